@@ -1,0 +1,92 @@
+# The short commands of the house; each prepares what it needs. `make help` lists them.
+# JOBS limits how many compilers run at once.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+JOBS ?= $(shell nproc)
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+PYTHON := .venv/bin/python
+
+.PHONY: help
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+.PHONY: run
+run: setup ## set up, build the extension, run the demonstration
+	@mkdir -p build
+	cmake --preset dev >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	cmake --build build -j $(JOBS) --target _core
+	.venv/bin/overlord demo
+
+.PHONY: setup
+setup: ## prepare the machine and .venv to build and run
+	@tools/setup.sh run
+
+.PHONY: setup-test
+setup-test: ## the same, with everything the checks need
+	@tools/setup.sh test
+
+.PHONY: build
+build: setup ## build everything, tests included
+	@mkdir -p build
+	cmake --preset dev >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	cmake --build build -j $(JOBS)
+
+.PHONY: test
+test: setup-test build ## build and run every check and test
+	@tools/check.sh
+
+.PHONY: asan
+asan: setup ## C++ tests under the address and undefined behaviour sanitizers
+	@cmake --preset asan-ubsan
+	cmake --build --preset asan-ubsan -j $(JOBS) --target overlord_tests
+	ctest --preset asan-ubsan -j $(JOBS)
+
+# The thread sanitizer of older compilers cannot live with randomised addresses on newer kernels.
+.PHONY: tsan
+tsan: setup ## C++ tests under the thread sanitizer
+	@cmake --preset tsan
+	cmake --build --preset tsan -j $(JOBS) --target overlord_tests
+	fixed_addresses=()
+	if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
+	"$${fixed_addresses[@]}" ctest --preset tsan -j $(JOBS)
+
+.PHONY: bench
+bench: setup ## micro benchmarks; results as JSON in build/benchmarks
+	@cmake --preset dev -DOVERLORD_BENCHMARKS=ON
+	cmake --build build -j $(JOBS) --target overlord_benchmarks
+	mkdir -p build/benchmarks
+	shopt -s nullglob
+	for binary in build/bin/*_benchmark; do
+	  "$$binary" --benchmark_out="build/benchmarks/$${binary##*/}.json" --benchmark_out_format=json
+	done
+
+.PHONY: wheel
+wheel: setup ## build the wheel into build/wheel, out of the objects of the development build
+	@rm -rf build/wheel
+	$(PYTHON) -m pip wheel . -qq --no-deps --no-build-isolation -C build-dir=build -w build/wheel
+
+.PHONY: peers
+peers: wheel ## environment .venv-peers with the loaders that benchmarks compare with, and Overlord
+	@tools/peers.sh
+
+.PHONY: soak
+soak: setup-test build ## hours of simulation seeds and long runs; SEEDS sets how many (20000)
+	@OVERLORD_SIM_SEEDS=$${SEEDS:-20000} build/bin/overlord_simulation_test
+	$(PYTHON) -m pytest -q -m soak || test $$? -eq 5
+
+.PHONY: format
+format: setup-test ## format C++ and Python
+	@tools/cpp_files.sh | xargs -0 -r clang-format -i
+	ruff check --quiet --fix . || true
+	ruff format --quiet .
+
+.PHONY: stubs
+stubs: build ## write python/overlord/_core.pyi anew from the built extension
+	@tools/stubs.sh
+
+.PHONY: clean
+clean: ## remove build folders; .venv stays
+	@rm -rf build build-* python/overlord/_core*.so

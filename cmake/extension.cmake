@@ -1,0 +1,32 @@
+# The Python extension overlord._core: python/src/*.cc, one file per bound header.
+file(GLOB overlord_extension_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/src/*.cc")
+if(NOT overlord_extension_sources)
+  return()
+endif()
+
+execute_process(
+  COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+  OUTPUT_VARIABLE nanobind_ROOT
+  RESULT_VARIABLE overlord_nanobind_result
+  OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(NOT overlord_nanobind_result EQUAL 0)
+  message(FATAL_ERROR "${Python_EXECUTABLE} has no nanobind. Run `make setup`, or install it with: "
+                      "${Python_EXECUTABLE} -m pip install 'nanobind>=3.1,<3.2'")
+endif()
+find_package(nanobind CONFIG REQUIRED)
+
+nanobind_add_module(_core NB_STATIC NOMINSIZE ${overlord_extension_sources})
+target_link_libraries(_core PRIVATE overlord_node overlord_plan overlord_columnar)
+target_compile_definitions(_core PRIVATE OVERLORD_VERSION="${PROJECT_VERSION}"
+                                         OVERLORD_BUILD_ARROW_VERSION="${PyArrow_VERSION}")
+
+# Only the module's entry point leaves the file, so that no symbol of ours can meet a neighbour's.
+set(overlord_exports "${PROJECT_SOURCE_DIR}/cmake/core_exports.map")
+target_link_options(_core PRIVATE "-Wl,--version-script=${overlord_exports}")
+set_target_properties(
+  _core
+  PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${OVERLORD_EXTENSION_DIR}"
+             LINK_DEPENDS "${overlord_exports}"
+             INSTALL_RPATH "$ORIGIN/../pyarrow")
+
+install(TARGETS _core LIBRARY DESTINATION overlord COMPONENT python)

@@ -1,0 +1,43 @@
+# Compiler settings for every target: language, warnings, sanitizers, compiler cache.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+# A fused multiply-add rounds differently from a multiply and an add; plans must be equal on every machine.
+# g++ 12 reports members of std::variant and std::optional as maybe-uninitialized where they are not.
+add_compile_options(-ffp-contract=off -Wall -Wextra -Wno-maybe-uninitialized)
+# The inner loops of assembly want the vectoriser's full effort; integers and copies only, so the bytes stay the same.
+set_source_files_properties(src/overlord/columnar/widen.cc src/overlord/columnar/assemble.cc
+                            PROPERTIES COMPILE_OPTIONS -O3)
+if(OVERLORD_WERROR)
+  add_compile_options(-Werror)
+endif()
+add_link_options(-Wl,--as-needed)
+
+if(OVERLORD_SANITIZE STREQUAL "address")
+  # No vptr check: it wants the type information of Arrow classes whose libraries hide it.
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(OVERLORD_SANITIZE STREQUAL "thread")
+  # GCC's -Wtsan objects to atomic fences inside third-party headers, which we cannot change.
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
+  add_link_options(-fsanitize=thread)
+elseif(OVERLORD_SANITIZE)
+  message(FATAL_ERROR "OVERLORD_SANITIZE must be empty, address or thread, not ${OVERLORD_SANITIZE}")
+endif()
+
+find_program(OVERLORD_CCACHE ccache)
+if(OVERLORD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${OVERLORD_CCACHE}")
+endif()

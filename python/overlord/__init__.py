@@ -1,0 +1,83 @@
+"""Overlord: the data plane for training large models.
+
+    import overlord as ol
+    job = ol.job("mix.yaml", mesh=ol.mesh(pp=2, dp=4, cp=2, tp=2), seed=7)
+    for batch in job.train(rank=rank, prefetch=2):
+        ...
+
+Names are loaded when they are first used, so importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from overlord._version import __version__
+
+if TYPE_CHECKING:
+    from overlord import config
+    from overlord._src.errors import ConfigError
+    from overlord._src.job import Job, job
+    from overlord._src.loader import Loader, RankLoaders
+    from overlord._src.mesh import Mesh, mesh
+    from overlord._src.microbatch import Microbatch
+
+__all__ = [
+    "ConfigError",
+    "Job",
+    "Loader",
+    "Mesh",
+    "Microbatch",
+    "RankLoaders",
+    "__version__",
+    "config",
+    "job",
+    "mesh",
+]
+
+_HOMES = {
+    "ConfigError": "overlord._src.errors",
+    "Job": "overlord._src.job",
+    "job": "overlord._src.job",
+    "Loader": "overlord._src.loader",
+    "RankLoaders": "overlord._src.loader",
+    "Mesh": "overlord._src.mesh",
+    "mesh": "overlord._src.mesh",
+    "Microbatch": "overlord._src.microbatch",
+}
+_MODULES = {"config": "overlord.config"}
+# Errors of the engine; each also derives from a built-in one.
+_ERRORS = (
+    "OverlordError",
+    "InvalidArgumentError",
+    "NotFoundError",
+    "OutOfRangeError",
+    "BadDataError",
+    "SourceChangedError",
+    "BudgetExceededError",
+    "StateMismatchError",
+    "VersionMismatchError",
+    "ResourceError",
+    "UnavailableError",
+    "DeadlineError",
+    "CancelledError",
+    "InternalError",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _ERRORS:
+        value = getattr(importlib.import_module("overlord._src.native").core, name)
+    else:
+        raise AttributeError(f"module 'overlord' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, *_ERRORS])

@@ -1,0 +1,1 @@
+"""Private modules of Overlord; the public face is `overlord` itself."""

@@ -1,0 +1,1 @@
+"""Reading a job's config: YAML text, substitution, overrides, checks (models: overlord.config)."""

@@ -1,0 +1,347 @@
+"""What a config means, checked before any file is touched: every finding is a Problem."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from overlord._src.config.refusals import did_you_mean
+from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
+from overlord._src.config.weights import mixture_problems
+from overlord._src.errors import Problem, has_url_password, redact
+from overlord.config import JobConfig, SourceConfig
+
+BYTES = "bytes"  # the built-in tokenizer
+FORMAT_SUFFIXES = {
+    "parquet": (".parquet", ".pq"),
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+    "megatron": (".bin",),
+}
+_COMPRESSED = (".gz", ".zst")
+_GLOB_END = re.compile(r"[*?\]]$")
+
+
+def format_of(file: str) -> str | None:
+    """The format that a file's suffix tells, if it tells one."""
+    name = PurePosixPath(file).name.lower()
+    for suffix in _COMPRESSED:
+        if name.endswith(suffix):
+            name = name.removesuffix(suffix)
+            return "jsonl" if name.endswith(FORMAT_SUFFIXES["jsonl"]) else None
+    for name_of_format, suffixes in FORMAT_SUFFIXES.items():
+        if name.endswith(suffixes):
+            return name_of_format
+    return None
+
+
+def source_format(source: SourceConfig) -> str | None:
+    """The declared format, or the one that all file patterns agree on."""
+    if source.format is not None:
+        return source.format
+    formats = {format_of(file) for file in source.files}
+    return formats.pop() if len(formats) == 1 else None
+
+
+def find_problems(config: JobConfig) -> list[Problem]:
+    """Everything that is wrong with the meaning of a config of the right shape."""
+    problems: list[Problem] = []
+    checks: list[Callable[[JobConfig], list[Problem]]] = [
+        _token_problems,
+        _tokenizer_problems,
+        _stream_name_problems,
+    ]
+    for check in checks:
+        problems += check(config)
+    for name, source in config.sources.items():
+        problems += [item.under("sources", name) for item in _source_problems(config, source)]
+    seen: set[tuple[object, ...]] = set()
+    for name in stream_names(config):
+        if name == TRAIN or name in config.streams:
+            for problem in _stream_problems(config, resolve_stream(config, name)):
+                if (problem.path, problem.wrong) not in seen:
+                    seen.add((problem.path, problem.wrong))
+                    problems.append(problem)
+    return problems
+
+
+def _token_problems(config: JobConfig) -> list[Problem]:
+    problems = []
+    if config.delivery.token_dtype == "uint16" and config.vocabulary > 65536:
+        problems.append(
+            Problem(
+                ("delivery", "token_dtype"),
+                f"uint16 cannot hold the {config.vocabulary} ids of the vocabulary",
+                "uint16",
+                "int32 or int64",
+                "uint16 needs vocabulary <= 65536",
+            )
+        )
+    if config.pad_token >= config.vocabulary:
+        problems.append(_outside_vocabulary(("pad_token",), config.pad_token, config.vocabulary))
+    for name, source in config.sources.items():
+        for key, value in (("bos", source.bos), ("eod", source.eod)):
+            if value is not None and value >= config.vocabulary:
+                problems.append(
+                    _outside_vocabulary(("sources", name, key), value, config.vocabulary)
+                )
+    return problems
+
+
+def _outside_vocabulary(path: tuple[str, ...], value: int, vocabulary: int) -> Problem:
+    return Problem(
+        path,
+        "not in the vocabulary",
+        value,
+        f"0 to {vocabulary - 1}",
+        "raise `vocabulary`, or choose another token",
+    )
+
+
+def _tokenizer_problems(config: JobConfig) -> list[Problem]:
+    problems = []
+    for name, tokenizer in config.tokenizers.items():
+        path = ("tokenizers", name)
+        if name == BYTES and tokenizer.kind != "bytes":
+            problems.append(
+                Problem(
+                    path,
+                    "the name bytes means the built-in tokenizer",
+                    advice="give this one another name",
+                )
+            )
+        if tokenizer.kind == "huggingface" and tokenizer.path is None:
+            problems.append(
+                Problem(
+                    (*path, "path"),
+                    "required for kind huggingface",
+                    advice="add `path: tokenizer.json`",
+                )
+            )
+        if tokenizer.kind == "bytes" and (
+            tokenizer.path is not None or tokenizer.add_special_tokens
+        ):
+            problems.append(
+                Problem(
+                    path,
+                    "kind bytes takes neither path nor add_special_tokens",
+                    advice="remove them",
+                )
+            )
+        problems += _password_problems((*path, "path"), tokenizer.path)
+    return problems
+
+
+def _password_problems(path: tuple[str | int, ...], text: str | None) -> list[Problem]:
+    if text is None or not has_url_password(text):
+        return []
+    return [
+        Problem(
+            path,
+            "a password stands inside the URL",
+            redact(text),
+            "a URL without a password",
+            "give credentials to the process by its environment or the store's own settings",
+        )
+    ]
+
+
+def _stream_name_problems(config: JobConfig) -> list[Problem]:
+    if TRAIN in config.streams:
+        return [
+            Problem(
+                ("streams", TRAIN),
+                "the top level of the config is the stream train",
+                advice="set these fields at the top level",
+            )
+        ]
+    return []
+
+
+def _source_problems(config: JobConfig, source: SourceConfig) -> list[Problem]:
+    problems: list[Problem] = []
+    for index, file in enumerate(source.files):
+        problems += _password_problems(("files", index), file)
+        if not file.strip():
+            problems.append(Problem(("files", index), "empty", file, "a path, a pattern or a URI"))
+    kind = source_format(source)
+    if kind is None:
+        formats = sorted({format_of(file) or "?" for file in source.files})
+        wrong = (
+            "the files are of several formats" if len(formats) > 1 else "the suffix tells no format"
+        )
+        problems.append(
+            Problem(
+                ("files",),
+                wrong,
+                source.files,
+                _suffixes(),
+                "add `format: parquet`, `jsonl` or `megatron`",
+            )
+        )
+    elif kind == "megatron":
+        problems += _megatron_problems(source)
+    else:
+        problems += _column_problems(source)
+    known = [*config.tokenizers, BYTES]
+    if source.tokenizer is not None and source.tokenizer not in known:
+        problems.append(
+            Problem(
+                ("tokenizer",),
+                "no such tokenizer",
+                source.tokenizer,
+                ", ".join(dict.fromkeys(known)),
+                did_you_mean(source.tokenizer, known) or "declare it under `tokenizers`",
+            )
+        )
+    return problems
+
+
+def _suffixes() -> str:
+    return "; ".join(f"{name}: {' '.join(suffixes)}" for name, suffixes in FORMAT_SUFFIXES.items())
+
+
+def _megatron_problems(source: SourceConfig) -> list[Problem]:
+    problems = [
+        Problem(
+            (key,), "a .bin/.idx file has tokens only and no columns", value, advice="remove it"
+        )
+        for key, value in (
+            ("text", source.text),
+            ("tokens", source.tokens),
+            ("mask", source.mask),
+            ("tokenizer", source.tokenizer),
+        )
+        if value is not None
+    ]
+    for index, file in enumerate(source.files):
+        if not file.endswith(".bin") and not _GLOB_END.search(file):
+            problems.append(
+                Problem(
+                    ("files", index),
+                    "names no .bin file",
+                    file,
+                    "PREFIX.bin or *.bin",
+                    "the .idx file is found beside it",
+                )
+            )
+    return problems
+
+
+def _column_problems(source: SourceConfig) -> list[Problem]:
+    if source.text is None and source.tokens is None:
+        return [
+            Problem(
+                (),
+                "needs a column: neither text nor tokens is given",
+                advice="add `text: COLUMN` and `tokenizer:`, or `tokens: COLUMN`",
+            )
+        ]
+    if source.text is not None and source.tokens is not None:
+        return [
+            Problem(
+                (),
+                "has two columns: both text and tokens are given",
+                f"text: {source.text}, tokens: {source.tokens}",
+                "one of them",
+                "remove the other",
+            )
+        ]
+    problems = []
+    if source.text is not None and source.tokenizer is None:
+        problems.append(
+            Problem(
+                ("tokenizer",),
+                "required where `text` is given",
+                allowed="a name under `tokenizers`, or bytes",
+                advice="add `tokenizer:`",
+            )
+        )
+    if source.tokens is not None and source.tokenizer is not None:
+        problems.append(
+            Problem(
+                ("tokenizer",),
+                "the column holds tokens already",
+                source.tokenizer,
+                advice="remove it, or use `text:` instead of `tokens:`",
+            )
+        )
+    if source.text is not None and source.mask is not None:
+        problems.append(
+            Problem(
+                ("mask",),
+                "a loss mask needs ready tokens",
+                source.mask,
+                advice="use `tokens:` instead of `text:`, or remove the mask",
+            )
+        )
+    return problems
+
+
+def _stream_problems(config: JobConfig, stream: ResolvedStream) -> list[Problem]:
+    problems = mixture_problems(
+        stream.mixture, config.sources, stream.path_of("mixture"), stream.steps
+    )
+    if not problems:
+        problems += _end_problems(stream)
+    if stream.bins % stream.substeps:
+        valid = [n for n in range(1, stream.bins + 1) if stream.bins % n == 0]
+        problems.append(
+            Problem(
+                stream.path_of("substeps"),
+                f"does not divide bins = {stream.bins}",
+                stream.substeps,
+                _some(valid),
+                "choose a divisor of bins",
+            )
+        )
+    if stream.context % stream.align:
+        problems.append(
+            Problem(
+                stream.path_of("align"),
+                f"does not divide context = {stream.context}",
+                stream.align,
+                f"a divisor of {stream.context}",
+                f"nearest contexts: {nearest_multiples(stream.context, stream.align)}",
+            )
+        )
+    slack = stream.packing.slack * 1000
+    if abs(slack - round(slack)) > 1e-6:
+        problems.append(
+            Problem(
+                (*stream.path_of("packing"), "slack"),
+                "finer than one thousandth",
+                stream.packing.slack,
+                "0.000 to 1.000 in steps of 0.001",
+            )
+        )
+    return problems
+
+
+def _end_problems(stream: ResolvedStream) -> list[Problem]:
+    weighted = {
+        name for stage in stream.mixture.stage_list() for name, w in stage.weights.items() if w > 0
+    }
+    return [
+        Problem(
+            ("sources", name, "at_end"),
+            "required: what happens when every row was used is not guessed",
+            allowed="repeat, drop, stop",
+            advice="set it here, or `at_end:` at the top level for all",
+        )
+        for name in sorted(weighted)
+        if stream.at_end.get(name) is None
+    ]
+
+
+def nearest_multiples(value: int, unit: int) -> str:
+    """The multiples of `unit` around `value`."""
+    below = value // unit * unit
+    if below == value:
+        return str(value)
+    return f"{below} or {below + unit}" if below else str(unit)
+
+
+def _some(values: list[int]) -> str:
+    shown = [str(value) for value in values]
+    return ", ".join(shown if len(shown) <= 12 else [*shown[:11], "...", shown[-1]])

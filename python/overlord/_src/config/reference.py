@@ -1,0 +1,92 @@
+"""The reference of all config keys as Markdown tables, made from the models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from overlord.config import json_schema
+
+_ORDER = (
+    "JobConfig",
+    "SourceConfig",
+    "LimitsConfig",
+    "TokenizerConfig",
+    "MixtureConfig",
+    "StageConfig",
+    "PackingConfig",
+    "DeliveryConfig",
+    "RuntimeConfig",
+    "StreamConfig",
+)
+_TITLES = {
+    "JobConfig": "Top level",
+    "SourceConfig": "`sources.NAME`",
+    "LimitsConfig": "`sources.NAME.limits`",
+    "TokenizerConfig": "`tokenizers.NAME`",
+    "MixtureConfig": "`mixture`",
+    "StageConfig": "`mixture.stages[]`",
+    "PackingConfig": "`packing`",
+    "DeliveryConfig": "`delivery`",
+    "RuntimeConfig": "`runtime`",
+    "StreamConfig": "`streams.NAME`",
+}
+
+
+def reference_tables() -> str:
+    """One table per model: key, type, default, meaning."""
+    schema = json_schema()
+    models = {**schema["$defs"], "JobConfig": schema}
+    parts = []
+    for name in _ORDER:
+        model = models[name]
+        lines = [
+            f"## {_TITLES[name]}",
+            "",
+            _first_paragraph(model, name),
+            "",
+            "| key | type | default | meaning |",
+            "|---|---|---|---|",
+        ]
+        required = model.get("required", [])
+        for key, field in model["properties"].items():
+            default = "required" if key in required else _show_default(field)
+            lines.append(f"| `{key}` | {_show_type(field)} | {default} | {field['description']} |")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _first_paragraph(model: dict[str, Any], name: str) -> str:
+    text = str(model.get("description", ""))
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def _show_default(field: dict[str, Any]) -> str:
+    default = field.get("default")
+    if default is None:
+        return "none"
+    if isinstance(default, dict | list):
+        return "`{}`" if isinstance(default, dict) else "`[]`"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    if isinstance(default, int) and default >= 1 << 20 and default % (1 << 20) == 0:
+        return f"`{default >> 20}MiB`"
+    return f"`{default}`"
+
+
+def _show_type(field: dict[str, Any]) -> str:
+    if "$ref" in field or "allOf" in field:
+        return "mapping"
+    if "enum" in field:
+        return ", ".join(f"`{value}`" for value in field["enum"])
+    if "anyOf" in field:
+        shown = [_show_type(item) for item in field["anyOf"] if item.get("type") != "null"]
+        return " or ".join(dict.fromkeys(shown))
+    if field.get("type") == "object":
+        return "mapping by name"
+    return {
+        "integer": "integer",
+        "number": "number",
+        "string": "text",
+        "boolean": "true, false",
+        "array": "list",
+    }.get(str(field.get("type")), "")

@@ -1,0 +1,176 @@
+"""Pydantic's findings in the words of this project: key path, value, allowed values, what to do."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from overlord._src.errors import ABSENT, ConfigError, KeyPath, Problem
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that looks most like `name`, or an empty string."""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return matches[0] if matches else ""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Advice that names the nearest known name, where one is near."""
+    match = nearest(name, known)
+    return f"did you mean {match}?" if match else ""
+
+
+def problems_of(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
+    """Every finding of a validation as a Problem."""
+    found: list[Problem] = []
+    for item in error.errors():
+        cause = item.get("ctx", {}).get("error")
+        path = tuple(part for part in item["loc"] if part != "[key]")
+        if isinstance(cause, ConfigError):
+            found += [problem.under(*path) for problem in cause.problems]
+        else:
+            found.append(_problem(path, item, model, data))
+    return found
+
+
+def _problem(path: KeyPath, item: Any, model: type[BaseModel], data: Any) -> Problem:
+    kind, context = item["type"], item.get("ctx", {})
+    if kind == "extra_forbidden":
+        known = list(_model_at(model, path[:-1]).model_fields)
+        return Problem(
+            path,
+            "unknown key",
+            allowed=", ".join(known),
+            advice=did_you_mean(str(path[-1]), known) or "remove it",
+        )
+    if kind == "missing":
+        return _missing(path, model)
+    value = item.get("input", ABSENT)
+    if kind == "refused":
+        return Problem(path, context["wrong"], value, context["allowed"], context["advice"])
+    if path == ("seed",):
+        return Problem(
+            path,
+            "not a seed",
+            value,
+            "an integer from 0 to 2**64 - 1",
+            "write an integer without quotes or decimal point",
+        )
+    if kind == "literal_error":
+        allowed = str(context["expected"]).replace("'", "").replace(" or ", ", ")
+        return Problem(
+            path, "unknown value", value, allowed, did_you_mean(str(value), allowed.split(", "))
+        )
+    if kind == "string_pattern_mismatch":
+        return Problem(
+            path, "not a name", value, "letters, digits, _ and - (at most 128, no - in front)"
+        )
+    return Problem(path, _wrong(kind), value, _allowed(kind, context), _advice(kind, path))
+
+
+def _missing(path: KeyPath, model: type[BaseModel]) -> Problem:
+    if path == ("seed",):
+        return Problem(
+            path,
+            "required, and never taken from a clock",
+            allowed="an integer from 0 to 2**64 - 1",
+            advice="write `seed: 7` in the config or pass seed=7",
+        )
+    field = _model_at(model, path[:-1]).model_fields.get(str(path[-1]))
+    description = field.description if field is not None and field.description else ""
+    return Problem(
+        path, "required" + (f" ({description})" if description else ""), advice=f"add `{path[-1]}:`"
+    )
+
+
+_WRONG = {
+    "int_type": "not an integer",
+    "int_from_float": "not an integer",
+    "float_type": "not a number",
+    "string_type": "not text",
+    "bool_type": "neither true nor false",
+    "dict_type": "not a mapping",
+    "list_type": "not a list",
+    "model_type": "not a mapping",
+    "model_attributes_type": "not a mapping",
+    "string_too_short": "empty",
+    "too_short": "empty",
+}
+
+
+def _wrong(kind: str) -> str:
+    if kind in ("greater_than", "greater_than_equal"):
+        return "too small"
+    if kind in ("less_than", "less_than_equal"):
+        return "too large"
+    return _WRONG.get(kind, kind.replace("_", " "))
+
+
+def _allowed(kind: str, context: Mapping[str, Any]) -> str:
+    bounds = {
+        "greater_than": ("gt", "more than"),
+        "greater_than_equal": ("ge", "at least"),
+        "less_than": ("lt", "less than"),
+        "less_than_equal": ("le", "at most"),
+    }
+    if kind in bounds:
+        key, words = bounds[kind]
+        return f"{words} {context[key]}"
+    return {
+        "int_type": "an integer",
+        "float_type": "a number",
+        "string_type": "text",
+        "bool_type": "true or false",
+        "dict_type": "a mapping of names",
+        "list_type": "a list",
+        "model_type": "a mapping of keys",
+        "model_attributes_type": "a mapping of keys",
+        "string_too_short": "at least one character",
+        "too_short": "at least one entry",
+    }.get(kind, "")
+
+
+def _advice(kind: str, path: KeyPath) -> str:
+    if path[-2:] == ("runtime", "prefetch") or path[-1:] == ("prefetch",):
+        return "the minimum is 1: a rank asks for the step it needs next"
+    if kind in ("string_type",):
+        return "put it in quotes"
+    return ""
+
+
+def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel]:
+    """The model that stands at a key path, or the last one on the way."""
+    current: Any = model
+    found = model
+    for part in path:
+        current = _step_into(current, part)
+        if isinstance(current, type) and issubclass(current, BaseModel):
+            found = current
+    return found
+
+
+def _step_into(annotation: Any, part: str | int) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        field = annotation.model_fields.get(str(part))
+        return _bare(field.annotation) if field is not None else None
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is dict:
+        return _bare(arguments[1])
+    if origin is list:
+        return _bare(arguments[0])
+    return None
+
+
+def _bare(annotation: Any) -> Any:
+    """The annotation without Annotated and without None."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _bare(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        members = [item for item in typing.get_args(annotation) if item is not type(None)]
+        return _bare(members[0]) if len(members) == 1 else annotation
+    return annotation

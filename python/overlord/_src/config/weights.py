@@ -1,0 +1,160 @@
+"""Mixture weights: ratios from the config, checked, and as exact fixed-point numbers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+from overlord._src.config.refusals import did_you_mean
+from overlord._src.errors import KeyPath, Problem
+from overlord.config import MixtureConfig, StageConfig
+
+WEIGHT_ONE = 2**32  # as in the engine
+
+
+def show_steps(first: int, end: int | None) -> str:
+    """A range of steps for people."""
+    return f"steps {first} and later" if end is None else f"steps {first} to {end - 1}"
+
+
+def normalise(weights: Mapping[str, float]) -> dict[str, Fraction]:
+    """Ratios that sum to one. Exact: a float counts as the decimal number it prints as."""
+    exact = {name: Fraction(repr(float(weight))) for name, weight in weights.items()}
+    total = sum(exact.values())
+    return {name: weight / total for name, weight in exact.items()}
+
+
+def fixed_point(weights: Mapping[str, float]) -> dict[str, int]:
+    """Weights in units of 1 / WEIGHT_ONE that sum to it exactly; largest remainders round up."""
+    scaled = {name: ratio * WEIGHT_ONE for name, ratio in normalise(weights).items()}
+    result = {name: math.floor(value) for name, value in scaled.items()}
+    missing = WEIGHT_ONE - sum(result.values())
+    by_remainder = sorted(scaled, key=lambda name: (result[name] - scaled[name], name))
+    for name in by_remainder[:missing]:
+        result[name] += 1
+    return result
+
+
+def mixture_problems(
+    mixture: MixtureConfig, sources: Mapping[str, object], path: KeyPath, steps: int | None
+) -> list[Problem]:
+    """What is wrong with a mixture whose config stands at `path`."""
+    if (mixture.weights is None) == (mixture.stages is None):
+        given = "both are given" if mixture.weights is not None else "neither is given"
+        return [
+            Problem(
+                path,
+                f"needs either weights or stages; {given}",
+                advice="write `weights: {source: ratio, ...}`, or stages of them",
+            )
+        ]
+    problems: list[Problem] = []
+    if mixture.stages is not None:
+        problems += _range_problems(mixture, (*path, "stages"), steps)
+        for index, stage in enumerate(mixture.stages):
+            problems += _stage_problems(stage, sources, (*path, "stages", index, "weights"))
+    else:
+        problems += _stage_problems(mixture.stage_list()[0], sources, (*path, "weights"))
+    return problems
+
+
+def _stage_problems(
+    stage: StageConfig, sources: Mapping[str, object], path: KeyPath
+) -> list[Problem]:
+    span = show_steps(*stage.steps)
+    problems: list[Problem] = []
+    for name, weight in stage.weights.items():
+        if name not in sources:
+            problems.append(
+                Problem(
+                    (*path, name),
+                    "no such source",
+                    allowed=", ".join(sources),
+                    advice=did_you_mean(name, sources) or "declare it under `sources`",
+                )
+            )
+        if not math.isfinite(weight) or weight < 0:
+            problems.append(
+                Problem(
+                    (*path, name),
+                    f"the weight of source {name} in {span} cannot be used",
+                    weight,
+                    "a finite number >= 0",
+                    "0 switches the source off",
+                )
+            )
+    if problems:
+        return problems
+    if not any(weight > 0 for weight in stage.weights.values()):
+        return [
+            Problem(
+                path,
+                f"no source has a weight above 0 at step {stage.steps[0]} ({span})",
+                dict(stage.weights),
+                "at least one weight > 0",
+            )
+        ]
+    for name, fixed in fixed_point(stage.weights).items():
+        if stage.weights[name] > 0 and fixed == 0:
+            problems.append(
+                Problem(
+                    (*path, name),
+                    f"too small beside the others in {span}",
+                    stage.weights[name],
+                    "at least 2**-32 of the sum",
+                    "raise it, or set it to 0",
+                )
+            )
+    return problems
+
+
+def _range_problems(mixture: MixtureConfig, path: KeyPath, steps: int | None) -> list[Problem]:
+    stages = mixture.stage_list()
+    if not stages:
+        return [Problem(path, "empty", [], "at least one stage", "write one, or use weights")]
+    ranges = [stage.steps for stage in stages]
+    problems: list[Problem] = []
+    if ranges[0][0] != 0:
+        problems.append(
+            Problem(
+                path,
+                f"steps 0 to {ranges[0][0] - 1} have no stage; the first is {show(ranges[0])}",
+                advice="start the first stage at step 0",
+            )
+        )
+    for before, after in itertools.pairwise(ranges):
+        both = f"{show(before)} and {show(after)}"
+        if before[1] is None or after[0] < before[1]:
+            problems.append(
+                Problem(
+                    path, f"stages overlap: {both}", advice="end each stage where the next begins"
+                )
+            )
+        elif after[0] > before[1]:
+            problems.append(
+                Problem(
+                    path,
+                    f"steps {before[1]} to {after[0] - 1} have no stage, between {both}",
+                    advice="end each stage where the next begins",
+                )
+            )
+    last = ranges[-1][1]
+    if last is not None and (steps is None or steps > last):
+        end = (
+            f"the stream has {steps} steps" if steps is not None else "the stream has no last step"
+        )
+        problems.append(
+            Problem(
+                path,
+                f"steps {last} and later have no stage; the last is {show(ranges[-1])} and {end}",
+                advice="write null as the last stage's end",
+            )
+        )
+    return problems
+
+
+def show(steps: tuple[int, int | None]) -> str:
+    """A stage's range as the config writes it."""
+    return f"[{steps[0]}, {'null' if steps[1] is None else steps[1]}]"

@@ -1,0 +1,154 @@
+"""Indexes of a job's sources: where they lie, how they are built, whether they still fit."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from overlord._src.config.reading import LoadedConfig
+from overlord._src.native import core
+from overlord._tokenizer_worker import worker_command
+
+_POLL_SECONDS = 0.05
+
+
+@dataclass
+class SourceProgress:
+    """How far one source's index is."""
+
+    name: str
+    shards_total: int = 0
+    shards_done: int = 0
+    bytes_total: int = 0
+    bytes_done: int = 0
+    rows: int = 0
+    finished: bool = False
+
+    def update(self, counters: dict[str, Any]) -> None:
+        """Take over the counters of a running task."""
+        for key, value in counters.items():
+            if hasattr(self, key):
+                setattr(self, key, int(value))
+
+
+Watcher = Callable[[Sequence[SourceProgress]], None]
+
+
+def index_path(loaded: LoadedConfig, name: str) -> Path:
+    """The index file of a source."""
+    return loaded.index_dir / f"{name}.index"
+
+
+@dataclass
+class _Build:
+    source: core.Source
+    path: Path
+    progress: SourceProgress
+    task: core.IndexTask | None = field(default=None)
+
+
+def build_indexes(
+    loaded: LoadedConfig,
+    sources: Sequence[core.Source],
+    *,
+    lengths: bool = False,
+    threads: int = 2,
+    watch: Watcher | None = None,
+) -> list[SourceProgress]:
+    """Build or refresh indexes, several sources at a time; unchanged shards are taken over."""
+    make_folder(loaded.index_dir)
+    builds = [
+        _Build(source, index_path(loaded, source.name), SourceProgress(source.name))
+        for source in sources
+    ]
+    waiting, running = list(builds), list[_Build]()
+    at_once = max(1, min(threads, len(builds)))
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                running.append(_start(waiting.pop(0), lengths, max(1, threads // at_once)))
+            running = [build for build in running if not _finish(build)]
+            if watch is not None:
+                watch([build.progress for build in builds])
+    finally:
+        for build in running:
+            if build.task is not None:
+                build.task.cancel()
+    return [build.progress for build in builds]
+
+
+def _start(build: _Build, lengths: bool, threads: int) -> _Build:
+    build.task = core.IndexTask(build.source, str(build.path), lengths, threads, worker_command())
+    return build
+
+
+def _finish(build: _Build) -> bool:
+    """Wait a moment for a task; True when it is done. Raises what it failed with."""
+    assert build.task is not None
+    done = build.task.wait(_POLL_SECONDS)
+    build.progress.update(build.task.progress())
+    build.progress.finished = done
+    return bool(done)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder of the indexes; it keeps itself out of version control."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        with contextlib.suppress(OSError):
+            ignore.write_text("*\n")
+
+
+@contextlib.contextmanager
+def _building(folder: Path) -> Iterator[None]:
+    """One process at a time builds indexes in a folder, where its file system can tell."""
+    make_folder(folder)
+    with (folder / ".lock").open("a") as file:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def ensure_indexes(loaded: LoadedConfig, sources: Sequence[core.Source], threads: int) -> None:
+    """Build the indexes that are missing. Those that are there are never changed here."""
+    missing = [source for source in sources if not index_path(loaded, source.name).exists()]
+    if not missing:
+        return
+    with _building(loaded.index_dir):
+        missing = [source for source in missing if not index_path(loaded, source.name).exists()]
+        if missing:
+            build_indexes(loaded, missing, threads=threads)
+
+
+def check_indexed_files(loaded: LoadedConfig, source: core.Source) -> dict[str, Any]:
+    """What the index says of a source; refuses one whose list of files is not today's."""
+    info: dict[str, Any] = core.index_info(str(index_path(loaded, source.name)), source)
+    indexed = {shard["uri"] for shard in info["shards"]}
+    listed = set(source.files)
+    appeared, vanished = sorted(listed - indexed), sorted(indexed - listed)
+    if appeared or vanished:
+        changes = [f"{uri} appeared" for uri in appeared] + [f"{uri} vanished" for uri in vanished]
+        more = f" and {len(changes) - 4} more" if len(changes) > 4 else ""
+        raise core.SourceChangedError(
+            f"source {source.name} changed since it was indexed: {', '.join(changes[:4])}{more}; "
+            "bring the files back, or run `overlord index` to take the change in"
+        )
+    if info["rows"] == 0:
+        raise core.InvalidArgumentError(
+            f"source {source.name} has no rows: {len(indexed)} files, like {sorted(indexed)[0]}; "
+            "remove it, or set its weight to 0 and leave it out of the mixture"
+        )
+    return info
+
+
+def writable(folder: Path) -> bool:
+    """Whether a file can be made in the folder, or in the nearest folder above that exists."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return os.access(folder, os.W_OK | os.X_OK)

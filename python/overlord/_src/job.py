@@ -1,0 +1,260 @@
+"""Job: a config on a mesh, and the streams one can read from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+from overlord._src import indexing, lowering
+from overlord._src.config.mesh_fit import fit_problems
+from overlord._src.config.reading import ConfigInput, LoadedConfig, read_config
+from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
+from overlord._src.config.substitution import Overrides
+from overlord._src.errors import ConfigError, Problem
+from overlord._src.loader import Loader, RankLoaders, SharedEngine
+from overlord._src.mesh import Mesh, as_mesh
+from overlord._src.native import core
+from overlord.config import JobConfig
+
+ENGINES = ("embedded",)
+Ranks = Literal["all"] | Sequence[int]
+
+
+@dataclass(frozen=True)
+class OpenStream:
+    """One stream with its sources found, indexed and checked."""
+
+    resolved: ResolvedStream
+    sources: list[Any]
+    infos: list[dict[str, Any]]
+    native: Any
+
+    @property
+    def source_names(self) -> list[str]:
+        """Names of its sources, in the engine's order."""
+        return [source.name for source in self.sources]
+
+    @property
+    def source_digests(self) -> dict[str, str]:
+        """What stands for the data of each source."""
+        return {
+            name: info["digest"] for name, info in zip(self.source_names, self.infos, strict=True)
+        }
+
+
+class Job:
+    """A job on a mesh. `train`, `valid` and `stream` give loaders; they start when read."""
+
+    def __init__(self, loaded: LoadedConfig, mesh: Mesh) -> None:
+        self._loaded = loaded
+        self._mesh = mesh
+        self._streams: dict[str, OpenStream] = {}
+        problems = [
+            problem
+            for name in stream_names(loaded.config)
+            for problem in fit_problems(loaded.config, resolve_stream(loaded.config, name), mesh)
+        ]
+        if problems:
+            raise loaded.refuse(dict.fromkeys(problems))
+
+    @property
+    def config(self) -> JobConfig:
+        """The checked config."""
+        return self._loaded.config
+
+    @property
+    def mesh(self) -> Mesh:
+        """The ranks of the job."""
+        return self._mesh
+
+    @property
+    def streams(self) -> list[str]:
+        """Names of the streams, `train` first."""
+        return stream_names(self.config)
+
+    def open_stream(self, name: str = TRAIN) -> OpenStream:
+        """Find, index where missing, and check everything a stream reads. Done once per stream."""
+        if name not in self._streams:
+            self._streams[name] = self._open(name)
+        return self._streams[name]
+
+    def _open(self, name: str) -> OpenStream:
+        try:
+            resolved = resolve_stream(self.config, name)
+        except ConfigError as error:
+            raise error.at(self._loaded.origin, self._loaded.lines) from None
+        names = resolved.mixture.source_names()
+        files = {source: lowering.list_source_files(self._loaded, source) for source in names}
+        lowering.check_shared_files(self._loaded, files)
+        sources = [
+            lowering.lower_source(self._loaded, resolved, item, files[item]) for item in names
+        ]
+        indexing.ensure_indexes(self._loaded, sources, self.config.runtime.threads)
+        infos = [indexing.check_indexed_files(self._loaded, source) for source in sources]
+        native = core.Job(
+            lowering.lower_stream(self._loaded, resolved, sources),
+            lowering.lower_delivery(self.config.delivery, resolved),
+            lowering.lower_mesh(self._mesh),
+            [str(indexing.index_path(self._loaded, source)) for source in names],
+        )
+        return OpenStream(resolved, sources, infos, native)
+
+    @overload
+    def train(
+        self,
+        rank: int | None = None,
+        *,
+        ranks: None = None,
+        prefetch: int | None = None,
+        engine: str = "embedded",
+        threads: int | None = None,
+        hash: bool = False,
+    ) -> Loader: ...
+
+    @overload
+    def train(
+        self,
+        rank: Sequence[int],
+        *,
+        ranks: None = None,
+        prefetch: int | None = None,
+        engine: str = "embedded",
+        threads: int | None = None,
+        hash: bool = False,
+    ) -> RankLoaders: ...
+
+    @overload
+    def train(
+        self,
+        rank: None = None,
+        *,
+        ranks: Ranks,
+        prefetch: int | None = None,
+        engine: str = "embedded",
+        threads: int | None = None,
+        hash: bool = False,
+    ) -> RankLoaders: ...
+
+    def train(
+        self,
+        rank: Any = None,
+        *,
+        ranks: Any = None,
+        prefetch: int | None = None,
+        engine: str = "embedded",
+        threads: int | None = None,
+        hash: bool = False,
+    ) -> Loader | RankLoaders:
+        """The training stream for one rank, or for several hosted here (`ranks="all"` or a list).
+
+        `rank` may be left out where the mesh knows it (from the environment or a DeviceMesh) or has
+        one rank. `prefetch` and `threads` win over the config; they never change the stream. `hash`
+        chains the bytes of every batch, so that streams can be compared.
+        """
+        loader: Loader | RankLoaders = self.stream(
+            TRAIN, rank, ranks=ranks, prefetch=prefetch, engine=engine, threads=threads, hash=hash
+        )
+        return loader
+
+    def valid(self, rank: Any = None, **options: Any) -> Any:
+        """The stream named `valid`; takes what `train` takes."""
+        return self.stream("valid", rank, **options)
+
+    def stream(
+        self,
+        name: str,
+        rank: Any = None,
+        *,
+        ranks: Any = None,
+        prefetch: int | None = None,
+        engine: str = "embedded",
+        threads: int | None = None,
+        hash: bool = False,
+    ) -> Any:
+        """The stream of this name; takes what `train` takes."""
+        _check_call(engine, prefetch, threads)
+        single, hosted = self._hosted(rank, ranks)
+        opened = self.open_stream(name)
+        options = lowering.lower_runtime(
+            self.config.runtime, threads=threads, prefetch=prefetch, hash_batches=hash
+        )
+        shared = SharedEngine(
+            opened.native, hosted, options, self.config.job, name, self._mesh, opened.source_digests
+        )
+        return Loader(shared, hosted[0]) if single else RankLoaders(shared)
+
+    def _hosted(self, rank: Any, ranks: Any) -> tuple[bool, list[int]]:
+        """Whether one loader is wanted, and the ranks that live in this process."""
+        if rank is not None and ranks is not None:
+            raise ConfigError(
+                Problem(("ranks",), "rank and ranks are both given", advice="give one")
+            )
+        several = ranks if ranks is not None else rank if not isinstance(rank, int | None) else None
+        if several is None:
+            return True, [self._own_rank() if rank is None else self._mesh.check_rank(rank)]
+        hosted = list(range(self._mesh.world_size)) if several == "all" else list(several)
+        for item in hosted:
+            self._mesh.check_rank(item)
+        if not hosted or len(set(hosted)) != len(hosted):
+            raise ConfigError(
+                Problem(
+                    ("ranks",),
+                    "needs each rank once, and at least one",
+                    hosted,
+                    f"0 to {self._mesh.world_size - 1}, or 'all'",
+                )
+            )
+        return False, hosted
+
+    def _own_rank(self) -> int:
+        if self._mesh.rank is not None:
+            return self._mesh.rank
+        if self._mesh.world_size == 1:
+            return 0
+        text = os.environ.get("RANK", "")
+        if text.isdigit() and os.environ.get("WORLD_SIZE") == str(self._mesh.world_size):
+            return self._mesh.check_rank(int(text))
+        raise ConfigError(
+            Problem(
+                ("rank",),
+                f"needed on a mesh of {self._mesh.world_size} ranks",
+                allowed=f"0 to {self._mesh.world_size - 1}",
+                advice='pass rank=, use ol.mesh.from_env(), or host all with ranks="all"',
+            )
+        )
+
+
+def _check_call(engine: str, prefetch: int | None, threads: int | None) -> None:
+    problems = []
+    if engine not in ENGINES:
+        problems.append(
+            Problem(("engine",), "no such engine in this version", engine, ", ".join(ENGINES))
+        )
+    for key, value in (("prefetch", prefetch), ("threads", threads)):
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int) or value < 1
+        ):
+            problems.append(Problem((key,), "too small", value, "an integer, at least 1"))
+    if problems:
+        raise ConfigError(problems)
+
+
+def job(
+    config: ConfigInput,
+    mesh: Mesh | str | Any | None = None,
+    seed: int | None = None,
+    overrides: Overrides = (),
+) -> Job:
+    """A job from a YAML file, a dict or a JobConfig, on a mesh.
+
+    `mesh` is an `ol.mesh(...)`, text like `"dp=2,tp=2"`, or a torch DeviceMesh; without one the job
+    has one rank. `seed` replaces the config's. `overrides` are dotted keys: a mapping, or strings
+    like `"mixture.weights.web=0.5"`.
+    """
+    loaded = read_config(config, overrides=overrides, seed=seed)
+    return Job(loaded, as_mesh(mesh))
+
+
+__all__ = ["Job", "OpenStream", "job"]

@@ -1,0 +1,341 @@
+"""Loader: the iterator a trainer holds for one rank. RankLoaders: several ranks of one process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from overlord._src import state as states
+from overlord._src.mesh import Mesh
+from overlord._src.microbatch import Microbatch
+from overlord._src.native import core
+from overlord._tokenizer_worker import worker_command
+
+_WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
+
+
+def _essential(mesh_text: str) -> list[str]:
+    """The axes of a mesh that have more than one rank."""
+    return [axis for axis in mesh_text.split(",") if not axis.endswith("=1")]
+
+
+class SharedEngine:
+    """The engine behind the loaders of one process; it starts with the first batch."""
+
+    def __init__(
+        self,
+        native_job: Any,
+        ranks: Sequence[int],
+        options: Any,
+        job: str,
+        stream: str,
+        mesh: Mesh,
+        source_digests: Mapping[str, str],
+    ) -> None:
+        self.ranks = list(ranks)
+        self.job = job
+        self.stream = stream
+        self.mesh = mesh
+        self._native_job = native_job
+        self._options = options
+        self._source_digests = dict(source_digests)
+        self._engine: Any = None
+        self._closed = False
+
+    @property
+    def started(self) -> bool:
+        """Whether the engine runs."""
+        return self._engine is not None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed for good."""
+        return self._closed
+
+    def running(self) -> Any:
+        """The engine, started where it was not."""
+        if self._closed:
+            raise RuntimeError("the loader is closed; make another one with job.train(...)")
+        if self._engine is None:
+            self.start(None, ())
+        return self._engine
+
+    def start(self, blob: bytes | None, allow: tuple[str, ...]) -> None:
+        """Start from a state, or from step 0; what ran before is stopped."""
+        self._stop()
+        self._engine = self._native_job.open(
+            self.ranks,
+            self._options,
+            blob,
+            worker_command(),
+            allow_mixture="mixture" in allow,
+            allow_sources="sources" in allow,
+        )
+
+    def _stop(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
+
+    def close(self) -> None:
+        """Stop all roles. Batches that are held stay valid."""
+        self._closed = True
+        self._stop()
+
+    def quarantine(self) -> list[dict[str, Any]]:
+        """Rows found bad so far, with the names of their sources."""
+        names = sorted(self._source_digests)
+        rows: list[dict[str, Any]] = self.running().quarantine()
+        return [{**row, "source": names[row["source"]]} for row in rows]
+
+    def describe(self, blob: bytes) -> dict[str, Any]:
+        """What the engine says of an encoded state."""
+        described: dict[str, Any] = core.describe_state(blob)
+        return described
+
+    def state_dict(self, blob: bytes) -> dict[str, Any]:
+        """The state dict around an encoded state."""
+        return states.build_state(blob, self.describe(blob), self.job, self.mesh.text())
+
+    def check_state(self, state: Any, allow: Sequence[str]) -> bytes:
+        """The blob of a state that fits this job; otherwise an error that says what differs."""
+        unknown = [name for name in allow if name not in states.ALLOWABLE]
+        if unknown:
+            raise ValueError(
+                f"allow: unknown change {unknown[0]!r}; allowed: {', '.join(states.ALLOWABLE)}"
+            )
+        try:
+            blob, bound_mesh = states.open_state(state)
+        except states.StateVersionError as error:
+            raise core.VersionMismatchError(str(error)) from None
+        except states.StateError as error:
+            raise core.StateMismatchError(str(error)) from None
+        described = self.describe(blob)
+        edited = states.edited_fields(state, described)
+        if edited:
+            raise core.StateMismatchError("the state was edited: " + "; ".join(edited))
+        for what, saved, now in (
+            ("job", state["job"], self.job),
+            ("stream", described["stream"], self.stream),
+        ):
+            if saved != now:
+                raise core.StateMismatchError(f"the state is of {what} {saved!r}, this is {now!r}")
+        found = states.differences(
+            described, self._native_job.section_digests(), self._source_digests, tuple(allow)
+        )
+        if bound_mesh and _essential(bound_mesh) != _essential(self.mesh.text()):
+            found.append(
+                f"mesh: saved inside step {described['step']}, after {described['microbatch']} "
+                f"microbatches on {bound_mesh}, now {self.mesh.text()}; another mesh can go on "
+                "from a state saved at a step boundary"
+            )
+        if found:
+            raise core.StateMismatchError(states.refusal(found))
+        return blob
+
+
+class Loader(Iterator[Microbatch]):
+    """Microbatches of one rank, in order. Stop it with `close()`, a `with` block, or `del`.
+
+    The engine starts with the first `next()` or `load_state_dict()`. A loader has no length:
+    ask the config for `steps`.
+    """
+
+    def __init__(self, shared: SharedEngine, rank: int, *, owner: bool = True) -> None:
+        self._shared = shared
+        self._rank = rank
+        self._owner = owner
+        self._client: Any = None
+        self._ended = False
+
+    @property
+    def rank(self) -> int:
+        """The rank whose batches these are."""
+        return self._rank
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh that the rank belongs to."""
+        return self._shared.mesh
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            self._client = self._shared.running().client(self._rank)
+        return self._client
+
+    def __iter__(self) -> Loader:
+        return self
+
+    def __next__(self) -> Microbatch:
+        if self._ended:
+            raise StopIteration
+        client = self._connected()
+        while True:
+            try:
+                native = client.next(_WAIT_SECONDS)
+            except core.DeadlineError:
+                if self._shared.closed:
+                    raise RuntimeError("the loader was closed while a batch was awaited") from None
+                continue
+            if native is None:
+                self._ended = True
+                raise StopIteration
+            return Microbatch(native)
+
+    def steps(self) -> Iterator[list[Microbatch]]:
+        """Whole steps: the microbatches of each. Resumed inside a step, the first has the rest."""
+        batches: list[Microbatch] = []
+        for batch in self:
+            batches.append(batch)
+            if batch.last_in_step:
+                yield batches
+                batches = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the stream stands after what `next()` returned: small, plain data, fit for JSON.
+
+        At a step boundary it is the same on every rank, and loads on any mesh.
+        """
+        return self._shared.state_dict(self._connected().state())
+
+    def load_state_dict(self, state: Mapping[str, Any], allow: Sequence[str] = ()) -> None:
+        """Go on from a state. Refuses one of another job, config or data, and says what differs.
+
+        Mesh, engine, threads and prefetch may always differ. `allow=("mixture",)` accepts other
+        weights or steps, `allow=("sources",)` sources gained or lost.
+        """
+        if not self._owner:
+            raise ValueError(
+                "this loader shares its engine: call load_state_dict of the group it is in"
+            )
+        blob = self._shared.check_state(state, allow)
+        self._forget_client()
+        self._shared.start(blob, tuple(allow))
+
+    def _forget_client(self) -> None:
+        self._client = None
+        self._ended = False
+
+    def status(self) -> dict[str, Any]:
+        """What roles, queues, memory and sources do right now; starts the engine."""
+        status: dict[str, Any] = self._shared.running().status()
+        return status
+
+    def quarantine(self) -> list[dict[str, Any]]:
+        """Rows found bad so far: source, shard, row, reason, when."""
+        return self._shared.quarantine()
+
+    def rank_hash(self) -> str:
+        """Chain of the bytes of this rank's batches (needs hash=True)."""
+        return str(self._shared.running().rank_hash(self._rank))
+
+    def stream_hash(self) -> str:
+        """Chain of plans and of the bytes of every rank hosted here (needs hash=True)."""
+        return str(self._shared.running().stream_hash())
+
+    def content_hash(self) -> str:
+        """Chain of what the steps held; the same on every mesh."""
+        return str(self._shared.running().content_hash())
+
+    def close(self) -> None:
+        """Stop the engine. Batches that are held stay valid."""
+        self._client = None
+        if self._owner:
+            self._shared.close()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+
+class RankLoaders(Mapping[int, Loader]):
+    """Loaders of several ranks over one engine: `loaders[rank]`, or whole steps of all of them."""
+
+    def __init__(self, shared: SharedEngine) -> None:
+        self._shared = shared
+        self._loaders = {rank: Loader(shared, rank, owner=False) for rank in shared.ranks}
+
+    def __getitem__(self, rank: int) -> Loader:
+        return self._loaders[rank]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._loaders)
+
+    def __len__(self) -> int:
+        return len(self._loaders)
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh of the job."""
+        return self._shared.mesh
+
+    def rounds(self) -> Iterator[dict[int, Microbatch]]:
+        """The next microbatch of every rank, until all ranks end; they end together."""
+        while True:
+            batches = {rank: next(loader, None) for rank, loader in self._loaders.items()}
+            present = {rank: batch for rank, batch in batches.items() if batch is not None}
+            if not present:
+                return
+            if len(present) != len(batches):
+                ended = sorted(set(batches) - set(present))
+                raise core.InternalError(f"ranks {ended} ended before the others")
+            yield present
+
+    def steps(self) -> Iterator[dict[int, list[Microbatch]]]:
+        """Whole steps: the microbatches of every rank."""
+        step: dict[int, list[Microbatch]] = {rank: [] for rank in self._loaders}
+        for batches in self.rounds():
+            for rank, batch in batches.items():
+                step[rank].append(batch)
+            if all(batch.last_in_step for batch in batches.values()):
+                yield step
+                step = {rank: [] for rank in self._loaders}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the first rank; at a step boundary every rank has the same."""
+        return next(iter(self._loaders.values())).state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any], allow: Sequence[str] = ()) -> None:
+        """Go on from a state with all ranks; see `Loader.load_state_dict`."""
+        blob = self._shared.check_state(state, allow)
+        for loader in self._loaders.values():
+            loader._forget_client()
+        self._shared.start(blob, tuple(allow))
+
+    def status(self) -> dict[str, Any]:
+        """What roles, queues, memory and sources do right now."""
+        status: dict[str, Any] = self._shared.running().status()
+        return status
+
+    def quarantine(self) -> list[dict[str, Any]]:
+        """Rows found bad so far: source, shard, row, reason, when."""
+        return self._shared.quarantine()
+
+    def stream_hash(self) -> str:
+        """Chain of plans and of the bytes of every rank (needs hash=True)."""
+        return str(self._shared.running().stream_hash())
+
+    def content_hash(self) -> str:
+        """Chain of what the steps held; the same on every mesh."""
+        return str(self._shared.running().content_hash())
+
+    def close(self) -> None:
+        """Stop the engine. Batches that are held stay valid."""
+        self._shared.close()
+
+    def __enter__(self) -> RankLoaders:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()

@@ -1,0 +1,232 @@
+"""A checked config in the engine's own values: sources with files, stream, delivery, runtime."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from overlord._src.config.checks import BYTES, format_of, source_format
+from overlord._src.config.reading import LoadedConfig
+from overlord._src.config.streams import ResolvedStream
+from overlord._src.config.weights import fixed_point
+from overlord._src.errors import Problem
+from overlord._src.mesh import Mesh
+from overlord._src.native import core
+from overlord._tokenizer_worker import tokenizer_digest
+from overlord.config import DeliveryConfig, RuntimeConfig, SourceConfig
+
+
+def lower_mesh(mesh: Mesh) -> core.Mesh:
+    """The mesh with its axes, slowest first."""
+    return core.Mesh(list(mesh.axes))
+
+
+def absolute_uri(base: Path, text: str) -> str:
+    """A path under the config's folder; URIs and absolute paths stay as they are."""
+    if "://" in text or os.path.isabs(text):
+        return text
+    return str(base / text)
+
+
+def list_source_files(loaded: LoadedConfig, name: str) -> list[str]:
+    """The files of a source, sorted. Refuses patterns that match nothing and files listed twice."""
+    source = loaded.config.sources[name]
+    found: dict[str, int] = {}
+    for index, pattern in enumerate(source.files):
+        path = ("sources", name, "files", index)
+        try:
+            files = core.list_files(absolute_uri(loaded.base, pattern))
+        except (core.NotFoundError, core.InvalidArgumentError) as error:
+            raise loaded.refuse(
+                Problem(
+                    path,
+                    str(error),
+                    pattern,
+                    "a pattern that matches data files only",
+                    f"paths are relative to {loaded.base}",
+                )
+            ) from None
+        strange = [file for file in files if source.format is None and format_of(file) is None]
+        if strange:
+            raise loaded.refuse(
+                Problem(
+                    path,
+                    f"matches {strange[0]}, whose suffix tells no format",
+                    pattern,
+                    advice="name the suffix in the pattern, or add `format:`",
+                )
+            )
+        for file in files:
+            if file in found and not source.allow_duplicates:
+                raise loaded.refuse(
+                    Problem(
+                        path,
+                        f"{file} is listed twice",
+                        pattern,
+                        advice="list it once, or set allow_duplicates: true to read it twice",
+                    )
+                )
+            found[file] = found.get(file, 0) + 1
+    return sorted(file for file, count in found.items() for _ in range(count))
+
+
+def check_shared_files(loaded: LoadedConfig, files: dict[str, list[str]]) -> None:
+    """Refuse a file that two sources list, unless the second allows it."""
+    owner: dict[str, str] = {}
+    for name, listed in files.items():
+        for file in dict.fromkeys(listed):
+            other = owner.setdefault(os.path.realpath(file) if "://" not in file else file, name)
+            if other != name and not loaded.config.sources[name].allow_duplicates:
+                raise loaded.refuse(
+                    Problem(
+                        ("sources", name, "files"),
+                        f"{file} already belongs to source {other}",
+                        advice=f"remove one, or set sources.{name}.allow_duplicates: true",
+                    )
+                )
+
+
+def lower_tokenizer(loaded: LoadedConfig, name: str) -> core.Tokenizer:
+    """How a source's text becomes tokens; the digest stands for the tokenizer's content."""
+    source = loaded.config.sources[name]
+    tokenizer = core.Tokenizer()
+    if source.tokenizer is None:
+        return tokenizer
+    declared = loaded.config.tokenizers.get(source.tokenizer)
+    if declared is None or declared.kind == BYTES:
+        tokenizer.kind = core.TokenizerKind.bytes
+        tokenizer.digest = BYTES
+        return tokenizer
+    path = Path(absolute_uri(loaded.base, declared.path or ""))
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise loaded.refuse(
+            Problem(
+                ("tokenizers", source.tokenizer, "path"),
+                f"cannot be read: {error.strerror}",
+                str(path),
+                "a tokenizer.json",
+            )
+        ) from None
+    tokenizer.kind = core.TokenizerKind.huggingface
+    tokenizer.path = str(path)
+    tokenizer.digest = tokenizer_digest(content, declared.add_special_tokens)
+    tokenizer.add_special_tokens = declared.add_special_tokens
+    return tokenizer
+
+
+def lower_source(
+    loaded: LoadedConfig, stream: ResolvedStream, name: str, files: Sequence[str]
+) -> core.Source:
+    """One source as a stream reads it."""
+    config = loaded.config.sources[name]
+    source = core.Source()
+    source.name = name
+    source.format = getattr(core.Format, source_format(config) or "")
+    source.files = list(files)
+    source.text_column = config.text or ""
+    source.token_column = config.tokens or ""
+    source.mask_column = config.mask or ""
+    source.tokenizer = lower_tokenizer(loaded, name)
+    source.bos = config.bos
+    source.eod = config.eod
+    source.vocabulary = loaded.config.vocabulary
+    source.shuffle = getattr(core.Shuffle, config.shuffle)
+    source.window_rows = config.window_rows
+    source.at_end = getattr(core.EndPolicy, stream.at_end[name] or "repeat")
+    source.over_length = getattr(core.OverLength, stream.over_length[name])
+    source.bad_rows_allowed = config.bad_rows_allowed
+    source.limits = _lower_limits(config)
+    source.loaders = config.loaders
+    source.workers = config.workers
+    return source
+
+
+def _lower_limits(config: SourceConfig) -> core.SourceLimits:
+    limits = core.SourceLimits()
+    limits.max_document_bytes = config.limits.max_document
+    limits.max_block_bytes = config.limits.max_block
+    limits.max_expansion = config.limits.max_expansion
+    return limits
+
+
+def lower_stream(
+    loaded: LoadedConfig, stream: ResolvedStream, sources: Sequence[core.Source]
+) -> core.JobSpec:
+    """Everything that decides what the steps of a stream hold. `sources` are sorted by name."""
+    spec = core.JobSpec()
+    spec.name = loaded.config.job
+    spec.stream = stream.name
+    spec.seed = stream.seed
+    spec.context = stream.context
+    spec.bins = stream.bins
+    spec.substeps = stream.substeps
+    spec.align = stream.align
+    spec.pad_token = loaded.config.pad_token
+    spec.max_steps = stream.steps or 0
+    spec.leftover = getattr(core.Leftover, stream.leftover)
+    spec.packing = _lower_packing(stream)
+    spec.mixture = _lower_mixture(stream, [source.name for source in sources])
+    spec.sources = list(sources)
+    return spec
+
+
+def _lower_packing(stream: ResolvedStream) -> core.PackingSpec:
+    packing = core.PackingSpec()
+    packing.method = getattr(core.Packing, stream.packing.method)
+    packing.slack_permille = round(stream.packing.slack * 1000)
+    packing.max_delay_steps = stream.packing.max_delay
+    return packing
+
+
+def _lower_mixture(stream: ResolvedStream, names: Sequence[str]) -> core.Mixture:
+    mixture = core.Mixture()
+    mixture.unit = getattr(core.MixUnit, stream.mixture.unit)
+    mixture.quota = getattr(core.Quota, stream.mixture.quota)
+    stages = []
+    for declared in stream.mixture.stage_list():
+        weights = fixed_point(declared.weights)
+        stage = core.MixtureStage()
+        stage.first_step = declared.steps[0]
+        stage.weights = [weights.get(name, 0) for name in names]
+        stages.append(stage)
+    mixture.stages = stages
+    return mixture
+
+
+def lower_delivery(config: DeliveryConfig, stream: ResolvedStream) -> core.DeliverySpec:
+    """Shapes and places of what ranks receive."""
+    delivery = core.DeliverySpec()
+    delivery.microbatch_size = stream.microbatch_size
+    delivery.fill_empty = stream.fill_empty
+    delivery.slicing = getattr(core.Slicing, config.cp_slicing)
+    delivery.token_type = getattr(core.TokenType, config.token_dtype)
+    delivery.weight_type = getattr(core.WeightType, config.loss_dtype)
+    delivery.all_stages = config.all_stages
+    delivery.broadcast_axes = list(config.broadcast)
+    return delivery
+
+
+def lower_runtime(
+    config: RuntimeConfig,
+    *,
+    threads: int | None = None,
+    prefetch: int | None = None,
+    hash_batches: bool = False,
+) -> core.RuntimeOptions:
+    """Sizes of the running engine; arguments of a call win over the config."""
+    options = core.RuntimeOptions()
+    options.threads = threads if threads is not None else config.threads
+    options.io_threads = config.io_threads
+    options.prefetch_steps = prefetch if prefetch is not None else config.prefetch
+    options.runway = config.runway
+    options.payload_budget_bytes = config.payload_budget
+    options.constructor_budget_bytes = config.constructor_budget
+    options.private_copy_limit_bytes = config.private_copy_limit
+    options.open_files = config.open_files
+    options.tokenizer_processes = config.tokenizer_processes
+    options.alarm_ms = round(config.alarm_seconds * 1000)
+    options.hash_batches = hash_batches
+    return options

@@ -1,0 +1,127 @@
+"""Microbatch: one rank's part of one microbatch, as arrays without a copy."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from typing import Any, Generic, TypeVar, overload
+
+import numpy.typing as npt
+
+T = TypeVar("T")
+Array = npt.NDArray[Any]
+_ARRAYS = ("tokens", "targets", "loss_weights", "positions", "cu_seqlens", "cu_seqlens_padded")
+LINEAGE = [
+    (name, "<i8") for name in ("source", "pass", "position", "first", "count", "bin", "flags")
+]
+HOLE = (
+    1 << 16
+)  # in the flags of a lineage row: served as padding, because the document was found bad
+_first_torch = threading.Lock()
+_warned_torch = False
+
+
+class _Native(Generic[T]):
+    """A field that the engine's record has under the same name, or under `alias`."""
+
+    def __init__(self, doc: str, alias: str = "") -> None:
+        self.__doc__ = doc
+        self._name = alias
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = self._name or name
+
+    @overload
+    def __get__(self, batch: None, owner: type) -> _Native[T]: ...
+
+    @overload
+    def __get__(self, batch: Microbatch, owner: type) -> T: ...
+
+    def __get__(self, batch: Microbatch | None, owner: type) -> T | _Native[T]:
+        if batch is None:
+            return self
+        value: T = getattr(batch._native, self._name)
+        return value
+
+
+class Microbatch:
+    """What one rank receives: arrays that live as long as they are held, read-only, never copied.
+
+    A field that this rank does not need (by its pipeline stage or a broadcast) is None.
+    """
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+
+    step = _Native[int]("The optimizer step this belongs to.")
+    microbatch = _Native[int]("Its number within the step, from 0.")
+    microbatches = _Native[int]("Microbatches of the step for this rank.")
+    last_in_step = _Native[bool]("Whether the step ends with it.")
+    tokens = _Native[Array | None](
+        "Input token ids, [microbatch_size, tokens of this rank's slice]."
+    )
+    targets = _Native[Array | None]("The next token of every token: already shifted.")
+    labels = _Native[Array | None]("Another name for `targets`.", "targets")
+    loss_weights = _Native[Array | None](
+        "Weight of every target in the loss; 0 for padding and masked tokens."
+    )
+    positions = _Native[Array | None](
+        "Position of every token in its document, int32; 0 starts a document."
+    )
+    cu_seqlens = _Native[Array | None](
+        "Cumulative real document lengths of the whole microbatch, int32, n + 1."
+    )
+    cu_seqlens_padded = _Native[Array | None](
+        "Where documents begin in the padded microbatch, int32, n + 1."
+    )
+    max_seqlen = _Native[int]("Longest document of the microbatch.")
+    num_docs = _Native[int]("Documents, or pieces of them, in the microbatch.")
+    num_tokens = _Native[int]("Real tokens of the microbatch, over all its slices.")
+    target_tokens = _Native[int]("Tokens of this microbatch that carry loss.")
+    step_target_tokens = _Native[int](
+        "Tokens of the whole step, over all ranks, that carry loss: the loss's normaliser."
+    )
+    fill = _Native[float]("Share of the microbatch's places that hold real tokens.")
+    nbytes = _Native[int]("Bytes of this rank's arrays.")
+
+    def lineage(self) -> Array:
+        """Which document each segment comes from, as a structured array.
+
+        Fields: source (its number in the job), pass, position, first, count, bin, flags.
+        """
+        rows: Array = self._native.lineage()
+        return rows.view(LINEAGE).reshape(-1)
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays this rank has, by field name."""
+        named = ((name, getattr(self._native, name)) for name in _ARRAYS)
+        return {name: array for name, array in named if array is not None}
+
+    def torch(self) -> dict[str, Any]:
+        """The same arrays as CPU torch tensors over the same memory. Treat them as read-only."""
+        torch = sys.modules.get("torch")
+        if torch is None:
+            import torch  # type: ignore[no-redef,unused-ignore]
+        return {name: _as_tensor(torch, array) for name, array in self.arrays().items()}
+
+    def __repr__(self) -> str:
+        fields = ", ".join(
+            f"{name}={array.dtype}{list(array.shape)}" for name, array in self.arrays().items()
+        )
+        place = f"step={self.step}, microbatch={self.microbatch}/{self.microbatches}"
+        return f"Microbatch({place}, {fields or 'no fields for this rank'})"
+
+
+def _as_tensor(torch: Any, array: Array) -> Any:
+    """A tensor over the array's memory. Torch warns once about read-only memory; we mean it."""
+    global _warned_torch
+    if _warned_torch or array.flags.writeable:
+        return torch.from_numpy(array)
+    with _first_torch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        tensor = torch.from_numpy(array)
+        _warned_torch = True
+        return tensor

@@ -1,0 +1,122 @@
+"""Tokens and plans in a form that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from overlord._src.config.checks import BYTES
+from overlord._src.config.reading import LoadedConfig
+from overlord._src.job import OpenStream
+from overlord._src.lowering import absolute_uri
+from overlord._tokenizer_worker import worker_command
+
+Decoder = Callable[[Sequence[int]], str]
+FIELD_NAMES = (
+    (1, "tokens"),
+    (2, "targets"),
+    (4, "loss_weights"),
+    (8, "positions"),
+    (16, "boundaries"),
+)
+
+
+def make_decoder(loaded: LoadedConfig, source: str) -> Decoder | None:
+    """Tokens of a source back to text; None for sources of ready tokens."""
+    name = loaded.config.sources[source].tokenizer
+    if name is None:
+        return None
+    declared = loaded.config.tokenizers.get(name)
+    if declared is None or declared.kind == BYTES:
+        return lambda tokens: bytes(token & 0xFF for token in tokens).decode(errors="replace")
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_file(absolute_uri(loaded.base, declared.path or ""))
+    return lambda tokens: str(tokenizer.decode(list(tokens), skip_special_tokens=False))
+
+
+def shorten(text: str, limit: int = 96) -> str:
+    """One line of a text, its beginning."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 3] + "..."
+
+
+def show_tokens(tokens: Sequence[int], decoder: Decoder | None, limit: int = 96) -> str:
+    """Tokens as text where a decoder exists, else as numbers."""
+    if decoder is not None:
+        return shorten(decoder(tokens[: limit * 2]), limit)
+    return shorten(" ".join(str(int(token)) for token in tokens[:limit]), limit)
+
+
+def field_names(fields: int) -> list[str]:
+    """Names of the fields in a view's bit set."""
+    return [name for bit, name in FIELD_NAMES if fields & bit]
+
+
+def plan_of(opened: OpenStream, step: int) -> tuple[Any, bytes | None]:
+    """The plan of a step, and the state before it (None: the start)."""
+    cursor = opened.native.planner(None, worker_command())
+    before = None
+    if step > 0:
+        cursor.seek(step)
+        before = cursor.state()
+    plan = cursor.next()
+    if plan is None:
+        raise IndexError(f"step {step} is past the end of the stream")
+    return plan, before
+
+
+def plan_data(opened: OpenStream, plan: Any, rank: int | None = None) -> dict[str, Any]:
+    """A plan as plain data; with a rank, only what that rank sees."""
+    names = opened.source_names
+    bins, placement, views = plan.bins(), plan.placement(), plan.views()
+    wanted = None if rank is None else views[rank]["bucket"]
+    resolved = opened.resolved
+    unit = resolved.mixture.unit
+    data: dict[str, Any] = {
+        "step": plan.step,
+        "last": plan.last,
+        "tokens": plan.tokens,
+        "target_tokens": plan.target_tokens,
+        "capacity": plan.capacity,
+        "fill": plan.tokens / plan.capacity,
+        "max_delay": plan.max_delay,
+        "carried": plan.carried,
+        "microbatches": plan.microbatches,
+        "content_hash": plan.content_hash,
+        "plan_hash": plan.plan_hash,
+        "unit": unit,
+        "mixture": {
+            name: {"asked": plan.asked[index], "served": plan.served[index]}
+            for index, name in enumerate(names)
+        },
+        "bins": [
+            {
+                "bin": number,
+                "bucket": place[0],
+                "microbatch": place[1],
+                "slot": place[2],
+                "segments": [segment_data(names, segment) for segment in segments],
+            }
+            for number, (segments, place) in enumerate(zip(bins, placement, strict=True))
+            if wanted is None or place[0] == wanted
+        ],
+    }
+    if rank is not None:
+        data["rank"] = rank
+        data["view"] = {**views[rank], "fields": field_names(views[rank]["fields"])}
+    return data
+
+
+def segment_data(names: Sequence[str], segment: Sequence[int]) -> dict[str, Any]:
+    """One segment of a plan as plain data."""
+    source, number, position, first, count, targets, flags = segment
+    return {
+        "source": names[source],
+        "pass": number,
+        "position": position,
+        "first": first,
+        "count": count,
+        "targets": targets,
+        "continues": bool(flags & 1),
+    }

@@ -1,0 +1,181 @@
+"""A run of a stream on all ranks of a mesh in this process, counted as it goes."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from overlord._src.config.streams import ResolvedStream
+from overlord._src.config.weights import normalise
+from overlord._src.job import Job
+from overlord._src.loader import RankLoaders
+from overlord._src.mesh import Mesh, is_data_axis
+from overlord._src.microbatch import HOLE, Microbatch
+
+
+def bucket_readers(mesh: Mesh) -> list[int]:
+    """One rank of every data-parallel group: together they see each sequence of a step once."""
+    others = [name for name, _ in mesh.axes if not is_data_axis(name)]
+    return [
+        rank
+        for rank in range(mesh.world_size)
+        if all(mesh.coordinate(rank, name) == 0 for name in others)
+    ]
+
+
+def asked_shares(stream: ResolvedStream, first_step: int, steps: int) -> dict[str, float]:
+    """The share each source was asked for, on average over these steps."""
+    shares = dict.fromkeys(stream.mixture.source_names(), 0.0)
+    for stage in stream.mixture.stage_list():
+        begin = max(stage.steps[0], first_step)
+        end = (
+            first_step + steps
+            if stage.steps[1] is None
+            else min(stage.steps[1], first_step + steps)
+        )
+        if end <= begin and steps > 0:
+            continue
+        part = (end - begin) / steps if steps > 0 else float(stage.steps[0] == 0)
+        for name, ratio in normalise(stage.weights).items():
+            shares[name] += float(ratio) * part
+    return shares
+
+
+class RunLoop:
+    """Reads all ranks round-robin on one thread and keeps count. Iterate over it, then ask."""
+
+    def __init__(
+        self,
+        job: Job,
+        stream: str,
+        steps: int | None,
+        *,
+        threads: int | None = None,
+        prefetch: int | None = None,
+        hash_batches: bool = True,
+    ) -> None:
+        self.job = job
+        self.opened = job.open_stream(stream)
+        self.loaders: RankLoaders = job.stream(
+            stream, ranks="all", threads=threads, prefetch=prefetch, hash=hash_batches
+        )
+        own_steps = self.opened.resolved.steps
+        known = [count for count in (steps, own_steps) if count is not None]
+        self.steps_wanted = min(known) if known else None
+        self.hash_batches = hash_batches
+        self.steps = self.tokens = self.capacity = self.target_tokens = self.microbatches = 0
+        self.bytes = 0
+        self.served_tokens = np.zeros(len(self.opened.sources), dtype=np.int64)
+        self.served_samples = np.zeros(len(self.opened.sources), dtype=np.int64)
+        self.holes = 0
+        self.started = time.monotonic()
+        self.ended: float | None = None
+        self._readers = set(bucket_readers(job.mesh))
+
+    def __iter__(self) -> Iterator[int]:
+        """Numbers of the steps that are done, one after another."""
+        context = self.opened.resolved.context * self.opened.resolved.microbatch_size
+        for batches in self.loaders.rounds():
+            for rank, batch in batches.items():
+                self.microbatches += 1
+                self.bytes += batch.nbytes
+                if rank in self._readers:
+                    self._count(batch, context)
+            if next(iter(batches.values())).last_in_step:
+                self.steps += 1
+                yield self.steps
+                if self.steps_wanted is not None and self.steps >= self.steps_wanted:
+                    break
+        self.ended = time.monotonic()
+
+    def _count(self, batch: Microbatch, capacity: int) -> None:
+        self.tokens += batch.num_tokens
+        self.target_tokens += batch.target_tokens
+        self.capacity += capacity
+        rows = batch.lineage()
+        sources = len(self.served_tokens)
+        self.served_tokens += np.bincount(rows["source"], rows["count"], sources).astype(np.int64)
+        self.served_samples += np.bincount(rows["source"][rows["first"] == 0], minlength=sources)
+        self.holes += int(np.count_nonzero(rows["flags"] & HOLE))
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start, or of the whole run when it is over."""
+        return (self.ended or time.monotonic()) - self.started
+
+    @property
+    def fill(self) -> float:
+        """Share of all places that held real tokens."""
+        return self.tokens / self.capacity if self.capacity else 0.0
+
+    def mixture(self) -> dict[str, dict[str, float]]:
+        """Share of each source, asked and served, in the unit of the mixture."""
+        by_tokens = self.opened.resolved.mixture.unit == "tokens"
+        served = self.served_tokens if by_tokens else self.served_samples
+        total = max(1, int(served.sum()))
+        asked = asked_shares(self.opened.resolved, 0, self.steps)
+        return {
+            name: {
+                "asked": asked[name],
+                "served": int(served[index]) / total,
+                "tokens": int(self.served_tokens[index]),
+                "samples": int(self.served_samples[index]),
+            }
+            for index, name in enumerate(self.opened.source_names)
+        }
+
+    def report(self, interrupted: bool = False) -> dict[str, Any]:
+        """The run's figures, as `overlord run --json` writes them."""
+        seconds = self.seconds
+        return {
+            "job": self.job.config.job,
+            "stream": self.opened.resolved.name,
+            "mesh": self.job.mesh.text(),
+            "seed": self.opened.resolved.seed,
+            "steps": self.steps,
+            "tokens": self.tokens,
+            "target_tokens": self.target_tokens,
+            "microbatches": self.microbatches,
+            "stream_hash": self.loaders.stream_hash() if self.hash_batches else None,
+            "content_hash": self.loaders.content_hash(),
+            "config_digest": self.opened.native.config_digest,
+            "manifest_digest": self.opened.native.manifest_digest,
+            "fill": self.fill,
+            "mixture": self.mixture(),
+            "holes": self.holes,
+            "quarantine": self.loaders.quarantine(),
+            "wall_s": seconds,
+            "steps_per_s": self.steps / seconds if seconds else 0.0,
+            "tokens_per_s": self.tokens / seconds if seconds else 0.0,
+            "delivered_bytes": self.bytes,
+            "peak_rss_bytes": peak_rss_bytes(),
+            "status": self.loaders.status(),
+            "machine": {"arch": platform.machine(), "python": platform.python_version()},
+            "interrupted": interrupted,
+        }
+
+    def close(self) -> None:
+        """Stop the engine."""
+        self.loaders.close()
+
+    def __enter__(self) -> RunLoop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def peak_rss_bytes() -> int:
+    """Most resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def rss_bytes() -> int:
+    """Resident memory of this process now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()

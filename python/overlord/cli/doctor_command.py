@@ -1,0 +1,43 @@
+"""`overlord doctor [CONFIG]`: is this machine, this installation and this config fit to run?"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from overlord.cli import arguments
+
+_MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "bold red")}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument(
+        "config", metavar="CONFIG", nargs="?", help="also check what this config needs"
+    )
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="override a config key",
+    )
+    parser.add_argument("--seed", type=int, default=None, help=argparse.SUPPRESS)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run all checks; 1 where one failed."""
+    from rich.text import Text
+
+    from overlord._src import checkup
+    from overlord.cli.terminal import add_rows, make_console, make_table
+
+    loaded: Any = arguments.load_config(options) if options.config else None
+    findings = checkup.check_all(loaded)
+    rows = [(Text(*_MARKS[item.verdict]), item.what, item.detail) for item in findings]
+    console = make_console()
+    console.print(add_rows(make_table("", "check", "found"), rows))
+    failed = sum(item.verdict == "fail" for item in findings)
+    console.print("all fine" if not failed else f"{failed} of {len(findings)} checks failed")
+    return 1 if failed else 0

@@ -1,0 +1,131 @@
+"""`overlord index CONFIG`: builds or refreshes the indexes of all sources, several at a time."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from overlord.cli import arguments
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    arguments.add_config(parser)
+    parser.add_argument(
+        "--lengths",
+        action="store_true",
+        help="also count the tokens of every row, so that plans need no data",
+    )
+    parser.add_argument(
+        "--threads", type=int, default=os.cpu_count() or 2, help="threads (default: all CPUs)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Index everything the config's streams read."""
+    index_sources(
+        arguments.load_config(options), lengths=options.lengths, threads=max(1, options.threads)
+    )
+    return 0
+
+
+def index_sources(loaded: Any, *, lengths: bool, threads: int) -> None:
+    """Index the sources of a config, with progress, and say what they hold."""
+    from overlord._src import indexing
+    from overlord.cli.terminal import add_rows, make_console, make_table, show_count, show_size
+
+    console = make_console()
+    sources = lower_sources(loaded)
+    started = time.monotonic()
+    with IndexView(console) as view:
+        indexing.build_indexes(loaded, sources, lengths=lengths, threads=threads, watch=view.update)
+    rows, bad = [], []
+    for source in sources:
+        info = indexing.check_indexed_files(loaded, source)
+        size = sum(shard["size_bytes"] for shard in info["shards"])
+        tokens = show_count(info["tokens"]) if info["has_lengths"] else "-"
+        rows.append(
+            (
+                source.name,
+                len(info["shards"]),
+                show_size(size),
+                show_count(info["rows"]),
+                info["blocks"],
+                tokens,
+                len(info["bad_rows"]),
+                info["digest"][:12],
+            )
+        )
+        bad += [(source.name, row, reason) for row, reason in info["bad_rows"][:3]]
+    console.print(
+        add_rows(
+            make_table(
+                "source",
+                ("files", "right"),
+                ("size", "right"),
+                ("rows", "right"),
+                ("blocks", "right"),
+                ("tokens", "right"),
+                ("bad rows", "right"),
+                "digest",
+            ),
+            rows,
+        )
+    )
+    for name, row, reason in bad:
+        console.print(f"bad: source {name}, row {row}: {reason}")
+    console.print(f"indexed in {time.monotonic() - started:.1f} s into {loaded.index_dir}")
+
+
+def lower_sources(loaded: Any) -> list[Any]:
+    """All sources of a config with their files, whatever stream they belong to."""
+    from overlord._src import lowering
+    from overlord._src.config.streams import resolve_stream
+
+    stream = resolve_stream(loaded.config, "train")
+    names = sorted(loaded.config.sources)
+    files = {name: lowering.list_source_files(loaded, name) for name in names}
+    lowering.check_shared_files(loaded, files)
+    return [lowering.lower_source(loaded, stream, name, files[name]) for name in names]
+
+
+class IndexView:
+    """A progress bar per source on a terminal; silence elsewhere."""
+
+    def __init__(self, console: Any) -> None:
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TextColumn("{task.fields[rows]} rows"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> IndexView:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def update(self, sources: Sequence[Any]) -> None:
+        """Show how far each source is."""
+        for item in sources:
+            if item.name not in self._tasks:
+                self._tasks[item.name] = self._progress.add_task(item.name, rows=0, total=None)
+            done = item.bytes_total if item.finished else item.bytes_done
+            self._progress.update(
+                self._tasks[item.name],
+                total=item.bytes_total or None,
+                completed=done,
+                rows=item.rows,
+            )

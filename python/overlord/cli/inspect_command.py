@@ -1,0 +1,220 @@
+"""`overlord inspect CONFIG`: sources, a sample, a step, or a rank's batch, in readable form."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from overlord.cli import arguments
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    arguments.add_config(parser, overrides=False)
+    arguments.add_mesh(parser)
+    what = parser.add_subparsers(dest="what", metavar="WHAT")
+    what.add_parser("sources", help="every source: files, rows, mixture (the default)")
+    sample = what.add_parser("sample", help="one row of a source")
+    sample.add_argument("source", metavar="SOURCE")
+    sample.add_argument("row", metavar="ROW", type=int)
+    step = what.add_parser("step", help="the documents of a step")
+    step.add_argument("step", metavar="N", type=int)
+    rank = what.add_parser("rank", help="the batch of a rank")
+    rank.add_argument("rank", metavar="R", type=int)
+    rank.add_argument("--step", type=int, default=0)
+    for command in (step, rank):
+        command.add_argument(
+            "--limit", type=int, default=24, help="most documents to list (default 24)"
+        )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show what was asked for."""
+    from overlord.cli.terminal import make_console
+
+    job = arguments.load_job(options)
+    console = make_console()
+    show = {None: _sources, "sources": _sources, "sample": _sample, "step": _step, "rank": _rank}
+    show[options.what](console, job, options)
+    return 0
+
+
+def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
+    from overlord._src.config.weights import normalise, show_steps
+    from overlord.cli.terminal import add_rows, make_table, show_count, show_size
+
+    opened = job.open_stream(options.stream)
+    rows = []
+    for source, info in zip(opened.sources, opened.infos, strict=True):
+        size = sum(shard["size_bytes"] for shard in info["shards"])
+        config = job.config.sources[source.name]
+        column = config.text or config.tokens or "-"
+        rows.append(
+            (
+                source.name,
+                str(source.format).split(".")[-1],
+                len(info["shards"]),
+                show_size(size),
+                show_count(info["rows"]),
+                show_count(info["tokens"]) if info["has_lengths"] else "-",
+                column,
+                config.tokenizer or "-",
+                config.shuffle,
+                opened.resolved.at_end[source.name],
+            )
+        )
+    console.print(
+        f"job {job.config.job!r}, stream {options.stream!r}: "
+        f"config {opened.native.config_digest}, manifest {opened.native.manifest_digest}"
+    )
+    console.print(
+        add_rows(
+            make_table(
+                "source",
+                "format",
+                ("files", "right"),
+                ("size", "right"),
+                ("rows", "right"),
+                ("tokens", "right"),
+                "column",
+                "tokenizer",
+                "shuffle",
+                "at end",
+            ),
+            rows,
+        )
+    )
+    for stage in opened.resolved.mixture.stage_list():
+        shares = ", ".join(
+            f"{name} {float(ratio):.2%}" for name, ratio in normalise(stage.weights).items()
+        )
+        console.print(
+            f"mixture by {opened.resolved.mixture.unit}, {show_steps(*stage.steps)}: {shares}"
+        )
+
+
+def _source_number(job: Any, opened: Any, name: str) -> int:
+    from overlord._src.config.refusals import did_you_mean
+    from overlord._src.errors import ConfigError, Problem
+
+    names: list[str] = opened.source_names
+    if name not in names:
+        raise ConfigError(
+            Problem(
+                ("source",),
+                "no such source in this stream",
+                name,
+                ", ".join(names),
+                did_you_mean(name, names),
+            )
+        )
+    return names.index(name)
+
+
+def _sample(console: Any, job: Any, options: argparse.Namespace) -> None:
+    from overlord._src.readable import make_decoder, show_tokens
+    from overlord._tokenizer_worker import worker_command
+
+    opened = job.open_stream(options.stream)
+    number = _source_number(job, opened, options.source)
+    row = opened.native.read_row(number, options.row, worker_command())
+    console.print(
+        f"source {options.source}, row {options.row}: row {row['row_in_shard']} of {row['shard']}"
+    )
+    if row["bad"]:
+        console.print(f"bad: {row['bad']}")
+        return
+    if row["text"] is not None:
+        console.print("text: " + row["text"][:2000], markup=False)
+    tokens = list(row["tokens"])
+    console.print(f"{len(tokens)} tokens: " + show_tokens(tokens, None, 400), markup=False)
+    decoder = make_decoder(job._loaded, options.source)
+    if decoder is not None:
+        console.print("decoded: " + show_tokens(tokens, decoder, 400), markup=False)
+
+
+def _step(console: Any, job: Any, options: argparse.Namespace) -> None:
+    from overlord._src.readable import plan_data, plan_of
+    from overlord.cli.plan_command import print_plan
+
+    opened = job.open_stream(options.stream)
+    plan, _ = plan_of(opened, options.step)
+    data = plan_data(opened, plan)
+    print_plan(console, data)
+    segments = [
+        (f"{item['bin']}", segment) for item in data["bins"] for segment in item["segments"]
+    ][: options.limit]
+    _print_documents(console, job, opened, segments)
+
+
+def _print_documents(
+    console: Any, job: Any, opened: Any, segments: list[tuple[str, dict[str, Any]]]
+) -> None:
+    """Documents with their file, row and beginning."""
+    from overlord._src.readable import make_decoder, show_tokens
+    from overlord._tokenizer_worker import worker_command
+    from overlord.cli.terminal import add_rows, make_table
+
+    decoders = {name: make_decoder(job._loaded, name) for name in opened.source_names}
+    rows = []
+    for place, segment in segments:
+        number = opened.source_names.index(segment["source"])
+        where = opened.native.locate(number, segment["pass"], segment["position"])
+        content = opened.native.read_row(number, where["row"], worker_command())
+        tokens = list(content["tokens"])[segment["first"] : segment["first"] + segment["count"]]
+        file = where["shard"].rsplit("/", 1)[-1]
+        rows.append(
+            (
+                place,
+                segment["source"],
+                f"{file}:{where['row_in_shard']}",
+                f"{segment['first']}+{segment['count']}",
+                show_tokens(tokens, decoders[segment["source"]], 64),
+            )
+        )
+    console.print(
+        add_rows(
+            make_table(
+                ("sequence", "right"), "source", "file:row", ("first+count", "right"), "begins with"
+            ),
+            rows,
+        )
+    )
+
+
+def _rank(console: Any, job: Any, options: argparse.Namespace) -> None:
+    from overlord._src.readable import plan_of
+
+    job.mesh.check_rank(options.rank)
+    opened = job.open_stream(options.stream)
+    _, before = plan_of(opened, options.step)
+    with job.stream(options.stream, options.rank, prefetch=1) as loader:
+        if before is not None:
+            loader.load_state_dict(loader._shared.state_dict(before))
+        batches = next(loader.steps())
+    coordinates = ", ".join(
+        f"{axis}={job.mesh.coordinate(options.rank, axis)}" for axis, _ in job.mesh.axes
+    )
+    console.print(
+        f"rank {options.rank} ({coordinates}), step {options.step}: {len(batches)} microbatches"
+    )
+    shown: list[tuple[str, dict[str, Any]]] = []
+    for batch in batches:
+        console.print(f"  {batch!r}", markup=False)
+        console.print(
+            f"    {batch.num_docs} documents, longest {batch.max_seqlen}, fill {batch.fill:.4f}, "
+            f"{batch.target_tokens} of the step's {batch.step_target_tokens} targets"
+        )
+        for name, array in batch.arrays().items():
+            flat = array.reshape(-1)
+            console.print(
+                f"    {name}: {' '.join(str(value) for value in flat[:12].tolist())} ...",
+                markup=False,
+            )
+        for row in batch.lineage().tolist():
+            names = ("source", "pass", "position", "first", "count")
+            segment = dict(zip(names, row, strict=False))
+            shown.append(
+                (f"{batch.microbatch}.{row[5]}", {**segment, "source": opened.source_names[row[0]]})
+            )
+    _print_documents(console, job, opened, shown[: options.limit])

@@ -1,0 +1,159 @@
+"""`overlord plan CONFIG --step N`: what a step holds, for whom, how full, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from overlord.cli import arguments
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    arguments.add_config(parser)
+    arguments.add_mesh(parser)
+    parser.add_argument("--step", type=int, default=0, help="which step (default 0)")
+    parser.add_argument("--rank", type=int, default=None, help="only what this rank sees")
+    parser.add_argument(
+        "--bins", type=int, default=8, help="how many sequences to list (default 8)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan up to the step and show it."""
+    from overlord._src.errors import ConfigError, Problem
+    from overlord._src.readable import plan_data, plan_of
+    from overlord.cli.terminal import make_console
+
+    if options.step < 0:
+        raise ConfigError(Problem(("--step",), "too small", options.step, "0 or more"))
+    job = arguments.load_job(options)
+    if options.rank is not None:
+        job.mesh.check_rank(options.rank)
+    opened = job.open_stream(options.stream)
+    plan, _ = plan_of(opened, options.step)
+    data = plan_data(opened, plan, options.rank)
+    if options.json:
+        print(json.dumps(data, indent=1))
+        return 0
+    console = make_console()
+    print_plan(console, data)
+    if options.rank is None:
+        print_places(console, job, plan)
+    print_bins(console, data, options.bins)
+    return 0
+
+
+def print_plan(console: Any, data: dict[str, Any]) -> None:
+    """The step as a whole, and why it holds what it holds."""
+    from overlord.cli.terminal import add_rows, make_table, show_count
+
+    console.print(
+        f"step {data['step']}{' (the last)' if data['last'] else ''}: "
+        f"{show_count(data['tokens'])} tokens in "
+        f"{show_count(data['capacity'])} places, fill {data['fill']:.4f}, "
+        f"{show_count(data['target_tokens'])} carry loss"
+    )
+    console.print(
+        f"longest wait of a document {data['max_delay']} steps; {data['carried']} documents are "
+        f"carried over to later steps"
+    )
+    console.print(f"content hash {data['content_hash']}  plan hash {data['plan_hash']}")
+    counts: dict[str, int] = {}
+    for item in data["bins"]:
+        for segment in item["segments"]:
+            counts[segment["source"]] = counts.get(segment["source"], 0) + 1
+    asked_total = sum(item["asked"] for item in data["mixture"].values()) or 1
+    served_total = sum(item["served"] for item in data["mixture"].values()) or 1
+    rows = [
+        (
+            name,
+            f"{item['asked'] / asked_total:.2%}",
+            f"{item['served'] / served_total:.2%}",
+            show_count(item["served"]),
+            counts.get(name, 0),
+        )
+        for name, item in data["mixture"].items()
+    ]
+    console.print(
+        add_rows(
+            make_table(
+                "source",
+                (f"asked ({data['unit']})", "right"),
+                ("served", "right"),
+                ("tokens", "right"),
+                ("segments", "right"),
+            ),
+            rows,
+        )
+    )
+
+
+def print_places(console: Any, job: Any, plan: Any) -> None:
+    """Who gets what of the step."""
+    from overlord._src.readable import field_names
+    from overlord.cli.terminal import add_rows, make_table
+
+    axes = [name for name, _ in job.mesh.axes]
+    rows = []
+    for rank, view in enumerate(plan.views()):
+        part = (
+            f"slice {view['slice']} of {view['slices']}"
+            if view["share"] == "slice"
+            else view["share"]
+        )
+        place = " ".join(f"{axis}{job.mesh.coordinate(rank, axis)}" for axis in axes)
+        rows.append(
+            (rank, place, view["bucket"], part, ", ".join(field_names(view["fields"])) or "nothing")
+        )
+    more = f" and {len(rows) - 32} more ranks" if len(rows) > 32 else ""
+    console.print(
+        add_rows(
+            make_table(("rank", "right"), "place", ("group", "right"), "share", "fields"), rows[:32]
+        )
+    )
+    if more:
+        console.print(more)
+
+
+def print_bins(console: Any, data: dict[str, Any], limit: int) -> None:
+    """The sequences, each with its documents."""
+    from overlord.cli.terminal import add_rows, make_table
+
+    rows = []
+    for item in data["bins"][:limit]:
+        segments = [
+            f"{segment['source']}[{segment['pass']}:{segment['position']}]"
+            f"{'+' + str(segment['first']) if segment['first'] else ''} x{segment['count']}"
+            for segment in item["segments"]
+        ]
+        text = "  ".join(segments[:6]) + (
+            f"  and {len(segments) - 6} more" if len(segments) > 6 else ""
+        )
+        rows.append(
+            (
+                item["bin"],
+                item["bucket"],
+                item["microbatch"],
+                sum(segment["count"] for segment in item["segments"]),
+                text or "empty",
+            )
+        )
+    console.print(
+        add_rows(
+            make_table(
+                ("sequence", "right"),
+                ("group", "right"),
+                ("microbatch", "right"),
+                ("tokens", "right"),
+                "documents: source[pass:position]+first xtokens",
+            ),
+            rows,
+        )
+    )
+    if len(data["bins"]) > limit:
+        console.print(
+            f"and {len(data['bins']) - limit} more sequences; --bins N lists them, --json gives all"
+        )

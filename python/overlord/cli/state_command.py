@@ -1,0 +1,89 @@
+"""`overlord state FILE`: what a saved state says, and whether it is whole."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("file", metavar="FILE", help="a state_dict() saved as JSON; - for stdin")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def read_state(file: str) -> Any:
+    """The state in a JSON file; a checkpoint that holds it under one key is accepted."""
+    from overlord._src.errors import ConfigError, Problem
+
+    try:
+        data = json.loads(sys.stdin.read() if file == "-" else Path(file).read_text())
+    except ValueError as error:
+        raise ConfigError(
+            Problem((file,), f"not JSON: {error}", advice="save loader.state_dict() with json")
+        ) from None
+    if isinstance(data, dict) and "format" not in data:
+        inner = [value for value in data.values() if isinstance(value, dict) and "format" in value]
+        return inner[0] if len(inner) == 1 else data
+    return data
+
+
+def run(options: argparse.Namespace) -> int:
+    """Describe the state; fails where it is damaged or was edited."""
+    from overlord._src import state as states
+    from overlord._src.native import core
+    from overlord.cli.terminal import add_rows, make_console, make_table, show_count
+
+    state = read_state(options.file)
+    blob, mesh = states.open_state(state)
+    described: dict[str, Any] = core.describe_state(blob)
+    edited = states.edited_fields(state, described)
+    if edited:
+        raise states.StateError("the state was edited: " + "; ".join(edited))
+    if options.json:
+        print(
+            json.dumps(
+                {key: value for key, value in state.items() if key != "blob"}
+                | {"described": described},
+                indent=1,
+            )
+        )
+        return 0
+    console = make_console()
+    size = len(json.dumps(state))
+    where = f"step {state['step']}" + (
+        f", microbatch {state['microbatch']} on {mesh}" if mesh else ""
+    )
+    console.print(f"state of job {state['job']!r}, stream {state['stream']!r}: next is {where}")
+    console.print(
+        f"config {state['config']}  manifest {state['manifest']}  {size} bytes, "
+        f"{described['carried']} documents carried over"
+    )
+    rows = [
+        (
+            name,
+            source["pass"],
+            source["position"],
+            show_count(source["samples"]),
+            show_count(source["tokens"]),
+            source["digest"],
+        )
+        for name, source in described["sources"].items()
+    ]
+    console.print(
+        add_rows(
+            make_table(
+                "source",
+                ("pass", "right"),
+                ("position", "right"),
+                ("samples", "right"),
+                ("tokens", "right"),
+                "digest",
+            ),
+            rows,
+        )
+    )
+    return 0

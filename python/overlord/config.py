@@ -1,0 +1,315 @@
+"""The config of a job as typed models; YAML files mirror them, `overlord schema` exports them.
+
+`load` reads a file, fills in `${ENV}` and dotted overrides, and refuses what cannot run with a
+`ConfigError` that names key path, value, allowed values and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from overlord._src.config.field_types import Bytes, Count32, Files, Name, StepRange, Text, Token
+from overlord._src.errors import ConfigError, Problem
+
+__all__ = [
+    "ConfigError",
+    "DeliveryConfig",
+    "JobConfig",
+    "LimitsConfig",
+    "MixtureConfig",
+    "PackingConfig",
+    "Problem",
+    "RuntimeConfig",
+    "SourceConfig",
+    "StageConfig",
+    "StreamConfig",
+    "TokenizerConfig",
+    "json_schema",
+    "load",
+]
+
+MIB = 1 << 20
+AtEnd = Literal["repeat", "drop", "stop"]
+OverLength = Literal["split", "truncate", "drop"]
+Leftover = Literal["drain", "drop"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
+
+
+class TokenizerConfig(_Model):
+    """How text becomes tokens. `bytes` (a token per UTF-8 byte) is there without being declared."""
+
+    kind: Literal["huggingface", "bytes"] = Field(
+        default="huggingface", description="`huggingface` reads a tokenizer.json"
+    )
+    path: Text | None = Field(default=None, description="tokenizer.json of kind huggingface")
+    add_special_tokens: bool = Field(
+        default=False, description="let the tokenizer add its own special tokens to every document"
+    )
+
+
+class LimitsConfig(_Model):
+    """What one bad file or row may cost, checked before memory is allocated."""
+
+    max_document: Bytes = Field(default=64 * MIB, description="one JSON line, text or token list")
+    max_block: Bytes = Field(default=1024 * MIB, description="one decoded row group or JSONL block")
+    max_expansion: Count32 = Field(default=1000, description="decompressed over compressed bytes")
+
+
+class SourceConfig(_Model):
+    """One dataset: its files, the column with text or tokens, and how it is read."""
+
+    files: Files = Field(
+        description="a path, glob pattern or URI, or a list of them; relative to the config file. "
+        "Megatron: the .bin files"
+    )
+    format: Literal["parquet", "jsonl", "megatron"] | None = Field(
+        default=None,
+        description="taken from the files' suffix when absent; jsonl also reads .gz and .zst",
+    )
+    text: Text | None = Field(
+        default=None, description="column or JSON field with text; needs `tokenizer`"
+    )
+    tokens: Text | None = Field(
+        default=None, description="column or JSON field with lists of token ids"
+    )
+    mask: Text | None = Field(
+        default=None,
+        description="column of per-token loss masks beside `tokens`: 0 carries no loss",
+    )
+    tokenizer: Text | None = Field(
+        default=None, description="a name under `tokenizers`, or `bytes`"
+    )
+    bos: Token | None = Field(default=None, description="token put before each document")
+    eod: Token | None = Field(default=None, description="token put after each document")
+    shuffle: Literal["none", "window", "full"] = Field(
+        default="window",
+        description="none: file order; window: blocks permuted, rows permuted inside a window; "
+        "full: all rows permuted (one read per row)",
+    )
+    window_rows: Count32 = Field(default=2048, description="least rows of a shuffle window")
+    at_end: AtEnd | None = Field(
+        default=None,
+        description="when all rows are used: read again, drop the source and renormalise, or stop "
+        "the stream; needed here or at the top level, never guessed",
+    )
+    over_length: OverLength | None = Field(
+        default=None, description="documents longer than the context; absent: the top-level value"
+    )
+    bad_rows_allowed: int = Field(
+        default=0,
+        ge=0,
+        le=2**32 - 1,
+        description="quarantine budget of a run; 0: the first bad row stops it",
+    )
+    allow_duplicates: bool = Field(
+        default=False, description="accept a file that this or another source already lists"
+    )
+    loaders: Count32 = Field(default=1, description="loader slots; never changes the stream")
+    workers: Count32 = Field(
+        default=1, description="blocks in work at once per slot; never changes the stream"
+    )
+    limits: LimitsConfig = Field(
+        default=LimitsConfig(), description="bounds on one bad file or row"
+    )
+
+
+class StageConfig(_Model):
+    """Weights that hold for a range of steps."""
+
+    steps: StepRange = Field(description="[first, end], end not included; null: no end")
+    weights: dict[str, float] = Field(description="ratio of each source; they are normalised")
+
+
+class MixtureConfig(_Model):
+    """How much of each source a step asks for: `weights`, or `stages` of weights over steps."""
+
+    unit: Literal["tokens", "samples"] = Field(
+        default="tokens", description="what the weights count"
+    )
+    quota: Literal["exact", "multinomial"] = Field(
+        default="exact",
+        description="exact: rounding errors are carried over; multinomial: drawn by the seed",
+    )
+    weights: dict[str, float] | None = Field(
+        default=None, description="ratio of each source, the same at every step"
+    )
+    stages: list[StageConfig] | None = Field(
+        default=None, description="ranges of steps, without gap or overlap, each with its weights"
+    )
+
+    def stage_list(self) -> list[StageConfig]:
+        """The stages, sorted; constant weights are one stage without end."""
+        if self.stages is not None:
+            return sorted(self.stages, key=lambda stage: stage.steps[0])
+        return [StageConfig(steps=(0, None), weights=self.weights or {})]
+
+    def source_names(self) -> list[str]:
+        """Every source that some stage names, sorted."""
+        return sorted({name for stage in self.stage_list() for name in stage.weights})
+
+
+class PackingConfig(_Model):
+    """How documents become sequences of `context` tokens."""
+
+    method: Literal["best_fit", "concat", "pad"] = Field(
+        default="best_fit",
+        description="best_fit: whole documents, placed where they fit best; concat: cut at "
+        "sequence ends; pad: one document per sequence",
+    )
+    slack: float = Field(
+        default=0.05, ge=0, le=1, description="how much more than a step best_fit draws ahead"
+    )
+    max_delay: int = Field(
+        default=4, ge=1, le=1024, description="most steps a drawn document may wait to be placed"
+    )
+
+
+class DeliveryConfig(_Model):
+    """Shapes and places of what ranks receive; never changes what a step holds."""
+
+    microbatch_size: Count32 = Field(default=1, description="sequences of a microbatch")
+    fill_empty: bool = Field(
+        default=False,
+        description="add empty microbatches where dp x microbatch_size does not divide bins",
+    )
+    cp_slicing: Literal["sequence_zigzag", "document_zigzag", "contiguous", "trainer"] = Field(
+        default="sequence_zigzag",
+        description="how context-parallel peers share a sequence; trainer: each gets all of it",
+    )
+    sequence_parallel: bool = Field(
+        default=False,
+        description="the trainer splits sequences over tp too: alignment is checked for it",
+    )
+    token_dtype: Literal["uint16", "int32", "int64"] = Field(
+        default="int32", description="type of tokens and targets"
+    )
+    loss_dtype: Literal["float32", "uint8"] = Field(
+        default="float32", description="type of loss weights"
+    )
+    all_stages: bool = Field(default=False, description="every pipeline stage gets every field")
+    broadcast: list[Text] = Field(
+        default=[], description="axes along which the trainer broadcasts: only coordinate 0 fetches"
+    )
+
+
+class RuntimeConfig(_Model):
+    """Sizes and limits of the running engine; none of them changes a byte of the stream."""
+
+    threads: Count32 = Field(default=2, description="CPU pool: decoding, packing bytes, role loops")
+    io_threads: Count32 = Field(default=2, description="blocking storage calls")
+    prefetch: Count32 = Field(
+        default=2, description="steps a rank asks for ahead of the one it holds"
+    )
+    runway: Count32 = Field(default=4, description="plans published ahead of the slowest consumer")
+    payload_budget: Bytes = Field(
+        default=256 * MIB, description="decoded blocks kept by all loaders"
+    )
+    constructor_budget: Bytes = Field(
+        default=512 * MIB, description="batches built and not yet consumed, per data-parallel group"
+    )
+    private_copy_limit: Bytes = Field(
+        default=1024 * MIB, description="batches held by the trainer beyond the pool"
+    )
+    open_files: Count32 = Field(default=64, description="open file handles kept")
+    tokenizer_processes: Count32 = Field(default=1, description="worker processes per tokenizer")
+    alarm_seconds: float = Field(
+        default=10.0, gt=0, le=86_400, description="a source later than this is named in the log"
+    )
+
+
+class StreamConfig(_Model):
+    """A further named stream of the job: the fields it gives replace the top-level ones."""
+
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=2**64 - 1,
+        description="absent: derived from the job's seed and the name",
+    )
+    mixture: MixtureConfig | None = Field(default=None, description="replaces the whole mixture")
+    steps: int | None = Field(default=None, ge=1, description="steps of the stream")
+    context: Count32 | None = Field(default=None, description="tokens of a sequence")
+    bins: Count32 | None = Field(default=None, description="sequences of a step")
+    substeps: Count32 | None = Field(default=None, description="equal parts of a step")
+    align: Count32 | None = Field(default=None, description="document alignment")
+    leftover: Leftover | None = Field(default=None, description="the last step's carry-over")
+    packing: PackingConfig | None = Field(default=None, description="replaces the whole packing")
+    at_end: AtEnd | None = Field(default=None, description="of every source of this stream")
+    over_length: OverLength | None = Field(
+        default=None, description="of every source of this stream"
+    )
+    microbatch_size: Count32 | None = Field(default=None, description="sequences of a microbatch")
+    fill_empty: bool | None = Field(default=None, description="as delivery.fill_empty")
+
+
+class JobConfig(_Model):
+    """Everything a job is: sources, mixture, shape of a step, delivery, limits of the engine."""
+
+    job: Text = Field(description="name of the job; part of its state")
+    seed: int = Field(ge=0, le=2**64 - 1, description="decides every random choice; no default")
+    context: Count32 = Field(description="tokens of a sequence")
+    bins: Count32 = Field(description="sequences of a step, over the whole job")
+    vocabulary: Count32 = Field(description="token ids at or above it are bad data")
+    substeps: Count32 = Field(
+        default=1, description="equal parts of a step that packing never crosses"
+    )
+    align: Count32 = Field(
+        default=1, description="documents are packed at their length rounded up to it"
+    )
+    steps: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**63 - 1,
+        description="length of the stream; absent: until sources end it",
+    )
+    pad_token: Token = Field(
+        default=0, description="fills tokens and targets where there is no document"
+    )
+    leftover: Leftover = Field(
+        default="drain",
+        description="what the last step does with drawn documents: place or drop them",
+    )
+    at_end: AtEnd | None = Field(
+        default=None, description="of sources that do not say; never guessed"
+    )
+    over_length: OverLength = Field(default="split", description="of sources that do not say")
+    packing: PackingConfig = Field(default=PackingConfig(), description="documents into sequences")
+    mixture: MixtureConfig = Field(description="how much of each source")
+    tokenizers: dict[Name, TokenizerConfig] = Field(default={}, description="tokenizers by name")
+    sources: dict[Name, SourceConfig] = Field(min_length=1, description="datasets by name")
+    delivery: DeliveryConfig = Field(default=DeliveryConfig(), description="what ranks receive")
+    runtime: RuntimeConfig = Field(default=RuntimeConfig(), description="sizes of the engine")
+    streams: dict[Name, StreamConfig] = Field(default={}, description="further streams, like valid")
+    index_dir: Text = Field(default=".overlord", description="folder of the indexes")
+
+    @model_validator(mode="after")
+    def _check_meaning(self) -> JobConfig:
+        from overlord._src.config.checks import find_problems
+
+        problems = find_problems(self)
+        if problems:
+            raise ConfigError(problems)
+        return self
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a job file, for editors."""
+    schema = JobConfig.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "Overlord job"
+    return schema
+
+
+def load(path: Any, overrides: Any = (), seed: int | None = None) -> JobConfig:
+    """Read a job's config from a YAML file (or a dict), with overrides, and check it.
+
+    `overrides` is a mapping of dotted keys, or strings like `"mixture.weights.web=0.5"`.
+    """
+    from overlord._src.config.reading import read_config
+
+    return read_config(path, overrides=overrides, seed=seed).config

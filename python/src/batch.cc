@@ -1,0 +1,141 @@
+// Binds model/microbatch.h: arrays are views into the batch's memory and keep it alive.
+#include "bindings.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include "overlord/model/microbatch.h"
+
+namespace nb = nanobind;
+
+namespace overlord::python {
+namespace {
+
+using model::Microbatch;
+
+template <typename T>
+nb::object matrix(const void* data, uint32_t rows, uint32_t columns, nb::handle owner) {
+  const size_t shape[2] = {rows, columns};
+  return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<2>>(static_cast<const T*>(data), 2,
+                                                               shape, owner));
+}
+
+template <typename T>
+nb::object vector_view(const std::vector<T>& values, nb::handle owner) {
+  const size_t shape[1] = {values.size()};
+  return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<1>>(values.data(), 1, shape, owner));
+}
+
+nb::object token_matrix(nb::handle self, uint8_t field, model::FieldView model::Slab::* member) {
+  const Microbatch& batch = *nb::inst_ptr<Microbatch>(self);
+  if (!batch.slab || (batch.view.fields & field) == 0) return nb::none();
+  const model::Slab& slab = *batch.slab;
+  const void* data = (slab.*member).data;
+  switch (batch.core->token_type) {
+    case model::TokenType::kUint16: return matrix<uint16_t>(data, slab.rows, slab.columns, self);
+    case model::TokenType::kInt32: return matrix<int32_t>(data, slab.rows, slab.columns, self);
+    case model::TokenType::kInt64: return matrix<int64_t>(data, slab.rows, slab.columns, self);
+  }
+  return nb::none();
+}
+
+nb::object loss_weights(nb::handle self) {
+  const Microbatch& batch = *nb::inst_ptr<Microbatch>(self);
+  if (!batch.slab || (batch.view.fields & model::kFieldLossWeights) == 0) return nb::none();
+  const model::Slab& slab = *batch.slab;
+  if (batch.core->weight_type == model::WeightType::kUint8) {
+    return matrix<uint8_t>(slab.loss_weights.data, slab.rows, slab.columns, self);
+  }
+  return matrix<float>(slab.loss_weights.data, slab.rows, slab.columns, self);
+}
+
+nb::object positions(nb::handle self) {
+  const Microbatch& batch = *nb::inst_ptr<Microbatch>(self);
+  if (!batch.slab || (batch.view.fields & model::kFieldPositions) == 0) return nb::none();
+  return matrix<int32_t>(batch.slab->positions.data, batch.slab->rows, batch.slab->columns, self);
+}
+
+nb::object boundary(nb::handle self, std::vector<int32_t> model::Boundaries::* member) {
+  const Microbatch& batch = *nb::inst_ptr<Microbatch>(self);
+  if ((batch.view.fields & model::kFieldBoundaries) == 0) return nb::none();
+  return vector_view(batch.core->boundaries.*member, self);
+}
+
+// Six columns of int64: source, pass, position, first, count, bin; then flags.
+nb::object lineage(const Microbatch& batch) {
+  const auto& rows = batch.core->lineage;
+  auto* values = new std::vector<int64_t>();
+  values->reserve(rows.size() * 7);
+  for (const model::LineageRow& row : rows) {
+    values->insert(values->end(),
+                   {static_cast<int64_t>(row.id.source), static_cast<int64_t>(row.id.pass),
+                    static_cast<int64_t>(row.id.position), static_cast<int64_t>(row.first),
+                    static_cast<int64_t>(row.count), static_cast<int64_t>(row.row),
+                    static_cast<int64_t>(row.flags)});
+  }
+  nb::capsule owner(values, [](void* held) noexcept {
+    delete static_cast<std::vector<int64_t>*>(held);
+  });
+  const size_t shape[2] = {rows.size(), 7};
+  return nb::cast(nb::ndarray<nb::numpy, int64_t, nb::ndim<2>>(values->data(), 2, shape, owner));
+}
+
+uint64_t bytes_of(const Microbatch& batch) {
+  uint64_t bytes = (batch.core->boundaries.cu_seqlens.size() +
+                    batch.core->boundaries.cu_seqlens_padded.size()) * sizeof(int32_t);
+  if (!batch.slab) return bytes;
+  const auto add = [&](uint8_t field, const model::FieldView& view) {
+    if (batch.view.fields & field) bytes += view.size_bytes;
+  };
+  add(model::kFieldTokens, batch.slab->tokens);
+  add(model::kFieldTargets, batch.slab->targets);
+  add(model::kFieldLossWeights, batch.slab->loss_weights);
+  add(model::kFieldPositions, batch.slab->positions);
+  return bytes;
+}
+
+double fill_of(const Microbatch& batch) {
+  const auto padded = static_cast<double>(batch.core->boundaries.cu_seqlens_padded.back());
+  return static_cast<double>(batch.core->boundaries.tokens) / padded;
+}
+
+}  // namespace
+
+void bind_batch(nb::module_& m) {
+  nb::class_<Microbatch>(m, "Microbatch", "One microbatch as one rank sees it; read-only views.")
+      .def_prop_ro("step", [](const Microbatch& b) { return b.core->step; })
+      .def_prop_ro("microbatch", [](const Microbatch& b) { return b.core->index; })
+      .def_prop_ro("microbatches", [](const Microbatch& b) { return b.core->count; })
+      .def_prop_ro("last_in_step",
+                   [](const Microbatch& b) { return b.core->index + 1 == b.core->count; })
+      .def_prop_ro("tokens",
+                   [](nb::handle self) {
+                     return token_matrix(self, model::kFieldTokens, &model::Slab::tokens);
+                   })
+      .def_prop_ro("targets",
+                   [](nb::handle self) {
+                     return token_matrix(self, model::kFieldTargets, &model::Slab::targets);
+                   })
+      .def_prop_ro("loss_weights", &loss_weights)
+      .def_prop_ro("positions", &positions)
+      .def_prop_ro("cu_seqlens",
+                   [](nb::handle self) { return boundary(self, &model::Boundaries::cu_seqlens); })
+      .def_prop_ro(
+          "cu_seqlens_padded",
+          [](nb::handle self) { return boundary(self, &model::Boundaries::cu_seqlens_padded); })
+      .def_prop_ro("max_seqlen", [](const Microbatch& b) { return b.core->boundaries.max_seqlen; })
+      .def_prop_ro("num_docs", [](const Microbatch& b) { return b.core->boundaries.documents; })
+      .def_prop_ro("num_tokens", [](const Microbatch& b) { return b.core->boundaries.tokens; })
+      .def_prop_ro("target_tokens",
+                   [](const Microbatch& b) { return b.core->boundaries.target_tokens; })
+      .def_prop_ro("step_target_tokens",
+                   [](const Microbatch& b) { return b.core->step_target_tokens; })
+      .def_prop_ro("fill", &fill_of)
+      .def_prop_ro("nbytes", &bytes_of)
+      .def_prop_ro("digest", [](const Microbatch& b) { return b.digest.hex(); })
+      .def("lineage", &lineage,
+           "int64 [documents, 7]: source, pass, position, first, count, bin, flags.");
+}
+
+}  // namespace overlord::python

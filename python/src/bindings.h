@@ -1,0 +1,14 @@
+// One bind function per file of this folder; module.cc calls them.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace overlord::python {
+
+void bind_spec(nanobind::module_& module);
+void bind_batch(nanobind::module_& module);
+void bind_plan(nanobind::module_& module);
+void bind_index(nanobind::module_& module);
+void bind_job(nanobind::module_& module);
+
+}  // namespace overlord::python

@@ -1,0 +1,27 @@
+// Status -> Python exception. Every Overlord error derives from OverlordError and from the built-in
+// that a caller would expect.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <utility>
+
+#include "overlord/base/status.h"
+
+namespace overlord::python {
+
+void bind_errors(nanobind::module_& module);
+// Throws the exception of `status`; the GIL must be held.
+[[noreturn]] void raise(const Status& status);
+
+inline void check(const Status& status) {
+  if (!status.ok()) raise(status);
+}
+
+template <typename T>
+T unwrap(Result<T> result) {
+  if (!result.ok()) raise(result.status());
+  return std::move(result).value();
+}
+
+}  // namespace overlord::python

@@ -1,0 +1,138 @@
+// Binds indexing: a task that runs in threads of its own and is watched from Python.
+#include "bindings.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+
+#include "errors.h"
+#include "overlord/columnar/source_index.h"
+#include "overlord/node/encoders.h"
+#include "overlord/runtime/thread_executor.h"
+#include "overlord/storage/local_storage.h"
+
+namespace nb = nanobind;
+
+namespace overlord::python {
+namespace {
+
+constexpr uint64_t kIndexPoolBytes = uint64_t{64} << 20;
+constexpr uint32_t kOpenFiles = 64;
+
+// One source being indexed; started by the constructor, ended by wait() or the destructor.
+class IndexTask {
+ public:
+  IndexTask(model::Source source, std::string path, bool lengths, uint32_t threads,
+            std::vector<std::string> worker_command)
+      : source_(std::move(source)), path_(std::move(path)) {
+    options_.lengths = lengths;
+    options_.threads = threads;
+    done_ = std::async(std::launch::async, [this, command = std::move(worker_command)] {
+      return run(command);
+    });
+  }
+  ~IndexTask() {
+    cancel_.cancel();
+    if (done_.valid()) done_.wait();
+  }
+
+  // True when it has finished well; raises when it failed.
+  bool wait(double timeout_s) {
+    Status status;
+    {
+      nb::gil_scoped_release free;
+      if (finished_) return true;
+      if (done_.wait_for(std::chrono::duration<double>(timeout_s)) != std::future_status::ready) {
+        return false;
+      }
+      status = done_.get();
+      finished_ = true;
+    }
+    check(status);
+    return true;
+  }
+
+  void cancel() { cancel_.cancel(); }
+
+  nb::dict progress() const {
+    nb::dict out;
+    out["shards_total"] = progress_.shards_total.load();
+    out["shards_done"] = progress_.shards_done.load();
+    out["bytes_total"] = progress_.bytes_total.load();
+    out["bytes_done"] = progress_.bytes_done.load();
+    out["rows"] = progress_.rows.load();
+    return out;
+  }
+
+ private:
+  Status run(const std::vector<std::string>& worker_command) {
+    runtime::ThreadExecutor executor(1, "ol-index");
+    node::Encoders encoders(executor, worker_command, options_.threads);
+    storage::LocalStorage storage(runtime::BufferPool::make(kIndexPoolBytes), 1, kOpenFiles);
+    runtime::TextEncoder* encoder = nullptr;
+    if (options_.lengths) {
+      OVERLORD_TRY(encoder, encoders.get(source_));
+    }
+    return columnar::build_index(storage, encoder, source_, path_, options_, &progress_, cancel_);
+  }
+
+  model::Source source_;
+  std::string path_;
+  columnar::IndexOptions options_;
+  columnar::IndexProgress progress_;
+  runtime::CancelToken cancel_;
+  std::future<Status> done_;
+  bool finished_ = false;
+};
+
+nb::dict index_info(const std::string& path, const model::Source& source) {
+  const auto index = unwrap(columnar::SourceIndex::open(path, source));
+  const model::SourceManifest& manifest = index->manifest();
+  nb::list shards;
+  for (const model::ShardEntry& shard : manifest.shards) {
+    nb::dict row;
+    row["uri"] = shard.uri;
+    row["rows"] = shard.rows;
+    row["size_bytes"] = shard.fingerprint.size_bytes;
+    row["modified_ns"] = shard.fingerprint.modified_ns;
+    shards.append(row);
+  }
+  uint64_t tokens = 0;
+  for (const uint32_t length : manifest.lengths) tokens += length == model::kBadRow ? 0 : length;
+  nb::dict out;
+  out["rows"] = manifest.rows;
+  out["shards"] = shards;
+  out["blocks"] = manifest.blocks.size();
+  out["digest"] = manifest.digest.hex();
+  out["has_lengths"] = manifest.meta_origin == model::MetaOrigin::kIndex;
+  out["tokens"] = tokens;
+  out["bad_rows"] = nb::cast(index->bad_rows());
+  out["mapped_bytes"] = index->mapped_bytes();
+  return out;
+}
+
+std::vector<std::string> list_files(const std::string& pattern) {
+  storage::LocalStorage storage(runtime::BufferPool::make(0), 1, 1);
+  return unwrap(storage.list(pattern));
+}
+
+}  // namespace
+
+void bind_index(nb::module_& m) {
+  nb::class_<IndexTask>(m, "IndexTask", "Indexing of one source, in threads of its own.")
+      .def(nb::init<model::Source, std::string, bool, uint32_t, std::vector<std::string>>(),
+           nb::arg("source"), nb::arg("path"), nb::arg("lengths"), nb::arg("threads"),
+           nb::arg("worker_command"))
+      .def("wait", &IndexTask::wait, nb::arg("timeout_s"))
+      .def("cancel", &IndexTask::cancel)
+      .def("progress", &IndexTask::progress);
+  m.def("index_info", &index_info, nb::arg("path"), nb::arg("source"),
+        "What an index file says of its source.");
+  m.def("list_files", &list_files, nb::arg("pattern"), "A glob as sorted URIs.");
+}
+
+}  // namespace overlord::python

@@ -1,0 +1,228 @@
+// Binds the running side: Job, Engine, Client, PlanCursor. The GIL is free wherever they wait.
+#include "bindings.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "errors.h"
+#include "job_handle.h"
+#include "overlord/columnar/encoded_rows.h"
+#include "status_dict.h"
+
+namespace nb = nanobind;
+
+namespace overlord::python {
+namespace {
+
+constexpr int64_t kSignalSliceMs = 50;  // how long Ctrl-C may go unnoticed
+
+// One rank's end of an engine.
+class Client {
+ public:
+  Client(std::shared_ptr<node::EmbeddedEngine> engine, Rank rank)
+      : engine_(std::move(engine)), rank_(rank) {}
+
+  std::shared_ptr<const model::Microbatch> next(double timeout_s) {
+    auto left_ms = static_cast<int64_t>(std::min(timeout_s, 1e9) * 1000);
+    for (;;) {
+      const int64_t slice_ms = std::min(left_ms, kSignalSliceMs);
+      Result<model::MicrobatchPtr> batch = wait(slice_ms);
+      if (batch.ok() || batch.status().code() != Code::kDeadline) return unwrap(std::move(batch));
+      left_ms -= slice_ms;
+      if (left_ms <= 0) raise(batch.status());
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+  }
+
+  nb::bytes state() const {
+    const std::string bytes = engine_->state(rank_);
+    return nb::bytes(bytes.data(), bytes.size());
+  }
+  Rank rank() const { return rank_; }
+
+ private:
+  Result<model::MicrobatchPtr> wait(int64_t timeout_ms) {
+    nb::gil_scoped_release free;
+    return engine_->next(rank_, timeout_ms);
+  }
+  std::shared_ptr<node::EmbeddedEngine> engine_;
+  Rank rank_;
+};
+
+class Cursor {
+ public:
+  Cursor(std::shared_ptr<JobHandle> job, std::unique_ptr<node::PlanCursor> cursor)
+      : job_(std::move(job)), cursor_(std::move(cursor)) {}
+
+  std::shared_ptr<const model::Plan> next() {
+    Result<model::PlanPtr> plan = [&] {
+      nb::gil_scoped_release free;
+      return cursor_->next();
+    }();
+    return unwrap(std::move(plan));
+  }
+  // Plans forward until `step` is the next one.
+  void seek(StepIndex step) {
+    while (cursor_->state().state.next_step < step) {
+      if (!next()) {
+        raise(Status(Code::kOutOfRange,
+                     "step " + std::to_string(step) + " is past the end of the stream at step " +
+                         std::to_string(cursor_->state().state.next_step)));
+      }
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+    if (cursor_->state().state.next_step > step) {
+      raise(Status(Code::kOutOfRange, "step " + std::to_string(step) +
+                                          " lies before this cursor; make a new one"));
+    }
+  }
+  nb::bytes state() const {
+    const std::string bytes = protocol::encode_resume_state(cursor_->state());
+    return nb::bytes(bytes.data(), bytes.size());
+  }
+
+ private:
+  std::shared_ptr<JobHandle> job_;
+  std::unique_ptr<node::PlanCursor> cursor_;
+};
+
+std::optional<std::string> to_string(const std::optional<nb::bytes>& bytes) {
+  if (!bytes) return std::nullopt;
+  return std::string(bytes->c_str(), bytes->size());
+}
+
+std::shared_ptr<node::EmbeddedEngine> open_engine(JobHandle& job, std::vector<Rank> ranks,
+                                                  const model::RuntimeOptions& options,
+                                                  const std::optional<nb::bytes>& state,
+                                                  std::vector<std::string> worker_command,
+                                                  bool allow_mixture, bool allow_sources,
+                                                  std::string journal_path) {
+  const std::optional<std::string> saved = to_string(state);
+  Result<std::shared_ptr<node::EmbeddedEngine>> engine = [&] {
+    nb::gil_scoped_release free;
+    return job.open({std::move(ranks), options, saved, std::move(worker_command),
+                     {allow_mixture, allow_sources}, std::move(journal_path)});
+  }();
+  return unwrap(std::move(engine));
+}
+
+nb::dict locate(const JobHandle& job, uint32_t source, uint32_t pass, uint64_t position) {
+  const RowPlace place = unwrap(job.locate(source, pass, position));
+  nb::dict out;
+  out["shard"] = place.shard;
+  out["row_in_shard"] = place.row_in_shard;
+  out["row"] = place.row;
+  return out;
+}
+
+nb::dict read_row(JobHandle& job, uint32_t source, uint64_t row,
+                  const std::vector<std::string>& worker_command) {
+  const RowContent content = unwrap(job.read_row(source, row, worker_command));
+  nb::dict out;
+  out["shard"] = content.place.shard;
+  out["row_in_shard"] = content.place.row_in_shard;
+  out["row"] = content.place.row;
+  out["bad"] = content.bad.empty() ? nb::none() : nb::cast(content.bad);
+  out["text"] = content.is_text ? nb::cast(content.text) : nb::none();
+  out["tokens"] = nb::cast(content.tokens);
+  return out;
+}
+
+void bind_engine(nb::module_& m) {
+  using node::EmbeddedEngine;
+  nb::class_<EmbeddedEngine>(m, "Engine", "All roles of a job in this process.")
+      .def("client",
+           [](std::shared_ptr<EmbeddedEngine> engine, Rank rank) {
+             const auto& ranks = engine->ranks();
+             if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
+               raise(invalid_argument("rank " + std::to_string(rank) +
+                                      " is not hosted by this engine"));
+             }
+             return Client(std::move(engine), rank);
+           },
+           nb::arg("rank"))
+      .def("status", [](EmbeddedEngine& engine) { return status_dict(engine.status()); })
+      .def("quarantine",
+           [](EmbeddedEngine& engine) { return quarantine_list(engine.quarantine()); })
+      .def("close",
+           [](EmbeddedEngine& engine) {
+             nb::gil_scoped_release free;
+             engine.close();
+           })
+      .def_prop_ro("ranks", &EmbeddedEngine::ranks)
+      .def("rank_hash",
+           [](EmbeddedEngine& engine, Rank rank) { return engine.rank_hash(rank).hex(); },
+           nb::arg("rank"))
+      .def("plan_chain", [](EmbeddedEngine& engine) { return engine.plan_chain().hex(); })
+      .def("content_hash", [](EmbeddedEngine& engine) { return engine.content_chain().hex(); })
+      .def("stream_hash", [](EmbeddedEngine& engine) { return engine.stream_hash().hex(); });
+  nb::class_<Client>(m, "Client", "One rank's end of an engine.")
+      .def("next", &Client::next, nb::arg("timeout_s"),
+           "The next microbatch, or None at the end; DeadlineError after timeout_s.")
+      .def("state", &Client::state, "Resume state after what next() has returned.")
+      .def_prop_ro("rank", &Client::rank);
+}
+
+std::string combine_stream_hash(const std::string& plan_chain,
+                                const std::vector<std::string>& rank_hashes) {
+  const auto parse = [](const std::string& hex) {
+    Digest digest;
+    if (!Digest::parse(hex, &digest)) raise(invalid_argument("not a hash of 32 hex digits: " + hex));
+    return digest;
+  };
+  std::vector<Digest> hashes;
+  for (const std::string& hex : rank_hashes) hashes.push_back(parse(hex));
+  return host::stream_hash(parse(plan_chain), hashes).hex();
+}
+
+}  // namespace
+
+void bind_job(nb::module_& m) {
+  nb::class_<Cursor>(m, "PlanCursor", "Plans one after another, from metadata alone.")
+      .def("next", &Cursor::next, nb::sig("def next(self) -> Plan | None"))
+      .def("seek", &Cursor::seek, nb::arg("step"))
+      .def("state", &Cursor::state);
+  nb::class_<JobHandle>(m, "Job", "A job whose manifest is frozen.")
+      .def("__init__",
+           [](JobHandle* self, const model::JobSpec& spec, const model::DeliverySpec& delivery,
+              const model::Mesh& mesh, const std::vector<std::string>& index_paths) {
+             Result<JobHandle> handle = [&] {
+               nb::gil_scoped_release free;
+               return JobHandle::make(spec, delivery, mesh, index_paths);
+             }();
+             new (self) JobHandle(unwrap(std::move(handle)));
+           },
+           nb::arg("spec"), nb::arg("delivery"), nb::arg("mesh"), nb::arg("index_paths"))
+      .def_prop_ro("config_digest", [](const JobHandle& job) { return job.job().config.hex(); })
+      .def_prop_ro("manifest_digest",
+                   [](const JobHandle& job) { return job.job().manifest.digest.hex(); })
+      .def("section_digests", [](const JobHandle& job) { return section_dict(job.job().sections); })
+      .def("open", &open_engine, nb::arg("ranks"), nb::arg("options"), nb::arg("state").none(),
+           nb::arg("worker_command"), nb::arg("allow_mixture") = false,
+           nb::arg("allow_sources") = false, nb::arg("journal_path") = "")
+      .def("planner",
+           [](std::shared_ptr<JobHandle> job, const std::optional<nb::bytes>& state,
+              std::vector<std::string> worker_command) {
+             return Cursor(job, unwrap(job->planner(to_string(state), std::move(worker_command))));
+           },
+           nb::arg("state").none(), nb::arg("worker_command"))
+      .def("locate", &locate, nb::arg("source"), nb::arg("pass_"), nb::arg("position"))
+      .def("read_row", &read_row, nb::arg("source"), nb::arg("row"), nb::arg("worker_command"));
+  bind_engine(m);
+  m.def("describe_state",
+        [](nb::bytes state) {
+          return state_dict(unwrap(
+              protocol::decode_resume_state(std::string_view(state.c_str(), state.size()))));
+        },
+        nb::arg("state"), "The readable part of an encoded resume state.");
+  m.def("combine_stream_hash", &combine_stream_hash, nb::arg("plan_chain"),
+        nb::arg("rank_hashes"));
+}
+
+}  // namespace overlord::python

@@ -1,0 +1,128 @@
+#include "job_handle.h"
+
+#include <algorithm>
+
+#include "overlord/columnar/widen.h"
+#include "overlord/plan/source_order.h"
+
+namespace overlord::python {
+namespace {
+
+constexpr uint64_t kInspectPoolBytes = uint64_t{16} << 20;
+constexpr uint32_t kInspectFiles = 16;
+
+std::string reason_of(const std::vector<model::BadRow>& bad, uint32_t row) {
+  for (const model::BadRow& entry : bad) {
+    if (entry.index == row) return entry.reason;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<JobHandle> JobHandle::make(model::JobSpec spec, model::DeliverySpec delivery,
+                                  model::Mesh mesh, std::vector<std::string> index_paths) {
+  JobHandle handle;
+  auto pool = runtime::BufferPool::make(kInspectPoolBytes);
+  handle.storage_ = std::make_shared<storage::LocalStorage>(pool, 1, kInspectFiles);
+  OVERLORD_TRY(handle.job_, node::open_files(std::move(spec), std::move(delivery), std::move(mesh),
+                                             index_paths, *handle.storage_, pool));
+  handle.index_paths_ = std::move(index_paths);
+  return handle;
+}
+
+Result<protocol::ResumeState> JobHandle::state_of(const std::optional<std::string>& saved,
+                                                  protocol::AllowedChanges allowed) const {
+  if (!saved) return host::start_state(*job_);
+  OVERLORD_TRY(protocol::ResumeState state, protocol::decode_resume_state(*saved));
+  return host::resume_from(*job_, state, allowed);
+}
+
+Result<std::shared_ptr<node::EmbeddedEngine>> JobHandle::open(OpenRequest request) {
+  OVERLORD_TRY(protocol::ResumeState state, state_of(request.state, request.allowed));
+  node::EngineOptions options;
+  options.runtime = request.options;
+  options.worker_command = std::move(request.worker_command);
+  options.journal_path = std::move(request.journal_path);
+  for (const std::string& path : index_paths_) options.profile_paths.push_back(path + ".profile");
+  OVERLORD_TRY(auto engine, node::EmbeddedEngine::start(job_, std::move(request.ranks),
+                                                        std::move(options), std::move(state)));
+  return std::shared_ptr<node::EmbeddedEngine>(std::move(engine));
+}
+
+Result<std::unique_ptr<node::PlanCursor>> JobHandle::planner(
+    const std::optional<std::string>& saved, std::vector<std::string> worker_command) {
+  OVERLORD_TRY(protocol::ResumeState state, state_of(saved, {}));
+  if (!encoders_) {
+    executor_ = std::make_shared<runtime::ThreadExecutor>(1, "ol-plan");
+    encoders_ = std::make_shared<node::Encoders>(*executor_, std::move(worker_command), 1);
+  }
+  return std::make_unique<node::PlanCursor>(job_, std::move(state), *storage_, *encoders_);
+}
+
+RowPlace JobHandle::place_of(uint32_t source, uint32_t block, uint32_t row) const {
+  const model::SourceManifest& manifest = job_->manifest.sources[source];
+  const model::BlockEntry& entry = manifest.blocks[block];
+  const model::ShardEntry& shard = manifest.shards[entry.shard];
+  return {shard.uri, entry.first_row - shard.first_row + row, entry.first_row + row, block};
+}
+
+Result<RowPlace> JobHandle::locate(uint32_t source, uint32_t pass, uint64_t position) const {
+  if (source >= job_->sources.size()) {
+    return Status(Code::kOutOfRange, "source " + std::to_string(source) + " of " +
+                                         std::to_string(job_->sources.size()));
+  }
+  const loader::OpenSource& open = *job_->sources[source];
+  if (position >= open.manifest.rows) {
+    return Status(Code::kOutOfRange, "position " + std::to_string(position) + " of source " +
+                                         open.spec.name + " with " +
+                                         std::to_string(open.manifest.rows) + " rows");
+  }
+  const plan::SourceOrder order(open.manifest.blocks, open.spec.shuffle, open.spec.window_rows,
+                                plan::order_key(open.seed, open.spec.name, pass));
+  const uint64_t window = order.window_of(position);
+  std::vector<plan::RowRef> rows;
+  order.expand(window, &rows);
+  const plan::RowRef ref = rows[position - order.window(window).first_position];
+  return place_of(source, ref.block, ref.row);
+}
+
+Result<RowContent> JobHandle::read_row(uint32_t source, uint64_t row,
+                                       const std::vector<std::string>& worker_command) {
+  if (source >= job_->sources.size() || row >= job_->sources[source]->manifest.rows) {
+    return Status(Code::kOutOfRange, "row " + std::to_string(row) + " of source " +
+                                         std::to_string(source) + " does not exist");
+  }
+  const loader::OpenSource& open = *job_->sources[source];
+  const auto after = std::upper_bound(
+      open.manifest.blocks.begin(), open.manifest.blocks.end(), row,
+      [](uint64_t value, const model::BlockEntry& block) { return value < block.first_row; });
+  const auto block = static_cast<uint32_t>(after - open.manifest.blocks.begin()) - 1;
+  const auto index = static_cast<uint32_t>(row - open.manifest.blocks[block].first_row);
+  RowContent content;
+  content.place = place_of(source, block, index);
+  OVERLORD_TRY(columnar::RowBlock rows, node::read_block(open, *storage_, block));
+  columnar::TokenBlock tokens = std::move(rows.tokens);
+  if (rows.is_text) {
+    content.is_text = true;
+    content.text = std::string(rows.text.rows.row(index));
+    content.bad = reason_of(rows.text.bad, index);
+    if (!content.bad.empty()) return content;
+    OVERLORD_RETURN_IF_ERROR(planner(std::nullopt, worker_command).status());  // makes encoders_
+    OVERLORD_TRY(runtime::TextEncoder * encoder, encoders_->get(open.spec));
+    OVERLORD_TRY(auto made, node::read_tokens(open, *storage_, encoder, block));
+    tokens = *made;
+  }
+  if (tokens.counts[index] == model::kBadRow) {
+    content.bad = reason_of(tokens.bad, index);
+    return content;
+  }
+  content.tokens.resize(tokens.counts[index]);
+  const model::TokenSpan span{
+      tokens.values.data + tokens.begins[index] * model::element_bytes(tokens.element), nullptr,
+      tokens.counts[index], tokens.element};
+  columnar::widen(span, 0, span.count, content.tokens.data());
+  return content;
+}
+
+}  // namespace overlord::python

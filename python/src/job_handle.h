@@ -1,0 +1,66 @@
+// JobHandle: a job opened over local files, with the storage its inspection needs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "overlord/node/embedded_engine.h"
+#include "overlord/node/open_files.h"
+#include "overlord/node/plan_cursor.h"
+
+namespace overlord::python {
+
+struct OpenRequest {
+  std::vector<Rank> ranks;
+  model::RuntimeOptions options;
+  std::optional<std::string> state;
+  std::vector<std::string> worker_command;
+  protocol::AllowedChanges allowed;
+  std::string journal_path;
+};
+
+struct RowPlace {
+  std::string shard;
+  uint64_t row_in_shard = 0;
+  uint64_t row = 0;
+  uint32_t block = 0;
+};
+
+struct RowContent {
+  RowPlace place;
+  std::string bad;  // why the row cannot be used; empty when it can
+  bool is_text = false;
+  std::string text;
+  std::vector<int64_t> tokens;
+};
+
+class JobHandle {
+ public:
+  static Result<JobHandle> make(model::JobSpec spec, model::DeliverySpec delivery,
+                                model::Mesh mesh, std::vector<std::string> index_paths);
+
+  const host::OpenJob& job() const { return *job_; }
+  Result<std::shared_ptr<node::EmbeddedEngine>> open(OpenRequest request);
+  Result<std::unique_ptr<node::PlanCursor>> planner(const std::optional<std::string>& state,
+                                                    std::vector<std::string> worker_command);
+  Result<RowPlace> locate(uint32_t source, uint32_t pass, uint64_t position) const;
+  Result<RowContent> read_row(uint32_t source, uint64_t row,
+                              const std::vector<std::string>& worker_command);
+
+ private:
+  JobHandle() = default;
+  RowPlace place_of(uint32_t source, uint32_t block, uint32_t row) const;
+  Result<protocol::ResumeState> state_of(const std::optional<std::string>& saved,
+                                         protocol::AllowedChanges allowed) const;
+
+  std::shared_ptr<const host::OpenJob> job_;
+  std::vector<std::string> index_paths_;
+  std::shared_ptr<storage::LocalStorage> storage_;
+  // Kept for planning and inspection of text; made when first needed.
+  std::shared_ptr<runtime::ThreadExecutor> executor_;
+  std::shared_ptr<node::Encoders> encoders_;
+};
+
+}  // namespace overlord::python

@@ -1,0 +1,18 @@
+// overlord._core: the native module. A list of registrations, nothing else.
+#include <nanobind/nanobind.h>
+
+#include "bindings.h"
+#include "errors.h"
+
+NB_MODULE(_core, m) {
+  using namespace overlord::python;
+  m.doc() = "Overlord's native engine. The public face is the package overlord.";
+  m.attr("__version__") = OVERLORD_VERSION;
+  m.attr("arrow_version") = OVERLORD_BUILD_ARROW_VERSION;
+  bind_errors(m);
+  bind_spec(m);
+  bind_batch(m);
+  bind_plan(m);
+  bind_index(m);
+  bind_job(m);
+}

@@ -1,0 +1,141 @@
+#include "status_dict.h"
+
+#include <nanobind/stl/string.h>
+
+namespace nb = nanobind;
+
+namespace overlord::python {
+namespace {
+
+nb::dict loader_dict(const node::LoaderStatus& loader) {
+  nb::dict out;
+  out["source"] = loader.source;
+  out["slot"] = loader.slot;
+  out["queue"] = loader.queue;
+  out["in_work"] = loader.in_work;
+  out["rows_posted"] = loader.rows_posted;
+  out["documents"] = loader.documents;
+  out["read_bytes"] = loader.read_bytes;
+  out["buffer_bytes"] = loader.buffer_bytes;
+  out["transform_ns"] = loader.transform_ns;
+  out["read_wait_ns"] = loader.read_wait_ns;
+  out["file_state_bytes"] = loader.file_state_bytes;
+  out["bad_rows"] = loader.bad_rows;
+  out["blocks_read"] = loader.blocks_read;
+  out["cache_hits"] = loader.cache_hits;
+  return out;
+}
+
+nb::dict constructor_dict(const node::ConstructorStatus& constructor) {
+  nb::dict out;
+  out["bucket"] = constructor.bucket;
+  out["steps_ready"] = constructor.steps_ready;
+  out["steps_held"] = constructor.steps_held;
+  out["payloads"] = constructor.payloads;
+  out["assemble_ns"] = constructor.assemble_ns;
+  out["bytes_assembled"] = constructor.bytes_assembled;
+  return out;
+}
+
+nb::dict client_dict(const node::ClientStatus& client) {
+  nb::dict out;
+  out["rank"] = client.rank;
+  out["steps_arrived"] = client.steps_arrived;
+  out["steps_consumed"] = client.steps_consumed;
+  out["microbatches"] = client.microbatches;
+  out["wait_ns"] = client.wait_ns;
+  out["queue"] = client.queue;
+  return out;
+}
+
+}  // namespace
+
+nb::dict status_dict(const node::EngineStatus& status) {
+  nb::dict planner;
+  planner["plans"] = status.plans;
+  planner["planning_ns"] = status.planning_ns;
+  planner["waits"] = status.planner_waits;
+  planner["meta_windows"] = status.meta_windows;
+  nb::dict memory;
+  memory["payload_bytes"] = status.payload_bytes;
+  memory["payload_limit_bytes"] = status.payload_limit_bytes;
+  memory["pool_held_bytes"] = status.pool.held_bytes;
+  memory["pool_idle_bytes"] = status.pool.idle_bytes;
+  memory["pool_fresh"] = status.pool.fresh_count;
+  memory["pool_reused"] = status.pool.reused_count;
+  nb::dict executor;
+  executor["queued"] = status.executor.queued;
+  executor["executed"] = status.executor.executed;
+  executor["busy_ns"] = status.executor.busy_ns;
+  nb::list loaders, constructors, clients;
+  for (const auto& loader : status.loaders) loaders.append(loader_dict(loader));
+  for (const auto& constructor : status.constructors) {
+    constructors.append(constructor_dict(constructor));
+  }
+  for (const auto& client : status.clients) clients.append(client_dict(client));
+  nb::dict out;
+  out["planner"] = planner;
+  out["loaders"] = loaders;
+  out["constructors"] = constructors;
+  out["clients"] = clients;
+  out["memory"] = memory;
+  out["executor"] = executor;
+  out["queue_depth"] = status.queue_depth;
+  return out;
+}
+
+nb::list quarantine_list(const std::vector<loader::QuarantineNote>& notes) {
+  nb::list out;
+  for (const loader::QuarantineNote& note : notes) {
+    nb::dict row;
+    row["source"] = note.id.source;
+    row["pass"] = note.id.pass;
+    row["position"] = note.id.position;
+    row["row"] = note.row;
+    row["reason"] = note.reason;
+    row["when"] = note.late ? "late" : "before planning";
+    out.append(row);
+  }
+  return out;
+}
+
+nb::dict section_dict(const std::vector<protocol::SectionDigest>& sections) {
+  nb::dict out;
+  for (const protocol::SectionDigest& section : sections) {
+    out[section.name.c_str()] = section.digest.hex();
+  }
+  return out;
+}
+
+nb::dict state_dict(const protocol::ResumeState& state) {
+  nb::dict sources;
+  for (size_t s = 0; s < state.source_names.size(); ++s) {
+    const model::SourceCursor& cursor = state.state.cursors[s];
+    nb::dict row;
+    row["digest"] = state.source_digests[s].hex();
+    row["pass"] = cursor.pass;
+    row["position"] = cursor.position;
+    row["samples"] = cursor.samples;
+    row["tokens"] = cursor.tokens;
+    row["bad"] = cursor.bad;
+    row["dropped"] = cursor.dropped;
+    sources[state.source_names[s].c_str()] = row;
+  }
+  nb::dict out;
+  out["format"] = protocol::kStateFormat;
+  out["stream"] = state.stream;
+  out["step"] = state.state.next_step;
+  out["microbatch"] = state.microbatch;
+  out["ended"] = state.state.ended;
+  out["config_digest"] = state.config.hex();
+  out["manifest_digest"] = state.manifest.hex();
+  out["content_chain"] = state.content_chain.hex();
+  out["plan_chain"] = state.plan_chain.hex();
+  out["sections"] = section_dict(state.sections);
+  out["sources"] = sources;
+  out["carried"] = state.state.carried.size();
+  out["leftover_dropped"] = state.state.leftover_dropped;
+  return out;
+}
+
+}  // namespace overlord::python

@@ -1,0 +1,68 @@
+// Assembly: segments of documents into the arrays of a microbatch. The one place where payload is
+// copied: tokens are widened, shifted into targets, numbered and weighted in one walk.
+// Plain functions on a CPU thread; memory comes from the pool given in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/model/mesh.h"
+#include "overlord/model/microbatch.h"
+#include "overlord/model/plan.h"
+#include "overlord/model/token_span.h"
+#include "overlord/runtime/buffer.h"
+
+namespace overlord::columnar {
+
+struct SpecialTokens {  // of one source
+  std::optional<uint32_t> bos;
+  std::optional<uint32_t> eod;
+};
+
+struct AssembleSpec {
+  uint32_t context = 0;
+  uint32_t rows = 1;  // bins of a microbatch
+  uint32_t align = 1;
+  uint32_t pad_token = 0;
+  model::TokenType token_type = model::TokenType::kInt32;
+  model::WeightType weight_type = model::WeightType::kFloat32;
+  model::Slicing slicing = model::Slicing::kSequenceZigzag;
+  uint32_t slices = 1;
+  std::vector<SpecialTokens> specials;  // by source
+};
+
+// One document piece of a microbatch: where it goes and where its tokens are.
+struct Piece {
+  model::Segment segment;
+  uint32_t row = 0;
+  model::TokenSpan span;
+};
+
+// Boundaries and lineage; needs no payload. Pieces are in row order.
+void fill_core(const AssembleSpec& spec, std::span<const Piece> pieces,
+               model::MicrobatchCore* core);
+
+// The payload fields of the wanted slices (`slices_wanted[i]`: slice i; with slices == 1 index 0 is
+// the whole). `fields`: union over the ranks that will see it.
+std::vector<std::shared_ptr<const model::Slab>> fill_slabs(
+    const AssembleSpec& spec, std::span<const Piece> pieces, const model::MicrobatchCore& core,
+    uint8_t fields, const std::vector<bool>& slices_wanted, runtime::BufferPool& pool);
+
+// Digest of exactly the bytes a rank with `fields` sees.
+Digest batch_digest(const model::MicrobatchCore& core, const model::Slab* slab, uint8_t fields);
+
+// Ranges [begin, end) of the unsliced microbatch that slice `slice` holds, in order.
+struct TokenRange {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+};
+std::vector<TokenRange> slice_ranges(const AssembleSpec& spec, const model::Boundaries& boundaries,
+                                     uint32_t slice);
+
+uint64_t slab_bytes(const AssembleSpec& spec, uint8_t fields);
+
+}  // namespace overlord::columnar

@@ -1,0 +1,63 @@
+#include "overlord/columnar/encoded_rows.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+namespace overlord::columnar {
+namespace {
+
+// The reason a row cannot be used, or nothing.
+std::string fault_of(const model::Source& source, const int32_t* tokens, uint64_t count) {
+  if (count == 0) return "no tokens";
+  if (count >= model::kBadRow) return "more tokens than a document may have";
+  for (uint64_t i = 0; i < count; ++i) {
+    if (tokens[i] < 0 ||
+        (source.vocabulary > 0 && static_cast<uint32_t>(tokens[i]) >= source.vocabulary)) {
+      return "token id " + std::to_string(tokens[i]) + " at " + std::to_string(i) +
+             " is outside the vocabulary of " + std::to_string(source.vocabulary);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string row_name(const model::Source& source, const model::SourceManifest& manifest,
+                     uint32_t block, uint32_t row) {
+  const model::BlockEntry& entry = manifest.blocks[block];
+  const model::ShardEntry& shard = manifest.shards[entry.shard];
+  return "source " + source.name + ", shard " + shard.uri + ", row " +
+         std::to_string(entry.first_row - shard.first_row + row);
+}
+
+TokenBlock to_token_block(const model::Source& source, const model::SourceManifest& manifest,
+                          uint32_t block, runtime::EncodedRows encoded,
+                          std::vector<model::BadRow> bad) {
+  TokenBlock out;
+  out.element = Element::kI32;
+  auto held = std::make_shared<std::vector<int32_t>>(std::move(encoded.tokens));
+  out.values = {held, reinterpret_cast<const char*>(held->data()), held->size() * sizeof(int32_t)};
+  const size_t rows = encoded.ends.size();
+  out.begins.resize(rows);
+  out.counts.resize(rows);
+  std::vector<bool> is_bad(rows, false);
+  for (const model::BadRow& row : bad) is_bad[row.index] = true;
+  out.bad = std::move(bad);
+  for (size_t row = 0; row < rows; ++row) {
+    const uint64_t begin = row == 0 ? 0 : encoded.ends[row - 1];
+    const uint64_t count = encoded.ends[row] - begin;
+    out.begins[row] = begin;
+    out.counts[row] = static_cast<uint32_t>(count);
+    if (!is_bad[row]) {
+      const std::string fault = fault_of(source, held->data() + begin, count);
+      if (fault.empty()) continue;
+      const auto index = static_cast<uint32_t>(row);
+      out.bad.push_back({index, row_name(source, manifest, block, index) + ": " + fault});
+    }
+    out.counts[row] = model::kBadRow;
+  }
+  return out;
+}
+
+}  // namespace overlord::columnar

@@ -1,0 +1,22 @@
+// From a tokenizer's answer to a TokenBlock: the same checks that ready tokens get.
+#pragma once
+
+#include <vector>
+
+#include "overlord/columnar/block_reader.h"
+#include "overlord/model/manifest.h"
+#include "overlord/model/source.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::columnar {
+
+// Rows in `bad` stay bad; ids at or above the vocabulary and rows without a token become bad.
+TokenBlock to_token_block(const model::Source& source, const model::SourceManifest& manifest,
+                          uint32_t block, runtime::EncodedRows encoded,
+                          std::vector<model::BadRow> bad);
+
+// "source web, shard file:///a.jsonl, row 12" for messages; `row` counts inside the block.
+std::string row_name(const model::Source& source, const model::SourceManifest& manifest,
+                     uint32_t block, uint32_t row);
+
+}  // namespace overlord::columnar

@@ -1,0 +1,222 @@
+// Building an index: shards in parallel, unchanged ones taken over, then the checks over all of
+// them.
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+
+#include "overlord/columnar/index_file.h"
+#include "overlord/columnar/length_pass.h"
+#include "overlord/columnar/reader_factory.h"
+#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/source_files.h"
+#include "overlord/columnar/source_index.h"
+#include "overlord/runtime/parallel.h"
+#include "overlord/runtime/quote.h"
+
+namespace overlord::columnar {
+namespace {
+
+using runtime::quote;
+
+IndexConfig config_of(const model::Source& source, const IndexOptions& options) {
+  IndexConfig config;
+  config.format = source.format;
+  config.text_column = source.text_column;
+  config.token_column = source.token_column;
+  config.mask_column = source.mask_column;
+  config.max_document_bytes = source.limits.max_document_bytes;
+  config.max_block_bytes = source.limits.max_block_bytes;
+  config.max_expansion = source.limits.max_expansion;
+  config.block_rows = options.block_rows;
+  config.block_bytes = options.block_bytes;
+  config.counted = options.lengths;
+  if (options.lengths) {
+    if (!source.text_column.empty()) config.tokenizer_digest = source.tokenizer.digest;
+    config.vocabulary = source.vocabulary;
+  }
+  return config;
+}
+
+Status check_arguments(const model::Source& source, const IndexOptions& options,
+                       const runtime::TextEncoder* encoder) {
+  const std::string where = "source " + quote(source.name) + ": ";
+  const bool megatron = source.format == model::Format::kMegatron;
+  const int columns = (source.text_column.empty() ? 0 : 1) + (source.token_column.empty() ? 0 : 1);
+  if (columns != (megatron ? 0 : 1)) {
+    return invalid_argument(where + (megatron ? "megatron files have no columns"
+                                              : "set exactly one of text column and token column"));
+  }
+  if (!source.mask_column.empty() && source.token_column.empty()) {
+    return invalid_argument(where + "a mask column needs a token column");
+  }
+  if (options.block_rows == 0 || options.block_bytes == 0) {
+    return invalid_argument(where + "block_rows and block_bytes must be positive");
+  }
+  if (options.lengths && !source.text_column.empty() && encoder == nullptr) {
+    return invalid_argument(where + "lengths of text need a tokenizer");
+  }
+  return {};
+}
+
+// Indexes all shards of a source on a few threads.
+class Builder {
+ public:
+  Builder(runtime::Storage& storage, runtime::TextEncoder* encoder, const model::Source& source,
+          const IndexOptions& options, IndexProgress* progress, const runtime::CancelToken& cancel,
+          std::shared_ptr<const IndexFile> old)
+      : storage_(storage),
+        encoder_(encoder),
+        source_(source),
+        options_(options),
+        progress_(progress == nullptr ? own_progress_ : *progress),
+        cancel_(cancel),
+        config_(config_of(source, options)),
+        old_(std::move(old)) {
+    if (old_ == nullptr || !(old_->config() == config_)) {
+      old_ = nullptr;
+      return;
+    }
+    for (uint32_t i = 0; i < old_->shards().size(); ++i) old_shards_[old_->shards()[i].uri] = i;
+  }
+
+  Result<std::string> run() {
+    OVERLORD_TRY(uris_, resolve_files(storage_, source_));
+    progress_.shards_total += uris_.size();
+    parts_.resize(uris_.size());
+    statuses_.resize(uris_.size());
+    runtime::for_each_parallel(options_.threads, uris_.size(), [this](size_t i) { work(i); });
+    // The first shard that failed, whoever found it: the same answer with any number of threads.
+    for (const Status& status : statuses_) OVERLORD_RETURN_IF_ERROR(status);
+    OVERLORD_RETURN_IF_ERROR(check_together());
+    const bool lengths = source_.mask_column.empty() &&
+                         (options_.lengths || source_.format == model::Format::kMegatron);
+    std::vector<ShardPart> parts;
+    for (auto& part : parts_) parts.push_back(std::move(*part));
+    return encode_index(config_, std::move(parts), lengths);
+  }
+
+ private:
+  void work(size_t i) {
+    // Shards after a failed one cannot change the answer any more.
+    if (i > first_failed_) return;
+    auto part = shard(uris_[i]);
+    if (part.ok()) {
+      progress_.rows += part->entry.rows;
+      ++progress_.shards_done;
+      parts_[i] = std::move(*part);
+      return;
+    }
+    statuses_[i] = part.status();
+    size_t least = first_failed_;
+    while (i < least && !first_failed_.compare_exchange_weak(least, i)) {
+    }
+  }
+
+  Result<ShardPart> shard(const std::string& uri) {
+    ShardJob job{&storage_, &source_, &options_, &progress_, &cancel_, {}, {}, 0};
+    OVERLORD_RETURN_IF_ERROR(job.check_cancelled());
+    OVERLORD_TRY(job.file, stat(uri));
+    const std::string companion = companion_uri(source_, uri);
+    if (!companion.empty()) {
+      OVERLORD_TRY(job.companion, stat(companion));
+    }
+    const uint64_t bytes = job.file.fingerprint.size_bytes;
+    progress_.bytes_total += bytes;
+    if (const auto old = unchanged(job)) {
+      progress_.bytes_done += bytes;
+      return old_->part(*old);
+    }
+    OVERLORD_TRY(ShardPart part, index_shard(job));
+    job.note_scanned(bytes - std::min(bytes, job.scanned_bytes));
+    if (options_.lengths) {
+      uint64_t decoded = 0;
+      for (const model::BlockEntry& block : part.blocks) decoded += block.size_bytes;
+      progress_.bytes_total += decoded;
+      OVERLORD_RETURN_IF_ERROR(count_tokens(job, encoder_, config_, &part));
+    }
+    return part;
+  }
+
+  Result<runtime::FileInfo> stat(const std::string& uri) {
+    auto info = storage_.stat(uri);
+    if (info.ok()) return info;
+    return info.status().with_context("source " + quote(source_.name));
+  }
+
+  std::optional<uint32_t> unchanged(const ShardJob& job) const {
+    const auto found = old_shards_.find(job.file.uri);
+    if (found == old_shards_.end()) return std::nullopt;
+    const bool same = old_->shards()[found->second].fingerprint == job.file.fingerprint &&
+                      old_->place(found->second).companion == job.companion.fingerprint;
+    return same ? std::optional<uint32_t>(found->second) : std::nullopt;
+  }
+
+  Status check_together() const {
+    using Content = std::tuple<uint64_t, uint64_t, uint64_t>;
+    std::map<Content, const ShardPart*> seen;
+    uint64_t rows = 0;
+    for (const auto& part : parts_) {
+      rows += part->entry.rows;
+      if (part->entry.rows == 0) continue;
+      const model::Fingerprint& print = part->entry.fingerprint;
+      const auto [found, first] =
+          seen.emplace(Content{print.size_bytes, print.content, part->scanned}, &*part);
+      if (first) continue;
+      return invalid_argument("source " + quote(source_.name) + ": shards " +
+                              quote(found->second->entry.uri) + " and " + quote(part->entry.uri) +
+                              " have the same content; leave one out");
+    }
+    if (rows > 0) return {};
+    return invalid_argument("source " + quote(source_.name) + " has no rows in its " +
+                            std::to_string(parts_.size()) +
+                            " shards; remove it, or check its files");
+  }
+
+  runtime::Storage& storage_;
+  runtime::TextEncoder* const encoder_;
+  const model::Source& source_;
+  const IndexOptions& options_;
+  IndexProgress own_progress_;
+  IndexProgress& progress_;
+  const runtime::CancelToken& cancel_;
+  const IndexConfig config_;
+  std::shared_ptr<const IndexFile> old_;
+  std::unordered_map<std::string, uint32_t> old_shards_;
+
+  std::vector<std::string> uris_;
+  std::vector<std::optional<ShardPart>> parts_;
+  std::vector<Status> statuses_;
+  std::atomic<size_t> first_failed_{~size_t{0}};
+};
+
+}  // namespace
+
+Result<std::string> build_index_bytes(runtime::Storage& storage, runtime::TextEncoder* encoder,
+                                      const model::Source& source, const IndexOptions& options,
+                                      IndexProgress* progress, const runtime::CancelToken& cancel) {
+  OVERLORD_RETURN_IF_ERROR(check_arguments(source, options, encoder));
+  return Builder(storage, encoder, source, options, progress, cancel, nullptr).run();
+}
+
+Status build_index(runtime::Storage& storage, runtime::TextEncoder* encoder,
+                   const model::Source& source, const std::string& path,
+                   const IndexOptions& options, IndexProgress* progress,
+                   const runtime::CancelToken& cancel) {
+  OVERLORD_RETURN_IF_ERROR(check_arguments(source, options, encoder));
+  std::shared_ptr<const IndexFile> old;
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) {
+    // One that cannot be read is simply built anew: that is what the reader advises.
+    auto opened = IndexFile::map(path);
+    if (opened.ok()) old = std::move(*opened);
+  }
+  OVERLORD_TRY(const std::string bytes,
+               Builder(storage, encoder, source, options, progress, cancel, std::move(old)).run());
+  return write_index_file(path, bytes);
+}
+
+}  // namespace overlord::columnar

@@ -1,0 +1,129 @@
+// The index file of one source: its layout, how it is written and how a mapped one is read.
+// header | config | shards | blocks | lengths | block extras | blobs | bad rows
+// Every section is 64-byte aligned, little-endian and hashed. IndexFile checks all of it when it is
+// opened; after that no offset in the file can lead outside of it. docs/reference/formats.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "overlord/base/hash.h"
+#include "overlord/base/status.h"
+#include "overlord/model/manifest.h"
+#include "overlord/model/source.h"
+
+namespace overlord::columnar {
+
+inline constexpr uint32_t kIndexVersion = 1;
+
+// What an index was made with. Kept field by field, so that a refusal can say what differs.
+struct IndexConfig {
+  model::Format format = model::Format::kParquet;
+  std::string text_column;
+  std::string token_column;
+  std::string mask_column;
+  uint64_t max_document_bytes = 0;
+  uint64_t max_block_bytes = 0;
+  uint32_t max_expansion = 0;
+  uint32_t block_rows = 0;
+  uint64_t block_bytes = 0;
+  bool counted = false;          // every row was decoded: all bad rows are known
+  std::string tokenizer_digest;  // when counted and text; else empty
+  uint32_t vocabulary = 0;       // when counted; else 0
+
+  friend bool operator==(const IndexConfig&, const IndexConfig&) = default;
+};
+
+// What indexing one shard gives; row numbers count from the start of the shard.
+struct ShardPart {
+  model::ShardEntry entry;
+  model::Fingerprint companion;  // Megatron: of the .idx; else empty
+  uint64_t scanned = 0;          // hash of the bytes the indexer went through
+  std::vector<model::BlockEntry> blocks;
+  std::vector<uint32_t> lengths;                      // one per row, or empty
+  std::string block_extras;                           // what a format keeps per block, back to back
+  std::vector<uint64_t> block_extra_ends;             // one per block, or empty
+  std::string extra;                                  // what a format keeps per shard
+  std::vector<std::pair<uint64_t, std::string>> bad;  // ascending rows, reasons
+};
+
+// Where the shard table says a shard's things are.
+struct ShardPlace {
+  model::Fingerprint companion;
+  uint64_t scanned = 0;
+  uint32_t first_block = 0;
+  uint32_t blocks = 0;
+  uint64_t extra_offset = 0;  // in the blobs
+  uint64_t extra_bytes = 0;
+};
+
+// Lays the parts out in their order. `keep_lengths`: every part has lengths and they are final.
+Result<std::string> encode_index(const IndexConfig& config, std::vector<ShardPart> parts,
+                                 bool keep_lengths);
+
+class IndexFile {
+ public:
+  static Result<std::shared_ptr<const IndexFile>> map(const std::string& path);
+  // `name` stands for the path in messages.
+  static Result<std::shared_ptr<const IndexFile>> from_bytes(std::string bytes,
+                                                             const std::string& name);
+  ~IndexFile();
+  IndexFile(const IndexFile&) = delete;
+  IndexFile& operator=(const IndexFile&) = delete;
+
+  const IndexConfig& config() const { return config_; }
+  const Digest& digest() const { return digest_; }
+  uint64_t rows() const { return rows_; }
+  const std::vector<model::ShardEntry>& shards() const { return shards_; }
+  const ShardPlace& place(uint32_t shard) const { return places_[shard]; }
+  std::span<const model::BlockEntry> blocks() const { return blocks_; }
+  std::span<const uint32_t> lengths() const { return lengths_; }
+  std::string_view block_extra(uint32_t block) const;
+  std::string_view shard_extra(uint32_t shard) const;
+
+  uint64_t bad_count() const { return bad_count_; }
+  std::pair<uint64_t, std::string_view> bad_row(uint64_t index) const;
+  // Reason recorded for a row, or empty.
+  std::string_view bad_reason(uint64_t row) const;
+
+  // The part of one shard as it was given to encode_index().
+  ShardPart part(uint32_t shard) const;
+  uint64_t mapped_bytes() const { return bytes_.size(); }
+
+ private:
+  IndexFile() = default;
+  Status parse();
+  Status parse_sections(std::string_view table);
+  Status parse_config(std::string_view bytes);
+  Status parse_shards(std::string_view bytes);
+  Status check_blocks() const;
+  Status check_extras() const;
+  Status parse_bad_rows(std::string_view bytes);
+  uint64_t first_bad_at(uint64_t row) const;  // index of the first bad row at or behind `row`
+
+  std::string owned_;        // from_bytes()
+  void* mapping_ = nullptr;  // map()
+  std::string_view bytes_;
+
+  IndexConfig config_;
+  Digest digest_;
+  uint64_t rows_ = 0;
+  std::vector<model::ShardEntry> shards_;
+  std::vector<ShardPlace> places_;
+  std::span<const model::BlockEntry> blocks_;
+  std::span<const uint32_t> lengths_;
+  std::span<const uint64_t> extra_ends_;  // empty: no block has an extra
+  std::string_view blobs_;
+  uint64_t bad_count_ = 0;
+  std::string_view bad_rows_;
+};
+
+// Temp file, fsync, rename, fsync of the directory: a reader sees the old file or the new one.
+Status write_index_file(const std::string& path, std::string_view bytes);
+
+}  // namespace overlord::columnar

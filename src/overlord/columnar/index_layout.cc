@@ -1,0 +1,99 @@
+#include "overlord/columnar/index_layout.h"
+
+#include <algorithm>
+
+namespace overlord::columnar::layout {
+namespace {
+
+// Length of the directory part that all URIs share, with its slash.
+size_t common_directory(const std::vector<ShardPart>& parts) {
+  if (parts.empty()) return 0;
+  const std::string& first = parts.front().entry.uri;
+  size_t common = first.size();
+  for (const ShardPart& part : parts) {
+    const std::string& uri = part.entry.uri;
+    const size_t most = std::min(common, uri.size());
+    common = static_cast<size_t>(
+        std::mismatch(first.begin(), first.begin() + static_cast<ptrdiff_t>(most), uri.begin())
+            .first -
+        first.begin());
+  }
+  const size_t slash = first.substr(0, common).find_last_of('/');
+  return slash == std::string::npos ? 0 : slash + 1;
+}
+
+}  // namespace
+
+void write_config(const IndexConfig& config, ByteWriter* out) {
+  out->u8(static_cast<uint8_t>(config.format));
+  out->text(config.text_column);
+  out->text(config.token_column);
+  out->text(config.mask_column);
+  out->u64(config.max_document_bytes);
+  out->u64(config.max_block_bytes);
+  out->u32(config.max_expansion);
+  out->u32(config.block_rows);
+  out->u64(config.block_bytes);
+  out->u8(config.counted ? 1 : 0);
+  out->text(config.tokenizer_digest);
+  out->u32(config.vocabulary);
+}
+
+IndexConfig read_config(ByteReader* in) {
+  IndexConfig config;
+  config.format = static_cast<model::Format>(in->u8());
+  config.text_column = in->text();
+  config.token_column = in->text();
+  config.mask_column = in->text();
+  config.max_document_bytes = in->u64();
+  config.max_block_bytes = in->u64();
+  config.max_expansion = in->u32();
+  config.block_rows = in->u32();
+  config.block_bytes = in->u64();
+  config.counted = in->u8() != 0;
+  config.tokenizer_digest = in->text();
+  config.vocabulary = in->u32();
+  return config;
+}
+
+void write_fingerprint(const model::Fingerprint& fingerprint, ByteWriter* out) {
+  out->u64(fingerprint.size_bytes);
+  out->u64(static_cast<uint64_t>(fingerprint.modified_ns));
+  out->u64(fingerprint.content);
+}
+
+model::Fingerprint read_fingerprint(ByteReader* in) {
+  model::Fingerprint fingerprint;
+  fingerprint.size_bytes = in->u64();
+  fingerprint.modified_ns = static_cast<int64_t>(in->u64());
+  fingerprint.content = in->u64();
+  return fingerprint;
+}
+
+Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& parts,
+                     std::span<const model::BlockEntry> blocks, std::span<const uint32_t> lengths,
+                     bool from_index) {
+  ByteWriter out;
+  out.u32(kIndexVersion);
+  out.u8(static_cast<uint8_t>(config.format));
+  out.text(config.text_column);
+  out.text(config.token_column);
+  out.text(config.mask_column);
+  out.u8(from_index ? 1 : 0);
+  out.text(config.tokenizer_digest);
+  const size_t common = common_directory(parts);
+  for (const ShardPart& part : parts) {
+    out.text(std::string_view(part.entry.uri).substr(common));
+    out.u64(part.entry.rows);
+    for (const model::Fingerprint& fingerprint : {part.entry.fingerprint, part.companion}) {
+      out.u64(fingerprint.size_bytes);
+      out.u64(fingerprint.content);
+    }
+    out.u64(part.scanned);
+  }
+  out.digest(digest_of(blocks.data(), blocks.size_bytes()));
+  out.digest(digest_of(lengths.data(), lengths.size_bytes()));
+  return digest_of(out.bytes());
+}
+
+}  // namespace overlord::columnar::layout

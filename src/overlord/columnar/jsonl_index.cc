@@ -1,0 +1,183 @@
+// Indexing of JSONL shards: lines are counted, not parsed and never held; a line of any size costs
+// no memory. Blank lines are no rows. A line over max_document_bytes is a bad row of its own block
+// without bytes, so that nobody ever reads it.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "overlord/base/bytes.h"
+#include "overlord/columnar/jsonl_reader.h"
+#include "overlord/columnar/text_stream.h"
+
+namespace overlord::columnar {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+// Blocks that begin this soon after a kept restart point share it: windows cost index bytes.
+constexpr uint64_t kSharedPointBytes = 512 << 10;
+
+// Where a line or a block ends.
+struct End {
+  uint64_t text = 0;
+  uint64_t compressed = 0;
+};
+
+class LineCutter {
+ public:
+  LineCutter(const ShardJob& job, const TextStream& stream, ShardPart* part)
+      : job_(job),
+        stream_(stream),
+        part_(part),
+        coding_(coding_of(job.file.uri)),
+        max_line_bytes_(std::min(job.source->limits.max_document_bytes,
+                                 job.source->limits.max_block_bytes)) {
+    extra_.u8(static_cast<uint8_t>(coding_));
+  }
+
+  void add(std::string_view piece) {
+    size_t at = 0;
+    while (at < piece.size()) {
+      if (!in_line_) begin_line(stream_.text_offset() + at);
+      const void* newline = std::memchr(piece.data() + at, '\n', piece.size() - at);
+      const size_t end = newline == nullptr
+                             ? piece.size()
+                             : static_cast<size_t>(static_cast<const char*>(newline) - piece.data());
+      if (blank_) look_for_ink(piece.substr(at, end - at), stream_.text_offset() + at);
+      line_bytes_ += end - at;
+      at = end;
+      if (newline == nullptr) break;
+      ++at;
+      end_line({stream_.text_offset() + at, stream_.compressed_end()});
+    }
+    reached_ = {stream_.text_offset() + piece.size(), stream_.compressed_end()};
+  }
+
+  // The last line may lack its newline.
+  void finish() {
+    if (in_line_) end_line(reached_);
+    close_block();
+    part_->extra = extra_.take();
+    part_->block_extras = block_extras_.take();
+  }
+
+ private:
+  void begin_line(uint64_t offset) {
+    in_line_ = true;
+    blank_ = true;
+    line_bytes_ = 0;
+    line_start_ = offset;
+    line_restart_ = stream_.restart();
+  }
+
+  void look_for_ink(std::string_view part, uint64_t offset) {
+    for (const char c : part) {
+      const bool mark = offset < kByteOrderMark.size() && c == kByteOrderMark[offset];
+      if (c != ' ' && c != '\t' && c != '\r' && !mark) {
+        blank_ = false;
+        return;
+      }
+      ++offset;
+    }
+  }
+
+  void end_line(End end) {
+    in_line_ = false;
+    if (blank_) return;
+    const uint64_t row = part_->entry.rows++;
+    if (line_bytes_ > max_line_bytes_) {
+      close_block();
+      part_->bad.emplace_back(
+          row, job_.reason(row, "line of " + std::to_string(line_bytes_) +
+                                    " bytes is over max_document_bytes (" +
+                                    std::to_string(job_.source->limits.max_document_bytes) + ")"));
+      push_block({row, 1, 0, line_start_, 0});
+      return;
+    }
+    const uint64_t most = std::min(job_.options->block_bytes, job_.source->limits.max_block_bytes);
+    if (block_rows_ > 0 && (block_rows_ >= job_.options->block_rows ||
+                            end.text - block_start_ > most)) {
+      close_block();
+    }
+    if (block_rows_ == 0) {
+      block_start_ = line_start_;
+      first_row_ = row;
+      block_restart_ = line_restart_;
+    }
+    ++block_rows_;
+    block_end_ = end;
+  }
+
+  void close_block() {
+    if (block_rows_ == 0) return;
+    if (coding_ != Coding::kPlain) note_restart();
+    push_block({first_row_, block_rows_, 0, block_start_, block_end_.text - block_start_});
+    block_rows_ = 0;
+  }
+
+  void push_block(const model::BlockEntry& entry) {
+    part_->blocks.push_back(entry);
+    if (coding_ != Coding::kPlain) part_->block_extra_ends.push_back(block_extras_.size());
+  }
+
+  void note_restart() {
+    const bool shared = kept_ != nullptr && coding_ == Coding::kGzip &&
+                        block_start_ - kept_->text_offset < kSharedPointBytes;
+    if (!shared && kept_ != block_restart_) {
+      kept_ = block_restart_;
+      const std::string window = pack_window(kept_->window);
+      window_offset_ = extra_.size();
+      window_bytes_ = kept_->inside_member ? window.size() : 0;
+      extra_.raw(window.data(), window_bytes_);
+    }
+    block_extras_.varint(kept_->compressed_offset);
+    block_extras_.varint(block_start_ - kept_->text_offset);
+    block_extras_.varint(block_end_.compressed - kept_->first_byte());
+    block_extras_.u8(kept_->bits);
+    block_extras_.varint(window_offset_);
+    block_extras_.varint(window_bytes_);
+  }
+
+  const ShardJob& job_;
+  const TextStream& stream_;
+  ShardPart* const part_;
+  const Coding coding_;
+  const uint64_t max_line_bytes_;
+  ByteWriter extra_;
+  ByteWriter block_extras_;
+  End reached_;
+
+  bool in_line_ = false;
+  bool blank_ = true;
+  uint64_t line_start_ = 0;
+  uint64_t line_bytes_ = 0;
+  std::shared_ptr<const RestartPoint> line_restart_;
+
+  uint32_t block_rows_ = 0;
+  uint64_t block_start_ = 0;
+  uint64_t first_row_ = 0;
+  End block_end_;
+  std::shared_ptr<const RestartPoint> block_restart_;
+  std::shared_ptr<const RestartPoint> kept_;  // the last point that entered the index
+  uint64_t window_offset_ = 0;
+  uint64_t window_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<ShardPart> index_jsonl_shard(const ShardJob& job) {
+  ShardPart part;
+  part.entry.uri = job.file.uri;
+  part.entry.fingerprint = job.file.fingerprint;
+  const std::unique_ptr<TextStream> stream = open_text_stream(job);
+  LineCutter cutter(job, *stream, &part);
+  while (true) {
+    OVERLORD_TRY(const std::string_view piece, stream->next());
+    if (piece.empty()) break;
+    cutter.add(piece);
+  }
+  cutter.finish();
+  part.scanned = stream->scanned();
+  return part;
+}
+
+}  // namespace overlord::columnar

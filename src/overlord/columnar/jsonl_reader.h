@@ -1,0 +1,21 @@
+// JSON lines: plain, .gz (also of several members) and .zst. One line is one row: an object with a
+// text field, or with an array of token ids and perhaps a mask. Blank lines are no rows; CRLF, a
+// byte order mark and a missing last newline are accepted. Every fault of a line is a bad row.
+#pragma once
+
+#include <memory>
+
+#include "overlord/base/status.h"
+#include "overlord/columnar/block_reader.h"
+#include "overlord/columnar/index_file.h"
+#include "overlord/columnar/shard_job.h"
+
+namespace overlord::columnar {
+
+Result<ShardPart> index_jsonl_shard(const ShardJob& job);
+
+Result<std::unique_ptr<BlockReader>> make_jsonl_reader(std::shared_ptr<const IndexFile> file,
+                                                       const model::Source& source,
+                                                       std::shared_ptr<runtime::BufferPool> pool);
+
+}  // namespace overlord::columnar

@@ -1,0 +1,193 @@
+#include "overlord/columnar/jsonl_rows.h"
+
+#include <simdjson.h>
+
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "overlord/columnar/text_rules.h"
+#include "overlord/runtime/quote.h"
+
+namespace overlord::columnar {
+namespace {
+
+namespace dom = simdjson::dom;
+using runtime::quote;
+
+static_assert(kLinePadding >= simdjson::SIMDJSON_PADDING);
+
+constexpr size_t kMaxDepth = 1024;
+
+const char* type_name(dom::element_type type) {
+  switch (type) {
+    case dom::element_type::ARRAY: return "an array";
+    case dom::element_type::OBJECT: return "an object";
+    case dom::element_type::INT64:
+    case dom::element_type::UINT64:
+    case dom::element_type::DOUBLE: return "a number";
+    case dom::element_type::STRING: return "a string";
+    case dom::element_type::BOOL: return "a boolean";
+    case dom::element_type::NULL_VALUE: return "null";
+  }
+  return "of unknown type";
+}
+
+std::string wrong_type(const std::string& field, dom::element_type type, const char* wanted) {
+  return "field " + quote(field) + " is " + type_name(type) + ", not " + wanted;
+}
+
+std::string at_index(const std::string& field, size_t index) {
+  return quote(field) + "[" + std::to_string(index) + "]";
+}
+
+// Finds a top-level field; two of the same name are a fault, since readers differ on which counts.
+std::string find_field(const dom::object& object, const std::string& name,
+                       std::optional<dom::element>* found) {
+  for (const dom::key_value_pair field : object) {
+    if (field.key != name) continue;
+    if (found->has_value()) return "field " + quote(name) + " appears twice";
+    *found = field.value;
+  }
+  return found->has_value() ? std::string() : "field " + quote(name) + " is missing";
+}
+
+}  // namespace
+
+struct JsonRowParser::Parser {
+  dom::parser parser;
+  std::string padded_line;
+};
+
+JsonRowParser::JsonRowParser(const model::Source& source, RowNamer name)
+    : source_(source), name_(std::move(name)), parser_(std::make_unique<Parser>()) {
+  out_.is_text = !source.text_column.empty();
+}
+
+JsonRowParser::~JsonRowParser() = default;
+
+Status JsonRowParser::prepare(size_t longest_line) {
+  if (!parser_->parser.allocate(longest_line, kMaxDepth)) return {};
+  return {Code::kResource, "no memory to parse a line of " + std::to_string(longest_line) + " bytes"};
+}
+
+void JsonRowParser::use_buffers(const runtime::Buffer& tokens, const runtime::Buffer& mask) {
+  token_buffer_ = tokens;
+  mask_buffer_ = mask;
+}
+
+void JsonRowParser::add(std::string_view line, bool padded) {
+  const uint64_t tokens_before = token_count_;
+  const std::string fault = parse(line, padded);
+  if (!fault.empty()) {
+    token_count_ = tokens_before;
+    refuse(fault);
+  } else if (!out_.is_text) {
+    out_.tokens.begins.push_back(tokens_before);
+    out_.tokens.counts.push_back(static_cast<uint32_t>(token_count_ - tokens_before));
+  }
+  if (out_.is_text) out_.text.rows.ends.push_back(out_.text.rows.bytes.size());
+  ++rows_;
+}
+
+void JsonRowParser::refuse(std::string_view what) {
+  auto& bad = out_.is_text ? out_.text.bad : out_.tokens.bad;
+  bad.push_back({rows_, name_(rows_, what)});
+  if (out_.is_text) return;
+  out_.tokens.begins.push_back(0);
+  out_.tokens.counts.push_back(model::kBadRow);
+}
+
+std::string JsonRowParser::parse(std::string_view line, bool padded) {
+  if (!padded) {
+    parser_->padded_line.assign(line);
+    parser_->padded_line.append(kLinePadding, ' ');
+    line = std::string_view(parser_->padded_line.data(), line.size());
+  }
+  dom::element root;
+  const auto error =
+      parser_->parser.parse(reinterpret_cast<const uint8_t*>(line.data()), line.size(), false).get(root);
+  if (error) return std::string("invalid JSON: ") + simdjson::error_message(error);
+  dom::object object;
+  if (root.get(object)) return std::string("line is ") + type_name(root.type()) + ", not an object";
+  std::optional<dom::element> wanted, mask;
+  const std::string& name = out_.is_text ? source_.text_column : source_.token_column;
+  std::string fault = find_field(object, name, &wanted);
+  if (!fault.empty()) return fault;
+  if (out_.is_text) return take_text(&*wanted);
+  if (!source_.mask_column.empty()) {
+    fault = find_field(object, source_.mask_column, &mask);
+    if (!fault.empty()) return fault;
+  }
+  return take_tokens(&*wanted, mask ? &*mask : nullptr);
+}
+
+std::string JsonRowParser::take_text(const void* opaque) {
+  const dom::element element = *static_cast<const dom::element*>(opaque);
+  std::string_view text;
+  if (element.get(text)) return wrong_type(source_.text_column, element.type(), "a string");
+  if (is_blank(text)) return "empty text in field " + quote(source_.text_column);
+  out_.text.rows.bytes.append(text);
+  return {};
+}
+
+std::string JsonRowParser::take_tokens(const void* opaque_tokens, const void* opaque_mask) {
+  const dom::element element = *static_cast<const dom::element*>(opaque_tokens);
+  dom::array array;
+  if (element.get(array)) return wrong_type(source_.token_column, element.type(), "an array");
+  auto* ids = reinterpret_cast<int32_t*>(token_buffer_.data.get());
+  const uint64_t room = token_buffer_.size / sizeof(int32_t);
+  const uint64_t begin = token_count_;
+  for (const dom::element value : array) {
+    const size_t index = token_count_ - begin;
+    int64_t id = 0;
+    if (value.get(id)) {
+      return wrong_type(source_.token_column + "[" + std::to_string(index) + "]", value.type(),
+                        "an integer");
+    }
+    if (id < 0 || id > std::numeric_limits<int32_t>::max()) {
+      return "token id " + std::to_string(id) + " at " + at_index(source_.token_column, index) +
+             " is no token id";
+    }
+    OVERLORD_CHECK(token_count_ < room, "a number takes at least two bytes of JSON");
+    ids[token_count_++] = static_cast<int32_t>(id);
+  }
+  if (token_count_ == begin) return "field " + quote(source_.token_column) + " is an empty array";
+  if (opaque_mask == nullptr) return {};
+
+  const dom::element mask = *static_cast<const dom::element*>(opaque_mask);
+  if (mask.get(array)) return wrong_type(source_.mask_column, mask.type(), "an array");
+  uint64_t at = begin;
+  for (const dom::element value : array) {
+    bool flag = false;
+    int64_t number = 0;
+    const bool is_number = !value.get(number) && (number == 0 || number == 1);
+    if (!is_number && value.get(flag)) {
+      return at_index(source_.mask_column, at - begin) + " is neither a boolean nor 0 or 1";
+    }
+    if (at == token_count_) {
+      ++at;
+      break;
+    }
+    mask_buffer_.data.get()[at++] = static_cast<char>(is_number ? number == 1 : flag);
+  }
+  if (at == token_count_) return {};
+  return "mask " + quote(source_.mask_column) + " has another length than " +
+         quote(source_.token_column);
+}
+
+RowBlock JsonRowParser::take() {
+  if (!out_.is_text) {
+    out_.tokens.element = Element::kI32;
+    token_buffer_.size = token_count_ * sizeof(int32_t);
+    out_.tokens.values = token_buffer_.view();
+    if (!source_.mask_column.empty()) {
+      mask_buffer_.size = token_count_;
+      out_.tokens.mask = mask_buffer_.view();
+    }
+    check_token_ids(source_.vocabulary, name_, &out_.tokens);
+  }
+  return std::move(out_);
+}
+
+}  // namespace overlord::columnar

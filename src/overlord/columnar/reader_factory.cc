@@ -1,0 +1,34 @@
+#include "overlord/columnar/reader_factory.h"
+
+#include "overlord/columnar/jsonl_reader.h"
+#include "overlord/columnar/megatron_reader.h"
+
+namespace overlord::columnar {
+
+Result<ShardPart> index_shard(const ShardJob& job) {
+  switch (job.source->format) {
+    case model::Format::kMegatron:
+      return index_megatron_shard(job);
+    case model::Format::kJsonl:
+      return index_jsonl_shard(job);
+    case model::Format::kParquet:
+      break;
+  }
+  return job.error("unknown format", Code::kInvalidArgument);
+}
+
+Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile> file,
+                                                 const model::Source& source,
+                                                 std::shared_ptr<runtime::BufferPool> pool) {
+  switch (source.format) {
+    case model::Format::kMegatron:
+      return make_megatron_reader(std::move(file), source, std::move(pool));
+    case model::Format::kJsonl:
+      return make_jsonl_reader(std::move(file), source, std::move(pool));
+    case model::Format::kParquet:
+      break;
+  }
+  return invalid_argument("unknown format of source '" + source.name + "'");
+}
+
+}  // namespace overlord::columnar

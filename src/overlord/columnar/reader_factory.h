@@ -1,0 +1,21 @@
+// The one place that knows all formats: who indexes a shard of a source, who reads its blocks.
+#pragma once
+
+#include <memory>
+
+#include "overlord/base/status.h"
+#include "overlord/columnar/block_reader.h"
+#include "overlord/columnar/index_file.h"
+#include "overlord/columnar/shard_job.h"
+#include "overlord/model/source.h"
+#include "overlord/runtime/buffer.h"
+
+namespace overlord::columnar {
+
+Result<ShardPart> index_shard(const ShardJob& job);
+
+Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile> file,
+                                                 const model::Source& source,
+                                                 std::shared_ptr<runtime::BufferPool> pool);
+
+}  // namespace overlord::columnar

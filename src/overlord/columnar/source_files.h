@@ -1,0 +1,16 @@
+// From what a source lists to the shards it has: globs expanded, names normalised, sorted, unique.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/model/source.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::columnar {
+
+Result<std::vector<std::string>> resolve_files(runtime::Storage& storage,
+                                               const model::Source& source);
+
+}  // namespace overlord::columnar

@@ -1,0 +1,182 @@
+#include "overlord/columnar/source_index.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "overlord/columnar/index_file.h"
+#include "overlord/columnar/reader_factory.h"
+#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/source_files.h"
+#include "overlord/runtime/quote.h"
+
+namespace overlord::columnar {
+namespace {
+
+using runtime::quote;
+
+const char* format_name(model::Format format) {
+  switch (format) {
+    case model::Format::kParquet:
+      return "parquet";
+    case model::Format::kJsonl:
+      return "jsonl";
+    case model::Format::kMegatron:
+      return "megatron";
+  }
+  return "?";
+}
+
+// What of the source's config differs from what the index was made with; empty when nothing does.
+std::string difference(const IndexConfig& config, const model::Source& source) {
+  const auto differs = [](const char* field, const std::string& then, const std::string& now) {
+    return std::string(field) + " was " + quote(then) + ", is " + quote(now);
+  };
+  if (config.format != source.format) {
+    return differs("format", format_name(config.format), format_name(source.format));
+  }
+  if (config.text_column != source.text_column) {
+    return differs("text column", config.text_column, source.text_column);
+  }
+  if (config.token_column != source.token_column) {
+    return differs("token column", config.token_column, source.token_column);
+  }
+  if (config.mask_column != source.mask_column) {
+    return differs("mask column", config.mask_column, source.mask_column);
+  }
+  if (config.max_document_bytes != source.limits.max_document_bytes) {
+    return differs("max_document_bytes", std::to_string(config.max_document_bytes),
+                   std::to_string(source.limits.max_document_bytes));
+  }
+  if (config.max_block_bytes != source.limits.max_block_bytes) {
+    return differs("max_block_bytes", std::to_string(config.max_block_bytes),
+                   std::to_string(source.limits.max_block_bytes));
+  }
+  if (!config.counted) return {};
+  if (!source.text_column.empty() && config.tokenizer_digest != source.tokenizer.digest) {
+    return differs("tokenizer", config.tokenizer_digest, source.tokenizer.digest);
+  }
+  if (config.vocabulary != source.vocabulary) {
+    return differs("vocabulary", std::to_string(config.vocabulary),
+                   std::to_string(source.vocabulary));
+  }
+  return {};
+}
+
+std::string how_changed(const model::Fingerprint& then, const model::Fingerprint& now) {
+  if (now.size_bytes != then.size_bytes) {
+    return std::string(now.size_bytes > then.size_bytes ? "grew from " : "shrank from ") +
+           std::to_string(then.size_bytes) + " to " + std::to_string(now.size_bytes) + " bytes";
+  }
+  if (now.content != then.content) return "was replaced (same size, other content)";
+  return "was written again (other modification time)";
+}
+
+Status source_changed(const model::Source& source, const std::string& uri, const std::string& how) {
+  return {Code::kSourceChanged, "source " + quote(source.name) + ", shard " + quote(uri) + " " +
+                                    how +
+                                    " since it was indexed; put it back, or run `overlord "
+                                    "index` and start a new stream"};
+}
+
+Status verify_object(runtime::Storage& storage, const model::Source& source, const std::string& uri,
+                     const model::Fingerprint& expected) {
+  const auto now = storage.stat(uri);
+  if (!now.ok()) {
+    if (now.status().code() == Code::kNotFound) return source_changed(source, uri, "vanished");
+    return now.status().with_context("source " + quote(source.name));
+  }
+  if (now->fingerprint == expected) return {};
+  return source_changed(source, uri, how_changed(expected, now->fingerprint));
+}
+
+}  // namespace
+
+SourceIndex::SourceIndex(std::shared_ptr<const IndexFile> file, const model::Source& source)
+    : file_(std::move(file)), source_(source) {
+  manifest_.name = source.name;
+  manifest_.digest = file_->digest();
+  manifest_.rows = file_->rows();
+  manifest_.shards = file_->shards();
+  manifest_.blocks = file_->blocks();
+  manifest_.lengths = file_->lengths();
+  manifest_.meta_origin =
+      manifest_.lengths.empty() ? model::MetaOrigin::kDecode : model::MetaOrigin::kIndex;
+  manifest_.holder = file_;
+}
+
+Result<std::shared_ptr<const SourceIndex>> SourceIndex::open(const std::string& path,
+                                                             const model::Source& source) {
+  auto file = IndexFile::map(path);
+  if (!file.ok()) return file.status().with_context("source " + quote(source.name));
+  return from_file(std::move(*file), source, path);
+}
+
+Result<std::shared_ptr<const SourceIndex>> SourceIndex::from_bytes(std::string bytes,
+                                                                   const model::Source& source) {
+  auto file = IndexFile::from_bytes(std::move(bytes), "(in memory)");
+  if (!file.ok()) return file.status().with_context("source " + quote(source.name));
+  return from_file(std::move(*file), source, "(in memory)");
+}
+
+Result<std::shared_ptr<const SourceIndex>> SourceIndex::from_file(
+    std::shared_ptr<const IndexFile> file, const model::Source& source, const std::string& name) {
+  const std::string different = difference(file->config(), source);
+  if (!different.empty()) {
+    return Status(Code::kStateMismatch, "source " + quote(source.name) + ": index " + quote(name) +
+                                            " was made for another config: " + different +
+                                            "; run `overlord index`");
+  }
+  if (file->rows() == 0) {
+    return bad_data("source " + quote(source.name) + ": index " + quote(name) + " has no rows");
+  }
+  return std::shared_ptr<const SourceIndex>(new SourceIndex(std::move(file), source));
+}
+
+std::vector<std::pair<uint64_t, std::string>> SourceIndex::bad_rows() const {
+  std::vector<std::pair<uint64_t, std::string>> rows;
+  rows.reserve(file_->bad_count());
+  for (uint64_t i = 0; i < file_->bad_count(); ++i) {
+    const auto [row, reason] = file_->bad_row(i);
+    rows.emplace_back(row, std::string(reason));
+  }
+  return rows;
+}
+
+Status SourceIndex::verify(runtime::Storage& storage) const {
+  for (uint32_t shard = 0; shard < file_->shards().size(); ++shard) {
+    const model::ShardEntry& entry = file_->shards()[shard];
+    OVERLORD_RETURN_IF_ERROR(verify_object(storage, source_, entry.uri, entry.fingerprint));
+    const std::string companion = companion_uri(source_, entry.uri);
+    if (companion.empty()) continue;
+    OVERLORD_RETURN_IF_ERROR(
+        verify_object(storage, source_, companion, file_->place(shard).companion));
+  }
+  // Files that came later: an index that silently leaves them out is worse than none.
+  OVERLORD_TRY(const std::vector<std::string> uris, resolve_files(storage, source_));
+  for (const std::string& uri : uris) {
+    const auto known =
+        std::lower_bound(file_->shards().begin(), file_->shards().end(), uri,
+                         [](const model::ShardEntry& entry, const std::string& wanted) {
+                           return entry.uri < wanted;
+                         });
+    if (known == file_->shards().end() || known->uri != uri) {
+      return source_changed(source_, uri, "is listed by the source but was not there");
+    }
+  }
+  if (uris.size() != file_->shards().size()) {
+    return {Code::kSourceChanged, "source " + quote(source_.name) + " lists " +
+                                      std::to_string(uris.size()) + " shards, its index has " +
+                                      std::to_string(file_->shards().size()) +
+                                      "; run `overlord index`"};
+  }
+  return {};
+}
+
+Result<std::unique_ptr<BlockReader>> SourceIndex::reader(
+    std::shared_ptr<runtime::BufferPool> pool) const {
+  return make_reader(file_, source_, std::move(pool));
+}
+
+uint64_t SourceIndex::mapped_bytes() const { return file_->mapped_bytes(); }
+
+}  // namespace overlord::columnar

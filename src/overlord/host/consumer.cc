@@ -1,0 +1,62 @@
+#include "overlord/host/consumer.h"
+
+#include "overlord/base/check.h"
+
+namespace overlord::host {
+
+Consumer::Consumer(protocol::ResumeState base)
+    : base_(std::move(base)), pass_over_(base_.microbatch), ended_(base_.state.ended) {
+  base_.microbatch = 0;
+}
+
+void Consumer::feed(client::ReadyStep ready) {
+  OVERLORD_CHECK(!current_ && !ended_, "a step is fed when the one before is finished");
+  if (ready.failure) {
+    failure_ = std::move(ready.failure);
+    ended_ = true;
+    return;
+  }
+  OVERLORD_CHECK(ready.step == base_.state.next_step, "steps are fed in order");
+  current_ = std::move(ready);
+  next_ = pass_over_;
+  pass_over_ = 0;
+  if (next_ >= current_->microbatches.size()) finish_step();
+}
+
+model::MicrobatchPtr Consumer::take() {
+  if (!current_) return nullptr;
+  model::MicrobatchPtr batch = current_->microbatches[next_++];
+  rank_hash_ = chain(rank_hash_, batch->digest);
+  if (next_ == current_->microbatches.size()) finish_step();
+  return batch;
+}
+
+void Consumer::finish_step() {
+  const model::Plan& plan = *current_->plan;
+  base_.state = *plan.state_after;
+  base_.content_chain = chain(base_.content_chain, plan.content_hash);
+  base_.plan_chain = chain(base_.plan_chain, plan.plan_hash);
+  consumed_ = plan.step;
+  ended_ = plan.last;
+  current_.reset();
+}
+
+std::optional<StepIndex> Consumer::take_consumed() {
+  const std::optional<StepIndex> step = consumed_;
+  consumed_.reset();
+  return step;
+}
+
+protocol::ResumeState Consumer::state() const {
+  protocol::ResumeState state = base_;
+  state.microbatch = current_ ? next_ : pass_over_;
+  return state;
+}
+
+Digest stream_hash(const Digest& plan_chain, const std::vector<Digest>& rank_hashes) {
+  Digest hash = plan_chain;
+  for (const Digest& rank : rank_hashes) hash = chain(hash, rank);
+  return hash;
+}
+
+}  // namespace overlord::host

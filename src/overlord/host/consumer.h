@@ -1,0 +1,54 @@
+// Consumer: the trainer's side of one rank. Gives out the microbatches of handed-over steps one by
+// one and always knows the resume state and the hashes of what it has given out (law 7: consumed
+// means returned). Single-threaded, never waits; whoever owns it does the waiting.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "overlord/base/hash.h"
+#include "overlord/model/microbatch.h"
+#include "overlord/protocol/state_codec.h"
+#include "overlord/roles/client/state.h"
+
+namespace overlord::host {
+
+class Consumer {
+ public:
+  // `base`: where the stream starts; its `microbatch` ones of the first step are passed over.
+  explicit Consumer(protocol::ResumeState base);
+
+  // Feed the next step, in order. Only when take() has nothing left.
+  void feed(client::ReadyStep ready);
+  // The next microbatch, or null when a step must be fed first (or the stream has ended).
+  model::MicrobatchPtr take();
+
+  bool ended() const { return ended_; }
+  const std::optional<Status>& failure() const { return failure_; }
+  // A step whose microbatches have all been returned and whose follower has been asked for.
+  std::optional<StepIndex> take_consumed();
+
+  protocol::ResumeState state() const;
+  const Digest& rank_hash() const { return rank_hash_; }
+  const Digest& content_chain() const { return base_.content_chain; }
+  const Digest& plan_chain() const { return base_.plan_chain; }
+
+ private:
+  void finish_step();
+  protocol::ResumeState base_;  // after the last finished step
+  std::optional<client::ReadyStep> current_;
+  uint32_t next_ = 0;       // next microbatch of current_
+  uint32_t pass_over_ = 0;  // microbatches returned before this consumer was made
+  std::optional<StepIndex> consumed_;
+  std::optional<Status> failure_;
+  bool ended_ = false;
+  Digest rank_hash_;
+};
+
+// Hash of a whole run: the plans, then every rank's bytes in rank order.
+Digest stream_hash(const Digest& plan_chain, const std::vector<Digest>& rank_hashes);
+
+}  // namespace overlord::host

@@ -1,0 +1,139 @@
+#include "overlord/host/open_job.h"
+
+#include <algorithm>
+
+#include "overlord/plan/place_tree.h"
+#include "overlord/plan/selection.h"
+
+namespace overlord::host {
+namespace {
+
+Status check_sources(const model::JobSpec& spec) {
+  if (spec.sources.empty()) return invalid_argument("sources: a job needs at least one");
+  for (size_t s = 0; s < spec.sources.size(); ++s) {
+    const model::Source& source = spec.sources[s];
+    if (s > 0 && !(spec.sources[s - 1].name < source.name)) {
+      return invalid_argument("sources: names must be sorted and unique, see " + source.name);
+    }
+    if (source.loaders == 0 || source.workers == 0) {
+      return invalid_argument("source " + source.name + ": loaders and workers start at 1");
+    }
+    if (source.window_rows == 0) {
+      return invalid_argument("source " + source.name + ": window_rows starts at 1");
+    }
+  }
+  return {};
+}
+
+Status check_stage(const model::JobSpec& spec, const model::MixtureStage& stage) {
+  const std::string where = "mixture from step " + std::to_string(stage.first_step);
+  if (stage.weights.size() != spec.sources.size()) {
+    return invalid_argument(where + ": one weight per source is needed");
+  }
+  int64_t sum = 0;
+  for (size_t s = 0; s < stage.weights.size(); ++s) {
+    const int64_t weight = stage.weights[s];
+    if (weight < 0 || weight > model::kWeightOne * 1'000'000) {
+      return invalid_argument(where + ": weight of " + spec.sources[s].name +
+                              " must be between 0 and 1,000,000");
+    }
+    sum += weight;
+  }
+  if (sum == 0) return invalid_argument(where + ": all weights are 0");
+  return {};
+}
+
+Status check_mixture(const model::JobSpec& spec) {
+  const auto& stages = spec.mixture.stages;
+  if (stages.empty() || stages.front().first_step != 0) {
+    return invalid_argument("mixture: the first stage must start at step 0");
+  }
+  for (size_t i = 0; i < stages.size(); ++i) {
+    if (i > 0 && stages[i].first_step <= stages[i - 1].first_step) {
+      return invalid_argument("mixture: stages must start at growing steps");
+    }
+    OVERLORD_RETURN_IF_ERROR(check_stage(spec, stages[i]));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_spec(const model::JobSpec& spec) {
+  if (spec.context == 0) return invalid_argument("context: starts at 1, got 0");
+  if (spec.bins == 0) return invalid_argument("bins: starts at 1, got 0");
+  if (spec.align == 0 || spec.context % spec.align != 0) {
+    return invalid_argument("align: must divide context " + std::to_string(spec.context) +
+                            ", got " + std::to_string(spec.align));
+  }
+  if (spec.substeps == 0 || spec.bins % spec.substeps != 0) {
+    return invalid_argument("substeps: must divide bins " + std::to_string(spec.bins) + ", got " +
+                            std::to_string(spec.substeps));
+  }
+  if (uint64_t{spec.bins} * spec.context > (uint64_t{1} << 40)) {
+    return invalid_argument("bins x context: more than 2^40 tokens a step");
+  }
+  OVERLORD_RETURN_IF_ERROR(check_sources(spec));
+  return check_mixture(spec);
+}
+
+Result<std::shared_ptr<const OpenJob>> open_job(
+    model::JobSpec spec, model::DeliverySpec delivery, model::Mesh mesh,
+    std::vector<std::shared_ptr<const loader::OpenSource>> sources) {
+  OVERLORD_RETURN_IF_ERROR(check_spec(spec));
+  OVERLORD_RETURN_IF_ERROR(plan::check_fit(spec, mesh, delivery));
+  if (uint64_t{delivery.microbatch_size} * spec.context >= (uint64_t{1} << 31)) {
+    return invalid_argument("microbatch_size x context: must stay below 2^31 tokens");
+  }
+  auto job = std::make_shared<OpenJob>();
+  OVERLORD_CHECK(sources.size() == spec.sources.size(), "one open source per source");
+  for (const auto& source : sources) {
+    if (source->manifest.rows == 0) {
+      return invalid_argument("source " + source->spec.name + ": no rows");
+    }
+    job->manifest.sources.push_back(source->manifest);
+    job->manifest.digest = chain(job->manifest.digest, digest_of(source->spec.name));
+    job->manifest.digest = chain(job->manifest.digest, source->manifest.digest);
+  }
+  job->config = protocol::config_digest(spec);
+  job->sections = protocol::section_digests(spec);
+  job->spec = std::move(spec);
+  job->delivery = std::move(delivery);
+  job->mesh = std::move(mesh);
+  job->sources = std::move(sources);
+  return std::shared_ptr<const OpenJob>(std::move(job));
+}
+
+protocol::ResumeState start_state(const OpenJob& job) {
+  protocol::ResumeState state;
+  state.stream = job.spec.stream;
+  state.config = job.config;
+  state.manifest = job.manifest.digest;
+  state.sections = job.sections;
+  for (const model::SourceManifest& source : job.manifest.sources) {
+    state.source_names.push_back(source.name);
+    state.source_digests.push_back(source.digest);
+  }
+  state.state = plan::initial_state(job.spec);
+  return state;
+}
+
+Result<protocol::ResumeState> resume_from(const OpenJob& job, const protocol::ResumeState& saved,
+                                          protocol::AllowedChanges allowed) {
+  protocol::ResumeState state = start_state(job);
+  OVERLORD_TRY(state.state, protocol::adapt_state(saved, job.spec, job.manifest, allowed));
+  state.microbatch = saved.microbatch;
+  state.content_chain = saved.content_chain;
+  state.plan_chain = saved.plan_chain;
+  for (size_t s = 0; s < job.sources.size(); ++s) {
+    if (state.state.cursors[s].position > job.sources[s]->manifest.rows) {
+      return Status(Code::kOutOfRange, "resume state: source " + job.spec.sources[s].name +
+                                           " stands at row " +
+                                           std::to_string(state.state.cursors[s].position) +
+                                           " of " + std::to_string(job.sources[s]->manifest.rows));
+    }
+  }
+  return state;
+}
+
+}  // namespace overlord::host

@@ -1,0 +1,244 @@
+#include "overlord/host/role_host.h"
+
+#include <algorithm>
+
+#include "overlord/base/check.h"
+#include "overlord/plan/place_tree.h"
+#include "overlord/plan/source_order.h"
+
+namespace overlord::host {
+namespace {
+
+using protocol::Address;
+using protocol::RoleKind;
+
+plan::SourceOrder order_of(const OpenJob& job, SourceIndex s, uint32_t pass) {
+  const loader::OpenSource& source = *job.sources[s];
+  return plan::SourceOrder(source.manifest.blocks, source.spec.shuffle, source.spec.window_rows,
+                           plan::order_key(source.seed, source.spec.name, pass));
+}
+
+// The window a source's cursor stands in, numbered over all passes.
+uint64_t window_sequence(const OpenJob& job, SourceIndex s, const model::SourceCursor& cursor) {
+  const plan::SourceOrder order = order_of(job, s, cursor.pass);
+  if (cursor.position >= order.rows()) return (uint64_t{cursor.pass} + 1) * order.windows();
+  return uint64_t{cursor.pass} * order.windows() + order.window_of(cursor.position);
+}
+
+model::OwnerMap owner_map(const OpenJob& job) {
+  model::OwnerMap owners;
+  for (const model::Source& source : job.spec.sources) owners.slots.push_back(source.loaders);
+  return owners;
+}
+
+columnar::AssembleSpec assemble_spec(const OpenJob& job, uint32_t slices) {
+  columnar::AssembleSpec spec;
+  spec.context = job.spec.context;
+  spec.rows = job.delivery.microbatch_size;
+  spec.align = job.spec.align;
+  spec.pad_token = job.spec.pad_token;
+  spec.token_type = job.delivery.token_type;
+  spec.weight_type = job.delivery.weight_type;
+  spec.slicing = job.delivery.slicing;
+  spec.slices = slices;
+  for (const model::Source& source : job.spec.sources) {
+    spec.specials.push_back({source.bos, source.eod});
+  }
+  return spec;
+}
+
+}  // namespace
+
+RoleHost::RoleHost(HostStart start, HostSeams seams)
+    : job_(start.job),
+      seams_(std::move(seams)),
+      carrier_(seams_.transport != nullptr ? seams_.transport : this),
+      views_(plan::make_views(job_->mesh, job_->delivery, 1)),
+      budget_(std::make_shared<loader::PayloadBudget>(start.options.payload_budget_bytes)) {
+  versions_.job = job_->config.low;
+  versions_.mixture = job_->spec.mixture.version;
+  versions_.format = model::kPlanFormat;
+  OVERLORD_CHECK(!start.ranks.empty(), "a host serves at least one rank");
+  for (const Rank rank : start.ranks) buckets_.push_back(views_->by_rank[rank].bucket);
+  std::sort(buckets_.begin(), buckets_.end());
+  buckets_.erase(std::unique(buckets_.begin(), buckets_.end()), buckets_.end());
+  make_constructors(start);
+  make_clients(start);
+  make_loaders(start);
+  make_planner(start);
+}
+
+RoleHost::~RoleHost() { stop(); }
+
+std::function<void(runtime::Task)> RoleHost::on_loop(const Address& address) {
+  Loop* loop = loops_.at(address).get();
+  return [loop](runtime::Task task) { loop->post(std::move(task)); };
+}
+
+void RoleHost::add_loop(const Address& address) {
+  loops_[address] = std::make_unique<Loop>(*seams_.executor, [](runtime::Task&& task) { task(); });
+}
+
+void RoleHost::make_planner(HostStart& start) {
+  add_loop(protocol::planner_address());
+  planner::PlannerStart planner_start;
+  planner::PlannerJob& job = planner_start.job;
+  job.spec = job_->spec;
+  job.mesh = job_->mesh;
+  job.delivery = job_->delivery;
+  for (const auto& source : job_->sources) job.source_rows.push_back(source->manifest.rows);
+  job.views = views_;
+  job.owners = owner_map(*job_);
+  job.versions = versions_;
+  job.buckets = buckets_;
+  // A client asks `prefetch` steps ahead of the one it holds; fewer plans than that would starve it.
+  job.runway = std::max(start.options.runway, start.options.prefetch_steps + 1);
+  for (SourceIndex s = 0; s < job_->sources.size(); ++s) {
+    planner_start.first_windows.push_back(
+        window_sequence(*job_, s, start.state.state.cursors[s]));
+  }
+  planner_start.state = start.state.state;
+  planner_start.config = job_->config;
+  planner_start.manifest = job_->manifest.digest;
+  planner_ = std::make_unique<planner::Planner>(
+      std::move(planner_start),
+      planner::PlannerSeams{carrier_, seams_.journal, seams_.clock,
+                            on_loop(protocol::planner_address())});
+}
+
+void RoleHost::make_loaders(const HostStart& start) {
+  const uint32_t total_buckets = plan::bucket_count(job_->mesh);
+  for (SourceIndex s = 0; s < job_->sources.size(); ++s) {
+    const std::shared_ptr<const loader::OpenSource>& source = job_->sources[s];
+    const model::Source& spec = job_->spec.sources[s];
+    const bool ready_tokens = spec.format == model::Format::kMegatron;
+    for (uint32_t slot = 0; slot < spec.loaders; ++slot) {
+      const Address address = protocol::loader_address(s, slot);
+      add_loop(address);
+      loader::LoaderStart loader_start;
+      loader_start.job = {s, slot, spec.loaders, spec.workers,
+                          order_of(*job_, s, 0).windows(),
+                          std::max(start.options.runway, start.options.prefetch_steps + 1),
+                          versions_};
+      loader_start.source = source;
+      loader_start.budget = budget_;
+      loader_start.first_window = window_sequence(*job_, s, start.state.state.cursors[s]);
+      loader_start.sparse_reads = ready_tokens && (spec.shuffle == model::Shuffle::kFull ||
+                                                   buckets_.size() * 2 < total_buckets);
+      const bool needs_encoder = !spec.text_column.empty();
+      loaders_[address] = std::make_unique<loader::Loader>(
+          std::move(loader_start),
+          loader::LoaderSeams{carrier_, seams_.storage, seams_.executor,
+                              needs_encoder ? seams_.encoder(spec) : nullptr, seams_.clock,
+                              on_loop(address), start.quarantined});
+    }
+  }
+}
+
+void RoleHost::make_constructors(const HostStart& start) {
+  for (const uint32_t bucket : buckets_) {
+    const Address address = protocol::constructor_address(bucket);
+    add_loop(address);
+    constructor::ConstructorStart ctor;
+    uint32_t slices = 1;
+    for (const Rank rank : start.ranks) {
+      const model::ClientView& view = views_->by_rank[rank];
+      if (view.bucket != bucket) continue;
+      ctor.ranks.push_back(rank);
+      ctor.views.push_back(view);
+      slices = std::max(slices, view.slices);
+    }
+    ctor.assemble = assemble_spec(*job_, slices);
+    ctor.first_step = start.state.state.next_step;
+    ctor.hash_batches = start.options.hash_batches;
+    ctor.job.bucket = bucket;
+    ctor.job.sources = static_cast<uint32_t>(job_->sources.size());
+    ctor.job.owners = owner_map(*job_);
+    ctor.job.versions = versions_;
+    ctor.job.wants_payload =
+        std::any_of(ctor.views.begin(), ctor.views.end(), [](const model::ClientView& view) {
+          return (view.fields & model::kPayloadFields) != 0;
+        });
+    const uint32_t rows = job_->spec.bins / plan::bucket_count(job_->mesh) + 1;
+    const uint32_t microbatches = rows / job_->delivery.microbatch_size + 1;
+    ctor.job.step_bytes = constructor::microbatch_bytes(ctor) * microbatches;
+    ctor.job.budget_bytes = start.options.constructor_budget_bytes;
+    constructors_[bucket] = std::make_unique<constructor::Constructor>(
+        std::move(ctor),
+        constructor::ConstructorSeams{carrier_, seams_.executor, seams_.clock, seams_.pool,
+                                      on_loop(address)});
+  }
+}
+
+void RoleHost::make_clients(const HostStart& start) {
+  for (const Rank rank : start.ranks) {
+    add_loop(protocol::client_address(rank));
+    const client::ClientJob job{rank, views_->by_rank[rank].bucket, start.options.prefetch_steps,
+                                versions_};
+    clients_[rank] = std::make_unique<client::Client>(
+        job, start.state.state.next_step,
+        client::ClientSeams{carrier_, [deliver = start.deliver, rank](client::ReadyStep ready) {
+                              deliver(rank, std::move(ready));
+                            }});
+  }
+}
+
+void RoleHost::start() {
+  on_loop(protocol::planner_address())([this] { planner_->start(); });
+  for (auto& [rank, client] : clients_) {
+    on_loop(protocol::client_address(rank))([&client = *client] { client.start(); });
+  }
+}
+
+void RoleHost::stop() {
+  if (stopped_) return;
+  stopped_ = true;
+  for (auto& [address, loop] : loops_) loop->stop();
+  for (auto& [address, loader] : loaders_) loader->stop();  // its loop is quiet: safe here
+}
+
+void RoleHost::consumed(Rank rank, StepIndex step) {
+  client::Client* client = clients_.at(rank).get();
+  loops_.at(protocol::client_address(rank))->post([client, step] { client->consumed(step); });
+}
+
+void RoleHost::send(protocol::Envelope envelope) { deliver(std::move(envelope)); }
+
+void RoleHost::deliver(protocol::Envelope envelope) {
+  const auto found = loops_.find(envelope.to);
+  if (found == loops_.end()) return;  // a role that lives elsewhere
+  const Address to = envelope.to;
+  auto shared = std::make_shared<protocol::Envelope>(std::move(envelope));
+  found->second->post([this, to, shared] {
+    switch (to.kind) {
+      case RoleKind::kPlanner: planner_->receive(*shared); break;
+      case RoleKind::kLoader: loaders_.at(to)->receive(*shared); break;
+      case RoleKind::kConstructor: constructors_.at(to.index)->receive(*shared); break;
+      case RoleKind::kClient: clients_.at(to.index)->receive(*shared); break;
+    }
+  });
+}
+
+std::vector<RoleHost::LoaderView> RoleHost::loaders() const {
+  std::vector<LoaderView> views;
+  for (const auto& [address, loader] : loaders_) {
+    views.push_back({address.index, address.slot, &loader->probe(), loops_.at(address)->depth()});
+  }
+  return views;
+}
+
+std::map<uint32_t, const constructor::ConstructorProbe*> RoleHost::constructors() const {
+  std::map<uint32_t, const constructor::ConstructorProbe*> probes;
+  for (const auto& [bucket, role] : constructors_) probes[bucket] = &role->probe();
+  return probes;
+}
+
+client::ClientProbe& RoleHost::client_probe(Rank rank) { return clients_.at(rank)->probe(); }
+
+size_t RoleHost::queue_depth() const {
+  size_t depth = 0;
+  for (const auto& [address, loop] : loops_) depth += loop->depth();
+  return depth;
+}
+
+}  // namespace overlord::host

@@ -1,0 +1,102 @@
+// RoleHost: the four roles of one job over given seams. A library object: no globals, no signal
+// handlers, no threads of its own, so that a thread pool, a process, a Ray actor or the simulator
+// can hold it. Builds only the constructors of the ranks it hosts.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/host/open_job.h"
+#include "overlord/model/job_spec.h"
+#include "overlord/protocol/messages.h"
+#include "overlord/protocol/state_codec.h"
+#include "overlord/roles/client/role.h"
+#include "overlord/roles/constructor/role.h"
+#include "overlord/roles/loader/role.h"
+#include "overlord/roles/planner/role.h"
+#include "overlord/runtime/buffer.h"
+#include "overlord/runtime/role_loop.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::host {
+
+struct HostSeams {
+  runtime::Executor* executor = nullptr;
+  runtime::Storage* storage = nullptr;
+  runtime::Clock* clock = nullptr;
+  runtime::Journal* journal = nullptr;
+  std::shared_ptr<runtime::BufferPool> pool;
+  // The encoder of a source's tokenizer; asked once per source that holds text.
+  std::function<runtime::TextEncoder*(const model::Source&)> encoder;
+  // Carries envelopes to deliver(); null: handed over at once.
+  runtime::Transport<protocol::Envelope>* transport = nullptr;
+};
+
+struct HostStart {
+  std::shared_ptr<const OpenJob> job;
+  std::vector<Rank> ranks;  // hosted clients, ascending
+  model::RuntimeOptions options;
+  protocol::ResumeState state;
+  std::function<void(Rank, client::ReadyStep)> deliver;       // on the client's loop
+  std::function<void(loader::QuarantineNote)> quarantined;    // on a loader's loop
+};
+
+class RoleHost final : public runtime::Transport<protocol::Envelope> {
+ public:
+  using Loop = runtime::RoleLoop<runtime::Task>;
+
+  RoleHost(HostStart start, HostSeams seams);
+  ~RoleHost() override;
+
+  void start();
+  // No handler runs after it returned. Idempotent.
+  void stop();
+  // The trainer of `rank` is done with `step`.
+  void consumed(Rank rank, StepIndex step);
+  // Where a carrier puts an envelope that has arrived.
+  void deliver(protocol::Envelope envelope);
+
+  struct LoaderView {
+    SourceIndex source = 0;
+    uint32_t slot = 0;
+    const loader::LoaderProbe* probe = nullptr;
+    size_t queue = 0;
+  };
+  std::vector<LoaderView> loaders() const;
+  const planner::PlannerProbe& planner_probe() const { return planner_->probe(); }
+  const planner::PlannerState& planner_state() const { return planner_->state(); }
+  std::map<uint32_t, const constructor::ConstructorProbe*> constructors() const;
+  client::ClientProbe& client_probe(Rank rank);
+  const loader::PayloadBudget& budget() const { return *budget_; }
+  size_t queue_depth() const;  // messages waiting in all loops
+
+ private:
+  void send(protocol::Envelope envelope) override;  // direct carrier
+  std::function<void(runtime::Task)> on_loop(const protocol::Address& address);
+  void add_loop(const protocol::Address& address);
+  void make_planner(HostStart& start);
+  void make_loaders(const HostStart& start);
+  void make_constructors(const HostStart& start);
+  void make_clients(const HostStart& start);
+
+  std::shared_ptr<const OpenJob> job_;
+  HostSeams seams_;
+  runtime::Transport<protocol::Envelope>* carrier_;
+  model::Versions versions_;
+  std::shared_ptr<const model::ViewTable> views_;
+  std::vector<uint32_t> buckets_;
+  std::shared_ptr<loader::PayloadBudget> budget_;
+  // Loops are found by address and never added after start.
+  std::map<protocol::Address, std::unique_ptr<Loop>> loops_;
+  std::unique_ptr<planner::Planner> planner_;
+  std::map<protocol::Address, std::unique_ptr<loader::Loader>> loaders_;
+  std::map<uint32_t, std::unique_ptr<constructor::Constructor>> constructors_;
+  std::map<Rank, std::unique_ptr<client::Client>> clients_;
+  bool stopped_ = false;
+};
+
+}  // namespace overlord::host

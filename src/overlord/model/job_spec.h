@@ -1,0 +1,73 @@
+// JobSpec: everything that decides what a step holds. The stream is a pure function of it, of the
+// manifest, of the seed in it and of the input log. RuntimeOptions decides only how fast.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "overlord/base/ids.h"
+#include "overlord/model/source.h"
+
+namespace overlord::model {
+
+enum class MixUnit : uint8_t { kTokens, kSamples };
+enum class Quota : uint8_t { kExact, kMultinomial };
+enum class Packing : uint8_t { kBestFit, kConcat, kPad };
+enum class Leftover : uint8_t { kDrain, kDropCounted };  // what the last step does with carry-over
+
+// Weights are ratios in fixed point: 1.0 == kWeightOne.
+inline constexpr int64_t kWeightOne = int64_t{1} << 32;
+
+struct MixtureStage {
+  StepIndex first_step = 0;
+  std::vector<int64_t> weights;  // one per source, in source order; at least one > 0
+};
+
+struct Mixture {
+  MixUnit unit = MixUnit::kTokens;
+  Quota quota = Quota::kExact;
+  std::vector<MixtureStage> stages;  // sorted, the first starts at step 0
+  uint32_t version = 1;
+};
+
+struct PackingSpec {
+  Packing method = Packing::kBestFit;
+  uint32_t slack_permille = 50;  // how much more than the step's bins best_fit draws ahead
+  uint32_t max_delay_steps = 4;  // hard cap on how long a drawn document may wait
+};
+
+struct JobSpec {
+  std::string name;
+  std::string stream = "train";  // named streams of one job have their own seed and state
+  uint64_t seed = 0;
+  uint32_t context = 0;          // tokens of a bin (one sequence)
+  uint32_t bins = 0;             // sequences of a step, over the whole job
+  uint32_t substeps = 1;         // packing never crosses one; divides bins
+  uint32_t align = 1;            // documents pack at their length rounded up to this
+  uint32_t pad_token = 0;        // fills tokens and targets where there is no document
+  uint64_t max_steps = 0;        // 0: until a source with `stop` (or all) is dry
+  Leftover leftover = Leftover::kDrain;
+  PackingSpec packing;
+  Mixture mixture;
+  std::vector<Source> sources;   // sorted by name, names unique
+
+  uint64_t step_tokens() const { return uint64_t{bins} * context; }
+};
+
+// Limits and sizes of the running system; none of them may change a byte of the stream.
+struct RuntimeOptions {
+  uint32_t threads = 2;                       // CPU pool: role loops, decoding, packing bytes
+  uint32_t io_threads = 2;                    // blocking storage calls
+  uint32_t prefetch_steps = 2;                // steps a client asks for ahead of the one it holds
+  uint32_t runway = 4;                        // plans published ahead of the slowest constructor
+  uint64_t payload_budget_bytes = 256ull << 20;      // decoded blocks kept by all loaders of a host
+  uint64_t constructor_budget_bytes = 512ull << 20;  // slabs of steps not yet consumed, per constructor
+  uint64_t private_copy_limit_bytes = 1ull << 30;    // views held beyond the pool (law 14)
+  uint32_t open_files = 64;                   // LRU of handles
+  uint32_t tokenizer_processes = 1;           // per distinct tokenizer
+  int64_t alarm_ms = 10'000;                  // a source later than this is named in the log
+  bool hash_batches = false;                  // chain the bytes of every batch into the stream hash
+};
+
+}  // namespace overlord::model

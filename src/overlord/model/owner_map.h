@@ -1,0 +1,28 @@
+// OwnerMap: who reads what (law 8). Outside the plan: it can change at a step boundary and no
+// byte of the stream changes with it. Ranges are cut at shuffle-window edges.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "overlord/base/ids.h"
+
+namespace overlord::model {
+
+struct LoaderSlot {
+  SourceIndex source = 0;
+  uint32_t slot = 0;
+
+  friend auto operator<=>(const LoaderSlot&, const LoaderSlot&) = default;
+};
+
+struct OwnerMap {
+  uint32_t version = 1;
+  std::vector<uint32_t> slots;  // per source, >= 1: window w belongs to slot w % slots
+
+  uint32_t slot_of(SourceIndex source, uint64_t window) const {
+    return static_cast<uint32_t>(window % slots[source]);
+  }
+};
+
+}  // namespace overlord::model

@@ -1,0 +1,67 @@
+#include "overlord/model/plan_index.h"
+
+#include "overlord/base/check.h"
+
+namespace overlord::model {
+namespace {
+
+constexpr uint32_t kNoBin = 0xffffffffu;
+
+// Rows of every bucket -> the bin that sits there (kNoBin: an empty row).
+std::vector<uint32_t> seat_bins(const Layer& layer) {
+  const uint32_t rows = layer.microbatches * layer.microbatch_size;
+  std::vector<uint32_t> seats(size_t{layer.buckets} * rows, kNoBin);
+  for (uint32_t bin = 0; bin < layer.placements.size(); ++bin) {
+    const Placement& place = layer.placements[bin];
+    const size_t seat = size_t{place.bucket} * rows +
+                        size_t{place.microbatch} * layer.microbatch_size + place.slot;
+    OVERLORD_CHECK(seats[seat] == kNoBin, "two bins placed on one seat");
+    seats[seat] = bin;
+  }
+  return seats;
+}
+
+void group_by_source(const Layer& layer, uint32_t sources, BucketIndex* bucket) {
+  std::vector<uint32_t>& begin = bucket->source_begin;
+  begin.assign(sources + 1, 0);
+  for (uint32_t segment : bucket->segments) ++begin[layer.segments[segment].id.source + 1];
+  for (uint32_t s = 0; s < sources; ++s) begin[s + 1] += begin[s];
+  bucket->by_source.resize(bucket->segments.size());
+  std::vector<uint32_t> next(begin.begin(), begin.end() - 1);
+  for (uint32_t ordinal = 0; ordinal < bucket->segments.size(); ++ordinal) {
+    const SourceIndex source = layer.segments[bucket->segments[ordinal]].id.source;
+    bucket->by_source[next[source]++] = ordinal;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const PlanIndex> PlanIndex::make(const Plan& plan, uint32_t sources) {
+  auto index = std::make_shared<PlanIndex>();
+  index->source_present.assign(sources, 0);
+  const Layer& layer = plan.layers.front();
+  const std::vector<uint32_t> seats = seat_bins(layer);
+  const uint32_t rows = layer.microbatches * layer.microbatch_size;
+  index->buckets.resize(layer.buckets);
+  for (uint32_t b = 0; b < layer.buckets; ++b) {
+    BucketIndex& bucket = index->buckets[b];
+    bucket.row_ends.reserve(rows);
+    for (uint32_t row = 0; row < rows; ++row) {
+      const uint32_t bin = seats[size_t{b} * rows + row];
+      if (bin != kNoBin) {
+        for (uint32_t s = layer.bin_begin(bin); s < layer.bin_ends[bin]; ++s) {
+          bucket.segments.push_back(s);
+        }
+      }
+      bucket.row_ends.push_back(static_cast<uint32_t>(bucket.segments.size()));
+    }
+    group_by_source(layer, sources, &bucket);
+  }
+  for (const Segment& segment : layer.segments) {
+    OVERLORD_CHECK(segment.id.source < sources, "segment of an unknown source");
+    index->source_present[segment.id.source] = 1;
+  }
+  return index;
+}
+
+}  // namespace overlord::model

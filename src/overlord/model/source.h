@@ -1,0 +1,56 @@
+// Source: one dataset with a name, files and a transform chain, as the config declares it.
+// A value checked by the config layer before any thread starts. Its canonical encoding
+// (protocol/spec_codec.h) enters the config digest, except where a field says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace overlord::model {
+
+enum class Format : uint8_t { kParquet, kJsonl, kMegatron };  // jsonl covers .gz and .zst by suffix
+enum class Shuffle : uint8_t { kNone, kWindow, kFull };
+enum class EndPolicy : uint8_t { kRepeat, kDrop, kStop };
+enum class OverLength : uint8_t { kSplit, kTruncate, kDrop };
+
+// How text becomes tokens. kNone: the source holds ready tokens.
+enum class TokenizerKind : uint8_t { kNone, kBytes, kHuggingFace };
+
+struct Tokenizer {
+  TokenizerKind kind = TokenizerKind::kNone;
+  std::string path;    // tokenizer.json; not in the digest, its content is
+  std::string digest;  // hex digest of the tokenizer's content and options; "bytes" for kBytes
+  bool add_special_tokens = false;
+};
+
+// What one bad file or row may cost, checked before memory is allocated.
+struct SourceLimits {
+  uint64_t max_document_bytes = 64ull << 20;  // one JSON line, one text, one token list
+  uint64_t max_block_bytes = 1ull << 30;      // one decoded row group or JSONL block
+  uint32_t max_expansion = 1000;              // decompressed over compressed bytes
+};
+
+struct Source {
+  std::string name;
+  Format format = Format::kParquet;
+  std::vector<std::string> files;  // URIs, sorted; not in the digest, the manifest's shards are
+  std::string text_column;         // exactly one of text_column and token_column is set
+  std::string token_column;        // (Megatron: both empty)
+  std::string mask_column;         // optional: per-token loss mask beside token_column
+  Tokenizer tokenizer;
+  std::optional<uint32_t> bos;     // put before each document
+  std::optional<uint32_t> eod;     // put after each document
+  uint32_t vocabulary = 0;         // ids at or above it are bad data; always checked
+  Shuffle shuffle = Shuffle::kWindow;
+  uint32_t window_rows = 2048;     // least rows of a shuffle window
+  EndPolicy at_end = EndPolicy::kRepeat;
+  OverLength over_length = OverLength::kSplit;
+  uint32_t bad_rows_allowed = 0;   // quarantine budget over the run; 0: the first bad row stops it
+  SourceLimits limits;
+  uint32_t loaders = 1;            // slots; not in the digest: who reads never changes what is read
+  uint32_t workers = 1;            // blocks in work at once per slot; not in the digest
+};
+
+}  // namespace overlord::model

@@ -1,0 +1,248 @@
+#include "overlord/node/embedded_engine.h"
+
+#include <algorithm>
+
+#include "overlord/node/profile.h"
+#include "overlord/runtime/memory_journal.h"
+#include "overlord/storage/file_journal.h"
+
+namespace overlord::node {
+namespace {
+
+constexpr size_t kRecordsKept = 64;  // of a journal in memory: for a look at the last plans
+
+// How much recycled memory waits for the next batch: two steps' worth of whatever is in use.
+uint64_t idle_limit(const model::RuntimeOptions& options) {
+  return options.constructor_budget_bytes + options.payload_budget_bytes;
+}
+
+Result<std::unique_ptr<runtime::Journal>> open_journal(const std::string& path) {
+  if (path.empty()) {
+    return std::unique_ptr<runtime::Journal>(std::make_unique<runtime::MemoryJournal>(kRecordsKept));
+  }
+  storage::JournalContents before;  // a resumed run goes on in the same file
+  OVERLORD_TRY(auto journal, storage::FileJournal::open(path, &before));
+  return std::unique_ptr<runtime::Journal>(std::move(journal));
+}
+
+}  // namespace
+
+EmbeddedEngine::EmbeddedEngine(std::shared_ptr<const host::OpenJob> job, std::vector<Rank> ranks,
+                               EngineOptions options)
+    : job_(std::move(job)), ranks_(std::move(ranks)), options_(std::move(options)) {}
+
+EmbeddedEngine::~EmbeddedEngine() { close(); }
+
+Result<std::unique_ptr<EmbeddedEngine>> EmbeddedEngine::start(
+    std::shared_ptr<const host::OpenJob> job, std::vector<Rank> ranks, EngineOptions options,
+    protocol::ResumeState state) {
+  std::sort(ranks.begin(), ranks.end());
+  if (ranks.empty()) return invalid_argument("ranks: at least one is needed");
+  if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end()) {
+    return invalid_argument("ranks: one is named twice");
+  }
+  if (ranks.back() >= job->mesh.world_size()) {
+    return invalid_argument("rank: " + std::to_string(ranks.back()) + " is outside the mesh " +
+                            job->mesh.text() + " of " + std::to_string(job->mesh.world_size()) +
+                            " ranks");
+  }
+  std::unique_ptr<EmbeddedEngine> engine(
+      new EmbeddedEngine(std::move(job), std::move(ranks), std::move(options)));
+  OVERLORD_RETURN_IF_ERROR(engine->build(std::move(state)));
+  engine->host_->start();
+  return engine;
+}
+
+Status EmbeddedEngine::build(protocol::ResumeState state) {
+  const model::RuntimeOptions& runtime = options_.runtime;
+  pool_ = runtime::BufferPool::make(idle_limit(runtime));
+  executor_ = std::make_unique<runtime::ThreadExecutor>(runtime.threads, "ol-cpu");
+  OVERLORD_TRY(journal_, open_journal(options_.journal_path));
+  storage_ = std::make_unique<storage::LocalStorage>(pool_, runtime.io_threads, runtime.open_files);
+  encoders_ = std::make_unique<Encoders>(*executor_, options_.worker_command,
+                                         runtime.tokenizer_processes);
+  for (const model::Source& source : job_->spec.sources) {
+    OVERLORD_RETURN_IF_ERROR(encoders_->get(source).status());
+  }
+  for (const Rank rank : ranks_) seats_[rank] = std::make_unique<Seat>(state);
+  host::HostStart start;
+  start.job = job_;
+  start.ranks = ranks_;
+  start.options = runtime;
+  start.state = std::move(state);
+  start.deliver = [this](Rank rank, client::ReadyStep ready) {
+    seats_.at(rank)->steps.push(std::move(ready));
+  };
+  start.quarantined = [this](loader::QuarantineNote note) {
+    const std::lock_guard lock(quarantine_mutex_);
+    quarantine_.push_back(std::move(note));
+  };
+  host::HostSeams seams;
+  seams.executor = executor_.get();
+  seams.storage = storage_.get();
+  seams.clock = &clock_;
+  seams.journal = journal_.get();
+  seams.pool = pool_;
+  seams.encoder = [this](const model::Source& source) { return encoders_->get(source).value(); };
+  host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
+  return {};
+}
+
+Result<EmbeddedEngine::Seat*> EmbeddedEngine::seat(Rank rank) {
+  const auto found = seats_.find(rank);
+  if (found == seats_.end()) {
+    return invalid_argument("rank " + std::to_string(rank) + " is not hosted by this engine");
+  }
+  return found->second.get();
+}
+
+Status EmbeddedEngine::held_too_much() const {
+  const uint64_t held = pool_->stats().held_bytes;
+  const uint64_t limit = options_.runtime.constructor_budget_bytes * ranks_.size() +
+                         options_.runtime.payload_budget_bytes +
+                         options_.runtime.private_copy_limit_bytes;
+  if (held <= limit) return {};
+  return {Code::kResource, "batches are held beyond the limit: " + std::to_string(held) +
+                               " bytes held, " + std::to_string(limit) +
+                               " allowed; drop batches you no longer need or raise "
+                               "runtime.private_copy_limit"};
+}
+
+Result<model::MicrobatchPtr> EmbeddedEngine::next(Rank rank, int64_t timeout_ms) {
+  OVERLORD_TRY(Seat * at, seat(rank));
+  std::unique_lock lock(at->mutex);
+  if (model::MicrobatchPtr batch = at->consumer.take()) {
+    ++host_->client_probe(rank).microbatches;
+    return batch;
+  }
+  if (const std::optional<StepIndex> step = at->consumer.take_consumed()) {
+    host_->consumed(rank, *step);
+  }
+  if (at->consumer.failure()) return *at->consumer.failure();
+  if (at->consumer.ended()) return model::MicrobatchPtr();
+  OVERLORD_RETURN_IF_ERROR(held_too_much());
+  const int64_t begin_ns = clock_.now_ns();
+  std::optional<client::ReadyStep> ready = at->steps.pop(timeout_ms);
+  host_->client_probe(rank).wait_ns += static_cast<uint64_t>(clock_.now_ns() - begin_ns);
+  if (!ready) {
+    if (at->steps.closed()) return Status(Code::kCancelled, "the engine was closed");
+    return Status(Code::kDeadline, explain_wait(rank));
+  }
+  at->consumer.feed(std::move(*ready));
+  lock.unlock();
+  return next(rank, timeout_ms);
+}
+
+std::string EmbeddedEngine::state(Rank rank) {
+  Seat& at = *seat(rank).value();
+  const std::lock_guard lock(at.mutex);
+  return protocol::encode_resume_state(at.consumer.state());
+}
+
+void EmbeddedEngine::close() {
+  const std::lock_guard lock(close_mutex_);
+  if (closed_) return;
+  closed_ = true;
+  for (auto& [rank, seat] : seats_) seat->steps.close();
+  if (host_) {
+    host_->stop();         // no role runs any more
+    executor_->shutdown();  // no decoding, no packing
+    write_profiles();
+  }
+  if (encoders_) encoders_->clear();  // their last callbacks find stopped loops
+  storage_.reset();
+  journal_.reset();
+}
+
+std::string EmbeddedEngine::explain_wait(Rank rank) {
+  const planner::PlannerProbe& probe = host_->planner_probe();
+  std::string text = "rank " + std::to_string(rank) + " waits for step " +
+                     std::to_string(host_->client_probe(rank).steps_arrived.load());
+  if (probe.waiting_since_ns != 0) {
+    text += "; the planner waits for metadata of source " +
+            job_->spec.sources[probe.waiting_source].name;
+  }
+  for (const host::RoleHost::LoaderView& loader : host_->loaders()) {
+    if (loader.probe->in_work == 0) continue;
+    const model::SourceManifest& manifest = job_->manifest.sources[loader.source];
+    const uint32_t block = loader.probe->current_block;
+    text += "; source " + manifest.name + " is at shard " +
+            manifest.shards[manifest.blocks[block].shard].uri + ", stage " +
+            loader::stage_name(loader.probe->stage);
+  }
+  return text;
+}
+
+EngineStatus EmbeddedEngine::status() {
+  EngineStatus out;
+  const planner::PlannerProbe& planner = host_->planner_probe();
+  out.plans = planner.plans;
+  out.planning_ns = planner.planning_ns;
+  out.planner_waits = planner.waits;
+  out.meta_windows = planner.meta_windows;
+  out.queue_depth = host_->queue_depth();
+  for (const host::RoleHost::LoaderView& view : host_->loaders()) {
+    const loader::LoaderProbe& probe = *view.probe;
+    out.loaders.push_back({job_->spec.sources[view.source].name, view.slot, view.queue,
+                           probe.in_work, probe.rows_posted, probe.documents, probe.read_bytes,
+                           probe.buffer_bytes, probe.transform_ns, probe.read_wait_ns,
+                           probe.file_state_bytes, probe.bad_rows, probe.blocks_read,
+                           probe.cache_hits});
+  }
+  for (const auto& [bucket, probe] : host_->constructors()) {
+    out.constructors.push_back({bucket, probe->steps_ready, probe->steps_held, probe->payloads,
+                                probe->assemble_ns, probe->bytes_assembled});
+  }
+  for (const Rank rank : ranks_) {
+    const client::ClientProbe& probe = host_->client_probe(rank);
+    out.clients.push_back({rank, probe.steps_arrived, probe.steps_consumed, probe.microbatches,
+                           probe.wait_ns, seats_.at(rank)->steps.size()});
+  }
+  out.payload_bytes = host_->budget().used_bytes;
+  out.payload_limit_bytes = host_->budget().limit_bytes;
+  out.pool = pool_->stats();
+  out.executor = executor_->stats();
+  return out;
+}
+
+std::vector<loader::QuarantineNote> EmbeddedEngine::quarantine() {
+  const std::lock_guard lock(quarantine_mutex_);
+  return quarantine_;
+}
+
+Digest EmbeddedEngine::rank_hash(Rank rank) {
+  Seat& at = *seat(rank).value();
+  const std::lock_guard lock(at.mutex);
+  return at.consumer.rank_hash();
+}
+
+Digest EmbeddedEngine::plan_chain() {
+  Seat& at = *seats_.begin()->second;
+  const std::lock_guard lock(at.mutex);
+  return at.consumer.plan_chain();
+}
+
+Digest EmbeddedEngine::content_chain() {
+  Seat& at = *seats_.begin()->second;
+  const std::lock_guard lock(at.mutex);
+  return at.consumer.content_chain();
+}
+
+Digest EmbeddedEngine::stream_hash() {
+  std::vector<Digest> hashes;
+  for (const Rank rank : ranks_) hashes.push_back(rank_hash(rank));
+  return host::stream_hash(plan_chain(), hashes);
+}
+
+void EmbeddedEngine::write_profiles() {
+  if (options_.profile_paths.size() != job_->spec.sources.size()) return;
+  std::vector<SourceProfile> profiles(job_->spec.sources.size());
+  for (const host::RoleHost::LoaderView& view : host_->loaders()) {
+    add_costs(*view.probe, &profiles[view.source]);
+  }
+  for (size_t s = 0; s < profiles.size(); ++s) {
+    write_profile(options_.profile_paths[s], job_->spec.sources[s].name, profiles[s]);
+  }
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,62 @@
+#include "overlord/node/encoders.h"
+
+#include <future>
+
+#include "overlord/runtime/byte_encoder.h"
+#include "overlord/transport/tokenizer_process.h"
+
+namespace overlord::node {
+namespace {
+
+// Loaders bound what they send (blocks in work); the pool's own limit only guards against a bug.
+constexpr uint64_t kQueueLimitBytes = uint64_t{1} << 30;
+constexpr size_t kQueueLimitBatches = size_t{1} << 16;
+
+}  // namespace
+
+Encoders::Encoders(runtime::Executor& executor, std::vector<std::string> worker_command,
+                   uint32_t processes)
+    : executor_(executor), worker_command_(std::move(worker_command)), processes_(processes) {}
+
+Result<runtime::TextEncoder*> Encoders::get(const model::Source& source) {
+  const model::Tokenizer& tokenizer = source.tokenizer;
+  if (tokenizer.kind == model::TokenizerKind::kNone) {
+    return static_cast<runtime::TextEncoder*>(nullptr);
+  }
+  const std::string special = tokenizer.add_special_tokens ? "1" : "0";
+  const std::string key = tokenizer.kind == model::TokenizerKind::kBytes
+                              ? std::string("bytes")
+                              : tokenizer.digest + special + tokenizer.path;
+  std::unique_ptr<runtime::TextEncoder>& encoder = encoders_[key];
+  if (encoder) return encoder.get();
+  if (tokenizer.kind == model::TokenizerKind::kBytes) {
+    encoder = std::make_unique<runtime::ByteEncoder>(executor_);
+    return encoder.get();
+  }
+  if (worker_command_.empty()) {
+    return invalid_argument("source " + source.name +
+                            ": a Hugging Face tokenizer needs a worker command");
+  }
+  transport::TokenizerPoolOptions options;
+  options.argv = worker_command_;
+  options.argv.push_back(tokenizer.path);
+  options.argv.push_back(special);
+  options.workers = processes_;
+  options.queue_limit_bytes = kQueueLimitBytes;
+  options.queue_limit_batches = kQueueLimitBatches;
+  OVERLORD_TRY(encoder, transport::TokenizerPool::make(std::move(options)));
+  return encoder.get();
+}
+
+Result<runtime::EncodedRows> encode_blocking(runtime::TextEncoder& encoder,
+                                             runtime::TextRows rows) {
+  auto answer = std::make_shared<std::promise<Result<runtime::EncodedRows>>>();
+  std::future<Result<runtime::EncodedRows>> waiting = answer->get_future();
+  encoder.encode(std::move(rows), runtime::CancelToken(),
+                 [answer](Result<runtime::EncodedRows> result) {
+                   answer->set_value(std::move(result));
+                 });
+  return waiting.get();
+}
+
+}  // namespace overlord::node

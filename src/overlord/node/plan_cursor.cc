@@ -1,0 +1,88 @@
+#include "overlord/node/plan_cursor.h"
+
+#include <map>
+
+#include "overlord/node/open_files.h"
+#include "overlord/plan/place_tree.h"
+#include "overlord/roles/loader/meta_window.h"
+
+namespace overlord::node {
+
+PlanCursor::PlanCursor(std::shared_ptr<const host::OpenJob> job, protocol::ResumeState start,
+                       runtime::Storage& storage, Encoders& encoders)
+    : job_(std::move(job)),
+      base_(std::move(start)),
+      storage_(storage),
+      encoders_(encoders),
+      state_(base_.state),
+      meta_(job_->sources.size()),
+      views_(plan::make_views(job_->mesh, job_->delivery, 1)) {
+  for (const auto& source : job_->sources) source_rows_.push_back(source->manifest.rows);
+}
+
+Result<model::PlanPtr> PlanCursor::next() {
+  if (state_.ended) return model::PlanPtr();
+  for (;;) {
+    OVERLORD_TRY(plan::Selection selection,
+                 selector_.step(job_->spec, source_rows_, state_, meta_));
+    if (!selection.content) {
+      for (const plan::MetaNeed& need : selection.needs) OVERLORD_RETURN_IF_ERROR(post(need));
+      continue;
+    }
+    model::Versions versions;
+    versions.job = job_->config.low;
+    versions.mixture = job_->spec.mixture.version;
+    auto plan = std::make_shared<const model::Plan>(
+        plan::build_plan(job_->spec, job_->mesh, job_->delivery, views_, versions,
+                         state_.next_step, std::move(selection)));
+    state_ = *plan->state_after;
+    for (size_t s = 0; s < meta_.size(); ++s) {
+      meta_[s].trim(state_.cursors[s].pass, state_.cursors[s].position);
+    }
+    base_.content_chain = chain(base_.content_chain, plan->content_hash);
+    base_.plan_chain = chain(base_.plan_chain, plan->plan_hash);
+    return model::PlanPtr(std::move(plan));
+  }
+}
+
+protocol::ResumeState PlanCursor::state() const {
+  protocol::ResumeState state = base_;
+  state.state = state_;
+  state.microbatch = 0;
+  return state;
+}
+
+Status PlanCursor::post(const plan::MetaNeed& need) {
+  const loader::OpenSource& source = *job_->sources[need.source];
+  const plan::SourceOrder order(source.manifest.blocks, source.spec.shuffle,
+                                source.spec.window_rows,
+                                plan::order_key(source.seed, source.spec.name, need.pass));
+  const uint64_t window = order.window_of(need.position);
+  std::vector<plan::RowRef> rows;
+  order.expand(window, &rows);
+  const SampleId first{need.source, need.pass, order.window(window).first_position};
+  model::MetaWindow made;
+  if (source.manifest.meta_origin == model::MetaOrigin::kIndex) {
+    made = loader::window_from_index(source, first, rows);
+  } else {
+    OVERLORD_TRY(runtime::TextEncoder * encoder, encoders_.get(source.spec));
+    std::map<uint32_t, loader::TokenBlockPtr> blocks;
+    std::map<uint32_t, std::string> broken;
+    for (const plan::RowRef& ref : rows) {
+      if (blocks.contains(ref.block) || broken.contains(ref.block)) continue;
+      Result<loader::TokenBlockPtr> block = read_tokens(source, storage_, encoder, ref.block);
+      if (block.ok()) {
+        blocks[ref.block] = *block;
+      } else if (block.status().code() == Code::kBadData) {
+        broken[ref.block] = block.status().message();
+      } else {
+        return block.status();
+      }
+    }
+    made = loader::window_from_blocks(source, first, rows, blocks, broken);
+  }
+  meta_[need.source].post(std::make_shared<const model::MetaWindow>(std::move(made)));
+  return {};
+}
+
+}  // namespace overlord::node

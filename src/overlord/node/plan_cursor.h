@@ -1,0 +1,41 @@
+// PlanCursor: the stream's plans without an engine. Reads metadata only (payload only where lengths
+// are not in the index), on the caller's thread; what `plan`, `inspect` and `simulate` stand on.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/host/open_job.h"
+#include "overlord/node/encoders.h"
+#include "overlord/plan/meta_buffer.h"
+#include "overlord/plan/selection.h"
+#include "overlord/plan/source_order.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::node {
+
+class PlanCursor {
+ public:
+  PlanCursor(std::shared_ptr<const host::OpenJob> job, protocol::ResumeState start,
+             runtime::Storage& storage, Encoders& encoders);
+
+  // The next step's plan, or null when the stream has ended.
+  Result<model::PlanPtr> next();
+  protocol::ResumeState state() const;
+
+ private:
+  Status post(const plan::MetaNeed& need);
+
+  std::shared_ptr<const host::OpenJob> job_;
+  protocol::ResumeState base_;
+  runtime::Storage& storage_;
+  Encoders& encoders_;
+  model::StreamState state_;
+  std::vector<uint64_t> source_rows_;
+  std::vector<plan::MetaBuffer> meta_;
+  std::shared_ptr<const model::ViewTable> views_;
+  plan::Selector selector_;
+};
+
+}  // namespace overlord::node

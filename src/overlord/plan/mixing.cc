@@ -1,0 +1,286 @@
+#include "overlord/plan/mixing.h"
+
+#include <algorithm>
+#include <string>
+
+#include "overlord/base/check.h"
+#include "overlord/base/rng.h"
+
+namespace overlord::plan {
+namespace {
+
+using model::EndPolicy;
+using model::OverLength;
+using model::SourceCursor;
+
+// Virtual time counts 2^32 to a unit. With steps below 2^34 units, 2^16 sources and weights up to
+// kMaxWeight = 2^44 a time stays below 2^(34+16+32) and its product with a weight below 2^126.
+constexpr int kTimeBits = 32;
+// A share below 2^-38 is served as 2^-38: debt (< 2^52) times stride must fit 128 bits as well.
+constexpr Int128 kLongestStride = Int128{1} << (kTimeBits + 38);
+
+const std::vector<int64_t>* weights_at(const model::Mixture& mixture, StepIndex step) {
+  const std::vector<int64_t>* weights = nullptr;
+  for (const model::MixtureStage& stage : mixture.stages) {
+    if (stage.first_step <= step) weights = &stage.weights;
+  }
+  return weights;
+}
+
+}  // namespace
+
+Status Mixer::begin(const model::JobSpec& spec, std::span<const uint64_t> source_rows,
+                    std::span<const MetaBuffer> meta, std::span<const SourceCursor> cursors,
+                    StepIndex step) {
+  const size_t sources = spec.sources.size();
+  OVERLORD_CHECK(source_rows.size() == sources && meta.size() == sources, "one of each per source");
+  if (cursors.size() != sources) {
+    return {Code::kStateMismatch,
+            "state and job differ in their number of sources: " + std::to_string(cursors.size()) +
+                " and " + std::to_string(sources)};
+  }
+  spec_ = &spec;
+  meta_ = meta;
+  step_ = step;
+  by_tokens_ = spec.mixture.unit == model::MixUnit::kTokens;
+  by_chance_ = spec.mixture.quota == model::Quota::kMultinomial;
+  over_ = false;
+  draws_ = 0;
+  owed_ = 0;
+  picked_ = 0;
+  key_ = derive_key(spec.seed, "mixture");
+  failure_ = Status();
+  lanes_.assign(sources, Lane());
+  for (size_t s = 0; s < sources; ++s) {
+    lanes_[s].rows = source_rows[s];
+    lanes_[s].cursor = lanes_[s].before = cursors[s];
+    // What ended by `stop` stays ended: the steps that drain the carry-over draw nothing.
+    if (cursors[s].dry && spec.sources[s].at_end == EndPolicy::kStop) over_ = true;
+  }
+  const std::vector<int64_t>* weights = weights_at(spec.mixture, step);
+  if (weights == nullptr) return invalid_argument("the mixture has no stage for step 0");
+  OVERLORD_RETURN_IF_ERROR(set_weights(*weights));
+  deal();
+  return Status();
+}
+
+Status Mixer::set_weights(const std::vector<int64_t>& weights) {
+  if (weights.size() != lanes_.size()) {
+    return invalid_argument("a mixture stage needs one weight per source: has " +
+                            std::to_string(weights.size()) + ", sources " +
+                            std::to_string(lanes_.size()));
+  }
+  bool any = false;
+  for (size_t s = 0; s < weights.size(); ++s) {
+    if (weights[s] < 0 || weights[s] > kMaxWeight) {
+      return invalid_argument("a weight is outside 0 to 4096: source " + spec_->sources[s].name);
+    }
+    any = any || weights[s] > 0;
+    lanes_[s].weight = lanes_[s].cursor.dry ? 0 : weights[s];
+  }
+  if (!any)
+    return invalid_argument("no source has a weight in the stage of step " + std::to_string(step_));
+  return Status();
+}
+
+void Mixer::deal() {
+  now_ = 0;
+  total_weight_ = 0;
+  heap_.clear();
+  weight_ends_.clear();
+  for (const Lane& lane : lanes_) {
+    total_weight_ += lane.weight;
+    if (by_chance_) weight_ends_.push_back(static_cast<uint64_t>(total_weight_));
+  }
+  if (by_chance_) return;
+  for (size_t s = 0; s < lanes_.size(); ++s) {
+    Lane& lane = lanes_[s];
+    if (lane.weight == 0) continue;
+    lane.stride = std::min((Int128{total_weight_} << kTimeBits) / lane.weight, kLongestStride);
+    lane.drawn = 0;
+    heap_.push_back(
+        {(-Int128{lane.cursor.debt} * lane.stride) >> kDebtBits, static_cast<SourceIndex>(s)});
+  }
+  for (size_t at = heap_.size() / 2; at-- > 0;) sift_down(at);
+}
+
+void Mixer::settle() {
+  if (by_chance_) return;
+  for (Lane& lane : lanes_) {
+    if (lane.weight == 0) continue;
+    const Int128 asked = floor_div(now_ * lane.weight, total_weight_) >> (kTimeBits - kDebtBits);
+    lane.cursor.debt += static_cast<int64_t>(asked - (Int128{lane.drawn} << kDebtBits));
+    lane.drawn = 0;
+  }
+  now_ = 0;
+}
+
+void Mixer::sift_down(size_t at) {
+  const Due moved = heap_[at];
+  for (;;) {
+    size_t child = 2 * at + 1;
+    if (child >= heap_.size()) break;
+    if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
+    if (!(heap_[child] < moved)) break;
+    heap_[at] = heap_[child];
+    at = child;
+  }
+  heap_[at] = moved;
+}
+
+bool Mixer::pick() {
+  if (total_weight_ == 0) return false;
+  if (by_chance_) return pick_by_chance();
+  picked_ = heap_[0].source;
+  return true;
+}
+
+bool Mixer::pick_by_chance() {
+  // Who was given a quantum and has not used it up goes on, also over the end of a step.
+  for (; owed_ < lanes_.size(); ++owed_) {
+    if (lanes_[owed_].weight > 0 && lanes_[owed_].cursor.debt > 0) {
+      picked_ = owed_;
+      return true;
+    }
+  }
+  // A source that is far ahead may need several quanta before it owes a document again.
+  while (lanes_[picked_].weight == 0 || lanes_[picked_].cursor.debt <= 0) {
+    const uint64_t point =
+        uniform_below(key_, step_, draws_++, static_cast<uint64_t>(total_weight_));
+    const auto end = std::upper_bound(weight_ends_.begin(), weight_ends_.end(), point);
+    picked_ = static_cast<SourceIndex>(end - weight_ends_.begin());
+    lanes_[picked_].cursor.debt += (by_tokens_ ? kQuantumTokens : 1) * kDebtOne;
+  }
+  return true;
+}
+
+Draw Mixer::next() {
+  while (!over_ && pick()) {
+    Lane& lane = lanes_[picked_];
+    const Look found = lane.ready ? Look::kDocument : look(picked_);
+    switch (found) {
+      case Look::kDocument: {
+        lane.ready = true;
+        const uint32_t tokens = lane.window->tokens[lane.row];
+        document_.id = {picked_, lane.cursor.pass, lane.cursor.position};
+        document_.truncated =
+            tokens > spec_->context && spec_->sources[picked_].over_length == OverLength::kTruncate;
+        document_.tokens = document_.truncated ? spec_->context : tokens;
+        document_.row = static_cast<uint32_t>(lane.row);
+        document_.window = lane.window;
+        return Draw::kReady;
+      }
+      case Look::kEnd:
+        retire(picked_);
+        break;
+      case Look::kWait:
+        need_ = {picked_, lane.cursor.pass, lane.cursor.position};
+        return Draw::kWait;
+      case Look::kFailed:
+        return Draw::kFailed;
+    }
+  }
+  over_ = true;
+  return Draw::kOver;
+}
+
+void Mixer::take() {
+  Lane& lane = lanes_[picked_];
+  OVERLORD_CHECK(lane.ready, "take() without a document");
+  lane.ready = false;
+  ++lane.row;
+  ++lane.cursor.position;
+  ++lane.cursor.samples;
+  lane.cursor.tokens += document_.tokens;
+  lane.cursor.dropped += document_.truncated;
+  const uint64_t units = by_tokens_ ? document_.tokens : 1;
+  if (by_chance_) {
+    lane.cursor.debt -= static_cast<int64_t>(units) * kDebtOne;
+    return;
+  }
+  now_ = std::max(now_, heap_[0].time);
+  lane.drawn += units;
+  heap_[0].time += lane.stride * units;
+  sift_down(0);
+}
+
+Mixer::Look Mixer::look(SourceIndex source) {
+  Lane& lane = lanes_[source];
+  SourceCursor& cursor = lane.cursor;
+  const model::Source& declared = spec_->sources[source];
+  uint64_t barren = 0;  // positions passed since the last document
+  for (;; ++lane.row, ++cursor.position, ++barren) {
+    if (cursor.position >= lane.rows) {
+      if (declared.at_end != EndPolicy::kRepeat) return Look::kEnd;
+      if (barren >= lane.rows) {
+        failure_ =
+            invalid_argument("a whole pass holds no document to draw: source " + declared.name);
+        return Look::kFailed;
+      }
+      ++cursor.pass;
+      cursor.position = 0;
+      lane.window = nullptr;
+    }
+    if (lane.window == nullptr || lane.row >= lane.window->tokens.size()) {
+      lane.window = meta_[source].find(cursor.pass, cursor.position);
+      if (lane.window == nullptr) return Look::kWait;
+      lane.row = cursor.position - lane.window->first.position;
+    }
+    const uint32_t tokens = lane.window->tokens[lane.row];
+    if (tokens == 0) {
+      if (lane.bad_window == nullptr) {
+        lane.bad_window = lane.window;
+        lane.bad_row = lane.row;
+      }
+      if (++cursor.bad > declared.bad_rows_allowed) {
+        failure_ = too_many_bad(source);
+        return Look::kFailed;
+      }
+    } else if (tokens > spec_->context && declared.over_length == OverLength::kDrop) {
+      ++cursor.dropped;
+    } else {
+      return Look::kDocument;
+    }
+  }
+}
+
+Status Mixer::too_many_bad(SourceIndex source) const {
+  const Lane& lane = lanes_[source];
+  const SampleId& first = lane.bad_window->first;
+  std::string reason = "no reason was given";
+  for (const model::BadRow& bad : lane.bad_window->bad) {
+    if (bad.index == lane.bad_row) reason = bad.reason;
+  }
+  return {Code::kBudgetExceeded,
+          "more bad rows than allowed: source " + spec_->sources[source].name + ", allowed " +
+              std::to_string(spec_->sources[source].bad_rows_allowed) + ", first of step " +
+              std::to_string(step_) + " at pass " + std::to_string(first.pass) + ", position " +
+              std::to_string(first.position + lane.bad_row) + ": " + reason};
+}
+
+void Mixer::retire(SourceIndex source) {
+  // What the others were asked for until now was asked under the old total.
+  if (!by_chance_) now_ = std::max(now_, heap_[0].time);
+  settle();
+  lanes_[source].cursor.dry = true;
+  if (spec_->sources[source].at_end == EndPolicy::kStop) over_ = true;
+  lanes_[source].weight = 0;
+  deal();
+}
+
+void Mixer::finish(std::vector<SourceCursor>* cursors, std::vector<uint64_t>* asked) {
+  settle();
+  cursors->resize(lanes_.size());
+  asked->resize(lanes_.size());
+  for (size_t s = 0; s < lanes_.size(); ++s) {
+    const SourceCursor& before = lanes_[s].before;
+    const SourceCursor& after = lanes_[s].cursor;
+    const uint64_t drawn =
+        by_tokens_ ? after.tokens - before.tokens : after.samples - before.samples;
+    const int64_t owed = (after.debt >> kDebtBits) - (before.debt >> kDebtBits);
+    (*asked)[s] = drawn + static_cast<uint64_t>(owed);
+    (*cursors)[s] = after;
+  }
+}
+
+}  // namespace overlord::plan

@@ -1,0 +1,119 @@
+// Mixer: which source gives the next document of a step, and which document that is.
+//
+// Exact quotas are stride scheduling. In virtual time v (units asked of all sources together; a
+// unit is a token or a sample) source s with weight w of the total W is asked for v * w / W. A
+// source is due when what it was asked for has caught up with what was drawn from it; the source
+// that is due first gives its next document (of two, the lower index) and is charged its size. So
+// at the end of every step no source is behind, and none is ahead by more than its last document.
+// Multinomial quotas give one quantum (1024 tokens or 1 sample) at a time to a source drawn by
+// weight.
+//
+// debt = asked - drawn, 2^20 to a unit, lives in the cursors between steps; drawn is asked's units.
+// Quarantined and dropped rows use up their position and nothing else. Rows are looked at before
+// they are taken, so a caller may stop in front of a document that does not fit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "overlord/base/fixed_point.h"
+#include "overlord/base/ids.h"
+#include "overlord/base/status.h"
+#include "overlord/model/job_spec.h"
+#include "overlord/model/stream_state.h"
+#include "overlord/plan/meta_buffer.h"
+
+namespace overlord::plan {
+
+inline constexpr int kDebtBits = 20;  // fraction bits of a debt
+inline constexpr int64_t kDebtOne = int64_t{1} << kDebtBits;
+inline constexpr uint32_t kQuantumTokens = 1024;         // of a multinomial draw
+inline constexpr int64_t kMaxWeight = int64_t{1} << 44;  // keeps virtual time within 128 bits
+
+enum class Draw : uint8_t {
+  kReady,   // document() is the next one
+  kWait,    // need() has not been posted yet
+  kOver,    // no source may give any more: a source with `stop` is dry, or all are
+  kFailed,  // failure() says why
+};
+
+struct Document {
+  SampleId id;
+  uint32_t tokens = 0;  // after truncation
+  bool truncated = false;
+  uint32_t row = 0;  // of `window`
+  const model::MetaWindow* window = nullptr;
+};
+
+class Mixer {
+ public:
+  // Everything handed in must stay until finish(). Fails on a mixture that does not fit the
+  // sources.
+  Status begin(const model::JobSpec& spec, std::span<const uint64_t> source_rows,
+               std::span<const MetaBuffer> meta, std::span<const model::SourceCursor> cursors,
+               StepIndex step);
+  Draw next();
+  const Document& document() const { return document_; }  // after kReady
+  void take();                                            // consumes document()
+  bool over() const { return over_; }
+  const MetaNeed& need() const { return need_; }
+  const Status& failure() const { return failure_; }
+  // Settles the debts. `asked`: units this step asked of each source, rounded down so that the sums
+  // over the steps are the running total rounded down.
+  void finish(std::vector<model::SourceCursor>* cursors, std::vector<uint64_t>* asked);
+
+ private:
+  struct Lane {          // one source during a step
+    int64_t weight = 0;  // 0: gives nothing
+    Int128 stride = 0;   // virtual time that one unit stands for
+    uint64_t drawn = 0;  // units since debts were last settled
+    uint64_t rows = 0;
+    const model::MetaWindow* window = nullptr;
+    uint64_t row = 0;    // of the window: where the cursor stands
+    bool ready = false;  // the row under the cursor is a document
+    model::SourceCursor cursor;
+    model::SourceCursor before;
+    const model::MetaWindow* bad_window = nullptr;  // the first bad row met in this step
+    uint64_t bad_row = 0;
+  };
+  struct Due {
+    Int128 time;
+    SourceIndex source;
+    bool operator<(const Due& other) const {
+      return time != other.time ? time < other.time : source < other.source;
+    }
+  };
+  enum class Look : uint8_t { kDocument, kEnd, kWait, kFailed };
+
+  Status set_weights(const std::vector<int64_t>& weights);
+  void deal();    // starts a new count of virtual time among the sources that still give
+  void settle();  // adds what was asked since deal() to the debts
+  void sift_down(size_t at);
+  bool pick();  // sets picked_ to the source that is to give; false: none may
+  bool pick_by_chance();
+  Look look(SourceIndex source);  // moves a cursor to its next document
+  Status too_many_bad(SourceIndex source) const;
+  void retire(SourceIndex source);
+
+  const model::JobSpec* spec_ = nullptr;
+  std::span<const MetaBuffer> meta_;
+  StepIndex step_ = 0;
+  bool by_tokens_ = true;
+  bool by_chance_ = false;
+  bool over_ = false;
+  std::vector<Lane> lanes_;
+  int64_t total_weight_ = 0;
+  Int128 now_ = 0;                     // virtual time of the last document taken, since deal()
+  std::vector<Due> heap_;              // exact quotas: least due time first
+  std::vector<uint64_t> weight_ends_;  // multinomial: running sums over all sources
+  uint64_t key_ = 0;
+  uint64_t draws_ = 0;
+  SourceIndex owed_ = 0;  // multinomial: sources below owe nothing from an earlier step
+  SourceIndex picked_ = 0;
+  Document document_;
+  MetaNeed need_;
+  Status failure_;
+};
+
+}  // namespace overlord::plan

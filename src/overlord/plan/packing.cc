@@ -1,0 +1,295 @@
+#include "overlord/plan/packing.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+
+#include "overlord/base/check.h"
+#include "overlord/plan/selection.h"
+
+namespace overlord::plan {
+
+uint32_t count_targets(const Piece& piece, std::span<const model::LossSpan> spans) {
+  // As targets: the tokens after the first, and the next one where the document goes on.
+  const uint64_t begin = uint64_t{piece.first} + 1;
+  const uint64_t end = std::min<uint64_t>(begin + piece.count, piece.tokens);
+  if (begin >= end) return 0;
+  if (piece.mask == kUnmasked) return static_cast<uint32_t>(end - begin);
+  auto span = std::partition_point(spans.begin(), spans.end(), [begin](const model::LossSpan& s) {
+    return uint64_t{s.first} + s.count <= begin;
+  });
+  uint64_t targets = 0;
+  for (; span != spans.end() && span->first < end; ++span) {
+    const uint64_t span_end = uint64_t{span->first} + span->count;
+    targets += std::min(end, span_end) - std::max<uint64_t>(begin, span->first);
+  }
+  return static_cast<uint32_t>(targets);
+}
+
+void BinWriter::reset(size_t sources, size_t bins) {
+  segments.clear();
+  segments.reserve(usual_segments_ + usual_segments_ / 8);
+  bin_ends.clear();
+  bin_ends.reserve(bins);
+  served.assign(sources, 0);
+  tokens = 0;
+  targets = 0;
+  max_age = 0;
+  masks_.clear();
+}
+
+uint32_t BinWriter::add_mask(std::span<const model::LossSpan> spans) {
+  masks_.push_back(spans);
+  return static_cast<uint32_t>(masks_.size() - 1);
+}
+
+void BinWriter::put(const Piece& piece) {
+  const bool continues = uint64_t{piece.first} + piece.count < piece.tokens;
+  const uint32_t piece_targets =
+      piece.mask == kUnmasked ? piece.count - !continues : count_targets(piece, masks_[piece.mask]);
+  segments.push_back({piece.id, piece.first, piece.count, 0,
+                      continues ? model::Segment::kContinues : uint16_t{0}, piece_targets});
+  usual_segments_ = segments.size();
+  served[piece.id.source] += piece.count;
+  tokens += piece.count;
+  targets += piece_targets;
+  max_age = std::max(max_age, piece.age);
+}
+
+void LengthIndex::reset(uint32_t longest) {
+  next_.clear();
+  uint64_t words = longest;
+  levels_ = 0;
+  do {
+    OVERLORD_CHECK(levels_ < kLevels, "too many lengths");
+    words = (words + 63) / 64;
+    bits_[levels_++].assign(words, 0);
+  } while (words > 1);
+  if (slots_ != longest) {
+    slots_ = longest;
+    heads_.assign(longest, 0);
+    tails_.assign(longest, 0);
+  }
+}
+
+void LengthIndex::push(uint32_t length, uint32_t item) {
+  uint32_t slot = length - 1;
+  if (item >= next_.size()) next_.resize(item + 1);
+  uint64_t& word = bits_[0][slot / 64];
+  const uint64_t bit = uint64_t{1} << (slot % 64);
+  if (word & bit) {
+    next_[tails_[slot]] = item;
+    tails_[slot] = item;
+    return;
+  }
+  heads_[slot] = tails_[slot] = item;
+  bool was_empty = word == 0;
+  word |= bit;
+  for (int level = 1; level < levels_ && was_empty; ++level) {
+    slot /= 64;
+    uint64_t& above = bits_[level][slot / 64];
+    was_empty = above == 0;
+    above |= uint64_t{1} << (slot % 64);
+  }
+}
+
+uint32_t LengthIndex::find_at_most(uint32_t slot) const {
+  // Up until a word has a bit at or (above the lowest level) below the way we came, then down
+  // again.
+  uint64_t word = bits_[0][slot / 64] & (~uint64_t{0} >> (63 - slot % 64));
+  int level = 0;
+  while (word == 0) {
+    if (++level == levels_) return kNone;
+    slot /= 64;
+    word = bits_[level][slot / 64] & ((uint64_t{1} << (slot % 64)) - 1);
+  }
+  for (;;) {
+    slot = slot / 64 * 64 + 63 - static_cast<uint32_t>(std::countl_zero(word));
+    if (level-- == 0) return slot;
+    word = bits_[level][slot];
+    slot *= 64;
+  }
+}
+
+uint32_t LengthIndex::find_at_least(uint32_t slot) const {
+  uint64_t word = bits_[0][slot / 64] & (~uint64_t{0} << (slot % 64));
+  int level = 0;
+  while (word == 0) {
+    if (++level == levels_) return kNone;
+    slot /= 64;
+    word = bits_[level][slot / 64] & (~uint64_t{1} << (slot % 64));
+  }
+  for (;;) {
+    slot = slot / 64 * 64 + static_cast<uint32_t>(std::countr_zero(word));
+    if (level-- == 0) return slot;
+    word = bits_[level][slot];
+    slot *= 64;
+  }
+}
+
+uint32_t LengthIndex::pop(uint32_t slot) {
+  const uint32_t item = heads_[slot];
+  if (item != tails_[slot]) {
+    heads_[slot] = next_[item];
+    return item;
+  }
+  for (int level = 0; level < levels_; ++level) {
+    uint64_t& word = bits_[level][slot / 64];
+    word &= ~(uint64_t{1} << (slot % 64));
+    if (word != 0) break;
+    slot /= 64;
+  }
+  return item;
+}
+
+uint32_t LengthIndex::pop_at_most(uint32_t length) {
+  if (length == 0) return kNoItem;
+  const uint32_t slot = find_at_most(std::min(length, slots_) - 1);
+  return slot == kNone ? kNoItem : pop(slot);
+}
+
+uint32_t LengthIndex::pop_at_least(uint32_t length) {
+  if (length > slots_) return kNoItem;
+  const uint32_t slot = find_at_least(std::max(length, 1u) - 1);
+  return slot == kNone ? kNoItem : pop(slot);
+}
+
+void BestFitPool::reset(uint32_t context, uint32_t align) {
+  align_ = align;
+  bin_units_ = context / align;
+  waiting_ = 0;
+  pieces_.clear();
+  forced_.clear();
+  by_length_.reset(bin_units_);
+}
+
+void BestFitPool::add(const Piece& piece) {
+  const uint32_t length = units(piece.count);
+  by_length_.push(length, static_cast<uint32_t>(pieces_.size()));
+  pieces_.push_back(piece);
+  waiting_ += length;
+}
+
+void BestFitPool::add_forced(const Piece& piece) {
+  forced_.push_back(static_cast<uint32_t>(pieces_.size()));
+  pieces_.push_back(piece);
+  waiting_ += units(piece.count);
+}
+
+void BestFitPool::open_bins(uint32_t bins) {
+  gaps_.assign(bins, bin_units_);
+  gaps_known_ = false;
+}
+
+bool BestFitPool::place(const Piece& piece) {
+  pieces_.push_back(piece);
+  waiting_ += units(piece.count);
+  if (place_item(static_cast<uint32_t>(pieces_.size() - 1))) return true;
+  waiting_ -= units(piece.count);
+  pieces_.pop_back();
+  return false;
+}
+
+void BestFitPool::place_forced() {
+  if (forced_.empty()) return;
+  // Largest first: then any total up to (bins + 1) / 2 contexts finds room (see selection.cc).
+  std::sort(forced_.begin(), forced_.end(), [this](uint32_t a, uint32_t b) {
+    const uint32_t length_a = units(pieces_[a].count);
+    const uint32_t length_b = units(pieces_[b].count);
+    return length_a != length_b ? length_a > length_b : a < b;
+  });
+  std::erase_if(forced_, [this](uint32_t item) { return place_item(item); });
+}
+
+bool BestFitPool::place_item(uint32_t item) {
+  if (!gaps_known_) {
+    // Most steps force nothing, so the bins are only indexed when it is needed.
+    gaps_known_ = true;
+    by_gap_.reset(bin_units_);
+    placed_heads_.assign(gaps_.size(), kNoItem);
+    placed_tails_.assign(gaps_.size(), kNoItem);
+    for (uint32_t bin = 0; bin < gaps_.size(); ++bin) by_gap_.push(gaps_[bin], bin);
+  }
+  const uint32_t length = units(pieces_[item].count);
+  const uint32_t bin = by_gap_.pop_at_least(length);
+  if (bin == kNoItem) return false;
+  gaps_[bin] -= length;
+  if (gaps_[bin] > 0) by_gap_.push(gaps_[bin], bin);
+  if (item >= placed_next_.size()) placed_next_.resize(item + 1);
+  placed_next_[item] = kNoItem;
+  if (placed_heads_[bin] == kNoItem) {
+    placed_heads_[bin] = item;
+  } else {
+    placed_next_[placed_tails_[bin]] = item;
+  }
+  placed_tails_[bin] = item;
+  return true;
+}
+
+void BestFitPool::emit(uint32_t item, BinWriter* out) {
+  Piece& piece = pieces_[item];
+  out->put(piece);
+  waiting_ -= units(piece.count);
+  piece.count = 0;
+}
+
+void BestFitPool::fill_bins(BinWriter* out) {
+  for (uint32_t bin = 0; bin < gaps_.size(); ++bin) {
+    if (gaps_known_) {
+      for (uint32_t item = placed_heads_[bin]; item != kNoItem; item = placed_next_[item]) {
+        emit(item, out);
+      }
+    }
+    uint32_t gap = gaps_[bin];
+    for (uint32_t item; (item = by_length_.pop_at_most(gap)) != kNoItem;) {
+      gap -= units(pieces_[item].count);
+      emit(item, out);
+    }
+    out->end_bin();
+  }
+}
+
+PackStats pack_stream(std::span<const uint32_t> lengths, uint32_t context, uint32_t bins,
+                      uint32_t slack_permille, uint32_t max_delay_steps) {
+  model::JobSpec spec;
+  spec.context = context;
+  spec.bins = bins;
+  spec.packing = {model::Packing::kBestFit, slack_permille, max_delay_steps};
+  spec.mixture.stages = {{0, {model::kWeightOne}}};
+  model::Source source;
+  source.name = "lengths";
+  source.at_end = model::EndPolicy::kDrop;
+  source.bad_rows_allowed = 0xffffffffu;  // a length of 0 is passed over
+  spec.sources = {source};
+
+  auto window = std::make_shared<model::MetaWindow>();
+  window->tokens.assign(lengths.begin(), lengths.end());
+  std::vector<MetaBuffer> meta(1);
+  meta[0].post(std::move(window));
+  const uint64_t rows[] = {lengths.size()};
+
+  PackStats stats;
+  uint64_t lasting_tokens = 0;
+  uint64_t lasting_steps = 0;
+  Selector selector;
+  model::StreamState state = initial_state(spec);
+  while (!state.ended) {
+    auto selected = selector.step(spec, rows, state, meta);
+    if (!selected.ok()) break;  // nothing to pack
+    state = std::move(selected->after);
+    const StepContent& content = *selected->content;
+    ++stats.steps;
+    stats.tokens += content.tokens;
+    stats.max_delay = std::max(stats.max_delay, content.max_delay);
+    if (!state.cursors[0].dry) {
+      lasting_tokens += content.tokens;
+      ++lasting_steps;
+    }
+  }
+  stats.documents = state.cursors[0].samples;
+  const uint64_t capacity = lasting_steps * spec.step_tokens();
+  if (capacity > 0) stats.fill_ppm = static_cast<uint32_t>(lasting_tokens * 1'000'000 / capacity);
+  return stats;
+}
+
+}  // namespace overlord::plan

@@ -1,0 +1,231 @@
+#include "overlord/plan/place_tree.h"
+
+#include <algorithm>
+#include <string>
+
+#include "overlord/base/bytes.h"
+
+namespace overlord::plan {
+namespace {
+
+using model::DeliverySpec;
+using model::JobSpec;
+using model::Mesh;
+using model::Share;
+using model::Slicing;
+
+uint32_t bucket_of(const Mesh& mesh, Rank rank) {
+  uint32_t bucket = 0;
+  for (const model::Axis& axis : mesh.axes()) {
+    if (is_data_axis(axis.name)) bucket = bucket * axis.size + mesh.coordinate(rank, axis.name);
+  }
+  return bucket;
+}
+
+// Pipeline stages get what they use: the first embeds, the last computes the loss, the others only
+// need to know where documents end.
+uint8_t stage_fields(const Mesh& mesh, Rank rank, bool all_stages) {
+  const uint32_t stages = mesh.size("pp");
+  const uint32_t stage = mesh.coordinate(rank, "pp");
+  if (all_stages || stages == 1) return model::kAllFields;
+  uint8_t fields = model::kFieldBoundaries;
+  if (stage == 0) fields |= model::kFieldTokens | model::kFieldPositions;
+  if (stage == stages - 1) fields |= model::kFieldTargets | model::kFieldLossWeights;
+  return fields;
+}
+
+bool broadcast_to(const DeliverySpec& delivery, std::string_view axis) {
+  return std::find(delivery.broadcast_axes.begin(), delivery.broadcast_axes.end(), axis) !=
+         delivery.broadcast_axes.end();
+}
+
+model::ClientView view_of(const Mesh& mesh, const DeliverySpec& delivery, Rank rank) {
+  model::ClientView view;
+  view.bucket = bucket_of(mesh, rank);
+  for (const std::string& axis : delivery.broadcast_axes) {
+    if (mesh.coordinate(rank, axis) > 0) {
+      view.share = Share::kNone;
+      view.fields = 0;
+      return view;
+    }
+  }
+  view.fields = stage_fields(mesh, rank, delivery.all_stages);
+  if ((view.fields & model::kPayloadFields) == 0) {
+    view.share = Share::kBoundaries;
+    return view;
+  }
+  const uint32_t slices = mesh.size("cp");
+  // Where the trainer broadcasts along cp, coordinate 0 hands out the whole sequence.
+  if (slices > 1 && delivery.slicing != Slicing::kTrainer && !broadcast_to(delivery, "cp")) {
+    view.share = Share::kSlice;
+    view.slice = mesh.coordinate(rank, "cp");
+    view.slices = slices;
+  }
+  return view;
+}
+
+// The largest and smallest multiples around `bins`, for the error message.
+std::string nearest_multiples(uint32_t bins, uint32_t unit) {
+  const uint32_t below = bins / unit * unit;
+  const uint32_t above = below + unit;
+  return below == 0 ? std::to_string(above) : std::to_string(below) + " or " + std::to_string(above);
+}
+
+Status check_slicing(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
+  const uint32_t slices = mesh.size("cp");
+  if (slices == 1 || delivery.slicing == Slicing::kTrainer) return {};
+  if (delivery.slicing == Slicing::kDocumentZigzag && spec.align % (2 * slices) != 0) {
+    return invalid_argument("align: document_zigzag needs a multiple of 2 x cp = " +
+                            std::to_string(2 * slices) + ", got " + std::to_string(spec.align));
+  }
+  const uint32_t unit = delivery.slicing == Slicing::kContiguous ? slices : 2 * slices;
+  if (spec.context % unit != 0) {
+    return invalid_argument("context: this cp slicing needs a multiple of " + std::to_string(unit) +
+                            ", got " + std::to_string(spec.context) + "; nearest " +
+                            nearest_multiples(spec.context, unit));
+  }
+  return {};
+}
+
+void hash_placement(const model::Layer& layer, ByteWriter* writer) {
+  writer->text(layer.module);
+  writer->text(layer.axis);
+  writer->u32(layer.buckets);
+  writer->u32(layer.microbatches);
+  writer->u32(layer.microbatch_size);
+  writer->u32(layer.bin_capacity);
+  for (const model::Placement& place : layer.placements) {
+    writer->u32(place.bucket);
+    writer->u32(place.microbatch);
+    writer->u32(place.slot);
+  }
+  writer->digest(layer.views->digest);
+}
+
+// Hashes memory of fixed little-endian layout: Segment and uint32 have no padding.
+Digest content_hash_of(const model::Plan& plan) {
+  ByteWriter head;
+  head.u64(plan.step);
+  head.u64(plan.target_tokens);
+  head.u8(plan.last ? 1 : 0);
+  Digest hash = digest_of(head.bytes());
+  for (const model::Layer& layer : plan.layers) {
+    hash = chain(hash, digest_of(layer.segments.data(),
+                                 layer.segments.size() * sizeof(model::Segment)));
+    hash = chain(hash, digest_of(layer.bin_ends.data(), layer.bin_ends.size() * sizeof(uint32_t)));
+  }
+  return hash;
+}
+
+Digest plan_hash_of(const model::Plan& plan) {
+  ByteWriter writer;
+  const model::Versions& versions = plan.versions;
+  writer.u64(versions.job);
+  writer.u32(versions.tree);
+  writer.u32(versions.mixture);
+  writer.u32(versions.format);
+  for (const model::Layer& layer : plan.layers) hash_placement(layer, &writer);
+  return chain(plan.content_hash, digest_of(writer.bytes()));
+}
+
+// Bins go to buckets in turn, microbatch by microbatch, substep by substep, so that a substep
+// ends at the same microbatch on every rank.
+void place_bins(const JobSpec& spec, model::Layer* layer) {
+  const uint32_t width = layer->buckets * layer->microbatch_size;
+  const uint32_t per_substep = spec.bins / spec.substeps;
+  const uint32_t rounds = (per_substep + width - 1) / width;
+  layer->microbatches = rounds * spec.substeps;
+  layer->placements.resize(spec.bins);
+  for (uint32_t bin = 0; bin < spec.bins; ++bin) {
+    const uint32_t substep = bin / per_substep;
+    const uint32_t index = bin % per_substep;
+    const uint32_t seat = index % width;
+    layer->placements[bin] = {seat / layer->microbatch_size, substep * rounds + index / width,
+                              seat % layer->microbatch_size};
+  }
+}
+
+}  // namespace
+
+bool is_data_axis(std::string_view name) { return name == "dp" || name.starts_with("dp_"); }
+
+uint32_t bucket_count(const Mesh& mesh) {
+  uint32_t count = 1;
+  for (const model::Axis& axis : mesh.axes()) {
+    if (is_data_axis(axis.name)) count *= axis.size;
+  }
+  return count;
+}
+
+Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
+  if (delivery.microbatch_size == 0) return invalid_argument("microbatch_size: starts at 1, got 0");
+  const uint32_t width = bucket_count(mesh) * delivery.microbatch_size;
+  const uint32_t per_substep = spec.bins / spec.substeps;
+  if (per_substep % width != 0 && !delivery.fill_empty) {
+    const std::string unit = std::to_string(width * spec.substeps);
+    return invalid_argument(
+        "bins: dp x microbatch_size x substeps = " + unit + " must divide bins, got " +
+        std::to_string(spec.bins) + "; nearest " +
+        nearest_multiples(spec.bins, width * spec.substeps) +
+        ", or set delivery.fill_empty to add empty microbatches");
+  }
+  for (const std::string& axis : delivery.broadcast_axes) {
+    if (is_data_axis(axis)) {
+      return invalid_argument("broadcast: a data axis cannot be broadcast: " + axis);
+    }
+  }
+  return check_slicing(spec, mesh, delivery);
+}
+
+std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const DeliverySpec& delivery,
+                                                   uint32_t tree_version) {
+  auto table = std::make_shared<model::ViewTable>();
+  table->tree_version = tree_version;
+  table->slicing = delivery.slicing;
+  ByteWriter writer;
+  writer.u8(static_cast<uint8_t>(delivery.slicing));
+  for (Rank rank = 0; rank < mesh.world_size(); ++rank) {
+    const model::ClientView view = view_of(mesh, delivery, rank);
+    writer.u32(view.bucket);
+    writer.u8(static_cast<uint8_t>(view.share));
+    writer.u8(view.fields);
+    writer.u32(view.slice);
+    writer.u32(view.slices);
+    table->by_rank.push_back(view);
+  }
+  table->digest = digest_of(writer.bytes());
+  return table;
+}
+
+model::Plan build_plan(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery,
+                       std::shared_ptr<const model::ViewTable> views, model::Versions versions,
+                       StepIndex step, Selection selection) {
+  OVERLORD_CHECK(selection.content.has_value(), "a plan needs a selected step");
+  StepContent& content = *selection.content;
+  OVERLORD_CHECK(content.bin_ends.size() == spec.bins, "a step has exactly its bins");
+  model::Plan plan;
+  plan.versions = versions;
+  plan.step = step;
+  plan.tokens = content.tokens;
+  plan.target_tokens = content.target_tokens;
+  plan.capacity = spec.step_tokens();
+  plan.asked = std::move(content.asked);
+  plan.served = std::move(content.served);
+  plan.max_delay = content.max_delay;
+  plan.last = content.last;
+  model::Layer layer;
+  layer.buckets = bucket_count(mesh);
+  layer.microbatch_size = delivery.microbatch_size;
+  layer.bin_capacity = spec.context;
+  layer.segments = std::move(content.segments);
+  layer.bin_ends = std::move(content.bin_ends);
+  layer.views = std::move(views);
+  place_bins(spec, &layer);
+  plan.layers.push_back(std::move(layer));
+  plan.content_hash = content_hash_of(plan);
+  plan.plan_hash = plan_hash_of(plan);
+  plan.state_after = std::make_shared<const model::StreamState>(std::move(selection.after));
+  return plan;
+}
+
+}  // namespace overlord::plan

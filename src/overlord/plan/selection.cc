@@ -1,0 +1,324 @@
+// Why the delay cap of best fit holds for every input. Let C be the context, b the bins of a
+// substep, lengths padded, and call W = (b + 1) C / 2.
+//  (1) Pieces placed largest first, each into the fullest bin that takes it, all find room if they
+//  add
+//      up to at most W. Suppose piece p does not. If p > C/2, every bin holds a piece >= p, so with
+//      p there are b + 1 pieces > C/2. If p <= C/2, every bin holds more than C - p, in all more
+//      than b (C - p) + p >= W. Both exceed W.
+//  (2) If pieces wait after a substep, more than (b - 1) C / 2 was placed. If some p <= C/2 waits,
+//  every
+//      bin holds more than C - p >= C/2. Else all that wait are > C/2: a bin that held nothing
+//      before it was filled got the largest waiting piece, so more than C/2; and of the bins that
+//      got forced pieces at most one holds C/2 or less, because a bin is opened only for what fits
+//      in no other.
+//  (3) So if the pool holds at most b C before packing, less than b C - (b - 1) C / 2 = W waits
+//  after.
+// A step is first tried with the slack asked for. If more than W waits after one of its substeps,
+// the step is made again drawing at most b C into the pool: by (3), starting from at most W <= b C,
+// at most W waits after every substep. Hence what reaches the cap, being part of what waited, adds
+// up to at most W at the start of a step and by (1) is placed in its first substep.
+#include "overlord/plan/selection.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "overlord/base/fixed_point.h"
+
+namespace overlord::plan {
+namespace {
+
+using model::Carried;
+using model::JobSpec;
+using model::StreamState;
+
+// More slack than this only makes steps be made twice: the pool may keep W at most.
+constexpr uint32_t kMostSlackPermille = 400;
+
+Status check_spec(const JobSpec& spec) {
+  if (spec.context == 0 || spec.bins == 0)
+    return invalid_argument("context and bins must be positive");
+  if (spec.substeps == 0 || spec.bins % spec.substeps != 0) {
+    return invalid_argument("substeps must divide bins: " + std::to_string(spec.substeps) +
+                            " and " + std::to_string(spec.bins));
+  }
+  if (spec.align == 0 || spec.context % spec.align != 0) {
+    return invalid_argument("align must divide context: " + std::to_string(spec.align) + " and " +
+                            std::to_string(spec.context));
+  }
+  return Status();
+}
+
+bool in_pool(const JobSpec& spec) {
+  return spec.packing.method == model::Packing::kBestFit && spec.packing.max_delay_steps > 0;
+}
+
+// Loss spans of a row; nothing where its source is not masked.
+std::optional<std::span<const model::LossSpan>> spans_of(const Document& document) {
+  const model::MetaWindow& window = *document.window;
+  if (window.span_ends.empty()) return std::nullopt;
+  const uint32_t begin = document.row == 0 ? 0 : window.span_ends[document.row - 1];
+  return std::span(window.spans).subspan(begin, window.span_ends[document.row] - begin);
+}
+
+}  // namespace
+
+StreamState initial_state(const JobSpec& spec) {
+  StreamState state;
+  state.cursors.resize(spec.sources.size());
+  return state;
+}
+
+Result<Selection> select_step(const JobSpec& spec, std::span<const uint64_t> source_rows,
+                              const StreamState& before, std::span<const MetaBuffer> meta) {
+  return Selector().step(spec, source_rows, before, meta);
+}
+
+Result<Selection> Selector::step(const JobSpec& spec, std::span<const uint64_t> source_rows,
+                                 const StreamState& before, std::span<const MetaBuffer> meta) {
+  if (before.ended || (spec.max_steps > 0 && before.next_step >= spec.max_steps)) {
+    return Status(Code::kOutOfRange,
+                  "the stream has ended before step " + std::to_string(before.next_step));
+  }
+  OVERLORD_RETURN_IF_ERROR(check_spec(spec));
+  spec_ = &spec;
+  before_ = &before;
+  for (const bool tight : {false, true}) {
+    OVERLORD_RETURN_IF_ERROR(begin(source_rows, meta));
+    const Outcome outcome = attempt(tight);
+    if (outcome == Outcome::kFailed) return mixer_.failure();
+    if (outcome == Outcome::kWait) {
+      Selection waiting;
+      waiting.needs.push_back(mixer_.need());
+      return waiting;
+    }
+    if (outcome == Outcome::kDone) break;
+  }
+  return finish(source_rows, meta);
+}
+
+Status Selector::begin(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta) {
+  filled_ = true;
+  writer_.reset(spec_->sources.size(), spec_->bins);
+  pool_.reset(spec_->context, spec_->align);
+  tails_.clear();
+  tail_ = 0;
+  OVERLORD_RETURN_IF_ERROR(
+      mixer_.begin(*spec_, source_rows, meta, before_->cursors, before_->next_step));
+  return load_carried();
+}
+
+Status Selector::load_carried() {
+  const StepIndex step = before_->next_step;
+  for (const Carried& carried : before_->carried) {
+    if (carried.id.source >= spec_->sources.size() || carried.first >= carried.end ||
+        carried.end > carried.tokens) {
+      return {Code::kStateMismatch, "a carried document does not fit the job"};
+    }
+    const uint32_t mask = carried.masked ? writer_.add_mask(carried.spans) : kUnmasked;
+    const uint32_t count = carried.end - carried.first;
+    const bool tail = carried.drawn_step >= step || count > spec_->context || !in_pool(*spec_);
+    if (tail) {
+      tails_.push_back({carried.id, carried.first, carried.end, carried.tokens, mask});
+      continue;
+    }
+    const auto age = static_cast<uint32_t>(step - carried.drawn_step);
+    const Piece piece{carried.id, carried.first, count, carried.tokens, mask, age};
+    if (age >= spec_->packing.max_delay_steps) {
+      pool_.add_forced(piece);
+    } else {
+      pool_.add(piece);
+    }
+  }
+  return Status();
+}
+
+Selector::Outcome Selector::attempt(bool tight) {
+  const uint32_t bins = spec_->bins / spec_->substeps;
+  for (uint32_t substep = 0; substep < spec_->substeps; ++substep) {
+    Outcome outcome;
+    if (in_pool(*spec_)) {
+      outcome = pack_pool(bins, tight);
+    } else if (spec_->packing.method == model::Packing::kBestFit) {
+      outcome = pack_at_once(bins);
+    } else {
+      outcome = pack_in_order(bins);
+    }
+    if (outcome != Outcome::kDone) return outcome;
+  }
+  return Outcome::kDone;
+}
+
+Selector::Outcome Selector::stopped(Draw draw) {
+  return draw == Draw::kWait ? Outcome::kWait : Outcome::kFailed;
+}
+
+Selector::Outcome Selector::pack_pool(uint32_t bins, bool tight) {
+  const uint64_t capacity = uint64_t{bins} * spec_->context;
+  const uint64_t slack = std::min(spec_->packing.slack_permille, kMostSlackPermille);
+  const uint64_t wanted = tight ? capacity : capacity + capacity * slack / 1000;
+  while (pool_.waiting_tokens() < wanted) {
+    const Draw draw = next_piece(spec_->context);
+    if (draw == Draw::kOver) break;
+    if (draw != Draw::kReady) return stopped(draw);
+    if (tight && pool_.waiting_tokens() + pool_.padded(piece_.count) > capacity) break;
+    take_piece();
+    pool_.add(piece_);
+  }
+  filled_ = filled_ && pool_.waiting_tokens() >= capacity;
+  pool_.open_bins(bins);
+  pool_.place_forced();
+  pool_.fill_bins(&writer_);
+  const bool crowded = 2 * pool_.waiting_tokens() > (uint64_t{bins} + 1) * spec_->context;
+  return crowded && !tight ? Outcome::kCrowded : Outcome::kDone;
+}
+
+Selector::Outcome Selector::pack_at_once(uint32_t bins) {
+  pool_.open_bins(bins);
+  for (;;) {
+    const Draw draw = next_piece(spec_->context);
+    if (draw == Draw::kOver) {
+      filled_ = false;
+      break;
+    }
+    if (draw != Draw::kReady) return stopped(draw);
+    if (!pool_.place(piece_)) break;
+    take_piece();
+  }
+  pool_.fill_bins(&writer_);
+  return Outcome::kDone;
+}
+
+// kConcat: bins full to the last token, documents cut where a bin ends. kPad: one piece to a bin.
+Selector::Outcome Selector::pack_in_order(uint32_t bins) {
+  const bool one = spec_->packing.method == model::Packing::kPad;
+  for (uint32_t bin = 0; bin < bins; ++bin) {
+    uint32_t room = spec_->context;
+    while (room > 0) {
+      const Draw draw = next_piece(room);
+      if (draw == Draw::kOver) {
+        filled_ = false;
+        break;
+      }
+      if (draw != Draw::kReady) return stopped(draw);
+      take_piece();
+      writer_.put(piece_);
+      // The next document starts at a multiple of align, and so does the bin's end.
+      room = one ? 0 : room - static_cast<uint32_t>(round_up(piece_.count, spec_->align));
+    }
+    writer_.end_bin();
+  }
+  return Outcome::kDone;
+}
+
+Draw Selector::next_piece(uint32_t most) {
+  if (tail_ < tails_.size()) {
+    const Tail& tail = tails_[tail_];
+    piece_ = {tail.id,     tail.first, std::min(most, tail.end - tail.first),
+              tail.tokens, tail.mask,  0};
+    return Draw::kReady;
+  }
+  const Draw draw = mixer_.next();
+  if (draw != Draw::kReady) return draw;
+  const Document& document = mixer_.document();
+  const auto spans = spans_of(document);
+  piece_ = {document.id,
+            0,
+            std::min(most, document.tokens),
+            document.tokens,
+            spans ? writer_.add_mask(*spans) : kUnmasked,
+            0};
+  return Draw::kReady;
+}
+
+void Selector::take_piece() {
+  if (tail_ < tails_.size()) {
+    Tail& tail = tails_[tail_];
+    tail.first += piece_.count;
+    if (tail.first == tail.end) ++tail_;
+    return;
+  }
+  mixer_.take();
+  if (piece_.count < piece_.tokens) {
+    tails_.push_back({piece_.id, piece_.count, piece_.tokens, piece_.tokens, piece_.mask});
+  }
+}
+
+void Selector::carry(StreamState* after) const {
+  const StepIndex step = before_->next_step;
+  const auto add = [&](const SampleId& id, uint32_t first, uint32_t tokens, uint32_t end,
+                       StepIndex drawn_step, uint32_t mask) {
+    Carried& carried = after->carried.emplace_back();
+    carried = {id, first, tokens, end, drawn_step, {}, mask != kUnmasked};
+    if (mask == kUnmasked) return;
+    const auto spans = writer_.mask(mask);
+    carried.spans.assign(spans.begin(), spans.end());
+  };
+  pool_.for_each_waiting([&](const Piece& piece) {
+    add(piece.id, piece.first, piece.tokens, piece.first + piece.count, step - piece.age,
+        piece.mask);
+  });
+  for (size_t t = tail_; t < tails_.size(); ++t) {
+    const Tail& tail = tails_[t];
+    add(tail.id, tail.first, tail.tokens, tail.end, step + 1, tail.mask);
+  }
+}
+
+bool Selector::ends(const StreamState& after) const {
+  if (spec_->max_steps > 0 && after.next_step >= spec_->max_steps) return true;
+  if (!mixer_.over()) return false;
+  if (after.carried.empty()) return true;
+  return spec_->leftover == model::Leftover::kDropCounted && !filled_;
+}
+
+Draw Selector::look_ahead(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta,
+                          const StreamState& after) {
+  // Sources that only repeat never end; what is wrong with the next step is that step's to say.
+  const bool endless = std::all_of(spec_->sources.begin(), spec_->sources.end(), [](const auto& s) {
+    return s.at_end == model::EndPolicy::kRepeat;
+  });
+  if (endless) return Draw::kReady;
+  const Status begun = next_mixer_.begin(*spec_, source_rows, meta, after.cursors, after.next_step);
+  return begun.ok() ? next_mixer_.next() : Draw::kFailed;
+}
+
+Result<Selection> Selector::finish(std::span<const uint64_t> source_rows,
+                                   std::span<const MetaBuffer> meta) {
+  Selection selection;
+  StreamState& after = selection.after;
+  StepContent content;
+  after.next_step = before_->next_step + 1;
+  after.leftover_dropped = before_->leftover_dropped;
+  mixer_.finish(&after.cursors, &content.asked);
+  carry(&after);
+
+  content.last = ends(after);
+  if (!content.last && after.carried.empty()) {
+    const Draw ahead = look_ahead(source_rows, meta, after);
+    if (ahead == Draw::kWait) {
+      Selection waiting;
+      waiting.needs.push_back(next_mixer_.need());
+      return waiting;
+    }
+    content.last = ahead == Draw::kOver;
+  }
+  if (writer_.segments.empty() && before_->next_step == 0) {
+    return invalid_argument("no source can serve a document");
+  }
+  if (content.last) {
+    for (const Carried& carried : after.carried)
+      after.leftover_dropped += carried.end - carried.first;
+    after.carried.clear();
+    after.ended = true;
+  }
+  content.segments = std::move(writer_.segments);
+  content.bin_ends = std::move(writer_.bin_ends);
+  content.served = std::move(writer_.served);
+  content.tokens = writer_.tokens;
+  content.target_tokens = writer_.targets;
+  content.max_delay = writer_.max_age;
+  selection.content = std::move(content);
+  return selection;
+}
+
+}  // namespace overlord::plan

@@ -1,0 +1,113 @@
+// Selection: what step k holds (law 2). Mix, draw, pack; reads no mesh, no clock, no buffer fill.
+// select_step is the one door: state and posted metadata in, bins of segments and new state out.
+//
+// Words. A step is `substeps` times bins/substeps bins, packed one substep after the other. A piece
+// is a whole document, or at most `context` tokens of one that is longer. Best fit draws pieces
+// into a pool until it holds slack_permille more than the substep's bins; what stays in the pool is
+// carried, with the step in which it was drawn. The tail of a document that is being cut waits
+// outside the pool and before every other document; its pieces count as drawn when they are cut
+// from it. There is never more than one, and Carried::drawn_step == StreamState::next_step tells it
+// in the state.
+//
+// Delay. No piece is placed later than its drawing step + max_delay_steps. With 0 a document is
+// drawn only when a bin takes it at once, so nothing but a cut document's tail is ever carried.
+//
+// End. The sources are spent when one with `stop` is dry or all with weight are. Then kDrain packs
+// what is carried, step by step, until nothing is left; kDropCounted makes the first step that
+// cannot be filled the last and counts what is left. A step that leaves nothing carried is the last
+// if the next one would find the sources spent, so no step but the last is ever without a document.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/model/job_spec.h"
+#include "overlord/model/plan.h"
+#include "overlord/model/stream_state.h"
+#include "overlord/plan/meta_buffer.h"
+#include "overlord/plan/mixing.h"
+#include "overlord/plan/packing.h"
+
+namespace overlord::plan {
+
+struct StepContent {
+  std::vector<model::Segment> segments;  // in bin order
+  std::vector<uint32_t> bin_ends;        // exactly JobSpec::bins of them; a bin may be empty
+  uint64_t tokens = 0;
+  uint64_t target_tokens = 0;
+  // Per source, in the mixture's unit (tokens or samples): what the mixture asked of it in this
+  // step. Drawn and asked differ by no more than a document; summed over steps it is the running
+  // total rounded down.
+  std::vector<uint64_t> asked;
+  // Per source, always tokens: what this step's bins hold. What was drawn in this step may be
+  // carried and come later, so asked and served of one step differ by the carry-over too.
+  std::vector<uint64_t> served;
+  uint32_t max_delay = 0;
+  bool last = false;
+};
+
+struct Selection {
+  std::optional<StepContent> content;  // absent: `needs` says what to wait for
+  std::vector<MetaNeed> needs;
+  model::StreamState after;  // valid with content
+};
+
+// select_step with scratch that is kept from call to call; calls do not influence each other.
+class Selector {
+ public:
+  Result<Selection> step(const model::JobSpec& spec, std::span<const uint64_t> source_rows,
+                         const model::StreamState& before, std::span<const MetaBuffer> meta);
+
+ private:
+  struct Tail {  // what is left of a document that is being cut
+    SampleId id;
+    uint32_t first = 0;
+    uint32_t end = 0;
+    uint32_t tokens = 0;
+    uint32_t mask = kUnmasked;
+  };
+  enum class Outcome : uint8_t { kDone, kWait, kFailed, kCrowded };
+
+  Outcome attempt(bool tight);
+  Status begin(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta);
+  Status load_carried();
+  Outcome pack_pool(uint32_t bins, bool tight);
+  Outcome pack_at_once(uint32_t bins);
+  Outcome pack_in_order(uint32_t bins);
+  Draw next_piece(uint32_t most);  // sets piece_, the next in line, of at most `most` tokens
+  void take_piece();
+  static Outcome stopped(Draw draw);
+  Result<Selection> finish(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta);
+  void carry(model::StreamState* after) const;
+  bool ends(const model::StreamState& after) const;
+  Draw look_ahead(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta,
+                  const model::StreamState& after);
+
+  const model::JobSpec* spec_ = nullptr;
+  const model::StreamState* before_ = nullptr;
+  bool filled_ = true;  // no bin stayed short for want of documents
+  Mixer mixer_;
+  Mixer next_mixer_;  // of the step after, to see whether there is one
+  BestFitPool pool_;
+  BinWriter writer_;
+  std::vector<Tail> tails_;
+  size_t tail_ = 0;  // the first of tails_ that is not used up
+  Piece piece_;
+};
+
+// `source_rows`: rows of each source (one pass). `meta`: one buffer per source, at or before its
+// cursor. Pure: equal arguments, equal result; nothing is drawn before all that the step needs is
+// posted, and `needs` names the first position that is not (one at a time: what comes after depends
+// on it). Fails with kBudgetExceeded (too many bad rows), kInvalidArgument (no source can serve, or
+// a spec that makes no sense), kStateMismatch (a state of another job). When the stream has ended:
+// kOutOfRange.
+Result<Selection> select_step(const model::JobSpec& spec, std::span<const uint64_t> source_rows,
+                              const model::StreamState& before, std::span<const MetaBuffer> meta);
+
+// The state before step 0.
+model::StreamState initial_state(const model::JobSpec& spec);
+
+}  // namespace overlord::plan

@@ -1,0 +1,43 @@
+// Journal records: what the planner cannot recompute, and every plan's hash (law 6).
+// Folding them from the first to the last gives the planner's durable state back.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "overlord/base/hash.h"
+#include "overlord/base/status.h"
+#include "overlord/model/plan.h"
+
+namespace overlord::protocol {
+
+// Written once, first: which stream this journal belongs to and where it starts.
+struct JournalStart {
+  model::Versions versions;
+  Digest config;
+  Digest manifest;
+  std::string state;  // encode_stream_state of the state before the first plan
+};
+
+struct PlanRecord {
+  model::Versions versions;
+  StepIndex step = 0;
+  Digest content_hash;
+  Digest plan_hash;
+  std::string state_after;
+};
+
+struct LateBadRecord {
+  model::Versions versions;
+  StepIndex step = 0;
+  SampleId id;
+  std::string reason;
+};
+
+using JournalRecord = std::variant<JournalStart, PlanRecord, LateBadRecord>;
+
+std::string encode_record(const JournalRecord& record);
+Result<JournalRecord> decode_record(std::string_view bytes);
+
+}  // namespace overlord::protocol

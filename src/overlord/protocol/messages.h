@@ -1,0 +1,118 @@
+// Messages between roles. Values; every envelope carries its versions (law 13) and stale ones are
+// refused by the receiver. Inside one process bulk data travels as shared pointers; a carrier that
+// leaves the process encodes them.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "overlord/base/ids.h"
+#include "overlord/base/status.h"
+#include "overlord/model/microbatch.h"
+#include "overlord/model/plan.h"
+#include "overlord/model/plan_index.h"
+#include "overlord/model/sample_meta.h"
+#include "overlord/model/token_span.h"
+
+namespace overlord::protocol {
+
+enum class RoleKind : uint8_t { kPlanner, kLoader, kConstructor, kClient };
+
+// planner: (0, 0); loader: (source, slot); constructor: (bucket, 0); client: (rank, 0).
+struct Address {
+  RoleKind kind = RoleKind::kPlanner;
+  uint32_t index = 0;
+  uint32_t slot = 0;
+
+  friend auto operator<=>(const Address&, const Address&) = default;
+};
+
+inline Address planner_address() { return {RoleKind::kPlanner, 0, 0}; }
+inline Address loader_address(SourceIndex source, uint32_t slot) {
+  return {RoleKind::kLoader, source, slot};
+}
+inline Address constructor_address(uint32_t bucket) { return {RoleKind::kConstructor, bucket, 0}; }
+inline Address client_address(Rank rank) { return {RoleKind::kClient, rank, 0}; }
+std::string to_text(const Address& address);
+
+// planner -> loader: post metadata of windows [.., limit) of the source's endless window sequence.
+struct MetaGrant {
+  uint64_t window_limit = 0;
+};
+
+// loader -> planner, one way, ahead of need.
+struct MetaPosted {
+  std::shared_ptr<const model::MetaWindow> window;
+};
+
+// planner -> loaders with segments in it, and all constructors. One atomic record per step.
+struct PlanPublished {
+  model::PlanPtr plan;
+  std::shared_ptr<const model::PlanIndex> index;
+};
+
+// constructor -> loader: positional, may be sent before the plan reached the loader.
+struct Fetch {
+  StepIndex step = 0;
+  uint32_t bucket = 0;
+};
+
+// loader -> constructor: what this slot owns of (step, bucket).
+struct Payload {
+  StepIndex step = 0;
+  uint32_t bucket = 0;
+  SourceIndex source = 0;
+  uint32_t slot = 0;
+  std::vector<uint32_t> ordinals;  // index into the bucket's segments (model::BucketIndex)
+  std::vector<model::TokenSpan> spans;
+  std::vector<std::shared_ptr<const void>> holders;  // keep the spans' memory alive
+};
+
+using PayloadPtr = std::shared_ptr<const Payload>;
+
+// client -> constructor: asks for a step; everything before `acknowledged` may be freed.
+struct Get {
+  StepIndex step = 0;
+  StepIndex acknowledged = 0;
+};
+
+// constructor -> client.
+struct StepReady {
+  StepIndex step = 0;
+  model::PlanPtr plan;
+  std::vector<model::MicrobatchPtr> microbatches;
+};
+
+// constructor -> planner: all its clients are done with steps < acknowledged.
+struct Acknowledged {
+  StepIndex acknowledged = 0;
+};
+
+// The stream cannot go on: steps >= step will not come. Sent towards the clients.
+struct StreamFailed {
+  StepIndex step = 0;
+  Status status;
+};
+
+// loader -> planner: rows found bad after their metadata was posted; they are holes.
+struct LateBad {
+  StepIndex step = 0;
+  SampleId id;
+  std::string reason;
+};
+
+using Message = std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get, StepReady,
+                             Acknowledged, StreamFailed, LateBad>;
+
+struct Envelope {
+  model::Versions versions;
+  Address from;
+  Address to;
+  Message message;
+};
+
+}  // namespace overlord::protocol

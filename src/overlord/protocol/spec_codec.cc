@@ -1,0 +1,92 @@
+#include "overlord/protocol/spec_codec.h"
+
+#include "overlord/base/bytes.h"
+
+namespace overlord::protocol {
+namespace {
+
+constexpr uint32_t kSpecFormat = 1;
+
+void write_optional(ByteWriter* writer, const std::optional<uint32_t>& value) {
+  writer->u8(value.has_value() ? 1 : 0);
+  writer->u32(value.value_or(0));
+}
+
+Digest stream_digest(const model::JobSpec& spec) {
+  ByteWriter writer;
+  writer.u32(kSpecFormat);
+  writer.text(spec.stream);
+  writer.u64(spec.seed);
+  writer.u32(spec.context);
+  writer.u32(spec.bins);
+  writer.u32(spec.substeps);
+  writer.u32(spec.align);
+  writer.u32(spec.pad_token);
+  writer.u8(static_cast<uint8_t>(spec.leftover));
+  writer.u8(static_cast<uint8_t>(spec.packing.method));
+  writer.u32(spec.packing.slack_permille);
+  writer.u32(spec.packing.max_delay_steps);
+  return digest_of(writer.bytes());
+}
+
+Digest mixture_digest(const model::JobSpec& spec) {
+  ByteWriter writer;
+  writer.u8(static_cast<uint8_t>(spec.mixture.unit));
+  writer.u8(static_cast<uint8_t>(spec.mixture.quota));
+  writer.u64(spec.max_steps);
+  for (const model::MixtureStage& stage : spec.mixture.stages) {
+    writer.u64(stage.first_step);
+    for (size_t s = 0; s < stage.weights.size(); ++s) {
+      writer.text(spec.sources[s].name);
+      writer.zigzag(stage.weights[s]);
+    }
+  }
+  return digest_of(writer.bytes());
+}
+
+Digest source_digest(const model::Source& source) {
+  ByteWriter writer;
+  writer.text(source.name);
+  writer.u8(static_cast<uint8_t>(source.format));
+  writer.text(source.text_column);
+  writer.text(source.token_column);
+  writer.text(source.mask_column);
+  writer.u8(static_cast<uint8_t>(source.tokenizer.kind));
+  writer.text(source.tokenizer.digest);
+  writer.u8(source.tokenizer.add_special_tokens ? 1 : 0);
+  write_optional(&writer, source.bos);
+  write_optional(&writer, source.eod);
+  writer.u32(source.vocabulary);
+  writer.u8(static_cast<uint8_t>(source.shuffle));
+  writer.u32(source.window_rows);
+  writer.u8(static_cast<uint8_t>(source.at_end));
+  writer.u8(static_cast<uint8_t>(source.over_length));
+  writer.u32(source.bad_rows_allowed);
+  writer.u64(source.limits.max_document_bytes);
+  writer.u64(source.limits.max_block_bytes);
+  writer.u32(source.limits.max_expansion);
+  return digest_of(writer.bytes());
+}
+
+}  // namespace
+
+std::vector<SectionDigest> section_digests(const model::JobSpec& spec) {
+  std::vector<SectionDigest> sections;
+  sections.push_back({"stream", stream_digest(spec)});
+  sections.push_back({"mixture", mixture_digest(spec)});
+  for (const model::Source& source : spec.sources) {
+    sections.push_back({"source:" + source.name, source_digest(source)});
+  }
+  return sections;
+}
+
+Digest config_digest(const model::JobSpec& spec) {
+  Digest digest;
+  for (const SectionDigest& section : section_digests(spec)) {
+    digest = chain(digest, digest_of(section.name));
+    digest = chain(digest, section.digest);
+  }
+  return digest;
+}
+
+}  // namespace overlord::protocol

@@ -1,0 +1,24 @@
+// Canonical encoding of what decides the stream, and its digests, section by section, so that a
+// refused resume can say precisely what differs.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "overlord/base/hash.h"
+#include "overlord/model/job_spec.h"
+
+namespace overlord::protocol {
+
+struct SectionDigest {
+  std::string name;  // "stream", "mixture", "source:NAME"
+  Digest digest;
+
+  friend bool operator==(const SectionDigest&, const SectionDigest&) = default;
+};
+
+std::vector<SectionDigest> section_digests(const model::JobSpec& spec);
+Digest config_digest(const model::JobSpec& spec);
+
+}  // namespace overlord::protocol

@@ -1,0 +1,260 @@
+#include "overlord/protocol/state_codec.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "overlord/base/bytes.h"
+
+namespace overlord::protocol {
+namespace {
+
+constexpr uint32_t kMagic = 0x5453564f;  // "OVST"
+
+void write_cursor(ByteWriter* writer, const model::SourceCursor& cursor) {
+  writer->varint(cursor.pass);
+  writer->varint(cursor.position);
+  writer->zigzag(cursor.debt);
+  writer->varint(cursor.samples);
+  writer->varint(cursor.tokens);
+  writer->varint(cursor.bad);
+  writer->varint(cursor.dropped);
+  writer->u8(cursor.dry ? 1 : 0);
+}
+
+model::SourceCursor read_cursor(ByteReader* reader) {
+  model::SourceCursor cursor;
+  cursor.pass = static_cast<uint32_t>(reader->varint());
+  cursor.position = reader->varint();
+  cursor.debt = reader->zigzag();
+  cursor.samples = reader->varint();
+  cursor.tokens = reader->varint();
+  cursor.bad = reader->varint();
+  cursor.dropped = reader->varint();
+  cursor.dry = reader->u8() != 0;
+  return cursor;
+}
+
+// Carried documents lie close behind their source's cursor: positions are coded against it.
+void write_carried(ByteWriter* writer, const model::Carried& carried,
+                   const model::StreamState& state) {
+  const model::SourceCursor& cursor = state.cursors[carried.id.source];
+  writer->varint(carried.id.source);
+  writer->varint(cursor.pass - carried.id.pass);
+  writer->zigzag(static_cast<int64_t>(cursor.position - carried.id.position));
+  writer->varint(carried.first);
+  writer->varint(carried.tokens);
+  writer->varint(carried.tokens - carried.end);
+  writer->varint(state.next_step - carried.drawn_step);
+  writer->u8(carried.masked ? 1 : 0);
+  if (!carried.masked) return;
+  writer->varint(carried.spans.size());
+  for (const model::LossSpan& span : carried.spans) {
+    writer->varint(span.first);
+    writer->varint(span.count);
+  }
+}
+
+std::optional<model::Carried> read_carried(ByteReader* reader, const model::StreamState& state) {
+  model::Carried carried;
+  carried.id.source = static_cast<uint32_t>(reader->varint());
+  if (carried.id.source >= state.cursors.size()) return std::nullopt;
+  const model::SourceCursor& cursor = state.cursors[carried.id.source];
+  carried.id.pass = cursor.pass - static_cast<uint32_t>(reader->varint());
+  carried.id.position = cursor.position - static_cast<uint64_t>(reader->zigzag());
+  carried.first = static_cast<uint32_t>(reader->varint());
+  carried.tokens = static_cast<uint32_t>(reader->varint());
+  carried.end = carried.tokens - static_cast<uint32_t>(reader->varint());
+  carried.drawn_step = state.next_step - reader->varint();
+  carried.masked = reader->u8() != 0;
+  if (carried.masked) {
+    carried.spans.resize(reader->count(2));
+    for (model::LossSpan& span : carried.spans) {
+      span.first = static_cast<uint32_t>(reader->varint());
+      span.count = static_cast<uint32_t>(reader->varint());
+    }
+  }
+  const bool sane = carried.first <= carried.end && carried.end <= carried.tokens &&
+                    carried.drawn_step <= state.next_step;
+  return sane ? std::optional(std::move(carried)) : std::nullopt;
+}
+
+std::string differ(const std::string& what, const Digest& saved, const Digest& now) {
+  return "\n  " + what + ": saved " + saved.hex() + ", now " + now.hex();
+}
+
+const SectionDigest* find_section(const std::vector<SectionDigest>& sections,
+                                  const std::string& name) {
+  for (const SectionDigest& section : sections) {
+    if (section.name == name) return &section;
+  }
+  return nullptr;
+}
+
+// Config sections that changed without leave.
+std::string section_differences(const ResumeState& saved, const model::JobSpec& spec,
+                                AllowedChanges allowed) {
+  std::string out;
+  const std::vector<SectionDigest> now = section_digests(spec);
+  for (const SectionDigest& section : now) {
+    const SectionDigest* before = find_section(saved.sections, section.name);
+    if (before == nullptr) {
+      if (!allowed.sources) out += "\n  " + section.name + ": not in the saved state";
+    } else if (before->digest != section.digest &&
+               !(section.name == "mixture" && (allowed.mixture || allowed.sources))) {
+      out += differ("config " + section.name, before->digest, section.digest);
+    }
+  }
+  for (const SectionDigest& section : saved.sections) {
+    if (find_section(now, section.name) == nullptr && !allowed.sources) {
+      out += "\n  " + section.name + ": in the saved state, gone from the config";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string encode_stream_state(const model::StreamState& state) {
+  ByteWriter writer;
+  writer.varint(state.next_step);
+  writer.varint(state.leftover_dropped);
+  writer.u8(state.ended ? 1 : 0);
+  writer.varint(state.cursors.size());
+  for (const model::SourceCursor& cursor : state.cursors) write_cursor(&writer, cursor);
+  writer.varint(state.carried.size());
+  for (const model::Carried& carried : state.carried) write_carried(&writer, carried, state);
+  return writer.take();
+}
+
+Result<model::StreamState> decode_stream_state(std::string_view bytes) {
+  ByteReader reader(bytes);
+  model::StreamState state;
+  state.next_step = reader.varint();
+  state.leftover_dropped = reader.varint();
+  state.ended = reader.u8() != 0;
+  state.cursors.resize(reader.count(8));
+  for (model::SourceCursor& cursor : state.cursors) cursor = read_cursor(&reader);
+  const size_t carried_count = reader.count(8);
+  for (size_t i = 0; i < carried_count && !reader.failed(); ++i) {
+    std::optional<model::Carried> carried = read_carried(&reader, state);
+    if (!carried) return bad_data("resume state: a carried document makes no sense");
+    state.carried.push_back(std::move(*carried));
+  }
+  OVERLORD_RETURN_IF_ERROR(reader.status("resume state"));
+  return state;
+}
+
+std::string encode_resume_state(const ResumeState& saved) {
+  ByteWriter body;
+  body.text(saved.stream);
+  body.varint(saved.microbatch);
+  body.digest(saved.config);
+  body.digest(saved.manifest);
+  body.digest(saved.content_chain);
+  body.digest(saved.plan_chain);
+  body.varint(saved.sections.size());
+  for (const SectionDigest& section : saved.sections) {
+    body.text(section.name);
+    body.digest(section.digest);
+  }
+  body.varint(saved.source_names.size());
+  for (size_t s = 0; s < saved.source_names.size(); ++s) {
+    body.text(saved.source_names[s]);
+    body.digest(saved.source_digests[s]);
+  }
+  body.text(encode_stream_state(saved.state));
+  ByteWriter out;
+  out.u32(kMagic);
+  out.u32(kStateFormat);
+  out.u64(hash64(body.bytes().data(), body.size()));
+  out.raw(body.bytes().data(), body.size());
+  return out.take();
+}
+
+Result<ResumeState> decode_resume_state(std::string_view bytes) {
+  ByteReader head(bytes);
+  const uint32_t magic = head.u32();
+  const uint32_t format = head.u32();
+  const uint64_t checksum = head.u64();
+  if (head.failed() || magic != kMagic) return bad_data("resume state: not an Overlord state");
+  if (format != kStateFormat) {
+    return Status(Code::kVersionMismatch, "resume state: format " + std::to_string(format) +
+                                              ", this build reads " + std::to_string(kStateFormat));
+  }
+  const std::string_view body = bytes.substr(16);
+  if (hash64(body.data(), body.size()) != checksum) {
+    return bad_data("resume state: checksum differs, the state is truncated or was edited");
+  }
+  ByteReader reader(body);
+  ResumeState saved;
+  saved.stream = reader.text();
+  saved.microbatch = static_cast<uint32_t>(reader.varint());
+  saved.config = reader.digest();
+  saved.manifest = reader.digest();
+  saved.content_chain = reader.digest();
+  saved.plan_chain = reader.digest();
+  saved.sections.resize(reader.count(17));
+  for (SectionDigest& section : saved.sections) {
+    section.name = reader.text();
+    section.digest = reader.digest();
+  }
+  const size_t sources = reader.count(17);
+  for (size_t s = 0; s < sources; ++s) {
+    saved.source_names.emplace_back(reader.text());
+    saved.source_digests.push_back(reader.digest());
+  }
+  const std::string_view state_bytes = reader.text();
+  OVERLORD_RETURN_IF_ERROR(reader.status("resume state"));
+  OVERLORD_TRY(saved.state, decode_stream_state(state_bytes));
+  if (saved.state.cursors.size() != saved.source_names.size()) {
+    return bad_data("resume state: cursors and source names differ in number");
+  }
+  return saved;
+}
+
+Result<model::StreamState> adapt_state(const ResumeState& saved, const model::JobSpec& spec,
+                                       const model::Manifest& manifest, AllowedChanges allowed) {
+  std::string differences;
+  if (saved.stream != spec.stream) {
+    differences += "\n  stream: saved \"" + saved.stream + "\", now \"" + spec.stream + "\"";
+  }
+  differences += section_differences(saved, spec, allowed);
+  model::StreamState state;
+  state.next_step = saved.state.next_step;
+  state.leftover_dropped = saved.state.leftover_dropped;
+  state.ended = saved.state.ended;
+  std::vector<std::optional<uint32_t>> new_index(saved.source_names.size());
+  for (uint32_t s = 0; s < spec.sources.size(); ++s) {
+    const auto found = std::find(saved.source_names.begin(), saved.source_names.end(),
+                                 spec.sources[s].name);
+    if (found == saved.source_names.end()) {
+      state.cursors.emplace_back();
+      continue;
+    }
+    const size_t old = static_cast<size_t>(found - saved.source_names.begin());
+    new_index[old] = s;
+    state.cursors.push_back(saved.state.cursors[old]);
+    if (saved.source_digests[old] != manifest.sources[s].digest) {
+      differences += differ("data of source " + spec.sources[s].name, saved.source_digests[old],
+                            manifest.sources[s].digest);
+    }
+  }
+  for (const model::Carried& carried : saved.state.carried) {
+    if (!new_index[carried.id.source]) {  // its source was removed by declaration: counted, gone
+      state.leftover_dropped += carried.end - carried.first;
+      continue;
+    }
+    state.carried.push_back(carried);
+    state.carried.back().id.source = *new_index[carried.id.source];
+  }
+  if (!differences.empty()) {
+    return Status(Code::kStateMismatch,
+                  "resume state does not fit this job; it was saved for other data or config:" +
+                      differences +
+                      "\nUse the config and data it was saved with, or declare the change "
+                      "(allow=(\"mixture\",) or allow=(\"sources\",)).");
+  }
+  return state;
+}
+
+}  // namespace overlord::protocol

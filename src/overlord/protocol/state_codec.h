@@ -1,0 +1,53 @@
+// ResumeState: what `state_dict()` holds (law 7). The same bytes on every rank at a step boundary;
+// inside a step only `microbatch` is added. Keyed by source name and digest, guarded by a checksum.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "overlord/base/hash.h"
+#include "overlord/base/status.h"
+#include "overlord/model/job_spec.h"
+#include "overlord/model/manifest.h"
+#include "overlord/model/stream_state.h"
+#include "overlord/protocol/spec_codec.h"
+
+namespace overlord::protocol {
+
+inline constexpr uint32_t kStateFormat = 1;
+
+struct ResumeState {
+  std::string stream;
+  uint32_t microbatch = 0;  // microbatches of step `state.next_step` already returned
+  Digest config;
+  Digest manifest;
+  std::vector<SectionDigest> sections;
+  std::vector<std::string> source_names;  // parallel to state.cursors
+  std::vector<Digest> source_digests;     // of their manifests
+  model::StreamState state;
+  // Hash chains up to here, so a resumed run ends with the hash of an uninterrupted one.
+  Digest content_chain;
+  Digest plan_chain;
+};
+
+std::string encode_stream_state(const model::StreamState& state);
+Result<model::StreamState> decode_stream_state(std::string_view bytes);
+
+std::string encode_resume_state(const ResumeState& state);
+// kBadData: truncated or damaged; kVersionMismatch: another format, naming both versions.
+Result<ResumeState> decode_resume_state(std::string_view bytes);
+
+// What may differ between the job that saved a state and the one that loads it.
+struct AllowedChanges {
+  bool mixture = false;
+  bool sources = false;  // gain and lose sources
+};
+
+// The state in the terms of this job: cursors reordered by name, new sources at their start.
+// kStateMismatch lists every difference that is not allowed, both digests shown.
+Result<model::StreamState> adapt_state(const ResumeState& saved, const model::JobSpec& spec,
+                                       const model::Manifest& manifest, AllowedChanges allowed);
+
+}  // namespace overlord::protocol

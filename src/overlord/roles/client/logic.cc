@@ -1,0 +1,44 @@
+#include "overlord/roles/client/logic.h"
+
+namespace overlord::client {
+namespace {
+
+struct OnMessage {
+  Reaction* out;
+
+  void operator()(const protocol::StepReady& message) const {
+    out->events.push_back(StepArrived{{message.step, message.plan, message.microbatches, {}}});
+  }
+  void operator()(const protocol::StreamFailed& message) const {
+    out->events.push_back(StepArrived{{message.step, nullptr, {}, message.status}});
+  }
+  template <typename Other>
+  void operator()(const Other&) const {}  // not for a client; dropped
+};
+
+}  // namespace
+
+Reaction on_message(const ClientJob& job, const ClientState&, const protocol::Envelope& envelope) {
+  Reaction out;
+  if (!(envelope.versions == job.versions)) return out;  // stale
+  std::visit(OnMessage{&out}, envelope.message);
+  return out;
+}
+
+Reaction next_work(const ClientJob& job, const ClientState& state) {
+  Reaction out;
+  if (const ReadyStep* ready = state.ready()) {
+    out.effects.push_back(HandOver{*ready});
+    out.events.push_back(StepHandedOver{ready->step});
+    return out;
+  }
+  if (!state.finished() && state.next_ask() <= state.consumed() + job.prefetch_steps) {
+    const StepIndex step = state.next_ask();
+    out.events.push_back(StepAsked{step});
+    out.effects.push_back(Send{protocol::constructor_address(job.bucket),
+                               protocol::Get{step, state.consumed()}});
+  }
+  return out;
+}
+
+}  // namespace overlord::client

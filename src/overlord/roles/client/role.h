@@ -1,0 +1,37 @@
+// The client's only door: one per fetching rank, single-threaded on its own loop. What it hands over
+// goes to `deliver`, in step order; the trainer's side answers with consumed().
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "overlord/protocol/messages.h"
+#include "overlord/roles/client/logic.h"
+#include "overlord/roles/client/probe.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::client {
+
+struct ClientSeams {
+  runtime::Transport<protocol::Envelope>* transport = nullptr;
+  std::function<void(ReadyStep)> deliver;  // called on the loop; must not block
+};
+
+class Client {
+ public:
+  Client(ClientJob job, StepIndex first_step, ClientSeams seams);
+  ~Client();
+
+  // All on the role's loop.
+  void start();
+  void receive(const protocol::Envelope& envelope);
+  void consumed(StepIndex step);
+
+  ClientProbe& probe();
+
+ private:
+  class Service;
+  std::unique_ptr<Service> service_;
+};
+
+}  // namespace overlord::client

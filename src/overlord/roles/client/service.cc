@@ -1,0 +1,62 @@
+// Carries out a client's effects: asks its constructor, hands steps to the trainer's side.
+#include "overlord/roles/client/role.h"
+
+namespace overlord::client {
+
+class Client::Service {
+ public:
+  Service(ClientJob job, StepIndex first_step, ClientSeams seams)
+      : job_(std::move(job)), seams_(std::move(seams)), state_(first_step) {}
+
+  void receive(const protocol::Envelope& envelope) {
+    perform(on_message(job_, state_, envelope));
+    pump();
+  }
+
+  void consumed(StepIndex step) {
+    state_.apply(StepConsumed{step});
+    probe_.steps_consumed = state_.consumed();
+    pump();
+  }
+
+  void pump() {
+    for (;;) {
+      Reaction reaction = next_work(job_, state_);
+      if (reaction.events.empty()) break;
+      perform(std::move(reaction));
+    }
+  }
+
+  ClientProbe& probe() { return probe_; }
+
+ private:
+  void perform(Reaction reaction) {
+    for (const Event& event : reaction.events) state_.apply(event);
+    for (Effect& effect : reaction.effects) std::visit([&](auto& e) { carry_out(e); }, effect);
+  }
+
+  void carry_out(Send& send) {
+    seams_.transport->send(
+        {job_.versions, protocol::client_address(job_.rank), send.to, std::move(send.message)});
+  }
+
+  void carry_out(HandOver& effect) {
+    ++probe_.steps_arrived;
+    seams_.deliver(std::move(effect.ready));
+  }
+
+  ClientJob job_;
+  ClientSeams seams_;
+  ClientState state_;
+  ClientProbe probe_;
+};
+
+Client::Client(ClientJob job, StepIndex first_step, ClientSeams seams)
+    : service_(std::make_unique<Service>(std::move(job), first_step, std::move(seams))) {}
+Client::~Client() = default;
+void Client::start() { service_->pump(); }
+void Client::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
+void Client::consumed(StepIndex step) { service_->consumed(step); }
+ClientProbe& Client::probe() { return service_->probe(); }
+
+}  // namespace overlord::client

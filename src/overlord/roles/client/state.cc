@@ -1,0 +1,40 @@
+#include "overlord/roles/client/state.h"
+
+#include <algorithm>
+
+#include "overlord/base/check.h"
+
+namespace overlord::client {
+
+struct ClientState::Apply {
+  ClientState& self;
+
+  void operator()(const StepAsked& event) const {
+    OVERLORD_CHECK(event.step == self.next_ask_, "steps are asked for in order");
+    ++self.next_ask_;
+  }
+  void operator()(const StepArrived& event) const {
+    if (event.ready.step >= self.next_handover_) self.arrived_[event.ready.step] = event.ready;
+  }
+  void operator()(const StepHandedOver& event) const {
+    const auto found = self.arrived_.find(event.step);
+    OVERLORD_CHECK(found != self.arrived_.end() && event.step == self.next_handover_,
+                   "steps are handed over in order");
+    self.finished_ = found->second.failure.has_value() || found->second.plan->last;
+    self.arrived_.erase(found);
+    ++self.next_handover_;
+  }
+  void operator()(const StepConsumed& event) const {
+    self.consumed_ = std::max(self.consumed_, event.step + 1);
+  }
+};
+
+void ClientState::apply(const Event& event) { std::visit(Apply{*this}, event); }
+
+const ReadyStep* ClientState::ready() const {
+  if (finished_) return nullptr;
+  const auto found = arrived_.find(next_handover_);
+  return found == arrived_.end() ? nullptr : &found->second;
+}
+
+}  // namespace overlord::client

@@ -1,0 +1,62 @@
+// ClientState: one rank. Which steps it has asked for, which have come, which the trainer is done
+// with. Changed only by apply().
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "overlord/base/ids.h"
+#include "overlord/base/status.h"
+#include "overlord/model/microbatch.h"
+#include "overlord/model/plan.h"
+
+namespace overlord::client {
+
+struct ReadyStep {
+  StepIndex step = 0;
+  model::PlanPtr plan;
+  std::vector<model::MicrobatchPtr> microbatches;
+  std::optional<Status> failure;  // instead of a plan: the stream stops before this step
+};
+
+struct StepAsked {
+  StepIndex step = 0;
+};
+struct StepArrived {
+  ReadyStep ready;
+};
+struct StepHandedOver {
+  StepIndex step = 0;
+};
+struct StepConsumed {
+  StepIndex step = 0;
+};
+
+using Event = std::variant<StepAsked, StepArrived, StepHandedOver, StepConsumed>;
+
+class ClientState {
+ public:
+  explicit ClientState(StepIndex first_step)
+      : next_ask_(first_step), next_handover_(first_step), consumed_(first_step) {}
+
+  void apply(const Event& event);
+
+  StepIndex next_ask() const { return next_ask_; }
+  StepIndex consumed() const { return consumed_; }  // steps before it are done with
+  // The next step in order, if it has come.
+  const ReadyStep* ready() const;
+  bool finished() const { return finished_; }  // the last step, or a failure, was handed over
+
+ private:
+  struct Apply;
+  StepIndex next_ask_;
+  StepIndex next_handover_;
+  StepIndex consumed_;
+  bool finished_ = false;
+  std::map<StepIndex, ReadyStep> arrived_;
+};
+
+}  // namespace overlord::client

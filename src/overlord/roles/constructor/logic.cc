@@ -1,0 +1,91 @@
+#include "overlord/roles/constructor/logic.h"
+
+namespace overlord::constructor {
+namespace {
+
+struct OnMessage {
+  const ConstructorJob& job;
+  const ConstructorState& state;
+  const protocol::Envelope& envelope;
+  Reaction* out;
+
+  void operator()(const protocol::PlanPublished& message) const {
+    if (state.step(message.plan->step) != nullptr) return;  // told twice
+    if (message.plan->step < state.acknowledged()) return;
+    out->events.push_back(PlanSeen{message.plan, message.index});
+  }
+  void operator()(const protocol::Get& message) const {
+    out->events.push_back(StepWanted{envelope.from.index, message.step, message.acknowledged});
+  }
+  void operator()(const protocol::PayloadPtr& message) const {
+    const StepEntry* entry = state.step(message->step);
+    if (entry == nullptr || entry->stage != Stage::kFetching) return;  // late or repeated
+    out->events.push_back(PayloadArrived{message->step});
+    out->effects.push_back(Keep{message});
+    if (entry->payloads_missing == 1) out->effects.push_back(Assemble{message->step});
+  }
+  void operator()(const protocol::StreamFailed& message) const {
+    out->events.push_back(Failed{message.step, message.status});
+  }
+  template <typename Other>
+  void operator()(const Other&) const {}  // not for a constructor; dropped
+};
+
+void start_step(const ConstructorJob& job, StepIndex step, const StepEntry& entry, Reaction* out) {
+  const model::BucketIndex& bucket = entry.index->buckets[job.bucket];
+  uint32_t fetches = 0;
+  for (SourceIndex s = 0; job.wants_payload && s < job.sources; ++s) {
+    if (bucket.source_begin[s] == bucket.source_begin[s + 1]) continue;
+    for (uint32_t slot = 0; slot < job.owners.slots[s]; ++slot, ++fetches) {
+      out->effects.push_back(
+          Send{protocol::loader_address(s, slot), protocol::Fetch{step, job.bucket}});
+    }
+  }
+  out->events.push_back(StepStarted{step, fetches});
+  if (fetches == 0) out->effects.push_back(Assemble{step});
+}
+
+}  // namespace
+
+Reaction on_message(const ConstructorJob& job, const ConstructorState& state,
+                    const protocol::Envelope& envelope) {
+  Reaction out;
+  if (!(envelope.versions == job.versions)) return out;  // stale
+  std::visit(OnMessage{job, state, envelope, &out}, envelope.message);
+  return out;
+}
+
+Reaction next_work(const ConstructorJob& job, const ConstructorState& state) {
+  Reaction out;
+  for (size_t client = 0; client < state.ranks().size(); ++client) {
+    if (state.wanted(client).empty()) continue;
+    const Rank rank = state.ranks()[client];
+    for (const StepIndex step : state.wanted(client)) {
+      const StepEntry* entry = state.step(step);
+      if (entry != nullptr && entry->stage == Stage::kReady) {
+        out.events.push_back(StepDelivered{rank, step});
+        out.effects.push_back(Deliver{rank, step});
+        return out;
+      }
+      if (state.failure() && step >= state.failure()->step) {
+        out.events.push_back(StepDelivered{rank, step});
+        out.effects.push_back(
+            Send{protocol::client_address(rank),
+                 protocol::StreamFailed{step, state.failure()->status}});
+        return out;
+      }
+    }
+  }
+  if (state.failure()) return out;
+  for (const auto& [step, entry] : state.steps()) {
+    if (step > state.highest_wanted()) break;
+    if (entry.stage != Stage::kPlanned) continue;
+    const uint32_t held = state.steps_held();
+    if (held > 0 && (held + 1) * job.step_bytes > job.budget_bytes) break;
+    start_step(job, step, entry, &out);
+    return out;
+  }
+  return out;
+}
+
+}  // namespace overlord::constructor

@@ -1,0 +1,52 @@
+// Constructor logic: pure reactions of one data-parallel group. Pulls what its clients want, oldest
+// step first, within its byte budget; the oldest unserved step always fits (law 11).
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "overlord/model/mesh.h"
+#include "overlord/model/owner_map.h"
+#include "overlord/protocol/messages.h"
+#include "overlord/roles/constructor/state.h"
+
+namespace overlord::constructor {
+
+struct ConstructorJob {
+  uint32_t bucket = 0;
+  uint32_t sources = 0;
+  model::OwnerMap owners;
+  model::Versions versions;
+  bool wants_payload = true;   // some rank here sees tokens
+  uint64_t step_bytes = 0;     // slabs of one step
+  uint64_t budget_bytes = 0;
+};
+
+struct Send {
+  protocol::Address to;
+  protocol::Message message;
+};
+struct Keep {  // hold on to a payload's spans until the step is assembled
+  protocol::PayloadPtr payload;
+};
+struct Assemble {
+  StepIndex step = 0;
+};
+struct Deliver {
+  Rank rank = 0;
+  StepIndex step = 0;
+};
+using Effect = std::variant<Send, Keep, Assemble, Deliver>;
+
+struct Reaction {
+  std::vector<Event> events;
+  std::vector<Effect> effects;
+};
+
+Reaction on_message(const ConstructorJob& job, const ConstructorState& state,
+                    const protocol::Envelope& envelope);
+// Steps that may start, and deliveries that are due; call until it returns nothing.
+Reaction next_work(const ConstructorJob& job, const ConstructorState& state);
+
+}  // namespace overlord::constructor

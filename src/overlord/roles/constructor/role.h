@@ -1,0 +1,52 @@
+// The data constructor's only door: one per data-parallel group, single-threaded on its own loop;
+// bytes are laid out on the CPU pool, one task per microbatch.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "overlord/columnar/assemble.h"
+#include "overlord/model/mesh.h"
+#include "overlord/protocol/messages.h"
+#include "overlord/roles/constructor/logic.h"
+#include "overlord/roles/constructor/probe.h"
+#include "overlord/runtime/buffer.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::constructor {
+
+struct ConstructorSeams {
+  runtime::Transport<protocol::Envelope>* transport = nullptr;
+  runtime::Executor* executor = nullptr;
+  runtime::Clock* clock = nullptr;
+  std::shared_ptr<runtime::BufferPool> pool;
+  std::function<void(runtime::Task)> on_loop;
+};
+
+struct ConstructorStart {
+  ConstructorJob job;
+  columnar::AssembleSpec assemble;
+  std::vector<Rank> ranks;                // clients in this process
+  std::vector<model::ClientView> views;   // parallel to ranks
+  StepIndex first_step = 0;
+  bool hash_batches = false;
+};
+
+// Bytes of the slabs of one microbatch, for the budget.
+uint64_t microbatch_bytes(const ConstructorStart& start);
+
+class Constructor {
+ public:
+  Constructor(ConstructorStart start, ConstructorSeams seams);
+  ~Constructor();
+
+  void receive(const protocol::Envelope& envelope);  // on the loop
+  const ConstructorProbe& probe() const;
+
+ private:
+  class Service;
+  std::shared_ptr<Service> service_;
+};
+
+}  // namespace overlord::constructor

@@ -1,0 +1,235 @@
+// Carries out a constructor's effects: keeps payloads, lays out microbatches, hands them to clients.
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <optional>
+
+#include "overlord/base/check.h"
+#include "overlord/roles/constructor/role.h"
+
+namespace overlord::constructor {
+namespace {
+
+uint8_t payload_fields(const std::vector<model::ClientView>& views) {
+  uint8_t fields = 0;
+  for (const model::ClientView& view : views) fields |= view.fields & model::kPayloadFields;
+  return fields;
+}
+
+std::vector<bool> wanted_slices(const std::vector<model::ClientView>& views, uint32_t slices) {
+  std::vector<bool> wanted(slices, false);
+  for (const model::ClientView& view : views) {
+    if (view.fields & model::kPayloadFields) wanted[view.slice] = true;
+  }
+  return wanted;
+}
+
+}  // namespace
+
+uint64_t microbatch_bytes(const ConstructorStart& start) {
+  const uint64_t whole = columnar::slab_bytes(start.assemble, payload_fields(start.views));
+  return start.assemble.slices == 1 ? whole : 2 * whole;  // the whole, and its slices
+}
+
+class Constructor::Service : public std::enable_shared_from_this<Constructor::Service> {
+ public:
+  Service(ConstructorStart start, ConstructorSeams seams)
+      : job_(std::move(start.job)),
+        assemble_(std::move(start.assemble)),
+        views_(std::move(start.views)),
+        hash_batches_(start.hash_batches),
+        fields_(payload_fields(views_)),
+        slices_(wanted_slices(views_, assemble_.slices)),
+        seams_(std::move(seams)),
+        state_(start.first_step, std::move(start.ranks)),
+        acknowledged_(start.first_step) {}
+
+  void receive(const protocol::Envelope& envelope) {
+    perform(on_message(job_, state_, envelope));
+    release();
+    pump();
+  }
+
+  const ConstructorProbe& probe() const { return probe_; }
+
+ private:
+  // Everything one step needs until its clients have it.
+  struct Held {
+    model::PlanPtr plan;
+    std::shared_ptr<const model::PlanIndex> index;
+    std::vector<model::TokenSpan> spans;  // by ordinal
+    std::vector<protocol::PayloadPtr> payloads;
+    std::vector<std::vector<model::MicrobatchPtr>> by_client;  // [client][microbatch]
+    std::atomic<uint32_t> outstanding{0};
+  };
+
+  void perform(Reaction reaction) {
+    for (const Event& event : reaction.events) state_.apply(event);
+    for (Effect& effect : reaction.effects) std::visit([&](auto& e) { carry_out(e); }, effect);
+  }
+
+  void pump() {
+    for (;;) {
+      Reaction reaction = next_work(job_, state_);
+      if (reaction.events.empty()) break;
+      perform(std::move(reaction));
+    }
+    probe_.steps_held = state_.steps_held();
+  }
+
+  // Tell the planner what all clients are done with, and let go of it.
+  void release() {
+    if (state_.acknowledged() <= acknowledged_) return;
+    acknowledged_ = state_.acknowledged();
+    held_.erase(held_.begin(), held_.lower_bound(acknowledged_));
+    Send send{protocol::planner_address(), protocol::Acknowledged{acknowledged_}};
+    carry_out(send);
+  }
+
+  void carry_out(Send& send) {
+    seams_.transport->send({job_.versions, protocol::constructor_address(job_.bucket), send.to,
+                            std::move(send.message)});
+  }
+
+  std::shared_ptr<Held>& hold(StepIndex step) {
+    std::shared_ptr<Held>& held = held_[step];
+    if (!held) {
+      const StepEntry& entry = *state_.step(step);
+      held = std::make_shared<Held>();
+      held->plan = entry.plan;
+      held->index = entry.index;
+      held->spans.resize(entry.index->buckets[job_.bucket].segments.size());
+    }
+    return held;
+  }
+
+  void carry_out(Keep& keep) {
+    ++probe_.payloads;
+    const protocol::Payload& payload = *keep.payload;
+    Held& held = *hold(payload.step);
+    for (size_t i = 0; i < payload.ordinals.size(); ++i) {
+      held.spans[payload.ordinals[i]] = payload.spans[i];
+    }
+    held.payloads.push_back(std::move(keep.payload));  // holds the memory behind the spans
+  }
+
+  void carry_out(Assemble& effect) {
+    const std::shared_ptr<Held> held = hold(effect.step);
+    const uint32_t microbatches = held->plan->layers.front().microbatches;
+    held->by_client.assign(views_.size(), std::vector<model::MicrobatchPtr>(microbatches));
+    held->outstanding = microbatches;
+    for (uint32_t m = 0; m < microbatches; ++m) {
+      seams_.executor->post([self = shared_from_this(), held, m] {
+        self->assemble_one(*held, m);
+        if (--held->outstanding != 0) return;
+        self->seams_.on_loop([self, held] { self->assembled(*held); });
+      });
+    }
+  }
+
+  // On the CPU pool: reads only what is immutable while the step is in flight.
+  void assemble_one(Held& held, uint32_t microbatch) {
+    const int64_t begin_ns = seams_.clock->now_ns();
+    const std::vector<columnar::Piece> pieces = pieces_of(held, microbatch);
+    auto core = std::make_shared<model::MicrobatchCore>();
+    core->step = held.plan->step;
+    core->index = microbatch;
+    core->count = held.plan->layers.front().microbatches;
+    core->step_target_tokens = held.plan->target_tokens;
+    core->token_type = assemble_.token_type;
+    core->weight_type = assemble_.weight_type;
+    core->context = assemble_.context;
+    columnar::fill_core(assemble_, pieces, core.get());
+    mark_holes(pieces, core.get());
+    std::vector<std::shared_ptr<const model::Slab>> slabs(assemble_.slices);
+    if (fields_ != 0) {
+      slabs = columnar::fill_slabs(assemble_, pieces, *core, fields_, slices_, *seams_.pool);
+    }
+    share(held, microbatch, std::move(core), slabs);
+    probe_.assemble_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
+    probe_.bytes_assembled += columnar::slab_bytes(assemble_, fields_);
+  }
+
+  std::vector<columnar::Piece> pieces_of(const Held& held, uint32_t microbatch) const {
+    const model::Layer& layer = held.plan->layers.front();
+    const model::BucketIndex& bucket = held.index->buckets[job_.bucket];
+    const uint32_t first_row = microbatch * layer.microbatch_size;
+    std::vector<columnar::Piece> pieces;
+    uint32_t ordinal = first_row == 0 ? 0 : bucket.row_ends[first_row - 1];
+    pieces.reserve(bucket.row_ends[first_row + layer.microbatch_size - 1] - ordinal);
+    for (uint32_t row = 0; row < layer.microbatch_size; ++row) {
+      for (; ordinal < bucket.row_ends[first_row + row]; ++ordinal) {
+        pieces.push_back(
+            {layer.segments[bucket.segments[ordinal]], row, held.spans[ordinal]});
+      }
+    }
+    return pieces;
+  }
+
+  void mark_holes(const std::vector<columnar::Piece>& pieces, model::MicrobatchCore* core) const {
+    if (fields_ == 0) return;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      if (pieces[i].span.data == nullptr) core->lineage[i].flags |= model::LineageRow::kHole;
+    }
+  }
+
+  // One record per client; clients with the same view share bytes, and the digest of them.
+  void share(Held& held, uint32_t microbatch, std::shared_ptr<const model::MicrobatchCore> core,
+             const std::vector<std::shared_ptr<const model::Slab>>& slabs) {
+    std::map<std::pair<uint32_t, uint8_t>, model::MicrobatchPtr> made;
+    for (size_t client = 0; client < views_.size(); ++client) {
+      const model::ClientView& view = views_[client];
+      model::MicrobatchPtr& batch = made[{view.slice, view.fields}];
+      if (!batch) {
+        auto fresh = std::make_shared<model::Microbatch>();
+        fresh->core = core;
+        fresh->view = view;
+        if (view.fields & model::kPayloadFields) fresh->slab = slabs[view.slice];
+        if (hash_batches_) {
+          fresh->digest = columnar::batch_digest(*core, fresh->slab.get(), view.fields);
+        }
+        batch = std::move(fresh);
+      }
+      held.by_client[client][microbatch] = batch;
+    }
+  }
+
+  void assembled(Held& held) {
+    held.spans.clear();
+    held.payloads.clear();
+    ++probe_.steps_ready;
+    if (state_.step(held.plan->step) == nullptr) return;  // acknowledged meanwhile
+    state_.apply(StepAssembled{held.plan->step});
+    pump();
+  }
+
+  void carry_out(Deliver& effect) {
+    const Held& held = *held_.at(effect.step);
+    const auto& ranks = state_.ranks();
+    const size_t client =
+        static_cast<size_t>(std::find(ranks.begin(), ranks.end(), effect.rank) - ranks.begin());
+    Send send{protocol::client_address(effect.rank),
+              protocol::StepReady{effect.step, held.plan, held.by_client[client]}};
+    carry_out(send);
+  }
+
+  ConstructorJob job_;
+  columnar::AssembleSpec assemble_;
+  std::vector<model::ClientView> views_;
+  bool hash_batches_;
+  uint8_t fields_;
+  std::vector<bool> slices_;
+  ConstructorSeams seams_;
+  ConstructorState state_;
+  ConstructorProbe probe_;
+  std::map<StepIndex, std::shared_ptr<Held>> held_;
+  StepIndex acknowledged_;
+};
+
+Constructor::Constructor(ConstructorStart start, ConstructorSeams seams)
+    : service_(std::make_shared<Service>(std::move(start), std::move(seams))) {}
+Constructor::~Constructor() = default;
+void Constructor::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
+const ConstructorProbe& Constructor::probe() const { return service_->probe(); }
+
+}  // namespace overlord::constructor

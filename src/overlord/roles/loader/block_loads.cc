@@ -1,0 +1,173 @@
+#include "overlord/roles/loader/block_loads.h"
+
+#include <atomic>
+
+#include "overlord/columnar/encoded_rows.h"
+
+namespace overlord::loader {
+
+const char* stage_name(LoadStage stage) {
+  switch (stage) {
+    case LoadStage::kIdle: return "idle";
+    case LoadStage::kRead: return "read";
+    case LoadStage::kDecode: return "decode";
+    case LoadStage::kTokenise: return "tokenise";
+  }
+  return "unknown";
+}
+
+struct BlockLoads::Read {
+  columnar::BlockRequest request;
+  std::vector<runtime::Bytes> pieces;
+  std::atomic<size_t> outstanding{0};
+  std::atomic<bool> failed{false};
+  int64_t begin_ns = 0;
+  BlockDone done;
+};
+
+BlockLoads::BlockLoads(std::shared_ptr<const OpenSource> source,
+                       std::shared_ptr<PayloadBudget> budget, LoaderSeams seams, LoaderProbe* probe)
+    : source_(std::move(source)),
+      budget_(std::move(budget)),
+      seams_(std::move(seams)),
+      probe_(probe) {}
+
+BlockLoads::~BlockLoads() {
+  for (const auto& [block, cached] : cache_) budget_->used_bytes -= cached.size_bytes;
+}
+
+void BlockLoads::stop() {
+  stopped_ = true;
+  cancel_.cancel();
+  whole_reads_.clear();
+}
+
+void BlockLoads::load(uint32_t block, std::vector<uint32_t> rows, BlockDone done) {
+  const auto found = cache_.find(block);
+  if (found != cache_.end()) {
+    ++probe_->cache_hits;
+    recent_.splice(recent_.begin(), recent_, found->second.recent);
+    done(found->second.block);
+    return;
+  }
+  if (!rows.empty()) {
+    read({block, std::move(rows)}, std::move(done));
+    return;
+  }
+  std::vector<BlockDone>& waiting = whole_reads_[block];
+  waiting.push_back(std::move(done));
+  if (waiting.size() > 1) return;
+  read({block, {}}, [this, block](Result<TokenBlockPtr> result) {
+    if (result.ok()) keep(block, *result);
+    const std::vector<BlockDone> waiters = std::move(whole_reads_[block]);
+    whole_reads_.erase(block);
+    for (const BlockDone& waiter : waiters) waiter(result);
+  });
+}
+
+void BlockLoads::read(columnar::BlockRequest request, BlockDone done) {
+  auto read = std::make_shared<Read>();
+  read->request = std::move(request);
+  read->done = std::move(done);
+  read->begin_ns = seams_.clock->now_ns();
+  Result<std::vector<columnar::RangeRequest>> ranges = source_->reader->ranges(read->request);
+  if (!ranges.ok()) {
+    finish(read, ranges.status());
+    return;
+  }
+  ++probe_->blocks_read;
+  probe_->current_block = read->request.block;
+  probe_->stage = LoadStage::kRead;
+  read->pieces.resize(ranges->size());
+  read->outstanding = ranges->size() + 1;  // one extra, so that none finishes before all are sent
+  const auto arrived = [self = shared_from_this(), read](size_t i, Result<runtime::Bytes> bytes) {
+    if (bytes.ok()) {
+      self->probe_->read_bytes += bytes->size;
+      read->pieces[i] = std::move(*bytes);
+    } else if (!read->failed.exchange(true)) {
+      self->finish(read, bytes.status());
+    }
+    if (--read->outstanding == 0 && !read->failed) self->decode(read);
+  };
+  for (size_t i = 0; i < ranges->size(); ++i) {
+    const columnar::RangeRequest& range = (*ranges)[i];
+    const model::ShardEntry& shard = source_->manifest.shards[range.shard];
+    seams_.storage->read({shard.uri, range.offset, range.size_bytes, shard.fingerprint}, cancel_,
+                         [arrived, i](Result<runtime::Bytes> bytes) {
+                           arrived(i, std::move(bytes));
+                         });
+  }
+  if (--read->outstanding == 0 && !read->failed) decode(read);
+}
+
+void BlockLoads::decode(const std::shared_ptr<Read>& read) {
+  probe_->read_wait_ns += static_cast<uint64_t>(seams_.clock->now_ns() - read->begin_ns);
+  seams_.executor->post([self = shared_from_this(), read] {
+    if (self->cancel_.cancelled()) return;
+    const int64_t begin_ns = self->seams_.clock->now_ns();
+    self->probe_->stage = LoadStage::kDecode;
+    Result<columnar::RowBlock> rows = self->source_->reader->decode(read->request, read->pieces);
+    read->pieces.clear();
+    self->probe_->transform_ns +=
+        static_cast<uint64_t>(self->seams_.clock->now_ns() - begin_ns);
+    if (!rows.ok()) {
+      self->finish(read, rows.status());
+    } else if (rows->is_text) {
+      self->tokenise(read, std::move(rows->text));
+    } else {
+      self->finish(read, std::make_shared<const columnar::TokenBlock>(std::move(rows->tokens)));
+    }
+  });
+}
+
+void BlockLoads::tokenise(const std::shared_ptr<Read>& read, columnar::TextBlock text) {
+  const int64_t begin_ns = seams_.clock->now_ns();
+  probe_->stage = LoadStage::kTokenise;
+  auto bad = std::make_shared<std::vector<model::BadRow>>(std::move(text.bad));
+  seams_.encoder->encode(
+      std::move(text.rows), cancel_,
+      [self = shared_from_this(), read, bad, begin_ns](Result<runtime::EncodedRows> encoded) {
+        self->probe_->transform_ns +=
+            static_cast<uint64_t>(self->seams_.clock->now_ns() - begin_ns);
+        if (!encoded.ok()) {
+          self->finish(read, encoded.status());
+          return;
+        }
+        self->finish(read, std::make_shared<const columnar::TokenBlock>(columnar::to_token_block(
+                               self->source_->spec, self->source_->manifest, read->request.block,
+                               std::move(*encoded), std::move(*bad))));
+      });
+}
+
+void BlockLoads::finish(const std::shared_ptr<Read>& read, Result<TokenBlockPtr> result) {
+  seams_.on_loop([self = shared_from_this(), read, result = std::move(result)]() mutable {
+    if (self->stopped_) return;
+    const BlockDone done = std::move(read->done);
+    read->done = nullptr;
+    if (done) done(std::move(result));
+  });
+}
+
+// Keep a decoded block if the host's budget has room, else let it go: it can be read again (law 11).
+void BlockLoads::keep(uint32_t block, const TokenBlockPtr& tokens) {
+  const uint64_t size = tokens->size_bytes();
+  if (size > budget_->limit_bytes) return;
+  evict_until(budget_->limit_bytes - size);
+  if (budget_->used_bytes.load() + size > budget_->limit_bytes) return;
+  budget_->used_bytes += size;
+  recent_.push_front(block);
+  cache_[block] = {tokens, size, recent_.begin()};
+  probe_->buffer_bytes += size;
+}
+
+void BlockLoads::evict_until(uint64_t limit_bytes) {
+  while (budget_->used_bytes.load() > limit_bytes && !recent_.empty()) {
+    const auto oldest = cache_.find(recent_.back());
+    budget_->used_bytes -= oldest->second.size_bytes;
+    probe_->buffer_bytes -= oldest->second.size_bytes;
+    cache_.erase(oldest);
+    recent_.pop_back();
+  }
+}
+
+}  // namespace overlord::loader

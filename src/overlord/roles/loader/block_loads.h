@@ -1,0 +1,59 @@
+// BlockLoads: the loader's way from a block number to decoded tokens: read ranges, decode on the CPU
+// pool, tokenise where needed, keep what the budget allows. On one role's loop; never blocks it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/columnar/block_reader.h"
+#include "overlord/roles/loader/probe.h"
+#include "overlord/roles/loader/role.h"
+
+namespace overlord::loader {
+
+using TokenBlockPtr = std::shared_ptr<const columnar::TokenBlock>;
+using BlockDone = std::function<void(Result<TokenBlockPtr>)>;
+
+class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
+ public:
+  BlockLoads(std::shared_ptr<const OpenSource> source, std::shared_ptr<PayloadBudget> budget,
+             LoaderSeams seams, LoaderProbe* probe);
+  ~BlockLoads();
+
+  // `rows` empty: the whole block, kept in the cache. Otherwise only these rows, not kept.
+  // Calls back on the loop, exactly once unless stopped.
+  void load(uint32_t block, std::vector<uint32_t> rows, BlockDone done);
+  void stop();
+
+ private:
+  struct Cached {
+    TokenBlockPtr block;
+    uint64_t size_bytes = 0;
+    std::list<uint32_t>::iterator recent;
+  };
+  struct Read;  // one read in progress
+
+  void read(columnar::BlockRequest request, BlockDone done);
+  void decode(const std::shared_ptr<Read>& read);
+  void tokenise(const std::shared_ptr<Read>& read, columnar::TextBlock text);
+  void finish(const std::shared_ptr<Read>& read, Result<TokenBlockPtr> result);
+  void keep(uint32_t block, const TokenBlockPtr& tokens);
+  void evict_until(uint64_t limit_bytes);
+
+  std::shared_ptr<const OpenSource> source_;
+  std::shared_ptr<PayloadBudget> budget_;
+  LoaderSeams seams_;
+  LoaderProbe* probe_;
+  runtime::CancelToken cancel_;
+  std::map<uint32_t, Cached> cache_;
+  std::list<uint32_t> recent_;  // most recently used first
+  std::map<uint32_t, std::vector<BlockDone>> whole_reads_;  // one read serves all who wait for it
+  bool stopped_ = false;
+};
+
+}  // namespace overlord::loader

@@ -1,0 +1,61 @@
+#include "overlord/roles/loader/logic.h"
+
+namespace overlord::loader {
+namespace {
+
+struct OnMessage {
+  const LoaderJob& job;
+  Reaction* out;
+
+  void operator()(const protocol::MetaGrant& message) const {
+    out->events.push_back(GrantRaised{message.window_limit});
+  }
+  void operator()(const protocol::PlanPublished& message) const {
+    out->events.push_back(PlanSeen{message.plan, message.index});
+    // Step k is planned only when every constructor has acknowledged all steps up to k - runway.
+    const StepIndex step = message.plan->step;
+    if (step >= job.runway) out->events.push_back(StepsRetired{step - job.runway + 1});
+  }
+  void operator()(const protocol::Fetch& message) const {
+    out->events.push_back(FetchAsked{{message.step, message.bucket}});
+  }
+  template <typename Other>
+  void operator()(const Other&) const {}  // not for a loader; dropped
+};
+
+}  // namespace
+
+Reaction on_message(const LoaderJob& job, const LoaderState&, const protocol::Envelope& envelope) {
+  Reaction out;
+  if (!(envelope.versions == job.versions)) return out;  // stale
+  std::visit(OnMessage{job, &out}, envelope.message);
+  return out;
+}
+
+Reaction next_work(const LoaderJob& job, const LoaderState& state) {
+  Reaction out;
+  // Planned samples first: somebody waits for them. The oldest is always allowed to start.
+  if (!state.waiting().empty()) {
+    const FetchKey key = *state.waiting().begin();
+    if (state.plan(key.first) != nullptr && state.fetches_in_work() < job.workers) {
+      out.events.push_back(FetchStarted{key});
+      out.effects.push_back(Serve{key});
+      return out;
+    }
+  }
+  if (state.next_window() < state.grant()) {
+    const uint64_t sequence = state.next_window();
+    const bool mine = (sequence % job.windows_per_pass) % job.slots == job.slot;
+    if (!mine) {
+      out.events.push_back(WindowStarted{sequence});
+      out.events.push_back(WindowPosted{sequence});
+      out.effects.push_back(SkipWindow{sequence});
+    } else if (state.windows_in_work() < job.workers) {
+      out.events.push_back(WindowStarted{sequence});
+      out.effects.push_back(MakeWindow{sequence});
+    }
+  }
+  return out;
+}
+
+}  // namespace overlord::loader

@@ -1,0 +1,46 @@
+// Loader logic: pure reactions of one loader slot. Posts metadata ahead under grants, answers
+// positional fetches once their plan is known. Oldest step first (law 11).
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "overlord/model/owner_map.h"
+#include "overlord/protocol/messages.h"
+#include "overlord/roles/loader/state.h"
+
+namespace overlord::loader {
+
+struct LoaderJob {
+  SourceIndex source = 0;
+  uint32_t slot = 0;
+  uint32_t slots = 1;
+  uint32_t workers = 1;            // windows and fetches in work at once
+  uint64_t windows_per_pass = 1;
+  uint32_t runway = 4;             // a plan this many steps older than the newest is served to all
+  model::Versions versions;
+};
+
+struct MakeWindow {  // decode or look up the metadata of this window, then post it
+  uint64_t sequence = 0;
+};
+struct SkipWindow {  // another slot's
+  uint64_t sequence = 0;
+};
+struct Serve {  // read what (step, bucket) needs of this slot, then send it
+  FetchKey key;
+};
+using Effect = std::variant<MakeWindow, SkipWindow, Serve>;
+
+struct Reaction {
+  std::vector<Event> events;
+  std::vector<Effect> effects;
+};
+
+Reaction on_message(const LoaderJob& job, const LoaderState& state,
+                    const protocol::Envelope& envelope);
+// Work that may start now; call until it returns nothing.
+Reaction next_work(const LoaderJob& job, const LoaderState& state);
+
+}  // namespace overlord::loader

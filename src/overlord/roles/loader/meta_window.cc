@@ -1,0 +1,100 @@
+#include "overlord/roles/loader/meta_window.h"
+
+#include <algorithm>
+
+#include "overlord/columnar/encoded_rows.h"
+
+namespace overlord::loader {
+namespace {
+
+uint32_t special_tokens(const model::Source& source) {
+  return (source.bos ? 1u : 0u) + (source.eod ? 1u : 0u);
+}
+
+std::string index_reason(const OpenSource& source, uint64_t row) {
+  const auto& bad = source.bad_rows;
+  const auto found = std::lower_bound(bad.begin(), bad.end(), std::pair(row, std::string()));
+  return found != bad.end() && found->first == row ? found->second : "found bad when indexed";
+}
+
+std::string block_reason(const columnar::TokenBlock& block, uint32_t row) {
+  for (const model::BadRow& bad : block.bad) {
+    if (bad.index == row) return bad.reason;
+  }
+  return "bad row";
+}
+
+// Loss spans of one document: runs of its tokens (bos + raw + eod) that carry loss.
+void add_spans(const model::Source& source, const uint8_t* mask, uint32_t count,
+               std::vector<model::LossSpan>* out) {
+  const uint32_t lead = source.bos ? 1 : 0;
+  const uint32_t total = count + special_tokens(source);
+  uint32_t begin = 0;
+  bool open = false;
+  for (uint32_t i = 0; i < total; ++i) {
+    const bool special = i < lead || i - lead >= count;
+    const bool carries = special || mask[i - lead] != 0;
+    if (carries && !open) begin = i;
+    if (!carries && open) out->push_back({begin, i - begin});
+    open = carries;
+  }
+  if (open) out->push_back({begin, total - begin});
+}
+
+}  // namespace
+
+model::MetaWindow window_from_index(const OpenSource& source, const SampleId& first,
+                                    const std::vector<plan::RowRef>& rows) {
+  model::MetaWindow window;
+  window.first = first;
+  window.tokens.resize(rows.size());
+  const uint32_t extra = special_tokens(source.spec);
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    const uint64_t row = source.manifest.blocks[rows[i].block].first_row + rows[i].row;
+    const uint32_t length = source.manifest.lengths[row];
+    if (length != model::kBadRow && length > 0) {
+      window.tokens[i] = length + extra;
+      continue;
+    }
+    const std::string where =
+        columnar::row_name(source.spec, source.manifest, rows[i].block, rows[i].row);
+    window.bad.push_back(
+        {i, length == 0 ? where + ": no tokens" : index_reason(source, row)});
+  }
+  return window;
+}
+
+model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& first,
+                                     const std::vector<plan::RowRef>& rows,
+                                     const std::map<uint32_t, TokenBlockPtr>& blocks,
+                                     const std::map<uint32_t, std::string>& broken) {
+  model::MetaWindow window;
+  window.first = first;
+  window.tokens.resize(rows.size());
+  const uint32_t extra = special_tokens(source.spec);
+  const bool masked = !source.spec.mask_column.empty();
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    const plan::RowRef ref = rows[i];
+    const auto condemned = broken.find(ref.block);
+    const columnar::TokenBlock* block =
+        condemned == broken.end() ? blocks.at(ref.block).get() : nullptr;
+    const uint32_t count = block ? block->counts[ref.row] : model::kBadRow;
+    if (count == model::kBadRow) {
+      window.bad.push_back({i, block ? block_reason(*block, ref.row) : condemned->second});
+    } else if (count == 0) {
+      const std::string where =
+          columnar::row_name(source.spec, source.manifest, ref.block, ref.row);
+      window.bad.push_back({i, where + ": no tokens"});
+    } else {
+      window.tokens[i] = count + extra;
+      if (masked) {
+        const auto* mask = reinterpret_cast<const uint8_t*>(block->mask.data);
+        add_spans(source.spec, mask + block->begins[ref.row], count, &window.spans);
+      }
+    }
+    if (masked) window.span_ends.push_back(static_cast<uint32_t>(window.spans.size()));
+  }
+  return window;
+}
+
+}  // namespace overlord::loader

@@ -1,0 +1,62 @@
+#include "overlord/roles/loader/order_cache.h"
+
+namespace overlord::loader {
+namespace {
+
+constexpr size_t kPassesKept = 2;
+constexpr size_t kWindowsKept = 3;  // the one being drawn, the next, and one behind
+
+}  // namespace
+
+const plan::SourceOrder& OrderCache::order(uint32_t pass) {
+  std::unique_ptr<plan::SourceOrder>& slot = orders_[pass];
+  if (!slot) {
+    slot = std::make_unique<plan::SourceOrder>(
+        source_->manifest.blocks, source_->spec.shuffle, source_->spec.window_rows,
+        plan::order_key(source_->seed, source_->spec.name, pass));
+    if (orders_.size() > kPassesKept) {  // the oldest pass, unless it is the one just asked for
+      orders_.erase(orders_.begin()->first == pass ? std::prev(orders_.end()) : orders_.begin());
+    }
+  }
+  return *orders_.at(pass);
+}
+
+const OrderCache::Expanded& OrderCache::expand(uint32_t pass, uint64_t window) {
+  for (auto it = expanded_.begin(); it != expanded_.end(); ++it) {
+    if (it->pass != pass || it->window != window) continue;
+    expanded_.splice(expanded_.begin(), expanded_, it);
+    return expanded_.front();
+  }
+  auto rows = std::make_shared<std::vector<plan::RowRef>>();
+  const plan::SourceOrder& source_order = order(pass);
+  source_order.expand(window, rows.get());
+  expanded_.push_front({pass, window, source_order.window(window).first_position, std::move(rows)});
+  if (expanded_.size() > kWindowsKept) expanded_.pop_back();
+  return expanded_.front();
+}
+
+std::shared_ptr<const std::vector<plan::RowRef>> OrderCache::rows(uint32_t pass, uint64_t window) {
+  return expand(pass, window).rows;
+}
+
+OrderCache::Located OrderCache::locate(uint32_t pass, uint64_t position) {
+  if (!expanded_.empty()) {  // neighbours share a window
+    const Expanded& recent = expanded_.front();
+    if (recent.pass == pass && position >= recent.first_position &&
+        position - recent.first_position < recent.rows->size()) {
+      return {recent.window, (*recent.rows)[position - recent.first_position]};
+    }
+  }
+  const uint64_t window = order(pass).window_of(position);
+  const Expanded& found = expand(pass, window);
+  return {window, (*found.rows)[position - found.first_position]};
+}
+
+uint64_t OrderCache::memory_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [pass, order] : orders_) bytes += order->memory_bytes();
+  for (const Expanded& expanded : expanded_) bytes += expanded.rows->size() * sizeof(plan::RowRef);
+  return bytes;
+}
+
+}  // namespace overlord::loader

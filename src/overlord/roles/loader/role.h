@@ -1,0 +1,76 @@
+// The source loader's only door: one slot of one source, single-threaded on its own loop; reading,
+// decoding and tokenising happen elsewhere and come back to the loop.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "overlord/columnar/block_reader.h"
+#include "overlord/model/job_spec.h"
+#include "overlord/model/manifest.h"
+#include "overlord/protocol/messages.h"
+#include "overlord/roles/loader/logic.h"
+#include "overlord/roles/loader/probe.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::loader {
+
+// Decoded bytes kept by all loaders of a host; shared, only counted here.
+struct PayloadBudget {
+  explicit PayloadBudget(uint64_t limit) : limit_bytes(limit) {}
+  const uint64_t limit_bytes;
+  std::atomic<uint64_t> used_bytes{0};
+};
+
+// A source as loaders see it: shared by its slots, immutable.
+struct OpenSource {
+  model::Source spec;
+  model::SourceManifest manifest;
+  std::unique_ptr<columnar::BlockReader> reader;
+  std::vector<std::pair<uint64_t, std::string>> bad_rows;  // from the index, by row
+  uint64_t seed = 0;
+};
+
+struct QuarantineNote {
+  SampleId id;
+  uint64_t row = 0;  // of the source
+  std::string reason;
+  bool late = false;
+};
+
+struct LoaderSeams {
+  runtime::Transport<protocol::Envelope>* transport = nullptr;
+  runtime::Storage* storage = nullptr;
+  runtime::Executor* executor = nullptr;
+  runtime::TextEncoder* encoder = nullptr;  // null for sources of ready tokens
+  runtime::Clock* clock = nullptr;
+  std::function<void(runtime::Task)> on_loop;
+  std::function<void(QuarantineNote)> quarantined;  // called on the loop
+};
+
+struct LoaderStart {
+  LoaderJob job;
+  std::shared_ptr<const OpenSource> source;
+  std::shared_ptr<PayloadBudget> budget;
+  uint64_t first_window = 0;
+  // Less than half of the buckets are served here: read single documents instead of whole blocks.
+  bool sparse_reads = false;
+};
+
+class Loader {
+ public:
+  Loader(LoaderStart start, LoaderSeams seams);
+  ~Loader();
+
+  void receive(const protocol::Envelope& envelope);  // on the loop
+  void stop();                                       // cancel reads; on the loop
+  const LoaderProbe& probe() const;
+
+ private:
+  class Service;
+  std::shared_ptr<Service> service_;
+};
+
+}  // namespace overlord::loader

@@ -1,0 +1,265 @@
+// Carries out a loader's effects: makes metadata windows, gathers planned samples, sends both.
+#include <algorithm>
+#include <deque>
+#include <optional>
+
+#include "overlord/columnar/encoded_rows.h"
+#include "overlord/plan/source_order.h"
+#include "overlord/roles/loader/block_loads.h"
+#include "overlord/roles/loader/meta_window.h"
+#include "overlord/roles/loader/order_cache.h"
+#include "overlord/roles/loader/role.h"
+
+namespace overlord::loader {
+
+using plan::RowRef;
+
+class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
+ public:
+  Service(LoaderStart start, LoaderSeams seams)
+      : job_(std::move(start.job)),
+        source_(std::move(start.source)),
+        sparse_reads_(start.sparse_reads),
+        seams_(std::move(seams)),
+        state_(start.first_window),
+        orders_(source_),
+        blocks_(std::make_shared<BlockLoads>(source_, std::move(start.budget), seams_, &probe_)) {}
+
+  void receive(const protocol::Envelope& envelope) {
+    if (stopped_) return;
+    apply(on_message(job_, state_, envelope).events);
+    pump();
+  }
+
+  void stop() {
+    stopped_ = true;
+    blocks_->stop();
+  }
+
+  const LoaderProbe& probe() const { return probe_; }
+
+ private:
+  // A fetch or a window whose blocks are being read.
+  struct Gathering {
+    std::map<uint32_t, TokenBlockPtr> blocks;
+    std::map<uint32_t, std::string> broken;  // blocks that could not be decoded, with the reason
+    size_t outstanding = 0;
+    std::optional<Status> fatal;
+    std::function<void(Gathering&)> done;
+  };
+
+  void apply(const std::vector<Event>& events) {
+    for (const Event& event : events) state_.apply(event);
+  }
+
+  // Work that is answered from the cache comes back here before it returns: the outer call goes on.
+  void pump() {
+    if (pumping_) return;
+    pumping_ = true;
+    while (!stopped_) {
+      const Reaction reaction = next_work(job_, state_);
+      if (reaction.events.empty()) break;
+      apply(reaction.events);
+      for (const Effect& effect : reaction.effects) {
+        std::visit([&](const auto& e) { carry_out(e); }, effect);
+      }
+    }
+    pumping_ = false;
+    probe_.in_work = state_.windows_in_work() + state_.fetches_in_work();
+    probe_.file_state_bytes = orders_.memory_bytes();
+  }
+
+  void carry_out(const SkipWindow&) {}
+
+  void carry_out(const MakeWindow& effect) {
+    const auto pass = static_cast<uint32_t>(effect.sequence / job_.windows_per_pass);
+    const uint64_t window = effect.sequence % job_.windows_per_pass;
+    auto rows = orders_.rows(pass, window);
+    const SampleId first{job_.source, pass, orders_.window(pass, window).first_position};
+    if (source_->manifest.meta_origin == model::MetaOrigin::kIndex) {
+      post(effect.sequence, window_from_index(*source_, first, *rows), *rows);
+      return;
+    }
+    std::map<uint32_t, std::vector<uint32_t>> wanted;
+    for (const RowRef& ref : *rows) wanted[ref.block];
+    gather(std::move(wanted), [this, rows, first, sequence = effect.sequence](Gathering& got) {
+      if (got.fatal) return fail(0, *got.fatal);
+      post(sequence, window_from_blocks(*source_, first, *rows, got.blocks, got.broken), *rows);
+      pump();
+    });
+  }
+
+  void post(uint64_t sequence, model::MetaWindow window, const std::vector<RowRef>& rows) {
+    for (const model::BadRow& bad : window.bad) {
+      const RowRef ref = rows[bad.index];
+      note_bad({window.first.source, window.first.pass, window.first.position + bad.index}, ref,
+               bad.reason, false);
+    }
+    ++probe_.windows_posted;
+    probe_.rows_posted += window.rows();
+    state_.apply(WindowPosted{sequence});
+    send(protocol::planner_address(),
+         protocol::MetaPosted{std::make_shared<const model::MetaWindow>(std::move(window))});
+  }
+
+  struct Wanted {  // one segment of a fetch
+    uint32_t ordinal = 0;
+    SampleId id;
+    RowRef ref;
+  };
+
+  void carry_out(const Serve& effect) {
+    ++probe_.fetches;
+    auto wanted = std::make_shared<std::vector<Wanted>>(wanted_by(effect.key));
+    std::map<uint32_t, std::vector<uint32_t>> blocks;
+    for (const Wanted& want : *wanted) {
+      std::vector<uint32_t>& rows = blocks[want.ref.block];
+      if (sparse_reads_) rows.push_back(want.ref.row);
+    }
+    for (auto& [block, rows] : blocks) {
+      std::sort(rows.begin(), rows.end());
+      rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    }
+    gather(std::move(blocks), [this, wanted, key = effect.key](Gathering& got) {
+      state_.apply(FetchAnswered{key});
+      if (got.fatal) return fail(key.first, *got.fatal);
+      answer(key, *wanted, got);
+      pump();
+    });
+  }
+
+  // The segments of (step, bucket) that are this slot's.
+  std::vector<Wanted> wanted_by(const FetchKey& key) {
+    const KnownPlan& known = *state_.plan(key.first);
+    const model::BucketIndex& bucket = known.index->buckets[key.second];
+    const model::Layer& layer = known.plan->layers.front();
+    std::vector<Wanted> wanted;
+    for (uint32_t i = bucket.source_begin[job_.source]; i < bucket.source_begin[job_.source + 1];
+         ++i) {
+      const uint32_t ordinal = bucket.by_source[i];
+      const SampleId id = layer.segments[bucket.segments[ordinal]].id;
+      const OrderCache::Located located = orders_.locate(id.pass, id.position);
+      if (located.window % job_.slots != job_.slot) continue;
+      wanted.push_back({ordinal, id, located.ref});
+    }
+    return wanted;
+  }
+
+  void gather(std::map<uint32_t, std::vector<uint32_t>> wanted,
+              std::function<void(Gathering&)> done) {
+    auto gathering = std::make_shared<Gathering>();
+    gathering->done = std::move(done);
+    gathering->outstanding = wanted.size() + 1;
+    for (auto& [block, rows] : wanted) {
+      blocks_->load(block, std::move(rows),
+                    [weak = weak_from_this(), gathering, block = block](Result<TokenBlockPtr> got) {
+                      if (const auto self = weak.lock()) self->arrived(*gathering, block, got);
+                    });
+    }
+    if (--gathering->outstanding == 0) gathering->done(*gathering);
+  }
+
+  void arrived(Gathering& gathering, uint32_t block, const Result<TokenBlockPtr>& got) {
+    if (got.ok()) {
+      gathering.blocks[block] = *got;
+    } else if (got.status().code() == Code::kBadData) {
+      gathering.broken[block] = got.status().message();
+    } else if (!gathering.fatal) {
+      gathering.fatal = got.status();
+    }
+    if (--gathering.outstanding == 0) gathering.done(gathering);
+  }
+
+  void answer(const FetchKey& key, const std::vector<Wanted>& wanted, Gathering& got) {
+    auto payload = std::make_shared<protocol::Payload>();
+    payload->step = key.first;
+    payload->bucket = key.second;
+    payload->source = job_.source;
+    payload->slot = job_.slot;
+    payload->ordinals.reserve(wanted.size());
+    payload->spans.reserve(wanted.size());
+    for (const Wanted& want : wanted) {
+      payload->ordinals.push_back(want.ordinal);
+      payload->spans.push_back(span_of(key.first, want, got));
+    }
+    for (auto& [block, tokens] : got.blocks) payload->holders.push_back(std::move(tokens));
+    probe_.documents += wanted.size();
+    send(protocol::constructor_address(key.second), protocol::PayloadPtr(std::move(payload)));
+  }
+
+  model::TokenSpan span_of(StepIndex step, const Wanted& want, const Gathering& got) {
+    const auto broken = got.broken.find(want.ref.block);
+    if (broken != got.broken.end()) return hole(step, want, broken->second);
+    const columnar::TokenBlock& block = *got.blocks.at(want.ref.block);
+    const uint32_t count = block.counts[want.ref.row];
+    if (count == model::kBadRow) return hole(step, want, reason_of(block, want.ref.row));
+    if (source_->manifest.meta_origin == model::MetaOrigin::kIndex) {
+      const model::BlockEntry& entry = source_->manifest.blocks[want.ref.block];
+      const uint32_t promised = source_->manifest.lengths[entry.first_row + want.ref.row];
+      if (promised != count) {
+        return hole(step, want, row_text(want.ref) + ": the index promises " +
+                                    std::to_string(promised) + " tokens, the data has " +
+                                    std::to_string(count));
+      }
+    }
+    const uint64_t begin = block.begins[want.ref.row];
+    const size_t width = model::element_bytes(block.element);
+    const auto* mask = reinterpret_cast<const uint8_t*>(block.mask.data);
+    return {block.values.data + begin * width, mask ? mask + begin : nullptr, count, block.element};
+  }
+
+  // Found bad after its metadata was posted: padding of the planned length, named (law 5).
+  model::TokenSpan hole(StepIndex step, const Wanted& want, const std::string& reason) {
+    note_bad(want.id, want.ref, reason, true);
+    send(protocol::planner_address(), protocol::LateBad{step, want.id, reason});
+    return {};
+  }
+
+  static std::string reason_of(const columnar::TokenBlock& block, uint32_t row) {
+    for (const model::BadRow& bad : block.bad) {
+      if (bad.index == row) return bad.reason;
+    }
+    return "bad row";
+  }
+
+  std::string row_text(const RowRef& ref) const {
+    return columnar::row_name(source_->spec, source_->manifest, ref.block, ref.row);
+  }
+
+  void note_bad(const SampleId& id, const RowRef& ref, const std::string& reason, bool late) {
+    ++probe_.bad_rows;
+    const uint64_t row = source_->manifest.blocks[ref.block].first_row + ref.row;
+    seams_.quarantined({id, row, reason, late});
+  }
+
+  void fail(StepIndex step, const Status& status) {
+    if (status.code() == Code::kCancelled) return;
+    send(protocol::planner_address(),
+         protocol::StreamFailed{step, status.with_context("source " + source_->spec.name)});
+  }
+
+  void send(const protocol::Address& to, protocol::Message message) {
+    seams_.transport->send({job_.versions, protocol::loader_address(job_.source, job_.slot), to,
+                            std::move(message)});
+  }
+
+  LoaderJob job_;
+  std::shared_ptr<const OpenSource> source_;
+  bool sparse_reads_;
+  LoaderSeams seams_;
+  LoaderProbe probe_;
+  LoaderState state_;
+  OrderCache orders_;
+  std::shared_ptr<BlockLoads> blocks_;
+  bool pumping_ = false;
+  bool stopped_ = false;
+};
+
+Loader::Loader(LoaderStart start, LoaderSeams seams)
+    : service_(std::make_shared<Service>(std::move(start), std::move(seams))) {}
+Loader::~Loader() = default;
+void Loader::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
+void Loader::stop() { service_->stop(); }
+const LoaderProbe& Loader::probe() const { return service_->probe(); }
+
+}  // namespace overlord::loader

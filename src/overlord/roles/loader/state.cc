@@ -1,0 +1,46 @@
+#include "overlord/roles/loader/state.h"
+
+#include <algorithm>
+
+#include "overlord/base/check.h"
+
+namespace overlord::loader {
+
+struct LoaderState::Apply {
+  LoaderState& self;
+
+  void operator()(const GrantRaised& event) const {
+    self.grant_ = std::max(self.grant_, event.limit);
+  }
+  void operator()(const PlanSeen& event) const {
+    self.plans_[event.plan->step] = {event.plan, event.index};
+  }
+  void operator()(const FetchAsked& event) const {
+    if (!self.in_work_.contains(event.key)) self.waiting_.insert(event.key);
+  }
+  void operator()(const FetchStarted& event) const {
+    OVERLORD_CHECK(self.waiting_.erase(event.key) == 1, "a fetch starts once");
+    self.in_work_.insert(event.key);
+  }
+  void operator()(const FetchAnswered& event) const { self.in_work_.erase(event.key); }
+  void operator()(const WindowStarted& event) const {
+    OVERLORD_CHECK(event.sequence == self.next_window_, "windows start in order");
+    ++self.next_window_;
+    self.windows_in_work_.insert(event.sequence);
+  }
+  void operator()(const WindowPosted& event) const {
+    self.windows_in_work_.erase(event.sequence);
+  }
+  void operator()(const StepsRetired& event) const {
+    self.plans_.erase(self.plans_.begin(), self.plans_.lower_bound(event.acknowledged));
+  }
+};
+
+void LoaderState::apply(const Event& event) { std::visit(Apply{*this}, event); }
+
+const KnownPlan* LoaderState::plan(StepIndex step) const {
+  const auto found = plans_.find(step);
+  return found == plans_.end() ? nullptr : &found->second;
+}
+
+}  // namespace overlord::loader

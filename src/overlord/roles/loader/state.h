@@ -1,0 +1,79 @@
+// LoaderState: one slot of one source. What it may post, what it was asked, what it waits for.
+// Changed only by apply(); the bytes themselves live with the service.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "overlord/base/ids.h"
+#include "overlord/model/plan.h"
+#include "overlord/model/plan_index.h"
+
+namespace overlord::loader {
+
+using FetchKey = std::pair<StepIndex, uint32_t>;  // (step, bucket)
+
+struct GrantRaised {
+  uint64_t limit = 0;
+};
+struct PlanSeen {
+  model::PlanPtr plan;
+  std::shared_ptr<const model::PlanIndex> index;
+};
+struct FetchAsked {
+  FetchKey key;
+};
+struct FetchStarted {
+  FetchKey key;
+};
+struct FetchAnswered {
+  FetchKey key;
+};
+struct WindowStarted {  // its metadata is being made
+  uint64_t sequence = 0;
+};
+struct WindowPosted {
+  uint64_t sequence = 0;
+};
+struct StepsRetired {
+  StepIndex acknowledged = 0;
+};
+
+using Event = std::variant<GrantRaised, PlanSeen, FetchAsked, FetchStarted, FetchAnswered,
+                           WindowStarted, WindowPosted, StepsRetired>;
+
+struct KnownPlan {
+  model::PlanPtr plan;
+  std::shared_ptr<const model::PlanIndex> index;
+};
+
+class LoaderState {
+ public:
+  // `first_window`: sequence number at which this source starts posting.
+  explicit LoaderState(uint64_t first_window) : next_window_(first_window) {}
+
+  void apply(const Event& event);
+
+  uint64_t grant() const { return grant_; }
+  uint64_t next_window() const { return next_window_; }  // not yet started
+  size_t windows_in_work() const { return windows_in_work_.size(); }
+  const std::set<FetchKey>& waiting() const { return waiting_; }  // asked, not started
+  size_t fetches_in_work() const { return in_work_.size(); }
+  const KnownPlan* plan(StepIndex step) const;
+
+ private:
+  struct Apply;
+  uint64_t grant_ = 0;
+  uint64_t next_window_ = 0;
+  std::set<uint64_t> windows_in_work_;
+  std::map<StepIndex, KnownPlan> plans_;
+  std::set<FetchKey> waiting_;
+  std::set<FetchKey> in_work_;
+};
+
+}  // namespace overlord::loader

@@ -1,0 +1,136 @@
+#include "overlord/roles/planner/logic.h"
+
+#include <algorithm>
+
+#include "overlord/plan/place_tree.h"
+
+namespace overlord::planner {
+namespace {
+
+using protocol::Message;
+
+// Windows kept ahead of the cursor when nothing is known yet of how fast a source is drawn.
+constexpr uint64_t kWindowsAhead = 2;
+
+void send_to_slots(const PlannerJob& job, SourceIndex source, const Message& message,
+                   Reaction* out) {
+  for (uint32_t slot = 0; slot < job.owners.slots[source]; ++slot) {
+    out->effects.push_back(Send{protocol::loader_address(source, slot), message});
+  }
+}
+
+void send_to_constructors(const PlannerJob& job, const Message& message, Reaction* out) {
+  for (uint32_t bucket : job.buckets) {
+    out->effects.push_back(Send{protocol::constructor_address(bucket), message});
+  }
+}
+
+void raise_grant(const PlannerJob& job, const PlannerState& state, SourceIndex source,
+                 uint64_t windows, Reaction* out) {
+  const uint64_t limit = state.grant(source) + windows;
+  out->events.push_back(GrantRaised{source, limit});
+  send_to_slots(job, source, protocol::MetaGrant{limit}, out);
+}
+
+bool ever_weighted(const PlannerJob& job, SourceIndex source) {
+  const auto& stages = job.spec.mixture.stages;
+  return std::any_of(stages.begin(), stages.end(), [&](const model::MixtureStage& stage) {
+    return stage.weights[source] > 0;
+  });
+}
+
+// Keep enough metadata ahead that planning the runway never waits: the rows that `runway` steps may
+// draw, at what the hungriest step so far drew, and never less than two windows.
+void top_up(const PlannerJob& job, const PlannerState& state, Reaction* out) {
+  for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
+    const plan::MetaBuffer& buffer = state.meta()[s];
+    const model::SourceCursor& cursor = state.stream().cursors[s];
+    if (state.step_rows(s) == 0 || cursor.dry) continue;
+    const uint64_t wanted = state.step_rows(s) * (uint64_t{job.runway} + 1);
+    const bool short_rows = buffer.rows() < wanted;
+    if (buffer.windows() < kWindowsAhead || short_rows) {
+      if (state.posted(s) < state.posted_target(s)) continue;  // what was granted is still coming
+      raise_grant(job, state, s, 1, out);
+    }
+  }
+}
+
+struct OnMessage {
+  const PlannerJob& job;
+  const PlannerState& state;
+  const protocol::Envelope& envelope;
+  Reaction* out;
+
+  void operator()(const protocol::MetaPosted& message) const {
+    out->events.push_back(MetaArrived{message.window});
+  }
+  void operator()(const protocol::Acknowledged& message) const {
+    out->events.push_back(ConstructorAcknowledged{envelope.from.index, message.acknowledged});
+  }
+  void operator()(const protocol::LateBad& message) const {
+    out->effects.push_back(JournalLateBad{message});
+  }
+  void operator()(const protocol::StreamFailed& message) const {
+    out->events.push_back(Failed{message.status});
+    send_to_constructors(job, message, out);
+  }
+  template <typename Other>
+  void operator()(const Other&) const {}  // not for a planner; dropped
+};
+
+}  // namespace
+
+Reaction on_message(const PlannerJob& job, const PlannerState& state,
+                    const protocol::Envelope& envelope) {
+  Reaction out;
+  if (!(envelope.versions == job.versions)) return out;  // another attempt or generation: stale
+  std::visit(OnMessage{job, state, envelope, &out}, envelope.message);
+  return out;
+}
+
+Reaction on_start(const PlannerJob& job, const PlannerState& state) {
+  Reaction out;
+  for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
+    if (ever_weighted(job, s)) raise_grant(job, state, s, kWindowsAhead, &out);
+  }
+  return out;
+}
+
+Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::Selector& selector) {
+  Reaction out;
+  if (state.ended() || state.failure()) return out;
+  if (state.next_step() >= state.acknowledged() + job.runway) return out;
+  Result<plan::Selection> selected =
+      selector.step(job.spec, job.source_rows, state.stream(), state.meta());
+  if (!selected.ok()) {
+    out.events.push_back(Failed{selected.status()});
+    send_to_constructors(job, protocol::StreamFailed{state.next_step(), selected.status()}, &out);
+    return out;
+  }
+  if (!selected->content) {
+    for (const plan::MetaNeed& need : selected->needs) {
+      if (state.posted(need.source) < state.posted_target(need.source)) continue;
+      raise_grant(job, state, need.source, 1, &out);
+    }
+    return out;
+  }
+  out.effects.push_back(Commit{std::make_shared<const model::Plan>(
+      plan::build_plan(job.spec, job.mesh, job.delivery, job.views, job.versions,
+                       state.next_step(), std::move(*selected)))});
+  return out;
+}
+
+Reaction on_committed(const PlannerJob& job, const PlannerState& state,
+                      const model::PlanPtr& plan) {
+  Reaction out;
+  const auto sources = static_cast<uint32_t>(job.spec.sources.size());
+  const protocol::PlanPublished published{plan, model::PlanIndex::make(*plan, sources)};
+  send_to_constructors(job, published, &out);
+  for (SourceIndex s = 0; s < sources; ++s) {
+    if (published.index->source_present[s]) send_to_slots(job, s, published, &out);
+  }
+  top_up(job, state, &out);
+  return out;
+}
+
+}  // namespace overlord::planner

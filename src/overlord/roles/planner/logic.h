@@ -1,0 +1,57 @@
+// Planner logic: pure reactions. (state, message) -> events to apply and effects to carry out.
+// Never waits: what is missing is asked for, and the next message tries again (law 1).
+#pragma once
+
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "overlord/model/job_spec.h"
+#include "overlord/model/mesh.h"
+#include "overlord/model/owner_map.h"
+#include "overlord/plan/selection.h"
+#include "overlord/protocol/messages.h"
+#include "overlord/roles/planner/state.h"
+
+namespace overlord::planner {
+
+// Everything that does not change while the planner runs.
+struct PlannerJob {
+  model::JobSpec spec;
+  model::Mesh mesh;
+  model::DeliverySpec delivery;
+  std::vector<uint64_t> source_rows;
+  std::shared_ptr<const model::ViewTable> views;
+  model::OwnerMap owners;
+  model::Versions versions;
+  std::vector<uint32_t> buckets;  // constructors this planner serves
+  uint32_t runway = 4;
+};
+
+struct Send {
+  protocol::Address to;
+  protocol::Message message;
+};
+struct Commit {  // journal first; Committed effects follow when it is durable
+  model::PlanPtr plan;
+};
+struct JournalLateBad {
+  protocol::LateBad bad;
+};
+using Effect = std::variant<Send, Commit, JournalLateBad>;
+
+struct Reaction {
+  std::vector<Event> events;
+  std::vector<Effect> effects;
+};
+
+Reaction on_message(const PlannerJob& job, const PlannerState& state,
+                    const protocol::Envelope& envelope);
+// One attempt at the next step: a Commit, or grants for what is missing, or nothing.
+Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::Selector& selector);
+// A plan became durable: tell everybody.
+Reaction on_committed(const PlannerJob& job, const PlannerState& state, const model::PlanPtr& plan);
+// Grants before the first plan.
+Reaction on_start(const PlannerJob& job, const PlannerState& state);
+
+}  // namespace overlord::planner

@@ -1,0 +1,47 @@
+// The planner role's only door: one per job, metadata only, single-threaded on its own loop.
+#pragma once
+
+#include <memory>
+
+#include "overlord/model/stream_state.h"
+#include "overlord/protocol/messages.h"
+#include "overlord/roles/planner/logic.h"
+#include "overlord/roles/planner/probe.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::planner {
+
+struct PlannerSeams {
+  runtime::Transport<protocol::Envelope>* transport = nullptr;
+  runtime::Journal* journal = nullptr;
+  runtime::Clock* clock = nullptr;
+  // Runs a task on this role's own loop; how an answer of the journal comes back.
+  std::function<void(runtime::Task)> on_loop;
+};
+
+struct PlannerStart {
+  PlannerJob job;
+  model::StreamState state;
+  std::vector<uint64_t> first_windows;  // per source: sequence number of the cursor's window
+  Digest config;
+  Digest manifest;
+};
+
+class Planner {
+ public:
+  Planner(PlannerStart start, PlannerSeams seams);
+  ~Planner();
+
+  // All three on the role's loop.
+  void start();
+  void receive(const protocol::Envelope& envelope);
+
+  const PlannerProbe& probe() const;
+  const PlannerState& state() const;  // for tests and simulation, on the loop
+
+ private:
+  class Service;
+  std::shared_ptr<Service> service_;
+};
+
+}  // namespace overlord::planner

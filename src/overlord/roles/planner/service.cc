@@ -1,0 +1,152 @@
+// Carries out the planner's effects: sends, journals, and applies what has become durable.
+#include "overlord/protocol/journal_record.h"
+#include "overlord/protocol/state_codec.h"
+#include "overlord/roles/planner/role.h"
+
+namespace overlord::planner {
+
+class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
+ public:
+  Service(PlannerStart start, PlannerSeams seams)
+      : job_(std::move(start.job)),
+        seams_(std::move(seams)),
+        state_(std::move(start.state), std::move(start.first_windows), job_.buckets),
+        config_(start.config),
+        manifest_(start.manifest) {}
+
+  void start() {
+    journal(protocol::JournalStart{job_.versions, config_, manifest_,
+                                   protocol::encode_stream_state(state_.stream())},
+            [](Service& self) {
+              self.perform(on_start(self.job_, self.state_));
+              self.pump();
+            });
+  }
+
+  void receive(const protocol::Envelope& envelope) {
+    if (std::holds_alternative<protocol::MetaPosted>(envelope.message)) ++probe_.meta_windows;
+    perform(on_message(job_, state_, envelope));
+    pump();
+  }
+
+  const PlannerProbe& probe() const { return probe_; }
+  const PlannerState& state() const { return state_; }
+
+ private:
+  void perform(Reaction reaction) {
+    for (const Event& event : reaction.events) state_.apply(event);
+    for (Effect& effect : reaction.effects) std::visit([&](auto& e) { carry_out(e); }, effect);
+  }
+
+  // Plan until the runway is full, metadata is missing, or a commit is on its way to disk.
+  void pump() {
+    while (!committing_) {
+      const int64_t begin_ns = seams_.clock->now_ns();
+      Reaction reaction = try_plan(job_, state_, selector_);
+      probe_.planning_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
+      const bool progress = !reaction.effects.empty() &&
+                            std::holds_alternative<Commit>(reaction.effects.front());
+      note_wait(reaction, begin_ns);
+      perform(std::move(reaction));
+      if (!progress) return;
+    }
+  }
+
+  void note_wait(const Reaction& reaction, int64_t now_ns) {
+    if (!reaction.events.empty() && std::holds_alternative<GrantRaised>(reaction.events.front())) {
+      ++probe_.waits;
+      probe_.waiting_source = std::get<GrantRaised>(reaction.events.front()).source;
+      probe_.waiting_since_ns = now_ns;
+    } else if (!reaction.effects.empty()) {
+      probe_.waiting_since_ns = 0;
+    }
+  }
+
+  void carry_out(Send& send) {
+    seams_.transport->send(
+        {job_.versions, protocol::planner_address(), send.to, std::move(send.message)});
+  }
+
+  void carry_out(Commit& commit) {
+    committing_ = true;
+    const model::Plan& plan = *commit.plan;
+    journal(protocol::PlanRecord{plan.versions, plan.step, plan.content_hash, plan.plan_hash,
+                                 protocol::encode_stream_state(*plan.state_after)},
+            [plan = commit.plan](Service& self) {
+              self.state_.apply(PlanCommitted{plan});
+              self.committing_ = false;
+              ++self.probe_.plans;
+              self.probe_.next_step = self.state_.next_step();
+              self.perform(on_committed(self.job_, self.state_, plan));
+              self.pump();
+            });
+  }
+
+  void carry_out(JournalLateBad& late) {
+    const protocol::LateBad bad = late.bad;
+    journal(protocol::LateBadRecord{job_.versions, bad.step, bad.id, bad.reason},
+            [bad](Service& self) {
+              self.state_.apply(LateBadCommitted{bad.id});
+              ++self.probe_.late_bad;
+              self.check_late_budget(bad);
+            });
+  }
+
+  void check_late_budget(const protocol::LateBad& bad) {
+    const model::Source& source = job_.spec.sources[bad.id.source];
+    const uint64_t seen =
+        state_.late_bad(bad.id.source) + state_.stream().cursors[bad.id.source].bad;
+    if (seen <= source.bad_rows_allowed || state_.failure()) return;
+    fail(Status(Code::kBudgetExceeded,
+                "source " + source.name + ": " + std::to_string(seen) + " bad rows, allowed " +
+                    std::to_string(source.bad_rows_allowed) + "; last: " + bad.reason +
+                    "; raise bad_rows_allowed or repair the data"));
+  }
+
+  // Append -> durable -> apply -> publish (law 6). The journal answers from a thread of its own, so
+  // `then` hops back onto this role's loop.
+  void journal(const protocol::JournalRecord& record, std::function<void(Service&)> then) {
+    seams_.journal->append(
+        protocol::encode_record(record),
+        [weak = weak_from_this(), on_loop = seams_.on_loop, then = std::move(then)](Status status) {
+          on_loop([weak, then, status] {
+            const std::shared_ptr<Service> self = weak.lock();
+            if (!self) return;
+            if (status.ok()) {
+              then(*self);
+            } else {
+              self->fail(status.with_context("journal"));
+            }
+          });
+        });
+  }
+
+  void fail(const Status& status) {
+    if (state_.failure()) return;
+    state_.apply(Failed{status});
+    for (uint32_t bucket : job_.buckets) {
+      Send send{protocol::constructor_address(bucket),
+                protocol::StreamFailed{state_.next_step(), status}};
+      carry_out(send);
+    }
+  }
+
+  PlannerJob job_;
+  PlannerSeams seams_;
+  PlannerState state_;
+  Digest config_;
+  Digest manifest_;
+  plan::Selector selector_;
+  PlannerProbe probe_;
+  bool committing_ = false;
+};
+
+Planner::Planner(PlannerStart start, PlannerSeams seams)
+    : service_(std::make_shared<Service>(std::move(start), std::move(seams))) {}
+Planner::~Planner() = default;
+void Planner::start() { service_->start(); }
+void Planner::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
+const PlannerProbe& Planner::probe() const { return service_->probe(); }
+const PlannerState& Planner::state() const { return service_->state(); }
+
+}  // namespace overlord::planner

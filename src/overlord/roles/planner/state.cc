@@ -1,0 +1,67 @@
+#include "overlord/roles/planner/state.h"
+
+#include <algorithm>
+
+#include "overlord/base/check.h"
+
+namespace overlord::planner {
+
+PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> first_windows,
+                           std::vector<uint32_t> buckets)
+    : stream_(std::move(stream)),
+      meta_(first_windows.size()),
+      first_(first_windows),
+      grants_(std::move(first_windows)),
+      posted_(meta_.size(), 0),
+      step_rows_(meta_.size(), 0),
+      late_bad_(meta_.size(), 0),
+      buckets_(std::move(buckets)),
+      acknowledged_(buckets_.size(), stream_.next_step) {
+  OVERLORD_CHECK(meta_.size() == stream_.cursors.size(), "one cursor per source");
+}
+
+struct PlannerState::Apply {
+  PlannerState& self;
+
+  void operator()(const MetaArrived& event) const {
+    const SourceIndex source = event.window->first.source;
+    OVERLORD_CHECK(source < self.meta_.size(), "metadata of an unknown source");
+    self.meta_[source].post(event.window);
+    ++self.posted_[source];
+  }
+  void operator()(const GrantRaised& event) const {
+    OVERLORD_CHECK(event.limit >= self.grants_[event.source], "grants only grow");
+    self.grants_[event.source] = event.limit;
+  }
+  void operator()(const PlanCommitted& event) const {
+    const model::StreamState& after = *event.plan->state_after;
+    OVERLORD_CHECK(event.plan->step == self.stream_.next_step, "plans commit in order");
+    for (size_t s = 0; s < self.meta_.size(); ++s) {
+      const uint64_t drawn = after.cursors[s].samples - self.stream_.cursors[s].samples;
+      self.step_rows_[s] = std::max(self.step_rows_[s], drawn);
+      self.meta_[s].trim(after.cursors[s].pass, after.cursors[s].position);
+    }
+    self.stream_ = after;
+    self.content_chain_ = chain(self.content_chain_, event.plan->content_hash);
+    self.plan_chain_ = chain(self.plan_chain_, event.plan->plan_hash);
+  }
+  void operator()(const ConstructorAcknowledged& event) const {
+    for (size_t i = 0; i < self.buckets_.size(); ++i) {
+      if (self.buckets_[i] != event.bucket) continue;
+      self.acknowledged_[i] = std::max(self.acknowledged_[i], event.acknowledged);
+    }
+  }
+  void operator()(const LateBadCommitted& event) const { ++self.late_bad_[event.id.source]; }
+  void operator()(const Failed& event) const {
+    if (!self.failure_) self.failure_ = event.status;
+  }
+};
+
+void PlannerState::apply(const Event& event) { std::visit(Apply{*this}, event); }
+
+StepIndex PlannerState::acknowledged() const {
+  OVERLORD_CHECK(!acknowledged_.empty(), "a planner serves at least one constructor");
+  return *std::min_element(acknowledged_.begin(), acknowledged_.end());
+}
+
+}  // namespace overlord::planner

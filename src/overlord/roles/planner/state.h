@@ -1,0 +1,83 @@
+// PlannerState: what the planner knows. Changed only by apply(); holds no thread, clock or socket.
+// The durable part (stream state, next step, hash chains) is what folding the journal gives back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "overlord/base/hash.h"
+#include "overlord/base/status.h"
+#include "overlord/model/plan.h"
+#include "overlord/plan/meta_buffer.h"
+
+namespace overlord::planner {
+
+struct MetaArrived {
+  plan::MetaWindowPtr window;
+};
+struct GrantRaised {
+  SourceIndex source = 0;
+  uint64_t limit = 0;
+};
+struct PlanCommitted {  // durable in the journal
+  model::PlanPtr plan;
+};
+struct ConstructorAcknowledged {
+  uint32_t bucket = 0;
+  StepIndex acknowledged = 0;
+};
+struct LateBadCommitted {
+  SampleId id;
+};
+struct Failed {
+  Status status;
+};
+
+using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
+                           LateBadCommitted, Failed>;
+
+class PlannerState {
+ public:
+  // `first_windows`: per source, the sequence number of the window its cursor stands in.
+  PlannerState(model::StreamState stream, std::vector<uint64_t> first_windows,
+               std::vector<uint32_t> buckets);
+
+  void apply(const Event& event);
+
+  const model::StreamState& stream() const { return stream_; }
+  StepIndex next_step() const { return stream_.next_step; }
+  bool ended() const { return stream_.ended; }
+  const std::optional<Status>& failure() const { return failure_; }
+  std::span<const plan::MetaBuffer> meta() const { return meta_; }
+  uint64_t grant(SourceIndex source) const { return grants_[source]; }
+  uint64_t posted(SourceIndex source) const { return posted_[source]; }
+  // Windows granted so far: what `posted` will reach.
+  uint64_t posted_target(SourceIndex source) const { return grants_[source] - first_[source]; }
+  uint64_t step_rows(SourceIndex source) const { return step_rows_[source]; }
+  // Least step that some hosted constructor has not acknowledged yet.
+  StepIndex acknowledged() const;
+  uint64_t late_bad(SourceIndex source) const { return late_bad_[source]; }
+  // Chained over every committed plan: equal after folding the journal.
+  const Digest& content_chain() const { return content_chain_; }
+  const Digest& plan_chain() const { return plan_chain_; }
+
+ private:
+  struct Apply;
+  model::StreamState stream_;
+  std::vector<plan::MetaBuffer> meta_;
+  std::vector<uint64_t> first_;      // window of each source's cursor at the start
+  std::vector<uint64_t> grants_;     // windows granted, as a limit on the sequence number
+  std::vector<uint64_t> posted_;     // windows posted so far
+  std::vector<uint64_t> step_rows_;  // most rows one step has drawn, to size grants
+  std::vector<uint64_t> late_bad_;
+  std::vector<uint32_t> buckets_;
+  std::vector<StepIndex> acknowledged_;  // parallel to buckets_
+  std::optional<Status> failure_;
+  Digest content_chain_;
+  Digest plan_chain_;
+};
+
+}  // namespace overlord::planner

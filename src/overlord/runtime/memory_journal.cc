@@ -1,0 +1,22 @@
+#include "overlord/runtime/memory_journal.h"
+
+#include <utility>
+
+namespace overlord::runtime {
+
+void MemoryJournal::append(std::string record, std::function<void(Status)> durable) {
+  {
+    std::lock_guard lock(mutex_);
+    records_.push_back(std::move(record));
+    if (records_.size() > keep_) records_.pop_front();
+  }
+  // Outside the lock: the callback may append again.
+  durable(Status());
+}
+
+std::vector<std::string> MemoryJournal::records() const {
+  std::lock_guard lock(mutex_);
+  return {records_.begin(), records_.end()};
+}
+
+}  // namespace overlord::runtime

@@ -1,0 +1,75 @@
+// ThreadExecutor: the CPU pool of a real node, a few named threads over one FIFO queue and one heap
+// of timers. Owned by the node, which outlives everything that posts to it.
+// Tasks must neither block nor throw. It never runs a task on the caller's stack, never wakes a
+// thread while all are busy, and drops (destroys, counted) what is still queued at shutdown().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "overlord/runtime/seams.h"
+
+namespace overlord::runtime {
+
+struct ExecutorStats {
+  uint64_t queued = 0;    // ready, waiting for a thread
+  uint64_t delayed = 0;   // waiting for their time
+  uint64_t executed = 0;  // finished
+  uint64_t dropped = 0;   // posted after shutdown, or never run because of it
+  uint64_t busy_ns = 0;   // time inside finished tasks, all threads together
+};
+
+class ThreadExecutor final : public Executor {
+ public:
+  // Threads are called "<name>-0", "<name>-1"; at least one is made, and fewer than asked for when
+  // the system refuses more (threads() tells).
+  explicit ThreadExecutor(size_t threads, std::string name = "ol-cpu");
+  ~ThreadExecutor() override;
+  ThreadExecutor(const ThreadExecutor&) = delete;
+  ThreadExecutor& operator=(const ThreadExecutor&) = delete;
+
+  void post(Task task) override;
+  void post_after(int64_t delay_ns, Task task) override;
+
+  // Stops accepting, drops what is queued, waits for the running tasks. Any thread but the pool's
+  // own may call it, any number of times; after it nothing runs.
+  void shutdown();
+
+  size_t threads() const { return workers_.size(); }
+  ExecutorStats stats() const;
+
+ private:
+  struct Worker;
+  struct Timer {
+    int64_t when_ns;
+    uint64_t sequence;  // equal times keep their order
+    Task task;
+  };
+  static bool later(const Timer& a, const Timer& b);
+
+  void start(size_t threads, const std::string& name);
+  void work(Worker& self);
+  void park(Worker& self, std::unique_lock<std::mutex>& lock);
+  void promote_due(int64_t now_ns);
+  Worker* unpark_one();
+
+  mutable std::mutex mutex_;
+  std::deque<Task> ready_;
+  std::vector<Timer> timers_;    // heap, earliest first
+  std::vector<Worker*> parked_;  // last in, first out; the first one also watches the timers
+  bool stopping_ = false;
+  uint64_t sequence_ = 0;
+  uint64_t executed_ = 0;
+  uint64_t dropped_ = 0;
+  uint64_t busy_ns_ = 0;
+
+  std::mutex join_mutex_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace overlord::runtime

@@ -1,0 +1,143 @@
+#include "overlord/sim/cluster.h"
+
+#include "overlord/base/check.h"
+#include "overlord/columnar/source_index.h"
+
+namespace overlord::sim {
+namespace {
+
+constexpr uint64_t kEventLimit = 20'000'000;
+
+Result<std::shared_ptr<const loader::OpenSource>> open_source(const model::Source& source,
+                                                              uint64_t seed,
+                                                              runtime::MemoryStorage& objects,
+                                                              bool lengths) {
+  columnar::IndexOptions options;
+  options.lengths = lengths && source.text_column.empty();
+  options.threads = 1;
+  options.block_rows = 16;
+  OVERLORD_TRY(std::string bytes,
+               columnar::build_index_bytes(objects, nullptr, source, options, nullptr,
+                                           runtime::CancelToken()));
+  OVERLORD_TRY(auto index, columnar::SourceIndex::from_bytes(std::move(bytes), source));
+  auto open = std::make_shared<loader::OpenSource>();
+  open->spec = source;
+  open->manifest = index->manifest();
+  open->bad_rows = index->bad_rows();
+  OVERLORD_TRY(open->reader, index->reader());
+  open->seed = seed;
+  return std::shared_ptr<const loader::OpenSource>(std::move(open));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const host::OpenJob>> open_in_memory(model::JobSpec spec,
+                                                            model::DeliverySpec delivery,
+                                                            model::Mesh mesh,
+                                                            runtime::MemoryStorage& objects,
+                                                            bool lengths) {
+  std::vector<std::shared_ptr<const loader::OpenSource>> sources;
+  for (const model::Source& source : spec.sources) {
+    OVERLORD_TRY(auto open, open_source(source, spec.seed, objects, lengths));
+    sources.push_back(std::move(open));
+  }
+  return host::open_job(std::move(spec), std::move(delivery), std::move(mesh), std::move(sources));
+}
+
+SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::MemoryStorage& objects,
+                       std::vector<Rank> ranks, model::RuntimeOptions options,
+                       protocol::ResumeState state, uint64_t seed)
+    : ranks_(std::move(ranks)),
+      world_(seed),
+      storage_(world_, objects),
+      transport_(world_),
+      journal_(world_),
+      encoder_(world_) {
+  for (const Rank rank : ranks_) seats_.emplace(rank, Seat(state));
+  host::HostStart start;
+  start.job = std::move(job);
+  start.ranks = ranks_;
+  start.options = options;
+  start.state = std::move(state);
+  start.deliver = [this](Rank rank, client::ReadyStep ready) {
+    seats_.at(rank).waiting.push_back(std::move(ready));
+  };
+  start.quarantined = [this](loader::QuarantineNote note) {
+    quarantine_.push_back(std::move(note));
+  };
+  host::HostSeams seams;
+  seams.executor = &world_;
+  seams.storage = &storage_;
+  seams.clock = &world_;
+  seams.journal = &journal_;
+  seams.pool = runtime::BufferPool::make(64 << 20);
+  seams.encoder = [this](const model::Source&) { return &encoder_; };
+  seams.transport = &transport_;
+  host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
+  transport_.connect([this](protocol::Envelope envelope) { host_->deliver(std::move(envelope)); });
+  host_->start();
+}
+
+SimCluster::~SimCluster() { host_->stop(); }
+
+bool SimCluster::satisfied(const Seat& seat) const {
+  return seat.consumer.ended() || (seat.steps_left == 0 && seat.batches_left == 0);
+}
+
+// Take what is there and what is still wanted.
+void SimCluster::drain(Rank rank) {
+  Seat& seat = seats_.at(rank);
+  while (!satisfied(seat)) {
+    if (const auto step = seat.consumer.take_consumed()) host_->consumed(rank, *step);
+    if (model::MicrobatchPtr batch = seat.consumer.take()) {
+      if (seat.batches_left > 0) --seat.batches_left;
+      if (seat.steps_left > 0 && batch->core->index + 1 == batch->core->count) --seat.steps_left;
+      if (keep_batches) seat.delivered.batches.push_back(std::move(batch));
+    } else if (!seat.waiting.empty()) {
+      client::ReadyStep ready = std::move(seat.waiting.front());
+      seat.waiting.erase(seat.waiting.begin());
+      seat.consumer.feed(std::move(ready));
+    } else {
+      return;
+    }
+  }
+}
+
+bool SimCluster::run(uint64_t steps) {
+  for (auto& [rank, seat] : seats_) seat.steps_left = steps;
+  return world_.run_until(
+      [this] {
+        bool all = true;
+        for (const Rank rank : ranks_) {
+          drain(rank);
+          all = all && satisfied(seats_.at(rank));
+        }
+        return all;
+      },
+      kEventLimit);
+}
+
+bool SimCluster::take(Rank rank, uint64_t microbatches) {
+  seats_.at(rank).batches_left = microbatches;
+  return world_.run_until(
+      [this, rank] {
+        drain(rank);
+        return satisfied(seats_.at(rank));
+      },
+      kEventLimit);
+}
+
+Digest SimCluster::stream_hash() {
+  std::vector<Digest> hashes;
+  for (const Rank rank : ranks_) hashes.push_back(seats_.at(rank).consumer.rank_hash());
+  return host::stream_hash(seats_.at(ranks_.front()).consumer.plan_chain(), hashes);
+}
+
+std::optional<Status> SimCluster::failure() const {
+  for (const auto& [rank, seat] : seats_) {
+    if (seat.consumer.failure()) return seat.consumer.failure();
+  }
+  return std::nullopt;
+}
+
+}  // namespace overlord::sim

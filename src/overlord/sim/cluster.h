@@ -1,0 +1,79 @@
+// SimCluster: one whole job in the simulated world, its real roles and one consumer per rank. Test
+// only. A run is a function of (job, seed): the same seed replays it event by event.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "overlord/host/consumer.h"
+#include "overlord/host/open_job.h"
+#include "overlord/host/role_host.h"
+#include "overlord/runtime/byte_encoder.h"
+#include "overlord/runtime/memory_storage.h"
+#include "overlord/sim/world.h"
+
+namespace overlord::sim {
+
+// Sources over objects in memory, indexed, ready to run on any mesh.
+Result<std::shared_ptr<const host::OpenJob>> open_in_memory(model::JobSpec spec,
+                                                            model::DeliverySpec delivery,
+                                                            model::Mesh mesh,
+                                                            runtime::MemoryStorage& objects,
+                                                            bool lengths);
+
+struct Delivered {  // what one rank got, in order
+  std::vector<model::MicrobatchPtr> batches;
+};
+
+class SimCluster {
+ public:
+  SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::MemoryStorage& objects,
+             std::vector<Rank> ranks, model::RuntimeOptions options, protocol::ResumeState state,
+             uint64_t seed);
+  ~SimCluster();
+
+  // Every rank takes batches until it has finished `steps` more steps or the stream ends. False: it
+  // hangs, which is a bug.
+  bool run(uint64_t steps);
+  // One rank alone takes `microbatches`.
+  bool take(Rank rank, uint64_t microbatches);
+
+  const Delivered& delivered(Rank rank) { return seats_.at(rank).delivered; }
+  host::Consumer& consumer(Rank rank) { return seats_.at(rank).consumer; }
+  const std::vector<Rank>& ranks() const { return ranks_; }
+  Digest stream_hash();
+  std::optional<Status> failure() const;
+  World& world() { return world_; }
+  host::RoleHost& host() { return *host_; }
+  const SlowJournal& journal() const { return journal_; }
+  const std::vector<loader::QuarantineNote>& quarantine() const { return quarantine_; }
+  bool keep_batches = true;
+
+ private:
+  struct Seat {
+    explicit Seat(protocol::ResumeState base) : consumer(std::move(base)) {}
+    host::Consumer consumer;
+    std::vector<client::ReadyStep> waiting;
+    Delivered delivered;
+    uint64_t steps_left = 0;
+    uint64_t batches_left = 0;
+  };
+  void drain(Rank rank);
+  bool satisfied(const Seat& seat) const;
+
+  std::vector<Rank> ranks_;
+  World world_;
+  SlowStorage storage_;
+  SlowTransport transport_;
+  SlowJournal journal_;
+  runtime::ByteEncoder encoder_;
+  std::map<Rank, Seat> seats_;
+  std::vector<loader::QuarantineNote> quarantine_;
+  std::unique_ptr<host::RoleHost> host_;
+};
+
+}  // namespace overlord::sim

@@ -1,0 +1,111 @@
+// The simulated world: one thread, a virtual clock, and a queue of things that will happen at times
+// drawn from a seed. Role code runs unchanged; every order that threads, disks and carriers could
+// produce is some seed. Test only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "overlord/protocol/messages.h"
+#include "overlord/runtime/memory_storage.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::sim {
+
+// Dice of one run. Delays are skewed: most are short, some are very long.
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : seed_(seed) {}
+  uint64_t below(uint64_t limit);
+  int64_t delay_ns(int64_t typical_ns);
+
+ private:
+  uint64_t seed_;
+  uint64_t draws_ = 0;
+};
+
+class World final : public runtime::Clock, public runtime::Executor {
+ public:
+  explicit World(uint64_t seed) : dice_(seed) {}
+
+  int64_t now_ns() override { return now_ns_; }
+  void post(runtime::Task task) override { post_after(0, std::move(task)); }
+  void post_after(int64_t delay_ns, runtime::Task task) override;
+  // At exactly this time, in the order of the calls: for carriers that keep order.
+  void at(int64_t when_ns, runtime::Task task);
+
+  // Run events until `done` says so; false when nothing is left to happen (a hang) or after
+  // `event_limit` events (a livelock).
+  bool run_until(const std::function<bool()>& done, uint64_t event_limit);
+  uint64_t events() const { return events_; }
+  Dice& dice() { return dice_; }
+
+ private:
+  struct Event {
+    int64_t when_ns;
+    uint64_t tie;
+    uint64_t sequence;
+    runtime::Task task;
+    bool operator>(const Event& other) const;
+  };
+  Dice dice_;
+  int64_t now_ns_ = 0;
+  uint64_t sequence_ = 0;
+  uint64_t events_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+};
+
+// Objects in memory; every read takes its own time, so answers overtake one another.
+class SlowStorage final : public runtime::Storage {
+ public:
+  SlowStorage(World& world, runtime::MemoryStorage& objects) : world_(world), objects_(objects) {}
+
+  void read(runtime::ReadRequest request, runtime::CancelToken cancel,
+            runtime::ReadDone done) override;
+  Result<runtime::Bytes> read_blocking(const runtime::ReadRequest& request) override {
+    return objects_.read_blocking(request);
+  }
+  Result<runtime::FileInfo> stat(const std::string& uri) override { return objects_.stat(uri); }
+  Result<std::vector<std::string>> list(const std::string& pattern) override {
+    return objects_.list(pattern);
+  }
+
+ private:
+  World& world_;
+  runtime::MemoryStorage& objects_;
+};
+
+// Delays envelopes; keeps order per (from, to) pair and nothing else.
+class SlowTransport final : public runtime::Transport<protocol::Envelope> {
+ public:
+  explicit SlowTransport(World& world) : world_(world) {}
+  void connect(std::function<void(protocol::Envelope)> deliver) { deliver_ = std::move(deliver); }
+  void send(protocol::Envelope envelope) override;
+  uint64_t sent() const { return sent_; }
+
+ private:
+  World& world_;
+  std::function<void(protocol::Envelope)> deliver_;
+  std::map<std::pair<protocol::Address, protocol::Address>, int64_t> last_ns_;
+  uint64_t sent_ = 0;
+};
+
+// Records become durable after a while.
+class SlowJournal final : public runtime::Journal {
+ public:
+  explicit SlowJournal(World& world) : world_(world) {}
+  void append(std::string record, std::function<void(Status)> durable) override;
+  const std::vector<std::string>& records() const { return records_; }
+
+ private:
+  World& world_;
+  std::vector<std::string> records_;
+  int64_t last_ns_ = 0;
+};
+
+}  // namespace overlord::sim

@@ -1,0 +1,182 @@
+#include "overlord/storage/glob.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "overlord/runtime/quote.h"
+
+namespace overlord::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxMatches = 4'000'000;  // a pattern over a whole disk is a mistake
+constexpr size_t kOddShown = 5;
+
+std::vector<std::string> components(std::string_view path) {
+  std::vector<std::string> parts;
+  while (!path.empty()) {
+    const size_t slash = std::min(path.find('/'), path.size());
+    if (slash > 0) parts.emplace_back(path.substr(0, slash));
+    path.remove_prefix(std::min(slash + 1, path.size()));
+  }
+  return parts;
+}
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+bool is_odd(std::string_view name) {
+  return name.starts_with('_') || name.starts_with('.') || ends_with(name, ".crc") ||
+         ends_with(name, ".md5") || ends_with(name, ".sha256");
+}
+
+// "*.parquet" names an extension, "part-*" and "*" do not.
+bool names_extension(std::string_view last) {
+  const size_t wild = last.find_last_of("*?");
+  return wild == std::string_view::npos || last.find('.', wild) != std::string_view::npos;
+}
+
+class Walk {
+ public:
+  Walk(std::vector<std::string> parts, bool extension)
+      : parts_(std::move(parts)), extension_(extension) {}
+
+  Status visit(const std::string& directory, size_t part) {
+    if (part == parts_.size()) return {};
+    const std::string& pattern = parts_[part];
+    if (pattern == "**") {
+      OVERLORD_RETURN_IF_ERROR(visit(directory, part + 1));
+    } else if (!is_glob(pattern)) {
+      return visit_named(join(directory, pattern), part);
+    }
+    return visit_listed(directory, part);
+  }
+
+  std::vector<std::string> take() {
+    std::sort(matches_.begin(), matches_.end());
+    matches_.erase(std::unique(matches_.begin(), matches_.end()), matches_.end());
+    return std::move(matches_);
+  }
+
+ private:
+  static std::string join(const std::string& directory, const std::string& name) {
+    if (directory.empty()) return name;
+    return directory.back() == '/' ? directory + name : directory + "/" + name;
+  }
+
+  Status visit_named(const std::string& path, size_t part) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (part + 1 == parts_.size()) return fs::is_regular_file(status) ? add(path) : Status();
+    return fs::is_directory(status) ? visit(path, part + 1) : Status();
+  }
+
+  Status visit_listed(const std::string& directory, size_t part) {
+    const std::string& pattern = parts_[part];
+    const bool last = part + 1 == parts_.size();
+    std::error_code error;
+    fs::directory_iterator entries(directory.empty() ? "." : directory, error);
+    if (error) {
+      if (error == std::errc::no_such_file_or_directory) return {};
+      return Status(Code::kResource,
+                    "cannot list directory " + runtime::quote(directory) + ": " + error.message());
+    }
+    for (; entries != fs::directory_iterator(); entries.increment(error)) {
+      const std::string name = entries->path().filename().string();
+      const std::string path = join(directory, name);
+      std::error_code ignored;
+      if (pattern == "**") {
+        if (name.starts_with('.')) continue;
+        if (entries->is_directory(ignored) && !entries->is_symlink(ignored)) {
+          OVERLORD_RETURN_IF_ERROR(visit(path, part));
+        } else if (last && entries->is_regular_file(ignored)) {
+          OVERLORD_RETURN_IF_ERROR(add(path));
+        }
+        continue;
+      }
+      const bool hidden = name.starts_with('.') && !pattern.starts_with('.');
+      if (hidden && (extension_ || !last)) continue;
+      if (!glob_matches(pattern, name)) continue;
+      if (last && entries->is_regular_file(ignored)) OVERLORD_RETURN_IF_ERROR(add(path));
+      if (!last && entries->is_directory(ignored)) {
+        OVERLORD_RETURN_IF_ERROR(visit(path, part + 1));
+      }
+    }
+    if (!error) return {};
+    return Status(Code::kResource,
+                  "listing of " + runtime::quote(directory) + " broke off: " + error.message());
+  }
+
+  Status add(const std::string& path) {
+    if (matches_.size() >= kMaxMatches) {
+      return invalid_argument("glob matches more than " + std::to_string(kMaxMatches) + " files");
+    }
+    matches_.push_back(path);
+    return {};
+  }
+
+  const std::vector<std::string> parts_;
+  const bool extension_;
+  std::vector<std::string> matches_;
+};
+
+Status check_odd(const std::string& pattern, const std::vector<std::string>& matches) {
+  std::string names;
+  size_t odd = 0;
+  for (const std::string& path : matches) {
+    const std::string name = path.substr(path.find_last_of('/') + 1);
+    if (!is_odd(name)) continue;
+    if (++odd <= kOddShown) names += (odd > 1 ? ", " : "") + runtime::quote(name);
+  }
+  if (odd == 0) return {};
+  if (odd > kOddShown) names += " and " + std::to_string(odd - kOddShown) + " more";
+  return invalid_argument("glob " + runtime::quote(pattern) +
+                          " also matches marker or checksum files: " + names +
+                          "; name the extension to read, for example '*.parquet'");
+}
+
+}  // namespace
+
+bool is_glob(std::string_view pattern) {
+  return pattern.find_first_of("*?") != std::string_view::npos;
+}
+
+bool glob_matches(std::string_view pattern, std::string_view name) {
+  size_t p = 0, n = 0, star = std::string_view::npos, mark = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      mark = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++mark;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+Result<std::vector<std::string>> expand_glob(const std::string& pattern) {
+  std::vector<std::string> parts = components(pattern);
+  if (parts.empty()) return invalid_argument("empty glob pattern");
+  const bool extension = names_extension(parts.back());
+  Walk walk(std::move(parts), extension);
+  OVERLORD_RETURN_IF_ERROR(walk.visit(pattern.starts_with('/') ? "/" : "", 0));
+  std::vector<std::string> matches = walk.take();
+  if (matches.empty()) {
+    return not_found("no file matches " + runtime::quote(pattern) +
+                     "; check the path, `*` does not cross directories and `**` does");
+  }
+  if (!extension) OVERLORD_RETURN_IF_ERROR(check_odd(pattern, matches));
+  return matches;
+}
+
+}  // namespace overlord::storage

@@ -1,0 +1,21 @@
+// Glob over the local file system: `*`, `?` and `**` (any number of directories), sorted bytewise.
+// Only regular files match. Links to directories are followed by name, never by `**` (no cycles).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "overlord/base/status.h"
+
+namespace overlord::storage {
+
+bool is_glob(std::string_view pattern);
+bool glob_matches(std::string_view pattern, std::string_view name);  // one path component
+
+// A match is never empty (kNotFound). Marker and checksum files (names starting with `_` or `.`,
+// or ending in .crc, .md5, .sha256) under a pattern that names no extension are refused with their
+// names: what to read must be said, not guessed. `*.ext` leaves hidden files out, like a shell.
+Result<std::vector<std::string>> expand_glob(const std::string& pattern);
+
+}  // namespace overlord::storage

@@ -1,0 +1,162 @@
+#include "overlord/transport/tokenizer_frames.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "overlord/base/bytes.h"
+
+namespace overlord::transport {
+namespace {
+
+constexpr std::string_view kRequestMagic = "OVTK";
+constexpr std::string_view kRowsMagic = "OVTR";
+constexpr std::string_view kErrorMagic = "OVTE";
+constexpr std::string_view kGreetingMagic = "OVTH";
+
+// Reader of one flat JSON object: strings and bare words (numbers, true, null), nothing nested.
+class FlatJson {
+ public:
+  explicit FlatJson(std::string_view text) : rest_(text) {}
+
+  // Takes `mark` when it is the next thing after white space.
+  bool take(char mark) {
+    skip_space();
+    if (rest_.empty() || rest_.front() != mark) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  bool take_string(std::string* out) {
+    if (!take('"')) return false;
+    out->clear();
+    while (!rest_.empty()) {
+      char next = rest_.front();
+      rest_.remove_prefix(1);
+      if (next == '"') return true;
+      if (next == '\\') {
+        if (rest_.empty() || std::string_view("\"\\/").find(rest_.front()) == rest_.npos) {
+          return false;  // other escapes have no business in a version or a digest
+        }
+        next = rest_.front();
+        rest_.remove_prefix(1);
+      }
+      out->push_back(next);
+    }
+    return false;
+  }
+
+  bool take_value(std::string* out) {
+    skip_space();
+    if (!rest_.empty() && rest_.front() == '"') return take_string(out);
+    const size_t end = std::min(rest_.find_first_of(",}[{\" \t\r\n"), rest_.size());
+    out->assign(rest_.substr(0, end));
+    rest_.remove_prefix(end);
+    return !out->empty();
+  }
+
+  bool at_end() {
+    skip_space();
+    return rest_.empty();
+  }
+
+ private:
+  void skip_space() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size()));
+  }
+  std::string_view rest_;
+};
+
+bool parse_whole(const std::string& text, uint64_t* out) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, *out);
+  return error == std::errc() && stop == end;
+}
+
+}  // namespace
+
+std::string tokenizer_request_head(const runtime::TextRows& rows) {
+  ByteWriter writer;
+  writer.raw(kRequestMagic.data(), kRequestMagic.size());
+  writer.u32(static_cast<uint32_t>(rows.rows()));
+  writer.u64(rows.bytes.size());
+  return writer.take();
+}
+
+Result<TokenizerFrameHead> parse_tokenizer_head(std::string_view bytes) {
+  ByteReader reader(bytes);
+  const std::string_view magic = reader.raw(kRequestMagic.size());
+  TokenizerFrameHead head;
+  head.count = reader.u32();
+  OVERLORD_RETURN_IF_ERROR(reader.status("the head of a tokenizer frame"));
+  if (magic == kRowsMagic) {
+    head.kind = TokenizerFrame::kRows;
+    return head;
+  }
+  if (magic == kErrorMagic) {
+    head.kind = TokenizerFrame::kError;
+  } else if (magic == kGreetingMagic) {
+    head.kind = TokenizerFrame::kGreeting;
+  } else {
+    return bad_data("a tokenizer frame begins with none of the known marks");
+  }
+  if (head.count > kTokenizerTextBytes) {
+    return bad_data("a tokenizer frame has a text that is too long: " + std::to_string(head.count));
+  }
+  return head;
+}
+
+Result<TokenizerGreeting> parse_tokenizer_greeting(std::string_view json) {
+  const Status broken = bad_data("a tokenizer's greeting is not one flat JSON object");
+  FlatJson reader(json);
+  TokenizerGreeting greeting;
+  if (!reader.take('{')) return broken;
+  bool more = !reader.take('}');
+  while (more) {
+    std::string key;
+    std::string value;
+    if (!reader.take_string(&key) || !reader.take(':') || !reader.take_value(&value)) return broken;
+    if (key == "version") greeting.version = std::move(value);
+    if (key == "digest") greeting.digest = std::move(value);
+    if (key == "vocab_size" && !parse_whole(value, &greeting.vocab_size)) {
+      return bad_data("a tokenizer's greeting has a vocab_size that is no count: " + value);
+    }
+    more = reader.take(',');
+    if (!more && !reader.take('}')) return broken;
+  }
+  if (!reader.at_end()) return broken;
+  return greeting;
+}
+
+Status check_answer_sizes(const runtime::TextRows& request, uint32_t rows, uint64_t tokens) {
+  if (rows != request.rows()) {
+    return bad_data("an answer has another number of rows than its request: " +
+                    std::to_string(rows) + " for " + std::to_string(request.rows()));
+  }
+  const uint64_t most = 16 * uint64_t{request.bytes.size()} + 64 * uint64_t{request.rows()};
+  if (tokens > most) {
+    return bad_data("an answer has more tokens than its text can have: " + std::to_string(tokens) +
+                    " for " + std::to_string(request.bytes.size()) + " bytes");
+  }
+  return {};
+}
+
+Status check_answer_values(const runtime::EncodedRows& answer, uint64_t vocab_size) {
+  const uint64_t last = answer.ends.empty() ? 0 : answer.ends.back();
+  if (last != answer.tokens.size() || !std::is_sorted(answer.ends.begin(), answer.ends.end())) {
+    return bad_data("an answer's rows do not end where its tokens do: " + std::to_string(last) +
+                    " and " + std::to_string(answer.tokens.size()));
+  }
+  const uint64_t limit = vocab_size == 0 ? uint64_t{1} << 31 : vocab_size;
+  // A negative token is above every limit once it is unsigned.
+  const auto stray =
+      std::find_if(answer.tokens.begin(), answer.tokens.end(),
+                   [limit](int32_t token) { return static_cast<uint32_t>(token) >= limit; });
+  if (stray != answer.tokens.end()) {
+    return bad_data("an answer has a token outside the vocabulary: " + std::to_string(*stray) +
+                    " of " + std::to_string(limit));
+  }
+  return {};
+}
+
+}  // namespace overlord::transport

@@ -1,0 +1,54 @@
+// The frames between a TokenizerPool and its worker processes, little endian:
+//   request   'OVTK' u32 rows  u64 bytes   u64 ends[rows]  utf-8 text[bytes]
+//   answer    'OVTR' u32 rows  u64 tokens  u64 ends[rows]  i32 tokens[tokens]
+//   error     'OVTE' u32 length, utf-8 message
+//   greeting  'OVTH' u32 length, json {"version", "digest", "vocab_size"}; first of all
+// Pure functions over bytes that came from another process: nothing in them is believed before it
+// is checked, and nothing is allocated for a size that was not. They never read or write.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "overlord/base/status.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::transport {
+
+// What a worker says of itself. A number in the JSON is kept as it was written.
+struct TokenizerGreeting {
+  std::string version;
+  std::string digest;
+  uint64_t vocab_size = 0;  // every token is below it; 0: not told, not checked
+
+  friend bool operator==(const TokenizerGreeting&, const TokenizerGreeting&) = default;
+};
+
+enum class TokenizerFrame { kRows, kError, kGreeting };
+
+// Every frame of a worker begins with these eight bytes.
+struct TokenizerFrameHead {
+  TokenizerFrame kind = TokenizerFrame::kError;
+  uint32_t count = 0;  // rows, or bytes of text
+};
+
+inline constexpr size_t kTokenizerHeadBytes = 8;
+inline constexpr uint32_t kTokenizerTextBytes = 64 * 1024;  // the longest message or greeting
+
+std::string tokenizer_request_head(const runtime::TextRows& rows);
+
+// kBadData for a magic that is none, and for a text longer than kTokenizerTextBytes.
+Result<TokenizerFrameHead> parse_tokenizer_head(std::string_view bytes);
+
+// kBadData unless the text is one flat JSON object; a missing field keeps its default.
+Result<TokenizerGreeting> parse_tokenizer_greeting(std::string_view json);
+
+// Before anything is allocated for an answer: its sizes against those of the request.
+Status check_answer_sizes(const runtime::TextRows& request, uint32_t rows, uint64_t tokens);
+
+// After it was read: ends that rise to the number of tokens, tokens of the vocabulary.
+Status check_answer_values(const runtime::EncodedRows& answer, uint64_t vocab_size);
+
+}  // namespace overlord::transport

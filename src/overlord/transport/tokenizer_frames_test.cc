@@ -1,0 +1,67 @@
+#include "overlord/transport/tokenizer_frames.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace overlord::transport {
+namespace {
+
+using runtime::EncodedRows;
+using runtime::TextRows;
+
+TEST(TokenizerFrames, RequestHeadIsLittleEndian) {
+  const TextRows rows{"abc", {1, 3}};
+  EXPECT_EQ(tokenizer_request_head(rows), std::string("OVTK\x02\0\0\0\x03\0\0\0\0\0\0\0", 16));
+}
+
+TEST(TokenizerFrames, HeadsAreKnownByTheirMarks) {
+  auto head = parse_tokenizer_head(std::string("OVTR\x05\0\0\x01", 8));
+  ASSERT_TRUE(head.ok());
+  EXPECT_EQ(head->kind, TokenizerFrame::kRows);
+  EXPECT_EQ(head->count, 0x01000005u);
+  EXPECT_EQ(parse_tokenizer_head(std::string("OVTE\x05\0\0\0", 8))->kind, TokenizerFrame::kError);
+  EXPECT_EQ(parse_tokenizer_head(std::string("OVTH\x05\0\0\0", 8))->kind,
+            TokenizerFrame::kGreeting);
+  EXPECT_EQ(parse_tokenizer_head(std::string("OVTE\0\0\0\x01", 8)).status().code(), Code::kBadData);
+  EXPECT_EQ(parse_tokenizer_head(std::string("OVTK\x05\0\0\0", 8)).status().code(), Code::kBadData);
+  EXPECT_EQ(parse_tokenizer_head("OVT").status().code(), Code::kBadData);
+  EXPECT_EQ(parse_tokenizer_head("").status().code(), Code::kBadData);
+}
+
+TEST(TokenizerFrames, GreetingsAreFlatJson) {
+  auto greeting = parse_tokenizer_greeting(
+      " {\"digest\" : \"a\\\"b\\/c\", \"vocab_size\":32000 ,\"more\": null, "
+      "\"version\":\"1.2\"}\n");
+  ASSERT_TRUE(greeting.ok()) << greeting.status().message();
+  EXPECT_EQ(*greeting, (TokenizerGreeting{"1.2", "a\"b/c", 32000}));
+  EXPECT_EQ(*parse_tokenizer_greeting("{}"), TokenizerGreeting());
+  for (const char* broken :
+       {"", "{", "[]", "{}x", "{\"a\":}", "{\"a\":1,}", "{\"a\":{}}", "{\"a\":[1]}", "{a:1}",
+        "{\"a\" 1}", "{\"a\":\"b}", "{\"a\":\"\\u0041\"}", "{\"vocab_size\":-1}",
+        "{\"vocab_size\":\"many\"}", "{\"vocab_size\":99999999999999999999}", "{\"a\":1 2}"}) {
+    EXPECT_EQ(parse_tokenizer_greeting(broken).status().code(), Code::kBadData) << broken;
+  }
+}
+
+TEST(TokenizerFrames, AnswersAreCheckedAgainstTheirRequests) {
+  const TextRows rows{"abc", {1, 3}};
+  EXPECT_TRUE(check_answer_sizes(rows, 2, 16 * 3 + 64 * 2).ok());
+  EXPECT_FALSE(check_answer_sizes(rows, 2, 16 * 3 + 64 * 2 + 1).ok());
+  EXPECT_FALSE(check_answer_sizes(rows, 2, ~uint64_t{0}).ok());
+  EXPECT_FALSE(check_answer_sizes(rows, 1, 3).ok());
+}
+
+TEST(TokenizerFrames, AnswersAreCheckedInside) {
+  EXPECT_TRUE(check_answer_values({{1, 2, 3}, {0, 3}}, 4).ok());
+  EXPECT_TRUE(check_answer_values({{}, {}}, 4).ok());
+  EXPECT_TRUE(check_answer_values({{2147483647}, {1}}, 0).ok());
+  EXPECT_FALSE(check_answer_values({{1, 2, 4}, {0, 3}}, 4).ok());
+  EXPECT_FALSE(check_answer_values({{-1}, {1}}, 0).ok());
+  EXPECT_FALSE(check_answer_values({{1, 2, 3}, {3, 2}}, 4).ok());
+  EXPECT_FALSE(check_answer_values({{1, 2, 3}, {4, 3}}, 4).ok());
+  EXPECT_FALSE(check_answer_values({{1, 2, 3}, {1, 2}}, 4).ok());
+}
+
+}  // namespace
+}  // namespace overlord::transport

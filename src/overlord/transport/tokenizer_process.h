@@ -1,0 +1,107 @@
+// TokenizerPool: text to tokens in worker processes, one thread of ours per process, one bounded
+// queue before them. Processes start with the first batch that needs them, warm ones are used
+// first. Owned by the node. It never blocks encode(), never calls back on the caller's stack, never
+// calls back twice or not at all, and leaves neither process, thread nor descriptor behind. One
+// vocabulary: a process whose greeting has another digest than the first is refused, whenever it
+// starts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/runtime/seams.h"
+#include "overlord/transport/tokenizer_frames.h"
+#include "overlord/transport/tokenizer_worker.h"
+
+namespace overlord::transport {
+
+struct TokenizerPoolOptions {
+  std::vector<std::string> argv;         // argv[0] is looked up in PATH
+  std::vector<std::string> environment;  // NAME=value, over ours as it is when the pool is made
+  size_t workers = 1;
+  std::string expected_digest;  // of the greeting; empty: whatever the first worker says
+  int64_t start_deadline_ns = 120'000'000'000;
+  int64_t progress_deadline_ns = 60'000'000'000;
+  uint64_t queue_limit_bytes = uint64_t{64} << 20;  // of text; one batch always fits
+  size_t queue_limit_batches = 1024;
+};
+
+struct TokenizerPoolStats {
+  uint64_t queued = 0;  // batches waiting for a worker
+  uint64_t queued_bytes = 0;
+  uint64_t refused = 0;   // batches answered with kResource because the queue was full
+  uint64_t encoded = 0;   // batches
+  uint64_t failed = 0;    // batches, cancelled ones not counted
+  uint64_t bytes = 0;     // of text, encoded
+  uint64_t tokens = 0;    // made of them
+  uint64_t starts = 0;    // processes
+  uint64_t failures = 0;  // processes that died, hung or sent garbage over a batch
+};
+
+class TokenizerPool final : public runtime::TextEncoder {
+ public:
+  // kInvalidArgument for options that cannot work, kResource without threads or descriptors. No
+  // process is started yet.
+  static Result<std::unique_ptr<TokenizerPool>> make(TokenizerPoolOptions options);
+
+  // Every batch not yet answered is answered with kCancelled, the queued ones from this thread.
+  // Not from a callback of the pool.
+  ~TokenizerPool() override;
+  TokenizerPool(const TokenizerPool&) = delete;
+  TokenizerPool& operator=(const TokenizerPool&) = delete;
+
+  // kBadData: the worker refused the batch, with its message. kUnavailable: two workers failed over
+  // it. kStateMismatch: another tokenizer than expected. kResource: the queue is full, send less.
+  // A token outside the greeting's vocab_size counts as a failure of the worker.
+  void encode(runtime::TextRows rows, runtime::CancelToken cancel,
+              runtime::EncodeDone done) override;
+
+  // What the workers say of themselves. Blocking, for start-up only: it starts a process when none
+  // has spoken yet.
+  Result<TokenizerGreeting> greeting();
+
+  TokenizerPoolStats stats() const;
+
+ private:
+  struct Seat;
+  struct Request {
+    runtime::TextRows rows;
+    runtime::CancelToken cancel;
+    runtime::EncodeDone done;                                // a batch, or else
+    std::function<void(Result<TokenizerGreeting>)> greeted;  // a question for the greeting
+    Status refusal;                                          // not ok: the answer is known
+  };
+
+  explicit TokenizerPool(TokenizerPoolOptions options);
+  Status start_threads();
+  Status admit(const TokenizerGreeting& greeting);
+  void submit(Request request);
+  void serve(Seat& seat);
+  Request take_first();
+  void answer(TokenizerWorker& worker, Request request);
+  void count(const Request& request, const Result<runtime::EncodedRows>& result);
+
+  const TokenizerPoolOptions options_;
+  TokenizerWorkerSettings settings_;
+  TokenizerWorkerCounters counters_;
+
+  mutable std::mutex mutex_;
+  std::deque<Request> queue_;
+  std::vector<Seat*> parked_;  // last in, first out, so that warm processes come before cold ones
+  std::optional<TokenizerGreeting> agreed_;
+  TokenizerPoolStats stats_;
+  bool stopping_ = false;
+
+  int stop_descriptor_ = -1;  // an eventfd, readable from the beginning of the end
+  std::vector<std::unique_ptr<Seat>> seats_;
+};
+
+}  // namespace overlord::transport
