@@ -19,6 +19,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 add_compile_options(-ffp-contract=off -Wall -Wextra -Wno-maybe-uninitialized)
 # The inner loops of assembly want the vectoriser's full effort; integers and copies only, so the bytes stay the same.
 set_source_files_properties(src/overlord/columnar/widen.cc src/overlord/columnar/assemble.cc
+                            src/overlord/columnar/token_checks.cc
                             PROPERTIES COMPILE_OPTIONS -O3)
 if(OVERLORD_WERROR)
   add_compile_options(-Werror)

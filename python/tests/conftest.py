@@ -1,12 +1,15 @@
-"""Configs that the tests of the Python face start from."""
+"""Configs and small corpora that the tests of the Python face start from."""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from overlord._src.corpus import STARTER, CorpusParameters, ensure_corpus
+from overlord._src.corpus.config_text import starter_config
 
 GOOD: dict[str, Any] = {
     "job": "demo",
@@ -22,6 +25,10 @@ GOOD: dict[str, Any] = {
         "code": {"files": "data/code/*.bin"},
     },
 }
+SMALL: CorpusParameters = replace(
+    STARTER,
+    sources=tuple(replace(source, documents=source.documents // 2) for source in STARTER.sources),
+)
 
 
 @pytest.fixture
@@ -40,3 +47,19 @@ def write(tmp_path: Path) -> Any:
         return path
 
     return write_file
+
+
+@pytest.fixture(scope="session")
+def corpus() -> CorpusParameters:
+    """The parameters of the starter's corpus."""
+    return SMALL
+
+
+@pytest.fixture(scope="session")
+def starter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The config that `overlord init` writes, over a small corpus; indexed when first used."""
+    folder = tmp_path_factory.mktemp("starter")
+    ensure_corpus(folder / "data", SMALL)
+    config = folder / "mix.yaml"
+    config.write_text(starter_config())
+    return config

@@ -65,6 +65,11 @@ class Job:
         return self._loaded.config
 
     @property
+    def loaded(self) -> LoadedConfig:
+        """The config with the place it was read from."""
+        return self._loaded
+
+    @property
     def mesh(self) -> Mesh:
         """The ranks of the job."""
         return self._mesh

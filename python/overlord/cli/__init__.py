@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status. Ctrl-C ends it with 130 and one line, never a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     show_traceback = "--traceback" in words
+    words = [word for word in words if word != "--traceback"]
     try:
         return _run(words)
     except KeyboardInterrupt:
@@ -85,15 +86,12 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         prog="overlord", description="The data plane for training large models."
     )
     parser.add_argument("--version", action="version", version=f"overlord {__version__}")
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument(
+    parser.add_argument(  # taken out of the words before they are parsed, wherever it stands
         "--traceback", action="store_true", help="show the whole traceback of an error"
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, text in COMMANDS.items():
-        command = commands.add_parser(
-            name, help=text, description=text[0].upper() + text[1:] + ".", parents=[shared]
-        )
+        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if name in words:
             _module(name).add_arguments(command)
     return parser

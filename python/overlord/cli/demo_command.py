@@ -40,7 +40,6 @@ def run(options: argparse.Namespace) -> int:
     from overlord._src.corpus.config_text import demo_config
     from overlord._src.job import Job
     from overlord._src.mesh import Mesh
-    from overlord.cli.index_command import index_sources
     from overlord.cli.run_command import run_job
     from overlord.cli.terminal import make_console
 
@@ -50,9 +49,6 @@ def run(options: argparse.Namespace) -> int:
     if not config.exists():
         config.write_text(demo_config())
     loaded = read_config(config)
-    indexes = [loaded.index_dir / f"{name}.index" for name in loaded.config.sources]
-    if not all(path.exists() for path in indexes):
-        index_sources(loaded, lengths=False, threads=options.threads)
     return run_job(
         Job(loaded, Mesh.parse(options.mesh)),
         steps=options.steps,

@@ -26,19 +26,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Index everything the config's streams read."""
-    index_sources(
-        arguments.load_config(options), lengths=options.lengths, threads=max(1, options.threads)
-    )
+    loaded = arguments.load_config(options)
+    names = sorted(loaded.config.sources)
+    index_sources(loaded, names, lengths=options.lengths, threads=max(1, options.threads))
     return 0
 
 
-def index_sources(loaded: Any, *, lengths: bool, threads: int) -> None:
-    """Index the sources of a config, with progress, and say what they hold."""
+def index_missing(loaded: Any, names: Sequence[str], threads: int) -> None:
+    """Index those of the sources that have no index yet, with progress."""
+    from overlord._src.indexing import index_path
+
+    missing = [name for name in names if not index_path(loaded, name).exists()]
+    if missing:
+        index_sources(loaded, missing, lengths=False, threads=threads)
+
+
+def index_sources(loaded: Any, names: Sequence[str], *, lengths: bool, threads: int) -> None:
+    """Index sources of a config, with progress, and say what they hold."""
     from overlord._src import indexing
     from overlord.cli.terminal import add_rows, make_console, make_table, show_count, show_size
 
     console = make_console()
-    sources = lower_sources(loaded)
+    sources = lower_sources(loaded, names)
     started = time.monotonic()
     with IndexView(console) as view:
         indexing.build_indexes(loaded, sources, lengths=lengths, threads=threads, watch=view.update)
@@ -80,13 +89,12 @@ def index_sources(loaded: Any, *, lengths: bool, threads: int) -> None:
     console.print(f"indexed in {time.monotonic() - started:.1f} s into {loaded.index_dir}")
 
 
-def lower_sources(loaded: Any) -> list[Any]:
-    """All sources of a config with their files, whatever stream they belong to."""
+def lower_sources(loaded: Any, names: Sequence[str]) -> list[Any]:
+    """Sources of a config with their files, whatever stream they belong to."""
     from overlord._src import lowering
     from overlord._src.config.streams import resolve_stream
 
     stream = resolve_stream(loaded.config, "train")
-    names = sorted(loaded.config.sources)
     files = {name: lowering.list_source_files(loaded, name) for name in names}
     lowering.check_shared_files(loaded, files)
     return [lowering.lower_source(loaded, stream, name, files[name]) for name in names]

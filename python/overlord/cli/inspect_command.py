@@ -128,7 +128,7 @@ def _sample(console: Any, job: Any, options: argparse.Namespace) -> None:
         console.print("text: " + row["text"][:2000], markup=False)
     tokens = list(row["tokens"])
     console.print(f"{len(tokens)} tokens: " + show_tokens(tokens, None, 400), markup=False)
-    decoder = make_decoder(job._loaded, options.source)
+    decoder = make_decoder(job.loaded, options.source)
     if decoder is not None:
         console.print("decoded: " + show_tokens(tokens, decoder, 400), markup=False)
 
@@ -155,7 +155,7 @@ def _print_documents(
     from overlord._tokenizer_worker import worker_command
     from overlord.cli.terminal import add_rows, make_table
 
-    decoders = {name: make_decoder(job._loaded, name) for name in opened.source_names}
+    decoders = {name: make_decoder(job.loaded, name) for name in opened.source_names}
     rows = []
     for place, segment in segments:
         number = opened.source_names.index(segment["source"])

@@ -23,7 +23,7 @@ class Pace:
     """Steps and tokens per second over the last few seconds."""
 
     def __init__(self) -> None:
-        self._marks: list[tuple[float, int, int]] = []
+        self._marks = [(time.monotonic(), 0, 0)]
 
     def update(self, now: float, steps: int, tokens: int) -> tuple[float, float]:
         """Note where the run is; the speed lately."""
@@ -165,7 +165,8 @@ def role_table(loop: RunLoop, status: dict[str, Any]) -> Table:
     constructors, clients = status["constructors"], status["clients"]
     ahead = planner["plans"] - loop.steps
     read = sum(item["read_bytes"] for item in loaders)
-    transform = sum(item["transform_ns"] for item in loaders)
+    documents = sum(item["documents"] for item in loaders)
+    bad = sum(item["bad_rows"] for item in loaders)
     waited = max((item["wait_ns"] for item in clients), default=0)
     rows = [
         (
@@ -179,8 +180,7 @@ def role_table(loop: RunLoop, status: dict[str, Any]) -> Table:
             "loaders",
             len(loaders),
             f"{sum(item['queue'] + item['in_work'] for item in loaders)} blocks",
-            f"{show_size(read)} read, {_milliseconds(transform)} of transforms, "
-            f"{sum(item['bad_rows'] for item in loaders)} bad rows",
+            f"{show_size(read)} read, {show_count(documents)} documents, {bad} bad rows",
         ),
         (
             "constructors",

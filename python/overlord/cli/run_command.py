@@ -68,11 +68,15 @@ def run_job(
     json_file: Path | None = None,
 ) -> int:
     """Run a stream of a job with a live view, then print and write its report."""
+    from overlord._src.config.streams import resolve_stream
     from overlord._src.run_loop import RunLoop
+    from overlord.cli.index_command import index_missing
     from overlord.cli.live_view import RunView
     from overlord.cli.terminal import make_console
 
     console = make_console()
+    names = resolve_stream(job.config, stream).mixture.source_names()
+    index_missing(job.loaded, names, threads or job.config.runtime.threads)
     with RunLoop(
         job, stream, steps, threads=threads, prefetch=prefetch, hash_batches=hash_batches
     ) as loop:

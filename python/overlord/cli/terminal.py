@@ -61,7 +61,7 @@ def make_table(*columns: str | tuple[str, str], title: str = "") -> Table:
     )
     for column in columns:
         heading, justify = (column, "left") if isinstance(column, str) else column
-        table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(Text(heading), justify=justify, overflow="fold")  # type: ignore[arg-type]
     return table
 
 

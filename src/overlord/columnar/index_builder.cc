@@ -91,6 +91,7 @@ class Builder {
     runtime::for_each_parallel(options_.threads, uris_.size(), [this](size_t i) { work(i); });
     // The first shard that failed, whoever found it: the same answer with any number of threads.
     for (const Status& status : statuses_) OVERLORD_RETURN_IF_ERROR(status);
+    OVERLORD_RETURN_IF_ERROR(check_schemas());
     OVERLORD_RETURN_IF_ERROR(check_together());
     const bool lengths = source_.mask_column.empty() &&
                          (options_.lengths || source_.format == model::Format::kMegatron);
@@ -153,6 +154,20 @@ class Builder {
     const bool same = old_->shards()[found->second].fingerprint == job.file.fingerprint &&
                       old_->place(found->second).companion == job.companion.fingerprint;
     return same ? std::optional<uint32_t>(found->second) : std::nullopt;
+  }
+
+  // Parquet keeps a shard's schema as its extra: all shards must agree.
+  Status check_schemas() const {
+    if (source_.format != model::Format::kParquet) return {};
+    const ShardPart& first = *parts_.front();
+    for (const auto& part : parts_) {
+      if (part->extra == first.extra) continue;
+      return invalid_argument("source " + quote(source_.name) + ": shards differ in schema: " +
+                              quote(first.entry.uri) + " has (" + first.extra + "), " +
+                              quote(part->entry.uri) + " has (" + part->extra +
+                              "); rewrite one, or make them two sources");
+    }
+    return {};
   }
 
   Status check_together() const {

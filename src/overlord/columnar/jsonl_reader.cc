@@ -163,7 +163,9 @@ class JsonlReader final : public IndexedReader {
     for_each_line(text, [&](std::string_view line) {
       rows.add(line, static_cast<size_t>(end - (line.data() + line.size())) >= kLinePadding);
     });
-    return rows.take();
+    RowBlock out = rows.take();
+    if (!out.is_text) keep_wanted(request.rows, &out.tokens);
+    return out;
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include "overlord/columnar/jsonl_reader.h"
 #include "overlord/columnar/megatron_reader.h"
+#include "overlord/columnar/parquet_reader.h"
 
 namespace overlord::columnar {
 
@@ -12,7 +13,7 @@ Result<ShardPart> index_shard(const ShardJob& job) {
     case model::Format::kJsonl:
       return index_jsonl_shard(job);
     case model::Format::kParquet:
-      break;
+      return index_parquet_shard(job);
   }
   return job.error("unknown format", Code::kInvalidArgument);
 }
@@ -26,7 +27,7 @@ Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile
     case model::Format::kJsonl:
       return make_jsonl_reader(std::move(file), source, std::move(pool));
     case model::Format::kParquet:
-      break;
+      return make_parquet_reader(std::move(file), source, std::move(pool));
   }
   return invalid_argument("unknown format of source '" + source.name + "'");
 }

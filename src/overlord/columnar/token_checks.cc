@@ -111,4 +111,14 @@ void check_token_ids(uint32_t vocabulary, const RowNamer& name, TokenBlock* bloc
   }
 }
 
+void keep_wanted(const std::vector<uint32_t>& rows, TokenBlock* block) {
+  if (rows.empty()) return;
+  std::vector<bool> wanted(block->rows(), false);
+  for (const uint32_t row : rows) wanted[row] = true;
+  for (size_t row = 0; row < wanted.size(); ++row) {
+    if (!wanted[row]) block->counts[row] = 0;
+  }
+  std::erase_if(block->bad, [&](const model::BadRow& bad) { return !wanted[bad.index]; });
+}
+
 }  // namespace overlord::columnar

@@ -149,6 +149,16 @@ TEST(Mixer, DropLeavesTheRestToTheOthers) {
   EXPECT_NEAR(static_cast<int64_t>(drawn.cursors[2].samples), 25, 2);
 }
 
+TEST(Mixer, WhatWasAskedBeforeASourceRanDryStillCounts) {
+  MadeUpJob job(100, 1);
+  job.add({10}, EndPolicy::kDrop);
+  job.add(std::vector<uint32_t>(50, 100), EndPolicy::kRepeat);
+  job.add(std::vector<uint32_t>(50, 10), EndPolicy::kRepeat);
+  // When source 0 is found dry, source 1 is 90 tokens ahead: source 2 gives nine documents first.
+  EXPECT_EQ(sources_of(draw(job, job.post(1), 14)),
+            (std::vector<SourceIndex>{0, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 2}));
+}
+
 TEST(Mixer, AllDryIsOver) {
   MadeUpJob job(100, 1);
   job.add(std::vector<uint32_t>(4, 10), EndPolicy::kDrop);

@@ -1,18 +1,20 @@
 // Why the delay cap of best fit holds for every input. Let C be the context, b the bins of a
-// substep, lengths padded, and call W = (b + 1) C / 2.
-//  (1) Pieces placed largest first, each into the fullest bin that takes it, all find room if they
-//  add
-//      up to at most W. Suppose piece p does not. If p > C/2, every bin holds a piece >= p, so with
-//      p there are b + 1 pieces > C/2. If p <= C/2, every bin holds more than C - p, in all more
-//      than b (C - p) + p >= W. Both exceed W.
-//  (2) If pieces wait after a substep, more than (b - 1) C / 2 was placed. If some p <= C/2 waits,
-//  every
-//      bin holds more than C - p >= C/2. Else all that wait are > C/2: a bin that held nothing
-//      before it was filled got the largest waiting piece, so more than C/2; and of the bins that
-//      got forced pieces at most one holds C/2 or less, because a bin is opened only for what fits
-//      in no other.
-//  (3) So if the pool holds at most b C before packing, less than b C - (b - 1) C / 2 = W waits
-//  after.
+// substep, lengths padded, and W = (b + 1) C / 2.
+//
+// (1) Pieces placed largest first, each into the fullest bin that takes it, all find room if they
+// add up to at most W. Suppose piece p does not. If p > C/2, every bin holds a piece >= p, so with
+// p there are b + 1 pieces > C/2. If p <= C/2, every bin holds more than C - p, in all more than
+// b (C - p) + p >= W. Both exceed W.
+//
+// (2) If pieces wait after a substep, more than (b - 1) C / 2 was placed. If some p <= C/2 waits,
+// every bin holds more than C - p >= C/2. Else all that wait are > C/2: a bin that held nothing
+// before it was filled got the largest waiting piece, so more than C/2; and of the bins that got
+// forced pieces at most one holds C/2 or less, because a bin is opened only for what fits in no
+// other.
+//
+// (3) So if the pool holds at most b C before packing, less than b C - (b - 1) C / 2 = W waits
+// after it.
+//
 // A step is first tried with the slack asked for. If more than W waits after one of its substeps,
 // the step is made again drawing at most b C into the pool: by (3), starting from at most W <= b C,
 // at most W waits after every substep. Hence what reaches the cap, being part of what waited, adds

@@ -15,7 +15,7 @@
 // End. The sources are spent when one with `stop` is dry or all with weight are. Then kDrain packs
 // what is carried, step by step, until nothing is left; kDropCounted makes the first step that
 // cannot be filled the last and counts what is left. A step that leaves nothing carried is the last
-// if the next one would find the sources spent, so no step but the last is ever without a document.
+// if the next one would find the sources spent, so no step is ever without a document.
 #pragma once
 
 #include <cstdint>

@@ -101,6 +101,21 @@ TEST(Selection, ADocumentLongerThanManyStepsKeepsTheDelayCap) {
   for (const MadeUpStep& step : *steps) EXPECT_LE(step.content.max_delay, 1u);
 }
 
+TEST(Selection, ATailWaitsOutsideThePool) {
+  MadeUpJob job(10, 1);
+  job.add({16, 5}, EndPolicy::kDrop);
+  auto state = initial_state(job.spec);
+  state.next_step = 5;
+  state.cursors[0].position = 1;
+  state.carried = {{{0, 0, 0}, 0, 16, 10, 4, {}, false}, {{0, 0, 0}, 10, 16, 16, 5, {}, false}};
+  const auto selection = select_step(job.spec, job.rows, state, job.post(1));
+  ASSERT_TRUE(selection.ok() && selection->content);
+  EXPECT_EQ(text(*selection->content), "| 0:0[0,10)+");
+  ASSERT_EQ(selection->after.carried.size(), 1u);
+  EXPECT_EQ(selection->after.carried[0].first, 10u);
+  EXPECT_EQ(selection->after.carried[0].drawn_step, selection->after.next_step);
+}
+
 TEST(Selection, SubstepsPackOnlyWhatTheyDrew) {
   MadeUpJob job(10, 2);
   job.spec.packing.method = Packing::kConcat;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "overlord/base/check.h"
+#include "overlord/base/fixed_point.h"
 #include "overlord/base/rng.h"
 
 namespace overlord::plan {
@@ -26,10 +27,19 @@ uint64_t permuted(std::span<const BlockEntry> blocks, Shuffle shuffle) {
 }
 
 // The last block that starts at or before `row`: of blocks that start together it is the one with
-// rows.
+// rows. Blocks are about equal, so the search widens from where the block would be if they were:
+// the table may be far larger than a cache.
 uint64_t block_of_row(std::span<const BlockEntry> blocks, uint64_t row) {
+  const uint64_t guess = static_cast<uint64_t>(Uint128{row} * blocks.size() / row_count(blocks));
+  uint64_t low = guess;
+  for (uint64_t reach = 1; blocks[low].first_row > row; reach *= 2) low -= std::min(low, reach);
+  uint64_t high = guess + 1;
+  for (uint64_t reach = 1; high < blocks.size() && blocks[high].first_row <= row; reach *= 2) {
+    low = high;
+    high = std::min<uint64_t>(high + reach, blocks.size());
+  }
   const auto after = std::upper_bound(
-      blocks.begin(), blocks.end(), row,
+      blocks.begin() + low, blocks.begin() + high, row,
       [](uint64_t wanted, const BlockEntry& block) { return wanted < block.first_row; });
   return static_cast<uint64_t>(after - blocks.begin()) - 1;
 }

@@ -1,7 +1,7 @@
 // SourceOrder: position -> (block, row) for one pass of one source, a keyed permutation.
 // Blocks are permuted, consecutive permuted blocks form windows, rows are permuted inside a window.
 // Seekable: state is O(1) (a position), memory 8 bytes per 64 blocks. Pure and immutable. Making
-// one reads every block entry once under kWindow (about 40 ms for a million blocks); seeking walks
+// one reads every block entry once under kWindow (about 0.1 s for a million blocks); seeking walks
 // fewer than 64 entries and a window's blocks.
 #pragma once
 

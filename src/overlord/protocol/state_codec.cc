@@ -78,8 +78,24 @@ std::optional<model::Carried> read_carried(ByteReader* reader, const model::Stre
   return sane ? std::optional(std::move(carried)) : std::nullopt;
 }
 
+const std::string kSourcePrefix = "source:";
+
+// Sources are many: their digests travel as 64 bits, which is plenty to notice a change.
+Digest shortened(const Digest& digest) { return {0, digest.low}; }
+
+bool is_source(const SectionDigest& section) { return section.name.starts_with(kSourcePrefix); }
+
 std::string differ(const std::string& what, const Digest& saved, const Digest& now) {
   return "\n  " + what + ": saved " + saved.hex() + ", now " + now.hex();
+}
+
+// Sections of a spec as a state holds them.
+std::vector<SectionDigest> state_sections(const std::vector<SectionDigest>& sections) {
+  std::vector<SectionDigest> out = sections;
+  for (SectionDigest& section : out) {
+    if (is_source(section)) section.digest = shortened(section.digest);
+  }
+  return out;
 }
 
 const SectionDigest* find_section(const std::vector<SectionDigest>& sections,
@@ -94,14 +110,17 @@ const SectionDigest* find_section(const std::vector<SectionDigest>& sections,
 std::string section_differences(const ResumeState& saved, const model::JobSpec& spec,
                                 AllowedChanges allowed) {
   std::string out;
-  const std::vector<SectionDigest> now = section_digests(spec);
+  const std::vector<SectionDigest> now = state_sections(section_digests(spec));
   for (const SectionDigest& section : now) {
     const SectionDigest* before = find_section(saved.sections, section.name);
+    const Digest was = before == nullptr      ? Digest()
+                       : is_source(section) ? shortened(before->digest)
+                                            : before->digest;
     if (before == nullptr) {
       if (!allowed.sources) out += "\n  " + section.name + ": not in the saved state";
-    } else if (before->digest != section.digest &&
+    } else if (was != section.digest &&
                !(section.name == "mixture" && (allowed.mixture || allowed.sources))) {
-      out += differ("config " + section.name, before->digest, section.digest);
+      out += differ("config " + section.name, was, section.digest);
     }
   }
   for (const SectionDigest& section : saved.sections) {
@@ -110,6 +129,37 @@ std::string section_differences(const ResumeState& saved, const model::JobSpec& 
     }
   }
   return out;
+}
+
+void write_sections(ByteWriter* writer, const ResumeState& saved) {
+  writer->varint(saved.sections.size() - saved.source_names.size());
+  for (const SectionDigest& section : saved.sections) {
+    if (is_source(section)) continue;
+    writer->text(section.name);
+    writer->digest(section.digest);
+  }
+  writer->varint(saved.source_names.size());
+  for (size_t s = 0; s < saved.source_names.size(); ++s) {
+    const SectionDigest* config = find_section(saved.sections, kSourcePrefix + saved.source_names[s]);
+    OVERLORD_CHECK(config != nullptr, "every source of a state has its section");
+    writer->text(saved.source_names[s]);
+    writer->u64(config->digest.low);
+    writer->u64(saved.source_digests[s].low);
+  }
+}
+
+void read_sections(ByteReader* reader, ResumeState* saved) {
+  saved->sections.resize(reader->count(17));
+  for (SectionDigest& section : saved->sections) {
+    section.name = reader->text();
+    section.digest = reader->digest();
+  }
+  const size_t sources = reader->count(17);
+  for (size_t s = 0; s < sources; ++s) {
+    saved->source_names.emplace_back(reader->text());
+    saved->sections.push_back({kSourcePrefix + saved->source_names.back(), {0, reader->u64()}});
+    saved->source_digests.push_back({0, reader->u64()});
+  }
 }
 
 }  // namespace
@@ -152,16 +202,7 @@ std::string encode_resume_state(const ResumeState& saved) {
   body.digest(saved.manifest);
   body.digest(saved.content_chain);
   body.digest(saved.plan_chain);
-  body.varint(saved.sections.size());
-  for (const SectionDigest& section : saved.sections) {
-    body.text(section.name);
-    body.digest(section.digest);
-  }
-  body.varint(saved.source_names.size());
-  for (size_t s = 0; s < saved.source_names.size(); ++s) {
-    body.text(saved.source_names[s]);
-    body.digest(saved.source_digests[s]);
-  }
+  write_sections(&body, saved);
   body.text(encode_stream_state(saved.state));
   ByteWriter out;
   out.u32(kMagic);
@@ -193,16 +234,7 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
   saved.manifest = reader.digest();
   saved.content_chain = reader.digest();
   saved.plan_chain = reader.digest();
-  saved.sections.resize(reader.count(17));
-  for (SectionDigest& section : saved.sections) {
-    section.name = reader.text();
-    section.digest = reader.digest();
-  }
-  const size_t sources = reader.count(17);
-  for (size_t s = 0; s < sources; ++s) {
-    saved.source_names.emplace_back(reader.text());
-    saved.source_digests.push_back(reader.digest());
-  }
+  read_sections(&reader, &saved);
   const std::string_view state_bytes = reader.text();
   OVERLORD_RETURN_IF_ERROR(reader.status("resume state"));
   OVERLORD_TRY(saved.state, decode_stream_state(state_bytes));
@@ -234,10 +266,9 @@ Result<model::StreamState> adapt_state(const ResumeState& saved, const model::Jo
     const size_t old = static_cast<size_t>(found - saved.source_names.begin());
     new_index[old] = s;
     state.cursors.push_back(saved.state.cursors[old]);
-    if (saved.source_digests[old] != manifest.sources[s].digest) {
-      differences += differ("data of source " + spec.sources[s].name, saved.source_digests[old],
-                            manifest.sources[s].digest);
-    }
+    const Digest before = shortened(saved.source_digests[old]);
+    const Digest now = shortened(manifest.sources[s].digest);
+    if (before != now) differences += differ("data of source " + spec.sources[s].name, before, now);
   }
   for (const model::Carried& carried : saved.state.carried) {
     if (!new_index[carried.id.source]) {  // its source was removed by declaration: counted, gone

@@ -60,7 +60,7 @@ def demo_config() -> str:
 job: demo
 seed: 20250414
 context: 4096
-bins: 32
+bins: 16
 align: 8
 vocabulary: {VOCABULARY}
 pad_token: {PAD_TOKEN}
@@ -90,4 +90,5 @@ sources:
   books: {{files: data/books/*.bin, eod: {EOD_TOKEN}}}
 
 delivery: {{microbatch_size: 1, cp_slicing: sequence_zigzag, token_dtype: int32}}
+runtime: {{tokenizer_processes: 2}}
 """

@@ -140,7 +140,7 @@ def _tokenizer_data(vocabulary: dict[str, int], merges: list[list[str]]) -> dict
             "end_of_word_suffix": None,
             "fuse_unk": False,
             "byte_fallback": False,
-            "ignore_merges": False,
+            "ignore_merges": True,
             "vocab": vocabulary,
             "merges": merges,
         },

@@ -1,0 +1,179 @@
+#include "overlord/columnar/parquet_reader.h"
+
+#include <arrow/array/concatenate.h>
+#include <arrow/table.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/exception.h>
+#include <parquet/file_reader.h>
+
+#include <limits>
+
+#include "overlord/base/bytes.h"
+#include "overlord/columnar/arrow_memory.h"
+#include "overlord/columnar/indexed_reader.h"
+#include "overlord/columnar/parquet_rows.h"
+#include "overlord/columnar/parquet_schema.h"
+#include "overlord/columnar/ranges_file.h"
+#include "overlord/runtime/quote.h"
+
+namespace overlord::columnar {
+namespace {
+
+// Decoding holds pages, growing builders and the result at once.
+constexpr int64_t kDecodeFactor = 4;
+constexpr int64_t kDecodeFreeBytes = 64 << 20;
+
+struct Extra {
+  std::vector<RangeRequest> ranges;
+  std::string_view metadata;
+};
+
+// What the values of a block lie in; the memory must die last.
+struct Decoded {
+  std::unique_ptr<ArrowMemory> memory;
+  std::shared_ptr<arrow::Table> table;
+  std::shared_ptr<arrow::Array> tokens;
+  std::shared_ptr<arrow::Array> mask;
+};
+
+class ParquetReader final : public IndexedReader {
+ public:
+  ParquetReader(std::shared_ptr<const IndexFile> file, const model::Source& source,
+                std::shared_ptr<runtime::BufferPool> pool)
+      : IndexedReader(std::move(file), source, std::move(pool)) {}
+
+  Result<std::vector<RangeRequest>> ranges(const BlockRequest& request) const override {
+    OVERLORD_TRY(Extra extra, read_extra(request));
+    return std::move(extra.ranges);
+  }
+
+  Result<RowBlock> decode(const BlockRequest& request,
+                          const std::vector<runtime::Bytes>& pieces) const override {
+    OVERLORD_TRY(const Extra extra, read_extra(request));
+    OVERLORD_RETURN_IF_ERROR(check_pieces(request, extra.ranges, pieces));
+    try {
+      return decode_checked(request, extra, pieces);
+    } catch (const std::bad_alloc&) {
+      return block_error(request.block, "no memory to decode it", Code::kResource);
+    } catch (const std::exception& error) {  // parquet throws on broken pages
+      return block_error(request.block, error.what());
+    }
+  }
+
+ private:
+  Result<Extra> read_extra(const BlockRequest& request) const {
+    OVERLORD_RETURN_IF_ERROR(check_request(request));
+    const model::BlockEntry& entry = block(request.block);
+    const uint64_t size = file_->shards()[entry.shard].fingerprint.size_bytes;
+    ByteReader reader(file_->block_extra(request.block));
+    Extra extra;
+    const size_t count = reader.count(2);
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t offset = reader.varint();
+      const uint64_t bytes = reader.varint();
+      if (offset > size || bytes > size - offset) break;
+      extra.ranges.push_back({entry.shard, offset, bytes});
+    }
+    extra.metadata = reader.text();
+    if (!reader.status("row group").ok() || extra.ranges.size() != count) {
+      return block_error(request.block, "index is damaged (row group); run `overlord index`");
+    }
+    return extra;
+  }
+
+  Status arrow_error(const BlockRequest& request, const arrow::Status& status) const {
+    if (status.IsOutOfMemory()) {
+      return block_error(request.block, "row group decodes to more than max_block_bytes allows (" +
+                                            std::to_string(source_.limits.max_block_bytes) + ")");
+    }
+    return block_error(request.block, status.message());
+  }
+
+  Result<RowBlock> decode_checked(const BlockRequest& request, const Extra& extra,
+                                  const std::vector<runtime::Bytes>& pieces) const {
+    OVERLORD_TRY(const std::shared_ptr<Decoded> decoded, read_table(request, extra, pieces));
+    const RowNamer name = [&](uint32_t row, std::string_view what) {
+      return reason(request.block, row, what);
+    };
+    RowBlock out;
+    out.is_text = !source_.text_column.empty();
+    if (out.is_text) {
+      const auto column = decoded->table->GetColumnByName(source_.text_column);
+      if (column == nullptr || column->type()->id() != arrow::Type::BINARY) return wrong(request);
+      out.text = text_rows(*column, source_, name);
+      return out;
+    }
+    OVERLORD_TRY(decoded->tokens, list_column(request, *decoded, source_.token_column));
+    if (!source_.mask_column.empty()) {
+      OVERLORD_TRY(decoded->mask, list_column(request, *decoded, source_.mask_column));
+    }
+    decoded->table = nullptr;
+    auto tokens = token_rows(static_cast<const arrow::ListArray&>(*decoded->tokens),
+                             static_cast<const arrow::ListArray*>(decoded->mask.get()), decoded,
+                             source_, name, [&](size_t size) { return buffer(size); });
+    if (!tokens.ok()) return tokens.status();
+    out.tokens = std::move(*tokens);
+    keep_wanted(request.rows, &out.tokens);
+    return out;
+  }
+
+  Result<std::shared_ptr<Decoded>> read_table(const BlockRequest& request, const Extra& extra,
+                                              const std::vector<runtime::Bytes>& pieces) const {
+    const model::BlockEntry& entry = block(request.block);
+    const int64_t most = static_cast<int64_t>(
+        std::min<uint64_t>(source_.limits.max_block_bytes, uint64_t{1} << 50));
+    auto decoded = std::make_shared<Decoded>();
+    decoded->memory =
+        std::make_unique<ArrowMemory>(pool_, kDecodeFactor * most + kDecodeFreeBytes);
+    auto length = static_cast<uint32_t>(extra.metadata.size());
+    parquet::ReaderProperties limits = row_group_properties();
+    auto metadata = parquet::FileMetaData::Make(extra.metadata.data(), &length, limits);
+    if (metadata->num_row_groups() != 1 || metadata->num_rows() != entry.rows) return wrong(request);
+
+    parquet::ReaderProperties properties(decoded->memory.get());
+    properties.set_page_checksum_verification(true);
+    properties.set_thrift_string_size_limit(limits.thrift_string_size_limit());
+    properties.set_thrift_container_size_limit(limits.thrift_container_size_limit());
+    auto file = std::make_shared<RangesFile>(file_->shards()[entry.shard].fingerprint.size_bytes,
+                                             extra.ranges, pieces);
+    parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
+    arrow_properties.set_pre_buffer(false);
+    auto reader = parquet::arrow::FileReader::Make(
+        decoded->memory.get(), parquet::ParquetFileReader::Open(file, properties, metadata),
+        arrow_properties);
+    if (!reader.ok()) return arrow_error(request, reader.status());
+    auto table = (*reader)->ReadRowGroup(0);
+    if (!table.ok()) return arrow_error(request, table.status());
+    const arrow::Status valid = (*table)->ValidateFull();
+    if (!valid.ok()) return arrow_error(request, valid);
+    if ((*table)->num_rows() != entry.rows) return wrong(request);
+    decoded->table = std::move(*table);
+    return decoded;
+  }
+
+  Result<std::shared_ptr<arrow::Array>> list_column(const BlockRequest& request,
+                                                    const Decoded& decoded,
+                                                    const std::string& name) const {
+    const auto column = decoded.table->GetColumnByName(name);
+    if (column == nullptr || column->type()->id() != arrow::Type::LIST) return wrong(request);
+    if (column->num_chunks() == 1) return column->chunk(0);
+    auto joined = arrow::Concatenate(column->chunks(), decoded.memory.get());
+    if (!joined.ok()) return arrow_error(request, joined.status());
+    return *joined;
+  }
+
+  Status wrong(const BlockRequest& request) const {
+    return block_error(request.block, "row group is not what was indexed; run `overlord index`");
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<BlockReader>> make_parquet_reader(
+    std::shared_ptr<const IndexFile> file, const model::Source& source,
+    std::shared_ptr<runtime::BufferPool> pool) {
+  return std::unique_ptr<BlockReader>(
+      std::make_unique<ParquetReader>(std::move(file), source, std::move(pool)));
+}
+
+}  // namespace overlord::columnar

@@ -1,0 +1,198 @@
+#include "overlord/columnar/parquet_rows.h"
+
+#include <cstring>
+
+#include "overlord/columnar/text_rules.h"
+#include "overlord/model/manifest.h"
+#include "overlord/runtime/quote.h"
+
+namespace overlord::columnar {
+namespace {
+
+using runtime::quote;
+
+// Reasons are made only when there is one: this runs for every row.
+std::string fault_of_text(std::string_view text, const model::Source& source) {
+  const auto column = [&] { return "column " + quote(source.text_column); };
+  if (text.size() > source.limits.max_document_bytes) {
+    return column() + " has " + std::to_string(text.size()) + " bytes, over max_document_bytes (" +
+           std::to_string(source.limits.max_document_bytes) + ")";
+  }
+  if (!is_valid_utf8(text)) return column() + " is not valid UTF-8";
+  if (is_blank(text)) return "empty text in " + column();
+  return {};
+}
+
+bool has_null(const arrow::Array& values, int64_t begin, int64_t count, int64_t* where) {
+  if (values.null_count() == 0) return false;
+  for (int64_t i = begin; i < begin + count; ++i) {
+    if (!values.IsNull(i)) continue;
+    *where = i - begin;
+    return true;
+  }
+  return false;
+}
+
+Result<Element> element_of(arrow::Type::type type) {
+  switch (type) {
+    case arrow::Type::INT8:
+      return Element::kI8;
+    case arrow::Type::UINT8:
+      return Element::kU8;
+    case arrow::Type::INT16:
+      return Element::kI16;
+    case arrow::Type::UINT16:
+      return Element::kU16;
+    case arrow::Type::INT32:
+      return Element::kI32;
+    case arrow::Type::UINT32:
+      return Element::kU32;
+    case arrow::Type::INT64:
+      return Element::kI64;
+    case arrow::Type::UINT64:
+      return Element::kU64;
+    default:
+      return bad_data("tokens are not integers");
+  }
+}
+
+// Value i of a mask: 0 or 1, or -1 when it is neither.
+int mask_value(const arrow::Array& values, int64_t i) {
+  if (values.type_id() == arrow::Type::BOOL) {
+    return static_cast<const arrow::BooleanArray&>(values).Value(i) ? 1 : 0;
+  }
+  const size_t width = static_cast<size_t>(values.type()->byte_width());
+  const uint8_t* at = values.data()->buffers[1]->data() +
+                      static_cast<size_t>(values.data()->offset + i) * width;
+  uint64_t value = 0;
+  std::memcpy(&value, at, width);  // little-endian: a negative number is no 0 or 1 either
+  return value <= 1 ? static_cast<int>(value) : -1;
+}
+
+class TokenRows {
+ public:
+  TokenRows(const arrow::ListArray& tokens, const arrow::ListArray* mask,
+            const model::Source& source)
+      : tokens_(tokens), mask_(mask), source_(source) {}
+
+  // What is wrong with row i, or empty.
+  std::string fault(int64_t i, size_t width) const {
+    const auto column = [&] { return "column " + quote(source_.token_column); };
+    if (tokens_.IsNull(i)) return column() + " is null";
+    const int64_t begin = tokens_.value_offset(i), count = tokens_.value_length(i);
+    if (count == 0) return column() + " is an empty list";
+    if (static_cast<uint64_t>(count) * width > source_.limits.max_document_bytes) {
+      return column() + " has " + std::to_string(count) + " tokens, over max_document_bytes (" +
+             std::to_string(source_.limits.max_document_bytes) + ")";
+    }
+    int64_t where = 0;
+    if (has_null(*tokens_.values(), begin, count, &where)) {
+      return column() + "[" + std::to_string(where) + "] is null";
+    }
+    return mask_ == nullptr ? std::string() : mask_fault(i, count);
+  }
+
+  void copy_mask(int64_t i, char* out) const {
+    const int64_t begin = mask_->value_offset(i), count = mask_->value_length(i);
+    char* to = out + tokens_.value_offset(i);
+    for (int64_t j = 0; j < count; ++j) {
+      to[j] = static_cast<char>(mask_value(*mask_->values(), begin + j));
+    }
+  }
+
+ private:
+  std::string mask_fault(int64_t i, int64_t count) const {
+    const auto column = [&] { return "mask column " + quote(source_.mask_column); };
+    if (mask_->IsNull(i)) return column() + " is null";
+    const int64_t begin = mask_->value_offset(i);
+    if (mask_->value_length(i) != count) {
+      return column() + " has " + std::to_string(mask_->value_length(i)) + " values for " +
+             std::to_string(count) + " tokens";
+    }
+    int64_t where = 0;
+    if (has_null(*mask_->values(), begin, count, &where)) {
+      return column() + "[" + std::to_string(where) + "] is null";
+    }
+    for (int64_t j = 0; j < count; ++j) {
+      if (mask_value(*mask_->values(), begin + j) < 0) {
+        return column() + "[" + std::to_string(j) + "] is neither 0 nor 1";
+      }
+    }
+    return {};
+  }
+
+  const arrow::ListArray& tokens_;
+  const arrow::ListArray* const mask_;
+  const model::Source& source_;
+};
+
+}  // namespace
+
+TextBlock text_rows(const arrow::ChunkedArray& column, const model::Source& source,
+                    const RowNamer& name) {
+  TextBlock out;
+  out.rows.ends.reserve(static_cast<size_t>(column.length()));
+  int64_t total = 0;
+  for (const auto& chunk : column.chunks()) {
+    total += static_cast<const arrow::BinaryArray&>(*chunk).total_values_length();
+  }
+  out.rows.bytes.reserve(static_cast<size_t>(total));
+  uint32_t row = 0;
+  for (const auto& chunk : column.chunks()) {
+    const auto& texts = static_cast<const arrow::BinaryArray&>(*chunk);
+    for (int64_t i = 0; i < texts.length(); ++i, ++row) {
+      const std::string_view text = texts.GetView(i);
+      const std::string fault = texts.IsNull(i)
+                                    ? "column " + quote(source.text_column) + " is null"
+                                    : fault_of_text(text, source);
+      if (fault.empty()) {
+        out.rows.bytes.append(text);
+      } else {
+        out.bad.push_back({row, name(row, fault)});
+      }
+      out.rows.ends.push_back(out.rows.bytes.size());
+    }
+  }
+  return out;
+}
+
+Result<TokenBlock> token_rows(const arrow::ListArray& tokens, const arrow::ListArray* mask,
+                              std::shared_ptr<const void> holder, const model::Source& source,
+                              const RowNamer& name, const BufferMaker& make_buffer) {
+  TokenBlock out;
+  const arrow::Array& values = *tokens.values();
+  OVERLORD_TRY(out.element, element_of(values.type_id()));
+  const size_t width = element_bytes(out.element);
+  const auto count = static_cast<size_t>(values.length());
+  if (count > 0) {
+    const uint8_t* data = values.data()->buffers[1]->data() +
+                          static_cast<size_t>(values.data()->offset) * width;
+    out.values = {std::move(holder), reinterpret_cast<const char*>(data), count * width};
+  }
+  runtime::Buffer mask_bytes;
+  if (mask != nullptr) {
+    OVERLORD_TRY(mask_bytes, make_buffer(count));
+    std::memset(mask_bytes.data.get(), 0, count);  // bad rows leave theirs untouched
+    out.mask = mask_bytes.view();
+  }
+  const TokenRows rows(tokens, mask, source);
+  out.begins.resize(static_cast<size_t>(tokens.length()));
+  out.counts.resize(out.begins.size());
+  for (size_t row = 0; row < out.counts.size(); ++row) {
+    const auto i = static_cast<int64_t>(row);
+    const std::string fault = rows.fault(i, width);
+    if (!fault.empty()) {
+      const auto index = static_cast<uint32_t>(row);
+      out.bad.push_back({index, name(index, fault)});
+      out.counts[row] = model::kBadRow;
+      continue;
+    }
+    out.begins[row] = static_cast<uint64_t>(tokens.value_offset(i));
+    out.counts[row] = static_cast<uint32_t>(tokens.value_length(i));
+    if (mask != nullptr) rows.copy_mask(i, mask_bytes.data.get());
+  }
+  check_token_ids(source.vocabulary, name, &out);
+  return out;
+}
+
+}  // namespace overlord::columnar

@@ -1,0 +1,103 @@
+#include "overlord/protocol/state_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace overlord::protocol {
+namespace {
+
+ResumeState sample_state(size_t sources) {
+  ResumeState state;
+  state.stream = "train";
+  state.microbatch = 3;
+  state.config = {1, 2};
+  state.manifest = {3, 4};
+  state.sections = {{"stream", {5, 6}}, {"mixture", {7, 8}}};
+  state.state.next_step = 1'000'000;
+  for (size_t s = 0; s < sources; ++s) {
+    state.source_names.push_back("a-source-with-a-usual-name-" + std::to_string(s));
+    state.source_digests.push_back({s, s});
+    state.sections.push_back({"source:" + state.source_names.back(), {s, 9}});
+    model::SourceCursor cursor;
+    cursor.pass = 3;
+    cursor.position = 123'456'789 + s;
+    cursor.debt = -static_cast<int64_t>(s) * 1'000'000;
+    cursor.samples = 1'000'000'000 + s;
+    cursor.tokens = 1'000'000'000'000 + s;
+    state.state.cursors.push_back(cursor);
+  }
+  return state;
+}
+
+void carry(ResumeState* state, size_t documents) {
+  for (size_t i = 0; i < documents; ++i) {
+    model::Carried carried;
+    carried.id = {static_cast<uint32_t>(i % state->state.cursors.size()), 3, 123'456'700 + i % 50};
+    carried.tokens = 700;
+    carried.end = 700;
+    carried.drawn_step = state->state.next_step - 1;
+    state->state.carried.push_back(carried);
+  }
+}
+
+TEST(ResumeState, SurvivesARoundTrip) {
+  ResumeState state = sample_state(4);
+  carry(&state, 9);
+  state.state.carried[2].masked = true;
+  state.state.carried[2].spans = {{3, 4}, {10, 1}};
+  state.state.carried[4].first = 128;
+  state.state.carried[4].end = 256;
+  const std::string bytes = encode_resume_state(state);
+  const auto decoded = decode_resume_state(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+  EXPECT_EQ(encode_resume_state(*decoded), bytes);
+  EXPECT_EQ(decoded->state.cursors, state.state.cursors);
+  EXPECT_EQ(decoded->state.carried[4].first, 128u);
+  EXPECT_EQ(decoded->state.carried[2].spans.size(), 2u);
+  EXPECT_EQ(decoded->microbatch, 3u);
+}
+
+TEST(ResumeState, StaysSmallAt306Sources) {
+  ResumeState state = sample_state(306);
+  carry(&state, 1000);
+  // The face deflates it and adds a readable mirror; together they must stay under 64 KiB.
+  EXPECT_LT(encode_resume_state(state).size(), 40u * 1024);
+}
+
+TEST(ResumeState, EveryTruncationIsRefused) {
+  ResumeState state = sample_state(3);
+  carry(&state, 5);
+  const std::string bytes = encode_resume_state(state);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decode_resume_state(std::string_view(bytes).substr(0, size)).ok());
+  }
+}
+
+TEST(ResumeState, EveryFlippedBitIsRefused) {
+  ResumeState state = sample_state(2);
+  carry(&state, 2);
+  const std::string bytes = encode_resume_state(state);
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_FALSE(decode_resume_state(damaged).ok()) << "bit " << bit;
+  }
+}
+
+TEST(ResumeState, ANewerFormatIsRefusedByBothVersions) {
+  std::string bytes = encode_resume_state(sample_state(1));
+  bytes[4] = 9;
+  const auto decoded = decode_resume_state(bytes);
+  ASSERT_FALSE(decoded.ok());
+  EXPECT_EQ(decoded.status().code(), Code::kVersionMismatch);
+  EXPECT_NE(decoded.status().message().find("format 9"), std::string::npos);
+}
+
+TEST(StreamStateCodec, LyingCountsCauseNoAllocation) {
+  const std::string lying("\x01\x00\x00\xff\xff\xff\xff\xff\xff\xff\x7f", 11);
+  EXPECT_FALSE(decode_stream_state(lying).ok());
+}
+
+}  // namespace
+}  // namespace overlord::protocol
