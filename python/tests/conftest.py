@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,3 +65,20 @@ def starter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = folder / "mix.yaml"
     config.write_text(starter_config())
     return config
+
+
+DEADLINE_SECONDS = 60
+
+
+@pytest.fixture(autouse=True)
+def deadline() -> Iterator[None]:
+    """A test that hangs fails. The engine looks for signals while it waits."""
+
+    def too_late(*_: object) -> None:
+        raise TimeoutError(f"the test took more than {DEADLINE_SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, too_late)
+    signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)

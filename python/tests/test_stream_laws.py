@@ -337,9 +337,17 @@ def test_states_are_the_same_on_every_rank(corpus: Corpus) -> None:
         with ol.job(config, mesh=mesh).train(rank=rank) as loader:
             for step, _ in enumerate(loader.steps()):
                 assert json.dumps(loader.state_dict()) in by_step[step]
-    with ol.job(config_of(corpus)).train() as loader:  # and on a mesh of one
-        for step, _ in enumerate(loader.steps()):
-            assert json.dumps(loader.state_dict()) in by_step[step]
+
+
+def test_states_know_no_mesh(corpus: Corpus) -> None:
+    """Only the chain of plan hashes tells the mesh that a state comes from."""
+    described = []
+    for mesh in MESHES:
+        with ol.job(config_of(corpus), mesh=mesh).train(rank=0) as loader:
+            steps = [loader._connected().state() for _ in loader.steps()]
+        described.append([core.describe_state(blob) for blob in steps])
+        assert len({state.pop("plan_chain") for state in described[-1]}) == STEPS
+    assert all(states == described[0] for states in described)
 
 
 def plain(value: Any) -> bool:
@@ -351,7 +359,7 @@ def plain(value: Any) -> bool:
 
 @pytest.mark.parametrize("with_masks", [False, True])
 def test_the_state_of_306_sources_is_small(with_masks: bool, tmp_path: Path) -> None:
-    """Real sizes: a carry-over of about a hundred documents, with loss spans where there are masks."""
+    """Real sizes: a carry-over of many documents, with loss spans where there are masks."""
     rng = np.random.default_rng(0)
     sources: dict[str, dict[str, Any]] = {}
     for number in range(306):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,12 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+_PIPE_WIDTH = 160  # columns of tables that no terminal limits
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
 def make_console() -> Console:
     """The console of stdout; plain text when that is no terminal."""
-    return Console(highlight=False, soft_wrap=True)
+    is_terminal = sys.stdout.isatty()
+    return Console(highlight=False, soft_wrap=True, width=None if is_terminal else _PIPE_WIDTH)
 
 
 def show_count(value: float) -> str:

@@ -43,8 +43,8 @@ struct TextBlock {
 
 struct RowBlock {
   bool is_text = false;
-  TokenBlock tokens;  // when !is_text
-  TextBlock text;     // when is_text
+  TokenBlock tokens;           // when !is_text
+  TextBlock text;              // when is_text
   uint64_t skipped_bytes = 0;  // decompressed in vain to get to the block
 };
 

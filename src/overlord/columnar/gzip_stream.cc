@@ -84,7 +84,8 @@ class GzipStream final : public TextStream {
       inflater_.feed(input);
       return true;
     }
-    if (in_member_) return job_.error("gzip file is cut short at offset " + std::to_string(position()));
+    if (in_member_)
+      return job_.error("gzip file is cut short at offset " + std::to_string(position()));
     if (members_ == 0) return job_.error("is empty, not even a gzip header");
     return false;
   }
@@ -100,7 +101,8 @@ class GzipStream final : public TextStream {
       }
       if (stream->avail_in == 0) return false;
       if (padded_ || *stream->next_in != 0x1f) {
-        return job_.error("has garbage behind its gzip data at offset " + std::to_string(position()));
+        return job_.error("has garbage behind its gzip data at offset " +
+                          std::to_string(position()));
       }
     }
     inflateReset2(stream, kGzipWrapper);
@@ -169,7 +171,8 @@ Status enter(const RestartPoint& restart, Inflater* inflater, std::string_view* 
     compressed->remove_prefix(1);
   }
   const auto* window = reinterpret_cast<const Bytef*>(restart.window.data());
-  if (inflateSetDictionary(inflater->get(), window, static_cast<uInt>(restart.window.size())) != Z_OK) {
+  if (inflateSetDictionary(inflater->get(), window, static_cast<uInt>(restart.window.size())) !=
+      Z_OK) {
     return bad_data("broken restart point");
   }
   return {};

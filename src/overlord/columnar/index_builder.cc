@@ -162,10 +162,10 @@ class Builder {
     const ShardPart& first = *parts_.front();
     for (const auto& part : parts_) {
       if (part->extra == first.extra) continue;
-      return invalid_argument("source " + quote(source_.name) + ": shards differ in schema: " +
-                              quote(first.entry.uri) + " has (" + first.extra + "), " +
-                              quote(part->entry.uri) + " has (" + part->extra +
-                              "); rewrite one, or make them two sources");
+      return invalid_argument("source " + quote(source_.name) +
+                              ": shards differ in schema: " + quote(first.entry.uri) + " has (" +
+                              first.extra + "), " + quote(part->entry.uri) + " has (" +
+                              part->extra + "); rewrite one, or make them two sources");
     }
     return {};
   }

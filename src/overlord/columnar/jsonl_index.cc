@@ -29,8 +29,8 @@ class LineCutter {
         stream_(stream),
         part_(part),
         coding_(coding_of(job.file.uri)),
-        max_line_bytes_(std::min(job.source->limits.max_document_bytes,
-                                 job.source->limits.max_block_bytes)) {
+        max_line_bytes_(
+            std::min(job.source->limits.max_document_bytes, job.source->limits.max_block_bytes)) {
     extra_.u8(static_cast<uint8_t>(coding_));
   }
 
@@ -39,9 +39,10 @@ class LineCutter {
     while (at < piece.size()) {
       if (!in_line_) begin_line(stream_.text_offset() + at);
       const void* newline = std::memchr(piece.data() + at, '\n', piece.size() - at);
-      const size_t end = newline == nullptr
-                             ? piece.size()
-                             : static_cast<size_t>(static_cast<const char*>(newline) - piece.data());
+      const size_t end =
+          newline == nullptr
+              ? piece.size()
+              : static_cast<size_t>(static_cast<const char*>(newline) - piece.data());
       if (blank_) look_for_ink(piece.substr(at, end - at), stream_.text_offset() + at);
       line_bytes_ += end - at;
       at = end;
@@ -94,8 +95,8 @@ class LineCutter {
       return;
     }
     const uint64_t most = std::min(job_.options->block_bytes, job_.source->limits.max_block_bytes);
-    if (block_rows_ > 0 && (block_rows_ >= job_.options->block_rows ||
-                            end.text - block_start_ > most)) {
+    if (block_rows_ > 0 &&
+        (block_rows_ >= job_.options->block_rows || end.text - block_start_ > most)) {
       close_block();
     }
     if (block_rows_ == 0) {

@@ -79,12 +79,13 @@ class JsonlReader final : public IndexedReader {
     }
     const size_t size = block(request.block).size_bytes;
     OVERLORD_TRY(const runtime::Buffer text, buffer(size + kLinePadding));
-    const Status expanded = expand(coding(request), entry.point,
-                                   std::string_view(pieces[0].data, pieces[0].size), entry.skip,
-                                   text.data.get(), size);
+    const Status expanded =
+        expand(coding(request), entry.point, std::string_view(pieces[0].data, pieces[0].size),
+               entry.skip, text.data.get(), size);
     if (!expanded.ok()) return block_error(request.block, expanded.message(), expanded.code());
     std::memset(text.data.get() + size, ' ', kLinePadding);
-    OVERLORD_TRY(RowBlock rows, parse(request, std::string_view(text.data.get(), size), kLinePadding));
+    OVERLORD_TRY(RowBlock rows,
+                 parse(request, std::string_view(text.data.get(), size), kLinePadding));
     rows.skipped_bytes = entry.skip;
     return rows;
   }
@@ -134,7 +135,8 @@ class JsonlReader final : public IndexedReader {
   }
 
   // `readable`: bytes behind `text` that may be read.
-  Result<RowBlock> parse(const BlockRequest& request, std::string_view text, size_t readable) const {
+  Result<RowBlock> parse(const BlockRequest& request, std::string_view text,
+                         size_t readable) const {
     const char* const end = text.data() + text.size() + readable;
     if (block(request.block).offset == 0 && text.starts_with(kByteOrderMark)) {
       text.remove_prefix(kByteOrderMark.size());

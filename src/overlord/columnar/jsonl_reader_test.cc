@@ -36,15 +36,16 @@ std::string zstd(const std::string& text) {
 
 // Lines of words that compress like text, so that deflate uses real blocks.
 std::string wordy_lines(size_t lines, std::vector<std::string>* texts) {
-  static const char* words[] = {"the", "loader", "reads", "shards", "of", "tokens", "and",
-                                "packs", "bins", "quickly", "every", "step", "again"};
+  static const char* words[] = {"the",   "loader", "reads",   "shards", "of",   "tokens", "and",
+                                "packs", "bins",   "quickly", "every",  "step", "again"};
   std::mt19937 random(3);
   std::string out;
   for (size_t i = 0; i < lines; ++i) {
     std::string text = "line " + std::to_string(i);
     const size_t count = 5 + random() % 200;
-    for (size_t w = 0; w < count; ++w) text += std::string(" ") + words[random() % 13] +
-                                               (random() % 5 == 0 ? std::to_string(random()) : "");
+    for (size_t w = 0; w < count; ++w)
+      text += std::string(" ") + words[random() % 13] +
+              (random() % 5 == 0 ? std::to_string(random()) : "");
     texts->push_back(text);
     out += "{\"id\": " + std::to_string(i) + ", \"text\": \"" + text + "\"}\n";
   }
@@ -80,12 +81,18 @@ class JsonlCodings : public ::testing::TestWithParam<int> {
     const std::string a = text.substr(0, third), b = text.substr(third, third),
                       c = text.substr(2 * third);
     switch (how) {
-      case 0: return {"mem:/a.jsonl", text};
-      case 1: return {"mem:/a.jsonl.gz", gzip(text)};
-      case 2: return {"mem:/a.jsonl.gz", gzip(a) + gzip("") + gzip(b) + gzip(c)};
-      case 3: return {"mem:/a.jsonl.gz", gzip(text, 0) + std::string(100, '\0')};
-      case 4: return {"mem:/a.jsonl.zst", zstd(text)};
-      case 5: return {"mem:/a.jsonl.zst", zstd(a) + zstd(b) + zstd("") + zstd(c)};
+      case 0:
+        return {"mem:/a.jsonl", text};
+      case 1:
+        return {"mem:/a.jsonl.gz", gzip(text)};
+      case 2:
+        return {"mem:/a.jsonl.gz", gzip(a) + gzip("") + gzip(b) + gzip(c)};
+      case 3:
+        return {"mem:/a.jsonl.gz", gzip(text, 0) + std::string(100, '\0')};
+      case 4:
+        return {"mem:/a.jsonl.zst", zstd(text)};
+      case 5:
+        return {"mem:/a.jsonl.zst", zstd(a) + zstd(b) + zstd("") + zstd(c)};
       default: {
         // A skippable frame, as the seekable format ends with.
         const std::string skippable("\x50\x2a\x4d\x18\x03\x00\x00\x00xyz", 11);
@@ -194,8 +201,8 @@ TEST(JsonlReader, FaultsOfALineAreBadRowsAndTheOthersStay) {
   for (size_t i = 0; i < faults.size(); ++i) {
     EXPECT_EQ(all->bad[i].first, 2 * i + 1);
     EXPECT_TRUE(contains(all->bad[i].second, faults[i].second)) << all->bad[i].second;
-    EXPECT_TRUE(contains(all->bad[i].second, "source 'web', shard 'mem:/a.jsonl', row " +
-                                                 std::to_string(2 * i + 1)))
+    EXPECT_TRUE(contains(all->bad[i].second,
+                         "source 'web', shard 'mem:/a.jsonl', row " + std::to_string(2 * i + 1)))
         << all->bad[i].second;
     EXPECT_EQ(all->texts[2 * i + 1], "");
     EXPECT_EQ(all->texts[2 * i + 2], "good");
@@ -233,7 +240,8 @@ TEST(JsonlReader, BrokenAndHostileCompressionIsRefused) {
   std::string flipped = gzip(text);
   flipped[flipped.size() / 2] = static_cast<char>(flipped[flipped.size() / 2] ^ 4);
   std::string flipped_zstd = zstd(text);
-  flipped_zstd[flipped_zstd.size() / 2] = static_cast<char>(flipped_zstd[flipped_zstd.size() / 2] ^ 4);
+  flipped_zstd[flipped_zstd.size() / 2] =
+      static_cast<char>(flipped_zstd[flipped_zstd.size() / 2] ^ 4);
   const std::string zeros(64 << 20, '\0');
   const std::vector<std::tuple<std::string, std::string, std::string>> cases = {
       {"mem:/a.jsonl.gz", gzip(text).substr(0, 5000), "cut short"},
@@ -357,7 +365,8 @@ TEST(JsonlReader, DamagedCompressedBytesNeverCrash) {
   const std::string text = wordy_lines(3000, &texts);
   std::mt19937 random(11);
   for (const bool gz : {true, false}) {
-    const std::string bytes = gz ? gzip(text) : zstd(text.substr(0, 200'000)) + zstd(text.substr(200'000));
+    const std::string bytes =
+        gz ? gzip(text) : zstd(text.substr(0, 200'000)) + zstd(text.substr(200'000));
     Lines lines(bytes, gz ? "mem:/a.jsonl.gz" : "mem:/a.jsonl.zst");
     IndexOptions options;
     options.block_bytes = 50'000;

@@ -21,14 +21,20 @@ constexpr size_t kMaxDepth = 1024;
 
 const char* type_name(dom::element_type type) {
   switch (type) {
-    case dom::element_type::ARRAY: return "an array";
-    case dom::element_type::OBJECT: return "an object";
+    case dom::element_type::ARRAY:
+      return "an array";
+    case dom::element_type::OBJECT:
+      return "an object";
     case dom::element_type::INT64:
     case dom::element_type::UINT64:
-    case dom::element_type::DOUBLE: return "a number";
-    case dom::element_type::STRING: return "a string";
-    case dom::element_type::BOOL: return "a boolean";
-    case dom::element_type::NULL_VALUE: return "null";
+    case dom::element_type::DOUBLE:
+      return "a number";
+    case dom::element_type::STRING:
+      return "a string";
+    case dom::element_type::BOOL:
+      return "a boolean";
+    case dom::element_type::NULL_VALUE:
+      return "null";
   }
   return "of unknown type";
 }
@@ -68,7 +74,8 @@ JsonRowParser::~JsonRowParser() = default;
 
 Status JsonRowParser::prepare(size_t longest_line) {
   if (!parser_->parser.allocate(longest_line, kMaxDepth)) return {};
-  return {Code::kResource, "no memory to parse a line of " + std::to_string(longest_line) + " bytes"};
+  return {Code::kResource,
+          "no memory to parse a line of " + std::to_string(longest_line) + " bytes"};
 }
 
 void JsonRowParser::use_buffers(const runtime::Buffer& tokens, const runtime::Buffer& mask) {
@@ -106,7 +113,8 @@ std::string JsonRowParser::parse(std::string_view line, bool padded) {
   }
   dom::element root;
   const auto error =
-      parser_->parser.parse(reinterpret_cast<const uint8_t*>(line.data()), line.size(), false).get(root);
+      parser_->parser.parse(reinterpret_cast<const uint8_t*>(line.data()), line.size(), false)
+          .get(root);
   if (error) return std::string("invalid JSON: ") + simdjson::error_message(error);
   dom::object object;
   if (root.get(object)) return std::string("line is ") + type_name(root.type()) + ", not an object";

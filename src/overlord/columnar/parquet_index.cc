@@ -73,7 +73,8 @@ uint64_t chunk_begin(const parquet::ColumnChunkMetaData& chunk) {
 
 class RowGroups {
  public:
-  RowGroups(const ShardJob& job, const Footer& footer, const Projection& projection, ShardPart* part)
+  RowGroups(const ShardJob& job, const Footer& footer, const Projection& projection,
+            ShardPart* part)
       : job_(job), footer_(footer), projection_(projection), part_(part) {}
 
   Status add(int index) {
@@ -83,7 +84,8 @@ class RowGroups {
     const model::SourceLimits& limits = job_.source->limits;
     if (rows < 0 || rows >= std::numeric_limits<uint32_t>::max() ||
         static_cast<uint64_t>(rows) > limits.max_block_bytes / kRowOverheadBytes) {
-      return error(index, "declares " + std::to_string(rows) + " rows, more than max_block_bytes (" +
+      return error(index, "declares " + std::to_string(rows) +
+                              " rows, more than max_block_bytes (" +
                               std::to_string(limits.max_block_bytes) + ") can hold");
     }
     std::vector<RangeRequest> ranges;
@@ -92,7 +94,8 @@ class RowGroups {
       const auto chunk = group->ColumnChunk(leaf);
       OVERLORD_RETURN_IF_ERROR(check_chunk(index, *chunk));
       decoded += decoded_bytes(*chunk);
-      ranges.push_back({0, chunk_begin(*chunk), static_cast<uint64_t>(chunk->total_compressed_size())});
+      ranges.push_back(
+          {0, chunk_begin(*chunk), static_cast<uint64_t>(chunk->total_compressed_size())});
     }
     if (decoded > limits.max_block_bytes) {
       return error(index, "has " + std::to_string(decoded) + " bytes in the needed columns, over " +
@@ -100,8 +103,8 @@ class RowGroups {
                               "); write smaller row groups or raise the limit");
     }
     write_extra(index, std::move(ranges));
-    part_->blocks.push_back({part_->entry.rows, static_cast<uint32_t>(rows), 0,
-                             static_cast<uint64_t>(index), decoded});
+    part_->blocks.push_back(
+        {part_->entry.rows, static_cast<uint32_t>(rows), 0, static_cast<uint64_t>(index), decoded});
     part_->entry.rows += static_cast<uint64_t>(rows);
     return {};
   }
@@ -123,9 +126,10 @@ class RowGroups {
       return error(index, column + " lies in another file", Code::kInvalidArgument);
     }
     if (!arrow::util::Codec::IsAvailable(chunk.compression())) {
-      return error(index, column + " is compressed with " +
-                              arrow::util::Codec::GetCodecAsString(chunk.compression()) +
-                              ", which this build of Arrow cannot read",
+      return error(index,
+                   column + " is compressed with " +
+                       arrow::util::Codec::GetCodecAsString(chunk.compression()) +
+                       ", which this build of Arrow cannot read",
                    Code::kInvalidArgument);
     }
     const int64_t compressed = chunk.total_compressed_size();

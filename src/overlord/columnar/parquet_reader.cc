@@ -120,15 +120,15 @@ class ParquetReader final : public IndexedReader {
   Result<std::shared_ptr<Decoded>> read_table(const BlockRequest& request, const Extra& extra,
                                               const std::vector<runtime::Bytes>& pieces) const {
     const model::BlockEntry& entry = block(request.block);
-    const int64_t most = static_cast<int64_t>(
-        std::min<uint64_t>(source_.limits.max_block_bytes, uint64_t{1} << 50));
+    const int64_t most =
+        static_cast<int64_t>(std::min<uint64_t>(source_.limits.max_block_bytes, uint64_t{1} << 50));
     auto decoded = std::make_shared<Decoded>();
-    decoded->memory =
-        std::make_unique<ArrowMemory>(pool_, kDecodeFactor * most + kDecodeFreeBytes);
+    decoded->memory = std::make_unique<ArrowMemory>(pool_, kDecodeFactor * most + kDecodeFreeBytes);
     auto length = static_cast<uint32_t>(extra.metadata.size());
     parquet::ReaderProperties limits = row_group_properties();
     auto metadata = parquet::FileMetaData::Make(extra.metadata.data(), &length, limits);
-    if (metadata->num_row_groups() != 1 || metadata->num_rows() != entry.rows) return wrong(request);
+    if (metadata->num_row_groups() != 1 || metadata->num_rows() != entry.rows)
+      return wrong(request);
 
     parquet::ReaderProperties properties(decoded->memory.get());
     properties.set_page_checksum_verification(true);

@@ -1,6 +1,6 @@
-// Parquet, one row group at a time: a text column, or a column of token lists with an optional mask.
-// No footer is kept and no file is opened: the index holds what of the metadata a row group needs.
-// Token lists without nulls are used where Arrow decoded them, not copied.
+// Parquet, one row group at a time: a text column, or a column of token lists with an optional
+// mask. No footer is kept and no file is opened: the index holds what of the metadata a row group
+// needs. Token lists without nulls are used where Arrow decoded them, not copied.
 #pragma once
 
 #include <memory>

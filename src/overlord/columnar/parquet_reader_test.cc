@@ -18,8 +18,8 @@ namespace {
 using Lists = std::vector<std::optional<std::vector<std::optional<int64_t>>>>;
 using Texts = std::vector<std::optional<std::string>>;
 
-std::shared_ptr<arrow::Array> text_array(const Texts& texts,
-                                         const std::shared_ptr<arrow::DataType>& type = arrow::utf8()) {
+std::shared_ptr<arrow::Array> text_array(
+    const Texts& texts, const std::shared_ptr<arrow::DataType>& type = arrow::utf8()) {
   auto builder = *arrow::MakeBuilder(type);
   for (const auto& text : texts) {
     arrow::Status status;
@@ -39,7 +39,10 @@ std::shared_ptr<arrow::Array> list_array(const Lists& lists,
                                          const std::shared_ptr<arrow::DataType>& type) {
   auto builder = *arrow::MakeBuilder(type);
   const auto value_type = type->field(0)->type();
-  arrow::ArrayBuilder* values = builder->child_builder(0).get();
+  arrow::ArrayBuilder* values =
+      type->id() == arrow::Type::LARGE_LIST
+          ? static_cast<arrow::LargeListBuilder&>(*builder).value_builder()
+          : static_cast<arrow::ListBuilder&>(*builder).value_builder();
   for (const auto& list : lists) {
     EXPECT_TRUE((list ? builder->AppendEmptyValue() : builder->AppendNull()).ok());
     if (!list) continue;
@@ -130,7 +133,8 @@ TEST(ParquetReader, ReadsListsOfEveryIntegerType) {
     for (const bool large : {false, true}) {
       Written written;
       written.group_rows = 30;
-      written.add("tokens", list_array(lists, large ? arrow::large_list(value) : arrow::list(value)));
+      written.add("tokens",
+                  list_array(lists, large ? arrow::large_list(value) : arrow::list(value)));
       Shard shard(written.bytes());
       const auto all = shard.read();
       ASSERT_TRUE(all.ok()) << all.status().message();
@@ -147,7 +151,8 @@ TEST(ParquetReader, ReadsFixedSizeLists) {
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(builder.Append().ok());
     for (int j = 0; j < 3; ++j) {
-      ASSERT_TRUE(static_cast<arrow::Int32Builder*>(builder.value_builder())->Append(i * 3 + j).ok());
+      ASSERT_TRUE(
+          static_cast<arrow::Int32Builder*>(builder.value_builder())->Append(i * 3 + j).ok());
     }
   }
   written.add("tokens", *builder.Finish());
@@ -159,9 +164,9 @@ TEST(ParquetReader, ReadsFixedSizeLists) {
 
 TEST(ParquetReader, ReadsAllCodecsAndPageVersions) {
   const Lists lists = counted_lists(3000, 50'000);
-  for (const auto codec : {arrow::Compression::UNCOMPRESSED, arrow::Compression::SNAPPY,
-                           arrow::Compression::GZIP, arrow::Compression::ZSTD,
-                           arrow::Compression::LZ4, arrow::Compression::BROTLI}) {
+  for (const auto codec :
+       {arrow::Compression::UNCOMPRESSED, arrow::Compression::SNAPPY, arrow::Compression::GZIP,
+        arrow::Compression::ZSTD, arrow::Compression::LZ4, arrow::Compression::BROTLI}) {
     for (const bool v2 : {false, true}) {
       Written written;
       written.properties.compression(codec)->enable_page_checksum()->data_pagesize(2000);
@@ -222,7 +227,8 @@ TEST(ParquetReader, ValuesAreSharedNotCopied) {
 
 TEST(ParquetReader, UnwantedRowsAreEmpty) {
   Written written;
-  written.add("tokens", list_array({{{1, 2}}, {{}}, {{3}}, std::nullopt}, arrow::list(arrow::int32())));
+  written.add("tokens",
+              list_array({{{1, 2}}, {{}}, {{3}}, std::nullopt}, arrow::list(arrow::int32())));
   Shard shard(written.bytes());
   const auto index = build(shard.storage, shard.source);
   const auto reader = (*index)->reader();
@@ -262,20 +268,37 @@ TEST(ParquetReader, FaultsOfTextAreBadRows) {
   for (size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(all->bad[i].first, i + 1);
     EXPECT_TRUE(contains(all->bad[i].second, says[i])) << all->bad[i].second;
-    EXPECT_TRUE(contains(all->bad[i].second, "shard 'mem:/a.parquet', row " + std::to_string(i + 1)));
+    EXPECT_TRUE(
+        contains(all->bad[i].second, "shard 'mem:/a.parquet', row " + std::to_string(i + 1)));
   }
 }
 
 TEST(ParquetReader, FaultsOfTokensAreBadRows) {
   Written written;
-  written.add("tokens",
-              list_array({{{1, 2}}, std::nullopt, {{}}, {{3, std::nullopt}}, {{4, -5}}, {{6, 900}},
-                          {{7, 8}}, {{7}}, {{7, 8}}, {{7}}, {{9, 9, 9}}},
-                         arrow::list(arrow::int64())));
-  written.add("mask",
-              list_array({{{0, 1}}, {{1}}, {{}}, {{1, 1}}, {{1, 1}}, {{1, 1}}, {{1}}, std::nullopt,
-                          {{1, std::nullopt}}, {{2}}, {{1, 0, 1}}},
-                         arrow::list(arrow::int32())));
+  written.add("tokens", list_array({{{1, 2}},
+                                    std::nullopt,
+                                    {{}},
+                                    {{3, std::nullopt}},
+                                    {{4, -5}},
+                                    {{6, 900}},
+                                    {{7, 8}},
+                                    {{7}},
+                                    {{7, 8}},
+                                    {{7}},
+                                    {{9, 9, 9}}},
+                                   arrow::list(arrow::int64())));
+  written.add("mask", list_array({{{0, 1}},
+                                  {{1}},
+                                  {{}},
+                                  {{1, 1}},
+                                  {{1, 1}},
+                                  {{1, 1}},
+                                  {{1}},
+                                  std::nullopt,
+                                  {{1, std::nullopt}},
+                                  {{2}},
+                                  {{1, 0, 1}}},
+                                 arrow::list(arrow::int32())));
   Shard shard(written.bytes());
   shard.source.mask_column = "mask";
   shard.source.vocabulary = 900;
@@ -285,9 +308,15 @@ TEST(ParquetReader, FaultsOfTokensAreBadRows) {
   EXPECT_EQ(all->tokens.back(), (std::vector<int64_t>{9, 9, 9}));
   EXPECT_EQ(all->masks.front(), (std::vector<int>{0, 1}));
   EXPECT_EQ(all->masks.back(), (std::vector<int>{1, 0, 1}));
-  const char* says[] = {"'tokens' is null",      "empty list",       "'tokens'[1] is null",
-                        "token id -5",           "token id 900",     "has 1 values for 2 tokens",
-                        "mask column 'mask' is null", "'mask'[1] is null", "'mask'[0] is neither 0 nor 1"};
+  const char* says[] = {"'tokens' is null",
+                        "empty list",
+                        "'tokens'[1] is null",
+                        "token id -5",
+                        "token id 900",
+                        "has 1 values for 2 tokens",
+                        "mask column 'mask' is null",
+                        "'mask'[1] is null",
+                        "'mask'[0] is neither 0 nor 1"};
   ASSERT_EQ(all->bad.size(), 9u);
   for (size_t i = 0; i < 9; ++i) {
     EXPECT_EQ(all->bad[i].first, i + 1);
@@ -298,8 +327,8 @@ TEST(ParquetReader, FaultsOfTokensAreBadRows) {
 TEST(ParquetReader, BooleanMasks) {
   Written written;
   written.add("tokens", list_array({{{1, 2, 3}}, {{4}}}, arrow::list(arrow::int32())));
-  auto builder = arrow::ListBuilder(arrow::default_memory_pool(),
-                                    std::make_shared<arrow::BooleanBuilder>());
+  auto builder =
+      arrow::ListBuilder(arrow::default_memory_pool(), std::make_shared<arrow::BooleanBuilder>());
   auto* flags = static_cast<arrow::BooleanBuilder*>(builder.value_builder());
   ASSERT_TRUE(builder.Append().ok() && flags->Append(true).ok() && flags->Append(false).ok() &&
               flags->Append(true).ok() && builder.Append().ok() && flags->Append(false).ok());

@@ -62,8 +62,8 @@ int mask_value(const arrow::Array& values, int64_t i) {
     return static_cast<const arrow::BooleanArray&>(values).Value(i) ? 1 : 0;
   }
   const size_t width = static_cast<size_t>(values.type()->byte_width());
-  const uint8_t* at = values.data()->buffers[1]->data() +
-                      static_cast<size_t>(values.data()->offset + i) * width;
+  const uint8_t* at =
+      values.data()->buffers[1]->data() + static_cast<size_t>(values.data()->offset + i) * width;
   uint64_t value = 0;
   std::memcpy(&value, at, width);  // little-endian: a negative number is no 0 or 1 either
   return value <= 1 ? static_cast<int>(value) : -1;
@@ -142,9 +142,8 @@ TextBlock text_rows(const arrow::ChunkedArray& column, const model::Source& sour
     const auto& texts = static_cast<const arrow::BinaryArray&>(*chunk);
     for (int64_t i = 0; i < texts.length(); ++i, ++row) {
       const std::string_view text = texts.GetView(i);
-      const std::string fault = texts.IsNull(i)
-                                    ? "column " + quote(source.text_column) + " is null"
-                                    : fault_of_text(text, source);
+      const std::string fault = texts.IsNull(i) ? "column " + quote(source.text_column) + " is null"
+                                                : fault_of_text(text, source);
       if (fault.empty()) {
         out.rows.bytes.append(text);
       } else {
@@ -165,8 +164,8 @@ Result<TokenBlock> token_rows(const arrow::ListArray& tokens, const arrow::ListA
   const size_t width = element_bytes(out.element);
   const auto count = static_cast<size_t>(values.length());
   if (count > 0) {
-    const uint8_t* data = values.data()->buffers[1]->data() +
-                          static_cast<size_t>(values.data()->offset) * width;
+    const uint8_t* data =
+        values.data()->buffers[1]->data() + static_cast<size_t>(values.data()->offset) * width;
     out.values = {std::move(holder), reinterpret_cast<const char*>(data), count * width};
   }
   runtime::Buffer mask_bytes;

@@ -35,8 +35,9 @@ NodePtr clone(const Node& node, bool as_bytes) {
   const auto& group = static_cast<const GroupNode&>(node);
   parquet::schema::NodeVector fields;
   for (int i = 0; i < group.field_count(); ++i) fields.push_back(clone(*group.field(i), false));
-  return GroupNode::Make(group.name(), group.repetition(), fields, group.logical_type(),
-                         group.field_id());
+  const bool annotated = group.logical_type() != nullptr && !group.logical_type()->is_none();
+  return GroupNode::Make(group.name(), group.repetition(), fields,
+                         annotated ? group.logical_type() : nullptr, group.field_id());
 }
 
 std::string column_names(const GroupNode& root) {
@@ -94,7 +95,8 @@ std::string describe(const arrow::Field& field) {
 
 bool has_extension(const arrow::Field& field) {
   if (field.type()->id() == arrow::Type::EXTENSION) return true;
-  if (field.metadata() != nullptr && field.metadata()->Contains("ARROW:extension:name")) return true;
+  if (field.metadata() != nullptr && field.metadata()->Contains("ARROW:extension:name"))
+    return true;
   for (const auto& child : field.type()->fields()) {
     if (has_extension(*child)) return true;
   }
@@ -143,8 +145,8 @@ parquet::ReaderProperties row_group_properties() {
 Result<Projection> project(const ShardJob& job, const parquet::FileMetaData& metadata) {
   const GroupNode& root = *metadata.schema()->group_node();
   std::vector<std::string> names;
-  for (const std::string* name : {&job.source->text_column, &job.source->token_column,
-                                  &job.source->mask_column}) {
+  for (const std::string* name :
+       {&job.source->text_column, &job.source->token_column, &job.source->mask_column}) {
     if (!name->empty()) names.push_back(*name);
   }
   for (const std::string& name : names) {

@@ -19,8 +19,8 @@ struct ShardJob {
   const IndexOptions* options = nullptr;
   IndexProgress* progress = nullptr;  // never null here
   const runtime::CancelToken* cancel = nullptr;
-  runtime::FileInfo file;       // the shard as it is now
-  runtime::FileInfo companion;  // Megatron: the .idx
+  runtime::FileInfo file;              // the shard as it is now
+  runtime::FileInfo companion;         // Megatron: the .idx
   mutable uint64_t scanned_bytes = 0;  // of the file, told to `progress` so far
 
   // kCancelled once the caller asked to stop.

@@ -54,9 +54,12 @@ Status TextStream::check_expansion(uint64_t text_bytes, uint64_t compressed_byte
 
 std::unique_ptr<TextStream> open_text_stream(const ShardJob& job) {
   switch (coding_of(job.file.uri)) {
-    case Coding::kGzip: return open_gzip_stream(job);
-    case Coding::kZstd: return open_zstd_stream(job);
-    case Coding::kPlain: break;
+    case Coding::kGzip:
+      return open_gzip_stream(job);
+    case Coding::kZstd:
+      return open_zstd_stream(job);
+    case Coding::kPlain:
+      break;
   }
   return std::make_unique<PlainStream>(job);
 }
@@ -64,9 +67,12 @@ std::unique_ptr<TextStream> open_text_stream(const ShardJob& job) {
 Status expand(Coding coding, const RestartPoint& restart, std::string_view compressed,
               uint64_t skip, char* out, size_t size_bytes) {
   switch (coding) {
-    case Coding::kGzip: return expand_gzip(restart, compressed, skip, out, size_bytes);
-    case Coding::kZstd: return expand_zstd(compressed, skip, out, size_bytes);
-    case Coding::kPlain: break;
+    case Coding::kGzip:
+      return expand_gzip(restart, compressed, skip, out, size_bytes);
+    case Coding::kZstd:
+      return expand_zstd(compressed, skip, out, size_bytes);
+    case Coding::kPlain:
+      break;
   }
   return internal_error("plain text needs no expansion");
 }

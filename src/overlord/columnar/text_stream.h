@@ -1,6 +1,6 @@
-// TextStream: the text of a shard from its first byte to its last, in pieces, plain or decompressed.
-// Only indexing streams; it notes the points from which a block can be entered later (RestartPoint).
-// expand() is the other half: from such a point to the bytes of one block.
+// TextStream: the text of a shard from its first byte to its last, in pieces, plain or
+// decompressed. Only indexing streams; it notes the points from which a block can be entered later
+// (RestartPoint). expand() is the other half: from such a point to the bytes of one block.
 #pragma once
 
 #include <cstdint>

@@ -80,9 +80,10 @@ class ZstdStream final : public TextStream {
     pending_output_ = output.pos == output.size;
     const uint64_t most = job_.source->limits.max_block_bytes;
     if (text_offset_ + produced_ - restart_->text_offset > most) {
-      return job_.error("has one zstd frame of more than " + std::to_string(most) +
-                        " bytes of text, which cannot be entered in the middle; write it in frames: "
-                        "zstd -dc IN | split -C 16M --filter='zstd -c' - > OUT");
+      return job_.error(
+          "has one zstd frame of more than " + std::to_string(most) +
+          " bytes of text, which cannot be entered in the middle; write it in frames: "
+          "zstd -dc IN | split -C 16M --filter='zstd -c' - > OUT");
     }
     return {};
   }

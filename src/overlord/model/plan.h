@@ -73,8 +73,8 @@ struct Plan {
   uint64_t tokens = 0;         // real tokens in the step
   uint64_t target_tokens = 0;  // loss-carrying tokens of the whole step, over all ranks
   uint64_t capacity = 0;       // bins x context
-  std::vector<uint64_t> asked;   // per source, of this step, in mixture units (fixed point, see plan/mixing.h)
-  std::vector<uint64_t> served;  // per source, tokens or samples placed in this step
+  std::vector<uint64_t> asked;   // per source, of this step, in mixture units (tokens or samples)
+  std::vector<uint64_t> served;  // per source, tokens placed in this step
   uint32_t max_delay = 0;        // longest wait of a segment in it, in steps
   bool last = false;             // the stream ends with this step
   Digest content_hash;

@@ -47,10 +47,15 @@ struct Source {
   uint32_t window_rows = 2048;     // least rows of a shuffle window
   EndPolicy at_end = EndPolicy::kRepeat;
   OverLength over_length = OverLength::kSplit;
-  uint32_t bad_rows_allowed = 0;   // quarantine budget over the run; 0: the first bad row stops it
+  uint32_t bad_rows_allowed = 0;   // quarantine budget per pass; 0: the first bad row stops the run
   SourceLimits limits;
   uint32_t loaders = 1;            // slots; not in the digest: who reads never changes what is read
   uint32_t workers = 1;            // blocks in work at once per slot; not in the digest
 };
+
+// Bad rows a source may have shown by the time it is in `pass`: a repeated pass shows them again.
+inline uint64_t bad_rows_budget(const Source& source, uint32_t pass) {
+  return uint64_t{source.bad_rows_allowed} * (uint64_t{pass} + 1);
+}
 
 }  // namespace overlord::model

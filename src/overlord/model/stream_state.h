@@ -18,7 +18,7 @@ struct SourceCursor {
   uint64_t tokens = 0;       // drawn since step 0
   uint64_t bad = 0;          // quarantined positions consumed
   uint64_t dropped = 0;      // documents dropped or cut off by `over_length`
-  bool dry = false;          // reached its end under `drop`
+  bool dry = false;          // reached its end under `drop` or `stop`
 
   friend bool operator==(const SourceCursor&, const SourceCursor&) = default;
 };
@@ -29,7 +29,7 @@ struct Carried {
   uint32_t first = 0;            // first token not yet placed
   uint32_t tokens = 0;           // length of the whole document after truncation
   uint32_t end = 0;              // this piece is [first, end)
-  StepIndex drawn_step = 0;
+  StepIndex drawn_step = 0;      // == next_step: the tail of a document that is being cut; it goes first
   std::vector<LossSpan> spans;   // of the whole document; empty: every token carries loss
   bool masked = false;
 };

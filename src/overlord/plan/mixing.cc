@@ -232,7 +232,7 @@ Mixer::Look Mixer::look(SourceIndex source) {
         lane.bad_window = lane.window;
         lane.bad_row = lane.row;
       }
-      if (++cursor.bad > declared.bad_rows_allowed) {
+      if (++cursor.bad > model::bad_rows_budget(declared, cursor.pass)) {
         failure_ = too_many_bad(source);
         return Look::kFailed;
       }
@@ -253,7 +253,7 @@ Status Mixer::too_many_bad(SourceIndex source) const {
   }
   return {Code::kBudgetExceeded,
           "more bad rows than allowed: source " + spec_->sources[source].name + ", allowed " +
-              std::to_string(spec_->sources[source].bad_rows_allowed) + ", first of step " +
+              std::to_string(spec_->sources[source].bad_rows_allowed) + " a pass, first of step " +
               std::to_string(step_) + " at pass " + std::to_string(first.pass) + ", position " +
               std::to_string(first.position + lane.bad_row) + ": " + reason};
 }

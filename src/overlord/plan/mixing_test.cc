@@ -224,6 +224,15 @@ TEST(Mixer, TooManyBadRowsNameTheSourceAndTheRow) {
   }
 }
 
+TEST(Mixer, TheBudgetHoldsForEveryPassAnew) {
+  MadeUpJob job(100, 1);
+  job.window_rows = 2;
+  job.add({10, 10, 10, 0, 10, 0}, EndPolicy::kRepeat).bad_rows_allowed = 2;
+  const auto drawn = draw(job, job.post(4), 14);
+  EXPECT_NE(drawn.last, Draw::kFailed) << drawn.failure.message();
+  EXPECT_GE(drawn.cursors[0].bad, 4u);
+}
+
 TEST(Mixer, LongDocumentsFollowTheirPolicy) {
   MadeUpJob job(100, 1);
   job.add({10, 250, 10}, EndPolicy::kDrop);

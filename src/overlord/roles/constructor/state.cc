@@ -10,7 +10,7 @@ ConstructorState::ConstructorState(StepIndex first_step, std::vector<Rank> ranks
     : ranks_(std::move(ranks)),
       wanted_(ranks_.size()),
       acknowledged_(ranks_.size(), first_step),
-      highest_wanted_(first_step) {
+      wanted_limit_(first_step) {
   OVERLORD_CHECK(!ranks_.empty(), "a constructor serves at least one rank");
 }
 
@@ -28,7 +28,7 @@ struct ConstructorState::Apply {
   void operator()(const StepWanted& event) const {
     const size_t client = self.client_of(event.rank);
     self.wanted_[client].insert(event.step);
-    self.highest_wanted_ = std::max(self.highest_wanted_, event.step);
+    self.wanted_limit_ = std::max(self.wanted_limit_, event.step + 1);
     self.acknowledged_[client] = std::max(self.acknowledged_[client], event.acknowledged);
     self.steps_.erase(self.steps_.begin(), self.steps_.lower_bound(self.acknowledged()));
   }

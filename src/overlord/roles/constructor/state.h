@@ -69,7 +69,7 @@ class ConstructorState {
   // Steps a rank has asked for and not yet been given.
   const std::set<StepIndex>& wanted(size_t client) const { return wanted_[client]; }
   StepIndex acknowledged() const;  // steps before it are done with, by all clients
-  StepIndex highest_wanted() const { return highest_wanted_; }
+  StepIndex wanted_limit() const { return wanted_limit_; }  // one past the newest step asked for
   uint32_t steps_held() const;  // fetching, assembling or ready
   const std::optional<Failed>& failure() const { return failure_; }
 
@@ -80,7 +80,7 @@ class ConstructorState {
   std::map<StepIndex, StepEntry> steps_;
   std::vector<std::set<StepIndex>> wanted_;  // parallel to ranks_
   std::vector<StepIndex> acknowledged_;
-  StepIndex highest_wanted_ = 0;
+  StepIndex wanted_limit_ = 0;
   std::optional<Failed> failure_;
 };
 

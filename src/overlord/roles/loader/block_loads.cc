@@ -65,6 +65,13 @@ void BlockLoads::load(uint32_t block, std::vector<uint32_t> rows, BlockDone done
   });
 }
 
+void BlockLoads::warm(uint32_t block) {
+  const uint64_t size = source_->manifest.blocks[block].size_bytes;
+  if (cache_.contains(block) || whole_reads_.contains(block)) return;
+  if (budget_->used_bytes.load() + 2 * size > budget_->limit_bytes) return;
+  load(block, {}, [](const Result<TokenBlockPtr>&) {});  // a failure shows when it is needed
+}
+
 void BlockLoads::read(columnar::BlockRequest request, BlockDone done) {
   auto read = std::make_shared<Read>();
   read->request = std::move(request);

@@ -28,6 +28,8 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
   // `rows` empty: the whole block, kept in the cache. Otherwise only these rows, not kept.
   // Calls back on the loop, exactly once unless stopped.
   void load(uint32_t block, std::vector<uint32_t> rows, BlockDone done);
+  // Load a block ahead of need, if it and the next one like it would fit the budget.
+  void warm(uint32_t block);
   void stop();
 
  private:

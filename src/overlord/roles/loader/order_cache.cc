@@ -4,7 +4,7 @@ namespace overlord::loader {
 namespace {
 
 constexpr size_t kPassesKept = 2;
-constexpr size_t kWindowsKept = 3;  // the one being drawn, the next, and one behind
+constexpr size_t kWindowsKept = 3;  // the one being served, the next, and one behind
 
 }  // namespace
 
@@ -37,6 +37,13 @@ const OrderCache::Expanded& OrderCache::expand(uint32_t pass, uint64_t window) {
 
 std::shared_ptr<const std::vector<plan::RowRef>> OrderCache::rows(uint32_t pass, uint64_t window) {
   return expand(pass, window).rows;
+}
+
+std::shared_ptr<const std::vector<plan::RowRef>> OrderCache::rows_once(uint32_t pass,
+                                                                       uint64_t window) {
+  auto rows = std::make_shared<std::vector<plan::RowRef>>();
+  order(pass).expand(window, rows.get());
+  return rows;
 }
 
 OrderCache::Located OrderCache::locate(uint32_t pass, uint64_t position) {

@@ -24,7 +24,10 @@ class OrderCache {
   };
 
   plan::OrderWindow window(uint32_t pass, uint64_t window) { return order(pass).window(window); }
+  // Kept: its samples are about to be asked for.
   std::shared_ptr<const std::vector<plan::RowRef>> rows(uint32_t pass, uint64_t window);
+  // Not kept: metadata is posted long before its samples are planned, and most sources are idle.
+  std::shared_ptr<const std::vector<plan::RowRef>> rows_once(uint32_t pass, uint64_t window);
   Located locate(uint32_t pass, uint64_t position);
   uint64_t memory_bytes() const;
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <set>
 
 #include "overlord/columnar/encoded_rows.h"
 #include "overlord/plan/source_order.h"
@@ -74,7 +75,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   void carry_out(const MakeWindow& effect) {
     const auto pass = static_cast<uint32_t>(effect.sequence / job_.windows_per_pass);
     const uint64_t window = effect.sequence % job_.windows_per_pass;
-    auto rows = orders_.rows(pass, window);
+    auto rows = orders_.rows_once(pass, window);
     const SampleId first{job_.source, pass, orders_.window(pass, window).first_position};
     if (source_->manifest.meta_origin == model::MetaOrigin::kIndex) {
       post(effect.sequence, window_from_index(*source_, first, *rows), *rows);
@@ -102,6 +103,20 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
          protocol::MetaPosted{std::make_shared<const model::MetaWindow>(std::move(window))});
   }
 
+  // Planned samples come from one window after another: have the next one's blocks decoded before a
+  // plan asks for them, where lengths come from the index (else metadata has done it already).
+  void warm_after(uint32_t pass, uint64_t window) {
+    const bool indexed = source_->manifest.meta_origin == model::MetaOrigin::kIndex;
+    const uint64_t sequence = uint64_t{pass} * job_.windows_per_pass + window + job_.slots;
+    if (!indexed || sparse_reads_ || sequence <= warmed_) return;
+    warmed_ = sequence;
+    const auto next_pass = static_cast<uint32_t>(sequence / job_.windows_per_pass);
+    const auto rows = orders_.rows(next_pass, sequence % job_.windows_per_pass);
+    std::set<uint32_t> blocks;
+    for (const RowRef& ref : *rows) blocks.insert(ref.block);
+    for (const uint32_t block : blocks) blocks_->warm(block);
+  }
+
   struct Wanted {  // one segment of a fetch
     uint32_t ordinal = 0;
     SampleId id;
@@ -119,6 +134,10 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     for (auto& [block, rows] : blocks) {
       std::sort(rows.begin(), rows.end());
       rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    }
+    if (!wanted->empty()) {
+      const SampleId& last = wanted->back().id;
+      warm_after(last.pass, orders_.locate(last.pass, last.position).window);
     }
     gather(std::move(blocks), [this, wanted, key = effect.key](Gathering& got) {
       state_.apply(FetchAnswered{key});
@@ -251,6 +270,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   LoaderState state_;
   OrderCache orders_;
   std::shared_ptr<BlockLoads> blocks_;
+  uint64_t warmed_ = 0;  // newest window whose blocks were asked for ahead
   bool pumping_ = false;
   bool stopped_ = false;
 };

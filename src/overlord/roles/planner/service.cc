@@ -96,10 +96,11 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     const model::Source& source = job_.spec.sources[bad.id.source];
     const uint64_t seen =
         state_.late_bad(bad.id.source) + state_.stream().cursors[bad.id.source].bad;
-    if (seen <= source.bad_rows_allowed || state_.failure()) return;
+    const uint32_t pass = state_.stream().cursors[bad.id.source].pass;
+    if (seen <= model::bad_rows_budget(source, pass) || state_.failure()) return;
     fail(Status(Code::kBudgetExceeded,
                 "source " + source.name + ": " + std::to_string(seen) + " bad rows, allowed " +
-                    std::to_string(source.bad_rows_allowed) + "; last: " + bad.reason +
+                    std::to_string(source.bad_rows_allowed) + " a pass; last: " + bad.reason +
                     "; raise bad_rows_allowed or repair the data"));
   }
 

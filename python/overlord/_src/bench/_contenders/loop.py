@@ -1,0 +1,68 @@
+"""The measured loop: what a trainer does with a batch before it computes, and nothing else."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from overlord._src.bench._contenders.numpy_packer import Batch
+
+Named = Callable[[Any], Batch]
+
+
+def touch(batch: Batch) -> int:
+    """Read one value of every field; the real tokens of the batch."""
+    for name in ("tokens", "targets", "positions", "loss_weights"):
+        batch[name][-1, -1]
+    return int(batch["cu_seqlens"][-1])
+
+
+def bytes_of(batch: Batch) -> int:
+    """Bytes of the arrays of a batch."""
+    return sum(int(array.nbytes) for array in batch.values())
+
+
+def run_loop(batches: Iterator[Any], work: dict[str, Any], named: Named) -> dict[str, Any]:
+    """Take batches for `seconds` after `warmup` steps; `named` gives a batch's fields by name."""
+    for _ in range(work["warmup"]):
+        check_fields(named(next(batches)), work)
+    tokens = steps = size = 0
+    began_thread, began_cpu, began = time.thread_time(), _all_cpu(), time.perf_counter()
+    until = began + work["seconds"]
+    now = began
+    while now < until:
+        batch = named(next(batches))
+        tokens += touch(batch)
+        size += bytes_of(batch)
+        steps += 1
+        now = time.perf_counter()
+    wall = now - began
+    return {
+        "tokens_per_s": tokens / wall,
+        "bytes_per_s": size / wall,
+        "loop_cpu": (time.thread_time() - began_thread) / wall,
+        "process_cpu": (_all_cpu() - began_cpu) / wall,
+        "fill": tokens / (steps * work["bins"] * work["context"]),
+        "steps": steps,
+    }
+
+
+def _all_cpu() -> float:
+    """CPU seconds of this process (children count only once they have ended)."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def check_fields(batch: Batch, work: dict[str, Any]) -> None:
+    """Every contender fills the same fields, in the same shapes and types."""
+    shape = (work["bins"], work["context"])
+    kinds = {"tokens": "int32", "targets": "int32", "positions": "int32", "loss_weights": "float32"}
+    for name, kind in kinds.items():
+        array = batch[name]
+        if tuple(array.shape) != shape or str(array.dtype).removeprefix("torch.") != kind:
+            raise AssertionError(f"{name}: {array.dtype}{tuple(array.shape)}, not {kind}{shape}")
+    starts = batch["cu_seqlens"]
+    if str(starts.dtype).removeprefix("torch.") != "int32" or int(starts[0]) != 0:
+        raise AssertionError("cu_seqlens: int32 that begins with 0 is wanted")

@@ -1,0 +1,129 @@
+"""Runs contenders, each in a process of its own: ours with this Python, peers with theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import overlord
+from overlord._src.bench._contract import Figures, medians
+
+ENVIRONMENT = ".venv-peers"
+NO_ENVIRONMENT = f"no environment {ENVIRONMENT} here: `make peers` makes it"
+_MARK = "overlord-bench-result "
+_WORKERS = "overlord._src.bench._contenders"
+_PATIENCE_S = 900.0
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to do the work: a module of `_contenders`, and how it is set up."""
+
+    key: str
+    module: str
+    setup: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    is_peer: bool = True
+
+
+@dataclass(frozen=True)
+class Pythons:
+    """The interpreters: ours, and that of the peers where there is one."""
+
+    ours: str
+    peers: str | None
+
+    def of(self, contender: Contender) -> str | None:
+        """Who runs a contender."""
+        return self.peers if contender.is_peer else self.ours
+
+
+def find_pythons(peers: str | None) -> Pythons:
+    """`peers` is an interpreter or an environment's folder; without it the usual places."""
+    root = Path(overlord.__file__).parents[2]
+    wanted = [Path(peers)] if peers else [Path(ENVIRONMENT), root / ENVIRONMENT]
+    for place in wanted:
+        program = place / "bin" / "python" if place.is_dir() else place
+        if program.is_file():
+            return Pythons(sys.executable, str(program.absolute()))
+    return Pythons(sys.executable, None)
+
+
+@contextlib.contextmanager
+def package_folder() -> Iterator[str]:
+    """A folder with this package and nothing else, to put on a peer's path."""
+    with tempfile.TemporaryDirectory(prefix="overlord-bench-") as folder:
+        (Path(folder) / "overlord").symlink_to(Path(overlord.__file__).parent)
+        yield folder
+
+
+def run_once(pythons: Pythons, contender: Contender, work: Mapping[str, Any], path: str) -> Figures:
+    """One run; its figures, or `missing` or `failed` with the reason."""
+    program = pythons.of(contender)
+    if program is None:
+        return {"missing": NO_ENVIRONMENT}
+    words = [program, "-m", _WORKERS, contender.module, json.dumps({**work, **contender.setup})]
+    environment = {**os.environ, **contender.environment, "PYTHONPATH": path}
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=_PATIENCE_S, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": f"not done after {_PATIENCE_S:.0f} s"}
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith(_MARK):
+            figures: Figures = json.loads(line.removeprefix(_MARK))
+            return figures
+    last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    return {"failed": f"exit status {done.returncode}: {last}"}
+
+
+def interleave(
+    pythons: Pythons, contenders: Sequence[Contender], work: Mapping[str, Any], rounds: int
+) -> dict[str, Figures]:
+    """Run all contenders in turn, `rounds` times over; medians of each by its key."""
+    runs: dict[str, list[Figures]] = {contender.key: [] for contender in contenders}
+    with package_folder() as path:
+        for turn in range(rounds):
+            for contender in contenders if turn % 2 == 0 else list(reversed(contenders)):
+                past = runs[contender.key]
+                if past and not is_measured(past[-1]):
+                    continue
+                _say(f"{turn + 1}/{rounds} {contender.key}")
+                past.append(run_once(pythons, contender, work, path))
+                _say(f"    {_brief(past[-1])}")
+    return {key: _merge(past) for key, past in runs.items()}
+
+
+def is_measured(figures: Mapping[str, Any]) -> bool:
+    """Whether a contender ran."""
+    return "missing" not in figures and "failed" not in figures
+
+
+def _merge(runs: list[Figures]) -> Figures:
+    return medians(runs) if is_measured(runs[-1]) else runs[-1]
+
+
+def _brief(figures: Mapping[str, Any]) -> str:
+    shown = [
+        f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
+        for key, value in figures.items()
+    ]
+    return " ".join(shown)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_result(figures: Mapping[str, Any]) -> None:
+    """What a contender's process says at its end."""
+    print(_MARK + json.dumps(figures), flush=True)

@@ -1,0 +1,193 @@
+"""Pre-tokenised documents to packed batches in a Python loop, against other loaders.
+
+Documents of web lengths lie on disk as Megatron .bin/.idx and as Parquet. Every contender reads
+them in a shuffled order and fills tokens, targets, positions, loss weights and cu_seqlens of 64
+sequences of 4,096 tokens a step. Ours runs with its defaults through the public API; peers use the
+NumPy packer of `_contenders/numpy_packer.py`. All run in processes of their own, in turn, several
+times; medians are reported. Files are in the page cache, and batches are not hashed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from overlord._src.bench import _contract, _peers, _web_corpus
+from overlord._src.bench._contract import Figures
+from overlord._src.bench._peers import Contender
+
+OURS = "overlord"
+COPY = "memcpy_two_threads"
+ARROW = "pyarrow_two_threads"
+HALF_BUSY = 0.5  # cores of the loop's thread up to which a contender counts as overlapped
+# A C library that keeps what it has freed: peers' steps then cost no page faults.
+KEEPING_MALLOC = {
+    "MALLOC_MMAP_THRESHOLD_": "4000000000",
+    "MALLOC_TRIM_THRESHOLD_": "8000000000",
+    "MALLOC_TOP_PAD_": "67108864",
+}
+
+
+def _peer_list() -> list[Contender]:
+    torch, nodes, grain = "torch_dataloader", "torchdata_nodes", "grain_loader"
+    hugging, mosaic = "hf_datasets", "mosaic_streaming"
+    kept = KEEPING_MALLOC
+    return [
+        Contender("torch_dataloader/in_process", torch),
+        Contender("torch_dataloader/in_process/keeping_malloc", torch, environment=kept),
+        Contender("torch_dataloader/1_worker", torch, {"workers": 1}),
+        Contender("torch_dataloader/2_workers", torch, {"workers": 2}),
+        Contender("torchdata_nodes/in_loop", nodes),
+        Contender("torchdata_nodes/in_loop/keeping_malloc", nodes, environment=kept),
+        Contender("torchdata_nodes/thread", nodes, {"threads": 1}),
+        Contender("torchdata_nodes/thread/keeping_malloc", nodes, {"threads": 1}, kept),
+        Contender("torchdata_nodes/2_threads", nodes, {"threads": 2}),
+        Contender("hf_datasets/in_process", hugging),
+        Contender("hf_datasets/1_worker", hugging, {"workers": 1}),
+        Contender("hf_datasets/2_workers", hugging, {"workers": 2}),
+        Contender("grain/blocks", grain),
+        Contender("grain/blocks/thread", grain, {"place": "thread"}),
+        Contender("grain/blocks/1_worker", grain, {"place": "1"}),
+        Contender("grain/blocks/2_workers", grain, {"place": "2"}),
+        Contender("mosaic_streaming/groups", mosaic, {"unit": "group"}),
+        Contender("mosaic_streaming/groups/1_worker", mosaic, {"unit": "group", "workers": 1}),
+        Contender("mosaic_streaming/groups/2_workers", mosaic, {"unit": "group", "workers": 2}),
+    ]
+
+
+def _by_document() -> list[Contender]:
+    """Peers whose element is a single document, as their tutorials have it; .bin only."""
+    return [
+        Contender("grain/documents", "grain_loader", {"unit": "document"}),
+        Contender("mosaic_streaming/documents", "mosaic_streaming"),
+        Contender("mosaic_streaming/documents/2_workers", "mosaic_streaming", {"workers": 2}),
+    ]
+
+
+def _our_list(sweep: bool) -> list[Contender]:
+    ours = [Contender(OURS, "overlord_loader", is_peer=False)]
+    if sweep:
+        runtimes = [{"threads": 1}, {"threads": 3}, {"io_threads": 1}, {"prefetch": 4}]
+        for runtime in runtimes:
+            ((name, value),) = runtime.items()
+            setup = {"runtime": runtime}
+            ours.append(Contender(f"{OURS}/{name}={value}", "overlord_loader", setup, {}, False))
+        concat = {"method": "concat"}
+        ours.append(Contender(f"{OURS}/concat", "overlord_loader", concat, {}, False))
+    return ours
+
+
+def contenders_of(kind: str, sweep: bool) -> list[Contender]:
+    """Who is measured on a format: ours, the ceiling, peers."""
+    ceiling = (
+        Contender(COPY, "memory_copy", is_peer=False)
+        if kind == "bin"
+        else Contender(ARROW, "bare_arrow", is_peer=False)
+    )
+    peers = _peer_list() + (_by_document() if kind == "bin" else [])
+    return [*_our_list(sweep), ceiling, *peers]
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="overlord bench delivery")
+    parser.add_argument("--tokens", type=float, default=256e6, help="tokens of the corpus")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of every measured loop")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of every contender")
+    parser.add_argument("--warmup", type=int, default=30, help="steps before the measured loop")
+    parser.add_argument("--data", type=Path, default=_web_corpus.default_folder())
+    parser.add_argument("--peers", default=None, help="the peers' environment")
+    parser.add_argument("--formats", default="bin,parquet")
+    parser.add_argument("--only", default="", help="contenders whose names begin so, with commas")
+    parser.add_argument("--sweep", action="store_true", help="also ours with other settings")
+    return parser.parse_args(arguments)
+
+
+def _wanted(contenders: list[Contender], only: str) -> list[Contender]:
+    names = tuple(name for name in only.split(",") if name)
+    return [item for item in contenders if not names or item.key.startswith(names)]
+
+
+def run(arguments: list[str]) -> dict[str, Any]:
+    """Measure all contenders on both formats."""
+    options = _parse(arguments)
+    host = _contract.machine()
+    corpus = _web_corpus.WebCorpus(tokens=int(options.tokens))
+    place = _web_corpus.prepare(corpus, options.data)
+    pythons = _peers.find_pythons(options.peers)
+    work = {
+        "folder": str(place),
+        "column": _web_corpus.COLUMN,
+        "context": 4096,
+        "bins": 64,
+        "vocabulary": corpus.vocabulary,
+        "seconds": options.seconds,
+        "warmup": options.warmup,
+    }
+    found: dict[str, dict[str, Figures]] = {}
+    for kind in options.formats.split(","):
+        wanted = _wanted(contenders_of(kind, options.sweep), options.only)
+        found[kind] = _peers.interleave(pythons, wanted, {**work, "format": kind}, options.rounds)
+    settings = {
+        "corpus": {**asdict(corpus), **_web_corpus.facts_of(place)},
+        "parquet": "list<int32>, dictionary encoded, as pyarrow writes it",
+        "sequences_per_step": work["bins"],
+        "context": work["context"],
+        "microbatch_size": work["bins"],
+        "seconds": options.seconds,
+        "rounds": options.rounds,
+        "ours": "best_fit, window shuffle, runtime defaults",
+        "peers": "documents concatenated and cut at sequence ends, shuffled in blocks",
+    }
+    figures = figures_of(found.get("bin", {}), found.get("parquet", {}))
+    contenders = {**found.get("bin", {})}
+    contenders.update({f"parquet:{key}": value for key, value in found.get("parquet", {}).items()})
+    return _contract.report("delivery", figures, contenders, settings, host)
+
+
+def _speed(found: Mapping[str, Figures], key: str) -> float | None:
+    value = found.get(key, {}).get("tokens_per_s")
+    return float(value) if value is not None else None
+
+
+def best_peer(found: Mapping[str, Figures], *, overlapped: bool = False) -> tuple[str, float]:
+    """The fastest peer and its tokens a second; `overlapped`: of those with a half free loop."""
+    speeds = {
+        key: float(value["tokens_per_s"])
+        for key, value in found.items()
+        if key.partition("/")[0] not in (OURS, COPY, ARROW)
+        and "tokens_per_s" in value
+        and (not overlapped or value["loop_cpu"] <= HALF_BUSY)
+    }
+    return max(speeds.items(), key=lambda item: item[1]) if speeds else ("none", 0.0)
+
+
+def _ratio(value: float | None, other: float | None) -> float | None:
+    return value / other if value and other else None
+
+
+def figures_of(bin_runs: Mapping[str, Figures], parquet_runs: Mapping[str, Figures]) -> Figures:
+    """The figures of the report; None where nothing was measured to compare with."""
+    ours, parquet = _speed(bin_runs, OURS), _speed(parquet_runs, OURS)
+    best, overlapped = best_peer(bin_runs), best_peer(bin_runs, overlapped=True)
+    usual = {key: value for key, value in bin_runs.items() if "keeping_malloc" not in key}
+    best_usual = best_peer(usual)
+    best_parquet = best_peer(parquet_runs)
+    copied = bin_runs.get(COPY, {}).get("bytes_per_s")
+    return {
+        "ratio_vs_best_peer": _ratio(ours, best[1]),
+        "fraction_of_memcpy": _ratio(bin_runs.get(OURS, {}).get("bytes_per_s"), copied),
+        "parquet_ratio_vs_best_peer": _ratio(parquet, best_parquet[1]),
+        "parquet_fraction_of_arrow": _ratio(parquet, _speed(parquet_runs, ARROW)),
+        "tokens_per_s": ours,
+        "loop_cpu": bin_runs.get(OURS, {}).get("loop_cpu"),
+        "ratio_vs_best_overlapped_peer": _ratio(ours, overlapped[1]),
+        "parquet_tokens_per_s": parquet,
+        "best_peer": best[0],
+        "best_peer_with_usual_malloc": best_usual[0],
+        "ratio_vs_best_peer_with_usual_malloc": _ratio(ours, best_usual[1]),
+        "best_overlapped_peer": overlapped[0],
+        "parquet_best_peer": best_parquet[0],
+    }

@@ -1,0 +1,116 @@
+#include "overlord/roles/constructor/logic.h"
+
+#include <gtest/gtest.h>
+
+namespace overlord::constructor {
+namespace {
+
+ConstructorJob job_of(uint64_t step_bytes, uint64_t budget_bytes) {
+  ConstructorJob job;
+  job.sources = 2;
+  job.owners.slots = {2, 1};
+  job.step_bytes = step_bytes;
+  job.budget_bytes = budget_bytes;
+  return job;
+}
+
+protocol::Envelope from(Rank rank, protocol::Message message) {
+  protocol::Envelope envelope;
+  envelope.from = protocol::client_address(rank);
+  envelope.message = std::move(message);
+  return envelope;
+}
+
+// A plan whose only bucket has segments of the given sources.
+protocol::PlanPublished plan_of(StepIndex step, bool first_source, bool second_source) {
+  auto plan = std::make_shared<model::Plan>();
+  plan->step = step;
+  auto index = std::make_shared<model::PlanIndex>();
+  index->buckets.resize(1);
+  const uint32_t a = first_source ? 1 : 0;
+  index->buckets[0].source_begin = {0, a, a + (second_source ? 1u : 0u)};
+  return {plan, index};
+}
+
+void receive(const ConstructorJob& job, ConstructorState* state, const protocol::Envelope& e) {
+  for (const Event& event : on_message(job, *state, e).events) state->apply(event);
+}
+
+std::vector<Effect> run(const ConstructorJob& job, ConstructorState* state) {
+  std::vector<Effect> effects;
+  for (;;) {
+    Reaction reaction = next_work(job, *state);
+    if (reaction.events.empty()) return effects;
+    for (const Event& event : reaction.events) state->apply(event);
+    for (Effect& effect : reaction.effects) effects.push_back(std::move(effect));
+  }
+}
+
+size_t fetches(const std::vector<Effect>& effects) {
+  size_t count = 0;
+  for (const Effect& effect : effects) {
+    const auto* send = std::get_if<Send>(&effect);
+    count += send != nullptr && std::holds_alternative<protocol::Fetch>(send->message);
+  }
+  return count;
+}
+
+TEST(ConstructorLogic, PullsFromEverySlotOfSourcesInThePlan) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(0, {0});
+  receive(job, &state, from(0, plan_of(0, true, false)));
+  EXPECT_EQ(fetches(run(job, &state)), 0u) << "nobody has asked yet";
+  receive(job, &state, from(0, protocol::Get{0, 0}));
+  EXPECT_EQ(fetches(run(job, &state)), 2u) << "two slots of the first source";
+}
+
+TEST(ConstructorLogic, TheBudgetHoldsBackLaterStepsNeverTheOldest) {
+  const ConstructorJob job = job_of(10, 5);
+  ConstructorState state(0, {0});
+  for (StepIndex step = 0; step < 3; ++step) {
+    receive(job, &state, from(0, plan_of(step, false, true)));
+    receive(job, &state, from(0, protocol::Get{step, 0}));
+  }
+  EXPECT_EQ(fetches(run(job, &state)), 1u);
+  EXPECT_EQ(state.steps_held(), 1u);
+}
+
+TEST(ConstructorLogic, AStepGoesToEachClientOnceAndIsFreedByTheSlowest) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(0, {0, 1});
+  receive(job, &state, from(0, plan_of(0, false, true)));
+  receive(job, &state, from(0, protocol::Get{0, 0}));
+  run(job, &state);
+  auto payload = std::make_shared<protocol::Payload>();
+  receive(job, &state, from(0, protocol::PayloadPtr(payload)));
+  state.apply(StepAssembled{0});
+  EXPECT_EQ(run(job, &state).size(), 1u);
+  receive(job, &state, from(1, protocol::Get{0, 0}));
+  EXPECT_EQ(run(job, &state).size(), 1u);
+  receive(job, &state, from(0, protocol::Get{1, 1}));
+  EXPECT_NE(state.step(0), nullptr) << "rank 1 still holds it";
+  receive(job, &state, from(1, protocol::Get{1, 1}));
+  EXPECT_EQ(state.step(0), nullptr);
+}
+
+TEST(ConstructorLogic, AFailureReachesWhoeverAsksFromThatStepOn) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(0, {0});
+  receive(job, &state, from(0, protocol::StreamFailed{1, Status(Code::kInternal, "x")}));
+  receive(job, &state, from(0, protocol::Get{0, 0}));
+  receive(job, &state, from(0, protocol::Get{1, 0}));
+  const std::vector<Effect> effects = run(job, &state);
+  ASSERT_EQ(effects.size(), 1u);
+  EXPECT_EQ(std::get<protocol::StreamFailed>(std::get<Send>(effects[0]).message).step, 1u);
+}
+
+TEST(ConstructorLogic, ALatePayloadIsDropped) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(0, {0});
+  auto payload = std::make_shared<protocol::Payload>();
+  payload->step = 9;
+  EXPECT_TRUE(on_message(job, state, from(0, protocol::PayloadPtr(payload))).events.empty());
+}
+
+}  // namespace
+}  // namespace overlord::constructor

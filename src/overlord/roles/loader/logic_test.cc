@@ -1,0 +1,88 @@
+#include "overlord/roles/loader/logic.h"
+
+#include <gtest/gtest.h>
+
+namespace overlord::loader {
+namespace {
+
+LoaderJob job_of(uint32_t slot, uint32_t slots, uint32_t workers = 1) {
+  LoaderJob job;
+  job.slot = slot;
+  job.slots = slots;
+  job.workers = workers;
+  job.windows_per_pass = 10;
+  return job;
+}
+
+std::vector<uint64_t> windows_made(const LoaderJob& job, LoaderState* state) {
+  std::vector<uint64_t> made;
+  for (;;) {
+    const Reaction reaction = next_work(job, *state);
+    if (reaction.events.empty()) return made;
+    for (const Event& event : reaction.events) state->apply(event);
+    for (const Effect& effect : reaction.effects) {
+      if (const auto* make = std::get_if<MakeWindow>(&effect)) made.push_back(make->sequence);
+    }
+  }
+}
+
+protocol::Envelope plan_of(StepIndex step) {
+  auto plan = std::make_shared<model::Plan>();
+  plan->step = step;
+  protocol::Envelope envelope;
+  envelope.message = protocol::PlanPublished{plan, nullptr};
+  return envelope;
+}
+
+void receive(const LoaderJob& job, LoaderState* state, const protocol::Envelope& envelope) {
+  for (const Event& event : on_message(job, *state, envelope).events) state->apply(event);
+}
+
+TEST(LoaderLogic, PostsOnlyUnderAGrantAndAsManyAsWorkers) {
+  LoaderState state(4);
+  const LoaderJob job = job_of(0, 1, 2);
+  EXPECT_TRUE(windows_made(job, &state).empty());
+  state.apply(GrantRaised{9});
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{4, 5}));
+  state.apply(WindowPosted{4});
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{6}));
+}
+
+TEST(LoaderLogic, SlotsDivideWindowsByTheOwnerMap) {
+  std::vector<uint64_t> all;
+  for (uint32_t slot = 0; slot < 3; ++slot) {
+    LoaderState state(0);
+    state.apply(GrantRaised{25});
+    const LoaderJob job = job_of(slot, 3, 100);
+    for (const uint64_t sequence : windows_made(job, &state)) {
+      EXPECT_EQ(sequence % 10 % 3, slot);
+      all.push_back(sequence);
+    }
+  }
+  EXPECT_EQ(all.size(), 25u);
+}
+
+TEST(LoaderLogic, AFetchWaitsForItsPlanAndTheOldestGoesFirst) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1);
+  state.apply(FetchAsked{{7, 0}});
+  state.apply(FetchAsked{{6, 1}});
+  EXPECT_TRUE(next_work(job, state).events.empty());
+  receive(job, &state, plan_of(6));
+  const Reaction reaction = next_work(job, state);
+  ASSERT_EQ(reaction.effects.size(), 1u);
+  EXPECT_EQ(std::get<Serve>(reaction.effects[0]).key, (FetchKey{6, 1}));
+}
+
+TEST(LoaderLogic, OldPlansAreForgotten) {
+  LoaderState state(0);
+  LoaderJob job = job_of(0, 1);
+  job.runway = 2;
+  for (StepIndex step = 0; step < 10; ++step) receive(job, &state, plan_of(step));
+  EXPECT_EQ(state.plan(7), nullptr);
+  EXPECT_NE(state.plan(8), nullptr);
+  EXPECT_NE(state.plan(9), nullptr);
+}
+
+}  // namespace
+}  // namespace overlord::loader
