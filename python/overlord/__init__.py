@@ -17,6 +17,22 @@ from overlord._version import __version__
 
 if TYPE_CHECKING:
     from overlord import config
+    from overlord._src.engine_errors import (
+        BadDataError,
+        BudgetExceededError,
+        CancelledError,
+        DeadlineError,
+        InternalError,
+        InvalidArgumentError,
+        NotFoundError,
+        OutOfRangeError,
+        OverlordError,
+        ResourceError,
+        SourceChangedError,
+        StateMismatchError,
+        UnavailableError,
+        VersionMismatchError,
+    )
     from overlord._src.errors import ConfigError
     from overlord._src.job import Job, job
     from overlord._src.loader import Loader, RankLoaders
@@ -24,12 +40,26 @@ if TYPE_CHECKING:
     from overlord._src.microbatch import Microbatch
 
 __all__ = [
+    "BadDataError",
+    "BudgetExceededError",
+    "CancelledError",
     "ConfigError",
+    "DeadlineError",
+    "InternalError",
+    "InvalidArgumentError",
     "Job",
     "Loader",
     "Mesh",
     "Microbatch",
+    "NotFoundError",
+    "OutOfRangeError",
+    "OverlordError",
     "RankLoaders",
+    "ResourceError",
+    "SourceChangedError",
+    "StateMismatchError",
+    "UnavailableError",
+    "VersionMismatchError",
     "__version__",
     "config",
     "job",
@@ -80,4 +110,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__, *_ERRORS])
+    return sorted({*globals(), *__all__})

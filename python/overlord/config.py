@@ -91,7 +91,14 @@ class SourceConfig(_Model):
         description="none: file order; window: blocks permuted, rows permuted inside a window; "
         "full: all rows permuted (one read per row)",
     )
-    window_rows: Count32 = Field(default=2048, description="least rows of a shuffle window")
+    window_rows: Count32 = Field(
+        default=2048, description="about so many rows make a shuffle window"
+    )
+    window_bytes: Bytes = Field(
+        default=4 * MIB,
+        ge=1,
+        description="where rows are large, about so many bytes make a shuffle window",
+    )
     at_end: AtEnd | None = Field(
         default=None,
         description="when all rows are used: read again, drop the source and renormalise, or stop "

@@ -95,6 +95,7 @@ void bind_source(nb::module_& m) {
       .def_rw("vocabulary", &Source::vocabulary)
       .def_rw("shuffle", &Source::shuffle)
       .def_rw("window_rows", &Source::window_rows)
+      .def_rw("window_bytes", &Source::window_bytes)
       .def_rw("at_end", &Source::at_end)
       .def_rw("over_length", &Source::over_length)
       .def_rw("bad_rows_allowed", &Source::bad_rows_allowed)

@@ -7,6 +7,9 @@ namespace nb = nanobind;
 namespace overlord::python {
 namespace {
 
+// Digests of sources are kept as 64 bits in a state; people see the same 16 digits everywhere.
+std::string short_hex(const Digest& digest) { return digest.hex().substr(16); }
+
 nb::dict loader_dict(const node::LoaderStatus& loader) {
   nb::dict out;
   out["source"] = loader.source;
@@ -102,7 +105,8 @@ nb::list quarantine_list(const std::vector<loader::QuarantineNote>& notes) {
 nb::dict section_dict(const std::vector<protocol::SectionDigest>& sections) {
   nb::dict out;
   for (const protocol::SectionDigest& section : sections) {
-    out[section.name.c_str()] = section.digest.hex();
+    const bool source = section.name.starts_with("source:");
+    out[section.name.c_str()] = source ? short_hex(section.digest) : section.digest.hex();
   }
   return out;
 }
@@ -112,7 +116,7 @@ nb::dict state_dict(const protocol::ResumeState& state) {
   for (size_t s = 0; s < state.source_names.size(); ++s) {
     const model::SourceCursor& cursor = state.state.cursors[s];
     nb::dict row;
-    row["digest"] = state.source_digests[s].hex();
+    row["digest"] = short_hex(state.source_digests[s]);
     row["pass"] = cursor.pass;
     row["position"] = cursor.position;
     row["samples"] = cursor.samples;

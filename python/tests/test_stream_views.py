@@ -259,19 +259,20 @@ def test_dtypes(token_dtype: str, loss_dtype: str, cp: int, corpus: Corpus) -> N
 
 
 def big_config(folder: Path, **runtime: Any) -> dict[str, Any]:
-    """Microbatches of a megabyte, so that their memory is pooled and used again."""
+    """Microbatches of half a megabyte, so that their memory is pooled and used again."""
     corpus = Corpus(folder)
-    corpus.add_megatron("code", made_up_documents(3000, longest=400, seed=4), eod=EOD)
+    corpus.add_megatron("code", made_up_documents(1500, longest=400, seed=4), eod=EOD)
     small = {"payload_budget": "1MiB", "constructor_budget": "8MiB", **runtime}
-    return corpus.config(context=65536, bins=2, at_end="repeat", steps=40, runtime=small)
+    return corpus.config(context=32768, bins=2, at_end="repeat", steps=30, runtime=small)
 
 
 def test_views_outlive_steps_and_engine(tmp_path: Path) -> None:
-    job = ol.job(big_config(tmp_path))
+    config = big_config(tmp_path)
+    job = ol.job(config)
     loader = job.train()
     held: list[tuple[dict[str, Array], bytes]] = []
     for number, batch in enumerate(loader):
-        if number % 7 == 0:
+        if number % 5 == 0:
             arrays = dict(batch.arrays())
             held.append((arrays, b"".join(array.tobytes() for array in arrays.values())))
         del batch
@@ -280,7 +281,7 @@ def test_views_outlive_steps_and_engine(tmp_path: Path) -> None:
     loader.close()
     del loader, job
     gc.collect()
-    again = ol.job(big_config(tmp_path)).train()  # writes over whatever was let go
+    again = ol.job(config).train()  # writes over whatever was let go
     for _ in again:
         pass
     again.close()
@@ -301,17 +302,19 @@ def test_a_single_array_keeps_its_memory(tmp_path: Path) -> None:
     assert part.tolist() == expected
 
 
-@pytest.mark.parametrize("context", [65536, 512])
+@pytest.mark.parametrize("context", [32768, 512])
 def test_holding_too_much_is_a_typed_error(context: int, tmp_path: Path) -> None:
     """Batches held beyond budgets and limit end in an error that says what to do, not in a kill."""
     config = big_config(tmp_path, private_copy_limit="2MiB")
-    config.update(context=context, bins=2 * 65536 // context, steps=None)
-    held = []
+    config.update(context=context, bins=2 * 32768 // context, steps=None)
+    held: list[ol.Microbatch] = []
+    held_bytes = 0
     limit_bytes = (8 + 1 + 2 + 4) << 20  # budgets, limit, and the steps on their way
     with ol.job(config).train() as loader, pytest.raises(ol.ResourceError) as caught:
-        while sum(batch.nbytes for batch in held) < 4 * limit_bytes:
+        while held_bytes < 4 * limit_bytes:
             held.append(next(loader))
-    assert sum(batch.nbytes for batch in held) < 2 * limit_bytes
+            held_bytes += held[-1].nbytes
+    assert held_bytes < 2 * limit_bytes
     assert "private_copy_limit" in str(caught.value) and isinstance(caught.value, OSError)
     kept = [content(batch) for batch in held]
     gc.collect()

@@ -19,9 +19,8 @@ using model::LineageRow;
 // Row of the source behind a sample id.
 uint64_t row_of(const host::OpenJob& job, const SampleId& id) {
   const loader::OpenSource& source = *job.sources[id.source];
-  const plan::SourceOrder order(source.manifest.blocks, source.spec.shuffle,
-                                source.spec.window_rows,
-                                plan::order_key(source.seed, source.spec.name, id.pass));
+  const plan::SourceOrder order =
+      plan::make_order(source.spec, source.manifest, source.seed, id.pass);
   const uint64_t window = order.window_of(id.position);
   std::vector<plan::RowRef> rows;
   order.expand(window, &rows);

@@ -40,7 +40,8 @@ class OpenStream:
     def source_digests(self) -> dict[str, str]:
         """What stands for the data of each source."""
         return {
-            name: info["digest"] for name, info in zip(self.source_names, self.infos, strict=True)
+            name: info["digest"][-16:]  # as a state keeps them
+            for name, info in zip(self.source_names, self.infos, strict=True)
         }
 
 

@@ -135,6 +135,7 @@ def lower_source(
     source.vocabulary = loaded.config.vocabulary
     source.shuffle = getattr(core.Shuffle, config.shuffle)
     source.window_rows = config.window_rows
+    source.window_bytes = config.window_bytes
     source.at_end = getattr(core.EndPolicy, stream.at_end[name] or "repeat")
     source.over_length = getattr(core.OverLength, stream.over_length[name])
     source.bad_rows_allowed = config.bad_rows_allowed

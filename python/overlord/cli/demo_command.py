@@ -40,15 +40,18 @@ def run(options: argparse.Namespace) -> int:
     from overlord._src.corpus.config_text import demo_config
     from overlord._src.job import Job
     from overlord._src.mesh import Mesh
+    from overlord.cli.index_command import index_sources
     from overlord.cli.run_command import run_job
     from overlord.cli.terminal import make_console
 
     console = make_console()
-    make_corpus(console, options.folder)
+    made = make_corpus(console, options.folder)
     config = options.folder / "mix.yaml"
     if not config.exists():
         config.write_text(demo_config())
     loaded = read_config(config)
+    if made:  # an index of an older corpus would be refused
+        index_sources(loaded, sorted(loaded.config.sources), lengths=False, threads=options.threads)
     return run_job(
         Job(loaded, Mesh.parse(options.mesh)),
         steps=options.steps,
@@ -58,15 +61,15 @@ def run(options: argparse.Namespace) -> int:
     )
 
 
-def make_corpus(console: Any, folder: Path) -> None:
-    """Generate the corpus unless it is there, with progress."""
+def make_corpus(console: Any, folder: Path) -> bool:
+    """Generate the corpus unless it is there, with progress; whether it was made now."""
     from overlord._src.corpus import DEMO, ensure_corpus
     from overlord.cli.terminal import show_size
 
     with console.status("looking at the corpus") as status:
 
         def show(file: str, done: int, total: int) -> None:
-            status.update(f"making the corpus: file {done + 1} of {total} {file}")
+            status.update(f"making the corpus: file {min(done + 1, total)} of {total} {file}")
 
         corpus = ensure_corpus(folder / "data", DEMO, show)
     if corpus.made:
@@ -74,3 +77,4 @@ def make_corpus(console: Any, folder: Path) -> None:
             f"made a corpus of {len(DEMO.sources)} sources, {show_size(corpus.size_bytes)}, "
             f"in {corpus.folder}"
         )
+    return corpus.made

@@ -66,6 +66,7 @@ MutableSlab acquire_slab(const AssembleSpec& spec, uint64_t elements, uint8_t fi
   MutableSlab slab;
   slab.buffer = pool.acquire(std::max<size_t>(layout.total, kAlignment));
   char* base = slab.buffer.data.get();
+  OVERLORD_CHECK(base != nullptr, "out of memory for a batch");
   if (fields & model::kFieldTokens) slab.tokens = base + layout.tokens;
   if (fields & model::kFieldTargets) slab.targets = base + layout.targets;
   if (fields & model::kFieldLossWeights) slab.weights = base + layout.weights;

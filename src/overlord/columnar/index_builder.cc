@@ -104,7 +104,7 @@ class Builder {
   void work(size_t i) {
     // Shards after a failed one cannot change the answer any more.
     if (i > first_failed_) return;
-    auto part = shard(uris_[i]);
+    auto part = shard(i);
     if (part.ok()) {
       progress_.rows += part->entry.rows;
       ++progress_.shards_done;
@@ -117,8 +117,15 @@ class Builder {
     }
   }
 
-  Result<ShardPart> shard(const std::string& uri) {
-    ShardJob job{&storage_, &source_, &options_, &progress_, &cancel_, {}, {}, 0};
+  Result<ShardPart> shard(size_t i) {
+    const std::string& uri = uris_[i];
+    ShardJob job;
+    job.storage = &storage_;
+    job.source = &source_;
+    job.options = &options_;
+    job.progress = &progress_;
+    job.cancel = &cancel_;
+    job.abandoned = [this, i] { return first_failed_ < i; };
     OVERLORD_RETURN_IF_ERROR(job.check_cancelled());
     OVERLORD_TRY(job.file, stat(uri));
     const std::string companion = companion_uri(source_, uri);

@@ -77,13 +77,15 @@ class LineCutter {
         blank_ = false;
         return;
       }
+      marked_ += mark ? 1 : 0;
       ++offset;
     }
   }
 
   void end_line(End end) {
     in_line_ = false;
-    if (blank_) return;
+    const bool part_of_mark = line_start_ == 0 && marked_ % kByteOrderMark.size() != 0;
+    if (blank_ && !part_of_mark) return;
     const uint64_t row = part_->entry.rows++;
     if (line_bytes_ > max_line_bytes_) {
       close_block();
@@ -149,6 +151,7 @@ class LineCutter {
 
   bool in_line_ = false;
   bool blank_ = true;
+  size_t marked_ = 0;  // bytes of a byte order mark seen at the start of the file
   uint64_t line_start_ = 0;
   uint64_t line_bytes_ = 0;
   std::shared_ptr<const RestartPoint> line_restart_;

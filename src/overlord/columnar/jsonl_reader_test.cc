@@ -168,6 +168,8 @@ TEST(JsonlReader, AcceptsCrLfBlankLinesBomAndAMissingNewline) {
   EXPECT_EQ(lines.read(one_row)->texts, all->texts);
   Lines bom_only("\xef\xbb\xbf\n{\"text\":\"b\"}");
   EXPECT_EQ(bom_only.read()->texts, std::vector<std::string>{"b"});
+  Lines half_a_bom("\xef\xbb\n{\"text\":\"b\"}");  // is no mark, and must not vanish
+  EXPECT_EQ(half_a_bom.read()->bad.size(), 1u);
 }
 
 TEST(JsonlReader, FaultsOfALineAreBadRowsAndTheOthersStay) {

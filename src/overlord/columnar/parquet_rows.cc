@@ -56,17 +56,37 @@ Result<Element> element_of(arrow::Type::type type) {
   }
 }
 
-// Value i of a mask: 0 or 1, or -1 when it is neither.
-int mask_value(const arrow::Array& values, int64_t i) {
-  if (values.type_id() == arrow::Type::BOOL) {
-    return static_cast<const arrow::BooleanArray&>(values).Value(i) ? 1 : 0;
+// Copies count mask values to `out` as 0 and 1. The index of the first that is neither, or -1.
+template <typename T>
+int64_t copy_numbers(const uint8_t* data, int64_t begin, int64_t count, char* out) {
+  const T* values = reinterpret_cast<const T*>(data) + begin;
+  int64_t wrong = -1;
+  for (int64_t i = count - 1; i >= 0; --i) {
+    out[i] = static_cast<char>(values[i] & 1);
+    if (values[i] > 1) wrong = i;
   }
-  const size_t width = static_cast<size_t>(values.type()->byte_width());
-  const uint8_t* at =
-      values.data()->buffers[1]->data() + static_cast<size_t>(values.data()->offset + i) * width;
-  uint64_t value = 0;
-  std::memcpy(&value, at, width);  // little-endian: a negative number is no 0 or 1 either
-  return value <= 1 ? static_cast<int>(value) : -1;
+  return wrong;
+}
+
+int64_t copy_mask(const arrow::Array& values, int64_t begin, int64_t count, char* out) {
+  const uint8_t* data = values.data()->buffers[1]->data();
+  begin += values.data()->offset;
+  if (values.type_id() == arrow::Type::BOOL) {
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = static_cast<char>((data[(begin + i) / 8] >> ((begin + i) % 8)) & 1);
+    }
+    return -1;
+  }
+  switch (values.type()->byte_width()) {  // unsigned: a negative number is over 1 too
+    case 1:
+      return copy_numbers<uint8_t>(data, begin, count, out);
+    case 2:
+      return copy_numbers<uint16_t>(data, begin, count, out);
+    case 4:
+      return copy_numbers<uint32_t>(data, begin, count, out);
+    default:
+      return copy_numbers<uint64_t>(data, begin, count, out);
+  }
 }
 
 class TokenRows {
@@ -75,8 +95,8 @@ class TokenRows {
             const model::Source& source)
       : tokens_(tokens), mask_(mask), source_(source) {}
 
-  // What is wrong with row i, or empty.
-  std::string fault(int64_t i, size_t width) const {
+  // What is wrong with row i, or empty; its mask goes where its tokens are.
+  std::string take(int64_t i, size_t width, char* mask_out) const {
     const auto column = [&] { return "column " + quote(source_.token_column); };
     if (tokens_.IsNull(i)) return column() + " is null";
     const int64_t begin = tokens_.value_offset(i), count = tokens_.value_length(i);
@@ -89,19 +109,11 @@ class TokenRows {
     if (has_null(*tokens_.values(), begin, count, &where)) {
       return column() + "[" + std::to_string(where) + "] is null";
     }
-    return mask_ == nullptr ? std::string() : mask_fault(i, count);
-  }
-
-  void copy_mask(int64_t i, char* out) const {
-    const int64_t begin = mask_->value_offset(i), count = mask_->value_length(i);
-    char* to = out + tokens_.value_offset(i);
-    for (int64_t j = 0; j < count; ++j) {
-      to[j] = static_cast<char>(mask_value(*mask_->values(), begin + j));
-    }
+    return mask_ == nullptr ? std::string() : take_mask(i, count, mask_out + begin);
   }
 
  private:
-  std::string mask_fault(int64_t i, int64_t count) const {
+  std::string take_mask(int64_t i, int64_t count, char* out) const {
     const auto column = [&] { return "mask column " + quote(source_.mask_column); };
     if (mask_->IsNull(i)) return column() + " is null";
     const int64_t begin = mask_->value_offset(i);
@@ -113,12 +125,9 @@ class TokenRows {
     if (has_null(*mask_->values(), begin, count, &where)) {
       return column() + "[" + std::to_string(where) + "] is null";
     }
-    for (int64_t j = 0; j < count; ++j) {
-      if (mask_value(*mask_->values(), begin + j) < 0) {
-        return column() + "[" + std::to_string(j) + "] is neither 0 nor 1";
-      }
-    }
-    return {};
+    where = copy_mask(*mask_->values(), begin, count, out);
+    if (where < 0) return {};
+    return column() + "[" + std::to_string(where) + "] is neither 0 nor 1";
   }
 
   const arrow::ListArray& tokens_;
@@ -179,7 +188,7 @@ Result<TokenBlock> token_rows(const arrow::ListArray& tokens, const arrow::ListA
   out.counts.resize(out.begins.size());
   for (size_t row = 0; row < out.counts.size(); ++row) {
     const auto i = static_cast<int64_t>(row);
-    const std::string fault = rows.fault(i, width);
+    const std::string fault = rows.take(i, width, mask_bytes.data.get());
     if (!fault.empty()) {
       const auto index = static_cast<uint32_t>(row);
       out.bad.push_back({index, name(index, fault)});
@@ -188,7 +197,6 @@ Result<TokenBlock> token_rows(const arrow::ListArray& tokens, const arrow::ListA
     }
     out.begins[row] = static_cast<uint64_t>(tokens.value_offset(i));
     out.counts[row] = static_cast<uint32_t>(tokens.value_length(i));
-    if (mask != nullptr) rows.copy_mask(i, mask_bytes.data.get());
   }
   check_token_ids(source.vocabulary, name, &out);
   return out;

@@ -6,7 +6,7 @@
 namespace overlord::columnar {
 
 Status ShardJob::check_cancelled() const {
-  if (!cancel->cancelled()) return {};
+  if (!cancel->cancelled() && !(abandoned && abandoned())) return {};
   return {Code::kCancelled,
           "indexing of source " + runtime::quote(source->name) + " was cancelled"};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,8 @@ struct ShardJob {
   runtime::FileInfo file;              // the shard as it is now
   runtime::FileInfo companion;         // Megatron: the .idx
   mutable uint64_t scanned_bytes = 0;  // of the file, told to `progress` so far
+  // True once an earlier shard has failed: what comes of this one no longer matters.
+  std::function<bool()> abandoned;
 
   // kCancelled once the caller asked to stop.
   Status check_cancelled() const;

@@ -7,12 +7,15 @@
 #include "overlord/columnar/reader_factory.h"
 #include "overlord/columnar/shard_job.h"
 #include "overlord/columnar/source_files.h"
+#include "overlord/runtime/parallel.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
 namespace {
 
 using runtime::quote;
+
+constexpr uint32_t kVerifyThreads = 4;  // the store answers several questions at once
 
 const char* format_name(model::Format format) {
   switch (format) {
@@ -143,14 +146,16 @@ std::vector<std::pair<uint64_t, std::string>> SourceIndex::bad_rows() const {
 }
 
 Status SourceIndex::verify(runtime::Storage& storage) const {
-  for (uint32_t shard = 0; shard < file_->shards().size(); ++shard) {
+  std::vector<Status> found(file_->shards().size());
+  runtime::for_each_parallel(kVerifyThreads, found.size(), [&](size_t shard) {
     const model::ShardEntry& entry = file_->shards()[shard];
-    OVERLORD_RETURN_IF_ERROR(verify_object(storage, source_, entry.uri, entry.fingerprint));
+    found[shard] = verify_object(storage, source_, entry.uri, entry.fingerprint);
     const std::string companion = companion_uri(source_, entry.uri);
-    if (companion.empty()) continue;
-    OVERLORD_RETURN_IF_ERROR(
-        verify_object(storage, source_, companion, file_->place(shard).companion));
-  }
+    if (companion.empty() || !found[shard].ok()) return;
+    found[shard] = verify_object(storage, source_, companion,
+                                 file_->place(static_cast<uint32_t>(shard)).companion);
+  });
+  for (const Status& status : found) OVERLORD_RETURN_IF_ERROR(status);
   // Files that came later: an index that silently leaves them out is worse than none.
   OVERLORD_TRY(const std::vector<std::string> uris, resolve_files(storage, source_));
   for (const std::string& uri : uris) {

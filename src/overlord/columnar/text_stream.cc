@@ -45,7 +45,7 @@ Result<std::string_view> TextStream::next_input() {
 }
 
 Status TextStream::check_expansion(uint64_t text_bytes, uint64_t compressed_bytes) const {
-  const uint64_t ratio = job_.source->limits.max_expansion;
+  const uint64_t ratio = std::max(job_.source->limits.max_expansion, 1u);
   if (text_bytes <= kFreeExpansionBytes || text_bytes / ratio <= compressed_bytes) return {};
   return job_.error("expands to more than " + std::to_string(ratio) +
                     " times its size (decompression bomb?) near offset " +

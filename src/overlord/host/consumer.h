@@ -28,7 +28,7 @@ class Consumer {
 
   bool ended() const { return ended_; }
   const std::optional<Status>& failure() const { return failure_; }
-  // A step whose microbatches have all been returned and whose follower has been asked for.
+  // A step whose microbatches have all been returned, told once.
   std::optional<StepIndex> take_consumed();
 
   protocol::ResumeState state() const;

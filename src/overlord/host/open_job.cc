@@ -18,8 +18,9 @@ Status check_sources(const model::JobSpec& spec) {
     if (source.loaders == 0 || source.workers == 0) {
       return invalid_argument("source " + source.name + ": loaders and workers start at 1");
     }
-    if (source.window_rows == 0) {
-      return invalid_argument("source " + source.name + ": window_rows starts at 1");
+    if (source.window_rows == 0 || source.window_bytes == 0) {
+      return invalid_argument("source " + source.name +
+                              ": window_rows and window_bytes start at 1");
     }
   }
   return {};

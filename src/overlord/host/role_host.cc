@@ -14,8 +14,7 @@ using protocol::RoleKind;
 
 plan::SourceOrder order_of(const OpenJob& job, SourceIndex s, uint32_t pass) {
   const loader::OpenSource& source = *job.sources[s];
-  return plan::SourceOrder(source.manifest.blocks, source.spec.shuffle, source.spec.window_rows,
-                           plan::order_key(source.seed, source.spec.name, pass));
+  return plan::make_order(source.spec, source.manifest, source.seed, pass);
 }
 
 // The window a source's cursor stands in, numbered over all passes.

@@ -44,7 +44,8 @@ struct Source {
   std::optional<uint32_t> eod;     // put after each document
   uint32_t vocabulary = 0;         // ids at or above it are bad data; always checked
   Shuffle shuffle = Shuffle::kWindow;
-  uint32_t window_rows = 2048;     // least rows of a shuffle window
+  uint32_t window_rows = 2048;     // about so many rows make a shuffle window ...
+  uint64_t window_bytes = 4ull << 20;  // ... unless they are large: then about so many bytes do
   EndPolicy at_end = EndPolicy::kRepeat;
   OverLength over_length = OverLength::kSplit;
   uint32_t bad_rows_allowed = 0;   // quarantine budget per pass; 0: the first bad row stops the run

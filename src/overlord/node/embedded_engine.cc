@@ -113,10 +113,14 @@ Result<model::MicrobatchPtr> EmbeddedEngine::next(Rank rank, int64_t timeout_ms)
   std::unique_lock lock(at->mutex);
   if (model::MicrobatchPtr batch = at->consumer.take()) {
     ++host_->client_probe(rank).microbatches;
+    // With its last microbatch a step is done with here: who holds views holds their memory.
+    if (const std::optional<StepIndex> step = at->consumer.take_consumed()) {
+      host_->consumed(rank, *step);
+    }
     return batch;
   }
   if (const std::optional<StepIndex> step = at->consumer.take_consumed()) {
-    host_->consumed(rank, *step);
+    host_->consumed(rank, *step);  // resumed right behind a step's last microbatch
   }
   if (at->consumer.failure()) return *at->consumer.failure();
   if (at->consumer.ended()) return model::MicrobatchPtr();

@@ -54,9 +54,8 @@ protocol::ResumeState PlanCursor::state() const {
 
 Status PlanCursor::post(const plan::MetaNeed& need) {
   const loader::OpenSource& source = *job_->sources[need.source];
-  const plan::SourceOrder order(source.manifest.blocks, source.spec.shuffle,
-                                source.spec.window_rows,
-                                plan::order_key(source.seed, source.spec.name, need.pass));
+  const plan::SourceOrder order =
+      plan::make_order(source.spec, source.manifest, source.seed, need.pass);
   const uint64_t window = order.window_of(need.position);
   std::vector<plan::RowRef> rows;
   order.expand(window, &rows);

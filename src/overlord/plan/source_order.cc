@@ -166,4 +166,18 @@ uint64_t SourceOrder::memory_bytes() const {
   return sizeof(*this) + window_starts_.capacity() * sizeof(uint64_t);
 }
 
+SourceOrder make_order(const model::Source& source, const model::SourceManifest& manifest,
+                       uint64_t seed, uint32_t pass) {
+  uint64_t bytes = 0;
+  for (const BlockEntry& block : manifest.blocks) bytes += block.size_bytes;
+  uint64_t rows = source.window_rows;
+  if (bytes > 0) {  // rows that window_bytes hold, on average
+    rows = std::min<uint64_t>(
+        rows, static_cast<uint64_t>(Uint128{source.window_bytes} * manifest.rows / bytes));
+  }
+  return SourceOrder(manifest.blocks, source.shuffle,
+                     static_cast<uint32_t>(std::max<uint64_t>(rows, 1)),
+                     order_key(seed, source.name, pass));
+}
+
 }  // namespace overlord::plan

@@ -72,4 +72,9 @@ class SourceOrder {
   std::vector<uint64_t> window_starts_;  // first position of every start_stride_-th window
 };
 
+// The order of one pass of a source. Windows have `window_rows` rows, or fewer where rows are so
+// large that more than `window_bytes` would have to be decoded together.
+SourceOrder make_order(const model::Source& source, const model::SourceManifest& manifest,
+                       uint64_t seed, uint32_t pass);
+
 }  // namespace overlord::plan

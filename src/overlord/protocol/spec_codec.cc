@@ -59,6 +59,7 @@ Digest source_digest(const model::Source& source) {
   writer.u32(source.vocabulary);
   writer.u8(static_cast<uint8_t>(source.shuffle));
   writer.u32(source.window_rows);
+  writer.u64(source.window_bytes);
   writer.u8(static_cast<uint8_t>(source.at_end));
   writer.u8(static_cast<uint8_t>(source.over_length));
   writer.u32(source.bad_rows_allowed);

@@ -1,5 +1,6 @@
 #include "overlord/runtime/buffer.h"
 
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -74,6 +75,7 @@ struct BufferPool::Rep {
   }
 
   const uint64_t idle_limit_bytes;
+  std::atomic<uint64_t> small_bytes{0};  // handed out now, below the smallest class
   std::mutex mutex;
   bool closed = false;
   PoolStats stats;
@@ -96,9 +98,16 @@ Buffer BufferPool::acquire(size_t size_bytes) {
   if (size_bytes > kLargestRequest) return {};
   if (size_bytes < kSmallestClass) {
     // Small ones are the allocator's trade; pooling them would only add a lock.
-    char* data = allocate(aligned_size(size_bytes));
+    const size_t size = aligned_size(size_bytes);
+    char* data = allocate(size);
     if (data == nullptr) return {};
-    return {std::shared_ptr<char>(data, [](char* p) { std::free(p); }), size_bytes};
+    rep_->small_bytes += size;
+    return {std::shared_ptr<char>(data,
+                                  [rep = rep_, size](char* p) {
+                                    rep->small_bytes -= size;
+                                    std::free(p);
+                                  }),
+            size_bytes};
   }
   const SizeClass size_class = class_of(size_bytes);
   char* data = nullptr;
@@ -128,7 +137,9 @@ Buffer BufferPool::acquire(size_t size_bytes) {
 
 PoolStats BufferPool::stats() const {
   std::lock_guard lock(rep_->mutex);
-  return rep_->stats;
+  PoolStats stats = rep_->stats;
+  stats.held_bytes += rep_->small_bytes.load();
+  return stats;
 }
 
 }  // namespace overlord::runtime

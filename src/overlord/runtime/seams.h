@@ -24,7 +24,7 @@ class Clock {
   virtual int64_t now_ns() = 0;  // monotonic
 };
 
-// Where CPU work runs. Tasks must not block; a Strand (role_loop.h) keeps one role's tasks in order.
+// Where CPU work runs. Tasks must not block; a RoleLoop (role_loop.h) keeps one role's tasks in order.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -89,6 +89,7 @@ struct TextRows {
 struct EncodedRows {
   std::vector<int32_t> tokens;
   std::vector<uint64_t> ends;  // row i is [ends[i-1], ends[i])
+  int64_t elapsed_ns = 0;      // spent on this batch, waiting for a turn not counted; 0: not known
 };
 
 using EncodeDone = std::function<void(Result<EncodedRows>)>;

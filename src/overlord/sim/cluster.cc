@@ -88,8 +88,8 @@ bool SimCluster::satisfied(const Seat& seat) const {
 void SimCluster::drain(Rank rank) {
   Seat& seat = seats_.at(rank);
   while (!satisfied(seat)) {
-    if (const auto step = seat.consumer.take_consumed()) host_->consumed(rank, *step);
     if (model::MicrobatchPtr batch = seat.consumer.take()) {
+      if (const auto step = seat.consumer.take_consumed()) host_->consumed(rank, *step);
       if (seat.batches_left > 0) --seat.batches_left;
       if (seat.steps_left > 0 && batch->core->index + 1 == batch->core->count) --seat.steps_left;
       if (keep_batches) seat.delivered.batches.push_back(std::move(batch));
@@ -97,6 +97,7 @@ void SimCluster::drain(Rank rank) {
       client::ReadyStep ready = std::move(seat.waiting.front());
       seat.waiting.erase(seat.waiting.begin());
       seat.consumer.feed(std::move(ready));
+      if (const auto step = seat.consumer.take_consumed()) host_->consumed(rank, *step);
     } else {
       return;
     }

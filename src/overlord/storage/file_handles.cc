@@ -145,6 +145,13 @@ Result<std::shared_ptr<FileHandle>> FileHandles::get(const std::string& path,
   return handle;
 }
 
+Status FileHandles::recheck(const FileHandle& handle, const std::string& path,
+                            const model::Fingerprint& expected) {
+  struct stat info;
+  if (::fstat(handle.fd(), &info) != 0) return system_error("cannot stat", path, errno);
+  return check_expected(path, info, expected);
+}
+
 std::shared_ptr<FileHandle> FileHandles::cached(const std::string& path, uint64_t device,
                                                 uint64_t inode) {
   std::lock_guard lock(mutex_);

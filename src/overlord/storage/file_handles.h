@@ -38,6 +38,10 @@ class FileHandles {
   // sampled content when it is opened); an empty fingerprint expects nothing.
   Result<std::shared_ptr<FileHandle>> get(const std::string& path,
                                           const model::Fingerprint& expected);
+  // Whether the open file is still `expected`: asked after a read, so that one which was written
+  // meanwhile is never believed.
+  static Status recheck(const FileHandle& handle, const std::string& path,
+                        const model::Fingerprint& expected);
   size_t open_count() const;
 
  private:

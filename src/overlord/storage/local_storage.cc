@@ -119,6 +119,9 @@ Result<Bytes> LocalStorage::read_now(const runtime::ReadRequest& request,
     }
     done += static_cast<size_t>(got);
   }
+  if (request.expected != model::Fingerprint{}) {
+    OVERLORD_RETURN_IF_ERROR(FileHandles::recheck(*handle, path, request.expected));
+  }
   return buffer.view();
 }
 

@@ -1,5 +1,7 @@
 #include "overlord/transport/tokenizer_worker.h"
 
+#include "overlord/runtime/steady_clock.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -63,7 +65,10 @@ Result<EncodedRows> TokenizerWorker::encode(const TextRows& rows, const CancelTo
   return in_two_tries<EncodedRows>(
       [&]() -> Result<EncodedRows> {
         OVERLORD_RETURN_IF_ERROR(ensure_process());
-        return exchange(rows);
+        const int64_t begin_ns = runtime::steady_now_ns();
+        Result<EncodedRows> answer = exchange(rows);
+        if (answer.ok()) answer->elapsed_ns = runtime::steady_now_ns() - begin_ns;
+        return answer;
       },
       cancel);
 }

@@ -1,12 +1,13 @@
 """Memory of a source that is open and idle, at 306 sources of 20 files each.
 
 Two processes open a job through the public API and read steps from one source: in one process 305
-other sources are open and wait for a later stage of the mixture, in the other there are none. Both
-are measured when the engine runs and nothing moves. Counted is the resident set of the whole
-process: heap, buffers, mapped indexes, Python objects, thread stacks, code. The difference, over 305,
-is the memory of an idle source. `bytes_per_rested_source` is the same for sources that were read in
-the first steps and then left alone: it has the decoded blocks that stay cached, which the payload
-budget bounds for all sources together.
+other sources are open, in the other there are none. Both are measured when the engine runs and
+nothing moves. Counted is the resident set of the whole process: heap, buffers, mapped indexes,
+Python objects, thread stacks, code. The difference, over 305, is the memory of a source. It is
+taken
+for sources that wait for a later stage of the mixture (`bytes_per_idle_source`), for sources of
+weight 0, and for sources that were read in the first steps and then left alone: those also have the
+decoded blocks that stay cached, which the payload budget bounds for all sources together.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from overlord._src.bench import _contract, _peers, _tiny_sources, _web_corpus
 from overlord._src.bench._peers import Contender
 
 STEPS = 20
+IDLE = "waiting"
+KINDS = (IDLE, "unused", "rested")
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -30,12 +33,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _name(sources: int, read: bool) -> str:
-    return f"overlord/{sources}_sources/{'rested' if read else 'waiting'}"
+def _name(sources: int, kind: str) -> str:
+    return f"overlord/{sources}_sources/{kind}"
 
 
 def run(arguments: list[str]) -> dict[str, Any]:
-    """Measure all four processes in turn."""
+    """Measure all processes in turn."""
     options = _parse(arguments)
     host = _contract.machine()
     corpus = _tiny_sources.TinySources(sources=options.sources, files=options.files)
@@ -43,28 +46,26 @@ def run(arguments: list[str]) -> dict[str, Any]:
     pythons = _peers.find_pythons(None)
     contenders = [
         Contender(
-            _name(count, read),
-            "overlord_idle",
-            {"sources": count, "read_before": read},
-            is_peer=False,
+            _name(count, kind), "overlord_idle", {"sources": count, "kind": kind}, is_peer=False
         )
+        for kind in KINDS
         for count in (1, options.sources)
-        for read in (False, True)
     ]
     work = {"folder": str(place), "context": 4096, "bins": 64, "steps": STEPS}
     found = _peers.interleave(pythons, contenders, work, options.rounds)
 
-    def per_source(key: str, read: bool = False) -> float | None:
-        one, many = (found[_name(count, read)].get(key) for count in (1, options.sources))
+    def per_source(key: str, kind: str = IDLE) -> float | None:
+        one, many = (found[_name(count, kind)].get(key) for count in (1, options.sources))
         return (many - one) / (options.sources - 1) if one and many else None
 
-    many = found[_name(options.sources, False)]
+    many = found[_name(options.sources, IDLE)]
     figures = {
         "bytes_per_idle_source": per_source("rss_bytes"),
         "rss_bytes": many.get("rss_bytes"),
         "anonymous_bytes_per_idle_source": per_source("anonymous_bytes"),
-        "bytes_per_rested_source": per_source("rss_bytes", read=True),
-        "cached_payload_bytes_per_rested_source": per_source("payload_bytes", read=True),
+        "bytes_per_unused_source": per_source("rss_bytes", "unused"),
+        "bytes_per_rested_source": per_source("rss_bytes", "rested"),
+        "cached_payload_bytes_per_rested_source": per_source("payload_bytes", "rested"),
         "first_batches_seconds": many.get("steps_seconds"),
     }
     settings = {

@@ -34,6 +34,7 @@ sources:
     files: data/web/*.parquet
     text: text
     tokenizer: bpe
+    window_rows: 256   # text is tokenised a shuffle window at a time: small windows start fast
     eod: {EOD_TOKEN}
   forum:               # text in compressed JSON lines
     files: data/forum/*.jsonl.gz
@@ -79,11 +80,17 @@ mixture:
 tokenizers:
   bpe: {{path: data/tokenizer.json}}
 
+# Text is tokenised a shuffle window at a time, before its lengths can be planned with: small windows
+# start fast (`overlord index --lengths` counts tokens once and for all instead).
 sources:
-  web: {{files: data/web/*.parquet, text: text, tokenizer: bpe, eod: {EOD_TOKEN}}}
-  code: {{files: data/code/*.jsonl.zst, text: text, tokenizer: bpe, eod: {EOD_TOKEN}}}
-  forum: {{files: data/forum/*.jsonl, text: text, tokenizer: bpe, eod: {EOD_TOKEN}}}
-  papers: {{files: data/papers/*.jsonl.gz, text: text, tokenizer: bpe, eod: {EOD_TOKEN}}}
+  web: {{files: data/web/*.parquet, text: text, tokenizer: bpe,
+    window_rows: 256, eod: {EOD_TOKEN}}}
+  code: {{files: data/code/*.jsonl.zst, text: text, tokenizer: bpe,
+    window_rows: 128, eod: {EOD_TOKEN}}}
+  forum: {{files: data/forum/*.jsonl, text: text, tokenizer: bpe,
+    window_rows: 256, eod: {EOD_TOKEN}}}
+  papers: {{files: data/papers/*.jsonl.gz, text: text, tokenizer: bpe,
+    window_rows: 16, eod: {EOD_TOKEN}}}
   chat: {{files: data/chat/*.parquet, tokens: input_ids, mask: loss_mask, eod: {EOD_TOKEN}}}
   captions: {{files: data/captions/*.parquet, tokens: input_ids, eod: {EOD_TOKEN}}}
   law: {{files: data/law/*.bin, eod: {EOD_TOKEN}}}

@@ -84,7 +84,7 @@ class CorpusParameters:
 DEMO = CorpusParameters(
     seed=20250414,
     sources=(
-        SourceShape("web", "parquet_text", WEB, 12_000, 4, row_group=500),
+        SourceShape("web", "parquet_text", WEB, 12_000, 4, row_group=250),
         SourceShape("code", "jsonl_zst", CODE, 3_000, 2, mark=";"),
         SourceShape("forum", "jsonl", FORUM, 4_000, 2),
         SourceShape("papers", "jsonl_gz", PAPERS, 300, 2),

@@ -128,14 +128,12 @@ void BlockLoads::decode(const std::shared_ptr<Read>& read) {
 }
 
 void BlockLoads::tokenise(const std::shared_ptr<Read>& read, columnar::TextBlock text) {
-  const int64_t begin_ns = seams_.clock->now_ns();
   probe_->stage = LoadStage::kTokenise;
   auto bad = std::make_shared<std::vector<model::BadRow>>(std::move(text.bad));
   seams_.encoder->encode(
       std::move(text.rows), cancel_,
-      [self = shared_from_this(), read, bad, begin_ns](Result<runtime::EncodedRows> encoded) {
-        self->probe_->transform_ns +=
-            static_cast<uint64_t>(self->seams_.clock->now_ns() - begin_ns);
+      [self = shared_from_this(), read, bad](Result<runtime::EncodedRows> encoded) {
+        if (encoded.ok()) self->probe_->transform_ns += static_cast<uint64_t>(encoded->elapsed_ns);
         if (!encoded.ok()) {
           self->finish(read, encoded.status());
           return;

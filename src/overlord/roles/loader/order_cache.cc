@@ -12,8 +12,7 @@ const plan::SourceOrder& OrderCache::order(uint32_t pass) {
   std::unique_ptr<plan::SourceOrder>& slot = orders_[pass];
   if (!slot) {
     slot = std::make_unique<plan::SourceOrder>(
-        source_->manifest.blocks, source_->spec.shuffle, source_->spec.window_rows,
-        plan::order_key(source_->seed, source_->spec.name, pass));
+        plan::make_order(source_->spec, source_->manifest, source_->seed, pass));
     if (orders_.size() > kPassesKept) {  // the oldest pass, unless it is the one just asked for
       orders_.erase(orders_.begin()->first == pass ? std::prev(orders_.end()) : orders_.begin());
     }

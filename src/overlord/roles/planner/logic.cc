@@ -9,8 +9,10 @@ namespace {
 
 using protocol::Message;
 
-// Windows kept ahead of the cursor when nothing is known yet of how fast a source is drawn.
+// Windows kept ahead of the cursor of a source that is being drawn from. A source starts with one:
+// an idle one costs no more, and the first step does not wait for what the second will need.
 constexpr uint64_t kWindowsAhead = 2;
+constexpr uint64_t kWindowsAtStart = 1;
 
 void send_to_slots(const PlannerJob& job, SourceIndex source, const Message& message,
                    Reaction* out) {
@@ -91,7 +93,7 @@ Reaction on_message(const PlannerJob& job, const PlannerState& state,
 Reaction on_start(const PlannerJob& job, const PlannerState& state) {
   Reaction out;
   for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
-    if (ever_weighted(job, s)) raise_grant(job, state, s, kWindowsAhead, &out);
+    if (ever_weighted(job, s)) raise_grant(job, state, s, kWindowsAtStart, &out);
   }
   return out;
 }

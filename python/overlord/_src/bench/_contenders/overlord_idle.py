@@ -16,12 +16,15 @@ FAR_STEP = 1_000_000  # begin of the stage that idle sources wait for
 
 
 def job_config(work: dict[str, Any]) -> dict[str, Any]:
-    """One source is read. The others wait for a later stage, or were read in an earlier one."""
+    """One source is read. The others are unused, wait for a later stage, or were read before."""
     names = [source_name(number) for number in range(work["sources"])]
     alone, together = {names[0]: 1.0}, dict.fromkeys(names, 1.0)
-    first, then, turn = (
-        (together, alone, READ_STEPS) if work["read_before"] else (alone, together, FAR_STEP)
-    )
+    unused = {**dict.fromkeys(names, 0.0), **alone}
+    first, turn, then = {
+        "unused": (unused, FAR_STEP, unused),
+        "waiting": (alone, FAR_STEP, together),
+        "rested": (together, READ_STEPS, alone),
+    }[work["kind"]]
     stages = [{"steps": [0, turn], "weights": first}, {"steps": [turn, None], "weights": then}]
     sources: dict[str, Any] = {}
     for number, name in enumerate(names):

@@ -1,0 +1,146 @@
+"""The benchmarks at small sizes: reports keep their contract, and the peers' packer is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from overlord._src.bench import _contract, _peers, _web_corpus, delivery, idle, packing, resume
+from overlord._src.bench._contenders.document_files import (
+    BinFiles,
+    ParquetFiles,
+    permuted_documents,
+)
+from overlord._src.bench._contenders.numpy_packer import NumpyPacker, name_fields
+
+NOBODY = ["--peers", "/nowhere/python"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench")
+
+
+def check_report(report: dict[str, Any], bench: str, figures: set[str]) -> None:
+    assert report["bench"] == bench
+    assert {"cpu", "cores", "memory_bytes", "python", "versions"} <= set(report["machine"])
+    assert figures <= set(report["figures"])
+    for contender in report["contenders"].values():
+        assert "version" in contender or "missing" in contender, contender
+
+
+def naive_fields(stream: Any, pieces: list[int]) -> dict[str, list[float]]:
+    """Token by token, what a step of these pieces holds."""
+    fields: dict[str, list[float]] = {"tokens": [], "targets": [], "positions": [], "weights": []}
+    at = 0
+    for length in pieces:
+        for position in range(length):
+            last = position == length - 1
+            fields["tokens"].append(stream[at])
+            fields["targets"].append(0 if last else stream[at + 1])
+            fields["positions"].append(position)
+            fields["weights"].append(0.0 if last else 1.0)
+            at += 1
+    return fields
+
+
+def test_numpy_packer_fills_every_field() -> None:
+    generator = np.random.default_rng(1)
+    documents = [generator.integers(1, 999, length, dtype=np.uint16) for length in (3, 9, 20, 1, 7)]
+    documents += [generator.integers(1, 999, 13, dtype=np.uint16) for _ in range(20)]
+    stream = np.concatenate(documents)
+    packer = NumpyPacker(context=8, bins=4)
+    steps = list(packer.pack([documents[:6], documents[6:9], documents[9:]]))
+    assert len(steps) == len(stream) // 32
+    ends = set(np.cumsum([len(document) for document in documents]).tolist())
+    for number, step in enumerate(steps):
+        batch = name_fields(step, 8)
+        first = number * 32
+        cuts = sorted({end - first for end in ends if first < end < first + 32} | {8, 16, 24, 32})
+        assert batch["cu_seqlens"].tolist() == [0, *cuts]
+        wanted = naive_fields(stream[first : first + 32], np.diff([0, *cuts]).tolist())
+        assert batch["tokens"].ravel().tolist() == wanted["tokens"]
+        assert batch["targets"].ravel().tolist() == wanted["targets"]
+        assert batch["positions"].ravel().tolist() == wanted["positions"]
+        assert batch["loss_weights"].ravel().tolist() == wanted["weights"]
+        assert batch["tokens"].shape == (4, 8) and batch["loss_weights"].dtype == np.float32
+
+
+def test_files_hold_the_same_documents(data: Path) -> None:
+    corpus = _web_corpus.WebCorpus(tokens=200_000, shards=2, row_group=32)
+    place = _web_corpus.prepare(corpus, data)
+    assert _web_corpus.prepare(corpus, data) == place
+    bins, parquet = BinFiles(str(place)), ParquetFiles(str(place), _web_corpus.COLUMN)
+    one_pass = {}
+    for name, files in (("bin", bins), ("parquet", parquet)):
+        reader = permuted_documents(files, 7)
+        documents = [one for _ in files.blocks() for one in next(reader)]
+        one_pass[name] = sorted(document.astype(np.int32).tobytes() for document in documents)
+    assert one_pass["bin"] == one_pass["parquet"]
+    assert len(one_pass["bin"]) == len(bins) == _web_corpus.facts_of(place)["documents"]
+
+
+def test_workers_share_all_blocks(data: Path) -> None:
+    place = _web_corpus.prepare(_web_corpus.WebCorpus(tokens=200_000, shards=2, row_group=32), data)
+    files = ParquetFiles(str(place), _web_corpus.COLUMN)
+    shares = [permuted_documents(files, 7, part, 2) for part in (0, 1)]
+    rows = sum(len(next(shares[number % 2])) for number in range(len(files.blocks())))
+    assert rows == _web_corpus.facts_of(place)["documents"]
+
+
+def test_medians_and_missing() -> None:
+    merged = _contract.medians([{"a": 1, "v": "x"}, {"a": 5, "v": "x"}, {"a": 3, "v": "x"}])
+    assert merged == {"a": 3, "v": "x", "runs": 3}
+    absent = _peers.Contender("grain", "grain_loader")
+    found = _peers.interleave(_peers.find_pythons("/nowhere/python"), [absent], {}, 2)
+    assert found == {"grain": {"missing": _peers.NO_ENVIRONMENT}}
+
+
+def test_best_peer_counts_overlap() -> None:
+    found = {
+        "overlord": {"tokens_per_s": 9.0, "loop_cpu": 0.0, "bytes_per_s": 90.0},
+        "memcpy_two_threads": {"bytes_per_s": 180.0},
+        "a": {"tokens_per_s": 3.0, "loop_cpu": 1.0},
+        "b": {"tokens_per_s": 2.0, "loop_cpu": 0.2},
+        "c": {"missing": "not here"},
+    }
+    figures = delivery.figures_of(found, {})
+    assert figures["ratio_vs_best_peer"] == 3.0 and figures["best_peer"] == "a"
+    assert figures["ratio_vs_best_overlapped_peer"] == 4.5
+    assert figures["fraction_of_memcpy"] == 0.5
+    assert figures["parquet_ratio_vs_best_peer"] is None
+
+
+def test_delivery(data: Path) -> None:
+    size = ["--tokens", "3e6", "--seconds", "0.1", "--rounds", "1", "--warmup", "2"]
+    report = delivery.run([*size, "--data", str(data), *NOBODY])
+    wanted = {"ratio_vs_best_peer", "fraction_of_memcpy", "parquet_ratio_vs_best_peer"}
+    wanted |= {"parquet_fraction_of_arrow", "tokens_per_s", "loop_cpu"}
+    check_report(report, "delivery", wanted | {"ratio_vs_best_overlapped_peer"})
+    assert report["figures"]["tokens_per_s"] > 0
+    assert report["figures"]["fraction_of_memcpy"] > 0
+    assert report["figures"]["parquet_fraction_of_arrow"] > 0
+    assert report["contenders"]["grain/documents"] == {"missing": _peers.NO_ENVIRONMENT}
+
+
+def test_packing() -> None:
+    report = packing.run(["--documents", "2e5", "--rounds", "1", *NOBODY])
+    check_report(report, "packing", {"fill", "docs_per_s", "max_delay_steps", "fill_32768"})
+    assert report["figures"]["fill"] > 0.99
+    assert report["figures"]["max_delay_steps"] <= 4
+
+
+def test_resume(data: Path) -> None:
+    size = ["--far", "5e4", "--repeats", "2", "--rounds", "1"]
+    report = resume.run([*size, "--data", str(data), *NOBODY])
+    check_report(report, "resume", {"ratio_10m_vs_1k", "seconds"})
+    assert report["figures"]["seconds"] > 0
+    assert report["contenders"]["overlord"]["far_samples"] >= 50_000
+
+
+def test_idle(data: Path) -> None:
+    report = idle.run(["--sources", "6", "--files", "2", "--rounds", "1", "--data", str(data)])
+    check_report(report, "idle", {"bytes_per_idle_source", "rss_bytes"})
+    assert report["figures"]["rss_bytes"] > 0
