@@ -27,7 +27,7 @@ COUNTS: dict[str, str] = {
     **{f"packing.{key}": STREAM for key in ("method", "slack", "max_delay")},
     **{f"mixture.{key}": MIXTURE for key in ("unit", "quota", "weights")},
     **{f"mixture.stages.{key}": MIXTURE for key in ("steps", "weights")},
-    "steps": MIXTURE,
+    "steps": "no",
     **dict.fromkeys(("vocabulary", "at_end", "over_length"), SOURCE),
     **{
         f"sources.{key}": SOURCE
@@ -36,14 +36,14 @@ COUNTS: dict[str, str] = {
             *("shuffle", "window_rows", "window_bytes"),
         )
     },
-    **{f"sources.{key}": SOURCE for key in ("at_end", "over_length", "bad_rows_allowed")},
+    **{f"sources.{key}": SOURCE for key in ("at_end", "over_length")},
     **{f"sources.limits.{key}": SOURCE for key in ("max_document", "max_block", "max_expansion")},
     "sources.tokenizer": "source: the tokenizer's content, not its name",
     "tokenizers.kind": SOURCE,
     "tokenizers.path": "source: the file's content, not its path",
     "tokenizers.add_special_tokens": SOURCE,
     "sources.files": "data: names below their common folder, and contents",
-    **{f"sources.{key}": "no" for key in ("allow_duplicates", "loaders", "workers")},
+    **{f"sources.{key}": "no" for key in ("allow_duplicates", "bad_rows_allowed", "loaders", "workers")},
     **{
         f"delivery.{key}": "no"
         for key in (

@@ -111,7 +111,7 @@ class SourceConfig(_Model):
         default=0,
         ge=0,
         le=2**32 - 1,
-        description="quarantine budget of a run; 0: the first bad row stops it",
+        description="quarantine budget of a pass; 0: the first bad row stops the run",
     )
     allow_duplicates: bool = Field(
         default=False, description="accept a file that this or another source already lists"
@@ -169,7 +169,7 @@ class PackingConfig(_Model):
         "sequence ends; pad: one document per sequence",
     )
     slack: float = Field(
-        default=0.05, ge=0, le=1, description="how much more than a step best_fit draws ahead"
+        default=0.05, ge=0, le=0.4, description="how much more than a step best_fit draws ahead"
     )
     max_delay: int = Field(
         default=4, ge=1, le=1024, description="most steps a drawn document may wait to be placed"

@@ -82,8 +82,11 @@ nb::object lineage(const Microbatch& batch) {
 }
 
 uint64_t bytes_of(const Microbatch& batch) {
-  uint64_t bytes = (batch.core->boundaries.cu_seqlens.size() +
-                    batch.core->boundaries.cu_seqlens_padded.size()) * sizeof(int32_t);
+  const model::Boundaries& bounds = batch.core->boundaries;
+  uint64_t bytes = 0;
+  if (batch.view.fields & model::kFieldBoundaries) {
+    bytes = (bounds.cu_seqlens.size() + bounds.cu_seqlens_padded.size()) * sizeof(int32_t);
+  }
   if (!batch.slab) return bytes;
   const auto add = [&](uint8_t field, const model::FieldView& view) {
     if (batch.view.fields & field) bytes += view.size_bytes;

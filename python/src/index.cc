@@ -11,17 +11,12 @@
 
 #include "errors.h"
 #include "overlord/columnar/source_index.h"
-#include "overlord/node/encoders.h"
-#include "overlord/runtime/thread_executor.h"
-#include "overlord/storage/local_storage.h"
+#include "overlord/node/indexing.h"
 
 namespace nb = nanobind;
 
 namespace overlord::python {
 namespace {
-
-constexpr uint64_t kIndexPoolBytes = uint64_t{64} << 20;
-constexpr uint32_t kOpenFiles = 64;
 
 // One source being indexed; started by the constructor, ended by wait() or the destructor.
 class IndexTask {
@@ -70,14 +65,7 @@ class IndexTask {
 
  private:
   Status run(const std::vector<std::string>& worker_command) {
-    runtime::ThreadExecutor executor(1, "ol-index");
-    node::Encoders encoders(executor, worker_command, options_.threads);
-    storage::LocalStorage storage(runtime::BufferPool::make(kIndexPoolBytes), 1, kOpenFiles);
-    runtime::TextEncoder* encoder = nullptr;
-    if (options_.lengths) {
-      OVERLORD_TRY(encoder, encoders.get(source_));
-    }
-    return columnar::build_index(storage, encoder, source_, path_, options_, &progress_, cancel_);
+    return node::index_source(source_, path_, options_, worker_command, &progress_, cancel_);
   }
 
   model::Source source_;
@@ -116,8 +104,7 @@ nb::dict index_info(const std::string& path, const model::Source& source) {
 }
 
 std::vector<std::string> list_files(const std::string& pattern) {
-  storage::LocalStorage storage(runtime::BufferPool::make(0), 1, 1);
-  return unwrap(storage.list(pattern));
+  return unwrap(node::list_files(pattern));
 }
 
 }  // namespace

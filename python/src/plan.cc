@@ -7,13 +7,13 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <chrono>
 #include <tuple>
 
 #include "errors.h"
 #include "overlord/base/hash.h"
 #include "overlord/model/plan.h"
 #include "overlord/plan/packing.h"
+#include "overlord/runtime/steady_clock.h"
 
 namespace nb = nanobind;
 
@@ -72,19 +72,19 @@ nb::list views_of(const Plan& plan) {
 nb::dict pack_stats(nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig> lengths,
                     uint32_t context, uint32_t bins, uint32_t slack_permille, uint32_t max_delay) {
   plan::PackStats stats;
-  const auto begin = std::chrono::steady_clock::now();
+  const int64_t begin_ns = runtime::steady_now_ns();
   {
     nb::gil_scoped_release free;
     stats = plan::pack_stream({lengths.data(), lengths.shape(0)}, context, bins, slack_permille,
                               max_delay);
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  const int64_t elapsed_ns = runtime::steady_now_ns() - begin_ns;
   nb::dict out;
   out["fill"] = stats.fill_ppm / 1e6;
   out["docs"] = stats.documents;
   out["steps"] = stats.steps;
   out["max_delay"] = stats.max_delay;
-  out["seconds"] = seconds.count();
+  out["seconds"] = static_cast<double>(elapsed_ns) / 1e9;
   return out;
 }
 

@@ -99,6 +99,7 @@ void bind_source(nb::module_& m) {
       .def_rw("at_end", &Source::at_end)
       .def_rw("over_length", &Source::over_length)
       .def_rw("bad_rows_allowed", &Source::bad_rows_allowed)
+      .def_rw("allow_duplicates", &Source::allow_duplicates)
       .def_rw("limits", &Source::limits)
       .def_rw("loaders", &Source::loaders)
       .def_rw("workers", &Source::workers);

@@ -106,7 +106,7 @@ def test_best_peer_counts_overlap() -> None:
         "b": {"tokens_per_s": 2.0, "loop_cpu": 0.2},
         "c": {"missing": "not here"},
     }
-    figures = delivery.figures_of(found, {})
+    figures = delivery.figures_of(found, {}, {})
     assert figures["ratio_vs_best_peer"] == 3.0 and figures["best_peer"] == "a"
     assert figures["ratio_vs_best_overlapped_peer"] == 4.5
     assert figures["fraction_of_memcpy"] == 0.5

@@ -1,4 +1,4 @@
-"""The public face: every name is there, errors derive from built-in ones, torch's meshes are read."""
+"""The public face: every name is there, errors derive from built-in ones, torch meshes work."""
 
 from __future__ import annotations
 

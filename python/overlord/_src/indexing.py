@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,10 +144,3 @@ def check_indexed_files(loaded: LoadedConfig, source: core.Source) -> dict[str, 
             "remove it, or set its weight to 0 and leave it out of the mixture"
         )
     return info
-
-
-def writable(folder: Path) -> bool:
-    """Whether a file can be made in the folder, or in the nearest folder above that exists."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return os.access(folder, os.W_OK | os.X_OK)

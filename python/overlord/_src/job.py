@@ -186,8 +186,16 @@ class Job:
         options = lowering.lower_runtime(
             self.config.runtime, threads=threads, prefetch=prefetch, hash_batches=hash
         )
+        delivery = self.config.delivery
         shared = SharedEngine(
-            opened.native, hosted, options, self.config.job, name, self._mesh, opened.source_digests
+            opened.native,
+            hosted,
+            options,
+            self.config.job,
+            name,
+            self._mesh,
+            opened.source_digests,
+            f"microbatch_size={delivery.microbatch_size},fill_empty={int(delivery.fill_empty)}",
         )
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 

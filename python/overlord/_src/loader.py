@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from overlord._src.native import core
 from overlord._tokenizer_worker import worker_command
 
 _WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
+_LOG = logging.getLogger("overlord")
 
 
 def _essential(mesh_text: str) -> list[str]:
@@ -32,6 +34,7 @@ class SharedEngine:
         stream: str,
         mesh: Mesh,
         source_digests: Mapping[str, str],
+        dealing: str,
     ) -> None:
         self.ranks = list(ranks)
         self.job = job
@@ -40,8 +43,19 @@ class SharedEngine:
         self._native_job = native_job
         self._options = options
         self._source_digests = dict(source_digests)
+        self._dealing = dealing
         self._engine: Any = None
         self._closed = False
+
+    @property
+    def alarm_seconds(self) -> float:
+        """How long a batch may be late before the log names what is waited for."""
+        return max(float(self._options.alarm_ms) / 1000, _WAIT_SECONDS)
+
+    @property
+    def layout(self) -> str:
+        """What a state saved inside a step is bound to: the mesh, and how bins are dealt."""
+        return f"{self.mesh.text()},{self._dealing}"
 
     @property
     def started(self) -> bool:
@@ -96,7 +110,7 @@ class SharedEngine:
 
     def state_dict(self, blob: bytes) -> dict[str, Any]:
         """The state dict around an encoded state."""
-        return states.build_state(blob, self.describe(blob), self.job, self.mesh.text())
+        return states.build_state(blob, self.describe(blob), self.job, self.layout)
 
     def check_state(self, state: Any, allow: Sequence[str]) -> bytes:
         """The blob of a state that fits this job; otherwise an error that says what differs."""
@@ -124,10 +138,10 @@ class SharedEngine:
         found = states.differences(
             described, self._native_job.section_digests(), self._source_digests, tuple(allow)
         )
-        if bound_mesh and _essential(bound_mesh) != _essential(self.mesh.text()):
+        if bound_mesh and _essential(bound_mesh) != _essential(self.layout):
             found.append(
                 f"mesh: saved inside step {described['step']}, after {described['microbatch']} "
-                f"microbatches on {bound_mesh}, now {self.mesh.text()}; another mesh can go on "
+                f"microbatches on {bound_mesh}, now {self.layout}; another mesh can go on "
                 "from a state saved at a step boundary"
             )
         if found:
@@ -171,12 +185,16 @@ class Loader(Iterator[Microbatch]):
         if self._ended:
             raise StopIteration
         client = self._connected()
+        waited = 0.0
         while True:
             try:
                 native = client.next(_WAIT_SECONDS)
-            except core.DeadlineError:
+            except core.DeadlineError as late:
                 if self._shared.closed:
                     raise RuntimeError("the loader was closed while a batch was awaited") from None
+                before, waited = waited, waited + _WAIT_SECONDS
+                if before // self._shared.alarm_seconds < waited // self._shared.alarm_seconds:
+                    _LOG.warning("no batch for %.0f s: %s", waited, late)
                 continue
             if native is None:
                 self._ended = True

@@ -139,6 +139,7 @@ def lower_source(
     source.at_end = getattr(core.EndPolicy, stream.at_end[name] or "repeat")
     source.over_length = getattr(core.OverLength, stream.over_length[name])
     source.bad_rows_allowed = config.bad_rows_allowed
+    source.allow_duplicates = config.allow_duplicates
     source.limits = _lower_limits(config)
     source.loaders = config.loaders
     source.workers = config.workers

@@ -65,7 +65,7 @@ def index_sources(loaded: Any, names: Sequence[str], *, lengths: bool, threads: 
                 info["blocks"],
                 tokens,
                 len(info["bad_rows"]),
-                info["digest"][:12],
+                info["digest"][-16:][:12],  # as a state shows it
             )
         )
         bad += [(source.name, row, reason) for row, reason in info["bad_rows"][:3]]

@@ -5,10 +5,7 @@
 #include <string>
 
 namespace overlord::columnar {
-namespace {
-
-// The reason a row cannot be used, or nothing.
-std::string fault_of(const model::Source& source, const int32_t* tokens, uint64_t count) {
+std::string token_fault(const model::Source& source, const int32_t* tokens, uint64_t count) {
   if (count == 0) return "no tokens";
   if (count >= model::kBadRow) return "more tokens than a document may have";
   for (uint64_t i = 0; i < count; ++i) {
@@ -20,8 +17,6 @@ std::string fault_of(const model::Source& source, const int32_t* tokens, uint64_
   }
   return {};
 }
-
-}  // namespace
 
 std::string row_name(const model::Source& source, const model::SourceManifest& manifest,
                      uint32_t block, uint32_t row) {
@@ -50,7 +45,7 @@ TokenBlock to_token_block(const model::Source& source, const model::SourceManife
     out.begins[row] = begin;
     out.counts[row] = static_cast<uint32_t>(count);
     if (!is_bad[row]) {
-      const std::string fault = fault_of(source, held->data() + begin, count);
+      const std::string fault = token_fault(source, held->data() + begin, count);
       if (fault.empty()) continue;
       const auto index = static_cast<uint32_t>(row);
       out.bad.push_back({index, row_name(source, manifest, block, index) + ": " + fault});

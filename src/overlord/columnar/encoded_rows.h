@@ -1,6 +1,7 @@
 // From a tokenizer's answer to a TokenBlock: the same checks that ready tokens get.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "overlord/columnar/block_reader.h"
@@ -14,6 +15,9 @@ namespace overlord::columnar {
 TokenBlock to_token_block(const model::Source& source, const model::SourceManifest& manifest,
                           uint32_t block, runtime::EncodedRows encoded,
                           std::vector<model::BadRow> bad);
+
+// Why tokens made from a text cannot be used, or nothing.
+std::string token_fault(const model::Source& source, const int32_t* tokens, uint64_t count);
 
 // "source web, shard file:///a.jsonl, row 12" for messages; `row` counts inside the block.
 std::string row_name(const model::Source& source, const model::SourceManifest& manifest,

@@ -91,16 +91,12 @@ class LineCutter {
       close_block();
       part_->bad.emplace_back(
           row, job_.reason(row, "line of " + std::to_string(line_bytes_) +
-                                    " bytes is over max_document_bytes (" +
+                                    " bytes is over limits.max_document (" +
                                     std::to_string(job_.source->limits.max_document_bytes) + ")"));
       push_block({row, 1, 0, line_start_, 0});
       return;
     }
-    const uint64_t most = std::min(job_.options->block_bytes, job_.source->limits.max_block_bytes);
-    if (block_rows_ > 0 &&
-        (block_rows_ >= job_.options->block_rows || end.text - block_start_ > most)) {
-      close_block();
-    }
+    if (block_rows_ > 0 && !belongs_to_block(end)) close_block();
     if (block_rows_ == 0) {
       block_start_ = line_start_;
       first_row_ = row;
@@ -108,6 +104,14 @@ class LineCutter {
     }
     ++block_rows_;
     block_end_ = end;
+  }
+
+  bool belongs_to_block(End end) const {
+    const uint64_t most = std::min(job_.options->block_bytes, job_.source->limits.max_block_bytes);
+    if (block_rows_ >= job_.options->block_rows || end.text - block_start_ > most) return false;
+    // A zstd frame that begins with this line: a block that begins with it skips nothing.
+    const bool frame_start = coding_ == Coding::kZstd && line_restart_->text_offset == line_start_;
+    return !frame_start || line_start_ - block_start_ < most / 2;
   }
 
   void close_block() {

@@ -45,7 +45,7 @@ class JsonlReader final : public IndexedReader {
     const model::BlockEntry& entry = block(request.block);
     if (entry.size_bytes == 0) return std::vector<RangeRequest>();
     if (entry.size_bytes > source_.limits.max_block_bytes) {
-      return block_error(request.block, "is over max_block_bytes");
+      return block_error(request.block, "is over limits.max_block");
     }
     RangeRequest range{entry.shard, entry.offset, entry.size_bytes};
     if (coding(request) != Coding::kPlain) {

@@ -158,6 +158,28 @@ TEST(JsonlReader, ALargeZstdFrameIsEnteredAtItsStartAndCounted) {
   EXPECT_TRUE(contains(status.message(), "split -C")) << status.message();
 }
 
+TEST(JsonlReader, BlocksFollowZstdFramesThatEndWithALine) {
+  std::vector<std::string> texts;
+  const std::string text = wordy_lines(1000, &texts);
+  std::string frames;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', std::min(at + 70'000, text.size() - 1)) + 1;
+    frames += zstd(text.substr(at, end - at));
+    at = end;
+  }
+  Lines lines(frames, "mem:/a.jsonl.zst");
+  IndexOptions options;
+  options.block_bytes = 100'000;
+  const auto index = build(lines.storage, lines.source, options);
+  ASSERT_TRUE(index.ok()) << index.status().message();
+  const auto reader = (*index)->reader();
+  for (uint32_t block = 0; block < (*index)->manifest().blocks.size(); ++block) {
+    const auto rows = read_block(lines.storage, **index, **reader, {block, {}});
+    ASSERT_TRUE(rows.ok());
+    EXPECT_EQ(rows->skipped_bytes, 0u);
+  }
+}
+
 TEST(JsonlReader, AcceptsCrLfBlankLinesBomAndAMissingNewline) {
   Lines lines("\xef\xbb\xbf{\"text\":\"a\"}\r\n\r\n  \t\n{\"text\":\"b\"}\n\n{\"text\":\"c\"}");
   const auto all = lines.read();
@@ -232,7 +254,7 @@ TEST(JsonlReader, ALongLineIsABadRowThatIsNeverRead) {
     EXPECT_TRUE((*reader)->ranges({1, {}})->empty());
     const auto all = read_all(lines.storage, **index);
     EXPECT_EQ(all->texts, (std::vector<std::string>{"a", "", "c"}));
-    EXPECT_TRUE(contains(all->bad[0].second, "over max_document_bytes (1000)"));
+    EXPECT_TRUE(contains(all->bad[0].second, "over limits.max_document (1000)"));
   }
 }
 

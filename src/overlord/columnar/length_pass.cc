@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "overlord/columnar/encoded_rows.h"
 #include "overlord/columnar/megatron_reader.h"
 #include "overlord/columnar/reader_factory.h"
 
@@ -87,13 +88,11 @@ class LengthPass {
     std::vector<model::BadRow> bad = std::move(oldest.bad);
     for (uint32_t row = 0; row < entry.rows; ++row) {
       if (counts[row] == model::kBadRow) continue;
-      const uint64_t count = ends[row] - (row == 0 ? 0 : ends[row - 1]);
-      if (count == 0 || count >= model::kBadRow) {
-        bad.push_back({row, job_.reason(entry.first_row + row, "text gives no tokens")});
-        counts[row] = model::kBadRow;
-      } else {
-        counts[row] = static_cast<uint32_t>(count);
-      }
+      const uint64_t begin = row == 0 ? 0 : ends[row - 1];
+      const uint64_t count = ends[row] - begin;
+      const std::string fault = token_fault(*job_.source, encoded->tokens.data() + begin, count);
+      if (!fault.empty()) bad.push_back({row, job_.reason(entry.first_row + row, fault)});
+      counts[row] = fault.empty() ? static_cast<uint32_t>(count) : model::kBadRow;
     }
     take_counts(oldest.block, counts, std::move(bad));
     return {};

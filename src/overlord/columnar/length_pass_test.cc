@@ -94,7 +94,7 @@ TEST_F(LengthPassTest, BadRowsAreRecordedInOrder) {
   const auto bad = (*index)->bad_rows();
   ASSERT_EQ(bad.size(), 3u);
   EXPECT_TRUE(contains(bad[0].second, "invalid JSON"));
-  EXPECT_TRUE(contains(bad[1].second, "row 2: text gives no tokens"));
+  EXPECT_TRUE(contains(bad[1].second, "row 2: ") && contains(bad[1].second, "no tokens"));
   EXPECT_TRUE(contains(bad[2].second, "empty text"));
 }
 

@@ -138,7 +138,7 @@ class BlockCutter {
     if (document.tokens >= model::kBadRow ||
         bytes > std::min(limits.max_document_bytes, limits.max_block_bytes)) {
       // Alone in a block of no bytes: it is never read.
-      bad(row, "document of " + std::to_string(bytes) + " bytes is over max_document_bytes (" +
+      bad(row, "document of " + std::to_string(bytes) + " bytes is over limits.max_document (" +
                    std::to_string(limits.max_document_bytes) + ")");
       open_block(row, document.offset);
       current_rows_ = job_.options->block_rows;

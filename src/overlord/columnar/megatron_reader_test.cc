@@ -181,7 +181,7 @@ TEST(MegatronReader, EmptyAndOversizeDocumentsKeepTheirRows) {
   EXPECT_EQ(all->tokens[5].front(), 30);
   ASSERT_EQ(all->bad.size(), 4u);
   EXPECT_TRUE(contains(all->bad[0].second, "empty document"));
-  EXPECT_TRUE(contains(all->bad[2].second, "over max_document_bytes (12)"));
+  EXPECT_TRUE(contains(all->bad[2].second, "over limits.max_document (12)"));
   EXPECT_EQ((*index)->manifest().lengths[3], model::kBadRow);
 }
 

@@ -85,7 +85,7 @@ class RowGroups {
     if (rows < 0 || rows >= std::numeric_limits<uint32_t>::max() ||
         static_cast<uint64_t>(rows) > limits.max_block_bytes / kRowOverheadBytes) {
       return error(index, "declares " + std::to_string(rows) +
-                              " rows, more than max_block_bytes (" +
+                              " rows, more than limits.max_block (" +
                               std::to_string(limits.max_block_bytes) + ") can hold");
     }
     std::vector<RangeRequest> ranges;
@@ -99,7 +99,7 @@ class RowGroups {
     }
     if (decoded > limits.max_block_bytes) {
       return error(index, "has " + std::to_string(decoded) + " bytes in the needed columns, over " +
-                              "max_block_bytes (" + std::to_string(limits.max_block_bytes) +
+                              "limits.max_block (" + std::to_string(limits.max_block_bytes) +
                               "); write smaller row groups or raise the limit");
     }
     write_extra(index, std::move(ranges));

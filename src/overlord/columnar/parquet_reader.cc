@@ -83,7 +83,7 @@ class ParquetReader final : public IndexedReader {
 
   Status arrow_error(const BlockRequest& request, const arrow::Status& status) const {
     if (status.IsOutOfMemory()) {
-      return block_error(request.block, "row group decodes to more than max_block_bytes allows (" +
+      return block_error(request.block, "row group decodes to more than limits.max_block allows (" +
                                             std::to_string(source_.limits.max_block_bytes) + ")");
     }
     return block_error(request.block, status.message());

@@ -15,7 +15,8 @@
 namespace overlord::columnar {
 namespace {
 
-using Lists = std::vector<std::optional<std::vector<std::optional<int64_t>>>>;
+using List = std::vector<std::optional<int64_t>>;
+using Lists = std::vector<std::optional<List>>;
 using Texts = std::vector<std::optional<std::string>>;
 
 std::shared_ptr<arrow::Array> text_array(
@@ -228,7 +229,7 @@ TEST(ParquetReader, ValuesAreSharedNotCopied) {
 TEST(ParquetReader, UnwantedRowsAreEmpty) {
   Written written;
   written.add("tokens",
-              list_array({{{1, 2}}, {{}}, {{3}}, std::nullopt}, arrow::list(arrow::int32())));
+              list_array({{{1, 2}}, List{}, {{3}}, std::nullopt}, arrow::list(arrow::int32())));
   Shard shard(written.bytes());
   const auto index = build(shard.storage, shard.source);
   const auto reader = (*index)->reader();
@@ -263,7 +264,7 @@ TEST(ParquetReader, FaultsOfTextAreBadRows) {
   ASSERT_TRUE(all.ok()) << all.status().message();
   EXPECT_EQ(all->texts, (std::vector<std::string>{"good", "", "", "", "", "", "fine"}));
   const char* says[] = {"'text' is null", "empty text", "empty text", "not valid UTF-8",
-                        "over max_document_bytes (1000)"};
+                        "over limits.max_document (1000)"};
   ASSERT_EQ(all->bad.size(), 5u);
   for (size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(all->bad[i].first, i + 1);
@@ -277,7 +278,7 @@ TEST(ParquetReader, FaultsOfTokensAreBadRows) {
   Written written;
   written.add("tokens", list_array({{{1, 2}},
                                     std::nullopt,
-                                    {{}},
+                                    List{},
                                     {{3, std::nullopt}},
                                     {{4, -5}},
                                     {{6, 900}},
@@ -289,7 +290,7 @@ TEST(ParquetReader, FaultsOfTokensAreBadRows) {
                                    arrow::list(arrow::int64())));
   written.add("mask", list_array({{{0, 1}},
                                   {{1}},
-                                  {{}},
+                                  List{},
                                   {{1, 1}},
                                   {{1, 1}},
                                   {{1, 1}},
@@ -426,7 +427,7 @@ TEST(ParquetReader, LimitsAreCheckedBeforeMemoryIsTaken) {
   shard.source.limits.max_block_bytes = 100'000;
   Status status = shard.index();
   EXPECT_EQ(status.code(), Code::kBadData);
-  EXPECT_TRUE(contains(status.message(), "over max_block_bytes (100000)")) << status.message();
+  EXPECT_TRUE(contains(status.message(), "over limits.max_block (100000)")) << status.message();
   shard.source.limits.max_block_bytes = 30'000;
   status = shard.index();
   EXPECT_TRUE(contains(status.message(), "declares 5000 rows")) << status.message();
@@ -445,7 +446,7 @@ TEST(ParquetReader, ADictionaryBombIsStopped) {
   ASSERT_TRUE(index.ok()) << index.status().message();
   const Status status = read_all(shard.storage, **index).status();
   EXPECT_EQ(status.code(), Code::kBadData);
-  EXPECT_TRUE(contains(status.message(), "max_block_bytes")) << status.message();
+  EXPECT_TRUE(contains(status.message(), "limits.max_block")) << status.message();
 }
 
 TEST(ParquetReader, AFlippedByteInAPageIsFoundByItsChecksum) {
@@ -498,8 +499,8 @@ TEST(ParquetReader, EncryptedColumnsAreRefused) {
 
 TEST(ParquetReader, LengthsComeWithTheIndexUnlessThereIsAMask) {
   Written written;
-  written.add("tokens", list_array({{{1, 2}}, {{}}, {{3}}}, arrow::list(arrow::int32())));
-  written.add("mask", list_array({{{1, 1}}, {{}}, {{0}}}, arrow::list(arrow::int32())));
+  written.add("tokens", list_array({{{1, 2}}, List{}, {{3}}}, arrow::list(arrow::int32())));
+  written.add("mask", list_array({{{1, 1}}, List{}, {{0}}}, arrow::list(arrow::int32())));
   Shard shard(written.bytes());
   IndexOptions options;
   options.lengths = true;

@@ -15,7 +15,7 @@ using runtime::quote;
 std::string fault_of_text(std::string_view text, const model::Source& source) {
   const auto column = [&] { return "column " + quote(source.text_column); };
   if (text.size() > source.limits.max_document_bytes) {
-    return column() + " has " + std::to_string(text.size()) + " bytes, over max_document_bytes (" +
+    return column() + " has " + std::to_string(text.size()) + " bytes, over limits.max_document (" +
            std::to_string(source.limits.max_document_bytes) + ")";
   }
   if (!is_valid_utf8(text)) return column() + " is not valid UTF-8";
@@ -102,7 +102,7 @@ class TokenRows {
     const int64_t begin = tokens_.value_offset(i), count = tokens_.value_length(i);
     if (count == 0) return column() + " is an empty list";
     if (static_cast<uint64_t>(count) * width > source_.limits.max_document_bytes) {
-      return column() + " has " + std::to_string(count) + " tokens, over max_document_bytes (" +
+      return column() + " has " + std::to_string(count) + " tokens, over limits.max_document (" +
              std::to_string(source_.limits.max_document_bytes) + ")";
     }
     int64_t where = 0;

@@ -32,9 +32,9 @@ Result<std::vector<std::string>> resolve_files(runtime::Storage& storage,
   }
   std::sort(uris.begin(), uris.end());
   const auto twice = std::adjacent_find(uris.begin(), uris.end());
-  if (twice != uris.end()) {
+  if (twice != uris.end() && !source.allow_duplicates) {
     return invalid_argument(where + " lists shard " + quote(*twice) +
-                            " twice; every shard may appear once");
+                            " twice; list it once, or set allow_duplicates: true");
   }
   return uris;
 }

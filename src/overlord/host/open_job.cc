@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "overlord/plan/mixing.h"
 #include "overlord/plan/place_tree.h"
 #include "overlord/plan/selection.h"
 
@@ -34,9 +35,10 @@ Status check_stage(const model::JobSpec& spec, const model::MixtureStage& stage)
   int64_t sum = 0;
   for (size_t s = 0; s < stage.weights.size(); ++s) {
     const int64_t weight = stage.weights[s];
-    if (weight < 0 || weight > model::kWeightOne * 1'000'000) {
+    if (weight < 0 || weight > plan::kMaxWeight) {
       return invalid_argument(where + ": weight of " + spec.sources[s].name +
-                              " must be between 0 and 1,000,000");
+                              " must be between 0 and " +
+                              std::to_string(plan::kMaxWeight / model::kWeightOne));
     }
     sum += weight;
   }

@@ -117,6 +117,7 @@ void RoleHost::make_loaders(const HostStart& start) {
       loader::LoaderStart loader_start;
       loader_start.job = {s, slot, spec.loaders, spec.workers,
                           order_of(*job_, s, 0).windows(),
+                          spec.at_end != model::EndPolicy::kRepeat,
                           std::max(start.options.runway, start.options.prefetch_steps + 1),
                           versions_};
       loader_start.source = source;
@@ -129,7 +130,7 @@ void RoleHost::make_loaders(const HostStart& start) {
           std::move(loader_start),
           loader::LoaderSeams{carrier_, seams_.storage, seams_.executor,
                               needs_encoder ? seams_.encoder(spec) : nullptr, seams_.clock,
-                              on_loop(address), start.quarantined});
+                              on_loop(address), start.quarantined, [this] { shed_all(); }});
     }
   }
 }
@@ -186,6 +187,19 @@ void RoleHost::start() {
   on_loop(protocol::planner_address())([this] { planner_->start(); });
   for (auto& [rank, client] : clients_) {
     on_loop(protocol::client_address(rank))([&client = *client] { client.start(); });
+  }
+}
+
+// Called by a loader that finds the payload budget full. Sources that were drawn from once and are
+// idle now give back what they hold; at most every ten milliseconds, so that a budget that is simply
+// too small does not turn into a storm.
+void RoleHost::shed_all() {
+  constexpr int64_t kPauseNs = 10'000'000;
+  const int64_t now = seams_.clock->now_ns();
+  int64_t last = last_shed_ns_.load();
+  if (now - last < kPauseNs || !last_shed_ns_.compare_exchange_strong(last, now)) return;
+  for (auto& [address, loader] : loaders_) {
+    on_loop(address)([&loader = *loader] { loader.shed(); });
   }
 }
 

@@ -3,6 +3,7 @@
 // can hold it. Builds only the constructors of the ranks it hosts.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -82,6 +83,7 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void make_loaders(const HostStart& start);
   void make_constructors(const HostStart& start);
   void make_clients(const HostStart& start);
+  void shed_all();
 
   std::shared_ptr<const OpenJob> job_;
   HostSeams seams_;
@@ -96,6 +98,7 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   std::map<protocol::Address, std::unique_ptr<loader::Loader>> loaders_;
   std::map<uint32_t, std::unique_ptr<constructor::Constructor>> constructors_;
   std::map<Rank, std::unique_ptr<client::Client>> clients_;
+  std::atomic<int64_t> last_shed_ns_{0};
   bool stopped_ = false;
 };
 

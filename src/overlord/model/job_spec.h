@@ -46,7 +46,8 @@ struct JobSpec {
   uint32_t substeps = 1;         // packing never crosses one; divides bins
   uint32_t align = 1;            // documents pack at their length rounded up to this
   uint32_t pad_token = 0;        // fills tokens and targets where there is no document
-  uint64_t max_steps = 0;        // 0: until a source with `stop` (or all) is dry
+  uint64_t max_steps = 0;        // 0: until a source with `stop` (or all) is dry; not in the digest,
+                                 // so that a run can be made longer
   Leftover leftover = Leftover::kDrain;
   PackingSpec packing;
   Mixture mixture;

@@ -48,7 +48,10 @@ struct Source {
   uint64_t window_bytes = 4ull << 20;  // ... unless they are large: then about so many bytes do
   EndPolicy at_end = EndPolicy::kRepeat;
   OverLength over_length = OverLength::kSplit;
-  uint32_t bad_rows_allowed = 0;   // quarantine budget per pass; 0: the first bad row stops the run
+  // Quarantine budget per pass; 0: the first bad row stops the run. Not in the digest: it decides
+  // where a run gives up, never what it holds.
+  uint32_t bad_rows_allowed = 0;
+  bool allow_duplicates = false;   // one shard, or two of the same content, may be listed twice
   SourceLimits limits;
   uint32_t loaders = 1;            // slots; not in the digest: who reads never changes what is read
   uint32_t workers = 1;            // blocks in work at once per slot; not in the digest

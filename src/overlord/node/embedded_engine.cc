@@ -130,7 +130,7 @@ Result<model::MicrobatchPtr> EmbeddedEngine::next(Rank rank, int64_t timeout_ms)
   host_->client_probe(rank).wait_ns += static_cast<uint64_t>(clock_.now_ns() - begin_ns);
   if (!ready) {
     if (at->steps.closed()) return Status(Code::kCancelled, "the engine was closed");
-    return Status(Code::kDeadline, explain_wait(rank));
+    return Status(Code::kDeadline, explain_wait(rank, at->consumer.state().state.next_step));
   }
   at->consumer.feed(std::move(*ready));
   lock.unlock();
@@ -158,10 +158,10 @@ void EmbeddedEngine::close() {
   journal_.reset();
 }
 
-std::string EmbeddedEngine::explain_wait(Rank rank) {
+std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
   const planner::PlannerProbe& probe = host_->planner_probe();
-  std::string text = "rank " + std::to_string(rank) + " waits for step " +
-                     std::to_string(host_->client_probe(rank).steps_arrived.load());
+  std::string text =
+      "rank " + std::to_string(rank) + " waits for step " + std::to_string(step);
   if (probe.waiting_since_ns != 0) {
     text += "; the planner waits for metadata of source " +
             job_->spec.sources[probe.waiting_source].name;

@@ -90,7 +90,7 @@ class EmbeddedEngine {
   Status build(protocol::ResumeState state);
   Result<Seat*> seat(Rank rank);
   Status held_too_much() const;
-  std::string explain_wait(Rank rank);
+  std::string explain_wait(Rank rank, StepIndex step);
   void write_profiles();
 
   std::shared_ptr<const host::OpenJob> job_;

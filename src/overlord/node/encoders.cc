@@ -42,6 +42,7 @@ Result<runtime::TextEncoder*> Encoders::get(const model::Source& source) {
   options.argv.push_back(tokenizer.path);
   options.argv.push_back(special);
   options.workers = processes_;
+  options.expected_digest = tokenizer.digest;  // the tokenizer.json that the config was read with
   options.queue_limit_bytes = kQueueLimitBytes;
   options.queue_limit_batches = kQueueLimitBatches;
   OVERLORD_TRY(encoder, transport::TokenizerPool::make(std::move(options)));

@@ -255,7 +255,8 @@ Status Mixer::too_many_bad(SourceIndex source) const {
           "more bad rows than allowed: source " + spec_->sources[source].name + ", allowed " +
               std::to_string(spec_->sources[source].bad_rows_allowed) + " a pass, first of step " +
               std::to_string(step_) + " at pass " + std::to_string(first.pass) + ", position " +
-              std::to_string(first.position + lane.bad_row) + ": " + reason};
+              std::to_string(first.position + lane.bad_row) + ": " + reason +
+              "; raise bad_rows_allowed or repair the data"};
 }
 
 void Mixer::retire(SourceIndex source) {

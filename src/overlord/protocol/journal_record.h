@@ -12,7 +12,7 @@
 
 namespace overlord::protocol {
 
-// Written once, first: which stream this journal belongs to and where it starts.
+// Written first by every run: which stream this is and where the run starts.
 struct JournalStart {
   model::Versions versions;
   Digest config;

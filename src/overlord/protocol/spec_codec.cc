@@ -33,7 +33,6 @@ Digest mixture_digest(const model::JobSpec& spec) {
   ByteWriter writer;
   writer.u8(static_cast<uint8_t>(spec.mixture.unit));
   writer.u8(static_cast<uint8_t>(spec.mixture.quota));
-  writer.u64(spec.max_steps);
   for (const model::MixtureStage& stage : spec.mixture.stages) {
     writer.u64(stage.first_step);
     for (size_t s = 0; s < stage.weights.size(); ++s) {
@@ -62,7 +61,6 @@ Digest source_digest(const model::Source& source) {
   writer.u64(source.window_bytes);
   writer.u8(static_cast<uint8_t>(source.at_end));
   writer.u8(static_cast<uint8_t>(source.over_length));
-  writer.u32(source.bad_rows_allowed);
   writer.u64(source.limits.max_document_bytes);
   writer.u64(source.limits.max_block_bytes);
   writer.u32(source.limits.max_expansion);

@@ -39,7 +39,9 @@ TEST(ConfigDigest, IgnoresWhoReadsAndWhereFilesLie) {
   spec.sources[0].loaders = 9;
   spec.sources[0].workers = 9;
   spec.sources[0].files = {"elsewhere"};
+  spec.sources[0].bad_rows_allowed = 9;  // decides where a run gives up, never what it holds
   spec.sources[1].tokenizer.path = "elsewhere/tokenizer.json";
+  spec.max_steps = 1'000;
   EXPECT_EQ(config_digest(spec), base);
 }
 

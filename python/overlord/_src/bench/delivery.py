@@ -4,7 +4,8 @@ Documents of web lengths lie on disk as Megatron .bin/.idx and as Parquet. Every
 them in a shuffled order and fills tokens, targets, positions, loss weights and cu_seqlens of 64
 sequences of 4,096 tokens a step. Ours runs with its defaults through the public API; peers use the
 NumPy packer of `_contenders/numpy_packer.py`. All run in processes of their own, in turn, several
-times; medians are reported. Files are in the page cache, and batches are not hashed.
+times; medians are reported. Files are in the page cache, and batches are not hashed. `half_busy`
+figures are of a loop whose thread runs other Python code as long as it waits for batches.
 """
 
 from __future__ import annotations
@@ -22,7 +23,22 @@ from overlord._src.bench._peers import Contender
 OURS = "overlord"
 COPY = "memcpy_two_threads"
 ARROW = "pyarrow_two_threads"
+BUSY = "-busy"
+FORMATS = ("bin", "bin" + BUSY, "parquet")  # with BUSY: in a loop that computes half of the time
 HALF_BUSY = 0.5  # cores of the loop's thread up to which a contender counts as overlapped
+# Peers measured in the half busy loop too: the fastest of each kind.
+IN_BUSY_LOOP = (
+    "torch_dataloader/in_process",
+    "torch_dataloader/in_process/keeping_malloc",
+    "torch_dataloader/1_worker",
+    "torch_dataloader/2_workers",
+    "torchdata_nodes/thread",
+    "torchdata_nodes/thread/keeping_malloc",
+    "hf_datasets/2_workers",
+    "grain/blocks/thread",
+    "grain/blocks/2_workers",
+    "mosaic_streaming/groups/2_workers",
+)
 # A C library that keeps what it has freed: peers' steps then cost no page faults.
 KEEPING_MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": "4000000000",
@@ -82,13 +98,12 @@ def _our_list(sweep: bool) -> list[Contender]:
 
 def contenders_of(kind: str, sweep: bool) -> list[Contender]:
     """Who is measured on a format: ours, the ceiling, peers."""
-    ceiling = (
-        Contender(COPY, "memory_copy", is_peer=False)
-        if kind == "bin"
-        else Contender(ARROW, "bare_arrow", is_peer=False)
-    )
-    peers = _peer_list() + (_by_document() if kind == "bin" else [])
-    return [*_our_list(sweep), ceiling, *peers]
+    if kind.endswith(BUSY):
+        return [*_our_list(False), *(peer for peer in _peer_list() if peer.key in IN_BUSY_LOOP)]
+    if kind == "parquet":
+        return [*_our_list(sweep), Contender(ARROW, "bare_arrow", is_peer=False), *_peer_list()]
+    ceiling = Contender(COPY, "memory_copy", is_peer=False)
+    return [*_our_list(sweep), ceiling, *_peer_list(), *_by_document()]
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -99,7 +114,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--warmup", type=int, default=30, help="steps before the measured loop")
     parser.add_argument("--data", type=Path, default=_web_corpus.default_folder())
     parser.add_argument("--peers", default=None, help="the peers' environment")
-    parser.add_argument("--formats", default="bin,parquet")
+    parser.add_argument("--formats", default=",".join(FORMATS))
     parser.add_argument("--only", default="", help="contenders whose names begin so, with commas")
     parser.add_argument("--sweep", action="store_true", help="also ours with other settings")
     return parser.parse_args(arguments)
@@ -129,7 +144,8 @@ def run(arguments: list[str]) -> dict[str, Any]:
     found: dict[str, dict[str, Figures]] = {}
     for kind in options.formats.split(","):
         wanted = _wanted(contenders_of(kind, options.sweep), options.only)
-        found[kind] = _peers.interleave(pythons, wanted, {**work, "format": kind}, options.rounds)
+        kind_work = {**work, "format": kind.removesuffix(BUSY), "half_busy": kind.endswith(BUSY)}
+        found[kind] = _peers.interleave(pythons, wanted, kind_work, options.rounds)
     settings = {
         "corpus": {**asdict(corpus), **_web_corpus.facts_of(place)},
         "parquet": "list<int32>, dictionary encoded, as pyarrow writes it",
@@ -141,9 +157,12 @@ def run(arguments: list[str]) -> dict[str, Any]:
         "ours": "best_fit, window shuffle, runtime defaults",
         "peers": "documents concatenated and cut at sequence ends, shuffled in blocks",
     }
-    figures = figures_of(found.get("bin", {}), found.get("parquet", {}))
-    contenders = {**found.get("bin", {})}
-    contenders.update({f"parquet:{key}": value for key, value in found.get("parquet", {}).items()})
+    figures = figures_of(*(found.get(kind, {}) for kind in ("bin", "parquet", "bin" + BUSY)))
+    contenders = {
+        key if kind == "bin" else f"{kind}:{key}": value
+        for kind, runs in found.items()
+        for key, value in runs.items()
+    }
     return _contract.report("delivery", figures, contenders, settings, host)
 
 
@@ -168,13 +187,17 @@ def _ratio(value: float | None, other: float | None) -> float | None:
     return value / other if value and other else None
 
 
-def figures_of(bin_runs: Mapping[str, Figures], parquet_runs: Mapping[str, Figures]) -> Figures:
+def figures_of(
+    bin_runs: Mapping[str, Figures],
+    parquet_runs: Mapping[str, Figures],
+    busy_runs: Mapping[str, Figures],
+) -> Figures:
     """The figures of the report; None where nothing was measured to compare with."""
     ours, parquet = _speed(bin_runs, OURS), _speed(parquet_runs, OURS)
     best, overlapped = best_peer(bin_runs), best_peer(bin_runs, overlapped=True)
     usual = {key: value for key, value in bin_runs.items() if "keeping_malloc" not in key}
     best_usual = best_peer(usual)
-    best_parquet = best_peer(parquet_runs)
+    best_parquet, best_busy = best_peer(parquet_runs), best_peer(busy_runs)
     copied = bin_runs.get(COPY, {}).get("bytes_per_s")
     return {
         "ratio_vs_best_peer": _ratio(ours, best[1]),
@@ -190,4 +213,7 @@ def figures_of(bin_runs: Mapping[str, Figures], parquet_runs: Mapping[str, Figur
         "ratio_vs_best_peer_with_usual_malloc": _ratio(ours, best_usual[1]),
         "best_overlapped_peer": overlapped[0],
         "parquet_best_peer": best_parquet[0],
+        "half_busy_loop_tokens_per_s": _speed(busy_runs, OURS),
+        "half_busy_loop_ratio_vs_best_peer": _ratio(_speed(busy_runs, OURS), best_busy[1]),
+        "half_busy_loop_best_peer": best_busy[0],
     }

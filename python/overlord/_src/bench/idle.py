@@ -4,10 +4,9 @@ Two processes open a job through the public API and read steps from one source: 
 other sources are open, in the other there are none. Both are measured when the engine runs and
 nothing moves. Counted is the resident set of the whole process: heap, buffers, mapped indexes,
 Python objects, thread stacks, code. The difference, over 305, is the memory of a source. It is
-taken
-for sources that wait for a later stage of the mixture (`bytes_per_idle_source`), for sources of
-weight 0, and for sources that were read in the first steps and then left alone: those also have the
-decoded blocks that stay cached, which the payload budget bounds for all sources together.
+taken for sources that wait for a later stage of the mixture (`bytes_per_idle_source`), for sources
+of weight 0, and for sources that were read in the first steps and then left alone: those also have
+the decoded blocks that stay cached, which the payload budget bounds for all sources together.
 """
 
 from __future__ import annotations

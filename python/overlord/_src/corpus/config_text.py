@@ -80,8 +80,8 @@ mixture:
 tokenizers:
   bpe: {{path: data/tokenizer.json}}
 
-# Text is tokenised a shuffle window at a time, before its lengths can be planned with: small windows
-# start fast (`overlord index --lengths` counts tokens once and for all instead).
+# Text is tokenised a shuffle window at a time, before its lengths can be planned with: small
+# windows start fast (`overlord index --lengths` counts tokens once and for all instead).
 sources:
   web: {{files: data/web/*.parquet, text: text, tokenizer: bpe,
     window_rows: 256, eod: {EOD_TOKEN}}}

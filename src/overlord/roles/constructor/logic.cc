@@ -76,9 +76,9 @@ Reaction next_work(const ConstructorJob& job, const ConstructorState& state) {
       }
     }
   }
-  if (state.failure()) return out;
   for (const auto& [step, entry] : state.steps()) {
     if (step >= state.wanted_limit()) break;
+    if (state.failure() && step >= state.failure()->step) break;  // earlier steps are still served
     if (entry.stage != Stage::kPlanned) continue;
     const uint32_t held = state.steps_held();
     if (held > 0 && (held + 1) * job.step_bytes > job.budget_bytes) break;

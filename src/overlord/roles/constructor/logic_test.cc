@@ -104,6 +104,15 @@ TEST(ConstructorLogic, AFailureReachesWhoeverAsksFromThatStepOn) {
   EXPECT_EQ(std::get<protocol::StreamFailed>(std::get<Send>(effects[0]).message).step, 1u);
 }
 
+TEST(ConstructorLogic, StepsBeforeAFailureAreStillMade) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(0, {0});
+  receive(job, &state, from(0, plan_of(0, false, true)));
+  receive(job, &state, from(0, protocol::StreamFailed{1, Status(Code::kInternal, "x")}));
+  receive(job, &state, from(0, protocol::Get{0, 0}));
+  EXPECT_EQ(fetches(run(job, &state)), 1u);
+}
+
 TEST(ConstructorLogic, ALatePayloadIsDropped) {
   const ConstructorJob job = job_of(10, 100);
   ConstructorState state(0, {0});

@@ -1,6 +1,7 @@
 #include "overlord/roles/loader/block_loads.h"
 
 #include <atomic>
+#include <utility>
 
 #include "overlord/columnar/encoded_rows.h"
 
@@ -15,6 +16,17 @@ const char* stage_name(LoadStage stage) {
   }
   return "unknown";
 }
+
+namespace {
+
+// Any valid text has tokens: a tokenizer that fails is broken, its rows are not, so nothing may be
+// quarantined for it.
+Status tokenizer_failure(const Status& status) {
+  const Code code = status.code() == Code::kBadData ? Code::kUnavailable : status.code();
+  return Status(code, "tokenizer: " + status.message());
+}
+
+}  // namespace
 
 struct BlockLoads::Read {
   columnar::BlockRequest request;
@@ -46,6 +58,7 @@ void BlockLoads::load(uint32_t block, std::vector<uint32_t> rows, BlockDone done
   const auto found = cache_.find(block);
   if (found != cache_.end()) {
     ++probe_->cache_hits;
+    found->second.used = true;
     recent_.splice(recent_.begin(), recent_, found->second.recent);
     done(found->second.block);
     return;
@@ -135,7 +148,7 @@ void BlockLoads::tokenise(const std::shared_ptr<Read>& read, columnar::TextBlock
       [self = shared_from_this(), read, bad](Result<runtime::EncodedRows> encoded) {
         if (encoded.ok()) self->probe_->transform_ns += static_cast<uint64_t>(encoded->elapsed_ns);
         if (!encoded.ok()) {
-          self->finish(read, encoded.status());
+          self->finish(read, tokenizer_failure(encoded.status()));
           return;
         }
         self->finish(read, std::make_shared<const columnar::TokenBlock>(columnar::to_token_block(
@@ -158,20 +171,33 @@ void BlockLoads::keep(uint32_t block, const TokenBlockPtr& tokens) {
   const uint64_t size = tokens->size_bytes();
   if (size > budget_->limit_bytes) return;
   evict_until(budget_->limit_bytes - size);
-  if (budget_->used_bytes.load() + size > budget_->limit_bytes) return;
+  if (budget_->used_bytes.load() + size > budget_->limit_bytes) {
+    seams_.reclaim();  // others hold it all; what they do not use comes free for the next block
+    return;
+  }
   budget_->used_bytes += size;
   recent_.push_front(block);
-  cache_[block] = {tokens, size, recent_.begin()};
+  cache_[block] = {tokens, size, true, recent_.begin()};
   probe_->buffer_bytes += size;
+}
+
+void BlockLoads::forget(std::map<uint32_t, Cached>::iterator cached) {
+  budget_->used_bytes -= cached->second.size_bytes;
+  probe_->buffer_bytes -= cached->second.size_bytes;
+  recent_.erase(cached->second.recent);
+  cache_.erase(cached);
 }
 
 void BlockLoads::evict_until(uint64_t limit_bytes) {
   while (budget_->used_bytes.load() > limit_bytes && !recent_.empty()) {
-    const auto oldest = cache_.find(recent_.back());
-    budget_->used_bytes -= oldest->second.size_bytes;
-    probe_->buffer_bytes -= oldest->second.size_bytes;
-    cache_.erase(oldest);
-    recent_.pop_back();
+    forget(cache_.find(recent_.back()));
+  }
+}
+
+void BlockLoads::shed() {
+  for (auto it = cache_.begin(); it != cache_.end();) {
+    const auto current = it++;
+    if (!std::exchange(current->second.used, false)) forget(current);
   }
 }
 

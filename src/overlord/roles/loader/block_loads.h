@@ -30,12 +30,15 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
   void load(uint32_t block, std::vector<uint32_t> rows, BlockDone done);
   // Load a block ahead of need, if it and the next one like it would fit the budget.
   void warm(uint32_t block);
+  // Drop what nobody has used since the last call.
+  void shed();
   void stop();
 
  private:
   struct Cached {
     TokenBlockPtr block;
     uint64_t size_bytes = 0;
+    bool used = true;  // since the last shed()
     std::list<uint32_t>::iterator recent;
   };
   struct Read;  // one read in progress
@@ -46,6 +49,7 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
   void finish(const std::shared_ptr<Read>& read, Result<TokenBlockPtr> result);
   void keep(uint32_t block, const TokenBlockPtr& tokens);
   void evict_until(uint64_t limit_bytes);
+  void forget(std::map<uint32_t, Cached>::iterator cached);
 
   std::shared_ptr<const OpenSource> source_;
   std::shared_ptr<PayloadBudget> budget_;

@@ -43,7 +43,8 @@ Reaction next_work(const LoaderJob& job, const LoaderState& state) {
       return out;
     }
   }
-  if (state.next_window() < state.grant()) {
+  const bool behind_the_end = job.one_pass && state.next_window() >= job.windows_per_pass;
+  if (state.next_window() < state.grant() && !behind_the_end) {
     const uint64_t sequence = state.next_window();
     const bool mine = (sequence % job.windows_per_pass) % job.slots == job.slot;
     if (!mine) {

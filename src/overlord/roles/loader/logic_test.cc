@@ -62,6 +62,14 @@ TEST(LoaderLogic, SlotsDivideWindowsByTheOwnerMap) {
   EXPECT_EQ(all.size(), 25u);
 }
 
+TEST(LoaderLogic, NothingIsPostedBehindTheEndOfASourceThatEnds) {
+  LoaderState state(8);
+  state.apply(GrantRaised{15});
+  LoaderJob job = job_of(0, 1, 100);
+  job.one_pass = true;
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{8, 9}));
+}
+
 TEST(LoaderLogic, AFetchWaitsForItsPlanAndTheOldestGoesFirst) {
   LoaderState state(0);
   const LoaderJob job = job_of(0, 1);

@@ -48,6 +48,7 @@ struct LoaderSeams {
   runtime::Clock* clock = nullptr;
   std::function<void(runtime::Task)> on_loop;
   std::function<void(QuarantineNote)> quarantined;  // called on the loop
+  std::function<void()> reclaim;  // the budget is full: let idle loaders of the host shed
 };
 
 struct LoaderStart {
@@ -66,6 +67,7 @@ class Loader {
 
   void receive(const protocol::Envelope& envelope);  // on the loop
   void stop();                                       // cancel reads; on the loop
+  void shed();  // drop blocks nobody has used since the last time; on the loop
   const LoaderProbe& probe() const;
 
  private:

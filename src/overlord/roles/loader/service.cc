@@ -37,6 +37,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     blocks_->stop();
   }
 
+  void shed() { blocks_->shed(); }
+
   const LoaderProbe& probe() const { return probe_; }
 
  private:
@@ -280,6 +282,7 @@ Loader::Loader(LoaderStart start, LoaderSeams seams)
 Loader::~Loader() = default;
 void Loader::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
 void Loader::stop() { service_->stop(); }
+void Loader::shed() { service_->shed(); }
 const LoaderProbe& Loader::probe() const { return service_->probe(); }
 
 }  // namespace overlord::loader

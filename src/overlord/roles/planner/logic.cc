@@ -111,6 +111,7 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::Select
   }
   if (!selected->content) {
     for (const plan::MetaNeed& need : selected->needs) {
+      out.waits_for = need.source;
       if (state.posted(need.source) < state.posted_target(need.source)) continue;
       raise_grant(job, state, need.source, 1, &out);
     }

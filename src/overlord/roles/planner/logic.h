@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -43,6 +44,7 @@ using Effect = std::variant<Send, Commit, JournalLateBad>;
 struct Reaction {
   std::vector<Event> events;
   std::vector<Effect> effects;
+  std::optional<SourceIndex> waits_for;  // whose metadata the next step lacks
 };
 
 Reaction on_message(const PlannerJob& job, const PlannerState& state,

@@ -53,13 +53,13 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   }
 
   void note_wait(const Reaction& reaction, int64_t now_ns) {
-    if (!reaction.events.empty() && std::holds_alternative<GrantRaised>(reaction.events.front())) {
-      ++probe_.waits;
-      probe_.waiting_source = std::get<GrantRaised>(reaction.events.front()).source;
-      probe_.waiting_since_ns = now_ns;
-    } else if (!reaction.effects.empty()) {
-      probe_.waiting_since_ns = 0;
+    if (!reaction.waits_for) {
+      if (!reaction.effects.empty()) probe_.waiting_since_ns = 0;
+      return;
     }
+    ++probe_.waits;
+    probe_.waiting_source = *reaction.waits_for;
+    if (probe_.waiting_since_ns == 0) probe_.waiting_since_ns = now_ns;
   }
 
   void carry_out(Send& send) {

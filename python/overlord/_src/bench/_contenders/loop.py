@@ -24,8 +24,20 @@ def bytes_of(batch: Batch) -> int:
     return sum(int(array.nbytes) for array in batch.values())
 
 
+def compute(until: float) -> None:
+    """Python code that runs up to a moment, as a trainer's own does."""
+    while time.perf_counter() < until:
+        pass
+
+
 def run_loop(batches: Iterator[Any], work: dict[str, Any], named: Named) -> dict[str, Any]:
-    """Take batches for `seconds` after `warmup` steps; `named` gives a batch's fields by name."""
+    """Take batches for `seconds` after `warmup` steps; `named` gives a batch's fields by name.
+
+    With `half_busy` the loop computes in Python as long as it waited for the batch, so that half of
+    its thread's time is the trainer's own. A loader that needs nothing of that thread, nor of the
+    interpreter's lock, goes on meanwhile.
+    """
+    half_busy = work.get("half_busy", False)
     for _ in range(work["warmup"]):
         check_fields(named(next(batches)), work)
     tokens = steps = size = 0
@@ -33,11 +45,15 @@ def run_loop(batches: Iterator[Any], work: dict[str, Any], named: Named) -> dict
     until = began + work["seconds"]
     now = began
     while now < until:
+        asked = now
         batch = named(next(batches))
         tokens += touch(batch)
         size += bytes_of(batch)
         steps += 1
         now = time.perf_counter()
+        if half_busy:
+            compute(2 * now - asked)
+            now = time.perf_counter()
     wall = now - began
     return {
         "tokens_per_s": tokens / wall,

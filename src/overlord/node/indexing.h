@@ -1,0 +1,22 @@
+// Indexing one source over local files, with the tokenizer processes it may need. Blocks the caller.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/columnar/source_index.h"
+#include "overlord/model/source.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::node {
+
+Status index_source(const model::Source& source, const std::string& path,
+                    const columnar::IndexOptions& options,
+                    const std::vector<std::string>& worker_command,
+                    columnar::IndexProgress* progress, const runtime::CancelToken& cancel);
+
+// A glob or a plain path as sorted URIs.
+Result<std::vector<std::string>> list_files(const std::string& pattern);
+
+}  // namespace overlord::node
