@@ -43,7 +43,10 @@ COUNTS: dict[str, str] = {
     "tokenizers.path": "source: the file's content, not its path",
     "tokenizers.add_special_tokens": SOURCE,
     "sources.files": "data: names below their common folder, and contents",
-    **{f"sources.{key}": "no" for key in ("allow_duplicates", "bad_rows_allowed", "loaders", "workers")},
+    **{
+        f"sources.{key}": "no"
+        for key in ("allow_duplicates", "bad_rows_allowed", "loaders", "workers")
+    },
     **{
         f"delivery.{key}": "no"
         for key in (

@@ -1,10 +1,9 @@
 // Binds model/microbatch.h: arrays are views into the batch's memory and keep it alive.
-#include "bindings.h"
-
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include "bindings.h"
 #include "overlord/model/microbatch.h"
 
 namespace nb = nanobind;
@@ -17,8 +16,8 @@ using model::Microbatch;
 template <typename T>
 nb::object matrix(const void* data, uint32_t rows, uint32_t columns, nb::handle owner) {
   const size_t shape[2] = {rows, columns};
-  return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<2>>(static_cast<const T*>(data), 2,
-                                                               shape, owner));
+  return nb::cast(
+      nb::ndarray<nb::numpy, const T, nb::ndim<2>>(static_cast<const T*>(data), 2, shape, owner));
 }
 
 template <typename T>
@@ -33,9 +32,12 @@ nb::object token_matrix(nb::handle self, uint8_t field, model::FieldView model::
   const model::Slab& slab = *batch.slab;
   const void* data = (slab.*member).data;
   switch (batch.core->token_type) {
-    case model::TokenType::kUint16: return matrix<uint16_t>(data, slab.rows, slab.columns, self);
-    case model::TokenType::kInt32: return matrix<int32_t>(data, slab.rows, slab.columns, self);
-    case model::TokenType::kInt64: return matrix<int64_t>(data, slab.rows, slab.columns, self);
+    case model::TokenType::kUint16:
+      return matrix<uint16_t>(data, slab.rows, slab.columns, self);
+    case model::TokenType::kInt32:
+      return matrix<int32_t>(data, slab.rows, slab.columns, self);
+    case model::TokenType::kInt64:
+      return matrix<int64_t>(data, slab.rows, slab.columns, self);
   }
   return nb::none();
 }
@@ -74,9 +76,8 @@ nb::object lineage(const Microbatch& batch) {
                     static_cast<int64_t>(row.count), static_cast<int64_t>(row.row),
                     static_cast<int64_t>(row.flags)});
   }
-  nb::capsule owner(values, [](void* held) noexcept {
-    delete static_cast<std::vector<int64_t>*>(held);
-  });
+  nb::capsule owner(values,
+                    [](void* held) noexcept { delete static_cast<std::vector<int64_t>*>(held); });
   const size_t shape[2] = {rows.size(), 7};
   return nb::cast(nb::ndarray<nb::numpy, int64_t, nb::ndim<2>>(values->data(), 2, shape, owner));
 }

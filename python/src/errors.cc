@@ -38,9 +38,8 @@ std::array<ErrorType, 13>& error_types() {
 }  // namespace
 
 void bind_errors(nb::module_& module) {
-  nb::object base = nb::steal(
-      PyErr_NewExceptionWithDoc("overlord.OverlordError", "Base of every error Overlord raises.",
-                                PyExc_Exception, nullptr));
+  nb::object base = nb::steal(PyErr_NewExceptionWithDoc(
+      "overlord.OverlordError", "Base of every error Overlord raises.", PyExc_Exception, nullptr));
   module.attr("OverlordError") = base;
   for (ErrorType& error : error_types()) {
     nb::tuple bases = nb::make_tuple(base, nb::borrow(error.base));

@@ -1,6 +1,4 @@
 // Binds indexing: a task that runs in threads of its own and is watched from Python.
-#include "bindings.h"
-
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -9,6 +7,7 @@
 #include <future>
 #include <memory>
 
+#include "bindings.h"
 #include "errors.h"
 #include "overlord/columnar/source_index.h"
 #include "overlord/node/indexing.h"
@@ -26,9 +25,8 @@ class IndexTask {
       : source_(std::move(source)), path_(std::move(path)) {
     options_.lengths = lengths;
     options_.threads = threads;
-    done_ = std::async(std::launch::async, [this, command = std::move(worker_command)] {
-      return run(command);
-    });
+    done_ = std::async(std::launch::async,
+                       [this, command = std::move(worker_command)] { return run(command); });
   }
   ~IndexTask() {
     cancel_.cancel();

@@ -1,6 +1,4 @@
 // Binds the running side: Job, Engine, Client, PlanCursor. The GIL is free wherever they wait.
-#include "bindings.h"
-
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -10,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "bindings.h"
 #include "errors.h"
 #include "job_handle.h"
 #include "overlord/columnar/encoded_rows.h"
@@ -71,15 +70,15 @@ class Cursor {
   void seek(StepIndex step) {
     while (cursor_->state().state.next_step < step) {
       if (!next()) {
-        raise(Status(Code::kOutOfRange,
-                     "step " + std::to_string(step) + " is past the end of the stream at step " +
-                         std::to_string(cursor_->state().state.next_step)));
+        raise(Status(Code::kOutOfRange, "step " + std::to_string(step) +
+                                            " is past the end of the stream at step " +
+                                            std::to_string(cursor_->state().state.next_step)));
       }
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
     if (cursor_->state().state.next_step > step) {
-      raise(Status(Code::kOutOfRange, "step " + std::to_string(step) +
-                                          " lies before this cursor; make a new one"));
+      raise(Status(Code::kOutOfRange,
+                   "step " + std::to_string(step) + " lies before this cursor; make a new one"));
     }
   }
   nb::bytes state() const {
@@ -106,8 +105,12 @@ std::shared_ptr<node::EmbeddedEngine> open_engine(JobHandle& job, std::vector<Ra
   const std::optional<std::string> saved = to_string(state);
   Result<std::shared_ptr<node::EmbeddedEngine>> engine = [&] {
     nb::gil_scoped_release free;
-    return job.open({std::move(ranks), options, saved, std::move(worker_command),
-                     {allow_mixture, allow_sources}, std::move(journal_path)});
+    return job.open({std::move(ranks),
+                     options,
+                     saved,
+                     std::move(worker_command),
+                     {allow_mixture, allow_sources},
+                     std::move(journal_path)});
   }();
   return unwrap(std::move(engine));
 }
@@ -137,16 +140,17 @@ nb::dict read_row(JobHandle& job, uint32_t source, uint64_t row,
 void bind_engine(nb::module_& m) {
   using node::EmbeddedEngine;
   nb::class_<EmbeddedEngine>(m, "Engine", "All roles of a job in this process.")
-      .def("client",
-           [](std::shared_ptr<EmbeddedEngine> engine, Rank rank) {
-             const auto& ranks = engine->ranks();
-             if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
-               raise(invalid_argument("rank " + std::to_string(rank) +
-                                      " is not hosted by this engine"));
-             }
-             return Client(std::move(engine), rank);
-           },
-           nb::arg("rank"))
+      .def(
+          "client",
+          [](std::shared_ptr<EmbeddedEngine> engine, Rank rank) {
+            const auto& ranks = engine->ranks();
+            if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
+              raise(invalid_argument("rank " + std::to_string(rank) +
+                                     " is not hosted by this engine"));
+            }
+            return Client(std::move(engine), rank);
+          },
+          nb::arg("rank"))
       .def("status", [](EmbeddedEngine& engine) { return status_dict(engine.status()); })
       .def("quarantine",
            [](EmbeddedEngine& engine) { return quarantine_list(engine.quarantine()); })
@@ -156,9 +160,10 @@ void bind_engine(nb::module_& m) {
              engine.close();
            })
       .def_prop_ro("ranks", &EmbeddedEngine::ranks)
-      .def("rank_hash",
-           [](EmbeddedEngine& engine, Rank rank) { return engine.rank_hash(rank).hex(); },
-           nb::arg("rank"))
+      .def(
+          "rank_hash",
+          [](EmbeddedEngine& engine, Rank rank) { return engine.rank_hash(rank).hex(); },
+          nb::arg("rank"))
       .def("plan_chain", [](EmbeddedEngine& engine) { return engine.plan_chain().hex(); })
       .def("content_hash", [](EmbeddedEngine& engine) { return engine.content_chain().hex(); })
       .def("stream_hash", [](EmbeddedEngine& engine) { return engine.stream_hash().hex(); });
@@ -173,7 +178,8 @@ std::string combine_stream_hash(const std::string& plan_chain,
                                 const std::vector<std::string>& rank_hashes) {
   const auto parse = [](const std::string& hex) {
     Digest digest;
-    if (!Digest::parse(hex, &digest)) raise(invalid_argument("not a hash of 32 hex digits: " + hex));
+    if (!Digest::parse(hex, &digest))
+      raise(invalid_argument("not a hash of 32 hex digits: " + hex));
     return digest;
   };
   std::vector<Digest> hashes;
@@ -189,16 +195,17 @@ void bind_job(nb::module_& m) {
       .def("seek", &Cursor::seek, nb::arg("step"))
       .def("state", &Cursor::state);
   nb::class_<JobHandle>(m, "Job", "A job whose manifest is frozen.")
-      .def("__init__",
-           [](JobHandle* self, const model::JobSpec& spec, const model::DeliverySpec& delivery,
-              const model::Mesh& mesh, const std::vector<std::string>& index_paths) {
-             Result<JobHandle> handle = [&] {
-               nb::gil_scoped_release free;
-               return JobHandle::make(spec, delivery, mesh, index_paths);
-             }();
-             new (self) JobHandle(unwrap(std::move(handle)));
-           },
-           nb::arg("spec"), nb::arg("delivery"), nb::arg("mesh"), nb::arg("index_paths"))
+      .def(
+          "__init__",
+          [](JobHandle* self, const model::JobSpec& spec, const model::DeliverySpec& delivery,
+             const model::Mesh& mesh, const std::vector<std::string>& index_paths) {
+            Result<JobHandle> handle = [&] {
+              nb::gil_scoped_release free;
+              return JobHandle::make(spec, delivery, mesh, index_paths);
+            }();
+            new (self) JobHandle(unwrap(std::move(handle)));
+          },
+          nb::arg("spec"), nb::arg("delivery"), nb::arg("mesh"), nb::arg("index_paths"))
       .def_prop_ro("config_digest", [](const JobHandle& job) { return job.job().config.hex(); })
       .def_prop_ro("manifest_digest",
                    [](const JobHandle& job) { return job.job().manifest.digest.hex(); })
@@ -206,23 +213,24 @@ void bind_job(nb::module_& m) {
       .def("open", &open_engine, nb::arg("ranks"), nb::arg("options"), nb::arg("state").none(),
            nb::arg("worker_command"), nb::arg("allow_mixture") = false,
            nb::arg("allow_sources") = false, nb::arg("journal_path") = "")
-      .def("planner",
-           [](std::shared_ptr<JobHandle> job, const std::optional<nb::bytes>& state,
-              std::vector<std::string> worker_command) {
-             return Cursor(job, unwrap(job->planner(to_string(state), std::move(worker_command))));
-           },
-           nb::arg("state").none(), nb::arg("worker_command"))
+      .def(
+          "planner",
+          [](std::shared_ptr<JobHandle> job, const std::optional<nb::bytes>& state,
+             std::vector<std::string> worker_command) {
+            return Cursor(job, unwrap(job->planner(to_string(state), std::move(worker_command))));
+          },
+          nb::arg("state").none(), nb::arg("worker_command"))
       .def("locate", &locate, nb::arg("source"), nb::arg("pass_"), nb::arg("position"))
       .def("read_row", &read_row, nb::arg("source"), nb::arg("row"), nb::arg("worker_command"));
   bind_engine(m);
-  m.def("describe_state",
-        [](nb::bytes state) {
-          return state_dict(unwrap(
-              protocol::decode_resume_state(std::string_view(state.c_str(), state.size()))));
-        },
-        nb::arg("state"), "The readable part of an encoded resume state.");
-  m.def("combine_stream_hash", &combine_stream_hash, nb::arg("plan_chain"),
-        nb::arg("rank_hashes"));
+  m.def(
+      "describe_state",
+      [](nb::bytes state) {
+        return state_dict(
+            unwrap(protocol::decode_resume_state(std::string_view(state.c_str(), state.size()))));
+      },
+      nb::arg("state"), "The readable part of an encoded resume state.");
+  m.def("combine_stream_hash", &combine_stream_hash, nb::arg("plan_chain"), nb::arg("rank_hashes"));
 }
 
 }  // namespace overlord::python

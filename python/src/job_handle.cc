@@ -78,8 +78,7 @@ Result<RowPlace> JobHandle::locate(uint32_t source, uint32_t pass, uint64_t posi
                                          open.spec.name + " with " +
                                          std::to_string(open.manifest.rows) + " rows");
   }
-  const plan::SourceOrder order =
-      plan::make_order(open.spec, open.manifest, open.seed, pass);
+  const plan::SourceOrder order = plan::make_order(open.spec, open.manifest, open.seed, pass);
   const uint64_t window = order.window_of(position);
   std::vector<plan::RowRef> rows;
   order.expand(window, &rows);

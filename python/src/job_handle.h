@@ -38,8 +38,8 @@ struct RowContent {
 
 class JobHandle {
  public:
-  static Result<JobHandle> make(model::JobSpec spec, model::DeliverySpec delivery,
-                                model::Mesh mesh, std::vector<std::string> index_paths);
+  static Result<JobHandle> make(model::JobSpec spec, model::DeliverySpec delivery, model::Mesh mesh,
+                                std::vector<std::string> index_paths);
 
   const host::OpenJob& job() const { return *job_; }
   Result<std::shared_ptr<node::EmbeddedEngine>> open(OpenRequest request);

@@ -1,5 +1,5 @@
 // Binds model/plan.h for inspection, and the planner's pure functions that benches call.
-#include "bindings.h"
+#include "overlord/model/plan.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -9,9 +9,9 @@
 
 #include <tuple>
 
+#include "bindings.h"
 #include "errors.h"
 #include "overlord/base/hash.h"
-#include "overlord/model/plan.h"
 #include "overlord/plan/packing.h"
 #include "overlord/runtime/steady_clock.h"
 
@@ -30,8 +30,8 @@ std::vector<std::vector<SegmentRow>> bins_of(const Plan& plan) {
   for (uint32_t bin = 0; bin < bins.size(); ++bin) {
     for (uint32_t s = layer.bin_begin(bin); s < layer.bin_ends[bin]; ++s) {
       const model::Segment& segment = layer.segments[s];
-      bins[bin].emplace_back(segment.id.source, segment.id.pass, segment.id.position,
-                             segment.first, segment.count, segment.targets, segment.flags);
+      bins[bin].emplace_back(segment.id.source, segment.id.pass, segment.id.position, segment.first,
+                             segment.count, segment.targets, segment.flags);
     }
   }
   return bins;
@@ -47,10 +47,14 @@ std::vector<std::tuple<uint32_t, uint32_t, uint32_t>> placement_of(const Plan& p
 
 const char* share_name(model::Share share) {
   switch (share) {
-    case model::Share::kNone: return "none";
-    case model::Share::kBoundaries: return "boundaries";
-    case model::Share::kSlice: return "slice";
-    case model::Share::kFull: return "full";
+    case model::Share::kNone:
+      return "none";
+    case model::Share::kBoundaries:
+      return "boundaries";
+    case model::Share::kSlice:
+      return "slice";
+    case model::Share::kFull:
+      return "full";
   }
   return "unknown";
 }
@@ -102,8 +106,7 @@ void bind_plan(nb::module_& m) {
       .def_ro("served", &Plan::served)
       .def_prop_ro("content_hash", [](const Plan& plan) { return plan.content_hash.hex(); })
       .def_prop_ro("plan_hash", [](const Plan& plan) { return plan.plan_hash.hex(); })
-      .def_prop_ro("carried",
-                   [](const Plan& plan) { return plan.state_after->carried.size(); })
+      .def_prop_ro("carried", [](const Plan& plan) { return plan.state_after->carried.size(); })
       .def_prop_ro("microbatches",
                    [](const Plan& plan) { return plan.layers.front().microbatches; })
       .def("bins", &bins_of,
@@ -113,10 +116,12 @@ void bind_plan(nb::module_& m) {
   m.def("pack_stats", &pack_stats, nb::arg("lengths"), nb::arg("context"), nb::arg("bins"),
         nb::arg("slack_permille"), nb::arg("max_delay"),
         "Pack a stream of document lengths with best_fit and report fill, steps and delay.");
-  m.def("hash_bytes", [](nb::bytes data) { return digest_of(data.c_str(), data.size()).hex(); },
-        nb::arg("data"), "XXH3-128 as 32 hex digits.");
-  m.def("text_digest", [](nb::bytes data) { return digest_of(data.c_str(), data.size()).hex(); },
-        nb::arg("data"), "XXH3-128 as 32 hex digits.");
+  m.def(
+      "hash_bytes", [](nb::bytes data) { return digest_of(data.c_str(), data.size()).hex(); },
+      nb::arg("data"), "XXH3-128 as 32 hex digits.");
+  m.def(
+      "text_digest", [](nb::bytes data) { return digest_of(data.c_str(), data.size()).hex(); },
+      nb::arg("data"), "XXH3-128 as 32 hex digits.");
 }
 
 }  // namespace overlord::python

@@ -1,11 +1,10 @@
 // Binds the value types of model/: what the config layer fills in.
-#include "bindings.h"
-
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings.h"
 #include "errors.h"
 #include "overlord/model/job_spec.h"
 #include "overlord/model/mesh.h"
@@ -174,11 +173,12 @@ model::Mesh make_mesh(const std::vector<std::pair<std::string, uint32_t>>& axes)
 void bind_mesh(nb::module_& m) {
   using model::Mesh;
   nb::class_<Mesh>(m, "Mesh", "The trainer's ranks as named axes, slowest first.")
-      .def("__init__",
-           [](Mesh* self, const std::vector<std::pair<std::string, uint32_t>>& axes) {
-             new (self) Mesh(make_mesh(axes));
-           },
-           nb::arg("axes"))
+      .def(
+          "__init__",
+          [](Mesh* self, const std::vector<std::pair<std::string, uint32_t>>& axes) {
+            new (self) Mesh(make_mesh(axes));
+          },
+          nb::arg("axes"))
       .def_prop_ro("world_size", &Mesh::world_size)
       .def_prop_ro("axes",
                    [](const Mesh& mesh) {
@@ -188,17 +188,19 @@ void bind_mesh(nb::module_& m) {
                      }
                      return axes;
                    })
-      .def("size", [](const Mesh& mesh, const std::string& axis) { return mesh.size(axis); },
-           nb::arg("axis"))
-      .def("coordinate",
-           [](const Mesh& mesh, Rank rank, const std::string& axis) {
-             if (rank >= mesh.world_size()) {
-               raise(invalid_argument("rank " + std::to_string(rank) + " is outside the mesh " +
-                                      mesh.text()));
-             }
-             return mesh.coordinate(rank, axis);
-           },
-           nb::arg("rank"), nb::arg("axis"))
+      .def(
+          "size", [](const Mesh& mesh, const std::string& axis) { return mesh.size(axis); },
+          nb::arg("axis"))
+      .def(
+          "coordinate",
+          [](const Mesh& mesh, Rank rank, const std::string& axis) {
+            if (rank >= mesh.world_size()) {
+              raise(invalid_argument("rank " + std::to_string(rank) + " is outside the mesh " +
+                                     mesh.text()));
+            }
+            return mesh.coordinate(rank, axis);
+          },
+          nb::arg("rank"), nb::arg("axis"))
       .def("text", &Mesh::text);
 }
 

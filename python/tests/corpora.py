@@ -94,6 +94,28 @@ def write_megatron(prefix: Path, documents: Sequence[Sequence[Tokens]], dtype: s
     return binary
 
 
+def train_tokenizer(path: Path, texts: Sequence[str]) -> Any:
+    """A tiny byte-level BPE with special tokens that it can put around a text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<s>", "</s>"],
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    tokenizer.save(str(path))
+    return tokenizer
+
+
 def job_config(
     folder: Path, sources: Mapping[str, Mapping[str, Any]], **top: Any
 ) -> dict[str, Any]:

@@ -24,13 +24,13 @@ from corpora import (
     made_up_documents,
     made_up_texts,
     token_lines,
+    train_tokenizer,
     with_specials,
     write_megatron,
 )
 from delivered import Piece, documents_of, pieces_of, read_pieces
 from overlord._src import indexing
 from overlord._src.config.reading import read_config
-from test_formats_oracle import train_tokenizer
 
 import overlord as ol
 

@@ -26,6 +26,7 @@ from corpora import (
     made_up_documents,
     made_up_texts,
     token_lines,
+    train_tokenizer,
     with_specials,
     write_megatron,
     zstd_frames,
@@ -382,28 +383,6 @@ def test_megatron_empty_documents_keep_their_places(tmp_path: Path) -> None:
 
 
 # Text through Hugging Face tokenizers
-
-
-def train_tokenizer(path: Path, texts: Sequence[str]) -> Any:
-    """A tiny byte-level BPE with special tokens that it can put around a text."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=["<s>", "</s>"],
-        initial_alphabet=alphabet,
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
-    )
-    tokenizer.save(str(path))
-    return tokenizer
 
 
 @pytest.mark.parametrize("add_special_tokens", [False, True])

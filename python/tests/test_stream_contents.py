@@ -108,7 +108,7 @@ def test_what_is_left_is_counted(packing: str, leftover: str, corpus: Corpus) ->
     """Drawn and not placed when the stream ends: nothing where it drains, else counted."""
     for at_end, steps in (("stop", None), ("drop", None), ("repeat", 5)):
         config = corpus.config(
-            at_end=at_end, steps=steps, leftover=leftover, packing={"slack": 0.5, "method": packing}
+            at_end=at_end, steps=steps, leftover=leftover, packing={"slack": 0.4, "method": packing}
         )
         pieces, _, state = read_all(config)
         drawn = sum(source["tokens"] for source in state["sources"].values())
@@ -296,7 +296,7 @@ def test_best_fit_keeps_documents_whole(align: int, size: int, corpus: Corpus) -
 def test_nothing_waits_longer_than_declared(max_delay: int, corpus: Corpus) -> None:
     """The step in which a document arrives, less the step in which it was drawn."""
     config = corpus.config(
-        at_end="repeat", steps=40, packing={"slack": 0.6, "max_delay": max_delay}
+        at_end="repeat", steps=40, packing={"slack": 0.4, "max_delay": max_delay}
     )
     drawn_at: dict[tuple[int, int, int], int] = {}
     before = dict.fromkeys(("a", "b", "c"), (0, 0))

@@ -266,7 +266,7 @@ def masked(folder: Path) -> dict[str, Any]:
 
 
 SHAPES: dict[str, dict[str, Any]] = {
-    "best_fit": {"packing": {"slack": 0.5, "max_delay": 2}, "align": 4},
+    "best_fit": {"packing": {"slack": 0.4, "max_delay": 2}, "align": 4},
     "concat": {"packing": {"method": "concat"}},
     "pad": {"packing": {"method": "pad"}, "over_length": "truncate"},
     "substeps": {"substeps": 2, "packing": {"slack": 0.2}},

@@ -1,5 +1,6 @@
 // Byte codec for everything that outlives or leaves a process: little-endian, varints, no padding.
-// ByteReader never reads past its end: a short or malformed input is a kBadData Status, not a crash.
+// ByteReader never reads past its end: a short or malformed input is a kBadData Status, not a
+// crash.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ class ByteWriter {
   void u32(uint32_t value) { fixed(value, 4); }
   void u64(uint64_t value) { fixed(value, 8); }
   void varint(uint64_t value);
-  void zigzag(int64_t value);  // signed varint
+  void zigzag(int64_t value);         // signed varint
   void text(std::string_view value);  // length, then bytes
   void digest(const Digest& value);
   void raw(const void* data, size_t size_bytes) {
@@ -48,8 +49,8 @@ class ByteReader {
   std::string_view text();
   Digest digest();
   std::string_view raw(size_t size_bytes);
-  // A count of things that take at least `minimum_bytes` each: fails when the rest cannot hold them,
-  // so a lying count never causes an allocation.
+  // A count of things that take at least `minimum_bytes` each: fails when the rest cannot hold
+  // them, so a lying count never causes an allocation.
   size_t count(size_t minimum_bytes);
 
   bool failed() const { return failed_; }

@@ -9,7 +9,13 @@ namespace {
 
 TEST(Bytes, NumbersSurviveARoundTrip) {
   ByteWriter writer;
-  const int64_t values[] = {0, 1, -1, 63, -64, 64, std::numeric_limits<int64_t>::min(),
+  const int64_t values[] = {0,
+                            1,
+                            -1,
+                            63,
+                            -64,
+                            64,
+                            std::numeric_limits<int64_t>::min(),
                             std::numeric_limits<int64_t>::max()};
   for (const int64_t value : values) writer.zigzag(value);
   writer.varint(std::numeric_limits<uint64_t>::max());

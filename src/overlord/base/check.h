@@ -1,5 +1,5 @@
-// OVERLORD_CHECK: an invariant of ours that does not hold aborts the process, in release builds too.
-// Never used for bad data or bad config: those are Status values.
+// OVERLORD_CHECK: an invariant of ours that does not hold aborts the process, in release builds
+// too. Never used for bad data or bad config: those are Status values.
 #pragma once
 
 namespace overlord {
@@ -9,7 +9,7 @@ namespace overlord {
 
 }  // namespace overlord
 
-#define OVERLORD_CHECK(condition, message)                                       \
-  (static_cast<bool>(condition)                                                  \
-       ? static_cast<void>(0)                                                    \
+#define OVERLORD_CHECK(condition, message) \
+  (static_cast<bool>(condition)            \
+       ? static_cast<void>(0)              \
        : ::overlord::check_failed(#condition, __FILE__, __LINE__, message))

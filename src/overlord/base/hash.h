@@ -14,7 +14,7 @@ struct Digest {
   uint64_t low = 0;
 
   friend bool operator==(const Digest&, const Digest&) = default;
-  std::string hex() const;                       // 32 lower-case hex digits
+  std::string hex() const;  // 32 lower-case hex digits
   static bool parse(std::string_view hex, Digest* out);
 };
 

@@ -6,8 +6,8 @@
 
 namespace overlord {
 
-// Dense index of a source in the job's list, sorted by name. Stable for a manifest, not across them:
-// what outlives a run names sources by name and digest.
+// Dense index of a source in the job's list, sorted by name. Stable for a manifest, not across
+// them: what outlives a run names sources by name and digest.
 using SourceIndex = uint32_t;
 using StepIndex = uint64_t;
 using Rank = uint32_t;

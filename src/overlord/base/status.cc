@@ -14,20 +14,34 @@ void check_failed(const char* condition, const char* file, int line, const char*
 
 std::string_view code_name(Code code) {
   switch (code) {
-    case Code::kOk: return "ok";
-    case Code::kInvalidArgument: return "invalid argument";
-    case Code::kNotFound: return "not found";
-    case Code::kOutOfRange: return "out of range";
-    case Code::kBadData: return "bad data";
-    case Code::kSourceChanged: return "source changed";
-    case Code::kBudgetExceeded: return "budget exceeded";
-    case Code::kStateMismatch: return "state mismatch";
-    case Code::kVersionMismatch: return "version mismatch";
-    case Code::kResource: return "resource";
-    case Code::kUnavailable: return "unavailable";
-    case Code::kDeadline: return "deadline";
-    case Code::kCancelled: return "cancelled";
-    case Code::kInternal: return "internal";
+    case Code::kOk:
+      return "ok";
+    case Code::kInvalidArgument:
+      return "invalid argument";
+    case Code::kNotFound:
+      return "not found";
+    case Code::kOutOfRange:
+      return "out of range";
+    case Code::kBadData:
+      return "bad data";
+    case Code::kSourceChanged:
+      return "source changed";
+    case Code::kBudgetExceeded:
+      return "budget exceeded";
+    case Code::kStateMismatch:
+      return "state mismatch";
+    case Code::kVersionMismatch:
+      return "version mismatch";
+    case Code::kResource:
+      return "resource";
+    case Code::kUnavailable:
+      return "unavailable";
+    case Code::kDeadline:
+      return "deadline";
+    case Code::kCancelled:
+      return "cancelled";
+    case Code::kInternal:
+      return "internal";
   }
   return "unknown";
 }

@@ -1,6 +1,7 @@
 // Status and Result<T>: how every fallible function in Overlord answers.
-// Errors are values: nothing under src/overlord throws. Bindings turn a Code into a Python exception.
-// A Status is cheap when ok (one pointer). Messages start with fixed text and end with values.
+// Errors are values: nothing under src/overlord throws. Bindings turn a Code into a Python
+// exception. A Status is cheap when ok (one pointer). Messages start with fixed text and end with
+// values.
 #pragma once
 
 #include <memory>
@@ -65,8 +66,8 @@ inline Status internal_error(std::string message) { return {Code::kInternal, std
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::in_place_index<0>, std::move(value)) {}           // NOLINT
-  Result(Status status) : value_(std::in_place_index<1>, std::move(status)) {     // NOLINT
+  Result(T value) : value_(std::in_place_index<0>, std::move(value)) {}        // NOLINT
+  Result(Status status) : value_(std::in_place_index<1>, std::move(status)) {  // NOLINT
     OVERLORD_CHECK(!std::get<1>(value_).ok(), "Result built from an ok Status");
   }
 
@@ -100,9 +101,9 @@ class [[nodiscard]] Result {
 #define OVERLORD_CONCAT(a, b) OVERLORD_CONCAT_INNER(a, b)
 
 // Return early when `expr` (a Status) is not ok.
-#define OVERLORD_RETURN_IF_ERROR(expr)             \
-  do {                                             \
-    ::overlord::Status overlord_status_ = (expr);  \
+#define OVERLORD_RETURN_IF_ERROR(expr)                   \
+  do {                                                   \
+    ::overlord::Status overlord_status_ = (expr);        \
     if (!overlord_status_.ok()) return overlord_status_; \
   } while (false)
 

@@ -188,9 +188,10 @@ class Builder {
       const auto [found, first] =
           seen.emplace(Content{print.size_bytes, print.content, part->scanned}, &*part);
       if (first || source_.allow_duplicates) continue;
-      return invalid_argument("source " + quote(source_.name) + ": shards " +
-                              quote(found->second->entry.uri) + " and " + quote(part->entry.uri) +
-                              " have the same content; leave one out, or set allow_duplicates: true");
+      return invalid_argument(
+          "source " + quote(source_.name) + ": shards " + quote(found->second->entry.uri) +
+          " and " + quote(part->entry.uri) +
+          " have the same content; leave one out, or set allow_duplicates: true");
     }
     if (rows > 0) return {};
     return invalid_argument("source " + quote(source_.name) + " has no rows in its " +

@@ -49,7 +49,8 @@ Status TextStream::check_expansion(uint64_t text_bytes, uint64_t compressed_byte
   if (text_bytes <= kFreeExpansionBytes || text_bytes / ratio <= compressed_bytes) return {};
   return job_.error("expands to more than " + std::to_string(ratio) +
                     " times its size (decompression bomb?) near offset " +
-                    std::to_string(compressed_end_) + "; raise limits.max_expansion if it is meant");
+                    std::to_string(compressed_end_) +
+                    "; raise limits.max_expansion if it is meant");
 }
 
 std::unique_ptr<TextStream> open_text_stream(const ShardJob& job) {

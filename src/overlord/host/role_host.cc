@@ -90,19 +90,18 @@ void RoleHost::make_planner(HostStart& start) {
   job.owners = owner_map(*job_);
   job.versions = versions_;
   job.buckets = buckets_;
-  // A client asks `prefetch` steps ahead of the one it holds; fewer plans than that would starve it.
+  // A client asks `prefetch` steps ahead of the one it holds; fewer plans than that would starve
+  // it.
   job.runway = std::max(start.options.runway, start.options.prefetch_steps + 1);
   for (SourceIndex s = 0; s < job_->sources.size(); ++s) {
-    planner_start.first_windows.push_back(
-        window_sequence(*job_, s, start.state.state.cursors[s]));
+    planner_start.first_windows.push_back(window_sequence(*job_, s, start.state.state.cursors[s]));
   }
   planner_start.state = start.state.state;
   planner_start.config = job_->config;
   planner_start.manifest = job_->manifest.digest;
   planner_ = std::make_unique<planner::Planner>(
-      std::move(planner_start),
-      planner::PlannerSeams{carrier_, seams_.journal, seams_.clock,
-                            on_loop(protocol::planner_address())});
+      std::move(planner_start), planner::PlannerSeams{carrier_, seams_.journal, seams_.clock,
+                                                      on_loop(protocol::planner_address())});
 }
 
 void RoleHost::make_loaders(const HostStart& start) {
@@ -115,7 +114,10 @@ void RoleHost::make_loaders(const HostStart& start) {
       const Address address = protocol::loader_address(s, slot);
       add_loop(address);
       loader::LoaderStart loader_start;
-      loader_start.job = {s, slot, spec.loaders, spec.workers,
+      loader_start.job = {s,
+                          slot,
+                          spec.loaders,
+                          spec.workers,
                           order_of(*job_, s, 0).windows(),
                           spec.at_end != model::EndPolicy::kRepeat,
                           std::max(start.options.runway, start.options.prefetch_steps + 1),
@@ -155,18 +157,16 @@ void RoleHost::make_constructors(const HostStart& start) {
     ctor.job.sources = static_cast<uint32_t>(job_->sources.size());
     ctor.job.owners = owner_map(*job_);
     ctor.job.versions = versions_;
-    ctor.job.wants_payload =
-        std::any_of(ctor.views.begin(), ctor.views.end(), [](const model::ClientView& view) {
-          return (view.fields & model::kPayloadFields) != 0;
-        });
+    ctor.job.wants_payload = std::any_of(
+        ctor.views.begin(), ctor.views.end(),
+        [](const model::ClientView& view) { return (view.fields & model::kPayloadFields) != 0; });
     const uint32_t rows = job_->spec.bins / plan::bucket_count(job_->mesh) + 1;
     const uint32_t microbatches = rows / job_->delivery.microbatch_size + 1;
     ctor.job.step_bytes = constructor::microbatch_bytes(ctor) * microbatches;
     ctor.job.budget_bytes = start.options.constructor_budget_bytes;
     constructors_[bucket] = std::make_unique<constructor::Constructor>(
-        std::move(ctor),
-        constructor::ConstructorSeams{carrier_, seams_.executor, seams_.clock, seams_.pool,
-                                      on_loop(address)});
+        std::move(ctor), constructor::ConstructorSeams{carrier_, seams_.executor, seams_.clock,
+                                                       seams_.pool, on_loop(address)});
   }
 }
 
@@ -191,8 +191,8 @@ void RoleHost::start() {
 }
 
 // Called by a loader that finds the payload budget full. Sources that were drawn from once and are
-// idle now give back what they hold; at most every ten milliseconds, so that a budget that is simply
-// too small does not turn into a storm.
+// idle now give back what they hold; at most every ten milliseconds, so that a budget that is
+// simply too small does not turn into a storm.
 void RoleHost::shed_all() {
   constexpr int64_t kPauseNs = 10'000'000;
   const int64_t now = seams_.clock->now_ns();
@@ -224,10 +224,18 @@ void RoleHost::deliver(protocol::Envelope envelope) {
   auto shared = std::make_shared<protocol::Envelope>(std::move(envelope));
   found->second->post([this, to, shared] {
     switch (to.kind) {
-      case RoleKind::kPlanner: planner_->receive(*shared); break;
-      case RoleKind::kLoader: loaders_.at(to)->receive(*shared); break;
-      case RoleKind::kConstructor: constructors_.at(to.index)->receive(*shared); break;
-      case RoleKind::kClient: clients_.at(to.index)->receive(*shared); break;
+      case RoleKind::kPlanner:
+        planner_->receive(*shared);
+        break;
+      case RoleKind::kLoader:
+        loaders_.at(to)->receive(*shared);
+        break;
+      case RoleKind::kConstructor:
+        constructors_.at(to.index)->receive(*shared);
+        break;
+      case RoleKind::kClient:
+        clients_.at(to.index)->receive(*shared);
+        break;
     }
   });
 }

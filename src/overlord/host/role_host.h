@@ -42,8 +42,8 @@ struct HostStart {
   std::vector<Rank> ranks;  // hosted clients, ascending
   model::RuntimeOptions options;
   protocol::ResumeState state;
-  std::function<void(Rank, client::ReadyStep)> deliver;       // on the client's loop
-  std::function<void(loader::QuarantineNote)> quarantined;    // on a loader's loop
+  std::function<void(Rank, client::ReadyStep)> deliver;     // on the client's loop
+  std::function<void(loader::QuarantineNote)> quarantined;  // on a loader's loop
 };
 
 class RoleHost final : public runtime::Transport<protocol::Envelope> {

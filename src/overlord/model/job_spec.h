@@ -41,34 +41,35 @@ struct JobSpec {
   std::string name;
   std::string stream = "train";  // named streams of one job have their own seed and state
   uint64_t seed = 0;
-  uint32_t context = 0;          // tokens of a bin (one sequence)
-  uint32_t bins = 0;             // sequences of a step, over the whole job
-  uint32_t substeps = 1;         // packing never crosses one; divides bins
-  uint32_t align = 1;            // documents pack at their length rounded up to this
-  uint32_t pad_token = 0;        // fills tokens and targets where there is no document
-  uint64_t max_steps = 0;        // 0: until a source with `stop` (or all) is dry; not in the digest,
-                                 // so that a run can be made longer
+  uint32_t context = 0;    // tokens of a bin (one sequence)
+  uint32_t bins = 0;       // sequences of a step, over the whole job
+  uint32_t substeps = 1;   // packing never crosses one; divides bins
+  uint32_t align = 1;      // documents pack at their length rounded up to this
+  uint32_t pad_token = 0;  // fills tokens and targets where there is no document
+  uint64_t max_steps = 0;  // 0: until a source with `stop` (or all) is dry; not in the digest,
+                           // so that a run can be made longer
   Leftover leftover = Leftover::kDrain;
   PackingSpec packing;
   Mixture mixture;
-  std::vector<Source> sources;   // sorted by name, names unique
+  std::vector<Source> sources;  // sorted by name, names unique
 
   uint64_t step_tokens() const { return uint64_t{bins} * context; }
 };
 
 // Limits and sizes of the running system; none of them may change a byte of the stream.
 struct RuntimeOptions {
-  uint32_t threads = 2;                       // CPU pool: role loops, decoding, packing bytes
-  uint32_t io_threads = 2;                    // blocking storage calls
-  uint32_t prefetch_steps = 2;                // steps a client asks for ahead of the one it holds
-  uint32_t runway = 4;                        // plans published ahead of the slowest constructor
-  uint64_t payload_budget_bytes = 256ull << 20;      // decoded blocks kept by all loaders of a host
-  uint64_t constructor_budget_bytes = 512ull << 20;  // slabs of steps not yet consumed, per constructor
-  uint64_t private_copy_limit_bytes = 1ull << 30;    // views held beyond the pool (law 14)
-  uint32_t open_files = 64;                   // LRU of handles
-  uint32_t tokenizer_processes = 1;           // per distinct tokenizer
-  int64_t alarm_ms = 10'000;                  // a source later than this is named in the log
-  bool hash_batches = false;                  // chain the bytes of every batch into the stream hash
+  uint32_t threads = 2;         // CPU pool: role loops, decoding, packing bytes
+  uint32_t io_threads = 2;      // blocking storage calls
+  uint32_t prefetch_steps = 2;  // steps a client asks for ahead of the one it holds
+  uint32_t runway = 4;          // plans published ahead of the slowest constructor
+  uint64_t payload_budget_bytes = 256ull << 20;  // decoded blocks kept by all loaders of a host
+  uint64_t constructor_budget_bytes = 512ull
+                                      << 20;  // slabs of steps not yet consumed, per constructor
+  uint64_t private_copy_limit_bytes = 1ull << 30;  // views held beyond the pool (law 14)
+  uint32_t open_files = 64;                        // LRU of handles
+  uint32_t tokenizer_processes = 1;                // per distinct tokenizer
+  int64_t alarm_ms = 10'000;                       // a source later than this is named in the log
+  bool hash_batches = false;  // chain the bytes of every batch into the stream hash
 };
 
 }  // namespace overlord::model

@@ -31,7 +31,7 @@ struct ShardEntry {
 // The unit of reading: a row group, a run of JSONL lines, a run of Megatron documents.
 // Fixed layout: arrays of it are mapped from the index file.
 struct BlockEntry {
-  uint64_t first_row = 0;   // row number in the whole source
+  uint64_t first_row = 0;  // row number in the whole source
   uint32_t rows = 0;
   uint32_t shard = 0;
   uint64_t offset = 0;      // bytes (JSONL: of the uncompressed text; Parquet: row-group number)
@@ -51,7 +51,7 @@ struct SourceManifest {
   MetaOrigin meta_origin = MetaOrigin::kDecode;
   std::vector<ShardEntry> shards;
   std::span<const BlockEntry> blocks;
-  std::span<const uint32_t> lengths;  // by row, without bos and eod; empty unless kIndex
+  std::span<const uint32_t> lengths;   // by row, without bos and eod; empty unless kIndex
   std::shared_ptr<const void> holder;  // keeps the mapping alive
 };
 

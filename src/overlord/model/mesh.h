@@ -25,7 +25,7 @@ class Mesh {
 
   uint32_t world_size() const { return world_size_; }
   const std::vector<Axis>& axes() const { return axes_; }
-  uint32_t size(std::string_view axis) const;                 // 1 for an absent axis
+  uint32_t size(std::string_view axis) const;                   // 1 for an absent axis
   uint32_t coordinate(Rank rank, std::string_view axis) const;  // 0 for an absent axis
   Digest digest() const;
   std::string text() const;  // "pp=2,dp=4,cp=2,tp=2"
@@ -72,8 +72,9 @@ struct DeliverySpec {
   Slicing slicing = Slicing::kSequenceZigzag;
   TokenType token_type = TokenType::kInt32;
   WeightType weight_type = WeightType::kFloat32;
-  bool all_stages = false;                  // every pipeline stage gets every field
-  std::vector<std::string> broadcast_axes;  // the trainer broadcasts along these: index > 0 fetches nothing
+  bool all_stages = false;  // every pipeline stage gets every field
+  std::vector<std::string>
+      broadcast_axes;  // the trainer broadcasts along these: index > 0 fetches nothing
 };
 
 struct ViewTable {

@@ -1,5 +1,6 @@
 // Microbatch: the record a rank receives (docs/reference/batch.md). Immutable views into pooled
-// memory; alive as long as anybody holds them (law 14). Every trainer adapter is a projection of it.
+// memory; alive as long as anybody holds them (law 14). Every trainer adapter is a projection of
+// it.
 #pragma once
 
 #include <cstdint>

@@ -19,11 +19,12 @@ struct Segment {
   SampleId id;
   uint32_t first = 0;
   uint32_t count = 0;
-  uint16_t part = 0;      // 0: tokens; media parts come later
+  uint16_t part = 0;  // 0: tokens; media parts come later
   uint16_t flags = 0;
-  uint32_t targets = 0;   // tokens of it that carry loss
+  uint32_t targets = 0;  // tokens of it that carry loss
 
-  static constexpr uint16_t kContinues = 1;  // the document goes on: the next token is the last target
+  static constexpr uint16_t kContinues =
+      1;  // the document goes on: the next token is the last target
 };
 static_assert(sizeof(Segment) == 32);
 
@@ -41,19 +42,19 @@ struct Layer {
   std::string module = "backbone";
   std::string axis = "dp";
   uint32_t buckets = 1;
-  uint32_t microbatches = 1;                // per bucket
-  uint32_t microbatch_size = 1;             // bins
-  uint32_t bin_capacity = 0;                // tokens
-  std::vector<Segment> segments;            // in bin order
-  std::vector<uint32_t> bin_ends;           // end of bin b's segments in `segments`
-  std::vector<Placement> placements;        // one per bin
+  uint32_t microbatches = 1;          // per bucket
+  uint32_t microbatch_size = 1;       // bins
+  uint32_t bin_capacity = 0;          // tokens
+  std::vector<Segment> segments;      // in bin order
+  std::vector<uint32_t> bin_ends;     // end of bin b's segments in `segments`
+  std::vector<Placement> placements;  // one per bin
   std::shared_ptr<const ViewTable> views;
 
   uint32_t bin_begin(uint32_t bin) const { return bin == 0 ? 0 : bin_ends[bin - 1]; }
 };
 
-struct Versions {  // law 13: on every plan and message, also where they never change
-  uint64_t job = 0;      // low half of the config digest
+struct Versions {    // law 13: on every plan and message, also where they never change
+  uint64_t job = 0;  // low half of the config digest
   uint32_t attempt = 1;
   uint32_t generation = 1;
   uint32_t tree = 1;
@@ -70,9 +71,9 @@ struct Plan {
   Versions versions;
   StepIndex step = 0;
   std::vector<Layer> layers;
-  uint64_t tokens = 0;         // real tokens in the step
-  uint64_t target_tokens = 0;  // loss-carrying tokens of the whole step, over all ranks
-  uint64_t capacity = 0;       // bins x context
+  uint64_t tokens = 0;           // real tokens in the step
+  uint64_t target_tokens = 0;    // loss-carrying tokens of the whole step, over all ranks
+  uint64_t capacity = 0;         // bins x context
   std::vector<uint64_t> asked;   // per source, of this step, in mixture units (tokens or samples)
   std::vector<uint64_t> served;  // per source, tokens placed in this step
   uint32_t max_delay = 0;        // longest wait of a segment in it, in steps

@@ -13,8 +13,8 @@ std::vector<uint32_t> seat_bins(const Layer& layer) {
   std::vector<uint32_t> seats(size_t{layer.buckets} * rows, kNoBin);
   for (uint32_t bin = 0; bin < layer.placements.size(); ++bin) {
     const Placement& place = layer.placements[bin];
-    const size_t seat = size_t{place.bucket} * rows +
-                        size_t{place.microbatch} * layer.microbatch_size + place.slot;
+    const size_t seat =
+        size_t{place.bucket} * rows + size_t{place.microbatch} * layer.microbatch_size + place.slot;
     OVERLORD_CHECK(seats[seat] == kNoBin, "two bins placed on one seat");
     seats[seat] = bin;
   }

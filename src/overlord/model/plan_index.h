@@ -10,7 +10,8 @@
 
 namespace overlord::model {
 
-// The segments of one bucket, in (microbatch, slot, bin) order: the order in which bytes are laid out.
+// The segments of one bucket, in (microbatch, slot, bin) order: the order in which bytes are laid
+// out.
 struct BucketIndex {
   std::vector<uint32_t> segments;      // index into Layer::segments, by ordinal
   std::vector<uint32_t> row_ends;      // end of row r's ordinals; row = microbatch * size + slot

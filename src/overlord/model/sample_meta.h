@@ -30,8 +30,8 @@ struct MetaColumn {  // per-modality lengths and named user columns
 };
 
 struct MetaWindow {
-  SampleId first;                // source, pass, position of the first row
-  std::vector<uint32_t> tokens;  // with bos and eod; 0: quarantined, the position is consumed
+  SampleId first;                   // source, pass, position of the first row
+  std::vector<uint32_t> tokens;     // with bos and eod; 0: quarantined, the position is consumed
   std::vector<uint32_t> span_ends;  // masked sources: end of row i's spans in `spans`; else empty
   std::vector<LossSpan> spans;
   std::vector<MetaColumn> columns;

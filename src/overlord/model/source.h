@@ -40,21 +40,21 @@ struct Source {
   std::string token_column;        // (Megatron: both empty)
   std::string mask_column;         // optional: per-token loss mask beside token_column
   Tokenizer tokenizer;
-  std::optional<uint32_t> bos;     // put before each document
-  std::optional<uint32_t> eod;     // put after each document
-  uint32_t vocabulary = 0;         // ids at or above it are bad data; always checked
+  std::optional<uint32_t> bos;  // put before each document
+  std::optional<uint32_t> eod;  // put after each document
+  uint32_t vocabulary = 0;      // ids at or above it are bad data; always checked
   Shuffle shuffle = Shuffle::kWindow;
-  uint32_t window_rows = 2048;     // about so many rows make a shuffle window ...
+  uint32_t window_rows = 2048;         // about so many rows make a shuffle window ...
   uint64_t window_bytes = 4ull << 20;  // ... unless they are large: then about so many bytes do
   EndPolicy at_end = EndPolicy::kRepeat;
   OverLength over_length = OverLength::kSplit;
   // Quarantine budget per pass; 0: the first bad row stops the run. Not in the digest: it decides
   // where a run gives up, never what it holds.
   uint32_t bad_rows_allowed = 0;
-  bool allow_duplicates = false;   // one shard, or two of the same content, may be listed twice
+  bool allow_duplicates = false;  // one shard, or two of the same content, may be listed twice
   SourceLimits limits;
-  uint32_t loaders = 1;            // slots; not in the digest: who reads never changes what is read
-  uint32_t workers = 1;            // blocks in work at once per slot; not in the digest
+  uint32_t loaders = 1;  // slots; not in the digest: who reads never changes what is read
+  uint32_t workers = 1;  // blocks in work at once per slot; not in the digest
 };
 
 // Bad rows a source may have shown by the time it is in `pass`: a repeated pass shows them again.

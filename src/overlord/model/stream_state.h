@@ -1,5 +1,5 @@
-// StreamState: all that the stream remembers between steps (law 7). Made with plan k, travels with it.
-// Small: cursors, debts, what was drawn and not yet placed. Knows no mesh.
+// StreamState: all that the stream remembers between steps (law 7). Made with plan k, travels with
+// it. Small: cursors, debts, what was drawn and not yet placed. Knows no mesh.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace overlord::model {
 
 struct SourceCursor {
   uint32_t pass = 0;
-  uint64_t position = 0;     // next position to draw; FIFO, so one number
-  int64_t debt = 0;          // asked minus drawn, fixed point (plan/mixing.h)
-  uint64_t samples = 0;      // drawn since step 0, all passes
-  uint64_t tokens = 0;       // drawn since step 0
-  uint64_t bad = 0;          // quarantined positions consumed
-  uint64_t dropped = 0;      // documents dropped or cut off by `over_length`
-  bool dry = false;          // reached its end under `drop` or `stop`
+  uint64_t position = 0;  // next position to draw; FIFO, so one number
+  int64_t debt = 0;       // asked minus drawn, fixed point (plan/mixing.h)
+  uint64_t samples = 0;   // drawn since step 0, all passes
+  uint64_t tokens = 0;    // drawn since step 0
+  uint64_t bad = 0;       // quarantined positions consumed
+  uint64_t dropped = 0;   // documents dropped or cut off by `over_length`
+  bool dry = false;       // reached its end under `drop` or `stop`
 
   friend bool operator==(const SourceCursor&, const SourceCursor&) = default;
 };
@@ -26,11 +26,12 @@ struct SourceCursor {
 // A document, or what is left of one, that was drawn and not yet placed.
 struct Carried {
   SampleId id;
-  uint32_t first = 0;            // first token not yet placed
-  uint32_t tokens = 0;           // length of the whole document after truncation
-  uint32_t end = 0;              // this piece is [first, end)
-  StepIndex drawn_step = 0;      // == next_step: the tail of a document that is being cut; it goes first
-  std::vector<LossSpan> spans;   // of the whole document; empty: every token carries loss
+  uint32_t first = 0;   // first token not yet placed
+  uint32_t tokens = 0;  // length of the whole document after truncation
+  uint32_t end = 0;     // this piece is [first, end)
+  StepIndex drawn_step =
+      0;  // == next_step: the tail of a document that is being cut; it goes first
+  std::vector<LossSpan> spans;  // of the whole document; empty: every token carries loss
   bool masked = false;
 };
 

@@ -18,7 +18,8 @@ uint64_t idle_limit(const model::RuntimeOptions& options) {
 
 Result<std::unique_ptr<runtime::Journal>> open_journal(const std::string& path) {
   if (path.empty()) {
-    return std::unique_ptr<runtime::Journal>(std::make_unique<runtime::MemoryJournal>(kRecordsKept));
+    return std::unique_ptr<runtime::Journal>(
+        std::make_unique<runtime::MemoryJournal>(kRecordsKept));
   }
   storage::JournalContents before;  // a resumed run goes on in the same file
   OVERLORD_TRY(auto journal, storage::FileJournal::open(path, &before));
@@ -59,8 +60,8 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   executor_ = std::make_unique<runtime::ThreadExecutor>(runtime.threads, "ol-cpu");
   OVERLORD_TRY(journal_, open_journal(options_.journal_path));
   storage_ = std::make_unique<storage::LocalStorage>(pool_, runtime.io_threads, runtime.open_files);
-  encoders_ = std::make_unique<Encoders>(*executor_, options_.worker_command,
-                                         runtime.tokenizer_processes);
+  encoders_ =
+      std::make_unique<Encoders>(*executor_, options_.worker_command, runtime.tokenizer_processes);
   for (const model::Source& source : job_->spec.sources) {
     OVERLORD_RETURN_IF_ERROR(encoders_->get(source).status());
   }
@@ -149,7 +150,7 @@ void EmbeddedEngine::close() {
   closed_ = true;
   for (auto& [rank, seat] : seats_) seat->steps.close();
   if (host_) {
-    host_->stop();         // no role runs any more
+    host_->stop();          // no role runs any more
     executor_->shutdown();  // no decoding, no packing
     write_profiles();
   }
@@ -160,8 +161,7 @@ void EmbeddedEngine::close() {
 
 std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
   const planner::PlannerProbe& probe = host_->planner_probe();
-  std::string text =
-      "rank " + std::to_string(rank) + " waits for step " + std::to_string(step);
+  std::string text = "rank " + std::to_string(rank) + " waits for step " + std::to_string(step);
   if (probe.waiting_since_ns != 0) {
     text += "; the planner waits for metadata of source " +
             job_->spec.sources[probe.waiting_source].name;

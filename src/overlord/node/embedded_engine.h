@@ -1,5 +1,5 @@
-// EmbeddedEngine: all four roles in the caller's process, on a few threads. Opens no port. Starts on
-// an indexed corpus at once, stops within a moment at any point, leaves nothing behind.
+// EmbeddedEngine: all four roles in the caller's process, on a few threads. Opens no port. Starts
+// on an indexed corpus at once, stops within a moment at any point, leaves nothing behind.
 #pragma once
 
 #include <cstdint>

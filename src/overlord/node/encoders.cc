@@ -53,10 +53,9 @@ Result<runtime::EncodedRows> encode_blocking(runtime::TextEncoder& encoder,
                                              runtime::TextRows rows) {
   auto answer = std::make_shared<std::promise<Result<runtime::EncodedRows>>>();
   std::future<Result<runtime::EncodedRows>> waiting = answer->get_future();
-  encoder.encode(std::move(rows), runtime::CancelToken(),
-                 [answer](Result<runtime::EncodedRows> result) {
-                   answer->set_value(std::move(result));
-                 });
+  encoder.encode(
+      std::move(rows), runtime::CancelToken(),
+      [answer](Result<runtime::EncodedRows> result) { answer->set_value(std::move(result)); });
   return waiting.get();
 }
 

@@ -30,8 +30,8 @@ class Encoders {
   std::map<std::string, std::unique_ptr<runtime::TextEncoder>> encoders_;
 };
 
-// Wait for a batch; for indexing, inspection and planning without an engine, never on a role's loop.
-Result<runtime::EncodedRows> encode_blocking(runtime::TextEncoder& encoder,
-                                             runtime::TextRows rows);
+// Wait for a batch; for indexing, inspection and planning without an engine, never on a role's
+// loop.
+Result<runtime::EncodedRows> encode_blocking(runtime::TextEncoder& encoder, runtime::TextRows rows);
 
 }  // namespace overlord::node

@@ -1,4 +1,5 @@
-// Indexing one source over local files, with the tokenizer processes it may need. Blocks the caller.
+// Indexing one source over local files, with the tokenizer processes it may need. Blocks the
+// caller.
 #pragma once
 
 #include <string>

@@ -23,10 +23,12 @@ Result<std::shared_ptr<const loader::OpenSource>> open_source(
 
 }  // namespace
 
-Result<std::shared_ptr<const host::OpenJob>> open_files(
-    model::JobSpec spec, model::DeliverySpec delivery, model::Mesh mesh,
-    const std::vector<std::string>& index_paths, runtime::Storage& storage,
-    std::shared_ptr<runtime::BufferPool> pool) {
+Result<std::shared_ptr<const host::OpenJob>> open_files(model::JobSpec spec,
+                                                        model::DeliverySpec delivery,
+                                                        model::Mesh mesh,
+                                                        const std::vector<std::string>& index_paths,
+                                                        runtime::Storage& storage,
+                                                        std::shared_ptr<runtime::BufferPool> pool) {
   OVERLORD_RETURN_IF_ERROR(host::check_spec(spec));
   if (index_paths.size() != spec.sources.size()) {
     return invalid_argument("index paths: one per source is needed");
@@ -47,8 +49,8 @@ Result<columnar::RowBlock> read_block(const loader::OpenSource& source, runtime:
   std::vector<runtime::Bytes> pieces;
   for (const columnar::RangeRequest& range : ranges) {
     const model::ShardEntry& shard = source.manifest.shards[range.shard];
-    OVERLORD_TRY(auto bytes, storage.read_blocking({shard.uri, range.offset, range.size_bytes,
-                                                    shard.fingerprint}));
+    OVERLORD_TRY(auto bytes, storage.read_blocking(
+                                 {shard.uri, range.offset, range.size_bytes, shard.fingerprint}));
     pieces.push_back(std::move(bytes));
   }
   return source.reader->decode(request, pieces);
@@ -64,9 +66,9 @@ Result<loader::TokenBlockPtr> read_tokens(const loader::OpenSource& source,
   }
   OVERLORD_CHECK(encoder != nullptr, "a text source has an encoder");
   OVERLORD_TRY(auto encoded, encode_blocking(*encoder, std::move(rows.text.rows)));
-  return loader::TokenBlockPtr(std::make_shared<const columnar::TokenBlock>(
-      columnar::to_token_block(source.spec, source.manifest, block, std::move(encoded),
-                               std::move(rows.text.bad))));
+  return loader::TokenBlockPtr(
+      std::make_shared<const columnar::TokenBlock>(columnar::to_token_block(
+          source.spec, source.manifest, block, std::move(encoded), std::move(rows.text.bad))));
 }
 
 }  // namespace overlord::node

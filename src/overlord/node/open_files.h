@@ -1,5 +1,5 @@
-// From index files on disk to an OpenJob: the shards are compared with the manifest before the first
-// batch, and a changed one is refused by name.
+// From index files on disk to an OpenJob: the shards are compared with the manifest before the
+// first batch, and a changed one is refused by name.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,12 @@
 namespace overlord::node {
 
 // `index_paths` in the order of spec.sources.
-Result<std::shared_ptr<const host::OpenJob>> open_files(
-    model::JobSpec spec, model::DeliverySpec delivery, model::Mesh mesh,
-    const std::vector<std::string>& index_paths, runtime::Storage& storage,
-    std::shared_ptr<runtime::BufferPool> pool);
+Result<std::shared_ptr<const host::OpenJob>> open_files(model::JobSpec spec,
+                                                        model::DeliverySpec delivery,
+                                                        model::Mesh mesh,
+                                                        const std::vector<std::string>& index_paths,
+                                                        runtime::Storage& storage,
+                                                        std::shared_ptr<runtime::BufferPool> pool);
 
 // One block read and decoded on the caller's thread, tokenised where it holds text. For inspection
 // and for planning without an engine.

@@ -33,8 +33,8 @@ Result<model::PlanPtr> PlanCursor::next() {
     versions.job = job_->config.low;
     versions.mixture = job_->spec.mixture.version;
     auto plan = std::make_shared<const model::Plan>(
-        plan::build_plan(job_->spec, job_->mesh, job_->delivery, views_, versions,
-                         state_.next_step, std::move(selection)));
+        plan::build_plan(job_->spec, job_->mesh, job_->delivery, views_, versions, state_.next_step,
+                         std::move(selection)));
     state_ = *plan->state_after;
     for (size_t s = 0; s < meta_.size(); ++s) {
       meta_[s].trim(state_.cursors[s].pass, state_.cursors[s].position);

@@ -26,10 +26,12 @@ void write_profile(const std::string& path, const std::string& source,
     if (!out) return;
     out << "{\"format\": 1, \"source\": \"" << source << "\", \"loaders\": " << profile.loaders
         << ", \"rows_posted\": " << profile.rows_posted << ", \"documents\": " << profile.documents
-        << ", \"blocks_read\": " << profile.blocks_read << ", \"read_bytes\": "
-        << profile.read_bytes << ", \"read_wait_ns\": " << profile.read_wait_ns
-        << ", \"transform_ns\": " << profile.transform_ns << ", \"buffer_bytes\": "
-        << profile.buffer_bytes << ", \"file_state_bytes\": " << profile.file_state_bytes << "}\n";
+        << ", \"blocks_read\": " << profile.blocks_read
+        << ", \"read_bytes\": " << profile.read_bytes
+        << ", \"read_wait_ns\": " << profile.read_wait_ns
+        << ", \"transform_ns\": " << profile.transform_ns
+        << ", \"buffer_bytes\": " << profile.buffer_bytes
+        << ", \"file_state_bytes\": " << profile.file_state_bytes << "}\n";
     if (!out) return;
   }
   std::rename(temporary.c_str(), path.c_str());

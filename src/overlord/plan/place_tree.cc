@@ -68,7 +68,8 @@ model::ClientView view_of(const Mesh& mesh, const DeliverySpec& delivery, Rank r
 std::string nearest_multiples(uint32_t bins, uint32_t unit) {
   const uint32_t below = bins / unit * unit;
   const uint32_t above = below + unit;
-  return below == 0 ? std::to_string(above) : std::to_string(below) + " or " + std::to_string(above);
+  return below == 0 ? std::to_string(above)
+                    : std::to_string(below) + " or " + std::to_string(above);
 }
 
 Status check_slicing(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
@@ -110,8 +111,8 @@ Digest content_hash_of(const model::Plan& plan) {
   head.u8(plan.last ? 1 : 0);
   Digest hash = digest_of(head.bytes());
   for (const model::Layer& layer : plan.layers) {
-    hash = chain(hash, digest_of(layer.segments.data(),
-                                 layer.segments.size() * sizeof(model::Segment)));
+    hash = chain(hash,
+                 digest_of(layer.segments.data(), layer.segments.size() * sizeof(model::Segment)));
     hash = chain(hash, digest_of(layer.bin_ends.data(), layer.bin_ends.size() * sizeof(uint32_t)));
   }
   return hash;
@@ -163,11 +164,10 @@ Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& deli
   const uint32_t per_substep = spec.bins / spec.substeps;
   if (per_substep % width != 0 && !delivery.fill_empty) {
     const std::string unit = std::to_string(width * spec.substeps);
-    return invalid_argument(
-        "bins: dp x microbatch_size x substeps = " + unit + " must divide bins, got " +
-        std::to_string(spec.bins) + "; nearest " +
-        nearest_multiples(spec.bins, width * spec.substeps) +
-        ", or set delivery.fill_empty to add empty microbatches");
+    return invalid_argument("bins: dp x microbatch_size x substeps = " + unit +
+                            " must divide bins, got " + std::to_string(spec.bins) + "; nearest " +
+                            nearest_multiples(spec.bins, width * spec.substeps) +
+                            ", or set delivery.fill_empty to add empty microbatches");
   }
   for (const std::string& axis : delivery.broadcast_axes) {
     if (is_data_axis(axis)) {

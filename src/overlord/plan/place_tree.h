@@ -1,5 +1,5 @@
-// Placement: who gets which bin, and what of it each rank sees (law 2: it only moves, never selects).
-// The simplest place tree: data axes give buckets, other axes decide each rank's view.
+// Placement: who gets which bin, and what of it each rank sees (law 2: it only moves, never
+// selects). The simplest place tree: data axes give buckets, other axes decide each rank's view.
 #pragma once
 
 #include <memory>

@@ -51,8 +51,7 @@ TEST(Views, StagesGetWhatTheyUse) {
   const auto views = make_views(mesh_of({{"pp", 3}, {"dp", 2}, {"cp", 2}, {"tp", 2}}), {}, 1);
   const auto& first = views->by_rank[0];
   EXPECT_EQ(first.share, Share::kSlice);
-  EXPECT_EQ(first.fields,
-            model::kFieldTokens | model::kFieldPositions | model::kFieldBoundaries);
+  EXPECT_EQ(first.fields, model::kFieldTokens | model::kFieldPositions | model::kFieldBoundaries);
   EXPECT_EQ(views->by_rank[8].share, Share::kBoundaries);
   EXPECT_EQ(views->by_rank[16].fields,
             model::kFieldTargets | model::kFieldLossWeights | model::kFieldBoundaries);
@@ -73,8 +72,8 @@ TEST(Placement, EveryBinHasOneSeatAndSubstepsEndTogether) {
   const model::Mesh mesh = mesh_of({{"dp", 3}});
   model::DeliverySpec delivery;
   delivery.microbatch_size = 2;
-  const model::Plan plan = build_plan(spec, mesh, delivery, make_views(mesh, delivery, 1), {}, 0,
-                                      empty_step(24));
+  const model::Plan plan =
+      build_plan(spec, mesh, delivery, make_views(mesh, delivery, 1), {}, 0, empty_step(24));
   const model::Layer& layer = plan.layers.front();
   EXPECT_EQ(layer.microbatches, 4u);
   std::set<std::tuple<uint32_t, uint32_t, uint32_t>> seats;

@@ -109,10 +109,17 @@ Result<JournalRecord> decode_record(std::string_view bytes) {
   const auto kind = static_cast<Kind>(reader.u8());
   JournalRecord record;
   switch (kind) {
-    case Kind::kStart: record = read_start(&reader); break;
-    case Kind::kPlan: record = read_plan(&reader); break;
-    case Kind::kLateBad: record = read_late_bad(&reader); break;
-    default: return bad_data("journal record: unknown kind");
+    case Kind::kStart:
+      record = read_start(&reader);
+      break;
+    case Kind::kPlan:
+      record = read_plan(&reader);
+      break;
+    case Kind::kLateBad:
+      record = read_late_bad(&reader);
+      break;
+    default:
+      return bad_data("journal record: unknown kind");
   }
   OVERLORD_RETURN_IF_ERROR(reader.status("journal record"));
   return record;

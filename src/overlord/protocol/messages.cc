@@ -4,11 +4,14 @@ namespace overlord::protocol {
 
 std::string to_text(const Address& address) {
   switch (address.kind) {
-    case RoleKind::kPlanner: return "planner";
+    case RoleKind::kPlanner:
+      return "planner";
     case RoleKind::kLoader:
       return "loader " + std::to_string(address.index) + "/" + std::to_string(address.slot);
-    case RoleKind::kConstructor: return "constructor " + std::to_string(address.index);
-    case RoleKind::kClient: return "client " + std::to_string(address.index);
+    case RoleKind::kConstructor:
+      return "constructor " + std::to_string(address.index);
+    case RoleKind::kClient:
+      return "client " + std::to_string(address.index);
   }
   return "unknown";
 }

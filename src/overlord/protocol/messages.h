@@ -105,8 +105,8 @@ struct LateBad {
   std::string reason;
 };
 
-using Message = std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get, StepReady,
-                             Acknowledged, StreamFailed, LateBad>;
+using Message = std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get,
+                             StepReady, Acknowledged, StreamFailed, LateBad>;
 
 struct Envelope {
   model::Versions versions;

@@ -113,7 +113,7 @@ std::string section_differences(const ResumeState& saved, const model::JobSpec& 
   const std::vector<SectionDigest> now = state_sections(section_digests(spec));
   for (const SectionDigest& section : now) {
     const SectionDigest* before = find_section(saved.sections, section.name);
-    const Digest was = before == nullptr      ? Digest()
+    const Digest was = before == nullptr    ? Digest()
                        : is_source(section) ? shortened(before->digest)
                                             : before->digest;
     if (before == nullptr) {
@@ -140,7 +140,8 @@ void write_sections(ByteWriter* writer, const ResumeState& saved) {
   }
   writer->varint(saved.source_names.size());
   for (size_t s = 0; s < saved.source_names.size(); ++s) {
-    const SectionDigest* config = find_section(saved.sections, kSourcePrefix + saved.source_names[s]);
+    const SectionDigest* config =
+        find_section(saved.sections, kSourcePrefix + saved.source_names[s]);
     OVERLORD_CHECK(config != nullptr, "every source of a state has its section");
     writer->text(saved.source_names[s]);
     writer->u64(config->digest.low);
@@ -257,8 +258,8 @@ Result<model::StreamState> adapt_state(const ResumeState& saved, const model::Jo
   state.ended = saved.state.ended;
   std::vector<std::optional<uint32_t>> new_index(saved.source_names.size());
   for (uint32_t s = 0; s < spec.sources.size(); ++s) {
-    const auto found = std::find(saved.source_names.begin(), saved.source_names.end(),
-                                 spec.sources[s].name);
+    const auto found =
+        std::find(saved.source_names.begin(), saved.source_names.end(), spec.sources[s].name);
     if (found == saved.source_names.end()) {
       state.cursors.emplace_back();
       continue;
@@ -279,11 +280,11 @@ Result<model::StreamState> adapt_state(const ResumeState& saved, const model::Jo
     state.carried.back().id.source = *new_index[carried.id.source];
   }
   if (!differences.empty()) {
-    return Status(Code::kStateMismatch,
-                  "resume state does not fit this job; it was saved for other data or config:" +
-                      differences +
-                      "\nUse the config and data it was saved with, or declare the change "
-                      "(allow=(\"mixture\",) or allow=(\"sources\",)).");
+    return Status(
+        Code::kStateMismatch,
+        "resume state does not fit this job; it was saved for other data or config:" + differences +
+            "\nUse the config and data it was saved with, or declare the change "
+            "(allow=(\"mixture\",) or allow=(\"sources\",)).");
   }
   return state;
 }

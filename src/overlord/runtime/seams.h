@@ -24,7 +24,8 @@ class Clock {
   virtual int64_t now_ns() = 0;  // monotonic
 };
 
-// Where CPU work runs. Tasks must not block; a RoleLoop (role_loop.h) keeps one role's tasks in order.
+// Where CPU work runs. Tasks must not block; a RoleLoop (role_loop.h) keeps one role's tasks in
+// order.
 class Executor {
  public:
   virtual ~Executor() = default;

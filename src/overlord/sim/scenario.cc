@@ -56,8 +56,7 @@ Scenario Scenario::small(uint64_t seed) {
   spec.sources[2].text_column = "text";
   spec.sources[2].tokenizer.kind = model::TokenizerKind::kBytes;
   spec.sources[2].tokenizer.digest = "bytes";
-  spec.mixture.stages = {
-      {0, {model::kWeightOne, model::kWeightOne / 2, model::kWeightOne / 4}}};
+  spec.mixture.stages = {{0, {model::kWeightOne, model::kWeightOne / 2, model::kWeightOne / 4}}};
   scenario.options.hash_batches = true;
   return scenario;
 }

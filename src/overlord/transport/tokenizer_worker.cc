@@ -1,12 +1,12 @@
 #include "overlord/transport/tokenizer_worker.h"
 
-#include "overlord/runtime/steady_clock.h"
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <string_view>
 #include <utility>
+
+#include "overlord/runtime/steady_clock.h"
 
 namespace overlord::transport {
 namespace {

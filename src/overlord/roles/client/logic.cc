@@ -35,8 +35,8 @@ Reaction next_work(const ClientJob& job, const ClientState& state) {
   if (!state.finished() && state.next_ask() <= state.consumed() + job.prefetch_steps) {
     const StepIndex step = state.next_ask();
     out.events.push_back(StepAsked{step});
-    out.effects.push_back(Send{protocol::constructor_address(job.bucket),
-                               protocol::Get{step, state.consumed()}});
+    out.effects.push_back(
+        Send{protocol::constructor_address(job.bucket), protocol::Get{step, state.consumed()}});
   }
   return out;
 }

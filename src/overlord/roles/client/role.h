@@ -1,5 +1,5 @@
-// The client's only door: one per fetching rank, single-threaded on its own loop. What it hands over
-// goes to `deliver`, in step order; the trainer's side answers with consumed().
+// The client's only door: one per fetching rank, single-threaded on its own loop. What it hands
+// over goes to `deliver`, in step order; the trainer's side answers with consumed().
 #pragma once
 
 #include <functional>

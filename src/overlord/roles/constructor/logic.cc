@@ -69,9 +69,8 @@ Reaction next_work(const ConstructorJob& job, const ConstructorState& state) {
       }
       if (state.failure() && step >= state.failure()->step) {
         out.events.push_back(StepDelivered{rank, step});
-        out.effects.push_back(
-            Send{protocol::client_address(rank),
-                 protocol::StreamFailed{step, state.failure()->status}});
+        out.effects.push_back(Send{protocol::client_address(rank),
+                                   protocol::StreamFailed{step, state.failure()->status}});
         return out;
       }
     }

@@ -18,8 +18,8 @@ struct ConstructorJob {
   uint32_t sources = 0;
   model::OwnerMap owners;
   model::Versions versions;
-  bool wants_payload = true;   // some rank here sees tokens
-  uint64_t step_bytes = 0;     // slabs of one step
+  bool wants_payload = true;  // some rank here sees tokens
+  uint64_t step_bytes = 0;    // slabs of one step
   uint64_t budget_bytes = 0;
 };
 

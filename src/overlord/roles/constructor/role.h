@@ -27,8 +27,8 @@ struct ConstructorSeams {
 struct ConstructorStart {
   ConstructorJob job;
   columnar::AssembleSpec assemble;
-  std::vector<Rank> ranks;                // clients in this process
-  std::vector<model::ClientView> views;   // parallel to ranks
+  std::vector<Rank> ranks;               // clients in this process
+  std::vector<model::ClientView> views;  // parallel to ranks
   StepIndex first_step = 0;
   bool hash_batches = false;
 };

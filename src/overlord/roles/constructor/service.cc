@@ -1,4 +1,5 @@
-// Carries out a constructor's effects: keeps payloads, lays out microbatches, hands them to clients.
+// Carries out a constructor's effects: keeps payloads, lays out microbatches, hands them to
+// clients.
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -159,8 +160,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     pieces.reserve(bucket.row_ends[first_row + layer.microbatch_size - 1] - ordinal);
     for (uint32_t row = 0; row < layer.microbatch_size; ++row) {
       for (; ordinal < bucket.row_ends[first_row + row]; ++ordinal) {
-        pieces.push_back(
-            {layer.segments[bucket.segments[ordinal]], row, held.spans[ordinal]});
+        pieces.push_back({layer.segments[bucket.segments[ordinal]], row, held.spans[ordinal]});
       }
     }
     return pieces;

@@ -70,7 +70,7 @@ class ConstructorState {
   const std::set<StepIndex>& wanted(size_t client) const { return wanted_[client]; }
   StepIndex acknowledged() const;  // steps before it are done with, by all clients
   StepIndex wanted_limit() const { return wanted_limit_; }  // one past the newest step asked for
-  uint32_t steps_held() const;  // fetching, assembling or ready
+  uint32_t steps_held() const;                              // fetching, assembling or ready
   const std::optional<Failed>& failure() const { return failure_; }
 
  private:

@@ -9,10 +9,14 @@ namespace overlord::loader {
 
 const char* stage_name(LoadStage stage) {
   switch (stage) {
-    case LoadStage::kIdle: return "idle";
-    case LoadStage::kRead: return "read";
-    case LoadStage::kDecode: return "decode";
-    case LoadStage::kTokenise: return "tokenise";
+    case LoadStage::kIdle:
+      return "idle";
+    case LoadStage::kRead:
+      return "read";
+    case LoadStage::kDecode:
+      return "decode";
+    case LoadStage::kTokenise:
+      return "tokenise";
   }
   return "unknown";
 }
@@ -112,10 +116,9 @@ void BlockLoads::read(columnar::BlockRequest request, BlockDone done) {
   for (size_t i = 0; i < ranges->size(); ++i) {
     const columnar::RangeRequest& range = (*ranges)[i];
     const model::ShardEntry& shard = source_->manifest.shards[range.shard];
-    seams_.storage->read({shard.uri, range.offset, range.size_bytes, shard.fingerprint}, cancel_,
-                         [arrived, i](Result<runtime::Bytes> bytes) {
-                           arrived(i, std::move(bytes));
-                         });
+    seams_.storage->read(
+        {shard.uri, range.offset, range.size_bytes, shard.fingerprint}, cancel_,
+        [arrived, i](Result<runtime::Bytes> bytes) { arrived(i, std::move(bytes)); });
   }
   if (--read->outstanding == 0 && !read->failed) decode(read);
 }
@@ -128,8 +131,7 @@ void BlockLoads::decode(const std::shared_ptr<Read>& read) {
     self->probe_->stage = LoadStage::kDecode;
     Result<columnar::RowBlock> rows = self->source_->reader->decode(read->request, read->pieces);
     read->pieces.clear();
-    self->probe_->transform_ns +=
-        static_cast<uint64_t>(self->seams_.clock->now_ns() - begin_ns);
+    self->probe_->transform_ns += static_cast<uint64_t>(self->seams_.clock->now_ns() - begin_ns);
     if (!rows.ok()) {
       self->finish(read, rows.status());
     } else if (rows->is_text) {
@@ -166,7 +168,8 @@ void BlockLoads::finish(const std::shared_ptr<Read>& read, Result<TokenBlockPtr>
   });
 }
 
-// Keep a decoded block if the host's budget has room, else let it go: it can be read again (law 11).
+// Keep a decoded block if the host's budget has room, else let it go: it can be read again (law
+// 11).
 void BlockLoads::keep(uint32_t block, const TokenBlockPtr& tokens) {
   const uint64_t size = tokens->size_bytes();
   if (size > budget_->limit_bytes) return;

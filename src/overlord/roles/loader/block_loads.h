@@ -1,5 +1,6 @@
-// BlockLoads: the loader's way from a block number to decoded tokens: read ranges, decode on the CPU
-// pool, tokenise where needed, keep what the budget allows. On one role's loop; never blocks it.
+// BlockLoads: the loader's way from a block number to decoded tokens: read ranges, decode on the
+// CPU pool, tokenise where needed, keep what the budget allows. On one role's loop; never blocks
+// it.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,7 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
   LoaderProbe* probe_;
   runtime::CancelToken cancel_;
   std::map<uint32_t, Cached> cache_;
-  std::list<uint32_t> recent_;  // most recently used first
+  std::list<uint32_t> recent_;                              // most recently used first
   std::map<uint32_t, std::vector<BlockDone>> whole_reads_;  // one read serves all who wait for it
   bool stopped_ = false;
 };

@@ -16,10 +16,10 @@ struct LoaderJob {
   SourceIndex source = 0;
   uint32_t slot = 0;
   uint32_t slots = 1;
-  uint32_t workers = 1;            // windows and fetches in work at once
+  uint32_t workers = 1;  // windows and fetches in work at once
   uint64_t windows_per_pass = 1;
-  bool one_pass = false;           // the source ends after its first pass: nothing to post behind it
-  uint32_t runway = 4;             // a plan this many steps older than the newest is served to all
+  bool one_pass = false;  // the source ends after its first pass: nothing to post behind it
+  uint32_t runway = 4;    // a plan this many steps older than the newest is served to all
   model::Versions versions;
 };
 

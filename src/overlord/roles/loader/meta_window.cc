@@ -58,8 +58,7 @@ model::MetaWindow window_from_index(const OpenSource& source, const SampleId& fi
     }
     const std::string where =
         columnar::row_name(source.spec, source.manifest, rows[i].block, rows[i].row);
-    window.bad.push_back(
-        {i, length == 0 ? where + ": no tokens" : index_reason(source, row)});
+    window.bad.push_back({i, length == 0 ? where + ": no tokens" : index_reason(source, row)});
   }
   return window;
 }

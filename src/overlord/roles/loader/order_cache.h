@@ -1,5 +1,5 @@
-// OrderCache: a source's order of the passes in use, with the few windows whose rows are wanted now.
-// On one loader's loop.
+// OrderCache: a source's order of the passes in use, with the few windows whose rows are wanted
+// now. On one loader's loop.
 #pragma once
 
 #include <cstdint>

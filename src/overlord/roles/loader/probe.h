@@ -15,18 +15,18 @@ struct LoaderProbe {
   std::atomic<uint64_t> windows_posted{0};
   std::atomic<uint64_t> rows_posted{0};
   std::atomic<uint64_t> fetches{0};
-  std::atomic<uint64_t> documents{0};        // served
+  std::atomic<uint64_t> documents{0};  // served
   std::atomic<uint64_t> blocks_read{0};
   std::atomic<uint64_t> cache_hits{0};
-  std::atomic<uint64_t> read_bytes{0};       // transfer from storage
+  std::atomic<uint64_t> read_bytes{0};  // transfer from storage
   std::atomic<uint64_t> read_wait_ns{0};
-  std::atomic<uint64_t> transform_ns{0};     // decoding and tokenising
-  std::atomic<uint64_t> buffer_bytes{0};     // decoded blocks held now
+  std::atomic<uint64_t> transform_ns{0};      // decoding and tokenising
+  std::atomic<uint64_t> buffer_bytes{0};      // decoded blocks held now
   std::atomic<uint64_t> file_state_bytes{0};  // order tables and expanded windows
   std::atomic<uint64_t> bad_rows{0};
   std::atomic<uint32_t> current_block{0};
   std::atomic<LoadStage> stage{LoadStage::kIdle};
-  std::atomic<uint64_t> in_work{0};          // fetches and windows being made now
+  std::atomic<uint64_t> in_work{0};  // fetches and windows being made now
 };
 
 }  // namespace overlord::loader

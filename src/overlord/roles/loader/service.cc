@@ -218,9 +218,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
       const model::BlockEntry& entry = source_->manifest.blocks[want.ref.block];
       const uint32_t promised = source_->manifest.lengths[entry.first_row + want.ref.row];
       if (promised != count) {
-        return hole(step, want, row_text(want.ref) + ": the index promises " +
-                                    std::to_string(promised) + " tokens, the data has " +
-                                    std::to_string(count));
+        return hole(step, want,
+                    row_text(want.ref) + ": the index promises " + std::to_string(promised) +
+                        " tokens, the data has " + std::to_string(count));
       }
     }
     const uint64_t begin = block.begins[want.ref.row];
@@ -260,8 +260,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   }
 
   void send(const protocol::Address& to, protocol::Message message) {
-    seams_.transport->send({job_.versions, protocol::loader_address(job_.source, job_.slot), to,
-                            std::move(message)});
+    seams_.transport->send(
+        {job_.versions, protocol::loader_address(job_.source, job_.slot), to, std::move(message)});
   }
 
   LoaderJob job_;

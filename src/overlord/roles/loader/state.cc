@@ -28,9 +28,7 @@ struct LoaderState::Apply {
     ++self.next_window_;
     self.windows_in_work_.insert(event.sequence);
   }
-  void operator()(const WindowPosted& event) const {
-    self.windows_in_work_.erase(event.sequence);
-  }
+  void operator()(const WindowPosted& event) const { self.windows_in_work_.erase(event.sequence); }
   void operator()(const StepsRetired& event) const {
     self.plans_.erase(self.plans_.begin(), self.plans_.lower_bound(event.acknowledged));
   }

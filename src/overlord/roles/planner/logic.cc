@@ -36,9 +36,8 @@ void raise_grant(const PlannerJob& job, const PlannerState& state, SourceIndex s
 
 bool ever_weighted(const PlannerJob& job, SourceIndex source) {
   const auto& stages = job.spec.mixture.stages;
-  return std::any_of(stages.begin(), stages.end(), [&](const model::MixtureStage& stage) {
-    return stage.weights[source] > 0;
-  });
+  return std::any_of(stages.begin(), stages.end(),
+                     [&](const model::MixtureStage& stage) { return stage.weights[source] > 0; });
 }
 
 // Keep enough metadata ahead that planning the runway never waits: the rows that `runway` steps may
@@ -118,8 +117,8 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::Select
     return out;
   }
   out.effects.push_back(Commit{std::make_shared<const model::Plan>(
-      plan::build_plan(job.spec, job.mesh, job.delivery, job.views, job.versions,
-                       state.next_step(), std::move(*selected)))});
+      plan::build_plan(job.spec, job.mesh, job.delivery, job.views, job.versions, state.next_step(),
+                       std::move(*selected)))});
   return out;
 }
 

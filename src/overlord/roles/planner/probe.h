@@ -9,8 +9,8 @@ namespace overlord::planner {
 struct PlannerProbe {
   std::atomic<uint64_t> plans{0};
   std::atomic<uint64_t> next_step{0};
-  std::atomic<uint64_t> meta_windows{0};    // posted so far
-  std::atomic<uint64_t> waits{0};           // attempts that lacked metadata
+  std::atomic<uint64_t> meta_windows{0};  // posted so far
+  std::atomic<uint64_t> waits{0};         // attempts that lacked metadata
   std::atomic<uint64_t> planning_ns{0};
   std::atomic<uint64_t> late_bad{0};
   std::atomic<int64_t> waiting_since_ns{0};  // 0: not waiting for metadata

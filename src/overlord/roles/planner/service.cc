@@ -44,8 +44,8 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       const int64_t begin_ns = seams_.clock->now_ns();
       Reaction reaction = try_plan(job_, state_, selector_);
       probe_.planning_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
-      const bool progress = !reaction.effects.empty() &&
-                            std::holds_alternative<Commit>(reaction.effects.front());
+      const bool progress =
+          !reaction.effects.empty() && std::holds_alternative<Commit>(reaction.effects.front());
       note_wait(reaction, begin_ns);
       perform(std::move(reaction));
       if (!progress) return;
