@@ -54,7 +54,11 @@ void raise(const Status& status) {
   for (const ErrorType& error : error_types()) {
     if (error.code == status.code()) type = error.type;
   }
-  PyErr_SetString(type, status.message().c_str());
+  // A message may quote bytes of a file; whatever is not UTF-8 is shown escaped.
+  const std::string& text = status.message();
+  nb::object message = nb::steal(PyUnicode_DecodeUTF8(
+      text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+  PyErr_SetObject(type, message.ptr());
   throw nb::python_error();
 }
 

@@ -1,5 +1,7 @@
 #include "job_handle.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "overlord/columnar/widen.h"
@@ -19,6 +21,16 @@ std::string reason_of(const std::vector<model::BadRow>& bad, uint32_t row) {
 }
 
 }  // namespace
+
+JobHandle::JobHandle() : process_(getpid()) {}
+
+JobHandle::~JobHandle() {
+  if (process_ == getpid()) return;
+  // In a forked child there are no threads to join: what owns them is left to the process's end.
+  static_cast<void>(new std::shared_ptr<storage::LocalStorage>(std::move(storage_)));
+  static_cast<void>(new std::shared_ptr<node::Encoders>(std::move(encoders_)));
+  static_cast<void>(new std::shared_ptr<runtime::ThreadExecutor>(std::move(executor_)));
+}
 
 Result<JobHandle> JobHandle::make(model::JobSpec spec, model::DeliverySpec delivery,
                                   model::Mesh mesh, std::vector<std::string> index_paths) {

@@ -41,6 +41,9 @@ class JobHandle {
   static Result<JobHandle> make(model::JobSpec spec, model::DeliverySpec delivery, model::Mesh mesh,
                                 std::vector<std::string> index_paths);
 
+  JobHandle(JobHandle&&) = default;
+  ~JobHandle();
+
   const host::OpenJob& job() const { return *job_; }
   Result<std::shared_ptr<node::EmbeddedEngine>> open(OpenRequest request);
   Result<std::unique_ptr<node::PlanCursor>> planner(const std::optional<std::string>& state,
@@ -50,11 +53,12 @@ class JobHandle {
                               const std::vector<std::string>& worker_command);
 
  private:
-  JobHandle() = default;
+  JobHandle();
   RowPlace place_of(uint32_t source, uint32_t block, uint32_t row) const;
   Result<protocol::ResumeState> state_of(const std::optional<std::string>& saved,
                                          protocol::AllowedChanges allowed) const;
 
+  int64_t process_ = 0;  // its threads live there alone
   std::shared_ptr<const host::OpenJob> job_;
   std::vector<std::string> index_paths_;
   std::shared_ptr<storage::LocalStorage> storage_;

@@ -267,13 +267,13 @@ def test_the_budget_is_exact(tmp_path: Path) -> None:
     check_quarantined(open_job(tmp_path, TOKENS, 5), good, dict.fromkeys(PLANTED, "a string"))
     config = open_job(tmp_path, TOKENS, 4).config
     with ol.job(config, mesh="dp=2,tp=2").train(ranks="all") as loaders:
-        reached = []
+        with pytest.raises(ol.BudgetExceededError):
+            for _ in loaders.rounds():
+                pass
         for loader in loaders.values():
-            batches = []
             with pytest.raises(ol.BudgetExceededError):
-                batches.extend(iter(lambda one=loader: next(one), None))
-            reached.append(loader.state_dict()["step"])
-    assert len(set(reached)) == 1
+                next(loader)
+        assert len({loader.state_dict()["step"] for loader in loaders.values()}) == 1
 
 
 def test_a_refusal_says_what_to_do(tmp_path: Path) -> None:

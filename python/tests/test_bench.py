@@ -14,6 +14,7 @@ from overlord._src.bench._contenders.document_files import (
     permuted_documents,
 )
 from overlord._src.bench._contenders.numpy_packer import NumpyPacker, name_fields
+from overlord._src.bench._contenders.whole_packer import WholePacker
 
 NOBODY = ["--peers", "/nowhere/python"]
 
@@ -66,6 +67,28 @@ def test_numpy_packer_fills_every_field() -> None:
         assert batch["positions"].ravel().tolist() == wanted["positions"]
         assert batch["loss_weights"].ravel().tolist() == wanted["weights"]
         assert batch["tokens"].shape == (4, 8) and batch["loss_weights"].dtype == np.float32
+
+
+def test_whole_packer_keeps_documents() -> None:
+    generator = np.random.default_rng(2)
+    lengths = generator.integers(1, 40, 300).tolist()
+    documents = [np.full(length, 1 + at, np.uint16) for at, length in enumerate(lengths)]
+    packer = WholePacker(context=32, bins=8)
+    seen: dict[int, int] = {}
+    steps = [name_fields(step, 32) for step in packer.pack([documents[:90], documents[90:]])]
+    for batch in steps:
+        real = int(batch["cu_seqlens"][-1])
+        assert real == np.count_nonzero(batch["tokens"]) > 0.8 * 256
+        sizes = np.diff(batch["cu_seqlens"]).tolist()
+        starts = (batch["positions"] == 0) & (batch["tokens"] > 0)
+        assert int(starts.sum()) == len(sizes)
+        assert int(batch["loss_weights"].sum()) == real - len(sizes)
+        inside = batch["loss_weights"] > 0
+        assert (batch["tokens"][inside] == batch["targets"][inside]).all()
+        for document in batch["tokens"][starts].tolist():
+            seen[document] = seen.get(document, 0) + int((batch["tokens"] == document).sum())
+    whole = [at for at, count in seen.items() if count >= lengths[at - 1]]
+    assert len(steps) > 15 and len(whole) > 0.9 * len(seen)
 
 
 def test_files_hold_the_same_documents(data: Path) -> None:

@@ -65,6 +65,7 @@ class World:
         source: dict[str, Any] = {
             "shuffle": self.choose("none", "window", "full"),
             "window_rows": int(self.choose(1, 7, 16, 2048)),
+            "window_bytes": int(self.choose(1, 500, 1 << 22)),
             "loaders": int(self.choose(1, 2, 3)),
             "workers": int(self.choose(1, 2)),
         }

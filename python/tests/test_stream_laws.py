@@ -6,12 +6,22 @@ import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from corpora import EOD, Corpus, job_config, json_lines, made_up_documents, two_sources
+from corpora import (
+    EOD,
+    Corpus,
+    job_config,
+    json_lines,
+    made_up_documents,
+    token_lines,
+    two_sources,
+)
 from delivered import content, segments_of
 from overlord._src import indexing
 from overlord._src.config.reading import read_config
@@ -381,3 +391,72 @@ def test_the_state_of_306_sources_is_small(with_masks: bool, tmp_path: Path) -> 
     with ol.job(config, mesh="dp=4").train(rank=2) as loader:
         loader.load_state_dict(json.loads(json.dumps(state)))
         assert next(loader).step == 6
+
+
+def test_ranks_in_threads_of_their_own(corpus: Corpus, usual: tuple[str, str, bytes]) -> None:
+    """Each rank is read by its own thread, as trainers of one process do."""
+    with ol.job(config_of(corpus), mesh="dp=2,cp=2").train(ranks="all", hash=True) as loaders:
+        with ThreadPoolExecutor(4) as pool:
+            counts = list(pool.map(lambda loader: sum(1 for _ in loader), loaders.values()))
+        assert counts == [STEPS * 4] * 4
+        assert (loaders.stream_hash(), loaders.content_hash()) == usual[:2]
+
+
+# Declared changes
+
+
+def positions_by_source(batches: Iterable[ol.Microbatch]) -> dict[int, set[tuple[int, int]]]:
+    """(pass, position) of every document, by number of its source."""
+    found: dict[int, set[tuple[int, int]]] = {}
+    for source, number_of_pass, position, _, _ in segments_of(batches):
+        found.setdefault(source, set()).add((number_of_pass, position))
+    return found
+
+
+def is_gapless(positions: set[tuple[int, int]], rows: int) -> bool:
+    """Whether documents were taken in order, pass after pass, none left out."""
+    taken = sorted(number_of_pass * rows + position for number_of_pass, position in positions)
+    return taken == list(range(len(taken)))
+
+
+def test_a_changed_mixture_loses_and_repeats_nothing(corpus: Corpus) -> None:
+    """Sources go on where they were; what was drawn before the change still comes."""
+    before = {**config_of(corpus, packing={"slack": 0.3}), "at_end": "drop", "steps": None}
+    after = {**before, "mixture": {"weights": {"web": 1, "code": 9}}}
+    with ol.job(before).train() as loader:
+        batches = [next(loader) for _ in range(3 * 8)]
+        state = loader.state_dict()
+    with ol.job(after, mesh="dp=2").train(ranks="all") as loaders:
+        with pytest.raises(ol.StateMismatchError, match="mixture"):
+            loaders.load_state_dict(state)
+        loaders.load_state_dict(state, allow=("mixture",))
+        rest = [batch for round_ in loaders.rounds() for batch in round_.values()]
+    assert min(batch.step for batch in rest) == 3
+    early, late = segments_of(batches), segments_of(rest)
+    assert not set(early) & set(late)
+    found = positions_by_source([*batches, *rest])
+    assert {source: len(taken) for source, taken in found.items()} == {0: 80, 1: 160}
+    assert is_gapless(found[0], 80) and is_gapless(found[1], 160)
+
+
+def test_a_mixture_that_gains_and_loses_sources(corpus: Corpus, tmp_path: Path) -> None:
+    """What stays goes on, what comes begins at its start, what goes is gone."""
+    before = {**config_of(corpus), "at_end": "drop", "steps": None}
+    (tmp_path / "new.jsonl").write_bytes(token_lines(made_up_documents(50, seed=9)))
+    new = {"files": [str(tmp_path / "new.jsonl")], "tokens": "tokens"}
+    after = {**before, "sources": {**before["sources"], "new": new}}
+    after["mixture"] = {"weights": {"web": 1, "new": 1}}
+    with ol.job(before).train() as loader:
+        early = positions_by_source(next(loader) for _ in range(3 * 8))
+        state = loader.state_dict()
+    with ol.job(after).train() as loader:
+        with pytest.raises(
+            ol.StateMismatchError, match=r"source code: lost(.|\n)*source new: gained"
+        ):
+            loader.load_state_dict(state, allow=("mixture",))
+        loader.load_state_dict(state, allow=("sources",))
+        late = positions_by_source(loader)
+    assert ol.job(after).open_stream().source_names == ["new", "web"]
+    assert is_gapless(late[0], 50) and len(late[0]) == 50
+    assert not early[1] & late[1] and is_gapless(early[1] | late[1], 160)
+    assert len(early[1] | late[1]) == 160

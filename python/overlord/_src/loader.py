@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -46,6 +47,7 @@ class SharedEngine:
         self._dealing = dealing
         self._engine: Any = None
         self._closed = False
+        self._starting = threading.Lock()
 
     @property
     def alarm_seconds(self) -> float:
@@ -69,16 +71,21 @@ class SharedEngine:
 
     def running(self) -> Any:
         """The engine, started where it was not."""
-        if self._closed:
-            raise RuntimeError("the loader is closed; make another one with job.train(...)")
-        if self._engine is None:
-            self.start(None, ())
-        return self._engine
+        with self._starting:  # ranks may be read from threads of their own: one engine for all
+            if self._closed:
+                raise RuntimeError("the loader is closed; make another one with job.train(...)")
+            if self._engine is None:
+                self._start(None, ())
+            return self._engine
 
     def start(self, blob: bytes | None, allow: tuple[str, ...]) -> None:
         """Start from a state, or from step 0; what ran before is stopped."""
+        with self._starting:
+            self._start(blob, allow)
+
+    def _start(self, blob: bytes | None, allow: tuple[str, ...]) -> None:
         self._stop()
-        self._engine = self._native_job.open(
+        engine = self._native_job.open(
             self.ranks,
             self._options,
             blob,
@@ -86,6 +93,10 @@ class SharedEngine:
             allow_mixture="mixture" in allow,
             allow_sources="sources" in allow,
         )
+        self._engine = engine
+        if self._closed:  # closed from another thread while it started
+            self._stop()
+            raise RuntimeError("the loader was closed while it started")
 
     def _stop(self) -> None:
         engine, self._engine = self._engine, None

@@ -10,7 +10,7 @@ import pyarrow
 from overlord._src.arrow_match import check_arrow
 
 try:
-    from overlord import _core as core
+    import overlord._core as core
 except ImportError as error:
     raise ImportError(
         f"the native module overlord._core cannot be loaded: {error}. In a checkout `make build` "

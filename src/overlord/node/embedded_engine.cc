@@ -1,5 +1,7 @@
 #include "overlord/node/embedded_engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "overlord/node/profile.h"
@@ -30,9 +32,25 @@ Result<std::unique_ptr<runtime::Journal>> open_journal(const std::string& path) 
 
 EmbeddedEngine::EmbeddedEngine(std::shared_ptr<const host::OpenJob> job, std::vector<Rank> ranks,
                                EngineOptions options)
-    : job_(std::move(job)), ranks_(std::move(ranks)), options_(std::move(options)) {}
+    : job_(std::move(job)),
+      ranks_(std::move(ranks)),
+      options_(std::move(options)),
+      process_(getpid()) {}
 
-EmbeddedEngine::~EmbeddedEngine() { close(); }
+EmbeddedEngine::~EmbeddedEngine() {
+  close();
+  if (!in_another_process()) return;
+  // A forked child has the memory of the engine and none of its threads: nothing can be joined or
+  // unlocked there, so everything is left to the end of the process.
+  for (auto& [rank, seat] : seats_) static_cast<void>(seat.release());
+  static_cast<void>(host_.release());
+  static_cast<void>(encoders_.release());
+  static_cast<void>(storage_.release());
+  static_cast<void>(journal_.release());
+  static_cast<void>(executor_.release());
+}
+
+bool EmbeddedEngine::in_another_process() const { return process_ != getpid(); }
 
 Result<std::unique_ptr<EmbeddedEngine>> EmbeddedEngine::start(
     std::shared_ptr<const host::OpenJob> job, std::vector<Rank> ranks, EngineOptions options,
@@ -110,6 +128,10 @@ Status EmbeddedEngine::held_too_much() const {
 }
 
 Result<model::MicrobatchPtr> EmbeddedEngine::next(Rank rank, int64_t timeout_ms) {
+  if (in_another_process()) {
+    return Status(Code::kCancelled,
+                  "this loader was started in another process; make a new one after a fork");
+  }
   OVERLORD_TRY(Seat * at, seat(rank));
   std::unique_lock lock(at->mutex);
   if (model::MicrobatchPtr batch = at->consumer.take()) {
@@ -145,6 +167,7 @@ std::string EmbeddedEngine::state(Rank rank) {
 }
 
 void EmbeddedEngine::close() {
+  if (in_another_process()) return;
   const std::lock_guard lock(close_mutex_);
   if (closed_) return;
   closed_ = true;

@@ -90,6 +90,7 @@ class EmbeddedEngine {
   Status build(protocol::ResumeState state);
   Result<Seat*> seat(Rank rank);
   Status held_too_much() const;
+  bool in_another_process() const;
   std::string explain_wait(Rank rank, StepIndex step);
   void write_profiles();
 
@@ -106,6 +107,7 @@ class EmbeddedEngine {
   std::map<Rank, std::unique_ptr<Seat>> seats_;
   std::mutex quarantine_mutex_;
   std::vector<loader::QuarantineNote> quarantine_;
+  int64_t process_ = 0;  // where it was started: its threads live there alone
   std::mutex close_mutex_;
   bool closed_ = false;
 };

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import overlord
+from overlord._src.bench import _quiet
 from overlord._src.bench._contract import Figures, medians
+from overlord._src.bench._quiet import Patience
 
 ENVIRONMENT = ".venv-peers"
 NO_ENVIRONMENT = f"no environment {ENVIRONMENT} here: `make peers` makes it"
@@ -44,6 +48,19 @@ class Pythons:
     def of(self, contender: Contender) -> str | None:
         """Who runs a contender."""
         return self.peers if contender.is_peer else self.ours
+
+
+def add_options(parser: argparse.ArgumentParser, *, rounds: int = 3) -> None:
+    """What every benchmark can be told."""
+    parser.add_argument("--rounds", type=int, default=rounds, help="runs of every contender")
+    parser.add_argument("--peers", default=None, help="the peers' environment, or its Python")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="to wait for a quiet machine, and to run again what was disturbed",
+    )
 
 
 def find_pythons(peers: str | None) -> Pythons:
@@ -86,10 +103,36 @@ def run_once(pythons: Pythons, contender: Contender, work: Mapping[str, Any], pa
     return {"failed": f"exit status {done.returncode}: {last}"}
 
 
+def run_undisturbed(
+    pythons: Pythons,
+    contender: Contender,
+    work: Mapping[str, Any],
+    path: str,
+    patience: Patience,
+) -> Figures:
+    """One run that nothing else disturbed, while patience lasts; says what others took of it."""
+    while True:
+        patience.wait()
+        before = _quiet.now()
+        figures = run_once(pythons, contender, work, path)
+        others = _quiet.others_since(before)
+        if not is_measured(figures):
+            return figures
+        if others <= _quiet.MOST_OTHERS or not patience.lasts:
+            return {**figures, "others_cpu": round(others, 3)}
+        _say(f"    again: other processes took {others:.2f} cores")
+        patience.spend(time.perf_counter() - before.wall)
+
+
 def interleave(
-    pythons: Pythons, contenders: Sequence[Contender], work: Mapping[str, Any], rounds: int
+    pythons: Pythons,
+    contenders: Sequence[Contender],
+    work: Mapping[str, Any],
+    rounds: int,
+    patience: Patience | None = None,
 ) -> dict[str, Figures]:
     """Run all contenders in turn, `rounds` times over; medians of each by its key."""
+    patience = patience or Patience(0)
     runs: dict[str, list[Figures]] = {contender.key: [] for contender in contenders}
     with package_folder() as path:
         for turn in range(rounds):
@@ -98,7 +141,7 @@ def interleave(
                 if past and not is_measured(past[-1]):
                     continue
                 _say(f"{turn + 1}/{rounds} {contender.key}")
-                past.append(run_once(pythons, contender, work, path))
+                past.append(run_undisturbed(pythons, contender, work, path, patience))
                 _say(f"    {_brief(past[-1])}")
     return {key: _merge(past) for key, past in runs.items()}
 

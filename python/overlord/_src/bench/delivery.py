@@ -1,11 +1,12 @@
 """Pre-tokenised documents to packed batches in a Python loop, against other loaders.
 
 Documents of web lengths lie on disk as Megatron .bin/.idx and as Parquet. Every contender reads
-them in a shuffled order and fills tokens, targets, positions, loss weights and cu_seqlens of 64
-sequences of 4,096 tokens a step. Ours runs with its defaults through the public API; peers use the
-NumPy packer of `_contenders/numpy_packer.py`. All run in processes of their own, in turn, several
-times; medians are reported. Files are in the page cache, and batches are not hashed. `half_busy`
-figures are of a loop whose thread runs other Python code as long as it waits for batches.
+them in a shuffled order, packs whole documents, and fills tokens, targets, positions, loss weights
+and cu_seqlens of 64 sequences of 4,096 tokens a step. Ours runs with its defaults through the
+public API; peers use the NumPy packer of `_contenders/whole_packer.py`. `concat` figures have
+documents concatenated and cut, by ours and by peers. All run in processes of their own, in
+turn, several times; medians are reported. Files are in the page cache, and batches are not hashed.
+`half_busy` figures are of a loop whose thread runs other Python code as long as it waits.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 from overlord._src.bench import _contract, _peers, _web_corpus
 from overlord._src.bench._contract import Figures
 from overlord._src.bench._peers import Contender
+from overlord._src.bench._quiet import Patience
 
 OURS = "overlord"
 COPY = "memcpy_two_threads"
@@ -29,37 +31,26 @@ HALF_BUSY = 0.5  # cores of the loop's thread up to which a contender counts as 
 # Peers measured in the half busy loop too: the fastest of each kind.
 IN_BUSY_LOOP = (
     "torch_dataloader/in_process",
-    "torch_dataloader/in_process/keeping_malloc",
     "torch_dataloader/1_worker",
     "torch_dataloader/2_workers",
     "torchdata_nodes/thread",
-    "torchdata_nodes/thread/keeping_malloc",
     "hf_datasets/2_workers",
     "grain/blocks/thread",
     "grain/blocks/2_workers",
     "mosaic_streaming/groups/2_workers",
 )
-# A C library that keeps what it has freed: peers' steps then cost no page faults.
-KEEPING_MALLOC = {
-    "MALLOC_MMAP_THRESHOLD_": "4000000000",
-    "MALLOC_TRIM_THRESHOLD_": "8000000000",
-    "MALLOC_TOP_PAD_": "67108864",
-}
+CUT = "/concat"  # documents concatenated and cut at sequence ends, instead of kept whole
 
 
 def _peer_list() -> list[Contender]:
     torch, nodes, grain = "torch_dataloader", "torchdata_nodes", "grain_loader"
     hugging, mosaic = "hf_datasets", "mosaic_streaming"
-    kept = KEEPING_MALLOC
     return [
         Contender("torch_dataloader/in_process", torch),
-        Contender("torch_dataloader/in_process/keeping_malloc", torch, environment=kept),
         Contender("torch_dataloader/1_worker", torch, {"workers": 1}),
         Contender("torch_dataloader/2_workers", torch, {"workers": 2}),
         Contender("torchdata_nodes/in_loop", nodes),
-        Contender("torchdata_nodes/in_loop/keeping_malloc", nodes, environment=kept),
         Contender("torchdata_nodes/thread", nodes, {"threads": 1}),
-        Contender("torchdata_nodes/thread/keeping_malloc", nodes, {"threads": 1}, kept),
         Contender("torchdata_nodes/2_threads", nodes, {"threads": 2}),
         Contender("hf_datasets/in_process", hugging),
         Contender("hf_datasets/1_worker", hugging, {"workers": 1}),
@@ -71,6 +62,19 @@ def _peer_list() -> list[Contender]:
         Contender("mosaic_streaming/groups", mosaic, {"unit": "group"}),
         Contender("mosaic_streaming/groups/1_worker", mosaic, {"unit": "group", "workers": 1}),
         Contender("mosaic_streaming/groups/2_workers", mosaic, {"unit": "group", "workers": 2}),
+    ]
+
+
+def _cutting() -> list[Contender]:
+    """The fastest with documents concatenated and cut, ours and peers."""
+    torch, nodes, cut = "torch_dataloader", "torchdata_nodes", {"whole": False}
+    return [
+        Contender(OURS + CUT, "overlord_loader", {"method": "concat"}, is_peer=False),
+        Contender("torch_dataloader/in_process" + CUT, torch, cut),
+        Contender("torch_dataloader/2_workers" + CUT, torch, {**cut, "workers": 2}),
+        Contender("torchdata_nodes/in_loop" + CUT, nodes, cut),
+        Contender("torchdata_nodes/thread" + CUT, nodes, {**cut, "threads": 1}),
+        Contender("hf_datasets/in_process" + CUT, "hf_datasets", cut),
     ]
 
 
@@ -91,8 +95,6 @@ def _our_list(sweep: bool) -> list[Contender]:
             ((name, value),) = runtime.items()
             setup = {"runtime": runtime}
             ours.append(Contender(f"{OURS}/{name}={value}", "overlord_loader", setup, {}, False))
-        concat = {"method": "concat"}
-        ours.append(Contender(f"{OURS}/concat", "overlord_loader", concat, {}, False))
     return ours
 
 
@@ -103,20 +105,19 @@ def contenders_of(kind: str, sweep: bool) -> list[Contender]:
     if kind == "parquet":
         return [*_our_list(sweep), Contender(ARROW, "bare_arrow", is_peer=False), *_peer_list()]
     ceiling = Contender(COPY, "memory_copy", is_peer=False)
-    return [*_our_list(sweep), ceiling, *_peer_list(), *_by_document()]
+    return [*_our_list(sweep), ceiling, *_peer_list(), *_by_document(), *_cutting()]
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="overlord bench delivery")
     parser.add_argument("--tokens", type=float, default=256e6, help="tokens of the corpus")
     parser.add_argument("--seconds", type=float, default=4.0, help="of every measured loop")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of every contender")
     parser.add_argument("--warmup", type=int, default=30, help="steps before the measured loop")
     parser.add_argument("--data", type=Path, default=_web_corpus.default_folder())
-    parser.add_argument("--peers", default=None, help="the peers' environment")
     parser.add_argument("--formats", default=",".join(FORMATS))
     parser.add_argument("--only", default="", help="contenders whose names begin so, with commas")
     parser.add_argument("--sweep", action="store_true", help="also ours with other settings")
+    _peers.add_options(parser)
     return parser.parse_args(arguments)
 
 
@@ -138,14 +139,16 @@ def run(arguments: list[str]) -> dict[str, Any]:
         "context": 4096,
         "bins": 64,
         "vocabulary": corpus.vocabulary,
+        "whole": True,
         "seconds": options.seconds,
         "warmup": options.warmup,
     }
     found: dict[str, dict[str, Figures]] = {}
+    patience = Patience(options.patience)
     for kind in options.formats.split(","):
         wanted = _wanted(contenders_of(kind, options.sweep), options.only)
         kind_work = {**work, "format": kind.removesuffix(BUSY), "half_busy": kind.endswith(BUSY)}
-        found[kind] = _peers.interleave(pythons, wanted, kind_work, options.rounds)
+        found[kind] = _peers.interleave(pythons, wanted, kind_work, options.rounds, patience)
     settings = {
         "corpus": {**asdict(corpus), **_web_corpus.facts_of(place)},
         "parquet": "list<int32>, dictionary encoded, as pyarrow writes it",
@@ -155,7 +158,7 @@ def run(arguments: list[str]) -> dict[str, Any]:
         "seconds": options.seconds,
         "rounds": options.rounds,
         "ours": "best_fit, window shuffle, runtime defaults",
-        "peers": "documents concatenated and cut at sequence ends, shuffled in blocks",
+        "peers": "best fit of whole documents in NumPy, shuffled in blocks",
     }
     figures = figures_of(*(found.get(kind, {}) for kind in ("bin", "parquet", "bin" + BUSY)))
     contenders = {
@@ -171,13 +174,16 @@ def _speed(found: Mapping[str, Figures], key: str) -> float | None:
     return float(value) if value is not None else None
 
 
-def best_peer(found: Mapping[str, Figures], *, overlapped: bool = False) -> tuple[str, float]:
+def best_peer(
+    found: Mapping[str, Figures], *, overlapped: bool = False, cut: bool = False
+) -> tuple[str, float]:
     """The fastest peer and its tokens a second; `overlapped`: of those with a half free loop."""
     speeds = {
         key: float(value["tokens_per_s"])
         for key, value in found.items()
         if key.partition("/")[0] not in (OURS, COPY, ARROW)
         and "tokens_per_s" in value
+        and key.endswith(CUT) == cut
         and (not overlapped or value["loop_cpu"] <= HALF_BUSY)
     }
     return max(speeds.items(), key=lambda item: item[1]) if speeds else ("none", 0.0)
@@ -194,10 +200,10 @@ def figures_of(
 ) -> Figures:
     """The figures of the report; None where nothing was measured to compare with."""
     ours, parquet = _speed(bin_runs, OURS), _speed(parquet_runs, OURS)
+    cut, busy = _speed(bin_runs, OURS + CUT), _speed(busy_runs, OURS)
     best, overlapped = best_peer(bin_runs), best_peer(bin_runs, overlapped=True)
-    usual = {key: value for key, value in bin_runs.items() if "keeping_malloc" not in key}
-    best_usual = best_peer(usual)
-    best_parquet, best_busy = best_peer(parquet_runs), best_peer(busy_runs)
+    best_cut, best_busy = best_peer(bin_runs, cut=True), best_peer(busy_runs)
+    best_parquet = best_peer(parquet_runs)
     copied = bin_runs.get(COPY, {}).get("bytes_per_s")
     return {
         "ratio_vs_best_peer": _ratio(ours, best[1]),
@@ -208,12 +214,13 @@ def figures_of(
         "loop_cpu": bin_runs.get(OURS, {}).get("loop_cpu"),
         "ratio_vs_best_overlapped_peer": _ratio(ours, overlapped[1]),
         "parquet_tokens_per_s": parquet,
+        "concat_tokens_per_s": cut,
+        "concat_ratio_vs_best_peer": _ratio(cut, best_cut[1]),
+        "half_busy_loop_tokens_per_s": busy,
+        "half_busy_loop_ratio_vs_best_peer": _ratio(busy, best_busy[1]),
         "best_peer": best[0],
-        "best_peer_with_usual_malloc": best_usual[0],
-        "ratio_vs_best_peer_with_usual_malloc": _ratio(ours, best_usual[1]),
         "best_overlapped_peer": overlapped[0],
         "parquet_best_peer": best_parquet[0],
-        "half_busy_loop_tokens_per_s": _speed(busy_runs, OURS),
-        "half_busy_loop_ratio_vs_best_peer": _ratio(_speed(busy_runs, OURS), best_busy[1]),
+        "concat_best_peer": best_cut[0],
         "half_busy_loop_best_peer": best_busy[0],
     }

@@ -17,6 +17,7 @@ from typing import Any
 
 from overlord._src.bench import _contract, _peers, _tiny_sources, _web_corpus
 from overlord._src.bench._peers import Contender
+from overlord._src.bench._quiet import Patience
 
 STEPS = 20
 IDLE = "waiting"
@@ -27,8 +28,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="overlord bench idle")
     parser.add_argument("--sources", type=int, default=306)
     parser.add_argument("--files", type=int, default=20, help="of every source")
-    parser.add_argument("--rounds", type=int, default=3, help="processes of each kind")
     parser.add_argument("--data", type=Path, default=_web_corpus.default_folder())
+    _peers.add_options(parser)
     return parser.parse_args(arguments)
 
 
@@ -42,7 +43,7 @@ def run(arguments: list[str]) -> dict[str, Any]:
     host = _contract.machine()
     corpus = _tiny_sources.TinySources(sources=options.sources, files=options.files)
     place = _tiny_sources.prepare(corpus, options.data)
-    pythons = _peers.find_pythons(None)
+    pythons = _peers.find_pythons(options.peers)
     contenders = [
         Contender(
             _name(count, kind), "overlord_idle", {"sources": count, "kind": kind}, is_peer=False
@@ -51,7 +52,7 @@ def run(arguments: list[str]) -> dict[str, Any]:
         for count in (1, options.sources)
     ]
     work = {"folder": str(place), "context": 4096, "bins": 64, "steps": STEPS}
-    found = _peers.interleave(pythons, contenders, work, options.rounds)
+    found = _peers.interleave(pythons, contenders, work, options.rounds, Patience(options.patience))
 
     def per_source(key: str, kind: str = IDLE) -> float | None:
         one, many = (found[_name(count, kind)].get(key) for count in (1, options.sources))

@@ -12,6 +12,7 @@ from typing import Any
 
 from overlord._src.bench import _contract, _peers
 from overlord._src.bench._peers import Contender
+from overlord._src.bench._quiet import Patience
 
 BINS = 64
 CONTEXTS = (4096, 32_768, 131_072)
@@ -24,9 +25,8 @@ _FIGURES = ("fill", "docs_per_s", "max_delay_steps")
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="overlord bench packing")
     parser.add_argument("--documents", type=float, default=8e6, help="that ours packs per context")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of every contender")
     parser.add_argument("--scale", type=float, default=1.0, help="of the documents peers pack")
-    parser.add_argument("--peers", default=None, help="the peers' environment")
+    _peers.add_options(parser)
     return parser.parse_args(arguments)
 
 
@@ -45,11 +45,14 @@ def run(arguments: list[str]) -> dict[str, Any]:
     options = _parse(arguments)
     host = _contract.machine()
     pythons = _peers.find_pythons(options.peers)
+    patience = Patience(options.patience)
     figures: dict[str, Any] = {}
     contenders: dict[str, Any] = {}
     for context in CONTEXTS:
         work = {"context": context, "bins": BINS, "slack_permille": 50, "max_delay": 4}
-        found = _peers.interleave(pythons, _contenders(context, options), work, options.rounds)
+        found = _peers.interleave(
+            pythons, _contenders(context, options), work, options.rounds, patience
+        )
         suffix = "" if context == CONTEXTS[0] else f"_{context}"
         figures.update({key + suffix: found[OURS].get(key) for key in _FIGURES})
         for key, value in found.items():

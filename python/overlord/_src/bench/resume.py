@@ -16,6 +16,7 @@ from typing import Any
 
 from overlord._src.bench import _contract, _peers, _web_corpus
 from overlord._src.bench._peers import Contender
+from overlord._src.bench._quiet import Patience
 
 OURS = "overlord"
 
@@ -25,9 +26,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--near", type=float, default=1e3, help="samples before the near state")
     parser.add_argument("--far", type=float, default=1e7, help="samples before the far state")
     parser.add_argument("--repeats", type=int, default=15, help="resumptions of each state")
-    parser.add_argument("--rounds", type=int, default=3, help="processes of every contender")
     parser.add_argument("--data", type=Path, default=_web_corpus.default_folder())
-    parser.add_argument("--peers", default=None, help="the peers' environment")
+    _peers.add_options(parser)
     return parser.parse_args(arguments)
 
 
@@ -62,7 +62,9 @@ def run(arguments: list[str]) -> dict[str, Any]:
         "far": int(options.far),
     }
     pythons = _peers.find_pythons(options.peers)
-    found = _peers.interleave(pythons, _contenders(options.repeats), work, options.rounds)
+    found = _peers.interleave(
+        pythons, _contenders(options.repeats), work, options.rounds, Patience(options.patience)
+    )
     ours = found[OURS]
     figures = {
         "ratio_10m_vs_1k": ours.get("ratio"),

@@ -12,7 +12,8 @@ import numpy as np
 
 from overlord._src.bench._contenders.document_files import open_files
 from overlord._src.bench._contenders.loop import run_loop
-from overlord._src.bench._contenders.numpy_packer import NumpyPacker, name_fields
+from overlord._src.bench._contenders.numpy_packer import name_fields
+from overlord._src.bench._contenders.whole_packer import make_packer
 
 GATHER = 1024  # documents handed to the packer at once when elements are documents
 
@@ -57,7 +58,7 @@ def packed(parent: Any, work: dict[str, Any]) -> Any:
     class PackIterator(grain.DatasetIterator):  # type: ignore[misc]
         def __init__(self, source: Any) -> None:
             super().__init__(source)
-            self._packer = NumpyPacker(work["context"], work["bins"])
+            self._packer = make_packer(work)
             self._steps = self._packer.pack(self._lists())
 
         def _lists(self) -> Any:

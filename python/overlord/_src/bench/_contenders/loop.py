@@ -38,9 +38,12 @@ def run_loop(batches: Iterator[Any], work: dict[str, Any], named: Named) -> dict
     interpreter's lock, goes on meanwhile.
     """
     half_busy = work.get("half_busy", False)
+    size = 0
     for _ in range(work["warmup"]):
-        check_fields(named(next(batches)), work)
-    tokens = steps = size = 0
+        batch = named(next(batches))
+        check_fields(batch, work)
+        size += bytes_of(batch)
+    tokens = steps = 0
     began_thread, began_cpu, began = time.thread_time(), _all_cpu(), time.perf_counter()
     until = began + work["seconds"]
     now = began
@@ -48,7 +51,6 @@ def run_loop(batches: Iterator[Any], work: dict[str, Any], named: Named) -> dict
         asked = now
         batch = named(next(batches))
         tokens += touch(batch)
-        size += bytes_of(batch)
         steps += 1
         now = time.perf_counter()
         if half_busy:
@@ -57,7 +59,7 @@ def run_loop(batches: Iterator[Any], work: dict[str, Any], named: Named) -> dict
     wall = now - began
     return {
         "tokens_per_s": tokens / wall,
-        "bytes_per_s": size / wall,
+        "bytes_per_s": size / work["warmup"] * steps / wall,
         "loop_cpu": (time.thread_time() - began_thread) / wall,
         "process_cpu": (_all_cpu() - began_cpu) / wall,
         "fill": tokens / (steps * work["bins"] * work["context"]),

@@ -15,8 +15,9 @@ import numpy as np
 
 from overlord._src.bench._contenders.document_files import BinFiles
 from overlord._src.bench._contenders.loop import run_loop
-from overlord._src.bench._contenders.numpy_packer import NumpyPacker, allocate, name_fields
+from overlord._src.bench._contenders.numpy_packer import allocate, name_fields
 from overlord._src.bench._contenders.torch_dataloader import loader_over, shared_slab
+from overlord._src.bench._contenders.whole_packer import make_packer
 
 GROUP = 64  # documents of a sample when samples are groups
 GATHER = 1024  # documents handed to the packer at once when samples are documents
@@ -65,9 +66,7 @@ def packed_dataset(place: Path, work: dict[str, Any]) -> Any:
 
         def __iter__(self) -> Iterator[Any]:
             in_worker = torch.utils.data.get_worker_info() is not None
-            packer = NumpyPacker(
-                work["context"], work["bins"], shared_slab if in_worker else allocate
-            )
+            packer = make_packer(work, shared_slab if in_worker else allocate)
             for slab, starts in packer.pack(self._lists()):
                 yield slab, torch.from_numpy(starts)
 

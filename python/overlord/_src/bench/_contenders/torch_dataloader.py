@@ -12,12 +12,8 @@ from typing import Any
 
 from overlord._src.bench._contenders.document_files import open_files, permuted_documents
 from overlord._src.bench._contenders.loop import run_loop
-from overlord._src.bench._contenders.numpy_packer import (
-    Documents,
-    NumpyPacker,
-    allocate,
-    name_fields,
-)
+from overlord._src.bench._contenders.numpy_packer import Documents, name_fields
+from overlord._src.bench._contenders.whole_packer import make_packer
 
 ReadShare = Callable[[int, int], Iterator[Documents]]  # of one part of so many
 
@@ -43,11 +39,10 @@ def packed_dataset(read_share: ReadShare, work: dict[str, Any]) -> Any:
         def __iter__(self) -> Iterator[Any]:
             info = get_worker_info()
             if info is None:
-                packer = NumpyPacker(work["context"], work["bins"], allocate)
-                yield from packer.pack(read_share(0, 1))
+                yield from make_packer(work).pack(read_share(0, 1))
                 return
-            packer = NumpyPacker(work["context"], work["bins"], shared_slab)
-            for slab, starts in packer.pack(read_share(info.id, info.num_workers)):
+            share = read_share(info.id, info.num_workers)
+            for slab, starts in make_packer(work, shared_slab).pack(share):
                 yield slab, torch.from_numpy(starts)
 
     return PackedSteps()

@@ -13,7 +13,8 @@ import numpy as np
 
 from overlord._src.bench._contenders.document_files import open_files, permuted_blocks
 from overlord._src.bench._contenders.loop import run_loop
-from overlord._src.bench._contenders.numpy_packer import NumpyPacker, name_fields
+from overlord._src.bench._contenders.numpy_packer import name_fields
+from overlord._src.bench._contenders.whole_packer import make_packer
 
 
 class _Blocks:
@@ -34,7 +35,7 @@ def pack_node(source: Any, work: dict[str, Any]) -> Any:
         def reset(self, initial_state: dict[str, Any] | None = None) -> None:
             super().reset(initial_state)
             source.reset(initial_state and initial_state["source"])
-            self._steps = NumpyPacker(work["context"], work["bins"]).pack(source)
+            self._steps = make_packer(work).pack(source)
 
         def next(self) -> Any:
             return next(self._steps)

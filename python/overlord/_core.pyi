@@ -1,0 +1,783 @@
+"""Overlord's native engine. The public face is the package overlord."""
+
+from collections.abc import Sequence
+import enum
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
+
+from overlord import (
+    BadDataError as BadDataError,
+    BudgetExceededError as BudgetExceededError,
+    CancelledError as CancelledError,
+    DeadlineError as DeadlineError,
+    InternalError as InternalError,
+    InvalidArgumentError as InvalidArgumentError,
+    NotFoundError as NotFoundError,
+    OutOfRangeError as OutOfRangeError,
+    OverlordError as OverlordError,
+    ResourceError as ResourceError,
+    SourceChangedError as SourceChangedError,
+    StateMismatchError as StateMismatchError,
+    UnavailableError as UnavailableError,
+    VersionMismatchError as VersionMismatchError
+)
+
+
+arrow_version: str = '25.0.1'
+
+class Format(enum.Enum):
+    parquet = 0
+
+    jsonl = 1
+
+    megatron = 2
+
+class Shuffle(enum.Enum):
+    none = 0
+
+    window = 1
+
+    full = 2
+
+class EndPolicy(enum.Enum):
+    repeat = 0
+
+    drop = 1
+
+    stop = 2
+
+class OverLength(enum.Enum):
+    split = 0
+
+    truncate = 1
+
+    drop = 2
+
+class TokenizerKind(enum.Enum):
+    none = 0
+
+    bytes = 1
+
+    huggingface = 2
+
+class MixUnit(enum.Enum):
+    tokens = 0
+
+    samples = 1
+
+class Quota(enum.Enum):
+    exact = 0
+
+    multinomial = 1
+
+class Packing(enum.Enum):
+    best_fit = 0
+
+    concat = 1
+
+    pad = 2
+
+class Leftover(enum.Enum):
+    drain = 0
+
+    drop = 1
+
+class Slicing(enum.Enum):
+    trainer = 0
+
+    sequence_zigzag = 1
+
+    document_zigzag = 2
+
+    contiguous = 3
+
+class TokenType(enum.Enum):
+    uint16 = 0
+
+    int32 = 1
+
+    int64 = 2
+
+class WeightType(enum.Enum):
+    uint8 = 0
+
+    float32 = 1
+
+class Tokenizer:
+    """How a source's text becomes tokens."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def kind(self) -> TokenizerKind: ...
+
+    @kind.setter
+    def kind(self, arg: TokenizerKind, /) -> None: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @path.setter
+    def path(self, arg: str, /) -> None: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @digest.setter
+    def digest(self, arg: str, /) -> None: ...
+
+    @property
+    def add_special_tokens(self) -> bool: ...
+
+    @add_special_tokens.setter
+    def add_special_tokens(self, arg: bool, /) -> None: ...
+
+class SourceLimits:
+    """What one bad file or row may cost."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def max_document_bytes(self) -> int: ...
+
+    @max_document_bytes.setter
+    def max_document_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def max_block_bytes(self) -> int: ...
+
+    @max_block_bytes.setter
+    def max_block_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def max_expansion(self) -> int: ...
+
+    @max_expansion.setter
+    def max_expansion(self, arg: int, /) -> None: ...
+
+class Source:
+    """One dataset: a name, files, columns and policies."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, arg: str, /) -> None: ...
+
+    @property
+    def format(self) -> Format: ...
+
+    @format.setter
+    def format(self, arg: Format, /) -> None: ...
+
+    @property
+    def files(self) -> list[str]: ...
+
+    @files.setter
+    def files(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def text_column(self) -> str: ...
+
+    @text_column.setter
+    def text_column(self, arg: str, /) -> None: ...
+
+    @property
+    def token_column(self) -> str: ...
+
+    @token_column.setter
+    def token_column(self, arg: str, /) -> None: ...
+
+    @property
+    def mask_column(self) -> str: ...
+
+    @mask_column.setter
+    def mask_column(self, arg: str, /) -> None: ...
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @tokenizer.setter
+    def tokenizer(self, arg: Tokenizer, /) -> None: ...
+
+    @property
+    def bos(self) -> int | None: ...
+
+    @bos.setter
+    def bos(self, arg: int | None, /) -> None: ...
+
+    @property
+    def eod(self) -> int | None: ...
+
+    @eod.setter
+    def eod(self, arg: int | None, /) -> None: ...
+
+    @property
+    def vocabulary(self) -> int: ...
+
+    @vocabulary.setter
+    def vocabulary(self, arg: int, /) -> None: ...
+
+    @property
+    def shuffle(self) -> Shuffle: ...
+
+    @shuffle.setter
+    def shuffle(self, arg: Shuffle, /) -> None: ...
+
+    @property
+    def window_rows(self) -> int: ...
+
+    @window_rows.setter
+    def window_rows(self, arg: int, /) -> None: ...
+
+    @property
+    def window_bytes(self) -> int: ...
+
+    @window_bytes.setter
+    def window_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def at_end(self) -> EndPolicy: ...
+
+    @at_end.setter
+    def at_end(self, arg: EndPolicy, /) -> None: ...
+
+    @property
+    def over_length(self) -> OverLength: ...
+
+    @over_length.setter
+    def over_length(self, arg: OverLength, /) -> None: ...
+
+    @property
+    def bad_rows_allowed(self) -> int: ...
+
+    @bad_rows_allowed.setter
+    def bad_rows_allowed(self, arg: int, /) -> None: ...
+
+    @property
+    def allow_duplicates(self) -> bool: ...
+
+    @allow_duplicates.setter
+    def allow_duplicates(self, arg: bool, /) -> None: ...
+
+    @property
+    def limits(self) -> SourceLimits: ...
+
+    @limits.setter
+    def limits(self, arg: SourceLimits, /) -> None: ...
+
+    @property
+    def loaders(self) -> int: ...
+
+    @loaders.setter
+    def loaders(self, arg: int, /) -> None: ...
+
+    @property
+    def workers(self) -> int: ...
+
+    @workers.setter
+    def workers(self, arg: int, /) -> None: ...
+
+class MixtureStage:
+    """Weights that hold from a step on."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def first_step(self) -> int: ...
+
+    @first_step.setter
+    def first_step(self, arg: int, /) -> None: ...
+
+    @property
+    def weights(self) -> list[int]: ...
+
+    @weights.setter
+    def weights(self, arg: Sequence[int], /) -> None: ...
+
+class Mixture:
+    """How much of each source a step asks for."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def unit(self) -> MixUnit: ...
+
+    @unit.setter
+    def unit(self, arg: MixUnit, /) -> None: ...
+
+    @property
+    def quota(self) -> Quota: ...
+
+    @quota.setter
+    def quota(self, arg: Quota, /) -> None: ...
+
+    @property
+    def stages(self) -> list[MixtureStage]: ...
+
+    @stages.setter
+    def stages(self, arg: Sequence[MixtureStage], /) -> None: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @version.setter
+    def version(self, arg: int, /) -> None: ...
+
+class PackingSpec:
+    """How documents fill the bins of a step."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def method(self) -> Packing: ...
+
+    @method.setter
+    def method(self, arg: Packing, /) -> None: ...
+
+    @property
+    def slack_permille(self) -> int: ...
+
+    @slack_permille.setter
+    def slack_permille(self, arg: int, /) -> None: ...
+
+    @property
+    def max_delay_steps(self) -> int: ...
+
+    @max_delay_steps.setter
+    def max_delay_steps(self, arg: int, /) -> None: ...
+
+class JobSpec:
+    """Everything that decides what a step holds."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, arg: str, /) -> None: ...
+
+    @property
+    def stream(self) -> str: ...
+
+    @stream.setter
+    def stream(self, arg: str, /) -> None: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @seed.setter
+    def seed(self, arg: int, /) -> None: ...
+
+    @property
+    def context(self) -> int: ...
+
+    @context.setter
+    def context(self, arg: int, /) -> None: ...
+
+    @property
+    def bins(self) -> int: ...
+
+    @bins.setter
+    def bins(self, arg: int, /) -> None: ...
+
+    @property
+    def substeps(self) -> int: ...
+
+    @substeps.setter
+    def substeps(self, arg: int, /) -> None: ...
+
+    @property
+    def align(self) -> int: ...
+
+    @align.setter
+    def align(self, arg: int, /) -> None: ...
+
+    @property
+    def pad_token(self) -> int: ...
+
+    @pad_token.setter
+    def pad_token(self, arg: int, /) -> None: ...
+
+    @property
+    def max_steps(self) -> int: ...
+
+    @max_steps.setter
+    def max_steps(self, arg: int, /) -> None: ...
+
+    @property
+    def leftover(self) -> Leftover: ...
+
+    @leftover.setter
+    def leftover(self, arg: Leftover, /) -> None: ...
+
+    @property
+    def packing(self) -> PackingSpec: ...
+
+    @packing.setter
+    def packing(self, arg: PackingSpec, /) -> None: ...
+
+    @property
+    def mixture(self) -> Mixture: ...
+
+    @mixture.setter
+    def mixture(self, arg: Mixture, /) -> None: ...
+
+    @property
+    def sources(self) -> list[Source]: ...
+
+    @sources.setter
+    def sources(self, arg: Sequence[Source], /) -> None: ...
+
+class RuntimeOptions:
+    """Sizes and limits; they never change the stream."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @threads.setter
+    def threads(self, arg: int, /) -> None: ...
+
+    @property
+    def io_threads(self) -> int: ...
+
+    @io_threads.setter
+    def io_threads(self, arg: int, /) -> None: ...
+
+    @property
+    def prefetch_steps(self) -> int: ...
+
+    @prefetch_steps.setter
+    def prefetch_steps(self, arg: int, /) -> None: ...
+
+    @property
+    def runway(self) -> int: ...
+
+    @runway.setter
+    def runway(self, arg: int, /) -> None: ...
+
+    @property
+    def payload_budget_bytes(self) -> int: ...
+
+    @payload_budget_bytes.setter
+    def payload_budget_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def constructor_budget_bytes(self) -> int: ...
+
+    @constructor_budget_bytes.setter
+    def constructor_budget_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def private_copy_limit_bytes(self) -> int: ...
+
+    @private_copy_limit_bytes.setter
+    def private_copy_limit_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def open_files(self) -> int: ...
+
+    @open_files.setter
+    def open_files(self, arg: int, /) -> None: ...
+
+    @property
+    def tokenizer_processes(self) -> int: ...
+
+    @tokenizer_processes.setter
+    def tokenizer_processes(self, arg: int, /) -> None: ...
+
+    @property
+    def alarm_ms(self) -> int: ...
+
+    @alarm_ms.setter
+    def alarm_ms(self, arg: int, /) -> None: ...
+
+    @property
+    def hash_batches(self) -> bool: ...
+
+    @hash_batches.setter
+    def hash_batches(self, arg: bool, /) -> None: ...
+
+class DeliverySpec:
+    """Places and shapes of what the trainer receives."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def microbatch_size(self) -> int: ...
+
+    @microbatch_size.setter
+    def microbatch_size(self, arg: int, /) -> None: ...
+
+    @property
+    def fill_empty(self) -> bool: ...
+
+    @fill_empty.setter
+    def fill_empty(self, arg: bool, /) -> None: ...
+
+    @property
+    def slicing(self) -> Slicing: ...
+
+    @slicing.setter
+    def slicing(self, arg: Slicing, /) -> None: ...
+
+    @property
+    def token_type(self) -> TokenType: ...
+
+    @token_type.setter
+    def token_type(self, arg: TokenType, /) -> None: ...
+
+    @property
+    def weight_type(self) -> WeightType: ...
+
+    @weight_type.setter
+    def weight_type(self, arg: WeightType, /) -> None: ...
+
+    @property
+    def all_stages(self) -> bool: ...
+
+    @all_stages.setter
+    def all_stages(self, arg: bool, /) -> None: ...
+
+    @property
+    def broadcast_axes(self) -> list[str]: ...
+
+    @broadcast_axes.setter
+    def broadcast_axes(self, arg: Sequence[str], /) -> None: ...
+
+class Mesh:
+    """The trainer's ranks as named axes, slowest first."""
+
+    def __init__(self, axes: Sequence[tuple[str, int]]) -> None: ...
+
+    @property
+    def world_size(self) -> int: ...
+
+    @property
+    def axes(self) -> list[tuple[str, int]]: ...
+
+    def size(self, axis: str) -> int: ...
+
+    def coordinate(self, rank: int, axis: str) -> int: ...
+
+    def text(self) -> str: ...
+
+WEIGHT_ONE: int = 4294967296
+
+class Microbatch:
+    """One microbatch as one rank sees it; read-only views."""
+
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def microbatch(self) -> int: ...
+
+    @property
+    def microbatches(self) -> int: ...
+
+    @property
+    def last_in_step(self) -> bool: ...
+
+    @property
+    def tokens(self) -> object: ...
+
+    @property
+    def targets(self) -> object: ...
+
+    @property
+    def loss_weights(self) -> object: ...
+
+    @property
+    def positions(self) -> object: ...
+
+    @property
+    def cu_seqlens(self) -> object: ...
+
+    @property
+    def cu_seqlens_padded(self) -> object: ...
+
+    @property
+    def max_seqlen(self) -> int: ...
+
+    @property
+    def num_docs(self) -> int: ...
+
+    @property
+    def num_tokens(self) -> int: ...
+
+    @property
+    def target_tokens(self) -> int: ...
+
+    @property
+    def step_target_tokens(self) -> int: ...
+
+    @property
+    def fill(self) -> float: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    def lineage(self) -> object:
+        """
+        int64 [documents, 7]: source, pass, position, first, count, bin, flags.
+        """
+
+class Plan:
+    """The immutable assignment of segments to bins for one step."""
+
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def target_tokens(self) -> int: ...
+
+    @property
+    def capacity(self) -> int: ...
+
+    @property
+    def last(self) -> bool: ...
+
+    @property
+    def max_delay(self) -> int: ...
+
+    @property
+    def asked(self) -> list[int]: ...
+
+    @property
+    def served(self) -> list[int]: ...
+
+    @property
+    def content_hash(self) -> str: ...
+
+    @property
+    def plan_hash(self) -> str: ...
+
+    @property
+    def carried(self) -> int: ...
+
+    @property
+    def microbatches(self) -> int: ...
+
+    def bins(self) -> list[list[tuple[int, int, int, int, int, int, int]]]:
+        """
+        Per bin: (source, pass, position, first, count, targets, flags) of each segment.
+        """
+
+    def placement(self) -> list[tuple[int, int, int]]:
+        """Per bin: (bucket, microbatch, slot)."""
+
+    def views(self) -> list:
+        """Per rank: what it sees of a microbatch."""
+
+def pack_stats(lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], context: int, bins: int, slack_permille: int, max_delay: int) -> dict:
+    """
+    Pack a stream of document lengths with best_fit and report fill, steps and delay.
+    """
+
+def hash_bytes(data: bytes) -> str:
+    """XXH3-128 as 32 hex digits."""
+
+def text_digest(data: bytes) -> str:
+    """XXH3-128 as 32 hex digits."""
+
+class IndexTask:
+    """Indexing of one source, in threads of its own."""
+
+    def __init__(self, source: Source, path: str, lengths: bool, threads: int, worker_command: Sequence[str]) -> None: ...
+
+    def wait(self, timeout_s: float) -> bool: ...
+
+    def cancel(self) -> None: ...
+
+    def progress(self) -> dict: ...
+
+def index_info(path: str, source: Source) -> dict:
+    """What an index file says of its source."""
+
+def list_files(pattern: str) -> list[str]:
+    """A glob as sorted URIs."""
+
+class PlanCursor:
+    """Plans one after another, from metadata alone."""
+
+    def next(self) -> Plan | None: ...
+
+    def seek(self, step: int) -> None: ...
+
+    def state(self) -> bytes: ...
+
+class Job:
+    """A job whose manifest is frozen."""
+
+    def __init__(self, spec: JobSpec, delivery: DeliverySpec, mesh: Mesh, index_paths: Sequence[str]) -> None: ...
+
+    @property
+    def config_digest(self) -> str: ...
+
+    @property
+    def manifest_digest(self) -> str: ...
+
+    def section_digests(self) -> dict: ...
+
+    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '') -> Engine: ...
+
+    def planner(self, state: bytes | None, worker_command: Sequence[str]) -> PlanCursor: ...
+
+    def locate(self, source: int, pass_: int, position: int) -> dict: ...
+
+    def read_row(self, source: int, row: int, worker_command: Sequence[str]) -> dict: ...
+
+class Engine:
+    """All roles of a job in this process."""
+
+    def client(self, rank: int) -> Client: ...
+
+    def status(self) -> dict: ...
+
+    def quarantine(self) -> list: ...
+
+    def close(self) -> None: ...
+
+    @property
+    def ranks(self) -> list[int]: ...
+
+    def rank_hash(self, rank: int) -> str: ...
+
+    def plan_chain(self) -> str: ...
+
+    def content_hash(self) -> str: ...
+
+    def stream_hash(self) -> str: ...
+
+class Client:
+    """One rank's end of an engine."""
+
+    def next(self, timeout_s: float) -> Microbatch:
+        """
+        The next microbatch, or None at the end; DeadlineError after timeout_s.
+        """
+
+    def state(self) -> bytes:
+        """Resume state after what next() has returned."""
+
+    @property
+    def rank(self) -> int: ...
+
+def describe_state(state: bytes) -> dict:
+    """The readable part of an encoded resume state."""
+
+def combine_stream_hash(plan_chain: str, rank_hashes: Sequence[str]) -> str: ...
