@@ -13,7 +13,7 @@ check_rooms() { python tools/rooms.py; }
 check_stubs() { tools/stubs.sh --check; }
 check_headers() { cmake --build build --target check_headers; }
 check_cpp() { ctest --preset dev -j "$jobs"; }
-check_python() { python -m pytest -q; }
+check_python() { python -m pytest -q -n "$jobs"; }
 
 checks=(format ruff types rooms stubs headers cpp python)
 [ $# -gt 0 ] && checks=("$@")

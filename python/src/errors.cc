@@ -56,8 +56,8 @@ void raise(const Status& status) {
   }
   // A message may quote bytes of a file; whatever is not UTF-8 is shown escaped.
   const std::string& text = status.message();
-  nb::object message = nb::steal(PyUnicode_DecodeUTF8(
-      text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+  nb::object message = nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
   PyErr_SetObject(type, message.ptr());
   throw nb::python_error();
 }

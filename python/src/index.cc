@@ -102,7 +102,15 @@ nb::dict index_info(const std::string& path, const model::Source& source) {
 }
 
 std::vector<std::string> list_files(const std::string& pattern) {
-  return unwrap(node::list_files(pattern));
+  std::vector<std::string> files = unwrap(node::list_files(pattern));
+  for (const std::string& file : files) {
+    const auto size = static_cast<Py_ssize_t>(file.size());
+    const nb::object text = nb::steal(PyUnicode_DecodeUTF8(file.data(), size, "strict"));
+    if (text.is_valid()) continue;
+    PyErr_Clear();
+    raise(invalid_argument("file name is not UTF-8: " + file + "; rename the file"));
+  }
+  return files;
 }
 
 }  // namespace

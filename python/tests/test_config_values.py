@@ -72,7 +72,7 @@ REFUSALS = [
     ("packing.method", "best", ["'best'", "best_fit, concat, pad", "did you mean best_fit?"]),
     ("mixture.quota", "exakt", ["exact, multinomial", "did you mean exact?"]),
     ("mixture.unit", "bytes", ["mixture.unit", "tokens, samples"]),
-    ("packing.slack", 2.0, ["packing.slack", "at most 1"]),
+    ("packing.slack", 2.0, ["packing.slack", "at most 0.4"]),
     ("packing.slack", 0.0505, ["packing.slack", "0.0505", "steps of 0.001"]),
     ("runtime.prefetch", 0, ["runtime.prefetch", "at least 1", "the minimum is 1"]),
     ("runtime.threads", 0, ["runtime.threads", "at least 1"]),

@@ -6,8 +6,8 @@ import itertools
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -393,12 +393,26 @@ def test_the_state_of_306_sources_is_small(with_masks: bool, tmp_path: Path) -> 
         assert next(loader).step == 6
 
 
-def test_ranks_in_threads_of_their_own(corpus: Corpus, usual: tuple[str, str, bytes]) -> None:
-    """Each rank is read by its own thread, as trainers of one process do."""
+@pytest.mark.parametrize("attempt", range(5))
+def test_ranks_in_threads_of_their_own(
+    attempt: int, corpus: Corpus, usual: tuple[str, str, bytes]
+) -> None:
+    """Each rank is read by its own thread, as trainers of one process do; all start at once."""
+    counts: dict[int, int] = {}
+    together = threading.Barrier(4)
     with ol.job(config_of(corpus), mesh="dp=2,cp=2").train(ranks="all", hash=True) as loaders:
-        with ThreadPoolExecutor(4) as pool:
-            counts = list(pool.map(lambda loader: sum(1 for _ in loader), loaders.values()))
-        assert counts == [STEPS * 4] * 4
+
+        def read(rank: int) -> None:
+            together.wait(10)
+            counts[rank] = sum(1 for _ in loaders[rank])
+
+        readers = [threading.Thread(target=read, args=(rank,), daemon=True) for rank in loaders]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(timeout=10)
+            assert not reader.is_alive(), "a rank waits for a batch that does not come"
+        assert counts == dict.fromkeys(range(4), STEPS * 4)
         assert (loaders.stream_hash(), loaders.content_hash()) == usual[:2]
 
 

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_OTHERS = 0.1  # cores that other processes may take from a run that counts
+MOST_OTHERS = 0.2  # cores that other processes may take from a run that counts
 _LOOK_S = 0.5
 
 

@@ -92,7 +92,7 @@ DEMO = CorpusParameters(
         SourceShape("captions", "parquet_tokens", CAPTIONS, 400_000, 2, "uint16", row_group=20_000),
         SourceShape("law", "megatron", LAW, 1_200, 2, "int32"),
         # Cut at chapters: a whole book would fill several of the small steps of the demo alone.
-        SourceShape("books", "megatron", replace(BOOKS, most=24_000), 420, 2, "uint16"),
+        SourceShape("books", "megatron", pile(60.0, 0.7), 700, 2, "uint16"),
     ),
 )
 
