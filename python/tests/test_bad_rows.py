@@ -432,8 +432,8 @@ def test_late_bad_rows_over_the_budget(attempt: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.xfail(
-    reason="a row found bad when payload is read is known to the process that reads it alone; index "
-    "with --lengths so that ids are checked before planning",
+    reason="a row found bad when payload is read is known to the process that reads it alone; "
+    "index with --lengths so that ids are checked before planning",
     strict=True,
 )
 def test_late_bad_rows_end_every_process(tmp_path: Path) -> None:

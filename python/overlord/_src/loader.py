@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +23,16 @@ _LOG = logging.getLogger("overlord")
 def _essential(mesh_text: str) -> list[str]:
     """The axes of a mesh that have more than one rank."""
     return [axis for axis in mesh_text.split(",") if not axis.endswith("=1")]
+
+
+# Threads that wait for a batch must come back before the interpreter ends.
+_LIVE: weakref.WeakSet[SharedEngine] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for engine in list(_LIVE):
+        engine.close()
 
 
 class SharedEngine:
@@ -48,6 +60,7 @@ class SharedEngine:
         self._engine: Any = None
         self._closed = False
         self._starting = threading.Lock()
+        _LIVE.add(self)
 
     @property
     def alarm_seconds(self) -> float:

@@ -91,6 +91,7 @@ class EmbeddedEngine {
   Result<Seat*> seat(Rank rank);
   Status held_too_much() const;
   bool in_another_process() const;
+  Status late_rows_over_budget(const model::StreamState& state);
   std::string explain_wait(Rank rank, StepIndex step);
   void write_profiles();
 
