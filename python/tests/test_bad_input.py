@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from corpora import EOD, job_config, made_up_documents, token_lines, two_sources, write_megatron
 from delivered import content, documents_of, read_pieces
+from overlord.cli import main
 
 import overlord as ol
 
@@ -417,3 +418,43 @@ def test_too_few_file_descriptors(tmp_path: Path) -> None:
     assert "ResourceError" in answer and "ulimit -n" in answer[-1]
     few, many = run_limited(config, "3"), run_limited(config, "50")
     assert few == many and many[0] == "served"
+
+
+# The command line: the message, no traceback, an exit code that is not 0
+
+
+def changed_source(folder: Path, config: Path) -> str:
+    (folder / "a.jsonl").write_bytes(LINES)
+    assert main(["index", str(config)]) == 0
+    grown(folder / "a.jsonl")
+    return "grew"
+
+
+def broken_row(folder: Path, config: Path) -> str:
+    (folder / "a.jsonl").write_bytes(LINES + b"{broken")
+    return "row 300"
+
+
+def no_rows(folder: Path, config: Path) -> str:
+    (folder / "a.jsonl").write_bytes(b"")
+    return "no rows"
+
+
+def no_file(folder: Path, config: Path) -> str:
+    return "a.jsonl"
+
+
+@pytest.mark.parametrize("prepare", [changed_source, broken_row, no_rows, no_file])
+def test_the_command_line_refuses(
+    prepare: Callable[[Path, Path], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "mix.json"
+    source = {**TOKENS, "files": "a.jsonl"}
+    config.write_text(json.dumps(job_config(tmp_path, {"web": source}, at_end="repeat")))
+    part = prepare(tmp_path, config)
+    capsys.readouterr()
+    code = main(["run", str(config), "--steps", "200", "--no-live"])
+    shown = capsys.readouterr()
+    assert code not in (0, None)
+    assert part in shown.err.replace("\n", " ") and "web" in shown.err
+    assert "Traceback" not in shown.err + shown.out

@@ -308,6 +308,26 @@ def test_budgets_count_per_pass(tmp_path: Path) -> None:
         assert rows == {row: tokens.tolist() for row, tokens in good.items()}
 
 
+def test_budgets_survive_a_resume(tmp_path: Path) -> None:
+    """Wherever the run is interrupted, it ends before the same step as without."""
+    planted_corpus(tmp_path, PLANTED)
+    job = open_job(tmp_path, TOKENS, 4)
+    states = []
+    with job.train() as loader:
+        states.append(loader.state_dict())
+        with pytest.raises(ol.BudgetExceededError):
+            for batch in loader:
+                if batch.last_in_step:
+                    states.append(loader.state_dict())
+    assert len(states) > 2
+    for state in states:
+        with job.train() as loader:
+            loader.load_state_dict(state)
+            with pytest.raises(ol.BudgetExceededError):
+                list(loader)
+            assert loader.state_dict()["step"] == states[-1]["step"]
+
+
 def test_the_report_has_what_was_read(tmp_path: Path) -> None:
     """Each bad row once: a stream that ends after a pass has seen no other pass."""
     planted_corpus(tmp_path, PLANTED)
@@ -444,6 +464,21 @@ def test_late_bad_rows_end_every_process(tmp_path: Path) -> None:
     for rank in (0, 1):
         with ol.job(config, mesh="dp=2").train(rank=rank) as loader:
             with pytest.raises(ol.BudgetExceededError):
+                list(loader)
+            ends.append(loader.state_dict()["step"])
+    assert ends[0] == ends[1]
+
+
+def test_ids_are_checked_when_lengths_are_counted(tmp_path: Path) -> None:
+    """Indexed with lengths, the same row is known before planning: every process ends alike."""
+    late_corpus(tmp_path)
+    job = open_job(tmp_path, {"files": "a.bin", "eod": EOD}, 0)
+    opened = job.open_stream()
+    indexing.build_indexes(read_config(job.config), opened.sources, lengths=True)
+    ends = []
+    for rank in (0, 1):
+        with ol.job(job.config, mesh="dp=2").train(rank=rank) as loader:
+            with pytest.raises(ol.BudgetExceededError, match="row 50"):
                 list(loader)
             ends.append(loader.state_dict()["step"])
     assert ends[0] == ends[1]
