@@ -118,7 +118,7 @@ class SourceConfig(_Model):
     )
     loaders: Count32 = Field(default=1, description="loader slots; never changes the stream")
     workers: Count32 = Field(
-        default=1, description="blocks in work at once per slot; never changes the stream"
+        default=2, description="blocks in work at once per slot; never changes the stream"
     )
     limits: LimitsConfig = Field(
         default=LimitsConfig(), description="bounds on one bad file or row"

@@ -47,10 +47,13 @@ void top_up(const PlannerJob& job, const PlannerState& state, Reaction* out) {
     const plan::MetaBuffer& buffer = state.meta()[s];
     const model::SourceCursor& cursor = state.stream().cursors[s];
     if (state.step_rows(s) == 0 || cursor.dry) continue;
+    // As many windows are made at once as the source has workers; one more than are in use.
+    const uint64_t at_once = uint64_t{job.owners.slots[s]} * job.spec.sources[s].workers;
+    const uint64_t coming = state.posted_target(s) - state.posted(s);
     const uint64_t wanted = state.step_rows(s) * (uint64_t{job.runway} + 1);
     const bool short_rows = buffer.rows() < wanted;
-    if (buffer.windows() < kWindowsAhead || short_rows) {
-      if (state.posted(s) < state.posted_target(s)) continue;  // what was granted is still coming
+    if (coming >= at_once) continue;  // what was granted keeps every worker busy
+    if (buffer.windows() + coming < kWindowsAhead + at_once - 1 || short_rows) {
       raise_grant(job, state, s, 1, out);
     }
   }
