@@ -210,7 +210,7 @@ class RuntimeConfig(_Model):
     threads: Count32 = Field(default=2, description="CPU pool: decoding, packing bytes, role loops")
     io_threads: Count32 = Field(default=2, description="blocking storage calls")
     prefetch: Count32 = Field(
-        default=2, description="steps a rank asks for ahead of the one it holds"
+        default=3, description="steps a rank asks for ahead of the one it holds"
     )
     runway: Count32 = Field(default=4, description="plans published ahead of the slowest consumer")
     payload_budget: Bytes = Field(

@@ -38,7 +38,7 @@ Result<JobHandle> JobHandle::make(model::JobSpec spec, model::DeliverySpec deliv
   auto pool = runtime::BufferPool::make(kInspectPoolBytes);
   handle.storage_ = std::make_shared<storage::LocalStorage>(pool, 1, kInspectFiles);
   OVERLORD_TRY(handle.job_, node::open_files(std::move(spec), std::move(delivery), std::move(mesh),
-                                             index_paths, *handle.storage_, pool));
+                                             index_paths, *handle.storage_));
   handle.index_paths_ = std::move(index_paths);
   return handle;
 }

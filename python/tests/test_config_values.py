@@ -32,7 +32,7 @@ def refused(config: dict[str, Any]) -> str:
 
 def test_good_config_and_defaults(good: dict[str, Any]) -> None:
     config = load(good)
-    assert config.packing.method == "best_fit" and config.runtime.prefetch == 2
+    assert config.packing.method == "best_fit" and config.runtime.prefetch == 3
     assert config.sources["code"].shuffle == "window" and config.index_dir == ".overlord"
     assert isinstance(config, JobConfig)
 

@@ -315,6 +315,19 @@ def test_resume_anywhere_is_no_stop(shape: str, tmp_path: Path) -> None:
             assert loader.content_hash() == end and loader.state_dict() == states[-1]
 
 
+def test_a_source_of_a_later_stage_is_left_alone_until_then(tmp_path: Path) -> None:
+    """Hundreds of open sources wait for their stage: none of them reads or keeps anything."""
+    early, late = {"chat": 1, "web": 0}, {"chat": 0, "web": 1}
+    stages = [{"steps": [0, 100], "weights": early}, {"steps": [100, None], "weights": late}]
+    config = {**masked(tmp_path), "mixture": {"stages": stages}, "steps": 120}
+    with ol.job(config).train() as loader:
+        for batches in loader.steps():
+            posted = {part["source"]: part["rows_posted"] for part in loader.status()["loaders"]}
+            if batches[0].step < 60:
+                assert posted["chat"] > 0 and posted["web"] == 0
+        assert posted["web"] > 0 and batches[0].step == 119
+
+
 def test_resume_on_another_mesh(corpus: Corpus, usual: tuple[str, str, bytes]) -> None:
     """At every step boundary another mesh goes on with the same documents; hashes chain on."""
     config = config_of(corpus)

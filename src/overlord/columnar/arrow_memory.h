@@ -17,7 +17,10 @@ namespace overlord::columnar {
 class ArrowMemory final : public arrow::MemoryPool {
  public:
   // `pool` may be null: then Arrow's default pool gives all memory, still under the limit.
-  ArrowMemory(std::shared_ptr<runtime::BufferPool> pool, int64_t limit_bytes);
+  // `expected_bytes`: what the largest buffer will grow to, where it is known; a wrong one only
+  // costs time.
+  ArrowMemory(std::shared_ptr<runtime::BufferPool> pool, int64_t limit_bytes,
+              int64_t expected_bytes = 0);
   ~ArrowMemory() override;
 
   using MemoryPool::Allocate;
@@ -37,9 +40,11 @@ class ArrowMemory final : public arrow::MemoryPool {
  private:
   struct Rep;
   arrow::Status reserve(int64_t size);
+  arrow::Status take_pooled(int64_t capacity, uint8_t** out);
 
   const std::shared_ptr<runtime::BufferPool> pool_;
   const int64_t limit_bytes_;
+  const int64_t expected_bytes_;
   std::unique_ptr<Rep> rep_;  // the pooled buffers that are out
   std::atomic<int64_t> allocated_{0}, most_{0}, total_{0}, count_{0};
 };

@@ -53,6 +53,7 @@ struct RowBlock {
 struct BlockRequest {
   uint32_t block = 0;
   std::vector<uint32_t> rows;
+  std::shared_ptr<runtime::BufferPool> pool = nullptr;  // for what is decoded; null: the system
 };
 
 struct RangeRequest {

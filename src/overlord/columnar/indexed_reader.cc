@@ -56,10 +56,11 @@ Status IndexedReader::block_error(uint32_t index, std::string_view what, Code co
                     std::to_string(entry.offset) + "): " + std::string(what)};
 }
 
-Result<runtime::Buffer> IndexedReader::buffer(size_t size_bytes) const {
+Result<runtime::Buffer> IndexedReader::buffer(const BlockRequest& request,
+                                              size_t size_bytes) const {
   runtime::Buffer buffer;
-  if (pool_ != nullptr) {
-    buffer = pool_->acquire(size_bytes);
+  if (request.pool != nullptr) {
+    buffer = request.pool->acquire(size_bytes);
   } else {
     // A pool that keeps nothing is a plain aligned allocation.
     buffer = runtime::BufferPool::make(0)->acquire(size_bytes);

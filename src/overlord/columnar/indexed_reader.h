@@ -21,9 +21,8 @@ std::string row_reason(const std::string& source, const std::string& shard, uint
 
 class IndexedReader : public BlockReader {
  protected:
-  IndexedReader(std::shared_ptr<const IndexFile> file, model::Source source,
-                std::shared_ptr<runtime::BufferPool> pool)
-      : file_(std::move(file)), source_(std::move(source)), pool_(std::move(pool)) {}
+  IndexedReader(std::shared_ptr<const IndexFile> file, model::Source source)
+      : file_(std::move(file)), source_(std::move(source)) {}
 
   // The block exists and the wanted rows are in it, ascending.
   Status check_request(const BlockRequest& request) const;
@@ -34,12 +33,11 @@ class IndexedReader : public BlockReader {
   const model::BlockEntry& block(uint32_t index) const { return file_->blocks()[index]; }
   std::string reason(uint32_t block, uint32_t row, std::string_view what) const;
   Status block_error(uint32_t block, std::string_view what, Code code = Code::kBadData) const;
-  // Memory for `size_bytes`, pooled when there is a pool; kResource when there is none.
-  Result<runtime::Buffer> buffer(size_t size_bytes) const;
+  // Memory for `size_bytes`, from the request's pool when it has one; kResource: there is none.
+  Result<runtime::Buffer> buffer(const BlockRequest& request, size_t size_bytes) const;
 
   const std::shared_ptr<const IndexFile> file_;
   const model::Source source_;
-  const std::shared_ptr<runtime::BufferPool> pool_;
 };
 
 }  // namespace overlord::columnar

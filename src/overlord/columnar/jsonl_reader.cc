@@ -36,9 +36,8 @@ struct Entry {
 
 class JsonlReader final : public IndexedReader {
  public:
-  JsonlReader(std::shared_ptr<const IndexFile> file, const model::Source& source,
-              std::shared_ptr<runtime::BufferPool> pool)
-      : IndexedReader(std::move(file), source, std::move(pool)) {}
+  JsonlReader(std::shared_ptr<const IndexFile> file, const model::Source& source)
+      : IndexedReader(std::move(file), source) {}
 
   Result<std::vector<RangeRequest>> ranges(const BlockRequest& request) const override {
     OVERLORD_RETURN_IF_ERROR(check_request(request));
@@ -78,7 +77,7 @@ class JsonlReader final : public IndexedReader {
       entry.point.window = std::move(*window);
     }
     const size_t size = block(request.block).size_bytes;
-    OVERLORD_TRY(const runtime::Buffer text, buffer(size + kLinePadding));
+    OVERLORD_TRY(const runtime::Buffer text, buffer(request, size + kLinePadding));
     const Status expanded =
         expand(coding(request), entry.point, std::string_view(pieces[0].data, pieces[0].size),
                entry.skip, text.data.get(), size);
@@ -158,8 +157,9 @@ class JsonlReader final : public IndexedReader {
     if (source_.text_column.empty()) {
       // "1," is the shortest way to write a number, and the last of an array needs no comma.
       const size_t most = text.size() / 2 + lines;
-      OVERLORD_TRY(const runtime::Buffer tokens, buffer(most * sizeof(int32_t)));
-      OVERLORD_TRY(const runtime::Buffer mask, buffer(source_.mask_column.empty() ? 0 : most));
+      OVERLORD_TRY(const runtime::Buffer tokens, buffer(request, most * sizeof(int32_t)));
+      OVERLORD_TRY(const runtime::Buffer mask,
+                   buffer(request, source_.mask_column.empty() ? 0 : most));
       rows.use_buffers(tokens, mask);
     }
     for_each_line(text, [&](std::string_view line) {
@@ -174,10 +174,8 @@ class JsonlReader final : public IndexedReader {
 }  // namespace
 
 Result<std::unique_ptr<BlockReader>> make_jsonl_reader(std::shared_ptr<const IndexFile> file,
-                                                       const model::Source& source,
-                                                       std::shared_ptr<runtime::BufferPool> pool) {
-  return std::unique_ptr<BlockReader>(
-      std::make_unique<JsonlReader>(std::move(file), source, std::move(pool)));
+                                                       const model::Source& source) {
+  return std::unique_ptr<BlockReader>(std::make_unique<JsonlReader>(std::move(file), source));
 }
 
 }  // namespace overlord::columnar

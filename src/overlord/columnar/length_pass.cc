@@ -136,7 +136,7 @@ Status count_tokens(const ShardJob& job, runtime::TextEncoder* encoder, const In
   OVERLORD_TRY(std::string bytes, encode_index(config, {*part}, stored));
   OVERLORD_TRY(std::shared_ptr<const IndexFile> file,
                IndexFile::from_bytes(std::move(bytes), part->entry.uri));
-  OVERLORD_TRY(const std::unique_ptr<BlockReader> reader, make_reader(file, *job.source, nullptr));
+  OVERLORD_TRY(const std::unique_ptr<BlockReader> reader, make_reader(file, *job.source));
   const std::vector<uint32_t> stored_lengths = part->lengths;
   OVERLORD_RETURN_IF_ERROR(LengthPass(job, encoder, file, *reader, part).run());
   if (stored) note_bad_documents(stored_lengths, part);

@@ -17,8 +17,8 @@ constexpr uint64_t kJoinedGapBytes = 32 << 10;
 class MegatronReader final : public IndexedReader {
  public:
   MegatronReader(std::shared_ptr<const IndexFile> file, const model::Source& source,
-                 std::shared_ptr<runtime::BufferPool> pool, std::vector<Element> elements)
-      : IndexedReader(std::move(file), source, std::move(pool)), elements_(std::move(elements)) {}
+                 std::vector<Element> elements)
+      : IndexedReader(std::move(file), source), elements_(std::move(elements)) {}
 
   Result<std::vector<RangeRequest>> ranges(const BlockRequest& request) const override {
     OVERLORD_TRY(const std::vector<uint64_t> ends, document_ends(request));
@@ -33,7 +33,7 @@ class MegatronReader final : public IndexedReader {
     RowBlock out;
     TokenBlock& tokens = out.tokens;
     tokens.element = element_of(request);
-    OVERLORD_TRY(tokens.values, joined(pieces, element_bytes(tokens.element)));
+    OVERLORD_TRY(tokens.values, joined(request, pieces, element_bytes(tokens.element)));
     fill_rows(request, ends, ranges, &tokens);
     check_token_ids(
         source_.vocabulary,
@@ -97,13 +97,14 @@ class MegatronReader final : public IndexedReader {
   }
 
   // One piece is used where it lies; several are put into one buffer.
-  Result<runtime::Bytes> joined(const std::vector<runtime::Bytes>& pieces, size_t width) const {
+  Result<runtime::Bytes> joined(const BlockRequest& request,
+                                const std::vector<runtime::Bytes>& pieces, size_t width) const {
     if (pieces.empty()) return runtime::Bytes();
     const bool is_aligned = reinterpret_cast<uintptr_t>(pieces[0].data) % width == 0;
     if (pieces.size() == 1 && is_aligned) return pieces[0];
     size_t total = 0;
     for (const runtime::Bytes& piece : pieces) total += piece.size;
-    OVERLORD_TRY(const runtime::Buffer out, buffer(total));
+    OVERLORD_TRY(const runtime::Buffer out, buffer(request, total));
     size_t at = 0;
     for (const runtime::Bytes& piece : pieces) {
       std::memcpy(out.data.get() + at, piece.data, piece.size);
@@ -153,9 +154,8 @@ Result<std::string> megatron_bin_uri(const std::string& listed) {
   return listed + ".bin";
 }
 
-Result<std::unique_ptr<BlockReader>> make_megatron_reader(
-    std::shared_ptr<const IndexFile> file, const model::Source& source,
-    std::shared_ptr<runtime::BufferPool> pool) {
+Result<std::unique_ptr<BlockReader>> make_megatron_reader(std::shared_ptr<const IndexFile> file,
+                                                          const model::Source& source) {
   if (file->lengths().size() != file->rows()) {
     return bad_data("index of source " + runtime::quote(source.name) +
                     " has no lengths; run `overlord index`");
@@ -170,8 +170,8 @@ Result<std::unique_ptr<BlockReader>> make_megatron_reader(
     }
     elements.push_back(static_cast<Element>(element));
   }
-  return std::unique_ptr<BlockReader>(std::make_unique<MegatronReader>(
-      std::move(file), source, std::move(pool), std::move(elements)));
+  return std::unique_ptr<BlockReader>(
+      std::make_unique<MegatronReader>(std::move(file), source, std::move(elements)));
 }
 
 void note_bad_documents(const std::vector<uint32_t>& stored_lengths, ShardPart* part) {

@@ -18,9 +18,8 @@ Result<std::string> megatron_bin_uri(const std::string& listed);
 
 Result<ShardPart> index_megatron_shard(const ShardJob& job);
 
-Result<std::unique_ptr<BlockReader>> make_megatron_reader(
-    std::shared_ptr<const IndexFile> file, const model::Source& source,
-    std::shared_ptr<runtime::BufferPool> pool);
+Result<std::unique_ptr<BlockReader>> make_megatron_reader(std::shared_ptr<const IndexFile> file,
+                                                          const model::Source& source);
 
 // Records of rows that were found bad by decoding although they have bytes: the reader has to step
 // over them. Called once the lengths of `part` are final.

@@ -36,11 +36,24 @@ struct Decoded {
   std::shared_ptr<arrow::Array> mask;
 };
 
+// What the largest buffer of a row group's decoding grows to, by what its footer says.
+int64_t largest_buffer(const parquet::FileMetaData& metadata) {
+  const auto group = metadata.RowGroup(0);
+  int64_t most = 0;
+  for (int i = 0; i < group->num_columns(); ++i) {
+    const auto chunk = group->ColumnChunk(i);
+    const bool wide =
+        chunk->type() == parquet::Type::INT64 || chunk->type() == parquet::Type::DOUBLE;
+    const int64_t count = std::clamp<int64_t>(chunk->num_values(), 0, int64_t{1} << 40);
+    most = std::max(most, count * (wide ? 8 : 4));
+  }
+  return most;
+}
+
 class ParquetReader final : public IndexedReader {
  public:
-  ParquetReader(std::shared_ptr<const IndexFile> file, const model::Source& source,
-                std::shared_ptr<runtime::BufferPool> pool)
-      : IndexedReader(std::move(file), source, std::move(pool)) {}
+  ParquetReader(std::shared_ptr<const IndexFile> file, const model::Source& source)
+      : IndexedReader(std::move(file), source) {}
 
   Result<std::vector<RangeRequest>> ranges(const BlockRequest& request) const override {
     OVERLORD_TRY(Extra extra, read_extra(request));
@@ -110,7 +123,7 @@ class ParquetReader final : public IndexedReader {
     decoded->table = nullptr;
     auto tokens = token_rows(static_cast<const arrow::ListArray&>(*decoded->tokens),
                              static_cast<const arrow::ListArray*>(decoded->mask.get()), decoded,
-                             source_, name, [&](size_t size) { return buffer(size); });
+                             source_, name, [&](size_t size) { return buffer(request, size); });
     if (!tokens.ok()) return tokens.status();
     out.tokens = std::move(*tokens);
     keep_wanted(request.rows, &out.tokens);
@@ -123,12 +136,13 @@ class ParquetReader final : public IndexedReader {
     const int64_t most =
         static_cast<int64_t>(std::min<uint64_t>(source_.limits.max_block_bytes, uint64_t{1} << 50));
     auto decoded = std::make_shared<Decoded>();
-    decoded->memory = std::make_unique<ArrowMemory>(pool_, kDecodeFactor * most + kDecodeFreeBytes);
     auto length = static_cast<uint32_t>(extra.metadata.size());
     parquet::ReaderProperties limits = row_group_properties();
     auto metadata = parquet::FileMetaData::Make(extra.metadata.data(), &length, limits);
     if (metadata->num_row_groups() != 1 || metadata->num_rows() != entry.rows)
       return wrong(request);
+    decoded->memory = std::make_unique<ArrowMemory>(
+        request.pool, kDecodeFactor * most + kDecodeFreeBytes, largest_buffer(*metadata));
 
     parquet::ReaderProperties properties(decoded->memory.get());
     properties.set_page_checksum_verification(true);
@@ -169,11 +183,9 @@ class ParquetReader final : public IndexedReader {
 
 }  // namespace
 
-Result<std::unique_ptr<BlockReader>> make_parquet_reader(
-    std::shared_ptr<const IndexFile> file, const model::Source& source,
-    std::shared_ptr<runtime::BufferPool> pool) {
-  return std::unique_ptr<BlockReader>(
-      std::make_unique<ParquetReader>(std::move(file), source, std::move(pool)));
+Result<std::unique_ptr<BlockReader>> make_parquet_reader(std::shared_ptr<const IndexFile> file,
+                                                         const model::Source& source) {
+  return std::unique_ptr<BlockReader>(std::make_unique<ParquetReader>(std::move(file), source));
 }
 
 }  // namespace overlord::columnar

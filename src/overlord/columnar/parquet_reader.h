@@ -15,7 +15,6 @@ namespace overlord::columnar {
 Result<ShardPart> index_parquet_shard(const ShardJob& job);
 
 Result<std::unique_ptr<BlockReader>> make_parquet_reader(std::shared_ptr<const IndexFile> file,
-                                                         const model::Source& source,
-                                                         std::shared_ptr<runtime::BufferPool> pool);
+                                                         const model::Source& source);
 
 }  // namespace overlord::columnar

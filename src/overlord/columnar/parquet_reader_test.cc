@@ -215,8 +215,9 @@ TEST(ParquetReader, ValuesAreSharedNotCopied) {
   const auto index = build(shard.storage, shard.source);
   runtime::Bytes kept;
   {
-    const auto reader = (*index)->reader(runtime::BufferPool::make(1 << 20));
-    auto rows = read_block(shard.storage, **index, **reader, {0, {}});
+    const auto reader = (*index)->reader();
+    auto rows =
+        read_block(shard.storage, **index, **reader, {0, {}, runtime::BufferPool::make(1 << 20)});
     ASSERT_TRUE(rows.ok());
     EXPECT_EQ(rows->tokens.values.size % 4, 0u);
     kept = rows->tokens.values;

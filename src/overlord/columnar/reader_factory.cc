@@ -19,15 +19,14 @@ Result<ShardPart> index_shard(const ShardJob& job) {
 }
 
 Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile> file,
-                                                 const model::Source& source,
-                                                 std::shared_ptr<runtime::BufferPool> pool) {
+                                                 const model::Source& source) {
   switch (source.format) {
     case model::Format::kMegatron:
-      return make_megatron_reader(std::move(file), source, std::move(pool));
+      return make_megatron_reader(std::move(file), source);
     case model::Format::kJsonl:
-      return make_jsonl_reader(std::move(file), source, std::move(pool));
+      return make_jsonl_reader(std::move(file), source);
     case model::Format::kParquet:
-      return make_parquet_reader(std::move(file), source, std::move(pool));
+      return make_parquet_reader(std::move(file), source);
   }
   return invalid_argument("unknown format of source '" + source.name + "'");
 }

@@ -85,10 +85,10 @@ struct AllRows {
 
 inline Result<AllRows> read_all(runtime::Storage& storage, const SourceIndex& index,
                                 std::shared_ptr<runtime::BufferPool> pool = nullptr) {
-  OVERLORD_TRY(const auto reader, index.reader(std::move(pool)));
+  OVERLORD_TRY(const auto reader, index.reader());
   AllRows all;
   for (uint32_t block = 0; block < index.manifest().blocks.size(); ++block) {
-    OVERLORD_TRY(const RowBlock rows, read_block(storage, index, *reader, {block, {}}));
+    OVERLORD_TRY(const RowBlock rows, read_block(storage, index, *reader, {block, {}, pool}));
     const model::BlockEntry& entry = index.manifest().blocks[block];
     const auto& bad = rows.is_text ? rows.text.bad : rows.tokens.bad;
     for (const model::BadRow& row : bad)

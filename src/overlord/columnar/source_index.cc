@@ -177,9 +177,8 @@ Status SourceIndex::verify(runtime::Storage& storage) const {
   return {};
 }
 
-Result<std::unique_ptr<BlockReader>> SourceIndex::reader(
-    std::shared_ptr<runtime::BufferPool> pool) const {
-  return make_reader(file_, source_, std::move(pool));
+Result<std::unique_ptr<BlockReader>> SourceIndex::reader() const {
+  return make_reader(file_, source_);
 }
 
 uint64_t SourceIndex::mapped_bytes() const { return file_->mapped_bytes(); }

@@ -36,9 +36,7 @@ class SourceIndex {
   // Compare every shard with the store now: kSourceChanged naming the first that differs and how
   // (vanished, grew, shrank, replaced), or files that the source lists now and the index has not.
   Status verify(runtime::Storage& storage) const;
-  // Decoding that has to copy takes its memory from `pool`; without one, from the system.
-  Result<std::unique_ptr<BlockReader>> reader(
-      std::shared_ptr<runtime::BufferPool> pool = nullptr) const;
+  Result<std::unique_ptr<BlockReader>> reader() const;
   uint64_t mapped_bytes() const;
 
  private:

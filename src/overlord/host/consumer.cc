@@ -16,7 +16,7 @@ void Consumer::feed(client::ReadyStep ready) {
     ended_ = true;
     return;
   }
-  OVERLORD_CHECK(ready.step == base_.state.next_step, "steps are fed in order");
+  OVERLORD_CHECK(ready.step == next_step(), "steps are fed in order");
   current_ = std::move(ready);
   next_ = pass_over_;
   pass_over_ = 0;
@@ -33,7 +33,7 @@ model::MicrobatchPtr Consumer::take() {
 
 void Consumer::finish_step() {
   const model::Plan& plan = *current_->plan;
-  base_.state = *plan.state_after;
+  after_ = plan.state_after;
   base_.content_chain = chain(base_.content_chain, plan.content_hash);
   base_.plan_chain = chain(base_.plan_chain, plan.plan_hash);
   consumed_ = plan.step;
@@ -49,6 +49,7 @@ std::optional<StepIndex> Consumer::take_consumed() {
 
 protocol::ResumeState Consumer::state() const {
   protocol::ResumeState state = base_;
+  if (after_) state.state = *after_;
   state.microbatch = current_ ? next_ : pass_over_;
   return state;
 }

@@ -38,7 +38,10 @@ class Consumer {
 
  private:
   void finish_step();
-  protocol::ResumeState base_;  // after the last finished step
+  StepIndex next_step() const { return after_ ? after_->next_step : base_.state.next_step; }
+
+  protocol::ResumeState base_;  // where it started; hashes after the last finished step
+  std::shared_ptr<const model::StreamState> after_;  // of the last finished step; copied when asked
   std::optional<client::ReadyStep> current_;
   uint32_t next_ = 0;       // next microbatch of current_
   uint32_t pass_over_ = 0;  // microbatches returned before this consumer was made

@@ -132,7 +132,8 @@ void RoleHost::make_loaders(const HostStart& start) {
           std::move(loader_start),
           loader::LoaderSeams{carrier_, seams_.storage, seams_.executor,
                               needs_encoder ? seams_.encoder(spec) : nullptr, seams_.clock,
-                              on_loop(address), start.quarantined, [this] { shed_all(); }});
+                              seams_.pool, on_loop(address), start.quarantined,
+                              [this] { shed_all(); }});
     }
   }
 }

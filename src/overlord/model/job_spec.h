@@ -60,7 +60,7 @@ struct JobSpec {
 struct RuntimeOptions {
   uint32_t threads = 2;         // CPU pool: role loops, decoding, packing bytes
   uint32_t io_threads = 2;      // blocking storage calls
-  uint32_t prefetch_steps = 2;  // steps a client asks for ahead of the one it holds
+  uint32_t prefetch_steps = 3;  // steps a client asks for ahead of the one it holds
   uint32_t runway = 4;          // plans published ahead of the slowest constructor
   uint64_t payload_budget_bytes = 256ull << 20;  // decoded blocks kept by all loaders of a host
   uint64_t constructor_budget_bytes = 512ull

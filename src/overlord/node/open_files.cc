@@ -7,16 +7,17 @@
 namespace overlord::node {
 namespace {
 
-Result<std::shared_ptr<const loader::OpenSource>> open_source(
-    const model::Source& source, uint64_t seed, const std::string& index_path,
-    runtime::Storage& storage, const std::shared_ptr<runtime::BufferPool>& pool) {
+Result<std::shared_ptr<const loader::OpenSource>> open_source(const model::Source& source,
+                                                              uint64_t seed,
+                                                              const std::string& index_path,
+                                                              runtime::Storage& storage) {
   OVERLORD_TRY(auto index, columnar::SourceIndex::open(index_path, source));
   OVERLORD_RETURN_IF_ERROR(index->verify(storage));
   auto open = std::make_shared<loader::OpenSource>();
   open->spec = source;
   open->manifest = index->manifest();
   open->bad_rows = index->bad_rows();
-  OVERLORD_TRY(open->reader, index->reader(pool));
+  OVERLORD_TRY(open->reader, index->reader());
   open->seed = seed;
   return std::shared_ptr<const loader::OpenSource>(std::move(open));
 }
@@ -27,16 +28,14 @@ Result<std::shared_ptr<const host::OpenJob>> open_files(model::JobSpec spec,
                                                         model::DeliverySpec delivery,
                                                         model::Mesh mesh,
                                                         const std::vector<std::string>& index_paths,
-                                                        runtime::Storage& storage,
-                                                        std::shared_ptr<runtime::BufferPool> pool) {
+                                                        runtime::Storage& storage) {
   OVERLORD_RETURN_IF_ERROR(host::check_spec(spec));
   if (index_paths.size() != spec.sources.size()) {
     return invalid_argument("index paths: one per source is needed");
   }
   std::vector<std::shared_ptr<const loader::OpenSource>> sources;
   for (size_t s = 0; s < spec.sources.size(); ++s) {
-    OVERLORD_TRY(auto source,
-                 open_source(spec.sources[s], spec.seed, index_paths[s], storage, pool));
+    OVERLORD_TRY(auto source, open_source(spec.sources[s], spec.seed, index_paths[s], storage));
     sources.push_back(std::move(source));
   }
   return host::open_job(std::move(spec), std::move(delivery), std::move(mesh), std::move(sources));

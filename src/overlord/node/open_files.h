@@ -18,8 +18,7 @@ Result<std::shared_ptr<const host::OpenJob>> open_files(model::JobSpec spec,
                                                         model::DeliverySpec delivery,
                                                         model::Mesh mesh,
                                                         const std::vector<std::string>& index_paths,
-                                                        runtime::Storage& storage,
-                                                        std::shared_ptr<runtime::BufferPool> pool);
+                                                        runtime::Storage& storage);
 
 // One block read and decoded on the caller's thread, tokenised where it holds text. For inspection
 // and for planning without an engine.

@@ -46,11 +46,10 @@ std::shared_ptr<const std::vector<plan::RowRef>> OrderCache::rows_once(uint32_t 
 }
 
 OrderCache::Located OrderCache::locate(uint32_t pass, uint64_t position) {
-  if (!expanded_.empty()) {  // neighbours share a window
-    const Expanded& recent = expanded_.front();
-    if (recent.pass == pass && position >= recent.first_position &&
-        position - recent.first_position < recent.rows->size()) {
-      return {recent.window, (*recent.rows)[position - recent.first_position]};
+  for (const Expanded& known : expanded_) {  // a step takes from two windows, in packing order
+    if (known.pass == pass && position >= known.first_position &&
+        position - known.first_position < known.rows->size()) {
+      return {known.window, (*known.rows)[position - known.first_position]};
     }
   }
   const uint64_t window = order(pass).window_of(position);

@@ -46,6 +46,7 @@ struct LoaderSeams {
   runtime::Executor* executor = nullptr;
   runtime::TextEncoder* encoder = nullptr;  // null for sources of ready tokens
   runtime::Clock* clock = nullptr;
+  std::shared_ptr<runtime::BufferPool> pool;  // for what is decoded
   std::function<void(runtime::Task)> on_loop;
   std::function<void(QuarantineNote)> quarantined;  // called on the loop
   std::function<void()> reclaim;  // the budget is full: let idle loaders of the host shed

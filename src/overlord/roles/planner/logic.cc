@@ -13,6 +13,8 @@ using protocol::Message;
 // an idle one costs no more, and the first step does not wait for what the second will need.
 constexpr uint64_t kWindowsAhead = 2;
 constexpr uint64_t kWindowsAtStart = 1;
+// A source whose first weight lies in a later stage is woken this many runways before it.
+constexpr uint64_t kStartsAhead = 4;
 
 void send_to_slots(const PlannerJob& job, SourceIndex source, const Message& message,
                    Reaction* out) {
@@ -34,10 +36,24 @@ void raise_grant(const PlannerJob& job, const PlannerState& state, SourceIndex s
   send_to_slots(job, source, protocol::MetaGrant{limit}, out);
 }
 
-bool ever_weighted(const PlannerJob& job, SourceIndex source) {
+// Does a stage of the mixture that begins within the next steps ask anything of the source?
+bool weighted_soon(const PlannerJob& job, SourceIndex source, StepIndex step) {
   const auto& stages = job.spec.mixture.stages;
-  return std::any_of(stages.begin(), stages.end(),
-                     [&](const model::MixtureStage& stage) { return stage.weights[source] > 0; });
+  const StepIndex until = step + kStartsAhead * (uint64_t{job.runway} + 1);
+  for (size_t i = 0; i < stages.size() && stages[i].first_step <= until; ++i) {
+    const bool over = i + 1 < stages.size() && stages[i + 1].first_step <= step;
+    if (!over && stages[i].weights[source] > 0) return true;
+  }
+  return false;
+}
+
+// First windows of the sources that will be drawn from soon. The others cost nothing until then.
+void wake_sources(const PlannerJob& job, const PlannerState& state, Reaction* out) {
+  for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
+    if (state.posted_target(s) == 0 && weighted_soon(job, s, state.next_step())) {
+      raise_grant(job, state, s, kWindowsAtStart, out);
+    }
+  }
 }
 
 // Keep enough metadata ahead that planning the runway never waits: the rows that `runway` steps may
@@ -94,9 +110,7 @@ Reaction on_message(const PlannerJob& job, const PlannerState& state,
 
 Reaction on_start(const PlannerJob& job, const PlannerState& state) {
   Reaction out;
-  for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
-    if (ever_weighted(job, s)) raise_grant(job, state, s, kWindowsAtStart, &out);
-  }
+  wake_sources(job, state, &out);
   return out;
 }
 
@@ -134,6 +148,7 @@ Reaction on_committed(const PlannerJob& job, const PlannerState& state,
   for (SourceIndex s = 0; s < sources; ++s) {
     if (published.index->source_present[s]) send_to_slots(job, s, published, &out);
   }
+  wake_sources(job, state, &out);
   top_up(job, state, &out);
   return out;
 }
