@@ -10,6 +10,7 @@ NB_MODULE(_core, m) {
   m.attr("__version__") = OVERLORD_VERSION;
   m.attr("arrow_version") = OVERLORD_BUILD_ARROW_VERSION;
   bind_errors(m);
+  bind_strategy(m);
   bind_spec(m);
   bind_batch(m);
   bind_plan(m);

@@ -135,6 +135,7 @@ void bind_job_spec(nb::module_& m) {
       .def_rw("leftover", &JobSpec::leftover)
       .def_rw("packing", &JobSpec::packing)
       .def_rw("mixture", &JobSpec::mixture)
+      .def_rw("strategy", &JobSpec::strategy)
       .def_rw("sources", &JobSpec::sources);
 }
 

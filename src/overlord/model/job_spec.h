@@ -8,6 +8,7 @@
 
 #include "overlord/base/ids.h"
 #include "overlord/model/source.h"
+#include "overlord/model/strategy.h"
 
 namespace overlord::model {
 
@@ -51,6 +52,7 @@ struct JobSpec {
   Leftover leftover = Leftover::kDrain;
   PackingSpec packing;
   Mixture mixture;
+  Strategy strategy;            // how bins are dealt; changes places, never contents
   std::vector<Source> sources;  // sorted by name, names unique
 
   uint64_t step_tokens() const { return uint64_t{bins} * context; }
