@@ -9,6 +9,7 @@ void bind_spec(nanobind::module_& module);
 void bind_strategy(nanobind::module_& module);
 void bind_batch(nanobind::module_& module);
 void bind_plan(nanobind::module_& module);
+void bind_plan_cost(nanobind::module_& module);
 void bind_index(nanobind::module_& module);
 void bind_job(nanobind::module_& module);
 

@@ -19,6 +19,7 @@ COMMANDS = {
     "inspect": "look at sources, a sample, a step or a rank's batch",
     "plan": "show what a step holds, for whom and why",
     "diff": "show what differs between two plans",
+    "calibrate": "fit a cost model to measured times",
     "run": "read a stream on all ranks of a mesh and measure it",
     "demo": "make a corpus under ./demo and run it on 16 ranks",
     "doctor": "check this machine, this installation and a config",
