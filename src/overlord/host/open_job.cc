@@ -85,7 +85,7 @@ Result<std::shared_ptr<const OpenJob>> open_job(
     std::vector<std::shared_ptr<const loader::OpenSource>> sources) {
   OVERLORD_RETURN_IF_ERROR(check_spec(spec));
   OVERLORD_RETURN_IF_ERROR(plan::check_fit(spec, mesh, delivery));
-  OVERLORD_RETURN_IF_ERROR(plan::check_strategy(spec.strategy, mesh));
+  OVERLORD_RETURN_IF_ERROR(plan::check_strategy(spec, mesh, delivery));
   if (uint64_t{delivery.microbatch_size} * spec.context >= (uint64_t{1} << 31)) {
     return invalid_argument("microbatch_size x context: must stay below 2^31 tokens");
   }

@@ -160,7 +160,14 @@ Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& deli
   return check_slicing(spec, mesh, delivery);
 }
 
-Status check_strategy(const model::Strategy& strategy, const Mesh& mesh) {
+Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
+  const model::Strategy& strategy = spec.strategy;
+  const uint32_t rounds = shape_of(spec, mesh, delivery).microbatches / spec.substeps;
+  if (strategy.virtual_stages > 1 && rounds % mesh.size("pp") != 0) {
+    return invalid_argument("strategy.order.virtual_stages: an interleaved pipeline needs a "
+                            "multiple of pp = " + std::to_string(mesh.size("pp")) +
+                            " microbatches, this job has " + std::to_string(rounds));
+  }
   OVERLORD_RETURN_IF_ERROR(ClientPlaceTree(mesh, 1, 1).check_axis(strategy.axis));
   if (!is_data_axis(strategy.axis) &&
       ClientPlaceTree(mesh, 1, 1).count_at(strategy.axis) != bucket_count(mesh)) {
@@ -223,8 +230,8 @@ Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selecti
   layer.bin_capacity = spec.context;
   OVERLORD_TRY(layer.placements, graph->read_placements());
   if (spec.strategy.has_cost) {
-    layer.report = std::make_shared<const model::PlanReport>(
-        Placer::report(spec.strategy, deal, *graph));
+    OVERLORD_TRY(model::PlanReport report, Placer::report(spec.strategy, deal, *graph));
+    layer.report = std::make_shared<const model::PlanReport>(report);
   }
   graph->release(&layer.segments, &layer.bin_ends);
   layer.views = inputs.views;

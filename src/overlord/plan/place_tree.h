@@ -25,7 +25,8 @@ std::shared_ptr<const model::ViewTable> make_views(const model::Mesh& mesh,
                                                    uint32_t tree_version);
 
 // Can this strategy deal the job's bins over this mesh?
-Status check_strategy(const model::Strategy& strategy, const model::Mesh& mesh);
+Status check_strategy(const model::JobSpec& spec, const model::Mesh& mesh,
+                      const model::DeliverySpec& delivery);
 
 // What plans are made from, besides the state and the metadata.
 struct PlanInputs {

@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "overlord/base/check.h"
+#include "overlord/base/fixed_point.h"
+#include "overlord/plan/balance_bound.h"
 #include "overlord/plan/cost.h"
 #include "overlord/plan/pipeline_order.h"
 
@@ -25,31 +27,39 @@ uint32_t rounds_of(const GraphShape& shape, const DealShape& deal) {
   return shape.microbatches / deal.substeps;
 }
 
-int64_t forward_of(const model::Strategy& strategy, uint32_t stages, int64_t cost) {
-  return cost / stages * 1000 / (1000 + strategy.backward_permille);
+PipelineShape pipeline_of(const model::Strategy& strategy, const DealShape& deal) {
+  return {deal.stages, strategy.virtual_stages, strategy.backward_permille};
+}
+
+// Forward time on one stage of the microbatches of a substep, consumer after consumer.
+std::vector<int64_t> forward_times(const model::Strategy& strategy, const DealShape& deal,
+                                   const GraphShape& shape, std::span<const int64_t> costs,
+                                   uint32_t substep) {
+  const uint32_t rounds = rounds_of(shape, deal);
+  std::vector<int64_t> times;
+  times.reserve(size_t{shape.consumers} * rounds);
+  for (uint32_t consumer = 0; consumer < shape.consumers; ++consumer) {
+    for (uint32_t m = 0; m < rounds; ++m) {
+      const int64_t cost = costs[size_t{consumer} * shape.microbatches + substep * rounds + m];
+      times.push_back(
+          static_cast<int64_t>(Int128{cost} * 1000 / (Int128{deal.stages} * (1000 + strategy.backward_permille))));
+    }
+  }
+  return times;
 }
 
 // Predicted time of the step: the slowest consumer's pipeline, substep after substep.
-int64_t step_time(const model::Strategy& strategy, const DealShape& deal, const GraphShape& shape,
-                  std::span<const int64_t> microbatch_costs) {
-  const PipelineShape pipeline{deal.stages, strategy.virtual_stages, strategy.backward_permille};
-  const uint32_t rounds = rounds_of(shape, deal);
-  std::vector<uint32_t> order(rounds);
-  std::iota(order.begin(), order.end(), 0);
-  std::vector<int64_t> costs(rounds);
-  int64_t slowest = 0;
-  for (uint32_t consumer = 0; consumer < shape.consumers; ++consumer) {
-    int64_t time = 0;
-    for (uint32_t substep = 0; substep < deal.substeps; ++substep) {
-      const size_t first = size_t{consumer} * shape.microbatches + size_t{substep} * rounds;
-      for (uint32_t m = 0; m < rounds; ++m) {
-        costs[m] = forward_of(strategy, deal.stages, microbatch_costs[first + m]);
-      }
-      time += makespan(pipeline, costs, order);
-    }
-    slowest = std::max(slowest, time);
+Result<int64_t> step_time(const model::Strategy& strategy, const DealShape& deal,
+                          const GraphShape& shape, std::span<const int64_t> costs) {
+  int64_t time = 0;
+  for (uint32_t substep = 0; substep < deal.substeps; ++substep) {
+    const auto forward = forward_times(strategy, deal, shape, costs, substep);
+    OVERLORD_TRY(const OrderedStep step,
+                 order_step(model::OrderMethod::kKeep, pipeline_of(strategy, deal), forward,
+                            shape.consumers));
+    time += step.step_time;
   }
-  return slowest;
+  return time;
 }
 
 std::vector<int64_t> arrival_costs(const DealShape& deal, const DGraph& graph) {
@@ -63,6 +73,35 @@ std::vector<int64_t> arrival_costs(const DealShape& deal, const DGraph& graph) {
     costs[size_t{seat.consumer} * shape.microbatches + seat.microbatch] += graph.bin_costs()[bin];
   }
   return costs;
+}
+
+model::BoundBy bound_by(LoadLimit limit) {
+  switch (limit) {
+    case LoadLimit::kLargest:
+      return model::BoundBy::kLargest;
+    case LoadLimit::kPigeonhole:
+      return model::BoundBy::kPigeonhole;
+    case LoadLimit::kMean:
+    case LoadLimit::kStart:
+      break;
+  }
+  return model::BoundBy::kMean;
+}
+
+// No placement of these bins makes the fullest consumer cheaper.
+void find_bound(const DGraph& graph, model::PlanReport* report) {
+  std::vector<uint32_t> bins(graph.bins());
+  std::iota(bins.begin(), bins.end(), 0);
+  const std::span<const int64_t> costs = graph.bin_costs();
+  std::sort(bins.begin(), bins.end(), [&](uint32_t a, uint32_t b) {
+    return costs[a] != costs[b] ? costs[a] > costs[b] : a < b;
+  });
+  std::vector<int64_t> falling(bins.size());
+  for (size_t i = 0; i < bins.size(); ++i) falling[i] = costs[bins[i]];
+  const uint32_t least = graph.bins() / report->consumers;
+  const LoadBound bound = BoundFinder().find(falling, bins, report->consumers, {}, least);
+  report->lower_bound = bound.load;
+  report->bound_by = bound_by(bound.by);
 }
 
 // The heaviest sample of the heaviest bin of the fullest consumer.
@@ -135,8 +174,7 @@ Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGr
       }
     }
   }
-  if (strategy.has_cost) order(strategy, deal, graph);
-  return {};
+  return strategy.has_cost ? order(strategy, deal, graph) : Status();
 }
 
 Status Placer::balance_part(const model::Strategy& strategy, const Part& part, DGraph* graph) {
@@ -225,26 +263,28 @@ Status Placer::interleaved(const model::Strategy& strategy, const Part& part, DG
   return {};
 }
 
-void Placer::order(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
-  if (strategy.order == model::OrderMethod::kKeep || deal.stages == 1) return;
-  const PipelineShape pipeline{deal.stages, strategy.virtual_stages, strategy.backward_permille};
+Status Placer::order(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
+  if (strategy.order == model::OrderMethod::kKeep || deal.stages == 1) return {};
+  const GraphShape& shape = graph->shape();
   const std::vector<int64_t> costs = graph->microbatch_costs();
-  const uint32_t rounds = rounds_of(graph->shape(), deal);
+  const uint32_t rounds = rounds_of(shape, deal);
   std::vector<uint32_t> to(costs.size());
-  std::vector<int64_t> forward(rounds);
-  for (size_t first = 0; first < costs.size(); first += rounds) {
-    const auto in_consumer = static_cast<uint32_t>(first % graph->shape().microbatches);
-    for (uint32_t m = 0; m < rounds; ++m) {
-      forward[m] = forward_of(strategy, deal.stages, costs[first + m]);
+  for (uint32_t substep = 0; substep < deal.substeps; ++substep) {
+    const auto forward = forward_times(strategy, deal, shape, costs, substep);
+    OVERLORD_TRY(const OrderedStep ordered,
+                 order_step(strategy.order, pipeline_of(strategy, deal), forward, shape.consumers));
+    for (uint32_t consumer = 0; consumer < shape.consumers; ++consumer) {
+      const uint32_t first = consumer * shape.microbatches + substep * rounds;
+      const std::vector<uint32_t>& order = ordered.pipelines[consumer].order;
+      for (uint32_t i = 0; i < rounds; ++i) to[first + order[i]] = substep * rounds + i;
     }
-    const Ordered ordered = order_microbatches(strategy.order, pipeline, forward);
-    for (uint32_t i = 0; i < rounds; ++i) to[first + ordered.order[i]] = in_consumer + i;
   }
   graph->renumber(to);
+  return {};
 }
 
-model::PlanReport Placer::report(const model::Strategy& strategy, const DealShape& deal,
-                                 const DGraph& graph) {
+Result<model::PlanReport> Placer::report(const model::Strategy& strategy, const DealShape& deal,
+                                         const DGraph& graph) {
   const GraphShape& shape = graph.shape();
   const std::vector<int64_t> costs = graph.microbatch_costs();
   model::PlanReport report;
@@ -261,11 +301,13 @@ model::PlanReport Placer::report(const model::Strategy& strategy, const DealShap
   report.limiting_consumer = static_cast<uint32_t>(fullest - loads.begin());
   report.consumer_max = *fullest;
   report.consumer_min = *std::min_element(loads.begin(), loads.end());
+  find_bound(graph, &report);
   find_limit(graph, &report);
-  report.step_ns = step_time(strategy, deal, shape, costs);
-  report.arrival_step_ns = step_time(strategy, deal, shape, arrival_costs(deal, graph));
+  OVERLORD_TRY(report.step_ns, step_time(strategy, deal, shape, costs));
+  OVERLORD_TRY(report.arrival_step_ns,
+               step_time(strategy, deal, shape, arrival_costs(deal, graph)));
   const std::vector<int64_t> even(costs.size(), report.microbatch_mean);
-  report.ideal_step_ns = step_time(strategy, deal, shape, even);
+  OVERLORD_TRY(report.ideal_step_ns, step_time(strategy, deal, shape, even));
   return report;
 }
 

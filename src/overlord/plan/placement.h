@@ -25,8 +25,8 @@ class Placer {
  public:
   Status place(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
   // Of a placed graph with costs.
-  static model::PlanReport report(const model::Strategy& strategy, const DealShape& deal,
-                                  const DGraph& graph);
+  static Result<model::PlanReport> report(const model::Strategy& strategy, const DealShape& deal,
+                                          const DGraph& graph);
 
  private:
   struct Part;  // the bins and microbatches of one substep and one group of consumers
@@ -37,7 +37,7 @@ class Placer {
   Status interleaved(const model::Strategy& strategy, const Part& part, DGraph* graph);
   Result<std::vector<uint32_t>> run(model::BalanceMethod method, std::span<const int64_t> costs,
                                     uint32_t bins, uint32_t most);
-  void order(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
+  Status order(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
 
   Balancer balancer_;
 };

@@ -62,7 +62,7 @@ model::PlanReport placed(const model::Strategy& strategy, const Case& shape, uin
     EXPECT_EQ((*read)[bin].microbatch / shape.rounds, bin / per_substep) << "crosses a substep";
   }
   if (placements != nullptr) *placements = *read;
-  return Placer::report(strategy, deal, graph);
+  return *Placer::report(strategy, deal, graph);
 }
 
 constexpr BalanceMethod kMethods[] = {BalanceMethod::kGreedy, BalanceMethod::kLpt,
