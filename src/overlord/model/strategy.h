@@ -10,7 +10,14 @@
 
 namespace overlord::model {
 
-enum class BalanceMethod : uint8_t { kArrival, kGreedy, kLpt, kLptSearch, kKarmarkarKarp, kZigzag };
+enum class BalanceMethod : uint8_t {
+  kArrival,        // round robin in the order given
+  kGreedy,         // the least loaded bin, in the order given
+  kLpt,            // the same, largest first
+  kLptSearch,      // LPT, then moves and swaps out of the fullest bin; what the product uses
+  kKarmarkarKarp,  // largest differencing over all bins at once
+  kZigzag,         // largest first, dealt to the bins there and back
+};
 // What is evened out: totals of consumers (bins keep their arrival order inside), microbatches of
 // each consumer (who gets what stays as it came), or all microbatches of all consumers as one pool.
 enum class BalanceLevel : uint8_t { kBucket, kBin, kInterleaved };

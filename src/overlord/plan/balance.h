@@ -13,20 +13,14 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/model/strategy.h"
 
 namespace overlord::plan {
 
 inline constexpr uint32_t kNoBin = 0xffffffffu;
 inline constexpr uint32_t kNoAtom = 0xffffffffu;
 
-enum class BalanceMethod : uint8_t {
-  kArrival,        // round robin in the order given
-  kGreedy,         // the least loaded bin, in the order given
-  kLpt,            // the same, largest first
-  kLptSearch,      // LPT, then moves and swaps out of the fullest bin; what the product uses
-  kKarmarkarKarp,  // largest differencing over all bins at once
-  kZigzag,         // largest first, dealt to the bins there and back
-};
+using model::BalanceMethod;
 
 std::string_view balance_method_name(BalanceMethod method);
 // "arrival", "greedy", "lpt", "lpt_search", "karmarkar_karp", "zigzag".

@@ -14,11 +14,12 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/model/strategy.h"
 #include "overlord/plan/pipeline_schedule.h"
 
 namespace overlord::plan {
 
-enum class OrderMethod : uint8_t { kKeep, kAscending, kDescending, kSmallEnds, kSearch };
+using model::OrderMethod;
 
 struct Ordered {
   std::vector<uint32_t> order;  // microbatch of every place
