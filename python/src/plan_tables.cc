@@ -106,7 +106,7 @@ nb::object plan_report(const model::Plan& plan) {
   out["limiting_sample"] = sample;
   out["step_ns"] = report->step_ns;
   out["arrival_step_ns"] = report->arrival_step_ns;
-  out["ideal_step_ns"] = report->ideal_step_ns;
+  out["even_step_ns"] = report->even_step_ns;
   return out;
 }
 

@@ -37,7 +37,7 @@ def advice(report: dict[str, Any]) -> str:
     """What would make the step faster, by what limits it."""
     bound, largest = report["lower_bound_ns"], report["limiting_sample"]["cost_ns"]
     gap = report["consumer_max_ns"] / bound - 1 if bound else 0.0
-    if report["step_ns"] > 1.1 * report["ideal_step_ns"] and report["bound_by"] == "mean":
+    if report["step_ns"] > 1.1 * report["even_step_ns"] and report["bound_by"] == "mean":
         return "the pipeline is not full: more microbatches per step, or strategy.order: search"
     if report["bound_by"] != "mean" and largest * 2 > bound:
         return "one long document sets the pace: split it over ranks (cp), delay it, or cut it"
@@ -57,8 +57,8 @@ def report_lines(step: PlannedStep) -> list[str]:
     name = f"{step.sources[sample['source']]}[{sample['pass']}:{sample['position']}]"
     return [
         f"predicted step {report['step_ns'] / MILLISECOND:.2f} ms; in arrival order "
-        f"{report['arrival_step_ns'] / MILLISECOND:.2f} ms; perfectly even "
-        f"{report['ideal_step_ns'] / MILLISECOND:.2f} ms",
+        f"{report['arrival_step_ns'] / MILLISECOND:.2f} ms; with even microbatches "
+        f"{report['even_step_ns'] / MILLISECOND:.2f} ms",
         f"fullest consumer {report['limiting_consumer']}: "
         f"{report['consumer_max_ns'] / MILLISECOND:.2f} ms, max/mean "
         f"{report['consumer_max_ns'] / mean if mean else 1:.4f}, {gap:.2%} over the lower bound "

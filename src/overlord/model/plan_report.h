@@ -28,7 +28,7 @@ struct PlanReport {
   int64_t limiting_sample_cost = 0;
   int64_t step_ns = 0;          // predicted, under the pipeline model
   int64_t arrival_step_ns = 0;  // predicted, had the bins been dealt in arrival order
-  int64_t ideal_step_ns = 0;    // a pipeline of perfectly even microbatches
+  int64_t even_step_ns = 0;     // predicted for even microbatches; an order can beat it
 };
 
 }  // namespace overlord::model

@@ -307,7 +307,7 @@ Result<model::PlanReport> Placer::report(const model::Strategy& strategy, const 
   OVERLORD_TRY(report.arrival_step_ns,
                step_time(strategy, deal, shape, arrival_costs(deal, graph)));
   const std::vector<int64_t> even(costs.size(), report.microbatch_mean);
-  OVERLORD_TRY(report.ideal_step_ns, step_time(strategy, deal, shape, even));
+  OVERLORD_TRY(report.even_step_ns, step_time(strategy, deal, shape, even));
   return report;
 }
 
