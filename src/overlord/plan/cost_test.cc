@@ -144,6 +144,17 @@ TEST(Cost, TheLargestCostFitsAndOneMoreDoesNot) {
   expect_in("bytes do not fit", evaluate_bytes(largest, columns).status().message());
 }
 
+TEST(Cost, OneTermMayTakeNearlyAll) {
+  const std::array<CostModel, 2> parts = {*quadratic_cost("a", 0, kMaxInt64, 0), tokens_cost("b")};
+  const std::vector<int64_t> longest = {0xffffffff, 0xffffffff, 0xffffffff};
+  const std::vector<int64_t> rest = {0, 2'147'483'648, 2'147'483'649};
+  std::array<LengthColumn, 2> columns = {{{"a", longest}, {"b", rest}}};
+  expect_in("row 2", evaluate(*sum_cost(parts), columns).status().message());
+  for (LengthColumn& column : columns) column.lengths = column.lengths.first(2);
+  EXPECT_EQ(*evaluate(*sum_cost(parts), columns),
+            (std::vector<int64_t>{9223372034707292159, kMaxInt64}));
+}
+
 TEST(Cost, BadColumnsAreNamed) {
   const CostModel model = tokens_cost();
   expect_in("a length is negative: column 'tokens', row 2: length -1", failure(model, {4, 5, -1}));
