@@ -694,6 +694,21 @@ def hash_bytes(data: bytes) -> str:
 def text_digest(data: bytes) -> str:
     """XXH3-128 as 32 hex digits."""
 
+def cost_evaluate(model: dict, columns: dict) -> tuple:
+    """(nanoseconds, bytes) of every row under a cost model given as a dict."""
+
+def cost_transformer(shape: dict) -> dict:
+    """A cost model from a shape, as a dict."""
+
+def cost_vit(shape: dict) -> dict:
+    """A cost model from an encoder's shape, as a dict."""
+
+def cost_preset(name: str, layers: int = 0, tp: int = 1, pp: int = 1) -> dict:
+    """A named cost model as a dict; 0 layers are all of them."""
+
+def cost_presets() -> list:
+    """Shape, coefficients and errors of every preset."""
+
 class IndexTask:
     """Indexing of one source, in threads of its own."""
 

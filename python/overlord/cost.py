@@ -106,14 +106,22 @@ def transformer(
     from overlord._src.native import core
 
     shape: dict[str, Any] = {
-        **{"hidden": hidden, "layers": layers, "heads": heads, "kv_heads": kv_heads, "ffn": ffn},
-        **{"gated": gated, "causal": causal, "vocabulary": vocabulary, "experts": experts},
-        **{"experts_active": experts_active, "tp": tp, "pp": pp, "column": column},
+        "hidden": hidden,
+        "layers": layers,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "ffn": ffn,
+        "gated": gated,
+        "causal": causal,
+        "vocabulary": vocabulary,
+        "experts": experts,
+        "experts_active": experts_active,
+        "tp": tp,
+        "pp": pp,
+        "column": column,
     }
     return model_from_terms(
-        core.cost_transformer(
-            _with_speeds(shape, flops_per_second, attention_flops_per_second)
-        )
+        core.cost_transformer(_with_speeds(shape, flops_per_second, attention_flops_per_second))
     )
 
 
@@ -139,8 +147,13 @@ def vit(
     if patches is not None and (type(patches) is not int or patches < 1):
         raise refuse("wrong number", patches, "1 or more patches per image", ("cost", "patches"))
     shape: dict[str, Any] = {
-        **{"hidden": hidden, "layers": layers, "heads": heads, "ffn": ffn, "tp": tp},
-        **{"patches": patches or 0, "column": column},
+        "hidden": hidden,
+        "layers": layers,
+        "heads": heads,
+        "ffn": ffn,
+        "tp": tp,
+        "patches": patches or 0,
+        "column": column,
     }
     return model_from_terms(
         core.cost_vit(_with_speeds(shape, flops_per_second, attention_flops_per_second))
@@ -211,7 +224,7 @@ def from_dict(
         parts = arguments.get("parts")
         if set(arguments) != {"parts"} or not isinstance(parts, list):
             raise refuse("wrong keys for a sum", sorted(arguments), "parts: a list of cost models")
-        return sum(*(_native(from_dict(part)) for part in parts))
+        return sum(*(_native(from_dict(part, functions)) for part in parts))
     builders = {"tokens": tokens, "quadratic": quadratic, "transformer": transformer, "vit": vit}
     builder = builders.get(str(kind)) or (preset if kind == "preset" else None)
     if builder is None:
@@ -230,18 +243,14 @@ def _native(model: CostModel | PythonCost) -> CostModel:
     return model
 
 
-def _python_from_dict(
-    data: dict[str, Any], functions: Mapping[str, CostFunction]
-) -> PythonCost:
+def _python_from_dict(data: dict[str, Any], functions: Mapping[str, CostFunction]) -> PythonCost:
     strange = sorted(set(data) - {"name", "version", "scale"})
     if strange or not {"name", "version"} <= set(data):
         raise refuse("wrong keys for a Python cost", sorted(data), "name, version, scale")
     if data["name"] not in functions:
         known = ", ".join(functions) or "none; register it where the strategy is loaded"
         raise refuse("a Python cost that is not registered", data["name"], known)
-    return PythonCost(
-        functions[data["name"]], data["version"], data["name"], data.get("scale", 1)
-    )
+    return PythonCost(functions[data["name"]], data["version"], data["name"], data.get("scale", 1))
 
 
 def _with_speeds(

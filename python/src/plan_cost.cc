@@ -176,7 +176,8 @@ CostModel cost_model_of(const nb::dict& data) {
 void bind_plan_cost(nb::module_& m) {
   m.def("cost_evaluate", &evaluate, nb::arg("model"), nb::arg("columns"),
         "(nanoseconds, bytes) of every row under a cost model given as a dict.");
-  m.def("cost_transformer", &transformer, nb::arg("shape"), "A cost model from a shape, as a dict.");
+  m.def("cost_transformer", &transformer, nb::arg("shape"),
+        "A cost model from a shape, as a dict.");
   m.def("cost_vit", &vit, nb::arg("shape"), "A cost model from an encoder's shape, as a dict.");
   m.def(
       "cost_preset",

@@ -1,7 +1,7 @@
-// CostModel: what a sample is expected to cost its consumer, as a value that can be stored, compared
-// and hashed. Every kind of model (tokens, quadratic, a transformer's shape, a sum of several) is
-// reduced to one polynomial per metadata column with integer coefficients, so that a plan is the
-// same on every CPU and a strategy holds the very numbers it was planned with.
+// CostModel: what a sample is expected to cost its consumer, as a value that can be stored,
+// compared and hashed. Every kind of model (tokens, quadratic, a transformer's shape, a sum of
+// several) is reduced to one polynomial per metadata column with integer coefficients, so that a
+// plan is the same on every CPU and a strategy holds the very numbers it was planned with.
 //
 // For a sample with length s > 0 in a term's column the term adds
 //   constant + linear * s + quadratic * s^2   nanoseconds and

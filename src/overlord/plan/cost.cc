@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "overlord/base/fixed_point.h"
@@ -20,6 +21,22 @@ struct Polynomial {
   uint64_t constant = 0;
   uint64_t linear = 0;
   uint64_t quadratic = 0;
+  uint64_t safe_length = 0;  // up to it no row needs a closer look at this term
+
+  // Below 2^127 for lengths below 2^32; wraps for others.
+  Uint128 at(uint64_t length) const {
+    const Uint128 slope = Uint128{quadratic} * length + linear;
+    return length == 0 ? 0 : slope * length + constant;
+  }
+  // The largest length that costs no more than `most`. Costs never fall with length.
+  void set_safe_length(Uint128 most) {
+    uint64_t above = uint64_t{model::kMaxCostLength} + 1;
+    safe_length = 0;
+    while (above - safe_length > 1) {
+      const uint64_t middle = (safe_length + above) / 2;
+      (at(middle) <= most ? safe_length : above) = middle;
+    }
+  }
 };
 
 const LengthColumn* find_column(std::span<const LengthColumn> columns, std::string_view name) {
@@ -67,22 +84,37 @@ Status row_error(std::span<const Polynomial> terms, size_t row, std::string_view
                           lengths + "; the model's coefficients are too large");
 }
 
-// Row by row, so that the first bad row is the one that is named.
-Result<std::vector<int64_t>> evaluate_terms(std::span<const Polynomial> terms, size_t rows,
+// The sum of a row with every check, or nothing.
+std::optional<Uint128> checked_sum(std::span<const Polynomial> terms, size_t row, Uint128 most) {
+  Uint128 sum = 0;  // at most `most` before a term below 2^127 is added: never wraps
+  for (const Polynomial& term : terms) {
+    const auto length = static_cast<uint64_t>(term.column->lengths[row]);
+    if (length > static_cast<uint64_t>(model::kMaxCostLength)) return std::nullopt;
+    sum += term.at(length);
+    if (sum > most) return std::nullopt;
+  }
+  return sum;
+}
+
+Result<std::vector<int64_t>> evaluate_terms(std::span<Polynomial> terms, size_t rows,
                                             int fraction_bits, std::string_view unit) {
   const Uint128 half = Uint128{1} << (fraction_bits - 1);
-  // The largest sum that still rounds to 63 bits; one more term below 2^127 keeps within 128.
+  // The largest sum that still rounds to 63 bits.
   const Uint128 most = (Uint128{static_cast<uint64_t>(kMaxInt64)} << fraction_bits) + (half - 1);
+  for (Polynomial& term : terms) term.set_safe_length(most / terms.size());
   std::vector<int64_t> out(rows);
-  for (size_t row = 0; row < rows; ++row) {
+  for (size_t row = 0; row < rows; ++row) {  // so that the first bad row is the one that is named
     Uint128 sum = 0;
+    bool safe = true;
     for (const Polynomial& term : terms) {
       const auto length = static_cast<uint64_t>(term.column->lengths[row]);
-      if (length == 0) continue;
-      if (length > static_cast<uint64_t>(model::kMaxCostLength)) return row_error(terms, row, unit);
-      const Uint128 slope = Uint128{term.quadratic} * length + term.linear;
-      sum += slope * length + term.constant;
-      if (sum > most) return row_error(terms, row, unit);
+      safe = safe && length <= term.safe_length;
+      sum += term.at(length);
+    }
+    if (!safe) {
+      const std::optional<Uint128> found = checked_sum(terms, row, most);
+      if (!found) return row_error(terms, row, unit);
+      sum = *found;
     }
     out[row] = static_cast<int64_t>((sum + half) >> fraction_bits);
   }

@@ -107,8 +107,7 @@ Result<CostModel> transformer_cost(const TransformerShape& shape) {
   const Checked pair_flops = layers * hidden * (shape.causal ? 2 : 4);
   // Residual and norm output before each half, queries, attention's output; then keys and values;
   // then what the feed-forward part keeps. Logits stay as bf16 and as fp32.
-  const Checked layer_values =
-      hidden * 6 + kv_width * 2 + ffn_width * (shape.gated ? 3 : 2);
+  const Checked layer_values = hidden * 6 + kv_width * 2 + ffn_width * (shape.gated ? 3 : 2);
   const Checked bytes = layers * layer_values * kBytesPerValue + Checked(shape.vocabulary) * 6;
 
   const auto linear = flops_q32(weights * 2 * kTrainingPasses, shape.flops_per_second, shape.tp);

@@ -2,8 +2,8 @@
 // declared speed, activations become bytes. Forward and backward, of one rank of one stage.
 //
 // Per token and layer the forward pass takes 2 operations per weight that touches it, per pair of
-// tokens that attend to each other 4 * hidden; a causal mask halves the pairs, and the backward pass
-// takes twice the forward one. Kept per token and layer are the inputs of every matrix product
+// tokens that attend to each other 4 * hidden; a causal mask halves the pairs, and the backward
+// pass takes twice the forward one. Kept per token and layer are the inputs of every matrix product
 // and of the norms, two bytes a value; attention keeps no scores.
 #pragma once
 

@@ -124,7 +124,8 @@ def solve(features: FloatArray, times: FloatArray) -> FloatArray:
     """Non-negative coefficients with the least sum of squared relative errors."""
     weighted = features / times[:, None]
     scale = np.linalg.norm(weighted, axis=0).clip(min=1e-300)
-    return non_negative_least_squares(weighted / scale, np.ones(len(times))) / scale
+    solution: FloatArray = non_negative_least_squares(weighted / scale, np.ones(len(times))) / scale
+    return solution
 
 
 def non_negative_least_squares(matrix: FloatArray, wanted: FloatArray) -> FloatArray:

@@ -2,9 +2,9 @@
 
 One row is one microbatch. For every length column (`tokens`, `image_patches`, ...) a row has the
 total length; the sum of its samples' squared lengths comes from the column `NAME_squares` (for
-`tokens` also `sum_squares`), or from `lengths` (of `tokens`, separated by spaces), or, where neither
-is there, from the total itself: the row is one sample then. The time is `time_ms`, or `forward_ms`
-and `backward_ms` together. Rows may belong to several models (`model`).
+`tokens` also `sum_squares`), or from `lengths` (of `tokens`, separated by spaces), or, where there
+is neither, from the total itself: the row is one sample then. The time is `time_ms`, or
+`forward_ms` and `backward_ms` together. Rows may belong to several models (`model`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TIMES = (("time_ms",), ("forward_ms", "backward_ms"))
 
 @dataclass(frozen=True)
 class Measurements:
-    """Microbatches of one model: lengths, squared lengths and times, with their lines in the file."""
+    """Microbatches of one model: lengths, squared lengths, times, and their lines in the file."""
 
     model: str
     columns: tuple[str, ...]
@@ -104,7 +104,9 @@ class _Table:
             return totals**2
         for (line, _), total, square in zip(self.rows, totals, squares, strict=True):
             if not total <= square <= total**2:
-                allowed = f"between the sum of lengths and its square, {total:.0f} and {total**2:.0f}"
+                allowed = (
+                    f"between the sum of lengths and its square, {total:.0f} and {total**2:.0f}"
+                )
                 what = f"line {line}, column {found!r}: impossible for {name} {total:.0f}"
                 raise self.wrong(what, f"{square:.0f}", allowed)
         return squares

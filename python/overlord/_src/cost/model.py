@@ -41,7 +41,9 @@ def round_half_up(value: Fraction) -> int:
 
 def quantise(value: Number, bits: int, name: str) -> int:
     """A coefficient in fixed point. A float counts as the decimal number it prints as."""
-    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | np.number):
+    if isinstance(value, bool) or not isinstance(
+        value, int | float | Fraction | np.integer | np.floating
+    ):
         raise refuse("not a number", value, "a number, 0 or more", ("cost", name))
     if isinstance(value, float | np.floating):
         if not math.isfinite(value):
@@ -114,7 +116,11 @@ class CostModel:
         """Costs of many samples: a whole number per sample in each column; others are ignored."""
         from overlord._src.native import core
 
-        wanted = {name: length_column(name, columns[name]) for name in self.columns if name in columns}
+        for name in self.columns:
+            if name not in columns:
+                given = ", ".join(columns) or "none"
+                raise refuse("a column that the model reads is not there", name, given)
+        wanted = {name: length_column(name, columns[name]) for name in self.columns}
         return Costs(*core.cost_evaluate(self.to_dict(), wanted))
 
     def of(self, **lengths: int) -> tuple[int, int]:
@@ -199,7 +205,9 @@ def length_column(name: str, values: ArrayLike) -> Int64Array:
     """A column as the engine takes it: whole numbers, one dimension, int64."""
     array = np.asarray(values)
     if array.ndim != 1:
-        raise refuse("not one-dimensional", f"shape {array.shape}", "one length per sample", (name,))
+        raise refuse(
+            "not one-dimensional", f"shape {array.shape}", "one length per sample", (name,)
+        )
     if array.size == 0:
         return np.zeros(0, np.int64)
     if array.dtype.kind not in "iu":
