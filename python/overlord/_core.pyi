@@ -694,6 +694,14 @@ def hash_bytes(data: bytes) -> str:
 def text_digest(data: bytes) -> str:
     """XXH3-128 as 32 hex digits."""
 
+def pipeline_order(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', writable=False)], stages: int, method: str, virtual_stages: int = 1, backward_permille: int = 2000) -> dict:
+    """
+    Order the microbatches of one pipeline under 1F1B: order, makespan, lower_bound, kept_makespan and the seconds it took. `costs` are forward times on a stage.
+    """
+
+def pipeline_makespan(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', writable=False)], stages: int, orders: Annotated[NDArray[numpy.uint32], dict(shape=(None, None), order='C', writable=False)], virtual_stages: int = 1, backward_permille: int = 2000) -> list[int]:
+    """Makespan under 1F1B of each order, a row of `orders`."""
+
 class IndexTask:
     """Indexing of one source, in threads of its own."""
 
