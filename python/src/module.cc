@@ -16,6 +16,7 @@ NB_MODULE(_core, m) {
   bind_plan(m);
   bind_plan_bench(m);
   bind_plan_cost(m);
+  bind_plan_order(m);
   bind_index(m);
   bind_job(m);
 }

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from overlord._src.bench import _contract, _peers, _web_corpus, delivery, idle, packing, resume
+from overlord._src.bench import (
+    _contract,
+    _peers,
+    _web_corpus,
+    delivery,
+    idle,
+    order,
+    packing,
+    resume,
+)
 from overlord._src.bench._contenders.document_files import (
     BinFiles,
     ParquetFiles,
@@ -15,6 +24,7 @@ from overlord._src.bench._contenders.document_files import (
 )
 from overlord._src.bench._contenders.numpy_packer import NumpyPacker, name_fields
 from overlord._src.bench._contenders.whole_packer import WholePacker
+from overlord._src.native import core
 
 NOBODY = ["--peers", "/nowhere/python"]
 
@@ -146,6 +156,30 @@ def test_delivery(data: Path) -> None:
     assert report["figures"]["fraction_of_memcpy"] > 0
     assert report["figures"]["parquet_fraction_of_arrow"] > 0
     assert report["contenders"]["grain/documents"] == {"missing": _peers.NO_ENVIRONMENT}
+
+
+def test_order() -> None:
+    report = order.run(["--seeds", "3", "--rounds", "1", *NOBODY])
+    check_report(report, "order", {"makespan_ratio", "ratio_vs_small_ends", "time_ms"})
+    figures = report["figures"]
+    assert figures["makespan_ratio"] < 0.85
+    assert 1 <= figures["ratio_vs_brute_force_worst"] <= 1.02
+    assert figures["ratio_vs_small_ends"] <= 1
+
+
+def test_order_refuses_what_is_no_pipeline() -> None:
+    costs = np.array([3, 1, 2], np.int64)
+    order_of = core.pipeline_order(costs, 2, "ascending")
+    assert list(order_of["order"]) == [1, 2, 0]
+    assert core.pipeline_makespan(costs, 1, np.array([[0, 1, 2]], np.uint32)) == [18]
+    with pytest.raises(ValueError, match="one of keep, ascending"):
+        core.pipeline_order(costs, 2, "sideways")
+    with pytest.raises(ValueError, match="multiple of the 2 stages"):
+        core.pipeline_order(costs, 2, "search", virtual_stages=2)
+    with pytest.raises(ValueError, match="each microbatch once"):
+        core.pipeline_makespan(costs, 2, np.array([[0, 1, 1]], np.uint32))
+    with pytest.raises(ValueError, match="a column per microbatch"):
+        core.pipeline_makespan(costs, 2, np.array([[0, 1]], np.uint32))
 
 
 def test_packing() -> None:

@@ -173,6 +173,19 @@ TEST(Makespan, OfEqualMicrobatchesIsTheTextbookOne) {
   EXPECT_EQ(*makespan({4, 2}, Costs(16, 10), random_order(0, 16)), 16 * 30 + 3 * 15);
 }
 
+TEST(Makespan, OfSeveralOrdersIsThatOfEach) {
+  const Costs costs = random_costs(4, 9);
+  std::vector<uint32_t> orders;
+  std::vector<int64_t> expected;
+  for (uint64_t key = 0; key < 5; ++key) {
+    const Order order = random_order(key, 9);
+    orders.insert(orders.end(), order.begin(), order.end());
+    expected.push_back(*makespan({3}, costs, order));
+  }
+  EXPECT_EQ(*makespans({3}, costs, orders), expected);
+  EXPECT_FALSE(makespans({3}, costs, std::span(orders).first(10)).ok());
+}
+
 TEST(Makespan, RefusesWhatIsNoPipeline) {
   const Costs costs{1, 2, 3};
   const Order order{0, 1, 2};

@@ -1,6 +1,7 @@
 #include "overlord/plan/pipeline_schedule.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -278,25 +279,44 @@ int64_t MakespanBound::of(std::span<const int64_t> costs) const {
 
 Result<int64_t> makespan(const PipelineShape& shape, std::span<const int64_t> costs,
                          std::span<const uint32_t> order) {
-  OVERLORD_TRY(const PipelineSchedule schedule,
-               PipelineSchedule::make(shape, static_cast<uint32_t>(costs.size())));
-  std::vector<bool> seen(costs.size());
   if (order.size() != costs.size()) {
     return invalid_argument("order: names each microbatch once, has " +
                             std::to_string(order.size()) + " of " + std::to_string(costs.size()));
   }
-  std::vector<int64_t> in_order;
-  for (const uint32_t microbatch : order) {
-    if (microbatch >= costs.size() || seen[microbatch]) {
-      return invalid_argument("order: names each microbatch once, got a wrong or second " +
-                              std::to_string(microbatch));
-    }
-    seen[microbatch] = true;
-    in_order.push_back(costs[microbatch]);
+  OVERLORD_TRY(const std::vector<int64_t> only, makespans(shape, costs, order));
+  return only.front();
+}
+
+Result<std::vector<int64_t>> makespans(const PipelineShape& shape, std::span<const int64_t> costs,
+                                       std::span<const uint32_t> orders) {
+  const size_t places = costs.size();
+  if (places > std::numeric_limits<uint32_t>::max()) {
+    return invalid_argument("costs: too many microbatches, " + std::to_string(places));
   }
-  OVERLORD_TRY(const RunTimes times, schedule.run_times(in_order));
-  std::vector<int64_t> ends(size_t{schedule.runs()} + 1, 0);
-  return schedule.run(times, 0, ends);
+  OVERLORD_TRY(const PipelineSchedule schedule,
+               PipelineSchedule::make(shape, static_cast<uint32_t>(places)));
+  OVERLORD_TRY(const RunTimes times, schedule.run_times(costs));
+  if (orders.size() % places != 0) {
+    return invalid_argument("orders: " + std::to_string(places) + " microbatches each, has " +
+                            std::to_string(orders.size()) + " in all");
+  }
+  std::vector<int64_t> ends(size_t{schedule.runs()} + 1, 0), out;
+  RunTimes by_place(times.size());
+  std::vector<size_t> seen(places, 0);  // in which order, counted from 1
+  for (size_t first = 0; first < orders.size(); first += places) {
+    for (size_t place = 0; place < places; ++place) {
+      const uint32_t microbatch = orders[first + place];
+      if (microbatch >= places || seen[microbatch] == out.size() + 1) {
+        return invalid_argument("order: names each microbatch once, got a wrong or second " +
+                                std::to_string(microbatch));
+      }
+      seen[microbatch] = out.size() + 1;
+      by_place[2 * place] = times[2 * microbatch];
+      by_place[2 * place + 1] = times[2 * microbatch + 1];
+    }
+    out.push_back(schedule.run(by_place, 0, ends));
+  }
+  return out;
 }
 
 }  // namespace overlord::plan

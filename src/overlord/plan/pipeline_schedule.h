@@ -102,5 +102,8 @@ class MakespanBound {
 // microbatch for every place.
 Result<int64_t> makespan(const PipelineShape& shape, std::span<const int64_t> costs,
                          std::span<const uint32_t> order);
+// The same for several orders, one after the other in `orders`.
+Result<std::vector<int64_t>> makespans(const PipelineShape& shape, std::span<const int64_t> costs,
+                                       std::span<const uint32_t> orders);
 
 }  // namespace overlord::plan
