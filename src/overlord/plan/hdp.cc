@@ -163,27 +163,30 @@ int64_t RankTimes::latest() const { return *std::ranges::max_element(free_ns); }
 HdpBound lower_bound(const HdpProblem& problem) {
   const HdpModel& model = problem.model;
   const int64_t fixed = duration_of(model, {}, 1);
-  Int128 total = 0;
+  Int128 linear = 0;
+  Int128 attention = 0;
+  Int128 ring = 0;
   uint64_t short_tokens = 0;
   uint32_t longest = kNoSequence;
   for (uint32_t i = 0; i < problem.lengths.size(); ++i) {
     const uint64_t length = problem.lengths[i];
     if (longest == kNoSequence || length > problem.lengths[longest]) longest = i;
     const HdpWork work = work_of(model, length, length * length);
-    // More ranks than memory asks for only add to what all of them spend together.
-    const auto least = length <= model.capacity ? std::optional<uint32_t>(1)
-                                                : least_ranks(problem, problem.lengths[i]);
-    const int64_t n = least.value_or(problem.ranks);
-    const int64_t ring = work.ring_ns * (n - 1) + model.layers * model.ring_hop_ns * n * (n - 1);
-    total += work.linear_ns + std::max(work.attention_ns, ring);
+    linear += work.linear_ns;
+    attention += work.attention_ns;
     if (length <= model.capacity) {
       short_tokens += length;
     } else {
-      total += (fixed - 1) * n;
+      // More ranks than memory asks for only add to what all of them spend together.
+      const int64_t n = least_ranks(problem, problem.lengths[i]).value_or(problem.ranks);
+      ring += Int128{work.ring_ns} * (n - 1);
     }
   }
-  total += (fixed - 1) * ceil_div(short_tokens, model.capacity);
-  HdpBound bound{static_cast<int64_t>(floor_div(total, problem.ranks)), kNoSequence};
+  // Sequences of one group may hide each other's ring, so the larger sum counts, not each larger
+  // one.
+  const Int128 total =
+      linear + std::max(attention, ring) + (fixed - 1) * ceil_div(short_tokens, model.capacity);
+  HdpBound bound{static_cast<int64_t>(floor_div(total, problem.ranks)), 0, longest};
   if (longest == kNoSequence) return bound;
   // The longest sequence alone, on the number of ranks that suits it best.
   const uint64_t length = problem.lengths[longest];
@@ -193,10 +196,10 @@ HdpBound lower_bound(const HdpProblem& problem) {
           ? 1
           : least_ranks(problem, problem.lengths[longest]).value_or(problem.ranks);
   const uint32_t to = length <= model.capacity ? 1 : problem.ranks;
-  int64_t alone = duration_of(model, work, from);
-  for (uint32_t n = from + 1; n <= to; ++n) alone = std::min(alone, duration_of(model, work, n));
-  alone *= problem.stages;
-  if (alone > bound.ns) bound = {alone, longest};
+  bound.alone_ns = duration_of(model, work, from);
+  for (uint32_t n = from + 1; n <= to; ++n) {
+    bound.alone_ns = std::min(bound.alone_ns, duration_of(model, work, n));
+  }
   return bound;
 }
 
@@ -231,10 +234,11 @@ HdpPlan finish_plan(const HdpProblem& problem, std::vector<HdpGroup> groups) {
   }
   plan.makespan_ns = *std::ranges::max_element(plan.rank_ns);
   const HdpBound bound = lower_bound(problem);
-  plan.lower_bound_ns = bound.ns;
-  plan.limiting_sequence = bound.sequence;
-  if (bound.ns > 0) {
-    plan.gap_ppm = mul_div_ceil(plan.makespan_ns - bound.ns, kMillion, bound.ns);
+  plan.lower_bound_ns = bound.of_plan(problem.stages);
+  plan.limiting_sequence = plan.lower_bound_ns > bound.mean_ns ? bound.longest : kNoSequence;
+  if (plan.lower_bound_ns > 0) {
+    plan.gap_ppm =
+        mul_div_ceil(plan.makespan_ns - plan.lower_bound_ns, kMillion, plan.lower_bound_ns);
   }
   return plan;
 }

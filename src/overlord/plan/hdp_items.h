@@ -2,7 +2,9 @@
 // sequences that are not, and the making of a plan from groups in their order. Used inside plan/.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "overlord/base/status.h"
@@ -58,8 +60,11 @@ std::vector<HdpGroup> bucket_groups(const HdpProblem& problem, const HdpItems& i
 HdpPlan search_plan(const HdpProblem& problem, const HdpItems& items);
 
 struct HdpBound {
-  int64_t ns = 0;
-  uint32_t sequence = kNoSequence;  // that limits alone
+  int64_t mean_ns = 0;   // work of a rank when all have the same
+  int64_t alone_ns = 0;  // one stage of the longest sequence, on the ranks that suit it best
+  uint32_t longest = kNoSequence;
+
+  int64_t of_plan(uint32_t stages) const { return std::max(mean_ns, stages * alone_ns); }
 };
 HdpBound lower_bound(const HdpProblem& problem);
 

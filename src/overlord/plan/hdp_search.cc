@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -20,6 +21,11 @@ constexpr int64_t kForever = int64_t{1} << 60;
 // Limits that are tried, in 1/1024 above the lower bound.
 constexpr int64_t kLimits[] = {2,  4,  6,  8,  12,  16,  20,  24,  28, 32,
                                40, 48, 64, 96, 128, 192, 256, 384, 512};
+
+// How far groups may be longer than the longest sequence at its fastest, in 1/1024; pipelines only.
+constexpr int64_t kCaps[] = {0, 4, 16, 64, 256, 512, 1024, 2048};
+
+constexpr int64_t kCloseEnoughPpm = 2000;
 
 enum class Preference { kEarliestEnd, kLeastWaste, kTightest };
 
@@ -42,13 +48,13 @@ struct TailPack {
 
 class Placement {
  public:
-  Placement(const HdpProblem& problem, int64_t limit, Preference preference)
+  // Every rank is free at `limit` and no group takes longer than `cap`.
+  Placement(const HdpProblem& problem, int64_t limit, int64_t cap, Preference preference)
       : problem_(problem),
-        stages_(problem.balance == HdpBalance::kPp ? problem.stages : 1),
         limit_(limit),
+        cap_(cap),
         preference_(preference),
         slots_(problem.ranks),
-        largest_(problem.ranks),
         counts_(problem.ranks),
         tails_(problem.ranks) {
     for (uint32_t rank = 0; rank < problem.ranks; ++rank) slots_[rank] = {0, rank};
@@ -77,12 +83,7 @@ class Placement {
   bool may_run_more(uint32_t rank) const {
     return problem_.max_microbatches == 0 || counts_[rank] < problem_.max_microbatches;
   }
-  // Time that a group may take that starts at `start` on a rank whose largest is `largest`.
-  int64_t room(int64_t start, int64_t largest) const {
-    const int64_t left = limit_ - start;
-    if (stages_ == 1) return left;
-    return std::min(left / stages_, left - (stages_ - 1) * largest);
-  }
+  int64_t room(int64_t start) const { return std::min(limit_ - start, cap_); }
   uint32_t allowed(uint32_t ranks) const;
   uint32_t fewest_ranks(const HdpLong& item, uint32_t best, int64_t room) const;
   void consider(const HdpLong& item, size_t last, uint32_t ranks, int64_t cost, Choice* choice);
@@ -93,11 +94,10 @@ class Placement {
   bool put_at_end(const HdpPack& pack, int64_t cost);
 
   const HdpProblem& problem_;
-  const int64_t stages_;
   const int64_t limit_;
+  const int64_t cap_;
   const Preference preference_;
   std::vector<Slot> slots_;  // sorted; ranks that may run no more are not in it
-  std::vector<int64_t> largest_;
   std::vector<uint32_t> counts_;
   std::vector<Started> started_;
   std::multimap<int64_t, Slot> holes_;  // by length; when it begins and whose it is
@@ -152,11 +152,6 @@ void Placement::consider(const HdpLong& item, size_t last, uint32_t ranks, int64
                          Choice* choice) {
   const size_t first = last + 1 - ranks;
   const int64_t start = slots_[last].free_ns;
-  if (stages_ > 1) {
-    int64_t largest = 0;
-    for (size_t i = first; i <= last; ++i) largest = std::max(largest, largest_[slots_[i].rank]);
-    if (cost > room(start, largest)) return;
-  }
   const int64_t waiting = start * ranks - (waits_[last + 1] - waits_[first]);
   const int64_t overhead = cost * ranks - item.work.attention_ns - item.work.linear_ns;
   int64_t score = waiting + overhead;
@@ -183,7 +178,7 @@ bool Placement::place_long(const HdpLong& item) {
   for (size_t last = 0; last < slots_.size(); ++last) {
     const int64_t start = slots_[last].free_ns;
     if (last + 1 < slots_.size() && slots_[last + 1].free_ns == start) continue;
-    const int64_t left = room(start, largest_[slots_[last].rank]);
+    const int64_t left = room(start);
     if (left <= 0) break;
     uint32_t ranks = least;
     int64_t cost = least_cost;
@@ -210,7 +205,6 @@ void Placement::take(const HdpLong& item, const Choice& choice) {
       holes_.emplace(start - it->free_ns, *it);
     }
     ++counts_[it->rank];
-    largest_[it->rank] = std::max(largest_[it->rank], choice.cost);
   }
   slots_.erase(begin, end);
   std::ranges::sort(ranks);
@@ -231,10 +225,6 @@ bool Placement::put_in_hole(const HdpPack& pack, int64_t cost) {
       it = holes_.erase(it);
       continue;
     }
-    if (stages_ > 1 && cost > largest_[slot.rank]) {  // would delay the later stages
-      ++it;
-      continue;
-    }
     holes_.erase(it);
     ++counts_[slot.rank];
     started_.push_back({slot.free_ns, bare_group({slot.rank}, pack.sequences)});
@@ -250,12 +240,11 @@ bool Placement::put_at_end(const HdpPack& pack, int64_t cost) {
       it = ends_.erase(it);
       continue;
     }
-    if (cost > room(it->free_ns, largest_[it->rank])) return false;
+    if (cost > room(it->free_ns)) return false;
     const Slot slot = *it;
     ends_.erase(it);
     ends_.insert({slot.free_ns + cost, slot.rank});
     ++counts_[slot.rank];
-    largest_[slot.rank] = std::max(largest_[slot.rank], cost);
     tails_[slot.rank].push_back({started_.size(), pack.tokens});
     started_.push_back({slot.free_ns, bare_group({slot.rank}, pack.sequences)});
     return true;
@@ -304,8 +293,7 @@ bool Placement::place_sequences(const std::vector<uint32_t>& sequences) {
     if (put_in_hole(alone, cost)) continue;
     if (ends_.empty()) return false;
     const Slot slot = *ends_.begin();
-    // A pack that grows may become the largest of its rank; with one stage that does not matter.
-    if (stages_ == 1 && slot.free_ns + cost <= limit_ && grow_tail(slot.rank, sequence)) {
+    if (slot.free_ns + cost <= limit_ && grow_tail(slot.rank, sequence)) {
       ends_.erase(ends_.begin());
       ends_.insert({slot.free_ns + cost, slot.rank});
       continue;
@@ -322,6 +310,21 @@ bool place_all(const HdpItems& items, const std::vector<uint32_t>& order, Placem
   return placement->place_packs(items.packs);
 }
 
+// The first limit above `least` under which everything has a place.
+std::optional<std::vector<HdpGroup>> place_near(const HdpProblem& problem, const HdpItems& items,
+                                                const std::vector<uint32_t>& order, int64_t least,
+                                                int64_t cap) {
+  for (const int64_t above : kLimits) {
+    const int64_t limit = least + least / 1024 * above + 1;
+    for (const auto preference :
+         {Preference::kEarliestEnd, Preference::kLeastWaste, Preference::kTightest}) {
+      Placement placement(problem, limit, cap, preference);
+      if (place_all(items, order, &placement)) return std::move(placement).groups();
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 HdpPlan search_plan(const HdpProblem& problem, const HdpItems& items) {
@@ -329,28 +332,43 @@ HdpPlan search_plan(const HdpProblem& problem, const HdpItems& items) {
   std::iota(order.begin(), order.end(), 0u);
   std::ranges::stable_sort(order, std::ranges::greater{},
                            [&](uint32_t i) { return items.longs[i].length; });
-  const int64_t bound = lower_bound(problem).ns;
-  for (const int64_t above : kLimits) {
-    const int64_t limit = bound + bound / 1024 * above + 1;
-    for (const auto preference :
-         {Preference::kEarliestEnd, Preference::kLeastWaste, Preference::kTightest}) {
-      Placement placement(problem, limit, preference);
-      if (!place_all(items, order, &placement)) continue;
-      return finish_plan(problem, std::move(placement).groups());
+  const HdpBound bound = lower_bound(problem);
+  int64_t shortest_cap = bound.alone_ns;
+  for (const HdpPack& pack : items.packs) {
+    const HdpWork work = work_of(problem.model, pack.tokens, pack.squares);
+    shortest_cap = std::max(shortest_cap, duration_of(problem.model, work, 1));
+  }
+  const auto too_many = [&](const HdpPlan& plan) {
+    return problem.max_microbatches > 0 &&
+           *std::ranges::max_element(plan.rank_microbatches) > problem.max_microbatches;
+  };
+  std::optional<HdpPlan> best;
+  const auto offer = [&](std::vector<HdpGroup> groups) {
+    HdpPlan plan = finish_plan(problem, std::move(groups));
+    if (!best || std::pair(too_many(plan), plan.makespan_ns) <
+                     std::pair(too_many(*best), best->makespan_ns)) {
+      best = std::move(plan);
+    }
+  };
+  const auto is_close = [&] { return best && !too_many(*best) && best->gap_ppm < kCloseEnoughPpm; };
+  if (problem.balance == HdpBalance::kDp || problem.stages == 1) {
+    auto groups = place_near(problem, items, order, bound.of_plan(1), kForever);
+    if (groups) offer(*std::move(groups));
+    if (is_close()) return *std::move(best);
+  } else {
+    // Later stages wait for the largest microbatch once each: short ones against well-filled ranks.
+    for (const int64_t above : kCaps) {
+      const int64_t cap = shortest_cap + shortest_cap / 1024 * above + 1;
+      auto groups = place_near(problem, items, order, std::max(bound.mean_ns, cap), cap);
+      if (groups) offer(*std::move(groups));
+      if (is_close()) return *std::move(best);
     }
   }
-  // Nothing near the bound: without a limit every place is good, the earliest end is taken.
-  Placement placement(problem, kForever, Preference::kEarliestEnd);
-  const bool all = place_all(items, order, &placement);
-  if (!all || problem.powers_of_two) {
-    if (all) return finish_plan(problem, std::move(placement).groups());
-    return finish_plan(problem, bucket_groups(problem, items));  // breaks max_microbatches
-  }
-  HdpPlan plan = finish_plan(problem, std::move(placement).groups());
-  HdpPlan buckets = finish_plan(problem, bucket_groups(problem, items));
-  const uint32_t most = *std::ranges::max_element(buckets.rank_microbatches);
-  const bool too_many = problem.max_microbatches > 0 && most > problem.max_microbatches;
-  return !too_many && buckets.makespan_ns < plan.makespan_ns ? buckets : plan;
+  // Without a limit every place is good, and the earliest end is taken.
+  Placement placement(problem, kForever, kForever, Preference::kEarliestEnd);
+  if (place_all(items, order, &placement)) offer(std::move(placement).groups());
+  if (!problem.powers_of_two || !best) offer(bucket_groups(problem, items));
+  return *std::move(best);
 }
 
 }  // namespace overlord::plan
