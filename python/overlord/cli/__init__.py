@@ -18,6 +18,7 @@ COMMANDS = {
     "index": "index the sources of a config",
     "inspect": "look at sources, a sample, a step or a rank's batch",
     "plan": "show what a step holds, for whom and why",
+    "simulate": "predict step times of strategies on any mesh, from lengths alone",
     "run": "read a stream on all ranks of a mesh and measure it",
     "demo": "make a corpus under ./demo and run it on 16 ranks",
     "doctor": "check this machine, this installation and a config",

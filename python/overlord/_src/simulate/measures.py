@@ -48,6 +48,10 @@ def max_over_mean(values: npt.NDArray[Any]) -> float:
     return float(values.max()) / mean if mean > 0 else 1.0
 
 
+def _together(backbone_ns: float, encoder_ns: float, overlapped: bool) -> float:
+    return max(backbone_ns, encoder_ns) if overlapped else backbone_ns + encoder_ns
+
+
 def measure(
     placement: Placement,
     work: Work,
@@ -73,9 +77,8 @@ def measure(
             there = owner >= 0
             away = clients.bucket_of_rank()[owner[there]] != backbone.owner[there]
             exchanged = int(embedding_bytes[there][away].sum())
-    both = encoder_ns + backbone_ns
     return StepTime(
-        max(encoder_ns, backbone_ns) if encoder_time == "overlapped" else both,
+        _together(backbone_ns, encoder_ns, encoder_time == "overlapped"),
         backbone_ns,
         encoder_ns,
         imbalance,
@@ -97,13 +100,13 @@ def bound_of(
     even = shared * (microbatches + stages - 1) / microbatches
     encoder_shared = float(encoder.sum()) / clients.world if encoder is not None else 0.0
     encoder_alone = float(encoder.max()) if encoder is not None else 0.0
-    join = max if encoder_time == "overlapped" else lambda first, second: first + second
+    overlapped = encoder_time == "overlapped"
     limited = "sample" if alone > even or encoder_alone > encoder_shared else "work"
     if encoder is not None and encoder_alone > encoder_shared and alone <= even:
         largest = int(encoder.argmax())
     return Bound(
-        join(max(shared, alone), max(encoder_shared, encoder_alone)),
-        join(even, encoder_shared),
+        _together(max(shared, alone), max(encoder_shared, encoder_alone), overlapped),
+        _together(even, encoder_shared, overlapped),
         limited,
         largest,
         int(work.tokens[largest]),

@@ -100,9 +100,10 @@ def search_order(times: npt.NDArray[Any], stages: int) -> npt.NDArray[np.int64]:
     if stages == 1 or microbatches < 3:
         return order
     best = makespan(np.take_along_axis(times, order, axis=1), stages)
-    for candidate in (np.argsort(times, axis=1, kind="stable"), np.tile(
-        np.arange(microbatches), (groups, 1)
-    )):
+    for candidate in (
+        np.argsort(times, axis=1, kind="stable"),
+        np.tile(np.arange(microbatches), (groups, 1)),
+    ):
         found = makespan(np.take_along_axis(times, candidate, axis=1), stages)
         order = np.where((found < best)[:, None], candidate, order)
         best = np.minimum(found, best)

@@ -1,7 +1,7 @@
 """Where simulation meets the native planner: its balancer, if it is built.
 
-The NumPy balancer of this package stands in where the extension lacks one. `ours` asks here, so that
-what is simulated is what would be planned.
+The NumPy balancer of this package stands in where the extension lacks one. `ours` asks here, so
+that what is simulated is what would be planned.
 """
 
 from __future__ import annotations

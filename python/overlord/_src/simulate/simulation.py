@@ -77,9 +77,7 @@ def simulate(settings: Settings, progress: Callable[[int], None] | None = None) 
             placed = STRATEGIES[name].place(work, clients, settings.microbatches)
             course.placing_s += time.perf_counter() - started
             course.times.append(
-                measure(
-                    placed, work, clients, settings.microbatches, settings.encoder_time, moved
-                )
+                measure(placed, work, clients, settings.microbatches, settings.encoder_time, moved)
             )
         if progress is not None:
             progress(step + 1)
@@ -204,9 +202,7 @@ def _strategy_data(
         "exchange_bytes": float(np.mean([item.exchange_bytes for item in course.times])),
         "per_step": {
             "step_ms": steps.tolist(),
-            **{
-                axis: [item.imbalance.get(axis, 1.0) for item in course.times] for axis in axes
-            },
+            **{axis: [item.imbalance.get(axis, 1.0) for item in course.times] for axis in axes},
         },
         "first_step_loads_ms": _thinned(course.times[0].loads / NS_PER_MS),
     }
