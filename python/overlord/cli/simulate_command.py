@@ -112,7 +112,6 @@ def read_settings(options: argparse.Namespace) -> Settings:
     from overlord._src.simulate.workloads import ATOMS, Planned
 
     mesh = Mesh.parse(options.mesh)
-    strategies = _strategies(options.baselines)
     encoder_time: Any = _one_of("--encoder", options.encoder, ENCODER_TIMES)
     steps = _at_least("--steps", options.steps, 1, _DEFAULT_STEPS)
     seed = _at_least("--seed", options.seed, 0, 0)
@@ -123,14 +122,18 @@ def read_settings(options: argparse.Namespace) -> Settings:
     context = _at_least("--context", options.context, 16, 0)
     batch = default_global_batch(mesh, microbatches, atoms)
     batch = _at_least("--global-batch", options.global_batch, mesh.data_size, batch)
+    strategies = _strategies(options.baselines)
     workload = _workload(options, steps, seed)
+    model = model or parse_model(workload.default_model)
+    if options.baselines is None and model.encoder is None:
+        strategies = tuple(name for name in strategies if name != "one_owner")  # nothing to own
     if isinstance(workload, Planned):
         steps, batch, context = len(workload.steps), workload.bins, workload.default_context
         _check_bins(workload, mesh)
     return Settings(
         workload,
         mesh,
-        model or parse_model(workload.default_model),
+        model,
         steps,
         batch,
         microbatches if not isinstance(workload, Planned) else _fitting(options, batch, mesh),

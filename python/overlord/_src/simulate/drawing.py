@@ -39,7 +39,7 @@ _RAMP = ((238, 241, 246), (126, 163, 221), (44, 95, 179), (22, 40, 84))  # light
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: a value, perhaps its first part apart, and a note behind it."""
+    """One bar: a value, perhaps with its last part apart, and a note behind it."""
 
     label: str
     value: float
@@ -125,7 +125,7 @@ def show_tick(value: float) -> str:
 
 
 def bar_chart(
-    title: str, subtitle: str, axis: str, bars: Sequence[Bar], parts: tuple[str, str] | None = None
+    title: str, subtitle: str, axis: str, bars: Sequence[Bar], part_name: str = ""
 ) -> str:
     """Horizontal bars, each with its name before it and its note behind it."""
     canvas = _Canvas(title, subtitle)
@@ -146,9 +146,9 @@ def bar_chart(
         canvas.text(left - 10, y + 20, bar.label, name, "end")
         canvas.text(left + whole + 8, y + 20, bar.note, name)
     canvas.text((left + right) / 2, bottom + 38, axis, "small", "middle")
-    if parts is not None:
+    if part_name:
         canvas.rect(right + 20, bottom + 29, 12, 10, "extra")
-        canvas.text(right + 38, bottom + 38, parts[1], "small")
+        canvas.text(right + 38, bottom + 38, part_name, "small")
     canvas.height = bottom + 54
     return canvas.svg()
 

@@ -16,6 +16,7 @@ from overlord._src.simulate.placing import Placement, Work
 
 EncoderTime = Literal["before", "overlapped"]
 ENCODER_TIMES: tuple[EncoderTime, ...] = ("before", "overlapped")
+LIMITS = ("work", "sample", "media")
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,8 @@ class Bound:
 
     bound_ns: float
     even_ns: float  # with all work cut evenly, bubbles of the pipeline included
-    limited_by: str  # "work": all ranks are busy; "sample": the largest one takes that long
-    largest_atom: int
-    largest_tokens: int
+    limited_by: str  # work: all ranks are busy; sample, media: the largest takes that long alone
+    largest_tokens: int  # of the sample that sets the bound, or of the largest
 
 
 def max_over_mean(values: npt.NDArray[Any]) -> float:
@@ -101,13 +101,14 @@ def bound_of(
     encoder_shared = float(encoder.sum()) / clients.world if encoder is not None else 0.0
     encoder_alone = float(encoder.max()) if encoder is not None else 0.0
     overlapped = encoder_time == "overlapped"
-    limited = "sample" if alone > even or encoder_alone > encoder_shared else "work"
-    if encoder is not None and encoder_alone > encoder_shared and alone <= even:
-        largest = int(encoder.argmax())
+    limited = "work"
+    if encoder is not None and encoder_alone > encoder_shared:
+        limited, largest = "media", int(encoder.argmax())
+    if alone > even:
+        limited, largest = "sample", int(costs.argmax())
     return Bound(
         _together(max(shared, alone), max(encoder_shared, encoder_alone), overlapped),
         _together(even, encoder_shared, overlapped),
         limited,
-        largest,
         int(work.tokens[largest]),
     )

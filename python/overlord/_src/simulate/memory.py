@@ -8,7 +8,7 @@ Closed forms, after the shape of the paper's Appendix A (Figures 14 and 17) and 
 
 W workers, S sources, m_d the state of one open source (footers, row groups, read-ahead), m_b a
 worker's batch buffer, B samples of a step, d steps ahead. Tensor-parallel ranks share a process.
-The paper prints no absolute numbers for Appendix A; constants here are assumptions with a name each.
+The paper prints no absolute numbers for Appendix A; constants here are named assumptions.
 """
 
 from __future__ import annotations

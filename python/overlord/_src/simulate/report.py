@@ -108,12 +108,18 @@ def limits(report: Report) -> str:
         f"With all work cut evenly a step would take {bound['even_ms']:,.1f} ms (pipeline bubbles "
         f"included); no placement can go below {bound['bound_ms']:,.1f} ms."
     )
-    limited = bound["steps_limited_by_a_sample"]
-    if limited:
+    limited, tokens = bound["steps_limited_by"], bound["limiting_tokens"]
+    if limited["sample"]:
         text += (
-            f" In {limited} of {steps} steps one sample sets the limit (the largest has "
-            f"{bound['largest_sample_tokens']:,} tokens): splitting it over more context-parallel "
-            "ranks, delaying it, or a larger batch would help; another balancer would not."
+            f" In {limited['sample']} of {steps} steps one sample is longer than a fair share (up "
+            f"to {tokens:,} tokens): more context-parallel ranks, delaying it or a larger batch "
+            "would help; another balancer would not."
+        )
+    if limited["media"]:
+        text += (
+            f" In {limited['media']} of {steps} steps one sample's media takes an encoder rank "
+            f"longer than its fair share (up to {tokens:,} tokens): smaller pictures, splitting "
+            "them, or a larger batch would help; another balancer would not."
         )
     return text
 
@@ -166,7 +172,7 @@ def _step_time(report: Report) -> str:
         f"Shorter is better. {setting(report)}, mean of {report['steps']} steps",
         "milliseconds per step",
         bars,
-        ("backbone", "part of the encoder") if apart else None,
+        "of it the encoder" if apart else "",
     )
 
 

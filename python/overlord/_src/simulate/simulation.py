@@ -14,7 +14,7 @@ from overlord._src.simulate import memory, placing, planner_seam, traffic
 from overlord._src.simulate.clients import Clients, clients_of
 from overlord._src.simulate.columns import Columns
 from overlord._src.simulate.costs import Model, cost_of
-from overlord._src.simulate.measures import Bound, EncoderTime, StepTime, bound_of, measure
+from overlord._src.simulate.measures import LIMITS, Bound, EncoderTime, StepTime, bound_of, measure
 from overlord._src.simulate.placing import STRATEGIES, Work
 from overlord._src.simulate.workloads import Atoms, Workload
 
@@ -164,12 +164,13 @@ def _best_of(courses: dict[str, _Course]) -> str:
 
 
 def _bound_data(bounds: Sequence[Bound]) -> dict[str, Any]:
-    limited = [bound for bound in bounds if bound.limited_by == "sample"]
     return {
         "bound_ms": float(np.mean([bound.bound_ns for bound in bounds])) / NS_PER_MS,
         "even_ms": float(np.mean([bound.even_ns for bound in bounds])) / NS_PER_MS,
-        "steps_limited_by_a_sample": len(limited),
-        "largest_sample_tokens": max(bound.largest_tokens for bound in bounds),
+        "steps_limited_by": {
+            cause: sum(bound.limited_by == cause for bound in bounds) for cause in LIMITS
+        },
+        "limiting_tokens": max(bound.largest_tokens for bound in bounds),
     }
 
 
