@@ -72,6 +72,10 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         _print_names(console)
         return 0
+    if options.png is not None:  # before the work, not after it
+        from overlord._src.simulate.plotting import require_matplotlib
+
+        require_matplotlib()
     settings = read_settings(options)
     with console.status("simulating") as status:
         report = simulate(

@@ -13,11 +13,11 @@ from overlord._src.simulate.report import Report, look_of, setting
 _COLORS = {"first": "#b07a14", "best": "#2c5fb3", "other": "#9aa4b5"}
 
 
-def write_pngs(report: Report, folder: Path) -> list[Path]:
-    """Bars, lines and heat maps as PNG files; refused where matplotlib is absent."""
+def require_matplotlib() -> Any:
+    """The package, set to draw without a screen; refused where it is absent."""
     try:
         matplotlib = importlib.import_module("matplotlib")
-    except ImportError:
+    except ModuleNotFoundError:
         raise ConfigError(
             Problem(
                 ("--png",),
@@ -26,6 +26,12 @@ def write_pngs(report: Report, folder: Path) -> list[Path]:
             )
         ) from None
     matplotlib.use("Agg")
+    return matplotlib
+
+
+def write_pngs(report: Report, folder: Path) -> list[Path]:
+    """Bars, lines and heat maps as PNG files."""
+    require_matplotlib()
     pyplot = importlib.import_module("matplotlib.pyplot")
     folder.mkdir(parents=True, exist_ok=True)
     written = []
