@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from overlord._src.simulate.pipeline import makespan, schedule, search_order, small_ends
+from overlord._src.simulate.planner_seam import native_function
 
 
 def by_events(times: list[float], stages: int) -> float:
@@ -50,6 +51,17 @@ def test_the_recurrence_is_the_simulation(stages: int, microbatches: int) -> Non
     found = makespan(times, stages)
     for row, value in zip(times.tolist(), found.tolist(), strict=True):
         assert value == pytest.approx(by_events(row, stages))
+
+
+@pytest.mark.parametrize(("stages", "microbatches"), [(2, 5), (4, 9), (8, 24)])
+def test_the_planners_own_model_agrees(stages: int, microbatches: int) -> None:
+    native = native_function("pipeline_makespan")
+    if native is None:
+        pytest.skip("this build of the extension does not bind it")
+    forward = np.random.default_rng(microbatches).integers(1, 10**6, microbatches)
+    order = np.arange(microbatches, dtype=np.uint32)[None, :]
+    expected = native(forward, stages, order)[0]
+    assert makespan(3.0 * forward[None, :], stages)[0] == pytest.approx(expected, rel=1e-9)
 
 
 def test_even_microbatches_take_the_textbook_time() -> None:

@@ -23,7 +23,6 @@ from overlord._src.simulate.columns import Columns, Integers
 BACKBONE, ENCODER = "backbone", "encoder"
 NS_PER_MS = 1e6
 AUDIO_WINDOW_FRAMES = 1500  # audio encoders attend within 30 seconds
-BACKWARD_SHARE = 2 / 3  # of forward and backward together
 
 # ms per layer of one parameter and one token, and of one squared token and hidden unit: the
 # llama-12b row below divided by its shape (hidden 4608, gated feed-forward 12288).

@@ -112,8 +112,8 @@ def _how_to_read(report: Report) -> str:
     return (
         "Speed-up is against arrival order. Groups, microbatches and encoder ranks: the largest "
         "work over the mean, so 1.000 is even. Over even work: time of the step over that of "
-        "perfectly even work. Exchanged: embeddings that must travel between groups because "
-        "encoder and backbone of a sample have different owners."
+        "perfectly even work. Most tokens: of any microbatch, for its activations must fit. "
+        "Exchanged: embeddings that must travel between groups because encoder and backbone of a sample have different owners."
     )
 
 

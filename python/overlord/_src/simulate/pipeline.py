@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlord._src.simulate.costs import BACKWARD_SHARE
-
 Reals = npt.NDArray[np.float64]
+BACKWARD_SHARE = 2 / 3  # of forward and backward together
 _SEARCH_ROUNDS = 12
 _SEARCH_BUDGET = 40_000_000  # operations of one round of exchanges; beyond it no search is made
 

@@ -161,7 +161,7 @@ def _fill_and_order(
     filled = _split_buckets(costs, bucket, groups, microbatches, planner_seam.balance)
     loads = partition.bin_loads(costs, bucket * microbatches + filled, groups * microbatches)
     loads = loads.reshape(groups, microbatches)
-    order = pipeline.search_order(loads, stages)
+    order = planner_seam.order_microbatches(loads, stages)
     position = np.empty_like(order)
     np.put_along_axis(position, order, np.arange(microbatches)[None, :], axis=1)
     time = pipeline.makespan(np.take_along_axis(loads, order, axis=1), stages).max()

@@ -1,7 +1,7 @@
-"""Where simulation meets the native planner: its balancer, if it is built.
+"""Where simulation meets the native planner: its balancer and its order of microbatches, if built.
 
-The NumPy balancer of this package stands in where the extension lacks one. `ours` asks here, so
-that what is simulated is what would be planned.
+The NumPy code of this package stands in where the extension lacks them. `ours` asks here, so that
+what is simulated is what would be planned.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from overlord._src.simulate import pipeline
 from overlord._src.simulate.columns import Integers
 from overlord._src.simulate.partition import longest_first, search_swaps
 
 
-def _native(name: str) -> Any:
+def native_function(name: str) -> Any:
     """A function of the extension; None where that is absent or older."""
     try:
         from overlord._src.native import core
@@ -23,7 +24,8 @@ def _native(name: str) -> Any:
     return getattr(core, name, None)
 
 
-_balance = _native("balance")
+_balance = native_function("balance")
+_pipeline_order = native_function("pipeline_order")
 
 
 def balancer_name() -> str:
@@ -37,3 +39,15 @@ def balance(costs: Integers, bins: int) -> Integers:
         found = _balance(np.ascontiguousarray(costs, dtype=np.int64), bins, method="lpt_search")
         return np.asarray(found["bin_of"], dtype=np.int64)
     return search_swaps(costs, longest_first(costs, bins), bins)
+
+
+def order_microbatches(loads: Integers, stages: int) -> Integers:
+    """`order[g, k]` is the microbatch that pipeline g runs as its k-th, under 1F1B.
+
+    `loads[g, m]` is forward and backward of microbatch m over all stages.
+    """
+    if _pipeline_order is None or stages == 1:
+        return pipeline.search_order(loads, stages)
+    forward = np.rint(loads * ((1 - pipeline.BACKWARD_SHARE) / stages)).astype(np.int64)
+    found = [_pipeline_order(row, stages, "search")["order"] for row in forward]
+    return np.array(found, dtype=np.int64)

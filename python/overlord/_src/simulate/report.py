@@ -21,6 +21,7 @@ STRATEGY_HEADINGS = (
     "microbatches",
     "encoder ranks",
     "over even work",
+    "most tokens",
     "exchanged",
 )
 
@@ -49,6 +50,7 @@ def strategy_rows(report: Report) -> list[tuple[str, ...]]:
                 f"{imbalance['microbatch']:.3f}",
                 encoder,
                 f"{item['over_even']:.3f}",
+                f"{item['largest_microbatch_tokens']:,}",
                 show_size(item["exchange_bytes"]) if item["exchange_bytes"] else "-",
             )
         )
