@@ -20,6 +20,7 @@ COMMANDS = {
     "plan": "show what a step holds, for whom and why",
     "diff": "show what differs between two plans",
     "calibrate": "fit a cost model to measured times",
+    "simulate": "predict step times of strategies on any mesh, from lengths alone",
     "run": "read a stream on all ranks of a mesh and measure it",
     "demo": "make a corpus under ./demo and run it on 16 ranks",
     "doctor": "check this machine, this installation and a config",
