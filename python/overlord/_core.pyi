@@ -27,6 +27,96 @@ from overlord import (
 
 arrow_version: str = '25.0.1'
 
+class BalanceMethod(enum.Enum):
+    arrival = 0
+
+    greedy = 1
+
+    lpt = 2
+
+    lpt_search = 3
+
+    karmarkar_karp = 4
+
+    zigzag = 5
+
+class BalanceLevel(enum.Enum):
+    bucket = 0
+
+    bin = 1
+
+    interleaved = 2
+
+class OrderMethod(enum.Enum):
+    keep = 0
+
+    ascending = 1
+
+    descending = 2
+
+    small_ends = 3
+
+    search = 4
+
+class Strategy:
+    """How the bins of a step are dealt to consumers."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, arg: str, /) -> None: ...
+
+    @property
+    def axis(self) -> str: ...
+
+    @axis.setter
+    def axis(self, arg: str, /) -> None: ...
+
+    @property
+    def group_size(self) -> int: ...
+
+    @group_size.setter
+    def group_size(self, arg: int, /) -> None: ...
+
+    @property
+    def balance(self) -> BalanceMethod: ...
+
+    @balance.setter
+    def balance(self, arg: BalanceMethod, /) -> None: ...
+
+    @property
+    def level(self) -> BalanceLevel: ...
+
+    @level.setter
+    def level(self, arg: BalanceLevel, /) -> None: ...
+
+    @property
+    def order(self) -> OrderMethod: ...
+
+    @order.setter
+    def order(self, arg: OrderMethod, /) -> None: ...
+
+    @property
+    def virtual_stages(self) -> int: ...
+
+    @virtual_stages.setter
+    def virtual_stages(self, arg: int, /) -> None: ...
+
+    @property
+    def backward_permille(self) -> int: ...
+
+    @backward_permille.setter
+    def backward_permille(self, arg: int, /) -> None: ...
+
+    def set_cost(self, model: dict) -> None:
+        """The cost of a sample, as a cost model's data."""
+
+def strategy_digest(strategy: Strategy) -> str:
+    """32 hex digits over all that decides a placement."""
+
 class Format(enum.Enum):
     parquet = 0
 
@@ -429,6 +519,12 @@ class JobSpec:
     def mixture(self, arg: Mixture, /) -> None: ...
 
     @property
+    def strategy(self) -> Strategy: ...
+
+    @strategy.setter
+    def strategy(self, arg: Strategy, /) -> None: ...
+
+    @property
     def sources(self) -> list[Source]: ...
 
     @sources.setter
@@ -680,6 +776,14 @@ class Plan:
     def placement(self) -> list[tuple[int, int, int]]:
         """Per bin: (bucket, microbatch, slot)."""
 
+    def columns(self) -> dict:
+        """int64 arrays, one value per segment in bin order."""
+
+    def report(self) -> object:
+        """
+        How even the layer is and could be, in nanoseconds of its cost model; None without one.
+        """
+
     def views(self) -> list:
         """Per rank: what it sees of a microbatch."""
 
@@ -693,6 +797,9 @@ def hash_bytes(data: bytes) -> str:
 
 def text_digest(data: bytes) -> str:
     """XXH3-128 as 32 hex digits."""
+
+def planning_times(lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], sources: int, context: int, bins: int, mesh: Mesh, strategy: Strategy, steps: int) -> dict:
+    """CPU milliseconds of whole plans over made-up metadata, one per step."""
 
 def cost_evaluate(model: dict, columns: dict) -> tuple:
     """(nanoseconds, bytes) of every row under a cost model given as a dict."""
@@ -708,6 +815,14 @@ def cost_preset(name: str, layers: int = 0, tp: int = 1, pp: int = 1) -> dict:
 
 def cost_presets() -> list:
     """Shape, coefficients and errors of every preset."""
+
+def pipeline_order(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', writable=False)], stages: int, method: str, virtual_stages: int = 1, backward_permille: int = 2000) -> dict:
+    """
+    Order the microbatches of one pipeline under 1F1B: order, makespan, lower_bound, kept_makespan and the seconds it took. `costs` are forward times on a stage.
+    """
+
+def pipeline_makespan(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', writable=False)], stages: int, orders: Annotated[NDArray[numpy.uint32], dict(shape=(None, None), order='C', writable=False)], virtual_stages: int = 1, backward_permille: int = 2000) -> list[int]:
+    """Makespan under 1F1B of each order, a row of `orders`."""
 
 class IndexTask:
     """Indexing of one source, in threads of its own."""
@@ -732,6 +847,11 @@ class PlanCursor:
     def next(self) -> Plan | None: ...
 
     def seek(self, step: int) -> None: ...
+
+    def graph(self) -> object:
+        """
+        Edges and costs of the graph that the last plan was read out of; None before it.
+        """
 
     def state(self) -> bytes: ...
 

@@ -222,7 +222,8 @@ class BalanceConfig(_Model):
     """How consumers' work is evened out."""
 
     method: Literal["arrival", "greedy", "lpt", "lpt_search", "karmarkar_karp", "zigzag"] = Field(
-        default="lpt_search", description="arrival: as it came; lpt_search: heaviest first, then swaps"
+        default="lpt_search",
+        description="arrival: as it came; lpt_search: heaviest first, then swaps",
     )
     level: Literal["bucket", "bin", "interleaved"] = Field(
         default="interleaved",

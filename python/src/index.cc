@@ -9,9 +9,9 @@
 
 #include "bindings.h"
 #include "errors.h"
-#include "overlord/runtime/thread_executor.h"
 #include "overlord/columnar/source_index.h"
 #include "overlord/node/indexing.h"
+#include "overlord/runtime/thread_executor.h"
 
 namespace nb = nanobind;
 

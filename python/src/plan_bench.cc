@@ -104,8 +104,8 @@ Result<Planned> plan_steps(model::JobSpec spec, const model::Mesh& mesh,
 }
 
 nb::dict planning_times(nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig> lengths,
-                        uint32_t sources, uint32_t context, uint32_t bins,
-                        const model::Mesh& mesh, const model::Strategy& strategy, uint32_t steps) {
+                        uint32_t sources, uint32_t context, uint32_t bins, const model::Mesh& mesh,
+                        const model::Strategy& strategy, uint32_t steps) {
   model::JobSpec spec;
   spec.context = context;
   spec.bins = bins;
@@ -134,8 +134,7 @@ nb::dict planning_times(nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig> l
 
 void bind_plan_bench(nb::module_& m) {
   m.def("planning_times", &planning_times, nb::arg("lengths"), nb::arg("sources"),
-        nb::arg("context"), nb::arg("bins"), nb::arg("mesh"), nb::arg("strategy"),
-        nb::arg("steps"),
+        nb::arg("context"), nb::arg("bins"), nb::arg("mesh"), nb::arg("strategy"), nb::arg("steps"),
         "CPU milliseconds of whole plans over made-up metadata, one per step.");
 }
 

@@ -51,7 +51,8 @@ void bind_strategy(nb::module_& m) {
       .def_rw("order", &Strategy::order)
       .def_rw("virtual_stages", &Strategy::virtual_stages)
       .def_rw("backward_permille", &Strategy::backward_permille)
-      .def("set_cost", &set_cost, nb::arg("model"), "The cost of a sample, as a cost model's data.");
+      .def("set_cost", &set_cost, nb::arg("model"),
+           "The cost of a sample, as a cost model's data.");
   m.def(
       "strategy_digest",
       [](const Strategy& strategy) { return protocol::strategy_digest(strategy).hex(); },

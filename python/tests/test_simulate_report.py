@@ -147,16 +147,16 @@ def simulate_words(*words: str) -> list[str]:
 def test_the_command_writes_what_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = {name: tmp_path / name for name in ("r.json", "r.html", "pictures")}
-    words = ["--json", str(files["r.json"]), "--html", str(files["r.html"])]
+    files = {name: tmp_path / name for name in ("new/r.json", "new/r.html", "pictures")}
+    words = ["--json", str(files["new/r.json"]), "--html", str(files["new/r.html"])]
     words += ["--svg", str(files["pictures"]), "--baselines", "arrival,hybrid", "--seed", "3"]
     assert main(simulate_words("--workload", "coyo", *words)) == 0
     text = capsys.readouterr().out
     assert "as fast as arrival order" in text and "colocated loaders" in text
-    data = json.loads(files["r.json"].read_text())
+    data = json.loads(files["new/r.json"].read_text())
     assert list(data["strategies"]) == ["arrival", "hybrid", "ours"]
     assert data["workload"]["seed"] == 3 and data["global_batch"] == 4 * 4 * 8
-    assert files["r.html"].read_text().startswith("<!doctype html>")
+    assert files["new/r.html"].read_text().startswith("<!doctype html>")
     assert len(list(files["pictures"].iterdir())) == 4
 
 

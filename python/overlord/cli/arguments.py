@@ -36,7 +36,10 @@ def add_mesh(parser: argparse.ArgumentParser) -> None:
         "--mesh", metavar=MESH_FORM, default="dp=1", help="ranks of the job (default dp=1)"
     )
     parser.add_argument(
-        "--strategy", metavar="FILE.py:NAME", default=None, help="a strategy instead of the config's"
+        "--strategy",
+        metavar="FILE.py:NAME",
+        default=None,
+        help="a strategy instead of the config's",
     )
     parser.add_argument(
         "--stream", default="train", help="which stream of the config (default train)"
@@ -75,7 +78,9 @@ def load_strategy(text: str | None) -> Any:
     try:
         names = runpy.run_path(path)
     except OSError as error:
-        raise ConfigError(Problem(("--strategy",), f"cannot be read: {error.strerror}", path)) from None
+        raise ConfigError(
+            Problem(("--strategy",), f"cannot be read: {error.strerror}", path)
+        ) from None
     if not callable(names.get(name)):
         known = sorted(key for key, value in names.items() if callable(value) and key[0] != "_")
         raise ConfigError(Problem(("--strategy",), "no such function", name, ", ".join(known)))

@@ -27,7 +27,9 @@ def run(options: argparse.Namespace) -> int:
 
     if options.other is None and options.other_mesh is None and options.other_step is None:
         raise ConfigError(
-            Problem((), "nothing to compare with", advice="add --other, --other-mesh or --other-step")
+            Problem(
+                (), "nothing to compare with", advice="add --other, --other-mesh or --other-step"
+            )
         )
     first = planned_step(arguments.load_job(options).open_stream(options.stream), options.step)
     other = argparse.Namespace(**vars(options))

@@ -24,11 +24,11 @@ enum class BalanceLevel : uint8_t { kBucket, kBin, kInterleaved };
 enum class OrderMethod : uint8_t { kKeep, kAscending, kDescending, kSmallEnds, kSearch };
 
 struct Strategy {
-  std::string name;            // of the function it was traced from; for people
-  std::string axis = "dp";     // distribute: whose nodes are the consumers
-  uint32_t group_size = 0;     // consumers that balance among themselves; 0: all
-  bool has_cost = false;       // a strategy without a cost deals in arrival order
-  CostModel cost;              // of a sample, from its metadata
+  std::string name;         // of the function it was traced from; for people
+  std::string axis = "dp";  // distribute: whose nodes are the consumers
+  uint32_t group_size = 0;  // consumers that balance among themselves; 0: all
+  bool has_cost = false;    // a strategy without a cost deals in arrival order
+  CostModel cost;           // of a sample, from its metadata
   BalanceMethod balance = BalanceMethod::kArrival;
   BalanceLevel level = BalanceLevel::kInterleaved;
   OrderMethod order = OrderMethod::kKeep;

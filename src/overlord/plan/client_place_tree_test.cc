@@ -28,9 +28,10 @@ TEST(ClientPlaceTree, ConsumersOfEveryAxis) {
 }
 
 TEST(ClientPlaceTree, NodesPartTheRanksAtEveryAxisAndOrder) {
-  for (const auto& axes : {std::vector<model::Axis>{{"tp", 2}, {"cp", 3}, {"dp", 4}, {"pp", 2}},
-                           std::vector<model::Axis>{{"dp_replicate", 2}, {"dp_shard", 3}, {"ep", 2}},
-                           std::vector<model::Axis>{{"tp", 5}}}) {
+  for (const auto& axes :
+       {std::vector<model::Axis>{{"tp", 2}, {"cp", 3}, {"dp", 4}, {"pp", 2}},
+        std::vector<model::Axis>{{"dp_replicate", 2}, {"dp_shard", 3}, {"ep", 2}},
+        std::vector<model::Axis>{{"tp", 5}}}) {
     const auto tree = tree_of(axes, 4);
     for (const std::string axis : {"dp", "cp", "world"}) {
       std::set<Rank> seen;

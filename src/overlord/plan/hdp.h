@@ -89,7 +89,7 @@ struct HdpPlan {
   std::vector<uint64_t> microbatch_targets;  // by microbatch number
   uint64_t targets = 0;                      // the global divisor of the loss
   int64_t makespan_ns = 0;                   // the slowest rank
-  int64_t lower_bound_ns = 0;                // no plan of these sequences is faster
+  int64_t lower_bound_ns = 0;                // of plans that keep short sequences whole
   uint32_t limiting_sequence = 0;            // kNoSequence: the mean work limits
   int64_t gap_ppm = 0;                       // makespan over the bound
 };

@@ -164,16 +164,18 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
   const model::Strategy& strategy = spec.strategy;
   const uint32_t rounds = shape_of(spec, mesh, delivery).microbatches / spec.substeps;
   if (strategy.virtual_stages > 1 && rounds % mesh.size("pp") != 0) {
-    return invalid_argument("strategy.order.virtual_stages: an interleaved pipeline needs a "
-                            "multiple of pp = " + std::to_string(mesh.size("pp")) +
-                            " microbatches, this job has " + std::to_string(rounds));
+    return invalid_argument(
+        "strategy.order.virtual_stages: an interleaved pipeline needs a "
+        "multiple of pp = " +
+        std::to_string(mesh.size("pp")) + " microbatches, this job has " + std::to_string(rounds));
   }
   OVERLORD_RETURN_IF_ERROR(ClientPlaceTree(mesh, 1, 1).check_axis(strategy.axis));
   if (!is_data_axis(strategy.axis) &&
       ClientPlaceTree(mesh, 1, 1).count_at(strategy.axis) != bucket_count(mesh)) {
-    return invalid_argument("strategy.distribute: whole sequences are dealt over the data axes, "
-                            "got axis '" + strategy.axis + "' of the mesh " + mesh.text() +
-                            "; allowed: dp");
+    return invalid_argument(
+        "strategy.distribute: whole sequences are dealt over the data axes, "
+        "got axis '" +
+        strategy.axis + "' of the mesh " + mesh.text() + "; allowed: dp");
   }
   if (!strategy.has_cost && strategy.balance != model::BalanceMethod::kArrival) {
     return invalid_argument("strategy.balance: needs a cost; add strategy.cost");
@@ -219,8 +221,8 @@ Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selecti
   plan.last = content.last;
   const GraphShape shape = shape_of(spec, inputs.mesh, inputs.delivery);
   const DealShape deal{spec.substeps, inputs.mesh.size("pp")};
-  auto graph = std::make_shared<DGraph>(std::move(content.segments), std::move(content.bin_ends),
-                                        shape);
+  auto graph =
+      std::make_shared<DGraph>(std::move(content.segments), std::move(content.bin_ends), shape);
   OVERLORD_RETURN_IF_ERROR(placer->place(spec.strategy, deal, graph.get()));
   model::Layer layer;
   layer.axis = spec.strategy.axis;

@@ -73,9 +73,8 @@ TEST(Placement, EveryBinHasOneSeatAndSubstepsEndTogether) {
   model::DeliverySpec delivery;
   delivery.microbatch_size = 2;
   Placer placer;
-  const model::Plan plan =
-      *build_plan({spec, mesh, delivery, make_views(mesh, delivery, 1), {}}, 0, empty_step(24),
-                  &placer);
+  const model::Plan plan = *build_plan({spec, mesh, delivery, make_views(mesh, delivery, 1), {}}, 0,
+                                       empty_step(24), &placer);
   const model::Layer& layer = plan.layers.front();
   EXPECT_EQ(layer.microbatches, 4u);
   std::set<std::tuple<uint32_t, uint32_t, uint32_t>> seats;

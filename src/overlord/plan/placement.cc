@@ -41,8 +41,8 @@ std::vector<int64_t> forward_times(const model::Strategy& strategy, const DealSh
   for (uint32_t consumer = 0; consumer < shape.consumers; ++consumer) {
     for (uint32_t m = 0; m < rounds; ++m) {
       const int64_t cost = costs[size_t{consumer} * shape.microbatches + substep * rounds + m];
-      times.push_back(
-          static_cast<int64_t>(Int128{cost} * 1000 / (Int128{deal.stages} * (1000 + strategy.backward_permille))));
+      times.push_back(static_cast<int64_t>(
+          Int128{cost} * 1000 / (Int128{deal.stages} * (1000 + strategy.backward_permille))));
     }
   }
   return times;
@@ -68,8 +68,7 @@ std::vector<int64_t> arrival_costs(const DealShape& deal, const DGraph& graph) {
   const uint32_t per_substep = graph.bins() / deal.substeps;
   for (uint32_t bin = 0; bin < graph.bins(); ++bin) {
     const uint32_t substep = bin / per_substep;
-    const Seat seat =
-        seat_in_turn(shape, bin % per_substep, substep * rounds_of(shape, deal));
+    const Seat seat = seat_in_turn(shape, bin % per_substep, substep * rounds_of(shape, deal));
     costs[size_t{seat.consumer} * shape.microbatches + seat.microbatch] += graph.bin_costs()[bin];
   }
   return costs;
@@ -148,8 +147,7 @@ Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGr
     for (uint32_t i = 0; i < graph->samples(); ++i) tokens[i] = graph->segments()[i].count;
     const LengthColumn column{"tokens", tokens};
     OVERLORD_TRY(std::vector<int64_t> samples, evaluate(strategy.cost, std::span(&column, 1)));
-    OVERLORD_TRY(std::vector<int64_t> bins,
-                 bin_costs(strategy.cost, samples, graph->bin_ends()));
+    OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, samples, graph->bin_ends()));
     graph->set_costs(std::move(samples), std::move(bins));
   }
   if (!strategy.has_cost || strategy.balance == model::BalanceMethod::kArrival) {

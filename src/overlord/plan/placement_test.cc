@@ -21,8 +21,8 @@ struct Case {
 
 // Bins of one long and some short documents, by the seed.
 DGraph graph_of(const Case& shape, uint64_t seed) {
-  const uint32_t bins = (shape.consumers * shape.rounds * shape.size - shape.missing) *
-                        shape.substeps;
+  const uint32_t bins =
+      (shape.consumers * shape.rounds * shape.size - shape.missing) * shape.substeps;
   std::vector<model::Segment> segments;
   std::vector<uint32_t> ends;
   for (uint32_t bin = 0; bin < bins; ++bin) {

@@ -3,8 +3,9 @@
 // needed. This plans the second layer and the exchange between the two.
 //
 // Order of rows. Within a microbatch an encoder holds its samples in ascending order, and so does a
-// backbone consumer; `sent` lists rows by encoder, `received` by backbone consumer. `permutation[i]`
-// is the place in `received` of the row at place i of `sent`; gradients go back by `inverse`.
+// backbone consumer; `sent` lists rows by encoder, `received` by backbone consumer.
+// `permutation[i]` is the place in `received` of the row at place i of `sent`; gradients go back by
+// `inverse`.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace overlord::plan {
 inline constexpr uint32_t kNoOwner = 0xffffffffu;
 
 struct EncoderProblem {
-  std::span<const int64_t> costs;          // per sample; 0: it has nothing to encode
+  std::span<const int64_t> costs;           // per sample; 0: it has nothing to encode
   std::span<const uint32_t> microbatch_of;  // per sample, where the backbone placed it
   uint32_t microbatches = 1;
   uint32_t encoders = 1;

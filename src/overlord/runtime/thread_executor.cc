@@ -27,9 +27,10 @@ void name_this_thread(const std::string& name, size_t index) {
 }  // namespace
 
 Status no_thread(const std::string& who) {
-  return {Code::kResource,
-          "the system refuses to start a thread for " + who +
-              "; raise the limit on processes and threads (`ulimit -u`, pids.max of the container)"};
+  return {
+      Code::kResource,
+      "the system refuses to start a thread for " + who +
+          "; raise the limit on processes and threads (`ulimit -u`, pids.max of the container)"};
 }
 
 struct ThreadExecutor::Worker {

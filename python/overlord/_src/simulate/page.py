@@ -65,6 +65,7 @@ def html_page(report: Report) -> str:
 
 def write_page(report: Report, path: Path) -> None:
     """The page as a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(html_page(report))
 
 
@@ -113,7 +114,8 @@ def _how_to_read(report: Report) -> str:
         "Speed-up is against arrival order. Groups, microbatches and encoder ranks: the largest "
         "work over the mean, so 1.000 is even. Over even work: time of the step over that of "
         "perfectly even work. Most tokens: of any microbatch, for its activations must fit. "
-        "Exchanged: embeddings that must travel between groups because encoder and backbone of a sample have different owners."
+        "Exchanged: embeddings that must travel between groups because encoder and backbone of a "
+        "sample have different owners."
     )
 
 

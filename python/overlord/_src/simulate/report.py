@@ -128,6 +128,7 @@ def limits(report: Report) -> str:
 
 def write_json(report: Report, path: Path) -> None:
     """The report as it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n")
 
 
@@ -174,7 +175,7 @@ def _step_time(report: Report) -> str:
         f"Shorter is better. {setting(report)}, mean of {report['steps']} steps",
         "milliseconds per step",
         bars,
-        "of it the encoder" if apart else "",
+        "part of it spent in the encoder" if apart else "",
     )
 
 
