@@ -14,8 +14,8 @@ from overlord._src.config.field_types import Bytes, Count32, Files, Name, StepRa
 from overlord._src.errors import ConfigError, Problem
 
 __all__ = [
-    "ConfigError",
     "BalanceConfig",
+    "ConfigError",
     "DeliveryConfig",
     "DistributeConfig",
     "EncoderConfig",

@@ -14,9 +14,9 @@ from corpora import Corpus, two_sources
 from delivered import content, segments_of
 from overlord._src import explain
 from overlord._src.readable import planned_step
+from overlord.strategy import StrategyConfig, to_yaml, trace
 
 import overlord as ol
-from overlord.strategy import StrategyConfig, to_yaml, trace
 
 STEPS = 6
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -65,7 +65,7 @@ def test_yaml_and_python_round_trip() -> None:
 @pytest.mark.parametrize(
     ("body", "named"),
     [
-        (lambda graph, tree: [sample for sample in graph.tokens()], "a loop over samples"),
+        (lambda graph, tree: list(graph.tokens()), "a loop over samples"),
         (lambda graph, tree: len(graph.tokens()), "the number of samples"),
         (lambda graph, tree: graph.tokens() and 1, "a condition on the graph"),
         (lambda graph, tree: graph.tokens()[3], "single samples"),

@@ -141,8 +141,11 @@ def _coarse(grid: npt.NDArray[np.float64], rows: int, columns: int) -> npt.NDArr
         return np.unique(np.linspace(0, length, min(length, most) + 1).astype(np.int64))
 
     down, across = parts(grid.shape[0], rows), parts(grid.shape[1], columns)
-    summed = np.add.reduceat(np.add.reduceat(grid, down[:-1], 0), across[:-1], 1)
-    return summed / np.outer(np.diff(down), np.diff(across))
+    summed: npt.NDArray[np.float64] = np.add.reduceat(
+        np.add.reduceat(grid, down[:-1], 0), across[:-1], 1
+    )
+    sizes: npt.NDArray[np.float64] = np.outer(np.diff(down), np.diff(across)).astype(np.float64)
+    return summed / sizes
 
 
 def draw_svg(step: PlannedStep, most: int = 128) -> str:

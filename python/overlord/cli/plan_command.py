@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Plan up to the step and show it."""
-    from overlord._src.errors import ConfigError, Problem
     from overlord._src import explain
+    from overlord._src.errors import ConfigError, Problem
     from overlord._src.readable import plan_data, planned_step
     from overlord.cli.terminal import make_console
 

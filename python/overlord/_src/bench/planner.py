@@ -40,6 +40,7 @@ def measure(samples: int, axes: dict[str, int], steps: int) -> dict[str, Any]:
     """Plans of one shape; about so many samples a step, in a multiple of the groups' sequences."""
     import overlord as ol
     from overlord._src.lowering import lower_mesh
+    from overlord._src.mesh import Mesh
     from overlord._src.native import core
     from overlord._src.strategy_lowering import lower_strategy
     from overlord.config import BalanceConfig, OrderConfig, StrategyConfig
@@ -55,7 +56,7 @@ def measure(samples: int, axes: dict[str, int], steps: int) -> dict[str, Any]:
         SOURCES,
         CONTEXT,
         bins,
-        lower_mesh(ol.mesh(**axes)),
+        lower_mesh(Mesh.parse(",".join(f"{name}={size}" for name, size in axes.items()))),
         lower_strategy(strategy),
         steps,
     )
