@@ -96,7 +96,7 @@ class Layer(_Untraceable):
         return self
 
     def distribute(self, axis: str = "dp", group_size: int = 0) -> Layer:
-        """Make the nodes of an axis the consumers; `group_size` of them balance among themselves."""
+        """The nodes of an axis are the consumers; `group_size` of them balance together."""
         return self._note("distribute", DistributeConfig(axis=axis, group_size=group_size))
 
     def cost(self, model: Any) -> Layer:
@@ -105,7 +105,8 @@ class Layer(_Untraceable):
 
     def balance(self, method: str = "lpt_search", level: str = "interleaved") -> Layer:
         """Even out the consumers' work."""
-        return self._note("balance", BalanceConfig.model_validate(dict(method=method, level=level)))
+        values = {"method": method, "level": level}
+        return self._note("balance", BalanceConfig.model_validate(values))
 
     def order(
         self, method: str = "search", virtual_stages: int = 1, backward: float = 2.0
@@ -126,7 +127,7 @@ class Layer(_Untraceable):
 
 
 class Graph(_Untraceable):
-    """The step's metadata graph: `tokens()` is the backbone's view of it, `images()` an encoder's."""
+    """The step's metadata graph: `tokens()` is the backbone's view, `images()` an encoder's."""
 
     def __init__(self) -> None:
         self.layers: dict[str, Layer] = {}
