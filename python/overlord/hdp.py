@@ -84,7 +84,7 @@ class Group:
         if sequence not in self.sequences:
             raise ValueError(f"sequence {sequence} is not in group {self.index}")
         member = self.ranks.index(rank)
-        rows = core.hdp_slices(int(self._lengths[sequence]), len(self.ranks), self._align)
+        rows: Any = core.hdp_slices(int(self._lengths[sequence]), len(self.ranks), self._align)
         low_first, low_count, high_first, high_count = (int(x) for x in rows[member])
         return Chunk(low_first, low_count), Chunk(high_first, high_count)
 
