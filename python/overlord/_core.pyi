@@ -823,6 +823,12 @@ def pipeline_order(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), or
 
 def pipeline_makespan(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', writable=False)], stages: int, orders: Annotated[NDArray[numpy.uint32], dict(shape=(None, None), order='C', writable=False)], virtual_stages: int = 1, backward_permille: int = 2000) -> list[int]:
     """Makespan under 1F1B of each order, a row of `orders`."""
+def hdp_plan(lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], ranks: int, model: dict, targets: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], stages: int, offload: bool, balance: str, method: str, powers_of_two: bool, align: int, max_microbatches: int, context: int, check: bool) -> dict:
+    Plan one step of hybrid data parallelism; groups are flat arrays in global order.
+def hdp_model(name: str) -> dict:
+    """A measured cost model by name."""
+def hdp_slices(length: int, members: int, align: int) -> object:
+    Per member of a group: first and count of its low chunk, then of its high chunk.
 
 class IndexTask:
     """Indexing of one source, in threads of its own."""

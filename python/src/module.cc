@@ -17,6 +17,7 @@ NB_MODULE(_core, m) {
   bind_plan_bench(m);
   bind_plan_cost(m);
   bind_plan_order(m);
+  bind_plan_hdp(m);
   bind_index(m);
   bind_job(m);
 }
