@@ -11,6 +11,7 @@
 namespace overlord::plan {
 namespace {
 
+constexpr size_t kMostSteps = 256;
 constexpr uint32_t kRoundsPerStep = 8;     // exchanges between two steps, for each step
 constexpr size_t kFewBins = 256;           // up to so many, single swaps are tried in the end
 constexpr uint32_t kMostSwapTurns = 16;    // times that all of them are tried
@@ -86,6 +87,8 @@ class WindowBalancer {
 
   uint32_t most_that_can_go(uint32_t from, uint32_t to) const;
   Exchange best_exchange(uint32_t from, uint32_t to) const;
+  std::vector<bool> try_meetings();
+  void keep_extremes(uint32_t half);
   void balance_from(const std::vector<bool>& meeting);
   template <typename Allowed>
   void exchange_bins(Allowed allowed);
@@ -100,8 +103,9 @@ class WindowBalancer {
   bool try_single_swaps(uint32_t a, uint32_t b);
   int64_t nth_heaviest(uint64_t n) const;
 
-  const uint32_t bins_per_step_;
-  const int64_t width_;
+  uint32_t bins_per_step_;
+  uint32_t kept_;  // bins per step that may move
+  int64_t width_;
   uint32_t reach_ = 0;
   int64_t tolerance_ = 0;  // of the time of two steps that exchange bins
   std::vector<Step> steps_;
@@ -109,7 +113,7 @@ class WindowBalancer {
 };
 
 WindowBalancer::WindowBalancer(std::span<const int64_t> costs, const WindowShape& shape)
-    : bins_per_step_(shape.bins_per_step), width_(shape.width) {
+    : bins_per_step_(shape.bins_per_step), kept_(bins_per_step_), width_(shape.width) {
   const auto count = static_cast<uint32_t>(costs.size() / bins_per_step_);
   reach_ = std::min(shape.max_delay, count - 1);
   steps_.resize(count);
@@ -178,13 +182,26 @@ int64_t WindowBalancer::lower_bound() const {
 }
 
 // Where caps forbid that all outliers meet in one step, it matters in which steps they meet, and
-// exchanges between two steps cannot find that out. So some regular choices are tried, too.
+// exchanges between two steps cannot find that out. So some regular choices are tried, too: with
+// all bins where they are few, else with the heaviest and the lightest of every step.
 void WindowBalancer::balance() {
   const auto count = static_cast<uint32_t>(steps_.size());
-  const size_t bins = size_t{count} * bins_per_step_;
-  const std::vector<Step> selected = bins <= kMostBinsTwice ? steps_ : std::vector<Step>();
-  balance_from(std::vector<bool>(count, true));
-  if (selected.empty()) return;
+  const std::vector<bool> anywhere(count, true);
+  if (count * size_t{kept_} > kMostBinsTwice) {
+    if (reach_ + 1 == count) return balance_from(anywhere);
+    WindowBalancer extremes = *this;
+    extremes.keep_extremes(static_cast<uint32_t>(kMostBinsTwice / 2 / count));
+    return balance_from(extremes.try_meetings());
+  }
+  try_meetings();
+}
+
+// Tries them all, keeps the best result and gives the choice that led to it.
+std::vector<bool> WindowBalancer::try_meetings() {
+  const auto count = static_cast<uint32_t>(steps_.size());
+  const std::vector<Step> selected = steps_;
+  std::vector<bool> best_meeting(count, true);
+  balance_from(best_meeting);
   std::vector<Step> best = steps_;
   int64_t best_time = time();
   for (uint32_t stride = reach_ + 1; stride <= std::min(2 * reach_ + 1, count); ++stride) {
@@ -196,9 +213,22 @@ void WindowBalancer::balance() {
       if (time() >= best_time) continue;
       best_time = time();
       best = steps_;
+      best_meeting = meeting;
     }
   }
   steps_ = std::move(best);
+  return best_meeting;
+}
+
+// Leaves `half` heaviest and `half` lightest bins in every step. The others count as work that
+// cannot move.
+void WindowBalancer::keep_extremes(uint32_t half) {
+  kept_ = 2 * half;
+  for (uint32_t s = 0; s < steps_.size(); ++s) {
+    std::vector<Bin>& bins = steps_[s].bins;
+    bins.erase(bins.begin() + half, bins.end() - half);
+    steps_[s].by_origin[s] = kept_;
+  }
 }
 
 // First the heaviest bins go to steps where they shall meet, then anywhere.
@@ -209,7 +239,7 @@ void WindowBalancer::balance_from(const std::vector<bool>& meeting) {
     exchange_bins([&](uint32_t from, uint32_t to) { return !meeting[from] && meeting[to]; });
   }
   exchange_bins([](uint32_t from, uint32_t to) { return from != to; });
-  if (size_t{count} * bins_per_step_ <= kFewBins) swap_single_bins();
+  if (size_t{count} * kept_ <= kFewBins) swap_single_bins();
 }
 
 // The exchange that promises most, again and again, of steps for which `allowed(from, to)`.
@@ -259,19 +289,19 @@ uint32_t WindowBalancer::most_that_can_go(uint32_t from, uint32_t to) const {
   const Step& there = steps_[to];
   uint64_t may_return = count_that_may_go(to, from);
   if (may_return == 0) return 0;
-  if (may_return == bins_per_step_ && count_that_may_go(from, to) == bins_per_step_) {
+  if (may_return == kept_ && count_that_may_go(from, to) == kept_) {
     uint32_t most = 0;
-    for (uint32_t over = bins_per_step_; most + 1 < over;) {
+    for (uint32_t over = kept_; most + 1 < over;) {
       const uint32_t k = most + (over - most) / 2;
-      const bool can = bins_per_step_ - first_at_most(to, here.bins[k].cost) >= k;
+      const bool can = kept_ - first_at_most(to, here.bins[k].cost) >= k;
       (can ? most : over) = k;
     }
     return most;
   }
   size_t too_heavy = 0;
   uint32_t k = 1;
-  for (; k < bins_per_step_ && may_go(here.bins[k - 1], to); ++k) {
-    while (too_heavy < bins_per_step_ && there.bins[too_heavy].cost > here.bins[k].cost) {
+  for (; k < kept_ && may_go(here.bins[k - 1], to); ++k) {
+    while (too_heavy < kept_ && there.bins[too_heavy].cost > here.bins[k].cost) {
       may_return -= may_go(there.bins[too_heavy++], from);
     }
     if (may_return < k) break;
@@ -528,6 +558,10 @@ Result<RebalancedWindow> rebalance_window(std::span<const int64_t> costs,
     return invalid_argument("costs: some steps of " + std::to_string(shape.bins_per_step) +
                             " bins, got " + std::to_string(costs.size()));
   }
+  const size_t steps = costs.size() / shape.bins_per_step;
+  if (steps > kMostSteps) {
+    return invalid_argument("a window has at most 256 steps, got " + std::to_string(steps));
+  }
   Int128 total = 0;
   int64_t largest = 0;
   for (const int64_t cost : costs) {
@@ -535,7 +569,6 @@ Result<RebalancedWindow> rebalance_window(std::span<const int64_t> costs,
     total += cost;
     largest = std::max(largest, cost);
   }
-  const size_t steps = costs.size() / shape.bins_per_step;
   if (!fits_int64(total + Int128{largest} * shape.width * Int128{steps})) {
     return invalid_argument("costs: the steps of a window take over 63 bits");
   }

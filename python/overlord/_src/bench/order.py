@@ -13,7 +13,8 @@ import statistics
 from typing import Any
 
 from overlord._src.bench import _contract, _peers
-from overlord._src.bench._peers import Contender, Figures
+from overlord._src.bench._contract import Figures
+from overlord._src.bench._peers import Contender
 from overlord._src.bench._quiet import Patience
 
 OURS = "search"
