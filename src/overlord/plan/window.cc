@@ -11,6 +11,7 @@
 namespace overlord::plan {
 namespace {
 
+constexpr size_t kMostSteps = 256;
 constexpr uint32_t kRoundsPerStep = 8;     // exchanges between two steps, for each step
 constexpr size_t kFewBins = 256;           // up to so many, single swaps are tried in the end
 constexpr uint32_t kMostSwapTurns = 16;    // times that all of them are tried
@@ -84,7 +85,10 @@ class WindowBalancer {
   }
   uint64_t count_that_may_go(uint32_t from, uint32_t to) const;
 
+  uint32_t most_that_can_go(uint32_t from, uint32_t to) const;
   Exchange best_exchange(uint32_t from, uint32_t to) const;
+  std::vector<bool> try_meetings();
+  void keep_extremes(uint32_t half);
   void balance_from(const std::vector<bool>& meeting);
   template <typename Allowed>
   void exchange_bins(Allowed allowed);
@@ -99,8 +103,9 @@ class WindowBalancer {
   bool try_single_swaps(uint32_t a, uint32_t b);
   int64_t nth_heaviest(uint64_t n) const;
 
-  const uint32_t bins_per_step_;
-  const int64_t width_;
+  uint32_t bins_per_step_;
+  uint32_t kept_;  // bins per step that may move
+  int64_t width_;
   uint32_t reach_ = 0;
   int64_t tolerance_ = 0;  // of the time of two steps that exchange bins
   std::vector<Step> steps_;
@@ -108,7 +113,7 @@ class WindowBalancer {
 };
 
 WindowBalancer::WindowBalancer(std::span<const int64_t> costs, const WindowShape& shape)
-    : bins_per_step_(shape.bins_per_step), width_(shape.width) {
+    : bins_per_step_(shape.bins_per_step), kept_(bins_per_step_), width_(shape.width) {
   const auto count = static_cast<uint32_t>(costs.size() / bins_per_step_);
   reach_ = std::min(shape.max_delay, count - 1);
   steps_.resize(count);
@@ -155,25 +160,48 @@ int64_t WindowBalancer::nth_heaviest(uint64_t n) const {
   return low;
 }
 
-// All work evenly over all steps; or the heaviest bins together in one step, the next in another,
-// and so on, each step as long as its heaviest.
+// The largest of three: all work evenly over all steps; the heaviest bins together in one step, the
+// next in another, and so on, each step as long as its heaviest; and what bins that are selected
+// too far apart to meet cost, each in a step of its own.
 int64_t WindowBalancer::lower_bound() const {
+  const size_t count = steps_.size();
   int64_t total = 0, heaviest = 0;
-  for (size_t s = 0; s < steps_.size(); ++s) {
+  for (size_t s = 0; s < count; ++s) {
     total += steps_[s].total;
     heaviest += nth_heaviest(uint64_t{s} * bins_per_step_ + 1);
   }
-  return std::max((total + width_ - 1) / width_, heaviest);
+  // No step's heaviest is lighter than `least`; apart[s]: what the first s steps add to that.
+  const int64_t least = nth_heaviest(uint64_t{count - 1} * bins_per_step_ + 1);
+  std::vector<int64_t> apart(count + 1, 0);
+  for (size_t s = 0; s < count; ++s) {
+    const int64_t before = apart[s >= size_t{2} * reach_ ? s - size_t{2} * reach_ : 0];
+    apart[s + 1] = std::max(apart[s], before + steps_[s].largest() - least);
+  }
+  const int64_t alone = apart[count] + static_cast<int64_t>(count) * least;
+  return std::max({(total + width_ - 1) / width_, heaviest, alone});
 }
 
 // Where caps forbid that all outliers meet in one step, it matters in which steps they meet, and
-// exchanges between two steps cannot find that out. So some regular choices are tried, too.
+// exchanges between two steps cannot find that out. So some regular choices are tried, too: with
+// all bins where they are few, else with the heaviest and the lightest of every step.
 void WindowBalancer::balance() {
   const auto count = static_cast<uint32_t>(steps_.size());
-  const size_t bins = size_t{count} * bins_per_step_;
-  const std::vector<Step> selected = bins <= kMostBinsTwice ? steps_ : std::vector<Step>();
-  balance_from(std::vector<bool>(count, true));
-  if (selected.empty()) return;
+  const std::vector<bool> anywhere(count, true);
+  if (count * size_t{kept_} > kMostBinsTwice) {
+    if (reach_ + 1 == count) return balance_from(anywhere);
+    WindowBalancer extremes = *this;
+    extremes.keep_extremes(static_cast<uint32_t>(kMostBinsTwice / 2 / count));
+    return balance_from(extremes.try_meetings());
+  }
+  try_meetings();
+}
+
+// Tries them all, keeps the best result and gives the choice that led to it.
+std::vector<bool> WindowBalancer::try_meetings() {
+  const auto count = static_cast<uint32_t>(steps_.size());
+  const std::vector<Step> selected = steps_;
+  std::vector<bool> best_meeting(count, true);
+  balance_from(best_meeting);
   std::vector<Step> best = steps_;
   int64_t best_time = time();
   for (uint32_t stride = reach_ + 1; stride <= std::min(2 * reach_ + 1, count); ++stride) {
@@ -185,9 +213,22 @@ void WindowBalancer::balance() {
       if (time() >= best_time) continue;
       best_time = time();
       best = steps_;
+      best_meeting = meeting;
     }
   }
   steps_ = std::move(best);
+  return best_meeting;
+}
+
+// Leaves `half` heaviest and `half` lightest bins in every step. The others count as work that
+// cannot move.
+void WindowBalancer::keep_extremes(uint32_t half) {
+  kept_ = 2 * half;
+  for (uint32_t s = 0; s < steps_.size(); ++s) {
+    std::vector<Bin>& bins = steps_[s].bins;
+    bins.erase(bins.begin() + half, bins.end() - half);
+    steps_[s].by_origin[s] = kept_;
+  }
 }
 
 // First the heaviest bins go to steps where they shall meet, then anywhere.
@@ -198,7 +239,7 @@ void WindowBalancer::balance_from(const std::vector<bool>& meeting) {
     exchange_bins([&](uint32_t from, uint32_t to) { return !meeting[from] && meeting[to]; });
   }
   exchange_bins([](uint32_t from, uint32_t to) { return from != to; });
-  if (size_t{count} * bins_per_step_ <= kFewBins) swap_single_bins();
+  if (size_t{count} * kept_ <= kFewBins) swap_single_bins();
 }
 
 // The exchange that promises most, again and again, of steps for which `allowed(from, to)`.
@@ -241,6 +282,33 @@ uint64_t WindowBalancer::count_that_may_go(uint32_t from, uint32_t to) const {
   return sum;
 }
 
+// How many of the heaviest bins of a step can go, so that as many may return which are no heavier
+// than the heaviest that stays. If so many can, fewer can, too.
+uint32_t WindowBalancer::most_that_can_go(uint32_t from, uint32_t to) const {
+  const Step& here = steps_[from];
+  const Step& there = steps_[to];
+  uint64_t may_return = count_that_may_go(to, from);
+  if (may_return == 0) return 0;
+  if (may_return == kept_ && count_that_may_go(from, to) == kept_) {
+    uint32_t most = 0;
+    for (uint32_t over = kept_; most + 1 < over;) {
+      const uint32_t k = most + (over - most) / 2;
+      const bool can = kept_ - first_at_most(to, here.bins[k].cost) >= k;
+      (can ? most : over) = k;
+    }
+    return most;
+  }
+  size_t too_heavy = 0;
+  uint32_t k = 1;
+  for (; k < kept_ && may_go(here.bins[k - 1], to); ++k) {
+    while (too_heavy < kept_ && there.bins[too_heavy].cost > here.bins[k].cost) {
+      may_return -= may_go(there.bins[too_heavy++], from);
+    }
+    if (may_return < k) break;
+  }
+  return k - 1;
+}
+
 // How many of the heaviest bins should go, if the rest of the work can then be spread at will
 // between the two steps: the fewest that gain most, less the tolerance.
 Exchange WindowBalancer::best_exchange(uint32_t from, uint32_t to) const {
@@ -249,24 +317,11 @@ Exchange WindowBalancer::best_exchange(uint32_t from, uint32_t to) const {
   const int64_t now = step_time(here) + step_time(there);
   const int64_t floor = (here.total + there.total + width_ - 1) / width_;
   if (now <= floor) return {from, to, 0, 0};
+  const int64_t as_they_are = std::max(floor, here.largest() + there.largest());
+  const uint32_t most = most_that_can_go(from, to);
   const int64_t largest_there = std::max(here.largest(), there.largest());
-  int64_t best = std::max(floor, here.largest() + there.largest());
-  uint32_t most = 0;  // bins that go
-  uint64_t may_return = count_that_may_go(to, from);
-  size_t too_heavy = 0;  // bins over there that would be the largest here
-  for (uint32_t k = 1; k < bins_per_step_ && best > floor; ++k) {
-    const int64_t largest_here = here.bins[k].cost;
-    while (too_heavy < bins_per_step_ && there.bins[too_heavy].cost > largest_here) {
-      may_return -= may_go(there.bins[too_heavy++], from);
-    }
-    if (may_return < k || !may_go(here.bins[k - 1], to)) break;
-    best = std::max(floor, largest_here + largest_there);
-    most = k;
-  }
-  const int64_t enough = best + tolerance_;
-  if (most == 0 || std::max(floor, here.largest() + there.largest()) <= enough) {
-    return {from, to, 0, now - std::max(floor, here.largest() + there.largest())};
-  }
+  const int64_t enough = std::max(floor, here.bins[most].cost + largest_there) + tolerance_;
+  if (most == 0 || as_they_are <= enough) return {from, to, 0, now - as_they_are};
   const auto fewest =
       std::partition_point(here.bins.begin() + 1, here.bins.begin() + most,
                            [&](const Bin& bin) { return bin.cost + largest_there > enough; });
@@ -465,6 +520,7 @@ bool WindowBalancer::try_single_swaps(uint32_t a, uint32_t b) {
 
 void WindowBalancer::report(RebalancedWindow* out) const {
   out->reach = reach_;
+  out->step_of_bin.resize(steps_.size() * bins_per_step_);
   out->bins_by_shift.assign(size_t{2} * reach_ + 1, 0);
   for (uint32_t s = 0; s < steps_.size(); ++s) {
     for (const Bin& bin : steps_[s].bins) {
@@ -472,6 +528,19 @@ void WindowBalancer::report(RebalancedWindow* out) const {
       ++out->bins_by_shift[reach_ + s - origin(bin)];
     }
   }
+}
+
+int64_t time_as_selected(std::span<const int64_t> costs, const WindowShape& shape) {
+  int64_t sum = 0;
+  for (size_t first = 0; first < costs.size(); first += shape.bins_per_step) {
+    int64_t total = 0, largest = 0;
+    for (const int64_t cost : costs.subspan(first, shape.bins_per_step)) {
+      total += cost;
+      largest = std::max(largest, cost);
+    }
+    sum += std::max((total + shape.width - 1) / shape.width, largest);
+  }
+  return sum;
 }
 
 }  // namespace
@@ -489,6 +558,10 @@ Result<RebalancedWindow> rebalance_window(std::span<const int64_t> costs,
     return invalid_argument("costs: some steps of " + std::to_string(shape.bins_per_step) +
                             " bins, got " + std::to_string(costs.size()));
   }
+  const size_t steps = costs.size() / shape.bins_per_step;
+  if (steps > kMostSteps) {
+    return invalid_argument("a window has at most 256 steps, got " + std::to_string(steps));
+  }
   Int128 total = 0;
   int64_t largest = 0;
   for (const int64_t cost : costs) {
@@ -496,16 +569,24 @@ Result<RebalancedWindow> rebalance_window(std::span<const int64_t> costs,
     total += cost;
     largest = std::max(largest, cost);
   }
-  const Int128 steps = costs.size() / shape.bins_per_step;
-  if (!fits_int64(total + Int128{largest} * shape.width * steps)) {
+  if (!fits_int64(total + Int128{largest} * shape.width * Int128{steps})) {
     return invalid_argument("costs: the steps of a window take over 63 bits");
   }
-  WindowBalancer balancer(costs, shape);
   RebalancedWindow out;
-  out.step_of_bin.resize(costs.size());
-  out.time_before = balancer.time();
+  out.lower_bound = static_cast<int64_t>(ceil_div(total, shape.width));
+  out.time_before = time_as_selected(costs, shape);
+  const auto tolerance = mul_div_floor(out.time_before, shape.tolerance_permille, 1000);
+  if (out.time_before - out.lower_bound <= tolerance) {  // as nearly always: no need to sort
+    out.time_after = out.time_before;
+    out.reach = std::min(shape.max_delay, static_cast<uint32_t>(steps) - 1);
+    out.bins_by_shift.assign(size_t{2} * out.reach + 1, 0);
+    out.bins_by_shift[out.reach] = costs.size();
+    for (uint32_t i = 0; i < costs.size(); ++i) out.step_of_bin.push_back(i / shape.bins_per_step);
+    return out;
+  }
+  WindowBalancer balancer(costs, shape);
   out.lower_bound = balancer.lower_bound();
-  if (shape.max_delay > 0 && out.time_before > out.lower_bound) balancer.balance();
+  if (shape.max_delay > 0 && out.time_before - out.lower_bound > tolerance) balancer.balance();
   out.time_after = balancer.time();
   balancer.report(&out);
   return out;

@@ -34,7 +34,7 @@ struct RebalancedWindow {
   std::vector<uint32_t> step_of_bin;  // by bin, in the order of the costs
   int64_t time_before = 0;            // sum over the steps, as selected
   int64_t time_after = 0;
-  int64_t lower_bound = 0;  // of time_after, for any max_delay
+  int64_t lower_bound = 0;  // of time_after, however bins move within the cap
   uint32_t reach = 0;       // max_delay, at most steps - 1
   // Bins by how far they moved: [reach] stayed, [reach + 2] came two steps later.
   std::vector<uint64_t> bins_by_shift;

@@ -146,6 +146,20 @@ TEST(RebalanceWindow, IsNearTheBestOfAllWays) {
   EXPECT_GE(before * 1000 / best, 1050);  // there was something to gain
 }
 
+TEST(RebalanceWindow, FindsWhereOutliersMeetInLargeWindows) {
+  // The heaviest four cannot meet in one step, as the first and the last are three steps apart.
+  constexpr uint32_t kBins = 6000;
+  for (const uint32_t heaviest : {0u, 1u, 2u, 3u}) {
+    Costs costs = random_costs(6, 4 * kBins);
+    for (uint32_t s = 0; s < 4; ++s) costs[s * kBins + 17] = s == heaviest ? 30'000 : 20'000;
+    const WindowShape shape{kBins, 1, 300, 0};
+    const auto window = rebalance_window(costs, shape);
+    EXPECT_EQ(window->time_after, time_of(costs, window->step_of_bin, shape));
+    EXPECT_EQ(window->time_before, 90'000);
+    EXPECT_LE(window->time_after, 30'000 + 20'000 + 2 * 1'200);  // two steps without outliers
+  }
+}
+
 TEST(RebalanceWindow, ToleranceMovesFewerBins) {
   const Costs costs = random_costs(5, 4 * 2000);
   const auto moved = [](const RebalancedWindow& window) {
@@ -167,6 +181,7 @@ TEST(RebalanceWindow, RefusesWhatIsNoWindow) {
   EXPECT_TRUE(refused({1, 2}, {1, 1, 0}));
   EXPECT_TRUE(refused({}, {1, 1, 1}));
   EXPECT_TRUE(refused({1, 2, 3}, {2, 1, 1}));
+  EXPECT_TRUE(refused(Costs(257, 1), {1, 1, 1}));
   EXPECT_TRUE(refused({1, -2}, {1, 1, 1}));
   EXPECT_TRUE(refused({1, 2}, {1, 1, 1, 1001}));
   EXPECT_TRUE(refused({1, std::numeric_limits<int64_t>::max()}, {1, 1, 1}));
