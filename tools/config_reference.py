@@ -33,6 +33,7 @@ COUNTS: dict[str, str] = {
     **dict.fromkeys(("seed", "context", "bins", "substeps", "align"), STREAM),
     **dict.fromkeys(("pad_token", "leftover"), STREAM),
     **{f"packing.{key}": STREAM for key in ("method", "slack", "max_delay")},
+    **{f"window.{key}": STREAM for key in ("steps", "max_delay", "width", "cost")},
     **{f"mixture.{key}": MIXTURE for key in ("unit", "quota", "weights")},
     **{f"mixture.stages.{key}": MIXTURE for key in ("steps", "weights")},
     **dict.fromkeys((f"strategy.{key}" for key in STRATEGY), PLACES),

@@ -441,6 +441,31 @@ class PackingSpec:
     @max_delay_steps.setter
     def max_delay_steps(self, arg: int, /) -> None: ...
 
+class WindowSpec:
+    """Steps whose bins are dealt anew among each other."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def steps(self) -> int: ...
+
+    @steps.setter
+    def steps(self, arg: int, /) -> None: ...
+
+    @property
+    def max_delay(self) -> int: ...
+
+    @max_delay.setter
+    def max_delay(self, arg: int, /) -> None: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @width.setter
+    def width(self, arg: int, /) -> None: ...
+
+    def set_cost(self, model: dict) -> None: ...
+
 class JobSpec:
     """Everything that decides what a step holds."""
 
@@ -511,6 +536,12 @@ class JobSpec:
 
     @packing.setter
     def packing(self, arg: PackingSpec, /) -> None: ...
+
+    @property
+    def window(self) -> WindowSpec: ...
+
+    @window.setter
+    def window(self, arg: WindowSpec, /) -> None: ...
 
     @property
     def mixture(self) -> Mixture: ...
@@ -798,7 +829,7 @@ def hash_bytes(data: bytes) -> str:
 def text_digest(data: bytes) -> str:
     """XXH3-128 as 32 hex digits."""
 
-def planning_times(lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], sources: int, context: int, bins: int, mesh: Mesh, strategy: Strategy, steps: int) -> dict:
+def planning_times(lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], sources: int, context: int, bins: int, mesh: Mesh, strategy: Strategy, steps: int, window: int) -> dict:
     """CPU milliseconds of whole plans over made-up metadata, one per step."""
 
 def cost_evaluate(model: dict, columns: dict) -> tuple:
@@ -823,12 +854,19 @@ def pipeline_order(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), or
 
 def pipeline_makespan(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', writable=False)], stages: int, orders: Annotated[NDArray[numpy.uint32], dict(shape=(None, None), order='C', writable=False)], virtual_stages: int = 1, backward_permille: int = 2000) -> list[int]:
     """Makespan under 1F1B of each order, a row of `orders`."""
+
 def hdp_plan(lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], ranks: int, model: dict, targets: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], stages: int, offload: bool, balance: str, method: str, powers_of_two: bool, align: int, max_microbatches: int, context: int, check: bool) -> dict:
+    """
     Plan one step of hybrid data parallelism; groups are flat arrays in global order.
+    """
+
 def hdp_model(name: str) -> dict:
     """A measured cost model by name."""
+
 def hdp_slices(length: int, members: int, align: int) -> object:
+    """
     Per member of a group: first and count of its low chunk, then of its high chunk.
+    """
 
 class IndexTask:
     """Indexing of one source, in threads of its own."""

@@ -31,6 +31,7 @@ __all__ = [
     "StrategyConfig",
     "StreamConfig",
     "TokenizerConfig",
+    "WindowConfig",
     "json_schema",
     "load",
 ]
@@ -178,6 +179,19 @@ class PackingConfig(_Model):
     )
     max_delay: int = Field(
         default=4, ge=1, le=1024, description="most steps a drawn document may wait to be placed"
+    )
+
+
+class WindowConfig(_Model):
+    """Steps whose sequences are dealt anew among each other, so that heavy ones meet."""
+
+    steps: int = Field(default=1, ge=1, le=256, description="of a window; 1: none")
+    max_delay: int = Field(
+        default=1, ge=0, le=255, description="most steps a sequence moves, later or earlier"
+    )
+    width: Count32 = Field(default=1, description="consumers that share a step's sequences")
+    cost: str | dict[str, Any] | None = Field(
+        default=None, description="name of a preset, or a cost model; what makes one heavy"
     )
 
 
@@ -352,6 +366,9 @@ class JobConfig(_Model):
     )
     over_length: OverLength = Field(default="split", description="of sources that do not say")
     packing: PackingConfig = Field(default=PackingConfig(), description="documents into sequences")
+    window: WindowConfig = Field(
+        default=WindowConfig(), description="sequences dealt anew over several steps"
+    )
     mixture: MixtureConfig = Field(description="how much of each source")
     tokenizers: dict[Name, TokenizerConfig] = Field(default={}, description="tokenizers by name")
     sources: dict[Name, SourceConfig] = Field(min_length=1, description="datasets by name")

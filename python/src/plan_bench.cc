@@ -11,6 +11,7 @@
 #include "bindings.h"
 #include "errors.h"
 #include "overlord/plan/place_tree.h"
+#include "overlord/plan/step_selector.h"
 
 namespace nb = nanobind;
 
@@ -75,7 +76,7 @@ Result<Planned> plan_steps(model::JobSpec spec, const model::Mesh& mesh,
   MadeUpSources sources(lengths, static_cast<uint32_t>(spec.sources.size()));
   model::StreamState state = plan::initial_state(spec);
   const auto views = plan::make_views(mesh, delivery, 1);
-  plan::Selector selector;
+  plan::StepSelector selector;
   plan::Placer placer;
   Planned out;
   uint64_t ahead = kWindowRows;
@@ -105,11 +106,12 @@ Result<Planned> plan_steps(model::JobSpec spec, const model::Mesh& mesh,
 
 nb::dict planning_times(nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig> lengths,
                         uint32_t sources, uint32_t context, uint32_t bins, const model::Mesh& mesh,
-                        const model::Strategy& strategy, uint32_t steps) {
+                        const model::Strategy& strategy, uint32_t steps, uint32_t window) {
   model::JobSpec spec;
   spec.context = context;
   spec.bins = bins;
   spec.strategy = strategy;
+  spec.window = {window, window, plan::bucket_count(mesh), strategy.cost};
   spec.mixture.stages.push_back({0, {}});
   for (uint32_t s = 0; s < sources; ++s) {
     spec.sources.emplace_back().name = std::to_string(1'000'000 + s);
@@ -135,7 +137,7 @@ nb::dict planning_times(nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig> l
 void bind_plan_bench(nb::module_& m) {
   m.def("planning_times", &planning_times, nb::arg("lengths"), nb::arg("sources"),
         nb::arg("context"), nb::arg("bins"), nb::arg("mesh"), nb::arg("strategy"), nb::arg("steps"),
-        "CPU milliseconds of whole plans over made-up metadata, one per step.");
+        nb::arg("window"), "CPU milliseconds of whole plans over made-up metadata, one per step.");
 }
 
 }  // namespace overlord::python

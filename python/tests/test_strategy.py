@@ -209,3 +209,53 @@ def test_plans_are_compared_and_exported(corpus: Corpus, tmp_path: Path) -> None
     table = explain.to_arrow(planned_step(opened, 0))
     assert table.num_rows == len(planned_step(opened, 0).columns["bin"])
     assert {"source", "bucket", "microbatch", "cost_ns"} <= {*table.column_names}
+
+
+WINDOW = {"steps": 4, "max_delay": 2, "width": 16, "cost": ol.cost.quadratic(1, 0).to_dict()}
+
+
+def test_a_window_moves_sequences_between_its_steps_and_loses_none(corpus: Corpus) -> None:
+    """Over whole windows the same documents; within the cap; on every mesh the same."""
+    whole = {"steps": 8}
+    plain = ol.job({**config_of(corpus), **whole}).open_stream()
+    windowed = {**config_of(corpus), **whole, "window": WINDOW}
+    first = ol.job(windowed).open_stream()
+    other = ol.job(windowed, mesh="dp=4,tp=2", strategy=long_short).open_stream()
+    names = ("source", "pass", "position", "first")
+    moved = 0
+    for window in (0, 4):
+        seen: dict[Any, int] = {}
+        for step in range(window, window + 4):
+            columns = planned_step(plain, step).columns
+            seen.update(
+                (row, step) for row in zip(*(columns[name].tolist() for name in names), strict=True)
+            )
+        for step in range(window, window + 4):
+            planned = planned_step(first, step)
+            assert planned.plan.content_hash == planned_step(other, step).plan.content_hash
+            for row in zip(*(planned.columns[name].tolist() for name in names), strict=True):
+                home = seen.pop(row)
+                assert abs(home - step) <= 2
+                moved += home != step
+        assert not seen
+    assert moved > 0
+
+
+def test_resume_inside_a_window_is_no_stop(corpus: Corpus) -> None:
+    job = ol.job({**config_of(corpus), "window": WINDOW}, mesh="dp=2", strategy=long_short)
+    states, digests = [], []
+    with job.train(rank=0) as loader:
+        states.append(loader.state_dict())
+        for batch in loader:
+            digests.append(content(batch))
+            states.append(loader.state_dict())
+    assert len({json.dumps(state) for state in states}) == len(states)
+    for stop, state in enumerate(states):
+        with job.train(rank=0) as loader:
+            loader.load_state_dict(json.loads(json.dumps(state)))
+            assert [content(batch) for batch in loader] == digests[stop:]
+
+
+def test_a_window_needs_a_cost(corpus: Corpus) -> None:
+    with pytest.raises(ol.ConfigError, match="window.cost"):
+        ol.job({**config_of(corpus), "window": {"steps": 4}}).open_stream()

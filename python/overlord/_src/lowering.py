@@ -13,7 +13,7 @@ from overlord._src.config.weights import fixed_point
 from overlord._src.errors import Problem
 from overlord._src.mesh import Mesh
 from overlord._src.native import core
-from overlord._src.strategy_lowering import lower_strategy
+from overlord._src.strategy_lowering import cost_data, lower_strategy
 from overlord._tokenizer_worker import tokenizer_digest
 from overlord.config import DeliveryConfig, RuntimeConfig, SourceConfig, StrategyConfig
 
@@ -171,6 +171,7 @@ def lower_stream(
     spec.max_steps = stream.steps or 0
     spec.leftover = getattr(core.Leftover, stream.leftover)
     spec.packing = _lower_packing(stream)
+    spec.window = _lower_window(loaded)
     spec.mixture = _lower_mixture(stream, [source.name for source in sources])
     spec.strategy = lower_strategy(loaded.config.strategy)
     spec.sources = list(sources)
@@ -183,6 +184,23 @@ def _lower_packing(stream: ResolvedStream) -> core.PackingSpec:
     packing.slack_permille = round(stream.packing.slack * 1000)
     packing.max_delay_steps = stream.packing.max_delay
     return packing
+
+
+def _lower_window(loaded: LoadedConfig) -> core.WindowSpec:
+    config, window = loaded.config.window, core.WindowSpec()
+    if config.steps == 1:
+        return window
+    if config.cost is None:
+        raise loaded.refuse(
+            Problem(
+                ("window", "cost"),
+                "a window needs a cost",
+                advice="name a preset, like llama-12b, or give a cost model",
+            )
+        )
+    window.steps, window.max_delay, window.width = config.steps, config.max_delay, config.width
+    window.set_cost(cost_data(config.cost))
+    return window
 
 
 def _lower_mixture(stream: ResolvedStream, names: Sequence[str]) -> core.Mixture:

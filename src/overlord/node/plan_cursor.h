@@ -11,8 +11,8 @@
 #include "overlord/plan/dgraph.h"
 #include "overlord/plan/meta_buffer.h"
 #include "overlord/plan/placement.h"
-#include "overlord/plan/selection.h"
 #include "overlord/plan/source_order.h"
+#include "overlord/plan/step_selector.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::node {
@@ -39,7 +39,7 @@ class PlanCursor {
   std::vector<uint64_t> source_rows_;
   std::vector<plan::MetaBuffer> meta_;
   std::shared_ptr<const model::ViewTable> views_;
-  plan::Selector selector_;
+  plan::StepSelector selector_;
   plan::Placer placer_;
   std::shared_ptr<const plan::DGraph> graph_;
 };

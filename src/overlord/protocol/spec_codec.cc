@@ -26,6 +26,12 @@ Digest stream_digest(const model::JobSpec& spec) {
   writer.u8(static_cast<uint8_t>(spec.packing.method));
   writer.u32(spec.packing.slack_permille);
   writer.u32(spec.packing.max_delay_steps);
+  if (spec.window.steps > 1) {
+    writer.u32(spec.window.steps);
+    writer.u32(spec.window.max_delay);
+    writer.u32(spec.window.width);
+    model::write_cost_model(spec.window.cost, &writer);
+  }
   return digest_of(writer.bytes());
 }
 

@@ -122,7 +122,7 @@ Reaction on_start(const PlannerJob& job, const PlannerState& state) {
   return out;
 }
 
-Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::Selector& selector,
+Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSelector& selector,
                   plan::Placer& placer) {
   Reaction out;
   if (state.ended() || state.failure()) return out;

@@ -137,7 +137,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   PlannerState state_;
   Digest config_;
   Digest manifest_;
-  plan::Selector selector_;
+  plan::StepSelector selector_;
   plan::Placer placer_;
   PlannerProbe probe_;
   bool committing_ = false;
