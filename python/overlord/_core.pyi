@@ -694,6 +694,11 @@ def hash_bytes(data: bytes) -> str:
 def text_digest(data: bytes) -> str:
     """XXH3-128 as 32 hex digits."""
 
+def balance(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], bins: int, method: str = 'lpt_search', sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, size_limit: int = 0, equal_count: bool = False) -> dict:
+    """
+    Put atoms with these costs onto bins; `bin_of` is 2**32 - 1 for atoms that are `left`.
+    """
+
 class IndexTask:
     """Indexing of one source, in threads of its own."""
 

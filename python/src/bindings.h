@@ -8,6 +8,7 @@ namespace overlord::python {
 void bind_spec(nanobind::module_& module);
 void bind_batch(nanobind::module_& module);
 void bind_plan(nanobind::module_& module);
+void bind_plan_balance(nanobind::module_& module);
 void bind_index(nanobind::module_& module);
 void bind_job(nanobind::module_& module);
 

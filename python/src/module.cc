@@ -13,6 +13,7 @@ NB_MODULE(_core, m) {
   bind_spec(m);
   bind_batch(m);
   bind_plan(m);
+  bind_plan_balance(m);
   bind_index(m);
   bind_job(m);
 }
