@@ -1,4 +1,4 @@
-"""Made-up costs of sequences for the balancers: web and long-tail lengths, drawn the same for all."""
+"""Made-up costs of sequences for the balancers: web and long-tail lengths, alike for all."""
 
 from __future__ import annotations
 

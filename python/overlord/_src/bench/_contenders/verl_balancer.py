@@ -1,7 +1,7 @@
 """verl's Karmarkar-Karp, from its own package: `get_seqlen_balanced_partitions`.
 
 verl needs Ray and more to be imported whole. Its balancer uses none of that, so only its module is
-loaded, with empty stand-ins for the parts of verl that the module names and partitioning never calls.
+loaded, with empty stand-ins for the parts of verl that it names and partitioning never calls.
 """
 
 from __future__ import annotations
