@@ -18,6 +18,7 @@ NB_MODULE(_core, m) {
   bind_plan_cost(m);
   bind_plan_order(m);
   bind_plan_hdp(m);
+  bind_plan_balance(m);
   bind_index(m);
   bind_job(m);
 }

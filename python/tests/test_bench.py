@@ -14,6 +14,7 @@ from overlord._src.bench import (
     delivery,
     idle,
     order,
+    balance,
     packing,
     resume,
 )
@@ -187,6 +188,32 @@ def test_packing() -> None:
     check_report(report, "packing", {"fill", "docs_per_s", "max_delay_steps", "fill_32768"})
     assert report["figures"]["fill"] > 0.99
     assert report["figures"]["max_delay_steps"] <= 4
+
+
+def test_balance() -> None:
+    size = ["--samples", "2000", "--bins", "50", "--repeats", "1", "--rounds", "1"]
+    report = balance.run([*size, *NOBODY])
+    wanted = {"time_ms", "gap_percent", "speedup_vs_kk", "equal_count_gap_percent"}
+    check_report(report, "balance", wanted | {f"{name}_long" for name in wanted})
+    assert 0 <= report["figures"]["gap_percent"] < 0.1
+    assert 0 <= report["figures"]["equal_count_gap_percent_long"] < 0.5
+    assert report["figures"]["speedup_vs_kk"] is None
+    assert len(report["contenders"]) == 2 * (2 * len(balance.METHODS) + 2)
+
+
+def test_balance_figures_use_the_bound_of_equal_counts() -> None:
+    found: dict[str, Any] = {
+        balance.OURS: {"time_ms": 2.0, "max_load": 100, "lower_bound": 100, "bound_by": "mean"},
+        balance.OURS + balance.EQUAL: {"time_ms": 4.0, "max_load": 121, "lower_bound": 110},
+        balance.PEER: {"time_ms": 500.0, "max_load": 150},
+        balance.PEER + balance.EQUAL: {"missing": "not here"},
+    }
+    balance.add_gaps(found)
+    figures = balance.figures_of(found)
+    assert figures["gap_percent"] == 0 and figures["speedup_vs_kk"] == 250
+    assert figures["equal_count_gap_percent"] == pytest.approx(10)
+    assert figures["kk_gap_percent"] == pytest.approx(50)
+    assert figures["speedup_vs_kk_equal_count"] is None
 
 
 def test_resume(data: Path) -> None:

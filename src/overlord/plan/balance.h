@@ -27,15 +27,15 @@ std::string_view balance_method_name(BalanceMethod method);
 Result<BalanceMethod> parse_balance_method(std::string_view name);
 
 struct BalanceProblem {
-  std::span<const int64_t> costs;  // one per atom, >= 0; with `start_loads` below 2^62 in sum
-  std::span<const int64_t> sizes;  // what an atom takes of a bin's limit (tokens, bytes)
+  std::span<const int64_t> costs = {};  // one per atom, >= 0; with `start_loads` below 2^62 in sum
+  std::span<const int64_t> sizes = {};  // what an atom takes of a bin's limit (tokens, bytes)
   uint32_t bins = 1;
   int64_t size_limit = 0;    // per bin; 0: none
   uint32_t count_limit = 0;  // most atoms of a bin; 0: none
   // Bins differ by at most one atom. Kept by every method as long as no atom is left over.
   bool equal_count = false;
-  std::span<const int64_t> start_loads;  // what each bin has to do already; empty: nothing
-  uint64_t search_budget = 0;            // operations (balance_search.h); 0: usual_search_budget()
+  std::span<const int64_t> start_loads = {};  // what each bin has to do already; empty: nothing
+  uint64_t search_budget = 0;  // operations (balance_search.h); 0: usual_search_budget()
 };
 
 // Some milliseconds for 32,768 atoms on 1,024 bins; most problems end earlier by themselves.
