@@ -866,7 +866,10 @@ def hdp_model(name: str) -> dict:
 def hdp_slices(length: int, members: int, align: int) -> object:
     """
     Per member of a group: first and count of its low chunk, then of its high chunk.
+    """
+
 def balance(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], bins: int, method: str = 'lpt_search', sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, size_limit: int = 0, equal_count: bool = False) -> dict:
+    """
     Put atoms with these costs onto bins; `bin_of` is 2**32 - 1 for atoms that are `left`.
     """
 

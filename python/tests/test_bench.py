@@ -11,10 +11,10 @@ from overlord._src.bench import (
     _contract,
     _peers,
     _web_corpus,
+    balance,
     delivery,
     idle,
     order,
-    balance,
     packing,
     resume,
 )

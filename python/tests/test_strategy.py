@@ -257,5 +257,5 @@ def test_resume_inside_a_window_is_no_stop(corpus: Corpus) -> None:
 
 
 def test_a_window_needs_a_cost(corpus: Corpus) -> None:
-    with pytest.raises(ol.ConfigError, match="window.cost"):
+    with pytest.raises(ol.ConfigError, match=r"window\.cost"):
         ol.job({**config_of(corpus), "window": {"steps": 4}}).open_stream()
