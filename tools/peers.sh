@@ -5,12 +5,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 peers=.venv-peers
-stamp=$(sha256sum benchmarks/requirements-peers.txt tools/peers.sh)
+stamp=$(sha256sum benchmarks/requirements-peers*.txt tools/peers.sh)
 
 install() { "$peers/bin/python" -m pip install -qq --disable-pip-version-check "$@" </dev/null; }
 if [ "$(cat "$peers/.setup" 2>/dev/null)" != "$stamp" ]; then
   [ -x "$peers/bin/python" ] || .venv/bin/python -m venv "$peers"
   install -r benchmarks/requirements-peers.txt build/wheel/overlord_data-*.whl
+  install --no-deps -r benchmarks/requirements-peers-alone.txt
   # Some indexes pair a CPU build of torch with a torchvision that was built for CUDA, whose operators then
   # cannot load, and importing it fails. The streaming library imports it for one base class. Declaring
   # the two operators that the import asks for is enough; nothing that we measure calls them.

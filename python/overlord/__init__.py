@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from overlord._version import __version__
 
 if TYPE_CHECKING:
-    from overlord import config
+    from overlord import config, cost, strategy
     from overlord._src.engine_errors import (
         BadDataError,
         BudgetExceededError,
@@ -62,8 +62,10 @@ __all__ = [
     "VersionMismatchError",
     "__version__",
     "config",
+    "cost",
     "job",
     "mesh",
+    "strategy",
 ]
 
 _HOMES = {
@@ -76,7 +78,11 @@ _HOMES = {
     "mesh": "overlord._src.mesh",
     "Microbatch": "overlord._src.microbatch",
 }
-_MODULES = {"config": "overlord.config"}
+_MODULES = {
+    "config": "overlord.config",
+    "cost": "overlord.cost",
+    "strategy": "overlord.strategy",
+}
 # Errors of the engine; each also derives from a built-in one.
 _ERRORS = (
     "OverlordError",

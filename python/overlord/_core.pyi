@@ -27,6 +27,96 @@ from overlord import (
 
 arrow_version: str = '25.0.1'
 
+class BalanceMethod(enum.Enum):
+    arrival = 0
+
+    greedy = 1
+
+    lpt = 2
+
+    lpt_search = 3
+
+    karmarkar_karp = 4
+
+    zigzag = 5
+
+class BalanceLevel(enum.Enum):
+    bucket = 0
+
+    bin = 1
+
+    interleaved = 2
+
+class OrderMethod(enum.Enum):
+    keep = 0
+
+    ascending = 1
+
+    descending = 2
+
+    small_ends = 3
+
+    search = 4
+
+class Strategy:
+    """How the bins of a step are dealt to consumers."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, arg: str, /) -> None: ...
+
+    @property
+    def axis(self) -> str: ...
+
+    @axis.setter
+    def axis(self, arg: str, /) -> None: ...
+
+    @property
+    def group_size(self) -> int: ...
+
+    @group_size.setter
+    def group_size(self, arg: int, /) -> None: ...
+
+    @property
+    def balance(self) -> BalanceMethod: ...
+
+    @balance.setter
+    def balance(self, arg: BalanceMethod, /) -> None: ...
+
+    @property
+    def level(self) -> BalanceLevel: ...
+
+    @level.setter
+    def level(self, arg: BalanceLevel, /) -> None: ...
+
+    @property
+    def order(self) -> OrderMethod: ...
+
+    @order.setter
+    def order(self, arg: OrderMethod, /) -> None: ...
+
+    @property
+    def virtual_stages(self) -> int: ...
+
+    @virtual_stages.setter
+    def virtual_stages(self, arg: int, /) -> None: ...
+
+    @property
+    def backward_permille(self) -> int: ...
+
+    @backward_permille.setter
+    def backward_permille(self, arg: int, /) -> None: ...
+
+    def set_cost(self, model: dict) -> None:
+        """The cost of a sample, as a cost model's data."""
+
+def strategy_digest(strategy: Strategy) -> str:
+    """32 hex digits over all that decides a placement."""
+
 class Format(enum.Enum):
     parquet = 0
 
@@ -351,6 +441,31 @@ class PackingSpec:
     @max_delay_steps.setter
     def max_delay_steps(self, arg: int, /) -> None: ...
 
+class WindowSpec:
+    """Steps whose bins are dealt anew among each other."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def steps(self) -> int: ...
+
+    @steps.setter
+    def steps(self, arg: int, /) -> None: ...
+
+    @property
+    def max_delay(self) -> int: ...
+
+    @max_delay.setter
+    def max_delay(self, arg: int, /) -> None: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @width.setter
+    def width(self, arg: int, /) -> None: ...
+
+    def set_cost(self, model: dict) -> None: ...
+
 class JobSpec:
     """Everything that decides what a step holds."""
 
@@ -423,10 +538,22 @@ class JobSpec:
     def packing(self, arg: PackingSpec, /) -> None: ...
 
     @property
+    def window(self) -> WindowSpec: ...
+
+    @window.setter
+    def window(self, arg: WindowSpec, /) -> None: ...
+
+    @property
     def mixture(self) -> Mixture: ...
 
     @mixture.setter
     def mixture(self, arg: Mixture, /) -> None: ...
+
+    @property
+    def strategy(self) -> Strategy: ...
+
+    @strategy.setter
+    def strategy(self, arg: Strategy, /) -> None: ...
 
     @property
     def sources(self) -> list[Source]: ...
@@ -680,6 +807,14 @@ class Plan:
     def placement(self) -> list[tuple[int, int, int]]:
         """Per bin: (bucket, microbatch, slot)."""
 
+    def columns(self) -> dict:
+        """int64 arrays, one value per segment in bin order."""
+
+    def report(self) -> object:
+        """
+        How even the layer is and could be, in nanoseconds of its cost model; None without one.
+        """
+
     def views(self) -> list:
         """Per rank: what it sees of a microbatch."""
 
@@ -693,6 +828,50 @@ def hash_bytes(data: bytes) -> str:
 
 def text_digest(data: bytes) -> str:
     """XXH3-128 as 32 hex digits."""
+
+def planning_times(lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], sources: int, context: int, bins: int, mesh: Mesh, strategy: Strategy, steps: int, window: int) -> dict:
+    """CPU milliseconds of whole plans over made-up metadata, one per step."""
+
+def cost_evaluate(model: dict, columns: dict) -> tuple:
+    """(nanoseconds, bytes) of every row under a cost model given as a dict."""
+
+def cost_transformer(shape: dict) -> dict:
+    """A cost model from a shape, as a dict."""
+
+def cost_vit(shape: dict) -> dict:
+    """A cost model from an encoder's shape, as a dict."""
+
+def cost_preset(name: str, layers: int = 0, tp: int = 1, pp: int = 1) -> dict:
+    """A named cost model as a dict; 0 layers are all of them."""
+
+def cost_presets() -> list:
+    """Shape, coefficients and errors of every preset."""
+
+def pipeline_order(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', writable=False)], stages: int, method: str, virtual_stages: int = 1, backward_permille: int = 2000) -> dict:
+    """
+    Order the microbatches of one pipeline under 1F1B: order, makespan, lower_bound, kept_makespan and the seconds it took. `costs` are forward times on a stage.
+    """
+
+def pipeline_makespan(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', writable=False)], stages: int, orders: Annotated[NDArray[numpy.uint32], dict(shape=(None, None), order='C', writable=False)], virtual_stages: int = 1, backward_permille: int = 2000) -> list[int]:
+    """Makespan under 1F1B of each order, a row of `orders`."""
+
+def hdp_plan(lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], ranks: int, model: dict, targets: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], stages: int, offload: bool, balance: str, method: str, powers_of_two: bool, align: int, max_microbatches: int, context: int, check: bool) -> dict:
+    """
+    Plan one step of hybrid data parallelism; groups are flat arrays in global order.
+    """
+
+def hdp_model(name: str) -> dict:
+    """A measured cost model by name."""
+
+def hdp_slices(length: int, members: int, align: int) -> object:
+    """
+    Per member of a group: first and count of its low chunk, then of its high chunk.
+    """
+
+def balance(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], bins: int, method: str = 'lpt_search', sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, size_limit: int = 0, equal_count: bool = False) -> dict:
+    """
+    Put atoms with these costs onto bins; `bin_of` is 2**32 - 1 for atoms that are `left`.
+    """
 
 class IndexTask:
     """Indexing of one source, in threads of its own."""
@@ -717,6 +896,11 @@ class PlanCursor:
     def next(self) -> Plan | None: ...
 
     def seek(self, step: int) -> None: ...
+
+    def graph(self) -> object:
+        """
+        Edges and costs of the graph that the last plan was read out of; None before it.
+        """
 
     def state(self) -> bytes: ...
 

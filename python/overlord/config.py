@@ -14,18 +14,24 @@ from overlord._src.config.field_types import Bytes, Count32, Files, Name, StepRa
 from overlord._src.errors import ConfigError, Problem
 
 __all__ = [
+    "BalanceConfig",
     "ConfigError",
     "DeliveryConfig",
+    "DistributeConfig",
+    "EncoderConfig",
     "JobConfig",
     "LimitsConfig",
     "MixtureConfig",
+    "OrderConfig",
     "PackingConfig",
     "Problem",
     "RuntimeConfig",
     "SourceConfig",
     "StageConfig",
+    "StrategyConfig",
     "StreamConfig",
     "TokenizerConfig",
+    "WindowConfig",
     "json_schema",
     "load",
 ]
@@ -176,6 +182,19 @@ class PackingConfig(_Model):
     )
 
 
+class WindowConfig(_Model):
+    """Steps whose sequences are dealt anew among each other, so that heavy ones meet."""
+
+    steps: int = Field(default=1, ge=1, le=256, description="of a window; 1: none")
+    max_delay: int = Field(
+        default=1, ge=0, le=255, description="most steps a sequence moves, later or earlier"
+    )
+    width: Count32 = Field(default=1, description="consumers that share a step's sequences")
+    cost: str | dict[str, Any] | None = Field(
+        default=None, description="name of a preset, or a cost model; what makes one heavy"
+    )
+
+
 class DeliveryConfig(_Model):
     """Shapes and places of what ranks receive; never changes what a step holds."""
 
@@ -201,6 +220,67 @@ class DeliveryConfig(_Model):
     all_stages: bool = Field(default=False, description="every pipeline stage gets every field")
     broadcast: list[Text] = Field(
         default=[], description="axes along which the trainer broadcasts: only coordinate 0 fetches"
+    )
+
+
+class DistributeConfig(_Model):
+    """Who consumes: the nodes of an axis of the mesh."""
+
+    axis: Text = Field(default="dp", description="dp, cp, world, or an axis of the mesh")
+    group_size: int = Field(
+        default=0, ge=0, le=2**32 - 1, description="consumers that balance among themselves; 0: all"
+    )
+
+
+class BalanceConfig(_Model):
+    """How consumers' work is evened out."""
+
+    method: Literal["arrival", "greedy", "lpt", "lpt_search", "karmarkar_karp", "zigzag"] = Field(
+        default="lpt_search",
+        description="arrival: as it came; lpt_search: heaviest first, then swaps",
+    )
+    level: Literal["bucket", "bin", "interleaved"] = Field(
+        default="interleaved",
+        description="bucket: totals of consumers; bin: microbatches within each consumer; "
+        "interleaved: all microbatches of all consumers as one pool",
+    )
+
+
+class OrderConfig(_Model):
+    """In which order a pipeline runs its microbatches."""
+
+    method: Literal["keep", "ascending", "descending", "small_ends", "search"] = Field(
+        default="search", description="small_ends: light ones first and last; search: from there on"
+    )
+    virtual_stages: Count32 = Field(default=1, description="model chunks of a pipeline rank")
+    backward: float = Field(
+        default=2.0, ge=0, le=100, description="time of a backward pass over its forward pass"
+    )
+
+
+class EncoderConfig(_Model):
+    """A second module with owners of its own, planned over another column."""
+
+    distribute: DistributeConfig = Field(
+        default=DistributeConfig(axis="world"), description="who encodes"
+    )
+    cost: str | dict[str, Any] | None = Field(default=None, description="of a sample's images")
+    balance: BalanceConfig = Field(default=BalanceConfig(), description="between encoders")
+
+
+class StrategyConfig(_Model):
+    """How the sequences of a step are dealt to ranks; changes places, never contents."""
+
+    name: str = Field(default="", description="of the function it was traced from; for people")
+    distribute: DistributeConfig = Field(default=DistributeConfig(), description="who consumes")
+    cost: str | dict[str, Any] | None = Field(
+        default=None, description="name of a preset, or a cost model; what balance and order count"
+    )
+    balance: BalanceConfig | None = Field(default=None, description="absent: arrival order")
+    order: OrderConfig | None = Field(default=None, description="absent: as balanced")
+    broadcast: list[Text] = Field(default=[], description="added to delivery.broadcast")
+    encoder: EncoderConfig | None = Field(
+        default=None, description="planned by `overlord simulate`; text jobs have none"
     )
 
 
@@ -286,10 +366,16 @@ class JobConfig(_Model):
     )
     over_length: OverLength = Field(default="split", description="of sources that do not say")
     packing: PackingConfig = Field(default=PackingConfig(), description="documents into sequences")
+    window: WindowConfig = Field(
+        default=WindowConfig(), description="sequences dealt anew over several steps"
+    )
     mixture: MixtureConfig = Field(description="how much of each source")
     tokenizers: dict[Name, TokenizerConfig] = Field(default={}, description="tokenizers by name")
     sources: dict[Name, SourceConfig] = Field(min_length=1, description="datasets by name")
     delivery: DeliveryConfig = Field(default=DeliveryConfig(), description="what ranks receive")
+    strategy: StrategyConfig | None = Field(
+        default=None, description="how sequences are dealt to ranks; absent: in arrival order"
+    )
     runtime: RuntimeConfig = Field(default=RuntimeConfig(), description="sizes of the engine")
     streams: dict[Name, StreamConfig] = Field(default={}, description="further streams, like valid")
     index_dir: Text = Field(default=".overlord", description="folder of the indexes")

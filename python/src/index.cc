@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "overlord/columnar/source_index.h"
 #include "overlord/node/indexing.h"
+#include "overlord/runtime/thread_executor.h"
 
 namespace nb = nanobind;
 
@@ -25,8 +26,12 @@ class IndexTask {
       : source_(std::move(source)), path_(std::move(path)) {
     options_.lengths = lengths;
     options_.threads = threads;
-    done_ = std::async(std::launch::async,
-                       [this, command = std::move(worker_command)] { return run(command); });
+    try {
+      done_ = std::async(std::launch::async,
+                         [this, command = std::move(worker_command)] { return run(command); });
+    } catch (const std::system_error&) {
+      raise(runtime::no_thread("indexing"));
+    }
   }
   ~IndexTask() {
     cancel_.cancel();

@@ -12,6 +12,7 @@
 #include "errors.h"
 #include "job_handle.h"
 #include "overlord/columnar/encoded_rows.h"
+#include "plan_tables.h"
 #include "status_dict.h"
 
 namespace nb = nanobind;
@@ -81,6 +82,7 @@ class Cursor {
                    "step " + std::to_string(step) + " lies before this cursor; make a new one"));
     }
   }
+  nb::object graph() const { return graph_table(cursor_->graph().get()); }
   nb::bytes state() const {
     const std::string bytes = protocol::encode_resume_state(cursor_->state());
     return nb::bytes(bytes.data(), bytes.size());
@@ -193,6 +195,8 @@ void bind_job(nb::module_& m) {
   nb::class_<Cursor>(m, "PlanCursor", "Plans one after another, from metadata alone.")
       .def("next", &Cursor::next, nb::sig("def next(self) -> Plan | None"))
       .def("seek", &Cursor::seek, nb::arg("step"))
+      .def("graph", &Cursor::graph,
+           "Edges and costs of the graph that the last plan was read out of; None before it.")
       .def("state", &Cursor::state);
   nb::class_<JobHandle>(m, "Job", "A job whose manifest is frozen.")
       .def(

@@ -67,6 +67,7 @@ Result<std::unique_ptr<node::PlanCursor>> JobHandle::planner(
   OVERLORD_TRY(protocol::ResumeState state, state_of(saved, {}));
   if (!encoders_) {
     executor_ = std::make_shared<runtime::ThreadExecutor>(1, "ol-plan");
+    OVERLORD_RETURN_IF_ERROR(executor_->status());
     encoders_ = std::make_shared<node::Encoders>(*executor_, std::move(worker_command), 1);
   }
   return std::make_unique<node::PlanCursor>(job_, std::move(state), *storage_, *encoders_);

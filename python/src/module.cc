@@ -10,9 +10,15 @@ NB_MODULE(_core, m) {
   m.attr("__version__") = OVERLORD_VERSION;
   m.attr("arrow_version") = OVERLORD_BUILD_ARROW_VERSION;
   bind_errors(m);
+  bind_strategy(m);
   bind_spec(m);
   bind_batch(m);
   bind_plan(m);
+  bind_plan_bench(m);
+  bind_plan_cost(m);
+  bind_plan_order(m);
+  bind_plan_hdp(m);
+  bind_plan_balance(m);
   bind_index(m);
   bind_job(m);
 }

@@ -14,6 +14,7 @@
 #include "overlord/base/hash.h"
 #include "overlord/plan/packing.h"
 #include "overlord/runtime/steady_clock.h"
+#include "plan_tables.h"
 
 namespace nb = nanobind;
 
@@ -112,6 +113,10 @@ void bind_plan(nb::module_& m) {
       .def("bins", &bins_of,
            "Per bin: (source, pass, position, first, count, targets, flags) of each segment.")
       .def("placement", &placement_of, "Per bin: (bucket, microbatch, slot).")
+      .def("columns", &plan_columns, "int64 arrays, one value per segment in bin order.")
+      .def(
+          "report", &plan_report,
+          "How even the layer is and could be, in nanoseconds of its cost model; None without one.")
       .def("views", &views_of, "Per rank: what it sees of a microbatch.");
   m.def("pack_stats", &pack_stats, nb::arg("lengths"), nb::arg("context"), nb::arg("bins"),
         nb::arg("slack_permille"), nb::arg("max_delay"),

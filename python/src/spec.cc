@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "cost_dict.h"
 #include "errors.h"
 #include "overlord/model/job_spec.h"
 #include "overlord/model/mesh.h"
@@ -121,6 +122,15 @@ void bind_job_spec(nb::module_& m) {
       .def_rw("method", &PackingSpec::method)
       .def_rw("slack_permille", &PackingSpec::slack_permille)
       .def_rw("max_delay_steps", &PackingSpec::max_delay_steps);
+  nb::class_<WindowSpec>(m, "WindowSpec", "Steps whose bins are dealt anew among each other.")
+      .def(nb::init<>())
+      .def_rw("steps", &WindowSpec::steps)
+      .def_rw("max_delay", &WindowSpec::max_delay)
+      .def_rw("width", &WindowSpec::width)
+      .def(
+          "set_cost",
+          [](WindowSpec& window, const nb::dict& data) { window.cost = cost_model_of(data); },
+          nb::arg("model"));
   nb::class_<JobSpec>(m, "JobSpec", "Everything that decides what a step holds.")
       .def(nb::init<>())
       .def_rw("name", &JobSpec::name)
@@ -134,7 +144,9 @@ void bind_job_spec(nb::module_& m) {
       .def_rw("max_steps", &JobSpec::max_steps)
       .def_rw("leftover", &JobSpec::leftover)
       .def_rw("packing", &JobSpec::packing)
+      .def_rw("window", &JobSpec::window)
       .def_rw("mixture", &JobSpec::mixture)
+      .def_rw("strategy", &JobSpec::strategy)
       .def_rw("sources", &JobSpec::sources);
 }
 

@@ -404,7 +404,6 @@ def run_limited(config: dict[str, Any], what: str) -> list[str]:
     return answer
 
 
-@pytest.mark.xfail(reason="a system that refuses every thread still ends the process", strict=True)
 def test_too_few_threads(tmp_path: Path) -> None:
     """A typed error that says so; not an abort."""
     answer = run_limited(many_shards(tmp_path), "threads")

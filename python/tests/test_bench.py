@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from overlord._src.bench import _contract, _peers, _web_corpus, delivery, idle, packing, resume
+from overlord._src.bench import (
+    _contract,
+    _peers,
+    _web_corpus,
+    balance,
+    delivery,
+    idle,
+    order,
+    packing,
+    resume,
+)
 from overlord._src.bench._contenders.document_files import (
     BinFiles,
     ParquetFiles,
@@ -15,6 +25,7 @@ from overlord._src.bench._contenders.document_files import (
 )
 from overlord._src.bench._contenders.numpy_packer import NumpyPacker, name_fields
 from overlord._src.bench._contenders.whole_packer import WholePacker
+from overlord._src.native import core
 
 NOBODY = ["--peers", "/nowhere/python"]
 
@@ -148,11 +159,61 @@ def test_delivery(data: Path) -> None:
     assert report["contenders"]["grain/documents"] == {"missing": _peers.NO_ENVIRONMENT}
 
 
+def test_order() -> None:
+    report = order.run(["--seeds", "3", "--rounds", "1", *NOBODY])
+    check_report(report, "order", {"makespan_ratio", "ratio_vs_small_ends", "time_ms"})
+    figures = report["figures"]
+    assert figures["makespan_ratio"] < 0.85
+    assert 1 <= figures["ratio_vs_brute_force_worst"] <= 1.02
+    assert figures["ratio_vs_small_ends"] <= 1
+
+
+def test_order_refuses_what_is_no_pipeline() -> None:
+    costs = np.array([3, 1, 2], np.int64)
+    order_of = core.pipeline_order(costs, 2, "ascending")
+    assert list(order_of["order"]) == [1, 2, 0]
+    assert core.pipeline_makespan(costs, 1, np.array([[0, 1, 2]], np.uint32)) == [18]
+    with pytest.raises(ValueError, match="one of keep, ascending"):
+        core.pipeline_order(costs, 2, "sideways")
+    with pytest.raises(ValueError, match="multiple of the 2 stages"):
+        core.pipeline_order(costs, 2, "search", virtual_stages=2)
+    with pytest.raises(ValueError, match="each microbatch once"):
+        core.pipeline_makespan(costs, 2, np.array([[0, 1, 1]], np.uint32))
+    with pytest.raises(ValueError, match="a column per microbatch"):
+        core.pipeline_makespan(costs, 2, np.array([[0, 1]], np.uint32))
+
+
 def test_packing() -> None:
     report = packing.run(["--documents", "2e5", "--rounds", "1", *NOBODY])
     check_report(report, "packing", {"fill", "docs_per_s", "max_delay_steps", "fill_32768"})
     assert report["figures"]["fill"] > 0.99
     assert report["figures"]["max_delay_steps"] <= 4
+
+
+def test_balance() -> None:
+    size = ["--samples", "2000", "--bins", "50", "--repeats", "1", "--rounds", "1"]
+    report = balance.run([*size, *NOBODY])
+    wanted = {"time_ms", "gap_percent", "speedup_vs_kk", "equal_count_gap_percent"}
+    check_report(report, "balance", wanted | {f"{name}_long" for name in wanted})
+    assert 0 <= report["figures"]["gap_percent"] < 0.1
+    assert 0 <= report["figures"]["equal_count_gap_percent_long"] < 0.5
+    assert report["figures"]["speedup_vs_kk"] is None
+    assert len(report["contenders"]) == 2 * (2 * len(balance.METHODS) + 2)
+
+
+def test_balance_figures_use_the_bound_of_equal_counts() -> None:
+    found: dict[str, Any] = {
+        balance.OURS: {"time_ms": 2.0, "max_load": 100, "lower_bound": 100, "bound_by": "mean"},
+        balance.OURS + balance.EQUAL: {"time_ms": 4.0, "max_load": 121, "lower_bound": 110},
+        balance.PEER: {"time_ms": 500.0, "max_load": 150},
+        balance.PEER + balance.EQUAL: {"missing": "not here"},
+    }
+    balance.add_gaps(found)
+    figures = balance.figures_of(found)
+    assert figures["gap_percent"] == 0 and figures["speedup_vs_kk"] == 250
+    assert figures["equal_count_gap_percent"] == pytest.approx(10)
+    assert figures["kk_gap_percent"] == pytest.approx(50)
+    assert figures["speedup_vs_kk_equal_count"] is None
 
 
 def test_resume(data: Path) -> None:

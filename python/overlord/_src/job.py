@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 from overlord._src import indexing, lowering
@@ -16,6 +16,7 @@ from overlord._src.errors import ConfigError, Problem
 from overlord._src.loader import Loader, RankLoaders, SharedEngine
 from overlord._src.mesh import Mesh, as_mesh
 from overlord._src.native import core
+from overlord._src.strategy_lowering import strategy_digest
 from overlord.config import JobConfig
 
 ENGINES = ("embedded",)
@@ -101,7 +102,7 @@ class Job:
         infos = [indexing.check_indexed_files(self._loaded, source) for source in sources]
         native = core.Job(
             lowering.lower_stream(self._loaded, resolved, sources),
-            lowering.lower_delivery(self.config.delivery, resolved),
+            lowering.lower_delivery(self.config.delivery, resolved, self.config.strategy),
             lowering.lower_mesh(self._mesh),
             [str(indexing.index_path(self._loaded, source)) for source in names],
         )
@@ -195,9 +196,16 @@ class Job:
             name,
             self._mesh,
             opened.source_digests,
-            f"microbatch_size={delivery.microbatch_size},fill_empty={int(delivery.fill_empty)}",
+            self._dealing(delivery),
         )
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
+
+    def _dealing(self, delivery: Any) -> str:
+        """How bins are dealt: a state saved inside a step is bound to it."""
+        text = f"microbatch_size={delivery.microbatch_size},fill_empty={int(delivery.fill_empty)}"
+        if self.config.strategy is None:
+            return text
+        return f"{text},strategy={strategy_digest(self.config.strategy)}"
 
     def _hosted(self, rank: Any, ranks: Any) -> tuple[bool, list[int]]:
         """Whether one loader is wanted, and the ranks that live in this process."""
@@ -260,14 +268,21 @@ def job(
     mesh: Mesh | str | Any | None = None,
     seed: int | None = None,
     overrides: Overrides = (),
+    strategy: Any = None,
 ) -> Job:
     """A job from a YAML file, a dict or a JobConfig, on a mesh.
 
     `mesh` is an `ol.mesh(...)`, text like `"dp=2,tp=2"`, or a torch DeviceMesh; without one the job
     has one rank. `seed` replaces the config's. `overrides` are dotted keys: a mapping, or strings
-    like `"mixture.weights.web=0.5"`.
+    like `"mixture.weights.web=0.5"`. `strategy` replaces the config's: a function over graph and
+    tree (see `overlord.strategy`), or the data that `strategy.trace` makes of one.
     """
     loaded = read_config(config, overrides=overrides, seed=seed)
+    if strategy is not None:
+        from overlord.strategy import StrategyConfig, trace
+
+        declared = strategy if isinstance(strategy, StrategyConfig) else trace(strategy)
+        loaded = replace(loaded, config=loaded.config.model_copy(update={"strategy": declared}))
     return Job(loaded, as_mesh(mesh))
 
 

@@ -13,8 +13,9 @@ from overlord._src.config.weights import fixed_point
 from overlord._src.errors import Problem
 from overlord._src.mesh import Mesh
 from overlord._src.native import core
+from overlord._src.strategy_lowering import cost_data, lower_strategy
 from overlord._tokenizer_worker import tokenizer_digest
-from overlord.config import DeliveryConfig, RuntimeConfig, SourceConfig
+from overlord.config import DeliveryConfig, RuntimeConfig, SourceConfig, StrategyConfig
 
 
 def lower_mesh(mesh: Mesh) -> core.Mesh:
@@ -170,7 +171,9 @@ def lower_stream(
     spec.max_steps = stream.steps or 0
     spec.leftover = getattr(core.Leftover, stream.leftover)
     spec.packing = _lower_packing(stream)
+    spec.window = _lower_window(loaded)
     spec.mixture = _lower_mixture(stream, [source.name for source in sources])
+    spec.strategy = lower_strategy(loaded.config.strategy)
     spec.sources = list(sources)
     return spec
 
@@ -181,6 +184,23 @@ def _lower_packing(stream: ResolvedStream) -> core.PackingSpec:
     packing.slack_permille = round(stream.packing.slack * 1000)
     packing.max_delay_steps = stream.packing.max_delay
     return packing
+
+
+def _lower_window(loaded: LoadedConfig) -> core.WindowSpec:
+    config, window = loaded.config.window, core.WindowSpec()
+    if config.steps == 1:
+        return window
+    if config.cost is None:
+        raise loaded.refuse(
+            Problem(
+                ("window", "cost"),
+                "a window needs a cost",
+                advice="name a preset, like llama-12b, or give a cost model",
+            )
+        )
+    window.steps, window.max_delay, window.width = config.steps, config.max_delay, config.width
+    window.set_cost(cost_data(config.cost))
+    return window
 
 
 def _lower_mixture(stream: ResolvedStream, names: Sequence[str]) -> core.Mixture:
@@ -198,7 +218,9 @@ def _lower_mixture(stream: ResolvedStream, names: Sequence[str]) -> core.Mixture
     return mixture
 
 
-def lower_delivery(config: DeliveryConfig, stream: ResolvedStream) -> core.DeliverySpec:
+def lower_delivery(
+    config: DeliveryConfig, stream: ResolvedStream, strategy: StrategyConfig | None = None
+) -> core.DeliverySpec:
     """Shapes and places of what ranks receive."""
     delivery = core.DeliverySpec()
     delivery.microbatch_size = stream.microbatch_size
@@ -207,7 +229,8 @@ def lower_delivery(config: DeliveryConfig, stream: ResolvedStream) -> core.Deliv
     delivery.token_type = getattr(core.TokenType, config.token_dtype)
     delivery.weight_type = getattr(core.WeightType, config.loss_dtype)
     delivery.all_stages = config.all_stages
-    delivery.broadcast_axes = list(config.broadcast)
+    broadcast = [*config.broadcast, *(strategy.broadcast if strategy else [])]
+    delivery.broadcast_axes = list(dict.fromkeys(broadcast))
     return delivery
 
 

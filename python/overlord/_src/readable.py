@@ -7,6 +7,7 @@ from typing import Any
 
 from overlord._src.config.checks import BYTES
 from overlord._src.config.reading import LoadedConfig
+from overlord._src.explain import PlannedStep
 from overlord._src.job import OpenStream
 from overlord._src.lowering import absolute_uri
 from overlord._tokenizer_worker import worker_command
@@ -64,6 +65,17 @@ def plan_of(opened: OpenStream, step: int) -> tuple[Any, bytes | None]:
     if plan is None:
         raise IndexError(f"step {step} is past the end of the stream")
     return plan, before
+
+
+def planned_step(opened: OpenStream, step: int) -> PlannedStep:
+    """The plan of a step with its report and the graph behind it."""
+    cursor = opened.native.planner(None, worker_command())
+    if step > 0:
+        cursor.seek(step)
+    plan = cursor.next()
+    if plan is None:
+        raise IndexError(f"step {step} is past the end of the stream")
+    return PlannedStep.read(cursor, plan, opened.source_names)
 
 
 def plan_data(opened: OpenStream, plan: Any, rank: int | None = None) -> dict[str, Any]:

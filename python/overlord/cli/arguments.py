@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from overlord._src.config.reading import LoadedConfig
@@ -36,6 +36,12 @@ def add_mesh(parser: argparse.ArgumentParser) -> None:
         "--mesh", metavar=MESH_FORM, default="dp=1", help="ranks of the job (default dp=1)"
     )
     parser.add_argument(
+        "--strategy",
+        metavar="FILE.py:NAME",
+        default=None,
+        help="a strategy instead of the config's",
+    )
+    parser.add_argument(
         "--stream", default="train", help="which stream of the config (default train)"
     )
 
@@ -53,6 +59,29 @@ def load_job(options: argparse.Namespace) -> Job:
     from overlord._src.mesh import Mesh
 
     loaded, mesh = load_config(options), Mesh.parse(options.mesh)
-    from overlord._src.job import Job  # after the config: what is wrong there needs no engine
+    from overlord._src.job import job  # after the config: what is wrong there needs no engine
 
-    return Job(loaded, mesh)
+    return job(loaded, mesh, strategy=load_strategy(getattr(options, "strategy", None)))
+
+
+def load_strategy(text: str | None) -> Any:
+    """The function NAME of FILE.py."""
+    if text is None:
+        return None
+    import runpy
+
+    from overlord._src.errors import ConfigError, Problem
+
+    path, colon, name = text.rpartition(":")
+    if not colon or not name.isidentifier():
+        raise ConfigError(Problem(("--strategy",), "not of the form FILE.py:NAME", text))
+    try:
+        names = runpy.run_path(path)
+    except OSError as error:
+        raise ConfigError(
+            Problem(("--strategy",), f"cannot be read: {error.strerror}", path)
+        ) from None
+    if not callable(names.get(name)):
+        known = sorted(key for key, value in names.items() if callable(value) and key[0] != "_")
+        raise ConfigError(Problem(("--strategy",), "no such function", name, ", ".join(known)))
+    return names[name]

@@ -18,13 +18,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bins", type=int, default=8, help="how many sequences to list (default 8)"
     )
+    parser.add_argument(
+        "--sample", default=None, metavar="SOURCE[PASS:POSITION]", help="why it is where it is"
+    )
+    parser.add_argument("--draw", action="store_true", help="draw the work of every microbatch")
+    parser.add_argument("--svg", default=None, metavar="FILE", help="the same drawing as SVG")
+    parser.add_argument("--arrow", default=None, metavar="FILE", help="write the plan as Arrow IPC")
     parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Plan up to the step and show it."""
+    from overlord._src import explain
     from overlord._src.errors import ConfigError, Problem
-    from overlord._src.readable import plan_data, plan_of
+    from overlord._src.readable import plan_data, planned_step
     from overlord.cli.terminal import make_console
 
     if options.step < 0:
@@ -33,16 +40,56 @@ def run(options: argparse.Namespace) -> int:
     if options.rank is not None:
         job.mesh.check_rank(options.rank)
     opened = job.open_stream(options.stream)
-    plan, _ = plan_of(opened, options.step)
-    data = plan_data(opened, plan, options.rank)
+    step = planned_step(opened, options.step)
+    plan = step.plan
+    data = {**plan_data(opened, plan, options.rank), "report": step.report}
+    console = make_console()
+    write_files(step, options)
     if options.json:
         print(json.dumps(data, indent=1))
         return 0
-    console = make_console()
+    if options.sample is not None:
+        return print_sample(console, step, options.sample)
     print_plan(console, data)
+    for line in explain.report_lines(step):
+        console.print(line, highlight=False, markup=False)
+    if options.draw:
+        console.print("work of every microbatch (across), by consumer (down):")
+        for line in explain.draw_lines(step):
+            console.print(line, highlight=False, markup=False)
     if options.rank is None:
         print_places(console, job, plan)
     print_bins(console, data, options.bins)
+    return 0
+
+
+def write_files(step: Any, options: argparse.Namespace) -> None:
+    """The drawing and the table that were asked for."""
+    from pathlib import Path
+
+    from overlord._src import explain
+
+    if options.svg is not None:
+        Path(options.svg).write_text(explain.draw_svg(step))
+    if options.arrow is not None:
+        import pyarrow as pa
+
+        table = explain.to_arrow(step)
+        with pa.OSFile(options.arrow, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+
+
+def print_sample(console: Any, step: Any, text: str) -> int:
+    """A sample's way through the step."""
+    from overlord._src import explain
+
+    rows = explain.find_sample(step, text)
+    if not rows:
+        console.print(f"{text} is not in step {step.plan.step}", markup=False)
+        return 1
+    for row in rows:
+        for line in explain.explain_row(step, row):
+            console.print(line, highlight=False, markup=False)
     return 0
 
 

@@ -85,6 +85,11 @@ Result<std::shared_ptr<const OpenJob>> open_job(
     std::vector<std::shared_ptr<const loader::OpenSource>> sources) {
   OVERLORD_RETURN_IF_ERROR(check_spec(spec));
   OVERLORD_RETURN_IF_ERROR(plan::check_fit(spec, mesh, delivery));
+  OVERLORD_RETURN_IF_ERROR(plan::check_strategy(spec, mesh, delivery));
+  if (spec.window.steps > 1) {
+    OVERLORD_RETURN_IF_ERROR(model::check_cost_model(spec.window.cost));
+    if (spec.window.width == 0) return invalid_argument("window.width: starts at 1, got 0");
+  }
   if (uint64_t{delivery.microbatch_size} * spec.context >= (uint64_t{1} << 31)) {
     return invalid_argument("microbatch_size x context: must stay below 2^31 tokens");
   }

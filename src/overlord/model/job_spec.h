@@ -8,6 +8,7 @@
 
 #include "overlord/base/ids.h"
 #include "overlord/model/source.h"
+#include "overlord/model/strategy.h"
 
 namespace overlord::model {
 
@@ -37,6 +38,15 @@ struct PackingSpec {
   uint32_t max_delay_steps = 4;  // hard cap on how long a drawn document may wait
 };
 
+// Steps whose bins are dealt anew among each other by cost, so that outliers meet. Changes what a
+// step holds, so it reads no mesh: `width` stands for the consumers that share a step.
+struct WindowSpec {
+  uint32_t steps = 1;  // 1: steps stay as they were selected
+  uint32_t max_delay = 1;
+  uint32_t width = 1;
+  CostModel cost;
+};
+
 struct JobSpec {
   std::string name;
   std::string stream = "train";  // named streams of one job have their own seed and state
@@ -50,7 +60,9 @@ struct JobSpec {
                            // so that a run can be made longer
   Leftover leftover = Leftover::kDrain;
   PackingSpec packing;
+  WindowSpec window;
   Mixture mixture;
+  Strategy strategy;            // how bins are dealt; changes places, never contents
   std::vector<Source> sources;  // sorted by name, names unique
 
   uint64_t step_tokens() const { return uint64_t{bins} * context; }

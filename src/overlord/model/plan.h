@@ -10,6 +10,7 @@
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
 #include "overlord/model/mesh.h"
+#include "overlord/model/plan_report.h"
 #include "overlord/model/stream_state.h"
 
 namespace overlord::model {
@@ -49,6 +50,7 @@ struct Layer {
   std::vector<uint32_t> bin_ends;     // end of bin b's segments in `segments`
   std::vector<Placement> placements;  // one per bin
   std::shared_ptr<const ViewTable> views;
+  std::shared_ptr<const PlanReport> report;  // of a strategy with a cost; else null
 
   uint32_t bin_begin(uint32_t bin) const { return bin == 0 ? 0 : bin_ends[bin - 1]; }
 };

@@ -37,6 +37,8 @@ struct Carried {
 
 struct StreamState {
   StepIndex next_step = 0;
+  // Steps of the current window that are planned; all else is as it was at the window's start.
+  uint32_t window_step = 0;
   std::vector<SourceCursor> cursors;  // by source index
   std::vector<Carried> carried;       // oldest first
   uint64_t leftover_dropped = 0;      // tokens dropped at the end by declaration

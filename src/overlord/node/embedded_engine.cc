@@ -76,8 +76,10 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   const model::RuntimeOptions& runtime = options_.runtime;
   pool_ = runtime::BufferPool::make(idle_limit(runtime));
   executor_ = std::make_unique<runtime::ThreadExecutor>(runtime.threads, "ol-cpu");
+  OVERLORD_RETURN_IF_ERROR(executor_->status());
   OVERLORD_TRY(journal_, open_journal(options_.journal_path));
   storage_ = std::make_unique<storage::LocalStorage>(pool_, runtime.io_threads, runtime.open_files);
+  OVERLORD_RETURN_IF_ERROR(storage_->status());
   encoders_ =
       std::make_unique<Encoders>(*executor_, options_.worker_command, runtime.tokenizer_processes);
   for (const model::Source& source : job_->spec.sources) {

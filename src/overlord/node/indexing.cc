@@ -17,6 +17,7 @@ Status index_source(const model::Source& source, const std::string& path,
                     const std::vector<std::string>& worker_command,
                     columnar::IndexProgress* progress, const runtime::CancelToken& cancel) {
   runtime::ThreadExecutor executor(1, "ol-index");
+  OVERLORD_RETURN_IF_ERROR(executor.status());
   Encoders encoders(executor, worker_command, options.threads);
   storage::LocalStorage storage(runtime::BufferPool::make(kPoolBytes), 1, kOpenFiles);
   runtime::TextEncoder* encoder = nullptr;

@@ -32,9 +32,10 @@ Result<model::PlanPtr> PlanCursor::next() {
     model::Versions versions;
     versions.job = job_->config.low;
     versions.mixture = job_->spec.mixture.version;
-    auto plan = std::make_shared<const model::Plan>(
-        plan::build_plan(job_->spec, job_->mesh, job_->delivery, views_, versions, state_.next_step,
-                         std::move(selection)));
+    OVERLORD_TRY(model::Plan made,
+                 plan::build_plan({job_->spec, job_->mesh, job_->delivery, views_, versions},
+                                  state_.next_step, std::move(selection), &placer_, &graph_));
+    auto plan = std::make_shared<const model::Plan>(std::move(made));
     state_ = *plan->state_after;
     for (size_t s = 0; s < meta_.size(); ++s) {
       meta_[s].trim(state_.cursors[s].pass, state_.cursors[s].position);

@@ -8,9 +8,11 @@
 #include "overlord/base/status.h"
 #include "overlord/host/open_job.h"
 #include "overlord/node/encoders.h"
+#include "overlord/plan/dgraph.h"
 #include "overlord/plan/meta_buffer.h"
-#include "overlord/plan/selection.h"
+#include "overlord/plan/placement.h"
 #include "overlord/plan/source_order.h"
+#include "overlord/plan/step_selector.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::node {
@@ -23,6 +25,8 @@ class PlanCursor {
   // The next step's plan, or null when the stream has ended.
   Result<model::PlanPtr> next();
   protocol::ResumeState state() const;
+  // Of the plan that next() gave last: why its samples are where they are.
+  const std::shared_ptr<const plan::DGraph>& graph() const { return graph_; }
 
  private:
   Status post(const plan::MetaNeed& need);
@@ -35,7 +39,9 @@ class PlanCursor {
   std::vector<uint64_t> source_rows_;
   std::vector<plan::MetaBuffer> meta_;
   std::shared_ptr<const model::ViewTable> views_;
-  plan::Selector selector_;
+  plan::StepSelector selector_;
+  plan::Placer placer_;
+  std::shared_ptr<const plan::DGraph> graph_;
 };
 
 }  // namespace overlord::node

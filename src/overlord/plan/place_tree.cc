@@ -129,34 +129,17 @@ Digest plan_hash_of(const model::Plan& plan) {
   return chain(plan.content_hash, digest_of(writer.bytes()));
 }
 
-// Bins go to buckets in turn, microbatch by microbatch, substep by substep, so that a substep
-// ends at the same microbatch on every rank.
-void place_bins(const JobSpec& spec, model::Layer* layer) {
-  const uint32_t width = layer->buckets * layer->microbatch_size;
+// Microbatches of every bucket: whole rounds for every substep, so that a substep ends at the same
+// microbatch on every rank.
+GraphShape shape_of(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
+  const uint32_t buckets = bucket_count(mesh);
+  const uint32_t width = buckets * delivery.microbatch_size;
   const uint32_t per_substep = spec.bins / spec.substeps;
   const uint32_t rounds = (per_substep + width - 1) / width;
-  layer->microbatches = rounds * spec.substeps;
-  layer->placements.resize(spec.bins);
-  for (uint32_t bin = 0; bin < spec.bins; ++bin) {
-    const uint32_t substep = bin / per_substep;
-    const uint32_t index = bin % per_substep;
-    const uint32_t seat = index % width;
-    layer->placements[bin] = {seat / layer->microbatch_size, substep * rounds + index / width,
-                              seat % layer->microbatch_size};
-  }
+  return {buckets, rounds * spec.substeps, delivery.microbatch_size};
 }
 
 }  // namespace
-
-bool is_data_axis(std::string_view name) { return name == "dp" || name.starts_with("dp_"); }
-
-uint32_t bucket_count(const Mesh& mesh) {
-  uint32_t count = 1;
-  for (const model::Axis& axis : mesh.axes()) {
-    if (is_data_axis(axis.name)) count *= axis.size;
-  }
-  return count;
-}
 
 Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
   if (delivery.microbatch_size == 0) return invalid_argument("microbatch_size: starts at 1, got 0");
@@ -175,6 +158,29 @@ Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& deli
     }
   }
   return check_slicing(spec, mesh, delivery);
+}
+
+Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
+  const model::Strategy& strategy = spec.strategy;
+  const uint32_t rounds = shape_of(spec, mesh, delivery).microbatches / spec.substeps;
+  if (strategy.virtual_stages > 1 && rounds % mesh.size("pp") != 0) {
+    return invalid_argument(
+        "strategy.order.virtual_stages: an interleaved pipeline needs a "
+        "multiple of pp = " +
+        std::to_string(mesh.size("pp")) + " microbatches, this job has " + std::to_string(rounds));
+  }
+  OVERLORD_RETURN_IF_ERROR(ClientPlaceTree(mesh, 1, 1).check_axis(strategy.axis));
+  if (!is_data_axis(strategy.axis) &&
+      ClientPlaceTree(mesh, 1, 1).count_at(strategy.axis) != bucket_count(mesh)) {
+    return invalid_argument(
+        "strategy.distribute: whole sequences are dealt over the data axes, "
+        "got axis '" +
+        strategy.axis + "' of the mesh " + mesh.text() + "; allowed: dp");
+  }
+  if (!strategy.has_cost && strategy.balance != model::BalanceMethod::kArrival) {
+    return invalid_argument("strategy.balance: needs a cost; add strategy.cost");
+  }
+  return {};
 }
 
 std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const DeliverySpec& delivery,
@@ -197,14 +203,14 @@ std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const Deliv
   return table;
 }
 
-model::Plan build_plan(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery,
-                       std::shared_ptr<const model::ViewTable> views, model::Versions versions,
-                       StepIndex step, Selection selection) {
+Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selection selection,
+                               Placer* placer, std::shared_ptr<const DGraph>* explained) {
+  const JobSpec& spec = inputs.spec;
   OVERLORD_CHECK(selection.content.has_value(), "a plan needs a selected step");
   StepContent& content = *selection.content;
   OVERLORD_CHECK(content.bin_ends.size() == spec.bins, "a step has exactly its bins");
   model::Plan plan;
-  plan.versions = versions;
+  plan.versions = inputs.versions;
   plan.step = step;
   plan.tokens = content.tokens;
   plan.target_tokens = content.target_tokens;
@@ -213,18 +219,29 @@ model::Plan build_plan(const JobSpec& spec, const Mesh& mesh, const DeliverySpec
   plan.served = std::move(content.served);
   plan.max_delay = content.max_delay;
   plan.last = content.last;
+  const GraphShape shape = shape_of(spec, inputs.mesh, inputs.delivery);
+  const DealShape deal{spec.substeps, inputs.mesh.size("pp")};
+  auto graph =
+      std::make_shared<DGraph>(std::move(content.segments), std::move(content.bin_ends), shape);
+  OVERLORD_RETURN_IF_ERROR(placer->place(spec.strategy, deal, graph.get()));
   model::Layer layer;
-  layer.buckets = bucket_count(mesh);
-  layer.microbatch_size = delivery.microbatch_size;
+  layer.axis = spec.strategy.axis;
+  layer.buckets = shape.consumers;
+  layer.microbatches = shape.microbatches;
+  layer.microbatch_size = shape.microbatch_size;
   layer.bin_capacity = spec.context;
-  layer.segments = std::move(content.segments);
-  layer.bin_ends = std::move(content.bin_ends);
-  layer.views = std::move(views);
-  place_bins(spec, &layer);
+  OVERLORD_TRY(layer.placements, graph->read_placements());
+  if (spec.strategy.has_cost) {
+    OVERLORD_TRY(model::PlanReport report, Placer::report(spec.strategy, deal, *graph));
+    layer.report = std::make_shared<const model::PlanReport>(report);
+  }
+  graph->release(&layer.segments, &layer.bin_ends);
+  layer.views = inputs.views;
   plan.layers.push_back(std::move(layer));
   plan.content_hash = content_hash_of(plan);
   plan.plan_hash = plan_hash_of(plan);
   plan.state_after = std::make_shared<const model::StreamState>(std::move(selection.after));
+  if (explained != nullptr) *explained = std::move(graph);
   return plan;
 }
 

@@ -1,5 +1,5 @@
 // Placement: who gets which bin, and what of it each rank sees (law 2: it only moves, never
-// selects). The simplest place tree: data axes give buckets, other axes decide each rank's view.
+// selects). Data axes give buckets, other axes decide each rank's view; a strategy deals the bins.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,12 @@
 #include "overlord/model/job_spec.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/plan.h"
+#include "overlord/plan/client_place_tree.h"
+#include "overlord/plan/dgraph.h"
+#include "overlord/plan/placement.h"
 #include "overlord/plan/selection.h"
 
 namespace overlord::plan {
-
-// Axes whose ranks see different samples: "dp" and every axis named "dp_...".
-bool is_data_axis(std::string_view name);
-uint32_t bucket_count(const model::Mesh& mesh);
 
 // Does this job fit this mesh? Refused with the valid values (bins against DP x microbatch size,
 // align and context against the context-parallel slicing).
@@ -25,10 +24,22 @@ std::shared_ptr<const model::ViewTable> make_views(const model::Mesh& mesh,
                                                    const model::DeliverySpec& delivery,
                                                    uint32_t tree_version);
 
-// Puts content, placement and views together and hashes them. `check_fit` must have passed.
-model::Plan build_plan(const model::JobSpec& spec, const model::Mesh& mesh,
-                       const model::DeliverySpec& delivery,
-                       std::shared_ptr<const model::ViewTable> views, model::Versions versions,
-                       StepIndex step, Selection selection);
+// Can this strategy deal the job's bins over this mesh?
+Status check_strategy(const model::JobSpec& spec, const model::Mesh& mesh,
+                      const model::DeliverySpec& delivery);
+
+// What plans are made from, besides the state and the metadata.
+struct PlanInputs {
+  const model::JobSpec& spec;
+  const model::Mesh& mesh;
+  const model::DeliverySpec& delivery;
+  std::shared_ptr<const model::ViewTable> views;
+  model::Versions versions;
+};
+
+// Places what was selected as the strategy says, and hashes it. `check_fit` and `check_strategy`
+// must have passed. `explained`, where given, gets the graph the plan was read out of.
+Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selection selection,
+                               Placer* placer, std::shared_ptr<const DGraph>* explained = nullptr);
 
 }  // namespace overlord::plan

@@ -72,8 +72,9 @@ TEST(Placement, EveryBinHasOneSeatAndSubstepsEndTogether) {
   const model::Mesh mesh = mesh_of({{"dp", 3}});
   model::DeliverySpec delivery;
   delivery.microbatch_size = 2;
-  const model::Plan plan =
-      build_plan(spec, mesh, delivery, make_views(mesh, delivery, 1), {}, 0, empty_step(24));
+  Placer placer;
+  const model::Plan plan = *build_plan({spec, mesh, delivery, make_views(mesh, delivery, 1), {}}, 0,
+                                       empty_step(24), &placer);
   const model::Layer& layer = plan.layers.front();
   EXPECT_EQ(layer.microbatches, 4u);
   std::set<std::tuple<uint32_t, uint32_t, uint32_t>> seats;
@@ -88,7 +89,10 @@ TEST(PlanHash, ContentReadsNoMeshPlanDoes) {
   const model::JobSpec spec = spec_of(8);
   const auto plan_on = [&](std::vector<model::Axis> axes) {
     const model::Mesh mesh = mesh_of(std::move(axes));
-    return build_plan(spec, mesh, {}, make_views(mesh, {}, 1), {}, 3, empty_step(8));
+    const model::DeliverySpec delivery;
+    Placer placer;
+    return *build_plan({spec, mesh, delivery, make_views(mesh, {}, 1), {}}, 3, empty_step(8),
+                       &placer);
   };
   const model::Plan two = plan_on({{"dp", 2}});
   const model::Plan four = plan_on({{"dp", 4}});

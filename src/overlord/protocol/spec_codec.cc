@@ -26,6 +26,12 @@ Digest stream_digest(const model::JobSpec& spec) {
   writer.u8(static_cast<uint8_t>(spec.packing.method));
   writer.u32(spec.packing.slack_permille);
   writer.u32(spec.packing.max_delay_steps);
+  if (spec.window.steps > 1) {
+    writer.u32(spec.window.steps);
+    writer.u32(spec.window.max_delay);
+    writer.u32(spec.window.width);
+    model::write_cost_model(spec.window.cost, &writer);
+  }
   return digest_of(writer.bytes());
 }
 
@@ -69,6 +75,20 @@ Digest source_digest(const model::Source& source) {
 
 }  // namespace
 
+Digest strategy_digest(const model::Strategy& strategy) {
+  ByteWriter writer;
+  writer.text(strategy.axis);
+  writer.u32(strategy.group_size);
+  writer.u8(strategy.has_cost ? 1 : 0);
+  if (strategy.has_cost) model::write_cost_model(strategy.cost, &writer);
+  writer.u8(static_cast<uint8_t>(strategy.balance));
+  writer.u8(static_cast<uint8_t>(strategy.level));
+  writer.u8(static_cast<uint8_t>(strategy.order));
+  writer.u32(strategy.virtual_stages);
+  writer.u32(strategy.backward_permille);
+  return digest_of(writer.bytes());
+}
+
 std::vector<SectionDigest> section_digests(const model::JobSpec& spec) {
   std::vector<SectionDigest> sections;
   sections.push_back({"stream", stream_digest(spec)});
@@ -85,6 +105,7 @@ Digest config_digest(const model::JobSpec& spec) {
     digest = chain(digest, digest_of(section.name));
     digest = chain(digest, section.digest);
   }
+  if (spec.strategy.is_declared()) digest = chain(digest, strategy_digest(spec.strategy));
   return digest;
 }
 

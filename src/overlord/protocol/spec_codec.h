@@ -19,6 +19,9 @@ struct SectionDigest {
 };
 
 std::vector<SectionDigest> section_digests(const model::JobSpec& spec);
+// Not a section: it changes places, never contents, so a state goes on under another one from a
+// step boundary on, like under another mesh.
+Digest strategy_digest(const model::Strategy& strategy);
 Digest config_digest(const model::JobSpec& spec);
 
 }  // namespace overlord::protocol

@@ -9,6 +9,8 @@ namespace overlord::protocol {
 namespace {
 
 constexpr uint32_t kMagic = 0x5453564f;  // "OVST"
+constexpr uint8_t kEnded = 1;            // flags of a stream state
+constexpr uint8_t kInWindow = 2;
 
 void write_cursor(ByteWriter* writer, const model::SourceCursor& cursor) {
   writer->varint(cursor.pass);
@@ -169,7 +171,8 @@ std::string encode_stream_state(const model::StreamState& state) {
   ByteWriter writer;
   writer.varint(state.next_step);
   writer.varint(state.leftover_dropped);
-  writer.u8(state.ended ? 1 : 0);
+  writer.u8((state.ended ? kEnded : 0) | (state.window_step > 0 ? kInWindow : 0));
+  if (state.window_step > 0) writer.varint(state.window_step);
   writer.varint(state.cursors.size());
   for (const model::SourceCursor& cursor : state.cursors) write_cursor(&writer, cursor);
   writer.varint(state.carried.size());
@@ -182,7 +185,12 @@ Result<model::StreamState> decode_stream_state(std::string_view bytes) {
   model::StreamState state;
   state.next_step = reader.varint();
   state.leftover_dropped = reader.varint();
-  state.ended = reader.u8() != 0;
+  const uint8_t flags = reader.u8();
+  state.ended = (flags & kEnded) != 0;
+  if (flags & kInWindow) state.window_step = static_cast<uint32_t>(reader.varint());
+  if (flags > (kEnded | kInWindow) || state.window_step > state.next_step) {
+    return bad_data("resume state: its place in the stream makes no sense");
+  }
   state.cursors.resize(reader.count(8));
   for (model::SourceCursor& cursor : state.cursors) cursor = read_cursor(&reader);
   const size_t carried_count = reader.count(8);
@@ -252,10 +260,16 @@ Result<model::StreamState> adapt_state(const ResumeState& saved, const model::Jo
     differences += "\n  stream: saved \"" + saved.stream + "\", now \"" + spec.stream + "\"";
   }
   differences += section_differences(saved, spec, allowed);
+  if (saved.state.window_step > 0 && !section_differences(saved, spec, {}).empty()) {
+    differences += "\n  window: saved inside one, after " +
+                   std::to_string(saved.state.window_step) +
+                   " of its steps; changes can be declared at a window's start only";
+  }
   model::StreamState state;
   state.next_step = saved.state.next_step;
   state.leftover_dropped = saved.state.leftover_dropped;
   state.ended = saved.state.ended;
+  state.window_step = saved.state.window_step;
   std::vector<std::optional<uint32_t>> new_index(saved.source_names.size());
   for (uint32_t s = 0; s < spec.sources.size(); ++s) {
     const auto found =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -14,7 +15,10 @@ void for_each_parallel(uint32_t threads, size_t count, const std::function<void(
   };
   std::vector<std::thread> others;
   const size_t wanted = std::min<size_t>(threads, count);
-  for (size_t i = 1; i < wanted; ++i) others.emplace_back(work);
+  try {
+    for (size_t i = 1; i < wanted; ++i) others.emplace_back(work);
+  } catch (const std::system_error&) {  // the threads there are do it all
+  }
   work();
   for (std::thread& other : others) other.join();
 }

@@ -26,6 +26,13 @@ void name_this_thread(const std::string& name, size_t index) {
 
 }  // namespace
 
+Status no_thread(const std::string& who) {
+  return {
+      Code::kResource,
+      "the system refuses to start a thread for " + who +
+          "; raise the limit on processes and threads (`ulimit -u`, pids.max of the container)"};
+}
+
 struct ThreadExecutor::Worker {
   std::condition_variable wake;
   bool woken = false;  // taken off parked_ by somebody else
@@ -56,7 +63,10 @@ void ThreadExecutor::start(size_t threads, const std::string& name) {
     }
     workers_.push_back(std::move(worker));
   }
-  OVERLORD_CHECK(!workers_.empty(), "the system refuses even one executor thread");
+}
+
+Status ThreadExecutor::status() const {
+  return workers_.empty() ? no_thread("the CPU pool") : Status();
 }
 
 void ThreadExecutor::post(Task task) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::runtime {
@@ -24,10 +25,13 @@ struct ExecutorStats {
   uint64_t busy_ns = 0;   // time inside finished tasks, all threads together
 };
 
+// What is said when not even one thread can be had.
+Status no_thread(const std::string& who);
+
 class ThreadExecutor final : public Executor {
  public:
-  // Threads are called "<name>-0", "<name>-1"; at least one is made, and fewer than asked for when
-  // the system refuses more (threads() tells).
+  // Threads are called "<name>-0", "<name>-1"; fewer than asked for are made when the system
+  // refuses more (threads() tells). With none nothing would ever run: look at status() first.
   explicit ThreadExecutor(size_t threads, std::string name = "ol-cpu");
   ~ThreadExecutor() override;
   ThreadExecutor(const ThreadExecutor&) = delete;
@@ -41,6 +45,7 @@ class ThreadExecutor final : public Executor {
   void shutdown();
 
   size_t threads() const { return workers_.size(); }
+  Status status() const;
   ExecutorStats stats() const;
 
  private:

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "overlord/runtime/quote.h"
+#include "overlord/runtime/thread_executor.h"
 #include "overlord/storage/glob.h"
 #include "overlord/storage/local_uri.h"
 
@@ -38,7 +40,16 @@ LocalStorage::LocalStorage(std::shared_ptr<runtime::BufferPool> pool, uint32_t i
     : pool_(std::move(pool)), handles_(open_files) {
   OVERLORD_CHECK(pool_ != nullptr, "LocalStorage needs a pool");
   threads_.reserve(std::max(io_threads, 1u));
-  for (uint32_t i = 0; i < std::max(io_threads, 1u); ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (uint32_t i = 0; i < std::max(io_threads, 1u); ++i) {
+      threads_.emplace_back([this] { work(); });
+    }
+  } catch (const std::system_error&) {  // fewer will do; none is what status() says
+  }
+}
+
+Status LocalStorage::status() const {
+  return threads_.empty() ? runtime::no_thread("reading files") : Status();
 }
 
 LocalStorage::~LocalStorage() {

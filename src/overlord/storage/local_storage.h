@@ -25,6 +25,9 @@ class LocalStorage final : public runtime::Storage {
   LocalStorage(std::shared_ptr<runtime::BufferPool> pool, uint32_t io_threads, uint32_t open_files);
   ~LocalStorage() override;
 
+  // kResource when the system gave no thread to read with: then reads would wait for ever.
+  Status status() const;
+
   void read(runtime::ReadRequest request, runtime::CancelToken cancel,
             runtime::ReadDone done) override;
   Result<runtime::Bytes> read_blocking(const runtime::ReadRequest& request) override;

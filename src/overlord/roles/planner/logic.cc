@@ -75,6 +75,14 @@ void top_up(const PlannerJob& job, const PlannerState& state, Reaction* out) {
   }
 }
 
+// No further step can be planned; what was published is still served.
+Reaction stop(const PlannerJob& job, const PlannerState& state, const Status& status) {
+  Reaction out;
+  out.events.push_back(Failed{status});
+  send_to_constructors(job, protocol::StreamFailed{state.next_step(), status}, &out);
+  return out;
+}
+
 struct OnMessage {
   const PlannerJob& job;
   const PlannerState& state;
@@ -114,17 +122,14 @@ Reaction on_start(const PlannerJob& job, const PlannerState& state) {
   return out;
 }
 
-Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::Selector& selector) {
+Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSelector& selector,
+                  plan::Placer& placer) {
   Reaction out;
   if (state.ended() || state.failure()) return out;
   if (state.next_step() >= state.acknowledged() + job.runway) return out;
   Result<plan::Selection> selected =
       selector.step(job.spec, job.source_rows, state.stream(), state.meta());
-  if (!selected.ok()) {
-    out.events.push_back(Failed{selected.status()});
-    send_to_constructors(job, protocol::StreamFailed{state.next_step(), selected.status()}, &out);
-    return out;
-  }
+  if (!selected.ok()) return stop(job, state, selected.status());
   if (!selected->content) {
     for (const plan::MetaNeed& need : selected->needs) {
       out.waits_for = need.source;
@@ -133,9 +138,11 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::Select
     }
     return out;
   }
-  out.effects.push_back(Commit{std::make_shared<const model::Plan>(
-      plan::build_plan(job.spec, job.mesh, job.delivery, job.views, job.versions, state.next_step(),
-                       std::move(*selected)))});
+  Result<model::Plan> plan =
+      plan::build_plan({job.spec, job.mesh, job.delivery, job.views, job.versions},
+                       state.next_step(), std::move(*selected), &placer);
+  if (!plan.ok()) return stop(job, state, plan.status());
+  out.effects.push_back(Commit{std::make_shared<const model::Plan>(std::move(*plan))});
   return out;
 }
 

@@ -10,7 +10,8 @@
 #include "overlord/model/job_spec.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/owner_map.h"
-#include "overlord/plan/selection.h"
+#include "overlord/plan/placement.h"
+#include "overlord/plan/step_selector.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/planner/state.h"
 
@@ -50,7 +51,8 @@ struct Reaction {
 Reaction on_message(const PlannerJob& job, const PlannerState& state,
                     const protocol::Envelope& envelope);
 // One attempt at the next step: a Commit, or grants for what is missing, or nothing.
-Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::Selector& selector);
+Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSelector& selector,
+                  plan::Placer& placer);
 // A plan became durable: tell everybody.
 Reaction on_committed(const PlannerJob& job, const PlannerState& state, const model::PlanPtr& plan);
 // Grants before the first plan.

@@ -42,7 +42,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   void pump() {
     while (!committing_) {
       const int64_t begin_ns = seams_.clock->now_ns();
-      Reaction reaction = try_plan(job_, state_, selector_);
+      Reaction reaction = try_plan(job_, state_, selector_, placer_);
       probe_.planning_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
       const bool progress =
           !reaction.effects.empty() && std::holds_alternative<Commit>(reaction.effects.front());
@@ -137,7 +137,8 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   PlannerState state_;
   Digest config_;
   Digest manifest_;
-  plan::Selector selector_;
+  plan::StepSelector selector_;
+  plan::Placer placer_;
   PlannerProbe probe_;
   bool committing_ = false;
 };

@@ -1,0 +1,106 @@
+"""Whole plans of a large job: selection, placement, report, views and hashes of one step.
+
+294,912 samples of web lengths from 306 sources, on 4,096 ranks (PP 8, DP 64, CP 2, TP 4, and one
+more shape), balanced and ordered by a quadratic cost. Metadata is made up; nothing is read. Times
+are CPU milliseconds of one core. Growth is the time over that at 1x, for 2x and 4x the samples and
+the ranks.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from overlord._src.bench import _contract
+
+SAMPLES, SOURCES, CONTEXT = 294_912, 306, 8192
+SHAPES = {
+    "pp8_dp64_cp2_tp4": {"pp": 8, "dp": 64, "cp": 2, "tp": 4},
+    "pp4_dp128_cp1_tp8": {"pp": 4, "dp": 128, "cp": 1, "tp": 8},
+}
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="overlord bench planner")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="samples of a step")
+    parser.add_argument("--steps", type=int, default=12, help="planned steps of every case")
+    parser.add_argument("--json", default=None, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def lengths_of(count: int, seed: int = 7) -> Any:
+    """Web lengths: log-normal, median 403 tokens, at most 32,768."""
+    drawn = np.random.default_rng(seed).lognormal(6.0, 1.1, count)
+    return np.clip(drawn, 4, 32_768).astype(np.uint32)
+
+
+def measure(samples: int, axes: dict[str, int], steps: int, window: int = 1) -> dict[str, Any]:
+    """Plans of one shape; about so many samples a step, in a multiple of the groups' sequences."""
+    import overlord as ol
+    from overlord._src.lowering import lower_mesh
+    from overlord._src.mesh import Mesh
+    from overlord._src.native import core
+    from overlord._src.strategy_lowering import lower_strategy
+    from overlord.config import BalanceConfig, OrderConfig, StrategyConfig
+
+    lengths = lengths_of(1 << 18)
+    unit = axes["dp"] * axes["pp"]
+    pieces = float(np.ceil(lengths / CONTEXT).mean())  # longer documents are split
+    bins = -int(-samples * float(lengths.mean()) / pieces / CONTEXT // unit) * unit
+    strategy = StrategyConfig(
+        cost=ol.cost.quadratic(1, 24576).to_dict(), balance=BalanceConfig(), order=OrderConfig()
+    )
+    mesh = lower_mesh(Mesh.parse(",".join(f"{name}={size}" for name, size in axes.items())))
+    native = lower_strategy(strategy)
+
+    def plan(bins: int, steps: int, window: int) -> dict[str, Any]:
+        found: dict[str, Any] = core.planning_times(
+            lengths, SOURCES, CONTEXT, bins, mesh, native, steps, window
+        )
+        return found
+
+    # Packing splits and carries some: ask for as many sequences as hold the samples wanted.
+    bins = -int(-bins * samples / plan(bins, 2, 1)["samples_per_step"] // unit) * unit
+    found = plan(bins, steps, window)
+    times = found["milliseconds"][1:]  # the first one makes its memory
+    return {
+        "plan_ms_p50": float(np.percentile(times, 50)),
+        "plan_ms_p99": float(np.percentile(times, 99)),
+        "samples_per_step": found["samples_per_step"],
+        "sequences_per_step": bins,
+        "predicted_speedup": float(np.sum(found["arrival_step_ms"]) / np.sum(found["step_ms"])),
+    }
+
+
+def run(arguments: list[str]) -> dict[str, Any]:
+    """Measure both shapes, and how time grows."""
+    options = _parse(arguments)
+    host = _contract.machine()
+    contenders: dict[str, Any] = {}
+    for name, axes in SHAPES.items():
+        contenders[f"overlord/{name}"] = measure(options.samples, axes, options.steps)
+    first, base = next(iter(SHAPES.items()))
+    windowed = measure(options.samples, base, options.steps, window=4)
+    contenders["overlord/window_4"] = windowed
+    figures: dict[str, Any] = {
+        key: contenders[f"overlord/{first}"][key] for key in ("plan_ms_p50", "plan_ms_p99")
+    }
+    figures["plan_ms_p50_window_4"] = windowed["plan_ms_p50"]
+    figures["plan_ms_p99_window_4"] = windowed["plan_ms_p99"]
+    for times in (2, 4):
+        more = measure(options.samples * times, base, max(4, options.steps // 2))
+        wide = measure(options.samples, {**base, "dp": base["dp"] * times}, options.steps)
+        contenders[f"overlord/{times}x_samples"] = more
+        contenders[f"overlord/{times}x_ranks"] = wide
+        figures[f"growth_{times}x_samples"] = more["plan_ms_p50"] / figures["plan_ms_p50"]
+        figures[f"growth_{times}x_ranks"] = wide["plan_ms_p50"] / figures["plan_ms_p50"]
+    settings = {
+        "samples": options.samples,
+        "sources": SOURCES,
+        "context": CONTEXT,
+        "steps": options.steps,
+        "shapes": SHAPES,
+    }
+    return _contract.report("planner", figures, contenders, settings, host)

@@ -1,0 +1,18 @@
+// Plans as columns: what the bindings of Plan and PlanCursor hand to Python.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "overlord/model/plan.h"
+#include "overlord/plan/dgraph.h"
+
+namespace overlord::python {
+
+// int64 arrays, one row per segment in bin order.
+nanobind::dict plan_columns(const model::Plan& plan);
+// What the plan's layer says about itself; None without a cost.
+nanobind::object plan_report(const model::Plan& plan);
+// Edges and costs of the graph a plan was read out of; None when there is none.
+nanobind::object graph_table(const plan::DGraph* graph);
+
+}  // namespace overlord::python

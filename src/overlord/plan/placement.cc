@@ -1,0 +1,312 @@
+#include "overlord/plan/placement.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "overlord/base/check.h"
+#include "overlord/base/fixed_point.h"
+#include "overlord/plan/balance_bound.h"
+#include "overlord/plan/cost.h"
+#include "overlord/plan/pipeline_order.h"
+
+namespace overlord::plan {
+namespace {
+
+struct Seat {
+  uint32_t consumer = 0;
+  uint32_t microbatch = 0;
+};
+
+// The arrival seat of bin `index` of a substep that begins at microbatch `first`.
+Seat seat_in_turn(const GraphShape& shape, uint32_t index, uint32_t first) {
+  const uint32_t width = shape.consumers * shape.microbatch_size;
+  return {index % width / shape.microbatch_size, first + index / width};
+}
+
+uint32_t rounds_of(const GraphShape& shape, const DealShape& deal) {
+  return shape.microbatches / deal.substeps;
+}
+
+PipelineShape pipeline_of(const model::Strategy& strategy, const DealShape& deal) {
+  return {deal.stages, strategy.virtual_stages, strategy.backward_permille};
+}
+
+// Forward time on one stage of the microbatches of a substep, consumer after consumer.
+std::vector<int64_t> forward_times(const model::Strategy& strategy, const DealShape& deal,
+                                   const GraphShape& shape, std::span<const int64_t> costs,
+                                   uint32_t substep) {
+  const uint32_t rounds = rounds_of(shape, deal);
+  std::vector<int64_t> times;
+  times.reserve(size_t{shape.consumers} * rounds);
+  for (uint32_t consumer = 0; consumer < shape.consumers; ++consumer) {
+    for (uint32_t m = 0; m < rounds; ++m) {
+      const int64_t cost = costs[size_t{consumer} * shape.microbatches + substep * rounds + m];
+      times.push_back(static_cast<int64_t>(
+          Int128{cost} * 1000 / (Int128{deal.stages} * (1000 + strategy.backward_permille))));
+    }
+  }
+  return times;
+}
+
+// Predicted time of the step: the slowest consumer's pipeline, substep after substep.
+Result<int64_t> step_time(const model::Strategy& strategy, const DealShape& deal,
+                          const GraphShape& shape, std::span<const int64_t> costs) {
+  int64_t time = 0;
+  for (uint32_t substep = 0; substep < deal.substeps; ++substep) {
+    const auto forward = forward_times(strategy, deal, shape, costs, substep);
+    OVERLORD_TRY(const OrderedStep step,
+                 order_step(model::OrderMethod::kKeep, pipeline_of(strategy, deal), forward,
+                            shape.consumers));
+    time += step.step_time;
+  }
+  return time;
+}
+
+std::vector<int64_t> arrival_costs(const DealShape& deal, const DGraph& graph) {
+  const GraphShape& shape = graph.shape();
+  std::vector<int64_t> costs(size_t{shape.consumers} * shape.microbatches, 0);
+  const uint32_t per_substep = graph.bins() / deal.substeps;
+  for (uint32_t bin = 0; bin < graph.bins(); ++bin) {
+    const uint32_t substep = bin / per_substep;
+    const Seat seat = seat_in_turn(shape, bin % per_substep, substep * rounds_of(shape, deal));
+    costs[size_t{seat.consumer} * shape.microbatches + seat.microbatch] += graph.bin_costs()[bin];
+  }
+  return costs;
+}
+
+model::BoundBy bound_by(LoadLimit limit) {
+  switch (limit) {
+    case LoadLimit::kLargest:
+      return model::BoundBy::kLargest;
+    case LoadLimit::kPigeonhole:
+      return model::BoundBy::kPigeonhole;
+    case LoadLimit::kMean:
+    case LoadLimit::kStart:
+      break;
+  }
+  return model::BoundBy::kMean;
+}
+
+// No placement of these bins makes the fullest consumer cheaper.
+void find_bound(const DGraph& graph, model::PlanReport* report) {
+  std::vector<uint32_t> bins(graph.bins());
+  std::iota(bins.begin(), bins.end(), 0);
+  const std::span<const int64_t> costs = graph.bin_costs();
+  std::sort(bins.begin(), bins.end(), [&](uint32_t a, uint32_t b) {
+    return costs[a] != costs[b] ? costs[a] > costs[b] : a < b;
+  });
+  std::vector<int64_t> falling(bins.size());
+  for (size_t i = 0; i < bins.size(); ++i) falling[i] = costs[bins[i]];
+  const uint32_t least = graph.bins() / report->consumers;
+  const LoadBound bound = BoundFinder().find(falling, bins, report->consumers, {}, least);
+  report->lower_bound = bound.load;
+  report->bound_by = bound_by(bound.by);
+}
+
+// The heaviest sample of the heaviest bin of the fullest consumer.
+void find_limit(const DGraph& graph, model::PlanReport* report) {
+  const std::span<const int64_t> costs = graph.bin_costs();
+  int64_t heaviest = -1;
+  for (uint32_t bin = 0; bin < graph.bins(); ++bin) {
+    if (graph.consumer_of(bin) != report->limiting_consumer || costs[bin] <= heaviest) continue;
+    heaviest = costs[bin];
+    report->limiting_bin = bin;
+  }
+  const uint32_t bin = report->limiting_bin;
+  report->limiting_sample_cost = -1;
+  for (uint32_t i = bin == 0 ? 0 : graph.bin_ends()[bin - 1]; i < graph.bin_ends()[bin]; ++i) {
+    if (graph.sample_costs()[i] <= report->limiting_sample_cost) continue;
+    report->limiting_sample_cost = graph.sample_costs()[i];
+    report->limiting_sample = graph.segments()[i].id;
+  }
+}
+
+}  // namespace
+
+struct Placer::Part {
+  std::vector<uint32_t> bins;  // ascending
+  uint32_t first_consumer = 0;
+  uint32_t consumers = 1;
+  uint32_t first_microbatch = 0;
+  uint32_t rounds = 1;  // microbatches of each consumer
+  uint32_t size = 1;    // bins of a microbatch
+};
+
+void deal_in_turn(const DealShape& deal, DGraph* graph) {
+  const uint32_t per_substep = graph->bins() / deal.substeps;
+  for (uint32_t bin = 0; bin < graph->bins(); ++bin) {
+    const uint32_t first = bin / per_substep * rounds_of(graph->shape(), deal);
+    const Seat seat = seat_in_turn(graph->shape(), bin % per_substep, first);
+    graph->put(bin, seat.consumer, seat.microbatch, EdgeOp::kDeal);
+  }
+}
+
+Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
+  if (strategy.has_cost) {
+    std::vector<int64_t> tokens(graph->samples());
+    for (uint32_t i = 0; i < graph->samples(); ++i) tokens[i] = graph->segments()[i].count;
+    const LengthColumn column{"tokens", tokens};
+    OVERLORD_TRY(std::vector<int64_t> samples, evaluate(strategy.cost, std::span(&column, 1)));
+    OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, samples, graph->bin_ends()));
+    graph->set_costs(std::move(samples), std::move(bins));
+  }
+  if (!strategy.has_cost || strategy.balance == model::BalanceMethod::kArrival) {
+    deal_in_turn(deal, graph);
+  } else {
+    const GraphShape& shape = graph->shape();
+    const uint32_t group = strategy.group_size == 0 ? shape.consumers : strategy.group_size;
+    const uint32_t per_substep = graph->bins() / deal.substeps;
+    for (uint32_t substep = 0; substep < deal.substeps; ++substep) {
+      const uint32_t first = substep * rounds_of(shape, deal);
+      std::vector<Part> parts((shape.consumers + group - 1) / group);
+      for (uint32_t p = 0; p < parts.size(); ++p) {
+        const uint32_t width = std::min(group, shape.consumers - p * group);
+        parts[p] = {{}, p * group, width, first, rounds_of(shape, deal), shape.microbatch_size};
+      }
+      for (uint32_t i = 0; i < per_substep; ++i) {
+        const uint32_t consumer = seat_in_turn(shape, i, first).consumer;
+        parts[consumer / group].bins.push_back(substep * per_substep + i);
+      }
+      for (const Part& part : parts) {
+        OVERLORD_RETURN_IF_ERROR(balance_part(strategy, part, graph));
+      }
+    }
+  }
+  return strategy.has_cost ? order(strategy, deal, graph) : Status();
+}
+
+Status Placer::balance_part(const model::Strategy& strategy, const Part& part, DGraph* graph) {
+  switch (strategy.level) {
+    case model::BalanceLevel::kBucket:
+      return by_bucket(strategy, part, graph);
+    case model::BalanceLevel::kBin:
+      return by_bin(strategy, part, graph);
+    case model::BalanceLevel::kInterleaved:
+      return interleaved(strategy, part, graph);
+  }
+  return {};
+}
+
+// Every bin of the answer holds `most` atoms or fewer, and none is left over.
+Result<std::vector<uint32_t>> Placer::run(model::BalanceMethod method,
+                                          std::span<const int64_t> costs, uint32_t bins,
+                                          uint32_t most) {
+  BalanceProblem problem;
+  problem.costs = costs;
+  problem.bins = bins;
+  problem.count_limit = most;
+  problem.equal_count = true;  // shapes are fixed: every consumer runs as many
+  OVERLORD_TRY(Balanced balanced, balancer_.run(method, problem));
+  OVERLORD_CHECK(balanced.left.empty(), "there is a seat for every bin");
+  return std::move(balanced.bin_of);
+}
+
+Status Placer::by_bucket(const model::Strategy& strategy, const Part& part, DGraph* graph) {
+  std::vector<int64_t> costs;
+  for (const uint32_t bin : part.bins) costs.push_back(graph->bin_costs()[bin]);
+  OVERLORD_TRY(const std::vector<uint32_t> consumer_of,
+               run(strategy.balance, costs, part.consumers, part.rounds * part.size));
+  std::vector<uint32_t> filled(part.consumers, 0);
+  for (size_t i = 0; i < part.bins.size(); ++i) {
+    const uint32_t consumer = consumer_of[i];
+    graph->put(part.bins[i], part.first_consumer + consumer,
+               part.first_microbatch + filled[consumer]++ / part.size, EdgeOp::kBalance);
+  }
+  return {};
+}
+
+Status Placer::by_bin(const model::Strategy& strategy, const Part& part, DGraph* graph) {
+  std::vector<std::vector<uint32_t>> own(part.consumers);
+  for (size_t i = 0; i < part.bins.size(); ++i) {
+    own[i % (size_t{part.consumers} * part.size) / part.size].push_back(part.bins[i]);
+  }
+  for (uint32_t consumer = 0; consumer < part.consumers; ++consumer) {
+    std::vector<int64_t> costs;
+    for (const uint32_t bin : own[consumer]) costs.push_back(graph->bin_costs()[bin]);
+    OVERLORD_TRY(const std::vector<uint32_t> microbatch_of,
+                 run(strategy.balance, costs, part.rounds, part.size));
+    for (size_t i = 0; i < own[consumer].size(); ++i) {
+      graph->put(own[consumer][i], part.first_consumer + consumer,
+                 part.first_microbatch + microbatch_of[i], EdgeOp::kBalance);
+    }
+  }
+  return {};
+}
+
+// First even microbatches out of all bins, then even consumers out of all microbatches.
+Status Placer::interleaved(const model::Strategy& strategy, const Part& part, DGraph* graph) {
+  std::vector<int64_t> costs;
+  for (const uint32_t bin : part.bins) costs.push_back(graph->bin_costs()[bin]);
+  const uint32_t groups = part.consumers * part.rounds;
+  std::vector<uint32_t> group_of(part.bins.size());
+  if (part.size == 1) {
+    std::iota(group_of.begin(), group_of.end(), 0);
+  } else {
+    OVERLORD_TRY(group_of, run(strategy.balance, costs, groups, part.size));
+  }
+  std::vector<int64_t> group_costs(groups, 0);
+  for (size_t i = 0; i < group_of.size(); ++i) group_costs[group_of[i]] += costs[i];
+  OVERLORD_TRY(const std::vector<uint32_t> consumer_of,
+               run(strategy.balance, group_costs, part.consumers, part.rounds));
+  std::vector<uint32_t> microbatch_of(groups);
+  std::vector<uint32_t> filled(part.consumers, 0);
+  for (uint32_t group = 0; group < groups; ++group) {
+    microbatch_of[group] = filled[consumer_of[group]]++;
+  }
+  for (size_t i = 0; i < part.bins.size(); ++i) {
+    const uint32_t group = group_of[i];
+    graph->put(part.bins[i], part.first_consumer + consumer_of[group],
+               part.first_microbatch + microbatch_of[group], EdgeOp::kBalance);
+  }
+  return {};
+}
+
+Status Placer::order(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
+  if (strategy.order == model::OrderMethod::kKeep || deal.stages == 1) return {};
+  const GraphShape& shape = graph->shape();
+  const std::vector<int64_t> costs = graph->microbatch_costs();
+  const uint32_t rounds = rounds_of(shape, deal);
+  std::vector<uint32_t> to(costs.size());
+  for (uint32_t substep = 0; substep < deal.substeps; ++substep) {
+    const auto forward = forward_times(strategy, deal, shape, costs, substep);
+    OVERLORD_TRY(const OrderedStep ordered,
+                 order_step(strategy.order, pipeline_of(strategy, deal), forward, shape.consumers));
+    for (uint32_t consumer = 0; consumer < shape.consumers; ++consumer) {
+      const uint32_t first = consumer * shape.microbatches + substep * rounds;
+      const std::vector<uint32_t>& order = ordered.pipelines[consumer].order;
+      for (uint32_t i = 0; i < rounds; ++i) to[first + order[i]] = substep * rounds + i;
+    }
+  }
+  graph->renumber(to);
+  return {};
+}
+
+Result<model::PlanReport> Placer::report(const model::Strategy& strategy, const DealShape& deal,
+                                         const DGraph& graph) {
+  const GraphShape& shape = graph.shape();
+  const std::vector<int64_t> costs = graph.microbatch_costs();
+  model::PlanReport report;
+  report.consumers = shape.consumers;
+  report.microbatches = shape.microbatches;
+  std::vector<int64_t> loads(shape.consumers, 0);
+  for (size_t i = 0; i < costs.size(); ++i) {
+    loads[i / shape.microbatches] += costs[i];
+    report.total += costs[i];
+    report.microbatch_max = std::max(report.microbatch_max, costs[i]);
+  }
+  report.microbatch_mean = report.total / static_cast<int64_t>(costs.size());
+  const auto fullest = std::max_element(loads.begin(), loads.end());
+  report.limiting_consumer = static_cast<uint32_t>(fullest - loads.begin());
+  report.consumer_max = *fullest;
+  report.consumer_min = *std::min_element(loads.begin(), loads.end());
+  find_bound(graph, &report);
+  find_limit(graph, &report);
+  OVERLORD_TRY(report.step_ns, step_time(strategy, deal, shape, costs));
+  OVERLORD_TRY(report.arrival_step_ns,
+               step_time(strategy, deal, shape, arrival_costs(deal, graph)));
+  const std::vector<int64_t> even(costs.size(), report.microbatch_mean);
+  OVERLORD_TRY(report.even_step_ns, step_time(strategy, deal, shape, even));
+  return report;
+}
+
+}  // namespace overlord::plan

@@ -1,0 +1,49 @@
+// Placement: deals the bins of a step to consumers and microbatches as a strategy says, on the
+// graph. It only moves (law 2); substeps are dealt one by one, so that nothing crosses them.
+#pragma once
+
+#include <cstdint>
+
+#include "overlord/base/status.h"
+#include "overlord/model/mesh.h"
+#include "overlord/model/plan_report.h"
+#include "overlord/model/strategy.h"
+#include "overlord/plan/balance.h"
+#include "overlord/plan/dgraph.h"
+
+namespace overlord::plan {
+
+// Substeps of the step; `graph.shape().microbatches` is a multiple.
+struct DealShape {
+  uint32_t substeps = 1;
+  uint32_t stages = 1;  // of the pipeline
+};
+
+// Puts every bin into a microbatch: in arrival order, or balanced and ordered by the strategy's
+// cost. Keeps scratch from step to step.
+class Placer {
+ public:
+  Status place(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
+  // Of a placed graph with costs.
+  static Result<model::PlanReport> report(const model::Strategy& strategy, const DealShape& deal,
+                                          const DGraph& graph);
+
+ private:
+  struct Part;  // the bins and microbatches of one substep and one group of consumers
+
+  Status balance_part(const model::Strategy& strategy, const Part& part, DGraph* graph);
+  Status by_bucket(const model::Strategy& strategy, const Part& part, DGraph* graph);
+  Status by_bin(const model::Strategy& strategy, const Part& part, DGraph* graph);
+  Status interleaved(const model::Strategy& strategy, const Part& part, DGraph* graph);
+  Result<std::vector<uint32_t>> run(model::BalanceMethod method, std::span<const int64_t> costs,
+                                    uint32_t bins, uint32_t most);
+  Status order(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
+
+  Balancer balancer_;
+};
+
+// Seats in arrival order: bins go to consumers in turn, microbatch by microbatch, substep by
+// substep.
+void deal_in_turn(const DealShape& deal, DGraph* graph);
+
+}  // namespace overlord::plan
