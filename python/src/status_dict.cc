@@ -57,6 +57,10 @@ nb::dict status_dict(const node::EngineStatus& status) {
   nb::dict planner;
   planner["plans"] = status.plans;
   planner["planning_ns"] = status.planning_ns;
+  planner["predicted_ns"] = status.predicted_ns;
+  planner["arrival_ns"] = status.arrival_ns;
+  planner["fullest_ns"] = status.fullest_ns;
+  planner["bound_ns"] = status.bound_ns;
   planner["waits"] = status.planner_waits;
   planner["meta_windows"] = status.meta_windows;
   nb::dict memory;

@@ -259,3 +259,16 @@ def test_resume_inside_a_window_is_no_stop(corpus: Corpus) -> None:
 def test_a_window_needs_a_cost(corpus: Corpus) -> None:
     with pytest.raises(ol.ConfigError, match=r"window\.cost"):
         ol.job({**config_of(corpus), "window": {"steps": 4}}).open_stream()
+
+
+def test_the_engine_counts_what_plans_predict(corpus: Corpus) -> None:
+    """What `status()` and the live view show is the sum of the plans' own reports."""
+    job = ol.job(config_of(corpus), mesh="dp=4", strategy=long_short)
+    with job.train(ranks="all") as loaders:
+        for _ in loaders.steps():
+            pass
+        planner = loaders[0].status()["planner"]
+    reports = [planned_step(job.open_stream(), step).report for step in range(STEPS)]
+    assert planner["predicted_ns"] == sum(report["step_ns"] for report in reports if report)
+    assert planner["bound_ns"] == sum(report["lower_bound_ns"] for report in reports if report)
+    assert planner["arrival_ns"] >= planner["predicted_ns"] > 0

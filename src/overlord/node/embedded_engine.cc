@@ -230,6 +230,10 @@ EngineStatus EmbeddedEngine::status() {
   const planner::PlannerProbe& planner = host_->planner_probe();
   out.plans = planner.plans;
   out.planning_ns = planner.planning_ns;
+  out.predicted_ns = planner.predicted_ns;
+  out.arrival_ns = planner.arrival_ns;
+  out.fullest_ns = planner.fullest_ns;
+  out.bound_ns = planner.bound_ns;
   out.planner_waits = planner.waits;
   out.meta_windows = planner.meta_windows;
   out.queue_depth = host_->queue_depth();

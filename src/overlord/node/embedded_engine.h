@@ -44,6 +44,7 @@ struct ClientStatus {
   uint64_t steps_arrived = 0, steps_consumed = 0, microbatches = 0, wait_ns = 0, queue = 0;
 };
 struct EngineStatus {
+  int64_t predicted_ns = 0, arrival_ns = 0, fullest_ns = 0, bound_ns = 0;  // PlannerProbe
   uint64_t plans = 0, planning_ns = 0, planner_waits = 0, meta_windows = 0, queue_depth = 0;
   std::vector<LoaderStatus> loaders;
   std::vector<ConstructorStatus> constructors;

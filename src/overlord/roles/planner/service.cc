@@ -76,10 +76,20 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
               self.state_.apply(PlanCommitted{plan});
               self.committing_ = false;
               ++self.probe_.plans;
+              self.note_report(*plan);
               self.probe_.next_step = self.state_.next_step();
               self.perform(on_committed(self.job_, self.state_, plan));
               self.pump();
             });
+  }
+
+  void note_report(const model::Plan& plan) {
+    const model::PlanReport* report = plan.layers.front().report.get();
+    if (report == nullptr) return;
+    probe_.predicted_ns += report->step_ns;
+    probe_.arrival_ns += report->arrival_step_ns;
+    probe_.fullest_ns += report->consumer_max;
+    probe_.bound_ns += report->lower_bound;
   }
 
   void carry_out(JournalLateBad& late) {
