@@ -23,10 +23,11 @@ STREAM, MIXTURE, SOURCE = "stream", "mixture", "source"
 PLACES = "layout, inside a step only"
 STRATEGY = (
     *("name", "cost", "broadcast", "distribute.axis", "distribute.group_size"),
-    *("balance.method", "balance.level"),
+    *("balance.method", "balance.level", "balance.atoms", "balance.microbatch_tokens"),
     *("order.method", "order.virtual_stages", "order.backward"),
     *("encoder.cost", "encoder.distribute.axis", "encoder.distribute.group_size"),
-    *("encoder.balance.method", "encoder.balance.level"),
+    *("encoder.balance.method", "encoder.balance.level", "encoder.balance.atoms"),
+    "encoder.balance.microbatch_tokens",
 )
 COUNTS: dict[str, str] = {
     "job": "compared by name",

@@ -244,6 +244,17 @@ class BalanceConfig(_Model):
         description="bucket: totals of consumers; bin: microbatches within each consumer; "
         "interleaved: all microbatches of all consumers as one pool",
     )
+    atoms: Literal["sequences", "samples"] = Field(
+        default="sequences",
+        description="sequences: dealt whole; samples: dealt one by one, microbatches of one row as "
+        "long as what they got",
+    )
+    microbatch_tokens: int = Field(
+        default=0,
+        ge=0,
+        lt=2**31,
+        description="most tokens of a microbatch of samples; 0: microbatch_size x context",
+    )
 
 
 class OrderConfig(_Model):

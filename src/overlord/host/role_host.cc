@@ -152,6 +152,10 @@ void RoleHost::make_constructors(const HostStart& start) {
       slices = std::max(slices, view.slices);
     }
     ctor.assemble = assemble_spec(*job_, slices);
+    if (job_->spec.strategy.atoms == model::Atoms::kSamples) {
+      ctor.assemble.rows = 1;  // the longest there may be; every plan says how long they are
+      ctor.assemble.context = plan::microbatch_limit(job_->spec, job_->delivery);
+    }
     ctor.first_step = start.state.state.next_step;
     ctor.hash_batches = start.options.hash_batches;
     ctor.job.bucket = bucket;

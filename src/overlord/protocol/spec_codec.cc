@@ -83,6 +83,8 @@ Digest strategy_digest(const model::Strategy& strategy) {
   if (strategy.has_cost) model::write_cost_model(strategy.cost, &writer);
   writer.u8(static_cast<uint8_t>(strategy.balance));
   writer.u8(static_cast<uint8_t>(strategy.level));
+  writer.u8(static_cast<uint8_t>(strategy.atoms));
+  writer.u32(strategy.microbatch_tokens);
   writer.u8(static_cast<uint8_t>(strategy.order));
   writer.u32(strategy.virtual_stages);
   writer.u32(strategy.backward_permille);
