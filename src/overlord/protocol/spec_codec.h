@@ -18,6 +18,7 @@ struct SectionDigest {
   friend bool operator==(const SectionDigest&, const SectionDigest&) = default;
 };
 
+Digest mixture_digest(const model::JobSpec& spec);
 std::vector<SectionDigest> section_digests(const model::JobSpec& spec);
 Digest config_digest(const model::JobSpec& spec);
 
