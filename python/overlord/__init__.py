@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from overlord._version import __version__
 
 if TYPE_CHECKING:
-    from overlord import config
+    from overlord import config, mix
     from overlord._src.engine_errors import (
         BadDataError,
         BudgetExceededError,
@@ -64,6 +64,7 @@ __all__ = [
     "config",
     "job",
     "mesh",
+    "mix",
 ]
 
 _HOMES = {
@@ -76,7 +77,7 @@ _HOMES = {
     "mesh": "overlord._src.mesh",
     "Microbatch": "overlord._src.microbatch",
 }
-_MODULES = {"config": "overlord.config"}
+_MODULES = {"config": "overlord.config", "mix": "overlord.mix"}
 # Errors of the engine; each also derives from a built-in one.
 _ERRORS = (
     "OverlordError",

@@ -10,5 +10,6 @@ void bind_batch(nanobind::module_& module);
 void bind_plan(nanobind::module_& module);
 void bind_index(nanobind::module_& module);
 void bind_job(nanobind::module_& module);
+void bind_mix(nanobind::module_& module);
 
 }  // namespace overlord::python

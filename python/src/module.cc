@@ -15,4 +15,5 @@ NB_MODULE(_core, m) {
   bind_plan(m);
   bind_index(m);
   bind_job(m);
+  bind_mix(m);
 }
