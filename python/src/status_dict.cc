@@ -130,7 +130,7 @@ nb::dict state_dict(const protocol::ResumeState& state) {
     sources[state.source_names[s].c_str()] = row;
   }
   nb::dict out;
-  out["format"] = protocol::kStateFormat;
+  out["format"] = protocol::state_format(state);
   out["stream"] = state.stream;
   out["step"] = state.state.next_step;
   out["microbatch"] = state.microbatch;
@@ -141,6 +141,18 @@ nb::dict state_dict(const protocol::ResumeState& state) {
   out["plan_chain"] = state.plan_chain.hex();
   out["sections"] = section_dict(state.sections);
   out["sources"] = sources;
+  // The newest weights of a metric-driven mixture: a rule's may have been decided and not count
+  // yet.
+  nb::dict weights;
+  for (size_t s = 0; s < state.state.controller.sources.size(); ++s) {
+    weights[state.source_names[s].c_str()] = state.state.controller.sources[s].weight;
+  }
+  for (const model::StepFeedback& feedback : state.feedback) {
+    for (size_t s = 0; s < feedback.weights.size(); ++s) {
+      weights[state.source_names[s].c_str()] = feedback.weights[s];
+    }
+  }
+  out["weights"] = weights;
   out["carried"] = state.state.carried.size();
   out["leftover_dropped"] = state.state.leftover_dropped;
   return out;

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from overlord._src.config.schedule import stage_shares
 from overlord._src.config.streams import ResolvedStream
-from overlord._src.config.weights import normalise
+from overlord._src.errors import ConfigError, Problem
 from overlord._src.job import Job
 from overlord._src.loader import RankLoaders
 from overlord._src.mesh import Mesh, is_data_axis
@@ -41,7 +42,7 @@ def asked_shares(stream: ResolvedStream, first_step: int, steps: int) -> dict[st
         if end <= begin and steps > 0:
             continue
         part = (end - begin) / steps if steps > 0 else float(stage.steps[0] == 0)
-        for name, ratio in normalise(stage.weights).items():
+        for name, ratio in stage_shares(stream.mixture, stage).items():
             shares[name] += float(ratio) * part
     return shares
 
@@ -61,6 +62,15 @@ class RunLoop:
     ) -> None:
         self.job = job
         self.opened = job.open_stream(stream)
+        if self.opened.resolved.mixture.metric_driven:
+            raise ConfigError(
+                Problem(
+                    (*self.opened.resolved.path_of("mixture"), "schedule"),
+                    "follows reported losses, and a run without a trainer reports none",
+                    advice="read it with job.train(...) and report(), or run it with "
+                    "mixture.schedule=null mixture.feedback=null",
+                )
+            )
         self.loaders: RankLoaders = job.stream(
             stream, ranks="all", threads=threads, prefetch=prefetch, hash=hash_batches
         )
