@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -94,3 +95,19 @@ def stage_shares(mixture: MixtureConfig, stage: StageConfig) -> dict[str, Fracti
     rows = [normalise(row, mixture.temperature) for row in rows_of(stage)]
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: sum(row.get(name, Fraction(0)) for row in rows) / len(rows) for name in names}
+
+
+def mean_progress(stage: StageConfig, begin: int, end: int) -> float:
+    """How much of a stage's transition is done on average over the steps [begin, end)."""
+    if stage.transition is None or stage.transition_steps is None:
+        return 1.0
+    length = stage.transition_steps
+    last = min(end, stage.steps[0] + length)
+    if last <= begin:
+        return 1.0
+    total = float(end - last)
+    for step in range(begin, last, max(1, (last - begin) // 1000)):  # a thousand are enough
+        part = (step - stage.steps[0]) / length
+        risen = part if stage.transition == "linear" else (1 - math.cos(math.pi * part)) / 2
+        total += risen * min(max(1, (last - begin) // 1000), last - step)
+    return total / (end - begin)
