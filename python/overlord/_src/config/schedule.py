@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -27,7 +28,7 @@ def expand(mixture: MixtureConfig) -> list[StageConfig]:
 
 
 def _warm_up(
-    weights: Weights, schedule: ScheduleConfig, first: int, end: int | None
+    weights: dict[str, float], schedule: ScheduleConfig, first: int, end: int | None
 ) -> list[StageConfig]:
     start = schedule.start or {}
     last = StageConfig(
@@ -41,7 +42,11 @@ def _warm_up(
 
 
 def _curriculum(
-    weights: Weights, schedule: ScheduleConfig, order: list[str], first: int, end: int | None
+    weights: dict[str, float],
+    schedule: ScheduleConfig,
+    order: list[str],
+    first: int,
+    end: int | None,
 ) -> list[StageConfig]:
     length = (end or first) - first
     begins = [first + length * index // len(order) for index in range(len(order))]
@@ -92,5 +97,24 @@ def _root(share: Fraction, temperature: float) -> Fraction:
 def stage_shares(mixture: MixtureConfig, stage: StageConfig) -> dict[str, Fraction]:
     """The share of each source when the stage's transition is over; the mean over substeps."""
     rows = [normalise(row, mixture.temperature) for row in rows_of(stage)]
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: sum(row.get(name, Fraction(0)) for row in rows) / len(rows) for name in names}
+    shares: dict[str, Fraction] = {}
+    for row in rows:
+        for name, share in row.items():
+            shares[name] = shares.get(name, Fraction(0)) + share / len(rows)
+    return shares
+
+
+def mean_progress(stage: StageConfig, begin: int, end: int) -> float:
+    """How much of a stage's transition is done on average over the steps [begin, end)."""
+    if stage.transition is None or stage.transition_steps is None:
+        return 1.0
+    length = stage.transition_steps
+    last = min(end, stage.steps[0] + length)
+    if last <= begin:
+        return 1.0
+    total = float(end - last)
+    for step in range(begin, last, max(1, (last - begin) // 1000)):  # a thousand are enough
+        part = (step - stage.steps[0]) / length
+        risen = part if stage.transition == "linear" else (1 - math.cos(math.pi * part)) / 2
+        total += risen * min(max(1, (last - begin) // 1000), last - step)
+    return total / (end - begin)
