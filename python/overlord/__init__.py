@@ -65,8 +65,8 @@ __all__ = [
     "cost",
     "job",
     "mesh",
-    "strategy",
     "mix",
+    "strategy",
 ]
 
 _HOMES = {

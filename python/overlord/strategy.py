@@ -111,7 +111,7 @@ class Layer(_Untraceable):
         microbatch_tokens: int = 0,
     ) -> Layer:
         """Even out the consumers' work, by whole sequences or sample by sample."""
-        values = {"method": method, "level": level, "atoms": atoms}
+        values: dict[str, Any] = {"method": method, "level": level, "atoms": atoms}
         values["microbatch_tokens"] = microbatch_tokens
         return self._note("balance", BalanceConfig.model_validate(values))
 
