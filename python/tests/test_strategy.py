@@ -131,18 +131,23 @@ def test_ranks_get_evener_work(corpus: Corpus) -> None:
         assert 0 < report["even_step_ns"] < 1.5 * report["step_ns"]
 
 
-def test_resume_inside_and_between_steps_is_no_stop(corpus: Corpus) -> None:
-    job = ol.job(config_of(corpus), mesh="dp=2", strategy=long_short)
+def check_resume(job: Any, rank: int, stride: int) -> None:
+    """From every `stride`-th microbatch on, in another engine: the same batches."""
     states, digests = [], []
-    with job.train(rank=1) as loader:
+    with job.train(rank=rank) as loader:
         states.append(loader.state_dict())
         for batch in loader:
             digests.append(content(batch))
             states.append(loader.state_dict())
-    for stop in range(0, len(states), 3):
-        with job.train(rank=1) as loader:
+    assert len({json.dumps(state) for state in states}) == len(states)
+    for stop in range(0, len(states), stride):
+        with job.train(rank=rank) as loader:
             loader.load_state_dict(json.loads(json.dumps(states[stop])))
             assert [content(batch) for batch in loader] == digests[stop:]
+
+
+def test_resume_inside_and_between_steps_is_no_stop(corpus: Corpus) -> None:
+    check_resume(ol.job(config_of(corpus), mesh="dp=2", strategy=long_short), 1, 3)
 
 
 def test_another_strategy_may_go_on_at_a_step_boundary_only(corpus: Corpus) -> None:
@@ -242,18 +247,8 @@ def test_a_window_moves_sequences_between_its_steps_and_loses_none(corpus: Corpu
 
 
 def test_resume_inside_a_window_is_no_stop(corpus: Corpus) -> None:
-    job = ol.job({**config_of(corpus), "window": WINDOW}, mesh="dp=2", strategy=long_short)
-    states, digests = [], []
-    with job.train(rank=0) as loader:
-        states.append(loader.state_dict())
-        for batch in loader:
-            digests.append(content(batch))
-            states.append(loader.state_dict())
-    assert len({json.dumps(state) for state in states}) == len(states)
-    for stop, state in enumerate(states):
-        with job.train(rank=0) as loader:
-            loader.load_state_dict(json.loads(json.dumps(state)))
-            assert [content(batch) for batch in loader] == digests[stop:]
+    config = {**config_of(corpus), "window": WINDOW}
+    check_resume(ol.job(config, mesh="dp=2", strategy=long_short), 0, 1)
 
 
 def test_a_window_needs_a_cost(corpus: Corpus) -> None:
@@ -323,14 +318,4 @@ def test_samples_give_evener_work_than_sequences(corpus: Corpus) -> None:
 
 
 def test_resume_with_samples_dealt_one_by_one(corpus: Corpus) -> None:
-    job = ol.job(config_of(corpus), mesh="dp=2", strategy=by_sample)
-    states, digests = [], []
-    with job.train(rank=1) as loader:
-        states.append(loader.state_dict())
-        for batch in loader:
-            digests.append(content(batch))
-            states.append(loader.state_dict())
-    for stop in range(0, len(states), 3):
-        with job.train(rank=1) as loader:
-            loader.load_state_dict(json.loads(json.dumps(states[stop])))
-            assert [content(batch) for batch in loader] == digests[stop:]
+    check_resume(ol.job(config_of(corpus), mesh="dp=2", strategy=by_sample), 1, 3)

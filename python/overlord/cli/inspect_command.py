@@ -136,13 +136,14 @@ def _sample(console: Any, job: Any, options: argparse.Namespace) -> None:
 
 
 def _step(console: Any, job: Any, options: argparse.Namespace) -> None:
-    from overlord._src.readable import plan_data, plan_of
-    from overlord.cli.plan_command import print_plan
+    from overlord._src.readable import plan_data, planned_step
+    from overlord.cli.plan_command import print_plan, print_report
 
     opened = job.open_stream(options.stream)
-    plan, _ = plan_of(opened, options.step)
-    data = plan_data(opened, plan)
+    step = planned_step(opened, options.step)
+    data = plan_data(opened, step.plan)
     print_plan(console, data)
+    print_report(console, step)
     segments = [
         (f"{item['bin']}", segment) for item in data["bins"] for segment in item["segments"]
     ][: options.limit]

@@ -168,7 +168,8 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
   }
   const CutShape cut{shape.consumers, shape.microbatches / spec.substeps,
                      spec.substeps,   microbatch_limit(spec, inputs.delivery),
-                     spec.align,      length_unit(spec, inputs.mesh, inputs.delivery)};
+                     spec.align,      length_unit(spec, inputs.mesh, inputs.delivery),
+                     spec.strategy.virtual_stages > 1 ? deal.stages : 1};
   return placer->place_samples(spec.strategy, deal, cut, content.segments, content.bin_ends,
                                &layer->capacities);
 }

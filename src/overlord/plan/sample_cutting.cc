@@ -99,7 +99,7 @@ Result<CutStep> cut_samples(model::BalanceMethod method, const CutShape& shape,
   const std::vector<Range> ranges = substep_ranges(bin_ends, shape.substeps);
   uint32_t rounds = shape.rounds;
   std::vector<uint32_t> seat_of;
-  for (;; ++rounds) {  // ends: with a microbatch for every sample all fit
+  for (;; rounds += shape.more) {  // ends: with a microbatch for every sample all fit
     OVERLORD_TRY(seat_of, deal(method, shape, rounds, ranges, costs, sizes, balancer));
     if (!seat_of.empty() || segments.empty()) break;
   }

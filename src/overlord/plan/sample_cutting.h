@@ -24,6 +24,7 @@ struct CutShape {
   uint32_t limit = 0;  // tokens of a microbatch; no sample is longer
   uint32_t align = 1;  // samples take their length rounded up to it
   uint32_t unit = 1;   // microbatches are as long as a multiple of it
+  uint32_t more = 1;   // rounds that are added at once: interleaved pipelines need multiples
 };
 
 // Bins in the order consumer, substep, microbatch; one bin is one microbatch.

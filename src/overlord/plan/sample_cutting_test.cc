@@ -48,7 +48,7 @@ CutStep cut(const Made& made, const CutShape& shape) {
 TEST(SampleCutting, EverySampleOnceWithinTheLimitAndItsSubstep) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const Made made = make_up(seed, 24);
-    const CutShape shape{4, 3, 2, 1200, 4, 16};
+    const CutShape shape{4, 3, 2, 1200, 4, 16, 1};
     const CutStep step = cut(made, shape);
     ASSERT_EQ(step.bin_ends.size(), 4u * step.microbatches);
     EXPECT_EQ(step.microbatches % 2, 0u);
@@ -73,7 +73,7 @@ TEST(SampleCutting, EverySampleOnceWithinTheLimitAndItsSubstep) {
 
 TEST(SampleCutting, MicrobatchesAreEvenerThanSequences) {
   const Made made = make_up(3, 32);
-  const CutStep step = cut(made, {4, 8, 1, 4096, 1, 1});
+  const CutStep step = cut(made, {4, 8, 1, 4096, 1, 1, 1});
   const auto most = [](std::span<const int64_t> costs, std::span<const uint32_t> ends) {
     int64_t largest = 0;
     uint32_t i = 0;
@@ -99,14 +99,15 @@ TEST(SampleCutting, WhatDoesNotFitAddsMicrobatches) {
     made.bin_ends.push_back(i + 1);
   }
   // Twelve samples of 600, two consumers of three microbatches: one each, so six rounds.
-  const CutStep step = cut(made, {2, 3, 1, 1000, 1, 8});
-  EXPECT_EQ(step.microbatches, 6u);
+  EXPECT_EQ(cut(made, {2, 3, 1, 1000, 1, 8, 1}).microbatches, 6u);
+  // A pipeline of four interleaved stages takes them by fours.
+  EXPECT_EQ(cut(made, {2, 4, 1, 1000, 1, 8, 4}).microbatches, 8u);
 }
 
 TEST(SampleCutting, ASampleOverTheLimitIsRefused) {
   const Made made = make_up(1, 4);
   Balancer balancer;
-  const auto step = cut_samples(model::BalanceMethod::kLpt, {1, 1, 1, 2, 1, 1}, made.segments,
+  const auto step = cut_samples(model::BalanceMethod::kLpt, {1, 1, 1, 2, 1, 1, 1}, made.segments,
                                 made.costs, made.bin_ends, &balancer);
   ASSERT_FALSE(step.ok());
   EXPECT_NE(step.status().message().find("limit of 2"), std::string::npos);
