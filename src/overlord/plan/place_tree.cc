@@ -166,9 +166,12 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
     OVERLORD_RETURN_IF_ERROR(placer->place(spec.strategy, deal, graph.get()));
     return graph;
   }
-  const CutShape cut{shape.consumers, shape.microbatches / spec.substeps,
-                     spec.substeps,   microbatch_limit(spec, inputs.delivery),
-                     spec.align,      length_unit(spec, inputs.mesh, inputs.delivery),
+  const CutShape cut{shape.consumers,
+                     shape.microbatches / spec.substeps,
+                     spec.substeps,
+                     microbatch_limit(spec, inputs.delivery),
+                     spec.align,
+                     length_unit(spec, inputs.mesh, inputs.delivery),
                      spec.strategy.virtual_stages > 1 ? deal.stages : 1};
   return placer->place_samples(spec.strategy, deal, cut, content.segments, content.bin_ends,
                                &layer->capacities);
