@@ -23,10 +23,11 @@ STREAM, MIXTURE, SOURCE = "stream", "mixture", "source"
 PLACES = "layout, inside a step only"
 STRATEGY = (
     *("name", "cost", "broadcast", "distribute.axis", "distribute.group_size"),
-    *("balance.method", "balance.level"),
+    *("balance.method", "balance.level", "balance.atoms", "balance.microbatch_tokens"),
     *("order.method", "order.virtual_stages", "order.backward"),
     *("encoder.cost", "encoder.distribute.axis", "encoder.distribute.group_size"),
-    *("encoder.balance.method", "encoder.balance.level"),
+    *("encoder.balance.method", "encoder.balance.level", "encoder.balance.atoms"),
+    "encoder.balance.microbatch_tokens",
 )
 COUNTS: dict[str, str] = {
     "job": "compared by name",
@@ -34,8 +35,27 @@ COUNTS: dict[str, str] = {
     **dict.fromkeys(("pad_token", "leftover"), STREAM),
     **{f"packing.{key}": STREAM for key in ("method", "slack", "max_delay")},
     **{f"window.{key}": STREAM for key in ("steps", "max_delay", "width", "cost")},
-    **{f"mixture.{key}": MIXTURE for key in ("unit", "quota", "weights")},
-    **{f"mixture.stages.{key}": MIXTURE for key in ("steps", "weights")},
+    **{
+        f"mixture.{key}": MIXTURE
+        for key in ("unit", "quota", "weights", "max_passes", "grain", "feedback.delay")
+    },
+    "mixture.temperature": "mixture: the weights it gives",
+    "mixture.feedback.reporters": "no",
+    **{
+        f"mixture.stages.{key}": MIXTURE
+        for key in (
+            *("steps", "weights", "substep_weights"),
+            *("transition", "transition_steps", "start"),
+        )
+    },
+    **{
+        f"mixture.schedule.{key}": MIXTURE
+        for key in (
+            *("kind", "start", "steps", "order", "transition", "transition_steps"),
+            *("smoothing", "history_rate", "follow_rate", "history_exponent"),
+            *("floor", "fit_every", "fit_after", "version"),
+        )
+    },
     **dict.fromkeys((f"strategy.{key}" for key in STRATEGY), PLACES),
     "steps": "no",
     **dict.fromkeys(("vocabulary", "at_end", "over_length"), SOURCE),

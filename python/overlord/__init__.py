@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from overlord._version import __version__
 
 if TYPE_CHECKING:
-    from overlord import config, cost, strategy
+    from overlord import config, cost, mix, strategy
     from overlord._src.engine_errors import (
         BadDataError,
         BudgetExceededError,
@@ -65,6 +65,7 @@ __all__ = [
     "cost",
     "job",
     "mesh",
+    "mix",
     "strategy",
 ]
 
@@ -81,6 +82,7 @@ _HOMES = {
 _MODULES = {
     "config": "overlord.config",
     "cost": "overlord.cost",
+    "mix": "overlord.mix",
     "strategy": "overlord.strategy",
 }
 # Errors of the engine; each also derives from a built-in one.

@@ -47,6 +47,11 @@ class BalanceLevel(enum.Enum):
 
     interleaved = 2
 
+class Atoms(enum.Enum):
+    sequences = 0
+
+    samples = 1
+
 class OrderMethod(enum.Enum):
     keep = 0
 
@@ -92,6 +97,18 @@ class Strategy:
 
     @level.setter
     def level(self, arg: BalanceLevel, /) -> None: ...
+
+    @property
+    def atoms(self) -> Atoms: ...
+
+    @atoms.setter
+    def atoms(self, arg: Atoms, /) -> None: ...
+
+    @property
+    def microbatch_tokens(self) -> int: ...
+
+    @microbatch_tokens.setter
+    def microbatch_tokens(self, arg: int, /) -> None: ...
 
     @property
     def order(self) -> OrderMethod: ...
@@ -156,6 +173,29 @@ class MixUnit(enum.Enum):
     tokens = 0
 
     samples = 1
+
+    bytes = 2
+
+class Ramp(enum.Enum):
+    none = 0
+
+    linear = 1
+
+    cosine = 2
+
+class Grain(enum.Enum):
+    step = 0
+
+    substep = 1
+
+class ControllerKind(enum.Enum):
+    none = 0
+
+    odm = 1
+
+    ado = 2
+
+    rule = 3
 
 class Quota(enum.Enum):
     exact = 0
@@ -389,6 +429,83 @@ class MixtureStage:
     @weights.setter
     def weights(self, arg: Sequence[int], /) -> None: ...
 
+    @property
+    def ramp(self) -> Ramp: ...
+
+    @ramp.setter
+    def ramp(self, arg: Ramp, /) -> None: ...
+
+    @property
+    def ramp_steps(self) -> int: ...
+
+    @ramp_steps.setter
+    def ramp_steps(self, arg: int, /) -> None: ...
+
+class ControllerSpec:
+    """How reported losses move the weights."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def kind(self) -> ControllerKind: ...
+
+    @kind.setter
+    def kind(self, arg: ControllerKind, /) -> None: ...
+
+    @property
+    def delay(self) -> int: ...
+
+    @delay.setter
+    def delay(self, arg: int, /) -> None: ...
+
+    @property
+    def smoothing(self) -> int: ...
+
+    @smoothing.setter
+    def smoothing(self, arg: int, /) -> None: ...
+
+    @property
+    def history_rate(self) -> int: ...
+
+    @history_rate.setter
+    def history_rate(self, arg: int, /) -> None: ...
+
+    @property
+    def follow_rate(self) -> int: ...
+
+    @follow_rate.setter
+    def follow_rate(self, arg: int, /) -> None: ...
+
+    @property
+    def history_exponent(self) -> int: ...
+
+    @history_exponent.setter
+    def history_exponent(self, arg: int, /) -> None: ...
+
+    @property
+    def floor(self) -> int: ...
+
+    @floor.setter
+    def floor(self, arg: int, /) -> None: ...
+
+    @property
+    def fit_every(self) -> int: ...
+
+    @fit_every.setter
+    def fit_every(self, arg: int, /) -> None: ...
+
+    @property
+    def fit_after(self) -> int: ...
+
+    @fit_after.setter
+    def fit_after(self, arg: int, /) -> None: ...
+
+    @property
+    def rule_version(self) -> int: ...
+
+    @rule_version.setter
+    def rule_version(self, arg: int, /) -> None: ...
+
 class Mixture:
     """How much of each source a step asks for."""
 
@@ -417,6 +534,24 @@ class Mixture:
 
     @version.setter
     def version(self, arg: int, /) -> None: ...
+
+    @property
+    def grain(self) -> Grain: ...
+
+    @grain.setter
+    def grain(self, arg: Grain, /) -> None: ...
+
+    @property
+    def max_passes(self) -> list[int]: ...
+
+    @max_passes.setter
+    def max_passes(self, arg: Sequence[int], /) -> None: ...
+
+    @property
+    def controller(self) -> ControllerSpec: ...
+
+    @controller.setter
+    def controller(self, arg: ControllerSpec, /) -> None: ...
 
 class PackingSpec:
     """How documents fill the bins of a step."""
@@ -631,6 +766,12 @@ class RuntimeOptions:
 
     @hash_batches.setter
     def hash_batches(self, arg: bool, /) -> None: ...
+
+    @property
+    def reporters(self) -> list[int]: ...
+
+    @reporters.setter
+    def reporters(self, arg: Sequence[int], /) -> None: ...
 
 class DeliverySpec:
     """Places and shapes of what the trainer receives."""
@@ -902,6 +1043,11 @@ class PlanCursor:
         Edges and costs of the graph that the last plan was read out of; None before it.
         """
 
+    def report(self, step: int, losses: Sequence[tuple[int, int, int]]) -> None:
+        """
+        Feedback of a planned step, complete: (source, loss sum in 2**-12, tokens).
+        """
+
     def state(self) -> bytes: ...
 
 class Job:
@@ -955,8 +1101,13 @@ class Client:
         The next microbatch, or None at the end; DeadlineError after timeout_s.
         """
 
-    def state(self) -> bytes:
+    def state(self, timeout_s: float = 0.0) -> bytes:
         """Resume state after what next() has returned."""
+
+    def report(self, step: int, losses: Sequence[tuple[int, int, int]], weights: Sequence[int] = []) -> str:
+        """
+        Report (source, loss sum in 2**-12, tokens) of a consumed step; gives the verdict.
+        """
 
     @property
     def rank(self) -> int: ...
@@ -965,3 +1116,8 @@ def describe_state(state: bytes) -> dict:
     """The readable part of an encoded resume state."""
 
 def combine_stream_hash(plan_chain: str, rank_hashes: Sequence[str]) -> str: ...
+
+def mix_stats(kind: ControllerKind, sources: int, steps: int) -> dict:
+    """
+    Milliseconds of each step of a metric-driven mixture, from feedback to quotas.
+    """

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -19,6 +19,7 @@ __all__ = [
     "DeliveryConfig",
     "DistributeConfig",
     "EncoderConfig",
+    "FeedbackConfig",
     "JobConfig",
     "LimitsConfig",
     "MixtureConfig",
@@ -26,6 +27,7 @@ __all__ = [
     "PackingConfig",
     "Problem",
     "RuntimeConfig",
+    "ScheduleConfig",
     "SourceConfig",
     "StageConfig",
     "StrategyConfig",
@@ -40,6 +42,8 @@ MIB = 1 << 20
 AtEnd = Literal["repeat", "drop", "stop"]
 OverLength = Literal["split", "truncate", "drop"]
 Leftover = Literal["drain", "drop"]
+Transition = Literal["linear", "cosine"]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Model(BaseModel):
@@ -135,14 +139,92 @@ class StageConfig(_Model):
     """Weights that hold for a range of steps."""
 
     steps: StepRange = Field(description="[first, end], end not included; null: no end")
-    weights: dict[str, float] = Field(description="ratio of each source; they are normalised")
+    weights: dict[str, float] | None = Field(
+        default=None, description="ratio of each source; they are normalised"
+    )
+    substep_weights: list[dict[str, float]] | None = Field(
+        default=None, description="instead of `weights`: those of each substep of a step"
+    )
+    transition: Transition | None = Field(
+        default=None, description="how the weights before go over into these; absent: at once"
+    )
+    transition_steps: Count32 | None = Field(
+        default=None, description="steps of the transition, from the stage's first on"
+    )
+    start: dict[str, float] | None = Field(
+        default=None,
+        description="weights that the transition begins with; absent: those of the stage before",
+    )
+
+
+class ScheduleConfig(_Model):
+    """How the weights move: a warm-up, a curriculum, or after reported losses."""
+
+    kind: Literal["linear", "cosine", "curriculum", "odm", "ado", "rule"] = Field(
+        description="linear, cosine: from `start` to the weights over `steps`; curriculum: sources "
+        "join in `order`; odm, ado, rule: the weights are a prior that reported losses move"
+    )
+    start: dict[str, float] | None = Field(
+        default=None, description="linear, cosine: the weights before"
+    )
+    steps: StepRange | None = Field(
+        default=None, description="linear, cosine, curriculum: [first, end] of the change"
+    )
+    order: list[str] | None = Field(
+        default=None, description="curriculum: sources that join one after another; others are in"
+    )
+    transition: Transition | None = Field(
+        default=None, description="curriculum: how a source joins; absent: at once"
+    )
+    transition_steps: Count32 | None = Field(
+        default=None, description="curriculum: steps of each transition"
+    )
+    smoothing: Share = Field(default=0.9, description="odm: how much of the old reward stays")
+    history_rate: Share = Field(
+        default=0.1, description="ado: how fast the memory of shares follows"
+    )
+    follow_rate: Share = Field(default=0.1, description="ado: how far shares follow the preference")
+    history_exponent: Share = Field(
+        default=0.5, description="ado: how much having been served counts"
+    )
+    floor: Share = Field(default=0.01, description="ado: least share, at most half an equal one")
+    fit_every: Count32 = Field(default=1000, description="ado: steps between fits of a loss curve")
+    fit_after: int = Field(
+        default=500, ge=0, le=2**32 - 1, description="ado: first steps, which are not fitted"
+    )
+    version: Count32 | None = Field(
+        default=None, description="rule: of the function that `ol.job(..., rule=...)` is given"
+    )
+
+    @property
+    def metric_driven(self) -> bool:
+        """Whether reported losses move the weights."""
+        return self.kind in ("odm", "ado", "rule")
+
+
+class FeedbackConfig(_Model):
+    """Reports that a metric-driven mixture waits for."""
+
+    delay: int = Field(
+        default=8,
+        ge=1,
+        le=4096,
+        description="what is reported of step k counts from step k + delay on; more than "
+        "`runtime.prefetch`, or batches wait for reports",
+    )
+    reporters: Literal["rank0", "last_stage", "all"] | list[int] = Field(
+        default="rank0",
+        description="who reports: rank 0 with the sums of the whole job, the last pipeline stage's "
+        "ranks with tp 0 each with its own part, all ranks, or a list of ranks",
+    )
 
 
 class MixtureConfig(_Model):
     """How much of each source a step asks for: `weights`, or `stages` of weights over steps."""
 
-    unit: Literal["tokens", "samples"] = Field(
-        default="tokens", description="what the weights count"
+    unit: Literal["tokens", "samples", "bytes"] = Field(
+        default="tokens",
+        description="what the weights count; bytes: of text, where the tokenizer is `bytes`",
     )
     quota: Literal["exact", "multinomial"] = Field(
         default="exact",
@@ -154,16 +236,48 @@ class MixtureConfig(_Model):
     stages: list[StageConfig] | None = Field(
         default=None, description="ranges of steps, without gap or overlap, each with its weights"
     )
+    schedule: ScheduleConfig | None = Field(
+        default=None, description="beside `weights`: how they move; absent: they do not"
+    )
+    temperature: float | None = Field(
+        default=None,
+        gt=0,
+        le=1000,
+        description="every weight p counts as p ** (1 / temperature): above 1 evens them out",
+    )
+    max_passes: dict[str, Count32] = Field(
+        default={}, description="a source that repeats is dropped after so many passes"
+    )
+    grain: Literal["step", "substep"] = Field(
+        default="step", description="how often weights may change; substep: also inside a step"
+    )
+    feedback: FeedbackConfig | None = Field(
+        default=None, description="who reports losses, and from when on they count"
+    )
 
     def stage_list(self) -> list[StageConfig]:
         """The stages, sorted; constant weights are one stage without end."""
-        if self.stages is not None:
-            return sorted(self.stages, key=lambda stage: stage.steps[0])
-        return [StageConfig(steps=(0, None), weights=self.weights or {})]
+        from overlord._src.config.schedule import expand
+
+        return expand(self)
 
     def source_names(self) -> list[str]:
         """Every source that some stage names, sorted."""
-        return sorted({name for stage in self.stage_list() for name in stage.weights})
+        from overlord._src.config.schedule import weight_sets
+
+        return sorted(
+            {name for stage in self.stage_list() for row in weight_sets(stage) for name in row}
+        )
+
+    @property
+    def metric_driven(self) -> bool:
+        """Whether reported losses move the weights."""
+        return self.schedule is not None and self.schedule.metric_driven
+
+    @property
+    def follows_rule(self) -> bool:
+        """Whether a function of the user's moves the weights."""
+        return self.schedule is not None and self.schedule.kind == "rule"
 
 
 class PackingConfig(_Model):
@@ -243,6 +357,17 @@ class BalanceConfig(_Model):
         default="interleaved",
         description="bucket: totals of consumers; bin: microbatches within each consumer; "
         "interleaved: all microbatches of all consumers as one pool",
+    )
+    atoms: Literal["sequences", "samples"] = Field(
+        default="sequences",
+        description="sequences: dealt whole; samples: dealt one by one, microbatches of one row as "
+        "long as what they got",
+    )
+    microbatch_tokens: int = Field(
+        default=0,
+        ge=0,
+        lt=2**31,
+        description="most tokens of a microbatch of samples; 0: microbatch_size x context",
     )
 
 

@@ -103,9 +103,16 @@ class Layer(_Untraceable):
         """What a sample costs its consumer: a model of `ol.cost`, or the name of a preset."""
         return self._note("cost", model if isinstance(model, str) else model.to_dict())
 
-    def balance(self, method: str = "lpt_search", level: str = "interleaved") -> Layer:
-        """Even out the consumers' work."""
-        values = {"method": method, "level": level}
+    def balance(
+        self,
+        method: str = "lpt_search",
+        level: str = "interleaved",
+        atoms: str = "sequences",
+        microbatch_tokens: int = 0,
+    ) -> Layer:
+        """Even out the consumers' work, by whole sequences or sample by sample."""
+        values: dict[str, Any] = {"method": method, "level": level, "atoms": atoms}
+        values["microbatch_tokens"] = microbatch_tokens
         return self._note("balance", BalanceConfig.model_validate(values))
 
     def order(

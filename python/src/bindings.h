@@ -16,5 +16,6 @@ void bind_plan_hdp(nanobind::module_& module);
 void bind_plan_balance(nanobind::module_& module);
 void bind_index(nanobind::module_& module);
 void bind_job(nanobind::module_& module);
+void bind_mix(nanobind::module_& module);
 
 }  // namespace overlord::python

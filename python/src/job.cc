@@ -3,10 +3,12 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 
 #include "bindings.h"
 #include "errors.h"
@@ -21,6 +23,17 @@ namespace overlord::python {
 namespace {
 
 constexpr int64_t kSignalSliceMs = 50;  // how long Ctrl-C may go unnoticed
+
+using LossRow = std::tuple<SourceIndex, int64_t, uint64_t>;
+
+model::StepFeedback feedback_of(StepIndex step, const std::vector<LossRow>& losses,
+                                std::vector<int64_t> weights = {}) {
+  model::StepFeedback feedback{step, {}, std::move(weights)};
+  for (const auto& [source, loss, tokens] : losses) {
+    feedback.losses.push_back({source, loss, tokens});
+  }
+  return feedback;
+}
 
 // One rank's end of an engine.
 class Client {
@@ -40,9 +53,34 @@ class Client {
     }
   }
 
-  nb::bytes state() const {
-    const std::string bytes = engine_->state(rank_);
+  nb::bytes state(double timeout_s) const {
+    Result<std::string> state = [&] {
+      nb::gil_scoped_release free;
+      return engine_->state(rank_, static_cast<int64_t>(std::min(timeout_s, 1e9) * 1000));
+    }();
+    const std::string bytes = unwrap(std::move(state));
     return nb::bytes(bytes.data(), bytes.size());
+  }
+  std::string report(StepIndex step, const std::vector<LossRow>& losses,
+                     std::vector<int64_t> weights) {
+    Result<protocol::Verdict> verdict = [&] {
+      nb::gil_scoped_release free;
+      return engine_->report(rank_, feedback_of(step, losses, std::move(weights)));
+    }();
+    switch (unwrap(std::move(verdict))) {
+      case protocol::Verdict::kAccepted:
+        return "accepted";
+      case protocol::Verdict::kDuplicate:
+        return "duplicate";
+      case protocol::Verdict::kLate:
+        return "late";
+      case protocol::Verdict::kEarly:
+        raise(invalid_argument("step " + std::to_string(step) + " has not been planned"));
+      case protocol::Verdict::kUnwanted:
+        break;
+    }
+    raise(invalid_argument("nobody waits for reports of rank " + std::to_string(rank_) +
+                           ", or the report makes no sense; see feedback.reporters"));
   }
   Rank rank() const { return rank_; }
 
@@ -83,6 +121,9 @@ class Cursor {
     }
   }
   nb::object graph() const { return graph_table(cursor_->graph().get()); }
+  void report(StepIndex step, const std::vector<LossRow>& losses) {
+    if (Status status = cursor_->report(feedback_of(step, losses)); !status.ok()) raise(status);
+  }
   nb::bytes state() const {
     const std::string bytes = protocol::encode_resume_state(cursor_->state());
     return nb::bytes(bytes.data(), bytes.size());
@@ -172,7 +213,11 @@ void bind_engine(nb::module_& m) {
   nb::class_<Client>(m, "Client", "One rank's end of an engine.")
       .def("next", &Client::next, nb::arg("timeout_s"),
            "The next microbatch, or None at the end; DeadlineError after timeout_s.")
-      .def("state", &Client::state, "Resume state after what next() has returned.")
+      .def("state", &Client::state, nb::arg("timeout_s") = 0.0,
+           "Resume state after what next() has returned.")
+      .def("report", &Client::report, nb::arg("step"), nb::arg("losses"),
+           nb::arg("weights") = std::vector<int64_t>(),
+           "Report (source, loss sum in 2**-12, tokens) of a consumed step; gives the verdict.")
       .def_prop_ro("rank", &Client::rank);
 }
 
@@ -197,6 +242,8 @@ void bind_job(nb::module_& m) {
       .def("seek", &Cursor::seek, nb::arg("step"))
       .def("graph", &Cursor::graph,
            "Edges and costs of the graph that the last plan was read out of; None before it.")
+      .def("report", &Cursor::report, nb::arg("step"), nb::arg("losses"),
+           "Feedback of a planned step, complete: (source, loss sum in 2**-12, tokens).")
       .def("state", &Cursor::state);
   nb::class_<JobHandle>(m, "Job", "A job whose manifest is frozen.")
       .def(

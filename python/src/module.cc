@@ -21,4 +21,5 @@ NB_MODULE(_core, m) {
   bind_plan_balance(m);
   bind_index(m);
   bind_job(m);
+  bind_mix(m);
 }

@@ -39,7 +39,18 @@ void bind_enums(nb::module_& m) {
       .value("huggingface", TokenizerKind::kHuggingFace);
   nb::enum_<MixUnit>(m, "MixUnit")
       .value("tokens", MixUnit::kTokens)
-      .value("samples", MixUnit::kSamples);
+      .value("samples", MixUnit::kSamples)
+      .value("bytes", MixUnit::kBytes);
+  nb::enum_<Ramp>(m, "Ramp")
+      .value("none", Ramp::kNone)
+      .value("linear", Ramp::kLinear)
+      .value("cosine", Ramp::kCosine);
+  nb::enum_<Grain>(m, "Grain").value("step", Grain::kStep).value("substep", Grain::kSubstep);
+  nb::enum_<ControllerKind>(m, "ControllerKind")
+      .value("none", ControllerKind::kNone)
+      .value("odm", ControllerKind::kOdm)
+      .value("ado", ControllerKind::kAdo)
+      .value("rule", ControllerKind::kRule);
   nb::enum_<Quota>(m, "Quota")
       .value("exact", Quota::kExact)
       .value("multinomial", Quota::kMultinomial);
@@ -110,13 +121,30 @@ void bind_job_spec(nb::module_& m) {
   nb::class_<MixtureStage>(m, "MixtureStage", "Weights that hold from a step on.")
       .def(nb::init<>())
       .def_rw("first_step", &MixtureStage::first_step)
-      .def_rw("weights", &MixtureStage::weights);
+      .def_rw("weights", &MixtureStage::weights)
+      .def_rw("ramp", &MixtureStage::ramp)
+      .def_rw("ramp_steps", &MixtureStage::ramp_steps);
+  nb::class_<ControllerSpec>(m, "ControllerSpec", "How reported losses move the weights.")
+      .def(nb::init<>())
+      .def_rw("kind", &ControllerSpec::kind)
+      .def_rw("delay", &ControllerSpec::delay)
+      .def_rw("smoothing", &ControllerSpec::smoothing)
+      .def_rw("history_rate", &ControllerSpec::history_rate)
+      .def_rw("follow_rate", &ControllerSpec::follow_rate)
+      .def_rw("history_exponent", &ControllerSpec::history_exponent)
+      .def_rw("floor", &ControllerSpec::floor)
+      .def_rw("fit_every", &ControllerSpec::fit_every)
+      .def_rw("fit_after", &ControllerSpec::fit_after)
+      .def_rw("rule_version", &ControllerSpec::rule_version);
   nb::class_<Mixture>(m, "Mixture", "How much of each source a step asks for.")
       .def(nb::init<>())
       .def_rw("unit", &Mixture::unit)
       .def_rw("quota", &Mixture::quota)
       .def_rw("stages", &Mixture::stages)
-      .def_rw("version", &Mixture::version);
+      .def_rw("version", &Mixture::version)
+      .def_rw("grain", &Mixture::grain)
+      .def_rw("max_passes", &Mixture::max_passes)
+      .def_rw("controller", &Mixture::controller);
   nb::class_<PackingSpec>(m, "PackingSpec", "How documents fill the bins of a step.")
       .def(nb::init<>())
       .def_rw("method", &PackingSpec::method)
@@ -164,7 +192,8 @@ void bind_options(nb::module_& m) {
       .def_rw("open_files", &RuntimeOptions::open_files)
       .def_rw("tokenizer_processes", &RuntimeOptions::tokenizer_processes)
       .def_rw("alarm_ms", &RuntimeOptions::alarm_ms)
-      .def_rw("hash_batches", &RuntimeOptions::hash_batches);
+      .def_rw("hash_batches", &RuntimeOptions::hash_batches)
+      .def_rw("reporters", &RuntimeOptions::reporters);
   nb::class_<DeliverySpec>(m, "DeliverySpec", "Places and shapes of what the trainer receives.")
       .def(nb::init<>())
       .def_rw("microbatch_size", &DeliverySpec::microbatch_size)

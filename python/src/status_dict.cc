@@ -57,6 +57,10 @@ nb::dict status_dict(const node::EngineStatus& status) {
   nb::dict planner;
   planner["plans"] = status.plans;
   planner["planning_ns"] = status.planning_ns;
+  planner["predicted_ns"] = status.predicted_ns;
+  planner["arrival_ns"] = status.arrival_ns;
+  planner["fullest_ns"] = status.fullest_ns;
+  planner["bound_ns"] = status.bound_ns;
   planner["waits"] = status.planner_waits;
   planner["meta_windows"] = status.meta_windows;
   nb::dict memory;
@@ -126,7 +130,7 @@ nb::dict state_dict(const protocol::ResumeState& state) {
     sources[state.source_names[s].c_str()] = row;
   }
   nb::dict out;
-  out["format"] = protocol::kStateFormat;
+  out["format"] = protocol::state_format(state);
   out["stream"] = state.stream;
   out["step"] = state.state.next_step;
   out["microbatch"] = state.microbatch;
@@ -137,6 +141,18 @@ nb::dict state_dict(const protocol::ResumeState& state) {
   out["plan_chain"] = state.plan_chain.hex();
   out["sections"] = section_dict(state.sections);
   out["sources"] = sources;
+  // The newest weights of a metric-driven mixture: a rule's may have been decided and not count
+  // yet.
+  nb::dict weights;
+  for (size_t s = 0; s < state.state.controller.sources.size(); ++s) {
+    weights[state.source_names[s].c_str()] = state.state.controller.sources[s].weight;
+  }
+  for (const model::StepFeedback& feedback : state.feedback) {
+    for (size_t s = 0; s < feedback.weights.size(); ++s) {
+      weights[state.source_names[s].c_str()] = feedback.weights[s];
+    }
+  }
+  out["weights"] = weights;
   out["carried"] = state.state.carried.size();
   out["leftover_dropped"] = state.state.leftover_dropped;
   return out;

@@ -35,6 +35,9 @@ void bind_strategy(nb::module_& m) {
       .value("bucket", BalanceLevel::kBucket)
       .value("bin", BalanceLevel::kBin)
       .value("interleaved", BalanceLevel::kInterleaved);
+  nb::enum_<Atoms>(m, "Atoms")
+      .value("sequences", Atoms::kSequences)
+      .value("samples", Atoms::kSamples);
   nb::enum_<OrderMethod>(m, "OrderMethod")
       .value("keep", OrderMethod::kKeep)
       .value("ascending", OrderMethod::kAscending)
@@ -48,6 +51,8 @@ void bind_strategy(nb::module_& m) {
       .def_rw("group_size", &Strategy::group_size)
       .def_rw("balance", &Strategy::balance)
       .def_rw("level", &Strategy::level)
+      .def_rw("atoms", &Strategy::atoms)
+      .def_rw("microbatch_tokens", &Strategy::microbatch_tokens)
       .def_rw("order", &Strategy::order)
       .def_rw("virtual_stages", &Strategy::virtual_stages)
       .def_rw("backward_permille", &Strategy::backward_permille)

@@ -71,7 +71,7 @@ REFUSALS = [
     ("context", True, ["context: not an integer"]),
     ("packing.method", "best", ["'best'", "best_fit, concat, pad", "did you mean best_fit?"]),
     ("mixture.quota", "exakt", ["exact, multinomial", "did you mean exact?"]),
-    ("mixture.unit", "bytes", ["mixture.unit", "tokens, samples"]),
+    ("mixture.unit", "words", ["mixture.unit", "tokens, samples, bytes"]),
     ("packing.slack", 2.0, ["packing.slack", "at most 0.4"]),
     ("packing.slack", 0.0505, ["packing.slack", "0.0505", "steps of 0.001"]),
     ("runtime.prefetch", 0, ["runtime.prefetch", "at least 1", "the minimum is 1"]),

@@ -131,18 +131,23 @@ def test_ranks_get_evener_work(corpus: Corpus) -> None:
         assert 0 < report["even_step_ns"] < 1.5 * report["step_ns"]
 
 
-def test_resume_inside_and_between_steps_is_no_stop(corpus: Corpus) -> None:
-    job = ol.job(config_of(corpus), mesh="dp=2", strategy=long_short)
+def check_resume(job: Any, rank: int, stride: int) -> None:
+    """From every `stride`-th microbatch on, in another engine: the same batches."""
     states, digests = [], []
-    with job.train(rank=1) as loader:
+    with job.train(rank=rank) as loader:
         states.append(loader.state_dict())
         for batch in loader:
             digests.append(content(batch))
             states.append(loader.state_dict())
-    for stop in range(0, len(states), 3):
-        with job.train(rank=1) as loader:
+    assert len({json.dumps(state) for state in states}) == len(states)
+    for stop in range(0, len(states), stride):
+        with job.train(rank=rank) as loader:
             loader.load_state_dict(json.loads(json.dumps(states[stop])))
             assert [content(batch) for batch in loader] == digests[stop:]
+
+
+def test_resume_inside_and_between_steps_is_no_stop(corpus: Corpus) -> None:
+    check_resume(ol.job(config_of(corpus), mesh="dp=2", strategy=long_short), 1, 3)
 
 
 def test_another_strategy_may_go_on_at_a_step_boundary_only(corpus: Corpus) -> None:
@@ -242,20 +247,75 @@ def test_a_window_moves_sequences_between_its_steps_and_loses_none(corpus: Corpu
 
 
 def test_resume_inside_a_window_is_no_stop(corpus: Corpus) -> None:
-    job = ol.job({**config_of(corpus), "window": WINDOW}, mesh="dp=2", strategy=long_short)
-    states, digests = [], []
-    with job.train(rank=0) as loader:
-        states.append(loader.state_dict())
-        for batch in loader:
-            digests.append(content(batch))
-            states.append(loader.state_dict())
-    assert len({json.dumps(state) for state in states}) == len(states)
-    for stop, state in enumerate(states):
-        with job.train(rank=0) as loader:
-            loader.load_state_dict(json.loads(json.dumps(state)))
-            assert [content(batch) for batch in loader] == digests[stop:]
+    config = {**config_of(corpus), "window": WINDOW}
+    check_resume(ol.job(config, mesh="dp=2", strategy=long_short), 0, 1)
 
 
 def test_a_window_needs_a_cost(corpus: Corpus) -> None:
     with pytest.raises(ol.ConfigError, match=r"window\.cost"):
         ol.job({**config_of(corpus), "window": {"steps": 4}}).open_stream()
+
+
+def test_the_engine_counts_what_plans_predict(corpus: Corpus) -> None:
+    """What `status()` and the live view show is the sum of the plans' own reports."""
+    job = ol.job(config_of(corpus), mesh="dp=4", strategy=long_short)
+    with job.train(ranks="all") as loaders:
+        for _ in loaders.steps():
+            pass
+        planner = loaders[0].status()["planner"]
+    reports = [planned_step(job.open_stream(), step).report for step in range(STEPS)]
+    assert planner["predicted_ns"] == sum(report["step_ns"] for report in reports if report)
+    assert planner["bound_ns"] == sum(report["lower_bound_ns"] for report in reports if report)
+    assert planner["arrival_ns"] >= planner["predicted_ns"] > 0
+
+
+def by_sample(graph: Any, tree: Any) -> Any:
+    """Samples one by one, microbatches of their own length."""
+    text = graph.tokens().distribute(tree.dp).cost(QUADRATIC)
+    text.balance("lpt_search", atoms="samples", microbatch_tokens=160)
+    return text.order("search").plan()
+
+
+@pytest.mark.parametrize("mesh", ["dp=2", "pp=2,dp=4", "dp=2,cp=2"])
+def test_samples_are_dealt_one_by_one_into_microbatches_of_their_length(
+    mesh: str, corpus: Corpus
+) -> None:
+    """The same contents; every segment once; lengths that can be sliced; lineage as planned."""
+    config = config_of(corpus, delivery={"microbatch_size": 2})
+    job = ol.job(config, mesh=mesh, strategy=by_sample)
+    plain = ol.job(config, mesh=mesh).open_stream()
+    lengths = set()
+    with job.train(ranks="all", hash=True) as loaders:
+        for step, batches in enumerate(loaders.steps()):
+            planned = planned_step(job.open_stream(), step)
+            assert planned.plan.content_hash == planned_step(plain, step).plan.content_hash
+            columns = planned.columns
+            names = ("source", "pass", "position", "first", "count")
+            expected = sorted(zip(*(columns[name].tolist() for name in names), strict=True))
+            first_stage = [own for own in batches.values() if own[0].tokens is not None]
+            seen = {row[:5] for own in first_stage for row in segments_of(own)}
+            assert sorted(seen) == expected == sorted(set(expected))
+            for own in first_stage:
+                for batch in own:
+                    assert batch.tokens.shape[0] == 1
+                    assert batch.cu_seqlens_padded[-1] <= 160 + 4 and batch.num_tokens <= 160
+                    assert batch.tokens.shape[1] in (
+                        batch.cu_seqlens_padded[-1],
+                        batch.cu_seqlens_padded[-1] // 2,
+                    )
+                    lengths.add(batch.tokens.shape[1])
+    assert len(lengths) > 3
+
+
+def test_samples_give_evener_work_than_sequences(corpus: Corpus) -> None:
+    config = config_of(corpus)
+    whole = ol.job(config, mesh="dp=4", strategy=long_short).open_stream()
+    single = ol.job(config, mesh="dp=4", strategy=by_sample).open_stream()
+    for step in range(STEPS):
+        one, other = planned_step(single, step).report, planned_step(whole, step).report
+        assert one is not None and other is not None
+        assert one["microbatch_max_ns"] <= other["microbatch_max_ns"]
+
+
+def test_resume_with_samples_dealt_one_by_one(corpus: Corpus) -> None:
+    check_resume(ol.job(config_of(corpus), mesh="dp=2", strategy=by_sample), 1, 3)

@@ -15,6 +15,7 @@ from overlord._src.config.substitution import Overrides
 from overlord._src.errors import ConfigError, Problem
 from overlord._src.loader import Loader, RankLoaders, SharedEngine
 from overlord._src.mesh import Mesh, as_mesh
+from overlord._src.mix_rule import Rule
 from overlord._src.native import core
 from overlord._src.strategy_lowering import strategy_digest
 from overlord.config import JobConfig
@@ -49,8 +50,9 @@ class OpenStream:
 class Job:
     """A job on a mesh. `train`, `valid` and `stream` give loaders; they start when read."""
 
-    def __init__(self, loaded: LoadedConfig, mesh: Mesh) -> None:
+    def __init__(self, loaded: LoadedConfig, mesh: Mesh, rule: Rule | None = None) -> None:
         self._loaded = loaded
+        self._rule = rule
         self._mesh = mesh
         self._streams: dict[str, OpenStream] = {}
         problems = [
@@ -58,6 +60,8 @@ class Job:
             for name in stream_names(loaded.config)
             for problem in fit_problems(loaded.config, resolve_stream(loaded.config, name), mesh)
         ]
+        for name in stream_names(loaded.config):
+            problems += _rule_problems(resolve_stream(loaded.config, name), rule)
         if problems:
             raise loaded.refuse(dict.fromkeys(problems))
 
@@ -185,7 +189,11 @@ class Job:
         single, hosted = self._hosted(rank, ranks)
         opened = self.open_stream(name)
         options = lowering.lower_runtime(
-            self.config.runtime, threads=threads, prefetch=prefetch, hash_batches=hash
+            self.config.runtime,
+            threads=threads,
+            prefetch=prefetch,
+            hash_batches=hash,
+            reporters=lowering.reporting_ranks(opened.resolved.mixture, self._mesh),
         )
         delivery = self.config.delivery
         shared = SharedEngine(
@@ -197,6 +205,7 @@ class Job:
             self._mesh,
             opened.source_digests,
             self._dealing(delivery),
+            self._rule if opened.resolved.mixture.follows_rule else None,
         )
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 
@@ -248,6 +257,31 @@ class Job:
         )
 
 
+def _rule_problems(stream: ResolvedStream, rule: Rule | None) -> list[Problem]:
+    schedule = stream.mixture.schedule
+    if schedule is None or schedule.kind != "rule":
+        return []
+    path = (*stream.path_of("mixture"), "schedule")
+    if rule is None:
+        return [
+            Problem(
+                path,
+                "a schedule of kind rule needs the function",
+                advice="pass rule=ol.mix.rule(function, version=...) to ol.job",
+            )
+        ]
+    if rule.version != schedule.version:
+        return [
+            Problem(
+                (*path, "version"),
+                f"the rule that was passed has version {rule.version}",
+                schedule.version,
+                advice="a changed rule is another mixture: raise both versions together",
+            )
+        ]
+    return []
+
+
 def _check_call(engine: str, prefetch: int | None, threads: int | None) -> None:
     problems = []
     if engine not in ENGINES:
@@ -269,13 +303,15 @@ def job(
     seed: int | None = None,
     overrides: Overrides = (),
     strategy: Any = None,
+    rule: Rule | None = None,
 ) -> Job:
     """A job from a YAML file, a dict or a JobConfig, on a mesh.
 
     `mesh` is an `ol.mesh(...)`, text like `"dp=2,tp=2"`, or a torch DeviceMesh; without one the job
     has one rank. `seed` replaces the config's. `overrides` are dotted keys: a mapping, or strings
     like `"mixture.weights.web=0.5"`. `strategy` replaces the config's: a function over graph and
-    tree (see `overlord.strategy`), or the data that `strategy.trace` makes of one.
+    tree (see `overlord.strategy`), or the data that `strategy.trace` makes of one. `rule` is an
+    `ol.mix.rule(...)` for a mixture whose schedule is of kind rule.
     """
     loaded = read_config(config, overrides=overrides, seed=seed)
     if strategy is not None:
@@ -283,7 +319,7 @@ def job(
 
         declared = strategy if isinstance(strategy, StrategyConfig) else trace(strategy)
         loaded = replace(loaded, config=loaded.config.model_copy(update={"strategy": declared}))
-    return Job(loaded, as_mesh(mesh))
+    return Job(loaded, as_mesh(mesh), rule)
 
 
 __all__ = ["Job", "OpenStream", "job"]

@@ -5,24 +5,48 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import math
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from overlord._src import state as states
 from overlord._src.mesh import Mesh
 from overlord._src.microbatch import Microbatch
+from overlord._src.mix_rule import Rule, RuleDesk
 from overlord._src.native import core
 from overlord._tokenizer_worker import worker_command
 
 _WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
+_TIMES_KEPT = 4096  # steps whose reported times a loader keeps
+_LOSS_ONE = 2**12  # as in the engine
 _LOG = logging.getLogger("overlord")
 
 
 def _essential(mesh_text: str) -> list[str]:
     """The axes of a mesh that have more than one rank."""
     return [axis for axis in mesh_text.split(",") if not axis.endswith("=1")]
+
+
+def known_source(name: str, names: Sequence[str]) -> bool:
+    """True, or an error that names the sources there are."""
+    if name not in names:
+        raise ValueError(f"losses: no source {name!r} in this stream; sources: {', '.join(names)}")
+    return True
+
+
+def quantised(name: str, loss_sum: float, tokens: int) -> tuple[int, int]:
+    """A loss sum as the engine counts it: in units of 2**-12, exactly rounded."""
+    if not math.isfinite(loss_sum) or abs(loss_sum) > 2**32:
+        raise ValueError(
+            f"losses: the loss sum of source {name} is {loss_sum}; report finite sums, and leave "
+            "out what cannot be used"
+        )
+    if int(tokens) != tokens or not 0 <= tokens <= 2**46:
+        raise ValueError(f"losses: the token count of source {name} is {tokens}")
+    return round(float(loss_sum) * _LOSS_ONE), int(tokens)
 
 
 # Threads that wait for a batch must come back before the interpreter ends.
@@ -48,6 +72,7 @@ class SharedEngine:
         mesh: Mesh,
         source_digests: Mapping[str, str],
         dealing: str,
+        rule: Rule | None = None,
     ) -> None:
         self.ranks = list(ranks)
         self.job = job
@@ -57,6 +82,7 @@ class SharedEngine:
         self._options = options
         self._source_digests = dict(source_digests)
         self._dealing = dealing
+        self.rule_desk = RuleDesk(rule, self.source_names, options.reporters) if rule else None
         self._engine: Any = None
         self._closed = False
         self._starting = threading.Lock()
@@ -107,6 +133,9 @@ class SharedEngine:
             allow_sources="sources" in allow,
         )
         self._engine = engine
+        if self.rule_desk is not None:
+            described = self.describe(engine.client(self.ranks[0]).state())
+            self.rule_desk.begin(described["step"], described["weights"])
         if self._closed:  # closed from another thread while it started
             self._stop()
             raise RuntimeError("the loader was closed while it started")
@@ -120,6 +149,11 @@ class SharedEngine:
         """Stop all roles. Batches that are held stay valid."""
         self._closed = True
         self._stop()
+
+    @property
+    def source_names(self) -> list[str]:
+        """Sources of the stream, in the engine's order."""
+        return sorted(self._source_digests)
 
     def quarantine(self) -> list[dict[str, Any]]:
         """Rows found bad so far, with the names of their sources."""
@@ -186,6 +220,7 @@ class Loader(Iterator[Microbatch]):
         self._owner = owner
         self._client: Any = None
         self._ended = False
+        self.reported_times: deque[tuple[int, dict[str, float]]] = deque(maxlen=_TIMES_KEPT)
 
     @property
     def rank(self) -> int:
@@ -237,9 +272,36 @@ class Loader(Iterator[Microbatch]):
     def state_dict(self) -> dict[str, Any]:
         """Where the stream stands after what `next()` returned: small, plain data, fit for JSON.
 
-        At a step boundary it is the same on every rank, and loads on any mesh.
+        At a step boundary it is the same on every rank, and loads on any mesh. Where the mixture
+        follows losses it waits until every reporter has reported the steps before.
         """
-        return self._shared.state_dict(self._connected().state())
+        return self._shared.state_dict(self._connected().state(self._shared.alarm_seconds))
+
+    def report(
+        self,
+        step: int,
+        losses: Mapping[str, tuple[float, int]],
+        times: Mapping[str, float] | None = None,
+    ) -> str:
+        """Report a step that this rank has consumed, for a mixture that follows losses.
+
+        `losses` has, by source, the sum of the losses over its target tokens and their number: of
+        this rank's part where several ranks report, of the whole step where one does. `times` are
+        named seconds of the step; they are kept in `reported_times` and move nothing. Gives
+        `"accepted"`, or `"duplicate"` and `"late"` for what does not count any more.
+        """
+        names = self._shared.source_names
+        part = [
+            (names.index(name), *quantised(name, *pair))
+            for name, pair in sorted(losses.items())
+            if known_source(name, names)
+        ]
+        if times:
+            self.reported_times.append((step, {k: float(v) for k, v in times.items()}))
+        client = self._connected()
+        desk = self._shared.rule_desk
+        weights = desk.weights_after(step, self._rank, part) if desk is not None else []
+        return str(client.report(step, part, weights))
 
     def load_state_dict(self, state: Mapping[str, Any], allow: Sequence[str] = ()) -> None:
         """Go on from a state. Refuses one of another job, config or data, and says what differs.

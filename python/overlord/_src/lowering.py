@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from overlord._src.config.checks import BYTES, format_of, source_format
 from overlord._src.config.reading import LoadedConfig
+from overlord._src.config.schedule import rows_of
 from overlord._src.config.streams import ResolvedStream
-from overlord._src.config.weights import fixed_point
+from overlord._src.config.weights import fixed_point, share_to_fixed
 from overlord._src.errors import Problem
-from overlord._src.mesh import Mesh
+from overlord._src.mesh import Mesh, is_data_axis
 from overlord._src.native import core
 from overlord._src.strategy_lowering import cost_data, lower_strategy
 from overlord._tokenizer_worker import tokenizer_digest
-from overlord.config import DeliveryConfig, RuntimeConfig, SourceConfig, StrategyConfig
+from overlord.config import (
+    DeliveryConfig,
+    FeedbackConfig,
+    MixtureConfig,
+    RuntimeConfig,
+    SourceConfig,
+    StrategyConfig,
+)
 
 
 def lower_mesh(mesh: Mesh) -> core.Mesh:
@@ -207,15 +215,73 @@ def _lower_mixture(stream: ResolvedStream, names: Sequence[str]) -> core.Mixture
     mixture = core.Mixture()
     mixture.unit = getattr(core.MixUnit, stream.mixture.unit)
     mixture.quota = getattr(core.Quota, stream.mixture.quota)
-    stages = []
+    mixture.grain = getattr(core.Grain, stream.mixture.grain)
+    caps = stream.mixture.max_passes
+    if caps:
+        mixture.max_passes = [caps.get(name, 0) for name in names]
+    temperature = stream.mixture.temperature
+    stages: list[core.MixtureStage] = []
     for declared in stream.mixture.stage_list():
-        weights = fixed_point(declared.weights)
-        stage = core.MixtureStage()
-        stage.first_step = declared.steps[0]
-        stage.weights = [weights.get(name, 0) for name in names]
+        first = declared.steps[0]
+        if declared.start is not None and (not stages or stages[-1].first_step < first):
+            stages.append(_lower_stage(first, [declared.start], names, temperature))
+        stage = _lower_stage(first, rows_of(declared), names, temperature)
+        if declared.transition is not None:
+            stage.ramp = getattr(core.Ramp, declared.transition)
+            stage.ramp_steps = declared.transition_steps or 0
         stages.append(stage)
     mixture.stages = stages
+    mixture.controller = _lower_controller(stream.mixture)
     return mixture
+
+
+def _lower_stage(
+    first: int,
+    rows: Sequence[Mapping[str, float]],
+    names: Sequence[str],
+    temperature: float | None,
+) -> core.MixtureStage:
+    stage = core.MixtureStage()
+    stage.first_step = first
+    fixed = [fixed_point(row, temperature) for row in rows]
+    stage.weights = [row.get(name, 0) for row in fixed for name in names]
+    return stage
+
+
+def _lower_controller(mixture: MixtureConfig) -> core.ControllerSpec:
+    controller = core.ControllerSpec()
+    schedule = mixture.schedule
+    if schedule is None or not schedule.metric_driven:
+        return controller
+    controller.kind = getattr(core.ControllerKind, schedule.kind)
+    controller.delay = (mixture.feedback or FeedbackConfig()).delay
+    for key in ("smoothing", "history_rate", "follow_rate", "history_exponent", "floor"):
+        setattr(controller, key, share_to_fixed(getattr(schedule, key)))
+    controller.fit_every = schedule.fit_every
+    controller.fit_after = schedule.fit_after
+    controller.rule_version = schedule.version or 0
+    return controller
+
+
+def reporting_ranks(mixture: MixtureConfig, mesh: Mesh) -> list[int]:
+    """The ranks whose reports make up the feedback of a step."""
+    reporters = (mixture.feedback or FeedbackConfig()).reporters
+    if reporters == "rank0":
+        return [0]
+    if reporters == "all":
+        return list(range(mesh.world_size))
+    if reporters == "last_stage":
+        sizes = dict(mesh.axes)
+        single = [name for name, _ in mesh.axes if not is_data_axis(name) and name != "cp"]
+        return [
+            rank
+            for rank in range(mesh.world_size)
+            if all(
+                mesh.coordinate(rank, name) == (sizes[name] - 1 if name == "pp" else 0)
+                for name in single
+            )
+        ]
+    return [mesh.check_rank(rank) for rank in sorted(set(reporters))]
 
 
 def lower_delivery(
@@ -240,6 +306,7 @@ def lower_runtime(
     threads: int | None = None,
     prefetch: int | None = None,
     hash_batches: bool = False,
+    reporters: Sequence[int] = (0,),
 ) -> core.RuntimeOptions:
     """Sizes of the running engine; arguments of a call win over the config."""
     options = core.RuntimeOptions()
@@ -254,4 +321,5 @@ def lower_runtime(
     options.tokenizer_processes = config.tokenizer_processes
     options.alarm_ms = round(config.alarm_seconds * 1000)
     options.hash_batches = hash_batches
+    options.reporters = list(reporters)
     return options

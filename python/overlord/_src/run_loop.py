@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from overlord._src.config.schedule import mean_progress, normalise, stage_shares
 from overlord._src.config.streams import ResolvedStream
-from overlord._src.config.weights import normalise
+from overlord._src.errors import ConfigError, Problem
 from overlord._src.job import Job
 from overlord._src.loader import RankLoaders
 from overlord._src.mesh import Mesh, is_data_axis
@@ -31,7 +32,16 @@ def bucket_readers(mesh: Mesh) -> list[int]:
 def asked_shares(stream: ResolvedStream, first_step: int, steps: int) -> dict[str, float]:
     """The share each source was asked for, on average over these steps."""
     shares = dict.fromkeys(stream.mixture.source_names(), 0.0)
+    before: dict[str, float] = {}
     for stage in stream.mixture.stage_list():
+        own = {name: float(x) for name, x in stage_shares(stream.mixture, stage).items()}
+        start = stage.start or {}
+        start_shares = (
+            {name: float(x) for name, x in normalise(start, stream.mixture.temperature).items()}
+            if start
+            else before
+        )
+        before = own
         begin = max(stage.steps[0], first_step)
         end = (
             first_step + steps
@@ -41,8 +51,10 @@ def asked_shares(stream: ResolvedStream, first_step: int, steps: int) -> dict[st
         if end <= begin and steps > 0:
             continue
         part = (end - begin) / steps if steps > 0 else float(stage.steps[0] == 0)
-        for name, ratio in normalise(stage.weights).items():
-            shares[name] += float(ratio) * part
+        there = mean_progress(stage, begin, max(end, begin + 1))
+        for name in {**start_shares, **own}:
+            ratio = own.get(name, 0.0) * there + start_shares.get(name, 0.0) * (1 - there)
+            shares[name] += ratio * part
     return shares
 
 
@@ -61,6 +73,15 @@ class RunLoop:
     ) -> None:
         self.job = job
         self.opened = job.open_stream(stream)
+        if self.opened.resolved.mixture.metric_driven:
+            raise ConfigError(
+                Problem(
+                    (*self.opened.resolved.path_of("mixture"), "schedule"),
+                    "follows reported losses, and a run without a trainer reports none",
+                    advice="read it with job.train(...) and report(), or run it with "
+                    "mixture.schedule=null mixture.feedback=null",
+                )
+            )
         self.loaders: RankLoaders = job.stream(
             stream, ranks="all", threads=threads, prefetch=prefetch, hash=hash_batches
         )
@@ -115,7 +136,7 @@ class RunLoop:
 
     def mixture(self) -> dict[str, dict[str, float]]:
         """Share of each source, asked and served, in the unit of the mixture."""
-        by_tokens = self.opened.resolved.mixture.unit == "tokens"
+        by_tokens = self.opened.resolved.mixture.unit != "samples"  # a byte is a token there
         served = self.served_tokens if by_tokens else self.served_samples
         total = max(1, int(served.sum()))
         asked = asked_shares(self.opened.resolved, 0, self.steps)

@@ -36,6 +36,8 @@ def lower_strategy(config: StrategyConfig | None) -> core.Strategy:
     if config.balance is not None:
         strategy.balance = getattr(core.BalanceMethod, config.balance.method)
         strategy.level = getattr(core.BalanceLevel, config.balance.level)
+        strategy.atoms = getattr(core.Atoms, config.balance.atoms)
+        strategy.microbatch_tokens = config.balance.microbatch_tokens
     if config.order is not None:
         strategy.order = getattr(core.OrderMethod, config.order.method)
         strategy.virtual_stages = config.order.virtual_stages

@@ -40,7 +40,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
-    from overlord._src.config.weights import normalise, show_steps
+    from overlord._src.config.schedule import stage_shares
+    from overlord._src.config.weights import show_steps
     from overlord.cli.terminal import add_rows, make_table, show_count, show_size
 
     opened = job.open_stream(options.stream)
@@ -86,7 +87,8 @@ def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
     )
     for stage in opened.resolved.mixture.stage_list():
         shares = ", ".join(
-            f"{name} {float(ratio):.2%}" for name, ratio in normalise(stage.weights).items()
+            f"{name} {float(ratio):.2%}"
+            for name, ratio in stage_shares(opened.resolved.mixture, stage).items()
         )
         console.print(
             f"mixture by {opened.resolved.mixture.unit}, {show_steps(*stage.steps)}: {shares}"
@@ -134,13 +136,14 @@ def _sample(console: Any, job: Any, options: argparse.Namespace) -> None:
 
 
 def _step(console: Any, job: Any, options: argparse.Namespace) -> None:
-    from overlord._src.readable import plan_data, plan_of
-    from overlord.cli.plan_command import print_plan
+    from overlord._src.readable import plan_data, planned_step
+    from overlord.cli.plan_command import print_plan, print_report
 
     opened = job.open_stream(options.stream)
-    plan, _ = plan_of(opened, options.step)
-    data = plan_data(opened, plan)
+    step = planned_step(opened, options.step)
+    data = plan_data(opened, step.plan)
     print_plan(console, data)
+    print_report(console, step)
     segments = [
         (f"{item['bin']}", segment) for item in data["bins"] for segment in item["segments"]
     ][: options.limit]

@@ -159,6 +159,15 @@ def _milliseconds(nanoseconds: float) -> str:
     return f"{nanoseconds / 1e6:,.0f} ms"
 
 
+def balance_text(planner: dict[str, Any]) -> str:
+    """What the strategy gains by its own prediction; empty without a cost."""
+    if not planner["predicted_ns"]:
+        return ""
+    gain = planner["arrival_ns"] / planner["predicted_ns"]
+    over = planner["fullest_ns"] / max(1, planner["bound_ns"]) - 1
+    return f"; work predicted {gain:.2f}x as fast as dealt in turn, {over:.2%} over the bound"
+
+
 def role_table(loop: RunLoop, status: dict[str, Any]) -> Table:
     """What each role has waiting and has done."""
     planner, loaders = status["planner"], status["loaders"]
@@ -174,7 +183,7 @@ def role_table(loop: RunLoop, status: dict[str, Any]) -> Table:
             1,
             f"{ahead} plans ahead",
             f"{planner['plans']} plans in {_milliseconds(planner['planning_ns'])}, "
-            f"waited {planner['waits']} times",
+            f"waited {planner['waits']} times{balance_text(planner)}",
         ),
         (
             "loaders",

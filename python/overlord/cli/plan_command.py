@@ -51,8 +51,7 @@ def run(options: argparse.Namespace) -> int:
     if options.sample is not None:
         return print_sample(console, step, options.sample)
     print_plan(console, data)
-    for line in explain.report_lines(step):
-        console.print(line, highlight=False, markup=False)
+    print_report(console, step)
     if options.draw:
         console.print("work of every microbatch (across), by consumer (down):")
         for line in explain.draw_lines(step):
@@ -61,6 +60,14 @@ def run(options: argparse.Namespace) -> int:
         print_places(console, job, plan)
     print_bins(console, data, options.bins)
     return 0
+
+
+def print_report(console: Any, step: Any) -> None:
+    """How even the step's work is, what limits it, and what would help."""
+    from overlord._src.explain import report_lines
+
+    for line in report_lines(step):
+        console.print(line, highlight=False, markup=False)
 
 
 def write_files(step: Any, options: argparse.Namespace) -> None:

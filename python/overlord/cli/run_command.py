@@ -100,7 +100,8 @@ def run_job(
 
 def print_start(console: Any, loop: Any) -> None:
     """What will run: shape of a step, mixture as normalised."""
-    from overlord._src.config.weights import normalise, show_steps
+    from overlord._src.config.schedule import stage_shares
+    from overlord._src.config.weights import show_steps
 
     resolved, mesh = loop.opened.resolved, loop.job.mesh
     wanted = loop.steps_wanted if loop.steps_wanted is not None else "all"
@@ -110,9 +111,15 @@ def print_start(console: Any, loop: Any) -> None:
     )
     for stage in resolved.mixture.stage_list():
         shares = ", ".join(
-            f"{name} {float(ratio):.2%}" for name, ratio in normalise(stage.weights).items()
+            f"{name} {float(ratio):.2%}"
+            for name, ratio in stage_shares(resolved.mixture, stage).items()
         )
-        console.print(f"mixture by {resolved.mixture.unit}, {show_steps(*stage.steps)}: {shares}")
+        how = (
+            f", {stage.transition} over {stage.transition_steps} steps" if stage.transition else ""
+        )
+        console.print(
+            f"mixture by {resolved.mixture.unit}, {show_steps(*stage.steps)}{how}: {shares}"
+        )
 
 
 def print_summary(console: Any, report: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ namespace overlord::host {
 Consumer::Consumer(protocol::ResumeState base)
     : base_(std::move(base)), pass_over_(base_.microbatch), ended_(base_.state.ended) {
   base_.microbatch = 0;
+  base_.feedback.clear();  // of the steps before the start; a FeedbackLedger knows what is needed
 }
 
 void Consumer::feed(client::ReadyStep ready) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include "overlord/plan/mixing.h"
+#include "overlord/host/feedback_ledger.h"
+#include "overlord/plan/mix_controller.h"
+#include "overlord/plan/mix_schedule.h"
 #include "overlord/plan/place_tree.h"
 #include "overlord/plan/selection.h"
 
@@ -27,39 +29,6 @@ Status check_sources(const model::JobSpec& spec) {
   return {};
 }
 
-Status check_stage(const model::JobSpec& spec, const model::MixtureStage& stage) {
-  const std::string where = "mixture from step " + std::to_string(stage.first_step);
-  if (stage.weights.size() != spec.sources.size()) {
-    return invalid_argument(where + ": one weight per source is needed");
-  }
-  int64_t sum = 0;
-  for (size_t s = 0; s < stage.weights.size(); ++s) {
-    const int64_t weight = stage.weights[s];
-    if (weight < 0 || weight > plan::kMaxWeight) {
-      return invalid_argument(where + ": weight of " + spec.sources[s].name +
-                              " must be between 0 and " +
-                              std::to_string(plan::kMaxWeight / model::kWeightOne));
-    }
-    sum += weight;
-  }
-  if (sum == 0) return invalid_argument(where + ": all weights are 0");
-  return {};
-}
-
-Status check_mixture(const model::JobSpec& spec) {
-  const auto& stages = spec.mixture.stages;
-  if (stages.empty() || stages.front().first_step != 0) {
-    return invalid_argument("mixture: the first stage must start at step 0");
-  }
-  for (size_t i = 0; i < stages.size(); ++i) {
-    if (i > 0 && stages[i].first_step <= stages[i - 1].first_step) {
-      return invalid_argument("mixture: stages must start at growing steps");
-    }
-    OVERLORD_RETURN_IF_ERROR(check_stage(spec, stages[i]));
-  }
-  return {};
-}
-
 }  // namespace
 
 Status check_spec(const model::JobSpec& spec) {
@@ -77,7 +46,7 @@ Status check_spec(const model::JobSpec& spec) {
     return invalid_argument("bins x context: more than 2^40 tokens a step");
   }
   OVERLORD_RETURN_IF_ERROR(check_sources(spec));
-  return check_mixture(spec);
+  return plan::check_mixture(spec);
 }
 
 Result<std::shared_ptr<const OpenJob>> open_job(
@@ -88,6 +57,10 @@ Result<std::shared_ptr<const OpenJob>> open_job(
   OVERLORD_RETURN_IF_ERROR(plan::check_strategy(spec, mesh, delivery));
   if (spec.window.steps > 1) {
     OVERLORD_RETURN_IF_ERROR(model::check_cost_model(spec.window.cost));
+    if (spec.mixture.metric_driven()) {
+      return invalid_argument("window.steps: a metric-driven mixture follows every step, got " +
+                              std::to_string(spec.window.steps) + "; set window.steps to 1");
+    }
     if (spec.window.width == 0) return invalid_argument("window.width: starts at 1, got 0");
   }
   if (uint64_t{delivery.microbatch_size} * spec.context >= (uint64_t{1} << 31)) {
@@ -133,6 +106,13 @@ Result<protocol::ResumeState> resume_from(const OpenJob& job, const protocol::Re
   state.microbatch = saved.microbatch;
   state.content_chain = saved.content_chain;
   state.plan_chain = saved.plan_chain;
+  if (state.state.controller.sources.empty()) {
+    state.state.controller = plan::initial_controller(job.spec, state.state.next_step);
+  } else if (FeedbackLedger(saved.feedback, saved.feedback.size()).attach(&state)) {
+    return Status(Code::kStateMismatch,
+                  "resume state: a metric-driven stream cannot go on without what was reported of "
+                  "the steps before");
+  }
   for (size_t s = 0; s < job.sources.size(); ++s) {
     if (state.state.cursors[s].position > job.sources[s]->manifest.rows) {
       return Status(Code::kOutOfRange, "resume state: source " + job.spec.sources[s].name +

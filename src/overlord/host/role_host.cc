@@ -93,6 +93,9 @@ void RoleHost::make_planner(HostStart& start) {
   // A client asks `prefetch` steps ahead of the one it holds; fewer plans than that would starve
   // it.
   job.runway = std::max(start.options.runway, start.options.prefetch_steps + 1);
+  job.reporters = start.options.reporters;
+  std::sort(job.reporters.begin(), job.reporters.end());
+  planner_start.feedback = start.state.feedback;
   for (SourceIndex s = 0; s < job_->sources.size(); ++s) {
     planner_start.first_windows.push_back(window_sequence(*job_, s, start.state.state.cursors[s]));
   }
@@ -100,8 +103,9 @@ void RoleHost::make_planner(HostStart& start) {
   planner_start.config = job_->config;
   planner_start.manifest = job_->manifest.digest;
   planner_ = std::make_unique<planner::Planner>(
-      std::move(planner_start), planner::PlannerSeams{carrier_, seams_.journal, seams_.clock,
-                                                      on_loop(protocol::planner_address())});
+      std::move(planner_start),
+      planner::PlannerSeams{carrier_, seams_.journal, seams_.clock,
+                            on_loop(protocol::planner_address()), start.fed_back});
 }
 
 void RoleHost::make_loaders(const HostStart& start) {
@@ -152,6 +156,10 @@ void RoleHost::make_constructors(const HostStart& start) {
       slices = std::max(slices, view.slices);
     }
     ctor.assemble = assemble_spec(*job_, slices);
+    if (job_->spec.strategy.atoms == model::Atoms::kSamples) {
+      ctor.assemble.rows = 1;  // the longest there may be; every plan says how long they are
+      ctor.assemble.context = plan::microbatch_limit(job_->spec, job_->delivery);
+    }
     ctor.first_step = start.state.state.next_step;
     ctor.hash_batches = start.options.hash_batches;
     ctor.job.bucket = bucket;
@@ -178,8 +186,12 @@ void RoleHost::make_clients(const HostStart& start) {
                                 versions_};
     clients_[rank] = std::make_unique<client::Client>(
         job, start.state.state.next_step,
-        client::ClientSeams{carrier_, [deliver = start.deliver, rank](client::ReadyStep ready) {
+        client::ClientSeams{carrier_,
+                            [deliver = start.deliver, rank](client::ReadyStep ready) {
                               deliver(rank, std::move(ready));
+                            },
+                            [answered = start.answered, rank](protocol::ReportAnswered answer) {
+                              if (answered) answered(rank, answer);
                             }});
   }
 }
@@ -214,6 +226,11 @@ void RoleHost::stop() {
 void RoleHost::consumed(Rank rank, StepIndex step) {
   client::Client* client = clients_.at(rank).get();
   loops_.at(protocol::client_address(rank))->post([client, step] { client->consumed(step); });
+}
+
+void RoleHost::report(Rank rank, model::StepFeedback part) {
+  carrier_->send({versions_, protocol::client_address(rank), protocol::planner_address(),
+                  protocol::Report{std::move(part)}});
 }
 
 void RoleHost::send(protocol::Envelope envelope) { deliver(std::move(envelope)); }

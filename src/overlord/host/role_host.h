@@ -44,6 +44,10 @@ struct HostStart {
   protocol::ResumeState state;
   std::function<void(Rank, client::ReadyStep)> deliver;     // on the client's loop
   std::function<void(loader::QuarantineNote)> quarantined;  // on a loader's loop
+  // Of metric-driven mixtures, may be empty: a report was answered (on the client's loop), a step's
+  // feedback is complete (on the planner's).
+  std::function<void(Rank, protocol::ReportAnswered)> answered;
+  std::function<void(const model::StepFeedback&)> fed_back;
 };
 
 class RoleHost final : public runtime::Transport<protocol::Envelope> {
@@ -58,6 +62,8 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void stop();
   // The trainer of `rank` is done with `step`.
   void consumed(Rank rank, StepIndex step);
+  // What `rank` measured of a step it has consumed; HostStart::answered gets the verdict.
+  void report(Rank rank, model::StepFeedback part);
   // Where a carrier puts an envelope that has arrived.
   void deliver(protocol::Envelope envelope);
 

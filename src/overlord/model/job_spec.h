@@ -7,30 +7,14 @@
 #include <vector>
 
 #include "overlord/base/ids.h"
+#include "overlord/model/mixture.h"
 #include "overlord/model/source.h"
 #include "overlord/model/strategy.h"
 
 namespace overlord::model {
 
-enum class MixUnit : uint8_t { kTokens, kSamples };
-enum class Quota : uint8_t { kExact, kMultinomial };
 enum class Packing : uint8_t { kBestFit, kConcat, kPad };
 enum class Leftover : uint8_t { kDrain, kDropCounted };  // what the last step does with carry-over
-
-// Weights are ratios in fixed point: 1.0 == kWeightOne.
-inline constexpr int64_t kWeightOne = int64_t{1} << 32;
-
-struct MixtureStage {
-  StepIndex first_step = 0;
-  std::vector<int64_t> weights;  // one per source, in source order; at least one > 0
-};
-
-struct Mixture {
-  MixUnit unit = MixUnit::kTokens;
-  Quota quota = Quota::kExact;
-  std::vector<MixtureStage> stages;  // sorted, the first starts at step 0
-  uint32_t version = 1;
-};
 
 struct PackingSpec {
   Packing method = Packing::kBestFit;
@@ -82,6 +66,9 @@ struct RuntimeOptions {
   uint32_t tokenizer_processes = 1;                // per distinct tokenizer
   int64_t alarm_ms = 10'000;                       // a source later than this is named in the log
   bool hash_batches = false;  // chain the bytes of every batch into the stream hash
+  // Ranks whose reports make up a step's feedback, ascending: what they say is an input of a
+  // metric-driven stream, who says it is not.
+  std::vector<Rank> reporters = {0};
 };
 
 }  // namespace overlord::model

@@ -49,6 +49,7 @@ struct Layer {
   std::vector<Segment> segments;      // in bin order
   std::vector<uint32_t> bin_ends;     // end of bin b's segments in `segments`
   std::vector<Placement> placements;  // one per bin
+  std::vector<uint32_t> capacities;   // of each bin, where they differ; else empty
   std::shared_ptr<const ViewTable> views;
   std::shared_ptr<const PlanReport> report;  // of a strategy with a cost; else null
 

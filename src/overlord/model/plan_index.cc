@@ -54,6 +54,10 @@ std::shared_ptr<const PlanIndex> PlanIndex::make(const Plan& plan, uint32_t sour
         }
       }
       bucket.row_ends.push_back(static_cast<uint32_t>(bucket.segments.size()));
+      if (!layer.capacities.empty()) {
+        OVERLORD_CHECK(bin != kNoBin, "with bins of their own length every row has one");
+        bucket.capacities.push_back(layer.capacities[bin]);
+      }
     }
     group_by_source(layer, sources, &bucket);
   }

@@ -21,6 +21,8 @@ enum class BalanceMethod : uint8_t {
 // What is evened out: totals of consumers (bins keep their arrival order inside), microbatches of
 // each consumer (who gets what stays as it came), or all microbatches of all consumers as one pool.
 enum class BalanceLevel : uint8_t { kBucket, kBin, kInterleaved };
+// What is dealt: whole sequences, or samples one by one into microbatches of their own length.
+enum class Atoms : uint8_t { kSequences, kSamples };
 enum class OrderMethod : uint8_t { kKeep, kAscending, kDescending, kSmallEnds, kSearch };
 
 struct Strategy {
@@ -31,6 +33,8 @@ struct Strategy {
   CostModel cost;           // of a sample, from its metadata
   BalanceMethod balance = BalanceMethod::kArrival;
   BalanceLevel level = BalanceLevel::kInterleaved;
+  Atoms atoms = Atoms::kSequences;
+  uint32_t microbatch_tokens = 0;  // most tokens of a microbatch of samples; 0: as its sequences'
   OrderMethod order = OrderMethod::kKeep;
   uint32_t virtual_stages = 1;        // of every pipeline rank, for `order`
   uint32_t backward_permille = 2000;  // a backward pass over its forward pass

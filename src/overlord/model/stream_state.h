@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "overlord/base/ids.h"
+#include "overlord/model/mixture.h"
 #include "overlord/model/sample_meta.h"
 
 namespace overlord::model {
@@ -43,6 +44,7 @@ struct StreamState {
   std::vector<Carried> carried;       // oldest first
   uint64_t leftover_dropped = 0;      // tokens dropped at the end by declaration
   bool ended = false;
+  ControllerState controller;  // of a metric-driven mixture; as it was for the last step
 };
 
 }  // namespace overlord::model

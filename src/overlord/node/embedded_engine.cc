@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "overlord/node/profile.h"
 #include "overlord/runtime/memory_journal.h"
@@ -11,7 +12,8 @@
 namespace overlord::node {
 namespace {
 
-constexpr size_t kRecordsKept = 64;  // of a journal in memory: for a look at the last plans
+constexpr int64_t kAnswerMs = 60'000;  // a planner that does not answer a report is broken
+constexpr size_t kRecordsKept = 64;    // of a journal in memory: for a look at the last plans
 
 // How much recycled memory waits for the next batch: two steps' worth of whatever is in use.
 uint64_t idle_limit(const model::RuntimeOptions& options) {
@@ -67,9 +69,34 @@ Result<std::unique_ptr<EmbeddedEngine>> EmbeddedEngine::start(
   }
   std::unique_ptr<EmbeddedEngine> engine(
       new EmbeddedEngine(std::move(job), std::move(ranks), std::move(options)));
+  OVERLORD_RETURN_IF_ERROR(engine->check_feedback());
   OVERLORD_RETURN_IF_ERROR(engine->build(std::move(state)));
   engine->host_->start();
   return engine;
+}
+
+// Law 9: reports are an input, so one planner must hear them all.
+Status EmbeddedEngine::check_feedback() const {
+  if (!job_->spec.mixture.metric_driven()) return {};
+  const uint32_t world = job_->mesh.world_size();
+  if (ranks_.size() != world) {
+    return invalid_argument(
+        "a metric-driven mixture needs one planner that hears every report: "
+        "this process hosts " +
+        std::to_string(ranks_.size()) + " of " + std::to_string(world) +
+        " ranks, and each process of an embedded engine plans for itself; "
+        "host all ranks here, or use weights that do not follow losses");
+  }
+  for (const Rank rank : options_.runtime.reporters) {
+    if (rank >= world) {
+      return invalid_argument("feedback.reporters: rank " + std::to_string(rank) +
+                              " is outside the mesh " + job_->mesh.text());
+    }
+  }
+  if (options_.runtime.reporters.empty()) {
+    return invalid_argument("feedback.reporters: at least one rank must report");
+  }
+  return {};
 }
 
 Status EmbeddedEngine::build(protocol::ResumeState state) {
@@ -86,6 +113,9 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
     OVERLORD_RETURN_IF_ERROR(encoders_->get(source).status());
   }
   for (const Rank rank : ranks_) seats_[rank] = std::make_unique<Seat>(state);
+  ledger_ = std::make_unique<host::FeedbackLedger>(
+      state.feedback,
+      uint64_t{job_->spec.mixture.controller.delay} + runtime.runway + runtime.prefetch_steps + 8);
   host::HostStart start;
   start.job = job_;
   start.ranks = ranks_;
@@ -97,6 +127,14 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   start.quarantined = [this](loader::QuarantineNote note) {
     const std::lock_guard lock(quarantine_mutex_);
     quarantine_.push_back(std::move(note));
+  };
+  start.answered = [this](Rank rank, protocol::ReportAnswered answer) {
+    seats_.at(rank)->answers.push(answer);
+  };
+  start.fed_back = [this](const model::StepFeedback& feedback) {
+    const std::lock_guard lock(ledger_mutex_);
+    ledger_->add(feedback);
+    ledger_grown_.notify_all();
   };
   host::HostSeams seams;
   seams.executor = executor_.get();
@@ -185,10 +223,54 @@ Status EmbeddedEngine::late_rows_over_budget(const model::StreamState& state) {
   return {};
 }
 
-std::string EmbeddedEngine::state(Rank rank) {
-  Seat& at = *seat(rank).value();
-  const std::lock_guard lock(at.mutex);
-  return protocol::encode_resume_state(at.consumer.state());
+Result<std::string> EmbeddedEngine::state(Rank rank, int64_t timeout_ms) {
+  OVERLORD_TRY(Seat * at, seat(rank));
+  protocol::ResumeState state;
+  {
+    const std::lock_guard lock(at->mutex);
+    state = at->consumer.state();
+  }
+  std::unique_lock lock(ledger_mutex_);
+  std::optional<StepIndex> missing;
+  ledger_grown_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] {
+    missing = ledger_->attach(&state);
+    return !missing;
+  });
+  if (missing) {
+    return Status(Code::kDeadline, "a state needs what was reported of step " +
+                                       std::to_string(*missing) +
+                                       ", and not every reporter has reported it");
+  }
+  return protocol::encode_resume_state(state);
+}
+
+Result<protocol::Verdict> EmbeddedEngine::report(Rank rank, model::StepFeedback part) {
+  if (in_another_process()) {
+    return Status(Code::kCancelled,
+                  "this loader was started in another process; make a new one after a fork");
+  }
+  OVERLORD_TRY(Seat * at, seat(rank));
+  if (!job_->spec.mixture.metric_driven()) {
+    return invalid_argument("the mixture follows no losses: nothing to report to");
+  }
+  const StepIndex step = part.step;
+  {
+    const std::lock_guard lock(at->mutex);
+    if (at->consumer.state().state.next_step <= step) {
+      return invalid_argument("rank " + std::to_string(rank) + " has not consumed step " +
+                              std::to_string(step));
+    }
+  }
+  const std::lock_guard one(at->report_mutex);
+  host_->report(rank, std::move(part));
+  for (;;) {
+    const std::optional<protocol::ReportAnswered> answer = at->answers.pop(kAnswerMs);
+    if (answer && answer->step == step) return answer->verdict;
+    if (answer) continue;  // of a report that was given up
+    if (at->answers.closed()) return Status(Code::kCancelled, "the engine was closed");
+    return Status(Code::kDeadline,
+                  "no answer to the report of step " + std::to_string(step) + " for a minute");
+  }
 }
 
 void EmbeddedEngine::close() {
@@ -196,7 +278,10 @@ void EmbeddedEngine::close() {
   const std::lock_guard lock(close_mutex_);
   if (closed_) return;
   closed_ = true;
-  for (auto& [rank, seat] : seats_) seat->steps.close();
+  for (auto& [rank, seat] : seats_) {
+    seat->steps.close();
+    seat->answers.close();
+  }
   if (host_) {
     host_->stop();          // no role runs any more
     executor_->shutdown();  // no decoding, no packing
@@ -214,6 +299,10 @@ std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
     text += "; the planner waits for metadata of source " +
             job_->spec.sources[probe.waiting_source].name;
   }
+  if (const uint64_t reported = probe.waits_for_feedback) {
+    text += "; the planner waits for the reports of step " + std::to_string(reported - 1) +
+            ": every reporter must call report() for it";
+  }
   for (const host::RoleHost::LoaderView& loader : host_->loaders()) {
     if (loader.probe->in_work == 0) continue;
     const model::SourceManifest& manifest = job_->manifest.sources[loader.source];
@@ -230,6 +319,10 @@ EngineStatus EmbeddedEngine::status() {
   const planner::PlannerProbe& planner = host_->planner_probe();
   out.plans = planner.plans;
   out.planning_ns = planner.planning_ns;
+  out.predicted_ns = planner.predicted_ns;
+  out.arrival_ns = planner.arrival_ns;
+  out.fullest_ns = planner.fullest_ns;
+  out.bound_ns = planner.bound_ns;
   out.planner_waits = planner.waits;
   out.meta_windows = planner.meta_windows;
   out.queue_depth = host_->queue_depth();

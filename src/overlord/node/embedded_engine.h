@@ -2,6 +2,7 @@
 // on an indexed corpus at once, stops within a moment at any point, leaves nothing behind.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/host/consumer.h"
+#include "overlord/host/feedback_ledger.h"
 #include "overlord/host/open_job.h"
 #include "overlord/host/role_host.h"
 #include "overlord/node/encoders.h"
@@ -44,6 +46,7 @@ struct ClientStatus {
   uint64_t steps_arrived = 0, steps_consumed = 0, microbatches = 0, wait_ns = 0, queue = 0;
 };
 struct EngineStatus {
+  int64_t predicted_ns = 0, arrival_ns = 0, fullest_ns = 0, bound_ns = 0;  // PlannerProbe
   uint64_t plans = 0, planning_ns = 0, planner_waits = 0, meta_windows = 0, queue_depth = 0;
   std::vector<LoaderStatus> loaders;
   std::vector<ConstructorStatus> constructors;
@@ -64,8 +67,11 @@ class EmbeddedEngine {
   // The next microbatch of `rank`; null at the end of the stream. kDeadline, naming what is waited
   // for, when nothing came in time: call again. One caller per rank at a time.
   Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms);
-  // Encoded resume state after what next(rank) has returned.
-  std::string state(Rank rank);
+  // Encoded resume state after what next(rank) has returned. With a metric-driven mixture it waits
+  // until every reporter has reported the steps before: kDeadline names the first that is missing.
+  Result<std::string> state(Rank rank, int64_t timeout_ms = 0);
+  // What the trainer of `rank` measured of a step that it has consumed; waits for the verdict.
+  Result<protocol::Verdict> report(Rank rank, model::StepFeedback part);
   // Wakes every waiting caller with kCancelled and ends all work. Idempotent, any thread.
   void close();
 
@@ -83,10 +89,13 @@ class EmbeddedEngine {
     std::mutex mutex;  // the trainer's thread against state() and hashes from another
     host::Consumer consumer;
     runtime::Handoff<client::ReadyStep> steps;
+    std::mutex report_mutex;  // one report at a time
+    runtime::Handoff<protocol::ReportAnswered> answers;
   };
 
   EmbeddedEngine(std::shared_ptr<const host::OpenJob> job, std::vector<Rank> ranks,
                  EngineOptions options);
+  Status check_feedback() const;
   Status build(protocol::ResumeState state);
   Result<Seat*> seat(Rank rank);
   Status held_too_much() const;
@@ -106,6 +115,9 @@ class EmbeddedEngine {
   std::unique_ptr<Encoders> encoders_;
   std::unique_ptr<host::RoleHost> host_;
   std::map<Rank, std::unique_ptr<Seat>> seats_;
+  std::mutex ledger_mutex_;
+  std::condition_variable ledger_grown_;
+  std::unique_ptr<host::FeedbackLedger> ledger_;
   std::mutex quarantine_mutex_;
   std::vector<loader::QuarantineNote> quarantine_;
   int64_t process_ = 0;  // where it was started: its threads live there alone

@@ -16,15 +16,19 @@ PlanCursor::PlanCursor(std::shared_ptr<const host::OpenJob> job, protocol::Resum
       encoders_(encoders),
       state_(base_.state),
       meta_(job_->sources.size()),
-      views_(plan::make_views(job_->mesh, job_->delivery, 1)) {
+      views_(plan::make_views(job_->mesh, job_->delivery, 1)),
+      ledger_(base_.feedback, 2 * uint64_t{job_->spec.mixture.controller.delay}) {
   for (const auto& source : job_->sources) source_rows_.push_back(source->manifest.rows);
 }
 
 Result<model::PlanPtr> PlanCursor::next() {
   if (state_.ended) return model::PlanPtr();
+  const std::optional<StepIndex> reported =
+      plan::feedback_needed(state_.controller, state_.next_step);
+  const model::StepFeedback* feedback = reported ? ledger_.find(*reported) : nullptr;
   for (;;) {
     OVERLORD_TRY(plan::Selection selection,
-                 selector_.step(job_->spec, source_rows_, state_, meta_));
+                 selector_.step(job_->spec, source_rows_, state_, meta_, feedback));
     if (!selection.content) {
       for (const plan::MetaNeed& need : selection.needs) OVERLORD_RETURN_IF_ERROR(post(need));
       continue;
@@ -46,10 +50,22 @@ Result<model::PlanPtr> PlanCursor::next() {
   }
 }
 
+Status PlanCursor::report(const model::StepFeedback& feedback) {
+  if (feedback.step >= state_.next_step) {
+    return invalid_argument("step " + std::to_string(feedback.step) + " has not been planned");
+  }
+  for (const model::SourceLoss& loss : feedback.losses) {
+    if (loss.source >= job_->sources.size()) return invalid_argument("no such source");
+  }
+  ledger_.add(feedback);
+  return {};
+}
+
 protocol::ResumeState PlanCursor::state() const {
   protocol::ResumeState state = base_;
   state.state = state_;
   state.microbatch = 0;
+  static_cast<void>(ledger_.attach(&state));  // as far as it was reported
   return state;
 }
 

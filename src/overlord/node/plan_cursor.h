@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/host/feedback_ledger.h"
 #include "overlord/host/open_job.h"
 #include "overlord/node/encoders.h"
 #include "overlord/plan/dgraph.h"
@@ -22,8 +23,11 @@ class PlanCursor {
   PlanCursor(std::shared_ptr<const host::OpenJob> job, protocol::ResumeState start,
              runtime::Storage& storage, Encoders& encoders);
 
-  // The next step's plan, or null when the stream has ended.
+  // The next step's plan, or null when the stream has ended. kUnavailable where a metric-driven
+  // mixture needs feedback that was not reported.
   Result<model::PlanPtr> next();
+  // What all reporters said of a step that was planned.
+  Status report(const model::StepFeedback& feedback);
   protocol::ResumeState state() const;
   // Of the plan that next() gave last: why its samples are where they are.
   const std::shared_ptr<const plan::DGraph>& graph() const { return graph_; }
@@ -42,6 +46,7 @@ class PlanCursor {
   plan::StepSelector selector_;
   plan::Placer placer_;
   std::shared_ptr<const plan::DGraph> graph_;
+  host::FeedbackLedger ledger_;
 };
 
 }  // namespace overlord::node

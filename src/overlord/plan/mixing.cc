@@ -19,19 +19,11 @@ constexpr int kTimeBits = 32;
 // A share below 2^-38 is served as 2^-38: debt (< 2^52) times stride must fit 128 bits as well.
 constexpr Int128 kLongestStride = Int128{1} << (kTimeBits + 38);
 
-const std::vector<int64_t>* weights_at(const model::Mixture& mixture, StepIndex step) {
-  const std::vector<int64_t>* weights = nullptr;
-  for (const model::MixtureStage& stage : mixture.stages) {
-    if (stage.first_step <= step) weights = &stage.weights;
-  }
-  return weights;
-}
-
 }  // namespace
 
 Status Mixer::begin(const model::JobSpec& spec, std::span<const uint64_t> source_rows,
                     std::span<const MetaBuffer> meta, std::span<const SourceCursor> cursors,
-                    StepIndex step) {
+                    StepIndex step, const model::ControllerState* controller) {
   const size_t sources = spec.sources.size();
   OVERLORD_CHECK(source_rows.size() == sources && meta.size() == sources, "one of each per source");
   if (cursors.size() != sources) {
@@ -41,8 +33,7 @@ Status Mixer::begin(const model::JobSpec& spec, std::span<const uint64_t> source
   }
   spec_ = &spec;
   meta_ = meta;
-  step_ = step;
-  by_tokens_ = spec.mixture.unit == model::MixUnit::kTokens;
+  moment_ = {step, 0, controller};
   by_chance_ = spec.mixture.quota == model::Quota::kMultinomial;
   over_ = false;
   draws_ = 0;
@@ -57,30 +48,49 @@ Status Mixer::begin(const model::JobSpec& spec, std::span<const uint64_t> source
     // What ended by `stop` stays ended: the steps that drain the carry-over draw nothing.
     if (cursors[s].dry && spec.sources[s].at_end == EndPolicy::kStop) over_ = true;
   }
-  const std::vector<int64_t>* weights = weights_at(spec.mixture, step);
-  if (weights == nullptr) return invalid_argument("the mixture has no stage for step 0");
-  OVERLORD_RETURN_IF_ERROR(set_weights(*weights));
+  OVERLORD_RETURN_IF_ERROR(check_stages_at(spec, step));
+  OVERLORD_RETURN_IF_ERROR(set_weights());
   deal();
   return Status();
 }
 
-Status Mixer::set_weights(const std::vector<int64_t>& weights) {
-  if (weights.size() != lanes_.size()) {
-    return invalid_argument("a mixture stage needs one weight per source: has " +
-                            std::to_string(weights.size()) + ", sources " +
-                            std::to_string(lanes_.size()));
-  }
-  bool any = false;
-  for (size_t s = 0; s < weights.size(); ++s) {
-    if (weights[s] < 0 || weights[s] > kMaxWeight) {
-      return invalid_argument("a weight is outside 0 to 4096: source " + spec_->sources[s].name);
-    }
-    any = any || weights[s] > 0;
-    lanes_[s].weight = lanes_[s].cursor.dry ? 0 : weights[s];
-  }
-  if (!any)
-    return invalid_argument("no source has a weight in the stage of step " + std::to_string(step_));
+Status Mixer::enter_substep(uint32_t substep) {
+  moment_.substep = substep;
+  if (substep == 0 || spec_->mixture.grain != model::Grain::kSubstep) return Status();
+  settle();  // what was asked until now was asked under the old weights
+  OVERLORD_RETURN_IF_ERROR(set_weights());
+  deal();
   return Status();
+}
+
+Status Mixer::set_weights() {
+  weights_at(*spec_, moment_, &weights_);
+  bool any = false;
+  for (size_t s = 0; s < weights_.size(); ++s) {
+    any = any || weights_[s] > 0;
+    lanes_[s].weight = lanes_[s].cursor.dry ? 0 : weights_[s];
+  }
+  if (any) return Status();
+  return invalid_argument("no source has a weight in the stage of step " +
+                          std::to_string(moment_.step));
+}
+
+uint64_t Mixer::units_of(const Document& document) const {
+  switch (spec_->mixture.unit) {
+    case model::MixUnit::kTokens:
+      return document.tokens;
+    case model::MixUnit::kSamples:
+      return 1;
+    case model::MixUnit::kBytes:
+      return payload_bytes(spec_->sources[document.id.source], document.tokens);
+  }
+  return 1;
+}
+
+bool Mixer::at_last_end(SourceIndex source) const {
+  if (spec_->sources[source].at_end != EndPolicy::kRepeat) return true;
+  const std::vector<uint32_t>& caps = spec_->mixture.max_passes;
+  return !caps.empty() && caps[source] > 0 && lanes_[source].cursor.pass + 1 >= caps[source];
 }
 
 void Mixer::deal() {
@@ -146,10 +156,11 @@ bool Mixer::pick_by_chance() {
   // A source that is far ahead may need several quanta before it owes a document again.
   while (lanes_[picked_].weight == 0 || lanes_[picked_].cursor.debt <= 0) {
     const uint64_t point =
-        uniform_below(key_, step_, draws_++, static_cast<uint64_t>(total_weight_));
+        uniform_below(key_, moment_.step, draws_++, static_cast<uint64_t>(total_weight_));
     const auto end = std::upper_bound(weight_ends_.begin(), weight_ends_.end(), point);
     picked_ = static_cast<SourceIndex>(end - weight_ends_.begin());
-    lanes_[picked_].cursor.debt += (by_tokens_ ? kQuantumTokens : 1) * kDebtOne;
+    const bool whole = spec_->mixture.unit == model::MixUnit::kSamples;
+    lanes_[picked_].cursor.debt += (whole ? 1 : kQuantumTokens) * kDebtOne;
   }
   return true;
 }
@@ -193,7 +204,8 @@ void Mixer::take() {
   ++lane.cursor.samples;
   lane.cursor.tokens += document_.tokens;
   lane.cursor.dropped += document_.truncated;
-  const uint64_t units = by_tokens_ ? document_.tokens : 1;
+  const uint64_t units = units_of(document_);
+  lane.units += units;
   if (by_chance_) {
     lane.cursor.debt -= static_cast<int64_t>(units) * kDebtOne;
     return;
@@ -211,7 +223,7 @@ Mixer::Look Mixer::look(SourceIndex source) {
   uint64_t barren = 0;  // positions passed since the last document
   for (;; ++lane.row, ++cursor.position, ++barren) {
     if (cursor.position >= lane.rows) {
-      if (declared.at_end != EndPolicy::kRepeat) return Look::kEnd;
+      if (at_last_end(source)) return Look::kEnd;
       if (barren >= lane.rows) {
         failure_ =
             invalid_argument("a whole pass holds no document to draw: source " + declared.name);
@@ -254,8 +266,8 @@ Status Mixer::too_many_bad(SourceIndex source) const {
   return {Code::kBudgetExceeded,
           "more bad rows than allowed: source " + spec_->sources[source].name + ", allowed " +
               std::to_string(spec_->sources[source].bad_rows_allowed) + " a pass, first of step " +
-              std::to_string(step_) + " at pass " + std::to_string(first.pass) + ", position " +
-              std::to_string(first.position + lane.bad_row) + ": " + reason +
+              std::to_string(moment_.step) + " at pass " + std::to_string(first.pass) +
+              ", position " + std::to_string(first.position + lane.bad_row) + ": " + reason +
               "; raise bad_rows_allowed or repair the data"};
 }
 
@@ -276,10 +288,8 @@ void Mixer::finish(std::vector<SourceCursor>* cursors, std::vector<uint64_t>* as
   for (size_t s = 0; s < lanes_.size(); ++s) {
     const SourceCursor& before = lanes_[s].before;
     const SourceCursor& after = lanes_[s].cursor;
-    const uint64_t drawn =
-        by_tokens_ ? after.tokens - before.tokens : after.samples - before.samples;
     const int64_t owed = (after.debt >> kDebtBits) - (before.debt >> kDebtBits);
-    (*asked)[s] = drawn + static_cast<uint64_t>(owed);
+    (*asked)[s] = lanes_[s].units + static_cast<uint64_t>(owed);
     (*cursors)[s] = after;
   }
 }

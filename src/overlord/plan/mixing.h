@@ -1,12 +1,12 @@
 // Mixer: which source gives the next document of a step, and which document that is.
 //
 // Exact quotas are stride scheduling. In virtual time v (units asked of all sources together; a
-// unit is a token or a sample) source s with weight w of the total W is asked for v * w / W. A
-// source is due when what it was asked for has caught up with what was drawn from it; the source
-// that is due first gives its next document (of two, the lower index) and is charged its size. So
-// at the end of every step no source is behind, and none is ahead by more than its last document.
-// Multinomial quotas give one quantum (1024 tokens or 1 sample) at a time to a source drawn by
-// weight.
+// unit is a token, a sample or a byte) source s with weight w of the total W is asked for v * w /
+// W. A source is due when what it was asked for has caught up with what was drawn from it; the
+// source that is due first gives its next document (of two, the lower index) and is charged its
+// size. So at the end of every step no source is behind, and none is ahead by more than its last
+// document. Multinomial quotas give one quantum (1024 tokens or bytes, or 1 sample) at a time to a
+// source drawn by weight.
 //
 // debt = asked - drawn, 2^20 to a unit, lives in the cursors between steps; drawn is asked's units.
 // Quarantined and dropped rows use up their position and nothing else. Rows are looked at before
@@ -23,13 +23,13 @@
 #include "overlord/model/job_spec.h"
 #include "overlord/model/stream_state.h"
 #include "overlord/plan/meta_buffer.h"
+#include "overlord/plan/mix_schedule.h"
 
 namespace overlord::plan {
 
 inline constexpr int kDebtBits = 20;  // fraction bits of a debt
 inline constexpr int64_t kDebtOne = int64_t{1} << kDebtBits;
-inline constexpr uint32_t kQuantumTokens = 1024;         // of a multinomial draw
-inline constexpr int64_t kMaxWeight = int64_t{1} << 44;  // keeps virtual time within 128 bits
+inline constexpr uint32_t kQuantumTokens = 1024;  // of a multinomial draw; bytes as well
 
 enum class Draw : uint8_t {
   kReady,   // document() is the next one
@@ -49,10 +49,12 @@ struct Document {
 class Mixer {
  public:
   // Everything handed in must stay until finish(). Fails on a mixture that does not fit the
-  // sources.
+  // sources. `controller`: of a metric-driven mixture, as it is for this step.
   Status begin(const model::JobSpec& spec, std::span<const uint64_t> source_rows,
                std::span<const MetaBuffer> meta, std::span<const model::SourceCursor> cursors,
-               StepIndex step);
+               StepIndex step, const model::ControllerState* controller = nullptr);
+  // The documents from here on belong to this substep; its weights may be other ones.
+  Status enter_substep(uint32_t substep);
   Draw next();
   const Document& document() const { return document_; }  // after kReady
   void take();                                            // consumes document()
@@ -74,6 +76,7 @@ class Mixer {
     bool ready = false;  // the row under the cursor is a document
     model::SourceCursor cursor;
     model::SourceCursor before;
+    uint64_t units = 0;                             // given in this step
     const model::MetaWindow* bad_window = nullptr;  // the first bad row met in this step
     uint64_t bad_row = 0;
   };
@@ -86,7 +89,9 @@ class Mixer {
   };
   enum class Look : uint8_t { kDocument, kEnd, kWait, kFailed };
 
-  Status set_weights(const std::vector<int64_t>& weights);
+  Status set_weights();  // of the moment
+  uint64_t units_of(const Document& document) const;
+  bool at_last_end(SourceIndex source) const;  // no further pass comes
   void deal();    // starts a new count of virtual time among the sources that still give
   void settle();  // adds what was asked since deal() to the debts
   void sift_down(size_t at);
@@ -98,11 +103,11 @@ class Mixer {
 
   const model::JobSpec* spec_ = nullptr;
   std::span<const MetaBuffer> meta_;
-  StepIndex step_ = 0;
-  bool by_tokens_ = true;
+  MixMoment moment_;
   bool by_chance_ = false;
   bool over_ = false;
   std::vector<Lane> lanes_;
+  std::vector<int64_t> weights_;
   int64_t total_weight_ = 0;
   Int128 now_ = 0;                     // virtual time of the last document taken, since deal()
   std::vector<Due> heap_;              // exact quotas: least due time first

@@ -1,6 +1,8 @@
 #include "overlord/plan/place_tree.h"
 
 #include <algorithm>
+#include <numeric>
+#include <span>
 #include <string>
 
 #include "overlord/base/bytes.h"
@@ -88,6 +90,12 @@ Status check_slicing(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& 
   return {};
 }
 
+// Hashes memory of fixed little-endian layout: Segment and uint32 have no padding.
+Digest bins_hash(std::span<const model::Segment> segments, std::span<const uint32_t> bin_ends) {
+  return chain(digest_of(segments.data(), segments.size_bytes()),
+               digest_of(bin_ends.data(), bin_ends.size_bytes()));
+}
+
 void hash_placement(const model::Layer& layer, ByteWriter* writer) {
   writer->text(layer.module);
   writer->text(layer.axis);
@@ -101,21 +109,21 @@ void hash_placement(const model::Layer& layer, ByteWriter* writer) {
     writer->u32(place.slot);
   }
   writer->digest(layer.views->digest);
+  if (!layer.capacities.empty()) {  // its bins are not those of the step's content
+    for (const uint32_t capacity : layer.capacities) writer->u32(capacity);
+    writer->digest(bins_hash(layer.segments, layer.bin_ends));
+  }
 }
 
-// Hashes memory of fixed little-endian layout: Segment and uint32 have no padding.
-Digest content_hash_of(const model::Plan& plan) {
+Digest content_hash_of(StepIndex step, const StepContent& content) {
   ByteWriter head;
-  head.u64(plan.step);
-  head.u64(plan.target_tokens);
-  head.u8(plan.last ? 1 : 0);
-  Digest hash = digest_of(head.bytes());
-  for (const model::Layer& layer : plan.layers) {
-    hash = chain(hash,
-                 digest_of(layer.segments.data(), layer.segments.size() * sizeof(model::Segment)));
-    hash = chain(hash, digest_of(layer.bin_ends.data(), layer.bin_ends.size() * sizeof(uint32_t)));
-  }
-  return hash;
+  head.u64(step);
+  head.u64(content.target_tokens);
+  head.u8(content.last ? 1 : 0);
+  const std::span<const model::Segment> segments(content.segments);
+  const std::span<const uint32_t> bin_ends(content.bin_ends);
+  return chain(chain(digest_of(head.bytes()), digest_of(segments.data(), segments.size_bytes())),
+               digest_of(bin_ends.data(), bin_ends.size_bytes()));
 }
 
 Digest plan_hash_of(const model::Plan& plan) {
@@ -139,7 +147,42 @@ GraphShape shape_of(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& d
   return {buckets, rounds * spec.substeps, delivery.microbatch_size};
 }
 
+// Lengths of microbatches must be sliced as whole sequences are.
+uint32_t length_unit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
+  const uint32_t slices = delivery.slicing == Slicing::kTrainer ? 1 : mesh.size("cp");
+  const uint32_t unit = delivery.slicing == Slicing::kContiguous ? slices : 2 * slices;
+  return std::lcm(spec.align, slices == 1 ? 1 : unit);
+}
+
+// The graph with all bins placed; where samples are dealt one by one, `layer` gets their lengths.
+Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent content,
+                                           Placer* placer, model::Layer* layer) {
+  const JobSpec& spec = inputs.spec;
+  const GraphShape shape = shape_of(spec, inputs.mesh, inputs.delivery);
+  const DealShape deal{spec.substeps, inputs.mesh.size("pp")};
+  if (spec.strategy.atoms == model::Atoms::kSequences) {
+    auto graph =
+        std::make_shared<DGraph>(std::move(content.segments), std::move(content.bin_ends), shape);
+    OVERLORD_RETURN_IF_ERROR(placer->place(spec.strategy, deal, graph.get()));
+    return graph;
+  }
+  const CutShape cut{shape.consumers,
+                     shape.microbatches / spec.substeps,
+                     spec.substeps,
+                     microbatch_limit(spec, inputs.delivery),
+                     spec.align,
+                     length_unit(spec, inputs.mesh, inputs.delivery),
+                     spec.strategy.virtual_stages > 1 ? deal.stages : 1};
+  return placer->place_samples(spec.strategy, deal, cut, content.segments, content.bin_ends,
+                               &layer->capacities);
+}
+
 }  // namespace
+
+uint32_t microbatch_limit(const JobSpec& spec, const DeliverySpec& delivery) {
+  const uint32_t declared = spec.strategy.microbatch_tokens;
+  return declared > 0 ? declared : delivery.microbatch_size * spec.context;
+}
 
 Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
   if (delivery.microbatch_size == 0) return invalid_argument("microbatch_size: starts at 1, got 0");
@@ -176,6 +219,19 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
         "strategy.distribute: whole sequences are dealt over the data axes, "
         "got axis '" +
         strategy.axis + "' of the mesh " + mesh.text() + "; allowed: dp");
+  }
+  if (strategy.atoms == model::Atoms::kSamples) {
+    if (strategy.level != model::BalanceLevel::kInterleaved || strategy.group_size != 0 ||
+        strategy.balance == model::BalanceMethod::kArrival) {
+      return invalid_argument(
+          "strategy.balance.atoms: samples are dealt at level interleaved, "
+          "without group_size, by a method other than arrival");
+    }
+    if (microbatch_limit(spec, delivery) < spec.context) {
+      return invalid_argument("strategy.balance.microbatch_tokens: must hold a whole context of " +
+                              std::to_string(spec.context) + ", got " +
+                              std::to_string(strategy.microbatch_tokens));
+    }
   }
   if (!strategy.has_cost && strategy.balance != model::BalanceMethod::kArrival) {
     return invalid_argument("strategy.balance: needs a cost; add strategy.cost");
@@ -219,26 +275,27 @@ Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selecti
   plan.served = std::move(content.served);
   plan.max_delay = content.max_delay;
   plan.last = content.last;
-  const GraphShape shape = shape_of(spec, inputs.mesh, inputs.delivery);
-  const DealShape deal{spec.substeps, inputs.mesh.size("pp")};
-  auto graph =
-      std::make_shared<DGraph>(std::move(content.segments), std::move(content.bin_ends), shape);
-  OVERLORD_RETURN_IF_ERROR(placer->place(spec.strategy, deal, graph.get()));
+  plan.content_hash = content_hash_of(step, content);
   model::Layer layer;
   layer.axis = spec.strategy.axis;
-  layer.buckets = shape.consumers;
-  layer.microbatches = shape.microbatches;
-  layer.microbatch_size = shape.microbatch_size;
   layer.bin_capacity = spec.context;
+  layer.views = inputs.views;
+  OVERLORD_TRY(std::shared_ptr<DGraph> graph,
+               make_graph(inputs, std::move(content), placer, &layer));
+  if (!layer.capacities.empty()) {
+    plan.capacity = std::accumulate(layer.capacities.begin(), layer.capacities.end(), uint64_t{0});
+  }
+  const DealShape deal{spec.substeps, inputs.mesh.size("pp")};
+  layer.buckets = graph->shape().consumers;
+  layer.microbatches = graph->shape().microbatches;
+  layer.microbatch_size = graph->shape().microbatch_size;
   OVERLORD_TRY(layer.placements, graph->read_placements());
   if (spec.strategy.has_cost) {
     OVERLORD_TRY(model::PlanReport report, Placer::report(spec.strategy, deal, *graph));
     layer.report = std::make_shared<const model::PlanReport>(report);
   }
   graph->release(&layer.segments, &layer.bin_ends);
-  layer.views = inputs.views;
   plan.layers.push_back(std::move(layer));
-  plan.content_hash = content_hash_of(plan);
   plan.plan_hash = plan_hash_of(plan);
   plan.state_after = std::make_shared<const model::StreamState>(std::move(selection.after));
   if (explained != nullptr) *explained = std::move(graph);

@@ -28,6 +28,9 @@ std::shared_ptr<const model::ViewTable> make_views(const model::Mesh& mesh,
 Status check_strategy(const model::JobSpec& spec, const model::Mesh& mesh,
                       const model::DeliverySpec& delivery);
 
+// Tokens of the longest microbatch where samples are dealt one by one.
+uint32_t microbatch_limit(const model::JobSpec& spec, const model::DeliverySpec& delivery);
+
 // What plans are made from, besides the state and the metadata.
 struct PlanInputs {
   const model::JobSpec& spec;

@@ -27,6 +27,14 @@ uint32_t rounds_of(const GraphShape& shape, const DealShape& deal) {
   return shape.microbatches / deal.substeps;
 }
 
+Result<std::vector<int64_t>> sample_costs(const model::Strategy& strategy,
+                                          std::span<const model::Segment> segments) {
+  std::vector<int64_t> tokens(segments.size());
+  for (size_t i = 0; i < segments.size(); ++i) tokens[i] = segments[i].count;
+  const LengthColumn column{"tokens", tokens};
+  return evaluate(strategy.cost, std::span(&column, 1));
+}
+
 PipelineShape pipeline_of(const model::Strategy& strategy, const DealShape& deal) {
   return {deal.stages, strategy.virtual_stages, strategy.backward_permille};
 }
@@ -87,17 +95,18 @@ model::BoundBy bound_by(LoadLimit limit) {
   return model::BoundBy::kMean;
 }
 
-// No placement of these bins makes the fullest consumer cheaper.
-void find_bound(const DGraph& graph, model::PlanReport* report) {
-  std::vector<uint32_t> bins(graph.bins());
+// No placement of these atoms makes the fullest consumer cheaper.
+void find_bound(const model::Strategy& strategy, const DGraph& graph, model::PlanReport* report) {
+  const bool whole = strategy.atoms == model::Atoms::kSequences;
+  const std::span<const int64_t> costs = whole ? graph.bin_costs() : graph.sample_costs();
+  std::vector<uint32_t> bins(costs.size());
   std::iota(bins.begin(), bins.end(), 0);
-  const std::span<const int64_t> costs = graph.bin_costs();
   std::sort(bins.begin(), bins.end(), [&](uint32_t a, uint32_t b) {
     return costs[a] != costs[b] ? costs[a] > costs[b] : a < b;
   });
   std::vector<int64_t> falling(bins.size());
   for (size_t i = 0; i < bins.size(); ++i) falling[i] = costs[bins[i]];
-  const uint32_t least = graph.bins() / report->consumers;
+  const uint32_t least = whole ? graph.bins() / report->consumers : 0;
   const LoadBound bound = BoundFinder().find(falling, bins, report->consumers, {}, least);
   report->lower_bound = bound.load;
   report->bound_by = bound_by(bound.by);
@@ -143,10 +152,7 @@ void deal_in_turn(const DealShape& deal, DGraph* graph) {
 
 Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
   if (strategy.has_cost) {
-    std::vector<int64_t> tokens(graph->samples());
-    for (uint32_t i = 0; i < graph->samples(); ++i) tokens[i] = graph->segments()[i].count;
-    const LengthColumn column{"tokens", tokens};
-    OVERLORD_TRY(std::vector<int64_t> samples, evaluate(strategy.cost, std::span(&column, 1)));
+    OVERLORD_TRY(std::vector<int64_t> samples, sample_costs(strategy, graph->segments()));
     OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, samples, graph->bin_ends()));
     graph->set_costs(std::move(samples), std::move(bins));
   }
@@ -173,6 +179,26 @@ Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGr
     }
   }
   return strategy.has_cost ? order(strategy, deal, graph) : Status();
+}
+
+Result<std::shared_ptr<DGraph>> Placer::place_samples(const model::Strategy& strategy,
+                                                      const DealShape& deal, const CutShape& cut,
+                                                      std::span<const model::Segment> segments,
+                                                      std::span<const uint32_t> bin_ends,
+                                                      std::vector<uint32_t>* capacities) {
+  OVERLORD_TRY(const std::vector<int64_t> costs, sample_costs(strategy, segments));
+  OVERLORD_TRY(CutStep step,
+               cut_samples(strategy.balance, cut, segments, costs, bin_ends, &balancer_));
+  OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, step.costs, step.bin_ends));
+  auto graph = std::make_shared<DGraph>(std::move(step.segments), std::move(step.bin_ends),
+                                        GraphShape{cut.consumers, step.microbatches, 1});
+  graph->set_costs(std::move(step.costs), std::move(bins));
+  for (uint32_t bin = 0; bin < graph->bins(); ++bin) {
+    graph->put(bin, bin / step.microbatches, bin % step.microbatches, EdgeOp::kBalance);
+  }
+  *capacities = std::move(step.capacities);
+  OVERLORD_RETURN_IF_ERROR(order(strategy, deal, graph.get()));
+  return graph;
 }
 
 Status Placer::balance_part(const model::Strategy& strategy, const Part& part, DGraph* graph) {
@@ -299,7 +325,7 @@ Result<model::PlanReport> Placer::report(const model::Strategy& strategy, const 
   report.limiting_consumer = static_cast<uint32_t>(fullest - loads.begin());
   report.consumer_max = *fullest;
   report.consumer_min = *std::min_element(loads.begin(), loads.end());
-  find_bound(graph, &report);
+  find_bound(strategy, graph, &report);
   find_limit(graph, &report);
   OVERLORD_TRY(report.step_ns, step_time(strategy, deal, shape, costs));
   OVERLORD_TRY(report.arrival_step_ns,

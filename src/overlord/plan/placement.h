@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "overlord/base/status.h"
 #include "overlord/model/mesh.h"
@@ -10,6 +13,7 @@
 #include "overlord/model/strategy.h"
 #include "overlord/plan/balance.h"
 #include "overlord/plan/dgraph.h"
+#include "overlord/plan/sample_cutting.h"
 
 namespace overlord::plan {
 
@@ -24,6 +28,13 @@ struct DealShape {
 class Placer {
  public:
   Status place(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
+  // The same with samples dealt one by one: a graph whose bins are the microbatches, each with a
+  // length of its own.
+  Result<std::shared_ptr<DGraph>> place_samples(const model::Strategy& strategy,
+                                                const DealShape& deal, const CutShape& cut,
+                                                std::span<const model::Segment> segments,
+                                                std::span<const uint32_t> bin_ends,
+                                                std::vector<uint32_t>* capacities);
   // Of a placed graph with costs.
   static Result<model::PlanReport> report(const model::Strategy& strategy, const DealShape& deal,
                                           const DGraph& graph);

@@ -68,6 +68,7 @@ std::optional<std::span<const model::LossSpan>> spans_of(const Document& documen
 StreamState initial_state(const JobSpec& spec) {
   StreamState state;
   state.cursors.resize(spec.sources.size());
+  state.controller = initial_controller(spec, 0);
   return state;
 }
 
@@ -77,7 +78,8 @@ Result<Selection> select_step(const JobSpec& spec, std::span<const uint64_t> sou
 }
 
 Result<Selection> Selector::step(const JobSpec& spec, std::span<const uint64_t> source_rows,
-                                 const StreamState& before, std::span<const MetaBuffer> meta) {
+                                 const StreamState& before, std::span<const MetaBuffer> meta,
+                                 const model::StepFeedback* feedback) {
   if (before.ended || (spec.max_steps > 0 && before.next_step >= spec.max_steps)) {
     return Status(Code::kOutOfRange,
                   "the stream has ended before step " + std::to_string(before.next_step));
@@ -85,10 +87,11 @@ Result<Selection> Selector::step(const JobSpec& spec, std::span<const uint64_t> 
   OVERLORD_RETURN_IF_ERROR(check_spec(spec));
   spec_ = &spec;
   before_ = &before;
+  OVERLORD_RETURN_IF_ERROR(steer(feedback));
   for (const bool tight : {false, true}) {
     OVERLORD_RETURN_IF_ERROR(begin(source_rows, meta));
     const Outcome outcome = attempt(tight);
-    if (outcome == Outcome::kFailed) return mixer_.failure();
+    if (outcome == Outcome::kFailed) return failure_.ok() ? mixer_.failure() : failure_;
     if (outcome == Outcome::kWait) {
       Selection waiting;
       waiting.needs.push_back(mixer_.need());
@@ -99,6 +102,25 @@ Result<Selection> Selector::step(const JobSpec& spec, std::span<const uint64_t> 
   return finish(source_rows, meta);
 }
 
+// What was reported of an earlier step moves the weights before anything is drawn.
+Status Selector::steer(const model::StepFeedback* feedback) {
+  failure_ = Status();
+  controller_ = before_->controller;
+  if (!spec_->mixture.metric_driven()) return Status();
+  if (controller_.sources.size() != spec_->sources.size()) {
+    return {Code::kStateMismatch, "the controller of the state is of another job"};
+  }
+  const std::optional<StepIndex> needed = feedback_needed(controller_, before_->next_step);
+  if (!needed) return Status();
+  if (feedback == nullptr || feedback->step != *needed) {
+    return {Code::kUnavailable, "step " + std::to_string(before_->next_step) +
+                                    " needs what was reported of step " + std::to_string(*needed) +
+                                    ": the mixture is metric-driven"};
+  }
+  take_feedback(*spec_, *feedback, &controller_);
+  return Status();
+}
+
 Status Selector::begin(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta) {
   filled_ = true;
   writer_.reset(spec_->sources.size(), spec_->bins);
@@ -106,7 +128,7 @@ Status Selector::begin(std::span<const uint64_t> source_rows, std::span<const Me
   tails_.clear();
   tail_ = 0;
   OVERLORD_RETURN_IF_ERROR(
-      mixer_.begin(*spec_, source_rows, meta, before_->cursors, before_->next_step));
+      mixer_.begin(*spec_, source_rows, meta, before_->cursors, before_->next_step, &controller_));
   return load_carried();
 }
 
@@ -139,6 +161,8 @@ Selector::Outcome Selector::attempt(bool tight) {
   const uint32_t bins = spec_->bins / spec_->substeps;
   for (uint32_t substep = 0; substep < spec_->substeps; ++substep) {
     Outcome outcome;
+    failure_ = mixer_.enter_substep(substep);
+    if (!failure_.ok()) return Outcome::kFailed;
     if (in_pool(*spec_)) {
       outcome = pack_pool(bins, tight);
     } else if (spec_->packing.method == model::Packing::kBestFit) {
@@ -279,8 +303,10 @@ Draw Selector::look_ahead(std::span<const uint64_t> source_rows, std::span<const
   const bool endless = std::all_of(spec_->sources.begin(), spec_->sources.end(), [](const auto& s) {
     return s.at_end == model::EndPolicy::kRepeat;
   });
-  if (endless) return Draw::kReady;
-  const Status begun = next_mixer_.begin(*spec_, source_rows, meta, after.cursors, after.next_step);
+  if (endless && spec_->mixture.max_passes.empty()) return Draw::kReady;
+  // A controller moves weights and never takes the last of one away, so this step's will do.
+  const Status begun = next_mixer_.begin(*spec_, source_rows, meta, after.cursors, after.next_step,
+                                         &after.controller);
   return begun.ok() ? next_mixer_.next() : Draw::kFailed;
 }
 
@@ -291,6 +317,7 @@ Result<Selection> Selector::finish(std::span<const uint64_t> source_rows,
   StepContent content;
   after.next_step = before_->next_step + 1;
   after.leftover_dropped = before_->leftover_dropped;
+  after.controller = std::move(controller_);
   mixer_.finish(&after.cursors, &content.asked);
   carry(&after);
 

@@ -28,6 +28,7 @@
 #include "overlord/model/plan.h"
 #include "overlord/model/stream_state.h"
 #include "overlord/plan/meta_buffer.h"
+#include "overlord/plan/mix_controller.h"
 #include "overlord/plan/mixing.h"
 #include "overlord/plan/packing.h"
 
@@ -58,8 +59,10 @@ struct Selection {
 // select_step with scratch that is kept from call to call; calls do not influence each other.
 class Selector {
  public:
+  // `feedback`: of a metric-driven mixture, what feedback_needed() names for this step.
   Result<Selection> step(const model::JobSpec& spec, std::span<const uint64_t> source_rows,
-                         const model::StreamState& before, std::span<const MetaBuffer> meta);
+                         const model::StreamState& before, std::span<const MetaBuffer> meta,
+                         const model::StepFeedback* feedback = nullptr);
 
  private:
   struct Tail {  // what is left of a document that is being cut
@@ -72,6 +75,7 @@ class Selector {
   enum class Outcome : uint8_t { kDone, kWait, kFailed, kCrowded };
 
   Outcome attempt(bool tight);
+  Status steer(const model::StepFeedback* feedback);  // sets controller_
   Status begin(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta);
   Status load_carried();
   Outcome pack_pool(uint32_t bins, bool tight);
@@ -88,7 +92,9 @@ class Selector {
 
   const model::JobSpec* spec_ = nullptr;
   const model::StreamState* before_ = nullptr;
-  bool filled_ = true;  // no bin stayed short for want of documents
+  model::ControllerState controller_;  // as it is for this step
+  Status failure_;                     // beside the mixer's own
+  bool filled_ = true;                 // no bin stayed short for want of documents
   Mixer mixer_;
   Mixer next_mixer_;  // of the step after, to see whether there is one
   BestFitPool pool_;

@@ -104,9 +104,10 @@ Result<std::vector<MetaNeed>> StepSelector::select_block(const JobSpec& spec,
 }
 
 Result<Selection> StepSelector::step(const JobSpec& spec, std::span<const uint64_t> source_rows,
-                                     const StreamState& before, std::span<const MetaBuffer> meta) {
+                                     const StreamState& before, std::span<const MetaBuffer> meta,
+                                     const model::StepFeedback* feedback) {
   if (spec.window.steps <= 1 || before.ended) {
-    return selector_.step(spec, source_rows, before, meta);
+    return selector_.step(spec, source_rows, before, meta, feedback);
   }
   StreamState start = before;
   start.next_step -= before.window_step;

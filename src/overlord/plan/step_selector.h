@@ -16,9 +16,11 @@ namespace overlord::plan {
 
 class StepSelector {
  public:
-  // As Selector::step; with a window of one step the same.
+  // As Selector::step; with a window of one step the same. A window and a metric-driven mixture do
+  // not go together: what a step of the window reports would have to be known before it.
   Result<Selection> step(const model::JobSpec& spec, std::span<const uint64_t> source_rows,
-                         const model::StreamState& before, std::span<const MetaBuffer> meta);
+                         const model::StreamState& before, std::span<const MetaBuffer> meta,
+                         const model::StepFeedback* feedback = nullptr);
 
  private:
   struct Block {

@@ -1,12 +1,13 @@
 #include "overlord/protocol/journal_record.h"
 
 #include "overlord/base/bytes.h"
+#include "overlord/protocol/feedback_codec.h"
 
 namespace overlord::protocol {
 namespace {
 
 constexpr uint8_t kRecordFormat = 1;
-enum class Kind : uint8_t { kStart = 1, kPlan = 2, kLateBad = 3 };
+enum class Kind : uint8_t { kStart = 1, kPlan = 2, kLateBad = 3, kFeedback = 4 };
 
 void write_versions(ByteWriter* writer, const model::Versions& versions) {
   writer->u64(versions.job);
@@ -57,6 +58,12 @@ struct Encoder {
     writer->varint(bad.id.position);
     writer->text(bad.reason);
   }
+  void operator()(const FeedbackRecord& record) const {
+    writer->u8(static_cast<uint8_t>(Kind::kFeedback));
+    write_versions(writer, record.versions);
+    writer->varint(record.effective);
+    write_feedback(writer, record.feedback);
+  }
 };
 
 JournalRecord read_start(ByteReader* reader) {
@@ -89,6 +96,14 @@ JournalRecord read_late_bad(ByteReader* reader) {
   return bad;
 }
 
+JournalRecord read_feedback_record(ByteReader* reader) {
+  FeedbackRecord record;
+  record.versions = read_versions(reader);
+  record.effective = reader->varint();
+  record.feedback = read_feedback(reader);
+  return record;
+}
+
 }  // namespace
 
 std::string encode_record(const JournalRecord& record) {
@@ -117,6 +132,9 @@ Result<JournalRecord> decode_record(std::string_view bytes) {
       break;
     case Kind::kLateBad:
       record = read_late_bad(&reader);
+      break;
+    case Kind::kFeedback:
+      record = read_feedback_record(&reader);
       break;
     default:
       return bad_data("journal record: unknown kind");

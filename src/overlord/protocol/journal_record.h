@@ -8,6 +8,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
+#include "overlord/model/mixture.h"
 #include "overlord/model/plan.h"
 
 namespace overlord::protocol {
@@ -35,7 +36,14 @@ struct LateBadRecord {
   std::string reason;
 };
 
-using JournalRecord = std::variant<JournalStart, PlanRecord, LateBadRecord>;
+// What all reporters said of a step, summed; it counts from step `effective` on.
+struct FeedbackRecord {
+  model::Versions versions;
+  StepIndex effective = 0;
+  model::StepFeedback feedback;
+};
+
+using JournalRecord = std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord>;
 
 std::string encode_record(const JournalRecord& record);
 Result<JournalRecord> decode_record(std::string_view bytes);

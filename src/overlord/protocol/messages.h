@@ -13,6 +13,7 @@
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
 #include "overlord/model/microbatch.h"
+#include "overlord/model/mixture.h"
 #include "overlord/model/plan.h"
 #include "overlord/model/plan_index.h"
 #include "overlord/model/sample_meta.h"
@@ -105,8 +106,29 @@ struct LateBad {
   std::string reason;
 };
 
-using Message = std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get,
-                             StepReady, Acknowledged, StreamFailed, LateBad>;
+// client -> planner: what one rank measured of a step it has consumed; a part of the step's
+// feedback. `weights`: of a user's rule, from whoever evaluated it; else empty.
+struct Report {
+  model::StepFeedback part;
+};
+
+enum class Verdict : uint8_t {
+  kAccepted,   // counts, or will when the other reporters are in; durable where it was the last
+  kDuplicate,  // this rank has reported the step before: the first report counts
+  kLate,       // the step lies before the start of this run: its feedback came with the state
+  kEarly,      // the step has not been planned
+  kUnwanted,   // nobody waits for reports of this rank, or they make no sense
+};
+
+// planner -> client.
+struct ReportAnswered {
+  StepIndex step = 0;
+  Verdict verdict = Verdict::kAccepted;
+};
+
+using Message =
+    std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get, StepReady,
+                 Acknowledged, StreamFailed, LateBad, Report, ReportAnswered>;
 
 struct Envelope {
   model::Versions versions;

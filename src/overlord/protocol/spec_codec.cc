@@ -35,18 +35,52 @@ Digest stream_digest(const model::JobSpec& spec) {
   return digest_of(writer.bytes());
 }
 
-Digest mixture_digest(const model::JobSpec& spec) {
-  ByteWriter writer;
-  writer.u8(static_cast<uint8_t>(spec.mixture.unit));
-  writer.u8(static_cast<uint8_t>(spec.mixture.quota));
-  for (const model::MixtureStage& stage : spec.mixture.stages) {
-    writer.u64(stage.first_step);
-    for (size_t s = 0; s < stage.weights.size(); ++s) {
-      writer.text(spec.sources[s].name);
-      writer.zigzag(stage.weights[s]);
-    }
+void write_controller_spec(ByteWriter* writer, const model::ControllerSpec& controller) {
+  writer->u8(static_cast<uint8_t>(controller.kind));
+  writer->u32(controller.delay);
+  switch (controller.kind) {
+    case model::ControllerKind::kNone:
+      break;
+    case model::ControllerKind::kOdm:
+      writer->zigzag(controller.smoothing);
+      break;
+    case model::ControllerKind::kAdo:
+      writer->zigzag(controller.history_rate);
+      writer->zigzag(controller.follow_rate);
+      writer->zigzag(controller.history_exponent);
+      writer->zigzag(controller.floor);
+      writer->u32(controller.fit_every);
+      writer->u32(controller.fit_after);
+      break;
+    case model::ControllerKind::kRule:
+      writer->u32(controller.rule_version);
+      break;
   }
-  return digest_of(writer.bytes());
+}
+
+// What only some mixtures have is written only there: a mixture without keeps its digest.
+void write_mixture_extras(ByteWriter* writer, const model::JobSpec& spec) {
+  const model::Mixture& mixture = spec.mixture;
+  for (const model::MixtureStage& stage : mixture.stages) {
+    if (stage.ramp == model::Ramp::kNone) continue;
+    writer->text("ramp");
+    writer->u64(stage.first_step);
+    writer->u8(static_cast<uint8_t>(stage.ramp));
+    writer->u64(stage.ramp_steps);
+  }
+  if (mixture.grain != model::Grain::kStep) {
+    writer->text("grain");
+    writer->u8(static_cast<uint8_t>(mixture.grain));
+  }
+  for (size_t s = 0; s < mixture.max_passes.size(); ++s) {
+    if (mixture.max_passes[s] == 0) continue;
+    writer->text("max_passes");
+    writer->text(spec.sources[s].name);
+    writer->u32(mixture.max_passes[s]);
+  }
+  if (!mixture.metric_driven()) return;
+  writer->text("controller");
+  write_controller_spec(writer, mixture.controller);
 }
 
 Digest source_digest(const model::Source& source) {
@@ -83,9 +117,26 @@ Digest strategy_digest(const model::Strategy& strategy) {
   if (strategy.has_cost) model::write_cost_model(strategy.cost, &writer);
   writer.u8(static_cast<uint8_t>(strategy.balance));
   writer.u8(static_cast<uint8_t>(strategy.level));
+  writer.u8(static_cast<uint8_t>(strategy.atoms));
+  writer.u32(strategy.microbatch_tokens);
   writer.u8(static_cast<uint8_t>(strategy.order));
   writer.u32(strategy.virtual_stages);
   writer.u32(strategy.backward_permille);
+  return digest_of(writer.bytes());
+}
+
+Digest mixture_digest(const model::JobSpec& spec) {
+  ByteWriter writer;
+  writer.u8(static_cast<uint8_t>(spec.mixture.unit));
+  writer.u8(static_cast<uint8_t>(spec.mixture.quota));
+  for (const model::MixtureStage& stage : spec.mixture.stages) {
+    writer.u64(stage.first_step);
+    for (size_t s = 0; s < stage.weights.size(); ++s) {
+      writer.text(spec.sources[s % spec.sources.size()].name);
+      writer.zigzag(stage.weights[s]);
+    }
+  }
+  write_mixture_extras(&writer, spec);
   return digest_of(writer.bytes());
 }
 

@@ -18,6 +18,7 @@ struct SectionDigest {
   friend bool operator==(const SectionDigest&, const SectionDigest&) = default;
 };
 
+Digest mixture_digest(const model::JobSpec& spec);
 std::vector<SectionDigest> section_digests(const model::JobSpec& spec);
 // Not a section: it changes places, never contents, so a state goes on under another one from a
 // step boundary on, like under another mesh.

@@ -31,6 +31,30 @@ TEST(ConfigDigest, ChangesWithWhatDecidesTheStream) {
   EXPECT_TRUE(changed([](model::JobSpec& s) { s.sources[0].eod = 0; }));
   EXPECT_TRUE(changed([](model::JobSpec& s) { s.sources[1].shuffle = model::Shuffle::kFull; }));
   EXPECT_TRUE(changed([](model::JobSpec& s) { s.packing.max_delay_steps = 9; }));
+  using model::JobSpec;
+  EXPECT_TRUE(changed([](JobSpec& s) { s.mixture.unit = model::MixUnit::kBytes; }));
+  EXPECT_TRUE(changed([](JobSpec& s) { s.mixture.max_passes = {0, 3}; }));
+  EXPECT_TRUE(changed([](JobSpec& s) { s.mixture.grain = model::Grain::kSubstep; }));
+  EXPECT_TRUE(changed([](JobSpec& s) {
+    s.mixture.stages[0].ramp = model::Ramp::kLinear;
+    s.mixture.stages[0].ramp_steps = 3;
+  }));
+  EXPECT_TRUE(changed([](JobSpec& s) { s.mixture.controller.kind = model::ControllerKind::kOdm; }));
+}
+
+TEST(ConfigDigest, KnowsWhatAControllerFollowsAndNothingElse) {
+  model::JobSpec spec = sample_spec();
+  spec.mixture.controller.kind = model::ControllerKind::kOdm;
+  const Digest base = config_digest(spec);
+  spec.mixture.controller.fit_every = 5;  // ado's
+  EXPECT_EQ(config_digest(spec), base);
+  spec.mixture.controller.delay = 5;
+  EXPECT_NE(config_digest(spec), base);
+}
+
+// As it was before mixtures could move: old states and journals keep their meaning.
+TEST(ConfigDigest, AMixtureThatDoesNotMoveKeepsItsDigest) {
+  EXPECT_EQ(config_digest(sample_spec()).hex(), "b2d19627d47e20a2c3fa30ce03da2199");
 }
 
 TEST(ConfigDigest, IgnoresWhoReadsAndWhereFilesLie) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "overlord/base/bytes.h"
+#include "overlord/protocol/feedback_codec.h"
 
 namespace overlord::protocol {
 namespace {
@@ -86,6 +87,14 @@ const std::string kSourcePrefix = "source:";
 Digest shortened(const Digest& digest) { return {0, digest.low}; }
 
 bool is_source(const SectionDigest& section) { return section.name.starts_with(kSourcePrefix); }
+
+bool fits_sources(const model::StepFeedback& feedback, const ResumeState& saved) {
+  const size_t sources = saved.source_names.size();
+  for (const model::SourceLoss& loss : feedback.losses) {
+    if (loss.source >= sources) return false;
+  }
+  return feedback.weights.empty() || feedback.weights.size() == sources;
+}
 
 std::string differ(const std::string& what, const Digest& saved, const Digest& now) {
   return "\n  " + what + ": saved " + saved.hex() + ", now " + now.hex();
@@ -177,6 +186,7 @@ std::string encode_stream_state(const model::StreamState& state) {
   for (const model::SourceCursor& cursor : state.cursors) write_cursor(&writer, cursor);
   writer.varint(state.carried.size());
   for (const model::Carried& carried : state.carried) write_carried(&writer, carried, state);
+  if (!state.controller.sources.empty()) write_controller(&writer, state.controller);
   return writer.take();
 }
 
@@ -199,8 +209,20 @@ Result<model::StreamState> decode_stream_state(std::string_view bytes) {
     if (!carried) return bad_data("resume state: a carried document makes no sense");
     state.carried.push_back(std::move(*carried));
   }
+  if (!reader.failed() && !reader.at_end()) {
+    state.controller = read_controller(&reader);
+    if (!reader.failed() && (state.controller.sources.size() != state.cursors.size() ||
+                             state.controller.kind > model::ControllerKind::kRule)) {
+      return bad_data("resume state: its controller does not fit its sources");
+    }
+  }
   OVERLORD_RETURN_IF_ERROR(reader.status("resume state"));
   return state;
+}
+
+uint32_t state_format(const ResumeState& saved) {
+  const bool plain = saved.state.controller.sources.empty() && saved.feedback.empty();
+  return plain ? kPlainStateFormat : kStateFormat;
 }
 
 std::string encode_resume_state(const ResumeState& saved) {
@@ -213,9 +235,13 @@ std::string encode_resume_state(const ResumeState& saved) {
   body.digest(saved.plan_chain);
   write_sections(&body, saved);
   body.text(encode_stream_state(saved.state));
+  if (state_format(saved) == kStateFormat) {
+    body.varint(saved.feedback.size());
+    for (const model::StepFeedback& feedback : saved.feedback) write_feedback(&body, feedback);
+  }
   ByteWriter out;
   out.u32(kMagic);
-  out.u32(kStateFormat);
+  out.u32(state_format(saved));
   out.u64(hash64(body.bytes().data(), body.size()));
   out.raw(body.bytes().data(), body.size());
   return out.take();
@@ -227,9 +253,10 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
   const uint32_t format = head.u32();
   const uint64_t checksum = head.u64();
   if (head.failed() || magic != kMagic) return bad_data("resume state: not an Overlord state");
-  if (format != kStateFormat) {
-    return Status(Code::kVersionMismatch, "resume state: format " + std::to_string(format) +
-                                              ", this build reads " + std::to_string(kStateFormat));
+  if (format != kStateFormat && format != kPlainStateFormat) {
+    return Status(Code::kVersionMismatch,
+                  "resume state: format " + std::to_string(format) + ", this build reads " +
+                      std::to_string(kPlainStateFormat) + " and " + std::to_string(kStateFormat));
   }
   const std::string_view body = bytes.substr(16);
   if (hash64(body.data(), body.size()) != checksum) {
@@ -245,10 +272,19 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
   saved.plan_chain = reader.digest();
   read_sections(&reader, &saved);
   const std::string_view state_bytes = reader.text();
+  if (format == kStateFormat) {
+    saved.feedback.resize(reader.count(3));
+    for (model::StepFeedback& feedback : saved.feedback) feedback = read_feedback(&reader);
+  }
   OVERLORD_RETURN_IF_ERROR(reader.status("resume state"));
   OVERLORD_TRY(saved.state, decode_stream_state(state_bytes));
   if (saved.state.cursors.size() != saved.source_names.size()) {
     return bad_data("resume state: cursors and source names differ in number");
+  }
+  for (const model::StepFeedback& feedback : saved.feedback) {
+    if (feedback.step >= saved.state.next_step || !fits_sources(feedback, saved)) {
+      return bad_data("resume state: feedback that makes no sense");
+    }
   }
   return saved;
 }
@@ -284,6 +320,11 @@ Result<model::StreamState> adapt_state(const ResumeState& saved, const model::Jo
     const Digest before = shortened(saved.source_digests[old]);
     const Digest now = shortened(manifest.sources[s].digest);
     if (before != now) differences += differ("data of source " + spec.sources[s].name, before, now);
+  }
+  // Another mixture has another controller, which begins where the state stands.
+  const SectionDigest* mixture = find_section(saved.sections, "mixture");
+  if (mixture != nullptr && mixture->digest == mixture_digest(spec)) {
+    state.controller = saved.state.controller;
   }
   for (const model::Carried& carried : saved.state.carried) {
     if (!new_index[carried.id.source]) {  // its source was removed by declaration: counted, gone

@@ -16,7 +16,10 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kStateFormat = 1;
+// 2: with a controller and with feedback that does not count yet. A state without them is still
+// written as 1, so that older builds read it.
+inline constexpr uint32_t kStateFormat = 2;
+inline constexpr uint32_t kPlainStateFormat = 1;
 
 struct ResumeState {
   std::string stream;
@@ -27,6 +30,9 @@ struct ResumeState {
   std::vector<std::string> source_names;  // parallel to state.cursors
   std::vector<Digest> source_digests;     // of their manifests
   model::StreamState state;
+  // Of a metric-driven mixture: what was reported of the steps before `state.next_step` and does
+  // not count yet, by step.
+  std::vector<model::StepFeedback> feedback;
   // Hash chains up to here, so a resumed run ends with the hash of an uninterrupted one.
   Digest content_chain;
   Digest plan_chain;
@@ -35,6 +41,8 @@ struct ResumeState {
 std::string encode_stream_state(const model::StreamState& state);
 Result<model::StreamState> decode_stream_state(std::string_view bytes);
 
+// The format that a state is written in.
+uint32_t state_format(const ResumeState& state);
 std::string encode_resume_state(const ResumeState& state);
 // kBadData: truncated or damaged; kVersionMismatch: another format, naming both versions.
 Result<ResumeState> decode_resume_state(std::string_view bytes);

@@ -41,6 +41,61 @@ void carry(ResumeState* state, size_t documents) {
   }
 }
 
+// As after a long run with ado, whose memory is the largest.
+void steer(ResumeState* state, uint32_t delay) {
+  const size_t sources = state->state.cursors.size();
+  model::ControllerState& controller = state->state.controller;
+  controller.kind = model::ControllerKind::kAdo;
+  controller.delay = delay;
+  controller.updates = 1'000'000;
+  for (size_t s = 0; s < sources; ++s) {
+    model::SourceMemory memory;
+    memory.weight = memory.history = memory.average = 14'000'000 + static_cast<int64_t>(s);
+    memory.tokens = 7'000'000'000;
+    memory.since_loss = 75'000'000'000;
+    memory.since_tokens = 6'000'000;
+    memory.alpha = 300'000ll << model::kFitCoarseBits;
+    memory.log_beta = 2'200'000ll << model::kFitCoarseBits;
+    for (int64_t i = 0; i < 8; ++i) memory.points.push_back({20'000 + 400 * i, 48'000 - i});
+    controller.sources.push_back(memory);
+  }
+  for (uint32_t back = delay; back > 0; --back) {
+    model::StepFeedback feedback{state->state.next_step - back, {}, {}};
+    for (SourceIndex s = 0; s < sources; ++s) {
+      feedback.losses.push_back({s, 6'800 * 12'000, 6'800});
+    }
+    state->feedback.push_back(feedback);
+  }
+}
+
+TEST(ResumeState, ControllerAndFeedbackSurviveARoundTrip) {
+  ResumeState state = sample_state(4);
+  carry(&state, 3);
+  steer(&state, 5);
+  state.feedback[2].losses.erase(state.feedback[2].losses.begin() + 1);
+  state.feedback[1].weights = {1, 2, 3, 4};
+  const std::string bytes = encode_resume_state(state);
+  const auto decoded = decode_resume_state(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+  EXPECT_EQ(decoded->state.controller, state.state.controller);
+  EXPECT_EQ(decoded->feedback, state.feedback);
+  EXPECT_EQ(encode_resume_state(*decoded), bytes);
+}
+
+TEST(ResumeState, WithAControllerStaysSmall) {
+  ResumeState state = sample_state(306);
+  carry(&state, 200);
+  steer(&state, 8);
+  EXPECT_LT(encode_resume_state(state).size(), 62u << 10);
+}
+
+TEST(ResumeState, WithoutAControllerItIsOfTheOldFormat) {
+  EXPECT_EQ(encode_resume_state(sample_state(2))[4], 1);
+  ResumeState state = sample_state(2);
+  steer(&state, 1);
+  EXPECT_EQ(encode_resume_state(state)[4], 2);
+}
+
 TEST(ResumeState, SurvivesARoundTrip) {
   ResumeState state = sample_state(4);
   carry(&state, 9);

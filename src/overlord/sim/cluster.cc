@@ -51,7 +51,8 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
       storage_(world_, objects),
       transport_(world_),
       journal_(world_),
-      encoder_(world_) {
+      encoder_(world_),
+      ledger_(state.feedback) {
   for (const Rank rank : ranks_) seats_.emplace(rank, Seat(state));
   host::HostStart start;
   start.job = std::move(job);
@@ -64,6 +65,10 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   start.quarantined = [this](loader::QuarantineNote note) {
     quarantine_.push_back(std::move(note));
   };
+  start.answered = [this](Rank rank, protocol::ReportAnswered answer) {
+    answers_.emplace_back(rank, answer);
+  };
+  start.fed_back = [this](const model::StepFeedback& feedback) { ledger_.add(feedback); };
   host::HostSeams seams;
   seams.executor = &world_;
   seams.storage = &storage_;
@@ -83,12 +88,26 @@ bool SimCluster::satisfied(const Seat& seat) const {
   return seat.consumer.ended() || (seat.steps_left == 0 && seat.batches_left == 0);
 }
 
+void SimCluster::consumed(Rank rank, StepIndex step) {
+  host_->consumed(rank, step);
+  if (!reports) return;
+  if (std::optional<model::StepFeedback> part = reports(rank, step)) report(rank, *part);
+}
+
+std::optional<protocol::ResumeState> SimCluster::state(Rank rank) {
+  protocol::ResumeState state = seats_.at(rank).consumer.state();
+  const bool complete =
+      world_.run_until([&] { return !ledger_.attach(&state).has_value(); }, kEventLimit);
+  if (!complete) return std::nullopt;
+  return state;
+}
+
 // Take what is there and what is still wanted.
 void SimCluster::drain(Rank rank) {
   Seat& seat = seats_.at(rank);
   while (!satisfied(seat)) {
     if (model::MicrobatchPtr batch = seat.consumer.take()) {
-      if (const auto step = seat.consumer.take_consumed()) host_->consumed(rank, *step);
+      if (const auto step = seat.consumer.take_consumed()) consumed(rank, *step);
       if (seat.batches_left > 0) --seat.batches_left;
       if (seat.steps_left > 0 && batch->core->index + 1 == batch->core->count) --seat.steps_left;
       if (keep_batches) seat.delivered.batches.push_back(std::move(batch));
@@ -96,7 +115,7 @@ void SimCluster::drain(Rank rank) {
       client::ReadyStep ready = std::move(seat.waiting.front());
       seat.waiting.erase(seat.waiting.begin());
       seat.consumer.feed(std::move(ready));
-      if (const auto step = seat.consumer.take_consumed()) host_->consumed(rank, *step);
+      if (const auto step = seat.consumer.take_consumed()) consumed(rank, *step);
     } else {
       return;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "overlord/host/consumer.h"
+#include "overlord/host/feedback_ledger.h"
 #include "overlord/host/open_job.h"
 #include "overlord/host/role_host.h"
 #include "overlord/runtime/byte_encoder.h"
@@ -51,6 +53,13 @@ class SimCluster {
   host::RoleHost& host() { return *host_; }
   const SlowJournal& journal() const { return journal_; }
   const std::vector<loader::QuarantineNote>& quarantine() const { return quarantine_; }
+  // The resume state of a rank, with the feedback it needs; waits for it in virtual time.
+  std::optional<protocol::ResumeState> state(Rank rank);
+  // Sends a report now; its verdict joins answers().
+  void report(Rank rank, model::StepFeedback part) { host_->report(rank, std::move(part)); }
+  const std::vector<std::pair<Rank, protocol::ReportAnswered>>& answers() const { return answers_; }
+  // What a rank reports of a step when it has consumed it; unset: nothing.
+  std::function<std::optional<model::StepFeedback>(Rank, StepIndex)> reports;
   bool keep_batches = true;
 
  private:
@@ -63,6 +72,7 @@ class SimCluster {
     uint64_t batches_left = 0;
   };
   void drain(Rank rank);
+  void consumed(Rank rank, StepIndex step);
   bool satisfied(const Seat& seat) const;
 
   std::vector<Rank> ranks_;
@@ -73,6 +83,8 @@ class SimCluster {
   runtime::ByteEncoder encoder_;
   std::map<Rank, Seat> seats_;
   std::vector<loader::QuarantineNote> quarantine_;
+  std::vector<std::pair<Rank, protocol::ReportAnswered>> answers_;
+  host::FeedbackLedger ledger_;
   std::unique_ptr<host::RoleHost> host_;
 };
 

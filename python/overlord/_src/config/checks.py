@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from overlord._src.config.refusals import did_you_mean
+from overlord._src.config.schedule import weight_sets
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.weights import mixture_problems
 from overlord._src.errors import Problem, has_url_password, redact
@@ -280,10 +281,11 @@ def _column_problems(source: SourceConfig) -> list[Problem]:
 
 def _stream_problems(config: JobConfig, stream: ResolvedStream) -> list[Problem]:
     problems = mixture_problems(
-        stream.mixture, config.sources, stream.path_of("mixture"), stream.steps
+        stream.mixture, config.sources, stream.path_of("mixture"), stream.steps, stream.substeps
     )
     if not problems:
         problems += _end_problems(stream)
+        problems += _unit_problems(config, stream)
     if stream.bins % stream.substeps:
         valid = [n for n in range(1, stream.bins + 1) if stream.bins % n == 0]
         problems.append(
@@ -320,9 +322,23 @@ def _stream_problems(config: JobConfig, stream: ResolvedStream) -> list[Problem]
 
 def _end_problems(stream: ResolvedStream) -> list[Problem]:
     weighted = {
-        name for stage in stream.mixture.stage_list() for name, w in stage.weights.items() if w > 0
+        name
+        for stage in stream.mixture.stage_list()
+        for row in weight_sets(stage)
+        for name, weight in row.items()
+        if weight > 0
     }
-    return [
+    capped = [
+        Problem(
+            (*stream.path_of("mixture"), "max_passes", name),
+            f"a source with at_end: {stream.at_end.get(name)} has one pass",
+            stream.mixture.max_passes[name],
+            advice="set its at_end to repeat, or remove the cap",
+        )
+        for name in sorted(stream.mixture.max_passes)
+        if stream.at_end.get(name) not in (None, "repeat")
+    ]
+    return capped + [
         Problem(
             ("sources", name, "at_end"),
             "required: what happens when every row was used is not guessed",
@@ -331,6 +347,24 @@ def _end_problems(stream: ResolvedStream) -> list[Problem]:
         )
         for name in sorted(weighted)
         if stream.at_end.get(name) is None
+    ]
+
+
+def _unit_problems(config: JobConfig, stream: ResolvedStream) -> list[Problem]:
+    if stream.mixture.unit != "bytes":
+        return []
+    tokenizers = {name: tokenizer.kind for name, tokenizer in config.tokenizers.items()}
+    return [
+        Problem(
+            (*stream.path_of("mixture"), "unit"),
+            f"the metadata of source {name} has no payload bytes",
+            "bytes",
+            "tokens, samples",
+            "only text of the tokenizer `bytes` can be counted in bytes",
+        )
+        for name in stream.mixture.source_names()
+        if tokenizers.get(config.sources[name].tokenizer or "", config.sources[name].tokenizer)
+        != BYTES
     ]
 
 

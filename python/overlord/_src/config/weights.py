@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from overlord._src.config.refusals import did_you_mean
+from overlord._src.config.schedule import normalise, rows_of
+from overlord._src.config.schedule_checks import schedule_problems, stage_form_problems
 from overlord._src.errors import KeyPath, Problem
-from overlord.config import MixtureConfig, StageConfig
+from overlord.config import MixtureConfig
 
 WEIGHT_ONE = 2**32  # as in the engine
 
@@ -19,16 +21,10 @@ def show_steps(first: int, end: int | None) -> str:
     return f"steps {first} and later" if end is None else f"steps {first} to {end - 1}"
 
 
-def normalise(weights: Mapping[str, float]) -> dict[str, Fraction]:
-    """Ratios that sum to one. Exact: a float counts as the decimal number it prints as."""
-    exact = {name: Fraction(repr(float(weight))) for name, weight in weights.items()}
-    total = sum(exact.values())
-    return {name: weight / total for name, weight in exact.items()}
-
-
-def fixed_point(weights: Mapping[str, float]) -> dict[str, int]:
+def fixed_point(weights: Mapping[str, float], temperature: float | None = None) -> dict[str, int]:
     """Weights in units of 1 / WEIGHT_ONE that sum to it exactly; largest remainders round up."""
-    scaled = {name: ratio * WEIGHT_ONE for name, ratio in normalise(weights).items()}
+    shares = normalise(weights, temperature)
+    scaled = {name: ratio * WEIGHT_ONE for name, ratio in shares.items()}
     result = {name: math.floor(value) for name, value in scaled.items()}
     missing = WEIGHT_ONE - sum(result.values())
     by_remainder = sorted(scaled, key=lambda name: (result[name] - scaled[name], name))
@@ -37,8 +33,17 @@ def fixed_point(weights: Mapping[str, float]) -> dict[str, int]:
     return result
 
 
+def share_to_fixed(share: float) -> int:
+    """A share between 0 and 1 in units of 1 / WEIGHT_ONE, rounded down."""
+    return math.floor(Fraction(repr(float(share))) * WEIGHT_ONE)
+
+
 def mixture_problems(
-    mixture: MixtureConfig, sources: Mapping[str, object], path: KeyPath, steps: int | None
+    mixture: MixtureConfig,
+    sources: Mapping[str, object],
+    path: KeyPath,
+    steps: int | None,
+    substeps: int,
 ) -> list[Problem]:
     """What is wrong with a mixture whose config stands at `path`."""
     if (mixture.weights is None) == (mixture.stages is None):
@@ -50,22 +55,42 @@ def mixture_problems(
                 advice="write `weights: {source: ratio, ...}`, or stages of them",
             )
         ]
-    problems: list[Problem] = []
+    temperature = mixture.temperature
+    problems = schedule_problems(mixture, sources, path)
     if mixture.stages is not None:
         problems += _range_problems(mixture, (*path, "stages"), steps)
+        problems += stage_form_problems(mixture, (*path, "stages"), substeps)
         for index, stage in enumerate(mixture.stages):
-            problems += _stage_problems(stage, sources, (*path, "stages", index, "weights"))
+            here = (*path, "stages", index)
+            keys: list[KeyPath] = [(*here, "weights")]
+            if stage.substep_weights:
+                keys = [(*here, "substep_weights", i) for i in range(len(stage.substep_weights))]
+            for key, row in zip(keys, rows_of(stage), strict=True):
+                problems += _weight_problems(row, stage.steps, sources, key, temperature)
+            if stage.start is not None:
+                key = (*here, "start")
+                problems += _weight_problems(stage.start, stage.steps, sources, key, temperature)
     else:
-        problems += _stage_problems(mixture.stage_list()[0], sources, (*path, "weights"))
+        span = (0, None)
+        weights = mixture.weights or {}
+        problems += _weight_problems(weights, span, sources, (*path, "weights"), temperature)
+        start = mixture.schedule.start if mixture.schedule else None
+        if start is not None:
+            key = (*path, "schedule", "start")
+            problems += _weight_problems(start, span, sources, key, temperature)
     return problems
 
 
-def _stage_problems(
-    stage: StageConfig, sources: Mapping[str, object], path: KeyPath
+def _weight_problems(
+    weights: Mapping[str, float],
+    steps: tuple[int, int | None],
+    sources: Mapping[str, object],
+    path: KeyPath,
+    temperature: float | None,
 ) -> list[Problem]:
-    span = show_steps(*stage.steps)
+    span = show_steps(*steps)
     problems: list[Problem] = []
-    for name, weight in stage.weights.items():
+    for name, weight in weights.items():
         if name not in sources:
             problems.append(
                 Problem(
@@ -87,22 +112,22 @@ def _stage_problems(
             )
     if problems:
         return problems
-    if not any(weight > 0 for weight in stage.weights.values()):
+    if not any(weight > 0 for weight in weights.values()):
         return [
             Problem(
                 path,
-                f"no source has a weight above 0 at step {stage.steps[0]} ({span})",
-                dict(stage.weights),
+                f"no source has a weight above 0 at step {steps[0]} ({span})",
+                dict(weights),
                 "at least one weight > 0",
             )
         ]
-    for name, fixed in fixed_point(stage.weights).items():
-        if stage.weights[name] > 0 and fixed == 0:
+    for name, fixed in fixed_point(weights, temperature).items():
+        if weights[name] > 0 and fixed == 0:
             problems.append(
                 Problem(
                     (*path, name),
                     f"too small beside the others in {span}",
-                    stage.weights[name],
+                    weights[name],
                     "at least 2**-32 of the sum",
                     "raise it, or set it to 0",
                 )

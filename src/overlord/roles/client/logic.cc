@@ -12,6 +12,9 @@ struct OnMessage {
   void operator()(const protocol::StreamFailed& message) const {
     out->events.push_back(StepArrived{{message.step, nullptr, {}, message.status}});
   }
+  void operator()(const protocol::ReportAnswered& message) const {
+    out->effects.push_back(Answered{message});
+  }
   template <typename Other>
   void operator()(const Other&) const {}  // not for a client; dropped
 };

@@ -24,7 +24,10 @@ struct Send {
 struct HandOver {
   ReadyStep ready;
 };
-using Effect = std::variant<Send, HandOver>;
+struct Answered {  // a report of this rank
+  protocol::ReportAnswered answer;
+};
+using Effect = std::variant<Send, HandOver, Answered>;
 
 struct Reaction {
   std::vector<Event> events;

@@ -14,7 +14,8 @@ namespace overlord::client {
 
 struct ClientSeams {
   runtime::Transport<protocol::Envelope>* transport = nullptr;
-  std::function<void(ReadyStep)> deliver;  // called on the loop; must not block
+  std::function<void(ReadyStep)> deliver;                  // called on the loop; must not block
+  std::function<void(protocol::ReportAnswered)> answered;  // to a report; the same
 };
 
 class Client {

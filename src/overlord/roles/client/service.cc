@@ -45,6 +45,10 @@ class Client::Service {
     seams_.deliver(std::move(effect.ready));
   }
 
+  void carry_out(Answered& effect) {
+    if (seams_.answered) seams_.answered(effect.answer);
+  }
+
   ClientJob job_;
   ClientSeams seams_;
   ClientState state_;

@@ -132,23 +132,34 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   void assemble_one(Held& held, uint32_t microbatch) {
     const int64_t begin_ns = seams_.clock->now_ns();
     const std::vector<columnar::Piece> pieces = pieces_of(held, microbatch);
+    const columnar::AssembleSpec spec = spec_of(held, microbatch);
     auto core = std::make_shared<model::MicrobatchCore>();
     core->step = held.plan->step;
     core->index = microbatch;
     core->count = held.plan->layers.front().microbatches;
     core->step_target_tokens = held.plan->target_tokens;
-    core->token_type = assemble_.token_type;
-    core->weight_type = assemble_.weight_type;
-    core->context = assemble_.context;
-    columnar::fill_core(assemble_, pieces, core.get());
+    core->token_type = spec.token_type;
+    core->weight_type = spec.weight_type;
+    core->context = spec.context;
+    columnar::fill_core(spec, pieces, core.get());
     mark_holes(pieces, core.get());
-    std::vector<std::shared_ptr<const model::Slab>> slabs(assemble_.slices);
+    std::vector<std::shared_ptr<const model::Slab>> slabs(spec.slices);
     if (fields_ != 0) {
-      slabs = columnar::fill_slabs(assemble_, pieces, *core, fields_, slices_, *seams_.pool);
+      slabs = columnar::fill_slabs(spec, pieces, *core, fields_, slices_, *seams_.pool);
     }
     share(held, microbatch, std::move(core), slabs);
     probe_.assemble_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
-    probe_.bytes_assembled += columnar::slab_bytes(assemble_, fields_);
+    probe_.bytes_assembled += columnar::slab_bytes(spec, fields_);
+  }
+
+  // Microbatches of samples are one row, as long as the plan says.
+  columnar::AssembleSpec spec_of(const Held& held, uint32_t microbatch) const {
+    columnar::AssembleSpec spec = assemble_;
+    const model::BucketIndex& bucket = held.index->buckets[job_.bucket];
+    if (bucket.capacities.empty()) return spec;
+    spec.rows = 1;
+    spec.context = bucket.capacities[microbatch];
+    return spec;
   }
 
   std::vector<columnar::Piece> pieces_of(const Held& held, uint32_t microbatch) const {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "overlord/plan/mix_schedule.h"
 #include "overlord/plan/place_tree.h"
+#include "overlord/roles/planner/reports.h"
 
 namespace overlord::planner {
 namespace {
@@ -36,15 +38,10 @@ void raise_grant(const PlannerJob& job, const PlannerState& state, SourceIndex s
   send_to_slots(job, source, protocol::MetaGrant{limit}, out);
 }
 
-// Does a stage of the mixture that begins within the next steps ask anything of the source?
+// Does the mixture ask anything of the source within the next steps?
 bool weighted_soon(const PlannerJob& job, SourceIndex source, StepIndex step) {
-  const auto& stages = job.spec.mixture.stages;
   const StepIndex until = step + kStartsAhead * (uint64_t{job.runway} + 1);
-  for (size_t i = 0; i < stages.size() && stages[i].first_step <= until; ++i) {
-    const bool over = i + 1 < stages.size() && stages[i + 1].first_step <= step;
-    if (!over && stages[i].weights[source] > 0) return true;
-  }
-  return false;
+  return plan::may_ask(job.spec.mixture, source, step, until);
 }
 
 // First windows of the sources that will be drawn from soon. The others cost nothing until then.
@@ -98,6 +95,9 @@ struct OnMessage {
   void operator()(const protocol::LateBad& message) const {
     out->effects.push_back(JournalLateBad{message});
   }
+  void operator()(const protocol::Report& message) const {
+    take_report(job, state, envelope.from.index, message.part, out);
+  }
   void operator()(const protocol::StreamFailed& message) const {
     out->events.push_back(Failed{message.status});
     send_to_constructors(job, message, out);
@@ -127,8 +127,18 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSe
   Reaction out;
   if (state.ended() || state.failure()) return out;
   if (state.next_step() >= state.acknowledged() + job.runway) return out;
+  const model::StepFeedback* feedback = nullptr;
+  const std::optional<StepIndex> reported =
+      plan::feedback_needed(state.stream().controller, state.next_step());
+  if (reported) {
+    feedback = state.feedback(*reported);
+    if (feedback == nullptr) {  // law 1: wait for it, never plan without
+      out.waits_for_feedback = reported;
+      return out;
+    }
+  }
   Result<plan::Selection> selected =
-      selector.step(job.spec, job.source_rows, state.stream(), state.meta());
+      selector.step(job.spec, job.source_rows, state.stream(), state.meta(), feedback);
   if (!selected.ok()) return stop(job, state, selected.status());
   if (!selected->content) {
     for (const plan::MetaNeed& need : selected->needs) {

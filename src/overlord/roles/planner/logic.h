@@ -28,6 +28,7 @@ struct PlannerJob {
   model::Versions versions;
   std::vector<uint32_t> buckets;  // constructors this planner serves
   uint32_t runway = 4;
+  std::vector<Rank> reporters;  // whose parts make up a step's feedback, ascending
 };
 
 struct Send {
@@ -40,12 +41,17 @@ struct Commit {  // journal first; Committed effects follow when it is durable
 struct JournalLateBad {
   protocol::LateBad bad;
 };
-using Effect = std::variant<Send, Commit, JournalLateBad>;
+struct JournalFeedback {  // all parts are in; `last` is answered when it is durable
+  model::StepFeedback feedback;
+  Rank last = 0;
+};
+using Effect = std::variant<Send, Commit, JournalLateBad, JournalFeedback>;
 
 struct Reaction {
   std::vector<Event> events;
   std::vector<Effect> effects;
-  std::optional<SourceIndex> waits_for;  // whose metadata the next step lacks
+  std::optional<SourceIndex> waits_for;         // whose metadata the next step lacks
+  std::optional<StepIndex> waits_for_feedback;  // of this step
 };
 
 Reaction on_message(const PlannerJob& job, const PlannerState& state,

@@ -13,8 +13,16 @@ struct PlannerProbe {
   std::atomic<uint64_t> waits{0};         // attempts that lacked metadata
   std::atomic<uint64_t> planning_ns{0};
   std::atomic<uint64_t> late_bad{0};
-  std::atomic<int64_t> waiting_since_ns{0};  // 0: not waiting for metadata
+  std::atomic<uint64_t> feedback{0};            // steps whose feedback is complete
+  std::atomic<uint64_t> waits_for_feedback{0};  // of step n - 1; 0: of none
+  std::atomic<int64_t> waiting_since_ns{0};     // 0: not waiting for metadata
   std::atomic<uint32_t> waiting_source{0};
+  // Sums over all plans of a strategy with a cost: predicted step time, the same had bins been
+  // dealt in arrival order, the fullest consumer, and what it could not be below.
+  std::atomic<int64_t> predicted_ns{0};
+  std::atomic<int64_t> arrival_ns{0};
+  std::atomic<int64_t> fullest_ns{0};
+  std::atomic<int64_t> bound_ns{0};
 };
 
 }  // namespace overlord::planner

@@ -17,12 +17,15 @@ struct PlannerSeams {
   runtime::Clock* clock = nullptr;
   // Runs a task on this role's own loop; how an answer of the journal comes back.
   std::function<void(runtime::Task)> on_loop;
+  // A step's feedback is complete and durable; on the loop. May be empty.
+  std::function<void(const model::StepFeedback&)> fed_back;
 };
 
 struct PlannerStart {
   PlannerJob job;
   model::StreamState state;
-  std::vector<uint64_t> first_windows;  // per source: sequence number of the cursor's window
+  std::vector<model::StepFeedback> feedback;  // of the steps before that does not count yet
+  std::vector<uint64_t> first_windows;        // per source: sequence number of the cursor's window
   Digest config;
   Digest manifest;
 };

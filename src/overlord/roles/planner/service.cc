@@ -10,17 +10,16 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   Service(PlannerStart start, PlannerSeams seams)
       : job_(std::move(start.job)),
         seams_(std::move(seams)),
-        state_(std::move(start.state), std::move(start.first_windows), job_.buckets),
+        state_(std::move(start.state), std::move(start.first_windows), job_.buckets,
+               std::move(start.feedback)),
         config_(start.config),
         manifest_(start.manifest) {}
 
   void start() {
-    journal(protocol::JournalStart{job_.versions, config_, manifest_,
-                                   protocol::encode_stream_state(state_.stream())},
-            [](Service& self) {
-              self.perform(on_start(self.job_, self.state_));
-              self.pump();
-            });
+    start_journal();
+    for (const auto& [step, feedback] : state_.pending_feedback()) {
+      journal(record_of(feedback), [](Service&) {});
+    }
   }
 
   void receive(const protocol::Envelope& envelope) {
@@ -33,6 +32,15 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   const PlannerState& state() const { return state_; }
 
  private:
+  void start_journal() {
+    journal(protocol::JournalStart{job_.versions, config_, manifest_,
+                                   protocol::encode_stream_state(state_.stream())},
+            [](Service& self) {
+              self.perform(on_start(self.job_, self.state_));
+              self.pump();
+            });
+  }
+
   void perform(Reaction reaction) {
     for (const Event& event : reaction.events) state_.apply(event);
     for (Effect& effect : reaction.effects) std::visit([&](auto& e) { carry_out(e); }, effect);
@@ -53,6 +61,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   }
 
   void note_wait(const Reaction& reaction, int64_t now_ns) {
+    probe_.waits_for_feedback = reaction.waits_for_feedback ? *reaction.waits_for_feedback + 1 : 0;
     if (!reaction.waits_for) {
       if (!reaction.effects.empty()) probe_.waiting_since_ns = 0;
       return;
@@ -76,10 +85,20 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
               self.state_.apply(PlanCommitted{plan});
               self.committing_ = false;
               ++self.probe_.plans;
+              self.note_report(*plan);
               self.probe_.next_step = self.state_.next_step();
               self.perform(on_committed(self.job_, self.state_, plan));
               self.pump();
             });
+  }
+
+  void note_report(const model::Plan& plan) {
+    const model::PlanReport* report = plan.layers.front().report.get();
+    if (report == nullptr) return;
+    probe_.predicted_ns += report->step_ns;
+    probe_.arrival_ns += report->arrival_step_ns;
+    probe_.fullest_ns += report->consumer_max;
+    probe_.bound_ns += report->lower_bound;
   }
 
   void carry_out(JournalLateBad& late) {
@@ -90,6 +109,23 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
               ++self.probe_.late_bad;
               self.check_late_budget(bad);
             });
+  }
+
+  void carry_out(JournalFeedback& complete) {
+    journal(record_of(complete.feedback),
+            [feedback = complete.feedback, last = complete.last](Service& self) {
+              self.state_.apply(FeedbackCommitted{feedback});
+              ++self.probe_.feedback;
+              if (self.seams_.fed_back) self.seams_.fed_back(feedback);
+              Send answer{protocol::client_address(last),
+                          protocol::ReportAnswered{feedback.step, protocol::Verdict::kAccepted}};
+              self.carry_out(answer);
+              self.pump();
+            });
+  }
+
+  protocol::FeedbackRecord record_of(const model::StepFeedback& feedback) const {
+    return {job_.versions, feedback.step + job_.spec.mixture.controller.delay, feedback};
   }
 
   void check_late_budget(const protocol::LateBad& bad) {

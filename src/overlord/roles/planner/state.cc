@@ -7,7 +7,7 @@
 namespace overlord::planner {
 
 PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> first_windows,
-                           std::vector<uint32_t> buckets)
+                           std::vector<uint32_t> buckets, std::vector<model::StepFeedback> feedback)
     : stream_(std::move(stream)),
       meta_(first_windows.size()),
       first_(first_windows),
@@ -16,7 +16,9 @@ PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> firs
       step_rows_(meta_.size(), 0),
       late_bad_(meta_.size(), 0),
       buckets_(std::move(buckets)),
-      acknowledged_(buckets_.size(), stream_.next_step) {
+      acknowledged_(buckets_.size(), stream_.next_step),
+      first_step_(stream_.next_step) {
+  for (model::StepFeedback& item : feedback) feedback_[item.step] = std::move(item);
   OVERLORD_CHECK(meta_.size() == stream_.cursors.size(), "one cursor per source");
 }
 
@@ -42,6 +44,11 @@ struct PlannerState::Apply {
       self.meta_[s].trim(after.cursors[s].pass, after.cursors[s].position);
     }
     self.stream_ = after;
+    // What this plan took into account is in its state from now on.
+    const StepIndex delay = after.controller.delay;
+    while (!self.feedback_.empty() && self.feedback_.begin()->first + delay < after.next_step) {
+      self.feedback_.erase(self.feedback_.begin());
+    }
     self.content_chain_ = chain(self.content_chain_, event.plan->content_hash);
     self.plan_chain_ = chain(self.plan_chain_, event.plan->plan_hash);
   }
@@ -52,12 +59,29 @@ struct PlannerState::Apply {
     }
   }
   void operator()(const LateBadCommitted& event) const { ++self.late_bad_[event.id.source]; }
+  void operator()(const ReportArrived& event) const {
+    self.parts_[event.part.step].emplace(event.rank, event.part);
+  }
+  void operator()(const FeedbackCommitted& event) const {
+    self.parts_.erase(event.feedback.step);
+    self.feedback_[event.feedback.step] = event.feedback;
+  }
   void operator()(const Failed& event) const {
     if (!self.failure_) self.failure_ = event.status;
   }
 };
 
 void PlannerState::apply(const Event& event) { std::visit(Apply{*this}, event); }
+
+const model::StepFeedback* PlannerState::feedback(StepIndex step) const {
+  const auto found = feedback_.find(step);
+  return found == feedback_.end() ? nullptr : &found->second;
+}
+
+const PlannerState::Parts* PlannerState::parts(StepIndex step) const {
+  const auto found = parts_.find(step);
+  return found == parts_.end() ? nullptr : &found->second;
+}
 
 StepIndex PlannerState::acknowledged() const {
   OVERLORD_CHECK(!acknowledged_.empty(), "a planner serves at least one constructor");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <variant>
@@ -32,18 +33,28 @@ struct ConstructorAcknowledged {
 struct LateBadCommitted {
   SampleId id;
 };
+struct ReportArrived {  // one reporter's part of a step's feedback
+  Rank rank = 0;
+  model::StepFeedback part;
+};
+struct FeedbackCommitted {  // all parts of a step, summed; durable in the journal
+  model::StepFeedback feedback;
+};
 struct Failed {
   Status status;
 };
 
 using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
-                           LateBadCommitted, Failed>;
+                           LateBadCommitted, ReportArrived, FeedbackCommitted, Failed>;
 
 class PlannerState {
  public:
+  using Parts = std::map<Rank, model::StepFeedback>;
+
   // `first_windows`: per source, the sequence number of the window its cursor stands in.
+  // `feedback`: of the steps before, as far as it does not count yet.
   PlannerState(model::StreamState stream, std::vector<uint64_t> first_windows,
-               std::vector<uint32_t> buckets);
+               std::vector<uint32_t> buckets, std::vector<model::StepFeedback> feedback = {});
 
   void apply(const Event& event);
 
@@ -60,6 +71,12 @@ class PlannerState {
   // Least step that some hosted constructor has not acknowledged yet.
   StepIndex acknowledged() const;
   uint64_t late_bad(SourceIndex source) const { return late_bad_[source]; }
+  StepIndex first_step() const { return first_step_; }  // of this run
+  // Feedback of a step, once all its reporters are in and it is durable; kept until it counts.
+  const model::StepFeedback* feedback(StepIndex step) const;
+  const std::map<StepIndex, model::StepFeedback>& pending_feedback() const { return feedback_; }
+  // What has been reported of a step whose feedback is not complete and durable yet.
+  const Parts* parts(StepIndex step) const;
   // Chained over every committed plan: equal after folding the journal.
   const Digest& content_chain() const { return content_chain_; }
   const Digest& plan_chain() const { return plan_chain_; }
@@ -75,6 +92,9 @@ class PlannerState {
   std::vector<uint64_t> late_bad_;
   std::vector<uint32_t> buckets_;
   std::vector<StepIndex> acknowledged_;  // parallel to buckets_
+  StepIndex first_step_;
+  std::map<StepIndex, model::StepFeedback> feedback_;
+  std::map<StepIndex, Parts> parts_;
   std::optional<Status> failure_;
   Digest content_chain_;
   Digest plan_chain_;

@@ -1,0 +1,213 @@
+#include "overlord/plan/mix_schedule.h"
+
+#include <algorithm>
+#include <string>
+
+#include "overlord/base/fixed_functions.h"
+
+namespace overlord::plan {
+namespace {
+
+using model::Grain;
+using model::Mixture;
+using model::MixtureStage;
+using model::Ramp;
+
+// The stage that holds at a step.
+size_t stage_at(const Mixture& mixture, StepIndex step) {
+  size_t at = 0;
+  while (at + 1 < mixture.stages.size() && mixture.stages[at + 1].first_step <= step) ++at;
+  return at;
+}
+
+// A stage's weight of a source; one row holds for all substeps.
+int64_t weight_of(const MixtureStage& stage, size_t sources, size_t source, uint32_t substep) {
+  return stage.weights.size() == sources ? stage.weights[source]
+                                         : stage.weights[substep * sources + source];
+}
+
+bool in_ramp(const MixtureStage& stage, StepIndex step) {
+  return stage.ramp != Ramp::kNone && step - stage.first_step < stage.ramp_steps;
+}
+
+int64_t between(Ramp ramp, int64_t from, int64_t to, uint64_t part, uint64_t whole) {
+  if (ramp == Ramp::kLinear) {
+    const Int128 sum = Int128{from} * (whole - part) + Int128{to} * part;
+    return static_cast<int64_t>(sum / whole);
+  }
+  const int64_t rise = fixed_raised_cosine(part, whole);
+  const Int128 sum = Int128{from} * (kFixedOne - rise) + Int128{to} * rise;
+  return static_cast<int64_t>(sum >> kFixedBits);
+}
+
+Status check_row(const model::JobSpec& spec, const MixtureStage& stage, size_t row) {
+  const std::string where = "mixture from step " + std::to_string(stage.first_step);
+  const size_t sources = spec.sources.size();
+  Int128 sum = 0;
+  for (size_t s = 0; s < sources; ++s) {
+    const int64_t weight = stage.weights[row * sources + s];
+    if (weight < 0 || weight > kMaxWeight) {
+      return invalid_argument(where + ": weight of " + spec.sources[s].name +
+                              " must be between 0 and " +
+                              std::to_string(kMaxWeight / model::kWeightOne));
+    }
+    sum += weight;
+  }
+  if (sum == 0) return invalid_argument(where + ": all weights are 0");
+  return {};
+}
+
+Status check_stage(const model::JobSpec& spec, const MixtureStage& stage) {
+  const std::string where = "mixture from step " + std::to_string(stage.first_step);
+  const size_t sources = spec.sources.size();
+  const bool by_substep = spec.mixture.grain == Grain::kSubstep;
+  const bool fits = stage.weights.size() == sources ||
+                    (by_substep && stage.weights.size() == sources * spec.substeps);
+  if (!fits) {
+    return invalid_argument(where + ": one weight per source is needed" +
+                            (by_substep ? ", or one per source for every substep" : ""));
+  }
+  for (size_t row = 0; row * sources < stage.weights.size(); ++row) {
+    OVERLORD_RETURN_IF_ERROR(check_row(spec, stage, row));
+  }
+  if ((stage.ramp == Ramp::kNone) != (stage.ramp_steps == 0)) {
+    return invalid_argument(where + ": a ramp needs a shape and a number of steps");
+  }
+  if (stage.ramp_steps > (uint64_t{1} << 40)) {
+    return invalid_argument(where + ": a ramp has at most 2^40 steps");
+  }
+  return {};
+}
+
+Status check_controller(const model::JobSpec& spec) {
+  const model::ControllerSpec& controller = spec.mixture.controller;
+  if (!spec.mixture.metric_driven()) return {};
+  if (spec.mixture.stages.size() != 1 || spec.mixture.grain != Grain::kStep) {
+    return invalid_argument("mixture: a metric-driven one has one stage, its prior, by step");
+  }
+  if (controller.delay == 0 || controller.delay > 4096) {
+    return invalid_argument("mixture: the feedback's delay is from 1 to 4096 steps, got " +
+                            std::to_string(controller.delay));
+  }
+  const int64_t shares[] = {controller.smoothing, controller.history_rate, controller.follow_rate,
+                            controller.history_exponent, controller.floor};
+  for (const int64_t share : shares) {
+    if (share < 0 || share > kFixedOne) {
+      return invalid_argument("mixture: a controller's rates and floor are from 0 to 1");
+    }
+  }
+  if (controller.fit_every == 0) return invalid_argument("mixture: fit_every starts at 1");
+  return {};
+}
+
+}  // namespace
+
+void weights_at(const model::JobSpec& spec, const MixMoment& moment,
+                std::vector<int64_t>* weights) {
+  const size_t sources = spec.sources.size();
+  const Mixture& mixture = spec.mixture;
+  weights->resize(sources);
+  if (moment.controller != nullptr && !moment.controller->sources.empty()) {
+    for (size_t s = 0; s < sources; ++s) (*weights)[s] = moment.controller->sources[s].weight;
+    return;
+  }
+  const size_t at = stage_at(mixture, moment.step);
+  const MixtureStage& stage = mixture.stages[at];
+  const bool ramping = at > 0 && in_ramp(stage, moment.step);
+  const bool fine = mixture.grain == Grain::kSubstep;
+  const uint64_t parts = fine ? spec.substeps : 1;
+  const uint64_t part = (moment.step - stage.first_step) * parts + (fine ? moment.substep : 0);
+  for (size_t s = 0; s < sources; ++s) {
+    const int64_t to = weight_of(stage, sources, s, moment.substep);
+    (*weights)[s] =
+        !ramping
+            ? to
+            : between(stage.ramp, weight_of(mixture.stages[at - 1], sources, s, moment.substep), to,
+                      part, stage.ramp_steps * parts);
+  }
+}
+
+bool may_ask(const Mixture& mixture, SourceIndex source, StepIndex first, StepIndex last) {
+  const size_t sources = std::min_element(mixture.stages.begin(), mixture.stages.end(),
+                                          [](const MixtureStage& a, const MixtureStage& b) {
+                                            return a.weights.size() < b.weights.size();
+                                          })
+                             ->weights.size();
+  const auto weighted = [&](const MixtureStage& stage) {
+    for (size_t at = source; at < stage.weights.size(); at += sources) {
+      if (stage.weights[at] > 0) return true;
+    }
+    return false;
+  };
+  for (size_t i = stage_at(mixture, first); i < mixture.stages.size(); ++i) {
+    const MixtureStage& stage = mixture.stages[i];
+    if (stage.first_step > last) break;
+    if (weighted(stage)) return true;
+    // While it ramps, the stage before still has its say.
+    if (i > 0 && in_ramp(stage, std::max(first, stage.first_step)) &&
+        weighted(mixture.stages[i - 1])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Status check_mixture(const model::JobSpec& spec) {
+  const auto& stages = spec.mixture.stages;
+  if (stages.empty() || stages.front().first_step != 0) {
+    return invalid_argument("mixture: the first stage must start at step 0");
+  }
+  if (stages.front().ramp != Ramp::kNone) {
+    return invalid_argument("mixture: the first stage has no stage before it to ramp from");
+  }
+  for (size_t i = 0; i < stages.size(); ++i) {
+    // A stage of no length is only there for the next one to ramp from.
+    const bool empty = i > 0 && stages[i].first_step == stages[i - 1].first_step;
+    if (i > 0 &&
+        (empty ? stages[i].ramp == Ramp::kNone : stages[i].first_step < stages[i - 1].first_step)) {
+      return invalid_argument("mixture: stages must start at growing steps");
+    }
+    OVERLORD_RETURN_IF_ERROR(check_stage(spec, stages[i]));
+    if (i > 0 && stages[i].first_step - stages[i - 1].first_step < stages[i - 1].ramp_steps) {
+      return invalid_argument("mixture from step " + std::to_string(stages[i - 1].first_step) +
+                              ": its ramp is longer than the stage");
+    }
+  }
+  const auto& caps = spec.mixture.max_passes;
+  if (!caps.empty() && caps.size() != spec.sources.size()) {
+    return invalid_argument("mixture: max_passes needs one number per source");
+  }
+  if (spec.mixture.unit == model::MixUnit::kBytes) {
+    for (const model::Source& source : spec.sources) {
+      if (knows_bytes(source)) continue;
+      return invalid_argument(
+          "mixture: unit bytes needs the payload bytes of every document, and "
+          "the metadata of source " +
+          source.name +
+          " has none (text of the tokenizer `bytes` does); use tokens or "
+          "samples");
+    }
+  }
+  return check_controller(spec);
+}
+
+Status check_stages_at(const model::JobSpec& spec, StepIndex step) {
+  const auto& stages = spec.mixture.stages;
+  if (stages.empty() || stages.front().first_step != 0) {
+    return invalid_argument("the mixture has no stage for step 0");
+  }
+  const size_t at = stage_at(spec.mixture, step);
+  if (at > 0) OVERLORD_RETURN_IF_ERROR(check_stage(spec, stages[at - 1]));
+  return check_stage(spec, stages[at]);
+}
+
+bool knows_bytes(const model::Source& source) {
+  return source.tokenizer.kind == model::TokenizerKind::kBytes;
+}
+
+uint64_t payload_bytes(const model::Source& source, uint32_t tokens) {
+  const uint32_t special = (source.bos ? 1u : 0u) + (source.eod ? 1u : 0u);
+  return tokens > special ? tokens - special : 1;  // a token of this tokenizer is a byte
+}
+
+}  // namespace overlord::plan

@@ -1,0 +1,226 @@
+// Metric-driven mixtures: reports are an input of the stream. They count from the promised step on
+// and not before; a resumed run draws the same samples; the journal folds to the live state.
+#include <gtest/gtest.h>
+
+#include "overlord/protocol/journal_record.h"
+#include "overlord/sim/scenario.h"
+
+namespace overlord::sim {
+namespace {
+
+constexpr uint64_t kSteps = 14;
+constexpr uint32_t kDelay = 3;
+const std::vector<Rank> kReporters = {0, 1};
+
+Scenario metric_driven(model::ControllerKind kind = model::ControllerKind::kOdm) {
+  Scenario scenario = Scenario::small();
+  scenario.spec.mixture.controller.kind = kind;
+  scenario.spec.mixture.controller.delay = kDelay;
+  scenario.spec.mixture.controller.fit_every = 2;
+  scenario.spec.mixture.controller.fit_after = 1;
+  scenario.spec.max_steps = kSteps;
+  scenario.options.reporters = kReporters;
+  return scenario;
+}
+
+// Losses that differ by source, rank and step.
+std::optional<model::StepFeedback> losses(Rank rank, StepIndex step) {
+  if (rank >= kReporters.size()) return std::nullopt;
+  model::StepFeedback part;
+  part.step = step;
+  for (SourceIndex s = 0; s < 3; ++s) {
+    const uint64_t tokens = 100 + 10 * rank + s;
+    const auto mean = static_cast<int64_t>((s == 2 ? 9 : 2) * 4096 / (step + 2) + 2'000 * s);
+    part.losses.push_back({s, static_cast<int64_t>(tokens) * mean, tokens});
+  }
+  return part;
+}
+
+std::vector<Digest> contents(const SimCluster& cluster) {
+  std::vector<Digest> out;
+  for (const std::string& bytes : cluster.journal().records()) {
+    const auto record = *protocol::decode_record(bytes);
+    if (const auto* plan = std::get_if<protocol::PlanRecord>(&record)) {
+      out.push_back(plan->content_hash);
+    }
+  }
+  return out;
+}
+
+// Through bytes, as a checkpoint would.
+protocol::ResumeState saved(const protocol::ResumeState& state) {
+  auto decoded = protocol::decode_resume_state(protocol::encode_resume_state(state));
+  EXPECT_TRUE(decoded.ok()) << decoded.status().message();
+  return *decoded;
+}
+
+class Feedback : public ::testing::TestWithParam<model::ControllerKind> {};
+
+TEST_P(Feedback, ResumeAtEveryStepIsAsIfItHadNotStopped) {
+  const Scenario scenario = metric_driven(GetParam());
+  auto whole = scenario.start(1);
+  whole->reports = losses;
+  ASSERT_TRUE(whole->run(kSteps));
+  for (uint64_t stop = 0; stop < kSteps; ++stop) {
+    auto before = scenario.start(10 + stop);
+    before->reports = losses;
+    ASSERT_TRUE(before->run(stop));
+    const auto state = before->state(0);
+    ASSERT_TRUE(state.has_value()) << "feedback never completes at " << stop;
+    const auto other = before->state(1);
+    ASSERT_EQ(protocol::encode_resume_state(*state), protocol::encode_resume_state(*other));
+    auto after = scenario.resume(saved(*state), 50 + stop);
+    after->reports = losses;
+    ASSERT_TRUE(after->run(kSteps)) << "hangs when resumed at " << stop;
+    ASSERT_EQ(after->consumer(0).content_chain(), whole->consumer(0).content_chain()) << stop;
+    ASSERT_EQ(after->consumer(0).plan_chain(), whole->consumer(0).plan_chain()) << stop;
+  }
+}
+
+TEST_P(Feedback, ManySeedsOfTheWorldGiveOneStream) {
+  const Scenario scenario = metric_driven(GetParam());
+  std::optional<Digest> expected;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    auto cluster = scenario.start(seed);
+    cluster->reports = losses;
+    ASSERT_TRUE(cluster->run(kSteps)) << "hangs with seed " << seed;
+    if (!expected) expected = cluster->stream_hash();
+    ASSERT_EQ(cluster->stream_hash(), *expected) << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Controllers, Feedback,
+                         ::testing::Values(model::ControllerKind::kOdm,
+                                           model::ControllerKind::kAdo));
+
+TEST(FeedbackDelay, AReportCountsFromThePromisedStepOnAndNotBefore) {
+  const Scenario scenario = metric_driven();
+  auto before = scenario.start(1);
+  before->reports = losses;
+  ASSERT_TRUE(before->run(kSteps));
+  for (const StepIndex changed : {StepIndex{0}, StepIndex{4}, StepIndex{8}}) {
+    auto after = scenario.start(2);
+    after->reports = [changed](Rank rank, StepIndex step) {
+      auto part = losses(rank, step);
+      if (step == changed && rank == 1) part->losses[0].loss *= 400;
+      return part;
+    };
+    ASSERT_TRUE(after->run(kSteps));
+    const std::vector<Digest> a = contents(*before), b = contents(*after);
+    ASSERT_EQ(a.size(), b.size());
+    for (StepIndex step = 0; step < changed + kDelay; ++step) EXPECT_EQ(a[step], b[step]) << step;
+    bool differs = false;
+    for (StepIndex step = changed + kDelay; step < a.size(); ++step) differs |= a[step] != b[step];
+    EXPECT_TRUE(differs) << "a report of step " << changed << " changed nothing";
+  }
+}
+
+TEST(FeedbackDelay, ThePlannerWaitsForEveryReporter) {
+  const Scenario scenario = metric_driven();
+  auto cluster = scenario.start(1);
+  cluster->reports = [](Rank rank, StepIndex step) {
+    return rank == 1 && step == 2 ? std::nullopt : losses(rank, step);
+  };
+  EXPECT_FALSE(cluster->run(kSteps)) << "step 5 was planned without the reports of step 2";
+  EXPECT_EQ(cluster->host().planner_state().next_step(), 2 + kDelay);
+  EXPECT_EQ(cluster->host().planner_probe().waits_for_feedback, 2 + 1u);
+  EXPECT_FALSE(cluster->state(0).has_value()) << "a state without its feedback";
+  cluster->report(1, *losses(1, 2));
+  EXPECT_TRUE(cluster->run(4)) << "and goes on when it comes";
+}
+
+TEST(FeedbackAnswers, DuplicateLateEarlyAndUnwantedReports) {
+  using protocol::Verdict;
+  const Scenario scenario = metric_driven();
+  auto first = scenario.start(1);
+  first->reports = losses;
+  ASSERT_TRUE(first->run(6));
+  auto cluster = scenario.resume(*first->state(0), 3);
+  cluster->reports = losses;
+  ASSERT_TRUE(cluster->run(2));
+  ASSERT_TRUE(cluster->state(0).has_value());
+  const auto verdict = [&](Rank rank, StepIndex step) {
+    const size_t before = cluster->answers().size();
+    cluster->report(rank, {step, {}, {}});
+    EXPECT_TRUE(
+        cluster->world().run_until([&] { return cluster->answers().size() > before; }, 1'000'000));
+    EXPECT_EQ(cluster->answers().back().first, rank);
+    EXPECT_EQ(cluster->answers().back().second.step, step);
+    return cluster->answers().back().second.verdict;
+  };
+  // Other answers may still be on their way: wait for the quiet.
+  cluster->world().run_until([] { return false; }, 1'000'000);
+  EXPECT_EQ(verdict(0, 6), Verdict::kDuplicate);
+  EXPECT_EQ(verdict(1, 7), Verdict::kDuplicate);
+  EXPECT_EQ(verdict(0, 5), Verdict::kLate);
+  EXPECT_EQ(verdict(0, 99), Verdict::kEarly);
+  const Scenario without = Scenario::small();
+  auto plain = without.start(1);
+  ASSERT_TRUE(plain->run(2));
+  plain->report(0, {0, {}, {}});
+  ASSERT_TRUE(plain->world().run_until([&] { return !plain->answers().empty(); }, 1'000'000));
+  EXPECT_EQ(plain->answers()[0].second.verdict, Verdict::kUnwanted);
+}
+
+TEST(FeedbackJournal, FoldingItGivesTheLiveStateBack) {
+  const Scenario scenario = metric_driven();
+  auto first = scenario.start(1);
+  first->reports = losses;
+  ASSERT_TRUE(first->run(5));
+  auto cluster = scenario.resume(*first->state(0), 7);
+  cluster->reports = losses;
+  ASSERT_TRUE(cluster->run(4));
+  ASSERT_TRUE(cluster->state(0).has_value());
+  std::string state;
+  StepIndex next = 0;
+  std::map<StepIndex, model::StepFeedback> feedback;
+  for (const std::string& bytes : cluster->journal().records()) {
+    const auto record = *protocol::decode_record(bytes);
+    if (const auto* start = std::get_if<protocol::JournalStart>(&record)) state = start->state;
+    if (const auto* plan = std::get_if<protocol::PlanRecord>(&record)) {
+      state = plan->state_after;
+      next = plan->step + 1;
+    }
+    if (const auto* reported = std::get_if<protocol::FeedbackRecord>(&record)) {
+      EXPECT_EQ(reported->effective, reported->feedback.step + kDelay);
+      feedback[reported->feedback.step] = reported->feedback;
+    }
+  }
+  std::erase_if(feedback, [&](const auto& item) { return item.first + kDelay < next; });
+  const planner::PlannerState& live = cluster->host().planner_state();
+  EXPECT_EQ(state, protocol::encode_stream_state(live.stream()));
+  EXPECT_EQ(feedback, live.pending_feedback());
+  EXPECT_FALSE(feedback.empty());
+}
+
+TEST(FeedbackState, AStateWithoutItsFeedbackIsRefused) {
+  const Scenario scenario = metric_driven();
+  auto cluster = scenario.start(1);
+  cluster->reports = losses;
+  ASSERT_TRUE(cluster->run(5));
+  protocol::ResumeState state = *cluster->state(0);
+  state.feedback.pop_back();
+  const auto refused = host::resume_from(*scenario.open(), state, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kStateMismatch);
+}
+
+TEST(FeedbackState, AnotherMixtureByDeclarationBeginsAfresh) {
+  const Scenario scenario = metric_driven();
+  auto cluster = scenario.start(1);
+  cluster->reports = losses;
+  ASSERT_TRUE(cluster->run(5));
+  Scenario other = metric_driven(model::ControllerKind::kAdo);
+  other.spec.mixture.controller.delay = kDelay + 2;
+  const auto job = other.open();
+  EXPECT_FALSE(host::resume_from(*job, *cluster->state(0), {}).ok());
+  const auto adapted = host::resume_from(*job, *cluster->state(0), {true, false});
+  ASSERT_TRUE(adapted.ok()) << adapted.status().message();
+  EXPECT_EQ(adapted->state.controller.since, 5u);
+  SimCluster after(job, *other.objects, other.all_ranks(), other.options, *adapted, 9);
+  after.reports = losses;
+  EXPECT_TRUE(after.run(6));
+}
+
+}  // namespace
+}  // namespace overlord::sim
