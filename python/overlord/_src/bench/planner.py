@@ -62,7 +62,7 @@ def measure(samples: int, axes: dict[str, int], steps: int, window: int = 1) -> 
         return found
 
     # Packing splits and carries some: ask for as many sequences as hold the samples wanted.
-    bins = -int(-bins * samples / plan(bins, 2, 1)["samples_per_step"] // unit) * unit
+    bins = -int(-bins * samples / plan(bins, 8, 1)["samples_per_step"] // unit) * unit
     found = plan(bins, steps, window)
     times = found["milliseconds"][1:]  # the first one makes its memory
     return {
