@@ -66,7 +66,7 @@ bench: setup ## micro benchmarks; results as JSON in build/benchmarks
 .PHONY: wheel
 wheel: setup ## build the wheel into build/wheel, out of the objects of the development build
 	@rm -rf build/wheel
-	$(PYTHON) -m pip wheel . -qq --no-deps --no-build-isolation -C build-dir=build -w build/wheel
+	$(PYTHON) -m pip wheel . -qq --no-deps --no-build-isolation --config-settings=build-dir=build -w build/wheel
 
 .PHONY: peers
 peers: wheel ## environment .venv-peers with the loaders that benchmarks compare with, and Overlord

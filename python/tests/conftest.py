@@ -13,6 +13,11 @@ import pytest
 from overlord._src.corpus import STARTER, CorpusParameters, ensure_corpus
 from overlord._src.corpus.config_text import starter_config
 
+# A shell that runs the tests in the background has them ignore Ctrl-C, and so would every process
+# that they start and interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 GOOD: dict[str, Any] = {
     "job": "demo",
     "seed": 7,

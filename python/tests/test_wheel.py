@@ -35,7 +35,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     finished = (ROOT / "build/CMakeCache.txt").is_file()
     build_folder = ROOT / "build" if finished else folder / "build"
     pip = (sys.executable, "-m", "pip", "wheel", ROOT, "-w", folder)
-    run(*pip, "--no-deps", "--no-build-isolation", "-C", f"build-dir={build_folder}", cwd=folder)
+    run(
+        *pip,
+        "--no-deps",
+        "--no-build-isolation",
+        f"--config-settings=build-dir={build_folder}",
+        cwd=folder,
+    )
     return next(folder.glob("overlord_data-*.whl"))
 
 
