@@ -48,6 +48,8 @@ struct JobSpec {
   Mixture mixture;
   Strategy strategy;            // how bins are dealt; changes places, never contents
   std::vector<Source> sources;  // sorted by name, names unique
+  // Metadata columns of all sources together, sorted: what plans may read beside token counts.
+  std::vector<std::string> columns;
 
   uint64_t step_tokens() const { return uint64_t{bins} * context; }
 };

@@ -39,6 +39,9 @@ struct Source {
   std::string text_column;         // exactly one of text_column and token_column is set
   std::string token_column;        // (Megatron: both empty)
   std::string mask_column;         // optional: per-token loss mask beside token_column
+  // Integer columns that the planner sees beside the token count (images, patches, a quality
+  // score); sorted. What a source does not have counts as 0.
+  std::vector<std::string> metadata_columns;
   Tokenizer tokenizer;
   std::optional<uint32_t> bos;  // put before each document
   std::optional<uint32_t> eod;  // put after each document

@@ -13,6 +13,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/model/plan.h"
+#include "overlord/model/sample_meta.h"
 
 namespace overlord::plan {
 
@@ -54,6 +55,10 @@ class DGraph {
   }
   NodeKind kind_of(uint32_t node) const;
 
+  // Metadata columns of the samples, by name; "tokens" is always there and is not stored twice.
+  void set_columns(std::vector<model::MetaColumn> columns) { columns_ = std::move(columns); }
+  std::span<const model::MetaColumn> columns() const { return columns_; }
+
   void set_costs(std::vector<int64_t> sample_costs, std::vector<int64_t> bin_costs);
   std::span<const int64_t> sample_costs() const { return sample_costs_; }
   std::span<const int64_t> bin_costs() const { return bin_costs_; }
@@ -80,6 +85,7 @@ class DGraph {
   std::vector<model::Segment> segments_;
   std::vector<uint32_t> bin_ends_;
   GraphShape shape_;
+  std::vector<model::MetaColumn> columns_;
   std::vector<int64_t> sample_costs_;
   std::vector<int64_t> bin_costs_;
   std::vector<Edge> edges_;

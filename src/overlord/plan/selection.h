@@ -46,6 +46,9 @@ struct StepContent {
   // Per source, always tokens: what this step's bins hold. What was drawn in this step may be
   // carried and come later, so asked and served of one step differ by the carry-over too.
   std::vector<uint64_t> served;
+  // Of JobSpec::columns, one value per segment. What a document has counts with its first segment,
+  // so that sums over segments are sums over documents.
+  std::vector<model::MetaColumn> columns;
   uint32_t max_delay = 0;
   bool last = false;
 };
