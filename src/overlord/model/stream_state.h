@@ -34,7 +34,7 @@ struct Carried {
       0;  // == next_step: the tail of a document that is being cut; it goes first
   std::vector<LossSpan> spans;  // of the whole document; empty: every token carries loss
   bool masked = false;
-  std::vector<int64_t> columns;  // of JobSpec::columns; empty where the job has none
+  std::vector<int64_t> columns = {};  // of JobSpec::columns; empty where the job has none
 };
 
 struct StreamState {
