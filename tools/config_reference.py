@@ -25,6 +25,8 @@ STRATEGY = (
     *("name", "cost", "broadcast", "distribute.axis", "distribute.group_size"),
     *("balance.method", "balance.level", "balance.atoms", "balance.microbatch_tokens"),
     *("order.method", "order.virtual_stages", "order.backward"),
+    *("hybrid.model", "hybrid.capacity", "hybrid.method", "hybrid.balance"),
+    *("hybrid.offload", "hybrid.powers_of_two", "hybrid.max_microbatches"),
     *("encoder.cost", "encoder.distribute.axis", "encoder.distribute.group_size"),
     *("encoder.balance.method", "encoder.balance.level", "encoder.balance.atoms"),
     "encoder.balance.microbatch_tokens",

@@ -52,6 +52,8 @@ class Atoms(enum.Enum):
 
     samples = 1
 
+    slices = 2
+
 class OrderMethod(enum.Enum):
     keep = 0
 
@@ -130,6 +132,11 @@ class Strategy:
 
     def set_cost(self, model: dict) -> None:
         """The cost of a sample, as a cost model's data."""
+
+    def set_hybrid(self, hybrid: dict) -> None:
+        """
+        Deal slices: model, method, balance (None: by stages), offload, powers_of_two, max_microbatches.
+        """
 
 def strategy_digest(strategy: Strategy) -> str:
     """32 hex digits over all that decides a placement."""
@@ -896,6 +903,9 @@ class Microbatch:
     @property
     def digest(self) -> str: ...
 
+    def hdp(self) -> object:
+        """Its group and this rank's share; None without slices."""
+
     def lineage(self) -> object:
         """
         int64 [documents, 7]: source, pass, position, first, count, bin, flags.
@@ -955,6 +965,9 @@ class Plan:
         """
         How even the layer is and could be, in nanoseconds of its cost model; None without one.
         """
+
+    def hdp(self) -> object:
+        """Groups of ranks and their sequences; None without slices."""
 
     def views(self) -> list:
         """Per rank: what it sees of a microbatch."""

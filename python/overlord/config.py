@@ -383,6 +383,33 @@ class OrderConfig(_Model):
     )
 
 
+class HybridConfig(_Model):
+    """Hybrid data parallelism: every sequence on as many ranks as it needs, cut or whole."""
+
+    model: str | dict[str, int] = Field(
+        description="name of a measured model, or the coefficients of one (`overlord.hdp.Model`)"
+    )
+    capacity: int | None = Field(
+        default=None,
+        ge=4,
+        le=2**31 - 1,
+        description="tokens a rank holds with nothing offloaded; absent: the model's",
+    )
+    method: Literal["search", "buckets", "naive", "power_of_two", "static"] = Field(
+        default="search", description="how groups are made; the others are for comparison"
+    )
+    balance: Literal["dp", "pp"] | None = Field(
+        default=None,
+        description="dp: similar lengths at the same time; pp: similar microbatches on every rank; "
+        "absent: pp where there are several stages",
+    )
+    offload: bool = Field(default=True, description="activations may wait in host memory")
+    powers_of_two: bool = Field(default=False, description="only such numbers of ranks")
+    max_microbatches: int = Field(
+        default=0, ge=0, le=2**32 - 1, description="of a rank and substep; 0: no limit"
+    )
+
+
 class EncoderConfig(_Model):
     """A second module with owners of its own, planned over another column."""
 
@@ -403,6 +430,9 @@ class StrategyConfig(_Model):
     )
     balance: BalanceConfig | None = Field(default=None, description="absent: arrival order")
     order: OrderConfig | None = Field(default=None, description="absent: as balanced")
+    hybrid: HybridConfig | None = Field(
+        default=None, description="slices over the cp axis, instead of cost, balance and order"
+    )
     broadcast: list[Text] = Field(default=[], description="added to delivery.broadcast")
     encoder: EncoderConfig | None = Field(
         default=None, description="planned by `overlord simulate`; text jobs have none"

@@ -6,6 +6,9 @@
         for sequence in group.sequences:
             low, high = group.slice_of(sequence, rank)
 
+As the strategy of a job it is delivered: `distribute(tree.cp).hybrid(hdp.model("llama12b"))`. Then
+`batch.hdp` is the `Share` of a microbatch.
+
 A sequence up to the model's `capacity` stays whole on one rank, packed with others. A longer one is
 cut over a group of ranks, any number of them: 2N chunks, of which member i holds i and 2N-1-i, so
 that tokens and causal attention are both even. Ranks may run different numbers of microbatches. The
@@ -15,14 +18,14 @@ loss stays that of plain data parallelism: sum token losses, divide once by `pla
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Chunk", "Group", "Model", "Plan", "model", "plan"]
+__all__ = ["Chunk", "Group", "Model", "Plan", "Share", "model", "plan"]
 
 Method = Literal["search", "buckets", "naive", "power_of_two", "static"]
 Lengths = npt.NDArray[np.uint32] | Sequence[int]
@@ -51,6 +54,11 @@ class Model:
     ring_token_bytes: int = 0
     ring_per_s: int = 0
     ring_hop_ns: int = 0
+
+    def to_dict(self) -> dict[str, int]:
+        """The coefficients as plain data, without those that have their default."""
+        values = {item.name: (getattr(self, item.name), item.default) for item in fields(self)}
+        return {name: value for name, (value, default) in values.items() if value != default}
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,65 @@ class Plan:
     def groups_of(self, rank: int) -> tuple[Group, ...]:
         """The groups of one rank, in order."""
         return tuple(group for group in self.groups if rank in group.ranks)
+
+
+CHUNKS = [(name, "<i8") for name in ("sequence", "chunk", "first", "count", "length")]
+
+
+@dataclass(frozen=True)
+class Share:
+    """Whom a delivered microbatch is worked on with, and which part of it lies on this rank.
+
+    `chunks` has a row for every segment of the microbatch, in the order of its boundaries and its
+    lineage: which sequence of the step, which of its 2N chunks (0 of one where the group has one
+    member), where it begins in that sequence, its tokens, and the length of the whole sequence.
+    """
+
+    group: int  # its number in the order that all ranks keep
+    substep: int
+    round: int  # groups of one round share no rank
+    ranks: tuple[int, ...]  # in ring order: this rank's peers, at its own stage and tp coordinate
+    consumers: tuple[int, ...]  # the same as numbers of the dp x cp ranks
+    member: int  # this rank's place in the ring
+    sequences: tuple[int, ...]  # all of the group, numbered within the step
+    lengths: tuple[int, ...]  # of those
+    chunks: npt.NDArray[Any]
+    tokens: int  # real tokens of the group
+    targets: int  # of those, the ones that carry loss
+    step_targets: int  # of the whole step: divide the summed loss by it, once
+    offload_permille: int
+    cost_ns: int
+    start_ns: int
+    align: int
+
+    def chunks_of(self, sequence: int, member: int) -> tuple[Chunk, ...]:
+        """What a member holds of a sequence of the group, in order; empty chunks are left out."""
+        from overlord._src.native import core
+
+        length = self.lengths[self.sequences.index(sequence)]
+        if len(self.ranks) == 1:
+            return (Chunk(0, length),)
+        rows: Any = core.hdp_slices(length, len(self.ranks), self.align)
+        low_first, low_count, high_first, high_count = (int(x) for x in rows[member])
+        both = (Chunk(low_first, low_count), Chunk(high_first, high_count))
+        return tuple(chunk for chunk in both if chunk.count)
+
+
+def share_of(data: dict[str, Any], peers: Sequence[int], step_targets: int) -> Share:
+    """A share out of what the engine says of a microbatch; `peers`: a rank for each consumer."""
+    arrays = {name: data.pop(name) for name in ("consumers", "sequences", "lengths", "chunks")}
+    consumers, sequences, lengths = (
+        tuple(arrays[name].tolist()) for name in ("consumers", "sequences", "lengths")
+    )
+    return Share(
+        ranks=tuple(peers[consumer] for consumer in consumers),
+        consumers=consumers,
+        sequences=sequences,
+        lengths=lengths,
+        chunks=arrays["chunks"].view(CHUNKS).reshape(-1),
+        step_targets=step_targets,
+        **data,
+    )
 
 
 def model(name: str, capacity: int | None = None) -> Model:

@@ -29,6 +29,7 @@ from overlord.config import (
     BalanceConfig,
     DistributeConfig,
     EncoderConfig,
+    HybridConfig,
     OrderConfig,
     StrategyConfig,
 )
@@ -121,6 +122,15 @@ class Layer(_Untraceable):
         """Order the microbatches of every pipeline."""
         values = {"method": method, "virtual_stages": virtual_stages, "backward": backward}
         return self._note("order", OrderConfig.model_validate(values))
+
+    def hybrid(self, model: Any, **options: Any) -> Layer:
+        """Cut long samples over as many consumers of the cp axis as they need, pack short ones.
+
+        `model` is one of `ol.hdp`, or the name of a measured one; `options` are the keys of
+        `strategy.hybrid`: capacity, method, balance, offload, powers_of_two, max_microbatches.
+        """
+        values = {"model": model if isinstance(model, str) else model.to_dict(), **options}
+        return self._note("hybrid", HybridConfig.model_validate(values))
 
     def broadcast_at(self, axis: str) -> Layer:
         """The trainer broadcasts along this axis: only its coordinate 0 fetches. Composes."""

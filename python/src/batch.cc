@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
+#include "hdp_tables.h"
 #include "overlord/model/microbatch.h"
 
 namespace nb = nanobind;
@@ -138,6 +139,7 @@ void bind_batch(nb::module_& m) {
       .def_prop_ro("fill", &fill_of)
       .def_prop_ro("nbytes", &bytes_of)
       .def_prop_ro("digest", [](const Microbatch& b) { return b.digest.hex(); })
+      .def("hdp", &hdp_share, "Its group and this rank's share; None without slices.")
       .def("lineage", &lineage,
            "int64 [documents, 7]: source, pass, position, first, count, bin, flags.");
 }

@@ -11,6 +11,7 @@
 
 #include "bindings.h"
 #include "errors.h"
+#include "hdp_tables.h"
 #include "overlord/base/hash.h"
 #include "overlord/plan/packing.h"
 #include "overlord/runtime/steady_clock.h"
@@ -117,6 +118,7 @@ void bind_plan(nb::module_& m) {
       .def(
           "report", &plan_report,
           "How even the layer is and could be, in nanoseconds of its cost model; None without one.")
+      .def("hdp", &hdp_groups, "Groups of ranks and their sequences; None without slices.")
       .def("views", &views_of, "Per rank: what it sees of a microbatch.");
   m.def("pack_stats", &pack_stats, nb::arg("lengths"), nb::arg("context"), nb::arg("bins"),
         nb::arg("slack_permille"), nb::arg("max_delay"),

@@ -8,6 +8,7 @@
 
 #include "bindings.h"
 #include "errors.h"
+#include "hdp_dict.h"
 #include "overlord/plan/hdp.h"
 
 namespace nb = nanobind;
@@ -17,96 +18,12 @@ namespace {
 
 using Lengths = nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig>;
 
-// Gives the values to numpy.
-template <typename T>
-nb::object array_of(std::vector<T> values, size_t columns = 0) {
-  auto* held = new std::vector<T>(std::move(values));
-  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  if (columns == 0) {
-    const size_t shape[1] = {held->size()};
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(held->data(), 1, shape, owner));
-  }
-  const size_t shape[2] = {held->size() / columns, columns};
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<2>>(held->data(), 2, shape, owner));
-}
-
-// Calls `visit(name, field)` for each field of a model, so that reading and writing cannot differ.
-template <typename Model, typename Visit>
-void visit_model(Model& model, Visit visit) {
-  visit("square_fs", model.square_fs);
-  visit("token_fs", model.token_fs);
-  visit("fixed_fs", model.fixed_fs);
-  visit("forward_permille", model.forward_permille);
-  visit("activation_token_bytes", model.activation_token_bytes);
-  visit("activation_fixed_bytes", model.activation_fixed_bytes);
-  visit("layers", model.layers);
-  visit("capacity", model.capacity);
-  visit("to_host_per_s", model.to_host_per_s);
-  visit("from_host_per_s", model.from_host_per_s);
-  visit("host_bytes", model.host_bytes);
-  visit("ring_token_bytes", model.ring_token_bytes);
-  visit("ring_per_s", model.ring_per_s);
-  visit("ring_hop_ns", model.ring_hop_ns);
-}
-
-plan::HdpModel model_of(const nb::dict& values) {
-  plan::HdpModel model;
-  visit_model(model, [&](const char* name, auto& field) {
-    field = nb::cast<std::remove_reference_t<decltype(field)>>(values[name]);
-  });
-  return model;
-}
-
 nb::dict named_model(const std::string& name) {
   const auto model = plan::h200_model(name);
   if (!model) raise(invalid_argument("hdp: no such model; " + name));
   nb::dict out;
-  visit_model(*model, [&](const char* key, const auto& field) { out[key] = field; });
+  visit_hdp_model(*model, [&](const char* key, const auto& field) { out[key] = field; });
   return out;
-}
-
-plan::HdpMethod method_of(const std::string& name) {
-  if (name == "static") return plan::HdpMethod::kStatic;
-  if (name == "power_of_two") return plan::HdpMethod::kPowerOfTwo;
-  if (name == "naive") return plan::HdpMethod::kNaive;
-  if (name == "buckets") return plan::HdpMethod::kBuckets;
-  if (name == "search") return plan::HdpMethod::kSearch;
-  raise(invalid_argument("hdp: no such method; " + name));
-}
-
-plan::HdpBalance balance_of(const std::string& name) {
-  if (name == "dp") return plan::HdpBalance::kDp;
-  if (name == "pp") return plan::HdpBalance::kPp;
-  raise(invalid_argument("hdp: balance is dp or pp; " + name));
-}
-
-void put_groups(const plan::HdpPlan& plan, nb::dict* out) {
-  std::vector<uint32_t> ranks, rank_ends, sequences, sequence_ends, microbatches, offload;
-  std::vector<uint64_t> tokens, targets;
-  std::vector<int64_t> costs, starts;
-  for (const plan::HdpGroup& group : plan.groups) {
-    ranks.insert(ranks.end(), group.ranks.begin(), group.ranks.end());
-    rank_ends.push_back(static_cast<uint32_t>(ranks.size()));
-    sequences.insert(sequences.end(), group.sequences.begin(), group.sequences.end());
-    sequence_ends.push_back(static_cast<uint32_t>(sequences.size()));
-    microbatches.push_back(group.microbatch);
-    offload.push_back(group.offload_permille);
-    tokens.push_back(group.tokens);
-    targets.push_back(group.targets);
-    costs.push_back(group.cost_ns);
-    starts.push_back(group.start_ns);
-  }
-  nb::dict& d = *out;
-  d["ranks"] = array_of(std::move(ranks));
-  d["rank_ends"] = array_of(std::move(rank_ends));
-  d["sequences"] = array_of(std::move(sequences));
-  d["sequence_ends"] = array_of(std::move(sequence_ends));
-  d["microbatches"] = array_of(std::move(microbatches));
-  d["offload_permille"] = array_of(std::move(offload));
-  d["tokens"] = array_of(std::move(tokens));
-  d["group_targets"] = array_of(std::move(targets));
-  d["cost_ns"] = array_of(std::move(costs));
-  d["start_ns"] = array_of(std::move(starts));
 }
 
 nb::dict hdp_plan(Lengths lengths, uint32_t ranks, const nb::dict& model, Lengths targets,
@@ -118,10 +35,10 @@ nb::dict hdp_plan(Lengths lengths, uint32_t ranks, const nb::dict& model, Length
   problem.targets = {targets.data(), targets.shape(0)};
   problem.ranks = ranks;
   problem.stages = stages;
-  problem.model = model_of(model);
+  problem.model = hdp_model_of(model);
   problem.offload = offload;
-  problem.balance = balance_of(balance);
-  problem.method = method_of(method);
+  problem.balance = hdp_balance_of(balance);
+  problem.method = hdp_method_of(method);
   problem.powers_of_two = powers_of_two;
   problem.align = align;
   problem.max_microbatches = max_microbatches;
@@ -133,7 +50,7 @@ nb::dict hdp_plan(Lengths lengths, uint32_t ranks, const nb::dict& model, Length
   plan::HdpPlan plan = unwrap(std::move(result));
   if (check_it) check(plan::check_hdp(plan, problem));
   nb::dict out;
-  put_groups(plan, &out);
+  put_groups(plan.groups, &out);
   out["rank_microbatches"] = array_of(std::move(plan.rank_microbatches));
   out["rank_ns"] = array_of(std::move(plan.rank_ns));
   out["microbatch_targets"] = array_of(std::move(plan.microbatch_targets));

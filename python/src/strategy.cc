@@ -6,6 +6,7 @@
 #include "bindings.h"
 #include "cost_dict.h"
 #include "errors.h"
+#include "hdp_dict.h"
 #include "overlord/protocol/spec_codec.h"
 
 namespace nb = nanobind;
@@ -18,6 +19,19 @@ void set_cost(model::Strategy& strategy, const nb::dict& data) {
   const Status status = model::check_cost_model(strategy.cost);
   if (!status.ok()) raise(status);
   strategy.has_cost = true;
+}
+
+void set_hybrid(model::Strategy& strategy, const nb::dict& data) {
+  strategy.atoms = model::Atoms::kSlices;
+  strategy.hdp.model = hdp_model_of(nb::cast<nb::dict>(data["model"]));
+  strategy.hdp.method = hdp_method_of(nb::cast<std::string>(data["method"]));
+  strategy.hdp.balance.reset();
+  if (!data["balance"].is_none()) {
+    strategy.hdp.balance = hdp_balance_of(nb::cast<std::string>(data["balance"]));
+  }
+  strategy.hdp.offload = nb::cast<bool>(data["offload"]);
+  strategy.hdp.powers_of_two = nb::cast<bool>(data["powers_of_two"]);
+  strategy.hdp.max_microbatches = nb::cast<uint32_t>(data["max_microbatches"]);
 }
 
 }  // namespace
@@ -37,7 +51,8 @@ void bind_strategy(nb::module_& m) {
       .value("interleaved", BalanceLevel::kInterleaved);
   nb::enum_<Atoms>(m, "Atoms")
       .value("sequences", Atoms::kSequences)
-      .value("samples", Atoms::kSamples);
+      .value("samples", Atoms::kSamples)
+      .value("slices", Atoms::kSlices);
   nb::enum_<OrderMethod>(m, "OrderMethod")
       .value("keep", OrderMethod::kKeep)
       .value("ascending", OrderMethod::kAscending)
@@ -56,8 +71,10 @@ void bind_strategy(nb::module_& m) {
       .def_rw("order", &Strategy::order)
       .def_rw("virtual_stages", &Strategy::virtual_stages)
       .def_rw("backward_permille", &Strategy::backward_permille)
-      .def("set_cost", &set_cost, nb::arg("model"),
-           "The cost of a sample, as a cost model's data.");
+      .def("set_cost", &set_cost, nb::arg("model"), "The cost of a sample, as a cost model's data.")
+      .def("set_hybrid", &set_hybrid, nb::arg("hybrid"),
+           "Deal slices: model, method, balance (None: by stages), offload, powers_of_two, "
+           "max_microbatches.");
   m.def(
       "strategy_digest",
       [](const Strategy& strategy) { return protocol::strategy_digest(strategy).hex(); },

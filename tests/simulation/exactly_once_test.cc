@@ -72,7 +72,7 @@ using Part = std::tuple<SampleId, uint32_t, uint32_t>;  // id, first, count
 std::vector<Part> parts_of(SimCluster& cluster, const host::OpenJob& job) {
   std::vector<Part> parts;
   std::set<uint32_t> seen;
-  const auto views = plan::make_views(job.mesh, job.delivery, 1);
+  const auto views = plan::make_views(job.mesh, job.delivery, 1, job.spec.strategy);
   for (const Rank rank : cluster.ranks()) {
     if (!seen.insert(views->by_rank[rank].bucket).second) continue;
     for (const model::MicrobatchPtr& batch : cluster.delivered(rank).batches) {

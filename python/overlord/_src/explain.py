@@ -33,6 +33,28 @@ class PlannedStep:
         return cls(plan, plan.columns(), plan.report(), cursor.graph(), list(sources))
 
 
+def group_lines(step: PlannedStep) -> list[str]:
+    """Groups of hybrid data parallelism: how many ranks sequences have, how many microbatches."""
+    groups = step.plan.hdp()
+    if groups is None:
+        return []
+    sizes = np.diff(groups["rank_ends"], prepend=0)
+    filled = np.diff(groups["sequence_ends"], prepend=0) > 0
+    degrees, counts = np.unique(sizes[filled], return_counts=True)
+    cut = int(np.diff(groups["sequence_ends"], prepend=0)[filled & (sizes > 1)].sum())
+    rounds = groups["rank_microbatches"]
+    offload = int(groups["offload_permille"].max(initial=0))
+    listed = [f"{n} of {size}" for size, n in zip(degrees.tolist(), counts.tolist(), strict=True)]
+    if len(listed) > 8:
+        listed = [*listed[:4], "...", *listed[-3:]]
+    return [
+        f"{int(filled.sum())} groups over {len(rounds)} ranks ({', '.join(listed)} ranks); "
+        f"{cut} of {len(groups['table'])} documents are cut",
+        f"microbatches of a rank {int(rounds.min())} to {int(rounds.max())}; "
+        f"offloaded at most {offload / 10:.1f} %; {int((~filled).sum())} ranks idle in a substep",
+    ]
+
+
 def advice(report: dict[str, Any]) -> str:
     """What would make the step faster, by what limits it."""
     bound, largest = report["lower_bound_ns"], report["limiting_sample"]["cost_ns"]
@@ -46,6 +68,15 @@ def advice(report: dict[str, Any]) -> str:
     return "close to the bound: only other data or more ranks would help"
 
 
+def hybrid_advice(report: dict[str, Any]) -> str:
+    """The same for hybrid data parallelism, which cuts sequences itself."""
+    if report["bound_by"] == "largest":
+        return "one long document sets the pace on any number of ranks: more of the others a step"
+    if report["consumer_max_ns"] > 1.03 * report["lower_bound_ns"]:
+        return "groups do not fit together: more sequences a step, or a larger capacity"
+    return "close to the bound: only other data or more ranks would help"
+
+
 def report_lines(step: PlannedStep) -> list[str]:
     """The plan's report in words."""
     report = step.report
@@ -55,18 +86,21 @@ def report_lines(step: PlannedStep) -> list[str]:
     gap = report["consumer_max_ns"] / report["lower_bound_ns"] - 1 if mean else 0.0
     sample = report["limiting_sample"]
     name = f"{step.sources[sample['source']]}[{sample['pass']}:{sample['position']}]"
+    hybrid = step.plan.hdp() is not None
     return [
         f"predicted step {report['step_ns'] / MILLISECOND:.2f} ms; in arrival order "
-        f"{report['arrival_step_ns'] / MILLISECOND:.2f} ms; with even microbatches "
+        f"{report['arrival_step_ns'] / MILLISECOND:.2f} ms; "
+        f"{'the lower bound is' if hybrid else 'with even microbatches'} "
         f"{report['even_step_ns'] / MILLISECOND:.2f} ms",
         f"fullest consumer {report['limiting_consumer']}: "
         f"{report['consumer_max_ns'] / MILLISECOND:.2f} ms, max/mean "
         f"{report['consumer_max_ns'] / mean if mean else 1:.4f}, {gap:.2%} over the lower bound "
         f"(set by {report['bound_by']}); microbatches max/mean "
         f"{report['microbatch_max_ns'] / max(1, report['microbatch_mean_ns']):.3f}",
-        f"its heaviest document is {name} in sequence {report['limiting_bin']}, "
-        f"{sample['cost_ns'] / MILLISECOND:.2f} ms",
-        f"advice: {advice(report)}",
+        f"its heaviest document is {name} in {'microbatch' if hybrid else 'sequence'} "
+        f"{report['limiting_bin']}, {sample['cost_ns'] / MILLISECOND:.2f} ms",
+        *group_lines(step),
+        f"advice: {hybrid_advice(report) if hybrid else advice(report)}",
     ]
 
 
@@ -195,7 +229,9 @@ def diff_lines(before: PlannedStep, after: PlannedStep, limit: int = 8) -> list[
         f"step {before.plan.step} against step {after.plan.step}: {len(first)} and {len(second)} "
         f"segments, {len(gone)} only in the first, {len(new)} only in the second, "
         f"{len(moved)} moved",
-        "same contents" if not gone and not new else "contents differ",
+        "same contents"
+        if before.plan.content_hash == after.plan.content_hash or (not gone and not new)
+        else "contents differ",
     ]
     for key in [*gone, *new][:limit]:
         side = "first" if key in first else "second"

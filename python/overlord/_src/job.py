@@ -206,6 +206,7 @@ class Job:
             opened.source_digests,
             self._dealing(delivery),
             self._rule if opened.resolved.mixture.follows_rule else None,
+            self.config.strategy is not None and self.config.strategy.hybrid is not None,
         )
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 

@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from overlord._src import state as states
@@ -28,6 +29,11 @@ _LOG = logging.getLogger("overlord")
 def _essential(mesh_text: str) -> list[str]:
     """The axes of a mesh that have more than one rank."""
     return [axis for axis in mesh_text.split(",") if not axis.endswith("=1")]
+
+
+@lru_cache(maxsize=64)
+def _peers_of(mesh: Mesh, rank: int) -> tuple[int, ...]:
+    return tuple(mesh.peers(rank))
 
 
 def known_source(name: str, names: Sequence[str]) -> bool:
@@ -73,6 +79,7 @@ class SharedEngine:
         source_digests: Mapping[str, str],
         dealing: str,
         rule: Rule | None = None,
+        hybrid: bool = False,
     ) -> None:
         self.ranks = list(ranks)
         self.job = job
@@ -82,6 +89,7 @@ class SharedEngine:
         self._options = options
         self._source_digests = dict(source_digests)
         self._dealing = dealing
+        self.hybrid = hybrid
         self.rule_desk = RuleDesk(rule, self.source_names, options.reporters) if rule else None
         self._engine: Any = None
         self._closed = False
@@ -93,10 +101,13 @@ class SharedEngine:
         """How long a batch may be late before the log names what is waited for."""
         return max(float(self._options.alarm_ms) / 1000, _WAIT_SECONDS)
 
-    @property
-    def layout(self) -> str:
-        """What a state saved inside a step is bound to: the mesh, and how bins are dealt."""
-        return f"{self.mesh.text()},{self._dealing}"
+    def layout(self, rank: int) -> str:
+        """What a state saved inside a step is bound to: the mesh, and how bins are dealt.
+
+        With hybrid data parallelism also to the consumer: each has its own number of microbatches.
+        """
+        own = f",consumer {self.mesh.peers(rank).index(rank)}" if self.hybrid else ""
+        return f"{self.mesh.text()},{self._dealing}{own}"
 
     @property
     def started(self) -> bool:
@@ -166,9 +177,9 @@ class SharedEngine:
         described: dict[str, Any] = core.describe_state(blob)
         return described
 
-    def state_dict(self, blob: bytes) -> dict[str, Any]:
-        """The state dict around an encoded state."""
-        return states.build_state(blob, self.describe(blob), self.job, self.layout)
+    def state_dict(self, blob: bytes, rank: int) -> dict[str, Any]:
+        """The state dict around an encoded state of a rank."""
+        return states.build_state(blob, self.describe(blob), self.job, self.layout(rank))
 
     def check_state(self, state: Any, allow: Sequence[str]) -> bytes:
         """The blob of a state that fits this job; otherwise an error that says what differs."""
@@ -196,11 +207,13 @@ class SharedEngine:
         found = states.differences(
             described, self._native_job.section_digests(), self._source_digests, tuple(allow)
         )
-        if bound_mesh and _essential(bound_mesh) != _essential(self.layout):
+        layouts = sorted({self.layout(rank) for rank in self.ranks}) if bound_mesh else []
+        if bound_mesh and [_essential(bound_mesh)] != [_essential(layout) for layout in layouts]:
             found.append(
                 f"mesh: saved inside step {described['step']}, after {described['microbatch']} "
-                f"microbatches on {bound_mesh}, now {self.layout}; another mesh can go on "
-                "from a state saved at a step boundary"
+                f"microbatches on {bound_mesh}, now {' and '.join(layouts)}; another mesh can go "
+                "on from a state saved at a step boundary"
+                + (", and so can another rank" if self.hybrid else "")
             )
         if found:
             raise core.StateMismatchError(states.refusal(found))
@@ -220,6 +233,7 @@ class Loader(Iterator[Microbatch]):
         self._owner = owner
         self._client: Any = None
         self._ended = False
+        self._peers = partial(_peers_of, shared.mesh, rank)  # batches must not hold the loader
         self.reported_times: deque[tuple[int, dict[str, float]]] = deque(maxlen=_TIMES_KEPT)
 
     @property
@@ -258,7 +272,7 @@ class Loader(Iterator[Microbatch]):
             if native is None:
                 self._ended = True
                 raise StopIteration
-            return Microbatch(native)
+            return Microbatch(native, self._peers)
 
     def steps(self) -> Iterator[list[Microbatch]]:
         """Whole steps: the microbatches of each. Resumed inside a step, the first has the rest."""
@@ -275,7 +289,8 @@ class Loader(Iterator[Microbatch]):
         At a step boundary it is the same on every rank, and loads on any mesh. Where the mixture
         follows losses it waits until every reporter has reported the steps before.
         """
-        return self._shared.state_dict(self._connected().state(self._shared.alarm_seconds))
+        blob = self._connected().state(self._shared.alarm_seconds)
+        return self._shared.state_dict(blob, self._rank)
 
     def report(
         self,
@@ -380,10 +395,20 @@ class RankLoaders(Mapping[int, Loader]):
         """The mesh of the job."""
         return self._shared.mesh
 
+    @property
+    def hybrid(self) -> bool:
+        """Whether every dp x cp rank is dealt to by itself (hybrid data parallelism)."""
+        return self._shared.hybrid
+
     def rounds(self) -> Iterator[dict[int, Microbatch]]:
-        """The next microbatch of every rank, until all ranks end; they end together."""
+        """The next microbatch of every rank, until all ranks end; they end together.
+
+        Where ranks have different numbers of microbatches, those that are done with the step are
+        left out until all are.
+        """
+        waiting = list(self._loaders)
         while True:
-            batches = {rank: next(loader, None) for rank, loader in self._loaders.items()}
+            batches = {rank: next(self._loaders[rank], None) for rank in waiting}
             present = {rank: batch for rank, batch in batches.items() if batch is not None}
             if not present:
                 return
@@ -391,20 +416,34 @@ class RankLoaders(Mapping[int, Loader]):
                 ended = sorted(set(batches) - set(present))
                 raise core.InternalError(f"ranks {ended} ended before the others")
             yield present
+            waiting = [rank for rank in waiting if not present[rank].last_in_step]
+            waiting = waiting or list(self._loaders)
 
     def steps(self) -> Iterator[dict[int, list[Microbatch]]]:
         """Whole steps: the microbatches of every rank."""
         step: dict[int, list[Microbatch]] = {rank: [] for rank in self._loaders}
+        going = len(step)
         for batches in self.rounds():
             for rank, batch in batches.items():
                 step[rank].append(batch)
-            if all(batch.last_in_step for batch in batches.values()):
+                going -= batch.last_in_step
+            if going == 0:
+                going = len(step)
                 yield step
                 step = {rank: [] for rank in self._loaders}
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the first rank; at a step boundary every rank has the same."""
-        return next(iter(self._loaders.values())).state_dict()
+        if not self._shared.hybrid:
+            return next(iter(self._loaders.values())).state_dict()
+        saved = [loader.state_dict() for loader in self._loaders.values()]
+        if any(state != saved[0] for state in saved):
+            raise core.InvalidArgumentError(
+                f"ranks are inside step {min(state['step'] for state in saved)} and have different "
+                "numbers of microbatches: finish the step with all of them (`steps()` does) before "
+                "saving one state for all, or save the state of every rank"
+            )
+        return saved[0]
 
     def load_state_dict(self, state: Mapping[str, Any], allow: Sequence[str] = ()) -> None:
         """Go on from a state with all ranks; see `Loader.load_state_dict`."""

@@ -214,6 +214,19 @@ class Mesh:
             rest //= size
         return 0
 
+    def peers(self, rank: int) -> list[int]:
+        """The ranks of the data axes and cp, slowest first, that differ from `rank` in those only.
+
+        Numbered as the consumers that slices are dealt to.
+        """
+        self.check_rank(rank)
+        places = np.arange(self.world_size).reshape([size for _, size in self.axes])
+        at = tuple(
+            slice(None) if is_data_axis(name) or name == "cp" else self.coordinate(rank, name)
+            for name, _ in self.axes
+        )
+        return [int(peer) for peer in np.atleast_1d(places[at]).reshape(-1)]
+
     def check_rank(self, rank: int) -> int:
         """The rank itself, or an error when it is not one of the mesh."""
         if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < self.world_size:

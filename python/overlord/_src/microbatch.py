@@ -5,9 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from overlord.hdp import Share
 
 T = TypeVar("T")
 Array = npt.NDArray[Any]
@@ -51,10 +55,11 @@ class Microbatch:
     A field that this rank does not need (by its pipeline stage or a broadcast) is None.
     """
 
-    __slots__ = ("_native",)
+    __slots__ = ("_native", "_peers")
 
-    def __init__(self, native: Any) -> None:
+    def __init__(self, native: Any, peers: Callable[[], Sequence[int]] = lambda: (0,)) -> None:
         self._native = native
+        self._peers = peers
 
     step = _Native[int]("The optimizer step this belongs to.")
     microbatch = _Native[int]("Its number within the step, from 0.")
@@ -86,6 +91,16 @@ class Microbatch:
     )
     fill = _Native[float]("Share of the microbatch's places that hold real tokens.")
     nbytes = _Native[int]("Bytes of this rank's arrays.")
+
+    @property
+    def hdp(self) -> Share | None:
+        """Group and slices, where the strategy is hybrid data parallelism; otherwise None."""
+        data = self._native.hdp()
+        if data is None:
+            return None
+        from overlord.hdp import share_of
+
+        return share_of(data, self._peers(), self.step_target_tokens)
 
     def lineage(self) -> Array:
         """Which document each segment comes from, as a structured array.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from overlord._src.config.checks import BYTES
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.explain import PlannedStep
@@ -114,10 +116,35 @@ def plan_data(opened: OpenStream, plan: Any, rank: int | None = None) -> dict[st
             if wanted is None or place[0] == wanted
         ],
     }
+    if plan.hdp() is not None:
+        data["groups"] = group_data(plan.hdp())
     if rank is not None:
         data["rank"] = rank
         data["view"] = {**views[rank], "fields": field_names(views[rank]["fields"])}
     return data
+
+
+def group_data(groups: dict[str, Any]) -> list[dict[str, Any]]:
+    """Groups of hybrid data parallelism as plain data, in the order that all ranks keep."""
+    ranks = np.split(groups["ranks"], groups["rank_ends"][:-1])
+    sequences = np.split(groups["sequences"], groups["sequence_ends"][:-1])
+    single = {
+        "substep": "substeps",
+        "round": "microbatches",
+        "offload_permille": "offload_permille",
+        "tokens": "tokens",
+        "targets": "group_targets",
+        "cost_ns": "cost_ns",
+        "start_ns": "start_ns",
+    }
+    return [
+        {
+            "consumers": ranks[at].tolist(),
+            "sequences": sequences[at].tolist(),
+            **{name: int(groups[key][at]) for name, key in single.items()},
+        }
+        for at in range(len(ranks))
+    ]
 
 
 def segment_data(names: Sequence[str], segment: Sequence[int]) -> dict[str, Any]:

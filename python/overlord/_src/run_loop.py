@@ -19,9 +19,14 @@ from overlord._src.mesh import Mesh, is_data_axis
 from overlord._src.microbatch import HOLE, Microbatch
 
 
-def bucket_readers(mesh: Mesh) -> list[int]:
-    """One rank of every data-parallel group: together they see each sequence of a step once."""
-    others = [name for name, _ in mesh.axes if not is_data_axis(name)]
+def bucket_readers(mesh: Mesh, hybrid: bool = False) -> list[int]:
+    """One rank of every data-parallel group: together they see each sequence of a step once.
+
+    `hybrid`: cp ranks are dealt to like data-parallel groups.
+    """
+    others = [
+        name for name, _ in mesh.axes if not is_data_axis(name) and not (hybrid and name == "cp")
+    ]
     return [
         rank
         for rank in range(mesh.world_size)
@@ -96,18 +101,22 @@ class RunLoop:
         self.holes = 0
         self.started = time.monotonic()
         self.ended: float | None = None
-        self._readers = set(bucket_readers(job.mesh))
+        self._readers = set(bucket_readers(job.mesh, self.loaders.hybrid))
 
     def __iter__(self) -> Iterator[int]:
         """Numbers of the steps that are done, one after another."""
         context = self.opened.resolved.context * self.opened.resolved.microbatch_size
+        going = len(self.loaders)
         for batches in self.loaders.rounds():
             for rank, batch in batches.items():
                 self.microbatches += 1
                 self.bytes += batch.nbytes
+                going -= batch.last_in_step
                 if rank in self._readers:
-                    self._count(batch, context)
-            if next(iter(batches.values())).last_in_step:
+                    ends = batch.cu_seqlens_padded
+                    self._count(batch, context if ends is None else int(ends[-1]))
+            if going == 0:
+                going = len(self.loaders)
                 self.steps += 1
                 yield self.steps
                 if self.steps_wanted is not None and self.steps >= self.steps_wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from overlord._src.native import core
-from overlord.config import StrategyConfig
+from overlord.config import HybridConfig, StrategyConfig
 
 
 def cost_data(declared: str | dict[str, Any]) -> dict[str, Any]:
@@ -23,6 +23,29 @@ def cost_data(declared: str | dict[str, Any]) -> dict[str, Any]:
     return data
 
 
+def hybrid_data(config: HybridConfig) -> dict[str, Any]:
+    """A declaration of hybrid data parallelism as the engine takes it."""
+    from dataclasses import asdict, fields
+
+    from overlord import hdp
+
+    if isinstance(config.model, str):
+        model = hdp.model(config.model, config.capacity)
+    else:
+        known = [item.name for item in fields(hdp.Model)]
+        given = dict(config.model)
+        if config.capacity is not None:
+            given["capacity"] = config.capacity
+        unknown = [name for name in given if name not in known]
+        missing = [name for name in known[:4] if name not in given]
+        if unknown or missing:
+            what = f"no coefficient {unknown[0]!r}" if unknown else f"{missing[0]!r} is missing"
+            raise ValueError(f"strategy.hybrid.model: {what}; allowed: {', '.join(known)}")
+        model = hdp.Model(**given)
+    declared = config.model_dump(exclude={"model", "capacity"})
+    return {**declared, "model": asdict(model)}
+
+
 def lower_strategy(config: StrategyConfig | None) -> core.Strategy:
     """What the planner carries out; without a declaration, bins are dealt in arrival order."""
     strategy = core.Strategy()
@@ -38,6 +61,8 @@ def lower_strategy(config: StrategyConfig | None) -> core.Strategy:
         strategy.level = getattr(core.BalanceLevel, config.balance.level)
         strategy.atoms = getattr(core.Atoms, config.balance.atoms)
         strategy.microbatch_tokens = config.balance.microbatch_tokens
+    if config.hybrid is not None:
+        strategy.set_hybrid(hybrid_data(config.hybrid))
     if config.order is not None:
         strategy.order = getattr(core.OrderMethod, config.order.method)
         strategy.virtual_stages = config.order.virtual_stages

@@ -119,7 +119,7 @@ class RowWriter {
     if (tokens_) copy_tokens(tokens_ + at, piece, specials, piece.segment.first, count);
     if (targets_) write_targets(at, piece, specials);
     if (weights_) write_weights(at, piece, specials);
-    if (positions_) number(positions_ + at, count);
+    if (positions_) number(positions_ + at, count, piece.position);
   }
 
  private:

@@ -40,6 +40,7 @@ struct Piece {
   model::Segment segment;
   uint32_t row = 0;
   model::TokenSpan span;
+  uint32_t position = 0;  // of its first token; above 0 in a slice of what selection chose
 };
 
 // Boundaries and lineage; needs no payload. Pieces are in row order.

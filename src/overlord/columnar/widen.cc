@@ -58,8 +58,8 @@ void widen(const model::TokenSpan& span, uint32_t first, uint32_t count, int64_t
   widen_to(span, first, count, out);
 }
 
-void number(int32_t* out, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) out[i] = static_cast<int32_t>(i);
+void number(int32_t* out, uint32_t count, uint32_t first) {
+  for (uint32_t i = 0; i < count; ++i) out[i] = static_cast<int32_t>(first + i);
 }
 
 }  // namespace overlord::columnar

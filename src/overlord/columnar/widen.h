@@ -12,7 +12,7 @@ void widen(const model::TokenSpan& span, uint32_t first, uint32_t count, uint16_
 void widen(const model::TokenSpan& span, uint32_t first, uint32_t count, int32_t* out);
 void widen(const model::TokenSpan& span, uint32_t first, uint32_t count, int64_t* out);
 
-// out[i] = i
-void number(int32_t* out, uint32_t count);
+// out[i] = first + i
+void number(int32_t* out, uint32_t count, uint32_t first);
 
 }  // namespace overlord::columnar

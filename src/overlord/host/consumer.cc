@@ -18,6 +18,15 @@ void Consumer::feed(client::ReadyStep ready) {
     return;
   }
   OVERLORD_CHECK(ready.step == next_step(), "steps are fed in order");
+  if (pass_over_ > ready.microbatches.size()) {
+    failure_ = Status(Code::kStateMismatch,
+                      "resume state: " + std::to_string(pass_over_) + " microbatches of step " +
+                          std::to_string(ready.step) + " were returned, this rank has " +
+                          std::to_string(ready.microbatches.size()) +
+                          "; inside a step a state is of the rank that saved it");
+    ended_ = true;
+    return;
+  }
   current_ = std::move(ready);
   next_ = pass_over_;
   pass_over_ = 0;

@@ -51,6 +51,16 @@ TEST(Consumer, PassesOverWhatWasReturnedBefore) {
   EXPECT_EQ(consumer.state().state.next_step, 1u);
 }
 
+TEST(Consumer, RefusesACountThatThisRankCannotHave) {
+  protocol::ResumeState base;
+  base.microbatch = 4;
+  Consumer consumer(base);
+  consumer.feed(step_of(0, 3));
+  EXPECT_EQ(consumer.take(), nullptr);
+  ASSERT_TRUE(consumer.failure().has_value());
+  EXPECT_EQ(consumer.failure()->code(), Code::kStateMismatch);
+}
+
 TEST(Consumer, EndsWithTheLastStep) {
   Consumer consumer{protocol::ResumeState()};
   consumer.feed(step_of(0, 1, true));

@@ -12,6 +12,8 @@ namespace {
 using protocol::Address;
 using protocol::RoleKind;
 
+constexpr uint64_t kLongestRow = (uint64_t{1} << 31) - 1;
+
 plan::SourceOrder order_of(const OpenJob& job, SourceIndex s, uint32_t pass) {
   const loader::OpenSource& source = *job.sources[s];
   return plan::make_order(source.spec, source.manifest, source.seed, pass);
@@ -52,7 +54,7 @@ RoleHost::RoleHost(HostStart start, HostSeams seams)
     : job_(start.job),
       seams_(std::move(seams)),
       carrier_(seams_.transport != nullptr ? seams_.transport : this),
-      views_(plan::make_views(job_->mesh, job_->delivery, 1)),
+      views_(plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)),
       budget_(std::make_shared<loader::PayloadBudget>(start.options.payload_budget_bytes)) {
   versions_.job = job_->config.low;
   versions_.mixture = job_->spec.mixture.version;
@@ -109,7 +111,7 @@ void RoleHost::make_planner(HostStart& start) {
 }
 
 void RoleHost::make_loaders(const HostStart& start) {
-  const uint32_t total_buckets = plan::bucket_count(job_->mesh);
+  const uint32_t total_buckets = plan::consumer_count(job_->spec.strategy, job_->mesh);
   for (SourceIndex s = 0; s < job_->sources.size(); ++s) {
     const std::shared_ptr<const loader::OpenSource>& source = job_->sources[s];
     const model::Source& spec = job_->spec.sources[s];
@@ -169,8 +171,15 @@ void RoleHost::make_constructors(const HostStart& start) {
     ctor.job.wants_payload = std::any_of(
         ctor.views.begin(), ctor.views.end(),
         [](const model::ClientView& view) { return (view.fields & model::kPayloadFields) != 0; });
-    const uint32_t rows = job_->spec.bins / plan::bucket_count(job_->mesh) + 1;
-    const uint32_t microbatches = rows / job_->delivery.microbatch_size + 1;
+    const uint32_t consumers = plan::consumer_count(job_->spec.strategy, job_->mesh);
+    uint32_t microbatches = (job_->spec.bins / consumers + 1) / job_->delivery.microbatch_size + 1;
+    if (job_->spec.strategy.atoms == model::Atoms::kSlices) {
+      // Even work is not even tokens: who has the short sequences has more of them.
+      const uint64_t tokens = 2 * job_->spec.step_tokens() / consumers + job_->spec.align;
+      ctor.assemble.rows = 1;
+      ctor.assemble.context = static_cast<uint32_t>(std::min<uint64_t>(tokens, kLongestRow));
+      microbatches = 1;
+    }
     ctor.job.step_bytes = constructor::microbatch_bytes(ctor) * microbatches;
     ctor.job.budget_bytes = start.options.constructor_budget_bytes;
     constructors_[bucket] = std::make_unique<constructor::Constructor>(

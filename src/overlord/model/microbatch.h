@@ -9,6 +9,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
+#include "overlord/model/hdp_layer.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/plan.h"
 
@@ -54,13 +55,15 @@ struct LineageRow {
 struct MicrobatchCore {
   StepIndex step = 0;
   uint32_t index = 0;
-  uint32_t count = 0;  // microbatches of the step
+  uint32_t count = 0;  // microbatches of the step, for this bucket
   uint64_t step_target_tokens = 0;
   TokenType token_type = TokenType::kInt32;
   WeightType weight_type = WeightType::kFloat32;
   uint32_t context = 0;
   Boundaries boundaries;
   std::vector<LineageRow> lineage;
+  std::shared_ptr<const HdpLayer> hdp;  // where slices are dealt; else null
+  uint32_t hdp_bin = 0;                 // its share: hdp->shares[hdp_bin]
 };
 
 struct Microbatch {

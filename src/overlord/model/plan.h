@@ -38,12 +38,14 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
+struct HdpLayer;  // model/hdp_layer.h
+
 // One module's part of a plan. Text training has one layer, "backbone".
 struct Layer {
   std::string module = "backbone";
   std::string axis = "dp";
   uint32_t buckets = 1;
-  uint32_t microbatches = 1;          // per bucket
+  uint32_t microbatches = 1;          // per bucket; where they differ, of the bucket with most
   uint32_t microbatch_size = 1;       // bins
   uint32_t bin_capacity = 0;          // tokens
   std::vector<Segment> segments;      // in bin order
@@ -51,8 +53,13 @@ struct Layer {
   std::vector<Placement> placements;  // one per bin
   std::vector<uint32_t> capacities;   // of each bin, where they differ; else empty
   std::shared_ptr<const ViewTable> views;
-  std::shared_ptr<const PlanReport> report;  // of a strategy with a cost; else null
+  std::shared_ptr<const PlanReport> report;   // of a strategy with a cost; else null
+  std::shared_ptr<const HdpLayer> hdp;        // of a strategy whose atoms are slices; else null
+  std::vector<uint32_t> bucket_microbatches;  // where buckets have different numbers; else empty
 
+  uint32_t microbatches_of(uint32_t bucket) const {
+    return bucket_microbatches.empty() ? microbatches : bucket_microbatches[bucket];
+  }
   uint32_t bin_begin(uint32_t bin) const { return bin == 0 ? 0 : bin_ends[bin - 1]; }
 };
 

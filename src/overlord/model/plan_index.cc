@@ -45,8 +45,9 @@ std::shared_ptr<const PlanIndex> PlanIndex::make(const Plan& plan, uint32_t sour
   index->buckets.resize(layer.buckets);
   for (uint32_t b = 0; b < layer.buckets; ++b) {
     BucketIndex& bucket = index->buckets[b];
-    bucket.row_ends.reserve(rows);
-    for (uint32_t row = 0; row < rows; ++row) {
+    const uint32_t own = layer.microbatches_of(b) * layer.microbatch_size;
+    bucket.row_ends.reserve(own);
+    for (uint32_t row = 0; row < own; ++row) {
       const uint32_t bin = seats[size_t{b} * rows + row];
       if (bin != kNoBin) {
         for (uint32_t s = layer.bin_begin(bin); s < layer.bin_ends[bin]; ++s) {
@@ -57,6 +58,7 @@ std::shared_ptr<const PlanIndex> PlanIndex::make(const Plan& plan, uint32_t sour
       if (!layer.capacities.empty()) {
         OVERLORD_CHECK(bin != kNoBin, "with bins of their own length every row has one");
         bucket.capacities.push_back(layer.capacities[bin]);
+        bucket.bins.push_back(bin);
       }
     }
     group_by_source(layer, sources, &bucket);

@@ -16,6 +16,7 @@ struct BucketIndex {
   std::vector<uint32_t> segments;      // index into Layer::segments, by ordinal
   std::vector<uint32_t> row_ends;      // end of row r's ordinals; row = microbatch * size + slot
   std::vector<uint32_t> capacities;    // by row, where bins differ; else empty
+  std::vector<uint32_t> bins;          // by row, where bins differ; else empty
   std::vector<uint32_t> source_begin;  // per source: its ordinals are by_source[begin, next begin)
   std::vector<uint32_t> by_source;     // ordinals grouped by source, ascending inside
 };

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "overlord/model/cost_model.h"
+#include "overlord/model/hdp.h"
 
 namespace overlord::model {
 
@@ -21,8 +22,9 @@ enum class BalanceMethod : uint8_t {
 // What is evened out: totals of consumers (bins keep their arrival order inside), microbatches of
 // each consumer (who gets what stays as it came), or all microbatches of all consumers as one pool.
 enum class BalanceLevel : uint8_t { kBucket, kBin, kInterleaved };
-// What is dealt: whole sequences, or samples one by one into microbatches of their own length.
-enum class Atoms : uint8_t { kSequences, kSamples };
+// What is dealt: whole sequences, samples one by one into microbatches of their own length, or
+// samples that may be cut over several consumers (hybrid data parallelism, `Strategy::hdp`).
+enum class Atoms : uint8_t { kSequences, kSamples, kSlices };
 enum class OrderMethod : uint8_t { kKeep, kAscending, kDescending, kSmallEnds, kSearch };
 
 struct Strategy {
@@ -38,6 +40,7 @@ struct Strategy {
   OrderMethod order = OrderMethod::kKeep;
   uint32_t virtual_stages = 1;        // of every pipeline rank, for `order`
   uint32_t backward_permille = 2000;  // a backward pass over its forward pass
+  HdpSpec hdp;                        // of atoms that are slices
 
   bool is_declared() const { return has_cost || group_size != 0 || axis != "dp"; }
 };

@@ -16,7 +16,7 @@ PlanCursor::PlanCursor(std::shared_ptr<const host::OpenJob> job, protocol::Resum
       encoders_(encoders),
       state_(base_.state),
       meta_(job_->sources.size()),
-      views_(plan::make_views(job_->mesh, job_->delivery, 1)),
+      views_(plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)),
       ledger_(base_.feedback, 2 * uint64_t{job_->spec.mixture.controller.delay}) {
   for (const auto& source : job_->sources) source_rows_.push_back(source->manifest.rows);
 }
@@ -36,8 +36,9 @@ Result<model::PlanPtr> PlanCursor::next() {
     model::Versions versions;
     versions.job = job_->config.low;
     versions.mixture = job_->spec.mixture.version;
+    const plan::LossFinder loss(state_, meta_);
     OVERLORD_TRY(model::Plan made,
-                 plan::build_plan({job_->spec, job_->mesh, job_->delivery, views_, versions},
+                 plan::build_plan({job_->spec, job_->mesh, job_->delivery, views_, versions, &loss},
                                   state_.next_step, std::move(selection), &placer_, &graph_));
     auto plan = std::make_shared<const model::Plan>(std::move(made));
     state_ = *plan->state_after;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "overlord/base/bytes.h"
+#include "overlord/plan/hdp_placement.h"
 
 namespace overlord::plan {
 namespace {
@@ -41,9 +42,11 @@ bool broadcast_to(const DeliverySpec& delivery, std::string_view axis) {
          delivery.broadcast_axes.end();
 }
 
-model::ClientView view_of(const Mesh& mesh, const DeliverySpec& delivery, Rank rank) {
+model::ClientView view_of(const Mesh& mesh, const DeliverySpec& delivery, Rank rank,
+                          bool slices_dealt) {
   model::ClientView view;
-  view.bucket = bucket_of(mesh, rank);
+  view.bucket =
+      slices_dealt ? ClientPlaceTree(mesh, 1, 1).consumer_of(rank, "cp") : bucket_of(mesh, rank);
   for (const std::string& axis : delivery.broadcast_axes) {
     if (mesh.coordinate(rank, axis) > 0) {
       view.share = Share::kNone;
@@ -56,7 +59,7 @@ model::ClientView view_of(const Mesh& mesh, const DeliverySpec& delivery, Rank r
     view.share = Share::kBoundaries;
     return view;
   }
-  const uint32_t slices = mesh.size("cp");
+  const uint32_t slices = slices_dealt ? 1 : mesh.size("cp");
   // Where the trainer broadcasts along cp, coordinate 0 hands out the whole sequence.
   if (slices > 1 && delivery.slicing != Slicing::kTrainer && !broadcast_to(delivery, "cp")) {
     view.share = Share::kSlice;
@@ -96,6 +99,24 @@ Digest bins_hash(std::span<const model::Segment> segments, std::span<const uint3
                digest_of(bin_ends.data(), bin_ends.size_bytes()));
 }
 
+// Who works with whom on what, and in which order.
+void hash_groups(const model::HdpLayer& hdp, ByteWriter* writer) {
+  writer->u32(hdp.align);
+  for (const model::HdpGroup& group : hdp.groups) {
+    writer->u32(group.substep);
+    writer->u32(group.microbatch);
+    writer->u32(group.offload_permille);
+    for (const uint32_t consumer : group.ranks) writer->u32(consumer);
+    writer->u32(static_cast<uint32_t>(group.ranks.size()));
+    for (const uint32_t sequence : group.sequences) writer->u32(sequence);
+    writer->u32(static_cast<uint32_t>(group.sequences.size()));
+  }
+  for (const model::HdpShare& share : hdp.shares) {
+    writer->u32(share.group);
+    writer->u32(share.member);
+  }
+}
+
 void hash_placement(const model::Layer& layer, ByteWriter* writer) {
   writer->text(layer.module);
   writer->text(layer.axis);
@@ -109,6 +130,7 @@ void hash_placement(const model::Layer& layer, ByteWriter* writer) {
     writer->u32(place.slot);
   }
   writer->digest(layer.views->digest);
+  if (layer.hdp != nullptr) hash_groups(*layer.hdp, writer);
   if (!layer.capacities.empty()) {  // its bins are not those of the step's content
     for (const uint32_t capacity : layer.capacities) writer->u32(capacity);
     writer->digest(bins_hash(layer.segments, layer.bin_ends));
@@ -154,10 +176,25 @@ uint32_t length_unit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& 
   return std::lcm(spec.align, slices == 1 ? 1 : unit);
 }
 
+// The same with samples whole or cut over several consumers.
+Result<std::shared_ptr<DGraph>> make_slices(const PlanInputs& inputs, StepContent content,
+                                            model::Layer* layer) {
+  OVERLORD_TRY(HdpPlaced placed, place_hdp(inputs.spec, inputs.mesh, std::move(content.segments),
+                                           content.bin_ends, inputs.loss));
+  layer->capacities = std::move(placed.capacities);
+  layer->bucket_microbatches = std::move(placed.bucket_microbatches);
+  layer->hdp = std::move(placed.layer);
+  layer->report = std::make_shared<const model::PlanReport>(placed.report);
+  return std::move(placed.graph);
+}
+
 // The graph with all bins placed; where samples are dealt one by one, `layer` gets their lengths.
 Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent content,
                                            Placer* placer, model::Layer* layer) {
   const JobSpec& spec = inputs.spec;
+  if (spec.strategy.atoms == model::Atoms::kSlices) {
+    return make_slices(inputs, std::move(content), layer);
+  }
   const GraphShape shape = shape_of(spec, inputs.mesh, inputs.delivery);
   const DealShape deal{spec.substeps, inputs.mesh.size("pp")};
   if (spec.strategy.atoms == model::Atoms::kSequences) {
@@ -179,6 +216,11 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
 
 }  // namespace
 
+uint32_t consumer_count(const model::Strategy& strategy, const Mesh& mesh) {
+  if (strategy.atoms != model::Atoms::kSlices) return bucket_count(mesh);
+  return ClientPlaceTree(mesh, 1, 1).count_at(strategy.axis);
+}
+
 uint32_t microbatch_limit(const JobSpec& spec, const DeliverySpec& delivery) {
   const uint32_t declared = spec.strategy.microbatch_tokens;
   return declared > 0 ? declared : delivery.microbatch_size * spec.context;
@@ -186,9 +228,10 @@ uint32_t microbatch_limit(const JobSpec& spec, const DeliverySpec& delivery) {
 
 Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
   if (delivery.microbatch_size == 0) return invalid_argument("microbatch_size: starts at 1, got 0");
+  const bool slices_dealt = spec.strategy.atoms == model::Atoms::kSlices;
   const uint32_t width = bucket_count(mesh) * delivery.microbatch_size;
   const uint32_t per_substep = spec.bins / spec.substeps;
-  if (per_substep % width != 0 && !delivery.fill_empty) {
+  if (per_substep % width != 0 && !delivery.fill_empty && !slices_dealt) {
     const std::string unit = std::to_string(width * spec.substeps);
     return invalid_argument("bins: dp x microbatch_size x substeps = " + unit +
                             " must divide bins, got " + std::to_string(spec.bins) + "; nearest " +
@@ -200,11 +243,12 @@ Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& deli
       return invalid_argument("broadcast: a data axis cannot be broadcast: " + axis);
     }
   }
-  return check_slicing(spec, mesh, delivery);
+  return slices_dealt ? Status() : check_slicing(spec, mesh, delivery);
 }
 
 Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
   const model::Strategy& strategy = spec.strategy;
+  if (strategy.atoms == model::Atoms::kSlices) return check_hdp_strategy(spec, mesh, delivery);
   const uint32_t rounds = shape_of(spec, mesh, delivery).microbatches / spec.substeps;
   if (strategy.virtual_stages > 1 && rounds % mesh.size("pp") != 0) {
     return invalid_argument(
@@ -218,7 +262,8 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
     return invalid_argument(
         "strategy.distribute: whole sequences are dealt over the data axes, "
         "got axis '" +
-        strategy.axis + "' of the mesh " + mesh.text() + "; allowed: dp");
+        strategy.axis + "' of the mesh " + mesh.text() +
+        "; allowed: dp, or cp with strategy.hybrid");
   }
   if (strategy.atoms == model::Atoms::kSamples) {
     if (strategy.level != model::BalanceLevel::kInterleaved || strategy.group_size != 0 ||
@@ -240,14 +285,16 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
 }
 
 std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const DeliverySpec& delivery,
-                                                   uint32_t tree_version) {
+                                                   uint32_t tree_version,
+                                                   const model::Strategy& strategy) {
+  const bool slices_dealt = strategy.atoms == model::Atoms::kSlices;
   auto table = std::make_shared<model::ViewTable>();
   table->tree_version = tree_version;
-  table->slicing = delivery.slicing;
+  table->slicing = slices_dealt ? Slicing::kTrainer : delivery.slicing;
   ByteWriter writer;
-  writer.u8(static_cast<uint8_t>(delivery.slicing));
+  writer.u8(static_cast<uint8_t>(table->slicing));
   for (Rank rank = 0; rank < mesh.world_size(); ++rank) {
-    const model::ClientView view = view_of(mesh, delivery, rank);
+    const model::ClientView view = view_of(mesh, delivery, rank, slices_dealt);
     writer.u32(view.bucket);
     writer.u8(static_cast<uint8_t>(view.share));
     writer.u8(view.fields);

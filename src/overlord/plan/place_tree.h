@@ -10,6 +10,7 @@
 #include "overlord/model/plan.h"
 #include "overlord/plan/client_place_tree.h"
 #include "overlord/plan/dgraph.h"
+#include "overlord/plan/loss_finder.h"
 #include "overlord/plan/placement.h"
 #include "overlord/plan/selection.h"
 
@@ -20,9 +21,15 @@ namespace overlord::plan {
 Status check_fit(const model::JobSpec& spec, const model::Mesh& mesh,
                  const model::DeliverySpec& delivery);
 
+// With a strategy that deals slices every context-parallel rank is a bucket of its own, and sees
+// its microbatches whole.
 std::shared_ptr<const model::ViewTable> make_views(const model::Mesh& mesh,
                                                    const model::DeliverySpec& delivery,
-                                                   uint32_t tree_version);
+                                                   uint32_t tree_version,
+                                                   const model::Strategy& strategy = {});
+
+// Buckets of a job: the data-parallel groups, or the consumers that slices are dealt to.
+uint32_t consumer_count(const model::Strategy& strategy, const model::Mesh& mesh);
 
 // Can this strategy deal the job's bins over this mesh?
 Status check_strategy(const model::JobSpec& spec, const model::Mesh& mesh,
@@ -38,6 +45,7 @@ struct PlanInputs {
   const model::DeliverySpec& delivery;
   std::shared_ptr<const model::ViewTable> views;
   model::Versions versions;
+  const LossFinder* loss = nullptr;  // for placement that cuts segments of masked sources
 };
 
 // Places what was selected as the strategy says, and hashes it. `check_fit` and `check_strategy`

@@ -107,6 +107,22 @@ Digest source_digest(const model::Source& source) {
   return digest_of(writer.bytes());
 }
 
+void write_hdp_spec(ByteWriter* writer, const model::HdpSpec& hdp) {
+  const model::HdpModel& model = hdp.model;
+  for (const int64_t value :
+       {model.square_fs, model.token_fs, model.fixed_fs, int64_t{model.forward_permille},
+        model.activation_token_bytes, model.activation_fixed_bytes, int64_t{model.layers},
+        int64_t{model.capacity}, model.to_host_per_s, model.from_host_per_s, model.host_bytes,
+        model.ring_token_bytes, model.ring_per_s, model.ring_hop_ns}) {
+    writer->zigzag(value);
+  }
+  writer->u8(static_cast<uint8_t>(hdp.method));
+  writer->u8(hdp.balance ? 1 + static_cast<uint8_t>(*hdp.balance) : 0);
+  writer->u8(hdp.offload ? 1 : 0);
+  writer->u8(hdp.powers_of_two ? 1 : 0);
+  writer->u32(hdp.max_microbatches);
+}
+
 }  // namespace
 
 Digest strategy_digest(const model::Strategy& strategy) {
@@ -122,6 +138,7 @@ Digest strategy_digest(const model::Strategy& strategy) {
   writer.u8(static_cast<uint8_t>(strategy.order));
   writer.u32(strategy.virtual_stages);
   writer.u32(strategy.backward_permille);
+  if (strategy.atoms == model::Atoms::kSlices) write_hdp_spec(&writer, strategy.hdp);
   return digest_of(writer.bytes());
 }
 

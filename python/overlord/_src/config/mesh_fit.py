@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from overlord._src.config.checks import nearest_multiples
 from overlord._src.config.field_types import show_bytes
+from overlord._src.config.hybrid_fit import consumers_of, hybrid_of, hybrid_problems
 from overlord._src.config.streams import ResolvedStream
 from overlord._src.errors import Problem
 from overlord._src.mesh import Mesh, is_data_axis
@@ -17,10 +18,11 @@ _POSITION_BYTES = 4
 def fit_problems(config: JobConfig, stream: ResolvedStream, mesh: Mesh) -> list[Problem]:
     """Why a stream cannot be delivered to a mesh; empty where it can."""
     return [
-        *_bins_problems(stream, mesh),
-        *_slicing_problems(config.delivery, stream, mesh),
+        *([] if hybrid_of(config) else _bins_problems(stream, mesh)),
+        *_slicing_problems(config, stream, mesh),
         *_broadcast_problems(config.delivery, mesh),
         *_budget_problems(config, stream, mesh),
+        *hybrid_problems(config, mesh),
     ]
 
 
@@ -42,12 +44,13 @@ def _bins_problems(stream: ResolvedStream, mesh: Mesh) -> list[Problem]:
     ]
 
 
-def _slicing_problems(
-    delivery: DeliveryConfig, stream: ResolvedStream, mesh: Mesh
-) -> list[Problem]:
+def _slicing_problems(config: JobConfig, stream: ResolvedStream, mesh: Mesh) -> list[Problem]:
+    delivery = config.delivery
     cp, tp = mesh.size("cp"), mesh.size("tp")
     times_tp = tp if delivery.sequence_parallel else 1
     tp_text = f" x tp {tp}" if times_tp > 1 else ""
+    if hybrid_of(config) is not None:
+        return _chunk_problems(stream, times_tp)
     slicing = delivery.cp_slicing
     problems = []
     if cp > 1 and slicing == "document_zigzag":
@@ -76,6 +79,21 @@ def _slicing_problems(
             )
         )
     return problems
+
+
+def _chunk_problems(stream: ResolvedStream, tp: int) -> list[Problem]:
+    """Rows of slices are multiples of `align`, and so must be what tp splits."""
+    if stream.align % tp == 0:
+        return []
+    return [
+        Problem(
+            stream.path_of("align"),
+            f"with strategy.hybrid rows are multiples of it, and sequence_parallel over tp {tp} "
+            "splits them",
+            stream.align,
+            f"multiples of {tp}, nearest {nearest_multiples(stream.align, tp)}",
+        )
+    ]
 
 
 def _broadcast_problems(delivery: DeliveryConfig, mesh: Mesh) -> list[Problem]:
@@ -112,7 +130,7 @@ def microbatch_bytes(config: JobConfig, stream: ResolvedStream) -> int:
 
 def _budget_problems(config: JobConfig, stream: ResolvedStream, mesh: Mesh) -> list[Problem]:
     """A trainer holds one whole step of its group, so that much must fit."""
-    rounds = -(-stream.bins // (mesh.data_size * stream.microbatch_size))
+    rounds = -(-stream.bins // (consumers_of(config, mesh) * stream.microbatch_size))
     least = microbatch_bytes(config, stream) * rounds
     if config.runtime.constructor_budget >= least:
         return []

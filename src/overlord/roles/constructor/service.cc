@@ -116,7 +116,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
 
   void carry_out(Assemble& effect) {
     const std::shared_ptr<Held> held = hold(effect.step);
-    const uint32_t microbatches = held->plan->layers.front().microbatches;
+    const uint32_t microbatches = held->plan->layers.front().microbatches_of(job_.bucket);
     held->by_client.assign(views_.size(), std::vector<model::MicrobatchPtr>(microbatches));
     held->outstanding = microbatches;
     for (uint32_t m = 0; m < microbatches; ++m) {
@@ -136,11 +136,14 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     auto core = std::make_shared<model::MicrobatchCore>();
     core->step = held.plan->step;
     core->index = microbatch;
-    core->count = held.plan->layers.front().microbatches;
+    core->count = held.plan->layers.front().microbatches_of(job_.bucket);
     core->step_target_tokens = held.plan->target_tokens;
     core->token_type = spec.token_type;
     core->weight_type = spec.weight_type;
     core->context = spec.context;
+    if ((core->hdp = held.plan->layers.front().hdp) != nullptr) {
+      core->hdp_bin = held.index->buckets[job_.bucket].bins[microbatch];
+    }
     columnar::fill_core(spec, pieces, core.get());
     mark_holes(pieces, core.get());
     std::vector<std::shared_ptr<const model::Slab>> slabs(spec.slices);
@@ -171,7 +174,9 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     pieces.reserve(bucket.row_ends[first_row + layer.microbatch_size - 1] - ordinal);
     for (uint32_t row = 0; row < layer.microbatch_size; ++row) {
       for (; ordinal < bucket.row_ends[first_row + row]; ++ordinal) {
-        pieces.push_back({layer.segments[bucket.segments[ordinal]], row, held.spans[ordinal]});
+        const uint32_t segment = bucket.segments[ordinal];
+        const uint32_t position = layer.hdp ? layer.hdp->parts[segment].offset : 0;
+        pieces.push_back({layer.segments[segment], row, held.spans[ordinal], position});
       }
     }
     return pieces;

@@ -148,8 +148,9 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSe
     }
     return out;
   }
+  const plan::LossFinder loss(state.stream(), state.meta());
   Result<model::Plan> plan =
-      plan::build_plan({job.spec, job.mesh, job.delivery, job.views, job.versions},
+      plan::build_plan({job.spec, job.mesh, job.delivery, job.views, job.versions, &loss},
                        state.next_step(), std::move(*selected), &placer);
   if (!plan.ok()) return stop(job, state, plan.status());
   out.effects.push_back(Commit{std::make_shared<const model::Plan>(std::move(*plan))});
