@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "overlord/node/profile.h"
+#include "overlord/plan/client_place_tree.h"
 #include "overlord/runtime/memory_journal.h"
 #include "overlord/storage/file_journal.h"
 
@@ -70,6 +71,7 @@ Result<std::unique_ptr<EmbeddedEngine>> EmbeddedEngine::start(
   std::unique_ptr<EmbeddedEngine> engine(
       new EmbeddedEngine(std::move(job), std::move(ranks), std::move(options)));
   OVERLORD_RETURN_IF_ERROR(engine->check_feedback());
+  OVERLORD_RETURN_IF_ERROR(engine->check_count(state.microbatch));
   OVERLORD_RETURN_IF_ERROR(engine->build(std::move(state)));
   engine->host_->start();
   return engine;
@@ -95,6 +97,25 @@ Status EmbeddedEngine::check_feedback() const {
   }
   if (options_.runtime.reporters.empty()) {
     return invalid_argument("feedback.reporters: at least one rank must report");
+  }
+  return {};
+}
+
+// Where consumers have different numbers of microbatches, a count is that of one of them.
+Status EmbeddedEngine::check_count(uint32_t microbatch) const {
+  const model::Strategy& strategy = job_->spec.strategy;
+  if (microbatch == 0 || strategy.atoms != model::Atoms::kSlices) return {};
+  const plan::ClientPlaceTree tree(job_->mesh, 1, 1);
+  for (const Rank rank : ranks_) {
+    if (tree.consumer_of(rank, strategy.axis) == tree.consumer_of(ranks_.front(), strategy.axis)) {
+      continue;
+    }
+    return Status(Code::kStateMismatch,
+                  "resume state: it counts " + std::to_string(microbatch) +
+                      " microbatches inside a step, and ranks " + std::to_string(ranks_.front()) +
+                      " and " + std::to_string(rank) +
+                      " have numbers of their own; resume each from its own state, or all from "
+                      "one saved at a step boundary");
   }
   return {};
 }

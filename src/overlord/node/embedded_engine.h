@@ -96,6 +96,7 @@ class EmbeddedEngine {
   EmbeddedEngine(std::shared_ptr<const host::OpenJob> job, std::vector<Rank> ranks,
                  EngineOptions options);
   Status check_feedback() const;
+  Status check_count(uint32_t microbatch) const;
   Status build(protocol::ResumeState state);
   Result<Seat*> seat(Rank rank);
   Status held_too_much() const;
