@@ -193,7 +193,7 @@ def _rank(console: Any, job: Any, options: argparse.Namespace) -> None:
     _, before = plan_of(opened, options.step)
     with job.stream(options.stream, options.rank, prefetch=1) as loader:
         if before is not None:
-            loader.load_state_dict(loader._shared.state_dict(before))
+            loader.load_state_dict(loader._shared.state_dict(before, options.rank))
         batches = next(loader.steps())
     coordinates = ", ".join(
         f"{axis}={job.mesh.coordinate(options.rank, axis)}" for axis, _ in job.mesh.axes
