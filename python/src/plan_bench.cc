@@ -75,7 +75,7 @@ Result<Planned> plan_steps(model::JobSpec spec, const model::Mesh& mesh,
   const std::vector<uint64_t> rows(spec.sources.size(), uint64_t{1} << 40);
   MadeUpSources sources(lengths, static_cast<uint32_t>(spec.sources.size()));
   model::StreamState state = plan::initial_state(spec);
-  const auto views = plan::make_views(mesh, delivery, 1);
+  const auto views = plan::make_views(mesh, delivery, 1, spec.strategy);
   plan::StepSelector selector;
   plan::Placer placer;
   Planned out;

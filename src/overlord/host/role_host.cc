@@ -52,7 +52,7 @@ RoleHost::RoleHost(HostStart start, HostSeams seams)
     : job_(start.job),
       seams_(std::move(seams)),
       carrier_(seams_.transport != nullptr ? seams_.transport : this),
-      views_(plan::make_views(job_->mesh, job_->delivery, 1)),
+      views_(plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)),
       budget_(std::make_shared<loader::PayloadBudget>(start.options.payload_budget_bytes)) {
   versions_.job = job_->config.low;
   versions_.mixture = job_->spec.mixture.version;

@@ -16,7 +16,7 @@ PlanCursor::PlanCursor(std::shared_ptr<const host::OpenJob> job, protocol::Resum
       encoders_(encoders),
       state_(base_.state),
       meta_(job_->sources.size()),
-      views_(plan::make_views(job_->mesh, job_->delivery, 1)),
+      views_(plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)),
       ledger_(base_.feedback, 2 * uint64_t{job_->spec.mixture.controller.delay}) {
   for (const auto& source : job_->sources) source_rows_.push_back(source->manifest.rows);
 }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "overlord/base/bytes.h"
+#include "overlord/plan/encoder_layer.h"
 
 namespace overlord::plan {
 namespace {
@@ -113,6 +115,14 @@ void hash_placement(const model::Layer& layer, ByteWriter* writer) {
     for (const uint32_t capacity : layer.capacities) writer->u32(capacity);
     writer->digest(bins_hash(layer.segments, layer.bin_ends));
   }
+  if (layer.encoder == nullptr) return;
+  // Exchanges follow from the placements of the two layers, but for the size of what is moved.
+  writer->digest(bins_hash(layer.segments, layer.bin_ends));
+  writer->u32(layer.encoder->bytes_per_unit);
+  for (const model::Dummy& dummy : layer.encoder->dummies) {
+    writer->u32(dummy.encoder);
+    writer->u32(dummy.microbatch);
+  }
 }
 
 Digest content_hash_of(StepIndex step, const StepContent& content) {
@@ -163,6 +173,7 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
   if (spec.strategy.atoms == model::Atoms::kSequences) {
     auto graph =
         std::make_shared<DGraph>(std::move(content.segments), std::move(content.bin_ends), shape);
+    graph->set_columns(std::move(content.columns));
     OVERLORD_RETURN_IF_ERROR(placer->place(spec.strategy, deal, graph.get()));
     return graph;
   }
@@ -174,7 +185,21 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
                      length_unit(spec, inputs.mesh, inputs.delivery),
                      spec.strategy.virtual_stages > 1 ? deal.stages : 1};
   return placer->place_samples(spec.strategy, deal, cut, content.segments, content.bin_ends,
-                               &layer->capacities);
+                               content.columns, &layer->capacities);
+}
+
+// Several costs with one owner: by whole sequences, and only the vector method evens them out.
+Status check_vector(const model::Strategy& strategy) {
+  const bool vector = strategy.balance == model::BalanceMethod::kVector;
+  if (vector != !strategy.further_costs.empty()) {
+    return invalid_argument(
+        "strategy.further_costs: method vector evens out several costs, and only it does; give "
+        "both or none of them");
+  }
+  if (vector && strategy.atoms == model::Atoms::kSamples) {
+    return invalid_argument("strategy.balance.atoms: vector deals whole sequences, got samples");
+  }
+  return {};
 }
 
 }  // namespace
@@ -236,11 +261,13 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
   if (!strategy.has_cost && strategy.balance != model::BalanceMethod::kArrival) {
     return invalid_argument("strategy.balance: needs a cost; add strategy.cost");
   }
-  return {};
+  OVERLORD_RETURN_IF_ERROR(check_vector(strategy));
+  return strategy.encoder ? check_encoder(spec, mesh) : Status();
 }
 
 std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const DeliverySpec& delivery,
-                                                   uint32_t tree_version) {
+                                                   uint32_t tree_version,
+                                                   const model::Strategy& strategy) {
   auto table = std::make_shared<model::ViewTable>();
   table->tree_version = tree_version;
   table->slicing = delivery.slicing;
@@ -256,6 +283,9 @@ std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const Deliv
     table->by_rank.push_back(view);
   }
   table->digest = digest_of(writer.bytes());
+  if (strategy.encoder) {
+    table->encoder = make_encoder_table(*strategy.encoder, mesh, delivery, *table);
+  }
   return table;
 }
 
@@ -293,9 +323,17 @@ Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selecti
   if (spec.strategy.has_cost) {
     OVERLORD_TRY(model::PlanReport report, Placer::report(spec.strategy, deal, *graph));
     layer.report = std::make_shared<const model::PlanReport>(report);
+    layer.further_reports = placer->further_reports(*graph);
+  }
+  std::optional<model::Layer> encoder;
+  if (spec.strategy.encoder) {
+    OVERLORD_CHECK(inputs.views->encoder != nullptr, "the views were made for this strategy");
+    OVERLORD_TRY(encoder, build_encoder_layer(*spec.strategy.encoder, layer, inputs.views->encoder,
+                                              placer->balancer(), graph.get()));
   }
   graph->release(&layer.segments, &layer.bin_ends);
   plan.layers.push_back(std::move(layer));
+  if (encoder) plan.layers.push_back(std::move(*encoder));
   plan.plan_hash = plan_hash_of(plan);
   plan.state_after = std::make_shared<const model::StreamState>(std::move(selection.after));
   if (explained != nullptr) *explained = std::move(graph);

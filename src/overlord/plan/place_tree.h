@@ -20,9 +20,11 @@ namespace overlord::plan {
 Status check_fit(const model::JobSpec& spec, const model::Mesh& mesh,
                  const model::DeliverySpec& delivery);
 
+// With an encoder in the strategy the table also says who runs it.
 std::shared_ptr<const model::ViewTable> make_views(const model::Mesh& mesh,
                                                    const model::DeliverySpec& delivery,
-                                                   uint32_t tree_version);
+                                                   uint32_t tree_version,
+                                                   const model::Strategy& strategy = {});
 
 // Can this strategy deal the job's bins over this mesh?
 Status check_strategy(const model::JobSpec& spec, const model::Mesh& mesh,

@@ -58,11 +58,13 @@ Result<EncoderLayer> place_encoder(model::BalanceMethod method, const EncoderPro
     BalanceProblem part;
     part.costs = costs;
     part.bins = problem.encoders;
-    OVERLORD_TRY(const Balanced balanced, balancer->run(method, part));
+    OVERLORD_TRY(const Balanced balanced,
+                 balancer->run_in_groups(method, part, problem.group_size));
     for (size_t i = 0; i < costs.size(); ++i) {
       layer.encoder_of[samples[microbatch][i]] = balanced.bin_of[i];
       layer.loads[balanced.bin_of[i]] += costs[i];
     }
+    layer.microbatches.push_back({balanced.max_load, balanced.lower_bound, balanced.bound_by});
     layer.slowest_sum += balanced.max_load;
     layer.lower_bound += balanced.lower_bound;
     if (problem.parity) add_dummies(microbatch, samples[microbatch], problem.encoders, &layer);
@@ -75,6 +77,7 @@ std::vector<Exchange> make_exchanges(const EncoderLayer& layer, const EncoderPro
                                      std::span<const int64_t> bytes) {
   std::vector<Exchange> exchanges(problem.microbatches);
   const auto samples = by_microbatch(problem);
+  std::vector<uint32_t> place(problem.costs.size(), 0);
   for (uint32_t microbatch = 0; microbatch < problem.microbatches; ++microbatch) {
     Exchange& exchange = exchanges[microbatch];
     exchange.sent = exchange.received = samples[microbatch];
@@ -84,7 +87,6 @@ std::vector<Exchange> make_exchanges(const EncoderLayer& layer, const EncoderPro
     };
     by_owner(layer.encoder_of, &exchange.sent);
     by_owner(backbone_of, &exchange.received);
-    std::vector<uint32_t> place(problem.costs.size(), 0);
     for (uint32_t i = 0; i < exchange.received.size(); ++i) place[exchange.received[i]] = i;
     exchange.permutation.resize(exchange.sent.size());
     exchange.inverse.resize(exchange.sent.size());
