@@ -26,8 +26,8 @@ STRATEGY = (
     *("balance.method", "balance.level", "balance.atoms", "balance.microbatch_tokens"),
     *("order.method", "order.virtual_stages", "order.backward"),
     *("encoder.cost", "encoder.distribute.axis", "encoder.distribute.group_size"),
-    *("encoder.balance.method", "encoder.balance.level", "encoder.balance.atoms"),
-    "encoder.balance.microbatch_tokens",
+    *("encoder.balance.method", "encoder.module", "encoder.column", "encoder.parity"),
+    *("encoder.bytes_per_unit", "further_costs"),
 )
 COUNTS: dict[str, str] = {
     "job": "compared by name",

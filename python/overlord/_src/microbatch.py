@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar, overload
 
 import numpy.typing as npt
 
+from overlord._src.encoder_part import EncoderPart
+
 T = TypeVar("T")
 Array = npt.NDArray[Any]
 _ARRAYS = ("tokens", "targets", "loss_weights", "positions", "cu_seqlens", "cu_seqlens_padded")
@@ -86,6 +88,12 @@ class Microbatch:
     )
     fill = _Native[float]("Share of the microbatch's places that hold real tokens.")
     nbytes = _Native[int]("Bytes of this rank's arrays.")
+
+    @property
+    def encoder(self) -> EncoderPart | None:
+        """This rank's part in the strategy's encoder; None where it has none."""
+        native = self._native.encoder
+        return None if native is None else EncoderPart(native)
 
     def lineage(self) -> Array:
         """Which document each segment comes from, as a structured array.
