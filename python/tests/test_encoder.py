@@ -1,7 +1,7 @@
 """Encoders with owners of their own: traced, mirrored in YAML, carried out to real batches.
 
-The exchange is played through with nothing but what the batches say. Units are tokens here, which
-every source has.
+The exchange is played through with nothing but what the batches say. Units are mostly tokens here,
+which every source has.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
-from corpora import Corpus, two_sources
+from corpora import Corpus, job_config, two_sources
 from overlord._src import explain
 from overlord._src.native import core
 from overlord._src.readable import planned_step
@@ -162,7 +164,16 @@ def all_to_all(inputs: dict[int, Array], parts: dict[int, Any]) -> dict[int, Arr
     return outputs
 
 
-def check_microbatch(batches: dict[int, Any], parity: bool) -> int:
+def all_tokens(lineage: Array) -> list[tuple[int, int]]:
+    """Every segment, with its tokens: (row of the lineage, units)."""
+    return list(enumerate(lineage["count"].tolist()))
+
+
+def check_microbatch(
+    batches: dict[int, Any],
+    parity: bool,
+    units_of: Callable[[Array], list[tuple[int, int]]] = all_tokens,
+) -> int:
     """One microbatch of all ranks; gives how many samples were encoded."""
     parts = {rank: batch.encoder for rank, batch in batches.items() if batch.encoder is not None}
     groups = {tuple(part.group.tolist()) for part in parts.values()}
@@ -177,9 +188,9 @@ def check_microbatch(batches: dict[int, Any], parity: bool) -> int:
         embeddings = np.empty_like(outputs[rank])
         embeddings[part.receive_rows()] = outputs[rank]
         lineage = batch.lineage()
-        expected = rows_of_lineage(lineage)
-        assert np.array_equal(embeddings, expected)
-        assert np.array_equal(part.documents, np.arange(len(lineage)))
+        wanted = units_of(lineage)
+        assert np.array_equal(embeddings, rows_of_lineage(lineage, wanted))
+        assert part.documents.tolist() == [row for row, _ in wanted]
         # Gradients go back: what was sent comes home to its sample.
         back = embeddings[part.receive_rows()]
         assert np.array_equal(back, outputs[rank])
@@ -194,12 +205,12 @@ def check_microbatch(batches: dict[int, Any], parity: bool) -> int:
     return sum(len(part.samples) for part in encoders.values())
 
 
-def rows_of_lineage(lineage: Array) -> Array:
+def rows_of_lineage(lineage: Array, wanted: Sequence[tuple[int, int]]) -> Array:
     """The rows that a microbatch's tokens need, in their order."""
     rows = [
-        (item["source"], item["pass"], item["position"], item["first"], unit)
-        for item in lineage
-        for unit in range(item["count"])
+        (*lineage[row][["source", "pass", "position", "first"]], unit)
+        for row, units in wanted
+        for unit in range(units)
     ]
     return np.array(rows, np.int64).reshape(-1, 5)
 
@@ -307,3 +318,52 @@ def test_plan_shows_the_encoder(
     data = json.loads(capsys.readouterr().out)["encoder"]
     assert data["ranks"] == [0, 1, 2, 3] and data["report"]["consumers"] == 4
     assert {sample["encoder"] for sample in data["samples"]} == {0, 1, 2, 3}
+
+
+@pytest.mark.skipif(
+    "metadata" not in ol.config.SourceConfig.model_fields, reason="sources have no metadata columns"
+)
+def test_the_papers_case_runs_over_images_of_a_parquet(tmp_path: Path) -> None:
+    """examples/image_text.py: documents with and without images, by an integer column."""
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(4, 60, 400)
+    documents = [rng.integers(1, 200, length).astype(np.int32) for length in lengths]
+    patches = np.where(rng.random(400) < 0.4, rng.integers(1, 300, 400), 0)
+    table = pa.table({"tokens": documents, "image_patches": patches})
+    pq.write_table(table, tmp_path / "pictures.parquet", row_group_size=64)
+    source = {"files": "pictures.parquet", "format": "parquet", "tokens": "tokens"}
+    source["metadata"] = ["image_patches"]  # type: ignore[assignment]
+    config = job_config(
+        tmp_path, {"pictures": source}, bins=16, align=4, at_end="repeat", steps=STEPS
+    )
+    example = runpy.run_path(str(EXAMPLES / "image_text.py"))["image_text"]
+    by_content = {
+        document.tobytes(): int(units) for document, units in zip(documents, patches, strict=True)
+    }
+    for mesh in ("dp=4", "pp=2,dp=2,tp=2"):
+        job = ol.job(config, mesh=mesh, strategy=example)
+        with job.train(ranks="all") as loaders:
+            for batches in loaders.steps():
+                for m in range(len(batches[0])):
+                    own = {rank: ranks[m] for rank, ranks in batches.items()}
+                    units = {
+                        key: value
+                        for batch in own.values()
+                        if batch.tokens is not None
+                        for key, value in units_by_sample(batch, by_content).items()
+                    }
+
+                    def has_images(lineage: Array, units: Any = units) -> list[tuple[int, int]]:
+                        rows = enumerate(lineage[["source", "pass", "position"]].tolist())
+                        return [(row, units[key]) for row, key in rows if units[key] > 0]
+
+                    check_microbatch(own, False, has_images)
+
+
+def units_by_sample(batch: Any, by_content: dict[bytes, int]) -> dict[tuple[int, int, int], int]:
+    """What each document of a batch has in the column, found again by its tokens."""
+    tokens = batch.tokens.reshape(-1)
+    starts, real = batch.cu_seqlens_padded.tolist(), np.diff(batch.cu_seqlens).tolist()
+    pieces = [tokens[begin : begin + n] for begin, n in zip(starts, real, strict=False) if n]
+    keys = batch.lineage()[["source", "pass", "position"]].tolist()
+    return {key: by_content[piece.tobytes()] for key, piece in zip(keys, pieces, strict=True)}

@@ -85,9 +85,7 @@ class Microbatch {
           moved.push_back({table_.place_of[receivers[j]], number});
         }
       }
-      const std::vector<Dummy>& dummies = layer_.encoder->dummies;
-      part->dummy = std::find(dummies.begin(), dummies.end(), Dummy{part->encoder, microbatch_}) !=
-                    dummies.end();
+      part->dummy = has_dummy(part->encoder);
     }
     part->send_order = by_peer(std::move(moved), part->samples, table_.group.size(),
                                &part->send_samples, &part->send_units);
@@ -118,6 +116,16 @@ class Microbatch {
     }
     part->receive_order = by_peer(std::move(moved), part->received, table_.group.size(),
                                   &part->receive_samples, &part->receive_units);
+  }
+
+  bool has_dummy(uint32_t encoder) const {
+    const std::vector<Dummy>& dummies = layer_.encoder->dummies;  // by microbatch, then encoder
+    const Dummy own{encoder, microbatch_};
+    const auto at =
+        std::lower_bound(dummies.begin(), dummies.end(), own, [](const Dummy& a, const Dummy& b) {
+          return a.microbatch != b.microbatch ? a.microbatch < b.microbatch : a.encoder < b.encoder;
+        });
+    return at != dummies.end() && *at == own;
   }
 
   // The first segment of this microbatch among those of the bucket.

@@ -9,6 +9,7 @@
 #include "overlord/base/check.h"
 #include "overlord/plan/client_place_tree.h"
 #include "overlord/plan/cost.h"
+#include "overlord/plan/place_tree.h"
 #include "overlord/plan/two_modules.h"
 
 namespace overlord::plan {
@@ -131,8 +132,7 @@ model::BoundBy bound_by(LoadLimit limit) {
 
 // The exchange after every microbatch waits for its slowest encoder, so the time of the layer is
 // the sum of those, and the bound the sum of their bounds.
-model::PlanReport report_of(const EncoderLayer& placed, const EncoderLayer& arrival,
-                            const DGraph& graph) {
+model::PlanReport report_of(const EncoderLayer& placed, int64_t arrival, const DGraph& graph) {
   const GraphShape& shape = graph.shape();
   model::PlanReport report;
   report.consumers = shape.consumers;
@@ -141,7 +141,7 @@ model::PlanReport report_of(const EncoderLayer& placed, const EncoderLayer& arri
   report.consumer_max = report.step_ns = placed.slowest_sum;
   report.consumer_min = *std::min_element(placed.loads.begin(), placed.loads.end());
   report.lower_bound = placed.lower_bound;
-  report.arrival_step_ns = arrival.slowest_sum;
+  report.arrival_step_ns = arrival;
   report.even_step_ns = report.total / shape.consumers;
   report.microbatch_mean = report.total / (int64_t{shape.consumers} * shape.microbatches);
   uint32_t slowest = 0;
@@ -213,20 +213,9 @@ Status check_encoder(const model::JobSpec& spec, const model::Mesh& mesh) {
         "strategy.encoder.balance: an encoder has one cost; vector is for strategy.balance, where "
         "modules share their owner");
   }
-  const auto known = [&](const std::string& name) {
-    return name == kTokens ||
-           std::find(spec.columns.begin(), spec.columns.end(), name) != spec.columns.end();
-  };
-  std::vector<std::string> wanted = {encoder.column};
-  for (const model::CostTerm& term : encoder.cost.terms) wanted.push_back(term.column);
-  for (const std::string& name : wanted) {
-    if (known(name)) continue;
-    std::string there(kTokens);
-    for (const std::string& column : spec.columns) there += ", " + column;
-    return invalid_argument("strategy.encoder: no source has a metadata column '" + name +
-                            "'; there are: " + there);
-  }
-  return {};
+  const model::CostModel column = tokens_cost(encoder.column);  // names that column and no other
+  OVERLORD_RETURN_IF_ERROR(check_cost_columns(column, spec, "strategy.encoder.column"));
+  return check_cost_columns(encoder.cost, spec, "strategy.encoder.cost");
 }
 
 std::shared_ptr<const model::EncoderTable> make_encoder_table(const EncoderStrategy& strategy,
@@ -263,8 +252,7 @@ Result<model::Layer> build_encoder_layer(const EncoderStrategy& strategy,
   const EncoderProblem problem{costs,    rows.microbatch_of, microbatches,
                                encoders, strategy.parity,    strategy.group_size};
   OVERLORD_TRY(EncoderLayer placed, place_encoder(strategy.balance, problem, balancer));
-  OVERLORD_TRY(const EncoderLayer arrival,
-               place_encoder(model::BalanceMethod::kArrival, problem, balancer));
+  const int64_t arrival = slowest_in_turn(problem);
   auto encoder = std::make_shared<model::EncoderPlan>();
   encoder->exchanges = make_exchanges(placed, problem, rows.backbone_of, rows.bytes);
   encoder->bytes_per_unit = strategy.bytes_per_unit;

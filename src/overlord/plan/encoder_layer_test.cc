@@ -356,7 +356,7 @@ TEST(EncoderLayer, WhatCannotBeIsNamed) {
   };
   model::JobSpec spec = spec_of(world);
   spec.columns = {"audio_frames"};
-  says(spec, "no source has a metadata column 'image_patches'; there are: tokens, audio_frames");
+  says(spec, "declares the metadata column 'image_patches'; allowed: tokens, audio_frames");
   spec = spec_of(world);
   spec.strategy.encoder->axis = "ep";
   says(spec, "strategy.encoder.distribute: the mesh dp=4 has no axis 'ep'");

@@ -98,6 +98,19 @@ Digest bins_hash(std::span<const model::Segment> segments, std::span<const uint3
                digest_of(bin_ends.data(), bin_ends.size_bytes()));
 }
 
+// Samples are many and moved one by one, so memory is hashed as it lies: three and two uint32 have
+// no padding either. Exchanges follow from the placements of the two layers, but for the size of
+// what is moved.
+void hash_encoder(const model::Layer& layer, ByteWriter* writer) {
+  const std::span<const model::Placement> placements(layer.placements);
+  const std::span<const model::Dummy> dummies(layer.encoder->dummies);
+  static_assert(sizeof(model::Placement) == 12 && sizeof(model::Dummy) == 8);
+  writer->digest(digest_of(placements.data(), placements.size_bytes()));
+  writer->digest(bins_hash(layer.segments, layer.bin_ends));
+  writer->u32(layer.encoder->bytes_per_unit);
+  writer->digest(digest_of(dummies.data(), dummies.size_bytes()));
+}
+
 void hash_placement(const model::Layer& layer, ByteWriter* writer) {
   writer->text(layer.module);
   writer->text(layer.axis);
@@ -105,23 +118,19 @@ void hash_placement(const model::Layer& layer, ByteWriter* writer) {
   writer->u32(layer.microbatches);
   writer->u32(layer.microbatch_size);
   writer->u32(layer.bin_capacity);
-  for (const model::Placement& place : layer.placements) {
-    writer->u32(place.bucket);
-    writer->u32(place.microbatch);
-    writer->u32(place.slot);
+  if (layer.encoder != nullptr) {
+    hash_encoder(layer, writer);
+  } else {
+    for (const model::Placement& place : layer.placements) {
+      writer->u32(place.bucket);
+      writer->u32(place.microbatch);
+      writer->u32(place.slot);
+    }
   }
   writer->digest(layer.views->digest);
   if (!layer.capacities.empty()) {  // its bins are not those of the step's content
     for (const uint32_t capacity : layer.capacities) writer->u32(capacity);
     writer->digest(bins_hash(layer.segments, layer.bin_ends));
-  }
-  if (layer.encoder == nullptr) return;
-  // Exchanges follow from the placements of the two layers, but for the size of what is moved.
-  writer->digest(bins_hash(layer.segments, layer.bin_ends));
-  writer->u32(layer.encoder->bytes_per_unit);
-  for (const model::Dummy& dummy : layer.encoder->dummies) {
-    writer->u32(dummy.encoder);
-    writer->u32(dummy.microbatch);
   }
 }
 
@@ -228,8 +237,24 @@ Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& deli
   return check_slicing(spec, mesh, delivery);
 }
 
+Status check_cost_columns(const model::CostModel& cost, const JobSpec& spec, std::string_view key) {
+  for (const model::CostTerm& term : cost.terms) {
+    if (term.column == "tokens") continue;
+    if (std::binary_search(spec.columns.begin(), spec.columns.end(), term.column)) continue;
+    std::string allowed = "tokens";
+    for (const std::string& column : spec.columns) allowed += ", " + column;
+    return invalid_argument(std::string(key) + ": no source declares the metadata column '" +
+                            term.column + "'; allowed: " + allowed +
+                            "; add it to sources.NAME.metadata");
+  }
+  return {};
+}
+
 Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
   const model::Strategy& strategy = spec.strategy;
+  if (strategy.has_cost) {
+    OVERLORD_RETURN_IF_ERROR(check_cost_columns(strategy.cost, spec, "strategy.cost"));
+  }
   const uint32_t rounds = shape_of(spec, mesh, delivery).microbatches / spec.substeps;
   if (strategy.virtual_stages > 1 && rounds % mesh.size("pp") != 0) {
     return invalid_argument(
@@ -262,6 +287,9 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
     return invalid_argument("strategy.balance: needs a cost; add strategy.cost");
   }
   OVERLORD_RETURN_IF_ERROR(check_vector(strategy));
+  for (const model::CostModel& cost : strategy.further_costs) {
+    OVERLORD_RETURN_IF_ERROR(check_cost_columns(cost, spec, "strategy.further_costs"));
+  }
   return strategy.encoder ? check_encoder(spec, mesh) : Status();
 }
 

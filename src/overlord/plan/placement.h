@@ -24,6 +24,11 @@ struct DealShape {
   uint32_t stages = 1;  // of the pipeline
 };
 
+// Costs of segments under a model that reads their tokens and their metadata columns.
+Result<std::vector<int64_t>> segment_costs(const model::CostModel& model,
+                                           std::span<const model::Segment> segments,
+                                           std::span<const model::MetaColumn> columns);
+
 // Puts every bin into a microbatch: in arrival order, or balanced and ordered by the strategy's
 // cost. Keeps scratch from step to step.
 class Placer {

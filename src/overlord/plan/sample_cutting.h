@@ -31,8 +31,8 @@ struct CutShape {
 struct CutStep {
   uint32_t microbatches = 0;  // of every consumer
   std::vector<model::Segment> segments;
-  std::vector<uint32_t> origins;  // of the segments: which of the given ones each is
-  std::vector<int64_t> costs;     // of the segments
+  std::vector<int64_t> costs;  // of the segments
+  std::vector<uint32_t> from;  // which of the step's segments each is
   std::vector<uint32_t> bin_ends;
   std::vector<uint32_t> capacities;
 };

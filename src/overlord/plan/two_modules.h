@@ -52,6 +52,9 @@ struct EncoderLayer {
 Result<EncoderLayer> place_encoder(model::BalanceMethod method, const EncoderProblem& problem,
                                    Balancer* balancer);
 
+// slowest_sum of a deal in arrival order, microbatch by microbatch.
+int64_t slowest_in_turn(const EncoderProblem& problem);
+
 // `bytes`: of a sample's encoded output. One exchange per microbatch.
 std::vector<Exchange> make_exchanges(const EncoderLayer& layer, const EncoderProblem& problem,
                                      std::span<const uint32_t> backbone_of,
