@@ -238,6 +238,10 @@ std::shared_ptr<const model::EncoderTable> make_encoder_table(const EncoderStrat
     table->place_of[rank] = static_cast<uint32_t>(table->group.size());
     table->group.push_back(rank);
   }
+  const auto somebody = [](const std::vector<Rank>& ranks) { return !ranks.empty(); };
+  OVERLORD_CHECK(std::all_of(table->runners.begin(), table->runners.end(), somebody) &&
+                     std::all_of(table->receivers.begin(), table->receivers.end(), somebody),
+                 "pruning leaves somebody to encode and somebody to receive");
   return table;
 }
 

@@ -292,10 +292,30 @@ TEST(EncoderLayer, OnlyMovesAndIsPartOfThePlanHash) {
     EXPECT_EQ(both.plan.layers[0].placements, plain.plan.layers[0].placements);
     EXPECT_EQ(plain.plan.encoder(), nullptr);
   }
+}
+
+// Plans that differ in nothing but one thing of the second layer have other hashes.
+TEST(EncoderLayer, ThePlanHashKnowsAllOfTheLayer) {
   Case world{{{"dp", 4}}};
-  const Planned lpt = plan_of(world, 3);
-  world.balance = BalanceMethod::kZigzag;
-  EXPECT_NE(plan_of(world, 3).plan.plan_hash, lpt.plan.plan_hash);
+  world.images = 1;
+  Case other = world;
+  other.parity = false;
+  const Planned with = plan_of(world, 3), without = plan_of(other, 3);
+  EXPECT_EQ(with.plan.layers[1].placements, without.plan.layers[1].placements);
+  EXPECT_FALSE(with.plan.layers[1].encoder->dummies.empty());
+  EXPECT_NE(with.plan.plan_hash, without.plan.plan_hash);
+  world.images = 5;
+  int moved = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    other = world;
+    other.balance = BalanceMethod::kLpt;
+    const Planned a = plan_of(world, seed), b = plan_of(other, seed);
+    const Layer &first = a.plan.layers[1], &second = b.plan.layers[1];
+    const bool same = first.placements == second.placements;
+    EXPECT_EQ(a.plan.plan_hash == b.plan.plan_hash, same);
+    if (!same && first.microbatch_size == second.microbatch_size) ++moved;
+  }
+  EXPECT_GT(moved, 0);
 }
 
 TEST(EncoderLayer, GroupsHoldTheirOwnShare) {
