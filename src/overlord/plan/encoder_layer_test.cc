@@ -33,6 +33,7 @@ struct Case {
   uint32_t images = 3;  // of 5 samples
   BalanceMethod balance = BalanceMethod::kLptSearch;
   model::Atoms atoms = model::Atoms::kSequences;
+  uint32_t substeps = 1;
 };
 
 // Every bin holds documents of made-up lengths; some of them have images.
@@ -61,6 +62,7 @@ model::JobSpec spec_of(const Case& world) {
   model::JobSpec spec;
   spec.context = kContext;
   spec.bins = world.bins;
+  spec.substeps = world.substeps;
   spec.columns = {"image_patches"};
   spec.strategy.has_cost = true;
   spec.strategy.cost = tokens_cost();
@@ -90,6 +92,7 @@ Planned plan_of(const Case& world, uint64_t seed, bool with_encoder = true) {
   model::DeliverySpec delivery;
   delivery.microbatch_size = world.size;
   delivery.broadcast_axes = world.broadcast;
+  delivery.fill_empty = true;
   EXPECT_TRUE(check_fit(spec, mesh, delivery).ok());
   const Status fits = check_strategy(spec, mesh, delivery);
   EXPECT_TRUE(fits.ok()) << fits.message();
@@ -124,6 +127,19 @@ std::vector<Case> cases() {
        BalanceMethod::kGreedy,
        model::Atoms::kSamples},
       {{{"dp", 8}}, "world", {}, true, 0, 32, 1, 1, BalanceMethod::kArrival},
+      // Empty rows and microbatches, and parts of a step.
+      {{{"pp", 2}, {"dp", 4}}, "world", {}, true, 0, 30, 4},
+      {{{"dp", 2}, {"tp", 2}},
+       "dp",
+       {"tp"},
+       true,
+       0,
+       24,
+       2,
+       3,
+       BalanceMethod::kLptSearch,
+       model::Atoms::kSequences,
+       3},
   };
 }
 
