@@ -28,6 +28,21 @@ auto array(std::vector<T> EncoderPart::* member) {
       [member](nb::handle self) { return view_of(nb::inst_ptr<EncoderPart>(self)->*member, self); };
 }
 
+// One number for every rank of the group, as a collective takes them.
+template <typename T>
+auto splits(std::vector<model::PeerShare> EncoderPart::* member, T model::PeerShare::* value) {
+  return [member, value](const EncoderPart& part) {
+    auto* values = new std::vector<int64_t>(part.group->size(), 0);
+    for (const model::PeerShare& share : part.*member) {
+      (*values)[share.peer] = static_cast<int64_t>(share.*value);
+    }
+    nb::capsule owner(values,
+                      [](void* held) noexcept { delete static_cast<std::vector<int64_t>*>(held); });
+    const size_t shape[1] = {values->size()};
+    return nb::cast(nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>(values->data(), 1, shape, owner));
+  };
+}
+
 // Six columns of int64: source, pass, position, part, first, units.
 auto samples(std::vector<model::Segment> EncoderPart::* member) {
   return [member](const EncoderPart& part) {
@@ -64,13 +79,14 @@ void bind_encoder_part(nb::module_& m) {
       .def_prop_ro("samples", samples(&EncoderPart::samples),
                    "int64 [samples, 6]: source, pass, position, part, first, units.")
       .def_prop_ro("send_order", array(&EncoderPart::send_order))
-      .def_prop_ro("send_samples", array(&EncoderPart::send_samples))
-      .def_prop_ro("send_units", array(&EncoderPart::send_units))
+      .def_prop_ro("send_samples", splits(&EncoderPart::sends, &model::PeerShare::samples))
+      .def_prop_ro("send_units", splits(&EncoderPart::sends, &model::PeerShare::units))
       .def_prop_ro("received", samples(&EncoderPart::received), "As `samples`.")
       .def_prop_ro("documents", array(&EncoderPart::documents))
       .def_prop_ro("receive_order", array(&EncoderPart::receive_order))
-      .def_prop_ro("receive_samples", array(&EncoderPart::receive_samples))
-      .def_prop_ro("receive_units", array(&EncoderPart::receive_units));
+      .def_prop_ro("receive_samples",
+                   splits(&EncoderPart::receives_from, &model::PeerShare::samples))
+      .def_prop_ro("receive_units", splits(&EncoderPart::receives_from, &model::PeerShare::units));
 }
 
 }  // namespace overlord::python

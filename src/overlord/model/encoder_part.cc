@@ -23,20 +23,18 @@ struct Moved {
   uint32_t index = 0;  // of the sample, at the side that looks
 };
 
-// By peer, keeping the order of samples; counts go to the splits.
+// By peer, keeping the order of samples.
 std::vector<uint32_t> by_peer(std::vector<Moved> moved, std::span<const Segment> samples,
-                              size_t peers, std::vector<int64_t>* count,
-                              std::vector<int64_t>* units) {
+                              std::vector<PeerShare>* shares) {
   std::stable_sort(moved.begin(), moved.end(),
                    [](const Moved& a, const Moved& b) { return a.peer < b.peer; });
-  count->assign(peers, 0);
-  units->assign(peers, 0);
   std::vector<uint32_t> order;
   order.reserve(moved.size());
   for (const Moved& one : moved) {
     order.push_back(one.index);
-    ++(*count)[one.peer];
-    (*units)[one.peer] += samples[one.index].count;
+    if (shares->empty() || shares->back().peer != one.peer) shares->push_back({one.peer, 0, 0});
+    ++shares->back().samples;
+    shares->back().units += samples[one.index].count;
   }
   return order;
 }
@@ -87,8 +85,7 @@ class Microbatch {
       }
       part->dummy = has_dummy(part->encoder);
     }
-    part->send_order = by_peer(std::move(moved), part->samples, table_.group.size(),
-                               &part->send_samples, &part->send_units);
+    part->send_order = by_peer(std::move(moved), part->samples, &part->sends);
   }
 
   void fill_received(Rank rank, EncoderPart* part) const {
@@ -114,8 +111,7 @@ class Microbatch {
         part->documents.push_back(document - first_ordinal());
       }
     }
-    part->receive_order = by_peer(std::move(moved), part->received, table_.group.size(),
-                                  &part->receive_samples, &part->receive_units);
+    part->receive_order = by_peer(std::move(moved), part->received, &part->receives_from);
   }
 
   bool has_dummy(uint32_t encoder) const {
@@ -171,13 +167,11 @@ Digest encoder_part_digest(const EncoderPart& part) {
   write_all(*part.group, &writer);
   write_all(part.samples, &writer);
   write_all(part.send_order, &writer);
-  write_all(part.send_samples, &writer);
-  write_all(part.send_units, &writer);
+  write_all(part.sends, &writer);
   write_all(part.received, &writer);
   write_all(part.documents, &writer);
   write_all(part.receive_order, &writer);
-  write_all(part.receive_samples, &writer);
-  write_all(part.receive_units, &writer);
+  write_all(part.receives_from, &writer);
   return digest_of(writer.bytes());
 }
 

@@ -1,5 +1,6 @@
 // EncoderPart: what one rank has to do with the encoder in one microbatch: the samples it encodes,
-// and its side of the exchange in the shape an all-to-all call takes. Peers are places in `group`.
+// and its side of the exchange. Peers are places in `group`; only those that something goes to or
+// comes from are listed, because of thousands of ranks few are.
 //
 // Payload is fetched by (sample id, part), so what is encoded is named here whether or not its
 // pixels travel with the batch.
@@ -18,6 +19,15 @@
 
 namespace overlord::model {
 
+struct PeerShare {
+  uint32_t peer = 0;
+  uint32_t samples = 0;
+  int64_t units = 0;  // a split size
+
+  friend bool operator==(const PeerShare&, const PeerShare&) = default;
+};
+static_assert(sizeof(PeerShare) == 16);
+
 struct EncoderPart {
   std::string module;
   uint32_t encoder = 0;   // this rank's consumer at the encoder's axis
@@ -28,16 +38,14 @@ struct EncoderPart {
   uint32_t bytes_per_unit = 0;
   std::shared_ptr<const std::vector<Rank>> group;  // the ranks of the exchange, always the same
 
-  std::vector<Segment> samples;       // encoded here, in order; `count` is the number of units
-  std::vector<uint32_t> send_order;   // what is sent, peer after peer, as indices into `samples`
-  std::vector<int64_t> send_samples;  // to each peer
-  std::vector<int64_t> send_units;    // to each peer: input split sizes
+  std::vector<Segment> samples;      // encoded here, in order; `count` is the number of units
+  std::vector<uint32_t> send_order;  // what is sent, peer after peer, as indices into `samples`
+  std::vector<PeerShare> sends;      // by peer
 
   std::vector<Segment> received;        // what this rank's microbatch needs, in its order
   std::vector<uint32_t> documents;      // of each of them: row of the microbatch's lineage
   std::vector<uint32_t> receive_order;  // of what arrives, peer after peer: its place in `received`
-  std::vector<int64_t> receive_samples;  // from each peer
-  std::vector<int64_t> receive_units;    // from each peer: output split sizes
+  std::vector<PeerShare> receives_from;  // by peer
 };
 
 using EncoderPartPtr = std::shared_ptr<const EncoderPart>;

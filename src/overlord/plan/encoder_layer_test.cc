@@ -216,14 +216,14 @@ std::map<Rank, std::vector<Sent>> exchanged(const std::map<Rank, EncoderPartPtr>
   for (const auto& [rank, part] : parts) {
     if (!part) continue;
     size_t next = 0;
-    for (size_t peer = 0; peer < part->group->size(); ++peer) {
+    for (const model::PeerShare& share : part->sends) {
       int64_t units = 0;
-      for (int64_t i = 0; i < part->send_samples[peer]; ++i) {
+      for (uint32_t i = 0; i < share.samples; ++i) {
         const model::Segment& sample = part->samples[part->send_order[next++]];
-        wire[(*part->group)[peer]][rank].push_back({sample.id, sample.count});
+        wire[(*part->group)[share.peer]][rank].push_back({sample.id, sample.count});
         units += sample.count;
       }
-      EXPECT_EQ(units, part->send_units[peer]);
+      EXPECT_EQ(units, share.units);
     }
     EXPECT_EQ(next, part->send_order.size());
   }
@@ -232,15 +232,16 @@ std::map<Rank, std::vector<Sent>> exchanged(const std::map<Rank, EncoderPartPtr>
     if (!part) continue;
     std::vector<Sent> rows(part->received.size());
     size_t next = 0;
-    for (size_t peer = 0; peer < part->group->size(); ++peer) {
-      const auto& from = wire[rank][(*part->group)[peer]];
-      EXPECT_EQ(static_cast<int64_t>(from.size()), part->receive_samples[peer]);
+    EXPECT_EQ(part->receives_from.size(), wire[rank].size());
+    for (const model::PeerShare& share : part->receives_from) {
+      const auto& from = wire[rank][(*part->group)[share.peer]];
+      EXPECT_EQ(from.size(), share.samples);
       int64_t units = 0;
       for (const Sent& sent : from) {
         rows[part->receive_order[next++]] = sent;
         units += sent.second;
       }
-      EXPECT_EQ(units, part->receive_units[peer]);
+      EXPECT_EQ(units, share.units);
     }
     arrived[rank] = std::move(rows);
   }
