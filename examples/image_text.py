@@ -1,7 +1,9 @@
 """Images and text: the encoder's work is balanced over all ranks, the backbone's over its groups.
 
-The first lines are the text case; five more give the images owners of their own. Try it before
-there is any data: `overlord simulate --workload coyo --strategy examples/image_text.py:image_text`.
+The first lines are the text case; five more give the images owners of their own, by a metadata
+column `image_patches` of the sources. A batch then has `batch.encoder`: what its rank encodes, and
+its side of the exchange. What it would do: `overlord plan mix.yaml --mesh dp=8 --strategy
+examples/image_text.py:image_text`; before there is any data: `overlord simulate --workload coyo`.
 """
 
 import overlord as ol

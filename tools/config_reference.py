@@ -28,8 +28,8 @@ STRATEGY = (
     *("hybrid.model", "hybrid.capacity", "hybrid.method", "hybrid.balance"),
     *("hybrid.offload", "hybrid.powers_of_two", "hybrid.max_microbatches"),
     *("encoder.cost", "encoder.distribute.axis", "encoder.distribute.group_size"),
-    *("encoder.balance.method", "encoder.balance.level", "encoder.balance.atoms"),
-    "encoder.balance.microbatch_tokens",
+    *("encoder.balance.method", "encoder.module", "encoder.column", "encoder.parity"),
+    *("encoder.bytes_per_unit", "further_costs"),
 )
 COUNTS: dict[str, str] = {
     "job": "compared by name",

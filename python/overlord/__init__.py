@@ -17,6 +17,7 @@ from overlord._version import __version__
 
 if TYPE_CHECKING:
     from overlord import config, cost, mix, strategy
+    from overlord._src.encoder_part import EncoderPart
     from overlord._src.engine_errors import (
         BadDataError,
         BudgetExceededError,
@@ -45,6 +46,7 @@ __all__ = [
     "CancelledError",
     "ConfigError",
     "DeadlineError",
+    "EncoderPart",
     "InternalError",
     "InvalidArgumentError",
     "Job",
@@ -71,6 +73,7 @@ __all__ = [
 
 _HOMES = {
     "ConfigError": "overlord._src.errors",
+    "EncoderPart": "overlord._src.encoder_part",
     "Job": "overlord._src.job",
     "job": "overlord._src.job",
     "Loader": "overlord._src.loader",

@@ -40,6 +40,8 @@ class BalanceMethod(enum.Enum):
 
     zigzag = 5
 
+    vector = 6
+
 class BalanceLevel(enum.Enum):
     bucket = 0
 
@@ -64,6 +66,56 @@ class OrderMethod(enum.Enum):
     small_ends = 3
 
     search = 4
+
+class EncoderStrategy:
+    """A module whose samples have other owners."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def module(self) -> str: ...
+
+    @module.setter
+    def module(self, arg: str, /) -> None: ...
+
+    @property
+    def axis(self) -> str: ...
+
+    @axis.setter
+    def axis(self, arg: str, /) -> None: ...
+
+    @property
+    def group_size(self) -> int: ...
+
+    @group_size.setter
+    def group_size(self, arg: int, /) -> None: ...
+
+    @property
+    def column(self) -> str: ...
+
+    @column.setter
+    def column(self, arg: str, /) -> None: ...
+
+    @property
+    def balance(self) -> BalanceMethod: ...
+
+    @balance.setter
+    def balance(self, arg: BalanceMethod, /) -> None: ...
+
+    @property
+    def parity(self) -> bool: ...
+
+    @parity.setter
+    def parity(self, arg: bool, /) -> None: ...
+
+    @property
+    def bytes_per_unit(self) -> int: ...
+
+    @bytes_per_unit.setter
+    def bytes_per_unit(self, arg: int, /) -> None: ...
+
+    def set_cost(self, model: dict) -> None:
+        """The cost of a sample's units, as a cost model's data."""
 
 class Strategy:
     """How the bins of a step are dealt to consumers."""
@@ -846,6 +898,62 @@ class Mesh:
 
 WEIGHT_ONE: int = 4294967296
 
+class EncoderPart:
+    """One rank's part in an encoder, for one microbatch."""
+
+    @property
+    def module(self) -> str: ...
+
+    @property
+    def encoder(self) -> int: ...
+
+    @property
+    def encoders(self) -> int: ...
+
+    @property
+    def runs(self) -> bool: ...
+
+    @property
+    def receives(self) -> bool: ...
+
+    @property
+    def dummy(self) -> bool: ...
+
+    @property
+    def bytes_per_unit(self) -> int: ...
+
+    @property
+    def group(self) -> object: ...
+
+    @property
+    def samples(self) -> object:
+        """int64 [samples, 6]: source, pass, position, part, first, units."""
+
+    @property
+    def send_order(self) -> object: ...
+
+    @property
+    def send_samples(self) -> object: ...
+
+    @property
+    def send_units(self) -> object: ...
+
+    @property
+    def received(self) -> object:
+        """As `samples`."""
+
+    @property
+    def documents(self) -> object: ...
+
+    @property
+    def receive_order(self) -> object: ...
+
+    @property
+    def receive_samples(self) -> object: ...
+
+    @property
+    def receive_units(self) -> object: ...
+
 class Microbatch:
     """One microbatch as one rank sees it; read-only views."""
 
@@ -899,6 +1007,9 @@ class Microbatch:
 
     @property
     def nbytes(self) -> int: ...
+
+    @property
+    def encoder(self) -> EncoderPart: ...
 
     @property
     def digest(self) -> str: ...

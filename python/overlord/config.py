@@ -349,9 +349,12 @@ class DistributeConfig(_Model):
 class BalanceConfig(_Model):
     """How consumers' work is evened out."""
 
-    method: Literal["arrival", "greedy", "lpt", "lpt_search", "karmarkar_karp", "zigzag"] = Field(
+    method: Literal[
+        "arrival", "greedy", "lpt", "lpt_search", "karmarkar_karp", "zigzag", "vector"
+    ] = Field(
         default="lpt_search",
-        description="arrival: as it came; lpt_search: heaviest first, then swaps",
+        description="arrival: as it came; lpt_search: heaviest first, then swaps; vector: evens "
+        "out further_costs too",
     )
     level: Literal["bucket", "bin", "interleaved"] = Field(
         default="interleaved",
@@ -410,14 +413,48 @@ class HybridConfig(_Model):
     )
 
 
+class EncoderDistributeConfig(_Model):
+    """Who encodes: the nodes of an axis of the mesh."""
+
+    axis: Text = Field(default="world", description="world, dp, cp, or an axis of the mesh")
+    group_size: int = Field(
+        default=0, ge=0, le=2**32 - 1, description="encoders that balance among themselves; 0: all"
+    )
+
+
+class EncoderBalanceConfig(_Model):
+    """How encoders' work is evened out, microbatch by microbatch."""
+
+    method: Literal["arrival", "greedy", "lpt", "lpt_search", "karmarkar_karp", "zigzag"] = Field(
+        default="lpt_search",
+        description="arrival: as it came; lpt_search: heaviest first, then swaps",
+    )
+
+
 class EncoderConfig(_Model):
     """A second module with owners of its own, planned over another column."""
 
-    distribute: DistributeConfig = Field(
-        default=DistributeConfig(axis="world"), description="who encodes"
+    module: Text = Field(default="encoder", description="name of the layer in plans and batches")
+    column: Text = Field(
+        default="image_patches",
+        description="metadata column: units a sample has to encode; 0: it has none",
     )
-    cost: str | dict[str, Any] | None = Field(default=None, description="of a sample's images")
-    balance: BalanceConfig = Field(default=BalanceConfig(), description="between encoders")
+    distribute: EncoderDistributeConfig = Field(
+        default=EncoderDistributeConfig(), description="who encodes"
+    )
+    cost: str | dict[str, Any] | None = Field(
+        default=None, description="of a sample's units; absent: each counts the same"
+    )
+    balance: EncoderBalanceConfig = Field(
+        default=EncoderBalanceConfig(), description="between encoders"
+    )
+    parity: bool = Field(
+        default=False,
+        description="in a microbatch every encoder has a sample or a declared dummy, or none has",
+    )
+    bytes_per_unit: int = Field(
+        default=0, ge=0, le=2**32 - 1, description="of the output, to size the exchange"
+    )
 
 
 class StrategyConfig(_Model):
@@ -428,6 +465,9 @@ class StrategyConfig(_Model):
     cost: str | dict[str, Any] | None = Field(
         default=None, description="name of a preset, or a cost model; what balance and order count"
     )
+    further_costs: list[str | dict[str, Any]] = Field(
+        default=[], description="of other modules with the same owner; for balance method vector"
+    )
     balance: BalanceConfig | None = Field(default=None, description="absent: arrival order")
     order: OrderConfig | None = Field(default=None, description="absent: as balanced")
     hybrid: HybridConfig | None = Field(
@@ -435,7 +475,7 @@ class StrategyConfig(_Model):
     )
     broadcast: list[Text] = Field(default=[], description="added to delivery.broadcast")
     encoder: EncoderConfig | None = Field(
-        default=None, description="planned by `overlord simulate`; text jobs have none"
+        default=None, description="a module with owners of its own; text jobs have none"
     )
 
 

@@ -22,13 +22,15 @@ written down and is refused where it looks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from overlord.config import (
     BalanceConfig,
     DistributeConfig,
+    EncoderBalanceConfig,
     EncoderConfig,
+    EncoderDistributeConfig,
     HybridConfig,
     OrderConfig,
     StrategyConfig,
@@ -44,6 +46,7 @@ __all__ = [
 ]
 
 Strategy = Callable[["Graph", "Tree"], Any]
+BACKBONE = "backbone"
 
 
 class _Untraceable:
@@ -100,9 +103,14 @@ class Layer(_Untraceable):
         """The nodes of an axis are the consumers; `group_size` of them balance together."""
         return self._note("distribute", DistributeConfig(axis=axis, group_size=group_size))
 
-    def cost(self, model: Any) -> Layer:
-        """What a sample costs its consumer: a model of `ol.cost`, or the name of a preset."""
-        return self._note("cost", model if isinstance(model, str) else model.to_dict())
+    def cost(self, model: Any, also: Sequence[Any] = ()) -> Layer:
+        """What a sample costs its consumer: a model of `ol.cost`, or the name of a preset.
+
+        `also`: costs of other modules with the same owner, which `balance("vector")` evens out too.
+        """
+        if also:
+            self._note("further_costs", [_cost_data(one) for one in also])
+        return self._note("cost", _cost_data(model))
 
     def balance(
         self,
@@ -137,6 +145,19 @@ class Layer(_Untraceable):
         self.calls.setdefault("broadcast", []).append(axis)
         return self
 
+    def parity(self) -> Layer:
+        """In a microbatch every encoder has a sample, or a declared dummy, or none has."""
+        return self._of_encoder("parity", True)
+
+    def output(self, bytes_per_unit: int) -> Layer:
+        """What an encoder's output takes for each unit, so that the exchange can be sized."""
+        return self._of_encoder("bytes_per_unit", bytes_per_unit)
+
+    def _of_encoder(self, name: str, value: Any) -> Layer:
+        if self.module == BACKBONE:
+            raise ValueError(f"{name} is for an encoder layer, not for graph.tokens()")
+        return self._note(name, value)
+
     def plan(self) -> Layer:
         """The layer is complete."""
         self.planned = True
@@ -151,11 +172,19 @@ class Graph(_Untraceable):
 
     def tokens(self) -> Layer:
         """Samples by their tokens: the backbone."""
-        return self.layers.setdefault("backbone", Layer("backbone"))
+        return self.layers.setdefault(BACKBONE, Layer(BACKBONE))
 
-    def images(self) -> Layer:
+    def images(self, column: str = "image_patches") -> Layer:
         """Samples by their image patches: an encoder with owners of its own."""
-        return self.layers.setdefault("encoder", Layer("encoder"))
+        return self.module("encoder", column)
+
+    def module(self, name: str, column: str) -> Layer:
+        """Samples by what a metadata column says of them: a module with owners of its own."""
+        layer = self.layers.setdefault(name, Layer(name))
+        layer.calls.setdefault("module", name)
+        if layer.calls.setdefault("column", column) != column:
+            raise ValueError(f"the {name} layer has the column {layer.calls['column']} already")
+        return layer
 
 
 def declare(function: Strategy) -> Strategy:
@@ -173,16 +202,35 @@ def trace(function: Strategy) -> StrategyConfig:
             raise ValueError(
                 f"{_name_of(function)}: the {layer.module} layer has no plan(); end it with .plan()"
             )
-    if "backbone" not in graph.layers:
+    if BACKBONE not in graph.layers:
         raise ValueError(f"{_name_of(function)}: declares nothing for graph.tokens()")
-    values: dict[str, Any] = {"name": _name_of(function), **graph.layers["backbone"].calls}
-    if "encoder" in graph.layers:
-        calls = graph.layers["encoder"].calls
-        unknown = sorted({*calls} - {"distribute", "cost", "balance"})
-        if unknown:
-            raise ValueError(f"{_name_of(function)}: {unknown[0]} is not for an encoder layer")
-        values["encoder"] = EncoderConfig.model_validate(calls)
+    backbone = graph.layers.pop(BACKBONE)
+    values: dict[str, Any] = {"name": _name_of(function), **backbone.calls}
+    if len(graph.layers) > 1:
+        names = ", ".join(graph.layers)
+        raise ValueError(f"{_name_of(function)}: one encoder layer is planned, got {names}")
+    for layer in graph.layers.values():
+        values["encoder"] = _encoder_config(_name_of(function), layer)
     return StrategyConfig.model_validate(values)
+
+
+def _encoder_config(function: str, layer: Layer) -> EncoderConfig:
+    calls = dict(layer.calls)
+    unknown = sorted({*calls} - {*EncoderConfig.model_fields})
+    if unknown:
+        raise ValueError(f"{function}: {unknown[0]} is not for the {layer.module} layer")
+    if "distribute" in calls:
+        calls["distribute"] = EncoderDistributeConfig.model_validate(
+            calls["distribute"].model_dump()
+        )
+    if "balance" in calls:
+        declared = calls["balance"].model_dump(exclude_defaults=True)
+        calls["balance"] = EncoderBalanceConfig.model_validate(declared)
+    return EncoderConfig.model_validate(calls)
+
+
+def _cost_data(model: Any) -> Any:
+    return model if isinstance(model, str) else model.to_dict()
 
 
 def _name_of(function: Any) -> str:

@@ -138,6 +138,10 @@ void bind_batch(nb::module_& m) {
                    [](const Microbatch& b) { return b.core->step_target_tokens; })
       .def_prop_ro("fill", &fill_of)
       .def_prop_ro("nbytes", &bytes_of)
+      .def_prop_ro("encoder",
+                   [](const Microbatch& b) {
+                     return std::const_pointer_cast<model::EncoderPart>(b.encoder);
+                   })
       .def_prop_ro("digest", [](const Microbatch& b) { return b.digest.hex(); })
       .def("hdp", &hdp_share, "Its group and this rank's share; None without slices.")
       .def("lineage", &lineage,

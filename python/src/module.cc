@@ -12,6 +12,7 @@ NB_MODULE(_core, m) {
   bind_errors(m);
   bind_strategy(m);
   bind_spec(m);
+  bind_encoder_part(m);
   bind_batch(m);
   bind_plan(m);
   bind_plan_bench(m);

@@ -119,6 +119,10 @@ void bind_plan(nb::module_& m) {
           "report", &plan_report,
           "How even the layer is and could be, in nanoseconds of its cost model; None without one.")
       .def("hdp", &hdp_groups, "Groups of ranks and their sequences; None without slices.")
+      .def("further_reports", &further_reports,
+           "As `report`, one for each further cost of a vector balance.")
+      .def("encoder", &encoder_table,
+           "The encoder's layer: columns, report, dummies, exchanges; None without one.")
       .def("views", &views_of, "Per rank: what it sees of a microbatch.");
   m.def("pack_stats", &pack_stats, nb::arg("lengths"), nb::arg("context"), nb::arg("bins"),
         nb::arg("slack_permille"), nb::arg("max_delay"),

@@ -60,10 +60,7 @@ const char* op_name(plan::EdgeOp op) {
   return "unknown";
 }
 
-}  // namespace
-
-nb::dict plan_columns(const model::Plan& plan) {
-  const model::Layer& layer = plan.layers.front();
+nb::dict layer_columns(const model::Layer& layer) {
   using model::Segment;
   nb::dict out;
   out["source"] = per_segment(layer, [](const Segment& s, uint32_t) { return s.id.source; });
@@ -83,9 +80,7 @@ nb::dict plan_columns(const model::Plan& plan) {
   return out;
 }
 
-nb::object plan_report(const model::Plan& plan) {
-  const model::PlanReport* report = plan.layers.front().report.get();
-  if (report == nullptr) return nb::none();
+nb::dict report_dict(const model::PlanReport* report) {
   nb::dict out;
   out["consumers"] = report->consumers;
   out["microbatches"] = report->microbatches;
@@ -107,6 +102,69 @@ nb::object plan_report(const model::Plan& plan) {
   out["step_ns"] = report->step_ns;
   out["arrival_step_ns"] = report->arrival_step_ns;
   out["even_step_ns"] = report->even_step_ns;
+  return out;
+}
+
+// Per microbatch: [pairs, 3] of encoder, backbone, bytes; and the permutation with its inverse.
+nb::list exchange_list(const model::EncoderPlan& encoder) {
+  nb::list out;
+  for (const model::Exchange& exchange : encoder.exchanges) {
+    std::vector<int64_t> from, to, bytes;
+    for (const model::PairBytes& pair : exchange.pairs) {
+      from.push_back(pair.encoder);
+      to.push_back(pair.backbone);
+      bytes.push_back(pair.bytes);
+    }
+    nb::dict row;
+    row["sent"] = owned(exchange.sent);
+    row["received"] = owned(exchange.received);
+    row["permutation"] = owned(exchange.permutation);
+    row["inverse"] = owned(exchange.inverse);
+    row["pair_encoder"] = owned(std::move(from));
+    row["pair_backbone"] = owned(std::move(to));
+    row["pair_bytes"] = owned(std::move(bytes));
+    out.append(row);
+  }
+  return out;
+}
+
+}  // namespace
+
+nb::dict plan_columns(const model::Plan& plan) { return layer_columns(plan.layers.front()); }
+
+nb::object plan_report(const model::Plan& plan) {
+  const model::PlanReport* report = plan.layers.front().report.get();
+  if (report == nullptr) return nb::none();
+  return report_dict(report);
+}
+
+nb::list further_reports(const model::Plan& plan) {
+  nb::list out;
+  for (const model::PlanReport& report : plan.layers.front().further_reports) {
+    out.append(report_dict(&report));
+  }
+  return out;
+}
+
+nb::object encoder_table(const model::Plan& plan) {
+  const model::Layer* layer = plan.encoder();
+  if (layer == nullptr) return nb::none();
+  const model::EncoderPlan& encoder = *layer->encoder;
+  nb::dict out;
+  out["module"] = nb::str(layer->module.c_str());
+  out["axis"] = nb::str(layer->axis.c_str());
+  out["columns"] = layer_columns(*layer);
+  out["report"] = report_dict(layer->report.get());
+  out["backbone_of"] = owned(encoder.backbone_of);
+  out["backbone_segment"] = owned(encoder.backbone_segment);
+  nb::list dummies;
+  for (const model::Dummy& dummy : encoder.dummies) {
+    dummies.append(nb::make_tuple(dummy.encoder, dummy.microbatch));
+  }
+  out["dummies"] = dummies;
+  out["bytes_per_unit"] = encoder.bytes_per_unit;
+  out["group"] = owned(encoder.table->group);
+  out["exchanges"] = exchange_list(encoder);
   return out;
 }
 
@@ -138,6 +196,7 @@ nb::object graph_table(const plan::DGraph* graph) {
   };
   out["sample_costs"] = copied(graph->sample_costs());
   out["bin_costs"] = copied(graph->bin_costs());
+  out["encoder"] = graph_table(graph->encoder());
   return out;
 }
 

@@ -12,6 +12,10 @@ namespace overlord::python {
 nanobind::dict plan_columns(const model::Plan& plan);
 // What the plan's layer says about itself; None without a cost.
 nanobind::object plan_report(const model::Plan& plan);
+// The same of the further costs of a vector balance.
+nanobind::list further_reports(const model::Plan& plan);
+// The encoder's layer: columns of its samples, report, dummies, bytes by pair; None without one.
+nanobind::object encoder_table(const model::Plan& plan);
 // Edges and costs of the graph a plan was read out of; None when there is none.
 nanobind::object graph_table(const plan::DGraph* graph);
 

@@ -61,6 +61,12 @@ nb::dict status_dict(const node::EngineStatus& status) {
   planner["arrival_ns"] = status.arrival_ns;
   planner["fullest_ns"] = status.fullest_ns;
   planner["bound_ns"] = status.bound_ns;
+  nb::dict encoder;
+  encoder["predicted_ns"] = status.encoder_predicted_ns;
+  encoder["arrival_ns"] = status.encoder_arrival_ns;
+  encoder["mean_ns"] = status.encoder_mean_ns;
+  encoder["bound_ns"] = status.encoder_bound_ns;
+  planner["encoder"] = encoder;
   planner["waits"] = status.planner_waits;
   planner["meta_windows"] = status.meta_windows;
   nb::dict memory;

@@ -1,6 +1,7 @@
 // Binds model/strategy.h: what the config layer declares about placement.
 #include "overlord/model/strategy.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
@@ -14,10 +15,15 @@ namespace nb = nanobind;
 namespace overlord::python {
 namespace {
 
-void set_cost(model::Strategy& strategy, const nb::dict& data) {
-  strategy.cost = cost_model_of(data);
-  const Status status = model::check_cost_model(strategy.cost);
+model::CostModel checked_cost(const nb::dict& data) {
+  model::CostModel cost = cost_model_of(data);
+  const Status status = model::check_cost_model(cost);
   if (!status.ok()) raise(status);
+  return cost;
+}
+
+void set_cost(model::Strategy& strategy, const nb::dict& data) {
+  strategy.cost = checked_cost(data);
   strategy.has_cost = true;
 }
 
@@ -34,6 +40,23 @@ void set_hybrid(model::Strategy& strategy, const nb::dict& data) {
   strategy.hdp.max_microbatches = nb::cast<uint32_t>(data["max_microbatches"]);
 }
 
+void bind_encoder_strategy(nb::module_& m) {
+  using model::EncoderStrategy;
+  nb::class_<EncoderStrategy>(m, "EncoderStrategy", "A module whose samples have other owners.")
+      .def(nb::init<>())
+      .def_rw("module", &EncoderStrategy::module)
+      .def_rw("axis", &EncoderStrategy::axis)
+      .def_rw("group_size", &EncoderStrategy::group_size)
+      .def_rw("column", &EncoderStrategy::column)
+      .def_rw("balance", &EncoderStrategy::balance)
+      .def_rw("parity", &EncoderStrategy::parity)
+      .def_rw("bytes_per_unit", &EncoderStrategy::bytes_per_unit)
+      .def(
+          "set_cost",
+          [](EncoderStrategy& encoder, const nb::dict& data) { encoder.cost = checked_cost(data); },
+          nb::arg("model"), "The cost of a sample's units, as a cost model's data.");
+}
+
 }  // namespace
 
 void bind_strategy(nb::module_& m) {
@@ -44,7 +67,8 @@ void bind_strategy(nb::module_& m) {
       .value("lpt", BalanceMethod::kLpt)
       .value("lpt_search", BalanceMethod::kLptSearch)
       .value("karmarkar_karp", BalanceMethod::kKarmarkarKarp)
-      .value("zigzag", BalanceMethod::kZigzag);
+      .value("zigzag", BalanceMethod::kZigzag)
+      .value("vector", BalanceMethod::kVector);
   nb::enum_<BalanceLevel>(m, "BalanceLevel")
       .value("bucket", BalanceLevel::kBucket)
       .value("bin", BalanceLevel::kBin)
@@ -59,6 +83,7 @@ void bind_strategy(nb::module_& m) {
       .value("descending", OrderMethod::kDescending)
       .value("small_ends", OrderMethod::kSmallEnds)
       .value("search", OrderMethod::kSearch);
+  bind_encoder_strategy(m);
   nb::class_<Strategy>(m, "Strategy", "How the bins of a step are dealt to consumers.")
       .def(nb::init<>())
       .def_rw("name", &Strategy::name)
@@ -74,7 +99,14 @@ void bind_strategy(nb::module_& m) {
       .def("set_cost", &set_cost, nb::arg("model"), "The cost of a sample, as a cost model's data.")
       .def("set_hybrid", &set_hybrid, nb::arg("hybrid"),
            "Deal slices: model, method, balance (None: by stages), offload, powers_of_two, "
-           "max_microbatches.");
+           "max_microbatches.")
+      .def_rw("encoder", &Strategy::encoder)
+      .def(
+          "add_cost",
+          [](Strategy& strategy, const nb::dict& data) {
+            strategy.further_costs.push_back(checked_cost(data));
+          },
+          nb::arg("model"), "A further cost that a vector balance evens out too.");
   m.def(
       "strategy_digest",
       [](const Strategy& strategy) { return protocol::strategy_digest(strategy).hex(); },

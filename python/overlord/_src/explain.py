@@ -26,11 +26,21 @@ class PlannedStep:
     report: dict[str, Any] | None
     graph: dict[str, Any]
     sources: Sequence[str]
+    encoder: dict[str, Any] | None = None
+    further_reports: Sequence[dict[str, Any]] = ()
 
     @classmethod
     def read(cls, cursor: Any, plan: Any, sources: Sequence[str]) -> PlannedStep:
         """Of the plan that a cursor gave last."""
-        return cls(plan, plan.columns(), plan.report(), cursor.graph(), list(sources))
+        return cls(
+            plan,
+            plan.columns(),
+            plan.report(),
+            cursor.graph(),
+            list(sources),
+            plan.encoder(),
+            plan.further_reports(),
+        )
 
 
 def group_lines(step: PlannedStep) -> list[str]:
@@ -78,7 +88,39 @@ def hybrid_advice(report: dict[str, Any]) -> str:
 
 
 def report_lines(step: PlannedStep) -> list[str]:
-    """The plan's report in words."""
+    """The plan's reports in words: the backbone's, then the encoder's where there is one."""
+    lines = _backbone_lines(step)
+    lines[-1:-1] = [_further_line(number, item) for number, item in enumerate(step.further_reports)]
+    return lines if step.encoder is None else [*_encoder_lines(step.encoder), *lines]
+
+
+def _further_line(number: int, report: dict[str, Any]) -> str:
+    mean = report["total_ns"] / report["consumers"]
+    gap = report["consumer_max_ns"] / report["lower_bound_ns"] - 1 if mean else 0.0
+    return (
+        f"further cost {number}: fullest consumer {report['limiting_consumer']}: "
+        f"{report['consumer_max_ns'] / MILLISECOND:.2f} ms, max/mean "
+        f"{report['consumer_max_ns'] / mean if mean else 1:.4f}, {gap:.2%} over the lower bound"
+    )
+
+
+def _encoder_lines(encoder: dict[str, Any]) -> list[str]:
+    report = encoder["report"]
+    mean = report["total_ns"] / report["consumers"]
+    gap = report["step_ns"] / report["lower_bound_ns"] - 1 if mean else 0.0
+    moved = sum(int(item["pair_bytes"].sum()) for item in encoder["exchanges"])
+    return [
+        f"{encoder['module']}: {len(encoder['columns']['bin'])} samples over "
+        f"{report['consumers']} consumers at {encoder['axis']}, predicted "
+        f"{report['step_ns'] / MILLISECOND:.2f} ms; in arrival order "
+        f"{report['arrival_step_ns'] / MILLISECOND:.2f} ms; max/mean "
+        f"{report['step_ns'] / mean if mean else 1:.4f}, {gap:.2%} over the lower bound "
+        f"(set by {report['bound_by']})",
+        f"{encoder['module']}: {moved:,} bytes exchanged, {len(encoder['dummies'])} dummies",
+    ]
+
+
+def _backbone_lines(step: PlannedStep) -> list[str]:
     report = step.report
     if report is None:
         return ["dealt in arrival order; add strategy.cost to see how even the work is"]
@@ -147,7 +189,22 @@ def explain_row(step: PlannedStep, row: int) -> list[str]:
         verb = {"deal": "dealt in turn", "balance": "balanced", "order": "moved by order"}
         name = graph["op_names"][int(graph["op"][edge])]
         lines.append(f"{verb.get(name, name)} to consumer {consumer}, microbatch {microbatch}")
-    return lines
+    return lines if step.encoder is None else [*lines, *_encoder_way(step, row)]
+
+
+def _encoder_way(step: PlannedStep, row: int) -> list[str]:
+    """Where a segment is encoded, and for whom."""
+    encoder = step.encoder or {}
+    found = np.flatnonzero(encoder["backbone_segment"] == row)
+    if not len(found):
+        return [f"has nothing for the {encoder['module']}"]
+    at, columns = int(found[0]), encoder["columns"]
+    cost = step.graph["encoder"]["sample_costs"][at]
+    return [
+        f"{encoder['module']}: {int(columns['count'][at])} units, {cost / MILLISECOND:.3f} ms, "
+        f"encoded by consumer {int(columns['bucket'][at])} at {encoder['axis']} in microbatch "
+        f"{int(columns['microbatch'][at])}, for group {int(encoder['backbone_of'][at])}"
+    ]
 
 
 def cost_grid(step: PlannedStep) -> npt.NDArray[np.float64]:

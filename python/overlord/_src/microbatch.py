@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy.typing as npt
 
+from overlord._src.encoder_part import EncoderPart
+
 if TYPE_CHECKING:
     from overlord.hdp import Share
 
@@ -101,6 +103,12 @@ class Microbatch:
         from overlord.hdp import share_of
 
         return share_of(data, self._peers(), self.step_target_tokens)
+
+    @property
+    def encoder(self) -> EncoderPart | None:
+        """This rank's part in the strategy's encoder; None where it has none."""
+        native = self._native.encoder
+        return None if native is None else EncoderPart(native)
 
     def lineage(self) -> Array:
         """Which document each segment comes from, as a structured array.

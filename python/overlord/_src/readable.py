@@ -159,3 +159,37 @@ def segment_data(names: Sequence[str], segment: Sequence[int]) -> dict[str, Any]
         "targets": targets,
         "continues": bool(flags & 1),
     }
+
+
+def encoder_data(encoder: dict[str, Any], sources: Sequence[str]) -> dict[str, Any]:
+    """The encoder's layer of a plan as plain data."""
+    columns = {name: values.tolist() for name, values in encoder["columns"].items()}
+    samples = [
+        {
+            "source": sources[columns["source"][i]],
+            "pass": columns["pass"][i],
+            "position": columns["position"][i],
+            "units": columns["count"][i],
+            "encoder": columns["bucket"][i],
+            "microbatch": columns["microbatch"][i],
+            "group": int(encoder["backbone_of"][i]),
+        }
+        for i in range(len(columns["bin"]))
+    ]
+    pairs = ("pair_encoder", "pair_backbone", "pair_bytes")
+    return {
+        "module": encoder["module"],
+        "axis": encoder["axis"],
+        "ranks": encoder["group"].tolist(),
+        "samples": samples,
+        "dummies": [{"encoder": one, "microbatch": other} for one, other in encoder["dummies"]],
+        "exchanges": [
+            {
+                "permutation": item["permutation"].tolist(),
+                "inverse": item["inverse"].tolist(),
+                "bytes": list(zip(*(item[name].tolist() for name in pairs), strict=True)),
+            }
+            for item in encoder["exchanges"]
+        ],
+        "report": encoder["report"],
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from overlord._src.native import core
-from overlord.config import HybridConfig, StrategyConfig
+from overlord.config import EncoderConfig, HybridConfig, StrategyConfig
 
 
 def cost_data(declared: str | dict[str, Any]) -> dict[str, Any]:
@@ -45,6 +45,22 @@ def hybrid_data(config: HybridConfig) -> dict[str, Any]:
     declared = config.model_dump(exclude={"model", "capacity"})
     return {**declared, "model": asdict(model)}
 
+def lower_encoder(config: EncoderConfig) -> core.EncoderStrategy:
+    """A module with owners of its own; without a cost, its units are what is evened out."""
+    from overlord import cost
+
+    encoder = core.EncoderStrategy()
+    encoder.module = config.module
+    encoder.axis = config.distribute.axis
+    encoder.group_size = config.distribute.group_size
+    encoder.column = config.column
+    units = cost.tokens(config.column).to_dict()
+    encoder.set_cost(units if config.cost is None else cost_data(config.cost))
+    encoder.balance = getattr(core.BalanceMethod, config.balance.method)
+    encoder.parity = config.parity
+    encoder.bytes_per_unit = config.bytes_per_unit
+    return encoder
+
 
 def lower_strategy(config: StrategyConfig | None) -> core.Strategy:
     """What the planner carries out; without a declaration, bins are dealt in arrival order."""
@@ -56,6 +72,10 @@ def lower_strategy(config: StrategyConfig | None) -> core.Strategy:
     strategy.group_size = config.distribute.group_size
     if config.cost is not None:
         strategy.set_cost(cost_data(config.cost))
+    for further in config.further_costs:
+        strategy.add_cost(cost_data(further))
+    if config.encoder is not None:
+        strategy.encoder = lower_encoder(config.encoder)
     if config.balance is not None:
         strategy.balance = getattr(core.BalanceMethod, config.balance.method)
         strategy.level = getattr(core.BalanceLevel, config.balance.level)

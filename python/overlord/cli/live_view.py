@@ -161,11 +161,15 @@ def _milliseconds(nanoseconds: float) -> str:
 
 def balance_text(planner: dict[str, Any]) -> str:
     """What the strategy gains by its own prediction; empty without a cost."""
+    text, encoder = "", planner["encoder"]
+    if encoder["predicted_ns"]:
+        over = encoder["predicted_ns"] / max(1, encoder["bound_ns"]) - 1
+        text = f"; encoder {over:.2%} over its bound"
     if not planner["predicted_ns"]:
-        return ""
+        return text
     gain = planner["arrival_ns"] / planner["predicted_ns"]
     over = planner["fullest_ns"] / max(1, planner["bound_ns"]) - 1
-    return f"; work predicted {gain:.2f}x as fast as dealt in turn, {over:.2%} over the bound"
+    return f"; work predicted {gain:.2f}x as fast as dealt in turn, {over:.2%} over the bound{text}"
 
 
 def role_table(loop: RunLoop, status: dict[str, Any]) -> Table:

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     """Plan up to the step and show it."""
     from overlord._src import explain
     from overlord._src.errors import ConfigError, Problem
-    from overlord._src.readable import plan_data, planned_step
+    from overlord._src.readable import encoder_data, plan_data, planned_step
     from overlord.cli.terminal import make_console
 
     if options.step < 0:
@@ -43,6 +43,10 @@ def run(options: argparse.Namespace) -> int:
     step = planned_step(opened, options.step)
     plan = step.plan
     data = {**plan_data(opened, plan, options.rank), "report": step.report}
+    if step.encoder is not None:
+        data["encoder"] = encoder_data(step.encoder, step.sources)
+    if step.further_reports:
+        data["further_reports"] = list(step.further_reports)
     console = make_console()
     write_files(step, options)
     if options.json:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,11 +78,15 @@ struct DeliverySpec {
       broadcast_axes;  // the trainer broadcasts along these: index > 0 fetches nothing
 };
 
+struct EncoderTable;  // exchange.h
+
 struct ViewTable {
   uint32_t tree_version = 1;
   Slicing slicing = Slicing::kSequenceZigzag;
   std::vector<ClientView> by_rank;
   Digest digest;
+  // Of a strategy with an encoder: who runs it, and who needs its output.
+  std::shared_ptr<const EncoderTable> encoder;
 };
 
 }  // namespace overlord::model

@@ -9,6 +9,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
+#include "overlord/model/encoder_part.h"
 #include "overlord/model/hdp_layer.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/plan.h"
@@ -71,6 +72,7 @@ struct Microbatch {
   std::shared_ptr<const Slab> slab;  // null: no payload for this rank
   ClientView view;
   Digest digest;  // of the bytes this rank sees; zero unless hashing is on
+  std::shared_ptr<const EncoderPart> encoder;  // null: this rank has no part in an encoder
 };
 
 using MicrobatchPtr = std::shared_ptr<const Microbatch>;

@@ -9,6 +9,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
+#include "overlord/model/exchange.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/plan_report.h"
 #include "overlord/model/stream_state.h"
@@ -20,7 +21,7 @@ struct Segment {
   SampleId id;
   uint32_t first = 0;
   uint32_t count = 0;
-  uint16_t part = 0;  // 0: tokens; media parts come later
+  uint16_t part = 0;  // 0: tokens; 1: what an encoder reads, counted in its units
   uint16_t flags = 0;
   uint32_t targets = 0;  // tokens of it that carry loss
 
@@ -40,7 +41,8 @@ struct Placement {
 
 struct HdpLayer;  // model/hdp_layer.h
 
-// One module's part of a plan. Text training has one layer, "backbone".
+// One module's part of a plan. Text training has one layer, "backbone"; an encoder with owners of
+// its own is the second, with one bin per sample.
 struct Layer {
   std::string module = "backbone";
   std::string axis = "dp";
@@ -53,9 +55,11 @@ struct Layer {
   std::vector<Placement> placements;  // one per bin
   std::vector<uint32_t> capacities;   // of each bin, where they differ; else empty
   std::shared_ptr<const ViewTable> views;
-  std::shared_ptr<const PlanReport> report;   // of a strategy with a cost; else null
-  std::shared_ptr<const HdpLayer> hdp;        // of a strategy whose atoms are slices; else null
-  std::vector<uint32_t> bucket_microbatches;  // where buckets have different numbers; else empty
+  std::shared_ptr<const PlanReport> report;    // of a strategy with a cost; else null
+  std::vector<PlanReport> further_reports;     // of the further costs of a vector balance
+  std::shared_ptr<const EncoderPlan> encoder;  // of an encoder's layer; else null
+  std::shared_ptr<const HdpLayer> hdp;         // of a strategy whose atoms are slices; else null
+  std::vector<uint32_t> bucket_microbatches;   // where buckets have different numbers; else empty
 
   uint32_t microbatches_of(uint32_t bucket) const {
     return bucket_microbatches.empty() ? microbatches : bucket_microbatches[bucket];
@@ -91,6 +95,9 @@ struct Plan {
   Digest content_hash;
   Digest plan_hash;
   std::shared_ptr<const StreamState> state_after;
+
+  // The encoder's layer, or null.
+  const Layer* encoder() const { return layers.size() > 1 ? &layers[1] : nullptr; }
 };
 
 using PlanPtr = std::shared_ptr<const Plan>;

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "overlord/model/cost_model.h"
 #include "overlord/model/hdp.h"
@@ -18,6 +20,7 @@ enum class BalanceMethod : uint8_t {
   kLptSearch,      // LPT, then moves and swaps out of the fullest bin; what the product uses
   kKarmarkarKarp,  // largest differencing over all bins at once
   kZigzag,         // largest first, dealt to the bins there and back
+  kVector,         // several costs evened out at once; with one cost, as kLptSearch
 };
 // What is evened out: totals of consumers (bins keep their arrival order inside), microbatches of
 // each consumer (who gets what stays as it came), or all microbatches of all consumers as one pool.
@@ -27,12 +30,30 @@ enum class BalanceLevel : uint8_t { kBucket, kBin, kInterleaved };
 enum class Atoms : uint8_t { kSequences, kSamples, kSlices };
 enum class OrderMethod : uint8_t { kKeep, kAscending, kDescending, kSmallEnds, kSearch };
 
+// A second module (a vision encoder) whose samples have owners of their own: a second layer of the
+// plan, and an exchange that takes its output to where the backbone needs it.
+struct EncoderStrategy {
+  std::string module = "encoder";
+  std::string axis = "world";  // whose nodes encode
+  uint32_t group_size = 0;     // encoders that balance among themselves; 0: all
+  // Metadata column that says how many units a sample has to encode; those with 0 have no part.
+  std::string column = "image_patches";
+  CostModel cost;  // of a sample's units
+  BalanceMethod balance = BalanceMethod::kLptSearch;
+  // Collectives inside the module hang when some have a sample and others none: every encoder gets
+  // one, or a declared dummy, in a microbatch in which any has one.
+  bool parity = false;
+  uint32_t bytes_per_unit = 0;  // of the output, so that the trainer can size its buffers
+};
+
 struct Strategy {
   std::string name;         // of the function it was traced from; for people
   std::string axis = "dp";  // distribute: whose nodes are the consumers
   uint32_t group_size = 0;  // consumers that balance among themselves; 0: all
   bool has_cost = false;    // a strategy without a cost deals in arrival order
   CostModel cost;           // of a sample, from its metadata
+  // Costs of other modules with the same owners, which kVector evens out beside the first.
+  std::vector<CostModel> further_costs;
   BalanceMethod balance = BalanceMethod::kArrival;
   BalanceLevel level = BalanceLevel::kInterleaved;
   Atoms atoms = Atoms::kSequences;
@@ -42,7 +63,11 @@ struct Strategy {
   uint32_t backward_permille = 2000;  // a backward pass over its forward pass
   HdpSpec hdp;                        // of atoms that are slices
 
-  bool is_declared() const { return has_cost || group_size != 0 || axis != "dp"; }
+  std::optional<EncoderStrategy> encoder;
+
+  bool is_declared() const {
+    return has_cost || group_size != 0 || axis != "dp" || encoder.has_value();
+  }
 };
 
 }  // namespace overlord::model

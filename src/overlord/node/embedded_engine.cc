@@ -344,6 +344,10 @@ EngineStatus EmbeddedEngine::status() {
   out.arrival_ns = planner.arrival_ns;
   out.fullest_ns = planner.fullest_ns;
   out.bound_ns = planner.bound_ns;
+  out.encoder_predicted_ns = planner.encoder_predicted_ns;
+  out.encoder_arrival_ns = planner.encoder_arrival_ns;
+  out.encoder_mean_ns = planner.encoder_mean_ns;
+  out.encoder_bound_ns = planner.encoder_bound_ns;
   out.planner_waits = planner.waits;
   out.meta_windows = planner.meta_windows;
   out.queue_depth = host_->queue_depth();

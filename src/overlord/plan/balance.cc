@@ -18,8 +18,8 @@ namespace {
 
 constexpr int64_t kSumLimit = int64_t{1} << 62;
 
-constexpr std::array<std::string_view, 6> kMethodNames = {"arrival",    "greedy",         "lpt",
-                                                          "lpt_search", "karmarkar_karp", "zigzag"};
+constexpr std::array<std::string_view, 7> kMethodNames = {
+    "arrival", "greedy", "lpt", "lpt_search", "karmarkar_karp", "zigzag", "vector"};
 constexpr std::array<std::string_view, 4> kLimitNames = {"mean", "largest", "pigeonhole", "start"};
 
 // Every value >= 0 and their sum, with `sum` before, below 2^62.
@@ -215,6 +215,7 @@ void Balancer::Scratch::place(BalanceMethod method) {
       return place_least_loaded(arrival_order());
     case BalanceMethod::kLpt:
     case BalanceMethod::kLptSearch:
+    case BalanceMethod::kVector:
       return place_least_loaded(by_cost.atoms());
     case BalanceMethod::kKarmarkarKarp:
       return place_differencing();
@@ -266,7 +267,8 @@ Balanced Balancer::Scratch::run(BalanceMethod method, const BalanceProblem& give
     placed_by_size = state.placed > first_try.placed;
     if (!placed_by_size) std::swap(state, first_try);
   }
-  if (method == BalanceMethod::kLptSearch || placed_by_size) search();
+  const bool searches = method == BalanceMethod::kLptSearch || method == BalanceMethod::kVector;
+  if (searches || placed_by_size) search();
   return answer(method);
 }
 

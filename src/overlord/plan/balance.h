@@ -23,7 +23,7 @@ inline constexpr uint32_t kNoAtom = 0xffffffffu;
 using model::BalanceMethod;
 
 std::string_view balance_method_name(BalanceMethod method);
-// "arrival", "greedy", "lpt", "lpt_search", "karmarkar_karp", "zigzag".
+// "arrival", "greedy", "lpt", "lpt_search", "karmarkar_karp", "zigzag", "vector".
 Result<BalanceMethod> parse_balance_method(std::string_view name);
 
 struct BalanceProblem {

@@ -8,6 +8,10 @@ namespace overlord::plan {
 
 bool is_data_axis(std::string_view name) { return name == "dp" || name.starts_with("dp_"); }
 
+bool tells_apart(std::string_view axis, std::string_view by) {
+  return axis == kWorld || by == axis || is_data_axis(by);
+}
+
 uint32_t bucket_count(const model::Mesh& mesh) {
   uint32_t count = 1;
   for (const model::Axis& axis : mesh.axes()) {
@@ -25,7 +29,7 @@ ClientPlaceTree::ClientPlaceTree(model::Mesh mesh, uint32_t ranks_per_host, uint
 std::vector<const model::Axis*> ClientPlaceTree::dividing(std::string_view axis) const {
   std::vector<const model::Axis*> axes;
   for (const model::Axis& own : mesh_.axes()) {
-    if (axis == kWorld || own.name == axis || is_data_axis(own.name)) axes.push_back(&own);
+    if (tells_apart(axis, own.name)) axes.push_back(&own);
   }
   return axes;
 }

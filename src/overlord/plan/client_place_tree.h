@@ -24,6 +24,8 @@ inline constexpr std::string_view kWorld = "world";
 
 // Axes whose ranks see different samples: "dp" and every axis named "dp_...".
 bool is_data_axis(std::string_view name);
+// Do consumers of `axis` differ in their coordinate along `by`?
+bool tells_apart(std::string_view axis, std::string_view by);
 // Consumers of the data axes together.
 uint32_t bucket_count(const model::Mesh& mesh);
 

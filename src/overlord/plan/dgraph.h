@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -59,6 +60,10 @@ class DGraph {
   void set_columns(std::vector<model::MetaColumn> columns) { columns_ = std::move(columns); }
   std::span<const model::MetaColumn> columns() const { return columns_; }
 
+  // The graph of an encoder over the same samples, with owners of its own; null without one.
+  void set_encoder(std::shared_ptr<const DGraph> encoder) { encoder_ = std::move(encoder); }
+  const DGraph* encoder() const { return encoder_.get(); }
+
   void set_costs(std::vector<int64_t> sample_costs, std::vector<int64_t> bin_costs);
   std::span<const int64_t> sample_costs() const { return sample_costs_; }
   std::span<const int64_t> bin_costs() const { return bin_costs_; }
@@ -70,6 +75,7 @@ class DGraph {
   void renumber(std::span<const uint32_t> to);
 
   uint32_t consumer_of(uint32_t bin) const { return seats_[bin] / shape_.microbatches; }
+  uint32_t microbatch_of(uint32_t bin) const { return seats_[bin] % shape_.microbatches; }
   // Cost of every microbatch as the bins lie now, by consumer * microbatches + microbatch.
   std::vector<int64_t> microbatch_costs() const;
 
@@ -89,6 +95,7 @@ class DGraph {
   std::vector<int64_t> sample_costs_;
   std::vector<int64_t> bin_costs_;
   std::vector<Edge> edges_;
+  std::shared_ptr<const DGraph> encoder_;
   std::vector<uint32_t> seats_;  // by bin: consumer * microbatches + microbatch, as of now
 };
 

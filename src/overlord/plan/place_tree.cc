@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "overlord/base/bytes.h"
+#include "overlord/plan/encoder_layer.h"
 #include "overlord/plan/hdp_placement.h"
 
 namespace overlord::plan {
@@ -117,6 +119,19 @@ void hash_groups(const model::HdpLayer& hdp, ByteWriter* writer) {
   }
 }
 
+// Samples are many and moved one by one, so memory is hashed as it lies: three and two uint32 have
+// no padding either. Exchanges follow from the placements of the two layers, but for the size of
+// what is moved.
+void hash_encoder(const model::Layer& layer, ByteWriter* writer) {
+  const std::span<const model::Placement> placements(layer.placements);
+  const std::span<const model::Dummy> dummies(layer.encoder->dummies);
+  static_assert(sizeof(model::Placement) == 12 && sizeof(model::Dummy) == 8);
+  writer->digest(digest_of(placements.data(), placements.size_bytes()));
+  writer->digest(bins_hash(layer.segments, layer.bin_ends));
+  writer->u32(layer.encoder->bytes_per_unit);
+  writer->digest(digest_of(dummies.data(), dummies.size_bytes()));
+}
+
 void hash_placement(const model::Layer& layer, ByteWriter* writer) {
   writer->text(layer.module);
   writer->text(layer.axis);
@@ -124,10 +139,14 @@ void hash_placement(const model::Layer& layer, ByteWriter* writer) {
   writer->u32(layer.microbatches);
   writer->u32(layer.microbatch_size);
   writer->u32(layer.bin_capacity);
-  for (const model::Placement& place : layer.placements) {
-    writer->u32(place.bucket);
-    writer->u32(place.microbatch);
-    writer->u32(place.slot);
+  if (layer.encoder != nullptr) {
+    hash_encoder(layer, writer);
+  } else {
+    for (const model::Placement& place : layer.placements) {
+      writer->u32(place.bucket);
+      writer->u32(place.microbatch);
+      writer->u32(place.slot);
+    }
   }
   writer->digest(layer.views->digest);
   if (layer.hdp != nullptr) hash_groups(*layer.hdp, writer);
@@ -200,6 +219,7 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
   if (spec.strategy.atoms == model::Atoms::kSequences) {
     auto graph =
         std::make_shared<DGraph>(std::move(content.segments), std::move(content.bin_ends), shape);
+    graph->set_columns(std::move(content.columns));
     OVERLORD_RETURN_IF_ERROR(placer->place(spec.strategy, deal, graph.get()));
     return graph;
   }
@@ -211,7 +231,21 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
                      length_unit(spec, inputs.mesh, inputs.delivery),
                      spec.strategy.virtual_stages > 1 ? deal.stages : 1};
   return placer->place_samples(spec.strategy, deal, cut, content.segments, content.bin_ends,
-                               &layer->capacities);
+                               content.columns, &layer->capacities);
+}
+
+// Several costs with one owner: by whole sequences, and only the vector method evens them out.
+Status check_vector(const model::Strategy& strategy) {
+  const bool vector = strategy.balance == model::BalanceMethod::kVector;
+  if (vector != !strategy.further_costs.empty()) {
+    return invalid_argument(
+        "strategy.further_costs: method vector evens out several costs, and only it does; give "
+        "both or none of them");
+  }
+  if (vector && strategy.atoms == model::Atoms::kSamples) {
+    return invalid_argument("strategy.balance.atoms: vector deals whole sequences, got samples");
+  }
+  return {};
 }
 
 }  // namespace
@@ -246,9 +280,31 @@ Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& deli
   return slices_dealt ? Status() : check_slicing(spec, mesh, delivery);
 }
 
+Status check_cost_columns(const model::CostModel& cost, const JobSpec& spec, std::string_view key) {
+  for (const model::CostTerm& term : cost.terms) {
+    if (term.column == "tokens") continue;
+    if (std::binary_search(spec.columns.begin(), spec.columns.end(), term.column)) continue;
+    std::string allowed = "tokens";
+    for (const std::string& column : spec.columns) allowed += ", " + column;
+    return invalid_argument(std::string(key) + ": no source declares the metadata column '" +
+                            term.column + "'; allowed: " + allowed +
+                            "; add it to sources.NAME.metadata");
+  }
+  return {};
+}
+
 Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
   const model::Strategy& strategy = spec.strategy;
-  if (strategy.atoms == model::Atoms::kSlices) return check_hdp_strategy(spec, mesh, delivery);
+  if (strategy.atoms == model::Atoms::kSlices) {
+    if (strategy.encoder) {
+      return invalid_argument("strategy.encoder: an encoder's layer follows whole samples and does "
+                              "not go together with strategy.hybrid; remove one of them");
+    }
+    return check_hdp_strategy(spec, mesh, delivery);
+  }
+  if (strategy.has_cost) {
+    OVERLORD_RETURN_IF_ERROR(check_cost_columns(strategy.cost, spec, "strategy.cost"));
+  }
   const uint32_t rounds = shape_of(spec, mesh, delivery).microbatches / spec.substeps;
   if (strategy.virtual_stages > 1 && rounds % mesh.size("pp") != 0) {
     return invalid_argument(
@@ -281,7 +337,11 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
   if (!strategy.has_cost && strategy.balance != model::BalanceMethod::kArrival) {
     return invalid_argument("strategy.balance: needs a cost; add strategy.cost");
   }
-  return {};
+  OVERLORD_RETURN_IF_ERROR(check_vector(strategy));
+  for (const model::CostModel& cost : strategy.further_costs) {
+    OVERLORD_RETURN_IF_ERROR(check_cost_columns(cost, spec, "strategy.further_costs"));
+  }
+  return strategy.encoder ? check_encoder(spec, mesh) : Status();
 }
 
 std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const DeliverySpec& delivery,
@@ -303,6 +363,9 @@ std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const Deliv
     table->by_rank.push_back(view);
   }
   table->digest = digest_of(writer.bytes());
+  if (strategy.encoder) {
+    table->encoder = make_encoder_table(*strategy.encoder, mesh, delivery, *table);
+  }
   return table;
 }
 
@@ -340,9 +403,17 @@ Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selecti
   if (spec.strategy.has_cost) {
     OVERLORD_TRY(model::PlanReport report, Placer::report(spec.strategy, deal, *graph));
     layer.report = std::make_shared<const model::PlanReport>(report);
+    layer.further_reports = placer->further_reports(*graph);
+  }
+  std::optional<model::Layer> encoder;
+  if (spec.strategy.encoder) {
+    OVERLORD_CHECK(inputs.views->encoder != nullptr, "the views were made for this strategy");
+    OVERLORD_TRY(encoder, build_encoder_layer(*spec.strategy.encoder, layer, inputs.views->encoder,
+                                              placer->balancer(), graph.get()));
   }
   graph->release(&layer.segments, &layer.bin_ends);
   plan.layers.push_back(std::move(layer));
+  if (encoder) plan.layers.push_back(std::move(*encoder));
   plan.plan_hash = plan_hash_of(plan);
   plan.state_after = std::make_shared<const model::StreamState>(std::move(selection.after));
   if (explained != nullptr) *explained = std::move(graph);

@@ -27,12 +27,15 @@ uint32_t rounds_of(const GraphShape& shape, const DealShape& deal) {
   return shape.microbatches / deal.substeps;
 }
 
-Result<std::vector<int64_t>> sample_costs(const model::Strategy& strategy,
-                                          std::span<const model::Segment> segments) {
-  std::vector<int64_t> tokens(segments.size());
-  for (size_t i = 0; i < segments.size(); ++i) tokens[i] = segments[i].count;
-  const LengthColumn column{"tokens", tokens};
-  return evaluate(strategy.cost, std::span(&column, 1));
+// Columns whose value i is that of sample from[i].
+std::vector<model::MetaColumn> reordered(std::span<const model::MetaColumn> columns,
+                                         std::span<const uint32_t> from) {
+  std::vector<model::MetaColumn> out;
+  for (const model::MetaColumn& column : columns) {
+    out.push_back({column.name, {}});
+    for (const uint32_t i : from) out.back().values.push_back(column.values[i]);
+  }
+  return out;
 }
 
 PipelineShape pipeline_of(const model::Strategy& strategy, const DealShape& deal) {
@@ -95,10 +98,8 @@ model::BoundBy bound_by(LoadLimit limit) {
   return model::BoundBy::kMean;
 }
 
-// No placement of these atoms makes the fullest consumer cheaper.
-void find_bound(const model::Strategy& strategy, const DGraph& graph, model::PlanReport* report) {
-  const bool whole = strategy.atoms == model::Atoms::kSequences;
-  const std::span<const int64_t> costs = whole ? graph.bin_costs() : graph.sample_costs();
+// No placement of these atoms makes the fullest consumer cheaper; `least` of them on every one.
+void find_bound(std::span<const int64_t> costs, uint32_t least, model::PlanReport* report) {
   std::vector<uint32_t> bins(costs.size());
   std::iota(bins.begin(), bins.end(), 0);
   std::sort(bins.begin(), bins.end(), [&](uint32_t a, uint32_t b) {
@@ -106,21 +107,44 @@ void find_bound(const model::Strategy& strategy, const DGraph& graph, model::Pla
   });
   std::vector<int64_t> falling(bins.size());
   for (size_t i = 0; i < bins.size(); ++i) falling[i] = costs[bins[i]];
-  const uint32_t least = whole ? graph.bins() / report->consumers : 0;
   const LoadBound bound = BoundFinder().find(falling, bins, report->consumers, {}, least);
   report->lower_bound = bound.load;
   report->bound_by = bound_by(bound.by);
 }
 
-// The heaviest sample of the heaviest bin of the fullest consumer.
-void find_limit(const DGraph& graph, model::PlanReport* report) {
-  const std::span<const int64_t> costs = graph.bin_costs();
+// Totals of the consumers' microbatches, whose costs lie consumer after consumer.
+model::PlanReport loads_of(const GraphShape& shape, std::span<const int64_t> costs) {
+  model::PlanReport report;
+  report.consumers = shape.consumers;
+  report.microbatches = shape.microbatches;
+  std::vector<int64_t> loads(shape.consumers, 0);
+  for (size_t i = 0; i < costs.size(); ++i) {
+    loads[i / shape.microbatches] += costs[i];
+    report.total += costs[i];
+    report.microbatch_max = std::max(report.microbatch_max, costs[i]);
+  }
+  report.microbatch_mean = report.total / static_cast<int64_t>(costs.size());
+  const auto fullest = std::max_element(loads.begin(), loads.end());
+  report.limiting_consumer = static_cast<uint32_t>(fullest - loads.begin());
+  report.consumer_max = *fullest;
+  report.consumer_min = *std::min_element(loads.begin(), loads.end());
+  return report;
+}
+
+// The heaviest bin of the fullest consumer.
+void find_limiting_bin(const DGraph& graph, std::span<const int64_t> costs,
+                       model::PlanReport* report) {
   int64_t heaviest = -1;
   for (uint32_t bin = 0; bin < graph.bins(); ++bin) {
     if (graph.consumer_of(bin) != report->limiting_consumer || costs[bin] <= heaviest) continue;
     heaviest = costs[bin];
     report->limiting_bin = bin;
   }
+}
+
+// The heaviest sample of that bin.
+void find_limit(const DGraph& graph, model::PlanReport* report) {
+  find_limiting_bin(graph, graph.bin_costs(), report);
   const uint32_t bin = report->limiting_bin;
   report->limiting_sample_cost = -1;
   for (uint32_t i = bin == 0 ? 0 : graph.bin_ends()[bin - 1]; i < graph.bin_ends()[bin]; ++i) {
@@ -141,6 +165,16 @@ struct Placer::Part {
   uint32_t size = 1;    // bins of a microbatch
 };
 
+Result<std::vector<int64_t>> segment_costs(const model::CostModel& model,
+                                           std::span<const model::Segment> segments,
+                                           std::span<const model::MetaColumn> columns) {
+  std::vector<int64_t> tokens(segments.size());
+  for (size_t i = 0; i < segments.size(); ++i) tokens[i] = segments[i].count;
+  std::vector<LengthColumn> lengths{{"tokens", tokens}};
+  for (const model::MetaColumn& column : columns) lengths.push_back({column.name, column.values});
+  return evaluate(model, lengths);
+}
+
 void deal_in_turn(const DealShape& deal, DGraph* graph) {
   const uint32_t per_substep = graph->bins() / deal.substeps;
   for (uint32_t bin = 0; bin < graph->bins(); ++bin) {
@@ -152,9 +186,16 @@ void deal_in_turn(const DealShape& deal, DGraph* graph) {
 
 Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
   if (strategy.has_cost) {
-    OVERLORD_TRY(std::vector<int64_t> samples, sample_costs(strategy, graph->segments()));
+    OVERLORD_TRY(std::vector<int64_t> samples,
+                 segment_costs(strategy.cost, graph->segments(), graph->columns()));
     OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, samples, graph->bin_ends()));
     graph->set_costs(std::move(samples), std::move(bins));
+  }
+  further_.clear();
+  for (const model::CostModel& cost : strategy.further_costs) {
+    OVERLORD_TRY(const std::vector<int64_t> samples,
+                 segment_costs(cost, graph->segments(), graph->columns()));
+    OVERLORD_TRY(further_.emplace_back(), bin_costs(cost, samples, graph->bin_ends()));
   }
   if (!strategy.has_cost || strategy.balance == model::BalanceMethod::kArrival) {
     deal_in_turn(deal, graph);
@@ -185,14 +226,17 @@ Result<std::shared_ptr<DGraph>> Placer::place_samples(const model::Strategy& str
                                                       const DealShape& deal, const CutShape& cut,
                                                       std::span<const model::Segment> segments,
                                                       std::span<const uint32_t> bin_ends,
+                                                      std::span<const model::MetaColumn> columns,
                                                       std::vector<uint32_t>* capacities) {
-  OVERLORD_TRY(const std::vector<int64_t> costs, sample_costs(strategy, segments));
+  further_.clear();
+  OVERLORD_TRY(const std::vector<int64_t> costs, segment_costs(strategy.cost, segments, columns));
   OVERLORD_TRY(CutStep step,
                cut_samples(strategy.balance, cut, segments, costs, bin_ends, &balancer_));
   OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, step.costs, step.bin_ends));
   auto graph = std::make_shared<DGraph>(std::move(step.segments), std::move(step.bin_ends),
                                         GraphShape{cut.consumers, step.microbatches, 1});
   graph->set_costs(std::move(step.costs), std::move(bins));
+  graph->set_columns(reordered(columns, step.from));
   for (uint32_t bin = 0; bin < graph->bins(); ++bin) {
     graph->put(bin, bin / step.microbatches, bin % step.microbatches, EdgeOp::kBalance);
   }
@@ -213,12 +257,33 @@ Status Placer::balance_part(const model::Strategy& strategy, const Part& part, D
   return {};
 }
 
+Placer::Kinds Placer::kinds_of(std::span<const uint32_t> bins, const DGraph& graph) const {
+  Kinds kinds(1 + further_.size());
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    const std::span<const int64_t> costs =
+        kind == 0 ? graph.bin_costs() : std::span<const int64_t>(further_[kind - 1]);
+    kinds[kind].reserve(bins.size());
+    for (const uint32_t bin : bins) kinds[kind].push_back(costs[bin]);
+  }
+  return kinds;
+}
+
 // Every bin of the answer holds `most` atoms or fewer, and none is left over.
-Result<std::vector<uint32_t>> Placer::run(model::BalanceMethod method,
-                                          std::span<const int64_t> costs, uint32_t bins,
-                                          uint32_t most) {
+Result<std::vector<uint32_t>> Placer::run(model::BalanceMethod method, const Kinds& kinds,
+                                          uint32_t bins, uint32_t most) {
+  if (kinds.size() > 1) {
+    VectorProblem problem;
+    const std::vector<std::span<const int64_t>> costs(kinds.begin(), kinds.end());
+    problem.costs = costs;
+    problem.bins = bins;
+    const auto atoms = static_cast<uint32_t>(kinds[0].size());
+    problem.count_limit = std::min(most, (atoms + bins - 1) / bins);
+    OVERLORD_TRY(VectorBalanced balanced, vector_balancer_.vector_lpt(problem));
+    OVERLORD_CHECK(balanced.left.empty(), "there is a seat for every bin");
+    return std::move(balanced.bin_of);
+  }
   BalanceProblem problem;
-  problem.costs = costs;
+  problem.costs = kinds[0];
   problem.bins = bins;
   problem.count_limit = most;
   problem.equal_count = true;  // shapes are fixed: every consumer runs as many
@@ -228,10 +293,9 @@ Result<std::vector<uint32_t>> Placer::run(model::BalanceMethod method,
 }
 
 Status Placer::by_bucket(const model::Strategy& strategy, const Part& part, DGraph* graph) {
-  std::vector<int64_t> costs;
-  for (const uint32_t bin : part.bins) costs.push_back(graph->bin_costs()[bin]);
-  OVERLORD_TRY(const std::vector<uint32_t> consumer_of,
-               run(strategy.balance, costs, part.consumers, part.rounds * part.size));
+  OVERLORD_TRY(
+      const std::vector<uint32_t> consumer_of,
+      run(strategy.balance, kinds_of(part.bins, *graph), part.consumers, part.rounds * part.size));
   std::vector<uint32_t> filled(part.consumers, 0);
   for (size_t i = 0; i < part.bins.size(); ++i) {
     const uint32_t consumer = consumer_of[i];
@@ -247,10 +311,8 @@ Status Placer::by_bin(const model::Strategy& strategy, const Part& part, DGraph*
     own[i % (size_t{part.consumers} * part.size) / part.size].push_back(part.bins[i]);
   }
   for (uint32_t consumer = 0; consumer < part.consumers; ++consumer) {
-    std::vector<int64_t> costs;
-    for (const uint32_t bin : own[consumer]) costs.push_back(graph->bin_costs()[bin]);
     OVERLORD_TRY(const std::vector<uint32_t> microbatch_of,
-                 run(strategy.balance, costs, part.rounds, part.size));
+                 run(strategy.balance, kinds_of(own[consumer], *graph), part.rounds, part.size));
     for (size_t i = 0; i < own[consumer].size(); ++i) {
       graph->put(own[consumer][i], part.first_consumer + consumer,
                  part.first_microbatch + microbatch_of[i], EdgeOp::kBalance);
@@ -261,8 +323,7 @@ Status Placer::by_bin(const model::Strategy& strategy, const Part& part, DGraph*
 
 // First even microbatches out of all bins, then even consumers out of all microbatches.
 Status Placer::interleaved(const model::Strategy& strategy, const Part& part, DGraph* graph) {
-  std::vector<int64_t> costs;
-  for (const uint32_t bin : part.bins) costs.push_back(graph->bin_costs()[bin]);
+  const Kinds costs = kinds_of(part.bins, *graph);
   const uint32_t groups = part.consumers * part.rounds;
   std::vector<uint32_t> group_of(part.bins.size());
   if (part.size == 1) {
@@ -270,8 +331,10 @@ Status Placer::interleaved(const model::Strategy& strategy, const Part& part, DG
   } else {
     OVERLORD_TRY(group_of, run(strategy.balance, costs, groups, part.size));
   }
-  std::vector<int64_t> group_costs(groups, 0);
-  for (size_t i = 0; i < group_of.size(); ++i) group_costs[group_of[i]] += costs[i];
+  Kinds group_costs(costs.size(), std::vector<int64_t>(groups, 0));
+  for (size_t kind = 0; kind < costs.size(); ++kind) {
+    for (size_t i = 0; i < group_of.size(); ++i) group_costs[kind][group_of[i]] += costs[kind][i];
+  }
   OVERLORD_TRY(const std::vector<uint32_t> consumer_of,
                run(strategy.balance, group_costs, part.consumers, part.rounds));
   std::vector<uint32_t> microbatch_of(groups);
@@ -311,21 +374,10 @@ Result<model::PlanReport> Placer::report(const model::Strategy& strategy, const 
                                          const DGraph& graph) {
   const GraphShape& shape = graph.shape();
   const std::vector<int64_t> costs = graph.microbatch_costs();
-  model::PlanReport report;
-  report.consumers = shape.consumers;
-  report.microbatches = shape.microbatches;
-  std::vector<int64_t> loads(shape.consumers, 0);
-  for (size_t i = 0; i < costs.size(); ++i) {
-    loads[i / shape.microbatches] += costs[i];
-    report.total += costs[i];
-    report.microbatch_max = std::max(report.microbatch_max, costs[i]);
-  }
-  report.microbatch_mean = report.total / static_cast<int64_t>(costs.size());
-  const auto fullest = std::max_element(loads.begin(), loads.end());
-  report.limiting_consumer = static_cast<uint32_t>(fullest - loads.begin());
-  report.consumer_max = *fullest;
-  report.consumer_min = *std::min_element(loads.begin(), loads.end());
-  find_bound(strategy, graph, &report);
+  model::PlanReport report = loads_of(shape, costs);
+  const bool whole = strategy.atoms == model::Atoms::kSequences;
+  find_bound(whole ? graph.bin_costs() : graph.sample_costs(),
+             whole ? graph.bins() / report.consumers : 0, &report);
   find_limit(graph, &report);
   OVERLORD_TRY(report.step_ns, step_time(strategy, deal, shape, costs));
   OVERLORD_TRY(report.arrival_step_ns,
@@ -333,6 +385,24 @@ Result<model::PlanReport> Placer::report(const model::Strategy& strategy, const 
   const std::vector<int64_t> even(costs.size(), report.microbatch_mean);
   OVERLORD_TRY(report.even_step_ns, step_time(strategy, deal, shape, even));
   return report;
+}
+
+std::vector<model::PlanReport> Placer::further_reports(const DGraph& graph) const {
+  const GraphShape& shape = graph.shape();
+  std::vector<model::PlanReport> reports;
+  for (const std::vector<int64_t>& bins : further_) {
+    std::vector<int64_t> costs(size_t{shape.consumers} * shape.microbatches, 0);
+    for (uint32_t bin = 0; bin < graph.bins(); ++bin) {
+      costs[size_t{graph.consumer_of(bin)} * shape.microbatches + graph.microbatch_of(bin)] +=
+          bins[bin];
+    }
+    model::PlanReport& report = reports.emplace_back(loads_of(shape, costs));
+    find_bound(bins, graph.bins() / report.consumers, &report);
+    find_limiting_bin(graph, bins, &report);
+    report.step_ns = report.consumer_max;
+    report.even_step_ns = report.total / report.consumers;
+  }
+  return reports;
 }
 
 }  // namespace overlord::plan

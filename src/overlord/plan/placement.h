@@ -12,6 +12,7 @@
 #include "overlord/model/plan_report.h"
 #include "overlord/model/strategy.h"
 #include "overlord/plan/balance.h"
+#include "overlord/plan/balance_vector.h"
 #include "overlord/plan/dgraph.h"
 #include "overlord/plan/sample_cutting.h"
 
@@ -22,6 +23,11 @@ struct DealShape {
   uint32_t substeps = 1;
   uint32_t stages = 1;  // of the pipeline
 };
+
+// Costs of segments under a model that reads their tokens and their metadata columns.
+Result<std::vector<int64_t>> segment_costs(const model::CostModel& model,
+                                           std::span<const model::Segment> segments,
+                                           std::span<const model::MetaColumn> columns);
 
 // Puts every bin into a microbatch: in arrival order, or balanced and ordered by the strategy's
 // cost. Keeps scratch from step to step.
@@ -34,23 +40,32 @@ class Placer {
                                                 const DealShape& deal, const CutShape& cut,
                                                 std::span<const model::Segment> segments,
                                                 std::span<const uint32_t> bin_ends,
+                                                std::span<const model::MetaColumn> columns,
                                                 std::vector<uint32_t>* capacities);
   // Of a placed graph with costs.
   static Result<model::PlanReport> report(const model::Strategy& strategy, const DealShape& deal,
                                           const DGraph& graph);
+  // Of the graph that was placed last: how even its further costs are.
+  std::vector<model::PlanReport> further_reports(const DGraph& graph) const;
+  Balancer* balancer() { return &balancer_; }
 
  private:
+  using Kinds =
+      std::vector<std::vector<int64_t>>;  // costs by kind: the strategy's, then further ones
   struct Part;  // the bins and microbatches of one substep and one group of consumers
 
   Status balance_part(const model::Strategy& strategy, const Part& part, DGraph* graph);
   Status by_bucket(const model::Strategy& strategy, const Part& part, DGraph* graph);
   Status by_bin(const model::Strategy& strategy, const Part& part, DGraph* graph);
   Status interleaved(const model::Strategy& strategy, const Part& part, DGraph* graph);
-  Result<std::vector<uint32_t>> run(model::BalanceMethod method, std::span<const int64_t> costs,
-                                    uint32_t bins, uint32_t most);
+  Kinds kinds_of(std::span<const uint32_t> bins, const DGraph& graph) const;
+  Result<std::vector<uint32_t>> run(model::BalanceMethod method, const Kinds& kinds, uint32_t bins,
+                                    uint32_t most);
   Status order(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
 
   Balancer balancer_;
+  VectorBalancer vector_balancer_;
+  Kinds further_;  // by further cost, then bin
 };
 
 // Seats in arrival order: bins go to consumers in turn, microbatch by microbatch, substep by

@@ -43,6 +43,53 @@ void add_dummies(uint32_t microbatch, const std::vector<uint32_t>& samples, uint
   }
 }
 
+// `sent` is sorted by encoder.
+std::vector<PairBytes> pairs_of(std::span<const uint32_t> sent,
+                                std::span<const uint32_t> encoder_of,
+                                std::span<const uint32_t> backbone_of,
+                                std::span<const int64_t> bytes) {
+  std::vector<PairBytes> pairs;
+  size_t first = 0;  // pair of the encoder in hand
+  for (const uint32_t sample : sent) {
+    if (first < pairs.size() && pairs[first].encoder != encoder_of[sample]) first = pairs.size();
+    const auto at = std::lower_bound(
+        pairs.begin() + static_cast<ptrdiff_t>(first), pairs.end(), backbone_of[sample],
+        [](const PairBytes& pair, uint32_t backbone) { return pair.backbone < backbone; });
+    if (at != pairs.end() && at->backbone == backbone_of[sample]) {
+      at->bytes += bytes[sample];
+    } else {
+      pairs.insert(at, {encoder_of[sample], backbone_of[sample], bytes[sample]});
+    }
+  }
+  return pairs;
+}
+
+// Where there is an encoder for every sample nothing is to be balanced, and most work of large
+// meshes would be that of looking at idle encoders.
+bool has_room(const EncoderProblem& problem, size_t samples) {
+  return samples <= problem.encoders &&
+         (problem.group_size == 0 || problem.group_size >= problem.encoders);
+}
+
+Balanced one_each(std::span<const int64_t> costs) {
+  Balanced out;
+  out.bin_of.resize(costs.size());
+  std::iota(out.bin_of.begin(), out.bin_of.end(), 0);
+  for (const int64_t cost : costs) out.max_load = std::max(out.max_load, cost);
+  out.lower_bound = out.max_load;
+  out.bound_by = LoadLimit::kLargest;
+  return out;
+}
+
+Result<Balanced> balance(model::BalanceMethod method, const EncoderProblem& problem,
+                         std::span<const int64_t> costs, Balancer* balancer) {
+  if (has_room(problem, costs.size())) return one_each(costs);
+  BalanceProblem part;
+  part.costs = costs;
+  part.bins = problem.encoders;
+  return balancer->run_in_groups(method, part, problem.group_size);
+}
+
 }  // namespace
 
 Result<EncoderLayer> place_encoder(model::BalanceMethod method, const EncoderProblem& problem,
@@ -55,14 +102,12 @@ Result<EncoderLayer> place_encoder(model::BalanceMethod method, const EncoderPro
   for (uint32_t microbatch = 0; microbatch < problem.microbatches; ++microbatch) {
     std::vector<int64_t> costs;
     for (const uint32_t sample : samples[microbatch]) costs.push_back(problem.costs[sample]);
-    BalanceProblem part;
-    part.costs = costs;
-    part.bins = problem.encoders;
-    OVERLORD_TRY(const Balanced balanced, balancer->run(method, part));
+    OVERLORD_TRY(const Balanced balanced, balance(method, problem, costs, balancer));
     for (size_t i = 0; i < costs.size(); ++i) {
       layer.encoder_of[samples[microbatch][i]] = balanced.bin_of[i];
       layer.loads[balanced.bin_of[i]] += costs[i];
     }
+    layer.microbatches.push_back({balanced.max_load, balanced.lower_bound, balanced.bound_by});
     layer.slowest_sum += balanced.max_load;
     layer.lower_bound += balanced.lower_bound;
     if (problem.parity) add_dummies(microbatch, samples[microbatch], problem.encoders, &layer);
@@ -70,11 +115,24 @@ Result<EncoderLayer> place_encoder(model::BalanceMethod method, const EncoderPro
   return layer;
 }
 
+int64_t slowest_in_turn(const EncoderProblem& problem) {
+  int64_t sum = 0;
+  for (const std::vector<uint32_t>& samples : by_microbatch(problem)) {
+    std::vector<int64_t> loads(std::min<size_t>(samples.size(), problem.encoders), 0);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      loads[i % loads.size()] += problem.costs[samples[i]];
+    }
+    if (!loads.empty()) sum += *std::max_element(loads.begin(), loads.end());
+  }
+  return sum;
+}
+
 std::vector<Exchange> make_exchanges(const EncoderLayer& layer, const EncoderProblem& problem,
                                      std::span<const uint32_t> backbone_of,
                                      std::span<const int64_t> bytes) {
   std::vector<Exchange> exchanges(problem.microbatches);
   const auto samples = by_microbatch(problem);
+  std::vector<uint32_t> place(problem.costs.size(), 0);
   for (uint32_t microbatch = 0; microbatch < problem.microbatches; ++microbatch) {
     Exchange& exchange = exchanges[microbatch];
     exchange.sent = exchange.received = samples[microbatch];
@@ -84,7 +142,6 @@ std::vector<Exchange> make_exchanges(const EncoderLayer& layer, const EncoderPro
     };
     by_owner(layer.encoder_of, &exchange.sent);
     by_owner(backbone_of, &exchange.received);
-    std::vector<uint32_t> place(problem.costs.size(), 0);
     for (uint32_t i = 0; i < exchange.received.size(); ++i) place[exchange.received[i]] = i;
     exchange.permutation.resize(exchange.sent.size());
     exchange.inverse.resize(exchange.sent.size());
@@ -92,23 +149,8 @@ std::vector<Exchange> make_exchanges(const EncoderLayer& layer, const EncoderPro
       const uint32_t sample = exchange.sent[i];
       exchange.permutation[i] = place[sample];
       exchange.inverse[place[sample]] = i;
-      exchange.pairs.push_back({layer.encoder_of[sample], backbone_of[sample], bytes[sample]});
     }
-    std::sort(exchange.pairs.begin(), exchange.pairs.end(),
-              [](const PairBytes& a, const PairBytes& b) {
-                return a.encoder != b.encoder ? a.encoder < b.encoder : a.backbone < b.backbone;
-              });
-    std::vector<PairBytes> joined;
-    for (const PairBytes& pair : exchange.pairs) {
-      const bool same = !joined.empty() && joined.back().encoder == pair.encoder &&
-                        joined.back().backbone == pair.backbone;
-      if (same) {
-        joined.back().bytes += pair.bytes;
-      } else {
-        joined.push_back(pair);
-      }
-    }
-    exchange.pairs = std::move(joined);
+    exchange.pairs = pairs_of(exchange.sent, layer.encoder_of, backbone_of, bytes);
   }
   return exchanges;
 }

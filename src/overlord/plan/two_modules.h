@@ -2,10 +2,8 @@
 // backbone's, microbatch by microbatch, and the trainer moves the encoder's output to where it is
 // needed. This plans the second layer and the exchange between the two.
 //
-// Order of rows. Within a microbatch an encoder holds its samples in ascending order, and so does a
-// backbone consumer; `sent` lists rows by encoder, `received` by backbone consumer.
-// `permutation[i]` is the place in `received` of the row at place i of `sent`; gradients go back by
-// `inverse`.
+// Order of rows (model/exchange.h): within a microbatch an encoder holds its samples in ascending
+// order, and so does a backbone consumer.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +11,15 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/model/exchange.h"
 #include "overlord/model/strategy.h"
 #include "overlord/plan/balance.h"
 
 namespace overlord::plan {
+
+using model::Dummy;
+using model::Exchange;
+using model::PairBytes;
 
 inline constexpr uint32_t kNoOwner = 0xffffffffu;
 
@@ -28,41 +31,29 @@ struct EncoderProblem {
   // Collectives inside the encoder hang when some ranks have an image and others none: with parity
   // every encoder gets at least one in a microbatch in which any does, a declared dummy if need be.
   bool parity = false;
+  uint32_t group_size = 0;  // encoders that balance among themselves; 0: all
 };
 
-struct Dummy {
-  uint32_t encoder = 0;
-  uint32_t microbatch = 0;
-
-  friend bool operator==(const Dummy&, const Dummy&) = default;
+struct MicrobatchLoad {
+  int64_t slowest = 0;
+  int64_t lower_bound = 0;
+  LoadLimit bound_by = LoadLimit::kMean;
 };
 
 struct EncoderLayer {
   std::vector<uint32_t> encoder_of;  // per sample; kNoOwner: nothing to encode
   std::vector<Dummy> dummies;        // by microbatch, then encoder
   std::vector<int64_t> loads;        // by encoder, over all microbatches
-  int64_t slowest_sum = 0;           // of the slowest encoder of every microbatch
-  int64_t lower_bound = 0;           // of slowest_sum
+  std::vector<MicrobatchLoad> microbatches;
+  int64_t slowest_sum = 0;  // of the slowest encoder of every microbatch
+  int64_t lower_bound = 0;  // of slowest_sum
 };
 
 Result<EncoderLayer> place_encoder(model::BalanceMethod method, const EncoderProblem& problem,
                                    Balancer* balancer);
 
-struct PairBytes {
-  uint32_t encoder = 0;
-  uint32_t backbone = 0;
-  int64_t bytes = 0;
-
-  friend bool operator==(const PairBytes&, const PairBytes&) = default;
-};
-
-struct Exchange {  // of one microbatch
-  std::vector<uint32_t> sent;
-  std::vector<uint32_t> received;
-  std::vector<uint32_t> permutation;
-  std::vector<uint32_t> inverse;
-  std::vector<PairBytes> pairs;  // by encoder, then backbone; none of 0 samples
-};
+// slowest_sum of a deal in arrival order, microbatch by microbatch.
+int64_t slowest_in_turn(const EncoderProblem& problem);
 
 // `bytes`: of a sample's encoded output. One exchange per microbatch.
 std::vector<Exchange> make_exchanges(const EncoderLayer& layer, const EncoderProblem& problem,

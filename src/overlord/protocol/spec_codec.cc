@@ -123,6 +123,28 @@ void write_hdp_spec(ByteWriter* writer, const model::HdpSpec& hdp) {
   writer->u32(hdp.max_microbatches);
 }
 
+// Nothing is written for a strategy of one module: digests of those stay as they were.
+void write_modules(const model::Strategy& strategy, ByteWriter* writer) {
+  if (!strategy.further_costs.empty()) {
+    writer->text("further_costs");
+    writer->u32(static_cast<uint32_t>(strategy.further_costs.size()));
+    for (const model::CostModel& cost : strategy.further_costs) {
+      model::write_cost_model(cost, writer);
+    }
+  }
+  if (!strategy.encoder) return;
+  const model::EncoderStrategy& encoder = *strategy.encoder;
+  writer->text("encoder");
+  writer->text(encoder.module);
+  writer->text(encoder.axis);
+  writer->u32(encoder.group_size);
+  writer->text(encoder.column);
+  model::write_cost_model(encoder.cost, writer);
+  writer->u8(static_cast<uint8_t>(encoder.balance));
+  writer->u8(encoder.parity ? 1 : 0);
+  writer->u32(encoder.bytes_per_unit);
+}
+
 }  // namespace
 
 Digest strategy_digest(const model::Strategy& strategy) {
@@ -139,6 +161,7 @@ Digest strategy_digest(const model::Strategy& strategy) {
   writer.u32(strategy.virtual_stages);
   writer.u32(strategy.backward_permille);
   if (strategy.atoms == model::Atoms::kSlices) write_hdp_spec(&writer, strategy.hdp);
+  write_modules(strategy, &writer);
   return digest_of(writer.bytes());
 }
 

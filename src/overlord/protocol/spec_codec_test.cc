@@ -57,6 +57,32 @@ TEST(ConfigDigest, AMixtureThatDoesNotMoveKeepsItsDigest) {
   EXPECT_EQ(config_digest(sample_spec()).hex(), "b2d19627d47e20a2c3fa30ce03da2199");
 }
 
+// As it was before strategies could have a second module.
+TEST(StrategyDigest, OneModuleKeepsItsDigestAndTheSecondCounts) {
+  model::Strategy strategy;
+  EXPECT_EQ(strategy_digest(strategy).hex(), "a1fbf307b1070087eb3e659087d03338");
+  EXPECT_FALSE(strategy.is_declared());
+  strategy.encoder.emplace();
+  EXPECT_TRUE(strategy.is_declared());
+  const Digest base = strategy_digest(strategy);
+  EXPECT_NE(base.hex(), "a1fbf307b1070087eb3e659087d03338");
+  const auto changed = [&](auto change) {
+    model::Strategy other = strategy;
+    change(&other);
+    return strategy_digest(other) != base;
+  };
+  EXPECT_TRUE(changed([](model::Strategy* s) { s->encoder->module = "vision"; }));
+  EXPECT_TRUE(changed([](model::Strategy* s) { s->encoder->axis = "dp"; }));
+  EXPECT_TRUE(changed([](model::Strategy* s) { s->encoder->group_size = 2; }));
+  EXPECT_TRUE(changed([](model::Strategy* s) { s->encoder->column = "audio_frames"; }));
+  EXPECT_TRUE(changed([](model::Strategy* s) { s->encoder->cost.bin_q32 = 1; }));
+  EXPECT_TRUE(changed([](model::Strategy* s) { s->encoder->parity = true; }));
+  EXPECT_TRUE(changed([](model::Strategy* s) { s->encoder->bytes_per_unit = 2; }));
+  EXPECT_TRUE(changed([](model::Strategy* s) { s->further_costs.emplace_back(); }));
+  EXPECT_TRUE(
+      changed([](model::Strategy* s) { s->encoder->balance = model::BalanceMethod::kLpt; }));
+}
+
 TEST(ConfigDigest, IgnoresWhoReadsAndWhereFilesLie) {
   model::JobSpec spec = sample_spec();
   const Digest base = config_digest(spec);

@@ -38,6 +38,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
       : job_(std::move(start.job)),
         assemble_(std::move(start.assemble)),
         views_(std::move(start.views)),
+        ranks_(start.ranks),
         hash_batches_(start.hash_batches),
         fields_(payload_fields(views_)),
         slices_(wanted_slices(views_, assemble_.slices)),
@@ -192,6 +193,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   // One record per client; clients with the same view share bytes, and the digest of them.
   void share(Held& held, uint32_t microbatch, std::shared_ptr<const model::MicrobatchCore> core,
              const std::vector<std::shared_ptr<const model::Slab>>& slabs) {
+    const std::vector<model::EncoderPartPtr> parts =
+        model::encoder_parts(*held.plan, *held.index, job_.bucket, microbatch, ranks_);
     std::map<std::pair<uint32_t, uint8_t>, model::MicrobatchPtr> made;
     for (size_t client = 0; client < views_.size(); ++client) {
       const model::ClientView& view = views_[client];
@@ -206,8 +209,18 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
         }
         batch = std::move(fresh);
       }
-      held.by_client[client][microbatch] = batch;
+      held.by_client[client][microbatch] = with_encoder(batch, parts[client]);
     }
+  }
+
+  // Every rank has its own part in an exchange, so such records are not shared.
+  model::MicrobatchPtr with_encoder(const model::MicrobatchPtr& batch,
+                                    const model::EncoderPartPtr& part) const {
+    if (!part) return batch;
+    auto own = std::make_shared<model::Microbatch>(*batch);
+    own->encoder = part;
+    if (hash_batches_) own->digest = chain(own->digest, model::encoder_part_digest(*part));
+    return own;
   }
 
   void assembled(Held& held) {
@@ -232,6 +245,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   ConstructorJob job_;
   columnar::AssembleSpec assemble_;
   std::vector<model::ClientView> views_;
+  std::vector<Rank> ranks_;  // parallel to views_
   bool hash_batches_;
   uint8_t fields_;
   std::vector<bool> slices_;

@@ -23,6 +23,11 @@ struct PlannerProbe {
   std::atomic<int64_t> arrival_ns{0};
   std::atomic<int64_t> fullest_ns{0};
   std::atomic<int64_t> bound_ns{0};
+  // The same of an encoder's layer.
+  std::atomic<int64_t> encoder_predicted_ns{0};
+  std::atomic<int64_t> encoder_arrival_ns{0};
+  std::atomic<int64_t> encoder_mean_ns{0};  // of an encoder, had all the same
+  std::atomic<int64_t> encoder_bound_ns{0};
 };
 
 }  // namespace overlord::planner

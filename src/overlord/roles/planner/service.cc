@@ -93,6 +93,13 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   }
 
   void note_report(const model::Plan& plan) {
+    if (const model::Layer* encoder = plan.encoder()) {
+      const model::PlanReport& own = *encoder->report;
+      probe_.encoder_predicted_ns += own.step_ns;
+      probe_.encoder_arrival_ns += own.arrival_step_ns;
+      probe_.encoder_mean_ns += own.even_step_ns;
+      probe_.encoder_bound_ns += own.lower_bound;
+    }
     const model::PlanReport* report = plan.layers.front().report.get();
     if (report == nullptr) return;
     probe_.predicted_ns += report->step_ns;
