@@ -24,10 +24,12 @@ PLACES = "layout, inside a step only"
 STRATEGY = (
     *("name", "cost", "broadcast", "distribute.axis", "distribute.group_size"),
     *("balance.method", "balance.level", "balance.atoms", "balance.microbatch_tokens"),
+    "balance.memory_limit",
     *("order.method", "order.virtual_stages", "order.backward"),
     *("encoder.cost", "encoder.distribute.axis", "encoder.distribute.group_size"),
     *("encoder.balance.method", "encoder.balance.level", "encoder.balance.atoms"),
     "encoder.balance.microbatch_tokens",
+    "encoder.balance.memory_limit",
 )
 COUNTS: dict[str, str] = {
     "job": "compared by name",
@@ -37,7 +39,10 @@ COUNTS: dict[str, str] = {
     **{f"window.{key}": STREAM for key in ("steps", "max_delay", "width", "cost")},
     **{
         f"mixture.{key}": MIXTURE
-        for key in ("unit", "quota", "weights", "max_passes", "grain", "feedback.delay")
+        for key in (
+            *("unit", "quota", "weights", "max_passes", "grain", "feedback.delay"),
+            *("epoch.steps", "epoch.source"),
+        )
     },
     "mixture.temperature": "mixture: the weights it gives",
     "mixture.feedback.reporters": "no",
