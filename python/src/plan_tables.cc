@@ -107,6 +107,11 @@ nb::object plan_report(const model::Plan& plan) {
   out["step_ns"] = report->step_ns;
   out["arrival_step_ns"] = report->arrival_step_ns;
   out["even_step_ns"] = report->even_step_ns;
+  out["halved_step_ns"] = report->halved_step_ns;
+  out["split_bound_ns"] = report->split_bound;
+  out["delay_bound_ns"] = report->delay_bound;
+  out["memory_max_bytes"] = report->memory_max;
+  out["arrival_for_memory"] = report->arrival_for_memory;
   return out;
 }
 

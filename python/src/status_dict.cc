@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include "overlord/plan/mixing.h"
+
 namespace nb = nanobind;
 
 namespace overlord::python {
@@ -61,6 +63,10 @@ nb::dict status_dict(const node::EngineStatus& status) {
   planner["arrival_ns"] = status.arrival_ns;
   planner["fullest_ns"] = status.fullest_ns;
   planner["bound_ns"] = status.bound_ns;
+  planner["segments"] = status.segments;
+  planner["segments_waited"] = status.segments_waited;
+  planner["steps_waited"] = status.steps_waited;
+  planner["longest_wait"] = status.longest_wait;
   planner["waits"] = status.planner_waits;
   planner["meta_windows"] = status.meta_windows;
   nb::dict memory;
@@ -127,6 +133,7 @@ nb::dict state_dict(const protocol::ResumeState& state) {
     row["tokens"] = cursor.tokens;
     row["bad"] = cursor.bad;
     row["dropped"] = cursor.dropped;
+    row["debt"] = static_cast<double>(cursor.debt) / static_cast<double>(plan::kDebtOne);
     sources[state.source_names[s].c_str()] = row;
   }
   nb::dict out;

@@ -38,6 +38,7 @@ def lower_strategy(config: StrategyConfig | None) -> core.Strategy:
         strategy.level = getattr(core.BalanceLevel, config.balance.level)
         strategy.atoms = getattr(core.Atoms, config.balance.atoms)
         strategy.microbatch_tokens = config.balance.microbatch_tokens
+        strategy.memory_limit = config.balance.memory_limit or 0
     if config.order is not None:
         strategy.order = getattr(core.OrderMethod, config.order.method)
         strategy.virtual_stages = config.order.virtual_stages

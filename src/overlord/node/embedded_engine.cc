@@ -323,6 +323,10 @@ EngineStatus EmbeddedEngine::status() {
   out.arrival_ns = planner.arrival_ns;
   out.fullest_ns = planner.fullest_ns;
   out.bound_ns = planner.bound_ns;
+  out.segments = planner.segments;
+  out.segments_waited = planner.segments_waited;
+  out.steps_waited = planner.steps_waited;
+  out.longest_wait = planner.longest_wait;
   out.planner_waits = planner.waits;
   out.meta_windows = planner.meta_windows;
   out.queue_depth = host_->queue_depth();

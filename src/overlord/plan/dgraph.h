@@ -70,6 +70,7 @@ class DGraph {
   void renumber(std::span<const uint32_t> to);
 
   uint32_t consumer_of(uint32_t bin) const { return seats_[bin] / shape_.microbatches; }
+  uint32_t seat_of(uint32_t bin) const { return seats_[bin]; }  // consumer * microbatches + own
   // Cost of every microbatch as the bins lie now, by consumer * microbatches + microbatch.
   std::vector<int64_t> microbatch_costs() const;
 

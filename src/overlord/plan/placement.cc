@@ -7,7 +7,9 @@
 #include "overlord/base/fixed_point.h"
 #include "overlord/plan/balance_bound.h"
 #include "overlord/plan/cost.h"
+#include "overlord/plan/memory_limit.h"
 #include "overlord/plan/pipeline_order.h"
+#include "overlord/plan/plan_remedies.h"
 
 namespace overlord::plan {
 namespace {
@@ -110,6 +112,13 @@ void find_bound(const model::Strategy& strategy, const DGraph& graph, model::Pla
   const LoadBound bound = BoundFinder().find(falling, bins, report->consumers, {}, least);
   report->lower_bound = bound.load;
   report->bound_by = bound_by(bound.by);
+  report->split_bound = report->delay_bound = bound.load;
+  if (report->limiting_sample_cost < 0) return;  // nothing but empty bins
+  const LimitedStep step{std::move(falling),
+                         whole ? costs[report->limiting_bin] : report->limiting_sample_cost,
+                         report->limiting_sample_cost, report->consumers, least};
+  report->split_bound = bound_when_split(step);
+  report->delay_bound = bound_when_delayed(step);
 }
 
 // The heaviest sample of the heaviest bin of the fullest consumer.
@@ -128,6 +137,17 @@ void find_limit(const DGraph& graph, model::PlanReport* report) {
     report->limiting_sample_cost = graph.sample_costs()[i];
     report->limiting_sample = graph.segments()[i].id;
   }
+}
+
+Status find_memory(const model::Strategy& strategy, const DGraph& graph,
+                   model::PlanReport* report) {
+  if (strategy.memory_limit == 0) return {};
+  OVERLORD_TRY(const std::vector<int64_t> bytes, bin_bytes(strategy.cost, graph));
+  report->memory_max = largest_microbatch(bytes, graph).bytes;
+  report->arrival_for_memory = strategy.balance != model::BalanceMethod::kArrival &&
+                               std::any_of(graph.edges().begin(), graph.edges().end(),
+                                           [](const Edge& e) { return e.op == EdgeOp::kDeal; });
+  return {};
 }
 
 }  // namespace
@@ -156,29 +176,50 @@ Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGr
     OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, samples, graph->bin_ends()));
     graph->set_costs(std::move(samples), std::move(bins));
   }
+  bytes_.clear();
+  if (strategy.memory_limit > 0) {
+    OVERLORD_TRY(bytes_, bin_bytes(strategy.cost, *graph));
+  }
   if (!strategy.has_cost || strategy.balance == model::BalanceMethod::kArrival) {
     deal_in_turn(deal, graph);
   } else {
-    const GraphShape& shape = graph->shape();
-    const uint32_t group = strategy.group_size == 0 ? shape.consumers : strategy.group_size;
-    const uint32_t per_substep = graph->bins() / deal.substeps;
-    for (uint32_t substep = 0; substep < deal.substeps; ++substep) {
-      const uint32_t first = substep * rounds_of(shape, deal);
-      std::vector<Part> parts((shape.consumers + group - 1) / group);
-      for (uint32_t p = 0; p < parts.size(); ++p) {
-        const uint32_t width = std::min(group, shape.consumers - p * group);
-        parts[p] = {{}, p * group, width, first, rounds_of(shape, deal), shape.microbatch_size};
-      }
-      for (uint32_t i = 0; i < per_substep; ++i) {
-        const uint32_t consumer = seat_in_turn(shape, i, first).consumer;
-        parts[consumer / group].bins.push_back(substep * per_substep + i);
-      }
-      for (const Part& part : parts) {
-        OVERLORD_RETURN_IF_ERROR(balance_part(strategy, part, graph));
-      }
+    OVERLORD_RETURN_IF_ERROR(balance(strategy, deal, graph));
+  }
+  OVERLORD_RETURN_IF_ERROR(keep_memory(strategy, deal, graph));
+  return strategy.has_cost ? order(strategy, deal, graph) : Status();
+}
+
+Status Placer::balance(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
+  const GraphShape& shape = graph->shape();
+  const uint32_t group = strategy.group_size == 0 ? shape.consumers : strategy.group_size;
+  const uint32_t per_substep = graph->bins() / deal.substeps;
+  for (uint32_t substep = 0; substep < deal.substeps; ++substep) {
+    const uint32_t first = substep * rounds_of(shape, deal);
+    std::vector<Part> parts((shape.consumers + group - 1) / group);
+    for (uint32_t p = 0; p < parts.size(); ++p) {
+      const uint32_t width = std::min(group, shape.consumers - p * group);
+      parts[p] = {{}, p * group, width, first, rounds_of(shape, deal), shape.microbatch_size};
+    }
+    for (uint32_t i = 0; i < per_substep; ++i) {
+      const uint32_t consumer = seat_in_turn(shape, i, first).consumer;
+      parts[consumer / group].bins.push_back(substep * per_substep + i);
+    }
+    for (const Part& part : parts) {
+      OVERLORD_RETURN_IF_ERROR(balance_part(strategy, part, graph));
     }
   }
-  return strategy.has_cost ? order(strategy, deal, graph) : Status();
+  return {};
+}
+
+// Where balanced microbatches take more than they may, the arrival order is the fall-back: it needs
+// no luck to be right twice.
+Status Placer::keep_memory(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
+  if (bytes_.empty() || largest_microbatch(bytes_, *graph).bytes <= strategy.memory_limit) {
+    return {};
+  }
+  deal_in_turn(deal, graph);
+  if (largest_microbatch(bytes_, *graph).bytes <= strategy.memory_limit) return {};
+  return over_memory(strategy, bytes_, *graph);
 }
 
 Result<std::shared_ptr<DGraph>> Placer::place_samples(const model::Strategy& strategy,
@@ -227,6 +268,25 @@ Result<std::vector<uint32_t>> Placer::run(model::BalanceMethod method,
   return std::move(balanced.bin_of);
 }
 
+Result<std::vector<uint32_t>> Placer::run_limited(const model::Strategy& strategy,
+                                                  std::span<const uint32_t> bins,
+                                                  std::span<const int64_t> costs,
+                                                  uint32_t microbatches, uint32_t most) {
+  if (bytes_.empty()) return run(strategy.balance, costs, microbatches, most);
+  std::vector<int64_t> sizes;
+  for (const uint32_t bin : bins) sizes.push_back(bytes_[bin]);
+  BalanceProblem problem;
+  problem.costs = costs;
+  problem.sizes = sizes;
+  problem.bins = microbatches;
+  problem.size_limit = strategy.memory_limit;
+  problem.count_limit = most;
+  problem.equal_count = true;
+  OVERLORD_TRY(Balanced balanced, balancer_.run(strategy.balance, problem));
+  if (balanced.left.empty()) return std::move(balanced.bin_of);
+  return run(strategy.balance, costs, microbatches, most);  // keep_memory() has the last word
+}
+
 Status Placer::by_bucket(const model::Strategy& strategy, const Part& part, DGraph* graph) {
   std::vector<int64_t> costs;
   for (const uint32_t bin : part.bins) costs.push_back(graph->bin_costs()[bin]);
@@ -250,7 +310,7 @@ Status Placer::by_bin(const model::Strategy& strategy, const Part& part, DGraph*
     std::vector<int64_t> costs;
     for (const uint32_t bin : own[consumer]) costs.push_back(graph->bin_costs()[bin]);
     OVERLORD_TRY(const std::vector<uint32_t> microbatch_of,
-                 run(strategy.balance, costs, part.rounds, part.size));
+                 run_limited(strategy, own[consumer], costs, part.rounds, part.size));
     for (size_t i = 0; i < own[consumer].size(); ++i) {
       graph->put(own[consumer][i], part.first_consumer + consumer,
                  part.first_microbatch + microbatch_of[i], EdgeOp::kBalance);
@@ -268,7 +328,7 @@ Status Placer::interleaved(const model::Strategy& strategy, const Part& part, DG
   if (part.size == 1) {
     std::iota(group_of.begin(), group_of.end(), 0);
   } else {
-    OVERLORD_TRY(group_of, run(strategy.balance, costs, groups, part.size));
+    OVERLORD_TRY(group_of, run_limited(strategy, part.bins, costs, groups, part.size));
   }
   std::vector<int64_t> group_costs(groups, 0);
   for (size_t i = 0; i < group_of.size(); ++i) group_costs[group_of[i]] += costs[i];
@@ -325,13 +385,17 @@ Result<model::PlanReport> Placer::report(const model::Strategy& strategy, const 
   report.limiting_consumer = static_cast<uint32_t>(fullest - loads.begin());
   report.consumer_max = *fullest;
   report.consumer_min = *std::min_element(loads.begin(), loads.end());
-  find_bound(strategy, graph, &report);
   find_limit(graph, &report);
+  find_bound(strategy, graph, &report);
   OVERLORD_TRY(report.step_ns, step_time(strategy, deal, shape, costs));
   OVERLORD_TRY(report.arrival_step_ns,
                step_time(strategy, deal, shape, arrival_costs(deal, graph)));
   const std::vector<int64_t> even(costs.size(), report.microbatch_mean);
   OVERLORD_TRY(report.even_step_ns, step_time(strategy, deal, shape, even));
+  const GraphShape finer{1, 2 * shape.microbatches, shape.microbatch_size};  // all are alike
+  const std::vector<int64_t> halves(finer.microbatches, report.microbatch_mean / 2);
+  OVERLORD_TRY(report.halved_step_ns, step_time(strategy, deal, finer, halves));
+  OVERLORD_RETURN_IF_ERROR(find_memory(strategy, graph, &report));
   return report;
 }
 

@@ -46,11 +46,19 @@ class Placer {
   Status by_bucket(const model::Strategy& strategy, const Part& part, DGraph* graph);
   Status by_bin(const model::Strategy& strategy, const Part& part, DGraph* graph);
   Status interleaved(const model::Strategy& strategy, const Part& part, DGraph* graph);
+  Status balance(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
   Result<std::vector<uint32_t>> run(model::BalanceMethod method, std::span<const int64_t> costs,
                                     uint32_t bins, uint32_t most);
+  // The same for bins that become microbatches: within the memory limit, if that can be.
+  Result<std::vector<uint32_t>> run_limited(const model::Strategy& strategy,
+                                            std::span<const uint32_t> bins,
+                                            std::span<const int64_t> costs, uint32_t microbatches,
+                                            uint32_t most);
+  Status keep_memory(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
   Status order(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
 
   Balancer balancer_;
+  std::vector<int64_t> bytes_;  // of every bin of the step, where there is a memory limit
 };
 
 // Seats in arrival order: bins go to consumers in turn, microbatch by microbatch, substep by
