@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.microbatch import Microbatch
+from overlord._src.microbatch import LINEAGE, Microbatch
 
 FORMAT = "overlord-reports/1"
 _STEPS_REMEMBERED = 64  # whose microbatches wait for their times
 _ROWS_KEPT = 65_536
+_COUNT = [name for name, _ in LINEAGE].index("count")
 
 Times = Mapping[str, float] | Sequence[float]
 
@@ -39,18 +40,14 @@ class TimeReports:
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
-        self._held: dict[int, dict[int, dict[str, int]]] = {}
+        self._held: dict[int, dict[int, tuple[int, int, int]]] = {}
         self._rows: deque[dict[str, Any]] = deque(maxlen=_ROWS_KEPT)
 
     def note(self, batch: Microbatch) -> None:
         """Remember the lengths of a microbatch that was handed out."""
-        lengths = batch.lineage()["count"].astype(np.int64)
+        lengths = batch._native.lineage()[:, _COUNT]
         step = self._held.setdefault(batch.step, {})
-        step[batch.microbatch] = {
-            "documents": len(lengths),
-            "tokens": int(lengths.sum()),
-            "tokens_squares": int((lengths * lengths).sum()),
-        }
+        step[batch.microbatch] = (len(lengths), int(lengths.sum()), int(lengths @ lengths))
         while len(self._held) > _STEPS_REMEMBERED:
             del self._held[next(iter(self._held))]
 
@@ -77,8 +74,10 @@ class TimeReports:
             )
         seconds = [seconds_of(value) for value in times]
         for number, value in zip(sorted(held), seconds, strict=True):
-            row = {"step": step, "rank": self._rank, "microbatch": number}
-            self._rows.append({**row, **held[number], "time_ms": value * 1e3})
+            documents, tokens, squares = held[number]
+            place = {"step": step, "rank": self._rank, "microbatch": number}
+            lengths = {"documents": documents, "tokens": tokens, "tokens_squares": squares}
+            self._rows.append({**place, **lengths, "time_ms": value * 1e3})
         del self._held[step]
 
     def rows(self) -> list[dict[str, Any]]:
