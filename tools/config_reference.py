@@ -24,6 +24,7 @@ PLACES = "layout, inside a step only"
 STRATEGY = (
     *("name", "cost", "broadcast", "distribute.axis", "distribute.group_size"),
     *("balance.method", "balance.level", "balance.atoms", "balance.microbatch_tokens"),
+    "balance.memory_limit",
     *("order.method", "order.virtual_stages", "order.backward"),
     *("hybrid.model", "hybrid.capacity", "hybrid.method", "hybrid.balance"),
     *("hybrid.offload", "hybrid.powers_of_two", "hybrid.max_microbatches"),
@@ -39,7 +40,10 @@ COUNTS: dict[str, str] = {
     **{f"window.{key}": STREAM for key in ("steps", "max_delay", "width", "cost")},
     **{
         f"mixture.{key}": MIXTURE
-        for key in ("unit", "quota", "weights", "max_passes", "grain", "feedback.delay")
+        for key in (
+            *("unit", "quota", "weights", "max_passes", "grain", "feedback.delay"),
+            *("epoch.steps", "epoch.source"),
+        )
     },
     "mixture.temperature": "mixture: the weights it gives",
     "mixture.feedback.reporters": "no",

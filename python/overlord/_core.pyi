@@ -165,6 +165,12 @@ class Strategy:
     def microbatch_tokens(self, arg: int, /) -> None: ...
 
     @property
+    def memory_limit(self) -> int: ...
+
+    @memory_limit.setter
+    def memory_limit(self, arg: int, /) -> None: ...
+
+    @property
     def order(self) -> OrderMethod: ...
 
     @order.setter
@@ -246,6 +252,8 @@ class Grain(enum.Enum):
     step = 0
 
     substep = 1
+
+    epoch = 2
 
 class ControllerKind(enum.Enum):
     none = 0
@@ -471,6 +479,12 @@ class Source:
     @workers.setter
     def workers(self, arg: int, /) -> None: ...
 
+    @property
+    def count_bytes(self) -> bool: ...
+
+    @count_bytes.setter
+    def count_bytes(self, arg: bool, /) -> None: ...
+
 class MixtureStage:
     """Weights that hold from a step on."""
 
@@ -599,6 +613,18 @@ class Mixture:
 
     @grain.setter
     def grain(self, arg: Grain, /) -> None: ...
+
+    @property
+    def epoch_steps(self) -> int: ...
+
+    @epoch_steps.setter
+    def epoch_steps(self, arg: int, /) -> None: ...
+
+    @property
+    def epoch_source(self) -> int: ...
+
+    @epoch_source.setter
+    def epoch_source(self, arg: int, /) -> None: ...
 
     @property
     def max_passes(self) -> list[int]: ...
@@ -1042,6 +1068,13 @@ class Plan:
 
     @property
     def max_delay(self) -> int: ...
+
+    @property
+    def delays(self) -> list[int]: ...
+
+    @property
+    def debts(self) -> list[float]:
+        """Per source: units asked and not drawn yet, after the step."""
 
     @property
     def asked(self) -> list[int]: ...

@@ -19,6 +19,7 @@ __all__ = [
     "DeliveryConfig",
     "DistributeConfig",
     "EncoderConfig",
+    "EpochConfig",
     "FeedbackConfig",
     "JobConfig",
     "LimitsConfig",
@@ -219,12 +220,22 @@ class FeedbackConfig(_Model):
     )
 
 
+class EpochConfig(_Model):
+    """What an epoch of the mixture is, with `grain: epoch`."""
+
+    steps: Count32 | None = Field(default=None, description="so many steps make one")
+    source: Text | None = Field(
+        default=None,
+        description="one pass over this source makes one; the step in which it ends belongs to it",
+    )
+
+
 class MixtureConfig(_Model):
     """How much of each source a step asks for: `weights`, or `stages` of weights over steps."""
 
     unit: Literal["tokens", "samples", "bytes"] = Field(
         default="tokens",
-        description="what the weights count; bytes: of text, where the tokenizer is `bytes`",
+        description="what the weights count; bytes: of the text, ready tokens count four each",
     )
     quota: Literal["exact", "multinomial"] = Field(
         default="exact",
@@ -248,8 +259,13 @@ class MixtureConfig(_Model):
     max_passes: dict[str, Count32] = Field(
         default={}, description="a source that repeats is dropped after so many passes"
     )
-    grain: Literal["step", "substep"] = Field(
-        default="step", description="how often weights may change; substep: also inside a step"
+    grain: Literal["step", "substep", "epoch"] = Field(
+        default="step",
+        description="how often weights may change; substep: also inside a step; epoch: only "
+        "between epochs, and `steps` of stages and schedules count epochs",
+    )
+    epoch: EpochConfig | None = Field(
+        default=None, description="with `grain: epoch`: what an epoch is"
     )
     feedback: FeedbackConfig | None = Field(
         default=None, description="who reports losses, and from when on they count"
@@ -371,6 +387,11 @@ class BalanceConfig(_Model):
         ge=0,
         lt=2**31,
         description="most tokens of a microbatch of samples; 0: microbatch_size x context",
+    )
+    memory_limit: Bytes | None = Field(
+        default=None,
+        description="most bytes of a microbatch of sequences, by the cost model; where no balance "
+        "keeps it, arrival order is tried",
     )
 
 

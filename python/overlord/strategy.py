@@ -118,10 +118,15 @@ class Layer(_Untraceable):
         level: str = "interleaved",
         atoms: str = "sequences",
         microbatch_tokens: int = 0,
+        memory_limit: int | str | None = None,
     ) -> Layer:
-        """Even out the consumers' work, by whole sequences or sample by sample."""
+        """Even out the consumers' work, by whole sequences or sample by sample.
+
+        `memory_limit`: most bytes of a microbatch of sequences, by the cost model, like `"40GB"`.
+        """
         values: dict[str, Any] = {"method": method, "level": level, "atoms": atoms}
         values["microbatch_tokens"] = microbatch_tokens
+        values["memory_limit"] = memory_limit
         return self._note("balance", BalanceConfig.model_validate(values))
 
     def order(

@@ -13,6 +13,7 @@
 #include "errors.h"
 #include "hdp_tables.h"
 #include "overlord/base/hash.h"
+#include "overlord/plan/mixing.h"
 #include "overlord/plan/packing.h"
 #include "overlord/runtime/steady_clock.h"
 #include "plan_tables.h"
@@ -94,6 +95,14 @@ nb::dict pack_stats(nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig> lengt
   return out;
 }
 
+std::vector<double> debts_of(const Plan& plan) {
+  std::vector<double> debts;
+  for (const model::SourceCursor& cursor : plan.state_after->cursors) {
+    debts.push_back(static_cast<double>(cursor.debt) / static_cast<double>(plan::kDebtOne));
+  }
+  return debts;
+}
+
 }  // namespace
 
 void bind_plan(nb::module_& m) {
@@ -104,6 +113,8 @@ void bind_plan(nb::module_& m) {
       .def_ro("capacity", &Plan::capacity)
       .def_ro("last", &Plan::last)
       .def_ro("max_delay", &Plan::max_delay)
+      .def_ro("delays", &Plan::delays)
+      .def_prop_ro("debts", &debts_of, "Per source: units asked and not drawn yet, after the step.")
       .def_ro("asked", &Plan::asked)
       .def_ro("served", &Plan::served)
       .def_prop_ro("content_hash", [](const Plan& plan) { return plan.content_hash.hex(); })

@@ -102,6 +102,11 @@ nb::dict report_dict(const model::PlanReport* report) {
   out["step_ns"] = report->step_ns;
   out["arrival_step_ns"] = report->arrival_step_ns;
   out["even_step_ns"] = report->even_step_ns;
+  out["halved_step_ns"] = report->halved_step_ns;
+  out["split_bound_ns"] = report->split_bound;
+  out["delay_bound_ns"] = report->delay_bound;
+  out["memory_max_bytes"] = report->memory_max;
+  out["arrival_for_memory"] = report->arrival_for_memory;
   return out;
 }
 

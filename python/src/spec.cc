@@ -45,7 +45,10 @@ void bind_enums(nb::module_& m) {
       .value("none", Ramp::kNone)
       .value("linear", Ramp::kLinear)
       .value("cosine", Ramp::kCosine);
-  nb::enum_<Grain>(m, "Grain").value("step", Grain::kStep).value("substep", Grain::kSubstep);
+  nb::enum_<Grain>(m, "Grain")
+      .value("step", Grain::kStep)
+      .value("substep", Grain::kSubstep)
+      .value("epoch", Grain::kEpoch);
   nb::enum_<ControllerKind>(m, "ControllerKind")
       .value("none", ControllerKind::kNone)
       .value("odm", ControllerKind::kOdm)
@@ -113,7 +116,8 @@ void bind_source(nb::module_& m) {
       .def_rw("allow_duplicates", &Source::allow_duplicates)
       .def_rw("limits", &Source::limits)
       .def_rw("loaders", &Source::loaders)
-      .def_rw("workers", &Source::workers);
+      .def_rw("workers", &Source::workers)
+      .def_rw("count_bytes", &Source::count_bytes);
 }
 
 void bind_job_spec(nb::module_& m) {
@@ -143,6 +147,8 @@ void bind_job_spec(nb::module_& m) {
       .def_rw("stages", &Mixture::stages)
       .def_rw("version", &Mixture::version)
       .def_rw("grain", &Mixture::grain)
+      .def_rw("epoch_steps", &Mixture::epoch_steps)
+      .def_rw("epoch_source", &Mixture::epoch_source)
       .def_rw("max_passes", &Mixture::max_passes)
       .def_rw("controller", &Mixture::controller);
   nb::class_<PackingSpec>(m, "PackingSpec", "How documents fill the bins of a step.")

@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include "overlord/plan/mixing.h"
+
 namespace nb = nanobind;
 
 namespace overlord::python {
@@ -67,6 +69,10 @@ nb::dict status_dict(const node::EngineStatus& status) {
   encoder["mean_ns"] = status.encoder_mean_ns;
   encoder["bound_ns"] = status.encoder_bound_ns;
   planner["encoder"] = encoder;
+  planner["segments"] = status.segments;
+  planner["segments_waited"] = status.segments_waited;
+  planner["steps_waited"] = status.steps_waited;
+  planner["longest_wait"] = status.longest_wait;
   planner["waits"] = status.planner_waits;
   planner["meta_windows"] = status.meta_windows;
   nb::dict memory;
@@ -133,6 +139,7 @@ nb::dict state_dict(const protocol::ResumeState& state) {
     row["tokens"] = cursor.tokens;
     row["bad"] = cursor.bad;
     row["dropped"] = cursor.dropped;
+    row["debt"] = static_cast<double>(cursor.debt) / static_cast<double>(plan::kDebtOne);
     sources[state.source_names[s].c_str()] = row;
   }
   nb::dict out;

@@ -93,6 +93,7 @@ void bind_strategy(nb::module_& m) {
       .def_rw("level", &Strategy::level)
       .def_rw("atoms", &Strategy::atoms)
       .def_rw("microbatch_tokens", &Strategy::microbatch_tokens)
+      .def_rw("memory_limit", &Strategy::memory_limit)
       .def_rw("order", &Strategy::order)
       .def_rw("virtual_stages", &Strategy::virtual_stages)
       .def_rw("backward_permille", &Strategy::backward_permille)

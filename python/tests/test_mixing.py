@@ -123,14 +123,9 @@ def test_substeps_may_have_weights_of_their_own(folder: Path) -> None:
     assert {opened.source_names[source] for source in last} == {"code"}
 
 
-def test_bytes_are_a_unit_where_they_are_known(folder: Path) -> None:
+def test_bytes_are_a_unit(folder: Path) -> None:
     steps = served(folder, unit="bytes")
     assert sum(step["web"] for step in steps) / STEPS == pytest.approx(1 / 3, abs=0.01)
-    settings = config(folder, unit="bytes")
-    settings["tokenizers"] = {"bpe": {"path": "tokenizer.json"}}
-    settings["sources"]["web"]["tokenizer"] = "bpe"
-    with pytest.raises(ol.ConfigError, match="source web has no payload bytes"):
-        ol.job(settings)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -145,6 +140,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"max_passes": {"wbe": 4}}, "did you mean web"),
     ({"temperature": 0.0}, "temperature"),
     ({"schedule": {"kind": "odm"}, "grain": "substep"}, "once a step"),
+    ({"schedule": {"kind": "odm"}, "grain": "epoch", "epoch": {"steps": 3}}, "once a step"),
+    ({"grain": "epoch"}, "what an epoch is"),
+    ({"grain": "epoch", "epoch": {"steps": 3, "source": "web"}}, "what an epoch is"),
+    ({"grain": "epoch", "epoch": {"source": "wbe"}}, "did you mean web"),
+    ({"epoch": {"steps": 3}}, "needs `grain: epoch`"),
     ({"schedule": {"kind": "odm"}, "feedback": {"delay": 0}}, "delay"),
 ]
 

@@ -65,19 +65,6 @@ def group_lines(step: PlannedStep) -> list[str]:
     ]
 
 
-def advice(report: dict[str, Any]) -> str:
-    """What would make the step faster, by what limits it."""
-    bound, largest = report["lower_bound_ns"], report["limiting_sample"]["cost_ns"]
-    gap = report["consumer_max_ns"] / bound - 1 if bound else 0.0
-    if report["step_ns"] > 1.1 * report["even_step_ns"] and report["bound_by"] == "mean":
-        return "the pipeline is not full: more microbatches per step, or strategy.order: search"
-    if report["bound_by"] != "mean" and largest * 2 > bound:
-        return "one long document sets the pace: split it over ranks (cp), delay it, or cut it"
-    if gap > 0.01:
-        return "the balancer left a gap: try method lpt_search at level interleaved"
-    return "close to the bound: only other data or more ranks would help"
-
-
 def hybrid_advice(report: dict[str, Any]) -> str:
     """The same for hybrid data parallelism, which cuts sequences itself."""
     if report["bound_by"] == "largest":
@@ -121,6 +108,8 @@ def _encoder_lines(encoder: dict[str, Any]) -> list[str]:
 
 
 def _backbone_lines(step: PlannedStep) -> list[str]:
+    from overlord._src.plan_told import remedy_lines
+
     report = step.report
     if report is None:
         return ["dealt in arrival order; add strategy.cost to see how even the work is"]
@@ -142,8 +131,16 @@ def _backbone_lines(step: PlannedStep) -> list[str]:
         f"its heaviest document is {name} in {'microbatch' if hybrid else 'sequence'} "
         f"{report['limiting_bin']}, {sample['cost_ns'] / MILLISECOND:.2f} ms",
         *group_lines(step),
-        f"advice: {hybrid_advice(report) if hybrid else advice(report)}",
+        *_limit_lines(report),
+        *([f"advice: {hybrid_advice(report)}"] if hybrid else remedy_lines(report)),
     ]
+
+
+def _limit_lines(report: dict[str, Any]) -> list[str]:
+    if not report["memory_max_bytes"]:
+        return []
+    how = ", dealt in arrival order to keep the limit" if report["arrival_for_memory"] else ""
+    return [f"largest microbatch {report['memory_max_bytes']:,} bytes{how}"]
 
 
 def find_sample(step: PlannedStep, text: str) -> list[int]:

@@ -11,6 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 from overlord._src import state as states
@@ -18,6 +19,7 @@ from overlord._src.mesh import Mesh
 from overlord._src.microbatch import Microbatch
 from overlord._src.mix_rule import Rule, RuleDesk
 from overlord._src.native import core
+from overlord._src.time_reports import TimeReports, Times, write_reports
 from overlord._tokenizer_worker import worker_command
 
 _WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
@@ -177,6 +179,16 @@ class SharedEngine:
         described: dict[str, Any] = core.describe_state(blob)
         return described
 
+    def described(self, rank: int) -> dict[str, Any]:
+        """What the engine says of the state of a rank, now."""
+        return self.describe(self.running().client(rank).state())
+
+    def weights(self, rank: int) -> dict[str, float]:
+        """The newest share of each source of a mixture that follows losses, as a rank knows it."""
+        found: dict[str, int] = self.described(rank)["weights"]
+        total = sum(found.values()) or 1
+        return {name: weight / total for name, weight in found.items()}
+
     def state_dict(self, blob: bytes, rank: int) -> dict[str, Any]:
         """The state dict around an encoded state of a rank."""
         return states.build_state(blob, self.describe(blob), self.job, self.layout(rank))
@@ -235,6 +247,7 @@ class Loader(Iterator[Microbatch]):
         self._ended = False
         self._peers = partial(_peers_of, shared.mesh, rank)  # batches must not hold the loader
         self.reported_times: deque[tuple[int, dict[str, float]]] = deque(maxlen=_TIMES_KEPT)
+        self._times = TimeReports(rank)
 
     @property
     def rank(self) -> int:
@@ -272,7 +285,9 @@ class Loader(Iterator[Microbatch]):
             if native is None:
                 self._ended = True
                 raise StopIteration
-            return Microbatch(native, self._peers)
+            batch = Microbatch(native, self._peers)
+            self._times.note(batch)
+            return batch
 
     def steps(self) -> Iterator[list[Microbatch]]:
         """Whole steps: the microbatches of each. Resumed inside a step, the first has the rest."""
@@ -295,28 +310,41 @@ class Loader(Iterator[Microbatch]):
     def report(
         self,
         step: int,
-        losses: Mapping[str, tuple[float, int]],
-        times: Mapping[str, float] | None = None,
+        losses: Mapping[str, tuple[float, int]] | None = None,
+        times: Times | None = None,
     ) -> str:
-        """Report a step that this rank has consumed, for a mixture that follows losses.
+        """Report a step that this rank has consumed: losses move the mixture, times are kept.
 
         `losses` has, by source, the sum of the losses over its target tokens and their number: of
         this rank's part where several ranks report, of the whole step where one does. `times` are
-        named seconds of the step; they are kept in `reported_times` and move nothing. Gives
-        `"accepted"`, or `"duplicate"` and `"late"` for what does not count any more.
+        the seconds of each of its microbatches, in order, or named seconds of the step; they move
+        nothing, `save_reports()` writes them for `overlord calibrate --from`. Gives `"accepted"`,
+        `"duplicate"` and `"late"` for what does not count any more, or `"noted"` without losses.
         """
+        if times is not None:
+            self._times.add(step, times)
+            if isinstance(times, Mapping):
+                self.reported_times.append((step, {k: float(v) for k, v in times.items()}))
+        if losses is None:
+            return "noted"
         names = self._shared.source_names
         part = [
             (names.index(name), *quantised(name, *pair))
             for name, pair in sorted(losses.items())
             if known_source(name, names)
         ]
-        if times:
-            self.reported_times.append((step, {k: float(v) for k, v in times.items()}))
         client = self._connected()
         desk = self._shared.rule_desk
         weights = desk.weights_after(step, self._rank, part) if desk is not None else []
         return str(client.report(step, part, weights))
+
+    def reports(self) -> list[dict[str, Any]]:
+        """Times reported so far, each with what its microbatch held."""
+        return self._times.rows()
+
+    def save_reports(self, path: str | Path) -> int:
+        """Write `reports()` as JSON lines for `overlord calibrate --from`; gives their number."""
+        return write_reports(path, self.reports())
 
     def load_state_dict(self, state: Mapping[str, Any], allow: Sequence[str] = ()) -> None:
         """Go on from a state. Refuses one of another job, config or data, and says what differs.
@@ -335,6 +363,7 @@ class Loader(Iterator[Microbatch]):
     def _forget_client(self) -> None:
         self._client = None
         self._ended = False
+        self._times.forget()
 
     def status(self) -> dict[str, Any]:
         """What roles, queues, memory and sources do right now; starts the engine."""
@@ -432,6 +461,14 @@ class RankLoaders(Mapping[int, Loader]):
                 yield step
                 step = {rank: [] for rank in self._loaders}
 
+    def reports(self) -> list[dict[str, Any]]:
+        """Times reported so far by all ranks, each with what its microbatch held."""
+        return [row for loader in self._loaders.values() for row in loader.reports()]
+
+    def save_reports(self, path: str | Path) -> int:
+        """Write `reports()` as JSON lines for `overlord calibrate --from`; gives their number."""
+        return write_reports(path, self.reports())
+
     def state_dict(self) -> dict[str, Any]:
         """The state of the first rank; at a step boundary every rank has the same."""
         if not self._shared.hybrid:
@@ -460,6 +497,23 @@ class RankLoaders(Mapping[int, Loader]):
     def quarantine(self) -> list[dict[str, Any]]:
         """Rows found bad so far: source, shard, row, reason, when."""
         return self._shared.quarantine()
+
+    def weights(self) -> dict[str, float]:
+        """The newest share of each source where the mixture follows losses; else empty."""
+        return self._shared.weights(next(iter(self._loaders)))
+
+    def debts(self) -> dict[str, float]:
+        """What each source was asked for and has not given yet, in the unit of the mixture."""
+        sources = self._shared.described(next(iter(self._loaders)))["sources"]
+        return {name: float(source["debt"]) for name, source in sources.items()}
+
+    def asked_shares(self, unit: str) -> dict[str, float]:
+        """The share each source was asked for since step 0, from what it gave and what it owes."""
+        sources = self._shared.described(next(iter(self._loaders)))["sources"]
+        key = "samples" if unit == "samples" else "tokens"
+        asked = {name: float(source[key]) + source["debt"] for name, source in sources.items()}
+        total = sum(asked.values()) or 1.0
+        return {name: value / total for name, value in asked.items()}
 
     def stream_hash(self) -> str:
         """Chain of plans and of the bytes of every rank (needs hash=True)."""

@@ -152,6 +152,9 @@ def lower_source(
     source.limits = _lower_limits(config)
     source.loaders = config.loaders
     source.workers = config.workers
+    source.count_bytes = (
+        stream.mixture.unit == "bytes" and source.tokenizer.kind == core.TokenizerKind.huggingface
+    )
     return source
 
 
@@ -216,6 +219,11 @@ def _lower_mixture(stream: ResolvedStream, names: Sequence[str]) -> core.Mixture
     mixture.unit = getattr(core.MixUnit, stream.mixture.unit)
     mixture.quota = getattr(core.Quota, stream.mixture.quota)
     mixture.grain = getattr(core.Grain, stream.mixture.grain)
+    epoch = stream.mixture.epoch
+    if epoch is not None and epoch.source is not None:
+        mixture.epoch_source = names.index(epoch.source)
+    elif epoch is not None:
+        mixture.epoch_steps = epoch.steps or 0
     caps = stream.mixture.max_passes
     if caps:
         mixture.max_passes = [caps.get(name, 0) for name in names]

@@ -5,18 +5,25 @@ from __future__ import annotations
 import platform
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from overlord._src.config.schedule import mean_progress, normalise, stage_shares
 from overlord._src.config.streams import ResolvedStream
 from overlord._src.errors import ConfigError, Problem
 from overlord._src.job import Job
 from overlord._src.loader import RankLoaders
+from overlord._src.lowering import reporting_ranks
+from overlord._src.made_up_losses import parse_losses
 from overlord._src.mesh import Mesh, is_data_axis
 from overlord._src.microbatch import HOLE, Microbatch
+from overlord._src.native import core
+
+_MOST_POINTS = 512  # of the weights' course
 
 
 def bucket_readers(mesh: Mesh, hybrid: bool = False) -> list[int]:
@@ -38,6 +45,8 @@ def asked_shares(stream: ResolvedStream, first_step: int, steps: int) -> dict[st
     """The share each source was asked for, on average over these steps."""
     shares = dict.fromkeys(stream.mixture.source_names(), 0.0)
     before: dict[str, float] = {}
+    if stream.mixture.grain == "epoch" and stream.mixture.epoch is not None:
+        return _epoch_shares(stream, first_step, steps, stream.mixture.epoch.steps or 1)
     for stage in stream.mixture.stage_list():
         own = {name: float(x) for name, x in stage_shares(stream.mixture, stage).items()}
         start = stage.start or {}
@@ -63,6 +72,22 @@ def asked_shares(stream: ResolvedStream, first_step: int, steps: int) -> dict[st
     return shares
 
 
+def _epoch_shares(
+    stream: ResolvedStream, first_step: int, steps: int, length: int
+) -> dict[str, float]:
+    """The same where stages count epochs of so many steps: the mean over the epochs, weighted."""
+    by_epoch = replace(
+        stream, mixture=stream.mixture.model_copy(update={"grain": "step", "epoch": None})
+    )
+    end = first_step + max(steps, 1)
+    shares = dict.fromkeys(stream.mixture.source_names(), 0.0)
+    for epoch in range(first_step // length, -(-end // length)):
+        part = min(end, (epoch + 1) * length) - max(first_step, epoch * length)
+        for name, share in asked_shares(by_epoch, epoch, 1).items():
+            shares[name] += share * part / (end - first_step)
+    return shares
+
+
 class RunLoop:
     """Reads all ranks round-robin on one thread and keeps count. Iterate over it, then ask."""
 
@@ -75,18 +100,27 @@ class RunLoop:
         threads: int | None = None,
         prefetch: int | None = None,
         hash_batches: bool = True,
+        losses: str | None = None,
     ) -> None:
         self.job = job
         self.opened = job.open_stream(stream)
-        if self.opened.resolved.mixture.metric_driven:
+        mixture = self.opened.resolved.mixture
+        self.losses = parse_losses(losses, self.opened.source_names) if losses else None
+        if mixture.metric_driven and self.losses is None:
             raise ConfigError(
                 Problem(
                     (*self.opened.resolved.path_of("mixture"), "schedule"),
                     "follows reported losses, and a run without a trainer reports none",
-                    advice="read it with job.train(...) and report(), or run it with "
-                    "mixture.schedule=null mixture.feedback=null",
+                    advice="make some up with --losses power, read it with job.train(...) and "
+                    "report(), or run it with mixture.schedule=null mixture.feedback=null",
                 )
             )
+        if self.losses is not None and not mixture.metric_driven:
+            raise ConfigError(
+                Problem(("--losses",), "nothing in this mixture follows losses", losses)
+            )
+        self._reporters = reporting_ranks(mixture, job.mesh) if self.losses else []
+        self.weights: list[dict[str, Any]] = []  # of a mixture that follows losses, thinned out
         self.loaders: RankLoaders = job.stream(
             stream, ranks="all", threads=threads, prefetch=prefetch, hash=hash_batches
         )
@@ -98,6 +132,8 @@ class RunLoop:
         self.bytes = 0
         self.served_tokens = np.zeros(len(self.opened.sources), dtype=np.int64)
         self.served_samples = np.zeros(len(self.opened.sources), dtype=np.int64)
+        self._reported_tokens = self.served_tokens.copy()
+        self.mean_losses: dict[str, float] = {}
         self.holes = 0
         self.started = time.monotonic()
         self.ended: float | None = None
@@ -115,13 +151,36 @@ class RunLoop:
                 if rank in self._readers:
                     ends = batch.cu_seqlens_padded
                     self._count(batch, context if ends is None else int(ends[-1]))
+            last = next(iter(batches.values()))
             if going == 0:
                 going = len(self.loaders)
                 self.steps += 1
+                if self.losses is not None:
+                    self._report(last.step)
                 yield self.steps
                 if self.steps_wanted is not None and self.steps >= self.steps_wanted:
                     break
         self.ended = time.monotonic()
+
+    def _report(self, step: int) -> None:
+        """Report made-up losses of a step; the first reporter has those of the whole job."""
+        assert self.losses is not None
+        read = self.served_tokens - self._reported_tokens
+        self._reported_tokens = self.served_tokens.copy()
+        resolved = self.opened.resolved
+        step_tokens = resolved.bins * resolved.context
+        found: dict[str, tuple[float, int]] = {}
+        for index, name in enumerate(self.opened.source_names):
+            tokens = int(read[index])
+            steps_read = float(self.served_tokens[index]) / step_tokens
+            if tokens:
+                found[name] = (self.losses.mean_loss(name, step, steps_read) * tokens, tokens)
+        for number, rank in enumerate(self._reporters):
+            self.loaders[rank].report(step, found if number == 0 else {})
+        self.mean_losses = {name: total / tokens for name, (total, tokens) in found.items()}
+        self.weights.append({"step": step, "shares": self.loaders.weights()})
+        if len(self.weights) > _MOST_POINTS:
+            del self.weights[1:-1:2]
 
     def _count(self, batch: Microbatch, capacity: int) -> None:
         self.tokens += batch.num_tokens
@@ -145,10 +204,9 @@ class RunLoop:
 
     def mixture(self) -> dict[str, dict[str, float]]:
         """Share of each source, asked and served, in the unit of the mixture."""
-        by_tokens = self.opened.resolved.mixture.unit != "samples"  # a byte is a token there
-        served = self.served_tokens if by_tokens else self.served_samples
+        served = self.served_units()
         total = max(1, int(served.sum()))
-        asked = asked_shares(self.opened.resolved, 0, self.steps)
+        asked = self.asked()
         return {
             name: {
                 "asked": asked[name],
@@ -158,6 +216,40 @@ class RunLoop:
             }
             for index, name in enumerate(self.opened.source_names)
         }
+
+    def served_units(self) -> npt.NDArray[np.int64]:
+        """What each source gave, in the unit of the mixture; tokens where its bytes are not known.
+
+        The bytes of a text are known to the planner only, unless its tokens are bytes.
+        """
+        unit = self.opened.resolved.mixture.unit
+        if unit == "samples":
+            return self.served_samples
+        sources = self.opened.sources
+        if unit == "tokens" or any(source.count_bytes for source in sources):
+            return self.served_tokens
+        ready = core.TokenizerKind.none
+        widths = [4 if source.tokenizer.kind == ready else 1 for source in sources]
+        return self.served_tokens * np.array(widths, dtype=np.int64)
+
+    def asked(self) -> dict[str, float]:
+        """The share each source was asked for so far, on average over the steps."""
+        mixture = self.opened.resolved.mixture
+        if self.weights:
+            shares = [point["shares"] for point in self.weights]
+            return {name: sum(row[name] for row in shares) / len(shares) for name in shares[0]}
+        if mixture.epoch is not None and mixture.epoch.source is not None:
+            return dict(self.loaders.asked_shares(mixture.unit))
+        return asked_shares(self.opened.resolved, 0, self.steps)
+
+    def asked_now(self) -> dict[str, float]:
+        """The share each source is asked for at the step the run is at."""
+        if self.weights:
+            return dict(self.weights[-1]["shares"])
+        mixture = self.opened.resolved.mixture
+        if mixture.epoch is not None and mixture.epoch.source is not None:
+            return self.asked()
+        return asked_shares(self.opened.resolved, self.steps, 1)
 
     def report(self, interrupted: bool = False) -> dict[str, Any]:
         """The run's figures, as `overlord run --json` writes them."""
@@ -177,6 +269,9 @@ class RunLoop:
             "manifest_digest": self.opened.native.manifest_digest,
             "fill": self.fill,
             "mixture": self.mixture(),
+            "weights": self.weights,
+            "debts": self.loaders.debts(),
+            "delay": delay_data(self.loaders.status()["planner"]),
             "holes": self.holes,
             "quarantine": self.loaders.quarantine(),
             "wall_s": seconds,
@@ -198,6 +293,16 @@ class RunLoop:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def delay_data(planner: Mapping[str, Any]) -> dict[str, float]:
+    """How long the segments of all plans so far waited between being drawn and placed."""
+    segments = max(1, planner["segments"])
+    return {
+        "waited": planner["segments_waited"] / segments,
+        "mean_steps": planner["steps_waited"] / segments,
+        "max_steps": planner["longest_wait"],
+    }
 
 
 def peak_rss_bytes() -> int:

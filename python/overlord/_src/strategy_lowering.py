@@ -45,6 +45,7 @@ def hybrid_data(config: HybridConfig) -> dict[str, Any]:
     declared = config.model_dump(exclude={"model", "capacity"})
     return {**declared, "model": asdict(model)}
 
+
 def lower_encoder(config: EncoderConfig) -> core.EncoderStrategy:
     """A module with owners of its own; without a cost, its units are what is evened out."""
     from overlord import cost
@@ -81,6 +82,7 @@ def lower_strategy(config: StrategyConfig | None) -> core.Strategy:
         strategy.level = getattr(core.BalanceLevel, config.balance.level)
         strategy.atoms = getattr(core.Atoms, config.balance.atoms)
         strategy.microbatch_tokens = config.balance.microbatch_tokens
+        strategy.memory_limit = config.balance.memory_limit or 0
     if config.hybrid is not None:
         strategy.set_hybrid(hybrid_data(config.hybrid))
     if config.order is not None:

@@ -1,4 +1,4 @@
-"""`overlord calibrate CSV`: a cost model fitted to measured times, and how far to trust it."""
+"""`overlord calibrate`: a cost model fitted to measured times, and how far to trust it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "csv",
         metavar="CSV",
+        nargs="?",
+        default=None,
         help="rows with tokens (or other lengths) and time_ms, or forward_ms and backward_ms",
+    )
+    parser.add_argument(
+        "--from",
+        dest="reports",
+        metavar="FILE",
+        default=None,
+        help="instead of a CSV: times that a trainer reported, as loader.save_reports() wrote them",
+    )
+    parser.add_argument(
+        "--skip", type=int, default=0, help="with --from: leave out so many first steps"
     )
     parser.add_argument("--model", default=None, help="only rows of this model (column `model`)")
     parser.add_argument(
@@ -35,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
     """Fit every model of the file, report, and print what to put into a config."""
     from overlord._src.cost.fitting import fit
     from overlord._src.cost.measurements import read_measurements
+    from overlord._src.cost.reported import read_reports
     from overlord._src.errors import ConfigError, Problem
     from overlord.cli.terminal import make_console
 
@@ -42,8 +55,16 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(Problem(("--layers",), "out of range", options.layers, "1 to 2^20"))
     if options.rows < 0:
         raise ConfigError(Problem(("--rows",), "too small", options.rows, "0 or more"))
+    if (options.csv is None) == (options.reports is None):
+        raise ConfigError(Problem(("CSV",), "needs a CSV, or --from with a file of reports"))
+    if options.skip < 0 or (options.skip and options.reports is None):
+        raise ConfigError(Problem(("--skip",), "needs --from, and 0 or more", options.skip))
     columns = [name.strip() for name in options.columns.split(",") if name.strip()]
-    measured = read_measurements(Path(options.csv), columns)
+    origin = options.csv or options.reports
+    if options.reports is not None:
+        measured = [read_reports(Path(options.reports), options.skip)]
+    else:
+        measured = read_measurements(Path(options.csv), columns)
     if options.model is not None:
         names = [rows.model for rows in measured]
         measured = [rows for rows in measured if rows.model == options.model]
@@ -53,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         fits = [fit(rows) for rows in measured]
     except ConfigError as error:
-        raise error.at(options.csv) from None
+        raise error.at(origin) from None
     if options.json:
         report = [report_of(found, options.layers) for found in fits]
         Path(options.json).write_text(json.dumps(report, indent=1) + "\n")

@@ -136,6 +136,7 @@ def _sample(console: Any, job: Any, options: argparse.Namespace) -> None:
 
 
 def _step(console: Any, job: Any, options: argparse.Namespace) -> None:
+    from overlord._src.plan_told import told
     from overlord._src.readable import plan_data, planned_step
     from overlord.cli.plan_command import print_plan, print_report
 
@@ -143,7 +144,7 @@ def _step(console: Any, job: Any, options: argparse.Namespace) -> None:
     step = planned_step(opened, options.step)
     data = plan_data(opened, step.plan)
     print_plan(console, data)
-    print_report(console, step)
+    print_report(console, step, told(job, opened, step))
     segments = [
         (f"{item['bin']}", segment) for item in data["bins"] for segment in item["segments"]
     ][: options.limit]

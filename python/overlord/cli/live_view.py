@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from overlord._src.run_loop import RunLoop, asked_shares, rss_bytes
+from overlord._src.run_loop import RunLoop, delay_data, rss_bytes
 from overlord.cli.terminal import add_rows, bar, make_table, show_count, show_seconds, show_size
 
 _REFRESH_SECONDS = 0.2
@@ -126,7 +126,8 @@ class RunView:
 def mixture_table(loop: RunLoop) -> Table:
     """Asked and served share of every source, with bars."""
     mixture = loop.mixture()
-    current = asked_shares(loop.opened.resolved, loop.steps, 1)
+    current = loop.asked_now()
+    moving = loop.losses is not None
     table = make_table(
         "source",
         ("asked now", "right"),
@@ -135,6 +136,7 @@ def mixture_table(loop: RunLoop) -> Table:
         "",
         ("tokens", "right"),
         ("off by", "right"),
+        *((("loss", "right"), "asked over the run") if moving else ()),
     )
     widest = max((item["served"] for item in mixture.values()), default=1.0) or 1.0
     shown = sorted(mixture.items(), key=lambda item: -item[1]["asked"])
@@ -149,10 +151,27 @@ def mixture_table(loop: RunLoop) -> Table:
             Text(bar(item["served"] / widest, 24), style="cyan"),
             show_count(int(item["tokens"])),
             Text(f"{off:+.2%}", style=style),
+            *((_loss(loop, name), course(loop, name)) if moving else ()),
         )
     if len(shown) > _MOST_SOURCES:
         table.add_row(f"and {len(shown) - _MOST_SOURCES} more")
     return table
+
+
+def _loss(loop: RunLoop, name: str) -> str:
+    return f"{loop.mean_losses[name]:.3f}" if name in loop.mean_losses else "-"
+
+
+def course(loop: RunLoop, name: str, width: int = 24) -> Text:
+    """How a source's share moved since the start: a line of bars, the newest last."""
+    points = [point["shares"][name] for point in loop.weights]
+    if not points:
+        return Text()
+    picked = [points[index * len(points) // width] for index in range(width)]
+    picked[-1] = points[-1]
+    top = max(max(point["shares"].values()) for point in loop.weights) or 1.0
+    shades = "▁▂▃▄▅▆▇█"
+    return Text("".join(shades[min(7, int(value / top * 7.999))] for value in picked), "magenta")
 
 
 def _milliseconds(nanoseconds: float) -> str:
@@ -172,6 +191,17 @@ def balance_text(planner: dict[str, Any]) -> str:
     return f"; work predicted {gain:.2f}x as fast as dealt in turn, {over:.2%} over the bound{text}"
 
 
+def delay_text(planner: dict[str, Any]) -> str:
+    """How long documents waited to be placed; empty where none did."""
+    delay = delay_data(planner)
+    if not delay["max_steps"]:
+        return ""
+    return (
+        f"; {delay['waited']:.1%} of segments waited, {delay['mean_steps']:.2f} steps on average, "
+        f"{delay['max_steps']:.0f} at most"
+    )
+
+
 def role_table(loop: RunLoop, status: dict[str, Any]) -> Table:
     """What each role has waiting and has done."""
     planner, loaders = status["planner"], status["loaders"]
@@ -187,7 +217,7 @@ def role_table(loop: RunLoop, status: dict[str, Any]) -> Table:
             1,
             f"{ahead} plans ahead",
             f"{planner['plans']} plans in {_milliseconds(planner['planning_ns'])}, "
-            f"waited {planner['waits']} times{balance_text(planner)}",
+            f"waited {planner['waits']} times{balance_text(planner)}{delay_text(planner)}",
         ),
         (
             "loaders",

@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
     """Plan up to the step and show it."""
     from overlord._src import explain
     from overlord._src.errors import ConfigError, Problem
+    from overlord._src.plan_told import told
     from overlord._src.readable import encoder_data, plan_data, planned_step
     from overlord.cli.terminal import make_console
 
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     opened = job.open_stream(options.stream)
     step = planned_step(opened, options.step)
     plan = step.plan
-    data = {**plan_data(opened, plan, options.rank), "report": step.report}
+    data = {**plan_data(opened, plan, options.rank), "report": told(job, opened, step)}
     if step.encoder is not None:
         data["encoder"] = encoder_data(step.encoder, step.sources)
     if step.further_reports:
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     if options.sample is not None:
         return print_sample(console, step, options.sample)
     print_plan(console, data)
-    print_report(console, step)
+    print_report(console, step, data["report"])
     if options.draw:
         console.print("work of every microbatch (across), by consumer (down):")
         for line in explain.draw_lines(step):
@@ -66,11 +67,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def print_report(console: Any, step: Any) -> None:
-    """How even the step's work is, what limits it, and what would help."""
+def print_report(console: Any, step: Any, report: dict[str, Any]) -> None:
+    """How even the step's work is, what limits it, what would help; delay and debt."""
     from overlord._src.explain import report_lines
+    from overlord._src.plan_told import told_lines
 
-    for line in report_lines(step):
+    for line in [*told_lines(report), *report_lines(step)]:
         console.print(line, highlight=False, markup=False)
 
 

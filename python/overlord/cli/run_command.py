@@ -34,6 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="chain the bytes of every batch into the stream hash",
     )
     parser.add_argument(
+        "--losses",
+        default=None,
+        metavar="MODEL",
+        help="for a mixture that follows losses: power, power:SOURCE=HEIGHT/SLOPE/FLOOR,..., or "
+        "a file of JSON lines with step and losses",
+    )
+    parser.add_argument(
         "--json", metavar="FILE", type=Path, default=None, help="write the report there"
     )
 
@@ -53,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
         live=options.live,
         hash_batches=options.hash,
         json_file=options.json,
+        losses=options.losses,
     )
 
 
@@ -66,6 +74,7 @@ def run_job(
     live: bool = True,
     hash_batches: bool = True,
     json_file: Path | None = None,
+    losses: str | None = None,
 ) -> int:
     """Run a stream of a job with a live view, then print and write its report."""
     from overlord._src.config.streams import resolve_stream
@@ -78,7 +87,13 @@ def run_job(
     names = resolve_stream(job.config, stream).mixture.source_names()
     index_missing(job.loaded, names, threads or job.config.runtime.threads)
     with RunLoop(
-        job, stream, steps, threads=threads, prefetch=prefetch, hash_batches=hash_batches
+        job,
+        stream,
+        steps,
+        threads=threads,
+        prefetch=prefetch,
+        hash_batches=hash_batches,
+        losses=losses,
     ) as loop:
         print_start(console, loop)
         interrupted = False
@@ -148,6 +163,15 @@ def print_summary(console: Any, report: dict[str, Any]) -> None:
             rows,
         )
     )
+    if report["weights"]:
+        first, last = report["weights"][0], report["weights"][-1]
+        moves = ", ".join(
+            f"{name} {first['shares'][name]:.2%} -> {share:.2%}"
+            for name, share in last["shares"].items()
+        )
+        console.print(
+            f"weights of step {first['step']} to {last['step']}: {moves}", highlight=False
+        )
     for row in report["quarantine"][:10]:
         console.print(f"quarantined: source {row['source']}, row {row['row']}: {row['reason']}")
     facts = [
@@ -161,6 +185,12 @@ def print_summary(console: Any, report: dict[str, Any]) -> None:
             f"{show_count(report['tokens'])}, {show_count(report['tokens_per_s'])} a second",
         ),
         ("fill", f"{report['fill']:.4f}"),
+        (
+            "delay",
+            f"{report['delay']['waited']:.2%} of the segments waited, "
+            f"{report['delay']['mean_steps']:.2f} steps on average, "
+            f"{report['delay']['max_steps']} at most",
+        ),
         ("memory", f"{show_size(report['peak_rss_bytes'])} at most"),
         ("content hash", report["content_hash"]),
         ("stream hash", report["stream_hash"] or "not computed (--no-hash)"),

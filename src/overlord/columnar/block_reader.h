@@ -29,7 +29,8 @@ struct TokenBlock {
   std::vector<uint64_t> begins;  // in elements
   std::vector<uint32_t> counts;  // raw tokens, without bos and eod; model::kBadRow: bad, see `bad`
   runtime::Bytes mask;           // one uint8 per element of `values`, or empty
-  std::vector<model::BadRow> bad;  // index = row in the block
+  std::vector<model::BadRow> bad;    // index = row in the block
+  std::vector<uint32_t> text_bytes;  // of each row, where the source counts them; else empty
 
   size_t rows() const { return counts.size(); }
   uint64_t size_bytes() const;

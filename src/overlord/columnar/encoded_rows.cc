@@ -26,6 +26,16 @@ std::string row_name(const model::Source& source, const model::SourceManifest& m
          std::to_string(entry.first_row - shard.first_row + row);
 }
 
+std::vector<uint32_t> text_bytes(const model::Source& source, const runtime::TextRows& rows) {
+  std::vector<uint32_t> out;
+  if (!source.count_bytes) return out;
+  out.reserve(rows.rows());
+  for (size_t row = 0; row < rows.rows(); ++row) {
+    out.push_back(static_cast<uint32_t>(rows.row(row).size()));  // limits keep it below 2^32
+  }
+  return out;
+}
+
 TokenBlock to_token_block(const model::Source& source, const model::SourceManifest& manifest,
                           uint32_t block, runtime::EncodedRows encoded,
                           std::vector<model::BadRow> bad) {

@@ -10,7 +10,7 @@ namespace overlord::columnar {
 
 uint64_t TokenBlock::size_bytes() const {
   return values.size + mask.size + begins.size() * sizeof(begins[0]) +
-         counts.size() * sizeof(counts[0]);
+         counts.size() * sizeof(counts[0]) + text_bytes.size() * sizeof(uint32_t);
 }
 
 namespace {

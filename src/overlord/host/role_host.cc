@@ -242,6 +242,20 @@ void RoleHost::report(Rank rank, model::StepFeedback part) {
                   protocol::Report{std::move(part)}});
 }
 
+void RoleHost::rebuild_tree(const model::Mesh& mesh, std::function<void(const Status&)> done) {
+  on_loop(protocol::planner_address())([this, mesh, done = std::move(done)] {
+    const auto views = plan::make_views(mesh, job_->delivery, 1);
+    for (const auto& [rank, client] : clients_) {
+      if (rank < views->by_rank.size() && views->by_rank[rank] == views_->by_rank[rank]) continue;
+      done(invalid_argument("mesh: rank " + std::to_string(rank) + " would see something else on " +
+                            mesh.text() + " than on " + job_->mesh.text() +
+                            "; resume from a state to seat it anew"));
+      return;
+    }
+    done(planner_->rebuild_tree(mesh));
+  });
+}
+
 void RoleHost::send(protocol::Envelope envelope) { deliver(std::move(envelope)); }
 
 void RoleHost::deliver(protocol::Envelope envelope) {

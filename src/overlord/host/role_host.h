@@ -64,6 +64,10 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void consumed(Rank rank, StepIndex step);
   // What `rank` measured of a step it has consumed; HostStart::answered gets the verdict.
   void report(Rank rank, model::StepFeedback part);
+  // Plans from the next unplanned step on are made for another mesh; `done` gets the verdict, on
+  // the planner's loop. The seats of ranks and constructors stay, so a mesh that would give a
+  // hosted rank another view is refused: resume from a state for that.
+  void rebuild_tree(const model::Mesh& mesh, std::function<void(const Status&)> done);
   // Where a carrier puts an envelope that has arrived.
   void deliver(protocol::Envelope envelope);
 

@@ -13,7 +13,8 @@ namespace overlord::model {
 enum class MixUnit : uint8_t { kTokens, kSamples, kBytes };
 enum class Quota : uint8_t { kExact, kMultinomial };
 enum class Ramp : uint8_t { kNone, kLinear, kCosine };
-enum class Grain : uint8_t { kStep, kSubstep };  // how often weights may change
+// How often weights may change. By epoch, stages and ramps count epochs of the mixture.
+enum class Grain : uint8_t { kStep, kSubstep, kEpoch };
 enum class ControllerKind : uint8_t { kNone, kOdm, kAdo, kRule };
 
 // Weights are ratios in fixed point: 1.0 == kWeightOne.
@@ -22,7 +23,7 @@ inline constexpr int64_t kWeightOne = int64_t{1} << 32;
 inline constexpr int kLossBits = 12;
 
 struct MixtureStage {
-  StepIndex first_step = 0;
+  StepIndex first_step = 0;  // with Grain::kEpoch: the first epoch
   // One per source, in source order; at least one > 0. With Grain::kSubstep there may be one such
   // row for every substep instead.
   std::vector<int64_t> weights;
@@ -51,6 +52,9 @@ struct Mixture {
   std::vector<MixtureStage> stages;  // sorted, the first starts at step 0
   uint32_t version = 1;
   Grain grain = Grain::kStep;
+  // Grain::kEpoch: an epoch is so many steps, or, where that is 0, one pass over a source.
+  uint64_t epoch_steps = 0;
+  SourceIndex epoch_source = 0;
   // Empty, or one per source: a source with `repeat` is dry after so many passes; 0: never.
   std::vector<uint32_t> max_passes;
   ControllerSpec controller;  // with one: a single stage, the prior

@@ -91,7 +91,10 @@ struct Plan {
   std::vector<uint64_t> asked;   // per source, of this step, in mixture units (tokens or samples)
   std::vector<uint64_t> served;  // per source, tokens placed in this step
   uint32_t max_delay = 0;        // longest wait of a segment in it, in steps
-  bool last = false;             // the stream ends with this step
+  // Segments by the steps they waited between being drawn and being placed here; [0]: none. Told,
+  // not hashed.
+  std::vector<uint32_t> delays;
+  bool last = false;  // the stream ends with this step
   Digest content_hash;
   Digest plan_hash;
   std::shared_ptr<const StreamState> state_after;

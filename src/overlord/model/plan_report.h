@@ -29,6 +29,13 @@ struct PlanReport {
   int64_t step_ns = 0;          // predicted, under the pipeline model
   int64_t arrival_step_ns = 0;  // predicted, had the bins been dealt in arrival order
   int64_t even_step_ns = 0;     // predicted for even microbatches; an order can beat it
+  // What the fullest consumer could not be below, were the limiting sample split over all
+  // consumers, or its bin left to another step and an average one taken instead.
+  int64_t split_bound = 0;
+  int64_t delay_bound = 0;
+  int64_t halved_step_ns = 0;  // predicted for twice as many even microbatches of half the work
+  int64_t memory_max = 0;      // bytes of the largest microbatch; 0: the cost model has none
+  bool arrival_for_memory = false;  // balanced microbatches broke the memory limit, these do not
 };
 
 }  // namespace overlord::model

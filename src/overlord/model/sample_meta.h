@@ -29,6 +29,9 @@ struct MetaColumn {  // per-modality lengths and named user columns
   std::vector<int64_t> values;
 };
 
+// The column with the bytes of each document's text, where the mixture counts bytes.
+inline constexpr char kBytesColumn[] = "payload_bytes";
+
 struct MetaWindow {
   SampleId first;                   // source, pass, position of the first row
   std::vector<uint32_t> tokens;     // with bos and eod; 0: quarantined, the position is consumed

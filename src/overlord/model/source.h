@@ -58,6 +58,9 @@ struct Source {
   SourceLimits limits;
   uint32_t loaders = 1;  // slots; not in the digest: who reads never changes what is read
   uint32_t workers = 1;  // blocks in work at once per slot; not in the digest
+  // The mixture counts bytes, so metadata has those of every document's text; not in the digest,
+  // the mixture's unit is.
+  bool count_bytes = false;
 };
 
 // Bad rows a source may have shown by the time it is in `pass`: a repeated pass shows them again.

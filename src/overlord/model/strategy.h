@@ -58,6 +58,7 @@ struct Strategy {
   BalanceLevel level = BalanceLevel::kInterleaved;
   Atoms atoms = Atoms::kSequences;
   uint32_t microbatch_tokens = 0;  // most tokens of a microbatch of samples; 0: as its sequences'
+  int64_t memory_limit = 0;        // most bytes of a microbatch, by the cost model; 0: none
   OrderMethod order = OrderMethod::kKeep;
   uint32_t virtual_stages = 1;        // of every pipeline rank, for `order`
   uint32_t backward_permille = 2000;  // a backward pass over its forward pass

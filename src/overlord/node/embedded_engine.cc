@@ -348,6 +348,10 @@ EngineStatus EmbeddedEngine::status() {
   out.encoder_arrival_ns = planner.encoder_arrival_ns;
   out.encoder_mean_ns = planner.encoder_mean_ns;
   out.encoder_bound_ns = planner.encoder_bound_ns;
+  out.segments = planner.segments;
+  out.segments_waited = planner.segments_waited;
+  out.steps_waited = planner.steps_waited;
+  out.longest_wait = planner.longest_wait;
   out.planner_waits = planner.waits;
   out.meta_windows = planner.meta_windows;
   out.queue_depth = host_->queue_depth();

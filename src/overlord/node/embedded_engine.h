@@ -49,6 +49,8 @@ struct EngineStatus {
   int64_t predicted_ns = 0, arrival_ns = 0, fullest_ns = 0, bound_ns = 0;  // PlannerProbe
   int64_t encoder_predicted_ns = 0, encoder_arrival_ns = 0;
   int64_t encoder_mean_ns = 0, encoder_bound_ns = 0;
+  uint64_t segments = 0, segments_waited = 0, steps_waited = 0;  // as well
+  uint32_t longest_wait = 0;
   uint64_t plans = 0, planning_ns = 0, planner_waits = 0, meta_windows = 0, queue_depth = 0;
   std::vector<LoaderStatus> loaders;
   std::vector<ConstructorStatus> constructors;

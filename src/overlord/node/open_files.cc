@@ -64,10 +64,12 @@ Result<loader::TokenBlockPtr> read_tokens(const loader::OpenSource& source,
         std::make_shared<const columnar::TokenBlock>(std::move(rows.tokens)));
   }
   OVERLORD_CHECK(encoder != nullptr, "a text source has an encoder");
+  std::vector<uint32_t> bytes = columnar::text_bytes(source.spec, rows.text.rows);
   OVERLORD_TRY(auto encoded, encode_blocking(*encoder, std::move(rows.text.rows)));
-  return loader::TokenBlockPtr(
-      std::make_shared<const columnar::TokenBlock>(columnar::to_token_block(
-          source.spec, source.manifest, block, std::move(encoded), std::move(rows.text.bad))));
+  columnar::TokenBlock made = columnar::to_token_block(
+      source.spec, source.manifest, block, std::move(encoded), std::move(rows.text.bad));
+  made.text_bytes = std::move(bytes);
+  return loader::TokenBlockPtr(std::make_shared<const columnar::TokenBlock>(std::move(made)));
 }
 
 }  // namespace overlord::node

@@ -76,6 +76,7 @@ class DGraph {
 
   uint32_t consumer_of(uint32_t bin) const { return seats_[bin] / shape_.microbatches; }
   uint32_t microbatch_of(uint32_t bin) const { return seats_[bin] % shape_.microbatches; }
+  uint32_t seat_of(uint32_t bin) const { return seats_[bin]; }  // consumer * microbatches + own
   // Cost of every microbatch as the bins lie now, by consumer * microbatches + microbatch.
   std::vector<int64_t> microbatch_costs() const;
 

@@ -1,6 +1,7 @@
 #include "overlord/plan/mix_schedule.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "overlord/base/fixed_functions.h"
@@ -13,7 +14,12 @@ using model::Mixture;
 using model::MixtureStage;
 using model::Ramp;
 
-// The stage that holds at a step.
+// What stages and ramps count in: steps, or epochs.
+uint64_t time_of(const Mixture& mixture, const MixMoment& moment) {
+  return mixture.grain == Grain::kEpoch ? moment.epoch : moment.step;
+}
+
+// The stage that holds at a step (or epoch).
 size_t stage_at(const Mixture& mixture, StepIndex step) {
   size_t at = 0;
   while (at + 1 < mixture.stages.size() && mixture.stages[at + 1].first_step <= step) ++at;
@@ -83,7 +89,8 @@ Status check_controller(const model::JobSpec& spec) {
   const model::ControllerSpec& controller = spec.mixture.controller;
   if (!spec.mixture.metric_driven()) return {};
   if (spec.mixture.stages.size() != 1 || spec.mixture.grain != Grain::kStep) {
-    return invalid_argument("mixture: a metric-driven one has one stage, its prior, by step");
+    return invalid_argument(
+        "mixture: a metric-driven one has one stage, its prior, and moves by step");
   }
   if (controller.delay == 0 || controller.delay > 4096) {
     return invalid_argument("mixture: the feedback's delay is from 1 to 4096 steps, got " +
@@ -100,6 +107,24 @@ Status check_controller(const model::JobSpec& spec) {
   return {};
 }
 
+// An epoch ends only if the source that measures it is read.
+Status check_epoch(const model::JobSpec& spec) {
+  const Mixture& mixture = spec.mixture;
+  if (mixture.grain != Grain::kEpoch || mixture.epoch_steps > 0) return {};
+  if (mixture.epoch_source >= spec.sources.size()) {
+    return invalid_argument("mixture.epoch: needs a number of steps, or a source of the job");
+  }
+  for (size_t i = 0; i + 1 < mixture.stages.size(); ++i) {
+    const MixtureStage& stage = mixture.stages[i];
+    const bool empty = mixture.stages[i + 1].first_step == stage.first_step;
+    if (empty || stage.weights[mixture.epoch_source] > 0) continue;
+    return invalid_argument("mixture from epoch " + std::to_string(stage.first_step) +
+                            ": an epoch is a pass over " + spec.sources[mixture.epoch_source].name +
+                            ", which has no weight there: the epoch would never end");
+  }
+  return {};
+}
+
 }  // namespace
 
 void weights_at(const model::JobSpec& spec, const MixMoment& moment,
@@ -111,12 +136,13 @@ void weights_at(const model::JobSpec& spec, const MixMoment& moment,
     for (size_t s = 0; s < sources; ++s) (*weights)[s] = moment.controller->sources[s].weight;
     return;
   }
-  const size_t at = stage_at(mixture, moment.step);
+  const uint64_t time = time_of(mixture, moment);
+  const size_t at = stage_at(mixture, time);
   const MixtureStage& stage = mixture.stages[at];
-  const bool ramping = at > 0 && in_ramp(stage, moment.step);
+  const bool ramping = at > 0 && in_ramp(stage, time);
   const bool fine = mixture.grain == Grain::kSubstep;
   const uint64_t parts = fine ? spec.substeps : 1;
-  const uint64_t part = (moment.step - stage.first_step) * parts + (fine ? moment.substep : 0);
+  const uint64_t part = (time - stage.first_step) * parts + (fine ? moment.substep : 0);
   for (size_t s = 0; s < sources; ++s) {
     const int64_t to = weight_of(stage, sources, s, moment.substep);
     (*weights)[s] =
@@ -127,7 +153,22 @@ void weights_at(const model::JobSpec& spec, const MixMoment& moment,
   }
 }
 
+uint64_t epoch_at(const Mixture& mixture, std::span<const uint64_t> source_rows,
+                  std::span<const model::SourceCursor> cursors, StepIndex step) {
+  if (mixture.grain != Grain::kEpoch) return 0;
+  if (mixture.epoch_steps > 0) return step / mixture.epoch_steps;
+  const model::SourceCursor& cursor = cursors[mixture.epoch_source];
+  // A cursor at its end goes over into the next pass when it is asked for a document.
+  const bool through = cursor.position >= source_rows[mixture.epoch_source];
+  return uint64_t{cursor.pass} + (through ? 1 : 0);
+}
+
 bool may_ask(const Mixture& mixture, SourceIndex source, StepIndex first, StepIndex last) {
+  if (mixture.grain == Grain::kEpoch) {
+    const uint64_t steps = mixture.epoch_steps;
+    first = steps > 0 ? first / steps : 0;  // when a pass ends is not known ahead
+    last = steps > 0 ? last / steps : std::numeric_limits<StepIndex>::max();
+  }
   const size_t sources = std::min_element(mixture.stages.begin(), mixture.stages.end(),
                                           [](const MixtureStage& a, const MixtureStage& b) {
                                             return a.weights.size() < b.weights.size();
@@ -177,37 +218,37 @@ Status check_mixture(const model::JobSpec& spec) {
   if (!caps.empty() && caps.size() != spec.sources.size()) {
     return invalid_argument("mixture: max_passes needs one number per source");
   }
+  OVERLORD_RETURN_IF_ERROR(check_epoch(spec));
   if (spec.mixture.unit == model::MixUnit::kBytes) {
     for (const model::Source& source : spec.sources) {
-      if (knows_bytes(source)) continue;
+      if (tokens_tell_bytes(source) || source.count_bytes) continue;
       return invalid_argument(
-          "mixture: unit bytes needs the payload bytes of every document, and "
-          "the metadata of source " +
-          source.name +
-          " has none (text of the tokenizer `bytes` does); use tokens or "
-          "samples");
+          "mixture: unit bytes needs the bytes of every document, and the metadata of source " +
+          source.name + " does not count them; use tokens or samples");
     }
   }
   return check_controller(spec);
 }
 
-Status check_stages_at(const model::JobSpec& spec, StepIndex step) {
+Status check_stages_at(const model::JobSpec& spec, const MixMoment& moment) {
   const auto& stages = spec.mixture.stages;
   if (stages.empty() || stages.front().first_step != 0) {
     return invalid_argument("the mixture has no stage for step 0");
   }
-  const size_t at = stage_at(spec.mixture, step);
+  const size_t at = stage_at(spec.mixture, time_of(spec.mixture, moment));
   if (at > 0) OVERLORD_RETURN_IF_ERROR(check_stage(spec, stages[at - 1]));
   return check_stage(spec, stages[at]);
 }
 
-bool knows_bytes(const model::Source& source) {
-  return source.tokenizer.kind == model::TokenizerKind::kBytes;
+bool tokens_tell_bytes(const model::Source& source) {
+  return source.tokenizer.kind != model::TokenizerKind::kHuggingFace;
 }
 
 uint64_t payload_bytes(const model::Source& source, uint32_t tokens) {
   const uint32_t special = (source.bos ? 1u : 0u) + (source.eod ? 1u : 0u);
-  return tokens > special ? tokens - special : 1;  // a token of this tokenizer is a byte
+  const uint64_t width =
+      source.tokenizer.kind == model::TokenizerKind::kBytes ? 1 : kReadyTokenBytes;
+  return tokens > special ? (tokens - special) * width : 1;
 }
 
 }  // namespace overlord::plan

@@ -26,7 +26,7 @@ model::JobSpec two_sources() {
 std::vector<int64_t> at(const model::JobSpec& spec, StepIndex step, uint32_t substep = 0) {
   EXPECT_TRUE(check_mixture(spec).ok()) << check_mixture(spec).message();
   std::vector<int64_t> weights;
-  weights_at(spec, {step, substep, nullptr}, &weights);
+  weights_at(spec, {step, substep, 0, nullptr}, &weights);
   return weights;
 }
 
@@ -115,7 +115,8 @@ TEST(MixSchedule, SaysWhatDoesNotFit) {
             std::string::npos);
   EXPECT_NE(refused([](auto* s) {
               s->mixture.unit = model::MixUnit::kBytes;
-            }).find("unit bytes needs the payload bytes"),
+              s->sources[0].tokenizer.kind = model::TokenizerKind::kHuggingFace;
+            }).find("unit bytes needs the bytes"),
             std::string::npos);
   EXPECT_NE(refused([](auto* s) { s->mixture.max_passes = {1}; }).find("max_passes"),
             std::string::npos);

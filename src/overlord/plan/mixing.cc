@@ -33,7 +33,7 @@ Status Mixer::begin(const model::JobSpec& spec, std::span<const uint64_t> source
   }
   spec_ = &spec;
   meta_ = meta;
-  moment_ = {step, 0, controller};
+  moment_ = {step, 0, epoch_at(spec.mixture, source_rows, cursors, step), controller};
   by_chance_ = spec.mixture.quota == model::Quota::kMultinomial;
   over_ = false;
   draws_ = 0;
@@ -48,7 +48,7 @@ Status Mixer::begin(const model::JobSpec& spec, std::span<const uint64_t> source
     // What ended by `stop` stays ended: the steps that drain the carry-over draw nothing.
     if (cursors[s].dry && spec.sources[s].at_end == EndPolicy::kStop) over_ = true;
   }
-  OVERLORD_RETURN_IF_ERROR(check_stages_at(spec, step));
+  OVERLORD_RETURN_IF_ERROR(check_stages_at(spec, moment_));
   OVERLORD_RETURN_IF_ERROR(set_weights());
   deal();
   return Status();
@@ -82,9 +82,22 @@ uint64_t Mixer::units_of(const Document& document) const {
     case model::MixUnit::kSamples:
       return 1;
     case model::MixUnit::kBytes:
-      return payload_bytes(spec_->sources[document.id.source], document.tokens);
+      return document.bytes;
   }
   return 1;
+}
+
+std::optional<uint64_t> Mixer::bytes_of(SourceIndex source, uint32_t kept) const {
+  const model::Source& declared = spec_->sources[source];
+  if (tokens_tell_bytes(declared)) return payload_bytes(declared, kept);
+  const Lane& lane = lanes_[source];
+  for (const model::MetaColumn& column : lane.window->columns) {
+    if (column.name != model::kBytesColumn) continue;
+    // Of a truncated document its share, so that what is cut off is not paid for.
+    const Int128 part = Int128{column.values[lane.row]} * kept / lane.window->tokens[lane.row];
+    return static_cast<uint64_t>(std::max<Int128>(part, 1));
+  }
+  return std::nullopt;
 }
 
 bool Mixer::at_last_end(SourceIndex source) const {
@@ -179,7 +192,7 @@ Draw Mixer::next() {
         document_.tokens = document_.truncated ? spec_->context : tokens;
         document_.row = static_cast<uint32_t>(lane.row);
         document_.window = lane.window;
-        return Draw::kReady;
+        return weigh() ? Draw::kReady : Draw::kFailed;
       }
       case Look::kEnd:
         retire(picked_);
@@ -193,6 +206,19 @@ Draw Mixer::next() {
   }
   over_ = true;
   return Draw::kOver;
+}
+
+bool Mixer::weigh() {
+  if (spec_->mixture.unit != model::MixUnit::kBytes) return true;
+  const std::optional<uint64_t> bytes = bytes_of(picked_, document_.tokens);
+  if (!bytes) {
+    failure_ = invalid_argument("mixture: unit bytes needs the bytes of every document, and the " +
+                                std::string("metadata of source ") + spec_->sources[picked_].name +
+                                " has none; use tokens or samples");
+    return false;
+  }
+  document_.bytes = *bytes;
+  return true;
 }
 
 void Mixer::take() {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,7 +43,8 @@ struct Document {
   SampleId id;
   uint32_t tokens = 0;  // after truncation
   bool truncated = false;
-  uint32_t row = 0;  // of `window`
+  uint64_t bytes = 0;  // of the kept part; only where the mixture counts bytes
+  uint32_t row = 0;    // of `window`
   const model::MetaWindow* window = nullptr;
 };
 
@@ -91,6 +93,9 @@ class Mixer {
 
   Status set_weights();  // of the moment
   uint64_t units_of(const Document& document) const;
+  // Bytes of the document under the cursor, of which `kept` tokens count; nothing: not told.
+  std::optional<uint64_t> bytes_of(SourceIndex source, uint32_t kept) const;
+  bool weigh();  // sets the document's bytes where they count; false: failure()
   bool at_last_end(SourceIndex source) const;  // no further pass comes
   void deal();    // starts a new count of virtual time among the sources that still give
   void settle();  // adds what was asked since deal() to the debts

@@ -29,6 +29,8 @@ uint32_t count_targets(const Piece& piece, std::span<const model::LossSpan> span
 void BinWriter::reset(size_t sources, size_t bins) {
   segments.clear();
   segments.reserve(usual_segments_ + usual_segments_ / 8);
+  waits.clear();
+  waits.reserve(segments.capacity());
   bin_ends.clear();
   bin_ends.reserve(bins);
   served.assign(sources, 0);
@@ -49,6 +51,7 @@ void BinWriter::put(const Piece& piece) {
       piece.mask == kUnmasked ? piece.count - !continues : count_targets(piece, masks_[piece.mask]);
   segments.push_back({piece.id, piece.first, piece.count, 0,
                       continues ? model::Segment::kContinues : uint16_t{0}, piece_targets});
+  waits.push_back(piece.age);
   usual_segments_ = segments.size();
   served[piece.id.source] += piece.count;
   tokens += piece.count;

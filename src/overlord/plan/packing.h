@@ -46,6 +46,7 @@ struct BinWriter {
 
   std::vector<model::Segment> segments;
   std::vector<uint32_t> bin_ends;
+  std::vector<uint32_t> waits;   // by segment: steps since it was drawn
   std::vector<uint64_t> served;  // tokens by source
   uint64_t tokens = 0;
   uint64_t targets = 0;

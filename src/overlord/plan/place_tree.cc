@@ -167,6 +167,13 @@ Digest content_hash_of(StepIndex step, const StepContent& content) {
                digest_of(bin_ends.data(), bin_ends.size_bytes()));
 }
 
+// Segments by the steps they waited.
+std::vector<uint32_t> count_waits(const StepContent& content) {
+  std::vector<uint32_t> delays(size_t{content.max_delay} + 1, 0);
+  for (const uint32_t wait : content.waits) ++delays[wait];
+  return delays;
+}
+
 Digest plan_hash_of(const model::Plan& plan) {
   ByteWriter writer;
   const model::Versions& versions = plan.versions;
@@ -297,8 +304,9 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
   const model::Strategy& strategy = spec.strategy;
   if (strategy.atoms == model::Atoms::kSlices) {
     if (strategy.encoder) {
-      return invalid_argument("strategy.encoder: an encoder's layer follows whole samples and does "
-                              "not go together with strategy.hybrid; remove one of them");
+      return invalid_argument(
+          "strategy.encoder: an encoder's layer follows whole samples and does "
+          "not go together with strategy.hybrid; remove one of them");
     }
     return check_hdp_strategy(spec, mesh, delivery);
   }
@@ -333,6 +341,14 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
                               std::to_string(spec.context) + ", got " +
                               std::to_string(strategy.microbatch_tokens));
     }
+  }
+  if (strategy.memory_limit > 0 && strategy.atoms == model::Atoms::kSamples) {
+    return invalid_argument(
+        "strategy.balance.memory_limit: is for whole sequences; microbatches of samples are "
+        "limited by microbatch_tokens");
+  }
+  if (strategy.memory_limit > 0 && !strategy.has_cost) {
+    return invalid_argument("strategy.balance.memory_limit: needs a cost; add strategy.cost");
   }
   if (!strategy.has_cost && strategy.balance != model::BalanceMethod::kArrival) {
     return invalid_argument("strategy.balance: needs a cost; add strategy.cost");
@@ -384,6 +400,7 @@ Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selecti
   plan.asked = std::move(content.asked);
   plan.served = std::move(content.served);
   plan.max_delay = content.max_delay;
+  plan.delays = count_waits(content);
   plan.last = content.last;
   plan.content_hash = content_hash_of(step, content);
   model::Layer layer;

@@ -7,7 +7,9 @@
 #include "overlord/base/fixed_point.h"
 #include "overlord/plan/balance_bound.h"
 #include "overlord/plan/cost.h"
+#include "overlord/plan/memory_limit.h"
 #include "overlord/plan/pipeline_order.h"
+#include "overlord/plan/plan_remedies.h"
 
 namespace overlord::plan {
 namespace {
@@ -99,7 +101,7 @@ model::BoundBy bound_by(LoadLimit limit) {
 }
 
 // No placement of these atoms makes the fullest consumer cheaper; `least` of them on every one.
-void find_bound(std::span<const int64_t> costs, uint32_t least, model::PlanReport* report) {
+LimitedStep find_bound(std::span<const int64_t> costs, uint32_t least, model::PlanReport* report) {
   std::vector<uint32_t> bins(costs.size());
   std::iota(bins.begin(), bins.end(), 0);
   std::sort(bins.begin(), bins.end(), [&](uint32_t a, uint32_t b) {
@@ -110,6 +112,17 @@ void find_bound(std::span<const int64_t> costs, uint32_t least, model::PlanRepor
   const LoadBound bound = BoundFinder().find(falling, bins, report->consumers, {}, least);
   report->lower_bound = bound.load;
   report->bound_by = bound_by(bound.by);
+  return {std::move(falling), 0, 0, report->consumers, least};
+}
+
+// What the bound would be without the sample that limits it.
+void find_remedies(const DGraph& graph, bool whole, LimitedStep step, model::PlanReport* report) {
+  report->split_bound = report->delay_bound = report->lower_bound;
+  if (report->limiting_sample_cost < 0) return;  // nothing but empty bins
+  step.limiting = whole ? graph.bin_costs()[report->limiting_bin] : report->limiting_sample_cost;
+  step.sample = report->limiting_sample_cost;
+  report->split_bound = bound_when_split(step);
+  report->delay_bound = bound_when_delayed(step);
 }
 
 // Totals of the consumers' microbatches, whose costs lie consumer after consumer.
@@ -152,6 +165,17 @@ void find_limit(const DGraph& graph, model::PlanReport* report) {
     report->limiting_sample_cost = graph.sample_costs()[i];
     report->limiting_sample = graph.segments()[i].id;
   }
+}
+
+Status find_memory(const model::Strategy& strategy, const DGraph& graph,
+                   model::PlanReport* report) {
+  if (strategy.memory_limit == 0) return {};
+  OVERLORD_TRY(const std::vector<int64_t> bytes, bin_bytes(strategy.cost, graph));
+  report->memory_max = largest_microbatch(bytes, graph).bytes;
+  report->arrival_for_memory = strategy.balance != model::BalanceMethod::kArrival &&
+                               std::any_of(graph.edges().begin(), graph.edges().end(),
+                                           [](const Edge& e) { return e.op == EdgeOp::kDeal; });
+  return {};
 }
 
 }  // namespace
@@ -197,29 +221,50 @@ Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGr
                  segment_costs(cost, graph->segments(), graph->columns()));
     OVERLORD_TRY(further_.emplace_back(), bin_costs(cost, samples, graph->bin_ends()));
   }
+  bytes_.clear();
+  if (strategy.memory_limit > 0) {
+    OVERLORD_TRY(bytes_, bin_bytes(strategy.cost, *graph));
+  }
   if (!strategy.has_cost || strategy.balance == model::BalanceMethod::kArrival) {
     deal_in_turn(deal, graph);
   } else {
-    const GraphShape& shape = graph->shape();
-    const uint32_t group = strategy.group_size == 0 ? shape.consumers : strategy.group_size;
-    const uint32_t per_substep = graph->bins() / deal.substeps;
-    for (uint32_t substep = 0; substep < deal.substeps; ++substep) {
-      const uint32_t first = substep * rounds_of(shape, deal);
-      std::vector<Part> parts((shape.consumers + group - 1) / group);
-      for (uint32_t p = 0; p < parts.size(); ++p) {
-        const uint32_t width = std::min(group, shape.consumers - p * group);
-        parts[p] = {{}, p * group, width, first, rounds_of(shape, deal), shape.microbatch_size};
-      }
-      for (uint32_t i = 0; i < per_substep; ++i) {
-        const uint32_t consumer = seat_in_turn(shape, i, first).consumer;
-        parts[consumer / group].bins.push_back(substep * per_substep + i);
-      }
-      for (const Part& part : parts) {
-        OVERLORD_RETURN_IF_ERROR(balance_part(strategy, part, graph));
-      }
+    OVERLORD_RETURN_IF_ERROR(balance(strategy, deal, graph));
+  }
+  OVERLORD_RETURN_IF_ERROR(keep_memory(strategy, deal, graph));
+  return strategy.has_cost ? order(strategy, deal, graph) : Status();
+}
+
+Status Placer::balance(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
+  const GraphShape& shape = graph->shape();
+  const uint32_t group = strategy.group_size == 0 ? shape.consumers : strategy.group_size;
+  const uint32_t per_substep = graph->bins() / deal.substeps;
+  for (uint32_t substep = 0; substep < deal.substeps; ++substep) {
+    const uint32_t first = substep * rounds_of(shape, deal);
+    std::vector<Part> parts((shape.consumers + group - 1) / group);
+    for (uint32_t p = 0; p < parts.size(); ++p) {
+      const uint32_t width = std::min(group, shape.consumers - p * group);
+      parts[p] = {{}, p * group, width, first, rounds_of(shape, deal), shape.microbatch_size};
+    }
+    for (uint32_t i = 0; i < per_substep; ++i) {
+      const uint32_t consumer = seat_in_turn(shape, i, first).consumer;
+      parts[consumer / group].bins.push_back(substep * per_substep + i);
+    }
+    for (const Part& part : parts) {
+      OVERLORD_RETURN_IF_ERROR(balance_part(strategy, part, graph));
     }
   }
-  return strategy.has_cost ? order(strategy, deal, graph) : Status();
+  return {};
+}
+
+// Where balanced microbatches take more than they may, the arrival order is the fall-back: it needs
+// no luck to be right twice.
+Status Placer::keep_memory(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
+  if (bytes_.empty() || largest_microbatch(bytes_, *graph).bytes <= strategy.memory_limit) {
+    return {};
+  }
+  deal_in_turn(deal, graph);
+  if (largest_microbatch(bytes_, *graph).bytes <= strategy.memory_limit) return {};
+  return over_memory(strategy, bytes_, *graph);
 }
 
 Result<std::shared_ptr<DGraph>> Placer::place_samples(const model::Strategy& strategy,
@@ -292,6 +337,25 @@ Result<std::vector<uint32_t>> Placer::run(model::BalanceMethod method, const Kin
   return std::move(balanced.bin_of);
 }
 
+Result<std::vector<uint32_t>> Placer::run_limited(const model::Strategy& strategy,
+                                                  std::span<const uint32_t> bins,
+                                                  const Kinds& kinds, uint32_t microbatches,
+                                                  uint32_t most) {
+  if (bytes_.empty()) return run(strategy.balance, kinds, microbatches, most);
+  std::vector<int64_t> sizes;
+  for (const uint32_t bin : bins) sizes.push_back(bytes_[bin]);
+  BalanceProblem problem;
+  problem.costs = kinds[0];
+  problem.sizes = sizes;
+  problem.bins = microbatches;
+  problem.size_limit = strategy.memory_limit;
+  problem.count_limit = most;
+  problem.equal_count = true;
+  OVERLORD_TRY(Balanced balanced, balancer_.run(strategy.balance, problem));
+  if (balanced.left.empty()) return std::move(balanced.bin_of);
+  return run(strategy.balance, kinds, microbatches, most);  // keep_memory() has the last word
+}
+
 Status Placer::by_bucket(const model::Strategy& strategy, const Part& part, DGraph* graph) {
   OVERLORD_TRY(
       const std::vector<uint32_t> consumer_of,
@@ -312,7 +376,8 @@ Status Placer::by_bin(const model::Strategy& strategy, const Part& part, DGraph*
   }
   for (uint32_t consumer = 0; consumer < part.consumers; ++consumer) {
     OVERLORD_TRY(const std::vector<uint32_t> microbatch_of,
-                 run(strategy.balance, kinds_of(own[consumer], *graph), part.rounds, part.size));
+                 run_limited(strategy, own[consumer], kinds_of(own[consumer], *graph), part.rounds,
+                             part.size));
     for (size_t i = 0; i < own[consumer].size(); ++i) {
       graph->put(own[consumer][i], part.first_consumer + consumer,
                  part.first_microbatch + microbatch_of[i], EdgeOp::kBalance);
@@ -329,7 +394,7 @@ Status Placer::interleaved(const model::Strategy& strategy, const Part& part, DG
   if (part.size == 1) {
     std::iota(group_of.begin(), group_of.end(), 0);
   } else {
-    OVERLORD_TRY(group_of, run(strategy.balance, costs, groups, part.size));
+    OVERLORD_TRY(group_of, run_limited(strategy, part.bins, costs, groups, part.size));
   }
   Kinds group_costs(costs.size(), std::vector<int64_t>(groups, 0));
   for (size_t kind = 0; kind < costs.size(); ++kind) {
@@ -375,15 +440,21 @@ Result<model::PlanReport> Placer::report(const model::Strategy& strategy, const 
   const GraphShape& shape = graph.shape();
   const std::vector<int64_t> costs = graph.microbatch_costs();
   model::PlanReport report = loads_of(shape, costs);
-  const bool whole = strategy.atoms == model::Atoms::kSequences;
-  find_bound(whole ? graph.bin_costs() : graph.sample_costs(),
-             whole ? graph.bins() / report.consumers : 0, &report);
   find_limit(graph, &report);
+  const bool whole = strategy.atoms == model::Atoms::kSequences;
+  const uint32_t least = whole ? graph.bins() / report.consumers : 0;
+  const LimitedStep step =
+      find_bound(whole ? graph.bin_costs() : graph.sample_costs(), least, &report);
+  find_remedies(graph, whole, step, &report);
   OVERLORD_TRY(report.step_ns, step_time(strategy, deal, shape, costs));
   OVERLORD_TRY(report.arrival_step_ns,
                step_time(strategy, deal, shape, arrival_costs(deal, graph)));
   const std::vector<int64_t> even(costs.size(), report.microbatch_mean);
   OVERLORD_TRY(report.even_step_ns, step_time(strategy, deal, shape, even));
+  const GraphShape finer{1, 2 * shape.microbatches, shape.microbatch_size};  // all are alike
+  const std::vector<int64_t> halves(finer.microbatches, report.microbatch_mean / 2);
+  OVERLORD_TRY(report.halved_step_ns, step_time(strategy, deal, finer, halves));
+  OVERLORD_RETURN_IF_ERROR(find_memory(strategy, graph, &report));
   return report;
 }
 

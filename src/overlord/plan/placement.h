@@ -58,14 +58,21 @@ class Placer {
   Status by_bucket(const model::Strategy& strategy, const Part& part, DGraph* graph);
   Status by_bin(const model::Strategy& strategy, const Part& part, DGraph* graph);
   Status interleaved(const model::Strategy& strategy, const Part& part, DGraph* graph);
+  Status balance(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
   Kinds kinds_of(std::span<const uint32_t> bins, const DGraph& graph) const;
   Result<std::vector<uint32_t>> run(model::BalanceMethod method, const Kinds& kinds, uint32_t bins,
                                     uint32_t most);
+  // The same for bins that become microbatches: within the memory limit, if that can be.
+  Result<std::vector<uint32_t>> run_limited(const model::Strategy& strategy,
+                                            std::span<const uint32_t> bins, const Kinds& kinds,
+                                            uint32_t microbatches, uint32_t most);
+  Status keep_memory(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
   Status order(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
 
   Balancer balancer_;
   VectorBalancer vector_balancer_;
-  Kinds further_;  // by further cost, then bin
+  Kinds further_;               // by further cost, then bin
+  std::vector<int64_t> bytes_;  // of every bin of the step, where there is a memory limit
 };
 
 // Seats in arrival order: bins go to consumers in turn, microbatch by microbatch, substep by

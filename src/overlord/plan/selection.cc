@@ -342,6 +342,7 @@ Result<Selection> Selector::finish(std::span<const uint64_t> source_rows,
   }
   content.segments = std::move(writer_.segments);
   content.bin_ends = std::move(writer_.bin_ends);
+  content.waits = std::move(writer_.waits);
   content.served = std::move(writer_.served);
   content.tokens = writer_.tokens;
   content.target_tokens = writer_.targets;

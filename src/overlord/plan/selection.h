@@ -50,6 +50,7 @@ struct StepContent {
   // so that sums over segments are sums over documents.
   std::vector<model::MetaColumn> columns;
   uint32_t max_delay = 0;
+  std::vector<uint32_t> waits;  // of each segment: steps from being drawn to being placed
   bool last = false;
 };
 

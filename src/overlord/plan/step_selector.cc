@@ -40,16 +40,17 @@ StepContent step_of(const std::vector<StepContent>& selected, uint32_t index,
   out.last = own.last;
   for (const Moved& moved : bins) {
     const StepContent& from = selected[moved.step];
+    const uint32_t later = index > moved.step ? index - moved.step : 0;
     for (uint32_t s = bin_begin(from, moved.bin); s < from.bin_ends[moved.bin]; ++s) {
       const model::Segment& segment = from.segments[s];
       out.segments.push_back(segment);
       out.tokens += segment.count;
       out.target_tokens += segment.targets;
       out.served[segment.id.source] += segment.count;
+      out.waits.push_back((s < from.waits.size() ? from.waits[s] : 0) + later);
+      out.max_delay = std::max(out.max_delay, out.waits.back());
     }
     out.bin_ends.push_back(static_cast<uint32_t>(out.segments.size()));
-    const uint32_t later = index > moved.step ? index - moved.step : 0;
-    out.max_delay = std::max(out.max_delay, from.max_delay + later);
   }
   return out;
 }

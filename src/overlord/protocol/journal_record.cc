@@ -7,7 +7,7 @@ namespace overlord::protocol {
 namespace {
 
 constexpr uint8_t kRecordFormat = 1;
-enum class Kind : uint8_t { kStart = 1, kPlan = 2, kLateBad = 3, kFeedback = 4 };
+enum class Kind : uint8_t { kStart = 1, kPlan = 2, kLateBad = 3, kFeedback = 4, kTree = 5 };
 
 void write_versions(ByteWriter* writer, const model::Versions& versions) {
   writer->u64(versions.job);
@@ -64,6 +64,16 @@ struct Encoder {
     writer->varint(record.effective);
     write_feedback(writer, record.feedback);
   }
+  void operator()(const TreeRecord& tree) const {
+    writer->u8(static_cast<uint8_t>(Kind::kTree));
+    write_versions(writer, tree.versions);
+    writer->varint(tree.first_step);
+    writer->varint(tree.axes.size());
+    for (const model::Axis& axis : tree.axes) {
+      writer->text(axis.name);
+      writer->varint(axis.size);
+    }
+  }
 };
 
 JournalRecord read_start(ByteReader* reader) {
@@ -104,6 +114,18 @@ JournalRecord read_feedback_record(ByteReader* reader) {
   return record;
 }
 
+JournalRecord read_tree(ByteReader* reader) {
+  TreeRecord tree;
+  tree.versions = read_versions(reader);
+  tree.first_step = reader->varint();
+  const uint64_t axes = reader->varint();
+  for (uint64_t i = 0; i < axes && !reader->failed(); ++i) {
+    std::string name(reader->text());
+    tree.axes.push_back({std::move(name), static_cast<uint32_t>(reader->varint())});
+  }
+  return tree;
+}
+
 }  // namespace
 
 std::string encode_record(const JournalRecord& record) {
@@ -135,6 +157,9 @@ Result<JournalRecord> decode_record(std::string_view bytes) {
       break;
     case Kind::kFeedback:
       record = read_feedback_record(&reader);
+      break;
+    case Kind::kTree:
+      record = read_tree(&reader);
       break;
     default:
       return bad_data("journal record: unknown kind");

@@ -5,9 +5,11 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
+#include "overlord/model/mesh.h"
 #include "overlord/model/mixture.h"
 #include "overlord/model/plan.h"
 
@@ -43,7 +45,15 @@ struct FeedbackRecord {
   model::StepFeedback feedback;
 };
 
-using JournalRecord = std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord>;
+// Steps from `first_step` on are planned for another mesh; `versions.tree` is its version.
+struct TreeRecord {
+  model::Versions versions;
+  StepIndex first_step = 0;
+  std::vector<model::Axis> axes;
+};
+
+using JournalRecord =
+    std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord, TreeRecord>;
 
 std::string encode_record(const JournalRecord& record);
 Result<JournalRecord> decode_record(std::string_view bytes);

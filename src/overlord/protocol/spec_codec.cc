@@ -72,6 +72,10 @@ void write_mixture_extras(ByteWriter* writer, const model::JobSpec& spec) {
     writer->text("grain");
     writer->u8(static_cast<uint8_t>(mixture.grain));
   }
+  if (mixture.grain == model::Grain::kEpoch) {
+    writer->u64(mixture.epoch_steps);
+    writer->text(mixture.epoch_steps > 0 ? "" : spec.sources[mixture.epoch_source].name);
+  }
   for (size_t s = 0; s < mixture.max_passes.size(); ++s) {
     if (mixture.max_passes[s] == 0) continue;
     writer->text("max_passes");
@@ -162,6 +166,10 @@ Digest strategy_digest(const model::Strategy& strategy) {
   writer.u32(strategy.backward_permille);
   if (strategy.atoms == model::Atoms::kSlices) write_hdp_spec(&writer, strategy.hdp);
   write_modules(strategy, &writer);
+  if (strategy.memory_limit > 0) {  // written only where there is one: others keep their digest
+    writer.text("memory_limit");
+    writer.u64(static_cast<uint64_t>(strategy.memory_limit));
+  }
   return digest_of(writer.bytes());
 }
 

@@ -285,7 +285,6 @@ def _stream_problems(config: JobConfig, stream: ResolvedStream) -> list[Problem]
     )
     if not problems:
         problems += _end_problems(stream)
-        problems += _unit_problems(config, stream)
     if stream.bins % stream.substeps:
         valid = [n for n in range(1, stream.bins + 1) if stream.bins % n == 0]
         problems.append(
@@ -347,24 +346,6 @@ def _end_problems(stream: ResolvedStream) -> list[Problem]:
         )
         for name in sorted(weighted)
         if stream.at_end.get(name) is None
-    ]
-
-
-def _unit_problems(config: JobConfig, stream: ResolvedStream) -> list[Problem]:
-    if stream.mixture.unit != "bytes":
-        return []
-    tokenizers = {name: tokenizer.kind for name, tokenizer in config.tokenizers.items()}
-    return [
-        Problem(
-            (*stream.path_of("mixture"), "unit"),
-            f"the metadata of source {name} has no payload bytes",
-            "bytes",
-            "tokens, samples",
-            "only text of the tokenizer `bytes` can be counted in bytes",
-        )
-        for name in stream.mixture.source_names()
-        if tokenizers.get(config.sources[name].tokenizer or "", config.sources[name].tokenizer)
-        != BYTES
     ]
 
 

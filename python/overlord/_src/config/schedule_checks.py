@@ -28,6 +28,7 @@ def schedule_problems(
     for name in mixture.max_passes:
         if name not in sources:
             problems.append(_no_such_source((*path, "max_passes", name), name, sources))
+    problems += _epoch_problems(mixture, sources, (*path, "epoch"))
     if mixture.feedback is not None and not mixture.metric_driven:
         problems.append(
             Problem(
@@ -48,16 +49,41 @@ def schedule_problems(
                 advice="give weights, or write the stages' own transitions",
             )
         )
-    if schedule.metric_driven and mixture.grain == "substep":
+    if schedule.metric_driven and mixture.grain != "step":
         problems.append(
             Problem(
-                path, "reported losses move weights once a step", advice="remove `grain: substep`"
+                path,
+                "reported losses move weights once a step",
+                advice=f"remove `grain: {mixture.grain}`",
             )
         )
     problems += _form_problems(schedule, path)
     if schedule.order is not None:
         problems += _order_problems(mixture, schedule.order, (*path, "order"))
     return problems
+
+
+def _epoch_problems(
+    mixture: MixtureConfig, sources: Mapping[str, object], path: KeyPath
+) -> list[Problem]:
+    epoch = mixture.epoch
+    if mixture.grain != "epoch":
+        return [Problem(path, "needs `grain: epoch`")] if epoch is not None else []
+    if epoch is None or (epoch.steps is None) == (epoch.source is None):
+        return [
+            Problem(
+                path,
+                "grain epoch needs to know what an epoch is",
+                allowed="{steps: N}, or {source: NAME} for one pass over it",
+            )
+        ]
+    if epoch.source is None:
+        return []
+    if epoch.source not in sources:
+        return [_no_such_source((*path, "source"), epoch.source, sources)]
+    if epoch.source not in mixture.source_names():
+        return [Problem((*path, "source"), "the mixture does not read it", epoch.source)]
+    return []
 
 
 def _no_such_source(path: KeyPath, name: str, sources: Mapping[str, object]) -> Problem:

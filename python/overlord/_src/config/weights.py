@@ -58,7 +58,7 @@ def mixture_problems(
     temperature = mixture.temperature
     problems = schedule_problems(mixture, sources, path)
     if mixture.stages is not None:
-        problems += _range_problems(mixture, (*path, "stages"), steps)
+        problems += _range_problems(mixture, (*path, "stages"), last_step(mixture, steps))
         problems += stage_form_problems(mixture, (*path, "stages"), substeps)
         for index, stage in enumerate(mixture.stages):
             here = (*path, "stages", index)
@@ -79,6 +79,14 @@ def mixture_problems(
             key = (*path, "schedule", "start")
             problems += _weight_problems(start, span, sources, key, temperature)
     return problems
+
+
+def last_step(mixture: MixtureConfig, steps: int | None) -> int | None:
+    """How far stages must reach, in what they count: steps, or epochs."""
+    if mixture.grain != "epoch" or steps is None:
+        return steps
+    length = mixture.epoch.steps if mixture.epoch is not None else None
+    return -(-steps // length) if length else None
 
 
 def _weight_problems(

@@ -146,17 +146,21 @@ void BlockLoads::decode(const std::shared_ptr<Read>& read) {
 void BlockLoads::tokenise(const std::shared_ptr<Read>& read, columnar::TextBlock text) {
   probe_->stage = LoadStage::kTokenise;
   auto bad = std::make_shared<std::vector<model::BadRow>>(std::move(text.bad));
+  std::vector<uint32_t> bytes = columnar::text_bytes(source_->spec, text.rows);
   seams_.encoder->encode(
       std::move(text.rows), cancel_,
-      [self = shared_from_this(), read, bad](Result<runtime::EncodedRows> encoded) {
+      [self = shared_from_this(), read, bad,
+       bytes = std::move(bytes)](Result<runtime::EncodedRows> encoded) {
         if (encoded.ok()) self->probe_->transform_ns += static_cast<uint64_t>(encoded->elapsed_ns);
         if (!encoded.ok()) {
           self->finish(read, tokenizer_failure(encoded.status()));
           return;
         }
-        self->finish(read, std::make_shared<const columnar::TokenBlock>(columnar::to_token_block(
-                               self->source_->spec, self->source_->manifest, read->request.block,
-                               std::move(*encoded), std::move(*bad))));
+        columnar::TokenBlock block =
+            columnar::to_token_block(self->source_->spec, self->source_->manifest,
+                                     read->request.block, std::move(*encoded), std::move(*bad));
+        block.text_bytes = bytes;
+        self->finish(read, std::make_shared<const columnar::TokenBlock>(std::move(block)));
       });
 }
 

@@ -24,6 +24,11 @@ std::string block_reason(const columnar::TokenBlock& block, uint32_t row) {
   return "bad row";
 }
 
+// Bytes of a row's text; 0 where the block could not be read or holds ready tokens.
+int64_t bytes_of(const columnar::TokenBlock* block, uint32_t row) {
+  return block != nullptr && row < block->text_bytes.size() ? block->text_bytes[row] : 0;
+}
+
 // Loss spans of one document: runs of its tokens (bos + raw + eod) that carry loss.
 void add_spans(const model::Source& source, const uint8_t* mask, uint32_t count,
                std::vector<model::LossSpan>* out) {
@@ -72,6 +77,7 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
   window.tokens.resize(rows.size());
   const uint32_t extra = special_tokens(source.spec);
   const bool masked = !source.spec.mask_column.empty();
+  std::vector<int64_t> bytes;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const plan::RowRef ref = rows[i];
     const auto condemned = broken.find(ref.block);
@@ -92,7 +98,9 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
       }
     }
     if (masked) window.span_ends.push_back(static_cast<uint32_t>(window.spans.size()));
+    if (source.spec.count_bytes) bytes.push_back(bytes_of(block, ref.row));
   }
+  if (source.spec.count_bytes) window.columns.push_back({model::kBytesColumn, std::move(bytes)});
   return window;
 }
 

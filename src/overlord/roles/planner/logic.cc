@@ -5,6 +5,7 @@
 #include "overlord/plan/mix_schedule.h"
 #include "overlord/plan/place_tree.h"
 #include "overlord/roles/planner/reports.h"
+#include "overlord/roles/planner/tree.h"
 
 namespace overlord::planner {
 namespace {
@@ -149,9 +150,10 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSe
     return out;
   }
   const plan::LossFinder loss(state.stream(), state.meta());
+  plan::PlanInputs inputs = inputs_at(job, state, state.next_step());
+  inputs.loss = &loss;
   Result<model::Plan> plan =
-      plan::build_plan({job.spec, job.mesh, job.delivery, job.views, job.versions, &loss},
-                       state.next_step(), std::move(*selected), &placer);
+      plan::build_plan(inputs, state.next_step(), std::move(*selected), &placer);
   if (!plan.ok()) return stop(job, state, plan.status());
   out.effects.push_back(Commit{std::make_shared<const model::Plan>(std::move(*plan))});
   return out;

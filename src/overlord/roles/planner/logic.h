@@ -45,7 +45,10 @@ struct JournalFeedback {  // all parts are in; `last` is answered when it is dur
   model::StepFeedback feedback;
   Rank last = 0;
 };
-using Effect = std::variant<Send, Commit, JournalLateBad, JournalFeedback>;
+struct JournalTree {  // applied when it is durable; nothing is planned meanwhile
+  TreeChanged change;
+};
+using Effect = std::variant<Send, Commit, JournalLateBad, JournalFeedback, JournalTree>;
 
 struct Reaction {
   std::vector<Event> events;

@@ -28,6 +28,11 @@ struct PlannerProbe {
   std::atomic<int64_t> encoder_arrival_ns{0};
   std::atomic<int64_t> encoder_mean_ns{0};  // of an encoder, had all the same
   std::atomic<int64_t> encoder_bound_ns{0};
+  // Sums over all plans: segments, those that waited, and the steps they waited.
+  std::atomic<uint64_t> segments{0};
+  std::atomic<uint64_t> segments_waited{0};
+  std::atomic<uint64_t> steps_waited{0};
+  std::atomic<uint32_t> longest_wait{0};  // steps
 };
 
 }  // namespace overlord::planner

@@ -35,9 +35,11 @@ class Planner {
   Planner(PlannerStart start, PlannerSeams seams);
   ~Planner();
 
-  // All three on the role's loop.
+  // All on the role's loop.
   void start();
   void receive(const protocol::Envelope& envelope);
+  // Steps that are not planned yet get the tree of another mesh, from the next step boundary on.
+  Status rebuild_tree(const model::Mesh& mesh);
 
   const PlannerProbe& probe() const;
   const PlannerState& state() const;  // for tests and simulation, on the loop

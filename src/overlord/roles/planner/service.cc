@@ -1,7 +1,10 @@
 // Carries out the planner's effects: sends, journals, and applies what has become durable.
+#include <algorithm>
+
 #include "overlord/protocol/journal_record.h"
 #include "overlord/protocol/state_codec.h"
 #include "overlord/roles/planner/role.h"
+#include "overlord/roles/planner/tree.h"
 
 namespace overlord::planner {
 
@@ -28,6 +31,15 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     pump();
   }
 
+  Status rebuild_tree(const model::Mesh& mesh) {
+    if (changing_) return {Code::kUnavailable, "mesh: another tree is on its way to the journal"};
+    // A plan that is being made durable keeps the tree it was made with.
+    const StepIndex first = state_.next_step() + (committing_ ? 1 : 0);
+    OVERLORD_TRY(Reaction reaction, planner::rebuild_tree(job_, state_, mesh, first));
+    perform(std::move(reaction));
+    return {};
+  }
+
   const PlannerProbe& probe() const { return probe_; }
   const PlannerState& state() const { return state_; }
 
@@ -48,7 +60,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
 
   // Plan until the runway is full, metadata is missing, or a commit is on its way to disk.
   void pump() {
-    while (!committing_) {
+    while (!committing_ && !changing_) {
       const int64_t begin_ns = seams_.clock->now_ns();
       Reaction reaction = try_plan(job_, state_, selector_, placer_);
       probe_.planning_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
@@ -100,6 +112,12 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       probe_.encoder_mean_ns += own.even_step_ns;
       probe_.encoder_bound_ns += own.lower_bound;
     }
+    for (uint32_t wait = 0; wait < plan.delays.size(); ++wait) {
+      probe_.segments += plan.delays[wait];
+      if (wait > 0) probe_.segments_waited += plan.delays[wait];
+      probe_.steps_waited += uint64_t{wait} * plan.delays[wait];
+    }
+    probe_.longest_wait = std::max(probe_.longest_wait.load(), plan.max_delay);
     const model::PlanReport* report = plan.layers.front().report.get();
     if (report == nullptr) return;
     probe_.predicted_ns += report->step_ns;
@@ -127,6 +145,19 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
               Send answer{protocol::client_address(last),
                           protocol::ReportAnswered{feedback.step, protocol::Verdict::kAccepted}};
               self.carry_out(answer);
+              self.pump();
+            });
+  }
+
+  void carry_out(JournalTree& tree) {
+    changing_ = true;
+    model::Versions versions = job_.versions;
+    versions.tree = tree.change.tree.version;
+    const TreeChanged& change = tree.change;
+    journal(protocol::TreeRecord{versions, change.first_step, change.tree.mesh.axes()},
+            [change](Service& self) {
+              self.state_.apply(change);
+              self.changing_ = false;
               self.pump();
             });
   }
@@ -184,6 +215,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   plan::Placer placer_;
   PlannerProbe probe_;
   bool committing_ = false;
+  bool changing_ = false;  // a new tree is on its way to the journal
 };
 
 Planner::Planner(PlannerStart start, PlannerSeams seams)
@@ -191,6 +223,7 @@ Planner::Planner(PlannerStart start, PlannerSeams seams)
 Planner::~Planner() = default;
 void Planner::start() { service_->start(); }
 void Planner::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
+Status Planner::rebuild_tree(const model::Mesh& mesh) { return service_->rebuild_tree(mesh); }
 const PlannerProbe& Planner::probe() const { return service_->probe(); }
 const PlannerState& Planner::state() const { return service_->state(); }
 

@@ -1,6 +1,7 @@
 #include "overlord/roles/planner/state.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "overlord/base/check.h"
 
@@ -49,6 +50,9 @@ struct PlannerState::Apply {
     while (!self.feedback_.empty() && self.feedback_.begin()->first + delay < after.next_step) {
       self.feedback_.erase(self.feedback_.begin());
     }
+    while (self.trees_.size() > 1 && std::next(self.trees_.begin())->first <= after.next_step) {
+      self.trees_.erase(self.trees_.begin());
+    }
     self.content_chain_ = chain(self.content_chain_, event.plan->content_hash);
     self.plan_chain_ = chain(self.plan_chain_, event.plan->plan_hash);
   }
@@ -66,6 +70,10 @@ struct PlannerState::Apply {
     self.parts_.erase(event.feedback.step);
     self.feedback_[event.feedback.step] = event.feedback;
   }
+  void operator()(const TreeChanged& event) const {
+    OVERLORD_CHECK(event.first_step >= self.stream_.next_step, "planned steps keep their tree");
+    self.trees_[event.first_step] = event.tree;
+  }
   void operator()(const Failed& event) const {
     if (!self.failure_) self.failure_ = event.status;
   }
@@ -81,6 +89,11 @@ const model::StepFeedback* PlannerState::feedback(StepIndex step) const {
 const PlannerState::Parts* PlannerState::parts(StepIndex step) const {
   const auto found = parts_.find(step);
   return found == parts_.end() ? nullptr : &found->second;
+}
+
+const Tree* PlannerState::tree_at(StepIndex step) const {
+  const auto after = trees_.upper_bound(step);
+  return after == trees_.begin() ? nullptr : &std::prev(after)->second;
 }
 
 StepIndex PlannerState::acknowledged() const {

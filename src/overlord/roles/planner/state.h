@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <variant>
@@ -40,12 +41,22 @@ struct ReportArrived {  // one reporter's part of a step's feedback
 struct FeedbackCommitted {  // all parts of a step, summed; durable in the journal
   model::StepFeedback feedback;
 };
+// The trainer's mesh as plans see it; rebuilding it makes a new version.
+struct Tree {
+  model::Mesh mesh;
+  std::shared_ptr<const model::ViewTable> views;
+  uint32_t version = 1;
+};
+struct TreeChanged {  // durable in the journal
+  StepIndex first_step = 0;
+  Tree tree;
+};
 struct Failed {
   Status status;
 };
 
 using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
-                           LateBadCommitted, ReportArrived, FeedbackCommitted, Failed>;
+                           LateBadCommitted, ReportArrived, FeedbackCommitted, TreeChanged, Failed>;
 
 class PlannerState {
  public:
@@ -77,6 +88,12 @@ class PlannerState {
   const std::map<StepIndex, model::StepFeedback>& pending_feedback() const { return feedback_; }
   // What has been reported of a step whose feedback is not complete and durable yet.
   const Parts* parts(StepIndex step) const;
+  // The tree that a step is planned with; null: the job's own.
+  const Tree* tree_at(StepIndex step) const;
+  // Version of the newest tree; `own` where the job's was never rebuilt.
+  uint32_t newest_tree(uint32_t own) const {
+    return trees_.empty() ? own : trees_.rbegin()->second.version;
+  }
   // Chained over every committed plan: equal after folding the journal.
   const Digest& content_chain() const { return content_chain_; }
   const Digest& plan_chain() const { return plan_chain_; }
@@ -95,6 +112,7 @@ class PlannerState {
   StepIndex first_step_;
   std::map<StepIndex, model::StepFeedback> feedback_;
   std::map<StepIndex, Parts> parts_;
+  std::map<StepIndex, Tree> trees_;  // by the first step; those that no step needs any more go
   std::optional<Status> failure_;
   Digest content_chain_;
   Digest plan_chain_;
