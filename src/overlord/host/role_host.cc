@@ -244,7 +244,7 @@ void RoleHost::report(Rank rank, model::StepFeedback part) {
 
 void RoleHost::rebuild_tree(const model::Mesh& mesh, std::function<void(const Status&)> done) {
   on_loop(protocol::planner_address())([this, mesh, done = std::move(done)] {
-    const auto views = plan::make_views(mesh, job_->delivery, 1);
+    const auto views = plan::make_views(mesh, job_->delivery, 1, job_->spec.strategy);
     for (const auto& [rank, client] : clients_) {
       if (rank < views->by_rank.size() && views->by_rank[rank] == views_->by_rank[rank]) continue;
       done(invalid_argument("mesh: rank " + std::to_string(rank) + " would see something else on " +

@@ -21,8 +21,8 @@ Result<Reaction> rebuild_tree(const PlannerJob& job, const PlannerState& state,
   OVERLORD_RETURN_IF_ERROR(plan::check_strategy(job.spec, mesh, job.delivery));
   const uint32_t version = state.newest_tree(job.versions.tree) + 1;
   Reaction out;
-  out.effects.push_back(
-      JournalTree{{first, {mesh, plan::make_views(mesh, job.delivery, version), version}}});
+  out.effects.push_back(JournalTree{
+      {first, {mesh, plan::make_views(mesh, job.delivery, version, job.spec.strategy), version}}});
   return out;
 }
 
