@@ -29,6 +29,9 @@ struct MetaColumn {  // per-modality lengths and named user columns
   std::vector<int64_t> values;
 };
 
+// In MetaWindow::tokens: a row of the source, but not of this sub-source (Source::filter).
+inline constexpr uint32_t kPassedOver = 0xffffffffu;
+
 struct MetaWindow {
   SampleId first;                   // source, pass, position of the first row
   std::vector<uint32_t> tokens;     // with bos and eod; 0: quarantined, the position is consumed
