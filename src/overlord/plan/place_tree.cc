@@ -163,6 +163,7 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
   if (spec.strategy.atoms == model::Atoms::kSequences) {
     auto graph =
         std::make_shared<DGraph>(std::move(content.segments), std::move(content.bin_ends), shape);
+    graph->set_columns(std::move(content.columns));
     OVERLORD_RETURN_IF_ERROR(placer->place(spec.strategy, deal, graph.get()));
     return graph;
   }
@@ -174,7 +175,7 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
                      length_unit(spec, inputs.mesh, inputs.delivery),
                      spec.strategy.virtual_stages > 1 ? deal.stages : 1};
   return placer->place_samples(spec.strategy, deal, cut, content.segments, content.bin_ends,
-                               &layer->capacities);
+                               content.columns, &layer->capacities);
 }
 
 }  // namespace
@@ -203,8 +204,24 @@ Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& deli
   return check_slicing(spec, mesh, delivery);
 }
 
+Status check_cost_columns(const model::CostModel& cost, const JobSpec& spec, std::string_view key) {
+  for (const model::CostTerm& term : cost.terms) {
+    if (term.column == "tokens") continue;
+    if (std::binary_search(spec.columns.begin(), spec.columns.end(), term.column)) continue;
+    std::string allowed = "tokens";
+    for (const std::string& column : spec.columns) allowed += ", " + column;
+    return invalid_argument(std::string(key) + ": no source declares the metadata column '" +
+                            term.column + "'; allowed: " + allowed +
+                            "; add it to sources.NAME.metadata");
+  }
+  return {};
+}
+
 Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
   const model::Strategy& strategy = spec.strategy;
+  if (strategy.has_cost) {
+    OVERLORD_RETURN_IF_ERROR(check_cost_columns(strategy.cost, spec, "strategy.cost"));
+  }
   const uint32_t rounds = shape_of(spec, mesh, delivery).microbatches / spec.substeps;
   if (strategy.virtual_stages > 1 && rounds % mesh.size("pp") != 0) {
     return invalid_argument(

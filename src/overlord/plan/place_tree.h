@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "overlord/base/status.h"
 #include "overlord/model/job_spec.h"
@@ -27,6 +28,10 @@ std::shared_ptr<const model::ViewTable> make_views(const model::Mesh& mesh,
 // Can this strategy deal the job's bins over this mesh?
 Status check_strategy(const model::JobSpec& spec, const model::Mesh& mesh,
                       const model::DeliverySpec& delivery);
+
+// Do the job's sources declare every column that a cost names? `key`: where the cost is declared.
+Status check_cost_columns(const model::CostModel& cost, const model::JobSpec& spec,
+                          std::string_view key);
 
 // Tokens of the longest microbatch where samples are dealt one by one.
 uint32_t microbatch_limit(const model::JobSpec& spec, const model::DeliverySpec& delivery);

@@ -27,12 +27,15 @@ uint32_t rounds_of(const GraphShape& shape, const DealShape& deal) {
   return shape.microbatches / deal.substeps;
 }
 
-Result<std::vector<int64_t>> sample_costs(const model::Strategy& strategy,
-                                          std::span<const model::Segment> segments) {
-  std::vector<int64_t> tokens(segments.size());
-  for (size_t i = 0; i < segments.size(); ++i) tokens[i] = segments[i].count;
-  const LengthColumn column{"tokens", tokens};
-  return evaluate(strategy.cost, std::span(&column, 1));
+// Columns whose value i is that of sample from[i].
+std::vector<model::MetaColumn> reordered(std::span<const model::MetaColumn> columns,
+                                         std::span<const uint32_t> from) {
+  std::vector<model::MetaColumn> out;
+  for (const model::MetaColumn& column : columns) {
+    out.push_back({column.name, {}});
+    for (const uint32_t i : from) out.back().values.push_back(column.values[i]);
+  }
+  return out;
 }
 
 PipelineShape pipeline_of(const model::Strategy& strategy, const DealShape& deal) {
@@ -141,6 +144,16 @@ struct Placer::Part {
   uint32_t size = 1;    // bins of a microbatch
 };
 
+Result<std::vector<int64_t>> segment_costs(const model::CostModel& model,
+                                           std::span<const model::Segment> segments,
+                                           std::span<const model::MetaColumn> columns) {
+  std::vector<int64_t> tokens(segments.size());
+  for (size_t i = 0; i < segments.size(); ++i) tokens[i] = segments[i].count;
+  std::vector<LengthColumn> lengths{{"tokens", tokens}};
+  for (const model::MetaColumn& column : columns) lengths.push_back({column.name, column.values});
+  return evaluate(model, lengths);
+}
+
 void deal_in_turn(const DealShape& deal, DGraph* graph) {
   const uint32_t per_substep = graph->bins() / deal.substeps;
   for (uint32_t bin = 0; bin < graph->bins(); ++bin) {
@@ -152,7 +165,8 @@ void deal_in_turn(const DealShape& deal, DGraph* graph) {
 
 Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
   if (strategy.has_cost) {
-    OVERLORD_TRY(std::vector<int64_t> samples, sample_costs(strategy, graph->segments()));
+    OVERLORD_TRY(std::vector<int64_t> samples,
+                 segment_costs(strategy.cost, graph->segments(), graph->columns()));
     OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, samples, graph->bin_ends()));
     graph->set_costs(std::move(samples), std::move(bins));
   }
@@ -185,14 +199,16 @@ Result<std::shared_ptr<DGraph>> Placer::place_samples(const model::Strategy& str
                                                       const DealShape& deal, const CutShape& cut,
                                                       std::span<const model::Segment> segments,
                                                       std::span<const uint32_t> bin_ends,
+                                                      std::span<const model::MetaColumn> columns,
                                                       std::vector<uint32_t>* capacities) {
-  OVERLORD_TRY(const std::vector<int64_t> costs, sample_costs(strategy, segments));
+  OVERLORD_TRY(const std::vector<int64_t> costs, segment_costs(strategy.cost, segments, columns));
   OVERLORD_TRY(CutStep step,
                cut_samples(strategy.balance, cut, segments, costs, bin_ends, &balancer_));
   OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, step.costs, step.bin_ends));
   auto graph = std::make_shared<DGraph>(std::move(step.segments), std::move(step.bin_ends),
                                         GraphShape{cut.consumers, step.microbatches, 1});
   graph->set_costs(std::move(step.costs), std::move(bins));
+  graph->set_columns(reordered(columns, step.from));
   for (uint32_t bin = 0; bin < graph->bins(); ++bin) {
     graph->put(bin, bin / step.microbatches, bin % step.microbatches, EdgeOp::kBalance);
   }

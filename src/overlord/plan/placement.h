@@ -23,6 +23,11 @@ struct DealShape {
   uint32_t stages = 1;  // of the pipeline
 };
 
+// Costs of segments under a model that reads their tokens and their metadata columns.
+Result<std::vector<int64_t>> segment_costs(const model::CostModel& model,
+                                           std::span<const model::Segment> segments,
+                                           std::span<const model::MetaColumn> columns);
+
 // Puts every bin into a microbatch: in arrival order, or balanced and ordered by the strategy's
 // cost. Keeps scratch from step to step.
 class Placer {
@@ -34,6 +39,7 @@ class Placer {
                                                 const DealShape& deal, const CutShape& cut,
                                                 std::span<const model::Segment> segments,
                                                 std::span<const uint32_t> bin_ends,
+                                                std::span<const model::MetaColumn> columns,
                                                 std::vector<uint32_t>* capacities);
   // Of a placed graph with costs.
   static Result<model::PlanReport> report(const model::Strategy& strategy, const DealShape& deal,

@@ -118,6 +118,7 @@ Result<CutStep> cut_samples(model::BalanceMethod method, const CutShape& shape,
     for (const uint32_t i : bin) {
       cut.segments.push_back(segments[i]);
       cut.costs.push_back(costs[i]);
+      cut.from.push_back(i);
       length += sizes[i];
     }
     cut.bin_ends.push_back(static_cast<uint32_t>(cut.segments.size()));

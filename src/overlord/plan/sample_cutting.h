@@ -32,6 +32,7 @@ struct CutStep {
   uint32_t microbatches = 0;  // of every consumer
   std::vector<model::Segment> segments;
   std::vector<int64_t> costs;  // of the segments
+  std::vector<uint32_t> from;  // which of the step's segments each is
   std::vector<uint32_t> bin_ends;
   std::vector<uint32_t> capacities;
 };
