@@ -5,6 +5,7 @@
 
 #include "overlord/model/plan.h"
 #include "overlord/plan/dgraph.h"
+#include "overlord/plan/graph_filter.h"
 
 namespace overlord::python {
 
@@ -12,7 +13,10 @@ namespace overlord::python {
 nanobind::dict plan_columns(const model::Plan& plan);
 // What the plan's layer says about itself; None without a cost.
 nanobind::object plan_report(const model::Plan& plan);
-// Edges and costs of the graph a plan was read out of; None when there is none.
+// Rows of plan_columns() that a filter of its graph lets through.
+nanobind::object graph_samples(const plan::DGraph& graph, const model::Plan& plan,
+                               const plan::SampleFilter& filter);
+// Edges, costs and metadata columns of the graph a plan was read out of; None when there is none.
 nanobind::object graph_table(const plan::DGraph* graph);
 
 }  // namespace overlord::python

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from overlord._src.config.checks import BYTES
+from overlord._src.config.columns import base_name
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.explain import PlannedStep
 from overlord._src.job import OpenStream
@@ -24,7 +25,7 @@ FIELD_NAMES = (
 
 def make_decoder(loaded: LoadedConfig, source: str) -> Decoder | None:
     """Tokens of a source back to text; None for sources of ready tokens."""
-    name = loaded.config.sources[source].tokenizer
+    name = loaded.config.sources[base_name(source)].tokenizer
     if name is None:
         return None
     declared = loaded.config.tokenizers.get(name)
