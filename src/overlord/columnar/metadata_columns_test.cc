@@ -252,7 +252,7 @@ TEST(MetadataColumns, WithoutThemAnIndexIsAsItWas) {
     std::string damaged = *bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     const auto opened = SourceIndex::from_bytes(damaged, files.source);
-    if (opened.ok()) EXPECT_EQ((*opened)->manifest().columns[0][0], 7u) << "bit " << bit;
+    EXPECT_TRUE(!opened.ok() || (*opened)->manifest().columns[0][0] == 7u) << "bit " << bit;
   }
 }
 
