@@ -68,7 +68,8 @@ COUNTS: dict[str, str] = {
     **{
         f"sources.{key}": SOURCE
         for key in (
-            *("format", "text", "tokens", "mask", "bos", "eod"),
+            *("format", "text", "tokens", "mask", "metadata", "bos", "eod"),
+            *("split.by", "split.edges"),
             *("shuffle", "window_rows", "window_bytes"),
         )
     },

@@ -396,6 +396,14 @@ class Source:
     def mask_column(self, arg: str, /) -> None: ...
 
     @property
+    def metadata_columns(self) -> list[str]: ...
+
+    @metadata_columns.setter
+    def metadata_columns(self, arg: Sequence[str], /) -> None: ...
+
+    def set_filter(self, column: str, least: int, most: int) -> None: ...
+
+    @property
     def tokenizer(self) -> Tokenizer: ...
 
     @tokenizer.setter
@@ -780,6 +788,12 @@ class JobSpec:
 
     @sources.setter
     def sources(self, arg: Sequence[Source], /) -> None: ...
+
+    @property
+    def columns(self) -> list[str]: ...
+
+    @columns.setter
+    def columns(self, arg: Sequence[str], /) -> None: ...
 
 class RuntimeOptions:
     """Sizes and limits; they never change the stream."""
@@ -1197,7 +1211,12 @@ class PlanCursor:
 
     def graph(self) -> object:
         """
-        Edges and costs of the graph that the last plan was read out of; None before it.
+        Edges, costs and metadata columns of the graph that the last plan was read out of; None before it.
+        """
+
+    def samples(self, plan: Plan, source: int | None, conditions: Sequence[tuple[str, str, int]]) -> object:
+        """
+        Rows of the last plan's columns that belong to a source and meet conditions like ('image_patches', '>', 0).
         """
 
     def report(self, step: int, losses: Sequence[tuple[int, int, int]]) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "RuntimeConfig",
     "ScheduleConfig",
     "SourceConfig",
+    "SplitConfig",
     "StageConfig",
     "StrategyConfig",
     "StreamConfig",
@@ -71,6 +72,18 @@ class LimitsConfig(_Model):
     max_expansion: Count32 = Field(default=1000, description="decompressed over compressed bytes")
 
 
+class SplitConfig(_Model):
+    """Cuts a source into sub-sources with own cursors, by the value of a metadata column."""
+
+    by: Text = Field(description="one of the source's `metadata` columns")
+    edges: list[Count32] = Field(
+        min_length=1,
+        max_length=255,
+        description="ascending: `NAME/0` has the rows below the first edge, `NAME/1` those from it "
+        "to below the second, and so on; the mixture weighs them like sources",
+    )
+
+
 class SourceConfig(_Model):
     """One dataset: its files, the column with text or tokens, and how it is read."""
 
@@ -91,6 +104,14 @@ class SourceConfig(_Model):
     mask: Text | None = Field(
         default=None,
         description="column of per-token loss masks beside `tokens`: 0 carries no loss",
+    )
+    metadata: list[Text] = Field(
+        default=[],
+        description="columns or JSON fields of integers (0 to 2^32 - 1) or booleans that costs may "
+        "name, like `image_patches`; null or missing counts as 0",
+    )
+    split: SplitConfig | None = Field(
+        default=None, description="cut into sub-sources by one of the `metadata` columns"
     )
     tokenizer: Text | None = Field(
         default=None, description="a name under `tokenizers`, or `bytes`"

@@ -121,6 +121,18 @@ class Cursor {
     }
   }
   nb::object graph() const { return graph_table(cursor_->graph().get()); }
+  nb::object samples(const model::Plan& plan, std::optional<SourceIndex> source,
+                     const std::vector<std::tuple<std::string, std::string, int64_t>>& conditions) {
+    const std::shared_ptr<const plan::DGraph>& graph = cursor_->graph();
+    if (graph == nullptr || graph->samples() != plan.layers.front().segments.size()) {
+      raise(invalid_argument("samples: this is not the plan that next() gave last"));
+    }
+    plan::SampleFilter filter{source, {}};
+    for (const auto& [column, comparison, value] : conditions) {
+      filter.conditions.push_back({column, unwrap(plan::comparison_of(comparison)), value});
+    }
+    return graph_samples(*graph, plan, filter);
+  }
   void report(StepIndex step, const std::vector<LossRow>& losses) {
     if (Status status = cursor_->report(feedback_of(step, losses)); !status.ok()) raise(status);
   }
@@ -240,8 +252,14 @@ void bind_job(nb::module_& m) {
   nb::class_<Cursor>(m, "PlanCursor", "Plans one after another, from metadata alone.")
       .def("next", &Cursor::next, nb::sig("def next(self) -> Plan | None"))
       .def("seek", &Cursor::seek, nb::arg("step"))
-      .def("graph", &Cursor::graph,
-           "Edges and costs of the graph that the last plan was read out of; None before it.")
+      .def(
+          "graph", &Cursor::graph,
+          "Edges, costs and metadata columns of the graph that the last plan was read out of; None "
+          "before it.")
+      .def("samples", &Cursor::samples, nb::arg("plan"), nb::arg("source").none(),
+           nb::arg("conditions"),
+           "Rows of the last plan's columns that belong to a source and meet conditions like "
+           "('image_patches', '>', 0).")
       .def("report", &Cursor::report, nb::arg("step"), nb::arg("losses"),
            "Feedback of a planned step, complete: (source, loss sum in 2**-12, tokens).")
       .def("state", &Cursor::state);

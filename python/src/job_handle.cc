@@ -56,7 +56,13 @@ Result<std::shared_ptr<node::EmbeddedEngine>> JobHandle::open(OpenRequest reques
   options.runtime = request.options;
   options.worker_command = std::move(request.worker_command);
   options.journal_path = std::move(request.journal_path);
-  for (const std::string& path : index_paths_) options.profile_paths.push_back(path + ".profile");
+  for (size_t s = 0; s < index_paths_.size(); ++s) {
+    // Sub-sources share an index, and each costs what it costs.
+    const std::string& name = job_->spec.sources[s].name;
+    const size_t mark = name.find('/');
+    const std::string own = mark == std::string::npos ? "" : "." + name.substr(mark + 1);
+    options.profile_paths.push_back(index_paths_[s] + own + ".profile");
+  }
   OVERLORD_TRY(auto engine, node::EmbeddedEngine::start(job_, std::move(request.ranks),
                                                         std::move(options), std::move(state)));
   return std::shared_ptr<node::EmbeddedEngine>(std::move(engine));

@@ -6,6 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "errors.h"
+
 namespace nb = nanobind;
 
 namespace overlord::python {
@@ -173,6 +175,12 @@ nb::object encoder_table(const model::Plan& plan) {
   return out;
 }
 
+nb::object graph_samples(const plan::DGraph& graph, const model::Plan& plan,
+                         const plan::SampleFilter& filter) {
+  const auto sub = unwrap(plan::filter_graph(graph, plan.layers.front().segments, filter));
+  return owned(std::vector<uint32_t>(sub.samples().begin(), sub.samples().end()));
+}
+
 nb::object graph_table(const plan::DGraph* graph) {
   if (graph == nullptr) return nb::none();
   std::vector<uint32_t> from, to;
@@ -202,6 +210,11 @@ nb::object graph_table(const plan::DGraph* graph) {
   out["sample_costs"] = copied(graph->sample_costs());
   out["bin_costs"] = copied(graph->bin_costs());
   out["encoder"] = graph_table(graph->encoder());
+  nb::dict columns;
+  for (const model::MetaColumn& column : graph->columns()) {
+    columns[column.name.c_str()] = copied(column.values);
+  }
+  out["columns"] = columns;
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include "overlord/model/plan.h"
 #include "overlord/plan/dgraph.h"
+#include "overlord/plan/graph_filter.h"
 
 namespace overlord::python {
 
@@ -16,7 +17,10 @@ nanobind::object plan_report(const model::Plan& plan);
 nanobind::list further_reports(const model::Plan& plan);
 // The encoder's layer: columns of its samples, report, dummies, bytes by pair; None without one.
 nanobind::object encoder_table(const model::Plan& plan);
-// Edges and costs of the graph a plan was read out of; None when there is none.
+// Rows of plan_columns() that a filter of its graph lets through.
+nanobind::object graph_samples(const plan::DGraph& graph, const model::Plan& plan,
+                               const plan::SampleFilter& filter);
+// Edges, costs and metadata columns of the graph a plan was read out of; None when there is none.
 nanobind::object graph_table(const plan::DGraph* graph);
 
 }  // namespace overlord::python

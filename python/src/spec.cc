@@ -103,6 +103,13 @@ void bind_source(nb::module_& m) {
       .def_rw("text_column", &Source::text_column)
       .def_rw("token_column", &Source::token_column)
       .def_rw("mask_column", &Source::mask_column)
+      .def_rw("metadata_columns", &Source::metadata_columns)
+      .def(
+          "set_filter",
+          [](Source& source, std::string column, uint32_t least, uint32_t most) {
+            source.filter = RowFilter{std::move(column), least, most};
+          },
+          nb::arg("column"), nb::arg("least"), nb::arg("most"))
       .def_rw("tokenizer", &Source::tokenizer)
       .def_rw("bos", &Source::bos, nb::arg().none())
       .def_rw("eod", &Source::eod, nb::arg().none())
@@ -181,7 +188,8 @@ void bind_job_spec(nb::module_& m) {
       .def_rw("window", &JobSpec::window)
       .def_rw("mixture", &JobSpec::mixture)
       .def_rw("strategy", &JobSpec::strategy)
-      .def_rw("sources", &JobSpec::sources);
+      .def_rw("sources", &JobSpec::sources)
+      .def_rw("columns", &JobSpec::columns);
 }
 
 void bind_options(nb::module_& m) {

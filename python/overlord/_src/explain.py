@@ -6,8 +6,9 @@ guessed after the fact.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ class PlannedStep:
     report: dict[str, Any] | None
     graph: dict[str, Any]
     sources: Sequence[str]
+    cursor: Any = field(compare=False, repr=False)
     encoder: dict[str, Any] | None = None
     further_reports: Sequence[dict[str, Any]] = ()
 
@@ -38,6 +40,7 @@ class PlannedStep:
             plan.report(),
             cursor.graph(),
             list(sources),
+            cursor,
             plan.encoder(),
             plan.further_reports(),
         )
@@ -162,6 +165,56 @@ def find_sample(step: PlannedStep, text: str) -> list[int]:
     return [int(row) for row in rows]
 
 
+_CONDITION = re.compile(r"^\s*([^<>=!]+?)\s*(<=|>=|!=|<|>|=)\s*(\S+)\s*$")
+
+
+def where_rows(step: PlannedStep, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Rows of the samples that meet all conditions, like `image_patches>0` or `source=web`."""
+    source: int | None = None
+    conditions: list[tuple[str, str, int]] = []
+    for text in texts:
+        match = _CONDITION.match(text)
+        if match is None:
+            raise ValueError(f"--where: {text!r} is not COLUMN>NUMBER or source=NAME")
+        name, comparison, value = match.groups()
+        if name == "source":
+            if comparison != "=" or value not in step.sources:
+                raise ValueError(
+                    f"--where: {text!r} is not source=NAME with one of: {', '.join(step.sources)}"
+                )
+            source = step.sources.index(value)
+            continue
+        if not value.isdigit():
+            raise ValueError(f"--where: {text!r} compares with {value!r}, not with a whole number")
+        conditions.append((name, comparison, int(value)))
+    rows: npt.NDArray[np.int64] = step.cursor.samples(step.plan, source, conditions).astype(
+        np.int64
+    )
+    return rows
+
+
+def where_lines(step: PlannedStep, texts: Sequence[str]) -> list[str]:
+    """How much of the step meets the conditions, and how evenly it is dealt."""
+    rows = where_rows(step, texts)
+    columns, consumers = step.columns, step.graph["consumers"]
+    lines = [
+        f"{' and '.join(texts)}: {len(rows)} of {step.graph['samples']} samples in "
+        f"{len(np.unique(columns['bin'][rows]))} of {step.graph['bins']} sequences"
+    ]
+    values = {"samples": np.ones(len(rows)), "tokens": columns["count"][rows]}
+    values.update({name: column[rows] for name, column in step.graph["columns"].items()})
+    if len(step.graph["sample_costs"]):
+        values["cost (ms)"] = step.graph["sample_costs"][rows] / MILLISECOND
+    for name, own in values.items():
+        sums = np.bincount(columns["bucket"][rows], weights=own, minlength=consumers)
+        mean = float(sums.mean())
+        lines.append(
+            f"  {name}: {sums.sum():.6g}; by consumer min {sums.min():.6g}, max {sums.max():.6g}, "
+            f"max/mean {sums.max() / mean if mean else 1:.4f}"
+        )
+    return lines
+
+
 def explain_row(step: PlannedStep, row: int) -> list[str]:
     """One segment's way through the step, primitive by primitive."""
     columns, graph = step.columns, step.graph
@@ -173,6 +226,10 @@ def explain_row(step: PlannedStep, row: int) -> list[str]:
         f"packed into sequence {at['bin']} with "
         f"{int((columns['bin'] == at['bin']).sum()) - 1} other segments",
     ]
+    if graph["columns"]:
+        own = ", ".join(f"{name} {int(v[row])}" for name, v in graph["columns"].items())
+        late = " (counted with the document's first segment)" if at["first"] else ""
+        lines.append(f"metadata: {own}{late}")
     if len(costs):
         bins = graph["bin_costs"]
         heavier = int((bins > bins[at["bin"]]).sum())
@@ -258,8 +315,8 @@ def draw_svg(step: PlannedStep, most: int = 128) -> str:
     )
 
 
-def to_arrow(step: PlannedStep) -> Any:
-    """The plan as an Arrow table, one row per segment, with costs where there are any."""
+def to_arrow(step: PlannedStep, where: Sequence[str] = ()) -> Any:
+    """The plan as an Arrow table, one row per segment, with metadata, and costs if any."""
     import pyarrow as pa
 
     columns: dict[str, Any] = {
@@ -271,7 +328,11 @@ def to_arrow(step: PlannedStep) -> Any:
     )
     if len(step.graph["sample_costs"]):
         columns["cost_ns"] = step.graph["sample_costs"]
-    return pa.table({"source": source, **{name: pa.array(v) for name, v in columns.items()}})
+    for name, values in step.graph["columns"].items():
+        taken = name in columns or name == "source"
+        columns[f"metadata.{name}" if taken else name] = values
+    table = pa.table({"source": source, **{name: pa.array(v) for name, v in columns.items()}})
+    return table.take(pa.array(where_rows(step, where))) if where else table
 
 
 def diff_lines(before: PlannedStep, after: PlannedStep, limit: int = 8) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from overlord._src.config.columns import base_name
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.native import core
 from overlord._tokenizer_worker import worker_command
@@ -39,8 +40,8 @@ Watcher = Callable[[Sequence[SourceProgress]], None]
 
 
 def index_path(loaded: LoadedConfig, name: str) -> Path:
-    """The index file of a source."""
-    return loaded.index_dir / f"{name}.index"
+    """The index file of a source; its sub-sources share it."""
+    return loaded.index_dir / f"{base_name(name)}.index"
 
 
 @dataclass

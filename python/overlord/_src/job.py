@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 from overlord._src import indexing, lowering
+from overlord._src.config.columns import base_name
 from overlord._src.config.mesh_fit import fit_problems
 from overlord._src.config.reading import ConfigInput, LoadedConfig, read_config
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
@@ -97,12 +98,17 @@ class Job:
         except ConfigError as error:
             raise error.at(self._loaded.origin, self._loaded.lines) from None
         names = resolved.mixture.source_names()
-        files = {source: lowering.list_source_files(self._loaded, source) for source in names}
+        whole = list(dict.fromkeys(base_name(item) for item in names))
+        files = {source: lowering.list_source_files(self._loaded, source) for source in whole}
         lowering.check_shared_files(self._loaded, files)
-        sources = [
-            lowering.lower_source(self._loaded, resolved, item, files[item]) for item in names
-        ]
-        indexing.ensure_indexes(self._loaded, sources, self.config.runtime.threads)
+        indexed, sources = (
+            [
+                lowering.lower_source(self._loaded, resolved, item, files[base_name(item)])
+                for item in items
+            ]
+            for items in (whole, names)
+        )
+        indexing.ensure_indexes(self._loaded, indexed, self.config.runtime.threads)
         infos = [indexing.check_indexed_files(self._loaded, source) for source in sources]
         native = core.Job(
             lowering.lower_stream(self._loaded, resolved, sources),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from overlord._src.config.checks import BYTES, format_of, source_format
+from overlord._src.config.columns import base_name, cost_problem, sub_source_range
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.config.schedule import rows_of
 from overlord._src.config.streams import ResolvedStream
@@ -98,7 +100,7 @@ def check_shared_files(loaded: LoadedConfig, files: dict[str, list[str]]) -> Non
 
 def lower_tokenizer(loaded: LoadedConfig, name: str) -> core.Tokenizer:
     """How a source's text becomes tokens; the digest stands for the tokenizer's content."""
-    source = loaded.config.sources[name]
+    source = loaded.config.sources[base_name(name)]
     tokenizer = core.Tokenizer()
     if source.tokenizer is None:
         return tokenizer
@@ -129,8 +131,8 @@ def lower_tokenizer(loaded: LoadedConfig, name: str) -> core.Tokenizer:
 def lower_source(
     loaded: LoadedConfig, stream: ResolvedStream, name: str, files: Sequence[str]
 ) -> core.Source:
-    """One source as a stream reads it."""
-    config = loaded.config.sources[name]
+    """One source, or a sub-source, as a stream reads it."""
+    config = loaded.config.sources[base_name(name)]
     source = core.Source()
     source.name = name
     source.format = getattr(core.Format, source_format(config) or "")
@@ -138,6 +140,10 @@ def lower_source(
     source.text_column = config.text or ""
     source.token_column = config.tokens or ""
     source.mask_column = config.mask or ""
+    source.metadata_columns = sorted(config.metadata)
+    rows = sub_source_range(name, config)
+    if rows is not None:
+        source.set_filter(*rows)
     source.tokenizer = lower_tokenizer(loaded, name)
     source.bos = config.bos
     source.eod = config.eod
@@ -184,9 +190,23 @@ def lower_stream(
     spec.packing = _lower_packing(stream)
     spec.window = _lower_window(loaded)
     spec.mixture = _lower_mixture(stream, [source.name for source in sources])
-    spec.strategy = lower_strategy(loaded.config.strategy)
+    spec.strategy = _lower_strategy(loaded)
     spec.sources = list(sources)
+    spec.columns = sorted({column for source in sources for column in source.metadata_columns})
     return spec
+
+
+def _lower_strategy(loaded: LoadedConfig) -> core.Strategy:
+    config = loaded.config.strategy
+    if config is not None and config.cost is not None:
+        _check_cost(loaded, cost_data(config.cost), ("strategy", "cost"))
+    return lower_strategy(config)
+
+
+def _check_cost(loaded: LoadedConfig, data: dict[str, Any], path: tuple[str, ...]) -> None:
+    problem = cost_problem(loaded.config, data, path)
+    if problem is not None:
+        raise loaded.refuse(problem)
 
 
 def _lower_packing(stream: ResolvedStream) -> core.PackingSpec:
@@ -210,7 +230,9 @@ def _lower_window(loaded: LoadedConfig) -> core.WindowSpec:
             )
         )
     window.steps, window.max_delay, window.width = config.steps, config.max_delay, config.width
-    window.set_cost(cost_data(config.cost))
+    data = cost_data(config.cost)
+    _check_cost(loaded, data, ("window", "cost"))
+    window.set_cost(data)
     return window
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from overlord._src.config.checks import BYTES
+from overlord._src.config.columns import base_name
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.explain import PlannedStep
 from overlord._src.job import OpenStream
@@ -26,7 +27,7 @@ FIELD_NAMES = (
 
 def make_decoder(loaded: LoadedConfig, source: str) -> Decoder | None:
     """Tokens of a source back to text; None for sources of ready tokens."""
-    name = loaded.config.sources[source].tokenizer
+    name = loaded.config.sources[base_name(source)].tokenizer
     if name is None:
         return None
     declared = loaded.config.tokenizers.get(name)

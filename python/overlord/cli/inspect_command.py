@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
+    from overlord._src.config.columns import base_name
     from overlord._src.config.schedule import stage_shares
     from overlord._src.config.weights import show_steps
     from overlord.cli.terminal import add_rows, make_table, show_count, show_size
@@ -48,7 +49,7 @@ def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
     rows = []
     for source, info in zip(opened.sources, opened.infos, strict=True):
         size = sum(shard["size_bytes"] for shard in info["shards"])
-        config = job.config.sources[source.name]
+        config = job.config.sources[base_name(source.name)]
         column = config.text or config.tokens or "-"
         rows.append(
             (

@@ -21,6 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample", default=None, metavar="SOURCE[PASS:POSITION]", help="why it is where it is"
     )
+    parser.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="only samples with e.g. image_patches>0 or source=web; all given must hold",
+    )
     parser.add_argument("--draw", action="store_true", help="draw the work of every microbatch")
     parser.add_argument("--svg", default=None, metavar="FILE", help="the same drawing as SVG")
     parser.add_argument("--arrow", default=None, metavar="FILE", help="write the plan as Arrow IPC")
@@ -55,6 +62,10 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.sample is not None:
         return print_sample(console, step, options.sample)
+    if options.where:
+        for line in explain.where_lines(step, options.where):
+            console.print(line, highlight=False, markup=False)
+        return 0
     print_plan(console, data)
     print_report(console, step, data["report"])
     if options.draw:
@@ -87,7 +98,7 @@ def write_files(step: Any, options: argparse.Namespace) -> None:
     if options.arrow is not None:
         import pyarrow as pa
 
-        table = explain.to_arrow(step)
+        table = explain.to_arrow(step, options.where)
         with pa.OSFile(options.arrow, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
 

@@ -47,6 +47,11 @@ struct RowBlock {
   TokenBlock tokens;           // when !is_text
   TextBlock text;              // when is_text
   uint64_t skipped_bytes = 0;  // decompressed in vain to get to the block
+  // JSONL, when indexing: values of Source::metadata_columns by row, which of them some row has
+  // (bit i), and the fields of the first row that is good.
+  std::vector<std::vector<uint32_t>> columns;
+  uint64_t columns_seen = 0;
+  std::string fields;
 };
 
 // Rows of a block that are wanted, ascending; empty: all. Only ready-token formats use it to read

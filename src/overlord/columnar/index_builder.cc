@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -28,6 +29,7 @@ IndexConfig config_of(const model::Source& source, const IndexOptions& options) 
   config.text_column = source.text_column;
   config.token_column = source.token_column;
   config.mask_column = source.mask_column;
+  config.metadata_columns = source.metadata_columns;
   config.max_document_bytes = source.limits.max_document_bytes;
   config.max_block_bytes = source.limits.max_block_bytes;
   config.max_expansion = source.limits.max_expansion;
@@ -39,6 +41,24 @@ IndexConfig config_of(const model::Source& source, const IndexOptions& options) 
     config.vocabulary = source.vocabulary;
   }
   return config;
+}
+
+Status check_metadata_columns(const model::Source& source, const std::string& where) {
+  const std::vector<std::string>& columns = source.metadata_columns;
+  if (columns.empty()) return {};
+  if (source.format == model::Format::kMegatron) {
+    return invalid_argument(where +
+                            "megatron files have no metadata columns; write the source as Parquet "
+                            "or JSONL, or remove `metadata`");
+  }
+  if (columns.size() > model::kMaxMetadataColumns) {
+    return invalid_argument(where + std::to_string(columns.size()) + " metadata columns, at most " +
+                            std::to_string(model::kMaxMetadataColumns));
+  }
+  if (std::adjacent_find(columns.begin(), columns.end(), std::greater_equal<>()) != columns.end()) {
+    return invalid_argument(where + "metadata columns must be sorted and unique");
+  }
+  return {};
 }
 
 Status check_arguments(const model::Source& source, const IndexOptions& options,
@@ -53,6 +73,7 @@ Status check_arguments(const model::Source& source, const IndexOptions& options,
   if (!source.mask_column.empty() && source.token_column.empty()) {
     return invalid_argument(where + "a mask column needs a token column");
   }
+  OVERLORD_RETURN_IF_ERROR(check_metadata_columns(source, where));
   if (options.block_rows == 0 || options.block_bytes == 0) {
     return invalid_argument(where + "block_rows and block_bytes must be positive");
   }
@@ -92,6 +113,7 @@ class Builder {
     // The first shard that failed, whoever found it: the same answer with any number of threads.
     for (const Status& status : statuses_) OVERLORD_RETURN_IF_ERROR(status);
     OVERLORD_RETURN_IF_ERROR(check_schemas());
+    OVERLORD_RETURN_IF_ERROR(check_columns());
     OVERLORD_RETURN_IF_ERROR(check_together());
     const bool lengths = source_.mask_column.empty() &&
                          (options_.lengths || source_.format == model::Format::kMegatron);
@@ -140,11 +162,15 @@ class Builder {
     }
     OVERLORD_TRY(ShardPart part, index_shard(job));
     job.note_scanned(bytes - std::min(bytes, job.scanned_bytes));
-    if (options_.lengths) {
+    part.columns.resize(config_.metadata_columns.size());
+    const bool parse_columns =
+        !part.columns.empty() && source_.format == model::Format::kJsonl && !options_.lengths;
+    if (options_.lengths || parse_columns) {
       uint64_t decoded = 0;
       for (const model::BlockEntry& block : part.blocks) decoded += block.size_bytes;
       progress_.bytes_total += decoded;
-      OVERLORD_RETURN_IF_ERROR(count_tokens(job, encoder_, config_, &part));
+      OVERLORD_RETURN_IF_ERROR(options_.lengths ? count_tokens(job, encoder_, config_, &part)
+                                                : read_columns(job, config_, &part));
     }
     return part;
   }
@@ -173,6 +199,23 @@ class Builder {
                               ": shards differ in schema: " + quote(first.entry.uri) + " has (" +
                               first.extra + "), " + quote(part->entry.uri) + " has (" +
                               part->extra + "); rewrite one, or make them two sources");
+    }
+    return {};
+  }
+
+  // Lines of JSON have no schema: a column is known when some row of the source has it.
+  Status check_columns() const {
+    uint64_t seen = 0;
+    std::string fields;
+    for (const auto& part : parts_) {
+      seen |= part->columns_seen;
+      if (fields.empty()) fields = part->fields;
+    }
+    for (size_t i = 0; i < config_.metadata_columns.size(); ++i) {
+      if ((seen >> i & 1) != 0) continue;
+      return not_found("source " + quote(source_.name) + ": no row has the metadata field " +
+                       quote(config_.metadata_columns[i]) +
+                       (fields.empty() ? "" : "; the first row has " + fields));
     }
     return {};
   }

@@ -93,16 +93,17 @@ Status IndexFile::parse() {
     return bad_data("not an Overlord index (other magic)");
   }
   ByteReader reader(bytes_.substr(layout::kMagic.size()));
-  const uint32_t version = reader.u32();
-  if (version != kIndexVersion) {
-    return {Code::kVersionMismatch, "of version " + std::to_string(version) +
-                                        ", this build reads version " +
-                                        std::to_string(kIndexVersion)};
+  version_ = reader.u32();
+  if (version_ != kIndexVersion && version_ != kPlainIndexVersion) {
+    return {Code::kVersionMismatch,
+            "of version " + std::to_string(version_) + ", this build reads versions " +
+                std::to_string(kPlainIndexVersion) + " and " + std::to_string(kIndexVersion)};
   }
-  if (reader.u32() != layout::kHeaderBytes || bytes_.size() < layout::kHeaderBytes) {
+  const size_t header_bytes = layout::header_bytes(version_);
+  if (reader.u32() != header_bytes || bytes_.size() < header_bytes) {
     return damaged("header is cut or of another size");
   }
-  const std::string_view header = bytes_.substr(0, layout::kHeaderBytes);
+  const std::string_view header = bytes_.substr(0, header_bytes);
   if (hash64(header.data(), header.size() - 8) != u64_at(header, header.size() - 8)) {
     return damaged("header hash does not fit");
   }
@@ -113,10 +114,11 @@ Status IndexFile::parse() {
 
 Status IndexFile::parse_sections(std::string_view table) {
   ByteReader reader(table);
-  if (reader.u32() != layout::kSections) return damaged("other number of sections");
-  std::string_view sections[layout::kSections + 1];
-  size_t expected = layout::aligned(layout::kHeaderBytes);
-  for (uint32_t kind = 1; kind <= layout::kSections; ++kind) {
+  const uint32_t count = layout::section_count(version_);
+  if (reader.u32() != count) return damaged("other number of sections");
+  std::string_view sections[layout::kMostSections + 1];
+  size_t expected = layout::aligned(layout::header_bytes(version_));
+  for (uint32_t kind = 1; kind <= count; ++kind) {
     const uint32_t stored = reader.u32();
     const uint64_t offset = reader.u64();
     const uint64_t size = reader.u64();
@@ -136,6 +138,7 @@ Status IndexFile::parse_sections(std::string_view table) {
   OVERLORD_TRY(blocks_, array_of<model::BlockEntry>(sections[layout::kBlocks], "block table"));
   OVERLORD_TRY(lengths_, array_of<uint32_t>(sections[layout::kLengths], "lengths"));
   OVERLORD_TRY(extra_ends_, array_of<uint64_t>(sections[layout::kBlockExtras], "block extras"));
+  OVERLORD_TRY(columns_, array_of<uint32_t>(sections[layout::kColumns], "columns"));
   OVERLORD_RETURN_IF_ERROR(parse_shards(sections[layout::kShards]));
   OVERLORD_RETURN_IF_ERROR(check_blocks());
   OVERLORD_RETURN_IF_ERROR(check_extras());
@@ -144,9 +147,13 @@ Status IndexFile::parse_sections(std::string_view table) {
 
 Status IndexFile::parse_config(std::string_view bytes) {
   ByteReader reader(bytes);
-  config_ = layout::read_config(&reader);
+  config_ = layout::read_config(version_, &reader);
   OVERLORD_RETURN_IF_ERROR(reader.status("config"));
   if (config_.format > model::Format::kMegatron) return damaged("unknown format");
+  if (config_.metadata_columns.empty() == has_columns() ||
+      config_.metadata_columns.size() > model::kMaxMetadataColumns) {
+    return damaged("other number of columns than its version has");
+  }
   return {};
 }
 
@@ -169,6 +176,7 @@ Status IndexFile::parse_shards(std::string_view bytes) {
     const uint64_t blocks = reader.varint();
     place.extra_offset = reader.u64();
     place.extra_bytes = reader.u64();
+    if (has_columns()) place.columns_seen = reader.u64();
     if (reader.failed()) break;
     if (blocks > blocks_.size() - block || entry.rows > (uint64_t{1} << 62) - rows_) {
       return damaged("shard table and block table do not fit");
@@ -205,6 +213,10 @@ Status IndexFile::check_blocks() const {
   }
   if (row != rows_) return damaged("blocks do not cover all rows");
   if (!lengths_.empty() && lengths_.size() != rows_) return damaged("lengths are not one per row");
+  const size_t columns = config_.metadata_columns.size();
+  if (columns > 0 && (columns_.size() % columns != 0 || columns_.size() / columns != rows_)) {
+    return damaged("columns are not one value per row");
+  }
   return {};
 }
 
@@ -314,6 +326,11 @@ ShardPart IndexFile::part(uint32_t shard) const {
     if (row - part.entry.first_row >= part.entry.rows) break;
     part.bad.emplace_back(row - part.entry.first_row, std::string(reason));
   }
+  for (size_t i = 0; i < config_.metadata_columns.size(); ++i) {
+    const auto mine = column(i).subspan(part.entry.first_row, part.entry.rows);
+    part.columns.emplace_back(mine.begin(), mine.end());
+  }
+  part.columns_seen = place.columns_seen;
   part.entry.first_row = 0;
   return part;
 }

@@ -1,5 +1,5 @@
 // The index file of one source: its layout, how it is written and how a mapped one is read.
-// header | config | shards | blocks | lengths | block extras | blobs | bad rows
+// header | config | shards | blocks | lengths | block extras | blobs | bad rows | columns
 // Every section is 64-byte aligned, little-endian and hashed. IndexFile checks all of it when it is
 // opened; after that no offset in the file can lead outside of it. docs/reference/formats.md.
 #pragma once
@@ -19,7 +19,10 @@
 
 namespace overlord::columnar {
 
-inline constexpr uint32_t kIndexVersion = 1;
+// 2: with metadata columns. An index without them is still written as 1, so that older builds read
+// it.
+inline constexpr uint32_t kIndexVersion = 2;
+inline constexpr uint32_t kPlainIndexVersion = 1;
 
 // What an index was made with. Kept field by field, so that a refusal can say what differs.
 struct IndexConfig {
@@ -27,6 +30,7 @@ struct IndexConfig {
   std::string text_column;
   std::string token_column;
   std::string mask_column;
+  std::vector<std::string> metadata_columns;  // sorted
   uint64_t max_document_bytes = 0;
   uint64_t max_block_bytes = 0;
   uint32_t max_expansion = 0;
@@ -50,12 +54,16 @@ struct ShardPart {
   std::vector<uint64_t> block_extra_ends;             // one per block, or empty
   std::string extra;                                  // what a format keeps per shard
   std::vector<std::pair<uint64_t, std::string>> bad;  // ascending rows, reasons
+  std::vector<std::vector<uint32_t>> columns;         // of metadata_columns, one value per row
+  uint64_t columns_seen = 0;                          // bit i: some row has column i
+  std::string fields;  // JSONL with metadata columns: those of the first good row; not kept
 };
 
 // Where the shard table says a shard's things are.
 struct ShardPlace {
   model::Fingerprint companion;
   uint64_t scanned = 0;
+  uint64_t columns_seen = 0;
   uint32_t first_block = 0;
   uint32_t blocks = 0;
   uint64_t extra_offset = 0;  // in the blobs
@@ -83,6 +91,10 @@ class IndexFile {
   const ShardPlace& place(uint32_t shard) const { return places_[shard]; }
   std::span<const model::BlockEntry> blocks() const { return blocks_; }
   std::span<const uint32_t> lengths() const { return lengths_; }
+  // Of metadata_columns, one value per row.
+  std::span<const uint32_t> column(size_t index) const {
+    return columns_.subspan(index * rows_, rows_);
+  }
   std::string_view block_extra(uint32_t block) const;
   std::string_view shard_extra(uint32_t shard) const;
 
@@ -104,12 +116,14 @@ class IndexFile {
   Status check_blocks() const;
   Status check_extras() const;
   Status parse_bad_rows(std::string_view bytes);
+  bool has_columns() const { return version_ == kIndexVersion; }
   uint64_t first_bad_at(uint64_t row) const;  // index of the first bad row at or behind `row`
 
   std::string owned_;        // from_bytes()
   void* mapping_ = nullptr;  // map()
   std::string_view bytes_;
 
+  uint32_t version_ = kPlainIndexVersion;
   IndexConfig config_;
   Digest digest_;
   uint64_t rows_ = 0;
@@ -121,6 +135,7 @@ class IndexFile {
   std::string_view blobs_;
   uint64_t bad_count_ = 0;
   std::string_view bad_rows_;
+  std::span<const uint32_t> columns_;  // one after another
 };
 
 // Temp file, fsync, rename, fsync of the directory: a reader sees the old file or the new one.

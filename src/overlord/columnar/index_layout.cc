@@ -37,9 +37,12 @@ void write_config(const IndexConfig& config, ByteWriter* out) {
   out->u8(config.counted ? 1 : 0);
   out->text(config.tokenizer_digest);
   out->u32(config.vocabulary);
+  if (config.metadata_columns.empty()) return;
+  out->varint(config.metadata_columns.size());
+  for (const std::string& column : config.metadata_columns) out->text(column);
 }
 
-IndexConfig read_config(ByteReader* in) {
+IndexConfig read_config(uint32_t version, ByteReader* in) {
   IndexConfig config;
   config.format = static_cast<model::Format>(in->u8());
   config.text_column = in->text();
@@ -53,6 +56,9 @@ IndexConfig read_config(ByteReader* in) {
   config.counted = in->u8() != 0;
   config.tokenizer_digest = in->text();
   config.vocabulary = in->u32();
+  if (version == kPlainIndexVersion) return config;
+  config.metadata_columns.resize(in->count(1));
+  for (std::string& column : config.metadata_columns) column = in->text();
   return config;
 }
 
@@ -72,9 +78,9 @@ model::Fingerprint read_fingerprint(ByteReader* in) {
 
 Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& parts,
                      std::span<const model::BlockEntry> blocks, std::span<const uint32_t> lengths,
-                     bool from_index) {
+                     bool from_index, std::string_view columns) {
   ByteWriter out;
-  out.u32(kIndexVersion);
+  out.u32(kPlainIndexVersion);
   out.u8(static_cast<uint8_t>(config.format));
   out.text(config.text_column);
   out.text(config.token_column);
@@ -93,6 +99,8 @@ Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& pa
   }
   out.digest(digest_of(blocks.data(), blocks.size_bytes()));
   out.digest(digest_of(lengths.data(), lengths.size_bytes()));
+  for (const std::string& column : config.metadata_columns) out.text(column);
+  if (!config.metadata_columns.empty()) out.digest(digest_of(columns));
   return digest_of(out.bytes());
 }
 

@@ -27,18 +27,25 @@ enum Section : uint32_t {
   kBlockExtras = 5,
   kBlobs = 6,
   kBadRows = 7,
+  kColumns = 8,  // from version 2 on
 };
-inline constexpr uint32_t kSections = 7;
+inline constexpr uint32_t kMostSections = 8;
+
+inline constexpr uint32_t section_count(uint32_t version) {
+  return version == kPlainIndexVersion ? kBadRows : kColumns;
+}
 
 // magic, version, header bytes, file bytes, source digest, section count, sections, header hash
-inline constexpr size_t kHeaderBytes = 8 + 4 + 4 + 8 + 16 + 4 + kSections * (4 + 3 * 8) + 8;
+inline constexpr size_t header_bytes(uint32_t version) {
+  return 8 + 4 + 4 + 8 + 16 + 4 + section_count(version) * (4 + 3 * 8) + 8;
+}
 
 inline constexpr size_t kBadRowBytes = 16;  // u64 row, u64 end of its reason
 
 inline size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
 void write_config(const IndexConfig& config, ByteWriter* out);
-IndexConfig read_config(ByteReader* in);
+IndexConfig read_config(uint32_t version, ByteReader* in);
 void write_fingerprint(const model::Fingerprint& fingerprint, ByteWriter* out);
 model::Fingerprint read_fingerprint(ByteReader* in);
 
@@ -46,6 +53,6 @@ model::Fingerprint read_fingerprint(ByteReader* in);
 // a corpus that was moved keeps its digest; modification times stay out for the same reason.
 Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& parts,
                      std::span<const model::BlockEntry> blocks, std::span<const uint32_t> lengths,
-                     bool from_index);
+                     bool from_index, std::string_view columns);
 
 }  // namespace overlord::columnar::layout

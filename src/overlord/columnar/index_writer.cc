@@ -24,7 +24,7 @@ void append_array(const std::vector<T>& values, std::string* out) {
 }
 
 struct Sections {
-  std::array<std::string, layout::kSections + 1> bytes;  // by layout::Section
+  std::array<std::string, layout::kMostSections + 1> bytes;  // by layout::Section
   std::vector<model::BlockEntry> blocks;
   std::vector<uint32_t> lengths;
 };
@@ -35,7 +35,19 @@ void add_bad_row(uint64_t row, const std::string& reason, std::string* table, st
   table->append(reinterpret_cast<const char*>(record), sizeof record);
 }
 
-Status gather(std::vector<ShardPart>* parts, bool keep_lengths, Sections* out) {
+// One column after another, each over all shards.
+Status gather_columns(const std::vector<ShardPart>& parts, size_t columns, std::string* out) {
+  for (size_t column = 0; column < columns; ++column) {
+    for (const ShardPart& part : parts) {
+      if (part.columns.size() != columns || part.columns[column].size() != part.entry.rows)
+        return internal_error("metadata columns are not one value per row");
+      append_array(part.columns[column], out);
+    }
+  }
+  return {};
+}
+
+Status gather(std::vector<ShardPart>* parts, bool keep_lengths, bool with_columns, Sections* out) {
   ByteWriter shards;
   shards.varint(parts->size());
   std::string& blobs = out->bytes[layout::kBlobs];
@@ -66,6 +78,7 @@ Status gather(std::vector<ShardPart>* parts, bool keep_lengths, Sections* out) {
     blobs += part.block_extras;
     shards.u64(blobs.size());
     shards.u64(part.extra.size());
+    if (with_columns) shards.u64(part.columns_seen);
     blobs += part.extra;
     if (keep_lengths) {
       if (part.lengths.size() != part.entry.rows)
@@ -122,16 +135,20 @@ Status write_error(const std::string& path, int error) {
 Result<std::string> encode_index(const IndexConfig& config, std::vector<ShardPart> parts,
                                  bool keep_lengths) {
   Sections sections;
-  OVERLORD_RETURN_IF_ERROR(gather(&parts, keep_lengths, &sections));
+  const size_t columns = config.metadata_columns.size();
+  OVERLORD_RETURN_IF_ERROR(gather(&parts, keep_lengths, columns > 0, &sections));
+  OVERLORD_RETURN_IF_ERROR(gather_columns(parts, columns, &sections.bytes[layout::kColumns]));
   ByteWriter config_bytes;
   layout::write_config(config, &config_bytes);
   sections.bytes[layout::kConfig] = config_bytes.take();
-  const Digest digest =
-      layout::source_digest(config, parts, sections.blocks, sections.lengths, keep_lengths);
+  const Digest digest = layout::source_digest(config, parts, sections.blocks, sections.lengths,
+                                              keep_lengths, sections.bytes[layout::kColumns]);
+  const uint32_t version = columns > 0 ? kIndexVersion : kPlainIndexVersion;
+  const uint32_t count = layout::section_count(version);
 
-  size_t offset = layout::aligned(layout::kHeaderBytes);
+  size_t offset = layout::aligned(layout::header_bytes(version));
   ByteWriter table;
-  for (uint32_t kind = 1; kind <= layout::kSections; ++kind) {
+  for (uint32_t kind = 1; kind <= count; ++kind) {
     const std::string& bytes = sections.bytes[kind];
     table.u32(kind);
     table.u64(offset);
@@ -141,19 +158,19 @@ Result<std::string> encode_index(const IndexConfig& config, std::vector<ShardPar
   }
   ByteWriter header;
   header.raw(layout::kMagic.data(), layout::kMagic.size());
-  header.u32(kIndexVersion);
-  header.u32(layout::kHeaderBytes);
+  header.u32(version);
+  header.u32(static_cast<uint32_t>(layout::header_bytes(version)));
   header.u64(offset);
   header.digest(digest);
-  header.u32(layout::kSections);
+  header.u32(count);
   header.raw(table.bytes().data(), table.size());
   header.u64(hash64(header.bytes().data(), header.size()));
-  OVERLORD_CHECK(header.size() == layout::kHeaderBytes, "index header size");
+  OVERLORD_CHECK(header.size() == layout::header_bytes(version), "index header size");
 
   std::string file;
   file.reserve(offset);
   file = header.bytes();
-  for (uint32_t kind = 1; kind <= layout::kSections; ++kind) {
+  for (uint32_t kind = 1; kind <= count; ++kind) {
     file.resize(layout::aligned(file.size()), '\0');
     file += sections.bytes[kind];
     sections.bytes[kind] = {};

@@ -130,6 +130,7 @@ class JsonlReader final : public IndexedReader {
       rows.tokens.counts = {model::kBadRow};
       rows.tokens.bad = {bad};
     }
+    rows.columns.assign(source_.metadata_columns.size(), {0});
     return rows;
   }
 

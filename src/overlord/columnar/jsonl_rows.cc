@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "overlord/columnar/metadata_value.h"
 #include "overlord/columnar/text_rules.h"
 #include "overlord/runtime/quote.h"
 
@@ -18,6 +19,7 @@ using runtime::quote;
 static_assert(kLinePadding >= simdjson::SIMDJSON_PADDING);
 
 constexpr size_t kMaxDepth = 1024;
+constexpr size_t kFieldsShown = 20;
 
 const char* type_name(dom::element_type type) {
   switch (type) {
@@ -58,6 +60,36 @@ std::string find_field(const dom::object& object, const std::string& name,
   return found->has_value() ? std::string() : "field " + quote(name) + " is missing";
 }
 
+// A value of a metadata column; what is wrong with it, or empty.
+std::string take_value(const std::string& name, const dom::element& element, uint32_t* value) {
+  bool flag = false;
+  if (!element.get(flag)) {
+    *value = flag ? 1 : 0;
+    return {};
+  }
+  int64_t number = 0;
+  if (!element.get(number)) {
+    if (number < 0 || number > std::numeric_limits<uint32_t>::max()) {
+      return metadata_fault(name, std::to_string(number));
+    }
+    *value = static_cast<uint32_t>(number);
+    return {};
+  }
+  if (element.is_null()) return {};
+  if (element.type() == dom::element_type::UINT64) return metadata_fault(name, "2^63 or more");
+  return wrong_type(name, element.type(), "an integer or boolean");
+}
+
+std::string field_names(const dom::object& object) {
+  std::string names;
+  size_t count = 0;
+  for (const dom::key_value_pair field : object) {
+    if (count++ == kFieldsShown) return names + ", ...";
+    names += (names.empty() ? "" : ", ") + quote(field.key, 60);
+  }
+  return names;
+}
+
 }  // namespace
 
 struct JsonRowParser::Parser {
@@ -68,6 +100,7 @@ struct JsonRowParser::Parser {
 JsonRowParser::JsonRowParser(const model::Source& source, RowNamer name)
     : source_(source), name_(std::move(name)), parser_(std::make_unique<Parser>()) {
   out_.is_text = !source.text_column.empty();
+  out_.columns.resize(source.metadata_columns.size());
 }
 
 JsonRowParser::~JsonRowParser() = default;
@@ -85,8 +118,10 @@ void JsonRowParser::use_buffers(const runtime::Buffer& tokens, const runtime::Bu
 
 void JsonRowParser::add(std::string_view line, bool padded) {
   const uint64_t tokens_before = token_count_;
+  metadata_.assign(out_.columns.size(), 0);
   const std::string fault = parse(line, padded);
   if (!fault.empty()) {
+    metadata_.assign(out_.columns.size(), 0);
     token_count_ = tokens_before;
     refuse(fault);
   } else if (!out_.is_text) {
@@ -94,6 +129,7 @@ void JsonRowParser::add(std::string_view line, bool padded) {
     out_.tokens.counts.push_back(static_cast<uint32_t>(token_count_ - tokens_before));
   }
   if (out_.is_text) out_.text.rows.ends.push_back(out_.text.rows.bytes.size());
+  for (size_t i = 0; i < metadata_.size(); ++i) out_.columns[i].push_back(metadata_[i]);
   ++rows_;
 }
 
@@ -122,12 +158,31 @@ std::string JsonRowParser::parse(std::string_view line, bool padded) {
   const std::string& name = out_.is_text ? source_.text_column : source_.token_column;
   std::string fault = find_field(object, name, &wanted);
   if (!fault.empty()) return fault;
+  fault = take_metadata(&object);
+  if (!fault.empty()) return fault;
   if (out_.is_text) return take_text(&*wanted);
   if (!source_.mask_column.empty()) {
     fault = find_field(object, source_.mask_column, &mask);
     if (!fault.empty()) return fault;
   }
   return take_tokens(&*wanted, mask ? &*mask : nullptr);
+}
+
+// A row that lacks a field has 0 there.
+std::string JsonRowParser::take_metadata(const void* opaque) {
+  if (metadata_.empty()) return {};
+  const dom::object object = *static_cast<const dom::object*>(opaque);
+  if (out_.fields.empty()) out_.fields = field_names(object);
+  for (size_t i = 0; i < metadata_.size(); ++i) {
+    const std::string& name = source_.metadata_columns[i];
+    std::optional<dom::element> found;
+    std::string fault = find_field(object, name, &found);
+    if (!found) continue;
+    out_.columns_seen |= uint64_t{1} << i;
+    if (fault.empty()) fault = take_value(name, *found, &metadata_[i]);
+    if (!fault.empty()) return fault;
+  }
+  return {};
 }
 
 std::string JsonRowParser::take_text(const void* opaque) {

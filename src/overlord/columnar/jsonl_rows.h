@@ -38,6 +38,7 @@ class JsonRowParser {
 
   std::string parse(std::string_view line, bool padded);  // what is wrong, or empty
   std::string take_text(const void* element);
+  std::string take_metadata(const void* object);
   std::string take_tokens(const void* tokens, const void* mask);
   void refuse(std::string_view what);
 
@@ -49,6 +50,7 @@ class JsonRowParser {
   runtime::Buffer token_buffer_;
   runtime::Buffer mask_buffer_;
   uint64_t token_count_ = 0;
+  std::vector<uint32_t> metadata_;  // of the row in hand, by column
 };
 
 }  // namespace overlord::columnar

@@ -2,6 +2,8 @@
 
 #include <deque>
 #include <future>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -26,8 +28,14 @@ struct InFlight {
 class LengthPass {
  public:
   LengthPass(const ShardJob& job, runtime::TextEncoder* encoder,
-             std::shared_ptr<const IndexFile> file, const BlockReader& reader, ShardPart* part)
-      : job_(job), encoder_(encoder), file_(std::move(file)), reader_(reader), part_(part) {
+             std::shared_ptr<const IndexFile> file, const BlockReader& reader, bool counting,
+             ShardPart* part)
+      : job_(job),
+        encoder_(encoder),
+        file_(std::move(file)),
+        reader_(reader),
+        counting_(counting),
+        part_(part) {
     lengths_.assign(part->entry.rows, 0);
   }
 
@@ -38,6 +46,11 @@ class LengthPass {
       OVERLORD_RETURN_IF_ERROR(job_.check_cancelled());
       OVERLORD_TRY(RowBlock rows, decode(block));
       job_.progress->bytes_done += file_->blocks()[block].size_bytes;
+      take_columns(&rows);
+      if (!counting_) {
+        take_bad(block, std::move(rows.is_text ? rows.text.bad : rows.tokens.bad));
+        continue;
+      }
       if (!rows.is_text) {
         take_counts(block, rows.tokens.counts, std::move(rows.tokens.bad));
         continue;
@@ -46,8 +59,11 @@ class LengthPass {
       send(block, std::move(rows.text));
     }
     while (!in_flight_.empty()) OVERLORD_RETURN_IF_ERROR(finish_oldest());
-    part_->lengths = std::move(lengths_);
-    part_->bad = std::move(bad_);
+    if (counting_) part_->lengths = std::move(lengths_);
+    keep_known_bad();
+    for (const auto& [row, reason] : part_->bad) {
+      for (std::vector<uint32_t>& values : part_->columns) values[row] = 0;
+    }
     return {};
   }
 
@@ -111,6 +127,33 @@ class LengthPass {
                    std::vector<model::BadRow> bad) {
     const uint64_t first = file_->blocks()[block].first_row;
     std::copy(counts.begin(), counts.end(), lengths_.begin() + static_cast<ptrdiff_t>(first));
+    take_bad(block, std::move(bad));
+  }
+
+  void take_columns(RowBlock* rows) {
+    if (rows->columns.empty()) return;
+    part_->columns.resize(rows->columns.size());
+    part_->columns_seen |= rows->columns_seen;
+    for (size_t i = 0; i < rows->columns.size(); ++i) {
+      part_->columns[i].insert(part_->columns[i].end(), rows->columns[i].begin(),
+                               rows->columns[i].end());
+    }
+    if (part_->fields.empty()) part_->fields = std::move(rows->fields);
+  }
+
+  // A row that was bad before (a metadata value that is none) stays so, whatever else it has.
+  void keep_known_bad() {
+    std::map<uint64_t, std::string> all(std::make_move_iterator(bad_.begin()),
+                                        std::make_move_iterator(bad_.end()));
+    for (auto& [row, reason] : part_->bad) {
+      if (counting_ && !part_->columns.empty()) part_->lengths[row] = model::kBadRow;
+      if (!part_->columns.empty()) all.emplace(row, std::move(reason));
+    }
+    part_->bad.assign(std::make_move_iterator(all.begin()), std::make_move_iterator(all.end()));
+  }
+
+  void take_bad(uint32_t block, std::vector<model::BadRow> bad) {
+    const uint64_t first = file_->blocks()[block].first_row;
     std::sort(bad.begin(), bad.end(),
               [](const auto& a, const auto& b) { return a.index < b.index; });
     for (model::BadRow& row : bad) bad_.emplace_back(first + row.index, std::move(row.reason));
@@ -120,27 +163,39 @@ class LengthPass {
   runtime::TextEncoder* const encoder_;
   const std::shared_ptr<const IndexFile> file_;
   const BlockReader& reader_;
+  const bool counting_;
   ShardPart* const part_;
   std::deque<InFlight> in_flight_;
   std::vector<uint32_t> lengths_;
   std::vector<std::pair<uint64_t, std::string>> bad_;
 };
 
+// A private index of the shard alone: the same reader code counts now and reads later.
+Result<std::shared_ptr<const IndexFile>> own_index(IndexConfig config, const ShardPart& part) {
+  config.metadata_columns.clear();  // readers do without
+  OVERLORD_TRY(std::string bytes, encode_index(config, {part}, !part.lengths.empty()));
+  return IndexFile::from_bytes(std::move(bytes), part.entry.uri);
+}
+
 }  // namespace
 
 Status count_tokens(const ShardJob& job, runtime::TextEncoder* encoder, const IndexConfig& config,
                     ShardPart* part) {
   if (part->entry.rows == 0) return {};
-  // A private index of this shard alone: the same reader code counts now and reads later.
   const bool stored = !part->lengths.empty();
-  OVERLORD_TRY(std::string bytes, encode_index(config, {*part}, stored));
-  OVERLORD_TRY(std::shared_ptr<const IndexFile> file,
-               IndexFile::from_bytes(std::move(bytes), part->entry.uri));
+  OVERLORD_TRY(const std::shared_ptr<const IndexFile> file, own_index(config, *part));
   OVERLORD_TRY(const std::unique_ptr<BlockReader> reader, make_reader(file, *job.source));
   const std::vector<uint32_t> stored_lengths = part->lengths;
-  OVERLORD_RETURN_IF_ERROR(LengthPass(job, encoder, file, *reader, part).run());
+  OVERLORD_RETURN_IF_ERROR(LengthPass(job, encoder, file, *reader, true, part).run());
   if (stored) note_bad_documents(stored_lengths, part);
   return {};
+}
+
+Status read_columns(const ShardJob& job, const IndexConfig& config, ShardPart* part) {
+  if (part->entry.rows == 0) return {};
+  OVERLORD_TRY(const std::shared_ptr<const IndexFile> file, own_index(config, *part));
+  OVERLORD_TRY(const std::unique_ptr<BlockReader> reader, make_reader(file, *job.source));
+  return LengthPass(job, nullptr, file, *reader, false, part).run();
 }
 
 }  // namespace overlord::columnar

@@ -9,6 +9,7 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/hash.h"
+#include "overlord/columnar/parquet_columns.h"
 #include "overlord/columnar/parquet_reader.h"
 #include "overlord/columnar/parquet_schema.h"
 #include "overlord/runtime/quote.h"
@@ -74,8 +75,8 @@ uint64_t chunk_begin(const parquet::ColumnChunkMetaData& chunk) {
 class RowGroups {
  public:
   RowGroups(const ShardJob& job, const Footer& footer, const Projection& projection,
-            ShardPart* part)
-      : job_(job), footer_(footer), projection_(projection), part_(part) {}
+            const Projection& metadata, ShardPart* part)
+      : job_(job), footer_(footer), projection_(projection), metadata_(metadata), part_(part) {}
 
   Status add(int index) {
     const auto group = footer_.metadata->RowGroup(index);
@@ -102,6 +103,7 @@ class RowGroups {
                               "limits.max_block (" + std::to_string(limits.max_block_bytes) +
                               "); write smaller row groups or raise the limit");
     }
+    OVERLORD_RETURN_IF_ERROR(add_columns(index, *group));
     write_extra(index, std::move(ranges));
     part_->blocks.push_back(
         {part_->entry.rows, static_cast<uint32_t>(rows), 0, static_cast<uint64_t>(index), decoded});
@@ -114,6 +116,19 @@ class RowGroups {
  private:
   Status error(int index, const std::string& what, Code code = Code::kBadData) const {
     return job_.error("row group " + std::to_string(index) + " " + what, code);
+  }
+
+  Status add_columns(int index, const parquet::RowGroupMetaData& group) const {
+    if (metadata_.leaves.empty()) return {};
+    std::vector<RangeRequest> ranges;
+    for (const int leaf : metadata_.leaves) {
+      const auto chunk = group.ColumnChunk(leaf);
+      OVERLORD_RETURN_IF_ERROR(check_chunk(index, *chunk));
+      ranges.push_back(
+          {0, chunk_begin(*chunk), static_cast<uint64_t>(chunk->total_compressed_size())});
+    }
+    return add_group_columns(job_, *footer_.metadata, index, metadata_, ranges, part_->entry.rows,
+                             part_);
   }
 
   Status check_chunk(int index, const parquet::ColumnChunkMetaData& chunk) const {
@@ -180,6 +195,7 @@ class RowGroups {
   const ShardJob& job_;
   const Footer& footer_;
   const Projection& projection_;
+  const Projection& metadata_;
   ShardPart* const part_;
   ByteWriter extras_;
 };
@@ -195,7 +211,10 @@ Result<ShardPart> index_checked(const ShardJob& job) {
   part.entry.fingerprint = job.file.fingerprint;
   part.scanned = footer.hash;
   part.extra = projection.description;
-  RowGroups groups(job, footer, projection, &part);
+  OVERLORD_TRY(const Projection metadata, project_metadata(job, *footer.metadata));
+  part.columns.resize(metadata.leaves.size());
+  part.columns_seen = ~uint64_t{0} >> (64 - model::kMaxMetadataColumns);
+  RowGroups groups(job, footer, projection, metadata, &part);
   for (int i = 0; i < footer.metadata->num_row_groups(); ++i) {
     OVERLORD_RETURN_IF_ERROR(groups.add(i));
   }

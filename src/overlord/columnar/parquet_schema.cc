@@ -64,6 +64,14 @@ Result<const Node*> find_column(const ShardJob& job, const GroupNode& root,
                    Code::kNotFound);
 }
 
+Status check_metadata_type(const ShardJob& job, const arrow::Field& field) {
+  const arrow::DataType& type = *field.type();
+  if (arrow::is_integer(type.id()) || type.id() == arrow::Type::BOOL) return {};
+  return job.error("column " + quote(field.name()) + " is " + type.ToString() +
+                       ", metadata must be integers or booleans",
+                   Code::kInvalidArgument);
+}
+
 Status check_type(const ShardJob& job, const arrow::Field& field) {
   const arrow::DataType& type = *field.type();
   if (field.name() == job.source->text_column) {
@@ -132,23 +140,11 @@ parquet::ReaderProperties limited(int32_t string_bytes, int32_t entries) {
   return properties;
 }
 
-}  // namespace
+using TypeCheck = Status (*)(const ShardJob& job, const arrow::Field& field);
 
-parquet::ReaderProperties footer_properties() {
-  return limited(kFooterStringBytes, kFooterEntries);
-}
-
-parquet::ReaderProperties row_group_properties() {
-  return limited(kRowGroupStringBytes, kRowGroupEntries);
-}
-
-Result<Projection> project(const ShardJob& job, const parquet::FileMetaData& metadata) {
+Result<Projection> project_names(const ShardJob& job, const parquet::FileMetaData& metadata,
+                                 const std::vector<std::string>& names, TypeCheck check) {
   const GroupNode& root = *metadata.schema()->group_node();
-  std::vector<std::string> names;
-  for (const std::string* name :
-       {&job.source->text_column, &job.source->token_column, &job.source->mask_column}) {
-    if (!name->empty()) names.push_back(*name);
-  }
   for (const std::string& name : names) {
     OVERLORD_TRY(const Node* node, find_column(job, root, name));
     static_cast<void>(node);
@@ -173,7 +169,7 @@ Result<Projection> project(const ShardJob& job, const parquet::FileMetaData& met
   const arrow::Status status = parquet::arrow::FromParquetSchema(&typed, &schema);
   if (!status.ok()) return job.error("has a schema Arrow cannot read: " + status.ToString());
   for (const auto& field : schema->fields()) {
-    OVERLORD_RETURN_IF_ERROR(check_type(job, *field));
+    OVERLORD_RETURN_IF_ERROR(check(job, *field));
     projection.description += (projection.description.empty() ? "" : ", ") + describe(*field);
   }
   if (projection.leaves.size() != names.size()) {
@@ -182,6 +178,30 @@ Result<Projection> project(const ShardJob& job, const parquet::FileMetaData& met
   projection.schema = std::make_shared<parquet::SchemaDescriptor>();
   projection.schema->Init(GroupNode::Make(root.name(), parquet::Repetition::REQUIRED, fields));
   return projection;
+}
+
+}  // namespace
+
+parquet::ReaderProperties footer_properties() {
+  return limited(kFooterStringBytes, kFooterEntries);
+}
+
+parquet::ReaderProperties row_group_properties() {
+  return limited(kRowGroupStringBytes, kRowGroupEntries);
+}
+
+Result<Projection> project(const ShardJob& job, const parquet::FileMetaData& metadata) {
+  std::vector<std::string> names;
+  for (const std::string* name :
+       {&job.source->text_column, &job.source->token_column, &job.source->mask_column}) {
+    if (!name->empty()) names.push_back(*name);
+  }
+  return project_names(job, metadata, names, check_type);
+}
+
+Result<Projection> project_metadata(const ShardJob& job, const parquet::FileMetaData& metadata) {
+  if (job.source->metadata_columns.empty()) return Projection();
+  return project_names(job, metadata, job.source->metadata_columns, check_metadata_type);
 }
 
 std::string reduced_metadata(const parquet::FileMetaData& metadata, int index,

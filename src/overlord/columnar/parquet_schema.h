@@ -29,6 +29,9 @@ struct Projection {
 // kNotFound when a column is missing, kInvalidArgument when it is of a type we do not take.
 Result<Projection> project(const ShardJob& job, const parquet::FileMetaData& metadata);
 
+// The same of the metadata columns; no leaves where the source has none.
+Result<Projection> project_metadata(const ShardJob& job, const parquet::FileMetaData& metadata);
+
 // Serialised metadata of row group `index` with the projected columns only.
 std::string reduced_metadata(const parquet::FileMetaData& metadata, int index,
                              const Projection& projection);

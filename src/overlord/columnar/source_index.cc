@@ -29,6 +29,12 @@ const char* format_name(model::Format format) {
   return "?";
 }
 
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
 // What of the source's config differs from what the index was made with; empty when nothing does.
 std::string difference(const IndexConfig& config, const model::Source& source) {
   const auto differs = [](const char* field, const std::string& then, const std::string& now) {
@@ -45,6 +51,9 @@ std::string difference(const IndexConfig& config, const model::Source& source) {
   }
   if (config.mask_column != source.mask_column) {
     return differs("mask column", config.mask_column, source.mask_column);
+  }
+  if (config.metadata_columns != source.metadata_columns) {
+    return differs("metadata", listed(config.metadata_columns), listed(source.metadata_columns));
   }
   if (config.max_document_bytes != source.limits.max_document_bytes) {
     return differs("max_document_bytes", std::to_string(config.max_document_bytes),
@@ -102,6 +111,9 @@ SourceIndex::SourceIndex(std::shared_ptr<const IndexFile> file, const model::Sou
   manifest_.shards = file_->shards();
   manifest_.blocks = file_->blocks();
   manifest_.lengths = file_->lengths();
+  for (size_t i = 0; i < source.metadata_columns.size(); ++i) {
+    manifest_.columns.push_back(file_->column(i));
+  }
   manifest_.meta_origin =
       manifest_.lengths.empty() ? model::MetaOrigin::kDecode : model::MetaOrigin::kIndex;
   manifest_.holder = file_;
@@ -178,7 +190,10 @@ Status SourceIndex::verify(runtime::Storage& storage) const {
 }
 
 Result<std::unique_ptr<BlockReader>> SourceIndex::reader() const {
-  return make_reader(file_, source_);
+  // What they hold is in the index; a reader that does not look for it has less to do.
+  model::Source source = source_;
+  source.metadata_columns.clear();
+  return make_reader(file_, source);
 }
 
 uint64_t SourceIndex::mapped_bytes() const { return file_->mapped_bytes(); }

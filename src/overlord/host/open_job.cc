@@ -1,6 +1,7 @@
 #include "overlord/host/open_job.h"
 
 #include <algorithm>
+#include <set>
 
 #include "overlord/host/feedback_ledger.h"
 #include "overlord/plan/mix_controller.h"
@@ -43,6 +44,25 @@ Status check_bytes(const model::JobSpec& spec, const loader::OpenSource& source)
       "unit tokens or samples");
 }
 
+Status check_columns(const model::JobSpec& spec) {
+  std::set<std::string> declared;
+  for (const model::Source& source : spec.sources) {
+    const std::vector<std::string>& own = source.metadata_columns;
+    declared.insert(own.begin(), own.end());
+    if (source.filter && std::find(own.begin(), own.end(), source.filter->column) == own.end()) {
+      return invalid_argument("source " + source.name + ": split by column '" +
+                              source.filter->column + "', which is not among its metadata");
+    }
+  }
+  if (declared.contains("tokens")) {
+    return invalid_argument("metadata: every sample has the column 'tokens' already");
+  }
+  if (std::equal(declared.begin(), declared.end(), spec.columns.begin(), spec.columns.end())) {
+    return {};
+  }
+  return invalid_argument("columns: not those of the sources together, sorted");
+}
+
 }  // namespace
 
 Status check_spec(const model::JobSpec& spec) {
@@ -60,6 +80,7 @@ Status check_spec(const model::JobSpec& spec) {
     return invalid_argument("bins x context: more than 2^40 tokens a step");
   }
   OVERLORD_RETURN_IF_ERROR(check_sources(spec));
+  OVERLORD_RETURN_IF_ERROR(check_columns(spec));
   return plan::check_mixture(spec);
 }
 
@@ -71,6 +92,7 @@ Result<std::shared_ptr<const OpenJob>> open_job(
   OVERLORD_RETURN_IF_ERROR(plan::check_strategy(spec, mesh, delivery));
   if (spec.window.steps > 1) {
     OVERLORD_RETURN_IF_ERROR(model::check_cost_model(spec.window.cost));
+    OVERLORD_RETURN_IF_ERROR(plan::check_cost_columns(spec.window.cost, spec, "window.cost"));
     if (spec.mixture.metric_driven()) {
       return invalid_argument("window.steps: a metric-driven mixture follows every step, got " +
                               std::to_string(spec.window.steps) + "; set window.steps to 1");
@@ -110,6 +132,7 @@ protocol::ResumeState start_state(const OpenJob& job) {
     state.source_names.push_back(source.name);
     state.source_digests.push_back(source.digest);
   }
+  state.columns = job.spec.columns;
   state.state = plan::initial_state(job.spec);
   return state;
 }

@@ -51,7 +51,9 @@ struct SourceManifest {
   MetaOrigin meta_origin = MetaOrigin::kDecode;
   std::vector<ShardEntry> shards;
   std::span<const BlockEntry> blocks;
-  std::span<const uint32_t> lengths;   // by row, without bos and eod; empty unless kIndex
+  std::span<const uint32_t> lengths;  // by row, without bos and eod; empty unless kIndex
+  // Source::metadata_columns by row; a bad row has 0.
+  std::vector<std::span<const uint32_t>> columns;
   std::shared_ptr<const void> holder;  // keeps the mapping alive
 };
 

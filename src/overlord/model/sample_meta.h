@@ -31,6 +31,8 @@ struct MetaColumn {  // per-modality lengths and named user columns
 
 // The column with the bytes of each document's text, where the mixture counts bytes.
 inline constexpr char kBytesColumn[] = "payload_bytes";
+// In MetaWindow::tokens: a row of the source, but not of this sub-source (Source::filter).
+inline constexpr uint32_t kPassedOver = 0xffffffffu;
 
 struct MetaWindow {
   SampleId first;                   // source, pass, position of the first row

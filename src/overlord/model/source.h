@@ -32,6 +32,16 @@ struct SourceLimits {
   uint32_t max_expansion = 1000;              // decompressed over compressed bytes
 };
 
+inline constexpr size_t kMaxMetadataColumns = 32;  // of one source
+
+// Rows of a sub-source, cut out of a source by a metadata column: those in [least, most].
+// The others are passed over: their positions are used up, and they are no bad rows.
+struct RowFilter {
+  std::string column;
+  uint32_t least = 0;
+  uint32_t most = 0xffffffffu;
+};
+
 struct Source {
   std::string name;
   Format format = Format::kParquet;
@@ -42,6 +52,7 @@ struct Source {
   // Integer columns that the planner sees beside the token count (images, patches, a quality
   // score); sorted. What a source does not have counts as 0.
   std::vector<std::string> metadata_columns;
+  std::optional<RowFilter> filter;  // by one of metadata_columns
   Tokenizer tokenizer;
   std::optional<uint32_t> bos;  // put before each document
   std::optional<uint32_t> eod;  // put after each document

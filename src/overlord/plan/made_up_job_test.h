@@ -18,6 +18,7 @@ namespace overlord::plan {
 struct MadeUpSource {
   std::vector<uint32_t> lengths;                    // 0: a bad row
   std::vector<std::vector<model::LossSpan>> spans;  // by row; empty: unmasked
+  std::vector<model::MetaColumn> columns;           // a value by row
 };
 
 struct MadeUpJob {
@@ -38,7 +39,7 @@ struct MadeUpJob {
     source.name = "source" + std::to_string(spec.sources.size() - 1);
     source.at_end = at_end;
     rows.push_back(lengths.size());
-    sources.push_back({std::move(lengths), {}});
+    sources.push_back({std::move(lengths), {}, {}});
     spec.mixture.stages[0].weights.push_back(weight);
     return source;
   }
@@ -48,6 +49,11 @@ struct MadeUpJob {
     auto out = std::make_shared<model::MetaWindow>();
     out->first = {source, pass, first};
     const uint64_t end = std::min<uint64_t>(first + window_rows, made_up.lengths.size());
+    for (const model::MetaColumn& column : made_up.columns) {
+      out->columns.push_back(
+          {column.name, std::vector<int64_t>(column.values.begin() + static_cast<ptrdiff_t>(first),
+                                             column.values.begin() + static_cast<ptrdiff_t>(end))});
+    }
     for (uint64_t row = first; row < end; ++row) {
       out->tokens.push_back(made_up.lengths[row]);
       if (made_up.lengths[row] == 0) {
@@ -107,7 +113,7 @@ inline bool same(const model::Carried& a, const model::Carried& b) {
     return x.first == y.first && x.count == y.count;
   };
   return a.id == b.id && a.first == b.first && a.tokens == b.tokens && a.end == b.end &&
-         a.drawn_step == b.drawn_step && a.masked == b.masked &&
+         a.drawn_step == b.drawn_step && a.masked == b.masked && a.columns == b.columns &&
          std::equal(a.spans.begin(), a.spans.end(), b.spans.begin(), b.spans.end(), same_span);
 }
 
@@ -126,6 +132,10 @@ inline bool same(const StepContent& a, const StepContent& b) {
   return a.bin_ends == b.bin_ends && a.tokens == b.tokens && a.target_tokens == b.target_tokens &&
          a.asked == b.asked && a.served == b.served && a.max_delay == b.max_delay &&
          a.last == b.last &&
+         std::equal(a.columns.begin(), a.columns.end(), b.columns.begin(), b.columns.end(),
+                    [](const model::MetaColumn& x, const model::MetaColumn& y) {
+                      return x.name == y.name && x.values == y.values;
+                    }) &&
          std::equal(a.segments.begin(), a.segments.end(), b.segments.begin(), b.segments.end(),
                     same_segment);
 }

@@ -26,7 +26,7 @@ uint32_t count_targets(const Piece& piece, std::span<const model::LossSpan> span
   return static_cast<uint32_t>(targets);
 }
 
-void BinWriter::reset(size_t sources, size_t bins) {
+void BinWriter::reset(size_t sources, size_t bins, size_t column_count) {
   segments.clear();
   segments.reserve(usual_segments_ + usual_segments_ / 8);
   waits.clear();
@@ -38,6 +38,22 @@ void BinWriter::reset(size_t sources, size_t bins) {
   targets = 0;
   max_age = 0;
   masks_.clear();
+  columns.resize(column_count);
+  for (std::vector<int64_t>& column : columns) column.clear();
+  values_.clear();
+}
+
+uint32_t BinWriter::add_values() {
+  values_.resize(values_.size() + columns.size(), 0);
+  return static_cast<uint32_t>(values_.size() / columns.size() - 1);
+}
+
+std::span<int64_t> BinWriter::values(uint32_t number) {
+  return std::span(values_).subspan(size_t{number} * columns.size(), columns.size());
+}
+
+std::span<const int64_t> BinWriter::values(uint32_t number) const {
+  return std::span(values_).subspan(size_t{number} * columns.size(), columns.size());
 }
 
 uint32_t BinWriter::add_mask(std::span<const model::LossSpan> spans) {
@@ -52,6 +68,10 @@ void BinWriter::put(const Piece& piece) {
   segments.push_back({piece.id, piece.first, piece.count, 0,
                       continues ? model::Segment::kContinues : uint16_t{0}, piece_targets});
   waits.push_back(piece.age);
+  const bool counts = piece.first == 0 && piece.values != kNoValues;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    columns[c].push_back(counts ? values(piece.values)[c] : 0);
+  }
   usual_segments_ = segments.size();
   served[piece.id.source] += piece.count;
   tokens += piece.count;

@@ -21,6 +21,7 @@ namespace overlord::plan {
 
 inline constexpr uint32_t kUnmasked = 0xffffffffu;
 inline constexpr uint32_t kNoItem = 0xffffffffu;
+inline constexpr uint32_t kNoValues = 0xffffffffu;
 
 // What goes into a bin at once: tokens [first, first + count) of a document of `tokens` tokens.
 struct Piece {
@@ -28,8 +29,9 @@ struct Piece {
   uint32_t first = 0;
   uint32_t count = 0;
   uint32_t tokens = 0;
-  uint32_t mask = kUnmasked;  // BinWriter's number of the document's loss spans
-  uint32_t age = 0;           // steps since it was drawn
+  uint32_t mask = kUnmasked;    // BinWriter's number of the document's loss spans
+  uint32_t age = 0;             // steps since it was drawn
+  uint32_t values = kNoValues;  // BinWriter's number of the document's metadata columns
 };
 
 // Tokens of [first, first + count) that carry loss. The target of token i is token i + 1 of the
@@ -38,9 +40,14 @@ uint32_t count_targets(const Piece& piece, std::span<const model::LossSpan> span
 
 // Collects the bins of one step: segments in bin order and what they add up to.
 struct BinWriter {
-  void reset(size_t sources, size_t bins);
+  // `column_count`: metadata columns of the job.
+  void reset(size_t sources, size_t bins, size_t column_count = 0);
   uint32_t add_mask(std::span<const model::LossSpan> spans);
   std::span<const model::LossSpan> mask(uint32_t mask) const { return masks_[mask]; }
+  // Room for a document's metadata columns, zeros, to be filled in.
+  uint32_t add_values();
+  std::span<int64_t> values(uint32_t number);
+  std::span<const int64_t> values(uint32_t number) const;
   void put(const Piece& piece);
   void end_bin() { bin_ends.push_back(static_cast<uint32_t>(segments.size())); }
 
@@ -48,11 +55,14 @@ struct BinWriter {
   std::vector<uint32_t> bin_ends;
   std::vector<uint32_t> waits;   // by segment: steps since it was drawn
   std::vector<uint64_t> served;  // tokens by source
+  // By column, one value per segment: the document's with its first segment, else 0.
+  std::vector<std::vector<int64_t>> columns;
   uint64_t tokens = 0;
   uint64_t targets = 0;
   uint32_t max_age = 0;
 
  private:
+  std::vector<int64_t> values_;  // of documents, one after another
   std::vector<std::span<const model::LossSpan>> masks_;
   size_t usual_segments_ = 0;  // what the step before had: one allocation instead of many
 };

@@ -252,6 +252,9 @@ Status check_vector(const model::Strategy& strategy) {
   if (vector && strategy.atoms == model::Atoms::kSamples) {
     return invalid_argument("strategy.balance.atoms: vector deals whole sequences, got samples");
   }
+  if (vector && strategy.memory_limit > 0) {
+    return invalid_argument("strategy.balance.memory_limit: method vector keeps none; remove it");
+  }
   return {};
 }
 

@@ -123,7 +123,8 @@ Status Selector::steer(const model::StepFeedback* feedback) {
 
 Status Selector::begin(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta) {
   filled_ = true;
-  writer_.reset(spec_->sources.size(), spec_->bins);
+  writer_.reset(spec_->sources.size(), spec_->bins, spec_->columns.size());
+  window_columns_.assign(spec_->columns.empty() ? 0 : spec_->sources.size(), {});
   pool_.reset(spec_->context, spec_->align);
   tails_.clear();
   tail_ = 0;
@@ -139,15 +140,23 @@ Status Selector::load_carried() {
         carried.end > carried.tokens) {
       return {Code::kStateMismatch, "a carried document does not fit the job"};
     }
+    if (carried.columns.size() != spec_->columns.size()) {
+      return {Code::kStateMismatch, "a carried document has other metadata columns than the job"};
+    }
     const uint32_t mask = carried.masked ? writer_.add_mask(carried.spans) : kUnmasked;
+    uint32_t values = kNoValues;
+    if (carried.first == 0 && !carried.columns.empty()) {
+      values = writer_.add_values();
+      std::copy(carried.columns.begin(), carried.columns.end(), writer_.values(values).begin());
+    }
     const uint32_t count = carried.end - carried.first;
     const bool tail = carried.drawn_step >= step || count > spec_->context || !in_pool(*spec_);
     if (tail) {
-      tails_.push_back({carried.id, carried.first, carried.end, carried.tokens, mask});
+      tails_.push_back({carried.id, carried.first, carried.end, carried.tokens, mask, values});
       continue;
     }
     const auto age = static_cast<uint32_t>(step - carried.drawn_step);
-    const Piece piece{carried.id, carried.first, count, carried.tokens, mask, age};
+    const Piece piece{carried.id, carried.first, count, carried.tokens, mask, age, values};
     if (age >= spec_->packing.max_delay_steps) {
       pool_.add_forced(piece);
     } else {
@@ -240,8 +249,8 @@ Selector::Outcome Selector::pack_in_order(uint32_t bins) {
 Draw Selector::next_piece(uint32_t most) {
   if (tail_ < tails_.size()) {
     const Tail& tail = tails_[tail_];
-    piece_ = {tail.id,     tail.first, std::min(most, tail.end - tail.first),
-              tail.tokens, tail.mask,  0};
+    const uint32_t count = std::min(most, tail.end - tail.first);
+    piece_ = {tail.id, tail.first, count, tail.tokens, tail.mask, 0, tail.values};
     return Draw::kReady;
   }
   const Draw draw = mixer_.next();
@@ -253,8 +262,30 @@ Draw Selector::next_piece(uint32_t most) {
             std::min(most, document.tokens),
             document.tokens,
             spans ? writer_.add_mask(*spans) : kUnmasked,
-            0};
+            0,
+            values_of(document)};
   return Draw::kReady;
+}
+
+// A document's values, in the order of the job's columns.
+uint32_t Selector::values_of(const Document& document) {
+  if (spec_->columns.empty()) return kNoValues;
+  WindowColumns& known = window_columns_[document.id.source];
+  if (known.window != document.window) {
+    known.window = document.window;
+    known.columns.assign(spec_->columns.size(), nullptr);
+    for (const model::MetaColumn& column : document.window->columns) {
+      const auto at = std::lower_bound(spec_->columns.begin(), spec_->columns.end(), column.name);
+      if (at == spec_->columns.end() || *at != column.name) continue;
+      known.columns[static_cast<size_t>(at - spec_->columns.begin())] = &column;
+    }
+  }
+  const uint32_t number = writer_.add_values();
+  const std::span<int64_t> values = writer_.values(number);
+  for (size_t c = 0; c < values.size(); ++c) {
+    if (known.columns[c] != nullptr) values[c] = known.columns[c]->values[document.row];
+  }
+  return number;
 }
 
 void Selector::take_piece() {
@@ -266,27 +297,34 @@ void Selector::take_piece() {
   }
   mixer_.take();
   if (piece_.count < piece_.tokens) {
-    tails_.push_back({piece_.id, piece_.count, piece_.tokens, piece_.tokens, piece_.mask});
+    tails_.push_back(
+        {piece_.id, piece_.count, piece_.tokens, piece_.tokens, piece_.mask, piece_.values});
   }
 }
 
 void Selector::carry(StreamState* after) const {
   const StepIndex step = before_->next_step;
   const auto add = [&](const SampleId& id, uint32_t first, uint32_t tokens, uint32_t end,
-                       StepIndex drawn_step, uint32_t mask) {
+                       StepIndex drawn_step, uint32_t mask, uint32_t values) {
     Carried& carried = after->carried.emplace_back();
-    carried = {id, first, tokens, end, drawn_step, {}, mask != kUnmasked};
+    carried = {id, first, tokens, end, drawn_step, {}, mask != kUnmasked, {}};
+    // What the document has was counted with its first segment.
+    carried.columns.assign(spec_->columns.size(), 0);
+    if (first == 0 && values != kNoValues) {
+      const auto own = writer_.values(values);
+      carried.columns.assign(own.begin(), own.end());
+    }
     if (mask == kUnmasked) return;
     const auto spans = writer_.mask(mask);
     carried.spans.assign(spans.begin(), spans.end());
   };
   pool_.for_each_waiting([&](const Piece& piece) {
     add(piece.id, piece.first, piece.tokens, piece.first + piece.count, step - piece.age,
-        piece.mask);
+        piece.mask, piece.values);
   });
   for (size_t t = tail_; t < tails_.size(); ++t) {
     const Tail& tail = tails_[t];
-    add(tail.id, tail.first, tail.tokens, tail.end, step + 1, tail.mask);
+    add(tail.id, tail.first, tail.tokens, tail.end, step + 1, tail.mask, tail.values);
   }
 }
 
@@ -344,6 +382,9 @@ Result<Selection> Selector::finish(std::span<const uint64_t> source_rows,
   content.bin_ends = std::move(writer_.bin_ends);
   content.waits = std::move(writer_.waits);
   content.served = std::move(writer_.served);
+  for (size_t c = 0; c < spec_->columns.size(); ++c) {
+    content.columns.push_back({spec_->columns[c], std::move(writer_.columns[c])});
+  }
   content.tokens = writer_.tokens;
   content.target_tokens = writer_.targets;
   content.max_delay = writer_.max_age;

@@ -75,6 +75,12 @@ class Selector {
     uint32_t end = 0;
     uint32_t tokens = 0;
     uint32_t mask = kUnmasked;
+    uint32_t values = kNoValues;
+  };
+  // Where a window has the job's columns; null: its source does not declare the column.
+  struct WindowColumns {
+    const model::MetaWindow* window = nullptr;
+    std::vector<const model::MetaColumn*> columns;
   };
   enum class Outcome : uint8_t { kDone, kWait, kFailed, kCrowded };
 
@@ -87,6 +93,7 @@ class Selector {
   Outcome pack_in_order(uint32_t bins);
   Draw next_piece(uint32_t most);  // sets piece_, the next in line, of at most `most` tokens
   void take_piece();
+  uint32_t values_of(const Document& document);
   static Outcome stopped(Draw draw);
   Result<Selection> finish(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta);
   void carry(model::StreamState* after) const;
@@ -106,6 +113,7 @@ class Selector {
   std::vector<Tail> tails_;
   size_t tail_ = 0;  // the first of tails_ that is not used up
   Piece piece_;
+  std::vector<WindowColumns> window_columns_;  // by source, of the window drawn from last
 };
 
 // `source_rows`: rows of each source (one pass). `meta`: one buffer per source, at or before its

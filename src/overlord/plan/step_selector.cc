@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "overlord/plan/cost.h"
+#include "overlord/plan/placement.h"
 #include "overlord/plan/window.h"
 
 namespace overlord::plan {
@@ -16,12 +17,8 @@ uint32_t bin_begin(const StepContent& step, uint32_t bin) {
 }
 
 Result<std::vector<int64_t>> costs_of(const JobSpec& spec, const StepContent& step) {
-  std::vector<int64_t> tokens;
-  tokens.reserve(step.segments.size());
-  for (const model::Segment& segment : step.segments) tokens.push_back(segment.count);
-  const LengthColumn column{"tokens", tokens};
   OVERLORD_TRY(const std::vector<int64_t> samples,
-               evaluate(spec.window.cost, std::span(&column, 1)));
+               segment_costs(spec.window.cost, step.segments, step.columns));
   return bin_costs(spec.window.cost, samples, step.bin_ends);
 }
 
@@ -38,12 +35,16 @@ StepContent step_of(const std::vector<StepContent>& selected, uint32_t index,
   out.asked = own.asked;
   out.served.assign(own.served.size(), 0);
   out.last = own.last;
+  for (const model::MetaColumn& column : own.columns) out.columns.push_back({column.name, {}});
   for (const Moved& moved : bins) {
     const StepContent& from = selected[moved.step];
     const uint32_t later = index > moved.step ? index - moved.step : 0;
     for (uint32_t s = bin_begin(from, moved.bin); s < from.bin_ends[moved.bin]; ++s) {
       const model::Segment& segment = from.segments[s];
       out.segments.push_back(segment);
+      for (size_t c = 0; c < out.columns.size(); ++c) {
+        out.columns[c].values.push_back(from.columns[c].values[s]);
+      }
       out.tokens += segment.count;
       out.target_tokens += segment.targets;
       out.served[segment.id.source] += segment.count;

@@ -108,6 +108,18 @@ Digest source_digest(const model::Source& source) {
   writer.u64(source.limits.max_document_bytes);
   writer.u64(source.limits.max_block_bytes);
   writer.u32(source.limits.max_expansion);
+  // What only some sources have is written only there: a source without keeps its digest.
+  if (!source.metadata_columns.empty()) {
+    writer.text("metadata");
+    writer.varint(source.metadata_columns.size());
+    for (const std::string& column : source.metadata_columns) writer.text(column);
+  }
+  if (source.filter) {
+    writer.text("filter");
+    writer.text(source.filter->column);
+    writer.u32(source.filter->least);
+    writer.u32(source.filter->most);
+  }
   return digest_of(writer.bytes());
 }
 

@@ -12,6 +12,8 @@ namespace {
 constexpr uint32_t kMagic = 0x5453564f;  // "OVST"
 constexpr uint8_t kEnded = 1;            // flags of a stream state
 constexpr uint8_t kInWindow = 2;
+constexpr size_t kMostColumns = 1 << 16;
+constexpr uint8_t kWithColumns = 4;  // carried documents have values of metadata columns
 
 void write_cursor(ByteWriter* writer, const model::SourceCursor& cursor) {
   writer->varint(cursor.pass);
@@ -48,6 +50,7 @@ void write_carried(ByteWriter* writer, const model::Carried& carried,
   writer->varint(carried.tokens);
   writer->varint(carried.tokens - carried.end);
   writer->varint(state.next_step - carried.drawn_step);
+  for (const int64_t value : carried.columns) writer->varint(static_cast<uint64_t>(value));
   writer->u8(carried.masked ? 1 : 0);
   if (!carried.masked) return;
   writer->varint(carried.spans.size());
@@ -57,7 +60,8 @@ void write_carried(ByteWriter* writer, const model::Carried& carried,
   }
 }
 
-std::optional<model::Carried> read_carried(ByteReader* reader, const model::StreamState& state) {
+std::optional<model::Carried> read_carried(ByteReader* reader, const model::StreamState& state,
+                                           size_t columns) {
   model::Carried carried;
   carried.id.source = static_cast<uint32_t>(reader->varint());
   if (carried.id.source >= state.cursors.size()) return std::nullopt;
@@ -68,6 +72,12 @@ std::optional<model::Carried> read_carried(ByteReader* reader, const model::Stre
   carried.tokens = static_cast<uint32_t>(reader->varint());
   carried.end = carried.tokens - static_cast<uint32_t>(reader->varint());
   carried.drawn_step = state.next_step - reader->varint();
+  carried.columns.resize(columns);
+  for (int64_t& value : carried.columns) {
+    const uint64_t stored = reader->varint();
+    if (stored > 0xffffffffull) return std::nullopt;
+    value = static_cast<int64_t>(stored);
+  }
   carried.masked = reader->u8() != 0;
   if (carried.masked) {
     carried.spans.resize(reader->count(2));
@@ -142,6 +152,19 @@ std::string section_differences(const ResumeState& saved, const model::JobSpec& 
   return out;
 }
 
+// Values in the order of this job's columns. A column is new only where a source is: what was drawn
+// from the others has 0 in it.
+std::vector<int64_t> renamed(const std::vector<int64_t>& values,
+                             const std::vector<std::string>& before,
+                             const std::vector<std::string>& now) {
+  std::vector<int64_t> out(now.size(), 0);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto found = std::find(now.begin(), now.end(), before[i]);
+    if (found != now.end()) out[static_cast<size_t>(found - now.begin())] = values[i];
+  }
+  return out;
+}
+
 void write_sections(ByteWriter* writer, const ResumeState& saved) {
   writer->varint(saved.sections.size() - saved.source_names.size());
   for (const SectionDigest& section : saved.sections) {
@@ -180,8 +203,11 @@ std::string encode_stream_state(const model::StreamState& state) {
   ByteWriter writer;
   writer.varint(state.next_step);
   writer.varint(state.leftover_dropped);
-  writer.u8((state.ended ? kEnded : 0) | (state.window_step > 0 ? kInWindow : 0));
+  const size_t columns = state.carried.empty() ? 0 : state.carried.front().columns.size();
+  writer.u8((state.ended ? kEnded : 0) | (state.window_step > 0 ? kInWindow : 0) |
+            (columns > 0 ? kWithColumns : 0));
   if (state.window_step > 0) writer.varint(state.window_step);
+  if (columns > 0) writer.varint(columns);
   writer.varint(state.cursors.size());
   for (const model::SourceCursor& cursor : state.cursors) write_cursor(&writer, cursor);
   writer.varint(state.carried.size());
@@ -198,14 +224,16 @@ Result<model::StreamState> decode_stream_state(std::string_view bytes) {
   const uint8_t flags = reader.u8();
   state.ended = (flags & kEnded) != 0;
   if (flags & kInWindow) state.window_step = static_cast<uint32_t>(reader.varint());
-  if (flags > (kEnded | kInWindow) || state.window_step > state.next_step) {
+  const size_t columns = flags & kWithColumns ? reader.count(0) : 0;
+  if (flags > (kEnded | kInWindow | kWithColumns) || state.window_step > state.next_step ||
+      columns > kMostColumns) {
     return bad_data("resume state: its place in the stream makes no sense");
   }
   state.cursors.resize(reader.count(8));
   for (model::SourceCursor& cursor : state.cursors) cursor = read_cursor(&reader);
   const size_t carried_count = reader.count(8);
   for (size_t i = 0; i < carried_count && !reader.failed(); ++i) {
-    std::optional<model::Carried> carried = read_carried(&reader, state);
+    std::optional<model::Carried> carried = read_carried(&reader, state, columns);
     if (!carried) return bad_data("resume state: a carried document makes no sense");
     state.carried.push_back(std::move(*carried));
   }
@@ -221,6 +249,7 @@ Result<model::StreamState> decode_stream_state(std::string_view bytes) {
 }
 
 uint32_t state_format(const ResumeState& saved) {
+  if (!saved.columns.empty()) return kColumnsStateFormat;
   const bool plain = saved.state.controller.sources.empty() && saved.feedback.empty();
   return plain ? kPlainStateFormat : kStateFormat;
 }
@@ -235,7 +264,11 @@ std::string encode_resume_state(const ResumeState& saved) {
   body.digest(saved.plan_chain);
   write_sections(&body, saved);
   body.text(encode_stream_state(saved.state));
-  if (state_format(saved) == kStateFormat) {
+  if (state_format(saved) == kColumnsStateFormat) {
+    body.varint(saved.columns.size());
+    for (const std::string& column : saved.columns) body.text(column);
+  }
+  if (state_format(saved) != kPlainStateFormat) {
     body.varint(saved.feedback.size());
     for (const model::StepFeedback& feedback : saved.feedback) write_feedback(&body, feedback);
   }
@@ -253,10 +286,11 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
   const uint32_t format = head.u32();
   const uint64_t checksum = head.u64();
   if (head.failed() || magic != kMagic) return bad_data("resume state: not an Overlord state");
-  if (format != kStateFormat && format != kPlainStateFormat) {
-    return Status(Code::kVersionMismatch,
-                  "resume state: format " + std::to_string(format) + ", this build reads " +
-                      std::to_string(kPlainStateFormat) + " and " + std::to_string(kStateFormat));
+  if (format < kPlainStateFormat || format > kColumnsStateFormat) {
+    return Status(Code::kVersionMismatch, "resume state: format " + std::to_string(format) +
+                                              ", this build reads " +
+                                              std::to_string(kPlainStateFormat) + " to " +
+                                              std::to_string(kColumnsStateFormat));
   }
   const std::string_view body = bytes.substr(16);
   if (hash64(body.data(), body.size()) != checksum) {
@@ -272,7 +306,11 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
   saved.plan_chain = reader.digest();
   read_sections(&reader, &saved);
   const std::string_view state_bytes = reader.text();
-  if (format == kStateFormat) {
+  if (format == kColumnsStateFormat) {
+    saved.columns.resize(reader.count(1));
+    for (std::string& column : saved.columns) column = reader.text();
+  }
+  if (format != kPlainStateFormat) {
     saved.feedback.resize(reader.count(3));
     for (model::StepFeedback& feedback : saved.feedback) feedback = read_feedback(&reader);
   }
@@ -280,6 +318,11 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
   OVERLORD_TRY(saved.state, decode_stream_state(state_bytes));
   if (saved.state.cursors.size() != saved.source_names.size()) {
     return bad_data("resume state: cursors and source names differ in number");
+  }
+  for (const model::Carried& carried : saved.state.carried) {
+    if (carried.columns.size() != saved.columns.size()) {
+      return bad_data("resume state: a carried document has other columns than the job");
+    }
   }
   for (const model::StepFeedback& feedback : saved.feedback) {
     if (feedback.step >= saved.state.next_step || !fits_sources(feedback, saved)) {
@@ -333,6 +376,7 @@ Result<model::StreamState> adapt_state(const ResumeState& saved, const model::Jo
     }
     state.carried.push_back(carried);
     state.carried.back().id.source = *new_index[carried.id.source];
+    state.carried.back().columns = renamed(carried.columns, saved.columns, spec.columns);
   }
   if (!differences.empty()) {
     return Status(

@@ -20,6 +20,8 @@ namespace overlord::protocol {
 // written as 1, so that older builds read it.
 inline constexpr uint32_t kStateFormat = 2;
 inline constexpr uint32_t kPlainStateFormat = 1;
+// 3: 2 of a job with metadata columns; their names tell what the values of carried documents are.
+inline constexpr uint32_t kColumnsStateFormat = 3;
 
 struct ResumeState {
   std::string stream;
@@ -30,6 +32,7 @@ struct ResumeState {
   std::vector<std::string> source_names;  // parallel to state.cursors
   std::vector<Digest> source_digests;     // of their manifests
   model::StreamState state;
+  std::vector<std::string> columns;  // JobSpec::columns
   // Of a metric-driven mixture: what was reported of the steps before `state.next_step` and does
   // not count yet, by step.
   std::vector<model::StepFeedback> feedback;

@@ -96,6 +96,73 @@ TEST(ResumeState, WithoutAControllerItIsOfTheOldFormat) {
   EXPECT_EQ(encode_resume_state(state)[4], 2);
 }
 
+void add_columns(ResumeState* state) {
+  state->columns = {"image_patches", "quality"};
+  for (size_t i = 0; i < state->state.carried.size(); ++i) {
+    state->state.carried[i].columns = {static_cast<int64_t>(i) * 1000, 0xffffffff};
+  }
+}
+
+TEST(ResumeState, MetadataColumnsSurviveARoundTrip) {
+  ResumeState state = sample_state(3);
+  carry(&state, 7);
+  const std::string without = encode_resume_state(state);
+  EXPECT_EQ(without[4], 1);
+  add_columns(&state);
+  state.state.carried[3].masked = true;
+  state.state.carried[3].spans = {{3, 4}};
+  const std::string bytes = encode_resume_state(state);
+  EXPECT_EQ(bytes[4], 3);
+  const auto decoded = decode_resume_state(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+  EXPECT_EQ(decoded->columns, state.columns);
+  for (size_t i = 0; i < 7; ++i) {
+    EXPECT_EQ(decoded->state.carried[i].columns, state.state.carried[i].columns);
+  }
+  EXPECT_EQ(encode_resume_state(*decoded), bytes);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decode_resume_state(std::string_view(bytes).substr(0, size)).ok());
+  }
+  steer(&state, 2);
+  EXPECT_EQ(decode_resume_state(encode_resume_state(state))->feedback, state.feedback);
+}
+
+TEST(ResumeState, CarriedColumnsMustBeThoseOfTheJob) {
+  ResumeState state = sample_state(3);
+  carry(&state, 2);
+  add_columns(&state);
+  state.columns.pop_back();
+  EXPECT_EQ(decode_resume_state(encode_resume_state(state)).status().code(), Code::kBadData);
+}
+
+TEST(ResumeState, ColumnsAreFoundByNameWhereSourcesWereDeclaredNew) {
+  model::JobSpec spec;
+  model::Manifest manifest;
+  for (const char* name : {"a", "b"}) {
+    spec.sources.emplace_back().name = name;
+    spec.sources.back().metadata_columns = {std::string("of_") + name};
+    manifest.sources.emplace_back().name = name;
+  }
+  spec.columns = {"of_a", "of_b"};
+  spec.stream = "train";
+  ResumeState saved;
+  saved.stream = "train";
+  saved.sections = section_digests(spec);
+  saved.sections.pop_back();
+  saved.sections[1].digest = {};
+  saved.source_names = {"a"};
+  saved.source_digests = {manifest.sources[0].digest};
+  saved.columns = {"of_a"};
+  saved.state.cursors.resize(1);
+  saved.state.carried.push_back({{0, 0, 0}, 0, 5, 5, 0, {}, false, {77}});
+  const auto state = adapt_state(saved, spec, manifest, {true, true});
+  ASSERT_TRUE(state.ok()) << state.status().message();
+  EXPECT_EQ(state->carried[0].columns, (std::vector<int64_t>{77, 0}));
+  spec.columns = {"of_0", "of_a"};
+  EXPECT_EQ(adapt_state(saved, spec, manifest, {true, true})->carried[0].columns,
+            (std::vector<int64_t>{0, 77}));
+}
+
 TEST(ResumeState, SurvivesARoundTrip) {
   ResumeState state = sample_state(4);
   carry(&state, 9);

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
+from overlord._src.config.columns import base_name, metadata_problems, mixable_sources
 from overlord._src.config.refusals import did_you_mean
 from overlord._src.config.schedule import weight_sets
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
@@ -184,6 +185,7 @@ def _source_problems(config: JobConfig, source: SourceConfig) -> list[Problem]:
         problems += _megatron_problems(source)
     else:
         problems += _column_problems(source)
+    problems += metadata_problems(source, kind)
     known = [*config.tokenizers, BYTES]
     if source.tokenizer is not None and source.tokenizer not in known:
         problems.append(
@@ -281,7 +283,11 @@ def _column_problems(source: SourceConfig) -> list[Problem]:
 
 def _stream_problems(config: JobConfig, stream: ResolvedStream) -> list[Problem]:
     problems = mixture_problems(
-        stream.mixture, config.sources, stream.path_of("mixture"), stream.steps, stream.substeps
+        stream.mixture,
+        mixable_sources(config.sources),
+        stream.path_of("mixture"),
+        stream.steps,
+        stream.substeps,
     )
     if not problems:
         problems += _end_problems(stream)
@@ -339,7 +345,7 @@ def _end_problems(stream: ResolvedStream) -> list[Problem]:
     ]
     return capped + [
         Problem(
-            ("sources", name, "at_end"),
+            ("sources", base_name(name), "at_end"),
             "required: what happens when every row was used is not guessed",
             allowed="repeat, drop, stop",
             advice="set it here, or `at_end:` at the top level for all",

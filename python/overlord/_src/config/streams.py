@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from overlord._src.config.columns import mixable_sources
 from overlord._src.config.refusals import did_you_mean
 from overlord._src.errors import ConfigError, KeyPath, Problem
 from overlord.config import AtEnd, JobConfig, Leftover, MixtureConfig, OverLength, PackingConfig
@@ -73,7 +74,7 @@ def resolve_stream(config: JobConfig, name: str) -> ResolvedStream:
     packing = own.packing if own is not None and own.packing is not None else config.packing
     at_end: dict[str, AtEnd | None] = {}
     over_length: dict[str, OverLength] = {}
-    for source_name, source in config.sources.items():
+    for source_name, source in {**config.sources, **mixable_sources(config.sources)}.items():
         at_end[source_name] = given.get("at_end") or source.at_end or config.at_end
         over_length[source_name] = (
             given.get("over_length") or source.over_length or config.over_length

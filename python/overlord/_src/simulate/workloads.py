@@ -5,12 +5,13 @@ A workload reads no mesh: what is in step k follows from its data, seed and size
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from overlord._src.config.refusals import did_you_mean
 from overlord._src.corpus import parameters as corpora
@@ -258,6 +259,10 @@ def _check_values(path: str | Path, given: dict[str, Any]) -> None:
             )
 
 
+# Metadata columns of a job that workloads know by the same name.
+_MEDIA = frozenset({"images", "image_patches", "audio_frames", "video_frames", "video_patches"})
+
+
 def from_index(job: Job, steps: int, stream: str = "train") -> Planned:
     """The first steps of a job as it would train: its real plans, made from indexed lengths."""
     from overlord._tokenizer_worker import worker_command
@@ -266,7 +271,7 @@ def from_index(job: Job, steps: int, stream: str = "train") -> Planned:
     cursor = opened.native.planner(None, worker_command())
     planned: list[Columns] = []
     while len(planned) < steps and (plan := cursor.next()) is not None:
-        planned.append(_planned_columns(plan.bins()))
+        planned.append(_planned_columns(plan.bins(), cursor.graph()["columns"]))
     if not planned:
         raise ConfigError(Problem(("steps",), f"the stream {stream} has no step to simulate"))
     return Planned(
@@ -279,7 +284,9 @@ def from_index(job: Job, steps: int, stream: str = "train") -> Planned:
     )
 
 
-def _planned_columns(bins: Sequence[Sequence[Sequence[int]]]) -> Columns:
+def _planned_columns(
+    bins: Sequence[Sequence[Sequence[int]]], metadata: Mapping[str, npt.NDArray[np.int64]]
+) -> Columns:
     """Segments as pieces, bins as atoms. A bin that is empty still is an atom of no work."""
     rows = [
         (segment[0], segment[4], number)
@@ -288,6 +295,9 @@ def _planned_columns(bins: Sequence[Sequence[Sequence[int]]]) -> Columns:
     ]
     source, tokens, atom = (np.array(values, dtype=np.int64) for values in zip(*rows, strict=True))
     given = {"source": source, "text_tokens": tokens, "atom": atom}
+    for name in sorted(_MEDIA & metadata.keys()):
+        given[name] = np.zeros(len(rows), dtype=np.int64)
+        given[name][tokens > 0] = metadata[name]  # what is no segment has no tokens
     return make_columns(len(rows), {**given, "bytes": tokens * corpora.BYTES_PER_TOKEN})
 
 

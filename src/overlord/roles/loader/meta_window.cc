@@ -1,6 +1,7 @@
 #include "overlord/roles/loader/meta_window.h"
 
 #include <algorithm>
+#include <span>
 
 #include "overlord/columnar/encoded_rows.h"
 
@@ -11,10 +12,57 @@ uint32_t special_tokens(const model::Source& source) {
   return (source.bos ? 1u : 0u) + (source.eod ? 1u : 0u);
 }
 
-std::string index_reason(const OpenSource& source, uint64_t row) {
+// Why the index has a row as bad; null: it has not.
+const std::string* known_bad(const OpenSource& source, uint64_t row) {
   const auto& bad = source.bad_rows;
   const auto found = std::lower_bound(bad.begin(), bad.end(), std::pair(row, std::string()));
-  return found != bad.end() && found->first == row ? found->second : "found bad when indexed";
+  return found != bad.end() && found->first == row ? &found->second : nullptr;
+}
+
+std::string index_reason(const OpenSource& source, uint64_t row) {
+  const std::string* reason = known_bad(source, row);
+  return reason != nullptr ? *reason : "found bad when indexed";
+}
+
+// The metadata columns of the window's rows, as the index has them.
+void add_columns(const OpenSource& source, const std::vector<uint64_t>& rows,
+                 model::MetaWindow* window) {
+  for (size_t c = 0; c < source.manifest.columns.size(); ++c) {
+    const std::span<const uint32_t> values = source.manifest.columns[c];
+    model::MetaColumn& column = window->columns.emplace_back();
+    column.name = source.spec.metadata_columns[c];
+    column.values.reserve(rows.size());
+    for (const uint64_t row : rows) column.values.push_back(values[row]);
+  }
+}
+
+// Rows that are not of this sub-source. A row that the index has as bad has 0 in every column, so
+// exactly one of the sub-sources counts it.
+class SubSourceFilter {
+ public:
+  explicit SubSourceFilter(const OpenSource& source) {
+    if (!source.spec.filter) return;
+    const auto& names = source.spec.metadata_columns;
+    const auto at = std::find(names.begin(), names.end(), source.spec.filter->column);
+    values_ = source.manifest.columns[static_cast<size_t>(at - names.begin())];
+    filter_ = *source.spec.filter;
+  }
+  bool passes_over(uint64_t row) const {
+    return !values_.empty() && (values_[row] < filter_.least || values_[row] > filter_.most);
+  }
+
+ private:
+  std::span<const uint32_t> values_;
+  model::RowFilter filter_;
+};
+
+std::vector<uint64_t> row_numbers(const OpenSource& source, const std::vector<plan::RowRef>& refs) {
+  std::vector<uint64_t> rows;
+  rows.reserve(refs.size());
+  for (const plan::RowRef& ref : refs) {
+    rows.push_back(source.manifest.blocks[ref.block].first_row + ref.row);
+  }
+  return rows;
 }
 
 std::string block_reason(const columnar::TokenBlock& block, uint32_t row) {
@@ -54,8 +102,15 @@ model::MetaWindow window_from_index(const OpenSource& source, const SampleId& fi
   window.first = first;
   window.tokens.resize(rows.size());
   const uint32_t extra = special_tokens(source.spec);
+  const std::vector<uint64_t> numbers = row_numbers(source, rows);
+  const SubSourceFilter filter(source);
+  add_columns(source, numbers, &window);
   for (uint32_t i = 0; i < rows.size(); ++i) {
-    const uint64_t row = source.manifest.blocks[rows[i].block].first_row + rows[i].row;
+    const uint64_t row = numbers[i];
+    if (filter.passes_over(row)) {
+      window.tokens[i] = model::kPassedOver;
+      continue;
+    }
     const uint32_t length = source.manifest.lengths[row];
     if (length != model::kBadRow && length > 0) {
       window.tokens[i] = length + extra;
@@ -78,8 +133,16 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
   const uint32_t extra = special_tokens(source.spec);
   const bool masked = !source.spec.mask_column.empty();
   std::vector<int64_t> bytes;
+  const std::vector<uint64_t> numbers = row_numbers(source, rows);
+  const SubSourceFilter filter(source);
+  add_columns(source, numbers, &window);
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const plan::RowRef ref = rows[i];
+    if (filter.passes_over(numbers[i])) {
+      window.tokens[i] = model::kPassedOver;
+      if (masked) window.span_ends.push_back(static_cast<uint32_t>(window.spans.size()));
+      continue;
+    }
     const auto condemned = broken.find(ref.block);
     const columnar::TokenBlock* block =
         condemned == broken.end() ? blocks.at(ref.block).get() : nullptr;
@@ -90,6 +153,8 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
       const std::string where =
           columnar::row_name(source.spec, source.manifest, ref.block, ref.row);
       window.bad.push_back({i, where + ": no tokens"});
+    } else if (const std::string* reason = known_bad(source, numbers[i])) {
+      window.bad.push_back({i, *reason});  // its metadata is
     } else {
       window.tokens[i] = count + extra;
       if (masked) {

@@ -40,7 +40,12 @@ struct PlannerState::Apply {
     const model::StreamState& after = *event.plan->state_after;
     OVERLORD_CHECK(event.plan->step == self.stream_.next_step, "plans commit in order");
     for (size_t s = 0; s < self.meta_.size(); ++s) {
-      const uint64_t drawn = after.cursors[s].samples - self.stream_.cursors[s].samples;
+      const model::SourceCursor& then = self.stream_.cursors[s];
+      uint64_t drawn = after.cursors[s].samples - then.samples;
+      // Rows that were passed over had to be posted too.
+      if (after.cursors[s].pass == then.pass) {
+        drawn = std::max(drawn, after.cursors[s].position - then.position);
+      }
       self.step_rows_[s] = std::max(self.step_rows_[s], drawn);
       self.meta_[s].trim(after.cursors[s].pass, after.cursors[s].position);
     }

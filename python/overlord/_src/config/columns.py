@@ -1,0 +1,123 @@
+"""Metadata columns of sources, and the sub-sources that a source is cut into by one of them.
+
+A split source `web` has the sub-sources `web/0`, `web/1`, ...: sources of their own for the mixture
+and its schedule, with one index and one set of files between them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from overlord._src.errors import Problem
+from overlord.config import JobConfig, SourceConfig
+
+TOKENS = "tokens"  # the column that every sample has
+MOST_COLUMNS = 32
+MOST_VALUE = 2**32 - 1
+_MARK = "/"  # no source's own name has it
+
+
+def base_name(name: str) -> str:
+    """The declared source behind a sub-source; a source that is not split is its own."""
+    return name.partition(_MARK)[0]
+
+
+def sub_source_names(name: str, source: SourceConfig) -> list[str]:
+    """What a mixture calls the rows of a source: its name, or those of its sub-sources."""
+    if source.split is None:
+        return [name]
+    return [f"{name}{_MARK}{index}" for index in range(len(source.split.edges) + 1)]
+
+
+def mixable_sources(sources: Mapping[str, SourceConfig]) -> dict[str, SourceConfig]:
+    """Every name that a mixture may weigh, with the source it is read from."""
+    return {
+        mixed: source
+        for name, source in sources.items()
+        for mixed in sub_source_names(name, source)
+    }
+
+
+def sub_source_range(name: str, source: SourceConfig) -> tuple[str, int, int] | None:
+    """The column, least and greatest value of its rows; None for a whole source."""
+    _, mark, number = name.partition(_MARK)
+    if source.split is None or not mark:
+        return None
+    index, edges = int(number), source.split.edges
+    least = edges[index - 1] if index > 0 else 0
+    most = edges[index] - 1 if index < len(edges) else MOST_VALUE
+    return source.split.by, least, most
+
+
+def metadata_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
+    """What is wrong with a source's metadata columns and its split."""
+    problems: list[Problem] = []
+    if kind == "megatron" and source.metadata:
+        problems.append(
+            Problem(
+                ("metadata",),
+                "a .bin/.idx file has tokens only and no columns",
+                source.metadata,
+                advice="write the source as Parquet or JSONL, or remove `metadata`",
+            )
+        )
+    if len(source.metadata) > MOST_COLUMNS:
+        problems.append(
+            Problem(
+                ("metadata",), "too many columns", len(source.metadata), f"up to {MOST_COLUMNS}"
+            )
+        )
+    taken: dict[str, str] = {}
+    for key in ("text", "tokens", "mask"):
+        value = getattr(source, key)
+        if value is not None:
+            taken[value] = f"is the column of `{key}`"
+    taken[TOKENS] = "every sample has its token count under this name already"
+    for index, column in enumerate(source.metadata):
+        wrong = taken.get(column)
+        if column in source.metadata[:index]:
+            wrong = "is listed twice"
+        if wrong is not None:
+            problems.append(
+                Problem(("metadata", index), wrong, column, advice="remove or rename it")
+            )
+    return problems + _split_problems(source)
+
+
+def _split_problems(source: SourceConfig) -> list[Problem]:
+    if source.split is None:
+        return []
+    problems: list[Problem] = []
+    if source.split.by not in source.metadata:
+        problems.append(
+            Problem(
+                ("split", "by"),
+                "not a metadata column of the source",
+                source.split.by,
+                ", ".join(source.metadata) or "none is declared",
+                f"add `metadata: [{source.split.by}]`",
+            )
+        )
+    edges = source.split.edges
+    if any(low >= high for low, high in itertools.pairwise(edges)):
+        problems.append(Problem(("split", "edges"), "do not ascend", edges))
+    return problems
+
+
+def cost_problem(
+    config: JobConfig, data: Mapping[str, Any], path: tuple[str, ...]
+) -> Problem | None:
+    """A column that a cost model names and no source declares."""
+    declared = sorted({column for source in config.sources.values() for column in source.metadata})
+    for term in data.get("terms", []):
+        if term["column"] != TOKENS and term["column"] not in declared:
+            return Problem(
+                path,
+                "names a metadata column that no source declares",
+                term["column"],
+                ", ".join([TOKENS, *declared]),
+                "add it to `sources.NAME.metadata`",
+            )
+    return None
