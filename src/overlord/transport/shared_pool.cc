@@ -217,6 +217,13 @@ int SharedPool::descriptor(SegmentId id) const {
   return found ? found->descriptor() : -1;
 }
 
+std::shared_ptr<const Descriptor> SharedPool::held_descriptor(SegmentId id) const {
+  auto found = source_->segment(id);
+  if (!found) return nullptr;
+  const Descriptor* file = &found->file();
+  return {std::move(found), file};
+}
+
 SharedPoolStats SharedPool::stats() const { return source_->stats(); }
 
 }  // namespace overlord::transport

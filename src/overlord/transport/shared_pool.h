@@ -56,6 +56,8 @@ class SharedPool {
   std::shared_ptr<const SharedSegment> segment(SegmentId id) const;
   // -1 when there is no such segment; good as long as a buffer in it is held.
   int descriptor(SegmentId id) const;
+  // The same for a frame that waits to be sent: stays open as long as it is held. May be null.
+  std::shared_ptr<const Descriptor> held_descriptor(SegmentId id) const;
 
   SharedPoolStats stats() const;
 

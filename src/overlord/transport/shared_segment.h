@@ -44,6 +44,7 @@ class SharedSegment {
   char* data() const { return data_; }  // aligned to kAlignment, inaccessible memory after its end
   size_t size_bytes() const { return size_bytes_; }
   int descriptor() const { return descriptor_.get(); }
+  const Descriptor& file() const { return descriptor_; }
 
   static constexpr size_t kAlignment = 2 << 20;  // so that huge pages fit where the host has them
 
