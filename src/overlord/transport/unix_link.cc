@@ -305,11 +305,13 @@ void UnixLink::flush() {
   std::vector<Queued> done;
   Progress progress = Progress::kAll;
   bool finished = false;
+  int error = 0;
   {
     std::lock_guard lock(mutex_);
     if (phase_ == Phase::kClosed || phase_ == Phase::kClosing) return;
     flush_posted_ = false;
     progress = write_queued(&done);
+    error = write_error_;
     if (progress == Progress::kMore) post_flush();
     if (progress == Progress::kBlocked) flush_posted_ = true;  // the socket will tell
     finished = progress == Progress::kAll && phase_ == Phase::kFinishing;
@@ -320,7 +322,7 @@ void UnixLink::flush() {
     loop_->change(token_, kAlways | (blocked ? uint32_t{EPOLLOUT} : 0u));
   }
   if (progress == Progress::kBroken) {
-    return drain_and_close("cannot be written to: " + error_text(write_error_));
+    return drain_and_close("cannot be written to: " + error_text(error));
   }
   if (finished) end_with({Code::kCancelled, "the link to " + who() + " was closed here"});
 }
