@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace overlord::runtime {
@@ -34,6 +35,13 @@ SizeClass class_of(size_t size_bytes) {
   return {4 * static_cast<size_t>(shift - kSmallestShift) + quarter, base + quarter * step};
 }
 
+// The inverse of class_of().
+size_t capacity_of(size_t index) {
+  if (index == 0) return kSmallestClass;
+  const size_t base = kSmallestClass << ((index - 1) / 4);
+  return base + ((index - 1) % 4 + 1) * (base / 4);
+}
+
 char* allocate(size_t capacity) {
   return static_cast<char*>(std::aligned_alloc(kAlignment, capacity));
 }
@@ -50,8 +58,18 @@ Bytes Bytes::copy_of(const std::string& text) {
 }
 
 struct BufferPool::Rep {
-  explicit Rep(uint64_t limit) : idle_limit_bytes(limit) {}
+  Rep(uint64_t limit, std::shared_ptr<MemorySource> source_of_memory)
+      : idle_limit_bytes(limit), source(std::move(source_of_memory)) {}
   ~Rep() { drop_idle(); }
+
+  // The system is no MemorySource: the common case pays for no virtual call.
+  MemoryPiece take(size_t size_bytes) {
+    return source ? source->take(size_bytes) : MemoryPiece{allocate(size_bytes), true};
+  }
+
+  void put_back(char* data, size_t size_bytes) {
+    source ? source->give_back(data, size_bytes) : std::free(data);
+  }
 
   void give_back(char* data, size_t index, size_t capacity) {
     {
@@ -63,18 +81,29 @@ struct BufferPool::Rep {
         return;
       }
     }
-    std::free(data);
+    put_back(data, capacity);
   }
 
   void drop_idle() {
-    for (auto& list : idle) {
-      for (char* data : list) std::free(data);
-      list.clear();
+    for (size_t index = 0; index < kClasses; ++index) {
+      for (char* data : idle[index]) put_back(data, capacity_of(index));
+      idle[index].clear();
     }
     stats.idle_bytes = 0;
   }
 
+  // Idle memory of other classes may be what is missing.
+  MemoryPiece take_after_dropping_idle(size_t size_bytes) {
+    {
+      std::lock_guard lock(mutex);
+      if (stats.idle_bytes == 0) return {};
+      drop_idle();
+    }
+    return take(size_bytes);
+  }
+
   const uint64_t idle_limit_bytes;
+  const std::shared_ptr<MemorySource> source;
   std::atomic<uint64_t> small_bytes{0};  // handed out now, below the smallest class
   std::mutex mutex;
   bool closed = false;
@@ -82,10 +111,12 @@ struct BufferPool::Rep {
   std::vector<char*> idle[kClasses];
 };
 
-BufferPool::BufferPool(uint64_t idle_limit_bytes) : rep_(std::make_shared<Rep>(idle_limit_bytes)) {}
+BufferPool::BufferPool(uint64_t idle_limit_bytes, std::shared_ptr<MemorySource> source)
+    : rep_(std::make_shared<Rep>(idle_limit_bytes, std::move(source))) {}
 
-std::shared_ptr<BufferPool> BufferPool::make(uint64_t idle_limit_bytes) {
-  return std::shared_ptr<BufferPool>(new BufferPool(idle_limit_bytes));
+std::shared_ptr<BufferPool> BufferPool::make(uint64_t idle_limit_bytes,
+                                             std::shared_ptr<MemorySource> source) {
+  return std::shared_ptr<BufferPool>(new BufferPool(idle_limit_bytes, std::move(source)));
 }
 
 BufferPool::~BufferPool() {
@@ -99,13 +130,14 @@ Buffer BufferPool::acquire(size_t size_bytes) {
   if (size_bytes < kSmallestClass) {
     // Small ones are the allocator's trade; pooling them would only add a lock.
     const size_t size = aligned_size(size_bytes);
-    char* data = allocate(size);
+    char* data = rep_->take(size).data;
+    if (data == nullptr) data = rep_->take_after_dropping_idle(size).data;
     if (data == nullptr) return {};
     rep_->small_bytes += size;
     return {std::shared_ptr<char>(data,
                                   [rep = rep_, size](char* p) {
                                     rep->small_bytes -= size;
-                                    std::free(p);
+                                    rep->put_back(p, size);
                                   }),
             size_bytes};
   }
@@ -123,16 +155,23 @@ Buffer BufferPool::acquire(size_t size_bytes) {
     }
   }
   if (data == nullptr) {
-    data = allocate(size_class.capacity);
+    MemoryPiece piece = rep_->take(size_class.capacity);
+    if (piece.data == nullptr) piece = rep_->take_after_dropping_idle(size_class.capacity);
+    data = piece.data;
     if (data == nullptr) return {};
     std::lock_guard lock(rep_->mutex);
-    ++rep_->stats.fresh_count;
+    ++(piece.fresh ? rep_->stats.fresh_count : rep_->stats.reused_count);
     rep_->stats.held_bytes += size_class.capacity;
   }
   auto give_back = [rep = rep_, size_class](char* p) {
     rep->give_back(p, size_class.index, size_class.capacity);
   };
   return {std::shared_ptr<char>(data, std::move(give_back)), size_bytes};
+}
+
+Status BufferPool::refusal(size_t size_bytes) const {
+  if (rep_->source && size_bytes <= kLargestRequest) return rep_->source->refusal(size_bytes);
+  return {Code::kResource, "the system has no memory for " + std::to_string(size_bytes) + " bytes"};
 }
 
 PoolStats BufferPool::stats() const {

@@ -93,5 +93,69 @@ TEST(Bytes, CopyOfKeepsItsText) {
   EXPECT_EQ(bytes.data[999], 'x');
 }
 
+// Gives the memory of one array, once, and writes down what comes back.
+class OneArray final : public MemorySource {
+ public:
+  explicit OneArray(size_t size_bytes) : memory_(size_bytes + 64) {}
+  MemoryPiece take(size_t size_bytes) override {
+    if (used_ || size_bytes > memory_.size() - 64) return {};
+    used_ = true;
+    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+    return {memory_.data() + (64 - address % 64), ++takes_ == 1};
+  }
+  void give_back(char*, size_t size_bytes) override {
+    used_ = false;
+    returned.push_back(size_bytes);
+  }
+  Status refusal(size_t size_bytes) const override {
+    return {Code::kResource, "one array, not " + std::to_string(size_bytes)};
+  }
+  std::vector<size_t> returned;
+
+ private:
+  std::vector<char> memory_;
+  bool used_ = false;
+  int takes_ = 0;
+};
+
+TEST(BufferPool, DrawsOnItsSourceAndGivesEveryPieceBackWithItsSize) {
+  auto source = std::make_shared<OneArray>(3 << 20);
+  std::vector<size_t> asked;
+  {
+    auto pool = BufferPool::make(0, source);
+    for (size_t size = 1; size < (3 << 20); size = size * 9 / 5 + 1) {
+      Buffer buffer = pool->acquire(size);
+      ASSERT_NE(buffer.data, nullptr) << size;
+      std::memset(buffer.data.get(), 1, size);
+      asked.push_back(pool->stats().held_bytes);
+    }
+    EXPECT_EQ(pool->refusal(77).message(), "one array, not 77");
+  }
+  EXPECT_EQ(source->returned, asked);
+}
+
+TEST(BufferPool, IdleMemoryOfAnotherClassIsNoReasonToRefuse) {
+  auto source = std::make_shared<OneArray>(3 << 20);
+  auto pool = BufferPool::make(8 << 20, source);
+  pool->acquire(1 << 20);
+  EXPECT_EQ(pool->stats().idle_bytes, 1u << 20);
+  EXPECT_NE(pool->acquire(2 << 20).data, nullptr);
+  EXPECT_EQ(source->returned, std::vector<size_t>{1 << 20});
+  EXPECT_EQ(pool->stats().fresh_count, 1u);
+  EXPECT_EQ(pool->stats().reused_count, 1u);
+  EXPECT_NE(pool->acquire(100).data, nullptr);  // small ones too
+}
+
+TEST(BufferPool, BuffersKeepTheirSourceAlive) {
+  auto source = std::make_shared<OneArray>(1 << 20);
+  Buffer buffer = BufferPool::make(8 << 20, source)->acquire(1 << 20);
+  std::weak_ptr<OneArray> watched = source;
+  source.reset();
+  ASSERT_FALSE(watched.expired());
+  std::memset(buffer.data.get(), 1, buffer.size);
+  buffer = {};
+  EXPECT_TRUE(watched.expired());
+}
+
 }  // namespace
 }  // namespace overlord::runtime

@@ -1,0 +1,131 @@
+// Readers of shared buffers are killed at random moments, a thousand times: no lease, segment,
+// descriptor or link of theirs stays behind, and a reader that lives sees no wrong byte.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "overlord/base/rng.h"
+#include "overlord/runtime/steady_clock.h"
+#include "overlord/transport/handover_test.h"
+#include "overlord/transport/socket_directory.h"
+#include "overlord/transport/temporary_base_test.h"
+#include "overlord/transport/unix_listener.h"
+
+namespace overlord::transport {
+namespace {
+
+constexpr int kKills = 1000;
+constexpr int kWrong = 3;  // exit status of a reader that saw a wrong byte
+
+int64_t soon() { return runtime::steady_now_ns() + 60'000'000'000; }
+
+bool wait_for(const std::function<bool()>& done) {
+  const int64_t deadline_ns = soon();
+  while (!done()) {
+    if (runtime::steady_now_ns() > deadline_ns) return false;
+    poll(nullptr, 0, 1);
+  }
+  return true;
+}
+
+size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+ConnectRequest request(const std::string& directory) { return {directory, "node", soon(), true}; }
+
+// Reads until it is killed. Tells `first` when it holds its first buffer.
+[[noreturn]] void read_until_killed(const std::string& directory, int first) {
+  auto thread = LoopThread::start();
+  HandOverReader reader(2);
+  auto link = UnixLink::connect((*thread)->loop(), request(directory), {}, reader.callbacks());
+  if (!link.ok() || !(*link)->send("").ok()) _exit(1);
+  bool told = false;
+  while (reader.wrong == 0 && !reader.closed) {
+    if (!told && reader.seen > 0) told = write(first, "x", 1) == 1;
+    poll(nullptr, 0, told ? 100 : 0);
+  }
+  _exit(reader.wrong > 0 ? kWrong : 2);
+}
+
+// A process without threads that starts readers and kills them; its exit status is the number of
+// readers that ended in any other way.
+[[noreturn]] void kill_many(const std::string& directory) {
+  int otherwise = 0;
+  for (int i = 0; i < kKills; ++i) {
+    int first[2];
+    if (pipe(first) != 0) _exit(250);
+    const pid_t reader = fork();
+    if (reader == 0) read_until_killed(directory, first[1]);
+    close(first[1]);
+    char byte;
+    // Every other one surely holds something; the rest die wherever they are.
+    if (i % 2 == 0 && read(first[0], &byte, 1) != 1) ++otherwise;
+    const auto delay_ns =
+        static_cast<long>(uniform_below(7, static_cast<uint64_t>(i), 0, 2'000'000));
+    const timespec delay = {0, delay_ns};
+    ppoll(nullptr, 0, &delay, nullptr);
+    kill(reader, SIGKILL);
+    int status = 0;
+    otherwise += waitpid(reader, &status, 0) != reader || !WIFSIGNALED(status);
+    close(first[0]);
+  }
+  _exit(std::min(otherwise, 255));
+}
+
+TEST(HandOver, AThousandKilledReadersLeaveNothing) {
+  const TemporaryBase base;
+  const pid_t killer = fork();  // before this process has threads
+  if (killer == 0) kill_many(base.path("d"));
+
+  const size_t descriptors_before = open_descriptors();
+  {
+    auto pool = *SharedPool::make({"kill", 8 << 20, 8 << 20, true});
+    HandOverOwner owner(pool, 4, 100'000);
+    HandOverReader survivor(3);
+    auto directory = *SocketDirectory::make(base.path("d"));
+    auto lock = *directory.lock(soon());
+    auto thread = *LoopThread::start();
+    auto listener = *UnixListener::listen(thread->loop(), directory, lock, {},
+                                          [&](UnixLink& link) { return owner.accept(link); });
+    auto link =
+        *UnixLink::connect(thread->loop(), request(base.path("d")), {}, survivor.callbacks());
+    ASSERT_TRUE(link->send("").ok());
+
+    int status = -1;
+    ASSERT_EQ(waitpid(killer, &status, 0), killer);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0) << "readers that were not killed but ended";
+    ASSERT_TRUE(wait_for([&] { return listener->stats().open_links == 1; }));
+    EXPECT_EQ(owner.book.stats().peers, 1u);
+    EXPECT_GE(owner.deaths_with_leases, kKills / 4u);  // the kills did hit
+    EXPECT_EQ(owner.refused, 0u);
+    EXPECT_LE(owner.book.stats().leases, 4u);
+    EXPECT_EQ(survivor.wrong, 0u);
+    EXPECT_GT(survivor.seen, 100u);
+
+    link->close();
+    ASSERT_TRUE(wait_for([&] { return listener->stats().open_links == 0; }));
+    EXPECT_EQ(owner.book.stats().leases, 0u);
+    EXPECT_EQ(owner.book.stats().peers, 0u);
+    EXPECT_EQ(pool->stats().held_bytes, 0u);
+    EXPECT_EQ(pool->stats().made_count, 1u);  // the pool refilled from the dead, never grew
+    EXPECT_EQ(pool->stats().largest_free_bytes, 8u << 20);
+    listener->close();
+    thread.reset();
+    EXPECT_TRUE(directory.remove(std::move(lock)).ok());
+  }
+  EXPECT_EQ(open_descriptors(), descriptors_before);
+  EXPECT_FALSE(std::filesystem::exists(base.path("d")));
+}
+
+}  // namespace
+}  // namespace overlord::transport

@@ -1,0 +1,65 @@
+// SegmentMap: the segments of one owner, as a reader has them. It takes descriptors, believes
+// nothing before it is checked (seals, size), maps for reading only, and gives bounds-checked views
+// whose last release is told to a callback, so that the owner learns of it. A map lives as long as
+// a view of it is held, also when the owner is dead and this object gone. Thread-safe; owned by the
+// reader, one per owner. Writing through a view kills the process: the pages are not writable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "overlord/base/status.h"
+#include "overlord/runtime/buffer.h"
+#include "overlord/transport/descriptor.h"
+#include "overlord/transport/shared_segment.h"
+
+namespace overlord::transport {
+
+struct SegmentMapOptions {
+  uint64_t limit_bytes = uint64_t{1} << 40;  // of addresses, all segments together
+  size_t limit_segments = 4096;
+  bool prefault = false;  // fill the page table when a segment is mapped (about 10 GB/s)
+};
+
+class SegmentMap {
+ public:
+  // Called once, in the thread that lets go last; must not throw or block.
+  using Released = std::function<void()>;
+
+  explicit SegmentMap(SegmentMapOptions options = {}) : options_(options) {}
+  SegmentMap(const SegmentMap&) = delete;
+  SegmentMap& operator=(const SegmentMap&) = delete;
+
+  // kBadData when the file is not what was announced (kind, seals, size) or the id is taken,
+  // kResource when a limit is reached or the system refuses. The descriptor is closed either way.
+  Status add(SegmentId id, uint64_t size_bytes, Descriptor descriptor);
+  // No more views of it; its pages go when the last view does. False when it is not known.
+  bool forget(SegmentId id);
+
+  // kBadData when the segment is not known or the range not inside it: `released` is then dropped
+  // uncalled, since nothing was taken.
+  Result<runtime::Bytes> view(SegmentRef ref, uint64_t size_bytes, Released released);
+
+  size_t segments() const;
+  uint64_t mapped_bytes() const;  // without those forgotten
+  uint64_t refused_count() const;
+
+ private:
+  class Mapping;
+  struct View;
+  Status refuse(Status why);
+  Result<std::shared_ptr<const Mapping>> map_checked(SegmentId id, uint64_t size_bytes,
+                                                     const Descriptor& descriptor);
+
+  const SegmentMapOptions options_;
+  mutable std::mutex mutex_;
+  std::map<SegmentId, std::shared_ptr<const Mapping>> mappings_;
+  uint64_t mapped_bytes_ = 0;
+  uint64_t refused_count_ = 0;
+};
+
+}  // namespace overlord::transport

@@ -1,0 +1,133 @@
+#include "overlord/transport/segment_map.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <string>
+
+#include "overlord/transport/shared_pool.h"
+
+namespace overlord::transport {
+namespace {
+
+constexpr size_t kMegabyte = 1 << 20;
+
+Descriptor copy_of(int descriptor) { return Descriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 3)); }
+
+class SegmentMapTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = SharedPool::make({"map", kMegabyte, 8 * kMegabyte, true});
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    pool_ = *made;
+    buffer_ = pool_->buffers()->acquire(100'000);
+    std::memset(buffer_.data.get(), 'a', buffer_.size);
+    ref_ = *pool_->find(buffer_.data.get());
+  }
+  Status add(SegmentMap& map) {
+    return map.add(ref_.segment, kMegabyte, copy_of(pool_->descriptor(ref_.segment)));
+  }
+
+  std::shared_ptr<SharedPool> pool_;
+  runtime::Buffer buffer_;
+  SegmentRef ref_;
+};
+
+TEST_F(SegmentMapTest, SharesTheOwnersPages) {
+  SegmentMap map;
+  ASSERT_TRUE(add(map).ok());
+  int released = 0;
+  auto view = map.view(ref_, buffer_.size, [&released] { ++released; });
+  ASSERT_TRUE(view.ok()) << view.status().message();
+  EXPECT_NE(view->data, buffer_.data.get());
+  EXPECT_EQ(std::memcmp(view->data, buffer_.data.get(), buffer_.size), 0);
+  buffer_.data.get()[7] = 'b';
+  EXPECT_EQ(view->data[7], 'b');
+  runtime::Bytes second = *view;
+  *view = {};
+  EXPECT_EQ(released, 0);
+  second = {};
+  EXPECT_EQ(released, 1);
+}
+
+TEST_F(SegmentMapTest, AViewSurvivesOwnerAndMap) {
+  runtime::Bytes view;
+  bool released = false;
+  {
+    SegmentMap map;
+    ASSERT_TRUE(add(map).ok());
+    view = *map.view(ref_, buffer_.size, [&released] { released = true; });
+    EXPECT_TRUE(map.forget(ref_.segment));
+    EXPECT_FALSE(map.forget(ref_.segment));
+    EXPECT_EQ(map.mapped_bytes(), 0u);
+    EXPECT_EQ(map.view(ref_, 1, nullptr).status().code(), Code::kBadData);
+  }
+  buffer_ = {};
+  pool_.reset();
+  EXPECT_EQ(view.data[0], 'a');
+  EXPECT_EQ(view.data[view.size - 1], 'a');
+  EXPECT_FALSE(released);
+  view = {};
+  EXPECT_TRUE(released);
+}
+
+TEST_F(SegmentMapTest, RefusesWhatIsNotInside) {
+  SegmentMap map;
+  ASSERT_TRUE(add(map).ok());
+  bool called = false;
+  const auto refused = [&](SegmentRef ref, uint64_t size) {
+    const auto view = map.view(ref, size, [&called] { called = true; });
+    return !view.ok() && view.status().code() == Code::kBadData;
+  };
+  const SegmentId id = ref_.segment;
+  EXPECT_TRUE(refused({id + 1, 0}, 1));
+  EXPECT_TRUE(refused({id, 0}, kMegabyte + 1));
+  EXPECT_TRUE(refused({id, kMegabyte + 1}, 0));
+  EXPECT_TRUE(refused({id, kMegabyte - 1}, 2));
+  EXPECT_TRUE(refused({id, UINT64_MAX}, 2));
+  EXPECT_TRUE(refused({id, 64}, UINT64_MAX - 32));
+  EXPECT_FALSE(called);
+  EXPECT_TRUE(map.view({id, kMegabyte}, 0, nullptr).ok());
+  EXPECT_TRUE(map.view({id, 0}, kMegabyte, nullptr).ok());
+  EXPECT_EQ(map.refused_count(), 6u);
+}
+
+TEST_F(SegmentMapTest, RefusesFilesThatCouldChangeUnderIt) {
+  SegmentMap map;
+  Descriptor bare(memfd_create("bare", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(bare.get(), 8192), 0);
+  EXPECT_EQ(map.add(1, 8192, std::move(bare)).code(), Code::kBadData);
+  EXPECT_EQ(map.add(2, 1, Descriptor()).code(), Code::kBadData);
+  EXPECT_EQ(map.add(3, kMegabyte + 1, copy_of(pool_->descriptor(ref_.segment))).code(),
+            Code::kBadData);
+  ASSERT_TRUE(add(map).ok());
+  EXPECT_EQ(add(map).code(), Code::kBadData);  // twice
+  EXPECT_EQ(map.segments(), 1u);
+  EXPECT_EQ(map.mapped_bytes(), kMegabyte);
+}
+
+TEST_F(SegmentMapTest, HoldsItsLimits) {
+  SegmentMap map({3 * kMegabyte / 2, 10, false});
+  ASSERT_TRUE(add(map).ok());
+  EXPECT_EQ(map.add(50, kMegabyte, copy_of(pool_->descriptor(ref_.segment))).code(),
+            Code::kResource);
+  SegmentMap one({uint64_t{1} << 40, 1, true});
+  ASSERT_TRUE(add(one).ok());
+  EXPECT_EQ(one.add(50, 1, copy_of(pool_->descriptor(ref_.segment))).code(), Code::kResource);
+}
+
+TEST_F(SegmentMapTest, WritingThroughAViewFaults) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  SegmentMap map;
+  ASSERT_TRUE(add(map).ok());
+  const auto view = map.view(ref_, buffer_.size, nullptr);
+  EXPECT_DEATH(*const_cast<volatile char*>(view->data) = 1, "");
+  EXPECT_NE(
+      mprotect(const_cast<char*>(view->data - ref_.offset), kMegabyte, PROT_READ | PROT_WRITE), 0);
+  EXPECT_EQ(view->data[0], 'a');
+}
+
+}  // namespace
+}  // namespace overlord::transport
