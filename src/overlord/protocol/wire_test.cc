@@ -242,6 +242,66 @@ TEST(Wire, MemoryOutsideItsRegionIsRefused) {
   EXPECT_FALSE(decode_message(bytes, stranger.context).ok());
 }
 
+bool refused(const MadeUpWorld& world, const Message& message) {
+  const auto decoded = decode_message(encode_message(message, {}), world.context);
+  return !decoded.ok() && decoded.status().code() == Code::kBadData;
+}
+
+TEST(Wire, AWindowThatDoesNotFitTogetherIsRefused) {
+  MadeUpWorld world(3, false);
+  const auto with = [&](auto damage) {
+    RandomFields random(3);
+    model::MetaWindow window = *random_window(random, world.shape.sources).window;
+    window.span_ends.assign(window.tokens.size(), 1);
+    window.spans = {{1, 2}};
+    damage(&window);
+    return refused(world, MetaPosted{std::make_shared<const model::MetaWindow>(window)});
+  };
+  EXPECT_FALSE(with([](model::MetaWindow*) {}));
+  EXPECT_TRUE(with([](auto* window) { window->first.source = 5; }));
+  EXPECT_TRUE(with([](auto* window) { window->span_ends.push_back(1); }));
+  EXPECT_TRUE(with([](auto* window) { window->span_ends.front() = 2; }));
+  EXPECT_TRUE(with([](auto* window) { window->spans.emplace_back(); }));
+  EXPECT_TRUE(with([](auto* window) { window->columns.front().values.emplace_back(); }));
+  EXPECT_TRUE(with([](auto* window) { window->bad.front().index = 1000; }));
+  EXPECT_TRUE(refused(world, MetaPosted{}));
+}
+
+TEST(Wire, AStepThatARankCouldNotReadIsRefused) {
+  MadeUpWorld world(3, false);
+  std::string tokens(1 << 20, 'x');
+  const auto with = [&](auto damage) {
+    StepReady step = large_step(&world, tokens.data());
+    auto core = std::make_shared<model::MicrobatchCore>(*step.microbatches[0]->core);
+    auto slab = std::make_shared<model::Slab>(*step.microbatches[0]->slab);
+    auto batch = std::make_shared<model::Microbatch>(*step.microbatches[0]);
+    damage(core.get(), slab.get(), batch.get());
+    if (batch->slab) batch->slab = slab;
+    batch->core = core;
+    step.microbatches[0] = batch;
+    return refused(world, step);
+  };
+  EXPECT_FALSE(with([](auto*, auto*, auto*) {}));
+  EXPECT_TRUE(with([](auto*, model::Slab* slab, auto*) { slab->columns += 1; }));
+  EXPECT_TRUE(with([](auto*, model::Slab* slab, auto*) { slab->tokens = {}; }));
+  EXPECT_TRUE(with([](auto* core, auto*, auto*) { core->token_type = model::TokenType::kInt64; }));
+  EXPECT_TRUE(with([](auto* core, auto*, auto*) { core->boundaries.cu_seqlens.push_back(1); }));
+  EXPECT_TRUE(with([](auto*, auto*, model::Microbatch* batch) { batch->slab = nullptr; }));
+  EXPECT_TRUE(with([](auto*, auto*, model::Microbatch* batch) { batch->view.slice = 1; }));
+  EXPECT_TRUE(with([](auto*, auto*, model::Microbatch* batch) { batch->view.fields = 33; }));
+  StepReady other = large_step(&world, tokens.data());
+  other.step += 1;  // not its plan's
+  EXPECT_TRUE(refused(world, other));
+}
+
+TEST(Wire, APayloadOfAnUnknownSourceIsRefused) {
+  MadeUpWorld world(3, false);
+  auto payload = std::make_shared<Payload>();
+  EXPECT_FALSE(refused(world, PayloadPtr(payload)));
+  payload->source = world.shape.sources;
+  EXPECT_TRUE(refused(world, PayloadPtr(payload)));
+}
+
 // The bytes are a format: who changes them raises kWireFormat and this.
 TEST(Wire, BytesAreGolden) {
   Digest all;
