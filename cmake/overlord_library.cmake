@@ -1,6 +1,6 @@
 # The functions with which cmake/rooms.cmake is written. A room is a folder under src/overlord. Files find
 # their target by name: x.cc -> library, x_test.cc -> the room's test, x_benchmark.cc -> a benchmark,
-# x_fuzz.cc -> a fuzz target (not built here), main.cc -> an executable.
+# x_fuzz.cc -> a fuzz target (with OVERLORD_FUZZERS), main.cc -> an executable.
 
 set(OVERLORD_SOURCE_ROOT "${PROJECT_SOURCE_DIR}/src/overlord")
 add_custom_target(overlord_tests)
@@ -52,6 +52,9 @@ function(overlord_library room)
   endif()
   if(OVERLORD_BENCHMARKS)
     overlord_benchmarks(${room})
+  endif()
+  if(OVERLORD_FUZZERS)
+    overlord_fuzzers(${room})
   endif()
 endfunction()
 
@@ -124,6 +127,25 @@ function(overlord_benchmarks room)
     add_executable(${target} "${source}" "${PROJECT_SOURCE_DIR}/cmake/benchmark_main.cc")
     target_link_libraries(${target} PRIVATE overlord_${name} external::benchmark Threads::Threads)
     add_dependencies(overlord_benchmarks ${target})
+  endforeach()
+endfunction()
+
+# One fuzz target per x_fuzz.cc: a libFuzzer binary where the compiler is clang, else one that runs over files.
+function(overlord_fuzzers room)
+  overlord_room_name("${room}" name)
+  file(GLOB sources CONFIGURE_DEPENDS "${OVERLORD_SOURCE_ROOT}/${room}/*_fuzz.cc")
+  foreach(source IN LISTS sources)
+    get_filename_component(stem "${source}" NAME_WE)
+    set(target overlord_${name}_${stem})
+    if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+      add_executable(${target} "${source}")
+      target_compile_options(${target} PRIVATE -fsanitize=fuzzer)
+      target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+      target_compile_options(overlord_${name} PRIVATE -fsanitize=fuzzer-no-link)
+    else()
+      add_executable(${target} "${source}" "${PROJECT_SOURCE_DIR}/cmake/fuzz_main.cc")
+    endif()
+    target_link_libraries(${target} PRIVATE overlord_${name})
   endforeach()
 endfunction()
 

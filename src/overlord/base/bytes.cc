@@ -55,6 +55,8 @@ uint64_t ByteReader::varint() {
   uint64_t value = 0;
   for (int shift = 0; shift < 64; shift += 7) {
     const uint8_t byte = u8();
+    // One value has one encoding: no zeros at its end, nothing beyond 64 bits.
+    if ((shift > 0 && byte == 0) || (shift == 63 && byte > 1)) break;
     value |= static_cast<uint64_t>(byte & 0x7f) << shift;
     if ((byte & 0x80) == 0) return failed_ ? 0 : value;
   }

@@ -54,6 +54,16 @@ TEST(Bytes, ALyingCountIsRefused) {
   EXPECT_TRUE(reader.failed());
 }
 
+TEST(Bytes, ANumberHasOneEncoding) {
+  for (const std::string_view bytes :
+       {std::string_view("\x80\x00", 2), std::string_view("\xff\x80\x00", 3),
+        std::string_view("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10)}) {
+    ByteReader reader(bytes);
+    reader.varint();
+    EXPECT_TRUE(reader.failed());
+  }
+}
+
 TEST(Digest, HexSurvivesARoundTrip) {
   const Digest digest = digest_of("overlord");
   Digest parsed;

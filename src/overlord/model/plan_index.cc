@@ -1,5 +1,7 @@
 #include "overlord/model/plan_index.h"
 
+#include <algorithm>
+
 #include "overlord/base/check.h"
 
 namespace overlord::model {
@@ -47,6 +49,11 @@ std::shared_ptr<const PlanIndex> PlanIndex::make(const Plan& plan, uint32_t sour
     BucketIndex& bucket = index->buckets[b];
     const uint32_t own = layer.microbatches_of(b) * layer.microbatch_size;
     bucket.row_ends.reserve(own);
+    const auto first_seat = seats.begin() + static_cast<ptrdiff_t>(size_t{b} * rows);
+    // A plan that was cut down to some buckets has no bin at all in the others.
+    const bool sized =
+        !layer.capacities.empty() &&
+        std::any_of(first_seat, first_seat + rows, [](uint32_t bin) { return bin != kNoBin; });
     for (uint32_t row = 0; row < own; ++row) {
       const uint32_t bin = seats[size_t{b} * rows + row];
       if (bin != kNoBin) {
@@ -55,7 +62,7 @@ std::shared_ptr<const PlanIndex> PlanIndex::make(const Plan& plan, uint32_t sour
         }
       }
       bucket.row_ends.push_back(static_cast<uint32_t>(bucket.segments.size()));
-      if (!layer.capacities.empty()) {
+      if (sized) {
         OVERLORD_CHECK(bin != kNoBin, "with bins of their own length every row has one");
         bucket.capacities.push_back(layer.capacities[bin]);
         bucket.bins.push_back(bin);

@@ -22,6 +22,11 @@ void write_memory(ByteWriter* writer, const model::SourceMemory& memory) {
   }
 }
 
+// Unsigned, since a number out of nowhere may not fit.
+int64_t read_coarse(ByteReader* reader) {
+  return static_cast<int64_t>(static_cast<uint64_t>(reader->zigzag()) << model::kFitCoarseBits);
+}
+
 model::SourceMemory read_memory(ByteReader* reader) {
   model::SourceMemory memory;
   memory.weight = reader->zigzag();
@@ -29,14 +34,14 @@ model::SourceMemory read_memory(ByteReader* reader) {
   memory.tokens = reader->varint();
   memory.since_loss = reader->zigzag();
   memory.since_tokens = reader->varint();
-  memory.alpha = reader->zigzag() * (int64_t{1} << model::kFitCoarseBits);
-  memory.log_beta = reader->zigzag() * (int64_t{1} << model::kFitCoarseBits);
+  memory.alpha = read_coarse(reader);
+  memory.log_beta = read_coarse(reader);
   memory.history = reader->zigzag();
   memory.average = reader->zigzag();
   memory.points.resize(reader->count(2));
-  int64_t before = 0;
+  uint64_t before = 0;
   for (model::LossPoint& point : memory.points) {
-    point.log_tokens = before += static_cast<int64_t>(reader->varint());
+    point.log_tokens = static_cast<int64_t>(before += reader->varint());
     point.loss = static_cast<int64_t>(reader->varint());
   }
   return memory;

@@ -50,6 +50,7 @@ class SimCluster {
   Digest stream_hash();
   std::optional<Status> failure() const;
   World& world() { return world_; }
+  SlowTransport& transport() { return transport_; }
   host::RoleHost& host() { return *host_; }
   const SlowJournal& journal() const { return journal_; }
   const std::vector<loader::QuarantineNote>& quarantine() const { return quarantine_; }

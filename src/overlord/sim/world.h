@@ -87,6 +87,8 @@ class SlowTransport final : public runtime::Transport<protocol::Envelope> {
   void connect(std::function<void(protocol::Envelope)> deliver) { deliver_ = std::move(deliver); }
   void send(protocol::Envelope envelope) override;
   uint64_t sent() const { return sent_; }
+  // What becomes of an envelope on its way; unset: nothing.
+  std::function<protocol::Envelope(protocol::Envelope)> on_the_way;
 
  private:
   World& world_;

@@ -1,0 +1,198 @@
+#include "overlord/protocol/plan_codec.h"
+
+#include <algorithm>
+
+#include "overlord/protocol/plan_fields.h"
+
+namespace overlord::protocol {
+namespace {
+
+Status other_format(std::string_view what, uint64_t format) {
+  return Status(Code::kVersionMismatch,
+                std::string(what) + ": format " + std::to_string(format) + ", this build reads " +
+                    std::to_string(kPlanCodecFormat) + "; run the same version everywhere");
+}
+
+std::string where_of(const model::Plan& plan, const model::Layer& layer) {
+  return "plan of step " + std::to_string(plan.step) + ", layer " + layer.module;
+}
+
+// What model::PlanIndex relies on: the bins' ends, one seat for each bin, rows that all have one
+// where bins have lengths of their own.
+bool fits_seats(const model::Layer& layer) {
+  const uint64_t rows = uint64_t{layer.microbatches} * layer.microbatch_size;
+  if (rows > kMaxSeats || layer.buckets == 0 || rows * layer.buckets > kMaxSeats) return false;
+  std::vector<bool> taken(rows * layer.buckets);
+  std::vector<uint32_t> rows_taken(layer.buckets);
+  for (const model::Placement& place : layer.placements) {
+    if (place.bucket >= layer.buckets || place.microbatch >= layer.microbatches ||
+        place.slot >= layer.microbatch_size) {
+      return false;
+    }
+    const uint64_t seat =
+        place.bucket * rows + uint64_t{place.microbatch} * layer.microbatch_size + place.slot;
+    if (taken[seat]) return false;
+    taken[seat] = true;
+    ++rows_taken[place.bucket];
+  }
+  if (layer.capacities.empty()) return true;
+  return std::all_of(rows_taken.begin(), rows_taken.end(),
+                     [&](uint32_t count) { return count == 0 || count == rows; });
+}
+
+bool fits_bins(const model::Layer& layer) {
+  const size_t bins = layer.placements.size();
+  if (layer.bin_ends.size() != bins) return false;
+  if (!layer.capacities.empty() && layer.capacities.size() != bins) return false;
+  if (!std::is_sorted(layer.bin_ends.begin(), layer.bin_ends.end())) return false;
+  return layer.segments.size() == (bins == 0 ? 0 : layer.bin_ends.back());
+}
+
+// No branch in the loop: it walks every segment of the step.
+bool fits_sources(const model::Layer& layer, uint32_t sources) {
+  SourceIndex highest = 0;
+  bool fits = true;
+  for (const model::Segment& segment : layer.segments) {
+    highest = std::max(highest, segment.id.source);
+    fits &= segment.first <= ~segment.count;
+  }
+  return fits && (layer.segments.empty() || highest < sources);
+}
+
+Status check_layer(const model::Plan& plan, const model::Layer& layer, uint32_t sources) {
+  if (layer.buckets > layer.views->by_rank.size()) {
+    return bad_data(where_of(plan, layer) +
+                    ": more buckets than ranks: " + std::to_string(layer.buckets));
+  }
+  if (!fits_bins(layer)) return bad_data(where_of(plan, layer) + ": bins that do not fit");
+  if (!fits_seats(layer)) return bad_data(where_of(plan, layer) + ": placements that do not fit");
+  if (!fits_sources(layer, sources)) {
+    return bad_data(where_of(plan, layer) + ": a segment outside the job's " +
+                    std::to_string(sources) + " sources or of impossible length");
+  }
+  return {};
+}
+
+// The known table in the place of its name.
+Status bind_views(const PlanContext& context, model::Layer* layer) {
+  if (!layer->views) return bad_data("plan: a layer without views");
+  for (const auto& known : context.views) {
+    if (known->digest == layer->views->digest &&
+        known->tree_version == layer->views->tree_version) {
+      layer->views = known;
+      return {};
+    }
+  }
+  return Status(Code::kVersionMismatch, "a table of views that is not known here: tree version " +
+                                            std::to_string(layer->views->tree_version) +
+                                            ", digest " + layer->views->digest.hex());
+}
+
+bool shares_consumers(const model::Layer& layer, const model::Layer& first) {
+  return layer.axis == first.axis && layer.buckets == first.buckets;
+}
+
+// All of a layer but what is kept by bin. Named field by field, because copying the segments of a
+// whole step for every receiver is what slices are there to avoid; the compiler counts them.
+model::Layer without_bins(const model::Layer& layer) {
+  const auto& [module, axis, buckets, microbatches, microbatch_size, bin_capacity, segments,
+               bin_ends, placements, capacities, views, report] = layer;
+  return {module, axis, buckets, microbatches, microbatch_size, bin_capacity,
+          {},     {},   {},      {},           views,           report};
+}
+
+model::Layer slice_layer(const model::Layer& layer, const std::vector<bool>& wanted) {
+  model::Layer slice = without_bins(layer);
+  for (uint32_t bin = 0; bin < layer.placements.size(); ++bin) {
+    if (!wanted[layer.placements[bin].bucket]) continue;
+    slice.placements.push_back(layer.placements[bin]);
+    slice.segments.insert(slice.segments.end(), layer.segments.begin() + layer.bin_begin(bin),
+                          layer.segments.begin() + layer.bin_ends[bin]);
+    slice.bin_ends.push_back(static_cast<uint32_t>(slice.segments.size()));
+    if (!layer.capacities.empty()) slice.capacities.push_back(layer.capacities[bin]);
+  }
+  return slice;
+}
+
+model::Plan without_layers(const model::Plan& plan) {
+  const auto& [versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay,
+               last, content_hash, plan_hash, state_after] = plan;
+  return {versions, step,      {},   tokens,       target_tokens, capacity,   asked,
+          served,   max_delay, last, content_hash, plan_hash,     state_after};
+}
+
+}  // namespace
+
+std::string encode_views(const model::ViewTable& views) {
+  ByteWriter writer;
+  writer.varint(kPlanCodecFormat);
+  FieldWriter fields(&writer);
+  fields(views);
+  return writer.take();
+}
+
+Result<std::shared_ptr<const model::ViewTable>> decode_views(std::string_view bytes) {
+  ByteReader reader(bytes);
+  if (const uint64_t format = reader.varint(); format != kPlanCodecFormat && !reader.failed()) {
+    return other_format("views", format);
+  }
+  FieldReader fields(&reader);
+  auto views = std::make_shared<model::ViewTable>();
+  fields(*views);
+  OVERLORD_RETURN_IF_ERROR(fields.status("views"));
+  const size_t ranks = views->by_rank.size();
+  for (const model::ClientView& view : views->by_rank) {
+    if (view.bucket >= ranks || view.slice >= view.slices || view.fields > model::kAllFields) {
+      return bad_data("views: a rank whose view makes no sense");
+    }
+  }
+  return std::shared_ptr<const model::ViewTable>(std::move(views));
+}
+
+std::string encode_plan(const model::Plan& plan) {
+  ByteWriter writer;
+  writer.varint(kPlanCodecFormat);
+  FieldWriter fields(&writer);
+  fields(plan);
+  return writer.take();
+}
+
+model::Plan slice_plan(const model::Plan& plan, std::span<const uint32_t> buckets) {
+  model::Plan slice = without_layers(plan);
+  for (const model::Layer& layer : plan.layers) {
+    if (!shares_consumers(layer, plan.layers.front())) {
+      slice.layers.push_back(layer);
+      continue;
+    }
+    std::vector<bool> wanted(layer.buckets);
+    for (const uint32_t bucket : buckets) {
+      if (bucket < layer.buckets) wanted[bucket] = true;
+    }
+    slice.layers.push_back(slice_layer(layer, wanted));
+  }
+  return slice;
+}
+
+Result<model::PlanPtr> decode_plan(std::string_view bytes, const PlanContext& context) {
+  ByteReader reader(bytes);
+  if (const uint64_t format = reader.varint(); format != kPlanCodecFormat && !reader.failed()) {
+    return other_format("plan", format);
+  }
+  FieldReader fields(&reader);
+  auto plan = std::make_shared<model::Plan>();
+  fields(*plan);
+  OVERLORD_RETURN_IF_ERROR(fields.status("plan"));
+  if (plan->layers.empty()) return bad_data("plan: it has no layer");
+  for (model::Layer& layer : plan->layers) {
+    OVERLORD_RETURN_IF_ERROR(bind_views(context, &layer));
+    OVERLORD_RETURN_IF_ERROR(check_layer(*plan, layer, context.sources));
+  }
+  if (plan->state_after && plan->state_after->cursors.size() != context.sources) {
+    return bad_data("plan of step " + std::to_string(plan->step) + ": state of " +
+                    std::to_string(plan->state_after->cursors.size()) + " sources, the job has " +
+                    std::to_string(context.sources));
+  }
+  return model::PlanPtr(std::move(plan));
+}
+
+}  // namespace overlord::protocol

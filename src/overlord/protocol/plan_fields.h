@@ -1,0 +1,105 @@
+// The fields of a plan, in the order in which they travel (see field_codec.h). A new field of
+// model::Plan or model::Layer is named in the binding and in the call here, and kPlanCodecFormat
+// (plan_codec.h) is raised.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "overlord/model/plan.h"
+#include "overlord/protocol/field_codec.h"
+#include "overlord/protocol/state_codec.h"
+
+namespace overlord::protocol {
+
+template <>
+struct Fields<model::Versions> {
+  static void list(auto& codec, auto& value) {
+    auto& [job, attempt, generation, tree, owner_map, mixture, format] = value;
+    codec(job, attempt, generation, tree, owner_map, mixture, format);
+  }
+};
+
+template <>
+struct Fields<model::ClientView> {
+  static void list(auto& codec, auto& value) {
+    auto& [bucket, share, fields, slice, slices] = value;
+    codec(bucket, share, fields, slice, slices);
+  }
+};
+
+template <>
+struct Fields<model::ViewTable> {
+  static void list(auto& codec, auto& value) {
+    auto& [tree_version, slicing, by_rank, digest] = value;
+    codec(tree_version, slicing, by_rank, digest);
+  }
+};
+
+template <>
+struct Fields<model::PlanReport> {
+  static void list(auto& codec, auto& value) {
+    auto& [consumers, microbatches, total, consumer_max, consumer_min, lower_bound, bound_by,
+           microbatch_max, microbatch_mean, limiting_consumer, limiting_bin, limiting_sample,
+           limiting_sample_cost, step_ns, arrival_step_ns, even_step_ns] = value;
+    codec(consumers, microbatches, total, consumer_max, consumer_min, lower_bound, bound_by);
+    codec(microbatch_max, microbatch_mean, limiting_consumer, limiting_bin, limiting_sample);
+    codec(limiting_sample_cost, step_ns, arrival_step_ns, even_step_ns);
+  }
+};
+
+// Its own codec, which saved states use too, inside this one.
+template <>
+struct Fields<model::StreamState> {
+  template <typename Codec>
+  static void list(Codec& codec, auto& value) {
+    if constexpr (kIsWriter<Codec>) {
+      codec.bytes().text(encode_stream_state(value));
+    } else if constexpr (kIsReader<Codec>) {
+      const std::string_view bytes = codec.bytes().text();
+      auto state = decode_stream_state(bytes);
+      // Saved states are guarded by a checksum, so their codec does not ask for one encoding.
+      if (!state.ok() || encode_stream_state(*state) != bytes) return codec.refuse();
+      value = std::move(state).value();
+    }
+  }
+};
+
+// A table of views stands in a plan as its version and digest; the reader puts an empty table of
+// that name there, and decode_plan the one that it knows.
+template <typename Codec>
+void list_views(Codec& codec, auto& views) {
+  model::ViewTable name;
+  bool present = views != nullptr;
+  if constexpr (kIsWriter<Codec>) {
+    if (present) name = {views->tree_version, {}, {}, views->digest};
+  }
+  codec(present);
+  if (!present) return;
+  codec(name.tree_version, name.digest);
+  if constexpr (kIsReader<Codec>) views = std::make_shared<const model::ViewTable>(name);
+}
+
+template <>
+struct Fields<model::Layer> {
+  static void list(auto& codec, auto& value) {
+    auto& [module, axis, buckets, microbatches, microbatch_size, bin_capacity, segments, bin_ends,
+           placements, capacities, views, report] = value;
+    codec(module, axis, buckets, microbatches, microbatch_size, bin_capacity);
+    codec(segments, bin_ends, placements, capacities);
+    list_views(codec, views);
+    codec(report);
+  }
+};
+
+template <>
+struct Fields<model::Plan> {
+  static void list(auto& codec, auto& value) {
+    auto& [versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay, last,
+           content_hash, plan_hash, state_after] = value;
+    codec(versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay, last);
+    codec(content_hash, plan_hash, state_after);
+  }
+};
+
+}  // namespace overlord::protocol
