@@ -92,5 +92,39 @@ TEST(LoaderLogic, OldPlansAreForgotten) {
   EXPECT_NE(state.plan(9), nullptr);
 }
 
+TEST(LoaderLogic, ARestartedOneGoesOnWhereTheGrantSays) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1, 100);
+  protocol::Envelope grant;
+  grant.message = protocol::MetaGrant{9, 7};
+  receive(job, &state, grant);
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{7, 8}));
+}
+
+TEST(LoaderLogic, AFetchOfARetiredStepHoldsUpNobody) {
+  LoaderState state(0);
+  LoaderJob job = job_of(0, 1);
+  job.runway = 2;
+  state.apply(FetchAsked{{3, 0}});
+  receive(job, &state, plan_of(9));
+  state.apply(FetchAsked{{7, 0}});
+  EXPECT_TRUE(state.waiting().empty());
+  state.apply(FetchAsked{{9, 0}});
+  EXPECT_EQ(next_work(job, state).effects.size(), 1u);
+}
+
+TEST(LoaderLogic, RefusesAFetchOfADeadConstructor) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1);
+  protocol::Envelope envelope;
+  envelope.from = protocol::constructor_address(0);
+  envelope.versions.generation = 2;
+  envelope.message = protocol::PeerRestarted{envelope.from, 2};
+  receive(job, &state, envelope);
+  envelope.message = protocol::Fetch{0, 0};
+  envelope.versions.generation = 1;
+  EXPECT_TRUE(on_message(job, state, envelope).events.empty());
+}
+
 }  // namespace
 }  // namespace overlord::loader

@@ -22,7 +22,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
         source_(std::move(start.source)),
         sparse_reads_(start.sparse_reads),
         seams_(std::move(seams)),
-        state_(start.first_window),
+        state_(start.first_window, std::move(start.peers)),
         orders_(source_),
         blocks_(std::make_shared<BlockLoads>(source_, std::move(start.budget), seams_, &probe_)) {}
 
@@ -101,8 +101,10 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     ++probe_.windows_posted;
     probe_.rows_posted += window.rows();
     state_.apply(WindowPosted{sequence});
+    window.generation = job_.versions.generation;
     send(protocol::planner_address(),
-         protocol::MetaPosted{std::make_shared<const model::MetaWindow>(std::move(window))});
+         protocol::MetaPosted{sequence,
+                              std::make_shared<const model::MetaWindow>(std::move(window))});
   }
 
   // Planned samples come from one window after another: have the next one's blocks decoded before a

@@ -11,7 +11,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       : job_(std::move(start.job)),
         seams_(std::move(seams)),
         state_(std::move(start.state), std::move(start.first_windows), job_.buckets,
-               std::move(start.feedback)),
+               std::move(start.feedback), std::move(start.peers)),
         config_(start.config),
         manifest_(start.manifest) {}
 
@@ -72,8 +72,10 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   }
 
   void carry_out(Send& send) {
+    model::Versions versions = job_.versions;
+    versions.generation = job_.generation;
     seams_.transport->send(
-        {job_.versions, protocol::planner_address(), send.to, std::move(send.message)});
+        {versions, protocol::planner_address(), send.to, std::move(send.message)});
   }
 
   void carry_out(Commit& commit) {
@@ -160,7 +162,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
 
   void fail(const Status& status) {
     if (state_.failure()) return;
-    state_.apply(Failed{status});
+    state_.apply(Failed{state_.next_step(), status});
     for (uint32_t bucket : job_.buckets) {
       Send send{protocol::constructor_address(bucket),
                 protocol::StreamFailed{state_.next_step(), status}};

@@ -7,17 +7,20 @@
 namespace overlord::planner {
 
 PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> first_windows,
-                           std::vector<uint32_t> buckets, std::vector<model::StepFeedback> feedback)
+                           std::vector<uint32_t> buckets, std::vector<model::StepFeedback> feedback,
+                           protocol::PeerGenerations peers)
     : stream_(std::move(stream)),
       meta_(first_windows.size()),
       first_(first_windows),
-      grants_(std::move(first_windows)),
-      posted_(meta_.size(), 0),
+      grants_(first_windows),
+      posted_below_(std::move(first_windows)),
+      posted_above_(meta_.size()),
       step_rows_(meta_.size(), 0),
       late_bad_(meta_.size(), 0),
       buckets_(std::move(buckets)),
       acknowledged_(buckets_.size(), stream_.next_step),
-      first_step_(stream_.next_step) {
+      first_step_(stream_.next_step),
+      peers_(std::move(peers)) {
   for (model::StepFeedback& item : feedback) feedback_[item.step] = std::move(item);
   OVERLORD_CHECK(meta_.size() == stream_.cursors.size(), "one cursor per source");
 }
@@ -28,8 +31,13 @@ struct PlannerState::Apply {
   void operator()(const MetaArrived& event) const {
     const SourceIndex source = event.window->first.source;
     OVERLORD_CHECK(source < self.meta_.size(), "metadata of an unknown source");
+    if (!self.news(source, event.sequence)) return;  // posted again by a restarted loader
     self.meta_[source].post(event.window);
-    ++self.posted_[source];
+    std::set<uint64_t>& above = self.posted_above_[source];
+    above.insert(event.sequence);
+    uint64_t& below = self.posted_below_[source];
+    for (; above.erase(below) == 1; ++below) {
+    }
   }
   void operator()(const GrantRaised& event) const {
     OVERLORD_CHECK(event.limit >= self.grants_[event.source], "grants only grow");
@@ -49,6 +57,7 @@ struct PlannerState::Apply {
     while (!self.feedback_.empty() && self.feedback_.begin()->first + delay < after.next_step) {
       self.feedback_.erase(self.feedback_.begin());
     }
+    self.unacknowledged_[event.plan->step] = event.plan;
     self.content_chain_ = chain(self.content_chain_, event.plan->content_hash);
     self.plan_chain_ = chain(self.plan_chain_, event.plan->plan_hash);
   }
@@ -57,7 +66,10 @@ struct PlannerState::Apply {
       if (self.buckets_[i] != event.bucket) continue;
       self.acknowledged_[i] = std::max(self.acknowledged_[i], event.acknowledged);
     }
+    self.unacknowledged_.erase(self.unacknowledged_.begin(),
+                               self.unacknowledged_.lower_bound(self.acknowledged()));
   }
+  void operator()(const LateBadTold& event) const { self.told_bad_.insert(event.id); }
   void operator()(const LateBadCommitted& event) const { ++self.late_bad_[event.id.source]; }
   void operator()(const ReportArrived& event) const {
     self.parts_[event.part.step].emplace(event.rank, event.part);
@@ -67,8 +79,9 @@ struct PlannerState::Apply {
     self.feedback_[event.feedback.step] = event.feedback;
   }
   void operator()(const Failed& event) const {
-    if (!self.failure_) self.failure_ = event.status;
+    if (!self.failure_ || event.step < self.failure_->step) self.failure_ = event;
   }
+  void operator()(const protocol::PeerRestarted& event) const { self.peers_.apply(event); }
 };
 
 void PlannerState::apply(const Event& event) { std::visit(Apply{*this}, event); }
@@ -81,6 +94,17 @@ const model::StepFeedback* PlannerState::feedback(StepIndex step) const {
 const PlannerState::Parts* PlannerState::parts(StepIndex step) const {
   const auto found = parts_.find(step);
   return found == parts_.end() ? nullptr : &found->second;
+}
+
+bool PlannerState::news(SourceIndex source, uint64_t sequence) const {
+  return sequence >= posted_below_[source] && sequence < grants_[source] &&
+         !posted_above_[source].contains(sequence);
+}
+
+StepIndex PlannerState::acknowledged(uint32_t bucket) const {
+  const auto found = std::find(buckets_.begin(), buckets_.end(), bucket);
+  OVERLORD_CHECK(found != buckets_.end(), "a constructor this planner does not serve");
+  return acknowledged_[static_cast<size_t>(found - buckets_.begin())];
 }
 
 StepIndex PlannerState::acknowledged() const {
