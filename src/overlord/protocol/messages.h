@@ -102,7 +102,9 @@ struct StreamFailed {
   Status status;
 };
 
-// loader -> planner: rows found bad after their metadata was posted; they are holes.
+// loader -> planner: rows found bad after their metadata was posted; they are holes. planner ->
+// loader: the same row, when it is in the journal; the hole is served only then, so that no restart
+// leaves one uncounted.
 struct LateBad {
   StepIndex step = 0;
   SampleId id;

@@ -63,7 +63,8 @@ void SlowTransport::send(protocol::Envelope envelope) {
   int64_t& last = last_ns_[{envelope.from, envelope.to}];
   last = std::max(last, world_.now_ns() + world_.dice().delay_ns(50 * kMicrosecond));
   auto shared = std::make_shared<protocol::Envelope>(std::move(envelope));
-  world_.at(last, [this, shared] { deliver_(std::move(*shared)); });
+  const int64_t sent_ns = world_.now_ns();
+  world_.at(last, [this, shared, sent_ns] { deliver_(std::move(*shared), sent_ns); });
 }
 
 void SlowJournal::append(std::string record, std::function<void(Status)> durable) {

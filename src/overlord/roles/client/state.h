@@ -36,8 +36,8 @@ struct StepConsumed {
   StepIndex step = 0;
 };
 
-using Event = std::variant<StepAsked, StepArrived, StepHandedOver, StepConsumed,
-                           protocol::PeerRestarted>;
+using Event =
+    std::variant<StepAsked, StepArrived, StepHandedOver, StepConsumed, protocol::PeerRestarted>;
 
 class ClientState {
  public:

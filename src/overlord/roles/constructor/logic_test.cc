@@ -134,8 +134,7 @@ TEST(ConstructorLogic, StepsBeforeAFailureAreStillMade) {
 TEST(ConstructorLogic, ALatePayloadIsDropped) {
   const ConstructorJob job = job_of(10, 100);
   ConstructorState state(0, {0});
-  EXPECT_TRUE(
-      on_message(job, state, payload_of(9, protocol::loader_address(0, 0))).events.empty());
+  EXPECT_TRUE(on_message(job, state, payload_of(9, protocol::loader_address(0, 0))).events.empty());
 }
 
 TEST(ConstructorLogic, AsksARestartedLoaderAgainForWhatItDidNotSend) {
@@ -170,7 +169,8 @@ TEST(ConstructorLogic, RefusesThePayloadOfADeadLoader) {
 TEST(ConstructorLogic, ARestartedOneMakesOnlyWhatIsAskedAgainAndTheOldestAlwaysFits) {
   const ConstructorJob job = job_of(10, 5);  // not even one step fits
   ConstructorState state(0, {0, 1});
-  for (StepIndex step = 3; step < 7; ++step) receive(job, &state, from(0, plan_of(step, true, true)));
+  for (StepIndex step = 3; step < 7; ++step)
+    receive(job, &state, from(0, plan_of(step, true, true)));
   receive(job, &state, from(0, protocol::Get{5, 3}));
   EXPECT_EQ(fetches(run(job, &state)), 3u);
   EXPECT_EQ(state.step(5)->stage, Stage::kFetching);

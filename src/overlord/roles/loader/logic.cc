@@ -20,6 +20,12 @@ struct OnMessage {
   void operator()(const protocol::Fetch& message) const {
     out->events.push_back(FetchAsked{{message.step, message.bucket}});
   }
+  void operator()(const protocol::LateBad& message) const {
+    for (const auto& [key, rows] : state.unlogged()) {
+      if (rows.size() == 1 && rows.contains(message.id)) out->effects.push_back(Answer{key});
+    }
+    out->events.push_back(HoleLogged{message.id});
+  }
   // Nothing to send again: a restarted constructor asks for what it lacks.
   void operator()(const protocol::PeerRestarted& message) const {
     if (message.generation >= state.peers().of(message.role)) out->events.push_back(message);

@@ -113,6 +113,26 @@ TEST(LoaderLogic, AFetchOfARetiredStepHoldsUpNobody) {
   EXPECT_EQ(next_work(job, state).effects.size(), 1u);
 }
 
+TEST(LoaderLogic, AnAnswerWithHolesWaitsUntilAllOfThemAreLogged) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1);
+  const SampleId first{0, 0, 7}, second{0, 0, 8};
+  state.apply(HolesFound{{3, 0}, {first, second}});
+  state.apply(HolesFound{{3, 1}, {second}});
+  protocol::Envelope logged;
+  logged.message = protocol::LateBad{3, second, "bad"};
+  Reaction reaction = on_message(job, state, logged);
+  ASSERT_EQ(reaction.effects.size(), 1u);
+  EXPECT_EQ(std::get<Answer>(reaction.effects[0]).key, (FetchKey{3, 1}));
+  for (const Event& event : reaction.events) state.apply(event);
+  logged.message = protocol::LateBad{3, first, "bad"};
+  reaction = on_message(job, state, logged);
+  ASSERT_EQ(reaction.effects.size(), 1u);
+  EXPECT_EQ(std::get<Answer>(reaction.effects[0]).key, (FetchKey{3, 0}));
+  for (const Event& event : reaction.events) state.apply(event);
+  EXPECT_TRUE(state.unlogged().empty());
+}
+
 TEST(LoaderLogic, RefusesAFetchOfADeadConstructor) {
   LoaderState state(0);
   const LoaderJob job = job_of(0, 1);

@@ -1,6 +1,7 @@
 #include "overlord/roles/loader/state.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "overlord/base/check.h"
 
@@ -32,6 +33,13 @@ struct LoaderState::Apply {
     self.windows_in_work_.insert(event.sequence);
   }
   void operator()(const WindowPosted& event) const { self.windows_in_work_.erase(event.sequence); }
+  void operator()(const HolesFound& event) const { self.unlogged_[event.key] = event.rows; }
+  void operator()(const HoleLogged& event) const {
+    for (auto it = self.unlogged_.begin(); it != self.unlogged_.end();) {
+      it->second.erase(event.row);
+      it = it->second.empty() ? self.unlogged_.erase(it) : std::next(it);
+    }
+  }
   void operator()(const StepsRetired& event) const {
     self.retired_ = std::max(self.retired_, event.acknowledged);
     self.plans_.erase(self.plans_.begin(), self.plans_.lower_bound(self.retired_));

@@ -42,12 +42,20 @@ struct WindowStarted {  // its metadata is being made
 struct WindowPosted {
   uint64_t sequence = 0;
 };
+struct HolesFound {  // the answer to a fetch waits until these rows are in the journal
+  FetchKey key;
+  std::set<SampleId> rows;
+};
+struct HoleLogged {
+  SampleId row;
+};
 struct StepsRetired {
   StepIndex acknowledged = 0;
 };
 
-using Event = std::variant<GrantRaised, PlanSeen, FetchAsked, FetchStarted, FetchAnswered,
-                           WindowStarted, WindowPosted, StepsRetired, protocol::PeerRestarted>;
+using Event =
+    std::variant<GrantRaised, PlanSeen, FetchAsked, FetchStarted, FetchAnswered, WindowStarted,
+                 WindowPosted, HolesFound, HoleLogged, StepsRetired, protocol::PeerRestarted>;
 
 struct KnownPlan {
   model::PlanPtr plan;
@@ -67,6 +75,8 @@ class LoaderState {
   size_t windows_in_work() const { return windows_in_work_.size(); }
   const std::set<FetchKey>& waiting() const { return waiting_; }  // asked, not started
   size_t fetches_in_work() const { return in_work_.size(); }
+  // Answers that are made and wait for the journal, with the rows they wait for.
+  const std::map<FetchKey, std::set<SampleId>>& unlogged() const { return unlogged_; }
   const KnownPlan* plan(StepIndex step) const;
   size_t plans() const { return plans_.size(); }
   const protocol::PeerGenerations& peers() const { return peers_; }
@@ -79,6 +89,7 @@ class LoaderState {
   std::map<StepIndex, KnownPlan> plans_;
   std::set<FetchKey> waiting_;
   std::set<FetchKey> in_work_;
+  std::map<FetchKey, std::set<SampleId>> unlogged_;
   StepIndex retired_ = 0;  // steps before it are done with, by all constructors
   protocol::PeerGenerations peers_;
 };

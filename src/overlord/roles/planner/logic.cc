@@ -123,9 +123,11 @@ struct OnMessage {
     out->events.push_back(ConstructorAcknowledged{envelope.from.index, message.acknowledged});
   }
   void operator()(const protocol::LateBad& message) const {
-    if (state.told_bad(message.id)) return;  // by another fetch, or before a restart: counts once
+    // Told by another fetch, or before a restart: it counts once, and is answered every time.
+    if (state.late_bad_durable(message.id)) out->effects.push_back(Send{envelope.from, message});
+    if (state.told_bad(message.id)) return;
     out->events.push_back(LateBadTold{message.id});
-    out->effects.push_back(JournalLateBad{message});
+    out->effects.push_back(JournalLateBad{message, envelope.from});
   }
   void operator()(const protocol::Report& message) const {
     take_report(job, state, envelope.from.index, message.part, out);

@@ -106,9 +106,11 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   void carry_out(JournalLateBad& late) {
     const protocol::LateBad bad = late.bad;
     journal(protocol::LateBadRecord{job_.versions, bad.step, bad.id, bad.reason},
-            [bad](Service& self) {
+            [bad, loader = late.loader](Service& self) {
               self.state_.apply(LateBadCommitted{bad.id});
               ++self.probe_.late_bad;
+              Send answer{loader, bad};
+              self.carry_out(answer);
               self.check_late_budget(bad);
             });
   }

@@ -69,8 +69,11 @@ struct PlannerState::Apply {
     self.unacknowledged_.erase(self.unacknowledged_.begin(),
                                self.unacknowledged_.lower_bound(self.acknowledged()));
   }
-  void operator()(const LateBadTold& event) const { self.told_bad_.insert(event.id); }
-  void operator()(const LateBadCommitted& event) const { ++self.late_bad_[event.id.source]; }
+  void operator()(const LateBadTold& event) const { self.late_rows_.emplace(event.id, false); }
+  void operator()(const LateBadCommitted& event) const {
+    self.late_rows_[event.id] = true;
+    ++self.late_bad_[event.id.source];
+  }
   void operator()(const ReportArrived& event) const {
     self.parts_[event.part.step].emplace(event.rank, event.part);
   }
@@ -94,6 +97,11 @@ const model::StepFeedback* PlannerState::feedback(StepIndex step) const {
 const PlannerState::Parts* PlannerState::parts(StepIndex step) const {
   const auto found = parts_.find(step);
   return found == parts_.end() ? nullptr : &found->second;
+}
+
+bool PlannerState::late_bad_durable(const SampleId& id) const {
+  const auto found = late_rows_.find(id);
+  return found != late_rows_.end() && found->second;
 }
 
 bool PlannerState::news(SourceIndex source, uint64_t sequence) const {

@@ -51,10 +51,9 @@ struct Failed {
   Status status;
 };
 
-using Event =
-    std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged, LateBadTold,
-                 LateBadCommitted, ReportArrived, FeedbackCommitted, Failed,
-                 protocol::PeerRestarted>;
+using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
+                           LateBadTold, LateBadCommitted, ReportArrived, FeedbackCommitted, Failed,
+                           protocol::PeerRestarted>;
 
 class PlannerState {
  public:
@@ -89,7 +88,8 @@ class PlannerState {
   StepIndex acknowledged(uint32_t bucket) const;
   // Published plans that some constructor may still need, and the loaders it asks.
   const std::map<StepIndex, model::PlanPtr>& unacknowledged() const { return unacknowledged_; }
-  bool told_bad(const SampleId& id) const { return told_bad_.contains(id); }
+  bool told_bad(const SampleId& id) const { return late_rows_.contains(id); }
+  bool late_bad_durable(const SampleId& id) const;
   const protocol::PeerGenerations& peers() const { return peers_; }
   uint64_t late_bad(SourceIndex source) const { return late_bad_[source]; }
   StepIndex first_step() const { return first_step_; }  // of this run
@@ -106,15 +106,15 @@ class PlannerState {
   struct Apply;
   model::StreamState stream_;
   std::vector<plan::MetaBuffer> meta_;
-  std::vector<uint64_t> first_;      // window of each source's cursor at the start
-  std::vector<uint64_t> grants_;     // windows granted, as a limit on the sequence number
-  std::vector<uint64_t> posted_below_;            // every window before it has been posted
+  std::vector<uint64_t> first_;         // window of each source's cursor at the start
+  std::vector<uint64_t> grants_;        // windows granted, as a limit on the sequence number
+  std::vector<uint64_t> posted_below_;  // every window before it has been posted
   std::vector<std::set<uint64_t>> posted_above_;  // and these, out of order
-  std::vector<uint64_t> step_rows_;  // most rows one step has drawn, to size grants
+  std::vector<uint64_t> step_rows_;               // most rows one step has drawn, to size grants
   std::vector<uint64_t> late_bad_;
-  std::set<SampleId> told_bad_;  // as many as bad_rows_allowed lets live
+  std::map<SampleId, bool> late_rows_;  // durable yet? As many as bad_rows_allowed lets live
   std::vector<uint32_t> buckets_;
-  std::vector<StepIndex> acknowledged_;  // parallel to buckets_
+  std::vector<StepIndex> acknowledged_;                 // parallel to buckets_
   std::map<StepIndex, model::PlanPtr> unacknowledged_;  // at most `runway`
   StepIndex first_step_;
   std::map<StepIndex, model::StepFeedback> feedback_;
