@@ -71,6 +71,7 @@ void check_undisturbed(SimCluster* cluster, const Scenario& scenario, const Dige
   ASSERT_LT(cluster->world().now_ns(), kSecond);
   const Sightings& seen = cluster->sightings();
   ASSERT_EQ(seen.unequal_reposts, 0u);
+  ASSERT_LE(seen.reposts, 4 * seen.kills) << "a restarted loader goes on where the posting stood";
   const uint64_t runway = std::max(scenario.options.runway, scenario.options.prefetch_steps + 1);
   ASSERT_LE(seen.most_plans_kept, runway);
   ASSERT_LE(seen.most_steps_held, runway);
@@ -129,19 +130,29 @@ TEST(Restart, KnobsDoNotMatter) {
   }
 }
 
+// Rows of the Megatron files with tokens that are too high: nobody has looked at them when their
+// lengths, from the .idx files alone, are posted.
+void allow_late_bad(uint32_t allowed, Scenario* scenario) {
+  model::Source& source = scenario->spec.sources[0];
+  source.vocabulary = 995;
+  source.eod.reset();
+  source.bad_rows_allowed = allowed;
+}
+
+std::shared_ptr<const host::OpenJob> open_unchecked(const Scenario& scenario) {
+  const auto mesh = model::Mesh::make(scenario.axes);
+  auto job = open_in_memory(scenario.spec, scenario.delivery, *mesh, *scenario.objects, false);
+  EXPECT_TRUE(job.ok()) << job.status().message();
+  return *job;
+}
+
 // Every document of every source once, to the end of the stream; rows found bad after they were
 // planned are told again by the next generation and count once.
 TEST(Restart, EndsOnTheSameStepAndCountsLateBadRowsOnce) {
   Scenario scenario = spread_out();
   for (model::Source& source : scenario.spec.sources) source.at_end = model::EndPolicy::kDrop;
-  scenario.spec.sources[0].vocabulary = 995;  // some tokens of the Megatron files are above it
-  scenario.spec.sources[0].eod.reset();
-  scenario.spec.sources[0].bad_rows_allowed = 1000;
-  const auto mesh = model::Mesh::make(scenario.axes);
-  const auto opened =  // lengths from the .idx files alone: nobody has looked at the tokens
-      open_in_memory(scenario.spec, scenario.delivery, *mesh, *scenario.objects, false);
-  ASSERT_TRUE(opened.ok()) << opened.status().message();
-  const auto job = *opened;
+  allow_late_bad(1000, &scenario);
+  const auto job = open_unchecked(scenario);
   auto quiet = start(scenario, job, 1, Layout{});
   ASSERT_TRUE(quiet->run(100'000));
   ASSERT_FALSE(quiet->failure()) << quiet->failure()->message();
@@ -172,6 +183,25 @@ TEST(Restart, AFailureIsToldAgain) {
     for (const Rank rank : cluster->ranks()) {
       ASSERT_TRUE(cluster->consumer(rank).failure()) << "rank " << rank;
       EXPECT_EQ(cluster->consumer(rank).failure()->code(), Code::kSourceChanged);
+    }
+  }
+}
+
+TEST(Restart, AnExceededBudgetIsToldAgain) {
+  Scenario scenario = spread_out();
+  allow_late_bad(3, &scenario);
+  const auto job = open_unchecked(scenario);
+  for (uint64_t seed = 1; seed <= seed_count() / 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Layout layout = stormy(seed);
+    layout.storm.kills = 100;
+    auto cluster = start(scenario, job, seed, layout);
+    ASSERT_TRUE(cluster->run(100'000)) << "hangs";
+    const StepIndex end = cluster->consumer(0).state().state.next_step;
+    for (const Rank rank : cluster->ranks()) {
+      ASSERT_TRUE(cluster->consumer(rank).failure()) << "rank " << rank;
+      EXPECT_EQ(cluster->consumer(rank).failure()->code(), Code::kBudgetExceeded);
+      EXPECT_EQ(cluster->consumer(rank).state().state.next_step, end) << "all before one step";
     }
   }
 }
