@@ -32,6 +32,11 @@ model::OwnerMap owner_map(const OpenJob& job) {
   return owners;
 }
 
+template <typename Value>
+bool hosted_here(const std::optional<std::vector<Value>>& some, const Value& value) {
+  return !some || std::find(some->begin(), some->end(), value) != some->end();
+}
+
 columnar::AssembleSpec assemble_spec(const OpenJob& job, uint32_t slices) {
   columnar::AssembleSpec spec;
   spec.context = job.spec.context;
@@ -54,6 +59,7 @@ RoleHost::RoleHost(HostStart start, HostSeams seams)
     : job_(start.job),
       seams_(std::move(seams)),
       carrier_(seams_.transport != nullptr ? seams_.transport : this),
+      generations_(std::move(start.generations)),
       views_(plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)),
       budget_(std::make_shared<loader::PayloadBudget>(start.options.payload_budget_bytes)) {
   versions_.job = job_->config.low;
@@ -66,10 +72,17 @@ RoleHost::RoleHost(HostStart start, HostSeams seams)
   make_constructors(start);
   make_clients(start);
   make_loaders(start);
-  make_planner(start);
+  if (start.hosted.planner) make_planner(start);
 }
 
 RoleHost::~RoleHost() { stop(); }
+
+model::Versions RoleHost::versions_of(const Address& address) const {
+  model::Versions versions = versions_;
+  const auto found = generations_.find(address);
+  if (found != generations_.end()) versions.generation = found->second;
+  return versions;
+}
 
 std::function<void(runtime::Task)> RoleHost::on_loop(const Address& address) {
   Loop* loop = loops_.at(address).get();
@@ -91,6 +104,7 @@ void RoleHost::make_planner(HostStart& start) {
   job.views = views_;
   job.owners = owner_map(*job_);
   job.versions = versions_;
+  job.generation = versions_of(protocol::planner_address()).generation;
   job.buckets = buckets_;
   // A client asks `prefetch` steps ahead of the one it holds; fewer plans than that would starve
   // it.
@@ -102,6 +116,7 @@ void RoleHost::make_planner(HostStart& start) {
     planner_start.first_windows.push_back(window_sequence(*job_, s, start.state.state.cursors[s]));
   }
   planner_start.state = start.state.state;
+  planner_start.peers = protocol::PeerGenerations(generations_);
   planner_start.config = job_->config;
   planner_start.manifest = job_->manifest.digest;
   planner_ = std::make_unique<planner::Planner>(
@@ -118,6 +133,7 @@ void RoleHost::make_loaders(const HostStart& start) {
     const bool ready_tokens = spec.format == model::Format::kMegatron;
     for (uint32_t slot = 0; slot < spec.loaders; ++slot) {
       const Address address = protocol::loader_address(s, slot);
+      if (!hosted_here(start.hosted.loaders, address)) continue;
       add_loop(address);
       loader::LoaderStart loader_start;
       loader_start.job = {s,
@@ -127,10 +143,11 @@ void RoleHost::make_loaders(const HostStart& start) {
                           order_of(*job_, s, 0).windows(),
                           spec.at_end != model::EndPolicy::kRepeat,
                           std::max(start.options.runway, start.options.prefetch_steps + 1),
-                          versions_};
+                          versions_of(address)};
       loader_start.source = source;
       loader_start.budget = budget_;
       loader_start.first_window = window_sequence(*job_, s, start.state.state.cursors[s]);
+      loader_start.peers = protocol::PeerGenerations(generations_);
       loader_start.sparse_reads = ready_tokens && (spec.shuffle == model::Shuffle::kFull ||
                                                    buckets_.size() * 2 < total_buckets);
       const bool needs_encoder = !spec.text_column.empty();
@@ -146,6 +163,7 @@ void RoleHost::make_loaders(const HostStart& start) {
 
 void RoleHost::make_constructors(const HostStart& start) {
   for (const uint32_t bucket : buckets_) {
+    if (!hosted_here(start.hosted.constructors, bucket)) continue;
     const Address address = protocol::constructor_address(bucket);
     add_loop(address);
     constructor::ConstructorStart ctor;
@@ -167,7 +185,8 @@ void RoleHost::make_constructors(const HostStart& start) {
     ctor.job.bucket = bucket;
     ctor.job.sources = static_cast<uint32_t>(job_->sources.size());
     ctor.job.owners = owner_map(*job_);
-    ctor.job.versions = versions_;
+    ctor.job.versions = versions_of(address);
+    ctor.peers = protocol::PeerGenerations(generations_);
     ctor.job.wants_payload = std::any_of(
         ctor.views.begin(), ctor.views.end(),
         [](const model::ClientView& view) { return (view.fields & model::kPayloadFields) != 0; });
@@ -190,9 +209,11 @@ void RoleHost::make_constructors(const HostStart& start) {
 
 void RoleHost::make_clients(const HostStart& start) {
   for (const Rank rank : start.ranks) {
-    add_loop(protocol::client_address(rank));
+    if (!hosted_here(start.hosted.clients, rank)) continue;
+    const Address address = protocol::client_address(rank);
+    add_loop(address);
     const client::ClientJob job{rank, views_->by_rank[rank].bucket, start.options.prefetch_steps,
-                                versions_};
+                                versions_of(address)};
     clients_[rank] = std::make_unique<client::Client>(
         job, start.state.state.next_step,
         client::ClientSeams{carrier_,
@@ -201,12 +222,13 @@ void RoleHost::make_clients(const HostStart& start) {
                             },
                             [answered = start.answered, rank](protocol::ReportAnswered answer) {
                               if (answered) answered(rank, answer);
-                            }});
+                            }},
+        protocol::PeerGenerations(generations_));
   }
 }
 
 void RoleHost::start() {
-  on_loop(protocol::planner_address())([this] { planner_->start(); });
+  if (planner_) on_loop(protocol::planner_address())([this] { planner_->start(); });
   for (auto& [rank, client] : clients_) {
     on_loop(protocol::client_address(rank))([&client = *client] { client.start(); });
   }
@@ -238,7 +260,8 @@ void RoleHost::consumed(Rank rank, StepIndex step) {
 }
 
 void RoleHost::report(Rank rank, model::StepFeedback part) {
-  carrier_->send({versions_, protocol::client_address(rank), protocol::planner_address(),
+  const Address address = protocol::client_address(rank);
+  carrier_->send({versions_of(address), address, protocol::planner_address(),
                   protocol::Report{std::move(part)}});
 }
 
@@ -279,6 +302,30 @@ void RoleHost::deliver(protocol::Envelope envelope) {
         break;
     }
   });
+}
+
+void RoleHost::peer_restarted(const Address& role, uint32_t generation) {
+  model::Versions versions = versions_;
+  versions.generation = generation;
+  for (const auto& [address, loop] : loops_) {
+    deliver({versions, role, address, protocol::PeerRestarted{role, generation}});
+  }
+}
+
+std::vector<Address> RoleHost::hosted() const {
+  std::vector<Address> addresses;
+  for (const auto& [address, loop] : loops_) addresses.push_back(address);
+  return addresses;
+}
+
+const planner::PlannerProbe& RoleHost::planner_probe() const {
+  OVERLORD_CHECK(planner_ != nullptr, "the planner lives in another host");
+  return planner_->probe();
+}
+
+const planner::PlannerState& RoleHost::planner_state() const {
+  OVERLORD_CHECK(planner_ != nullptr, "the planner lives in another host");
+  return planner_->state();
 }
 
 std::vector<RoleHost::LoaderView> RoleHost::loaders() const {

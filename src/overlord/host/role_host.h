@@ -1,12 +1,13 @@
-// RoleHost: the four roles of one job over given seams. A library object: no globals, no signal
-// handlers, no threads of its own, so that a thread pool, a process, a Ray actor or the simulator
-// can hold it. Builds only the constructors of the ranks it hosts.
+// RoleHost: roles of one job over given seams, all of them or a few. A library object: no globals,
+// no signal handlers, no threads of its own, so that a thread pool, a process, a Ray actor or the
+// simulator can hold it.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,13 +34,28 @@ struct HostSeams {
   std::shared_ptr<runtime::BufferPool> pool;
   // The encoder of a source's tokenizer; asked once per source that holds text.
   std::function<runtime::TextEncoder*(const model::Source&)> encoder;
-  // Carries envelopes to deliver(); null: handed over at once.
+  // Carries envelopes to the deliver() of whoever hosts the addressee; null: handed over at once,
+  // for a host of all roles.
   runtime::Transport<protocol::Envelope>* transport = nullptr;
 };
 
+// Which roles of the job live in this host; the others are reached through the transport. What is
+// not named is hosted whole.
+struct HostedRoles {
+  bool planner = true;
+  std::optional<std::vector<protocol::Address>> loaders;
+  std::optional<std::vector<uint32_t>> constructors;  // by bucket
+  std::optional<std::vector<Rank>> clients;           // of `ranks`
+};
+
+// A restarted host starts from the same state as the first: its peers tell it what has been done.
 struct HostStart {
   std::shared_ptr<const OpenJob> job;
-  std::vector<Rank> ranks;  // hosted clients, ascending
+  std::vector<Rank> ranks;  // all that the planner serves, ascending; wherever their clients live
+  HostedRoles hosted;
+  // Of every slot that is not in its first generation: those hosted here, and their peers as far as
+  // they have been restarted before this host began.
+  std::map<protocol::Address, uint32_t> generations;
   model::RuntimeOptions options;
   protocol::ResumeState state;
   std::function<void(Rank, client::ReadyStep)> deliver;     // on the client's loop
@@ -68,8 +84,12 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   // the planner's loop. The seats of ranks and constructors stay, so a mesh that would give a
   // hosted rank another view is refused: resume from a state for that.
   void rebuild_tree(const model::Mesh& mesh, std::function<void(const Status&)> done);
-  // Where a carrier puts an envelope that has arrived.
+  // Where a carrier puts an envelope that has arrived; one for a role elsewhere is dropped.
   void deliver(protocol::Envelope envelope);
+  // A role that lives elsewhere was restarted: told to every role here, which send it again what
+  // may have been lost. So call it when nothing that is sent to the new one is lost any more.
+  void peer_restarted(const protocol::Address& role, uint32_t generation);
+  std::vector<protocol::Address> hosted() const;
 
   struct LoaderView {
     SourceIndex source = 0;
@@ -78,8 +98,9 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
     size_t queue = 0;
   };
   std::vector<LoaderView> loaders() const;
-  const planner::PlannerProbe& planner_probe() const { return planner_->probe(); }
-  const planner::PlannerState& planner_state() const { return planner_->state(); }
+  // Only where the planner is hosted.
+  const planner::PlannerProbe& planner_probe() const;
+  const planner::PlannerState& planner_state() const;
   std::map<uint32_t, const constructor::ConstructorProbe*> constructors() const;
   client::ClientProbe& client_probe(Rank rank);
   const loader::PayloadBudget& budget() const { return *budget_; }
@@ -93,12 +114,14 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void make_loaders(const HostStart& start);
   void make_constructors(const HostStart& start);
   void make_clients(const HostStart& start);
+  model::Versions versions_of(const protocol::Address& address) const;
   void shed_all();
 
   std::shared_ptr<const OpenJob> job_;
   HostSeams seams_;
   runtime::Transport<protocol::Envelope>* carrier_;
   model::Versions versions_;
+  std::map<protocol::Address, uint32_t> generations_;  // as they were when this host began
   std::shared_ptr<const model::ViewTable> views_;
   std::vector<uint32_t> buckets_;
   std::shared_ptr<loader::PayloadBudget> budget_;

@@ -40,13 +40,16 @@ inline Address constructor_address(uint32_t bucket) { return {RoleKind::kConstru
 inline Address client_address(Rank rank) { return {RoleKind::kClient, rank, 0}; }
 std::string to_text(const Address& address);
 
-// planner -> loader: post metadata of windows [.., limit) of the source's endless window sequence.
+// planner -> loader: post metadata of windows [first, limit) of the source's endless window
+// sequence; those before `first` have all been posted, by this slot's earlier generations too.
 struct MetaGrant {
   uint64_t window_limit = 0;
+  uint64_t first_window = 0;
 };
 
 // loader -> planner, one way, ahead of need.
 struct MetaPosted {
+  uint64_t sequence = 0;  // of the window; a restarted loader may post one again
   std::shared_ptr<const model::MetaWindow> window;
 };
 
@@ -99,7 +102,9 @@ struct StreamFailed {
   Status status;
 };
 
-// loader -> planner: rows found bad after their metadata was posted; they are holes.
+// loader -> planner: rows found bad after their metadata was posted; they are holes. planner ->
+// loader: the same row, when it is in the journal; the hole is served only then, so that no restart
+// leaves one uncounted.
 struct LateBad {
   StepIndex step = 0;
   SampleId id;
@@ -126,12 +131,19 @@ struct ReportAnswered {
   Verdict verdict = Verdict::kAccepted;
 };
 
+// supervisor -> every role: this slot died and lives again, with an empty memory. Whatever was on
+// its way to it may be lost; what its earlier generations sent has no effect from now on.
+struct PeerRestarted {
+  Address role;
+  uint32_t generation = 0;
+};
+
 using Message =
     std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get, StepReady,
-                 Acknowledged, StreamFailed, LateBad, Report, ReportAnswered>;
+                 Acknowledged, StreamFailed, LateBad, Report, ReportAnswered, PeerRestarted>;
 
 struct Envelope {
-  model::Versions versions;
+  model::Versions versions;  // `generation` is the sending slot's
   Address from;
   Address to;
   Message message;

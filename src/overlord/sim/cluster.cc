@@ -45,7 +45,7 @@ Result<std::shared_ptr<const host::OpenJob>> open_in_memory(model::JobSpec spec,
 
 SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::MemoryStorage& objects,
                        std::vector<Rank> ranks, model::RuntimeOptions options,
-                       protocol::ResumeState state, uint64_t seed)
+                       protocol::ResumeState state, uint64_t seed, const Layout& layout)
     : ranks_(std::move(ranks)),
       world_(seed),
       storage_(world_, objects),
@@ -77,19 +77,16 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   seams.pool = runtime::BufferPool::make(64 << 20);
   seams.encoder = [this](const model::Source&) { return &encoder_; };
   seams.transport = &transport_;
-  host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
-  transport_.connect([this](protocol::Envelope envelope) { host_->deliver(std::move(envelope)); });
-  host_->start();
+  processes_ =
+      std::make_unique<Processes>(world_, transport_, std::move(start), std::move(seams), layout);
 }
-
-SimCluster::~SimCluster() { host_->stop(); }
 
 bool SimCluster::satisfied(const Seat& seat) const {
   return seat.consumer.ended() || (seat.steps_left == 0 && seat.batches_left == 0);
 }
 
 void SimCluster::consumed(Rank rank, StepIndex step) {
-  host_->consumed(rank, step);
+  host_of(rank).consumed(rank, step);
   if (!reports) return;
   if (std::optional<model::StepFeedback> part = reports(rank, step)) report(rank, *part);
 }

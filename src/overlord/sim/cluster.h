@@ -16,6 +16,7 @@
 #include "overlord/host/role_host.h"
 #include "overlord/runtime/byte_encoder.h"
 #include "overlord/runtime/memory_storage.h"
+#include "overlord/sim/processes.h"
 #include "overlord/sim/world.h"
 
 namespace overlord::sim {
@@ -35,8 +36,7 @@ class SimCluster {
  public:
   SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::MemoryStorage& objects,
              std::vector<Rank> ranks, model::RuntimeOptions options, protocol::ResumeState state,
-             uint64_t seed);
-  ~SimCluster();
+             uint64_t seed, const Layout& layout = {});
 
   // Every rank takes batches until it has finished `steps` more steps or the stream ends. False: it
   // hangs, which is a bug.
@@ -50,14 +50,14 @@ class SimCluster {
   Digest stream_hash();
   std::optional<Status> failure() const;
   World& world() { return world_; }
-  SlowTransport& transport() { return transport_; }
-  host::RoleHost& host() { return *host_; }
+  host::RoleHost& host() { return processes_->host_of(protocol::planner_address()); }
+  const Sightings& sightings() const { return processes_->sightings(); }
   const SlowJournal& journal() const { return journal_; }
   const std::vector<loader::QuarantineNote>& quarantine() const { return quarantine_; }
   // The resume state of a rank, with the feedback it needs; waits for it in virtual time.
   std::optional<protocol::ResumeState> state(Rank rank);
   // Sends a report now; its verdict joins answers().
-  void report(Rank rank, model::StepFeedback part) { host_->report(rank, std::move(part)); }
+  void report(Rank rank, model::StepFeedback part) { host_of(rank).report(rank, std::move(part)); }
   const std::vector<std::pair<Rank, protocol::ReportAnswered>>& answers() const { return answers_; }
   // What a rank reports of a step when it has consumed it; unset: nothing.
   std::function<std::optional<model::StepFeedback>(Rank, StepIndex)> reports;
@@ -72,6 +72,7 @@ class SimCluster {
     uint64_t steps_left = 0;
     uint64_t batches_left = 0;
   };
+  host::RoleHost& host_of(Rank rank) { return processes_->host_of(protocol::client_address(rank)); }
   void drain(Rank rank);
   void consumed(Rank rank, StepIndex step);
   bool satisfied(const Seat& seat) const;
@@ -86,7 +87,7 @@ class SimCluster {
   std::vector<loader::QuarantineNote> quarantine_;
   std::vector<std::pair<Rank, protocol::ReportAnswered>> answers_;
   host::FeedbackLedger ledger_;
-  std::unique_ptr<host::RoleHost> host_;
+  std::unique_ptr<Processes> processes_;
 };
 
 }  // namespace overlord::sim

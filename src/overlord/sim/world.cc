@@ -63,8 +63,9 @@ void SlowTransport::send(protocol::Envelope envelope) {
   int64_t& last = last_ns_[{envelope.from, envelope.to}];
   last = std::max(last, world_.now_ns() + world_.dice().delay_ns(50 * kMicrosecond));
   auto shared = std::make_shared<protocol::Envelope>(std::move(envelope));
-  world_.at(last, [this, shared] {
-    deliver_(on_the_way ? on_the_way(std::move(*shared)) : std::move(*shared));
+  const int64_t sent_ns = world_.now_ns();
+  world_.at(last, [this, shared, sent_ns] {
+    deliver_(on_the_way ? on_the_way(std::move(*shared)) : std::move(*shared), sent_ns);
   });
 }
 

@@ -84,7 +84,9 @@ class SlowStorage final : public runtime::Storage {
 class SlowTransport final : public runtime::Transport<protocol::Envelope> {
  public:
   explicit SlowTransport(World& world) : world_(world) {}
-  void connect(std::function<void(protocol::Envelope)> deliver) { deliver_ = std::move(deliver); }
+  // Called with what arrives, and when it was sent.
+  using Deliver = std::function<void(protocol::Envelope, int64_t)>;
+  void connect(Deliver deliver) { deliver_ = std::move(deliver); }
   void send(protocol::Envelope envelope) override;
   uint64_t sent() const { return sent_; }
   // What becomes of an envelope on its way; unset: nothing.
@@ -92,7 +94,7 @@ class SlowTransport final : public runtime::Transport<protocol::Envelope> {
 
  private:
   World& world_;
-  std::function<void(protocol::Envelope)> deliver_;
+  Deliver deliver_;
   std::map<std::pair<protocol::Address, protocol::Address>, int64_t> last_ns_;
   uint64_t sent_ = 0;
 };

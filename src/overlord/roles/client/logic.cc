@@ -4,6 +4,8 @@ namespace overlord::client {
 namespace {
 
 struct OnMessage {
+  const ClientJob& job;
+  const ClientState& state;
   Reaction* out;
 
   void operator()(const protocol::StepReady& message) const {
@@ -15,16 +17,27 @@ struct OnMessage {
   void operator()(const protocol::ReportAnswered& message) const {
     out->effects.push_back(Answered{message});
   }
+  // Its memory is gone, and with it what it was asked.
+  void operator()(const protocol::PeerRestarted& message) const {
+    if (message.generation < state.peers().of(message.role)) return;
+    out->events.push_back(message);
+    if (message.role != protocol::constructor_address(job.bucket)) return;
+    for (const StepIndex step : state.missing()) {
+      out->effects.push_back(Send{message.role, protocol::Get{step, state.consumed()}});
+    }
+  }
   template <typename Other>
   void operator()(const Other&) const {}  // not for a client; dropped
 };
 
 }  // namespace
 
-Reaction on_message(const ClientJob& job, const ClientState&, const protocol::Envelope& envelope) {
+Reaction on_message(const ClientJob& job, const ClientState& state,
+                    const protocol::Envelope& envelope) {
   Reaction out;
-  if (!(envelope.versions == job.versions)) return out;  // stale
-  std::visit(OnMessage{&out}, envelope.message);
+  if (state.peers().stale(job.versions, envelope)) return out;
+  if (const auto news = state.peers().news(envelope)) out.events.push_back(*news);
+  std::visit(OnMessage{job, state, &out}, envelope.message);
   return out;
 }
 

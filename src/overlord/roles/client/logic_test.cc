@@ -74,8 +74,49 @@ TEST(ClientLogic, RefusesAStaleEnvelope) {
   ClientState state(0);
   const ClientJob job = job_of(1);
   protocol::Envelope stale = ready(0);
-  stale.versions.generation = 7;
+  stale.versions.attempt = 7;
   EXPECT_TRUE(on_message(job, state, stale).events.empty());
+}
+
+protocol::Envelope restarted(uint32_t bucket, uint32_t generation) {
+  protocol::Envelope envelope;
+  envelope.from = protocol::constructor_address(bucket);
+  envelope.versions.generation = generation;
+  envelope.message = protocol::PeerRestarted{envelope.from, generation};
+  return envelope;
+}
+
+TEST(ClientLogic, AsksARestartedConstructorAgainForWhatHasNotCome) {
+  ClientState state(4);
+  const ClientJob job = job_of(3);
+  run(job, &state);
+  receive(job, &state, ready(4));
+  receive(job, &state, ready(6));
+  run(job, &state);
+  state.apply(StepConsumed{4});
+  run(job, &state);
+  EXPECT_TRUE(on_message(job, state, restarted(0, 2)).effects.empty()) << "another group's";
+  const Reaction reaction = on_message(job, state, restarted(job.bucket, 2));
+  std::vector<StepIndex> asked;
+  for (const Effect& effect : reaction.effects) {
+    const auto& get = std::get<protocol::Get>(std::get<Send>(effect).message);
+    EXPECT_EQ(get.acknowledged, 5u);
+    asked.push_back(get.step);
+  }
+  EXPECT_EQ(asked, (std::vector<StepIndex>{5, 7, 8}));
+}
+
+TEST(ClientLogic, RefusesAStepOfADeadConstructor) {
+  ClientState state(0);
+  const ClientJob job = job_of(1);
+  run(job, &state);
+  receive(job, &state, restarted(job.bucket, 3));
+  protocol::Envelope late = ready(0);
+  late.from = protocol::constructor_address(job.bucket);
+  late.versions.generation = 2;
+  EXPECT_TRUE(on_message(job, state, late).events.empty());
+  late.versions.generation = 3;
+  EXPECT_FALSE(on_message(job, state, late).events.empty());
 }
 
 }  // namespace

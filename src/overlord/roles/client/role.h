@@ -20,7 +20,8 @@ struct ClientSeams {
 
 class Client {
  public:
-  Client(ClientJob job, StepIndex first_step, ClientSeams seams);
+  Client(ClientJob job, StepIndex first_step, ClientSeams seams,
+         protocol::PeerGenerations peers = {});
   ~Client();
 
   // All on the role's loop.

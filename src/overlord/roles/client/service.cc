@@ -5,8 +5,8 @@ namespace overlord::client {
 
 class Client::Service {
  public:
-  Service(ClientJob job, StepIndex first_step, ClientSeams seams)
-      : job_(std::move(job)), seams_(std::move(seams)), state_(first_step) {}
+  Service(ClientJob job, StepIndex first_step, ClientSeams seams, protocol::PeerGenerations peers)
+      : job_(std::move(job)), seams_(std::move(seams)), state_(first_step, std::move(peers)) {}
 
   void receive(const protocol::Envelope& envelope) {
     perform(on_message(job_, state_, envelope));
@@ -55,8 +55,10 @@ class Client::Service {
   ClientProbe probe_;
 };
 
-Client::Client(ClientJob job, StepIndex first_step, ClientSeams seams)
-    : service_(std::make_unique<Service>(std::move(job), first_step, std::move(seams))) {}
+Client::Client(ClientJob job, StepIndex first_step, ClientSeams seams,
+               protocol::PeerGenerations peers)
+    : service_(std::make_unique<Service>(std::move(job), first_step, std::move(seams),
+                                         std::move(peers))) {}
 Client::~Client() = default;
 void Client::start() { service_->pump(); }
 void Client::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }

@@ -14,7 +14,10 @@ struct ClientState::Apply {
     ++self.next_ask_;
   }
   void operator()(const StepArrived& event) const {
-    if (event.ready.step >= self.next_handover_) self.arrived_[event.ready.step] = event.ready;
+    // A step that a restarted constructor made again has the same bytes: the first stays.
+    if (event.ready.step >= self.next_handover_) {
+      self.arrived_.try_emplace(event.ready.step, event.ready);
+    }
   }
   void operator()(const StepHandedOver& event) const {
     const auto found = self.arrived_.find(event.step);
@@ -27,6 +30,7 @@ struct ClientState::Apply {
   void operator()(const StepConsumed& event) const {
     self.consumed_ = std::max(self.consumed_, event.step + 1);
   }
+  void operator()(const protocol::PeerRestarted& event) const { self.peers_.apply(event); }
 };
 
 void ClientState::apply(const Event& event) { std::visit(Apply{*this}, event); }
@@ -35,6 +39,15 @@ const ReadyStep* ClientState::ready() const {
   if (finished_) return nullptr;
   const auto found = arrived_.find(next_handover_);
   return found == arrived_.end() ? nullptr : &found->second;
+}
+
+std::vector<StepIndex> ClientState::missing() const {
+  std::vector<StepIndex> missing;
+  if (finished_) return missing;
+  for (StepIndex step = next_handover_; step < next_ask_; ++step) {
+    if (!arrived_.contains(step)) missing.push_back(step);
+  }
+  return missing;
 }
 
 }  // namespace overlord::client

@@ -12,6 +12,7 @@
 #include "overlord/base/status.h"
 #include "overlord/model/microbatch.h"
 #include "overlord/model/plan.h"
+#include "overlord/protocol/peer_generations.h"
 
 namespace overlord::client {
 
@@ -35,12 +36,16 @@ struct StepConsumed {
   StepIndex step = 0;
 };
 
-using Event = std::variant<StepAsked, StepArrived, StepHandedOver, StepConsumed>;
+using Event =
+    std::variant<StepAsked, StepArrived, StepHandedOver, StepConsumed, protocol::PeerRestarted>;
 
 class ClientState {
  public:
-  explicit ClientState(StepIndex first_step)
-      : next_ask_(first_step), next_handover_(first_step), consumed_(first_step) {}
+  explicit ClientState(StepIndex first_step, protocol::PeerGenerations peers = {})
+      : next_ask_(first_step),
+        next_handover_(first_step),
+        consumed_(first_step),
+        peers_(std::move(peers)) {}
 
   void apply(const Event& event);
 
@@ -49,6 +54,8 @@ class ClientState {
   // The next step in order, if it has come.
   const ReadyStep* ready() const;
   bool finished() const { return finished_; }  // the last step, or a failure, was handed over
+  std::vector<StepIndex> missing() const;      // asked for, and not come
+  const protocol::PeerGenerations& peers() const { return peers_; }
 
  private:
   struct Apply;
@@ -57,6 +64,7 @@ class ClientState {
   StepIndex consumed_;
   bool finished_ = false;
   std::map<StepIndex, ReadyStep> arrived_;
+  protocol::PeerGenerations peers_;
 };
 
 }  // namespace overlord::client

@@ -19,13 +19,22 @@ struct OnMessage {
   }
   void operator()(const protocol::PayloadPtr& message) const {
     const StepEntry* entry = state.step(message->step);
-    if (entry == nullptr || entry->stage != Stage::kFetching) return;  // late or repeated
-    out->events.push_back(PayloadArrived{message->step});
+    if (entry == nullptr || !entry->missing.contains(envelope.from)) return;  // late or repeated
+    out->events.push_back(PayloadArrived{message->step, envelope.from});
     out->effects.push_back(Keep{message});
-    if (entry->payloads_missing == 1) out->effects.push_back(Assemble{message->step});
+    if (entry->missing.size() == 1) out->effects.push_back(Assemble{message->step});
   }
   void operator()(const protocol::StreamFailed& message) const {
     out->events.push_back(Failed{message.step, message.status});
+  }
+  // What a dead loader was asked and did not answer is asked again; what has come is kept.
+  void operator()(const protocol::PeerRestarted& message) const {
+    if (message.generation < state.peers().of(message.role)) return;
+    out->events.push_back(message);
+    for (const auto& [step, entry] : state.steps()) {
+      if (!entry.missing.contains(message.role)) continue;
+      out->effects.push_back(Send{message.role, protocol::Fetch{step, job.bucket}});
+    }
   }
   template <typename Other>
   void operator()(const Other&) const {}  // not for a constructor; dropped
@@ -33,16 +42,17 @@ struct OnMessage {
 
 void start_step(const ConstructorJob& job, StepIndex step, const StepEntry& entry, Reaction* out) {
   const model::BucketIndex& bucket = entry.index->buckets[job.bucket];
-  uint32_t fetches = 0;
+  std::set<protocol::Address> loaders;
   for (SourceIndex s = 0; job.wants_payload && s < job.sources; ++s) {
     if (bucket.source_begin[s] == bucket.source_begin[s + 1]) continue;
-    for (uint32_t slot = 0; slot < job.owners.slots[s]; ++slot, ++fetches) {
+    for (uint32_t slot = 0; slot < job.owners.slots[s]; ++slot) {
+      loaders.insert(loaders.end(), protocol::loader_address(s, slot));
       out->effects.push_back(
           Send{protocol::loader_address(s, slot), protocol::Fetch{step, job.bucket}});
     }
   }
-  out->events.push_back(StepStarted{step, fetches});
-  if (fetches == 0) out->effects.push_back(Assemble{step});
+  if (loaders.empty()) out->effects.push_back(Assemble{step});
+  out->events.push_back(StepStarted{step, std::move(loaders)});
 }
 
 }  // namespace
@@ -50,7 +60,8 @@ void start_step(const ConstructorJob& job, StepIndex step, const StepEntry& entr
 Reaction on_message(const ConstructorJob& job, const ConstructorState& state,
                     const protocol::Envelope& envelope) {
   Reaction out;
-  if (!(envelope.versions == job.versions)) return out;  // stale
+  if (state.peers().stale(job.versions, envelope)) return out;
+  if (const auto news = state.peers().news(envelope)) out.events.push_back(*news);
   std::visit(OnMessage{job, state, envelope, &out}, envelope.message);
   return out;
 }
@@ -78,9 +89,12 @@ Reaction next_work(const ConstructorJob& job, const ConstructorState& state) {
   for (const auto& [step, entry] : state.steps()) {
     if (step >= state.wanted_limit()) break;
     if (state.failure() && step >= state.failure()->step) break;  // earlier steps are still served
-    if (entry.stage != Stage::kPlanned) continue;
-    const uint32_t held = state.steps_held();
-    if (held > 0 && (held + 1) * job.step_bytes > job.budget_bytes) break;
+    // A constructor that starts in the middle makes only what is asked again: its clients hold the
+    // rest.
+    if (entry.stage != Stage::kPlanned || !state.wanted_by_any(step)) continue;
+    // The oldest always fits (law 11). After a restart a newer one may have been asked for first.
+    const uint64_t bytes = (uint64_t{state.steps_held()} + 1) * job.step_bytes;
+    if (state.oldest_held() < step && bytes > job.budget_bytes) break;
     start_step(job, step, entry, &out);
     return out;
   }

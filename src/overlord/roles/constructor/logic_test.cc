@@ -21,6 +21,25 @@ protocol::Envelope from(Rank rank, protocol::Message message) {
   return envelope;
 }
 
+protocol::Envelope payload_of(StepIndex step, const protocol::Address& loader,
+                              uint32_t generation = 1) {
+  auto payload = std::make_shared<protocol::Payload>();
+  payload->step = step;
+  protocol::Envelope envelope;
+  envelope.from = loader;
+  envelope.versions.generation = generation;
+  envelope.message = protocol::PayloadPtr(std::move(payload));
+  return envelope;
+}
+
+protocol::Envelope restarted(const protocol::Address& role, uint32_t generation) {
+  protocol::Envelope envelope;
+  envelope.from = role;
+  envelope.versions.generation = generation;
+  envelope.message = protocol::PeerRestarted{role, generation};
+  return envelope;
+}
+
 // A plan whose only bucket has segments of the given sources.
 protocol::PlanPublished plan_of(StepIndex step, bool first_source, bool second_source) {
   auto plan = std::make_shared<model::Plan>();
@@ -81,8 +100,7 @@ TEST(ConstructorLogic, AStepGoesToEachClientOnceAndIsFreedByTheSlowest) {
   receive(job, &state, from(0, plan_of(0, false, true)));
   receive(job, &state, from(0, protocol::Get{0, 0}));
   run(job, &state);
-  auto payload = std::make_shared<protocol::Payload>();
-  receive(job, &state, from(0, protocol::PayloadPtr(payload)));
+  receive(job, &state, payload_of(0, protocol::loader_address(1, 0)));
   state.apply(StepAssembled{0});
   EXPECT_EQ(run(job, &state).size(), 1u);
   receive(job, &state, from(1, protocol::Get{0, 0}));
@@ -116,9 +134,51 @@ TEST(ConstructorLogic, StepsBeforeAFailureAreStillMade) {
 TEST(ConstructorLogic, ALatePayloadIsDropped) {
   const ConstructorJob job = job_of(10, 100);
   ConstructorState state(0, {0});
-  auto payload = std::make_shared<protocol::Payload>();
-  payload->step = 9;
-  EXPECT_TRUE(on_message(job, state, from(0, protocol::PayloadPtr(payload))).events.empty());
+  EXPECT_TRUE(on_message(job, state, payload_of(9, protocol::loader_address(0, 0))).events.empty());
+}
+
+TEST(ConstructorLogic, AsksARestartedLoaderAgainForWhatItDidNotSend) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(0, {0});
+  for (StepIndex step = 0; step < 2; ++step) {
+    receive(job, &state, from(0, plan_of(step, true, true)));
+    receive(job, &state, from(0, protocol::Get{step, 0}));
+  }
+  run(job, &state);
+  const protocol::Address loader = protocol::loader_address(0, 1);
+  receive(job, &state, payload_of(0, loader));
+  const Reaction reaction = on_message(job, state, restarted(loader, 2));
+  ASSERT_EQ(reaction.effects.size(), 1u) << "step 0 has come, step 1 has not";
+  const auto& send = std::get<Send>(reaction.effects[0]);
+  EXPECT_EQ(send.to, loader);
+  EXPECT_EQ(std::get<protocol::Fetch>(send.message).step, 1u);
+}
+
+TEST(ConstructorLogic, RefusesThePayloadOfADeadLoader) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(0, {0});
+  receive(job, &state, from(0, plan_of(0, false, true)));
+  receive(job, &state, from(0, protocol::Get{0, 0}));
+  run(job, &state);
+  const protocol::Address loader = protocol::loader_address(1, 0);
+  receive(job, &state, restarted(loader, 3));
+  EXPECT_TRUE(on_message(job, state, payload_of(0, loader, 2)).events.empty());
+  EXPECT_EQ(on_message(job, state, payload_of(0, loader, 3)).effects.size(), 2u) << "kept, made";
+}
+
+TEST(ConstructorLogic, ARestartedOneMakesOnlyWhatIsAskedAgainAndTheOldestAlwaysFits) {
+  const ConstructorJob job = job_of(10, 5);  // not even one step fits
+  ConstructorState state(0, {0, 1});
+  for (StepIndex step = 3; step < 7; ++step)
+    receive(job, &state, from(0, plan_of(step, true, true)));
+  receive(job, &state, from(0, protocol::Get{5, 3}));
+  EXPECT_EQ(fetches(run(job, &state)), 3u);
+  EXPECT_EQ(state.step(5)->stage, Stage::kFetching);
+  EXPECT_EQ(state.step(4)->stage, Stage::kPlanned) << "rank 0 has it";
+  receive(job, &state, from(1, protocol::Get{4, 4}));
+  EXPECT_EQ(fetches(run(job, &state)), 3u) << "older than what is held: never held back by it";
+  receive(job, &state, from(1, protocol::Get{6, 4}));
+  EXPECT_EQ(fetches(run(job, &state)), 0u) << "the budget";
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ struct ConstructorStart {
   columnar::AssembleSpec assemble;
   std::vector<Rank> ranks;               // clients in this process
   std::vector<model::ClientView> views;  // parallel to ranks
-  StepIndex first_step = 0;
+  StepIndex first_step = 0;  // of the run; a restarted one learns from its clients where they are
+  protocol::PeerGenerations peers;
   bool hash_batches = false;
 };
 

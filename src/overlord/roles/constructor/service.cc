@@ -43,7 +43,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
         fields_(payload_fields(views_)),
         slices_(wanted_slices(views_, assemble_.slices)),
         seams_(std::move(seams)),
-        state_(start.first_step, std::move(start.ranks)),
+        state_(start.first_step, std::move(start.ranks), std::move(start.peers)),
         acknowledged_(start.first_step) {}
 
   void receive(const protocol::Envelope& envelope) {

@@ -6,11 +6,13 @@
 
 namespace overlord::constructor {
 
-ConstructorState::ConstructorState(StepIndex first_step, std::vector<Rank> ranks)
+ConstructorState::ConstructorState(StepIndex first_step, std::vector<Rank> ranks,
+                                   protocol::PeerGenerations peers)
     : ranks_(std::move(ranks)),
       wanted_(ranks_.size()),
       acknowledged_(ranks_.size(), first_step),
-      wanted_limit_(first_step) {
+      wanted_limit_(first_step),
+      peers_(std::move(peers)) {
   OVERLORD_CHECK(!ranks_.empty(), "a constructor serves at least one rank");
 }
 
@@ -23,24 +25,27 @@ struct ConstructorState::Apply {
     return found->second;
   }
   void operator()(const PlanSeen& event) const {
-    self.steps_[event.plan->step] = {Stage::kPlanned, event.plan, event.index, 0};
+    self.steps_[event.plan->step] = {Stage::kPlanned, event.plan, event.index, {}};
   }
   void operator()(const StepWanted& event) const {
     const size_t client = self.client_of(event.rank);
-    self.wanted_[client].insert(event.step);
+    StepIndex& done = self.acknowledged_[client];
+    done = std::max(done, event.acknowledged);
+    std::set<StepIndex>& wanted = self.wanted_[client];
+    wanted.insert(event.step);
+    wanted.erase(wanted.begin(), wanted.lower_bound(done));  // asked again, and not any more
     self.wanted_limit_ = std::max(self.wanted_limit_, event.step + 1);
-    self.acknowledged_[client] = std::max(self.acknowledged_[client], event.acknowledged);
     self.steps_.erase(self.steps_.begin(), self.steps_.lower_bound(self.acknowledged()));
   }
   void operator()(const StepStarted& event) const {
     StepEntry& held = entry(event.step);
-    held.stage = event.payloads == 0 ? Stage::kAssembling : Stage::kFetching;
-    held.payloads_missing = event.payloads;
+    held.stage = event.loaders.empty() ? Stage::kAssembling : Stage::kFetching;
+    held.missing = event.loaders;
   }
   void operator()(const PayloadArrived& event) const {
     StepEntry& held = entry(event.step);
-    OVERLORD_CHECK(held.payloads_missing > 0, "one payload per fetch");
-    if (--held.payloads_missing == 0) held.stage = Stage::kAssembling;
+    OVERLORD_CHECK(held.missing.erase(event.loader) == 1, "one payload per fetch");
+    if (held.missing.empty()) held.stage = Stage::kAssembling;
   }
   void operator()(const StepAssembled& event) const { entry(event.step).stage = Stage::kReady; }
   void operator()(const StepDelivered& event) const {
@@ -49,6 +54,7 @@ struct ConstructorState::Apply {
   void operator()(const Failed& event) const {
     if (!self.failure_ || event.step < self.failure_->step) self.failure_ = event;
   }
+  void operator()(const protocol::PeerRestarted& event) const { self.peers_.apply(event); }
 };
 
 void ConstructorState::apply(const Event& event) { std::visit(Apply{*this}, event); }
@@ -56,6 +62,11 @@ void ConstructorState::apply(const Event& event) { std::visit(Apply{*this}, even
 const StepEntry* ConstructorState::step(StepIndex step) const {
   const auto found = steps_.find(step);
   return found == steps_.end() ? nullptr : &found->second;
+}
+
+bool ConstructorState::wanted_by_any(StepIndex step) const {
+  return std::any_of(wanted_.begin(), wanted_.end(),
+                     [step](const std::set<StepIndex>& wanted) { return wanted.contains(step); });
 }
 
 StepIndex ConstructorState::acknowledged() const {
@@ -66,6 +77,13 @@ uint32_t ConstructorState::steps_held() const {
   uint32_t held = 0;
   for (const auto& [step, entry] : steps_) held += entry.stage == Stage::kPlanned ? 0 : 1;
   return held;
+}
+
+StepIndex ConstructorState::oldest_held() const {
+  for (const auto& [step, entry] : steps_) {
+    if (entry.stage != Stage::kPlanned) return step;
+  }
+  return wanted_limit_;
 }
 
 size_t ConstructorState::client_of(Rank rank) const {

@@ -14,6 +14,7 @@
 #include "overlord/base/status.h"
 #include "overlord/model/plan.h"
 #include "overlord/model/plan_index.h"
+#include "overlord/protocol/peer_generations.h"
 
 namespace overlord::constructor {
 
@@ -28,10 +29,11 @@ struct StepWanted {
 };
 struct StepStarted {  // fetches sent
   StepIndex step = 0;
-  uint32_t payloads = 0;  // answers to wait for
+  std::set<protocol::Address> loaders;  // whose answers to wait for
 };
 struct PayloadArrived {
   StepIndex step = 0;
+  protocol::Address loader;
 };
 struct StepAssembled {
   StepIndex step = 0;
@@ -46,7 +48,7 @@ struct Failed {
 };
 
 using Event = std::variant<PlanSeen, StepWanted, StepStarted, PayloadArrived, StepAssembled,
-                           StepDelivered, Failed>;
+                           StepDelivered, Failed, protocol::PeerRestarted>;
 
 enum class Stage : uint8_t { kPlanned, kFetching, kAssembling, kReady };
 
@@ -54,12 +56,13 @@ struct StepEntry {
   Stage stage = Stage::kPlanned;
   model::PlanPtr plan;
   std::shared_ptr<const model::PlanIndex> index;
-  uint32_t payloads_missing = 0;
+  std::set<protocol::Address> missing;  // loaders whose payload has not come
 };
 
 class ConstructorState {
  public:
-  ConstructorState(StepIndex first_step, std::vector<Rank> ranks);
+  ConstructorState(StepIndex first_step, std::vector<Rank> ranks,
+                   protocol::PeerGenerations peers = {});
 
   void apply(const Event& event);
 
@@ -68,10 +71,13 @@ class ConstructorState {
   const std::vector<Rank>& ranks() const { return ranks_; }
   // Steps a rank has asked for and not yet been given.
   const std::set<StepIndex>& wanted(size_t client) const { return wanted_[client]; }
+  bool wanted_by_any(StepIndex step) const;
   StepIndex acknowledged() const;  // steps before it are done with, by all clients
   StepIndex wanted_limit() const { return wanted_limit_; }  // one past the newest step asked for
   uint32_t steps_held() const;                              // fetching, assembling or ready
+  StepIndex oldest_held() const;                            // wanted_limit() when none is
   const std::optional<Failed>& failure() const { return failure_; }
+  const protocol::PeerGenerations& peers() const { return peers_; }
 
  private:
   struct Apply;
@@ -82,6 +88,7 @@ class ConstructorState {
   std::vector<StepIndex> acknowledged_;
   StepIndex wanted_limit_ = 0;
   std::optional<Failed> failure_;
+  protocol::PeerGenerations peers_;
 };
 
 }  // namespace overlord::constructor

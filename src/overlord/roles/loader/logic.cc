@@ -5,10 +5,11 @@ namespace {
 
 struct OnMessage {
   const LoaderJob& job;
+  const LoaderState& state;
   Reaction* out;
 
   void operator()(const protocol::MetaGrant& message) const {
-    out->events.push_back(GrantRaised{message.window_limit});
+    out->events.push_back(GrantRaised{message.window_limit, message.first_window});
   }
   void operator()(const protocol::PlanPublished& message) const {
     out->events.push_back(PlanSeen{message.plan, message.index});
@@ -19,16 +20,28 @@ struct OnMessage {
   void operator()(const protocol::Fetch& message) const {
     out->events.push_back(FetchAsked{{message.step, message.bucket}});
   }
+  void operator()(const protocol::LateBad& message) const {
+    for (const auto& [key, rows] : state.unlogged()) {
+      if (rows.size() == 1 && rows.contains(message.id)) out->effects.push_back(Answer{key});
+    }
+    out->events.push_back(HoleLogged{message.id});
+  }
+  // Nothing to send again: a restarted constructor asks for what it lacks.
+  void operator()(const protocol::PeerRestarted& message) const {
+    if (message.generation >= state.peers().of(message.role)) out->events.push_back(message);
+  }
   template <typename Other>
   void operator()(const Other&) const {}  // not for a loader; dropped
 };
 
 }  // namespace
 
-Reaction on_message(const LoaderJob& job, const LoaderState&, const protocol::Envelope& envelope) {
+Reaction on_message(const LoaderJob& job, const LoaderState& state,
+                    const protocol::Envelope& envelope) {
   Reaction out;
-  if (!(envelope.versions == job.versions)) return out;  // stale
-  std::visit(OnMessage{job, &out}, envelope.message);
+  if (state.peers().stale(job.versions, envelope)) return out;
+  if (const auto news = state.peers().news(envelope)) out.events.push_back(*news);
+  std::visit(OnMessage{job, state, &out}, envelope.message);
   return out;
 }
 

@@ -32,7 +32,10 @@ struct SkipWindow {  // another slot's
 struct Serve {  // read what (step, bucket) needs of this slot, then send it
   FetchKey key;
 };
-using Effect = std::variant<MakeWindow, SkipWindow, Serve>;
+struct Answer {  // send what was read: its holes are in the journal
+  FetchKey key;
+};
+using Effect = std::variant<MakeWindow, SkipWindow, Serve, Answer>;
 
 struct Reaction {
   std::vector<Event> events;

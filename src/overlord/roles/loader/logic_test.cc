@@ -92,5 +92,59 @@ TEST(LoaderLogic, OldPlansAreForgotten) {
   EXPECT_NE(state.plan(9), nullptr);
 }
 
+TEST(LoaderLogic, ARestartedOneGoesOnWhereTheGrantSays) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1, 100);
+  protocol::Envelope grant;
+  grant.message = protocol::MetaGrant{9, 7};
+  receive(job, &state, grant);
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{7, 8}));
+}
+
+TEST(LoaderLogic, AFetchOfARetiredStepHoldsUpNobody) {
+  LoaderState state(0);
+  LoaderJob job = job_of(0, 1);
+  job.runway = 2;
+  state.apply(FetchAsked{{3, 0}});
+  receive(job, &state, plan_of(9));
+  state.apply(FetchAsked{{7, 0}});
+  EXPECT_TRUE(state.waiting().empty());
+  state.apply(FetchAsked{{9, 0}});
+  EXPECT_EQ(next_work(job, state).effects.size(), 1u);
+}
+
+TEST(LoaderLogic, AnAnswerWithHolesWaitsUntilAllOfThemAreLogged) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1);
+  const SampleId first{0, 0, 7}, second{0, 0, 8};
+  state.apply(HolesFound{{3, 0}, {first, second}});
+  state.apply(HolesFound{{3, 1}, {second}});
+  protocol::Envelope logged;
+  logged.message = protocol::LateBad{3, second, "bad"};
+  Reaction reaction = on_message(job, state, logged);
+  ASSERT_EQ(reaction.effects.size(), 1u);
+  EXPECT_EQ(std::get<Answer>(reaction.effects[0]).key, (FetchKey{3, 1}));
+  for (const Event& event : reaction.events) state.apply(event);
+  logged.message = protocol::LateBad{3, first, "bad"};
+  reaction = on_message(job, state, logged);
+  ASSERT_EQ(reaction.effects.size(), 1u);
+  EXPECT_EQ(std::get<Answer>(reaction.effects[0]).key, (FetchKey{3, 0}));
+  for (const Event& event : reaction.events) state.apply(event);
+  EXPECT_TRUE(state.unlogged().empty());
+}
+
+TEST(LoaderLogic, RefusesAFetchOfADeadConstructor) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1);
+  protocol::Envelope envelope;
+  envelope.from = protocol::constructor_address(0);
+  envelope.versions.generation = 2;
+  envelope.message = protocol::PeerRestarted{envelope.from, 2};
+  receive(job, &state, envelope);
+  envelope.message = protocol::Fetch{0, 0};
+  envelope.versions.generation = 1;
+  EXPECT_TRUE(on_message(job, state, envelope).events.empty());
+}
+
 }  // namespace
 }  // namespace overlord::loader

@@ -56,7 +56,8 @@ struct LoaderStart {
   LoaderJob job;
   std::shared_ptr<const OpenSource> source;
   std::shared_ptr<PayloadBudget> budget;
-  uint64_t first_window = 0;
+  uint64_t first_window = 0;  // of the run; grants tell a restarted one where to go on
+  protocol::PeerGenerations peers;
   // Less than half of the buckets are served here: read single documents instead of whole blocks.
   bool sparse_reads = false;
 };

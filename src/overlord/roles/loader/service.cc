@@ -22,13 +22,13 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
         source_(std::move(start.source)),
         sparse_reads_(start.sparse_reads),
         seams_(std::move(seams)),
-        state_(start.first_window),
+        state_(start.first_window, std::move(start.peers)),
         orders_(source_),
         blocks_(std::make_shared<BlockLoads>(source_, std::move(start.budget), seams_, &probe_)) {}
 
   void receive(const protocol::Envelope& envelope) {
     if (stopped_) return;
-    apply(on_message(job_, state_, envelope).events);
+    perform(on_message(job_, state_, envelope));
     pump();
   }
 
@@ -51,8 +51,11 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     std::function<void(Gathering&)> done;
   };
 
-  void apply(const std::vector<Event>& events) {
-    for (const Event& event : events) state_.apply(event);
+  void perform(const Reaction& reaction) {
+    for (const Event& event : reaction.events) state_.apply(event);
+    for (const Effect& effect : reaction.effects) {
+      std::visit([&](const auto& e) { carry_out(e); }, effect);
+    }
   }
 
   // Work that is answered from the cache comes back here before it returns: the outer call goes on.
@@ -62,10 +65,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     while (!stopped_) {
       const Reaction reaction = next_work(job_, state_);
       if (reaction.events.empty()) break;
-      apply(reaction.events);
-      for (const Effect& effect : reaction.effects) {
-        std::visit([&](const auto& e) { carry_out(e); }, effect);
-      }
+      perform(reaction);
     }
     pumping_ = false;
     probe_.in_work = state_.windows_in_work() + state_.fetches_in_work();
@@ -86,8 +86,11 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     std::map<uint32_t, std::vector<uint32_t>> wanted;
     for (const RowRef& ref : *rows) wanted[ref.block];
     gather(std::move(wanted), [this, rows, first, sequence = effect.sequence](Gathering& got) {
-      if (got.fatal) return fail(0, *got.fatal);
-      post(sequence, window_from_blocks(*source_, first, *rows, got.blocks, got.broken), *rows);
+      if (got.fatal) {
+        fail(0, *got.fatal);
+      } else {
+        post(sequence, window_from_blocks(*source_, first, *rows, got.blocks, got.broken), *rows);
+      }
       pump();
     });
   }
@@ -101,8 +104,10 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     ++probe_.windows_posted;
     probe_.rows_posted += window.rows();
     state_.apply(WindowPosted{sequence});
+    window.generation = job_.versions.generation;
     send(protocol::planner_address(),
-         protocol::MetaPosted{std::make_shared<const model::MetaWindow>(std::move(window))});
+         protocol::MetaPosted{sequence,
+                              std::make_shared<const model::MetaWindow>(std::move(window))});
   }
 
   // Planned samples come from one window after another: have the next one's blocks decoded before a
@@ -143,8 +148,11 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     }
     gather(std::move(blocks), [this, wanted, key = effect.key](Gathering& got) {
       state_.apply(FetchAnswered{key});
-      if (got.fatal) return fail(key.first, *got.fatal);
-      answer(key, *wanted, got);
+      if (got.fatal) {
+        fail(key.first, *got.fatal);  // a restarted constructor may wait for an older step: go on
+      } else {
+        answer(key, *wanted, got);
+      }
       pump();
     });
   }
@@ -199,28 +207,42 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     payload->slot = job_.slot;
     payload->ordinals.reserve(wanted.size());
     payload->spans.reserve(wanted.size());
+    std::set<SampleId> holes;
     for (const Wanted& want : wanted) {
       payload->ordinals.push_back(want.ordinal);
-      payload->spans.push_back(span_of(key.first, want, got));
+      payload->spans.push_back(span_of(key.first, want, got, &holes));
     }
     for (auto& [block, tokens] : got.blocks) payload->holders.push_back(std::move(tokens));
     probe_.documents += wanted.size();
-    send(protocol::constructor_address(key.second), protocol::PayloadPtr(std::move(payload)));
+    if (holes.empty()) {
+      send(protocol::constructor_address(key.second), protocol::PayloadPtr(std::move(payload)));
+      return;
+    }
+    state_.apply(HolesFound{key, std::move(holes)});
+    unlogged_[key] = std::move(payload);
   }
 
-  model::TokenSpan span_of(StepIndex step, const Wanted& want, const Gathering& got) {
+  void carry_out(const Answer& effect) {
+    const auto found = unlogged_.find(effect.key);
+    send(protocol::constructor_address(effect.key.second), std::move(found->second));
+    unlogged_.erase(found);
+  }
+
+  model::TokenSpan span_of(StepIndex step, const Wanted& want, const Gathering& got,
+                           std::set<SampleId>* holes) {
     const auto broken = got.broken.find(want.ref.block);
-    if (broken != got.broken.end()) return hole(step, want, broken->second);
+    if (broken != got.broken.end()) return hole(step, want, broken->second, holes);
     const columnar::TokenBlock& block = *got.blocks.at(want.ref.block);
     const uint32_t count = block.counts[want.ref.row];
-    if (count == model::kBadRow) return hole(step, want, reason_of(block, want.ref.row));
+    if (count == model::kBadRow) return hole(step, want, reason_of(block, want.ref.row), holes);
     if (source_->manifest.meta_origin == model::MetaOrigin::kIndex) {
       const model::BlockEntry& entry = source_->manifest.blocks[want.ref.block];
       const uint32_t promised = source_->manifest.lengths[entry.first_row + want.ref.row];
       if (promised != count) {
         return hole(step, want,
                     row_text(want.ref) + ": the index promises " + std::to_string(promised) +
-                        " tokens, the data has " + std::to_string(count));
+                        " tokens, the data has " + std::to_string(count),
+                    holes);
       }
     }
     const uint64_t begin = block.begins[want.ref.row];
@@ -230,7 +252,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   }
 
   // Found bad after its metadata was posted: padding of the planned length, named (law 5).
-  model::TokenSpan hole(StepIndex step, const Wanted& want, const std::string& reason) {
+  model::TokenSpan hole(StepIndex step, const Wanted& want, const std::string& reason,
+                        std::set<SampleId>* holes) {
+    holes->insert(want.id);
     note_bad(want.id, want.ref, reason, true);
     send(protocol::planner_address(), protocol::LateBad{step, want.id, reason});
     return {};
@@ -272,6 +296,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   LoaderState state_;
   OrderCache orders_;
   std::shared_ptr<BlockLoads> blocks_;
+  std::map<FetchKey, protocol::PayloadPtr> unlogged_;  // made; see LoaderState::unlogged
   uint64_t warmed_ = 0;  // newest window whose blocks were asked for ahead
   bool pumping_ = false;
   bool stopped_ = false;

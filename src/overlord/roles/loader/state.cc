@@ -1,6 +1,7 @@
 #include "overlord/roles/loader/state.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "overlord/base/check.h"
 
@@ -11,11 +12,14 @@ struct LoaderState::Apply {
 
   void operator()(const GrantRaised& event) const {
     self.grant_ = std::max(self.grant_, event.limit);
+    self.next_window_ = std::max(self.next_window_, event.first);
   }
   void operator()(const PlanSeen& event) const {
     self.plans_[event.plan->step] = {event.plan, event.index};
   }
   void operator()(const FetchAsked& event) const {
+    // Asked twice and answered long ago: its plan will not come again, and the oldest goes first.
+    if (event.key.first < self.retired_) return;
     if (!self.in_work_.contains(event.key)) self.waiting_.insert(event.key);
   }
   void operator()(const FetchStarted& event) const {
@@ -29,9 +33,19 @@ struct LoaderState::Apply {
     self.windows_in_work_.insert(event.sequence);
   }
   void operator()(const WindowPosted& event) const { self.windows_in_work_.erase(event.sequence); }
-  void operator()(const StepsRetired& event) const {
-    self.plans_.erase(self.plans_.begin(), self.plans_.lower_bound(event.acknowledged));
+  void operator()(const HolesFound& event) const { self.unlogged_[event.key] = event.rows; }
+  void operator()(const HoleLogged& event) const {
+    for (auto it = self.unlogged_.begin(); it != self.unlogged_.end();) {
+      it->second.erase(event.row);
+      it = it->second.empty() ? self.unlogged_.erase(it) : std::next(it);
+    }
   }
+  void operator()(const StepsRetired& event) const {
+    self.retired_ = std::max(self.retired_, event.acknowledged);
+    self.plans_.erase(self.plans_.begin(), self.plans_.lower_bound(self.retired_));
+    self.waiting_.erase(self.waiting_.begin(), self.waiting_.lower_bound({self.retired_, 0}));
+  }
+  void operator()(const protocol::PeerRestarted& event) const { self.peers_.apply(event); }
 };
 
 void LoaderState::apply(const Event& event) { std::visit(Apply{*this}, event); }

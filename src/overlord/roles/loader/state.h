@@ -13,6 +13,7 @@
 #include "overlord/base/ids.h"
 #include "overlord/model/plan.h"
 #include "overlord/model/plan_index.h"
+#include "overlord/protocol/peer_generations.h"
 
 namespace overlord::loader {
 
@@ -20,6 +21,7 @@ using FetchKey = std::pair<StepIndex, uint32_t>;  // (step, bucket)
 
 struct GrantRaised {
   uint64_t limit = 0;
+  uint64_t first = 0;  // windows before it have been posted
 };
 struct PlanSeen {
   model::PlanPtr plan;
@@ -40,12 +42,20 @@ struct WindowStarted {  // its metadata is being made
 struct WindowPosted {
   uint64_t sequence = 0;
 };
+struct HolesFound {  // the answer to a fetch waits until these rows are in the journal
+  FetchKey key;
+  std::set<SampleId> rows;
+};
+struct HoleLogged {
+  SampleId row;
+};
 struct StepsRetired {
   StepIndex acknowledged = 0;
 };
 
-using Event = std::variant<GrantRaised, PlanSeen, FetchAsked, FetchStarted, FetchAnswered,
-                           WindowStarted, WindowPosted, StepsRetired>;
+using Event =
+    std::variant<GrantRaised, PlanSeen, FetchAsked, FetchStarted, FetchAnswered, WindowStarted,
+                 WindowPosted, HolesFound, HoleLogged, StepsRetired, protocol::PeerRestarted>;
 
 struct KnownPlan {
   model::PlanPtr plan;
@@ -55,7 +65,8 @@ struct KnownPlan {
 class LoaderState {
  public:
   // `first_window`: sequence number at which this source starts posting.
-  explicit LoaderState(uint64_t first_window) : next_window_(first_window) {}
+  explicit LoaderState(uint64_t first_window, protocol::PeerGenerations peers = {})
+      : next_window_(first_window), peers_(std::move(peers)) {}
 
   void apply(const Event& event);
 
@@ -64,7 +75,11 @@ class LoaderState {
   size_t windows_in_work() const { return windows_in_work_.size(); }
   const std::set<FetchKey>& waiting() const { return waiting_; }  // asked, not started
   size_t fetches_in_work() const { return in_work_.size(); }
+  // Answers that are made and wait for the journal, with the rows they wait for.
+  const std::map<FetchKey, std::set<SampleId>>& unlogged() const { return unlogged_; }
   const KnownPlan* plan(StepIndex step) const;
+  size_t plans() const { return plans_.size(); }
+  const protocol::PeerGenerations& peers() const { return peers_; }
 
  private:
   struct Apply;
@@ -74,6 +89,9 @@ class LoaderState {
   std::map<StepIndex, KnownPlan> plans_;
   std::set<FetchKey> waiting_;
   std::set<FetchKey> in_work_;
+  std::map<FetchKey, std::set<SampleId>> unlogged_;
+  StepIndex retired_ = 0;  // steps before it are done with, by all constructors
+  protocol::PeerGenerations peers_;
 };
 
 }  // namespace overlord::loader

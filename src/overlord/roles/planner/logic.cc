@@ -36,7 +36,7 @@ void raise_grant(const PlannerJob& job, const PlannerState& state, SourceIndex s
                  uint64_t windows, Reaction* out) {
   const uint64_t limit = state.grant(source) + windows;
   out->events.push_back(GrantRaised{source, limit});
-  send_to_slots(job, source, protocol::MetaGrant{limit}, out);
+  send_to_slots(job, source, protocol::MetaGrant{limit, state.posted_below(source)}, out);
 }
 
 // Does the mixture ask anything of the source within the next steps?
@@ -76,9 +76,39 @@ void top_up(const PlannerJob& job, const PlannerState& state, Reaction* out) {
 // No further step can be planned; what was published is still served.
 Reaction stop(const PlannerJob& job, const PlannerState& state, const Status& status) {
   Reaction out;
-  out.events.push_back(Failed{status});
+  out.events.push_back(Failed{state.next_step(), status});
   send_to_constructors(job, protocol::StreamFailed{state.next_step(), status}, &out);
   return out;
+}
+
+protocol::PlanPublished publication(const PlannerJob& job, const model::PlanPtr& plan) {
+  return {plan, model::PlanIndex::make(*plan, static_cast<uint32_t>(job.spec.sources.size()))};
+}
+
+// A loader that begins with an empty memory: where to go on, and whatever it may still be asked.
+void brief_loader(const PlannerJob& job, const PlannerState& state, const protocol::Address& loader,
+                  Reaction* out) {
+  const SourceIndex source = loader.index;
+  if (source >= job.owners.slots.size()) return;
+  const protocol::MetaGrant grant{state.grant(source), state.posted_below(source)};
+  out->effects.push_back(Send{loader, grant});
+  for (const auto& [step, plan] : state.unacknowledged()) {
+    const protocol::PlanPublished published = publication(job, plan);
+    if (published.index->source_present[source]) out->effects.push_back(Send{loader, published});
+  }
+}
+
+void brief_constructor(const PlannerJob& job, const PlannerState& state,
+                       const protocol::Address& constructor, Reaction* out) {
+  const auto& buckets = job.buckets;
+  if (std::find(buckets.begin(), buckets.end(), constructor.index) == buckets.end()) return;
+  for (const auto& [step, plan] : state.unacknowledged()) {
+    if (step < state.acknowledged(constructor.index)) continue;
+    out->effects.push_back(Send{constructor, publication(job, plan)});
+  }
+  if (!state.failure()) return;
+  out->effects.push_back(
+      Send{constructor, protocol::StreamFailed{state.failure()->step, state.failure()->status}});
 }
 
 struct OnMessage {
@@ -88,20 +118,31 @@ struct OnMessage {
   Reaction* out;
 
   void operator()(const protocol::MetaPosted& message) const {
-    out->events.push_back(MetaArrived{message.window});
+    out->events.push_back(MetaArrived{message.sequence, message.window});
   }
   void operator()(const protocol::Acknowledged& message) const {
     out->events.push_back(ConstructorAcknowledged{envelope.from.index, message.acknowledged});
   }
   void operator()(const protocol::LateBad& message) const {
-    out->effects.push_back(JournalLateBad{message});
+    // Told by another fetch, or before a restart: it counts once, and is answered every time.
+    if (state.late_bad_durable(message.id)) out->effects.push_back(Send{envelope.from, message});
+    if (state.told_bad(message.id)) return;
+    out->events.push_back(LateBadTold{message.id});
+    out->effects.push_back(JournalLateBad{message, envelope.from});
   }
   void operator()(const protocol::Report& message) const {
     take_report(job, state, envelope.from.index, message.part, out);
   }
   void operator()(const protocol::StreamFailed& message) const {
-    out->events.push_back(Failed{message.status});
+    out->events.push_back(Failed{message.step, message.status});
     send_to_constructors(job, message, out);
+  }
+  void operator()(const protocol::PeerRestarted& message) const {
+    if (message.generation < state.peers().of(message.role)) return;
+    out->events.push_back(message);
+    const protocol::Address& role = message.role;
+    if (role.kind == protocol::RoleKind::kLoader) brief_loader(job, state, role, out);
+    if (role.kind == protocol::RoleKind::kConstructor) brief_constructor(job, state, role, out);
   }
   template <typename Other>
   void operator()(const Other&) const {}  // not for a planner; dropped
@@ -112,7 +153,8 @@ struct OnMessage {
 Reaction on_message(const PlannerJob& job, const PlannerState& state,
                     const protocol::Envelope& envelope) {
   Reaction out;
-  if (!(envelope.versions == job.versions)) return out;  // another attempt or generation: stale
+  if (state.peers().stale(job.versions, envelope)) return out;
+  if (const auto news = state.peers().news(envelope)) out.events.push_back(*news);
   std::visit(OnMessage{job, state, envelope, &out}, envelope.message);
   return out;
 }
@@ -162,10 +204,9 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSe
 Reaction on_committed(const PlannerJob& job, const PlannerState& state,
                       const model::PlanPtr& plan) {
   Reaction out;
-  const auto sources = static_cast<uint32_t>(job.spec.sources.size());
-  const protocol::PlanPublished published{plan, model::PlanIndex::make(*plan, sources)};
+  const protocol::PlanPublished published = publication(job, plan);
   send_to_constructors(job, published, &out);
-  for (SourceIndex s = 0; s < sources; ++s) {
+  for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
     if (published.index->source_present[s]) send_to_slots(job, s, published, &out);
   }
   wake_sources(job, state, &out);

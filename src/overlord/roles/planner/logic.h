@@ -25,7 +25,8 @@ struct PlannerJob {
   std::vector<uint64_t> source_rows;
   std::shared_ptr<const model::ViewTable> views;
   model::OwnerMap owners;
-  model::Versions versions;
+  model::Versions versions;       // of the plans, which no restart changes
+  uint32_t generation = 1;        // of this planner, on what it sends
   std::vector<uint32_t> buckets;  // constructors this planner serves
   uint32_t runway = 4;
   std::vector<Rank> reporters;  // whose parts make up a step's feedback, ascending
@@ -38,8 +39,9 @@ struct Send {
 struct Commit {  // journal first; Committed effects follow when it is durable
   model::PlanPtr plan;
 };
-struct JournalLateBad {
+struct JournalLateBad {  // then told to the slot that found it
   protocol::LateBad bad;
+  protocol::Address loader;
 };
 struct JournalFeedback {  // all parts are in; `last` is answered when it is durable
   model::StepFeedback feedback;

@@ -26,6 +26,7 @@ struct PlannerStart {
   model::StreamState state;
   std::vector<model::StepFeedback> feedback;  // of the steps before that does not count yet
   std::vector<uint64_t> first_windows;        // per source: sequence number of the cursor's window
+  protocol::PeerGenerations peers;
   Digest config;
   Digest manifest;
 };

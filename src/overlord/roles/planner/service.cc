@@ -14,7 +14,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       : job_(std::move(start.job)),
         seams_(std::move(seams)),
         state_(std::move(start.state), std::move(start.first_windows), job_.buckets,
-               std::move(start.feedback)),
+               std::move(start.feedback), std::move(start.peers)),
         config_(start.config),
         manifest_(start.manifest) {}
 
@@ -84,8 +84,10 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   }
 
   void carry_out(Send& send) {
+    model::Versions versions = job_.versions;
+    versions.generation = job_.generation;
     seams_.transport->send(
-        {job_.versions, protocol::planner_address(), send.to, std::move(send.message)});
+        {versions, protocol::planner_address(), send.to, std::move(send.message)});
   }
 
   void carry_out(Commit& commit) {
@@ -129,9 +131,11 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   void carry_out(JournalLateBad& late) {
     const protocol::LateBad bad = late.bad;
     journal(protocol::LateBadRecord{job_.versions, bad.step, bad.id, bad.reason},
-            [bad](Service& self) {
+            [bad, loader = late.loader](Service& self) {
               self.state_.apply(LateBadCommitted{bad.id});
               ++self.probe_.late_bad;
+              Send answer{loader, bad};
+              self.carry_out(answer);
               self.check_late_budget(bad);
             });
   }
@@ -198,7 +202,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
 
   void fail(const Status& status) {
     if (state_.failure()) return;
-    state_.apply(Failed{status});
+    state_.apply(Failed{state_.next_step(), status});
     for (uint32_t bucket : job_.buckets) {
       Send send{protocol::constructor_address(bucket),
                 protocol::StreamFailed{state_.next_step(), status}};

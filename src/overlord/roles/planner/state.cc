@@ -8,17 +8,20 @@
 namespace overlord::planner {
 
 PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> first_windows,
-                           std::vector<uint32_t> buckets, std::vector<model::StepFeedback> feedback)
+                           std::vector<uint32_t> buckets, std::vector<model::StepFeedback> feedback,
+                           protocol::PeerGenerations peers)
     : stream_(std::move(stream)),
       meta_(first_windows.size()),
       first_(first_windows),
-      grants_(std::move(first_windows)),
-      posted_(meta_.size(), 0),
+      grants_(first_windows),
+      posted_below_(std::move(first_windows)),
+      posted_above_(meta_.size()),
       step_rows_(meta_.size(), 0),
       late_bad_(meta_.size(), 0),
       buckets_(std::move(buckets)),
       acknowledged_(buckets_.size(), stream_.next_step),
-      first_step_(stream_.next_step) {
+      first_step_(stream_.next_step),
+      peers_(std::move(peers)) {
   for (model::StepFeedback& item : feedback) feedback_[item.step] = std::move(item);
   OVERLORD_CHECK(meta_.size() == stream_.cursors.size(), "one cursor per source");
 }
@@ -29,8 +32,13 @@ struct PlannerState::Apply {
   void operator()(const MetaArrived& event) const {
     const SourceIndex source = event.window->first.source;
     OVERLORD_CHECK(source < self.meta_.size(), "metadata of an unknown source");
+    if (!self.news(source, event.sequence)) return;  // posted again by a restarted loader
     self.meta_[source].post(event.window);
-    ++self.posted_[source];
+    std::set<uint64_t>& above = self.posted_above_[source];
+    above.insert(event.sequence);
+    uint64_t& below = self.posted_below_[source];
+    for (; above.erase(below) == 1; ++below) {
+    }
   }
   void operator()(const GrantRaised& event) const {
     OVERLORD_CHECK(event.limit >= self.grants_[event.source], "grants only grow");
@@ -58,6 +66,7 @@ struct PlannerState::Apply {
     while (self.trees_.size() > 1 && std::next(self.trees_.begin())->first <= after.next_step) {
       self.trees_.erase(self.trees_.begin());
     }
+    self.unacknowledged_[event.plan->step] = event.plan;
     self.content_chain_ = chain(self.content_chain_, event.plan->content_hash);
     self.plan_chain_ = chain(self.plan_chain_, event.plan->plan_hash);
   }
@@ -66,8 +75,14 @@ struct PlannerState::Apply {
       if (self.buckets_[i] != event.bucket) continue;
       self.acknowledged_[i] = std::max(self.acknowledged_[i], event.acknowledged);
     }
+    self.unacknowledged_.erase(self.unacknowledged_.begin(),
+                               self.unacknowledged_.lower_bound(self.acknowledged()));
   }
-  void operator()(const LateBadCommitted& event) const { ++self.late_bad_[event.id.source]; }
+  void operator()(const LateBadTold& event) const { self.late_rows_.emplace(event.id, false); }
+  void operator()(const LateBadCommitted& event) const {
+    self.late_rows_[event.id] = true;
+    ++self.late_bad_[event.id.source];
+  }
   void operator()(const ReportArrived& event) const {
     self.parts_[event.part.step].emplace(event.rank, event.part);
   }
@@ -80,8 +95,9 @@ struct PlannerState::Apply {
     self.trees_[event.first_step] = event.tree;
   }
   void operator()(const Failed& event) const {
-    if (!self.failure_) self.failure_ = event.status;
+    if (!self.failure_ || event.step < self.failure_->step) self.failure_ = event;
   }
+  void operator()(const protocol::PeerRestarted& event) const { self.peers_.apply(event); }
 };
 
 void PlannerState::apply(const Event& event) { std::visit(Apply{*this}, event); }
@@ -99,6 +115,22 @@ const PlannerState::Parts* PlannerState::parts(StepIndex step) const {
 const Tree* PlannerState::tree_at(StepIndex step) const {
   const auto after = trees_.upper_bound(step);
   return after == trees_.begin() ? nullptr : &std::prev(after)->second;
+}
+
+bool PlannerState::late_bad_durable(const SampleId& id) const {
+  const auto found = late_rows_.find(id);
+  return found != late_rows_.end() && found->second;
+}
+
+bool PlannerState::news(SourceIndex source, uint64_t sequence) const {
+  return sequence >= posted_below_[source] && sequence < grants_[source] &&
+         !posted_above_[source].contains(sequence);
+}
+
+StepIndex PlannerState::acknowledged(uint32_t bucket) const {
+  const auto found = std::find(buckets_.begin(), buckets_.end(), bucket);
+  OVERLORD_CHECK(found != buckets_.end(), "a constructor this planner does not serve");
+  return acknowledged_[static_cast<size_t>(found - buckets_.begin())];
 }
 
 StepIndex PlannerState::acknowledged() const {

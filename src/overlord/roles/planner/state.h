@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <variant>
 #include <vector>
@@ -14,10 +15,12 @@
 #include "overlord/base/status.h"
 #include "overlord/model/plan.h"
 #include "overlord/plan/meta_buffer.h"
+#include "overlord/protocol/peer_generations.h"
 
 namespace overlord::planner {
 
 struct MetaArrived {
+  uint64_t sequence = 0;
   plan::MetaWindowPtr window;
 };
 struct GrantRaised {
@@ -30,6 +33,9 @@ struct PlanCommitted {  // durable in the journal
 struct ConstructorAcknowledged {
   uint32_t bucket = 0;
   StepIndex acknowledged = 0;
+};
+struct LateBadTold {  // on its way to the journal
+  SampleId id;
 };
 struct LateBadCommitted {
   SampleId id;
@@ -52,11 +58,13 @@ struct TreeChanged {  // durable in the journal
   Tree tree;
 };
 struct Failed {
+  StepIndex step = 0;  // the first that will not come
   Status status;
 };
 
 using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
-                           LateBadCommitted, ReportArrived, FeedbackCommitted, TreeChanged, Failed>;
+                           LateBadTold, LateBadCommitted, ReportArrived, FeedbackCommitted,
+                           TreeChanged, Failed, protocol::PeerRestarted>;
 
 class PlannerState {
  public:
@@ -65,22 +73,35 @@ class PlannerState {
   // `first_windows`: per source, the sequence number of the window its cursor stands in.
   // `feedback`: of the steps before, as far as it does not count yet.
   PlannerState(model::StreamState stream, std::vector<uint64_t> first_windows,
-               std::vector<uint32_t> buckets, std::vector<model::StepFeedback> feedback = {});
+               std::vector<uint32_t> buckets, std::vector<model::StepFeedback> feedback = {},
+               protocol::PeerGenerations peers = {});
 
   void apply(const Event& event);
 
   const model::StreamState& stream() const { return stream_; }
   StepIndex next_step() const { return stream_.next_step; }
   bool ended() const { return stream_.ended; }
-  const std::optional<Status>& failure() const { return failure_; }
+  const std::optional<Failed>& failure() const { return failure_; }
   std::span<const plan::MetaBuffer> meta() const { return meta_; }
   uint64_t grant(SourceIndex source) const { return grants_[source]; }
-  uint64_t posted(SourceIndex source) const { return posted_[source]; }
+  // Windows posted so far, each counted once; and the first of the sequence that has not been.
+  uint64_t posted(SourceIndex source) const {
+    return posted_below_[source] - first_[source] + posted_above_[source].size();
+  }
+  uint64_t posted_below(SourceIndex source) const { return posted_below_[source]; }
+  // It was granted and has not been posted before.
+  bool news(SourceIndex source, uint64_t sequence) const;
   // Windows granted so far: what `posted` will reach.
   uint64_t posted_target(SourceIndex source) const { return grants_[source] - first_[source]; }
   uint64_t step_rows(SourceIndex source) const { return step_rows_[source]; }
   // Least step that some hosted constructor has not acknowledged yet.
   StepIndex acknowledged() const;
+  StepIndex acknowledged(uint32_t bucket) const;
+  // Published plans that some constructor may still need, and the loaders it asks.
+  const std::map<StepIndex, model::PlanPtr>& unacknowledged() const { return unacknowledged_; }
+  bool told_bad(const SampleId& id) const { return late_rows_.contains(id); }
+  bool late_bad_durable(const SampleId& id) const;
+  const protocol::PeerGenerations& peers() const { return peers_; }
   uint64_t late_bad(SourceIndex source) const { return late_bad_[source]; }
   StepIndex first_step() const { return first_step_; }  // of this run
   // Feedback of a step, once all its reporters are in and it is durable; kept until it counts.
@@ -102,18 +123,22 @@ class PlannerState {
   struct Apply;
   model::StreamState stream_;
   std::vector<plan::MetaBuffer> meta_;
-  std::vector<uint64_t> first_;      // window of each source's cursor at the start
-  std::vector<uint64_t> grants_;     // windows granted, as a limit on the sequence number
-  std::vector<uint64_t> posted_;     // windows posted so far
-  std::vector<uint64_t> step_rows_;  // most rows one step has drawn, to size grants
+  std::vector<uint64_t> first_;         // window of each source's cursor at the start
+  std::vector<uint64_t> grants_;        // windows granted, as a limit on the sequence number
+  std::vector<uint64_t> posted_below_;  // every window before it has been posted
+  std::vector<std::set<uint64_t>> posted_above_;  // and these, out of order
+  std::vector<uint64_t> step_rows_;               // most rows one step has drawn, to size grants
   std::vector<uint64_t> late_bad_;
+  std::map<SampleId, bool> late_rows_;  // durable yet? As many as bad_rows_allowed lets live
   std::vector<uint32_t> buckets_;
-  std::vector<StepIndex> acknowledged_;  // parallel to buckets_
+  std::vector<StepIndex> acknowledged_;                 // parallel to buckets_
+  std::map<StepIndex, model::PlanPtr> unacknowledged_;  // at most `runway`
   StepIndex first_step_;
   std::map<StepIndex, model::StepFeedback> feedback_;
   std::map<StepIndex, Parts> parts_;
   std::map<StepIndex, Tree> trees_;  // by the first step; those that no step needs any more go
-  std::optional<Status> failure_;
+  std::optional<Failed> failure_;
+  protocol::PeerGenerations peers_;
   Digest content_chain_;
   Digest plan_chain_;
 };

@@ -1,0 +1,273 @@
+#include "overlord/sim/processes.h"
+
+#include <algorithm>
+#include <set>
+
+#include "overlord/base/check.h"
+#include "overlord/plan/place_tree.h"
+
+namespace overlord::sim {
+namespace {
+
+using protocol::Address;
+using protocol::Envelope;
+using protocol::RoleKind;
+
+constexpr int64_t kNoticeNs = 100'000;
+constexpr int64_t kLateNs = 1'000'000;
+constexpr size_t kRemembered = 8;
+
+host::HostedRoles nothing() {
+  host::HostedRoles roles;
+  roles.planner = false;
+  roles.loaders.emplace();
+  roles.constructors.emplace();
+  roles.clients.emplace();
+  return roles;
+}
+
+// Planner, every client and every constructor alone; loaders in groups.
+std::vector<host::HostedRoles> split_up(const host::HostStart& start, uint32_t loaders_together) {
+  std::vector<host::HostedRoles> all = {nothing()};
+  all.front().planner = true;
+  const auto views = plan::make_views(start.job->mesh, start.job->delivery, 1);
+  std::set<uint32_t> buckets;
+  for (const Rank rank : start.ranks) {
+    all.push_back(nothing());
+    all.back().clients->push_back(rank);
+    if (!buckets.insert(views->by_rank[rank].bucket).second) continue;
+    all.push_back(nothing());
+    all.back().constructors->push_back(views->by_rank[rank].bucket);
+  }
+  uint32_t room = 0;
+  for (SourceIndex s = 0; s < start.job->sources.size(); ++s) {
+    for (uint32_t slot = 0; slot < start.job->spec.sources[s].loaders; ++slot) {
+      if (room == 0) {
+        all.push_back(nothing());
+        room = loaders_together;
+      }
+      all.back().loaders->push_back(protocol::loader_address(s, slot));
+      --room;
+    }
+  }
+  return all;
+}
+
+bool mortal(const host::HostedRoles& roles) {
+  return !roles.planner && roles.clients && roles.clients->empty();
+}
+
+bool equal(const model::MetaWindow& a, const model::MetaWindow& b) {
+  if (a.first != b.first || a.tokens != b.tokens || a.span_ends != b.span_ends) return false;
+  if (a.spans.size() != b.spans.size() || a.bad.size() != b.bad.size()) return false;
+  for (size_t i = 0; i < a.bad.size(); ++i) {
+    if (a.bad[i].index != b.bad[i].index || a.bad[i].reason != b.bad[i].reason) return false;
+  }
+  return true;
+}
+
+// Turns a message into one that does harm wherever it is believed.
+struct Lie {
+  void operator()(protocol::PayloadPtr& message) const {
+    auto holes = std::make_shared<protocol::Payload>(*message);
+    for (model::TokenSpan& span : holes->spans) span = {};
+    message = std::move(holes);
+  }
+  void operator()(protocol::MetaPosted& message) const {
+    auto window = std::make_shared<model::MetaWindow>(*message.window);
+    for (uint32_t& tokens : window->tokens) tokens = 2;
+    message.window = std::move(window);
+  }
+  void operator()(protocol::StepReady& message) const {
+    for (model::MicrobatchPtr& batch : message.microbatches) {
+      auto other = std::make_shared<model::Microbatch>(*batch);
+      other->digest = chain(batch->digest, batch->digest);
+      batch = std::move(other);
+    }
+  }
+  void operator()(protocol::Acknowledged& message) const { message.acknowledged += 1000; }
+  void operator()(protocol::LateBad& message) const { message.id.position += 1'000'000; }
+  void operator()(protocol::Fetch& message) const { message.step += 1000; }
+  template <typename Other>
+  void operator()(Other&) const {}
+};
+
+}  // namespace
+
+Processes::Processes(World& world, SlowTransport& transport, host::HostStart start,
+                     host::HostSeams seams, const Layout& layout)
+    : world_(world), start_(std::move(start)), seams_(std::move(seams)), storm_(layout.storm) {
+  std::vector<host::HostedRoles> hosted = {host::HostedRoles{}};
+  if (layout.split) hosted = split_up(start_, layout.loaders_together);
+  for (host::HostedRoles& roles : hosted) processes_.emplace_back().roles = std::move(roles);
+  transport.connect(
+      [this](Envelope envelope, int64_t sent_ns) { arrive(std::move(envelope), sent_ns, false); });
+  for (size_t i = 0; i < processes_.size(); ++i) begin(i);
+}
+
+Processes::~Processes() {
+  for (Process& process : processes_) {
+    if (process.host) process.host->stop();
+  }
+}
+
+host::RoleHost& Processes::host_of(const Address& role) {
+  Process& process = processes_[where_.at(role)];
+  OVERLORD_CHECK(process.alive, "asked for the host of a dead role");
+  return *process.host;
+}
+
+void Processes::begin(size_t index) {
+  Process& process = processes_[index];
+  host::HostStart start = start_;
+  start.hosted = process.roles;
+  for (const auto& [address, where] : where_) {
+    if (processes_[where].generation > 1) start.generations[address] = processes_[where].generation;
+  }
+  process.reach.clear();
+  process.told.clear();
+  for (const Process& other : processes_) {
+    process.reach.push_back({other.generation, world_.now_ns()});
+    process.told.push_back(other.generation);
+  }
+  process.host = std::make_unique<host::RoleHost>(std::move(start), seams_);
+  for (const Address& address : process.host->hosted()) where_[address] = index;
+  process.alive = true;
+  process.host->start();
+}
+
+void Processes::kill(size_t index) {
+  Process& process = processes_[index];
+  process.host->stop();
+  dead_.push_back(std::move(process.host));
+  process.alive = false;
+  ++seen_.kills;
+  world_.post_after(world_.dice().delay_ns(storm_.down_ns), [this, index] { restart(index); });
+}
+
+void Processes::restart(size_t index) {
+  const uint32_t generation = ++processes_[index].generation;
+  begin(index);
+  for (size_t other = 0; other < processes_.size(); ++other) {
+    if (other == index) continue;
+    const uint32_t incarnation = processes_[other].generation;
+    world_.post_after(world_.dice().delay_ns(kNoticeNs), [=, this] {
+      // One that died meanwhile learns it when it starts.
+      const Process& process = processes_[other];
+      if (process.alive && process.generation == incarnation) tell(other, index, generation);
+    });
+  }
+}
+
+void Processes::reach(size_t index, size_t other, uint32_t generation) {
+  Reach& reach = processes_[index].reach[other];
+  if (reach.generation < generation) reach = {generation, world_.now_ns()};
+}
+
+void Processes::tell(size_t index, size_t restarted, uint32_t generation) {
+  Process& process = processes_[index];
+  reach(index, restarted, generation);
+  process.told[restarted] = std::max(process.told[restarted], generation);
+  for (const auto& [address, where] : where_) {
+    if (where == restarted) process.host->peer_restarted(address, generation);
+  }
+  haunt(index, restarted);
+}
+
+// Everything the dead one said of late comes once more.
+void Processes::haunt(size_t index, size_t dead) {
+  std::vector<Envelope> again;
+  for (const Envelope& envelope : processes_[dead].said) {
+    if (envelope.versions.generation >= processes_[index].told[dead]) continue;
+    if (where_.at(envelope.to) != index) continue;
+    again.push_back(envelope);
+  }
+  if (!again.empty() && world_.dice().below(2) == 0) {
+    again.push_back(again.back());
+    again.back().message = protocol::StreamFailed{0, Status(Code::kInternal, "from the dead")};
+  }
+  for (Envelope& envelope : again) {
+    world_.post_after(world_.dice().delay_ns(kLateNs), [this, envelope = std::move(envelope)] {
+      if (processes_[where_.at(envelope.to)].alive) hand_over(envelope);
+    });
+  }
+}
+
+// May what was sent then be lost because the receiver died? Not if the sender reached the
+// one who is there now.
+bool Processes::certain(const Envelope& envelope, int64_t sent_ns) const {
+  const size_t to = where_.at(envelope.to);
+  const Reach& reach = processes_[where_.at(envelope.from)].reach[to];
+  return reach.generation == processes_[to].generation && sent_ns >= reach.since_ns;
+}
+
+// What a dead process has sent is lost, late, or just arrives.
+bool Processes::lost_with_the_dead(const Envelope& envelope, int64_t sent_ns, bool delayed) {
+  const Process& from = processes_[where_.at(envelope.from)];
+  const bool orphan = !from.alive || envelope.versions.generation < from.generation;
+  if (!orphan || delayed) return false;
+  const uint64_t fate = world_.dice().below(3);
+  if (fate == 0) ++seen_.lost;
+  if (fate == 1) {
+    ++seen_.late;
+    const int64_t when = world_.now_ns() + world_.dice().delay_ns(kLateNs);
+    world_.at(when, [this, envelope, sent_ns] { arrive(envelope, sent_ns, true); });
+  }
+  return fate < 2;
+}
+
+void Processes::maybe_kill(const Envelope& envelope) {
+  if (seen_.kills >= storm_.kills || world_.dice().below(storm_.rarity) != 0) return;
+  const size_t victim = where_.at(world_.dice().below(2) == 0 ? envelope.from : envelope.to);
+  if (processes_[victim].alive && mortal(processes_[victim].roles)) kill(victim);
+}
+
+void Processes::arrive(Envelope envelope, int64_t sent_ns, bool delayed) {
+  maybe_kill(envelope);
+  if (lost_with_the_dead(envelope, sent_ns, delayed)) return;
+  Process& to = processes_[where_.at(envelope.to)];
+  if (!to.alive || (!certain(envelope, sent_ns) && world_.dice().below(2) == 0)) {
+    ++seen_.lost;
+    return;
+  }
+  std::deque<Envelope>& said = processes_[where_.at(envelope.from)].said;
+  if (storm_.kills > 0) {
+    said.push_back(envelope);
+    if (said.size() > kRemembered) said.pop_front();
+  }
+  hand_over(envelope);
+  maybe_kill(envelope);
+}
+
+void Processes::hand_over(Envelope envelope) {
+  const size_t from = where_.at(envelope.from);
+  Process& to = processes_[where_.at(envelope.to)];
+  reach(where_.at(envelope.to), from, envelope.versions.generation);
+  if (to.told[from] > envelope.versions.generation) {
+    ++seen_.lies;
+    std::visit(Lie{}, envelope.message);
+  } else {
+    observe(envelope);
+  }
+  to.host->deliver(std::move(envelope));
+}
+
+void Processes::observe(const Envelope& envelope) {
+  if (const auto* posted = std::get_if<protocol::MetaPosted>(&envelope.message)) {
+    const auto key = std::pair(posted->window->first.source, posted->sequence);
+    const auto [known, fresh] = posted_.try_emplace(key, posted->window);
+    seen_.reposts += fresh ? 0 : 1;
+    seen_.unequal_reposts += equal(*known->second, *posted->window) ? 0 : 1;
+  }
+  const host::RoleHost& host = *processes_[where_.at(envelope.to)].host;
+  seen_.most_payload_bytes = std::max(seen_.most_payload_bytes, host.budget().used_bytes.load());
+  if (envelope.to.kind == RoleKind::kPlanner) {
+    seen_.most_plans_kept =
+        std::max<uint64_t>(seen_.most_plans_kept, host.planner_state().unacknowledged().size());
+  }
+  for (const auto& [bucket, probe] : host.constructors()) {
+    seen_.most_steps_held = std::max(seen_.most_steps_held, probe->steps_held.load());
+  }
+}
+
+}  // namespace overlord::sim

@@ -1,0 +1,95 @@
+// Processes: the roles of one job spread over simulated processes, each a RoleHost of its own, that
+// die at any message and start again in their next generation. Stands in for the supervisor, and
+// for the worst that carriers may do around a death: what the dead said and what is said to them is
+// lost or late, and whatever arrives from a generation that the receiver knows to be dead is a lie.
+// Test only.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "overlord/host/role_host.h"
+#include "overlord/sim/world.h"
+
+namespace overlord::sim {
+
+struct Storm {
+  uint64_t kills = 0;         // processes that die over the run; planner and clients never do
+  uint64_t rarity = 25;       // one arrival in so many kills whoever sent it or gets it
+  int64_t down_ns = 400'000;  // typical time until the next generation starts
+};
+
+struct Layout {
+  bool split = false;             // else one process of all roles
+  uint32_t loaders_together = 1;  // slots in one process
+  Storm storm;
+};
+
+struct Sightings {  // over the whole run
+  uint64_t kills = 0;
+  uint64_t lost = 0;  // envelopes
+  uint64_t late = 0;
+  uint64_t lies = 0;
+  uint64_t reposts = 0;  // windows posted again by a later generation
+  uint64_t unequal_reposts = 0;
+  uint64_t most_plans_kept = 0;  // by the planner
+  uint64_t most_steps_held = 0;  // by one constructor
+  uint64_t most_payload_bytes = 0;
+};
+
+class Processes {
+ public:
+  Processes(World& world, SlowTransport& transport, host::HostStart start, host::HostSeams seams,
+            const Layout& layout);
+  ~Processes();
+
+  host::RoleHost& host_of(const protocol::Address& role);
+  const Sightings& sightings() const { return seen_; }
+
+ private:
+  // Whom of another process's generations a carrier reaches from here, and since when: it was told,
+  // or has heard from it.
+  struct Reach {
+    uint32_t generation = 1;
+    int64_t since_ns = 0;
+  };
+  struct Process {
+    host::HostedRoles roles;
+    uint32_t generation = 1;
+    bool alive = false;
+    std::unique_ptr<host::RoleHost> host;
+    std::vector<Reach> reach;             // by process
+    std::vector<uint32_t> told;           // by process: the generation that all roles here know of
+    std::deque<protocol::Envelope> said;  // newest last
+  };
+
+  void begin(size_t index);
+  void kill(size_t index);
+  void restart(size_t index);
+  void reach(size_t index, size_t other, uint32_t generation);
+  void tell(size_t index, size_t restarted, uint32_t generation);
+  void haunt(size_t index, size_t dead);
+  void arrive(protocol::Envelope envelope, int64_t sent_ns, bool delayed);
+  bool lost_with_the_dead(const protocol::Envelope& envelope, int64_t sent_ns, bool delayed);
+  bool certain(const protocol::Envelope& envelope, int64_t sent_ns) const;
+  void maybe_kill(const protocol::Envelope& envelope);
+  void observe(const protocol::Envelope& envelope);
+  void hand_over(protocol::Envelope envelope);
+
+  World& world_;
+  host::HostStart start_;
+  host::HostSeams seams_;
+  Storm storm_;
+  Sightings seen_;
+  std::vector<Process> processes_;
+  std::map<protocol::Address, size_t> where_;
+  // Stopped, and kept because tasks in the world still point at their loops.
+  std::vector<std::unique_ptr<host::RoleHost>> dead_;
+  std::map<std::pair<SourceIndex, uint64_t>, std::shared_ptr<const model::MetaWindow>> posted_;
+};
+
+}  // namespace overlord::sim

@@ -1,0 +1,222 @@
+// Loaders and constructors die at any message and start again: the stream goes on, the same bytes,
+// each once, within bounds (reliability: one writer per slot, no late effect). Planner and clients
+// live as long as the run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "overlord/sim/scenario.h"
+
+namespace overlord::sim {
+namespace {
+
+constexpr uint64_t kSteps = 8;
+constexpr int64_t kSecond = 1'000'000'000;
+
+uint64_t seed_count() {
+  const char* text = std::getenv("OVERLORD_SIM_SEEDS");
+  return text == nullptr ? 400 : std::strtoull(text, nullptr, 10);
+}
+
+Scenario spread_out() {
+  Scenario scenario = Scenario::small();
+  scenario.axes = {{"dp", 2}, {"tp", 2}};
+  scenario.spec.sources[0].loaders = 2;
+  scenario.spec.sources[1].loaders = 2;
+  return scenario;
+}
+
+Layout stormy(uint64_t seed) {
+  Layout layout;
+  layout.split = true;
+  layout.loaders_together = 1 + static_cast<uint32_t>(seed % 3);
+  layout.storm.kills = 1 + seed % 12;
+  layout.storm.rarity = 10 + seed % 50;
+  return layout;
+}
+
+std::unique_ptr<SimCluster> start(const Scenario& scenario,
+                                  const std::shared_ptr<const host::OpenJob>& job, uint64_t seed,
+                                  const Layout& layout) {
+  auto cluster =
+      std::make_unique<SimCluster>(job, *scenario.objects, scenario.all_ranks(), scenario.options,
+                                   host::start_state(*job), seed, layout);
+  cluster->keep_batches = false;
+  return cluster;
+}
+
+Digest quiet_hash(const Scenario& scenario, uint64_t steps) {
+  auto cluster = scenario.start(1);
+  EXPECT_TRUE(cluster->run(steps));
+  EXPECT_FALSE(cluster->failure());
+  return cluster->stream_hash();
+}
+
+TEST(Restart, RolesInProcessesOfTheirOwnGiveTheSameStream) {
+  const Scenario scenario = spread_out();
+  const auto job = scenario.open();
+  Layout layout;
+  layout.split = true;
+  auto cluster = start(scenario, job, 3, layout);
+  ASSERT_TRUE(cluster->run(kSteps));
+  EXPECT_EQ(cluster->stream_hash(), quiet_hash(scenario, kSteps));
+}
+
+void check_undisturbed(SimCluster* cluster, const Scenario& scenario, const Digest& expected) {
+  ASSERT_FALSE(cluster->failure()) << cluster->failure()->message();
+  ASSERT_EQ(cluster->stream_hash(), expected);
+  ASSERT_LT(cluster->world().now_ns(), kSecond);
+  const Sightings& seen = cluster->sightings();
+  ASSERT_EQ(seen.unequal_reposts, 0u);
+  ASSERT_LE(seen.reposts, 4 * seen.kills) << "a restarted loader goes on where the posting stood";
+  const uint64_t runway = std::max(scenario.options.runway, scenario.options.prefetch_steps + 1);
+  ASSERT_LE(seen.most_plans_kept, runway);
+  ASSERT_LE(seen.most_steps_held, runway);
+  ASSERT_LE(seen.most_payload_bytes, scenario.options.payload_budget_bytes);
+}
+
+TEST(Restart, TheStreamGoesOnWhoeverDiesAndWhenever) {
+  const Scenario scenario = spread_out();
+  const auto job = scenario.open();
+  const Digest expected = quiet_hash(scenario, kSteps);
+  Sightings all;
+  for (uint64_t seed = 1; seed <= seed_count(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto cluster = start(scenario, job, seed, stormy(seed));
+    ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
+    ASSERT_NO_FATAL_FAILURE(check_undisturbed(cluster.get(), scenario, expected));
+    const Sightings& seen = cluster->sightings();
+    all.kills += seen.kills;
+    all.lost += seen.lost;
+    all.late += seen.late;
+    all.lies += seen.lies;
+    all.reposts += seen.reposts;
+  }
+  // It was a storm.
+  EXPECT_GT(all.kills, 3 * seed_count());
+  EXPECT_GT(all.lost, 10 * seed_count());
+  EXPECT_GT(all.late, seed_count());
+  EXPECT_GT(all.lies, 10 * seed_count());
+  EXPECT_GT(all.reposts, 0u);
+  RecordProperty("kills", static_cast<int>(all.kills));
+  RecordProperty("lies", static_cast<int>(all.lies));
+}
+
+// Budgets of one byte, several workers and slots, short runways, one rank ahead of the others.
+TEST(Restart, KnobsDoNotMatter) {
+  for (uint64_t variant = 0; variant < 12; ++variant) {
+    Scenario scenario = spread_out();
+    scenario.spec.max_steps = kSteps;
+    for (model::Source& source : scenario.spec.sources) {
+      source.loaders = 1 + static_cast<uint32_t>(variant % 3);
+      source.workers = 1 + static_cast<uint32_t>(variant / 3 % 3);
+    }
+    scenario.options.prefetch_steps = 1 + static_cast<uint32_t>(variant % 4);
+    scenario.options.runway = 1 + static_cast<uint32_t>(variant % 5);
+    scenario.options.payload_budget_bytes = variant % 2 == 0 ? 1 : 64 << 20;
+    scenario.options.constructor_budget_bytes = variant % 3 == 0 ? 1 : 64 << 20;
+    const auto job = scenario.open();
+    const Digest expected = quiet_hash(scenario, kSteps);
+    for (uint64_t seed = 1; seed <= seed_count() / 20; ++seed) {
+      SCOPED_TRACE("variant " + std::to_string(variant) + " seed " + std::to_string(seed));
+      auto cluster = start(scenario, job, seed, stormy(seed));
+      ASSERT_TRUE(cluster->take(static_cast<Rank>(seed % 4), seed % 5)) << "hangs";
+      ASSERT_TRUE(cluster->run(100'000)) << "hangs";
+      ASSERT_NO_FATAL_FAILURE(check_undisturbed(cluster.get(), scenario, expected));
+    }
+  }
+}
+
+// Rows of the Megatron files with tokens that are too high: nobody has looked at them when their
+// lengths, from the .idx files alone, are posted.
+void allow_late_bad(uint32_t allowed, Scenario* scenario) {
+  model::Source& source = scenario->spec.sources[0];
+  source.vocabulary = 995;
+  source.eod.reset();
+  source.bad_rows_allowed = allowed;
+}
+
+std::shared_ptr<const host::OpenJob> open_unchecked(const Scenario& scenario) {
+  const auto mesh = model::Mesh::make(scenario.axes);
+  auto job = open_in_memory(scenario.spec, scenario.delivery, *mesh, *scenario.objects, false);
+  EXPECT_TRUE(job.ok()) << job.status().message();
+  return *job;
+}
+
+// Every document of every source once, to the end of the stream; rows found bad after they were
+// planned are told again by the next generation and count once.
+TEST(Restart, EndsOnTheSameStepAndCountsLateBadRowsOnce) {
+  Scenario scenario = spread_out();
+  for (model::Source& source : scenario.spec.sources) source.at_end = model::EndPolicy::kDrop;
+  allow_late_bad(1000, &scenario);
+  const auto job = open_unchecked(scenario);
+  auto quiet = start(scenario, job, 1, Layout{});
+  ASSERT_TRUE(quiet->run(100'000));
+  ASSERT_FALSE(quiet->failure()) << quiet->failure()->message();
+  const uint64_t bad = quiet->host().planner_state().late_bad(0);
+  ASSERT_GT(bad, 10u);
+  for (uint64_t seed = 1; seed <= seed_count() / 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto cluster = start(scenario, job, seed, stormy(seed));
+    ASSERT_TRUE(cluster->run(100'000)) << "hangs";
+    ASSERT_NO_FATAL_FAILURE(check_undisturbed(cluster.get(), scenario, quiet->stream_hash()));
+    cluster->world().run_until([] { return false; }, 1'000'000);  // what is still on its way
+    EXPECT_EQ(cluster->host().planner_state().late_bad(0), bad);
+  }
+}
+
+// A constructor that starts after the stream has failed learns it too.
+TEST(Restart, AFailureIsToldAgain) {
+  for (uint64_t seed = 1; seed <= seed_count() / 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Scenario scenario = spread_out();
+    scenario.options.payload_budget_bytes = 1;  // nothing is kept: every step reads
+    auto cluster = start(scenario, scenario.open(), seed, stormy(seed));
+    ASSERT_TRUE(cluster->run(1)) << "hangs";
+    for (const std::string& uri : scenario.spec.sources[0].files) {
+      scenario.objects->put(uri, "something else");
+    }
+    ASSERT_TRUE(cluster->run(100'000)) << "hangs";
+    for (const Rank rank : cluster->ranks()) {
+      ASSERT_TRUE(cluster->consumer(rank).failure()) << "rank " << rank;
+      EXPECT_EQ(cluster->consumer(rank).failure()->code(), Code::kSourceChanged);
+    }
+  }
+}
+
+TEST(Restart, AnExceededBudgetIsToldAgain) {
+  Scenario scenario = spread_out();
+  allow_late_bad(3, &scenario);
+  const auto job = open_unchecked(scenario);
+  for (uint64_t seed = 1; seed <= seed_count() / 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Layout layout = stormy(seed);
+    layout.storm.kills = 100;
+    auto cluster = start(scenario, job, seed, layout);
+    ASSERT_TRUE(cluster->run(100'000)) << "hangs";
+    const StepIndex end = cluster->consumer(0).state().state.next_step;
+    for (const Rank rank : cluster->ranks()) {
+      ASSERT_TRUE(cluster->consumer(rank).failure()) << "rank " << rank;
+      EXPECT_EQ(cluster->consumer(rank).failure()->code(), Code::kBudgetExceeded);
+      EXPECT_EQ(cluster->consumer(rank).state().state.next_step, end) << "all before one step";
+    }
+  }
+}
+
+TEST(Restart, TheSameSeedReplaysEventByEvent) {
+  const Scenario scenario = spread_out();
+  const auto job = scenario.open();
+  auto first = start(scenario, job, 11, stormy(11));
+  auto second = start(scenario, job, 11, stormy(11));
+  ASSERT_TRUE(first->run(kSteps));
+  ASSERT_TRUE(second->run(kSteps));
+  EXPECT_EQ(first->world().events(), second->world().events());
+  EXPECT_EQ(first->world().now_ns(), second->world().now_ns());
+  EXPECT_EQ(first->sightings().lies, second->sightings().lies);
+}
+
+}  // namespace
+}  // namespace overlord::sim
