@@ -38,7 +38,7 @@ model::StepFeedback feedback_of(StepIndex step, const std::vector<LossRow>& loss
 // One rank's end of an engine.
 class Client {
  public:
-  Client(std::shared_ptr<node::EmbeddedEngine> engine, Rank rank)
+  Client(std::shared_ptr<node::Engine> engine, Rank rank)
       : engine_(std::move(engine)), rank_(rank) {}
 
   std::shared_ptr<const model::Microbatch> next(double timeout_s) {
@@ -89,7 +89,7 @@ class Client {
     nb::gil_scoped_release free;
     return engine_->next(rank_, timeout_ms);
   }
-  std::shared_ptr<node::EmbeddedEngine> engine_;
+  std::shared_ptr<node::Engine> engine_;
   Rank rank_;
 };
 
@@ -151,14 +151,14 @@ std::optional<std::string> to_string(const std::optional<nb::bytes>& bytes) {
   return std::string(bytes->c_str(), bytes->size());
 }
 
-std::shared_ptr<node::EmbeddedEngine> open_engine(JobHandle& job, std::vector<Rank> ranks,
-                                                  const model::RuntimeOptions& options,
-                                                  const std::optional<nb::bytes>& state,
-                                                  std::vector<std::string> worker_command,
-                                                  bool allow_mixture, bool allow_sources,
-                                                  std::string journal_path) {
+std::shared_ptr<node::Engine> open_engine(JobHandle& job, std::vector<Rank> ranks,
+                                          const model::RuntimeOptions& options,
+                                          const std::optional<nb::bytes>& state,
+                                          std::vector<std::string> worker_command,
+                                          bool allow_mixture, bool allow_sources,
+                                          std::string journal_path) {
   const std::optional<std::string> saved = to_string(state);
-  Result<std::shared_ptr<node::EmbeddedEngine>> engine = [&] {
+  Result<std::shared_ptr<node::Engine>> engine = [&] {
     nb::gil_scoped_release free;
     return job.open({std::move(ranks),
                      options,
@@ -193,11 +193,11 @@ nb::dict read_row(JobHandle& job, uint32_t source, uint64_t row,
 }
 
 void bind_engine(nb::module_& m) {
-  using node::EmbeddedEngine;
-  nb::class_<EmbeddedEngine>(m, "Engine", "All roles of a job in this process.")
+  using node::Engine;
+  nb::class_<Engine>(m, "Engine", "All roles of a job in this process.")
       .def(
           "client",
-          [](std::shared_ptr<EmbeddedEngine> engine, Rank rank) {
+          [](std::shared_ptr<Engine> engine, Rank rank) {
             const auto& ranks = engine->ranks();
             if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
               raise(invalid_argument("rank " + std::to_string(rank) +
@@ -206,22 +206,20 @@ void bind_engine(nb::module_& m) {
             return Client(std::move(engine), rank);
           },
           nb::arg("rank"))
-      .def("status", [](EmbeddedEngine& engine) { return status_dict(engine.status()); })
-      .def("quarantine",
-           [](EmbeddedEngine& engine) { return quarantine_list(engine.quarantine()); })
+      .def("status", [](Engine& engine) { return status_dict(engine.status()); })
+      .def("quarantine", [](Engine& engine) { return quarantine_list(engine.quarantine()); })
       .def("close",
-           [](EmbeddedEngine& engine) {
+           [](Engine& engine) {
              nb::gil_scoped_release free;
              engine.close();
            })
-      .def_prop_ro("ranks", &EmbeddedEngine::ranks)
+      .def_prop_ro("ranks", &Engine::ranks)
       .def(
-          "rank_hash",
-          [](EmbeddedEngine& engine, Rank rank) { return engine.rank_hash(rank).hex(); },
+          "rank_hash", [](Engine& engine, Rank rank) { return engine.rank_hash(rank).hex(); },
           nb::arg("rank"))
-      .def("plan_chain", [](EmbeddedEngine& engine) { return engine.plan_chain().hex(); })
-      .def("content_hash", [](EmbeddedEngine& engine) { return engine.content_chain().hex(); })
-      .def("stream_hash", [](EmbeddedEngine& engine) { return engine.stream_hash().hex(); });
+      .def("plan_chain", [](Engine& engine) { return engine.plan_chain().hex(); })
+      .def("content_hash", [](Engine& engine) { return engine.content_chain().hex(); })
+      .def("stream_hash", [](Engine& engine) { return engine.stream_hash().hex(); });
   nb::class_<Client>(m, "Client", "One rank's end of an engine.")
       .def("next", &Client::next, nb::arg("timeout_s"),
            "The next microbatch, or None at the end; DeadlineError after timeout_s.")

@@ -50,7 +50,7 @@ Result<protocol::ResumeState> JobHandle::state_of(const std::optional<std::strin
   return host::resume_from(*job_, state, allowed);
 }
 
-Result<std::shared_ptr<node::EmbeddedEngine>> JobHandle::open(OpenRequest request) {
+Result<std::shared_ptr<node::Engine>> JobHandle::open(OpenRequest request) {
   OVERLORD_TRY(protocol::ResumeState state, state_of(request.state, request.allowed));
   node::EngineOptions options;
   options.runtime = request.options;
@@ -65,7 +65,7 @@ Result<std::shared_ptr<node::EmbeddedEngine>> JobHandle::open(OpenRequest reques
   }
   OVERLORD_TRY(auto engine, node::EmbeddedEngine::start(job_, std::move(request.ranks),
                                                         std::move(options), std::move(state)));
-  return std::shared_ptr<node::EmbeddedEngine>(std::move(engine));
+  return std::shared_ptr<node::Engine>(std::move(engine));
 }
 
 Result<std::unique_ptr<node::PlanCursor>> JobHandle::planner(
@@ -77,6 +77,23 @@ Result<std::unique_ptr<node::PlanCursor>> JobHandle::planner(
     encoders_ = std::make_shared<node::Encoders>(*executor_, std::move(worker_command), 1);
   }
   return std::make_unique<node::PlanCursor>(job_, std::move(state), *storage_, *encoders_);
+}
+
+protocol::JobFile JobHandle::job_file(std::vector<Rank> ranks, const model::RuntimeOptions& options,
+                                      std::vector<std::string> worker_command,
+                                      std::string journal_path) const {
+  protocol::JobFile file;
+  file.spec = job_->spec;
+  file.delivery = job_->delivery;
+  file.mesh = job_->mesh;
+  file.runtime = options;
+  std::sort(ranks.begin(), ranks.end());
+  file.ranks = std::move(ranks);
+  file.index_paths = index_paths_;
+  file.worker_command = std::move(worker_command);
+  file.journal_path = std::move(journal_path);
+  for (const std::string& path : index_paths_) file.profile_paths.push_back(path + ".profile");
+  return file;
 }
 
 RowPlace JobHandle::place_of(uint32_t source, uint32_t block, uint32_t row) const {

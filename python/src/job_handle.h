@@ -9,6 +9,7 @@
 #include "overlord/node/embedded_engine.h"
 #include "overlord/node/open_files.h"
 #include "overlord/node/plan_cursor.h"
+#include "overlord/protocol/job_codec.h"
 
 namespace overlord::python {
 
@@ -45,9 +46,13 @@ class JobHandle {
   ~JobHandle();
 
   const host::OpenJob& job() const { return *job_; }
-  Result<std::shared_ptr<node::EmbeddedEngine>> open(OpenRequest request);
+  Result<std::shared_ptr<node::Engine>> open(OpenRequest request);
   Result<std::unique_ptr<node::PlanCursor>> planner(const std::optional<std::string>& state,
                                                     std::vector<std::string> worker_command);
+  // All that a node process needs to run this job for these ranks.
+  protocol::JobFile job_file(std::vector<Rank> ranks, const model::RuntimeOptions& options,
+                             std::vector<std::string> worker_command,
+                             std::string journal_path) const;
   Result<RowPlace> locate(uint32_t source, uint32_t pass, uint64_t position) const;
   Result<RowContent> read_row(uint32_t source, uint64_t row,
                               const std::vector<std::string>& worker_command);

@@ -63,6 +63,7 @@ RoleHost::RoleHost(HostStart start, HostSeams seams)
       views_(plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)),
       budget_(std::make_shared<loader::PayloadBudget>(start.options.payload_budget_bytes)) {
   versions_.job = job_->config.low;
+  versions_.attempt = start.attempt;
   versions_.mixture = job_->spec.mixture.version;
   versions_.format = model::kPlanFormat;
   OVERLORD_CHECK(!start.ranks.empty(), "a host serves at least one rank");

@@ -57,6 +57,7 @@ struct HostStart {
   // they have been restarted before this host began.
   std::map<protocol::Address, uint32_t> generations;
   model::RuntimeOptions options;
+  uint32_t attempt = 1;  // of the trainers, law 13
   protocol::ResumeState state;
   std::function<void(Rank, client::ReadyStep)> deliver;     // on the client's loop
   std::function<void(loader::QuarantineNote)> quarantined;  // on a loader's loop
@@ -90,6 +91,8 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   // may have been lost. So call it when nothing that is sent to the new one is lost any more.
   void peer_restarted(const protocol::Address& role, uint32_t generation);
   std::vector<protocol::Address> hosted() const;
+  // What messages of this job and attempt carry, in the first generation.
+  const model::Versions& versions() const { return versions_; }
 
   struct LoaderView {
     SourceIndex source = 0;

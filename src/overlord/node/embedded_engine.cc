@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "overlord/node/profile.h"
 #include "overlord/plan/client_place_tree.h"
@@ -13,8 +12,7 @@
 namespace overlord::node {
 namespace {
 
-constexpr int64_t kAnswerMs = 60'000;  // a planner that does not answer a report is broken
-constexpr size_t kRecordsKept = 64;    // of a journal in memory: for a look at the last plans
+constexpr size_t kRecordsKept = 64;  // of a journal in memory: for a look at the last plans
 
 // How much recycled memory waits for the next batch: two steps' worth of whatever is in use.
 uint64_t idle_limit(const model::RuntimeOptions& options) {
@@ -45,7 +43,7 @@ EmbeddedEngine::~EmbeddedEngine() {
   if (!in_another_process()) return;
   // A forked child has the memory of the engine and none of its threads: nothing can be joined or
   // unlocked there, so everything is left to the end of the process.
-  for (auto& [rank, seat] : seats_) static_cast<void>(seat.release());
+  static_cast<void>(seats_.release());
   static_cast<void>(host_.release());
   static_cast<void>(encoders_.release());
   static_cast<void>(storage_.release());
@@ -133,30 +131,23 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   for (const model::Source& source : job_->spec.sources) {
     OVERLORD_RETURN_IF_ERROR(encoders_->get(source).status());
   }
-  for (const Rank rank : ranks_) seats_[rank] = std::make_unique<Seat>(state);
-  ledger_ = std::make_unique<host::FeedbackLedger>(
-      state.feedback,
-      uint64_t{job_->spec.mixture.controller.delay} + runtime.runway + runtime.prefetch_steps + 8);
+  seat_ranks(state);
   host::HostStart start;
   start.job = job_;
   start.ranks = ranks_;
   start.options = runtime;
   start.state = std::move(state);
   start.deliver = [this](Rank rank, client::ReadyStep ready) {
-    seats_.at(rank)->steps.push(std::move(ready));
+    seats_->deliver(rank, std::move(ready));
   };
   start.quarantined = [this](loader::QuarantineNote note) {
     const std::lock_guard lock(quarantine_mutex_);
     quarantine_.push_back(std::move(note));
   };
   start.answered = [this](Rank rank, protocol::ReportAnswered answer) {
-    seats_.at(rank)->answers.push(answer);
+    seats_->answer(rank, answer);
   };
-  start.fed_back = [this](const model::StepFeedback& feedback) {
-    const std::lock_guard lock(ledger_mutex_);
-    ledger_->add(feedback);
-    ledger_grown_.notify_all();
-  };
+  start.fed_back = [this](const model::StepFeedback& feedback) { seats_->fed_back(feedback); };
   host::HostSeams seams;
   seams.executor = executor_.get();
   seams.storage = storage_.get();
@@ -168,12 +159,21 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   return {};
 }
 
-Result<EmbeddedEngine::Seat*> EmbeddedEngine::seat(Rank rank) {
-  const auto found = seats_.find(rank);
-  if (found == seats_.end()) {
-    return invalid_argument("rank " + std::to_string(rank) + " is not hosted by this engine");
-  }
-  return found->second.get();
+void EmbeddedEngine::seat_ranks(const protocol::ResumeState& state) {
+  const model::RuntimeOptions& runtime = options_.runtime;
+  RankSeats::Wiring wiring;
+  wiring.consumed = [this](Rank rank, StepIndex step) { host_->consumed(rank, step); };
+  wiring.report = [this](Rank rank, model::StepFeedback part) {
+    host_->report(rank, std::move(part));
+  };
+  wiring.probe = [this](Rank rank) -> client::ClientProbe& { return host_->client_probe(rank); };
+  wiring.may_wait = [this] { return held_too_much(); };
+  wiring.at_end = [this](const model::StreamState& after) { return late_rows_over_budget(after); };
+  wiring.explain_wait = [this](Rank rank, StepIndex step) { return explain_wait(rank, step); };
+  wiring.metric_driven = job_->spec.mixture.metric_driven();
+  const uint64_t kept =
+      uint64_t{job_->spec.mixture.controller.delay} + runtime.runway + runtime.prefetch_steps + 8;
+  seats_ = std::make_unique<RankSeats>(ranks_, state, kept, clock_, std::move(wiring));
 }
 
 Status EmbeddedEngine::held_too_much() const {
@@ -189,39 +189,7 @@ Status EmbeddedEngine::held_too_much() const {
 }
 
 Result<model::MicrobatchPtr> EmbeddedEngine::next(Rank rank, int64_t timeout_ms) {
-  if (in_another_process()) {
-    return Status(Code::kCancelled,
-                  "this loader was started in another process; make a new one after a fork");
-  }
-  OVERLORD_TRY(Seat * at, seat(rank));
-  std::unique_lock lock(at->mutex);
-  if (model::MicrobatchPtr batch = at->consumer.take()) {
-    ++host_->client_probe(rank).microbatches;
-    // With its last microbatch a step is done with here: who holds views holds their memory.
-    if (const std::optional<StepIndex> step = at->consumer.take_consumed()) {
-      host_->consumed(rank, *step);
-    }
-    return batch;
-  }
-  if (const std::optional<StepIndex> step = at->consumer.take_consumed()) {
-    host_->consumed(rank, *step);  // resumed right behind a step's last microbatch
-  }
-  if (at->consumer.failure()) return *at->consumer.failure();
-  if (at->consumer.ended()) {
-    OVERLORD_RETURN_IF_ERROR(late_rows_over_budget(at->consumer.state().state));
-    return model::MicrobatchPtr();
-  }
-  OVERLORD_RETURN_IF_ERROR(held_too_much());
-  const int64_t begin_ns = clock_.now_ns();
-  std::optional<client::ReadyStep> ready = at->steps.pop(timeout_ms);
-  host_->client_probe(rank).wait_ns += static_cast<uint64_t>(clock_.now_ns() - begin_ns);
-  if (!ready) {
-    if (at->steps.closed()) return Status(Code::kCancelled, "the engine was closed");
-    return Status(Code::kDeadline, explain_wait(rank, at->consumer.state().state.next_step));
-  }
-  at->consumer.feed(std::move(*ready));
-  lock.unlock();
-  return next(rank, timeout_ms);
+  return seats_->next(rank, timeout_ms);
 }
 
 // Rows found bad after the last step was planned have no step left to stop before: the end itself
@@ -245,53 +213,11 @@ Status EmbeddedEngine::late_rows_over_budget(const model::StreamState& state) {
 }
 
 Result<std::string> EmbeddedEngine::state(Rank rank, int64_t timeout_ms) {
-  OVERLORD_TRY(Seat * at, seat(rank));
-  protocol::ResumeState state;
-  {
-    const std::lock_guard lock(at->mutex);
-    state = at->consumer.state();
-  }
-  std::unique_lock lock(ledger_mutex_);
-  std::optional<StepIndex> missing;
-  ledger_grown_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] {
-    missing = ledger_->attach(&state);
-    return !missing;
-  });
-  if (missing) {
-    return Status(Code::kDeadline, "a state needs what was reported of step " +
-                                       std::to_string(*missing) +
-                                       ", and not every reporter has reported it");
-  }
-  return protocol::encode_resume_state(state);
+  return seats_->state(rank, timeout_ms);
 }
 
 Result<protocol::Verdict> EmbeddedEngine::report(Rank rank, model::StepFeedback part) {
-  if (in_another_process()) {
-    return Status(Code::kCancelled,
-                  "this loader was started in another process; make a new one after a fork");
-  }
-  OVERLORD_TRY(Seat * at, seat(rank));
-  if (!job_->spec.mixture.metric_driven()) {
-    return invalid_argument("the mixture follows no losses: nothing to report to");
-  }
-  const StepIndex step = part.step;
-  {
-    const std::lock_guard lock(at->mutex);
-    if (at->consumer.state().state.next_step <= step) {
-      return invalid_argument("rank " + std::to_string(rank) + " has not consumed step " +
-                              std::to_string(step));
-    }
-  }
-  const std::lock_guard one(at->report_mutex);
-  host_->report(rank, std::move(part));
-  for (;;) {
-    const std::optional<protocol::ReportAnswered> answer = at->answers.pop(kAnswerMs);
-    if (answer && answer->step == step) return answer->verdict;
-    if (answer) continue;  // of a report that was given up
-    if (at->answers.closed()) return Status(Code::kCancelled, "the engine was closed");
-    return Status(Code::kDeadline,
-                  "no answer to the report of step " + std::to_string(step) + " for a minute");
-  }
+  return seats_->report(rank, std::move(part));
 }
 
 void EmbeddedEngine::close() {
@@ -299,10 +225,7 @@ void EmbeddedEngine::close() {
   const std::lock_guard lock(close_mutex_);
   if (closed_) return;
   closed_ = true;
-  for (auto& [rank, seat] : seats_) {
-    seat->steps.close();
-    seat->answers.close();
-  }
+  if (seats_) seats_->close(Status(Code::kCancelled, "the engine was closed"));
   if (host_) {
     host_->stop();          // no role runs any more
     executor_->shutdown();  // no decoding, no packing
@@ -370,7 +293,7 @@ EngineStatus EmbeddedEngine::status() {
   for (const Rank rank : ranks_) {
     const client::ClientProbe& probe = host_->client_probe(rank);
     out.clients.push_back({rank, probe.steps_arrived, probe.steps_consumed, probe.microbatches,
-                           probe.wait_ns, seats_.at(rank)->steps.size()});
+                           probe.wait_ns, seats_->steps_waiting(rank)});
   }
   out.payload_bytes = host_->budget().used_bytes;
   out.payload_limit_bytes = host_->budget().limit_bytes;
@@ -382,30 +305,6 @@ EngineStatus EmbeddedEngine::status() {
 std::vector<loader::QuarantineNote> EmbeddedEngine::quarantine() {
   const std::lock_guard lock(quarantine_mutex_);
   return quarantine_;
-}
-
-Digest EmbeddedEngine::rank_hash(Rank rank) {
-  Seat& at = *seat(rank).value();
-  const std::lock_guard lock(at.mutex);
-  return at.consumer.rank_hash();
-}
-
-Digest EmbeddedEngine::plan_chain() {
-  Seat& at = *seats_.begin()->second;
-  const std::lock_guard lock(at.mutex);
-  return at.consumer.plan_chain();
-}
-
-Digest EmbeddedEngine::content_chain() {
-  Seat& at = *seats_.begin()->second;
-  const std::lock_guard lock(at.mutex);
-  return at.consumer.content_chain();
-}
-
-Digest EmbeddedEngine::stream_hash() {
-  std::vector<Digest> hashes;
-  for (const Rank rank : ranks_) hashes.push_back(rank_hash(rank));
-  return host::stream_hash(plan_chain(), hashes);
 }
 
 void EmbeddedEngine::write_profiles() {

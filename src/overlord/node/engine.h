@@ -1,0 +1,74 @@
+// Engine: what a trainer's process holds of a running job, however the roles are hosted. One caller
+// per rank at a time; everything else from any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "overlord/base/hash.h"
+#include "overlord/base/ids.h"
+#include "overlord/base/status.h"
+#include "overlord/model/microbatch.h"
+#include "overlord/protocol/messages.h"
+#include "overlord/roles/loader/role.h"
+#include "overlord/runtime/buffer.h"
+#include "overlord/runtime/thread_executor.h"
+
+namespace overlord::node {
+
+struct LoaderStatus {
+  std::string source;
+  uint32_t slot = 0;
+  uint64_t queue = 0, in_work = 0, rows_posted = 0, documents = 0, read_bytes = 0, buffer_bytes = 0,
+           transform_ns = 0, read_wait_ns = 0, file_state_bytes = 0, bad_rows = 0, blocks_read = 0,
+           cache_hits = 0;
+};
+struct ConstructorStatus {
+  uint32_t bucket = 0;
+  uint64_t steps_ready = 0, steps_held = 0, payloads = 0, assemble_ns = 0, bytes_assembled = 0;
+};
+struct ClientStatus {
+  Rank rank = 0;
+  uint64_t steps_arrived = 0, steps_consumed = 0, microbatches = 0, wait_ns = 0, queue = 0;
+};
+struct EngineStatus {
+  int64_t predicted_ns = 0, arrival_ns = 0, fullest_ns = 0, bound_ns = 0;  // PlannerProbe
+  int64_t encoder_predicted_ns = 0, encoder_arrival_ns = 0;
+  int64_t encoder_mean_ns = 0, encoder_bound_ns = 0;
+  uint64_t segments = 0, segments_waited = 0, steps_waited = 0;  // as well
+  uint32_t longest_wait = 0;
+  uint64_t plans = 0, planning_ns = 0, planner_waits = 0, meta_windows = 0, queue_depth = 0;
+  std::vector<LoaderStatus> loaders;
+  std::vector<ConstructorStatus> constructors;
+  std::vector<ClientStatus> clients;
+  uint64_t payload_bytes = 0, payload_limit_bytes = 0;
+  runtime::PoolStats pool;
+  runtime::ExecutorStats executor;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // The next microbatch of `rank`; null at the end of the stream. kDeadline, naming what is waited
+  // for, when nothing came in time: call again. One caller per rank at a time.
+  virtual Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms) = 0;
+  // Encoded resume state after what next(rank) has returned. With a metric-driven mixture it waits
+  // until every reporter has reported the steps before: kDeadline names the first that is missing.
+  virtual Result<std::string> state(Rank rank, int64_t timeout_ms) = 0;
+  // What the trainer of `rank` measured of a step that it has consumed; waits for the verdict.
+  virtual Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) = 0;
+  // Wakes every waiting caller with kCancelled and ends all work. Idempotent, any thread.
+  virtual void close() = 0;
+
+  virtual EngineStatus status() = 0;
+  virtual std::vector<loader::QuarantineNote> quarantine() = 0;
+  virtual Digest rank_hash(Rank rank) = 0;
+  virtual Digest plan_chain() = 0;
+  virtual Digest content_chain() = 0;
+  virtual Digest stream_hash() = 0;
+  virtual const std::vector<Rank>& ranks() const = 0;
+};
+
+}  // namespace overlord::node

@@ -1,0 +1,176 @@
+#include "overlord/node/rank_seats.h"
+
+#include <unistd.h>
+
+#include <chrono>
+
+namespace overlord::node {
+namespace {
+
+constexpr int64_t kAnswerMs = 60'000;  // a planner that does not answer a report is broken
+
+}  // namespace
+
+RankSeats::RankSeats(std::vector<Rank> ranks, const protocol::ResumeState& state,
+                     uint64_t kept_feedback, runtime::Clock& clock, Wiring wiring)
+    : ranks_(std::move(ranks)),
+      clock_(clock),
+      wiring_(std::move(wiring)),
+      ledger_(state.feedback, kept_feedback),
+      process_(getpid()) {
+  for (const Rank rank : ranks_) seats_[rank] = std::make_unique<Seat>(state);
+}
+
+void RankSeats::deliver(Rank rank, client::ReadyStep ready) {
+  seats_.at(rank)->steps.push(std::move(ready));
+}
+
+void RankSeats::answer(Rank rank, protocol::ReportAnswered answer) {
+  seats_.at(rank)->answers.push(answer);
+}
+
+void RankSeats::fed_back(const model::StepFeedback& feedback) {
+  const std::lock_guard lock(ledger_mutex_);
+  ledger_.add(feedback);
+  ledger_grown_.notify_all();
+}
+
+void RankSeats::close(Status why) {
+  {
+    const std::lock_guard lock(why_mutex_);
+    if (!why_.ok()) return;
+    why_ = std::move(why);
+  }
+  for (auto& [rank, seat] : seats_) {
+    seat->steps.close();
+    seat->answers.close();
+  }
+}
+
+Status RankSeats::closed_because() {
+  const std::lock_guard lock(why_mutex_);
+  return why_;
+}
+
+Status RankSeats::own_process() const {
+  if (process_ == getpid()) return {};
+  return {Code::kCancelled,
+          "this loader was started in another process; make a new one after a fork"};
+}
+
+Result<RankSeats::Seat*> RankSeats::seat(Rank rank) {
+  const auto found = seats_.find(rank);
+  if (found == seats_.end()) {
+    return invalid_argument("rank " + std::to_string(rank) + " is not hosted by this engine");
+  }
+  return found->second.get();
+}
+
+// With its last microbatch a step is done with here: who holds views holds their memory.
+Result<model::MicrobatchPtr> RankSeats::take(Rank rank, Seat& at) {
+  model::MicrobatchPtr batch = at.consumer.take();
+  if (batch) ++wiring_.probe(rank).microbatches;
+  if (const std::optional<StepIndex> step = at.consumer.take_consumed()) {
+    wiring_.consumed(rank, *step);
+  }
+  if (batch && wiring_.give_out) return wiring_.give_out(std::move(batch));
+  return batch;
+}
+
+Result<model::MicrobatchPtr> RankSeats::next(Rank rank, int64_t timeout_ms) {
+  OVERLORD_RETURN_IF_ERROR(own_process());
+  OVERLORD_TRY(Seat * at, seat(rank));
+  const std::lock_guard lock(at->mutex);
+  for (;;) {
+    OVERLORD_TRY(model::MicrobatchPtr batch, take(rank, *at));
+    if (batch) return batch;
+    if (at->consumer.failure()) return *at->consumer.failure();
+    if (at->consumer.ended()) {
+      if (wiring_.at_end) OVERLORD_RETURN_IF_ERROR(wiring_.at_end(at->consumer.state().state));
+      return model::MicrobatchPtr();
+    }
+    if (wiring_.may_wait) OVERLORD_RETURN_IF_ERROR(wiring_.may_wait());
+    const int64_t begin_ns = clock_.now_ns();
+    std::optional<client::ReadyStep> ready = at->steps.pop(timeout_ms);
+    wiring_.probe(rank).wait_ns += static_cast<uint64_t>(clock_.now_ns() - begin_ns);
+    if (!ready) {
+      if (at->steps.closed()) return closed_because();
+      return Status(Code::kDeadline,
+                    wiring_.explain_wait(rank, at->consumer.state().state.next_step));
+    }
+    at->consumer.feed(std::move(*ready));
+  }
+}
+
+Result<std::string> RankSeats::state(Rank rank, int64_t timeout_ms) {
+  OVERLORD_TRY(Seat * at, seat(rank));
+  protocol::ResumeState state;
+  {
+    const std::lock_guard lock(at->mutex);
+    state = at->consumer.state();
+  }
+  std::unique_lock lock(ledger_mutex_);
+  std::optional<StepIndex> missing;
+  ledger_grown_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] {
+    missing = ledger_.attach(&state);
+    return !missing;
+  });
+  if (missing) {
+    return Status(Code::kDeadline, "a state needs what was reported of step " +
+                                       std::to_string(*missing) +
+                                       ", and not every reporter has reported it");
+  }
+  return protocol::encode_resume_state(state);
+}
+
+Result<protocol::Verdict> RankSeats::report(Rank rank, model::StepFeedback part) {
+  OVERLORD_RETURN_IF_ERROR(own_process());
+  OVERLORD_TRY(Seat * at, seat(rank));
+  if (!wiring_.metric_driven) {
+    return invalid_argument("the mixture follows no losses: nothing to report to");
+  }
+  const StepIndex step = part.step;
+  {
+    const std::lock_guard lock(at->mutex);
+    if (at->consumer.state().state.next_step <= step) {
+      return invalid_argument("rank " + std::to_string(rank) + " has not consumed step " +
+                              std::to_string(step));
+    }
+  }
+  const std::lock_guard one(at->report_mutex);
+  wiring_.report(rank, std::move(part));
+  for (;;) {
+    const std::optional<protocol::ReportAnswered> answer = at->answers.pop(kAnswerMs);
+    if (answer && answer->step == step) return answer->verdict;
+    if (answer) continue;  // of a report that was given up
+    if (at->answers.closed()) return closed_because();
+    return Status(Code::kDeadline,
+                  "no answer to the report of step " + std::to_string(step) + " for a minute");
+  }
+}
+
+Digest RankSeats::rank_hash(Rank rank) {
+  Seat& at = *seat(rank).value();
+  const std::lock_guard lock(at.mutex);
+  return at.consumer.rank_hash();
+}
+
+Digest RankSeats::plan_chain() {
+  Seat& at = *seats_.begin()->second;
+  const std::lock_guard lock(at.mutex);
+  return at.consumer.plan_chain();
+}
+
+Digest RankSeats::content_chain() {
+  Seat& at = *seats_.begin()->second;
+  const std::lock_guard lock(at.mutex);
+  return at.consumer.content_chain();
+}
+
+Digest RankSeats::stream_hash() {
+  std::vector<Digest> hashes;
+  for (const Rank rank : ranks_) hashes.push_back(rank_hash(rank));
+  return host::stream_hash(plan_chain(), hashes);
+}
+
+}  // namespace overlord::node

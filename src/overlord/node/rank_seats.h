@@ -1,0 +1,88 @@
+// RankSeats: the trainer's end of the ranks that live in this process. Keeps what was handed over
+// for each of them, waits with a deadline, knows resume states and hashes. How the steps get here
+// is the engine's business.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/host/consumer.h"
+#include "overlord/host/feedback_ledger.h"
+#include "overlord/protocol/messages.h"
+#include "overlord/roles/client/probe.h"
+#include "overlord/runtime/handoff.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::node {
+
+class RankSeats {
+ public:
+  // Called on the caller's thread, with its rank's seat locked.
+  struct Wiring {
+    std::function<void(Rank, StepIndex)> consumed;            // the trainer is done with a step
+    std::function<void(Rank, model::StepFeedback)> report;    // to the planner
+    std::function<client::ClientProbe&(Rank)> probe;          // counters of a rank
+    std::function<Status()> may_wait;                         // refuse to hand out still more
+    std::function<Status(const model::StreamState&)> at_end;  // what the end itself may say
+    std::function<std::string(Rank, StepIndex)> explain_wait;
+    bool metric_driven = false;
+    // Batches are given on as they were handed over, or as copies; null: as they were.
+    std::function<Result<model::MicrobatchPtr>(model::MicrobatchPtr)> give_out;
+  };
+
+  RankSeats(std::vector<Rank> ranks, const protocol::ResumeState& state, uint64_t kept_feedback,
+            runtime::Clock& clock, Wiring wiring);
+
+  // From the roles' side, any thread.
+  void deliver(Rank rank, client::ReadyStep ready);
+  void answer(Rank rank, protocol::ReportAnswered answer);
+  void fed_back(const model::StepFeedback& feedback);
+  // Wakes every waiting caller; they get `why`.
+  void close(Status why);
+
+  // As Engine's.
+  Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms);
+  Result<std::string> state(Rank rank, int64_t timeout_ms);
+  Result<protocol::Verdict> report(Rank rank, model::StepFeedback part);
+  Digest rank_hash(Rank rank);
+  Digest plan_chain();
+  Digest content_chain();
+  Digest stream_hash();
+  const std::vector<Rank>& ranks() const { return ranks_; }
+  size_t steps_waiting(Rank rank) const { return seats_.at(rank)->steps.size(); }
+
+ private:
+  struct Seat {  // one hosted rank
+    explicit Seat(protocol::ResumeState base) : consumer(std::move(base)) {}
+    std::mutex mutex;  // the trainer's thread against state() and hashes from another
+    host::Consumer consumer;
+    runtime::Handoff<client::ReadyStep> steps;
+    std::mutex report_mutex;  // one report at a time
+    runtime::Handoff<protocol::ReportAnswered> answers;
+  };
+
+  Result<Seat*> seat(Rank rank);
+  Result<model::MicrobatchPtr> take(Rank rank, Seat& at);
+  Status closed_because();
+  Status own_process() const;
+
+  std::vector<Rank> ranks_;
+  runtime::Clock& clock_;
+  Wiring wiring_;
+  std::map<Rank, std::unique_ptr<Seat>> seats_;
+  std::mutex ledger_mutex_;
+  std::condition_variable ledger_grown_;
+  host::FeedbackLedger ledger_;
+  std::mutex why_mutex_;
+  Status why_;           // once closed
+  int64_t process_ = 0;  // where it was made: a forked child has none of the threads behind it
+};
+
+}  // namespace overlord::node
