@@ -23,8 +23,8 @@ struct Fields<Address> {
 template <>
 struct Fields<MetaGrant> {
   static void list(auto& codec, auto& value) {
-    auto& [window_limit] = value;
-    codec(window_limit);
+    auto& [window_limit, first_window] = value;
+    codec(window_limit, first_window);
   }
 };
 
@@ -55,7 +55,8 @@ struct Fields<model::MetaWindow> {
 template <>
 struct Fields<MetaPosted> {
   static void list(auto& codec, auto& value) {
-    auto& [window] = value;
+    auto& [sequence, window] = value;
+    codec(sequence);
     codec(window);
   }
 };
@@ -141,6 +142,14 @@ struct Fields<Report> {
   static void list(auto& codec, auto& value) {
     auto& [part] = value;
     codec(part);
+  }
+};
+
+template <>
+struct Fields<PeerRestarted> {
+  static void list(auto& codec, auto& value) {
+    auto& [role, generation] = value;
+    codec(role, generation);
   }
 };
 

@@ -23,6 +23,8 @@ namespace overlord::transport {
 class DirectoryLock {
  public:
   int descriptor() const { return file_.get(); }
+  // The lock that another process took and handed over with its descriptor.
+  static DirectoryLock inherited(int descriptor) { return DirectoryLock(Descriptor(descriptor)); }
 
  private:
   friend class SocketDirectory;

@@ -37,10 +37,11 @@ struct ListenStats {
 
 class UnixListener final : public Watcher, public std::enable_shared_from_this<UnixListener> {
  public:
-  // A socket that a dead process left is replaced: `lock` is the proof that nobody else listens.
+  // A socket that a dead process left is replaced: `lock` is the proof that nobody else listens;
+  // null: whoever holds it gave this process the name.
   static Result<std::shared_ptr<UnixListener>> listen(const std::shared_ptr<EventLoop>& loop,
                                                       const SocketDirectory& directory,
-                                                      const DirectoryLock& lock,
+                                                      const DirectoryLock* lock,
                                                       ListenOptions options,
                                                       UnixLink::MakeCallbacks accepted);
   ~UnixListener() override;

@@ -1,0 +1,134 @@
+// Control: what the processes of one job say to each other beside the roles' own messages: who they
+// are, who may attach, where roles live, whose memory is whose. Versioned like everything else; a
+// process that speaks another version is refused by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "overlord/base/hash.h"
+#include "overlord/base/ids.h"
+#include "overlord/base/status.h"
+#include "overlord/model/mesh.h"
+#include "overlord/model/mixture.h"
+#include "overlord/model/plan.h"
+#include "overlord/protocol/messages.h"
+#include "overlord/protocol/spec_codec.h"
+#include "overlord/protocol/state_codec.h"
+
+namespace overlord::protocol {
+
+inline constexpr uint32_t kControlFormat = 1;
+
+// First words of a process that connects to another of the same host.
+struct Hello {
+  uint32_t format = kControlFormat;
+  std::string name;  // "loaders-0", "constructors-0", "rank-3", "top"
+  uint32_t generation = 1;
+  uint64_t job = 0;  // 0: of whichever job the other serves
+  uint32_t attempt = 0;
+  std::vector<Address> roles;  // that live in it
+};
+
+// trainer -> node: these ranks want to read. Serving starts when all expected ranks have said so
+// and agree on everything here but the ranks.
+struct Attach {
+  uint32_t attempt = 0;    // a higher one fences a lower one
+  Digest job;              // of everything that must be the same on every rank
+  std::string state;       // encode_resume_state; empty: the stream's start
+  AllowedChanges allowed;  // between the job that saved `state` and this one
+  std::vector<Rank> ranks;
+  uint32_t process = 0;  // for people
+};
+
+// Where one bucket's constructor listens.
+struct ConstructorPlace {
+  uint32_t bucket = 0;
+  std::string process;
+  uint32_t generation = 1;
+};
+
+// node -> trainer: serving has started.
+struct Welcome {
+  model::Versions versions;
+  std::string state;                     // encode_resume_state of the first step
+  std::vector<model::ClientView> views;  // parallel to Attach::ranks
+  std::string view_table;                // encode_views: what plans refer to
+  std::vector<ConstructorPlace> constructors;
+  std::vector<std::string> source_names;
+  std::vector<Digest> source_digests;
+  std::vector<SectionDigest> sections;
+  uint32_t prefetch_steps = 1;
+  uint32_t feedback_kept = 1;
+  bool metric_driven = false;
+  uint64_t hold_limit_bytes = 0;  // views a rank may hold before it gets private copies
+  uint64_t copy_limit_bytes = 0;  // of private copies
+};
+
+// To whoever asked for something it cannot have, and to everybody when the job ends badly.
+struct Refused {
+  Status status;
+};
+
+// node -> role processes and trainers: which process hosts which roles, in which generation. Sent
+// whole; the newest counts.
+struct ProcessRoles {
+  std::string name;
+  uint32_t generation = 1;
+  std::vector<Address> roles;
+};
+struct Roster {
+  std::vector<ProcessRoles> processes;
+};
+
+// node -> trainers: feedback that counts now, which states must bring along.
+struct FedBack {
+  model::StepFeedback feedback;
+};
+
+// role process -> node -> trainers: a row was found bad.
+struct RowNoted {
+  SampleId id;
+  uint64_t row = 0;  // of the source
+  std::string reason;
+  bool late = false;
+};
+
+// role process -> node, every 200 ms: alive, and what its roles do.
+struct Beat {
+  uint64_t sequence = 0;
+  std::string status;  // encoded by the node room
+};
+
+struct StatusAsked {};
+struct StatusTold {
+  std::string status;  // encoded by the node room
+};
+
+// The descriptor of a segment travels with this.
+struct SegmentShared {
+  uint64_t segment = 0;
+  uint64_t size_bytes = 0;
+};
+struct SegmentForgotten {
+  uint64_t segment = 0;
+};
+struct LeaseReleased {
+  uint32_t number = 0;
+  uint64_t generation = 0;
+};
+
+// A trainer that leaves in good order; without it the node takes the rank for dead.
+struct Detach {};
+
+using Control =
+    std::variant<Hello, Attach, Welcome, Refused, Roster, FedBack, RowNoted, Beat, StatusAsked,
+                 StatusTold, SegmentShared, SegmentForgotten, LeaseReleased, Detach>;
+
+std::string encode_control(const Control& control);
+Result<Control> decode_control(std::string_view bytes);
+
+}  // namespace overlord::protocol

@@ -1,0 +1,241 @@
+// Two carriers joined by links in memory: what arrives, who holds it, what a death ends.
+#include "overlord/transport/carrier.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+
+namespace overlord::transport {
+namespace {
+
+using protocol::Address;
+using protocol::Envelope;
+
+const Address kLoader = protocol::loader_address(0, 0);
+const Address kConstructor = protocol::constructor_address(0);
+
+struct Frame {
+  std::string bytes;
+  std::vector<Descriptor> descriptors;
+};
+
+// Frames pile up until the test moves them, so that nothing depends on threads.
+class PiledLink final : public Link {
+ public:
+  using Link::send;
+  void send(std::string frame, std::vector<Descriptor> descriptors) override {
+    if (!closed) frames.push_back({std::move(frame), std::move(descriptors)});
+  }
+  void close() override { closed = true; }
+
+  std::deque<Frame> frames;
+  bool closed = false;
+};
+
+struct Side {
+  std::string name;
+  std::shared_ptr<SharedPool> pool;
+  std::vector<Envelope> got;
+  std::vector<std::string> nonsense;
+  std::unique_ptr<Carrier> carrier;
+  std::shared_ptr<PiledLink> out;  // to the other side
+
+  Side(std::string called, Address role) : name(std::move(called)) {
+    pool = SharedPool::make({name, 1 << 20, 64 << 20, true}).value();
+    CarrierOptions options;
+    options.name = name;
+    options.pool = pool;
+    options.plans.sources = 1;
+    options.deliver = [this](Envelope envelope) { got.push_back(std::move(envelope)); };
+    options.nonsense = [this](const std::string& peer, const Status&) { nonsense.push_back(peer); };
+    carrier = std::make_unique<Carrier>(options);
+    carrier->host({role});
+  }
+};
+
+class CarrierTest : public testing::Test {
+ protected:
+  CarrierTest() : loader_("loaders-0", kLoader), constructor_("constructors-0", kConstructor) {
+    connect();
+  }
+
+  void connect(uint32_t generation = 1) {
+    loader_.out = std::make_shared<PiledLink>();
+    constructor_.out = std::make_shared<PiledLink>();
+    protocol::Hello from_loader;
+    from_loader.name = loader_.name;
+    from_loader.generation = generation;
+    from_loader.roles = {kLoader};
+    protocol::Hello from_constructor;
+    from_constructor.name = constructor_.name;
+    from_constructor.roles = {kConstructor};
+    constructor_.carrier->connect(from_loader, constructor_.out);
+    loader_.carrier->connect(from_constructor, loader_.out);
+  }
+
+  // Moves all frames, both ways, until none is left.
+  void move() {
+    while (!loader_.out->frames.empty() || !constructor_.out->frames.empty()) {
+      pass(loader_, constructor_);
+      pass(constructor_, loader_);
+    }
+  }
+  static void pass(Side& from, Side& to) {
+    while (!from.out->frames.empty()) {
+      Frame frame = std::move(from.out->frames.front());
+      from.out->frames.pop_front();
+      to.carrier->receive(from.name, to.out.get(), frame.bytes, std::move(frame.descriptors));
+    }
+  }
+
+  // A payload of one document in the loader's pool.
+  Envelope payload(StepIndex step, size_t tokens = 1000) {
+    const runtime::Buffer buffer = loader_.pool->buffers()->acquire(tokens * 4);
+    auto* values = reinterpret_cast<int32_t*>(buffer.data.get());
+    for (size_t i = 0; i < tokens; ++i) values[i] = static_cast<int32_t>(step * 1000 + i);
+    auto out = std::make_shared<protocol::Payload>();
+    out->step = step;
+    out->ordinals = {0};
+    out->spans = {{values, nullptr, static_cast<uint32_t>(tokens), model::Element::kI32}};
+    out->holders = {buffer.data};
+    return {{}, kLoader, kConstructor, protocol::PayloadPtr(std::move(out))};
+  }
+  static const protocol::Payload& payload_of(const Envelope& envelope) {
+    return *std::get<protocol::PayloadPtr>(envelope.message);
+  }
+
+  Side loader_;
+  Side constructor_;
+};
+
+TEST_F(CarrierTest, BulkBytesAreSharedNotSent) {
+  loader_.carrier->send(payload(7, 100'000));
+  move();
+  ASSERT_EQ(constructor_.got.size(), 1u);
+  const protocol::Payload& got = payload_of(constructor_.got[0]);
+  const auto* values = static_cast<const int32_t*>(got.spans[0].data);
+  EXPECT_EQ(values[0], 7000);
+  EXPECT_EQ(values[99'999], 7000 + 99'999);
+  const CarrierStats stats = loader_.carrier->stats();
+  EXPECT_EQ(stats.inline_bytes, 0u);
+  EXPECT_LT(stats.bytes_sent, 2000u) << "400 kB of tokens do not travel";
+  EXPECT_EQ(stats.leases.leases, 1u);
+}
+
+TEST_F(CarrierTest, ALeaseEndsWithTheLastView) {
+  loader_.carrier->send(payload(1));
+  move();
+  const std::shared_ptr<const void> kept = payload_of(constructor_.got[0]).holders.at(0);
+  constructor_.got.clear();
+  move();
+  EXPECT_EQ(loader_.carrier->stats().leases.leases, 1u) << "a view is still held";
+  const_cast<std::shared_ptr<const void>&>(kept).reset();
+  move();
+  EXPECT_EQ(loader_.carrier->stats().leases.leases, 0u);
+  EXPECT_EQ(loader_.pool->stats().held_bytes, 0u);
+}
+
+TEST_F(CarrierTest, ADeadReceiverHoldsNothing) {
+  for (StepIndex step = 0; step < 10; ++step) loader_.carrier->send(payload(step));
+  move();
+  EXPECT_EQ(loader_.carrier->stats().leases.leases, 10u);
+  EXPECT_TRUE(loader_.carrier->disconnect(constructor_.name, loader_.out.get()));
+  EXPECT_EQ(loader_.carrier->stats().leases.leases, 0u);
+  EXPECT_EQ(loader_.pool->stats().held_bytes, 0u);
+}
+
+TEST_F(CarrierTest, ViewsOutliveTheirOwner) {
+  loader_.carrier->send(payload(3));
+  move();
+  loader_.carrier.reset();
+  loader_.pool.reset();
+  const auto* values =
+      static_cast<const int32_t*>(payload_of(constructor_.got[0]).spans[0].data);
+  EXPECT_EQ(values[999], 3999);
+}
+
+TEST_F(CarrierTest, WaitsForAProcessThatIsNotConnected) {
+  loader_.carrier->disconnect(constructor_.name, loader_.out.get());
+  loader_.carrier->send(payload(1));
+  loader_.carrier->send(payload(2));
+  EXPECT_TRUE(loader_.out->frames.empty());
+  connect();
+  move();
+  ASSERT_EQ(constructor_.got.size(), 2u);
+  EXPECT_EQ(payload_of(constructor_.got[0]).step, 1u);
+  EXPECT_EQ(payload_of(constructor_.got[1]).step, 2u);
+}
+
+TEST_F(CarrierTest, WhatWaitedForADeadProcessIsNotForTheNext) {
+  loader_.carrier->set_roster({{{constructor_.name, 1, {kConstructor}}}});
+  loader_.carrier->disconnect(constructor_.name, loader_.out.get());
+  loader_.carrier->send(payload(1));
+  loader_.carrier->set_roster({{{constructor_.name, 2, {kConstructor}}}});
+  loader_.carrier->send(payload(2));
+  loader_.out = std::make_shared<PiledLink>();
+  protocol::Hello hello;
+  hello.name = constructor_.name;
+  hello.generation = 2;
+  loader_.carrier->connect(hello, loader_.out);
+  pass(loader_, constructor_);
+  ASSERT_EQ(constructor_.got.size(), 1u);
+  EXPECT_EQ(payload_of(constructor_.got[0]).step, 2u);
+}
+
+TEST_F(CarrierTest, ALateGreetingOfTheDeadIsNotHeard) {
+  loader_.carrier->set_roster({{{constructor_.name, 3, {kConstructor}}}});
+  auto late = std::make_shared<PiledLink>();
+  protocol::Hello hello;
+  hello.name = constructor_.name;
+  hello.generation = 2;
+  loader_.carrier->connect(hello, late);
+  EXPECT_TRUE(late->closed);
+}
+
+TEST_F(CarrierTest, NonsenseEndsTheLinkAndIsNamed) {
+  const std::string frames[] = {"", "\x09", std::string("\x01xyz"), std::string("\x02"),
+                                std::string("\x00\xff", 2), std::string(5000, '\x01')};
+  for (const std::string& frame : frames) {
+    connect();
+    constructor_.nonsense.clear();
+    constructor_.carrier->receive(loader_.name, constructor_.out.get(), frame, {});
+    EXPECT_TRUE(constructor_.out->closed);
+    EXPECT_EQ(constructor_.nonsense, std::vector<std::string>{loader_.name});
+  }
+  EXPECT_TRUE(constructor_.got.empty());
+}
+
+TEST_F(CarrierTest, ARangeOutsideItsSegmentIsNonsense) {
+  loader_.carrier->send(payload(1));
+  ASSERT_EQ(loader_.out->frames.size(), 2u) << "the segment, then the envelope";
+  loader_.out->frames.pop_front();  // the segment is never told of
+  pass(loader_, constructor_);
+  EXPECT_TRUE(constructor_.got.empty());
+  EXPECT_TRUE(constructor_.out->closed);
+}
+
+TEST_F(CarrierTest, ReleasesOfOthersFreeNothing) {
+  loader_.carrier->send(payload(1));
+  move();
+  std::string frame(1, '\0');
+  frame += protocol::encode_control(protocol::LeaseReleased{0, 99});
+  loader_.carrier->receive(constructor_.name, loader_.out.get(), frame, {});
+  EXPECT_EQ(loader_.carrier->stats().leases.leases, 1u);
+  EXPECT_EQ(loader_.carrier->stats().leases.stale_count, 1u);
+}
+
+TEST_F(CarrierTest, FramesOfAReplacedLinkAreNotRead) {
+  loader_.carrier->send(payload(1));
+  const std::shared_ptr<PiledLink> old_in = constructor_.out;
+  std::deque<Frame> old = std::move(loader_.out->frames);
+  connect();
+  for (Frame& frame : old) {
+    constructor_.carrier->receive(loader_.name, old_in.get(), frame.bytes,
+                                  std::move(frame.descriptors));
+  }
+  EXPECT_TRUE(constructor_.got.empty());
+}
+
+}  // namespace
+}  // namespace overlord::transport

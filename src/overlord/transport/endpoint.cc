@@ -1,0 +1,267 @@
+#include "overlord/transport/endpoint.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <future>
+
+#include "overlord/runtime/steady_clock.h"
+
+namespace overlord::transport {
+namespace {
+
+constexpr int64_t kCallAgainNs = 10'000'000;
+constexpr char kControlFrame = 0;  // as in carrier.cc
+
+runtime::Bytes bytes_of(std::string text) {
+  auto held = std::make_shared<const std::string>(std::move(text));
+  return {held, held->data(), held->size()};
+}
+
+std::string control_frame(const protocol::Control& control) {
+  return std::string(1, kControlFrame) + protocol::encode_control(control);
+}
+
+}  // namespace
+
+// A UnixLink as the carrier knows links.
+class Endpoint::Adapter final : public Link {
+ public:
+  explicit Adapter(std::shared_ptr<UnixLink> link) : link_(std::move(link)) {}
+
+  void send(std::string frame, std::vector<Descriptor> descriptors) override {
+    OutgoingFrame out;
+    out.pieces.push_back(bytes_of(std::move(frame)));
+    for (Descriptor& descriptor : descriptors) {
+      out.descriptors.push_back(std::make_shared<const Descriptor>(std::move(descriptor)));
+    }
+    // A peer that takes nothing until its queue is full is as good as dead; a closed link says so
+    // by itself.
+    if (link_->send(std::move(out)).code() == Code::kResource) link_->close();
+  }
+  void close() override { link_->close(); }
+
+ private:
+  const std::shared_ptr<UnixLink> link_;
+};
+
+struct Endpoint::Connection {
+  std::shared_ptr<UnixLink> link;
+  std::shared_ptr<Adapter> adapter;
+  std::string peer;  // whom we called, or who has said so
+  bool called = false;
+  bool greeted = false;
+};
+
+// Tasks for later, on the loop's thread.
+class Endpoint::Timers final : public Watcher {
+ public:
+  static Result<std::shared_ptr<Timers>> make(const std::shared_ptr<EventLoop>& loop) {
+    Descriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    if (!timer.valid()) return Status(Code::kResource, "timerfd_create: no timer");
+    auto timers = std::make_shared<Timers>(std::move(timer));
+    std::promise<Status> watching;
+    loop->post([&] {
+      Result<EventLoop::Token> token = loop->watch(timers->timer_.get(), EPOLLIN, timers);
+      watching.set_value(token.status());
+    });
+    OVERLORD_RETURN_IF_ERROR(watching.get_future().get());
+    return timers;
+  }
+  explicit Timers(Descriptor timer) : timer_(std::move(timer)) {}
+
+  void add(int64_t when_ns, runtime::Task task) {
+    const bool first = tasks_.empty() || when_ns < tasks_.begin()->first;
+    tasks_.emplace(when_ns, std::move(task));
+    if (first) arm(when_ns);
+  }
+
+  void ready(uint32_t) override {
+    uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = read(timer_.get(), &count, sizeof(count));
+    const int64_t now = runtime::steady_now_ns();
+    while (!tasks_.empty() && tasks_.begin()->first <= now) {
+      const runtime::Task task = std::move(tasks_.begin()->second);
+      tasks_.erase(tasks_.begin());
+      task();
+    }
+    if (!tasks_.empty()) arm(tasks_.begin()->first);
+  }
+  void stopped() override { tasks_.clear(); }
+
+ private:
+  void arm(int64_t when_ns) {
+    itimerspec spec{};
+    spec.it_value.tv_sec = when_ns / 1'000'000'000;
+    spec.it_value.tv_nsec = when_ns % 1'000'000'000;
+    timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
+  }
+
+  const Descriptor timer_;
+  std::multimap<int64_t, runtime::Task> tasks_;
+};
+
+Result<std::unique_ptr<Endpoint>> Endpoint::open(EndpointOptions options, Carrier* carrier) {
+  std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(options), carrier));
+  OVERLORD_RETURN_IF_ERROR(endpoint->prepare());
+  return endpoint;
+}
+
+Status Endpoint::prepare() {
+  OVERLORD_TRY(thread_, LoopThread::start("ol-links"));
+  loop_ = thread_->loop();
+  OVERLORD_TRY(timers_, Timers::make(loop_));
+  return {};
+}
+
+Endpoint::~Endpoint() { close(); }
+
+void Endpoint::close() {
+  if (!thread_) return;
+  if (listener_) listener_->close();
+  // What was sent before goes out: a peer should hear why.
+  std::promise<void> asked;
+  const bool alive = loop_->post([&] {
+    for (const auto& [peer, connection] : talking_) connection->link->finish();
+    asked.set_value();
+  });
+  if (alive) asked.get_future().wait();
+  thread_.reset();
+  timers_.reset();
+  talking_.clear();
+}
+
+void Endpoint::post(runtime::Task task) { loop_->post(std::move(task)); }
+
+void Endpoint::post_after(int64_t delay_ns, runtime::Task task) {
+  const int64_t when_ns = runtime::steady_now_ns() + delay_ns;
+  loop_->post([timers = timers_, when_ns, task = std::move(task)]() mutable {
+    timers->add(when_ns, std::move(task));
+  });
+}
+
+Status Endpoint::listen(const std::string& name) {
+  OVERLORD_TRY(SocketDirectory directory, SocketDirectory::find(options_.directory));
+  ListenOptions options;
+  options.socket = name;
+  options.link.name = "a caller of " + name;
+  OVERLORD_TRY(listener_,
+               UnixListener::listen(loop_, directory, nullptr, options, [this](UnixLink& link) {
+                 auto connection = std::make_shared<Connection>();
+                 connection->link = link.shared_from_this();
+                 connection->adapter = std::make_shared<Adapter>(connection->link);
+                 return callbacks_for(connection);
+               }));
+  return {};
+}
+
+LinkCallbacks Endpoint::callbacks_for(const ConnectionPtr& connection) {
+  LinkCallbacks callbacks;
+  callbacks.received = [this, connection](UnixLink&, ReceivedFrame frame) {
+    on_frame(connection, std::move(frame));
+  };
+  callbacks.closed = [this, connection](UnixLink&, const Status& why) {
+    on_closed(connection, why);
+    connection->link.reset();  // each holds the other until here
+    connection->adapter.reset();
+  };
+  return callbacks;
+}
+
+void Endpoint::call(const std::string& peer) {
+  loop_->post([this, peer] {
+    if (calling_.insert(peer).second) try_call(peer);
+  });
+}
+
+void Endpoint::try_call(const std::string& peer) {
+  if (!calling_.contains(peer)) return;
+  if (carrier_->connected(peer)) {
+    calling_.erase(peer);
+    return;
+  }
+  auto connection = std::make_shared<Connection>();
+  connection->peer = peer;
+  connection->called = true;
+  ConnectRequest request{options_.directory, peer, runtime::steady_now_ns() + kCallAgainNs, false};
+  LinkOptions options;
+  options.name = peer;
+  Result<std::shared_ptr<UnixLink>> link =
+      UnixLink::connect(loop_, request, options, callbacks_for(connection));
+  if (!link.ok()) {
+    timers_->add(runtime::steady_now_ns() + kCallAgainNs, [this, peer] { try_call(peer); });
+    return;
+  }
+  connection->link = std::move(*link);
+  connection->adapter = std::make_shared<Adapter>(connection->link);
+  connection->adapter->send(control_frame(options_.self), {});
+}
+
+void Endpoint::on_frame(const ConnectionPtr& connection, ReceivedFrame frame) {
+  const std::string_view bytes(frame.payload.data, frame.payload.size);
+  if (connection->greeted) {
+    carrier_->receive(connection->peer, connection->adapter.get(), bytes,
+                      std::move(frame.descriptors));
+    return;
+  }
+  if (bytes.empty() || bytes.front() != kControlFrame) return connection->link->close();
+  Result<protocol::Control> control = protocol::decode_control(bytes.substr(1));
+  if (!control.ok()) return connection->link->close();
+  if (const auto* hello = std::get_if<protocol::Hello>(&*control)) {
+    greet(connection, *hello);
+  } else if (const auto* refused = std::get_if<protocol::Refused>(&*control);
+             refused != nullptr && connection->called) {
+    calling_.erase(connection->peer);
+    if (options_.refused) options_.refused(connection->peer, refused->status);
+    connection->link->close();
+  } else {
+    connection->link->close();
+  }
+}
+
+void Endpoint::greet(const ConnectionPtr& connection, const protocol::Hello& hello) {
+  if (connection->called) {
+    if (hello.name != connection->peer) return connection->link->close();
+    calling_.erase(connection->peer);
+  } else {
+    const Status admitted =
+        options_.admit ? options_.admit(hello) : Status(Code::kCancelled, "nobody is expected");
+    if (!admitted.ok()) return refuse(connection, admitted);
+    connection->peer = hello.name;
+    connection->adapter->send(control_frame(options_.self), {});
+  }
+  connection->greeted = true;
+  talking_[connection->peer] = connection;
+  carrier_->connect(hello, connection->adapter);
+  if (options_.connected) options_.connected(hello);
+}
+
+void Endpoint::refuse(const ConnectionPtr& connection, const Status& why) {
+  connection->adapter->send(control_frame(protocol::Refused{why}), {});
+  connection->link->finish();
+}
+
+void Endpoint::drop(const std::string& peer, const Status& why) {
+  const auto found = talking_.find(peer);
+  if (found == talking_.end()) return;
+  const ConnectionPtr connection = found->second;
+  refuse(connection, why);
+}
+
+void Endpoint::on_closed(const ConnectionPtr& connection, const Status&) {
+  const std::string peer = connection->peer;
+  if (!connection->greeted) {
+    if (connection->called && calling_.contains(peer)) {
+      timers_->add(runtime::steady_now_ns() + kCallAgainNs, [this, peer] { try_call(peer); });
+    }
+    return;
+  }
+  const auto found = talking_.find(peer);
+  if (found != talking_.end() && found->second == connection) talking_.erase(found);
+  const bool was_current = carrier_->disconnect(peer, connection->adapter.get());
+  if (was_current && options_.lost) options_.lost(peer);
+}
+
+}  // namespace overlord::transport

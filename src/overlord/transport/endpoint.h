@@ -1,0 +1,82 @@
+// Endpoint: one process's place in the conversation of a job on one host: its event loop, the
+// socket it listens on, the processes it calls. Every connection begins with a Hello from both
+// sides; after that its frames are the Carrier's. All callbacks come on the loop's thread, on which
+// call(), drop() and the like belong too, except before the first call() or listen().
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "overlord/base/status.h"
+#include "overlord/protocol/control.h"
+#include "overlord/runtime/seams.h"
+#include "overlord/transport/carrier.h"
+#include "overlord/transport/event_loop.h"
+#include "overlord/transport/socket_directory.h"
+#include "overlord/transport/unix_link.h"
+#include "overlord/transport/unix_listener.h"
+
+namespace overlord::transport {
+
+struct EndpointOptions {
+  std::string directory;  // 0700, of this job
+  protocol::Hello self;
+  // May this process talk to us? Not ok: it is told why and dropped. Null: nobody may.
+  std::function<Status(const protocol::Hello&)> admit;
+  std::function<void(const protocol::Hello&)> connected;
+  std::function<void(const std::string& peer)> lost;
+  // A process that we called refused us; it is not called again.
+  std::function<void(const std::string& peer, const Status&)> refused;
+};
+
+class Endpoint {
+ public:
+  static Result<std::unique_ptr<Endpoint>> open(EndpointOptions options, Carrier* carrier);
+  ~Endpoint();
+
+  // At DIRECTORY/NAME; what a dead process of that name left is replaced.
+  Status listen(const std::string& name);
+  // Calls a process until it answers. Nothing to do when it is connected.
+  void call(const std::string& peer);
+  // What is said to those that are called from now on.
+  void introduce(protocol::Hello self) { options_.self = std::move(self); }
+  // Sends a process away.
+  void drop(const std::string& peer, const Status& why);
+
+  void post(runtime::Task task);
+  void post_after(int64_t delay_ns, runtime::Task task);
+  // From any thread but the loop's; afterwards no callback runs.
+  void close();
+
+ private:
+  class Adapter;
+  class Timers;
+  struct Connection;
+  using ConnectionPtr = std::shared_ptr<Connection>;
+
+  Endpoint(EndpointOptions options, Carrier* carrier)
+      : options_(std::move(options)), carrier_(carrier) {}
+  Status prepare();
+  LinkCallbacks callbacks_for(const ConnectionPtr& connection);
+  void try_call(const std::string& peer);
+  void on_frame(const ConnectionPtr& connection, ReceivedFrame frame);
+  void on_closed(const ConnectionPtr& connection, const Status& why);
+  void greet(const ConnectionPtr& connection, const protocol::Hello& hello);
+  void refuse(const ConnectionPtr& connection, const Status& why);
+
+  EndpointOptions options_;
+  Carrier* carrier_;
+  std::unique_ptr<LoopThread> thread_;
+  std::shared_ptr<EventLoop> loop_;
+  std::shared_ptr<Timers> timers_;
+  std::shared_ptr<UnixListener> listener_;
+  // The loop's thread only.
+  std::set<std::string> calling_;
+  std::map<std::string, ConnectionPtr> talking_;  // connections that have begun, by peer
+};
+
+}  // namespace overlord::transport

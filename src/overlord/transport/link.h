@@ -1,0 +1,24 @@
+// Link: an open connection to one other process, over which whole frames travel in order.
+// Thread-safe; a frame that is sent after the link has closed is dropped, and the closing is told.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "overlord/transport/descriptor.h"
+
+namespace overlord::transport {
+
+class Link {
+ public:
+  virtual ~Link() = default;
+  // Never blocks. Descriptors travel with few frames only.
+  virtual void send(std::string frame, std::vector<Descriptor> descriptors) = 0;
+  void send(std::string frame) { send(std::move(frame), {}); }
+  virtual void close() = 0;
+};
+
+using LinkPtr = std::shared_ptr<Link>;
+
+}  // namespace overlord::transport
