@@ -30,3 +30,12 @@ set_target_properties(
              INSTALL_RPATH "$ORIGIN/../pyarrow")
 
 install(TARGETS _core LIBRARY DESTINATION overlord COMPONENT python)
+
+# The node process is a program beside the module.
+if(TARGET overlord-node)
+  set_target_properties(
+    overlord-node
+    PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${OVERLORD_EXTENSION_DIR}"
+               INSTALL_RPATH "$ORIGIN/../pyarrow")
+  install(TARGETS overlord-node RUNTIME DESTINATION overlord COMPONENT python)
+endif()

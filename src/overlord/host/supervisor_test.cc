@@ -1,0 +1,70 @@
+#include "overlord/host/supervisor.h"
+
+#include <gtest/gtest.h>
+
+namespace overlord::host {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+protocol::ProcessRoles group(const std::string& name) {
+  return {name, 1, {protocol::loader_address(0, 0)}};
+}
+
+TEST(Supervisor, RestartsUnderTheNextGeneration) {
+  Supervisor supervisor({group("loaders-0"), group("loaders-1")});
+  const Supervisor::Decision decision = supervisor.ended({"loaders-1", 1, "signal 9", ""}, 0);
+  ASSERT_TRUE(decision.restart);
+  EXPECT_EQ(decision.restart->name, "loaders-1");
+  EXPECT_EQ(decision.restart->generation, 2u);
+  EXPECT_EQ(supervisor.groups()[0].generation, 1u);
+  EXPECT_EQ(supervisor.groups()[1].generation, 2u);
+  EXPECT_EQ(supervisor.restarts(), 1u);
+}
+
+TEST(Supervisor, HearsOfAnEndOnce) {
+  Supervisor supervisor({group("loaders-0")});
+  ASSERT_TRUE(supervisor.ended({"loaders-0", 1, "signal 9", ""}, 0).restart);
+  EXPECT_FALSE(supervisor.ended({"loaders-0", 1, "signal 9", ""}, 0).restart);
+  EXPECT_FALSE(supervisor.ended({"of another job", 1, "signal 9", ""}, 0).restart);
+}
+
+TEST(Supervisor, GivesUpOnWhatCannotStayAlive) {
+  Supervisor supervisor({group("loaders-0")}, {.restarts_allowed = 3, .within_ns = 10 * kSecond});
+  for (uint32_t i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(supervisor.ended({"loaders-0", i, "signal 11", ""}, i * kSecond).restart);
+  }
+  const Supervisor::Decision last =
+      supervisor.ended({"loaders-0", 4, "signal 11", "cannot open a.parquet"}, 4 * kSecond);
+  EXPECT_FALSE(last.restart);
+  EXPECT_EQ(last.give_up.code(), Code::kUnavailable);
+  EXPECT_NE(last.give_up.message().find("signal 11: cannot open a.parquet"), std::string::npos);
+}
+
+TEST(Supervisor, ForgetsOldEnds) {
+  Supervisor supervisor({group("loaders-0")}, {.restarts_allowed = 1, .within_ns = kSecond});
+  for (uint32_t i = 1; i <= 20; ++i) {
+    ASSERT_TRUE(supervisor.ended({"loaders-0", i, "signal 9", ""}, i * 2 * kSecond).restart) << i;
+  }
+}
+
+TEST(Supervisor, NamesTheSilentOnce) {
+  Supervisor supervisor({group("loaders-0"), group("loaders-1")},
+                        {.silence_ns = 3 * kSecond, .start_ns = 30 * kSecond});
+  supervisor.placed("loaders-0", 0);
+  supervisor.placed("loaders-1", 0);
+  supervisor.heard("loaders-0", 1, kSecond);
+  EXPECT_TRUE(supervisor.silent(3 * kSecond).empty());
+  EXPECT_EQ(supervisor.silent(5 * kSecond), std::vector<std::string>{"loaders-0"});
+  EXPECT_TRUE(supervisor.silent(6 * kSecond).empty()) << "each is named once";
+  EXPECT_EQ(supervisor.silent(31 * kSecond), std::vector<std::string>{"loaders-1"})
+      << "one that opens files may take longer";
+  ASSERT_TRUE(supervisor.ended({"loaders-0", 1, "signal 9", ""}, 31 * kSecond).restart);
+  supervisor.placed("loaders-0", 31 * kSecond);
+  supervisor.heard("loaders-0", 1, 32 * kSecond);  // a late word of the dead
+  supervisor.heard("loaders-0", 2, 32 * kSecond);
+  EXPECT_EQ(supervisor.silent(40 * kSecond), std::vector<std::string>{"loaders-0"});
+}
+
+}  // namespace
+}  // namespace overlord::host

@@ -1,0 +1,395 @@
+#include "overlord/node/attached_engine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "overlord/transport/socket_directory.h"
+
+namespace overlord::node {
+namespace {
+
+constexpr int64_t kBeatNs = 1'000'000'000;
+
+std::string name_of(const AttachRequest& request) {
+  return "rank-" + std::to_string(request.ranks.front()) + "@" + std::to_string(getpid()) + "." +
+         std::to_string(request.attempt);
+}
+
+// The same slab in private memory, so that the shared one can go back.
+std::shared_ptr<const model::Slab> private_copy(const model::Slab& slab,
+                                                std::shared_ptr<const void> counted) {
+  const auto bytes_of = [](const model::FieldView& view) {
+    return (view.size_bytes + 63) / 64 * 64;
+  };
+  const model::FieldView fields[] = {slab.tokens, slab.targets, slab.loss_weights, slab.positions};
+  uint64_t total = 64;
+  for (const model::FieldView& view : fields) total += bytes_of(view);
+  auto memory = std::make_shared<std::vector<char>>(total);
+  auto copy = std::make_shared<model::Slab>(slab);
+  char* at = memory->data() + (64 - reinterpret_cast<uintptr_t>(memory->data()) % 64) % 64;
+  for (model::FieldView* view :
+       {&copy->tokens, &copy->targets, &copy->loss_weights, &copy->positions}) {
+    if (view->data == nullptr) continue;
+    std::memcpy(at, view->data, view->size_bytes);
+    view->data = at;
+    at += bytes_of(*view);
+  }
+  using Pair = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
+  copy->holder = std::make_shared<const Pair>(std::move(memory), std::move(counted));
+  return copy;
+}
+
+// A node that was killed could not clean up behind itself. Whoever gets its lock does; a node that
+// was started meanwhile has it.
+void remove_leftovers(const std::string& path) {
+  Result<transport::SocketDirectory> directory = transport::SocketDirectory::find(path);
+  if (!directory.ok()) return;
+  Result<std::optional<transport::DirectoryLock>> lock = directory->try_lock();
+  if (!lock.ok() || !*lock) return;
+  static_cast<void>(directory->remove(std::move(**lock)));
+}
+
+uint64_t slab_size(const model::Slab& slab) {
+  return slab.tokens.size_bytes + slab.targets.size_bytes + slab.loss_weights.size_bytes +
+         slab.positions.size_bytes;
+}
+
+}  // namespace
+
+AttachedEngine::AttachedEngine(AttachRequest request)
+    : request_(std::move(request)), process_(getpid()) {}
+
+Result<std::unique_ptr<AttachedEngine>> AttachedEngine::attach(AttachRequest request) {
+  std::sort(request.ranks.begin(), request.ranks.end());
+  if (request.ranks.empty()) return invalid_argument("ranks: at least one is needed");
+  std::unique_ptr<AttachedEngine> engine(new AttachedEngine(std::move(request)));
+  OVERLORD_RETURN_IF_ERROR(engine->open());
+  OVERLORD_RETURN_IF_ERROR(engine->wait_for_welcome());
+  OVERLORD_RETURN_IF_ERROR(engine->start_clients());
+  return engine;
+}
+
+AttachedEngine::~AttachedEngine() {
+  close();
+  if (process_ == getpid()) return;
+  // A forked child has the memory of the engine and none of its threads: left to the process's end.
+  static_cast<void>(endpoint_.release());
+  static_cast<void>(seats_.release());
+  static_cast<void>(carrier_.release());
+  static_cast<void>(executor_.release());
+  for (auto& [rank, hosted] : hosted_) {
+    static_cast<void>(hosted.client.release());
+    static_cast<void>(hosted.loop.release());
+  }
+}
+
+Status AttachedEngine::open() {
+  executor_ = std::make_unique<runtime::ThreadExecutor>(1, "ol-client");
+  OVERLORD_RETURN_IF_ERROR(executor_->status());
+  carrier_ = std::make_unique<transport::Carrier>(carrier_options());
+  transport::EndpointOptions options;
+  options.directory = request_.directory;
+  options.self.name = name_of(request_);
+  options.self.attempt = request_.attempt;
+  for (const Rank rank : request_.ranks) {
+    options.self.roles.push_back(protocol::client_address(rank));
+  }
+  carrier_->host(options.self.roles);
+  options.connected = [this](const protocol::Hello& hello) {
+    if (hello.name != "node") return;
+    carrier_->send_control(
+        "node", protocol::Attach{request_.attempt, request_.job, request_.state, request_.allowed,
+                                 request_.ranks, static_cast<uint32_t>(getpid())});
+    const std::lock_guard lock(mutex_);
+    connected_ = true;
+    changed_.notify_all();
+  };
+  options.lost = [this](const std::string& peer) { on_lost(peer); };
+  options.refused = [this](const std::string& peer, const Status& why) {
+    fail(why.with_context(peer));
+  };
+  OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
+  endpoint_->call("node");
+  return {};
+}
+
+transport::CarrierOptions AttachedEngine::carrier_options() {
+  transport::CarrierOptions options;
+  options.name = name_of(request_);
+  options.deliver = [this](protocol::Envelope envelope) { deliver(std::move(envelope)); };
+  options.control = [this](const std::string& peer, protocol::Control control) {
+    if (peer == "node") on_control(std::move(control));
+  };
+  options.nonsense = [this](const std::string& peer, const Status& status) {
+    fail(status.with_context(peer + " sent nonsense"));
+  };
+  return options;
+}
+
+Status AttachedEngine::wait_for_welcome() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::milliseconds(request_.connect_ms),
+                    [this] { return connected_ || !failure_.ok(); });
+  if (!connected_ && failure_.ok()) {
+    return {Code::kUnavailable, "no node answers in " + request_.directory};
+  }
+  changed_.wait_for(lock, std::chrono::milliseconds(request_.timeout_ms),
+                    [this] { return welcomed_ || !failure_.ok(); });
+  if (!failure_.ok()) return failure_;
+  if (welcomed_) return {};
+  return {Code::kDeadline,
+          "the node has not started to serve: not all ranks of this host have "
+          "attached, or it cannot open the sources"};
+}
+
+Status AttachedEngine::start_clients() {
+  OVERLORD_TRY(protocol::ResumeState state, protocol::decode_resume_state(welcome_.state));
+  const StepIndex first_step = state.state.next_step;
+  RankSeats::Wiring wiring;
+  wiring.consumed = [this](Rank rank, StepIndex step) {
+    Hosted& at = hosted_.at(rank);
+    at.loop->post([client = at.client.get(), step] { client->consumed(step); });
+  };
+  wiring.report = [this](Rank rank, model::StepFeedback part) {
+    carrier_->send({welcome_.versions, protocol::client_address(rank), protocol::planner_address(),
+                    protocol::Report{std::move(part)}});
+  };
+  wiring.probe = [this](Rank rank) -> client::ClientProbe& {
+    return hosted_.at(rank).client->probe();
+  };
+  wiring.explain_wait = [this](Rank rank, StepIndex step) { return explain_wait(rank, step); };
+  wiring.metric_driven = welcome_.metric_driven;
+  wiring.give_out = [this](model::MicrobatchPtr batch) { return give_out(std::move(batch)); };
+  seats_ = std::make_unique<RankSeats>(request_.ranks, state, welcome_.feedback_kept, clock_,
+                                       std::move(wiring));
+  std::map<protocol::Address, uint32_t> generations;
+  for (const protocol::ConstructorPlace& place : welcome_.constructors) {
+    generations[protocol::constructor_address(place.bucket)] = place.generation;
+  }
+  for (size_t i = 0; i < request_.ranks.size(); ++i) {
+    const Rank rank = request_.ranks[i];
+    Hosted& hosted = hosted_[rank];
+    hosted.loop = std::make_unique<Loop>(*executor_, [](runtime::Task&& task) { task(); });
+    hosted.client = std::make_unique<client::Client>(
+        client::ClientJob{rank, welcome_.views[i].bucket, welcome_.prefetch_steps,
+                          welcome_.versions},
+        first_step,
+        client::ClientSeams{
+            carrier_.get(),
+            [this, rank](client::ReadyStep ready) { seats_->deliver(rank, std::move(ready)); },
+            [this, rank](protocol::ReportAnswered answer) { seats_->answer(rank, answer); }},
+        protocol::PeerGenerations(generations));
+  }
+  endpoint_->post([this] {
+    protocol::Hello self;
+    self.name = name_of(request_);
+    self.job = welcome_.versions.job;
+    self.attempt = request_.attempt;
+    for (const Rank rank : request_.ranks) self.roles.push_back(protocol::client_address(rank));
+    endpoint_->introduce(std::move(self));
+    for (const protocol::ConstructorPlace& place : welcome_.constructors) {
+      endpoint_->call(place.process);
+    }
+    beat();
+  });
+  for (auto& [rank, hosted] : hosted_) {
+    hosted.loop->post([client = hosted.client.get()] { client->start(); });
+  }
+  return {};
+}
+
+// --- What comes from others, on the loop's thread -----------------------------------------------
+
+void AttachedEngine::deliver(protocol::Envelope envelope) {
+  const auto found = hosted_.find(envelope.to.index);
+  if (envelope.to.kind != protocol::RoleKind::kClient || found == hosted_.end()) return;
+  auto shared = std::make_shared<protocol::Envelope>(std::move(envelope));
+  found->second.loop->post(
+      [client = found->second.client.get(), shared] { client->receive(*shared); });
+}
+
+void AttachedEngine::on_control(protocol::Control control) {
+  if (const auto* welcome = std::get_if<protocol::Welcome>(&control)) {
+    on_welcome(*welcome);
+  } else if (const auto* refused = std::get_if<protocol::Refused>(&control)) {
+    fail(refused->status);
+  } else if (const auto* roster = std::get_if<protocol::Roster>(&control)) {
+    on_roster(*roster);
+  } else if (const auto* fed_back = std::get_if<protocol::FedBack>(&control)) {
+    if (seats_) seats_->fed_back(fed_back->feedback);
+  } else if (const auto* note = std::get_if<protocol::RowNoted>(&control)) {
+    const std::lock_guard lock(mutex_);
+    quarantine_.push_back({note->id, note->row, note->reason, note->late});
+  } else if (const auto* told = std::get_if<protocol::StatusTold>(&control)) {
+    Result<NodeStatus> status = decode_node_status(told->status);
+    const std::lock_guard lock(mutex_);
+    if (status.ok()) node_status_ = std::move(*status);
+    ++statuses_;
+    changed_.notify_all();
+  }
+}
+
+void AttachedEngine::on_welcome(const protocol::Welcome& welcome) {
+  protocol::Roster roster;
+  for (const protocol::ConstructorPlace& place : welcome.constructors) {
+    known_[place.process] = place.generation;
+    roster.processes.push_back(
+        {place.process, place.generation, {protocol::constructor_address(place.bucket)}});
+  }
+  carrier_->set_roster(roster);
+  Result<std::shared_ptr<const model::ViewTable>> views =
+      protocol::decode_views(welcome.view_table);
+  if (!views.ok()) return fail(views.status());
+  carrier_->know({{*views}, static_cast<uint32_t>(welcome.source_names.size())});
+  const std::lock_guard lock(mutex_);
+  welcome_ = welcome;
+  welcomed_ = true;
+  changed_.notify_all();
+}
+
+void AttachedEngine::on_roster(const protocol::Roster& roster) {
+  carrier_->set_roster(roster);
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    const auto known = known_.find(process.name);
+    if (known == known_.end() || process.generation <= known->second) continue;
+    known->second = process.generation;
+    for (const protocol::Address& role : process.roles) {
+      for (const Rank rank : request_.ranks) {
+        deliver({welcome_.versions, protocol::planner_address(), protocol::client_address(rank),
+                 protocol::PeerRestarted{role, process.generation}});
+      }
+    }
+    endpoint_->call(process.name);
+  }
+}
+
+void AttachedEngine::on_lost(const std::string& peer) {
+  if (peer != "node") return;  // a constructor: the node brings the next one, or says why not
+  node_died_ = true;
+  fail(Status(Code::kUnavailable,
+              "the node process of this host is gone; its planner went with it, so the stream "
+              "stops here: restart from the last checkpoint"));
+}
+
+void AttachedEngine::fail(const Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = status;
+    changed_.notify_all();
+  }
+  if (seats_) seats_->close(status);
+}
+
+void AttachedEngine::beat() {
+  EngineStatus status;
+  add_clients(&status);
+  carrier_->send_control("node", protocol::Beat{0, encode_engine_status(status)});
+  endpoint_->post_after(kBeatNs, [this] { beat(); });
+}
+
+// --- What the trainer asks ----------------------------------------------------------------------
+
+// A rank that holds more than its share of the pool gets copies of its own, up to a limit (law 14).
+Result<model::MicrobatchPtr> AttachedEngine::give_out(model::MicrobatchPtr batch) {
+  if (!batch->slab) return batch;
+  const uint64_t bytes = slab_size(*batch->slab);
+  const bool copy = held_->shared + bytes > welcome_.hold_limit_bytes && held_->shared > 0;
+  if (copy && held_->copied + bytes > welcome_.copy_limit_bytes) {
+    return Status(Code::kResource,
+                  "batches are held beyond the limit: " + std::to_string(held_->shared) +
+                      " shared and " + std::to_string(held_->copied) +
+                      " copied bytes; drop batches you no longer need or raise "
+                      "runtime.private_copy_limit");
+  }
+  std::atomic<uint64_t>& count = copy ? held_->copied : held_->shared;
+  count += bytes;
+  std::shared_ptr<const void> counted(
+      &count, [held = held_, &count, bytes](const void*) { count -= bytes; });
+  auto given = std::make_shared<model::Microbatch>(*batch);
+  if (copy) {
+    given->slab = private_copy(*batch->slab, std::move(counted));
+    return model::MicrobatchPtr(std::move(given));
+  }
+  auto slab = std::make_shared<model::Slab>(*batch->slab);
+  using Pair = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
+  slab->holder = std::make_shared<const Pair>(slab->holder, std::move(counted));
+  given->slab = std::move(slab);
+  return model::MicrobatchPtr(std::move(given));
+}
+
+Result<model::MicrobatchPtr> AttachedEngine::next(Rank rank, int64_t timeout_ms) {
+  return seats_->next(rank, timeout_ms);
+}
+
+Result<std::string> AttachedEngine::state(Rank rank, int64_t timeout_ms) {
+  return seats_->state(rank, timeout_ms);
+}
+
+Result<protocol::Verdict> AttachedEngine::report(Rank rank, model::StepFeedback part) {
+  return seats_->report(rank, std::move(part));
+}
+
+std::string AttachedEngine::explain_wait(Rank rank, StepIndex step) {
+  std::string text = "rank " + std::to_string(rank) + " waits for step " + std::to_string(step);
+  const Result<NodeStatus> status = node_status(200);
+  if (!status.ok()) return text + "; the node does not answer";
+  return status->waits.empty() ? text : text + "; " + status->waits;
+}
+
+Result<NodeStatus> AttachedEngine::node_status(int64_t timeout_ms) {
+  std::unique_lock lock(mutex_);
+  const uint64_t before = statuses_;
+  carrier_->send_control("node", protocol::StatusAsked{});
+  changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                    [&] { return statuses_ > before || !failure_.ok(); });
+  if (statuses_ > before) return node_status_;
+  if (!failure_.ok()) return failure_;
+  return Status(Code::kDeadline, "the node does not answer");
+}
+
+void AttachedEngine::add_clients(EngineStatus* out) {
+  for (auto& [rank, hosted] : hosted_) {
+    const client::ClientProbe& probe = hosted.client->probe();
+    out->clients.push_back({rank, probe.steps_arrived, probe.steps_consumed, probe.microbatches,
+                            probe.wait_ns, seats_->steps_waiting(rank)});
+  }
+}
+
+EngineStatus AttachedEngine::status() {
+  Result<NodeStatus> node = node_status(2000);
+  EngineStatus out;
+  if (node.ok()) out = std::move(node->engine);
+  std::erase_if(out.clients, [this](const ClientStatus& client) {
+    return hosted_.contains(client.rank);  // ours are newer here
+  });
+  add_clients(&out);
+  std::sort(out.clients.begin(), out.clients.end(),
+            [](const ClientStatus& a, const ClientStatus& b) { return a.rank < b.rank; });
+  return out;
+}
+
+std::vector<loader::QuarantineNote> AttachedEngine::quarantine() {
+  const std::lock_guard lock(mutex_);
+  return quarantine_;
+}
+
+void AttachedEngine::close() {
+  if (process_ != getpid()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    closed_ = true;
+  }
+  if (seats_) seats_->close(Status(Code::kCancelled, "the engine was closed"));
+  if (carrier_) carrier_->send_control("node", protocol::Detach{});
+  if (endpoint_) endpoint_->close();
+  for (auto& [rank, hosted] : hosted_) hosted.loop->stop();
+  if (executor_) executor_->shutdown();
+  if (node_died_) remove_leftovers(request_.directory);
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,114 @@
+// AttachedEngine: the trainer's end of a node on the same host. Hosts the clients of its ranks and
+// nothing else: what they read lies in memory that the constructors' process owns, mapped for
+// reading. It opens no file of any source and no port.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/node/engine.h"
+#include "overlord/node/rank_seats.h"
+#include "overlord/node/status_codec.h"
+#include "overlord/protocol/control.h"
+#include "overlord/roles/client/role.h"
+#include "overlord/runtime/role_loop.h"
+#include "overlord/runtime/steady_clock.h"
+#include "overlord/runtime/thread_executor.h"
+#include "overlord/transport/carrier.h"
+#include "overlord/transport/endpoint.h"
+
+namespace overlord::node {
+
+struct AttachRequest {
+  std::string directory;
+  Digest job;
+  uint32_t attempt = 1;
+  std::vector<Rank> ranks;
+  std::string state;  // encode_resume_state; empty: the stream's start
+  protocol::AllowedChanges allowed;
+  int64_t connect_ms = 2'000;    // until the node answers at all: kUnavailable
+  int64_t timeout_ms = 300'000;  // until it serves
+};
+
+class AttachedEngine final : public Engine {
+ public:
+  // Waits until all ranks of the node have attached. kUnavailable when there is no node.
+  static Result<std::unique_ptr<AttachedEngine>> attach(AttachRequest request);
+  ~AttachedEngine() override;
+
+  Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms) override;
+  Result<std::string> state(Rank rank, int64_t timeout_ms) override;
+  Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) override;
+  void close() override;
+
+  EngineStatus status() override;
+  std::vector<loader::QuarantineNote> quarantine() override;
+  Digest rank_hash(Rank rank) override { return seats_->rank_hash(rank); }
+  Digest plan_chain() override { return seats_->plan_chain(); }
+  Digest content_chain() override { return seats_->content_chain(); }
+  Digest stream_hash() override { return seats_->stream_hash(); }
+  const std::vector<Rank>& ranks() const override { return request_.ranks; }
+
+  const protocol::Welcome& welcome() const { return welcome_; }
+  Result<NodeStatus> node_status(int64_t timeout_ms);
+  uint64_t held_bytes() const { return held_->shared; }
+
+ private:
+  using Loop = runtime::RoleLoop<runtime::Task>;
+  struct Held {  // by what was given out and is still held
+    std::atomic<uint64_t> shared{0};
+    std::atomic<uint64_t> copied{0};
+  };
+  struct Hosted {  // one rank
+    std::unique_ptr<Loop> loop;
+    std::unique_ptr<client::Client> client;
+  };
+
+  explicit AttachedEngine(AttachRequest request);
+  Status open();
+  Status wait_for_welcome();
+  Status start_clients();
+  transport::CarrierOptions carrier_options();
+  void on_control(protocol::Control control);
+  void on_welcome(const protocol::Welcome& welcome);
+  void on_roster(const protocol::Roster& roster);
+  void on_lost(const std::string& peer);
+  void fail(const Status& status);
+  void deliver(protocol::Envelope envelope);
+  void beat();
+  Result<model::MicrobatchPtr> give_out(model::MicrobatchPtr batch);
+  std::string explain_wait(Rank rank, StepIndex step);
+  void add_clients(EngineStatus* out);
+
+  AttachRequest request_;
+  int64_t process_ = 0;
+  runtime::SteadyClock clock_;
+  std::unique_ptr<runtime::ThreadExecutor> executor_;
+  std::unique_ptr<transport::Carrier> carrier_;
+  std::unique_ptr<RankSeats> seats_;
+  std::map<Rank, Hosted> hosted_;
+  std::shared_ptr<Held> held_ = std::make_shared<Held>();
+
+  std::mutex mutex_;  // of what the loop's thread tells the caller's
+  std::condition_variable changed_;
+  protocol::Welcome welcome_;
+  bool connected_ = false;
+  bool welcomed_ = false;
+  Status failure_;
+  uint64_t statuses_ = 0;
+  NodeStatus node_status_;
+  std::vector<loader::QuarantineNote> quarantine_;
+  std::map<std::string, uint32_t> known_;  // generations of role processes
+  bool closed_ = false;
+  std::atomic<bool> node_died_{false};
+  std::unique_ptr<transport::Endpoint> endpoint_;  // last: its loop uses all of the above
+};
+
+}  // namespace overlord::node

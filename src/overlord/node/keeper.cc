@@ -1,0 +1,511 @@
+#include "overlord/node/keeper.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <future>
+#include <map>
+
+#include "overlord/host/supervisor.h"
+#include "overlord/node/attach_book.h"
+#include "overlord/node/open_files.h"
+#include "overlord/node/process_cluster.h"
+#include "overlord/node/role_runtime.h"
+#include "overlord/node/status_codec.h"
+#include "overlord/plan/place_tree.h"
+#include "overlord/transport/carrier.h"
+#include "overlord/transport/endpoint.h"
+
+namespace overlord::node {
+namespace {
+
+using protocol::Control;
+using protocol::Hello;
+
+constexpr int64_t kWatchNs = 500'000'000;
+constexpr size_t kNotesKept = 10'000;  // rows found bad, for ranks that attach later
+
+bool is_trainer(const std::string& name) { return name.starts_with("rank-"); }
+
+// The job as its role processes read it, in memory that has no name.
+Result<transport::Descriptor> job_in_memory(const protocol::JobFile& job) {
+  const std::string bytes = protocol::encode_job_file(job);
+  transport::Descriptor memory(memfd_create("overlord-job", MFD_CLOEXEC));
+  if (!memory.valid()) return Status(Code::kResource, "memfd_create: no memory for the job");
+  size_t written = 0;
+  while (written < bytes.size()) {
+    const ssize_t count = write(memory.get(), bytes.data() + written, bytes.size() - written);
+    if (count <= 0) return Status(Code::kResource, "memfd: the job does not fit");
+    written += static_cast<size_t>(count);
+  }
+  return memory;
+}
+
+class Keeper {
+ public:
+  Keeper(const KeeperArguments& arguments, const protocol::JobFile& file)
+      : arguments_(arguments), file_(file), book_(file.ranks, arguments.job) {}
+  ~Keeper();
+
+  Status open();
+  int wait() { return ended_.get_future().get(); }
+
+ private:
+  struct Serving {  // one attempt
+    transport::Descriptor job;
+    std::unique_ptr<ProcessCluster> cluster;
+    std::unique_ptr<host::Supervisor> supervisor;
+    std::unique_ptr<RoleRuntime> planner;
+    protocol::ResumeState state;
+    bool welcomed = false;
+  };
+
+  transport::CarrierOptions carrier_options();
+  Status admit(const Hello& hello);
+  void on_connected(const Hello& hello);
+  void on_lost(const std::string& peer);
+  void on_control(const std::string& peer, Control control);
+  void on_attach(const std::string& peer, const protocol::Attach& attach);
+  void on_beat(const std::string& peer, const protocol::Beat& beat);
+  void on_ended(const host::GroupEnd& end);
+  void leave(const std::string& peer);
+
+  Status serve();
+  Status start_planner();
+  Status start_processes();
+  void stop_serving();
+  void welcome_all();
+  protocol::Welcome welcome_for(const std::vector<Rank>& ranks) const;
+  protocol::Roster roster() const;
+  void tell_trainers(const Control& control);
+  void tell_processes(const Control& control);
+  void give_up(const Status& status);
+  void watch_silence();
+  NodeStatus status();
+  std::string what_is_waited_for();
+  void end(int code);
+
+  const KeeperArguments arguments_;
+  const protocol::JobFile& file_;
+  runtime::SteadyClock clock_;
+  std::shared_ptr<const host::OpenJob> job_;
+  std::shared_ptr<const model::ViewTable> views_;
+  std::vector<uint32_t> buckets_;
+  std::unique_ptr<transport::Carrier> carrier_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+  // All below belongs to the loop's thread.
+  AttachBook book_;
+  std::map<std::string, AttachBook::Connection> connections_;  // of trainers that have attached
+  std::map<AttachBook::Connection, std::string> peers_;
+  AttachBook::Connection last_connection_ = 0;
+  std::map<std::string, uint32_t> pids_;
+  std::map<std::string, EngineStatus> told_;  // by process, newest
+  std::vector<protocol::RowNoted> notes_;
+  std::unique_ptr<Serving> serving_;
+  uint32_t generation_base_ = 1;
+  Status failure_;
+  bool over_ = false;
+  std::promise<int> ended_;
+};
+
+Keeper::~Keeper() {
+  if (endpoint_) endpoint_->close();
+  stop_serving();
+}
+
+Status Keeper::open() {
+  storage::LocalStorage storage(runtime::BufferPool::make(0), 1, file_.runtime.open_files);
+  OVERLORD_RETURN_IF_ERROR(storage.status());
+  OVERLORD_TRY(job_,
+               open_files(file_.spec, file_.delivery, file_.mesh, file_.index_paths, storage));
+  if (job_->spec.mixture.metric_driven() && file_.ranks.size() != job_->mesh.world_size()) {
+    return invalid_argument(
+        "a metric-driven mixture needs one planner that hears every report: this node serves " +
+        std::to_string(file_.ranks.size()) + " of " + std::to_string(job_->mesh.world_size()) +
+        " ranks, and the node of another host plans for itself");
+  }
+  views_ = plan::make_views(job_->mesh, job_->delivery, 1);
+  for (const Rank rank : file_.ranks) buckets_.push_back(views_->by_rank[rank].bucket);
+  std::sort(buckets_.begin(), buckets_.end());
+  buckets_.erase(std::unique(buckets_.begin(), buckets_.end()), buckets_.end());
+  carrier_ = std::make_unique<transport::Carrier>(carrier_options());
+  carrier_->host({protocol::planner_address()});
+  transport::EndpointOptions options;
+  options.directory = arguments_.directory;
+  options.self.name = "node";
+  options.self.job = job_->config.low;
+  options.self.roles = {protocol::planner_address()};
+  options.admit = [this](const Hello& hello) { return admit(hello); };
+  options.connected = [this](const Hello& hello) { on_connected(hello); };
+  options.lost = [this](const std::string& peer) { on_lost(peer); };
+  OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
+  OVERLORD_RETURN_IF_ERROR(endpoint_->listen("node"));
+  endpoint_->post([this] { watch_silence(); });
+  endpoint_->post_after(arguments_.attach_ms * 1'000'000, [this] {
+    if (serving_ || arguments_.stays || over_) return;
+    std::string missing;
+    for (const Rank rank : book_.missing()) missing += " " + std::to_string(rank);
+    give_up(Status(Code::kDeadline, "these ranks have not attached:" + missing));
+  });
+  return {};
+}
+
+transport::CarrierOptions Keeper::carrier_options() {
+  transport::CarrierOptions options;
+  options.name = "node";
+  options.plans.views = {views_};
+  options.plans.sources = static_cast<uint32_t>(job_->sources.size());
+  options.deliver = [this](protocol::Envelope envelope) {
+    if (serving_ && serving_->planner) serving_->planner->host().deliver(std::move(envelope));
+  };
+  options.control = [this](const std::string& peer, Control control) {
+    on_control(peer, std::move(control));
+  };
+  options.nonsense = [](const std::string& peer, const Status& status) {
+    std::fprintf(stderr, "%s sent nonsense: %s\n", peer.c_str(), status.message().c_str());
+  };
+  return options;
+}
+
+// --- Who may talk to us -------------------------------------------------------------------------
+
+Status Keeper::admit(const Hello& hello) {
+  if (hello.format != protocol::kControlFormat) {
+    return Status(Code::kVersionMismatch,
+                  "this node speaks format " + std::to_string(protocol::kControlFormat) + ", " +
+                      hello.name + " speaks " + std::to_string(hello.format) +
+                      "; use one version of overlord on a host");
+  }
+  if (is_trainer(hello.name) || hello.name.starts_with("top-")) return {};
+  if (serving_) {
+    for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
+      if (process.name == hello.name && process.generation == hello.generation) return {};
+    }
+  }
+  return Status(Code::kVersionMismatch, hello.name + " is of no use here, or of an earlier time");
+}
+
+void Keeper::on_connected(const Hello& hello) {
+  if (is_trainer(hello.name) || !serving_) return;
+  serving_->supervisor->heard(hello.name, hello.generation, clock_.now_ns());
+  carrier_->send_control(hello.name, roster());
+  welcome_all();
+}
+
+void Keeper::on_lost(const std::string& peer) {
+  if (is_trainer(peer)) return leave(peer);
+  // A role process that lives and does not talk to us is no use: its end brings the next one.
+  if (serving_) serving_->cluster->kill(peer);
+}
+
+void Keeper::leave(const std::string& peer) {
+  const auto found = connections_.find(peer);
+  if (found == connections_.end()) return;
+  const AttachBook::Connection connection = found->second;
+  connections_.erase(found);
+  peers_.erase(connection);
+  told_.erase(peer);
+  if (!book_.leave(connection)) return;
+  if (arguments_.stays) {
+    failure_ = {};
+    book_.begin_anew();
+    return stop_serving();
+  }
+  end(failure_.ok() ? 0 : 1);
+}
+
+void Keeper::on_control(const std::string& peer, Control control) {
+  if (const auto* attach = std::get_if<protocol::Attach>(&control)) {
+    on_attach(peer, *attach);
+  } else if (const auto* beat = std::get_if<protocol::Beat>(&control)) {
+    on_beat(peer, *beat);
+  } else if (const auto* note = std::get_if<protocol::RowNoted>(&control)) {
+    if (notes_.size() < kNotesKept) notes_.push_back(*note);
+    tell_trainers(*note);
+  } else if (std::holds_alternative<protocol::StatusAsked>(control)) {
+    carrier_->send_control(peer, protocol::StatusTold{encode_node_status(status())});
+  } else if (std::holds_alternative<protocol::Detach>(control)) {
+    leave(peer);
+  }
+}
+
+void Keeper::on_attach(const std::string& peer, const protocol::Attach& attach) {
+  if (!failure_.ok()) {
+    carrier_->send_control(peer, protocol::Refused{failure_});
+    return;
+  }
+  const AttachBook::Connection connection = ++last_connection_;
+  const AttachBook::Outcome outcome = book_.attach(connection, attach);
+  if (!outcome.refused.ok()) {
+    carrier_->send_control(peer, protocol::Refused{outcome.refused});
+    return;
+  }
+  for (const AttachBook::Connection fenced : outcome.fenced) {
+    const std::string name = peers_[fenced];
+    peers_.erase(fenced);
+    connections_.erase(name);
+    endpoint_->drop(name, Status(Code::kCancelled, "attempt " + std::to_string(attach.attempt) +
+                                                       " has started: this one is over"));
+  }
+  connections_[peer] = connection;
+  peers_[connection] = peer;
+  pids_[peer] = attach.process;
+  if (attach.attempt != 0 && serving_ && !book_.serving()) stop_serving();
+  if (!outcome.disagreement.ok()) return give_up(outcome.disagreement);
+  if (!outcome.serve) return;
+  if (Status status = serve(); !status.ok()) give_up(status);
+}
+
+void Keeper::on_beat(const std::string& peer, const protocol::Beat& beat) {
+  if (!is_trainer(peer) && serving_) {
+    for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
+      if (process.name != peer) continue;
+      serving_->supervisor->heard(peer, process.generation, clock_.now_ns());
+    }
+  }
+  if (beat.status.empty()) return;
+  Result<EngineStatus> status = decode_engine_status(beat.status);
+  if (status.ok()) told_[peer] = std::move(*status);
+}
+
+// --- Serving ------------------------------------------------------------------------------------
+
+Status Keeper::serve() {
+  serving_ = std::make_unique<Serving>();
+  if (book_.state().empty()) {
+    serving_->state = host::start_state(*job_);
+  } else {
+    OVERLORD_TRY(protocol::ResumeState saved, protocol::decode_resume_state(book_.state()));
+    OVERLORD_TRY(serving_->state, host::resume_from(*job_, saved, book_.allowed()));
+  }
+  ProcessPlacement placement = place_processes(job_->spec, buckets_, arguments_.placement);
+  for (protocol::ProcessRoles& process : placement.processes) {
+    process.generation = generation_base_;
+  }
+  serving_->supervisor = std::make_unique<host::Supervisor>(std::move(placement.processes));
+  carrier_->set_roster(roster());
+  OVERLORD_RETURN_IF_ERROR(start_planner());
+  return start_processes();
+}
+
+Status Keeper::start_planner() {
+  host::HostStart start;
+  start.job = job_;
+  start.ranks = file_.ranks;
+  start.options = file_.runtime;
+  start.options.threads = 1;
+  start.options.io_threads = 1;
+  start.hosted.planner = true;
+  start.hosted.loaders.emplace();
+  start.hosted.constructors.emplace();
+  start.hosted.clients.emplace();
+  start.attempt = book_.attempt();
+  for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
+    for (const protocol::Address& role : process.roles) {
+      if (process.generation > 1) start.generations[role] = process.generation;
+    }
+  }
+  start.state = serving_->state;
+  start.fed_back = [this](const model::StepFeedback& feedback) {
+    endpoint_->post([this, feedback] { tell_trainers(protocol::FedBack{feedback}); });
+  };
+  OVERLORD_TRY(serving_->planner, RoleRuntime::make(std::move(start), carrier_.get(),
+                                                    {{}, file_.journal_path, nullptr}));
+  serving_->planner->start_roles();
+  return {};
+}
+
+Status Keeper::start_processes() {
+  protocol::JobFile file = file_;
+  file.attempt = book_.attempt();
+  file.state = protocol::encode_resume_state(serving_->state);
+  OVERLORD_TRY(serving_->job, job_in_memory(file));
+  ProcessClusterOptions options;
+  options.executable = arguments_.executable;
+  options.arguments = {"overlord: {name} of " + job_->spec.name, "role", arguments_.directory,
+                       "{name}", "{generation}"};
+  options.job_descriptor = serving_->job.get();
+  options.printed = [](const std::string& name, const std::string& line) {
+    std::fprintf(stderr, "%s: %s\n", name.c_str(), line.c_str());
+  };
+  OVERLORD_TRY(serving_->cluster, ProcessCluster::start(std::move(options)));
+  serving_->cluster->watch(
+      [this](const host::GroupEnd& end) { endpoint_->post([this, end] { on_ended(end); }); });
+  for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
+    serving_->supervisor->placed(process.name, clock_.now_ns());
+    OVERLORD_RETURN_IF_ERROR(serving_->cluster->place(process));
+  }
+  return {};
+}
+
+void Keeper::stop_serving() {
+  if (!serving_) return;
+  for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
+    generation_base_ = std::max(generation_base_, process.generation + 1);
+    if (endpoint_ && !over_) {
+      endpoint_->drop(process.name, Status(Code::kCancelled, "the attempt is over"));
+    }
+    told_.erase(process.name);
+  }
+  if (serving_->cluster) serving_->cluster->stop();
+  if (serving_->planner) serving_->planner->stop();
+  serving_.reset();
+}
+
+void Keeper::on_ended(const host::GroupEnd& end) {
+  if (!serving_ || over_) return;
+  const host::Supervisor::Decision decision = serving_->supervisor->ended(end, clock_.now_ns());
+  if (!decision.give_up.ok()) return give_up(decision.give_up);
+  if (!decision.restart) return;
+  std::fprintf(stderr, "%s ended with %s and is started again, generation %u\n", end.name.c_str(),
+               end.how.c_str(), decision.restart->generation);
+  const protocol::Roster now = roster();
+  carrier_->set_roster(now);
+  serving_->supervisor->placed(end.name, clock_.now_ns());
+  if (Status status = serving_->cluster->place(*decision.restart); !status.ok()) {
+    return give_up(status);
+  }
+  for (const protocol::Address& role : decision.restart->roles) {
+    serving_->planner->host().peer_restarted(role, decision.restart->generation);
+  }
+  tell_processes(now);
+  tell_trainers(now);
+}
+
+void Keeper::welcome_all() {
+  if (serving_->welcomed) return;
+  for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
+    if (!carrier_->connected(process.name)) return;
+  }
+  serving_->welcomed = true;
+  for (const auto& [connection, ranks] : book_.attached()) {
+    carrier_->send_control(peers_[connection], welcome_for(ranks));
+    for (const protocol::RowNoted& note : notes_) carrier_->send_control(peers_[connection], note);
+  }
+}
+
+protocol::Welcome Keeper::welcome_for(const std::vector<Rank>& ranks) const {
+  protocol::Welcome out;
+  out.versions = serving_->planner->host().versions();
+  out.state = protocol::encode_resume_state(serving_->state);
+  for (const Rank rank : ranks) out.views.push_back(views_->by_rank[rank]);
+  out.view_table = protocol::encode_views(*views_);
+  for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
+    for (const protocol::Address& role : process.roles) {
+      if (role.kind != protocol::RoleKind::kConstructor) continue;
+      out.constructors.push_back({role.index, process.name, process.generation});
+    }
+  }
+  for (const model::SourceManifest& source : job_->manifest.sources) {
+    out.source_names.push_back(source.name);
+    out.source_digests.push_back(source.digest);
+  }
+  out.sections = job_->sections;
+  const model::RuntimeOptions& runtime = file_.runtime;
+  out.prefetch_steps = runtime.prefetch_steps;
+  out.feedback_kept =
+      job_->spec.mixture.controller.delay + runtime.runway + runtime.prefetch_steps + 8;
+  out.metric_driven = job_->spec.mixture.metric_driven();
+  out.hold_limit_bytes = runtime.constructor_budget_bytes;
+  out.copy_limit_bytes = runtime.private_copy_limit_bytes;
+  return out;
+}
+
+protocol::Roster Keeper::roster() const { return {serving_->supervisor->groups()}; }
+
+void Keeper::tell_trainers(const Control& control) {
+  for (const auto& [connection, peer] : peers_) carrier_->send_control(peer, control);
+}
+
+void Keeper::tell_processes(const Control& control) {
+  for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
+    carrier_->send_control(process.name, control);
+  }
+}
+
+// The job cannot go on: everybody is told why, and the node ends when they have left.
+void Keeper::give_up(const Status& status) {
+  if (!failure_.ok() || over_) return;
+  failure_ = status;
+  std::fprintf(stderr, "%s\n", status.message().c_str());
+  tell_trainers(protocol::Refused{status});
+  stop_serving();
+  if (peers_.empty()) end(1);
+}
+
+void Keeper::watch_silence() {
+  if (over_) return;
+  if (serving_) {
+    for (const std::string& name : serving_->supervisor->silent(clock_.now_ns())) {
+      std::fprintf(stderr, "%s says nothing and is killed\n", name.c_str());
+      serving_->cluster->kill(name);
+    }
+  }
+  endpoint_->post_after(kWatchNs, [this] { watch_silence(); });
+}
+
+// --- What others may know -----------------------------------------------------------------------
+
+std::string Keeper::what_is_waited_for() {
+  std::string text;
+  for (const Rank rank : book_.gone()) {
+    text += (text.empty() ? "" : "; ") + ("rank " + std::to_string(rank) + " is gone");
+  }
+  if (!serving_ || !serving_->planner) return text;
+  const planner::PlannerProbe& probe = serving_->planner->host().planner_probe();
+  if (probe.waiting_since_ns != 0) {
+    text += (text.empty() ? "" : "; ") + ("the planner waits for metadata of source " +
+                                          job_->spec.sources[probe.waiting_source].name);
+  }
+  if (const uint64_t reported = probe.waits_for_feedback) {
+    text += (text.empty() ? "" : "; ") +
+            ("the planner waits for the reports of step " + std::to_string(reported - 1));
+  }
+  return text;
+}
+
+NodeStatus Keeper::status() {
+  NodeStatus out;
+  out.job = job_->spec.name;
+  out.stream = job_->spec.stream;
+  out.attempt = book_.attempt();
+  out.serving = serving_ != nullptr;
+  out.process = static_cast<uint32_t>(getpid());
+  out.missing = book_.missing();
+  out.gone = book_.gone();
+  out.waits = what_is_waited_for();
+  if (serving_ && serving_->planner) out.engine = serving_->planner->status();
+  for (const auto& [name, part] : told_) merge_status(part, &out.engine);
+  if (!serving_) return out;
+  out.restarts = serving_->supervisor->restarts();
+  for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
+    out.processes.push_back(
+        {process.name, static_cast<uint32_t>(serving_->cluster->process_of(process.name)),
+         process.generation, carrier_->connected(process.name), process.roles.size()});
+  }
+  for (const auto& [connection, peer] : peers_) {
+    out.processes.push_back({peer, pids_[peer], 1, true, book_.attached().at(connection).size()});
+  }
+  return out;
+}
+
+void Keeper::end(int code) {
+  if (over_) return;
+  over_ = true;
+  ended_.set_value(code);
+}
+
+}  // namespace
+
+int run_keeper(const KeeperArguments& arguments, const protocol::JobFile& job) {
+  Keeper keeper(arguments, job);
+  if (Status status = keeper.open(); !status.ok()) {
+    std::fprintf(stderr, "%s\n", status.message().c_str());
+    return 1;
+  }
+  return keeper.wait();
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,28 @@
+// Keeper: the node process of one job on one host. It belongs to no trainer: it opens the door to
+// the ranks of this host, starts serving when all of them agree, hosts the planner, keeps the role
+// processes alive, and ends when its last trainer is gone. Its own death ends the job on this host:
+// role processes die with it, trainers notice at once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "overlord/base/hash.h"
+#include "overlord/node/process_placement.h"
+#include "overlord/protocol/job_codec.h"
+
+namespace overlord::node {
+
+struct KeeperArguments {
+  std::string directory;   // of the job's sockets; removed at the end
+  std::string executable;  // of role processes
+  Digest job;              // what attaching ranks must name
+  PlacementOptions placement;
+  int64_t attach_ms = 300'000;  // how long ranks may take to attach, all of them
+  bool stays = false;           // a sidecar: waits for the next attempt instead of ending
+};
+
+// Runs until nobody needs it. The exit status.
+int run_keeper(const KeeperArguments& arguments, const protocol::JobFile& job);
+
+}  // namespace overlord::node

@@ -1,0 +1,141 @@
+// overlord-node: the node process of a job on one host, and its role processes. Started by the
+// first trainer or by `overlord serve`; not for typing by hand.
+//
+//   overlord-node keep JOB_FILE DIRECTORY LOCK_DESCRIPTOR JOB_DIGEST OPTION=VALUE...
+//   overlord-node role DIRECTORY NAME GENERATION        (the job on descriptor 3)
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "overlord/node/keeper.h"
+#include "overlord/node/role_process.h"
+#include "overlord/protocol/job_codec.h"
+#include "overlord/transport/socket_directory.h"
+
+namespace overlord::node {
+namespace {
+
+constexpr int kJobDescriptor = 3;
+constexpr int kBadUse = 2;
+
+int complain(const std::string& text) {
+  std::fprintf(stderr, "overlord-node: %s\n", text.c_str());
+  return kBadUse;
+}
+
+std::string own_executable() {
+  char path[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
+  return size > 0 ? std::string(path, static_cast<size_t>(size)) : std::string();
+}
+
+std::string read_all(int descriptor) {
+  std::string bytes;
+  char data[65536];
+  lseek(descriptor, 0, SEEK_SET);
+  for (;;) {
+    const ssize_t got = read(descriptor, data, sizeof(data));
+    if (got <= 0) return bytes;
+    bytes.append(data, static_cast<size_t>(got));
+  }
+}
+
+// Signals that a terminal or a trainer's launcher sends to everybody are for the trainers.
+void ignore_signals() {
+  for (const int number : {SIGPIPE, SIGINT, SIGHUP}) signal(number, SIG_IGN);
+}
+
+bool set_option(const std::string& text, KeeperArguments* arguments) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) return false;
+  const std::string key = text.substr(0, equals);
+  const std::string value = text.substr(equals + 1);
+  if (key == "loader_processes") {
+    arguments->placement.loader_processes = static_cast<uint32_t>(std::atoi(value.c_str()));
+  } else if (key == "constructor_processes") {
+    arguments->placement.constructor_processes = static_cast<uint32_t>(std::atoi(value.c_str()));
+  } else if (key == "isolate") {
+    arguments->placement.isolated.push_back(value);
+  } else if (key == "attach_ms") {
+    arguments->attach_ms = std::atoll(value.c_str());
+  } else if (key == "stays") {
+    arguments->stays = value == "1";
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// The first process only starts the second and ends, so that the node is nobody's child.
+bool step_back() {
+  const pid_t child = fork();  // no thread has been started
+  if (child != 0) _exit(child < 0 ? 1 : 0);
+  return setsid() >= 0;
+}
+
+int keep(const std::vector<std::string>& words) {
+  if (words.size() < 4) return complain("keep JOB_FILE DIRECTORY LOCK JOB_DIGEST [OPTION=VALUE]");
+  KeeperArguments arguments;
+  arguments.directory = words[1];
+  arguments.executable = own_executable();
+  const int lock = std::atoi(words[2].c_str());
+  if (!Digest::parse(words[3], &arguments.job)) return complain("not a digest: " + words[3]);
+  for (size_t i = 4; i < words.size(); ++i) {
+    if (!set_option(words[i], &arguments)) return complain("unknown option " + words[i]);
+  }
+  if (!arguments.stays && !step_back()) return complain("setsid failed");
+  ignore_signals();
+  prctl(PR_SET_NAME, "overlord-node");
+  fcntl(lock, F_SETFD, FD_CLOEXEC);  // ours as long as we live, no child's
+  std::ifstream file(words[0], std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  file.close();
+  unlink(words[0].c_str());
+  Result<protocol::JobFile> job = protocol::decode_job_file(bytes);
+  if (!job.ok()) return complain(job.status().message());
+  const int code = run_keeper(arguments, *job);
+  Result<transport::SocketDirectory> directory =
+      transport::SocketDirectory::find(arguments.directory);
+  if (directory.ok()) {
+    const Status removed = directory->remove(transport::DirectoryLock::inherited(lock));
+    if (!removed.ok()) complain(removed.message());
+  }
+  return code;
+}
+
+int serve_roles(const std::vector<std::string>& words) {
+  if (words.size() != 3) return complain("role DIRECTORY NAME GENERATION");
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() == 1) return 1;  // the node died before we could say that we die with it
+  ignore_signals();
+  prctl(PR_SET_NAME, words[1].substr(0, 15).c_str());
+  const std::string bytes = read_all(kJobDescriptor);
+  close(kJobDescriptor);
+  Result<protocol::JobFile> job = protocol::decode_job_file(bytes);
+  if (!job.ok()) return complain(job.status().message());
+  const auto generation = static_cast<uint32_t>(std::strtoul(words[2].c_str(), nullptr, 10));
+  return run_role_process({words[0], words[1], generation}, *job);
+}
+
+}  // namespace
+}  // namespace overlord::node
+
+int main(int count, char** words) {
+  const std::vector<std::string> rest(words + std::min(count, 2), words + count);
+  const std::string what = count > 1 ? words[1] : "";
+  umask(077);
+  if (what == "keep") return overlord::node::keep(rest);
+  if (what == "role") return overlord::node::serve_roles(rest);
+  return overlord::node::complain("keep or role, got '" + what + "'");
+}

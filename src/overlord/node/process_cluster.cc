@@ -1,0 +1,299 @@
+#include "overlord/node/process_cluster.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+extern char** environ;
+
+namespace overlord::node {
+namespace {
+
+constexpr size_t kWordsKept = 20;
+constexpr size_t kLineBytes = 4096;  // a longer line is cut
+constexpr int kJobDescriptor = 3;
+
+Status system_failure(const std::string& what, int error) {
+  return {Code::kResource, what + ": " + std::generic_category().message(error)};
+}
+
+std::string describe_end(int status) {
+  if (WIFEXITED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
+  return "signal " + std::to_string(WTERMSIG(status));
+}
+
+std::string filled(std::string text, const protocol::ProcessRoles& group) {
+  for (const auto& [word, value] :
+       {std::pair<std::string, std::string>{"{name}", group.name},
+        std::pair<std::string, std::string>{"{generation}", std::to_string(group.generation)}}) {
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word)) {
+      text.replace(at, word.size(), value);
+    }
+  }
+  return text;
+}
+
+// posix_spawn's two argument objects, destroyed with this.
+struct SpawnSettings {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  SpawnSettings() {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+  }
+  ~SpawnSettings() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+
+  void prepare(int output, int job) {
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+    if (job >= 0) posix_spawn_file_actions_adddup2(&actions, job, kJobDescriptor);
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+    posix_spawn_file_actions_addclosefrom_np(&actions, kJobDescriptor + (job >= 0 ? 1 : 0));
+#endif
+    sigset_t all;
+    sigset_t none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  }
+};
+
+}  // namespace
+
+ProcessCluster::ProcessCluster(ProcessClusterOptions options) : options_(std::move(options)) {}
+
+Result<std::unique_ptr<ProcessCluster>> ProcessCluster::start(ProcessClusterOptions options) {
+  std::unique_ptr<ProcessCluster> cluster(new ProcessCluster(std::move(options)));
+  OVERLORD_RETURN_IF_ERROR(cluster->prepare());
+  return cluster;
+}
+
+Status ProcessCluster::prepare() {
+  wake_ = transport::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.valid()) return system_failure("cannot make an event descriptor", errno);
+  try {
+    watcher_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    return system_failure("cannot start the thread that watches role processes",
+                          error.code().value());
+  }
+  return {};
+}
+
+ProcessCluster::~ProcessCluster() { stop(); }
+
+void ProcessCluster::watch(Ended ended) {
+  const std::lock_guard lock(mutex_);
+  ended_ = std::move(ended);
+}
+
+void ProcessCluster::wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+}
+
+// A child is killed when the thread that spawned it ends, so the watching thread does it.
+Status ProcessCluster::place(const protocol::ProcessRoles& group) {
+  Request request{&group, {}, false};
+  std::unique_lock lock(mutex_);
+  if (stopping_) return {Code::kCancelled, "no process is started any more"};
+  if (std::this_thread::get_id() == watcher_.get_id()) {
+    lock.unlock();
+    return spawn(group);
+  }
+  requests_.push_back(&request);
+  wake();
+  answered_.wait(lock, [&] { return request.done; });
+  return request.answer;
+}
+
+void ProcessCluster::serve_requests() {
+  for (;;) {
+    Request* request = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (requests_.empty()) return;
+      request = requests_.front();
+      requests_.pop_front();
+    }
+    Status answer = spawn(*request->group);
+    const std::lock_guard lock(mutex_);
+    request->answer = std::move(answer);
+    request->done = true;
+    answered_.notify_all();
+  }
+}
+
+Status ProcessCluster::spawn(const protocol::ProcessRoles& group) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (children_.contains(group.name)) {
+      return internal_error(group.name + " is placed while it still lives");
+    }
+  }
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return system_failure("cannot make a pipe", errno);
+  transport::Descriptor ours(ends[0]);
+  transport::Descriptor its(ends[1]);
+  fcntl(ours.get(), F_SETFL, O_NONBLOCK);
+  SpawnSettings settings;
+  settings.prepare(its.get(), options_.job_descriptor);
+  std::vector<std::string> texts;
+  for (const std::string& argument : options_.arguments) texts.push_back(filled(argument, group));
+  std::vector<char*> arguments;
+  for (std::string& text : texts) arguments.push_back(text.data());
+  arguments.push_back(nullptr);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, options_.executable.c_str(), &settings.actions,
+                                &settings.attributes, arguments.data(), environ);
+  if (error != 0) return system_failure("cannot start " + options_.executable, error);
+  Child child;
+  child.group = group;
+  child.pid = pid;
+  child.handle = transport::Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  child.output = std::move(ours);
+  if (!child.handle.valid()) {
+    const int refused = errno;
+    ::kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    return system_failure("cannot watch a process (pidfd_open)", refused);
+  }
+  const std::lock_guard lock(mutex_);
+  children_.emplace(group.name, std::move(child));
+  return {};
+}
+
+void ProcessCluster::kill(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = children_.find(name);
+  if (found != children_.end()) ::kill(found->second.pid, SIGKILL);
+}
+
+std::vector<protocol::ProcessRoles> ProcessCluster::placed() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<protocol::ProcessRoles> out;
+  for (const auto& [name, child] : children_) out.push_back(child.group);
+  return out;
+}
+
+pid_t ProcessCluster::process_of(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = children_.find(name);
+  return found == children_.end() ? 0 : found->second.pid;
+}
+
+void ProcessCluster::run() {
+  for (;;) {
+    std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}};
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_ && children_.empty()) return;
+      for (const auto& [name, child] : children_) {
+        polled.push_back({child.handle.get(), POLLIN, 0});
+        polled.push_back({child.output.valid() ? child.output.get() : -1, POLLIN, 0});
+      }
+    }
+    if (poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) return;
+    if (polled[0].revents != 0) {
+      uint64_t count = 0;
+      [[maybe_unused]] const ssize_t got = read(wake_.get(), &count, sizeof(count));
+    }
+    look_at_children(polled);
+    serve_requests();
+  }
+}
+
+// Only this thread adds and removes children, so they lie as they did when `polled` was made.
+void ProcessCluster::look_at_children(const std::vector<pollfd>& polled) {
+  std::vector<std::string> over;
+  size_t at = 1;
+  for (auto& [name, child] : children_) {
+    if (at + 1 >= polled.size()) break;
+    if (polled[at + 1].revents != 0) read_output(&child);
+    if (polled[at].revents != 0) over.push_back(name);
+    at += 2;
+  }
+  for (const std::string& name : over) reap(name);
+}
+
+void ProcessCluster::read_output(Child* child) {
+  char data[4096];
+  for (;;) {
+    const ssize_t got = read(child->output.get(), data, sizeof(data));
+    if (got > 0) {
+      take_lines(child, data, static_cast<size_t>(got));
+      continue;
+    }
+    if (got == 0 || (errno != EAGAIN && errno != EINTR)) child->output.reset();
+    return;
+  }
+}
+
+void ProcessCluster::take_lines(Child* child, const char* data, size_t size) {
+  for (size_t i = 0; i < size; ++i) {
+    if (data[i] != '\n') {
+      if (child->line.size() < kLineBytes) child->line.push_back(data[i]);
+      continue;
+    }
+    if (options_.printed) options_.printed(child->group.name, child->line);
+    child->last_words.push_back(std::move(child->line));
+    if (child->last_words.size() > kWordsKept) child->last_words.pop_front();
+    child->line.clear();
+  }
+}
+
+void ProcessCluster::reap(const std::string& name) {
+  Child child;
+  Ended ended;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = children_.find(name);
+    child = std::move(found->second);
+    children_.erase(found);
+    if (!stopping_) ended = ended_;
+  }
+  if (child.output.valid()) read_output(&child);
+  int status = 0;
+  waitpid(child.pid, &status, 0);
+  host::GroupEnd end{name, child.group.generation, describe_end(status), {}};
+  for (const std::string& line : child.last_words) {
+    end.last_words += (end.last_words.empty() ? "" : "\n") + line;
+  }
+  if (ended) ended(end);
+}
+
+void ProcessCluster::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ && !watcher_.joinable()) return;
+    stopping_ = true;
+    for (const auto& [name, child] : children_) ::kill(child.pid, SIGKILL);
+    for (Request* request : requests_) {
+      request->answer = Status(Code::kCancelled, "no process is started any more");
+      request->done = true;
+    }
+    requests_.clear();
+    answered_.notify_all();
+  }
+  wake();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,64 @@
+#include "overlord/node/process_placement.h"
+
+#include <algorithm>
+
+namespace overlord::node {
+namespace {
+
+bool names(const std::vector<std::string>& list, const std::string& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+void add_slots(const model::Source& source, SourceIndex index, protocol::ProcessRoles* process) {
+  for (uint32_t slot = 0; slot < source.loaders; ++slot) {
+    process->roles.push_back(protocol::loader_address(index, slot));
+  }
+}
+
+}  // namespace
+
+ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<uint32_t>& buckets,
+                                 const PlacementOptions& options) {
+  ProcessPlacement out;
+  const uint32_t shared = std::max(1u, options.loader_processes);
+  std::vector<protocol::ProcessRoles> together(shared);
+  std::vector<protocol::ProcessRoles> alone;
+  uint32_t light = 0;
+  for (SourceIndex s = 0; s < spec.sources.size(); ++s) {
+    const model::Source& source = spec.sources[s];
+    if (names(options.isolated, source.name)) {
+      add_slots(source, s, &alone.emplace_back());
+      out.reasons.push_back("source " + source.name + ": a process of its own, as declared");
+    } else {
+      add_slots(source, s, &together[light++ % shared]);
+    }
+  }
+  uint32_t number = 0;
+  for (std::vector<protocol::ProcessRoles>* group : {&together, &alone}) {
+    for (protocol::ProcessRoles& process : *group) {
+      if (process.roles.empty()) continue;
+      process.name = "loaders-" + std::to_string(number++);
+      out.processes.push_back(std::move(process));
+    }
+  }
+  if (light > 0) {
+    out.reasons.push_back(std::to_string(light) + " sources share " + std::to_string(shared) +
+                          (shared == 1 ? " process" : " processes"));
+  }
+  const auto most = static_cast<uint32_t>(std::max<size_t>(1, buckets.size()));
+  const uint32_t constructors = std::clamp(options.constructor_processes, 1u, most);
+  std::vector<protocol::ProcessRoles> groups(constructors);
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    groups[i % constructors].roles.push_back(protocol::constructor_address(buckets[i]));
+  }
+  for (uint32_t i = 0; i < constructors; ++i) {
+    groups[i].name = "constructors-" + std::to_string(i);
+    out.processes.push_back(std::move(groups[i]));
+  }
+  out.reasons.push_back(std::to_string(buckets.size()) + " constructors share " +
+                        std::to_string(constructors) +
+                        (constructors == 1 ? " process" : " processes"));
+  return out;
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,30 @@
+// Which roles share a process on one host. Many loaders live together; a source that is heavy, or
+// that runs a user's code, gets a process of its own, so that it neither slows nor kills others.
+// Constructors live together, apart from all loaders. Pure; the reasons are for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "overlord/model/job_spec.h"
+#include "overlord/protocol/control.h"
+
+namespace overlord::node {
+
+struct PlacementOptions {
+  uint32_t loader_processes = 1;       // over which the light sources are dealt
+  uint32_t constructor_processes = 1;  // over which buckets are dealt
+  std::vector<std::string> isolated;   // sources in processes of their own
+};
+
+struct ProcessPlacement {
+  std::vector<protocol::ProcessRoles> processes;
+  std::vector<std::string> reasons;
+};
+
+// `buckets`: those with a rank on this host.
+ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<uint32_t>& buckets,
+                                 const PlacementOptions& options);
+
+}  // namespace overlord::node

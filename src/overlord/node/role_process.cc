@@ -1,0 +1,217 @@
+#include "overlord/node/role_process.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <future>
+
+#include "overlord/node/open_files.h"
+#include "overlord/node/role_runtime.h"
+#include "overlord/node/status_codec.h"
+#include "overlord/plan/place_tree.h"
+#include "overlord/transport/carrier.h"
+#include "overlord/transport/endpoint.h"
+
+namespace overlord::node {
+namespace {
+
+using protocol::RoleKind;
+
+constexpr int64_t kBeatNs = 200'000'000;
+constexpr uint64_t kBeatsPerStatus = 5;  // what the roles do is told once a second
+constexpr size_t kSegmentBytes = 16 << 20;
+
+class RoleProcess {
+ public:
+  RoleProcess(const RoleProcessArguments& arguments, const protocol::JobFile& file)
+      : arguments_(arguments), file_(file) {}
+  ~RoleProcess() {
+    if (endpoint_) endpoint_->close();
+    if (runtime_) runtime_->stop();
+  }
+
+  Status open();
+  int wait() { return ended_.get_future().get(); }
+
+ private:
+  transport::CarrierOptions carrier_options();
+  protocol::Hello hello() const;
+  void on_control(protocol::Control control);
+  void on_roster(const protocol::Roster& roster);
+  Status start(const protocol::Roster& roster);
+  void call_loaders(const protocol::Roster& roster);
+  void tell_restarts(const protocol::Roster& roster);
+  void beat();
+  void end(const Status& status);
+
+  const RoleProcessArguments arguments_;
+  const protocol::JobFile& file_;
+  std::shared_ptr<const host::OpenJob> job_;
+  std::shared_ptr<transport::SharedPool> pool_;
+  std::unique_ptr<transport::Carrier> carrier_;
+  std::unique_ptr<RoleRuntime> runtime_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+  std::map<std::string, uint32_t> known_;  // generations of the other processes
+  std::vector<protocol::Envelope> early_;  // for roles that are being made
+  uint64_t beats_ = 0;
+  bool over_ = false;
+  std::promise<int> ended_;
+};
+
+Status RoleProcess::open() {
+  storage::LocalStorage storage(runtime::BufferPool::make(0), 1, file_.runtime.open_files);
+  OVERLORD_RETURN_IF_ERROR(storage.status());
+  OVERLORD_TRY(job_,
+               open_files(file_.spec, file_.delivery, file_.mesh, file_.index_paths, storage));
+  const uint64_t limit = file_.runtime.payload_budget_bytes +
+                         file_.runtime.constructor_budget_bytes * (file_.ranks.size() + 1);
+  OVERLORD_TRY(pool_, transport::SharedPool::make({arguments_.name, kSegmentBytes, limit, true},
+                                                  [this](transport::SegmentId id) {
+                                                    if (carrier_) carrier_->forget_segment(id);
+                                                  }));
+  carrier_ = std::make_unique<transport::Carrier>(carrier_options());
+  transport::EndpointOptions options;
+  options.directory = arguments_.directory;
+  options.self = hello();
+  options.admit = [this](const protocol::Hello& other) -> Status {
+    if (other.job == job_->config.low && other.attempt == file_.attempt) return {};
+    return Status(Code::kVersionMismatch, "another job or attempt than this process serves");
+  };
+  options.connected = [](const protocol::Hello&) {};
+  options.lost = [this](const std::string& peer) {
+    if (peer == "node") end(Status(Code::kUnavailable, "the node is gone"));
+  };
+  options.refused = [this](const std::string& peer, const Status& why) {
+    if (peer == "node") end(why);
+  };
+  OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
+  endpoint_->call("node");
+  return {};
+}
+
+protocol::Hello RoleProcess::hello() const {
+  protocol::Hello out;
+  out.name = arguments_.name;
+  out.generation = arguments_.generation;
+  out.job = job_->config.low;
+  out.attempt = file_.attempt;
+  return out;
+}
+
+transport::CarrierOptions RoleProcess::carrier_options() {
+  transport::CarrierOptions options;
+  options.name = arguments_.name;
+  options.pool = pool_;
+  options.plans.views = {plan::make_views(job_->mesh, job_->delivery, 1)};
+  options.plans.sources = static_cast<uint32_t>(job_->sources.size());
+  options.deliver = [this](protocol::Envelope envelope) {
+    if (runtime_) return runtime_->host().deliver(std::move(envelope));
+    early_.push_back(std::move(envelope));  // the planner asks as soon as we are connected
+  };
+  options.control = [this](const std::string& peer, protocol::Control control) {
+    if (peer == "node") on_control(std::move(control));
+  };
+  options.nonsense = [](const std::string& peer, const Status& status) {
+    std::fprintf(stderr, "%s sent nonsense: %s\n", peer.c_str(), status.message().c_str());
+  };
+  return options;
+}
+
+void RoleProcess::on_control(protocol::Control control) {
+  if (const auto* roster = std::get_if<protocol::Roster>(&control)) on_roster(*roster);
+  if (const auto* refused = std::get_if<protocol::Refused>(&control)) end(refused->status);
+}
+
+void RoleProcess::on_roster(const protocol::Roster& roster) {
+  carrier_->set_roster(roster);
+  if (!runtime_) {
+    if (Status status = start(roster); !status.ok()) return end(status);
+  } else {
+    tell_restarts(roster);
+  }
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    known_[process.name] = process.generation;
+  }
+  call_loaders(roster);
+}
+
+Status RoleProcess::start(const protocol::Roster& roster) {
+  host::HostStart start;
+  std::vector<protocol::Address> roles;
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    if (process.name == arguments_.name) roles = process.roles;
+    for (const protocol::Address& role : process.roles) {
+      if (process.generation > 1) start.generations[role] = process.generation;
+    }
+  }
+  start.job = job_;
+  start.ranks = file_.ranks;
+  start.options = file_.runtime;
+  start.attempt = file_.attempt;
+  start.hosted.planner = false;
+  start.hosted.loaders.emplace();
+  start.hosted.constructors.emplace();
+  start.hosted.clients.emplace();
+  for (const protocol::Address& role : roles) {
+    if (role.kind == RoleKind::kLoader) start.hosted.loaders->push_back(role);
+    if (role.kind == RoleKind::kConstructor) start.hosted.constructors->push_back(role.index);
+  }
+  OVERLORD_TRY(start.state, protocol::decode_resume_state(file_.state));
+  start.quarantined = [this](const loader::QuarantineNote& note) {
+    carrier_->send_control("node", protocol::RowNoted{note.id, note.row, note.reason, note.late});
+  };
+  carrier_->host(roles);
+  OVERLORD_TRY(runtime_, RoleRuntime::make(std::move(start), carrier_.get(),
+                                           {file_.worker_command, "", pool_}));
+  OVERLORD_RETURN_IF_ERROR(endpoint_->listen(arguments_.name));
+  runtime_->start_roles();
+  for (protocol::Envelope& envelope : early_) runtime_->host().deliver(std::move(envelope));
+  early_.clear();
+  beat();
+  return {};
+}
+
+// Constructors fetch: they call the loaders, and everybody calls the node.
+void RoleProcess::call_loaders(const protocol::Roster& roster) {
+  if (runtime_->host().constructors().empty()) return;
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    if (process.name == arguments_.name || process.roles.empty()) continue;
+    if (process.roles.front().kind == RoleKind::kLoader) endpoint_->call(process.name);
+  }
+}
+
+void RoleProcess::tell_restarts(const protocol::Roster& roster) {
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    if (process.generation <= known_[process.name]) continue;
+    for (const protocol::Address& role : process.roles) {
+      runtime_->host().peer_restarted(role, process.generation);
+    }
+  }
+}
+
+void RoleProcess::beat() {
+  if (over_) return;
+  protocol::Beat beat{++beats_, {}};
+  if (beats_ % kBeatsPerStatus == 1) beat.status = encode_engine_status(runtime_->status());
+  carrier_->send_control("node", beat);
+  endpoint_->post_after(kBeatNs, [this] { this->beat(); });
+}
+
+void RoleProcess::end(const Status& status) {
+  if (over_) return;
+  over_ = true;
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.message().c_str());
+  ended_.set_value(status.ok() ? 0 : 1);
+}
+
+}  // namespace
+
+int run_role_process(const RoleProcessArguments& arguments, const protocol::JobFile& job) {
+  RoleProcess process(arguments, job);
+  if (Status status = process.open(); !status.ok()) {
+    std::fprintf(stderr, "%s\n", status.message().c_str());
+    return 1;
+  }
+  return process.wait();
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,118 @@
+#include "overlord/node/role_runtime.h"
+
+#include "overlord/runtime/memory_journal.h"
+#include "overlord/storage/file_journal.h"
+
+namespace overlord::node {
+namespace {
+
+constexpr size_t kRecordsKept = 64;  // of a journal in memory: for a look at the last plans
+
+Result<std::unique_ptr<runtime::Journal>> open_journal(const std::string& path) {
+  if (path.empty()) {
+    return std::unique_ptr<runtime::Journal>(
+        std::make_unique<runtime::MemoryJournal>(kRecordsKept));
+  }
+  storage::JournalContents before;  // a resumed run goes on in the same file
+  OVERLORD_TRY(auto journal, storage::FileJournal::open(path, &before));
+  return std::unique_ptr<runtime::Journal>(std::move(journal));
+}
+
+bool hosts_loader_of(const host::HostedRoles& hosted, SourceIndex source) {
+  if (!hosted.loaders) return true;
+  for (const protocol::Address& address : *hosted.loaders) {
+    if (address.index == source) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RoleRuntime>> RoleRuntime::make(
+    host::HostStart start, runtime::Transport<protocol::Envelope>* transport,
+    RoleRuntimeOptions options) {
+  std::unique_ptr<RoleRuntime> made(new RoleRuntime());
+  OVERLORD_RETURN_IF_ERROR(made->build(std::move(start), transport, std::move(options)));
+  return made;
+}
+
+Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::Envelope>* transport,
+                          RoleRuntimeOptions options) {
+  job_ = start.job;
+  has_planner_ = start.hosted.planner;
+  const model::RuntimeOptions& runtime = start.options;
+  pool_ = options.pool ? options.pool->buffers()
+                       : runtime::BufferPool::make(runtime.payload_budget_bytes);
+  executor_ = std::make_unique<runtime::ThreadExecutor>(runtime.threads, "ol-cpu");
+  OVERLORD_RETURN_IF_ERROR(executor_->status());
+  OVERLORD_TRY(journal_, open_journal(has_planner_ ? options.journal_path : std::string()));
+  storage_ = std::make_unique<storage::LocalStorage>(pool_, runtime.io_threads, runtime.open_files);
+  OVERLORD_RETURN_IF_ERROR(storage_->status());
+  encoders_ =
+      std::make_unique<Encoders>(*executor_, options.worker_command, runtime.tokenizer_processes);
+  for (SourceIndex s = 0; s < job_->spec.sources.size(); ++s) {
+    if (!hosts_loader_of(start.hosted, s)) continue;
+    OVERLORD_RETURN_IF_ERROR(encoders_->get(job_->spec.sources[s]).status());
+  }
+  host::HostSeams seams;
+  seams.executor = executor_.get();
+  seams.storage = storage_.get();
+  seams.clock = &clock_;
+  seams.journal = journal_.get();
+  seams.pool = pool_;
+  seams.encoder = [this](const model::Source& source) { return encoders_->get(source).value(); };
+  seams.transport = transport;
+  host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
+  return {};
+}
+
+RoleRuntime::~RoleRuntime() { stop(); }
+
+void RoleRuntime::stop() {
+  if (!host_ || !storage_) return;
+  host_->stop();          // no role runs any more
+  executor_->shutdown();  // no decoding, no packing
+  encoders_->clear();     // their last callbacks find stopped loops
+  storage_.reset();
+  journal_.reset();
+}
+
+EngineStatus RoleRuntime::status() {
+  EngineStatus out;
+  add_role_status(*host_, *job_, has_planner_, &out);
+  out.pool = pool_->stats();
+  out.executor = executor_->stats();
+  return out;
+}
+
+void add_role_status(host::RoleHost& host, const host::OpenJob& job, bool has_planner,
+                     EngineStatus* out) {
+  if (has_planner) {
+    const planner::PlannerProbe& planner = host.planner_probe();
+    out->plans = planner.plans;
+    out->planning_ns = planner.planning_ns;
+    out->predicted_ns = planner.predicted_ns;
+    out->arrival_ns = planner.arrival_ns;
+    out->fullest_ns = planner.fullest_ns;
+    out->bound_ns = planner.bound_ns;
+    out->planner_waits = planner.waits;
+    out->meta_windows = planner.meta_windows;
+  }
+  out->queue_depth = host.queue_depth();
+  for (const host::RoleHost::LoaderView& view : host.loaders()) {
+    const loader::LoaderProbe& probe = *view.probe;
+    out->loaders.push_back({job.spec.sources[view.source].name, view.slot, view.queue,
+                            probe.in_work, probe.rows_posted, probe.documents, probe.read_bytes,
+                            probe.buffer_bytes, probe.transform_ns, probe.read_wait_ns,
+                            probe.file_state_bytes, probe.bad_rows, probe.blocks_read,
+                            probe.cache_hits});
+  }
+  for (const auto& [bucket, probe] : host.constructors()) {
+    out->constructors.push_back({bucket, probe->steps_ready, probe->steps_held, probe->payloads,
+                                 probe->assemble_ns, probe->bytes_assembled});
+  }
+  out->payload_bytes = host.budget().used_bytes;
+  out->payload_limit_bytes = host.budget().limit_bytes;
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,63 @@
+// RoleRuntime: roles of a job with real seams in this process: threads, files, tokenizers, memory
+// that others can map. What a role process and a node are made of.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/host/open_job.h"
+#include "overlord/host/role_host.h"
+#include "overlord/node/encoders.h"
+#include "overlord/node/engine.h"
+#include "overlord/runtime/steady_clock.h"
+#include "overlord/runtime/thread_executor.h"
+#include "overlord/storage/local_storage.h"
+#include "overlord/transport/shared_pool.h"
+
+namespace overlord::node {
+
+struct RoleRuntimeOptions {
+  std::vector<std::string> worker_command;
+  std::string journal_path;                     // of a planner; empty: in memory
+  std::shared_ptr<transport::SharedPool> pool;  // null: private memory
+};
+
+class RoleRuntime {
+ public:
+  // `start` says which roles; its callbacks come on role loops. Nothing runs before start_roles().
+  static Result<std::unique_ptr<RoleRuntime>> make(
+      host::HostStart start, runtime::Transport<protocol::Envelope>* transport,
+      RoleRuntimeOptions options);
+  ~RoleRuntime();
+
+  void start_roles() { host_->start(); }
+  void stop();
+  host::RoleHost& host() { return *host_; }
+  const host::OpenJob& job() const { return *job_; }
+  // What the roles here do; without clients.
+  EngineStatus status();
+
+ private:
+  RoleRuntime() = default;
+  Status build(host::HostStart start, runtime::Transport<protocol::Envelope>* transport,
+               RoleRuntimeOptions options);
+
+  std::shared_ptr<const host::OpenJob> job_;
+  bool has_planner_ = false;
+  runtime::SteadyClock clock_;
+  std::shared_ptr<runtime::BufferPool> pool_;
+  std::unique_ptr<runtime::ThreadExecutor> executor_;
+  std::unique_ptr<runtime::Journal> journal_;
+  std::unique_ptr<storage::LocalStorage> storage_;
+  std::unique_ptr<Encoders> encoders_;
+  std::unique_ptr<host::RoleHost> host_;
+};
+
+// What the roles of a host do, without its clients.
+void add_role_status(host::RoleHost& host, const host::OpenJob& job, bool planner,
+                     EngineStatus* out);
+
+}  // namespace overlord::node

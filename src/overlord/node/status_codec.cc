@@ -1,0 +1,133 @@
+#include "overlord/node/status_codec.h"
+
+#include "overlord/protocol/field_codec.h"
+
+namespace overlord::protocol {
+
+template <>
+struct Fields<node::LoaderStatus> {
+  static void list(auto& codec, auto& value) {
+    auto& [source, slot, queue, in_work, rows_posted, documents, read_bytes, buffer_bytes,
+           transform_ns, read_wait_ns, file_state_bytes, bad_rows, blocks_read, cache_hits] = value;
+    codec(source, slot, queue, in_work, rows_posted, documents, read_bytes, buffer_bytes);
+    codec(transform_ns, read_wait_ns, file_state_bytes, bad_rows, blocks_read, cache_hits);
+  }
+};
+template <>
+struct Fields<node::ConstructorStatus> {
+  static void list(auto& codec, auto& value) {
+    auto& [bucket, steps_ready, steps_held, payloads, assemble_ns, bytes_assembled] = value;
+    codec(bucket, steps_ready, steps_held, payloads, assemble_ns, bytes_assembled);
+  }
+};
+template <>
+struct Fields<node::ClientStatus> {
+  static void list(auto& codec, auto& value) {
+    auto& [rank, steps_arrived, steps_consumed, microbatches, wait_ns, queue] = value;
+    codec(rank, steps_arrived, steps_consumed, microbatches, wait_ns, queue);
+  }
+};
+template <>
+struct Fields<runtime::PoolStats> {
+  static void list(auto& codec, auto& value) {
+    auto& [held_bytes, idle_bytes, fresh_count, reused_count] = value;
+    codec(held_bytes, idle_bytes, fresh_count, reused_count);
+  }
+};
+template <>
+struct Fields<runtime::ExecutorStats> {
+  static void list(auto& codec, auto& value) {
+    auto& [queued, delayed, executed, dropped, busy_ns] = value;
+    codec(queued, delayed, executed, dropped, busy_ns);
+  }
+};
+template <>
+struct Fields<node::EngineStatus> {
+  static void list(auto& codec, auto& value) {
+    auto& [predicted_ns, arrival_ns, fullest_ns, bound_ns, encoder_predicted_ns, encoder_arrival_ns,
+           encoder_mean_ns, encoder_bound_ns, segments, segments_waited, steps_waited, longest_wait,
+           plans, planning_ns, planner_waits,
+           meta_windows, queue_depth, loaders, constructors, clients, payload_bytes,
+           payload_limit_bytes, pool, executor] = value;
+    codec(predicted_ns, arrival_ns, fullest_ns, bound_ns, encoder_predicted_ns);
+    codec(encoder_arrival_ns, encoder_mean_ns, encoder_bound_ns, segments, segments_waited);
+    codec(steps_waited, longest_wait, plans, planning_ns, planner_waits);
+    codec(meta_windows, queue_depth, loaders, constructors, clients, payload_bytes);
+    codec(payload_limit_bytes, pool, executor);
+  }
+};
+template <>
+struct Fields<node::ProcessStatus> {
+  static void list(auto& codec, auto& value) {
+    auto& [name, process, generation, connected, roles] = value;
+    codec(name, process, generation, connected, roles);
+  }
+};
+template <>
+struct Fields<node::NodeStatus> {
+  static void list(auto& codec, auto& value) {
+    auto& [engine, job, stream, attempt, serving, restarts, process, processes, missing, gone,
+           waits] = value;
+    codec(engine, job, stream, attempt, serving, restarts, process, processes, missing, gone);
+    codec(waits);
+  }
+};
+
+}  // namespace overlord::protocol
+
+namespace overlord::node {
+namespace {
+
+template <typename T>
+std::string encode(const T& value) {
+  ByteWriter writer;
+  protocol::FieldWriter fields(&writer);
+  fields(value);
+  return writer.take();
+}
+
+template <typename T>
+Result<T> decode(std::string_view bytes, std::string_view what) {
+  ByteReader reader(bytes);
+  protocol::FieldReader fields(&reader);
+  T value;
+  fields(value);
+  OVERLORD_RETURN_IF_ERROR(fields.status(what));
+  return value;
+}
+
+template <typename T>
+void append(const std::vector<T>& part, std::vector<T>* whole) {
+  whole->insert(whole->end(), part.begin(), part.end());
+}
+
+}  // namespace
+
+std::string encode_engine_status(const EngineStatus& status) { return encode(status); }
+Result<EngineStatus> decode_engine_status(std::string_view bytes) {
+  return decode<EngineStatus>(bytes, "status of a process");
+}
+std::string encode_node_status(const NodeStatus& status) { return encode(status); }
+Result<NodeStatus> decode_node_status(std::string_view bytes) {
+  return decode<NodeStatus>(bytes, "status of a node");
+}
+
+void merge_status(const EngineStatus& part, EngineStatus* whole) {
+  whole->queue_depth += part.queue_depth;
+  append(part.loaders, &whole->loaders);
+  append(part.constructors, &whole->constructors);
+  append(part.clients, &whole->clients);
+  whole->payload_bytes += part.payload_bytes;
+  whole->payload_limit_bytes += part.payload_limit_bytes;
+  whole->pool.held_bytes += part.pool.held_bytes;
+  whole->pool.idle_bytes += part.pool.idle_bytes;
+  whole->pool.fresh_count += part.pool.fresh_count;
+  whole->pool.reused_count += part.pool.reused_count;
+  whole->executor.queued += part.executor.queued;
+  whole->executor.delayed += part.executor.delayed;
+  whole->executor.executed += part.executor.executed;
+  whole->executor.dropped += part.executor.dropped;
+  whole->executor.busy_ns += part.executor.busy_ns;
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,45 @@
+// What a node knows of its processes and ranks, as bytes: told by role processes with their beats,
+// by trainers of their own ranks, and by the node to whoever asks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/node/engine.h"
+
+namespace overlord::node {
+
+struct ProcessStatus {
+  std::string name;
+  uint32_t process = 0;  // pid
+  uint32_t generation = 1;
+  bool connected = false;
+  uint64_t roles = 0;
+};
+
+struct NodeStatus {
+  EngineStatus engine;  // all roles and ranks of the node
+  std::string job;
+  std::string stream;
+  uint32_t attempt = 0;
+  bool serving = false;
+  uint64_t restarts = 0;
+  uint32_t process = 0;
+  std::vector<ProcessStatus> processes;
+  std::vector<Rank> missing;  // not attached yet
+  std::vector<Rank> gone;     // attached once, dead now
+  std::string waits;          // what everybody waits for; empty: nothing
+};
+
+std::string encode_engine_status(const EngineStatus& status);
+Result<EngineStatus> decode_engine_status(std::string_view bytes);
+std::string encode_node_status(const NodeStatus& status);
+Result<NodeStatus> decode_node_status(std::string_view bytes);
+
+// Adds what another process told of its roles.
+void merge_status(const EngineStatus& part, EngineStatus* whole);
+
+}  // namespace overlord::node
