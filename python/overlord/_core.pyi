@@ -1297,3 +1297,44 @@ def mix_stats(kind: ControllerKind, sources: int, steps: int) -> dict:
     """
     Milliseconds of each step of a metric-driven mixture, from feedback to quotas.
     """
+
+class SocketDirectory:
+    """Where the processes of one job on this host meet."""
+
+    def __init__(self, job: str, base: str = '') -> None: ...
+
+    @staticmethod
+    def at(path: str) -> SocketDirectory:
+        """Made where it is not there."""
+
+    @property
+    def path(self) -> str: ...
+
+    def try_lock(self) -> bool: ...
+
+    @property
+    def lock_descriptor(self) -> int: ...
+
+    def hand_over_lock(self) -> None: ...
+
+    def remove(self) -> None: ...
+
+class AttachedEngine(Engine):
+    """The trainer's end of a node on this host."""
+
+    def node_status(self, timeout_s: float = 2.0) -> dict: ...
+
+    @property
+    def held_bytes(self) -> int: ...
+
+    @property
+    def source_names(self) -> list[str]: ...
+
+def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '') -> bytes:
+    """The job as a node process is started with it."""
+
+def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, connect_s: float, timeout_s: float) -> AttachedEngine:
+    """Attach ranks to the node in a directory; waits until it serves."""
+
+def ask_node(directory: str, timeout_s: float = 2.0) -> dict:
+    """What the node in a directory does."""

@@ -27,6 +27,7 @@ __all__ = [
     "OrderConfig",
     "PackingConfig",
     "Problem",
+    "ProcessesConfig",
     "RuntimeConfig",
     "ScheduleConfig",
     "SourceConfig",
@@ -521,6 +522,30 @@ class StrategyConfig(_Model):
     )
 
 
+class ProcessesConfig(_Model):
+    """Which roles share a process where the ranks of a host share one set of readers."""
+
+    loaders: Count32 = Field(
+        default=1, description="processes over which sources are dealt, besides isolated ones"
+    )
+    constructors: Count32 = Field(
+        default=1, description="processes over which data-parallel groups are dealt"
+    )
+    isolate: list[str] = Field(
+        default_factory=list, description="sources with a process of their own"
+    )
+    attach_seconds: float = Field(
+        default=300.0,
+        gt=0,
+        le=86_400,
+        description="how long all ranks of a host may take to attach",
+    )
+    directory: str | None = Field(
+        default=None,
+        description="where the job's sockets lie; absent: XDG_RUNTIME_DIR, else /tmp",
+    )
+
+
 class RuntimeConfig(_Model):
     """Sizes and limits of the running engine; none of them changes a byte of the stream."""
 
@@ -543,6 +568,9 @@ class RuntimeConfig(_Model):
     tokenizer_processes: Count32 = Field(default=1, description="worker processes per tokenizer")
     alarm_seconds: float = Field(
         default=10.0, gt=0, le=86_400, description="a source later than this is named in the log"
+    )
+    processes: ProcessesConfig = Field(
+        default_factory=ProcessesConfig, description="of engine processes"
     )
 
 

@@ -18,5 +18,6 @@ void bind_plan_balance(nanobind::module_& module);
 void bind_index(nanobind::module_& module);
 void bind_job(nanobind::module_& module);
 void bind_mix(nanobind::module_& module);
+void bind_node(nanobind::module_& module);
 
 }  // namespace overlord::python

@@ -23,4 +23,5 @@ NB_MODULE(_core, m) {
   bind_index(m);
   bind_job(m);
   bind_mix(m);
+  bind_node(m);
 }

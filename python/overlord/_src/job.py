@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,14 +16,17 @@ from overlord._src.config.reading import ConfigInput, LoadedConfig, read_config
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.substitution import Overrides
 from overlord._src.errors import ConfigError, Problem
-from overlord._src.loader import Loader, RankLoaders, SharedEngine
+from overlord._src.launch import Launch, find_launch
+from overlord._src.loader import AttachedEngine, Loader, RankLoaders, SharedEngine
 from overlord._src.mesh import Mesh, as_mesh
 from overlord._src.mix_rule import Rule
 from overlord._src.native import core
+from overlord._src.node_process import Attachment, NodePlan
 from overlord._src.strategy_lowering import strategy_digest
+from overlord._tokenizer_worker import worker_command
 from overlord.config import JobConfig
 
-ENGINES = ("embedded",)
+ENGINES = ("auto", "embedded", "processes")
 Ranks = Literal["all"] | Sequence[int]
 
 
@@ -92,11 +97,14 @@ class Job:
             self._streams[name] = self._open(name)
         return self._streams[name]
 
-    def _open(self, name: str) -> OpenStream:
+    def _resolve(self, name: str) -> ResolvedStream:
         try:
-            resolved = resolve_stream(self.config, name)
+            return resolve_stream(self.config, name)
         except ConfigError as error:
             raise error.at(self._loaded.origin, self._loaded.lines) from None
+
+    def _open(self, name: str) -> OpenStream:
+        resolved = self._resolve(name)
         names = resolved.mixture.source_names()
         whole = list(dict.fromkeys(base_name(item) for item in names))
         files = {source: lowering.list_source_files(self._loaded, source) for source in whole}
@@ -125,9 +133,11 @@ class Job:
         *,
         ranks: None = None,
         prefetch: int | None = None,
-        engine: str = "embedded",
+        engine: str = "auto",
         threads: int | None = None,
         hash: bool = False,
+        node: str | os.PathLike[str] | None = None,
+        writable: bool = False,
     ) -> Loader: ...
 
     @overload
@@ -137,9 +147,11 @@ class Job:
         *,
         ranks: None = None,
         prefetch: int | None = None,
-        engine: str = "embedded",
+        engine: str = "auto",
         threads: int | None = None,
         hash: bool = False,
+        node: str | os.PathLike[str] | None = None,
+        writable: bool = False,
     ) -> RankLoaders: ...
 
     @overload
@@ -149,9 +161,11 @@ class Job:
         *,
         ranks: Ranks,
         prefetch: int | None = None,
-        engine: str = "embedded",
+        engine: str = "auto",
         threads: int | None = None,
         hash: bool = False,
+        node: str | os.PathLike[str] | None = None,
+        writable: bool = False,
     ) -> RankLoaders: ...
 
     def train(
@@ -160,18 +174,33 @@ class Job:
         *,
         ranks: Any = None,
         prefetch: int | None = None,
-        engine: str = "embedded",
+        engine: str = "auto",
         threads: int | None = None,
         hash: bool = False,
+        node: str | os.PathLike[str] | None = None,
+        writable: bool = False,
     ) -> Loader | RankLoaders:
         """The training stream for one rank, or for several hosted here (`ranks="all"` or a list).
 
         `rank` may be left out where the mesh knows it (from the environment or a DeviceMesh) or has
         one rank. `prefetch` and `threads` win over the config; they never change the stream. `hash`
         chains the bytes of every batch, so that streams can be compared.
+
+        `engine` is `embedded` (all roles in this process), `processes` (a node process of this host
+        reads for all its ranks), or `auto`: the latter where the launcher's environment says that
+        this is one of several ranks of the host. `node` is the directory of a node that
+        `overlord serve` runs. `writable` gives batches of private pages, at the cost of a copy.
         """
         loader: Loader | RankLoaders = self.stream(
-            TRAIN, rank, ranks=ranks, prefetch=prefetch, engine=engine, threads=threads, hash=hash
+            TRAIN,
+            rank,
+            ranks=ranks,
+            prefetch=prefetch,
+            engine=engine,
+            threads=threads,
+            hash=hash,
+            node=node,
+            writable=writable,
         )
         return loader
 
@@ -186,23 +215,40 @@ class Job:
         *,
         ranks: Any = None,
         prefetch: int | None = None,
-        engine: str = "embedded",
+        engine: str = "auto",
         threads: int | None = None,
         hash: bool = False,
+        node: str | os.PathLike[str] | None = None,
+        writable: bool = False,
     ) -> Any:
         """The stream of this name; takes what `train` takes."""
         _check_call(engine, prefetch, threads)
         single, hosted = self._hosted(rank, ranks)
-        opened = self.open_stream(name)
+        resolved = self._resolve(name)
         options = lowering.lower_runtime(
             self.config.runtime,
             threads=threads,
             prefetch=prefetch,
             hash_batches=hash,
-            reporters=lowering.reporting_ranks(opened.resolved.mixture, self._mesh),
+            reporters=lowering.reporting_ranks(resolved.mixture, self._mesh),
         )
-        delivery = self.config.delivery
-        shared = SharedEngine(
+        launch = find_launch()
+        if (
+            node is not None
+            or engine == "processes"
+            or (engine == "auto" and _shares_host(launch, self._mesh, hosted))
+        ):
+            shared: SharedEngine = self._attached(
+                name, resolved, hosted, options, launch, "" if node is None else str(node)
+            )
+        else:
+            shared = self._embedded(name, hosted, options)
+        shared.writable = writable
+        return Loader(shared, hosted[0]) if single else RankLoaders(shared)
+
+    def _embedded(self, name: str, hosted: list[int], options: Any) -> SharedEngine:
+        opened = self.open_stream(name)
+        return SharedEngine(
             opened.native,
             hosted,
             options,
@@ -210,11 +256,68 @@ class Job:
             name,
             self._mesh,
             opened.source_digests,
-            self._dealing(delivery),
+            self._dealing(self.config.delivery),
             self._rule if opened.resolved.mixture.follows_rule else None,
             self.config.strategy is not None and self.config.strategy.hybrid is not None,
         )
-        return Loader(shared, hosted[0]) if single else RankLoaders(shared)
+
+    def _attached(
+        self,
+        name: str,
+        resolved: ResolvedStream,
+        hosted: list[int],
+        options: Any,
+        launch: Launch | None,
+        path: str,
+    ) -> AttachedEngine:
+        shared = launch is not None and launch.world_size == self._mesh.world_size
+        local = sorted(launch.local_ranks) if launch is not None and shared else hosted
+        if not set(hosted) <= set(local):
+            local = hosted
+        agreed = self.agreed_key(name, options.hash_batches)
+        run = launch.run if launch is not None else ""
+        attachment = Attachment(
+            agreed,
+            _digest([agreed, local, run, os.getuid()]),
+            hosted,
+            lambda: self.job_file(name, local, options),
+            self.node_plan(),
+            self.config.runtime.processes.directory or "",
+            path,
+        )
+        return AttachedEngine(
+            attachment,
+            options,
+            self.config.job,
+            name,
+            self._mesh,
+            self._dealing(self.config.delivery),
+            launch.restarts if launch is not None else 0,
+            self._rule if resolved.mixture.follows_rule else None,
+        )
+
+    def job_file(self, name: str, ranks: Sequence[int], options: Any) -> bytes:
+        """A stream of the job as a node process is started with it; opens and indexes its data."""
+        file: bytes = core.job_file(
+            self.open_stream(name).native, list(ranks), options, worker_command()
+        )
+        return file
+
+    def node_plan(self) -> NodePlan:
+        """How the config wants the roles of a host dealt to processes."""
+        placing = self.config.runtime.processes
+        return NodePlan(
+            loader_processes=placing.loaders,
+            constructor_processes=placing.constructors,
+            isolate=tuple(placing.isolate),
+            attach_seconds=placing.attach_seconds,
+        )
+
+    def agreed_key(self, name: str, hash_batches: bool) -> str:
+        """What the ranks that share a node must agree on, as a digest."""
+        config = self.config.model_dump(mode="json", exclude={"runtime"})
+        told = [config, str(self._loaded.base), self._mesh.axes, name, hash_batches]
+        return _digest(told)
 
     def _dealing(self, delivery: Any) -> str:
         """How bins are dealt: a state saved inside a step is bound to it."""
@@ -287,6 +390,18 @@ def _rule_problems(stream: ResolvedStream, rule: Rule | None) -> list[Problem]:
             )
         ]
     return []
+
+
+def _digest(told: Any) -> str:
+    text = json.dumps(told, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _shares_host(launch: Launch | None, mesh: Mesh, hosted: Sequence[int]) -> bool:
+    """Whether this process is one of several that read the job's stream on this host."""
+    if launch is None or launch.world_size != mesh.world_size:
+        return False
+    return len(launch.local_ranks) > 1 and set(hosted) < set(launch.local_ranks)
 
 
 def _check_call(engine: str, prefetch: int | None, threads: int | None) -> None:

@@ -19,11 +19,13 @@ from overlord._src.mesh import Mesh
 from overlord._src.microbatch import Microbatch
 from overlord._src.mix_rule import Rule, RuleDesk
 from overlord._src.native import core
+from overlord._src.node_process import Attachment
 from overlord._src.time_reports import TimeReports, Times, write_reports
 from overlord._tokenizer_worker import worker_command
 
 _WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
 _TIMES_KEPT = 4096  # steps whose reported times a loader keeps
+_OPENS_PER_ATTEMPT = 1 << 16  # of one stream by one process
 _LOSS_ONE = 2**12  # as in the engine
 _LOG = logging.getLogger("overlord")
 
@@ -93,6 +95,7 @@ class SharedEngine:
         self._dealing = dealing
         self.hybrid = hybrid
         self.rule_desk = RuleDesk(rule, self.source_names, options.reporters) if rule else None
+        self.writable = False  # batches on private pages
         self._engine: Any = None
         self._closed = False
         self._starting = threading.Lock()
@@ -135,9 +138,8 @@ class SharedEngine:
         with self._starting:
             self._start(blob, allow)
 
-    def _start(self, blob: bytes | None, allow: tuple[str, ...]) -> None:
-        self._stop()
-        engine = self._native_job.open(
+    def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> Any:
+        return self._native_job.open(
             self.ranks,
             self._options,
             blob,
@@ -145,6 +147,10 @@ class SharedEngine:
             allow_mixture="mixture" in allow,
             allow_sources="sources" in allow,
         )
+
+    def _start(self, blob: bytes | None, allow: tuple[str, ...]) -> None:
+        self._stop()
+        engine = self._open(blob, allow)
         self._engine = engine
         if self.rule_desk is not None:
             described = self.describe(engine.client(self.ranks[0]).state())
@@ -170,7 +176,7 @@ class SharedEngine:
 
     def quarantine(self) -> list[dict[str, Any]]:
         """Rows found bad so far, with the names of their sources."""
-        names = sorted(self._source_digests)
+        names = self.source_names
         rows: list[dict[str, Any]] = self.running().quarantine()
         return [{**row, "source": names[row["source"]]} for row in rows]
 
@@ -216,9 +222,7 @@ class SharedEngine:
         ):
             if saved != now:
                 raise core.StateMismatchError(f"the state is of {what} {saved!r}, this is {now!r}")
-        found = states.differences(
-            described, self._native_job.section_digests(), self._source_digests, tuple(allow)
-        )
+        found = self._differences(described, tuple(allow))
         layouts = sorted({self.layout(rank) for rank in self.ranks}) if bound_mesh else []
         if bound_mesh and [_essential(bound_mesh)] != [_essential(layout) for layout in layouts]:
             found.append(
@@ -230,6 +234,53 @@ class SharedEngine:
         if found:
             raise core.StateMismatchError(states.refusal(found))
         return blob
+
+    def _differences(self, described: dict[str, Any], allow: tuple[str, ...]) -> list[str]:
+        return states.differences(
+            described, self._native_job.section_digests(), self._source_digests, allow
+        )
+
+
+class AttachedEngine(SharedEngine):
+    """The same over a node process of this host, which holds the sources for all its ranks.
+
+    Nothing of the data is opened here, except by the first rank of the host, which starts the node.
+    """
+
+    def __init__(
+        self,
+        attachment: Attachment,
+        options: Any,
+        job: str,
+        stream: str,
+        mesh: Mesh,
+        dealing: str,
+        restarts: int,
+        rule: Rule | None = None,
+    ) -> None:
+        super().__init__(None, attachment.ranks, options, job, stream, mesh, {}, dealing, None)
+        self._attachment = attachment
+        self._restarts = restarts
+        self._opened = 0
+        self._rule = rule
+
+    def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> Any:
+        # All ranks open the same streams in the same order, so they agree on this number.
+        self._opened += 1
+        attempt = self._restarts * _OPENS_PER_ATTEMPT + self._opened
+        engine = self._attachment.attach(attempt, blob, allow)
+        if self._rule is not None:
+            self.rule_desk = RuleDesk(self._rule, engine.source_names, self._options.reporters)
+        return engine
+
+    @property
+    def source_names(self) -> list[str]:
+        """Sources of the stream, in the engine's order; starts the engine."""
+        names: list[str] = self.running().source_names
+        return names
+
+    def _differences(self, described: dict[str, Any], allow: tuple[str, ...]) -> list[str]:
+        return []  # the node compares: it has the data
 
 
 class Loader(Iterator[Microbatch]):
@@ -285,7 +336,7 @@ class Loader(Iterator[Microbatch]):
             if native is None:
                 self._ended = True
                 raise StopIteration
-            batch = Microbatch(native, self._peers)
+            batch = Microbatch(native, self._peers, self._shared.writable)
             self._times.note(batch)
             return batch
 

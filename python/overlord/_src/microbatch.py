@@ -47,21 +47,37 @@ class _Native(Generic[T]):
     def __get__(self, batch: Microbatch | None, owner: type) -> T | _Native[T]:
         if batch is None:
             return self
-        value: T = getattr(batch._native, self._name)
+        value: T = batch._field(self._name)
         return value
 
 
 class Microbatch:
     """What one rank receives: arrays that live as long as they are held, read-only, never copied.
 
-    A field that this rank does not need (by its pipeline stage or a broadcast) is None.
+    Read with `writable=True` they are private copies that may be changed. A field that this rank
+    does not need (by its pipeline stage or a broadcast) is None.
     """
 
-    __slots__ = ("_native", "_peers")
+    __slots__ = ("_copies", "_native", "_peers")
 
-    def __init__(self, native: Any, peers: Callable[[], Sequence[int]] = lambda: (0,)) -> None:
+    def __init__(
+        self,
+        native: Any,
+        peers: Callable[[], Sequence[int]] = lambda: (0,),
+        writable: bool = False,
+    ) -> None:
         self._native = native
         self._peers = peers
+        # Private pages: made once per batch, so that all views of a field are one array.
+        self._copies: dict[str, Array] | None = {} if writable else None
+
+    def _field(self, name: str) -> Any:
+        value = getattr(self._native, name)
+        if self._copies is None or name not in _ARRAYS or value is None:
+            return value
+        if name not in self._copies:
+            self._copies[name] = value.copy()
+        return self._copies[name]
 
     step = _Native[int]("The optimizer step this belongs to.")
     microbatch = _Native[int]("Its number within the step, from 0.")
@@ -120,11 +136,15 @@ class Microbatch:
 
     def arrays(self) -> dict[str, Array]:
         """The arrays this rank has, by field name."""
-        named = ((name, getattr(self._native, name)) for name in _ARRAYS)
+        named = ((name, self._field(name)) for name in _ARRAYS)
         return {name: array for name, array in named if array is not None}
 
     def torch(self) -> dict[str, Any]:
-        """The same arrays as CPU torch tensors over the same memory. Treat them as read-only."""
+        """The same arrays as CPU torch tensors over the same memory.
+
+        Unless they were read with `writable=True` they are read-only, which torch does not know: an
+        in-place operation ends the process where the memory belongs to a node.
+        """
         torch = sys.modules.get("torch")
         if torch is None:
             import torch  # type: ignore[no-redef,unused-ignore]

@@ -1,0 +1,85 @@
+"""`overlord serve CONFIG`: the node of this host as a process that trainers attach to."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import re
+from pathlib import Path
+
+from overlord.cli import arguments
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    arguments.add_config(parser)
+    arguments.add_mesh(parser)
+    parser.add_argument(
+        "--ranks", default="all", help="ranks of this host, like 0-7 or 0,2,4 (default: all)"
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=None,
+        help="where trainers find it: job.train(rank, node=DIRECTORY) (default: ./overlord-JOB)",
+    )
+    parser.add_argument("--hash", action="store_true", help="for trainers that read with hash=True")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until interrupted, one attempt of the trainers after another."""
+    from overlord._src import lowering
+    from overlord._src.config.streams import resolve_stream
+    from overlord._src.native import core
+    from overlord._src.node_process import launch_node
+    from overlord.cli.terminal import make_console
+
+    console = make_console()
+    job = arguments.load_job(options)
+    ranks = ranks_of(options.ranks, job.mesh.world_size)
+    mixture = resolve_stream(job.config, options.stream).mixture
+    engine_options = lowering.lower_runtime(
+        job.config.runtime,
+        hash_batches=options.hash,
+        reporters=lowering.reporting_ranks(mixture, job.mesh),
+    )
+    job_file = job.job_file(options.stream, ranks, engine_options)
+    directory = core.SocketDirectory.at(
+        str((options.directory or Path(f"overlord-{job.config.job}")).resolve())
+    )
+    if not directory.try_lock():
+        raise core.UnavailableError(f"{directory.path}: a node serves there already")
+    console.print(
+        f"serving {len(ranks)} of {job.mesh.world_size} ranks of job {job.config.job!r}; attach "
+        f"with job.train(rank, node={directory.path!r}); Ctrl-C ends it"
+    )
+    try:
+        launch_node(
+            directory,
+            job.agreed_key(options.stream, options.hash),
+            job_file,
+            dataclasses.replace(job.node_plan(), stays=True),
+        )
+    finally:
+        with contextlib.suppress(OSError, core.OverlordError):
+            if directory.try_lock():
+                directory.remove()
+    return 0
+
+
+def ranks_of(text: str, world: int) -> list[int]:
+    """Ranks out of `all`, `0-7` or `0,2,4-5`."""
+    from overlord._src.errors import ConfigError, Problem
+
+    if text == "all":
+        return list(range(world))
+    ranks: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        if match is None:
+            raise ConfigError(Problem(("--ranks",), f"cannot read {part!r}", text, "like 0-7"))
+        ranks |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    if not ranks or max(ranks) >= world:
+        raise ConfigError(Problem(("--ranks",), "outside the mesh", text, f"0 to {world - 1}"))
+    return sorted(ranks)

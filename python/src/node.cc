@@ -1,0 +1,170 @@
+// Binds the way to a node: its directory and lock, the job it is started with, attaching to it.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+
+#include "bindings.h"
+#include "errors.h"
+#include "job_handle.h"
+#include "overlord/node/attached_engine.h"
+#include "overlord/node/node_status_call.h"
+#include "overlord/protocol/job_codec.h"
+#include "overlord/transport/socket_directory.h"
+#include "status_dict.h"
+
+namespace nb = nanobind;
+
+namespace overlord::python {
+namespace {
+
+Digest digest_of_hex(const std::string& hex) {
+  Digest digest;
+  if (!Digest::parse(hex, &digest)) raise(invalid_argument("not a hash of 32 hex digits: " + hex));
+  return digest;
+}
+
+// The directory of one job on this host, with its lock where this process holds it.
+class Directory {
+ public:
+  Directory(const std::string& job, const std::string& base)
+      : directory_(unwrap(transport::SocketDirectory::for_job(digest_of_hex(job), base))) {}
+
+  static Directory at(const std::string& path) {
+    return Directory(unwrap(transport::SocketDirectory::make(path)));
+  }
+
+  std::string path() const { return directory_.path(); }
+  // Whether nobody else holds it: then there is no node, and this process may start one.
+  bool try_lock() {
+    lock_ = unwrap(directory_.try_lock());
+    if (lock_) unwrap(directory_.clear(*lock_));
+    return lock_.has_value();
+  }
+  int lock_descriptor() const { return lock_ ? lock_->descriptor() : -1; }
+  // The lock now belongs to the process that has inherited its descriptor.
+  void hand_over_lock() { lock_.reset(); }
+  void remove() {
+    if (!lock_) return;
+    const Status status = directory_.remove(std::move(*lock_));
+    lock_.reset();
+    if (!status.ok()) raise(status);
+  }
+
+ private:
+  explicit Directory(transport::SocketDirectory directory) : directory_(std::move(directory)) {}
+
+  transport::SocketDirectory directory_;
+  std::optional<transport::DirectoryLock> lock_;
+};
+
+nb::bytes job_file(const JobHandle& job, std::vector<Rank> ranks,
+                   const model::RuntimeOptions& options, std::vector<std::string> worker_command,
+                   std::string journal_path) {
+  const std::string bytes = protocol::encode_job_file(
+      job.job_file(std::move(ranks), options, std::move(worker_command), std::move(journal_path)));
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+std::shared_ptr<node::AttachedEngine> attach(std::string directory, const std::string& job,
+                                             uint32_t attempt, std::vector<Rank> ranks,
+                                             const std::optional<nb::bytes>& state,
+                                             bool allow_mixture, bool allow_sources,
+                                             double connect_s, double timeout_s) {
+  node::AttachRequest request;
+  request.directory = std::move(directory);
+  request.job = digest_of_hex(job);
+  request.attempt = attempt;
+  request.ranks = std::move(ranks);
+  if (state) request.state.assign(state->c_str(), state->size());
+  request.allowed = {allow_mixture, allow_sources};
+  request.connect_ms = static_cast<int64_t>(connect_s * 1000);
+  request.timeout_ms = static_cast<int64_t>(timeout_s * 1000);
+  Result<std::unique_ptr<node::AttachedEngine>> engine = [&] {
+    nb::gil_scoped_release free;
+    return node::AttachedEngine::attach(std::move(request));
+  }();
+  return unwrap(std::move(engine));
+}
+
+nb::dict process_dict(const node::ProcessStatus& process) {
+  nb::dict out;
+  out["name"] = process.name;
+  out["pid"] = process.process;
+  out["generation"] = process.generation;
+  out["connected"] = process.connected;
+  out["roles"] = process.roles;
+  return out;
+}
+
+nb::dict node_dict(const node::NodeStatus& status) {
+  nb::dict out = status_dict(status.engine);
+  nb::list processes;
+  for (const node::ProcessStatus& process : status.processes) {
+    processes.append(process_dict(process));
+  }
+  out["job"] = status.job;
+  out["stream"] = status.stream;
+  out["attempt"] = status.attempt;
+  out["serving"] = status.serving;
+  out["restarts"] = status.restarts;
+  out["pid"] = status.process;
+  out["processes"] = processes;
+  out["missing"] = nb::cast(status.missing);
+  out["gone"] = nb::cast(status.gone);
+  out["waits"] = status.waits;
+  return out;
+}
+
+}  // namespace
+
+void bind_node(nb::module_& m) {
+  nb::class_<Directory>(m, "SocketDirectory", "Where the processes of one job on this host meet.")
+      .def(nb::init<const std::string&, const std::string&>(), nb::arg("job"), nb::arg("base") = "")
+      .def_static("at", &Directory::at, nb::arg("path"), "Made where it is not there.")
+      .def_prop_ro("path", &Directory::path)
+      .def("try_lock", &Directory::try_lock)
+      .def_prop_ro("lock_descriptor", &Directory::lock_descriptor)
+      .def("hand_over_lock", &Directory::hand_over_lock)
+      .def("remove", &Directory::remove);
+  nb::class_<node::AttachedEngine, node::Engine>(m, "AttachedEngine",
+                                                 "The trainer's end of a node on this host.")
+      .def(
+          "node_status",
+          [](node::AttachedEngine& engine, double timeout_s) {
+            Result<node::NodeStatus> status = [&] {
+              nb::gil_scoped_release free;
+              return engine.node_status(static_cast<int64_t>(timeout_s * 1000));
+            }();
+            return node_dict(unwrap(std::move(status)));
+          },
+          nb::arg("timeout_s") = 2.0)
+      .def_prop_ro("held_bytes", &node::AttachedEngine::held_bytes)
+      .def_prop_ro("source_names", [](const node::AttachedEngine& engine) {
+        return engine.welcome().source_names;
+      });
+  m.def("job_file", &job_file, nb::arg("job"), nb::arg("ranks"), nb::arg("options"),
+        nb::arg("worker_command"), nb::arg("journal_path") = "",
+        "The job as a node process is started with it.");
+  m.def("attach", &attach, nb::arg("directory"), nb::arg("job"), nb::arg("attempt"),
+        nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
+        nb::arg("allow_sources"), nb::arg("connect_s"), nb::arg("timeout_s"),
+        "Attach ranks to the node in a directory; waits until it serves.");
+  m.def(
+      "ask_node",
+      [](const std::string& directory, double timeout_s) {
+        Result<node::NodeStatus> status = [&] {
+          nb::gil_scoped_release free;
+          return node::ask_node(directory, static_cast<int64_t>(timeout_s * 1000));
+        }();
+        return node_dict(unwrap(std::move(status)));
+      },
+      nb::arg("directory"), nb::arg("timeout_s") = 2.0, "What the node in a directory does.");
+}
+
+}  // namespace overlord::python

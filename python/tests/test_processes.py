@@ -1,0 +1,287 @@
+"""The engine with processes: the same stream for every rank, whoever dies, and nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from trainers import Trainer, in_time, nothing_left, processes_of, trainers
+
+import overlord as ol
+
+STEPS = 12
+
+
+@pytest.fixture
+def sockets(tmp_path: Path) -> Path:
+    folder = tmp_path / "sockets"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def config(tmp_path: Path, sockets: Path) -> dict[str, Any]:
+    dice = np.random.default_rng(3)
+    sources = {}
+    for name, documents in (("books", 200), ("code", 500), ("web", 900)):
+        tokens = [dice.integers(1, 1000, dice.integers(5, 200)) for _ in range(documents)]
+        table = pa.table({"tokens": pa.array(tokens, pa.list_(pa.int32()))})
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=100)
+        sources[name] = {"files": str(tmp_path / f"{name}.parquet"), "tokens": "tokens"}
+    return {
+        "job": "processes",
+        "seed": 5,
+        "context": 256,
+        "bins": 16,
+        "steps": STEPS,
+        "vocabulary": 1000,
+        "at_end": "repeat",
+        "index_dir": str(tmp_path / "index"),
+        "mixture": {"weights": {"books": 0.2, "code": 0.3, "web": 0.5}},
+        "sources": sources,
+        "runtime": {"processes": {"directory": str(sockets)}},
+    }
+
+
+def embedded_hashes(config: dict[str, Any], mesh: dict[str, int]) -> dict[int, str]:
+    loaders = ol.job(config, mesh=ol.mesh(**mesh)).train(ranks="all", hash=True, engine="embedded")
+    for _ in loaders.steps():
+        pass
+    return {rank: loader.rank_hash() for rank, loader in loaders.items()}
+
+
+def hashes_of(started: list[Trainer]) -> dict[int, str]:
+    return {trainer.rank: trainer.until("hash")["hash"] for trainer in started}
+
+
+@pytest.mark.parametrize(
+    ("mesh", "placing"),
+    [
+        ({"dp": 1}, {}),
+        ({"dp": 2}, {"loaders": 3}),
+        ({"pp": 2, "dp": 2, "cp": 2, "tp": 2}, {"constructors": 2, "isolate": ["web"]}),
+    ],
+    ids=["one", "two", "sixteen"],
+)
+def test_the_stream_is_the_embedded_one(
+    config: dict[str, Any], sockets: Path, mesh: dict[str, int], placing: dict[str, Any]
+) -> None:
+    config["align"] = 4
+    config["runtime"]["processes"] |= placing
+    with trainers(config, mesh, engine="processes") as started:
+        assert hashes_of(started) == embedded_hashes(config, mesh)
+        for trainer in started:
+            trainer.until("end")
+    in_time(lambda: nothing_left(sockets), "the node and its directory are gone")
+
+
+def test_auto_attaches_where_ranks_share_a_host(config: dict[str, Any], sockets: Path) -> None:
+    with trainers(config, {"dp": 2}, pause_after=2) as started:
+        for trainer in started:
+            trainer.until("paused")
+        names = sorted(processes_of(sockets).values())
+        assert [name for name in names if name.startswith("overlord: ")] == [
+            "overlord: constructors-0 of processes",
+            "overlord: loaders-0 of processes",
+        ]
+
+
+def test_ranks_of_a_group_share_physical_pages(config: dict[str, Any]) -> None:
+    def segments(trainer: Trainer) -> set[str]:
+        maps = Path(f"/proc/{trainer.process.pid}/maps").read_text().splitlines()
+        return {line.split()[4] for line in maps if "memfd:overlord-constructors" in line}
+
+    with trainers(config, {"tp": 2}, pause_after=2) as started:
+        for trainer in started:
+            trainer.until("paused")
+        assert segments(started[0])
+        assert segments(started[0]) == segments(started[1])
+        maps = Path(f"/proc/{started[0].process.pid}/maps").read_text().splitlines()
+        writable = [line for line in maps if "memfd:overlord" in line and "w" in line.split()[1]]
+        assert not writable
+
+
+@pytest.mark.parametrize("engines", [("embedded", "processes"), ("processes", "embedded")])
+def test_a_state_goes_from_engine_to_engine(
+    config: dict[str, Any], engines: tuple[str, str]
+) -> None:
+    first, second = engines
+    with trainers(config, {"dp": 2}, engine=first, stop_after=5) as started:
+        saved = [trainer.until("state") for trainer in started]
+    assert saved[0]["state"] == saved[1]["state"]
+    with trainers(config, {"dp": 4}, engine=second, state=saved[0]["state"]) as started:
+        ended = [trainer.until("state") for trainer in started]
+    whole = ol.job(config, mesh="dp=1").train(engine="embedded")
+    for _ in whole:
+        pass
+    assert {word["content"] for word in ended} == {whole.content_hash()}
+    assert all(word["state"] == ended[0]["state"] for word in ended)
+
+
+@pytest.mark.parametrize("victim", ["loaders", "constructors"])
+def test_a_dead_role_process_is_replaced(
+    config: dict[str, Any], sockets: Path, victim: str
+) -> None:
+    config["steps"] = 400
+    dice = random.Random(victim)
+    with trainers(config, {"dp": 2}) as started:
+        for killed in range(1, 6):
+            started[0].until("step")
+            for _ in range(dice.randrange(30)):
+                started[0].until("step")
+            pids = [
+                pid for pid, name in processes_of(sockets).items() if f"overlord: {victim}" in name
+            ]
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            assert pids, f"nothing to kill the {killed}th time"
+        assert hashes_of(started) == embedded_hashes(config, {"dp": 2})
+        for trainer in started:
+            trainer.until("end")
+    in_time(lambda: nothing_left(sockets), "nothing is left")
+
+
+def test_a_hung_role_process_is_replaced(config: dict[str, Any], sockets: Path) -> None:
+    config["steps"] = 300
+    with trainers(config, {"dp": 2}) as started:
+        started[0].until("step")
+        [pid] = [pid for pid, name in processes_of(sockets).items() if "loaders" in name]
+        os.kill(pid, signal.SIGSTOP)
+        assert hashes_of(started) == embedded_hashes(config, {"dp": 2})
+
+
+def test_a_dead_node_is_a_clear_stop(config: dict[str, Any], sockets: Path) -> None:
+    config["steps"] = 100_000
+    with trainers(config, {"dp": 2}) as started:
+        for trainer in started:
+            trainer.until("step")
+        [node] = [pid for pid, name in processes_of(sockets).items() if name.endswith("-node")]
+        os.kill(node, signal.SIGKILL)
+        for trainer in started:
+            word = trainer.until("end", seconds=10)
+            assert (word["end"], word["error"]) == ("bad", "UnavailableError")
+            assert "node process" in word["text"]
+        in_time(lambda: nothing_left(sockets), "the survivors have cleaned up")
+
+
+def test_a_dead_rank_is_named_and_all_end(config: dict[str, Any], sockets: Path) -> None:
+    config["steps"] = 100_000
+    config["runtime"]["alarm_seconds"] = 1.0
+    with trainers(config, {"dp": 2}) as started:
+        for trainer in started:
+            trainer.until("step")
+        started[1].kill()
+        [folder] = sockets.iterdir()
+
+        def named() -> bool:
+            return "rank 1 is gone" in ol._src.native.core.ask_node(str(folder))["waits"]
+
+        in_time(named, "the status names the rank")
+        started[0].kill()
+        in_time(lambda: nothing_left(sockets), "the node ends with its last trainer")
+
+
+def test_a_new_attempt_fences_the_old(config: dict[str, Any], sockets: Path) -> None:
+    config["steps"] = 40
+    with trainers(config, {"dp": 2}, pause_after=5) as old:
+        for trainer in old:
+            trainer.until("paused")
+        with trainers(config, {"dp": 2}, restarts=1) as new:
+            hashes = hashes_of(new)
+            for trainer in old:
+                trainer.go()
+                word = trainer.until("end")
+                assert (word["end"], word["error"]) == ("bad", "CancelledError")
+                assert "attempt" in word["text"]
+            for trainer in new:
+                assert trainer.until("end")["end"] == "good"
+        assert hashes == embedded_hashes(config, {"dp": 2})
+    in_time(lambda: nothing_left(sockets), "nothing is left")
+
+
+def test_a_slow_rank_delays_nobody_for_the_runway(config: dict[str, Any]) -> None:
+    config["steps"] = 200
+    config["runtime"] |= {"prefetch": 2, "runway": 6}
+    with trainers(config, {"dp": 2}, pause_after=1) as started:
+        for trainer in started:
+            trainer.until("paused")
+        started[0].go()
+        steps = [started[0].until("step")["step"] for _ in range(6)]
+        assert steps[-1] == 6
+        started[1].go()
+        assert hashes_of(started) == embedded_hashes(config, {"dp": 2})
+
+
+def test_a_node_of_its_own_serves_attempt_after_attempt(
+    config: dict[str, Any], tmp_path: Path, sockets: Path
+) -> None:
+    config_file = tmp_path / "mix.yaml"
+    config_file.write_text(json.dumps(config))
+    node = sockets / "node"
+    command = [sys.executable, "-m", "overlord", "serve", str(config_file), "--hash"]
+    served = subprocess.Popen(
+        [*command, "--mesh", "dp=2", "--directory", str(node)], start_new_session=True
+    )
+    try:
+        expected = embedded_hashes(config, {"dp": 2})
+        for attempt in range(2):
+            told = {"node": str(node), "run": f"run {attempt}"}
+            with trainers(str(config_file), {"dp": 2}, **told) as started:
+                assert hashes_of(started) == expected
+                for trainer in started:
+                    trainer.until("end")
+        assert served.poll() is None
+    finally:
+        served.send_signal(signal.SIGINT)
+        assert served.wait(20) == 130
+    in_time(lambda: nothing_left(sockets), "nothing is left")
+
+
+@pytest.mark.parametrize("engine", ["embedded", "processes"])
+def test_writable_batches_have_pages_of_their_own(config: dict[str, Any], engine: str) -> None:
+    job = ol.job(config)
+    with job.train(engine=engine) as shared, job.train(engine="embedded", writable=True) as own:
+        theirs, ours = next(shared), next(own)
+        assert theirs.tokens is not None and ours.tokens is not None
+        with pytest.raises(ValueError, match="read-only"):
+            theirs.tokens[0, 0] = 1
+        ours.tokens[0, 0] += 1
+        assert ours.arrays()["tokens"][0, 0] == theirs.tokens[0, 0] + 1
+
+
+def test_a_rank_that_holds_too_much_gets_copies_then_an_error(config: dict[str, Any]) -> None:
+    config["runtime"] |= {"constructor_budget": "256KiB", "private_copy_limit": "256KiB"}
+    config["steps"] = 100
+    with ol.job(config).train(engine="processes") as loader:
+        held = []
+        with pytest.raises(ol.ResourceError, match="private_copy_limit"):
+            for batch in loader:
+                held.append(batch.tokens)
+        count = len(held)
+        assert count * held[0].nbytes > 64 * 1024
+        held.clear()
+        assert next(loader) is not None, "what was let go of can be used again"
+
+
+def test_a_forked_child_gets_an_error(config: dict[str, Any]) -> None:
+    with ol.job(config).train(engine="processes") as loader:
+        next(loader)
+        child = os.fork()
+        if child == 0:
+            try:
+                next(loader)
+            except ol.CancelledError as error:
+                os._exit(7 if "fork" in str(error) else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert next(loader) is not None

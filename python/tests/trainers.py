@@ -1,0 +1,160 @@
+"""Trainers: processes with a launcher's environment, each reading one rank."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+PROGRAM = r"""
+import json, os, sys
+import overlord as ol
+
+told = json.loads(sys.argv[1])
+rank = int(os.environ["RANK"])
+
+
+def say(**words):
+    print(json.dumps({"rank": rank, **words}), flush=True)
+
+
+def wait_for(word):
+    for line in sys.stdin:
+        if line.strip() == word:
+            return
+
+
+try:
+    job = ol.job(told["config"], mesh=ol.mesh(**told["mesh"]))
+    loader = job.train(rank, engine=told["engine"], hash=True, node=told.get("node"))
+    if told.get("state") is not None:
+        loader.load_state_dict(told["state"])
+    steps = 0
+    for batches in loader.steps():
+        steps += 1
+        say(step=batches[-1].step)
+        if steps == told.get("pause_after"):
+            say(paused=True)
+            wait_for("go")
+        if steps == told.get("stop_after"):
+            break
+    say(state=loader.state_dict(), hash=loader.rank_hash(), content=loader.content_hash())
+    loader.close()
+    say(end="good")
+except BaseException as error:
+    say(end="bad", error=type(error).__name__, text=str(error))
+"""
+
+
+class Trainer:
+    """One of them."""
+
+    def __init__(
+        self, told: dict[str, Any], rank: int, world: int, run: str, restarts: int
+    ) -> None:
+        environment = {
+            **os.environ,
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(world),
+            "LOCAL_WORLD_SIZE": str(world),
+            "TORCHELASTIC_RUN_ID": run,
+            "TORCHELASTIC_RESTART_COUNT": str(restarts),
+        }
+        self.rank = rank
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, json.dumps(told)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        self.words: list[dict[str, Any]] = []
+        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._queue.put(json.loads(line))
+        self._queue.put(None)
+
+    def until(self, key: str, seconds: float = 60.0) -> dict[str, Any]:
+        """The next word that has this key; fails when the process ends or the time is over."""
+        deadline = time.monotonic() + seconds
+        while True:
+            word = self._queue.get(timeout=max(0.01, deadline - time.monotonic()))
+            assert word is not None, f"rank {self.rank} ended without saying {key}: {self.words}"
+            self.words.append(word)
+            if key in word:
+                return word
+
+    def go(self) -> None:
+        """Let it go on after its pause."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def trainers(
+    config: dict[str, Any] | str,
+    mesh: dict[str, int],
+    *,
+    engine: str = "auto",
+    run: str = "test",
+    restarts: int = 0,
+    **told: Any,
+) -> Iterator[list[Trainer]]:
+    """All ranks of a mesh, ended at the end whatever happens."""
+    world = 1
+    for size in mesh.values():
+        world *= size
+    message = {"config": config, "mesh": mesh, "engine": engine, **told}
+    started = [Trainer(message, rank, world, run, restarts) for rank in range(world)]
+    try:
+        yield started
+    finally:
+        for trainer in started:
+            trainer.process.kill()
+            trainer.process.wait()
+
+
+def in_time(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+    """Wait for a condition, with a deadline."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.005)
+
+
+def processes_of(directory: Path) -> dict[int, str]:
+    """Processes that serve a job whose sockets lie under this folder, by pid."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if any(str(directory).encode() in word for word in words[1:]):
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                if state != "Z":
+                    found[int(entry.name)] = words[0].decode()
+    return found
+
+
+def nothing_left(directory: Path) -> bool:
+    """No process and no file of any job whose sockets lay under this folder."""
+    return not processes_of(directory) and not list(directory.iterdir())
