@@ -126,7 +126,7 @@ Status Keeper::open() {
         std::to_string(file_.ranks.size()) + " of " + std::to_string(job_->mesh.world_size()) +
         " ranks, and the node of another host plans for itself");
   }
-  views_ = plan::make_views(job_->mesh, job_->delivery, 1);
+  views_ = plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy);
   for (const Rank rank : file_.ranks) buckets_.push_back(views_->by_rank[rank].bucket);
   std::sort(buckets_.begin(), buckets_.end());
   buckets_.erase(std::unique(buckets_.begin(), buckets_.end()), buckets_.end());

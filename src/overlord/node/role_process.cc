@@ -101,7 +101,7 @@ transport::CarrierOptions RoleProcess::carrier_options() {
   transport::CarrierOptions options;
   options.name = arguments_.name;
   options.pool = pool_;
-  options.plans.views = {plan::make_views(job_->mesh, job_->delivery, 1)};
+  options.plans.views = {plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)};
   options.plans.sources = static_cast<uint32_t>(job_->sources.size());
   options.deliver = [this](protocol::Envelope envelope) {
     if (runtime_) return runtime_->host().deliver(std::move(envelope));

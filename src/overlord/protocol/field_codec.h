@@ -50,6 +50,16 @@ template <>
 inline constexpr bool kIsRow<model::LineageRow> = true;
 template <>
 inline constexpr bool kIsRow<model::LossSpan> = true;
+template <>
+inline constexpr bool kIsRow<model::Dummy> = true;
+template <>
+inline constexpr bool kIsRow<model::PairBytes> = true;
+template <>
+inline constexpr bool kIsRow<model::PeerShare> = true;
+template <>
+inline constexpr bool kIsRow<model::HdpPart> = true;
+template <>
+inline constexpr bool kIsRow<model::HdpShare> = true;
 
 // bool, integers and enumerations.
 template <typename T>

@@ -65,18 +65,56 @@ struct Fields<model::ControllerSpec> {
 template <>
 struct Fields<model::Mixture> {
   static void list(auto& codec, auto& value) {
-    auto& [unit, quota, stages, version, grain, max_passes, controller] = value;
-    codec(unit, quota, stages, version, grain, max_passes, controller);
+    auto& [unit, quota, stages, version, grain, epoch_steps, epoch_source, max_passes, controller] =
+        value;
+    codec(unit, quota, stages, version, grain, epoch_steps, epoch_source, max_passes, controller);
+  }
+};
+
+template <>
+struct Fields<model::HdpModel> {
+  static void list(auto& codec, auto& value) {
+    auto& [square_fs, token_fs, fixed_fs, forward_permille, activation_token_bytes,
+           activation_fixed_bytes, layers, capacity, to_host_per_s, from_host_per_s, host_bytes,
+           ring_token_bytes, ring_per_s, ring_hop_ns] = value;
+    codec(square_fs, token_fs, fixed_fs, forward_permille, activation_token_bytes);
+    codec(activation_fixed_bytes, layers, capacity, to_host_per_s, from_host_per_s, host_bytes);
+    codec(ring_token_bytes, ring_per_s, ring_hop_ns);
+  }
+};
+
+template <>
+struct Fields<model::HdpSpec> {
+  static void list(auto& codec, auto& value) {
+    auto& [model, method, balance, offload, powers_of_two, max_microbatches] = value;
+    codec(model, method, balance, offload, powers_of_two, max_microbatches);
+  }
+};
+
+template <>
+struct Fields<model::EncoderStrategy> {
+  static void list(auto& codec, auto& value) {
+    auto& [module, axis, group_size, column, cost, balance, parity, bytes_per_unit] = value;
+    codec(module, axis, group_size, column, cost, balance, parity, bytes_per_unit);
   }
 };
 
 template <>
 struct Fields<model::Strategy> {
   static void list(auto& codec, auto& value) {
-    auto& [name, axis, group_size, has_cost, cost, balance, level, atoms, microbatch_tokens, order,
-           virtual_stages, backward_permille] = value;
-    codec(name, axis, group_size, has_cost, cost, balance, level, atoms, microbatch_tokens, order);
-    codec(virtual_stages, backward_permille);
+    auto& [name, axis, group_size, has_cost, cost, further_costs, balance, level, atoms,
+           microbatch_tokens, memory_limit, order, virtual_stages, backward_permille, hdp,
+           encoder] = value;
+    codec(name, axis, group_size, has_cost, cost, further_costs, balance, level, atoms);
+    codec(microbatch_tokens, memory_limit, order, virtual_stages, backward_permille, hdp, encoder);
+  }
+};
+
+template <>
+struct Fields<model::RowFilter> {
+  static void list(auto& codec, auto& value) {
+    auto& [column, least, most] = value;
+    codec(column, least, most);
   }
 };
 
@@ -99,12 +137,12 @@ struct Fields<model::SourceLimits> {
 template <>
 struct Fields<model::Source> {
   static void list(auto& codec, auto& value) {
-    auto& [name, format, files, text_column, token_column, mask_column, metadata_columns, tokenizer,
-           bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end, over_length,
-           bad_rows_allowed, allow_duplicates, limits, loaders, workers] = value;
-    codec(name, format, files, text_column, token_column, mask_column, metadata_columns);
+    auto& [name, format, files, text_column, token_column, mask_column, metadata_columns, filter,
+           tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end, over_length,
+           bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes] = value;
+    codec(name, format, files, text_column, token_column, mask_column, metadata_columns, filter);
     codec(tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end, over_length);
-    codec(bad_rows_allowed, allow_duplicates, limits, loaders, workers);
+    codec(bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes);
   }
 };
 

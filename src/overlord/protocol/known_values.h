@@ -167,6 +167,7 @@ constexpr bool is_known(model::Grain value) {
   switch (value) {
     case kStep:
     case kSubstep:
+    case kEpoch:
       return true;
   }
   return false;
@@ -259,6 +260,7 @@ constexpr bool is_known(model::BalanceMethod value) {
     case kLptSearch:
     case kKarmarkarKarp:
     case kZigzag:
+    case kVector:
       return true;
   }
   return false;
@@ -280,6 +282,30 @@ constexpr bool is_known(model::Atoms value) {
   switch (value) {
     case kSequences:
     case kSamples:
+    case kSlices:
+      return true;
+  }
+  return false;
+}
+
+constexpr bool is_known(model::HdpMethod value) {
+  using enum model::HdpMethod;
+  switch (value) {
+    case kStatic:
+    case kPowerOfTwo:
+    case kNaive:
+    case kBuckets:
+    case kSearch:
+      return true;
+  }
+  return false;
+}
+
+constexpr bool is_known(model::HdpBalance value) {
+  using enum model::HdpBalance;
+  switch (value) {
+    case kDp:
+    case kPp:
       return true;
   }
   return false;

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "overlord/model/encoder_part.h"
 #include "overlord/model/microbatch.h"
 #include "overlord/model/sample_meta.h"
 #include "overlord/protocol/feedback_codec.h"
@@ -173,9 +174,20 @@ template <>
 struct Fields<model::MicrobatchCore> {
   static void list(auto& codec, auto& value) {
     auto& [step, index, count, step_target_tokens, token_type, weight_type, context, boundaries,
-           lineage] = value;
+           lineage, hdp, hdp_bin] = value;
     codec(step, index, count, step_target_tokens, token_type, weight_type, context, boundaries);
-    codec(lineage);
+    codec(lineage, hdp_bin);
+    static_cast<void>(hdp);  // the plan's own: wire.cc puts it there
+  }
+};
+
+template <>
+struct Fields<model::EncoderPart> {
+  static void list(auto& codec, auto& value) {
+    auto& [module, encoder, encoders, runs, receives, dummy, bytes_per_unit, group, samples,
+           send_order, sends, received, documents, receive_order, receives_from] = value;
+    codec(module, encoder, encoders, runs, receives, dummy, bytes_per_unit, group, samples);
+    codec(send_order, sends, received, documents, receive_order, receives_from);
   }
 };
 

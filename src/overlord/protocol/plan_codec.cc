@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "overlord/model/exchange.h"
+#include "overlord/model/hdp_layer.h"
 #include "overlord/protocol/plan_fields.h"
 
 namespace overlord::protocol {
@@ -36,8 +38,73 @@ bool fits_seats(const model::Layer& layer) {
     ++rows_taken[place.bucket];
   }
   if (layer.capacities.empty()) return true;
-  return std::all_of(rows_taken.begin(), rows_taken.end(),
-                     [&](uint32_t count) { return count == 0 || count == rows; });
+  for (uint32_t b = 0; b < layer.buckets; ++b) {
+    const uint64_t own = uint64_t{layer.microbatches_of(b)} * layer.microbatch_size;
+    if (rows_taken[b] != 0 && rows_taken[b] != own) return false;
+  }
+  return true;
+}
+
+bool fits_counts(const model::Layer& layer) {
+  if (layer.bucket_microbatches.empty()) return true;
+  return layer.bucket_microbatches.size() == layer.buckets &&
+         *std::max_element(layer.bucket_microbatches.begin(), layer.bucket_microbatches.end()) <=
+             layer.microbatches;
+}
+
+// What a rank looks up of its slices. A layer that was cut down keeps them all.
+bool fits_slices(const model::Layer& layer) {
+  if (!layer.hdp) return true;
+  const model::HdpLayer& hdp = *layer.hdp;
+  for (const model::HdpGroup& group : hdp.groups) {
+    for (const uint32_t rank : group.ranks) {
+      if (rank >= layer.buckets) return false;
+    }
+    for (const uint32_t sequence : group.sequences) {
+      if (sequence >= hdp.sequences.size()) return false;
+    }
+  }
+  for (const model::HdpPart& part : hdp.parts) {
+    if (part.sequence >= hdp.sequences.size()) return false;
+  }
+  for (const model::HdpShare& share : hdp.shares) {
+    if (share.group >= hdp.groups.size() || share.member >= hdp.groups[share.group].ranks.size() ||
+        share.parts > hdp.parts.size() || share.first_part > hdp.parts.size() - share.parts) {
+      return false;
+    }
+  }
+  return layer.placements.empty() || hdp.shares.size() == layer.placements.size();
+}
+
+bool below(const std::vector<uint32_t>& values, size_t limit) {
+  return std::all_of(values.begin(), values.end(), [&](uint32_t value) { return value < limit; });
+}
+
+// What model::encoder_parts relies on.
+bool fits_encoder(const model::Layer& layer, const model::Layer& backbone) {
+  if (!layer.encoder) return true;
+  const model::EncoderPlan& encoder = *layer.encoder;
+  const size_t bins = layer.placements.size();
+  if (encoder.backbone_of.size() != bins || encoder.backbone_segment.size() != bins) return false;
+  if (!below(encoder.backbone_of, backbone.buckets)) return false;
+  if (!below(encoder.backbone_segment, backbone.segments.size())) return false;
+  if (encoder.exchanges.size() != layer.microbatches) return false;
+  for (const model::Dummy& dummy : encoder.dummies) {
+    if (dummy.encoder >= layer.buckets || dummy.microbatch >= layer.microbatches) return false;
+  }
+  for (const model::Exchange& exchange : encoder.exchanges) {
+    const size_t rows = exchange.sent.size();
+    if (exchange.received.size() != rows || exchange.permutation.size() != rows ||
+        exchange.inverse.size() != rows || !below(exchange.sent, bins) ||
+        !below(exchange.received, bins) || !below(exchange.permutation, rows) ||
+        !below(exchange.inverse, rows)) {
+      return false;
+    }
+    for (const model::PairBytes& pair : exchange.pairs) {
+      if (pair.encoder >= layer.buckets || pair.backbone >= backbone.buckets) return false;
+    }
+  }
+  return true;
 }
 
 bool fits_bins(const model::Layer& layer) {
@@ -64,6 +131,13 @@ Status check_layer(const model::Plan& plan, const model::Layer& layer, uint32_t 
     return bad_data(where_of(plan, layer) +
                     ": more buckets than ranks: " + std::to_string(layer.buckets));
   }
+  if (!fits_counts(layer)) {
+    return bad_data(where_of(plan, layer) + ": microbatches of buckets that do not fit");
+  }
+  if (!fits_slices(layer)) return bad_data(where_of(plan, layer) + ": slices that do not fit");
+  if (!fits_encoder(layer, plan.layers.front())) {
+    return bad_data(where_of(plan, layer) + ": an exchange that does not fit");
+  }
   if (!fits_bins(layer)) return bad_data(where_of(plan, layer) + ": bins that do not fit");
   if (!fits_seats(layer)) return bad_data(where_of(plan, layer) + ": placements that do not fit");
   if (!fits_sources(layer, sources)) {
@@ -82,6 +156,14 @@ Status bind_views(const PlanContext& context, model::Layer* layer) {
       layer->views = known;
       return {};
     }
+    const model::EncoderTable* table = known->encoder.get();
+    if (table != nullptr && layer->encoder && table->views->digest == layer->views->digest) {
+      layer->views = table->views;
+      auto encoder = std::make_shared<model::EncoderPlan>(*layer->encoder);
+      encoder->table = known->encoder;
+      layer->encoder = std::move(encoder);
+      return {};
+    }
   }
   return Status(Code::kVersionMismatch, "a table of views that is not known here: tree version " +
                                             std::to_string(layer->views->tree_version) +
@@ -96,9 +178,11 @@ bool shares_consumers(const model::Layer& layer, const model::Layer& first) {
 // whole step for every receiver is what slices are there to avoid; the compiler counts them.
 model::Layer without_bins(const model::Layer& layer) {
   const auto& [module, axis, buckets, microbatches, microbatch_size, bin_capacity, segments,
-               bin_ends, placements, capacities, views, report] = layer;
-  return {module, axis, buckets, microbatches, microbatch_size, bin_capacity,
-          {},     {},   {},      {},           views,           report};
+               bin_ends, placements, capacities, views, report, further_reports, encoder, hdp,
+               bucket_microbatches] = layer;
+  return {
+      module, axis, buckets, microbatches, microbatch_size, bin_capacity, {},  {},
+      {},     {},   views,   report,       further_reports, encoder,      hdp, bucket_microbatches};
 }
 
 model::Layer slice_layer(const model::Layer& layer, const std::vector<bool>& wanted) {
@@ -116,9 +200,9 @@ model::Layer slice_layer(const model::Layer& layer, const std::vector<bool>& wan
 
 model::Plan without_layers(const model::Plan& plan) {
   const auto& [versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay,
-               last, content_hash, plan_hash, state_after] = plan;
-  return {versions, step,      {},   tokens,       target_tokens, capacity,   asked,
-          served,   max_delay, last, content_hash, plan_hash,     state_after};
+               delays, last, content_hash, plan_hash, state_after] = plan;
+  return {versions, step,      {},     tokens, target_tokens, capacity,  asked,
+          served,   max_delay, delays, last,   content_hash,  plan_hash, state_after};
 }
 
 }  // namespace
@@ -160,8 +244,9 @@ std::string encode_plan(const model::Plan& plan) {
 model::Plan slice_plan(const model::Plan& plan, std::span<const uint32_t> buckets) {
   model::Plan slice = without_layers(plan);
   for (const model::Layer& layer : plan.layers) {
-    if (!shares_consumers(layer, plan.layers.front())) {
-      slice.layers.push_back(layer);
+    if (!shares_consumers(layer, plan.layers.front()) || layer.encoder) {
+      // Nobody that needs no bucket needs to know who encodes: its part comes with its batch.
+      if (!buckets.empty()) slice.layers.push_back(layer);
       continue;
     }
     std::vector<bool> wanted(layer.buckets);

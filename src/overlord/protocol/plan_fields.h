@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "overlord/model/exchange.h"
+#include "overlord/model/hdp_layer.h"
 #include "overlord/model/plan.h"
 #include "overlord/protocol/field_codec.h"
 #include "overlord/protocol/state_codec.h"
@@ -31,8 +33,10 @@ struct Fields<model::ClientView> {
 template <>
 struct Fields<model::ViewTable> {
   static void list(auto& codec, auto& value) {
-    auto& [tree_version, slicing, by_rank, digest] = value;
+    // Who runs an encoder is known to those who know the strategy, and needed by nobody else.
+    auto& [tree_version, slicing, by_rank, digest, encoder] = value;
     codec(tree_version, slicing, by_rank, digest);
+    static_cast<void>(encoder);
   }
 };
 
@@ -41,10 +45,12 @@ struct Fields<model::PlanReport> {
   static void list(auto& codec, auto& value) {
     auto& [consumers, microbatches, total, consumer_max, consumer_min, lower_bound, bound_by,
            microbatch_max, microbatch_mean, limiting_consumer, limiting_bin, limiting_sample,
-           limiting_sample_cost, step_ns, arrival_step_ns, even_step_ns] = value;
+           limiting_sample_cost, step_ns, arrival_step_ns, even_step_ns, split_bound, delay_bound,
+           halved_step_ns, memory_max, arrival_for_memory] = value;
     codec(consumers, microbatches, total, consumer_max, consumer_min, lower_bound, bound_by);
     codec(microbatch_max, microbatch_mean, limiting_consumer, limiting_bin, limiting_sample);
-    codec(limiting_sample_cost, step_ns, arrival_step_ns, even_step_ns);
+    codec(limiting_sample_cost, step_ns, arrival_step_ns, even_step_ns, split_bound, delay_bound);
+    codec(halved_step_ns, memory_max, arrival_for_memory);
   }
 };
 
@@ -72,7 +78,7 @@ void list_views(Codec& codec, auto& views) {
   model::ViewTable name;
   bool present = views != nullptr;
   if constexpr (kIsWriter<Codec>) {
-    if (present) name = {views->tree_version, {}, {}, views->digest};
+    if (present) name = {views->tree_version, {}, {}, views->digest, nullptr};
   }
   codec(present);
   if (!present) return;
@@ -81,24 +87,61 @@ void list_views(Codec& codec, auto& views) {
 }
 
 template <>
+struct Fields<model::Exchange> {
+  static void list(auto& codec, auto& value) {
+    auto& [sent, received, permutation, inverse, pairs] = value;
+    codec(sent, received, permutation, inverse, pairs);
+  }
+};
+
+template <>
+struct Fields<model::EncoderPlan> {
+  static void list(auto& codec, auto& value) {
+    // The table is the views' own: decode_plan puts it there.
+    auto& [backbone_of, backbone_segment, dummies, exchanges, bytes_per_unit, table] = value;
+    codec(backbone_of, backbone_segment, dummies, exchanges, bytes_per_unit);
+    static_cast<void>(table);
+  }
+};
+
+template <>
+struct Fields<model::HdpGroup> {
+  static void list(auto& codec, auto& value) {
+    auto& [microbatch, ranks, sequences, offload_permille, tokens, targets, cost_ns, start_ns,
+           substep] = value;
+    codec(microbatch, ranks, sequences, offload_permille, tokens, targets, cost_ns, start_ns);
+    codec(substep);
+  }
+};
+
+template <>
+struct Fields<model::HdpLayer> {
+  static void list(auto& codec, auto& value) {
+    auto& [align, substeps, sequences, groups, parts, shares] = value;
+    codec(align, substeps, sequences, groups, parts, shares);
+  }
+};
+
+template <>
 struct Fields<model::Layer> {
   static void list(auto& codec, auto& value) {
     auto& [module, axis, buckets, microbatches, microbatch_size, bin_capacity, segments, bin_ends,
-           placements, capacities, views, report] = value;
+           placements, capacities, views, report, further_reports, encoder, hdp,
+           bucket_microbatches] = value;
     codec(module, axis, buckets, microbatches, microbatch_size, bin_capacity);
     codec(segments, bin_ends, placements, capacities);
     list_views(codec, views);
-    codec(report);
+    codec(report, further_reports, encoder, hdp, bucket_microbatches);
   }
 };
 
 template <>
 struct Fields<model::Plan> {
   static void list(auto& codec, auto& value) {
-    auto& [versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay, last,
-           content_hash, plan_hash, state_after] = value;
-    codec(versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay, last);
-    codec(content_hash, plan_hash, state_after);
+    auto& [versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay,
+           delays, last, content_hash, plan_hash, state_after] = value;
+    codec(versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay);
+    codec(delays, last, content_hash, plan_hash, state_after);
   }
 };
 

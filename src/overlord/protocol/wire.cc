@@ -111,10 +111,10 @@ class MessageWriter {
     for (size_t i = 0; i < slabs.values.size(); ++i) write_slab(*slabs.values[i], seen[i]);
     fields_(static_cast<uint32_t>(microbatches.size()));
     for (const model::MicrobatchPtr& batch : microbatches) {
-      const auto& [core, slab, view, digest] = *batch;
+      const auto& [core, slab, view, digest, encoder] = *batch;
       const size_t slab_number = slab ? slabs.number(slab) + 1 : 0;
       fields_(static_cast<uint32_t>(cores.number(core)), static_cast<uint32_t>(slab_number));
-      fields_(view, digest);
+      fields_(view, digest, encoder);
     }
   }
 
@@ -156,11 +156,28 @@ bool fits(const model::MetaWindow& window, uint32_t sources) {
 
 bool fits(const model::MicrobatchCore& core) {
   const model::Boundaries& bounds = core.boundaries;
+  if (core.hdp ? core.hdp_bin >= core.hdp->shares.size() : core.hdp_bin != 0) return false;
   return !bounds.cu_seqlens.empty() && bounds.cu_seqlens.size() == bounds.cu_seqlens_padded.size();
 }
 
 // Every field that the rank sees is there, and of the size that its shape says.
+bool fits(const model::EncoderPart& part) {
+  if (!part.group) return false;
+  const auto in_group = [&](const model::PeerShare& share) {
+    return share.peer < part.group->size();
+  };
+  const auto among = [](const std::vector<uint32_t>& order, size_t limit) {
+    return std::all_of(order.begin(), order.end(), [&](uint32_t i) { return i < limit; });
+  };
+  return std::all_of(part.sends.begin(), part.sends.end(), in_group) &&
+         std::all_of(part.receives_from.begin(), part.receives_from.end(), in_group) &&
+         among(part.send_order, part.samples.size()) &&
+         among(part.receive_order, part.received.size()) &&
+         part.documents.size() == part.received.size();
+}
+
 bool fits(const model::Microbatch& batch) {
+  if (batch.encoder && !fits(*batch.encoder)) return false;
   if (batch.view.slice >= batch.view.slices || batch.view.fields > model::kAllFields) return false;
   if (!batch.slab) return (batch.view.fields & model::kPayloadFields) == 0;
   const uint64_t elements = uint64_t{batch.slab->rows} * batch.slab->columns;
@@ -249,6 +266,7 @@ class MessageReader {
     for (uint32_t i = 0; i < core_count && !fields_.failed(); ++i) {
       auto core = std::make_shared<model::MicrobatchCore>();
       fields_(*core);
+      core->hdp = message.plan->layers.front().hdp;
       if (!fits(*core)) fields_.refuse();
       cores.push_back(std::move(core));
     }
@@ -281,7 +299,7 @@ class MessageReader {
     for (uint32_t i = 0; i < count && !fields_.failed(); ++i) {
       uint32_t core = 0, slab = 0;
       auto batch = std::make_shared<model::Microbatch>();
-      fields_(core, slab, batch->view, batch->digest);
+      fields_(core, slab, batch->view, batch->digest, batch->encoder);
       // Numbers grow by one at most: the order of first mention.
       if (fields_.failed() || core > cores_seen || core >= cores.size() || slab > slabs_seen + 1 ||
           slab > slabs.size()) {

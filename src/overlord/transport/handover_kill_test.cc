@@ -94,7 +94,7 @@ TEST(HandOver, AThousandKilledReadersLeaveNothing) {
     auto directory = *SocketDirectory::make(base.path("d"));
     auto lock = *directory.lock(soon());
     auto thread = *LoopThread::start();
-    auto listener = *UnixListener::listen(thread->loop(), directory, lock, {},
+    auto listener = *UnixListener::listen(thread->loop(), directory, &lock, {},
                                           [&](UnixLink& link) { return owner.accept(link); });
     auto link =
         *UnixLink::connect(thread->loop(), request(base.path("d")), {}, survivor.callbacks());

@@ -284,7 +284,7 @@ class UnixListenerTest : public testing::Test {
     thread_ = std::move(*LoopThread::start());
     directory_ = std::make_unique<SocketDirectory>(*SocketDirectory::make(base_.path("d")));
     lock_ = std::make_unique<DirectoryLock>(*directory_->lock(soon()));
-    auto listener = UnixListener::listen(thread_->loop(), *directory_, *lock_, std::move(options),
+    auto listener = UnixListener::listen(thread_->loop(), *directory_, &*lock_, std::move(options),
                                          [this](UnixLink&) { return inbox_.callbacks(); });
     ASSERT_TRUE(listener.ok()) << listener.status().message();
     listener_ = *listener;
@@ -346,7 +346,7 @@ TEST_F(UnixListenerTest, ALeftoverSocketIsReplacedAndAFileIsNot) {
   ListenOptions file;
   file.socket = "lock";
   EXPECT_EQ(
-      UnixListener::listen(thread_->loop(), *directory_, *lock_, file, nullptr).status().code(),
+      UnixListener::listen(thread_->loop(), *directory_, &*lock_, file, nullptr).status().code(),
       Code::kInvalidArgument);
 }
 
