@@ -243,7 +243,7 @@ inline MetaPosted random_window(RandomFields& random, uint32_t sources) {
   }
   for (model::MetaColumn& column : window->columns) column.values.resize(window->tokens.size());
   for (model::BadRow& bad : window->bad) bad.index %= window->tokens.size();
-  return {std::move(window)};
+  return {1, std::move(window)};
 }
 
 inline Report random_report(RandomFields& random) {

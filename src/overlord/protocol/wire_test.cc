@@ -255,7 +255,7 @@ TEST(Wire, AWindowThatDoesNotFitTogetherIsRefused) {
     window.span_ends.assign(window.tokens.size(), 1);
     window.spans = {{1, 2}};
     damage(&window);
-    return refused(world, MetaPosted{std::make_shared<const model::MetaWindow>(window)});
+    return refused(world, MetaPosted{1, std::make_shared<const model::MetaWindow>(window)});
   };
   EXPECT_FALSE(with([](model::MetaWindow*) {}));
   EXPECT_TRUE(with([](auto* window) { window->first.source = 5; }));

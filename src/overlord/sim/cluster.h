@@ -50,6 +50,7 @@ class SimCluster {
   Digest stream_hash();
   std::optional<Status> failure() const;
   World& world() { return world_; }
+  SlowTransport& transport() { return transport_; }
   host::RoleHost& host() { return processes_->host_of(protocol::planner_address()); }
   const Sightings& sightings() const { return processes_->sightings(); }
   const SlowJournal& journal() const { return journal_; }
