@@ -196,6 +196,15 @@ class Strategy:
         Deal slices: model, method, balance (None: by stages), offload, powers_of_two, max_microbatches.
         """
 
+    @property
+    def encoder(self) -> EncoderStrategy | None: ...
+
+    @encoder.setter
+    def encoder(self, arg: EncoderStrategy | None, /) -> None: ...
+
+    def add_cost(self, model: dict) -> None:
+        """A further cost that a vector balance evens out too."""
+
 def strategy_digest(strategy: Strategy) -> str:
     """32 hex digits over all that decides a placement."""
 
@@ -1126,6 +1135,14 @@ class Plan:
 
     def hdp(self) -> object:
         """Groups of ranks and their sequences; None without slices."""
+
+    def further_reports(self) -> list:
+        """As `report`, one for each further cost of a vector balance."""
+
+    def encoder(self) -> object:
+        """
+        The encoder's layer: columns, report, dummies, exchanges; None without one.
+        """
 
     def views(self) -> list:
         """Per rank: what it sees of a microbatch."""

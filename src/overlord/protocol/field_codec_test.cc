@@ -20,12 +20,24 @@ using Listed = testing::Types<
     model::SourceLimits, model::Source, model::JobSpec, model::DeliverySpec, model::RuntimeOptions,
     model::Axis, AllowedChanges, JobFile, Address, MetaGrant, model::MetaColumn, model::BadRow,
     model::MetaWindow, MetaPosted, Fetch, Get, Acknowledged, StreamFailed, LateBad, Report,
-    ReportAnswered, model::Boundaries, model::MicrobatchCore>;
+    ReportAnswered, model::Boundaries, model::MicrobatchCore, PeerRestarted, model::HdpModel,
+    model::HdpSpec, model::HdpGroup, model::HdpLayer, model::EncoderStrategy, model::RowFilter,
+    model::Exchange, model::EncoderPlan, model::EncoderPart>;
 TYPED_TEST_SUITE(EveryStruct, Listed);
+
+// Fields that the receiver has already and puts there itself.
+template <typename T>
+constexpr size_t kKnownThere = 0;
+template <>
+constexpr size_t kKnownThere<model::ViewTable> = 1;  // encoder: follows from the strategy
+template <>
+constexpr size_t kKnownThere<model::MicrobatchCore> = 1;  // hdp: the plan's
+template <>
+constexpr size_t kKnownThere<model::EncoderPlan> = 1;  // table: the views'
 
 // A field that is bound by name and not handed on would be lost on the way.
 TYPED_TEST(EveryStruct, HandsOnEveryField) {
-  EXPECT_EQ(listed_fields<TypeParam>(), field_count<TypeParam>());
+  EXPECT_EQ(listed_fields<TypeParam>() + kKnownThere<TypeParam>, field_count<TypeParam>());
 }
 
 TYPED_TEST(EveryStruct, SurvivesARoundTripWithEveryFieldSet) {

@@ -181,6 +181,19 @@ inline PayloadPtr random_payload(RandomFields& random, uint32_t sources, MadeUpR
   return payload;
 }
 
+// Any numbers, except that peers are in the group and orders in what they order.
+inline std::shared_ptr<const model::EncoderPart> random_part(RandomFields& random) {
+  auto part = std::make_shared<model::EncoderPart>(random.make<model::EncoderPart>());
+  part->group = std::make_shared<const std::vector<Rank>>(std::vector<Rank>{1, 4, 9});
+  for (auto* shares : {&part->sends, &part->receives_from}) {
+    for (model::PeerShare& share : *shares) share.peer %= 3;
+  }
+  part->send_order.assign(2, static_cast<uint32_t>(part->samples.size() - 1));
+  part->receive_order.assign(2, static_cast<uint32_t>(part->received.size() - 1));
+  part->documents.resize(part->received.size());
+  return part;
+}
+
 inline std::shared_ptr<const model::Slab> random_slab(RandomFields& random,
                                                       const model::MicrobatchCore& core,
                                                       MadeUpRegions* regions) {
@@ -216,6 +229,7 @@ inline StepReady random_step(RandomFields& random, model::PlanPtr plan, MadeUpRe
     if (!core || random.below(3) > 0) {
       auto fresh = std::make_shared<model::MicrobatchCore>(random.make<model::MicrobatchCore>());
       fresh->boundaries.cu_seqlens_padded.resize(fresh->boundaries.cu_seqlens.size());
+      fresh->hdp_bin = 0;  // the plan of the step has no slices
       core = std::move(fresh);
       slab = random_slab(random, *core, regions);
     }
@@ -224,6 +238,7 @@ inline StepReady random_step(RandomFields& random, model::PlanPtr plan, MadeUpRe
     batch->view = random_views(random, {})->by_rank.front();
     if (batch->view.fields & model::kPayloadFields) batch->slab = slab;
     random(batch->digest);
+    if (random.below(2) == 0) batch->encoder = random_part(random);
     step.microbatches.push_back(std::move(batch));
   }
   return step;
@@ -297,8 +312,10 @@ struct MadeUpWorld {
         return random.make<LateBad>();
       case 10:
         return random_report(random);
-      default:
+      case 11:
         return random.make<ReportAnswered>();
+      default:
+        return random.make<PeerRestarted>();
     }
   }
 

@@ -36,6 +36,7 @@ struct Bare {
       : job(std::move(planner_job)), state(plan::initial_state(job.spec), {0}, job.buckets) {
     auto window = std::make_shared<model::MetaWindow>();
     for (uint64_t row = 0; row < kRows; ++row) window->tokens.push_back(1 + row * 7 % 60);
+    state.apply(GrantRaised{0, 1});
     state.apply(MetaArrived{0, window});
   }
 
