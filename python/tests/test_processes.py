@@ -128,6 +128,14 @@ def test_a_state_goes_from_engine_to_engine(
     assert all(word["state"] == ended[0]["state"] for word in ended)
 
 
+def kill_all(sockets: Path, victim: str) -> bool:
+    """Kill the role processes of this name; False when there is none at the moment."""
+    found = [pid for pid, name in processes_of(sockets).items() if f"overlord: {victim}" in name]
+    for pid in found:
+        os.kill(pid, signal.SIGKILL)
+    return bool(found)
+
+
 @pytest.mark.parametrize("victim", ["loaders", "constructors"])
 def test_a_dead_role_process_is_replaced(
     config: dict[str, Any], sockets: Path, victim: str
@@ -139,12 +147,7 @@ def test_a_dead_role_process_is_replaced(
             started[0].until("step")
             for _ in range(dice.randrange(30)):
                 started[0].until("step")
-            pids = [
-                pid for pid, name in processes_of(sockets).items() if f"overlord: {victim}" in name
-            ]
-            for pid in pids:
-                os.kill(pid, signal.SIGKILL)
-            assert pids, f"nothing to kill the {killed}th time"
+            in_time(lambda: kill_all(sockets, victim), f"there is one to kill the {killed}th time")
         assert hashes_of(started) == embedded_hashes(config, {"dp": 2})
         for trainer in started:
             trainer.until("end")
