@@ -98,7 +98,8 @@ COUNTS: dict[str, str] = {
             *("constructor_budget", "private_copy_limit", "open_files"),
             *("tokenizer_processes", "alarm_seconds", "processes.loaders"),
             *("processes.constructors", "processes.isolate", "processes.attach_seconds"),
-            "processes.directory",
+            *("processes.directory", "wire.planner", "wire.host", "wire.certificate"),
+            *("wire.key", "wire.authority", "wire.token"),
         )
     },
     "streams": "as the key it replaces, in the state of that stream alone",

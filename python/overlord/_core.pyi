@@ -1350,7 +1350,7 @@ class AttachedEngine(Engine):
 def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '') -> bytes:
     """The job as a node process is started with it."""
 
-def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, connect_s: float, timeout_s: float) -> AttachedEngine:
+def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float) -> AttachedEngine:
     """Attach ranks to the node in a directory; waits until it serves."""
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:

@@ -37,6 +37,7 @@ __all__ = [
     "StreamConfig",
     "TokenizerConfig",
     "WindowConfig",
+    "WireConfig",
     "json_schema",
     "load",
 ]
@@ -546,6 +547,25 @@ class ProcessesConfig(_Model):
     )
 
 
+class WireConfig(_Model):
+    """One planner and one set of readers for several hosts."""
+
+    planner: str | None = Field(
+        default=None,
+        description="HOST:PORT of the node that plans for all hosts: that of rank 0; absent: every "
+        "host has a node of its own, and they agree because nothing but the config enters",
+    )
+    host: str | None = Field(
+        default=None, description="how other hosts reach this one; absent: its host name"
+    )
+    certificate: str | None = Field(default=None, description="file: PEM of this host's chain")
+    key: str | None = Field(default=None, description="file: PEM of its key, readable by you alone")
+    authority: str | None = Field(default=None, description="file: PEM of who signs certificates")
+    token: str | None = Field(
+        default=None, description="env:NAME or file:PATH of the secret that all hosts share"
+    )
+
+
 class RuntimeConfig(_Model):
     """Sizes and limits of the running engine; none of them changes a byte of the stream."""
 
@@ -572,6 +592,7 @@ class RuntimeConfig(_Model):
     processes: ProcessesConfig = Field(
         default_factory=ProcessesConfig, description="of engine processes"
     )
+    wire: WireConfig = Field(default_factory=WireConfig, description="between hosts")
 
 
 class StreamConfig(_Model):

@@ -75,7 +75,8 @@ std::shared_ptr<node::AttachedEngine> attach(std::string directory, const std::s
                                              uint32_t attempt, std::vector<Rank> ranks,
                                              const std::optional<nb::bytes>& state,
                                              bool allow_mixture, bool allow_sources,
-                                             double connect_s, double timeout_s) {
+                                             const std::vector<std::string>& wire, double connect_s,
+                                             double timeout_s) {
   node::AttachRequest request;
   request.directory = std::move(directory);
   request.job = digest_of_hex(job);
@@ -83,6 +84,12 @@ std::shared_ptr<node::AttachedEngine> attach(std::string directory, const std::s
   request.ranks = std::move(ranks);
   if (state) request.state.assign(state->c_str(), state->size());
   request.allowed = {allow_mixture, allow_sources};
+  for (const std::string& word : wire) {
+    const size_t equals = std::min(word.find('='), word.size() - 1);
+    if (!request.wire.take(word.substr(0, equals), word.substr(equals + 1))) {
+      raise(invalid_argument("wire: unknown option " + word));
+    }
+  }
   request.connect_ms = static_cast<int64_t>(connect_s * 1000);
   request.timeout_ms = static_cast<int64_t>(timeout_s * 1000);
   Result<std::unique_ptr<node::AttachedEngine>> engine = [&] {
@@ -153,7 +160,7 @@ void bind_node(nb::module_& m) {
         "The job as a node process is started with it.");
   m.def("attach", &attach, nb::arg("directory"), nb::arg("job"), nb::arg("attempt"),
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
-        nb::arg("allow_sources"), nb::arg("connect_s"), nb::arg("timeout_s"),
+        nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),
         "Attach ranks to the node in a directory; waits until it serves.");
   m.def(
       "ask_node",

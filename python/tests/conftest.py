@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import copy
 import signal
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from overlord._src.corpus import STARTER, CorpusParameters, ensure_corpus
 from overlord._src.corpus.config_text import starter_config
@@ -90,3 +94,45 @@ def deadline(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A TCP port that nobody uses at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def sockets(tmp_path: Path) -> Path:
+    """Where the nodes of a test have their directories."""
+    folder = tmp_path / "sockets"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def config(tmp_path: Path, sockets: Path) -> dict[str, Any]:
+    """A job of three small sources whose nodes meet under `sockets`."""
+    dice = np.random.default_rng(3)
+    sources = {}
+    for name, documents in (("books", 200), ("code", 500), ("web", 900)):
+        tokens = [dice.integers(1, 1000, dice.integers(5, 200)) for _ in range(documents)]
+        table = pa.table({"tokens": pa.array(tokens, pa.list_(pa.int32()))})
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=100)
+        sources[name] = {"files": str(tmp_path / f"{name}.parquet"), "tokens": "tokens"}
+    return {
+        "job": "processes",
+        "seed": 5,
+        "context": 256,
+        "bins": 16,
+        "steps": 12,
+        "vocabulary": 1000,
+        "at_end": "repeat",
+        "index_dir": str(tmp_path / "index"),
+        "mixture": {"weights": {"books": 0.2, "code": 0.3, "web": 0.5}},
+        "sources": sources,
+        "runtime": {"processes": {"directory": str(sockets)}},
+    }

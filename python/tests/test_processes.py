@@ -11,57 +11,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from trainers import Trainer, in_time, nothing_left, processes_of, trainers
+from trainers import (
+    Trainer,
+    embedded_hashes,
+    hashes_of,
+    in_time,
+    kill_all,
+    nothing_left,
+    processes_of,
+    trainers,
+)
 
 import overlord as ol
-
-STEPS = 12
-
-
-@pytest.fixture
-def sockets(tmp_path: Path) -> Path:
-    folder = tmp_path / "sockets"
-    folder.mkdir(mode=0o700)
-    return folder
-
-
-@pytest.fixture
-def config(tmp_path: Path, sockets: Path) -> dict[str, Any]:
-    dice = np.random.default_rng(3)
-    sources = {}
-    for name, documents in (("books", 200), ("code", 500), ("web", 900)):
-        tokens = [dice.integers(1, 1000, dice.integers(5, 200)) for _ in range(documents)]
-        table = pa.table({"tokens": pa.array(tokens, pa.list_(pa.int32()))})
-        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=100)
-        sources[name] = {"files": str(tmp_path / f"{name}.parquet"), "tokens": "tokens"}
-    return {
-        "job": "processes",
-        "seed": 5,
-        "context": 256,
-        "bins": 16,
-        "steps": STEPS,
-        "vocabulary": 1000,
-        "at_end": "repeat",
-        "index_dir": str(tmp_path / "index"),
-        "mixture": {"weights": {"books": 0.2, "code": 0.3, "web": 0.5}},
-        "sources": sources,
-        "runtime": {"processes": {"directory": str(sockets)}},
-    }
-
-
-def embedded_hashes(config: dict[str, Any], mesh: dict[str, int]) -> dict[int, str]:
-    loaders = ol.job(config, mesh=ol.mesh(**mesh)).train(ranks="all", hash=True, engine="embedded")
-    for _ in loaders.steps():
-        pass
-    return {rank: loader.rank_hash() for rank, loader in loaders.items()}
-
-
-def hashes_of(started: list[Trainer]) -> dict[int, str]:
-    return {trainer.rank: trainer.until("hash")["hash"] for trainer in started}
 
 
 @pytest.mark.parametrize(
@@ -126,14 +88,6 @@ def test_a_state_goes_from_engine_to_engine(
         pass
     assert {word["content"] for word in ended} == {whole.content_hash()}
     assert all(word["state"] == ended[0]["state"] for word in ended)
-
-
-def kill_all(sockets: Path, victim: str) -> bool:
-    """Kill the role processes of this name; False when there is none at the moment."""
-    found = [pid for pid, name in processes_of(sockets).items() if f"overlord: {victim}" in name]
-    for pid in found:
-        os.kill(pid, signal.SIGKILL)
-    return bool(found)
 
 
 @pytest.mark.parametrize("victim", ["loaders", "constructors"])

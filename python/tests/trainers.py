@@ -11,9 +11,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import overlord as ol
 
 PROGRAM = r"""
 import json, os, sys
@@ -59,20 +61,28 @@ class Trainer:
     """One of them."""
 
     def __init__(
-        self, told: dict[str, Any], rank: int, world: int, run: str, restarts: int
+        self,
+        told: dict[str, Any],
+        rank: int,
+        world: int,
+        run: str,
+        restarts: int,
+        per_host: int = 0,
+        prefix: Sequence[str] = (),
     ) -> None:
+        per_host = per_host or world
         environment = {
             **os.environ,
             "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
+            "LOCAL_RANK": str(rank % per_host),
             "WORLD_SIZE": str(world),
-            "LOCAL_WORLD_SIZE": str(world),
+            "LOCAL_WORLD_SIZE": str(per_host),
             "TORCHELASTIC_RUN_ID": run,
             "TORCHELASTIC_RESTART_COUNT": str(restarts),
         }
         self.rank = rank
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, json.dumps(told)],
+            [*prefix, sys.executable, "-c", PROGRAM, json.dumps(told)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -158,3 +168,22 @@ def processes_of(directory: Path) -> dict[int, str]:
 def nothing_left(directory: Path) -> bool:
     """No process and no file of any job whose sockets lay under this folder."""
     return not processes_of(directory) and not list(directory.iterdir())
+
+
+def embedded_hashes(config: dict[str, Any], mesh: dict[str, int]) -> dict[int, str]:
+    loaders = ol.job(config, mesh=ol.mesh(**mesh)).train(ranks="all", hash=True, engine="embedded")
+    for _ in loaders.steps():
+        pass
+    return {rank: loader.rank_hash() for rank, loader in loaders.items()}
+
+
+def hashes_of(started: list[Trainer]) -> dict[int, str]:
+    return {trainer.rank: trainer.until("hash")["hash"] for trainer in started}
+
+
+def kill_all(sockets: Path, victim: str) -> bool:
+    """Kill the role processes of this name; False when there is none at the moment."""
+    found = [pid for pid, name in processes_of(sockets).items() if f"overlord: {victim}" in name]
+    for pid in found:
+        os.kill(pid, signal.SIGKILL)
+    return bool(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
@@ -236,7 +237,7 @@ class Job:
         if (
             node is not None
             or engine == "processes"
-            or (engine == "auto" and _shares_host(launch, self._mesh, hosted))
+            or (engine == "auto" and self._shares_readers(launch, hosted))
         ):
             shared: SharedEngine = self._attached(
                 name, resolved, hosted, options, launch, "" if node is None else str(node)
@@ -245,6 +246,14 @@ class Job:
             shared = self._embedded(name, hosted, options)
         shared.writable = writable
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
+
+    def _shares_readers(self, launch: Launch | None, hosted: Sequence[int]) -> bool:
+        """Whether this process is one of several that read the stream, here or on other hosts."""
+        if launch is None or launch.world_size != self._mesh.world_size:
+            return False
+        if self.config.runtime.wire.planner is not None and launch.hosts > 1:
+            return True
+        return len(launch.local_ranks) > 1 and set(hosted) < set(launch.local_ranks)
 
     def _embedded(self, name: str, hosted: list[int], options: Any) -> SharedEngine:
         opened = self.open_stream(name)
@@ -274,14 +283,18 @@ class Job:
         local = sorted(launch.local_ranks) if launch is not None and shared else hosted
         if not set(hosted) <= set(local):
             local = hosted
+        plan, served = self.node_plan(), local
+        if self.config.runtime.wire.planner is not None and len(local) < self._mesh.world_size:
+            served = list(range(self._mesh.world_size))
+            plan = replace(plan, local=local, wire=self._wire_words(leads=0 in local))
         agreed = self.agreed_key(name, options.hash_batches)
         run = launch.run if launch is not None else ""
         attachment = Attachment(
             agreed,
             _digest([agreed, local, run, os.getuid()]),
             hosted,
-            lambda: self.job_file(name, local, options),
-            self.node_plan(),
+            lambda: self.job_file(name, served, options),
+            plan,
             self.config.runtime.processes.directory or "",
             path,
         )
@@ -312,6 +325,20 @@ class Job:
             isolate=tuple(placing.isolate),
             attach_seconds=placing.attach_seconds,
         )
+
+    def _wire_words(self, *, leads: bool) -> list[str]:
+        """How the node of this host reaches the others, as it is told; secrets by reference."""
+        wire = self.config.runtime.wire
+        told = {
+            "wire.lead": wire.planner,
+            "wire.bind": f"{wire.host or socket.gethostname()}:0",
+            "wire.certificate": wire.certificate and str(self._loaded.base / wire.certificate),
+            "wire.key": wire.key and str(self._loaded.base / wire.key),
+            "wire.authority": wire.authority and str(self._loaded.base / wire.authority),
+            "wire.token": wire.token,
+            "wire.leads": "1" if leads else None,
+        }
+        return [f"{key}={value}" for key, value in told.items() if value]
 
     def agreed_key(self, name: str, hash_batches: bool) -> str:
         """What the ranks that share a node must agree on, as a digest."""
@@ -395,13 +422,6 @@ def _rule_problems(stream: ResolvedStream, rule: Rule | None) -> list[Problem]:
 def _digest(told: Any) -> str:
     text = json.dumps(told, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _shares_host(launch: Launch | None, mesh: Mesh, hosted: Sequence[int]) -> bool:
-    """Whether this process is one of several that read the job's stream on this host."""
-    if launch is None or launch.world_size != mesh.world_size:
-        return False
-    return len(launch.local_ranks) > 1 and set(hosted) < set(launch.local_ranks)
 
 
 def _check_call(engine: str, prefetch: int | None, threads: int | None) -> None:

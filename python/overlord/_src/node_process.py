@@ -27,6 +27,8 @@ class NodePlan:
     attach_seconds: float = 300.0
     stays: bool = False
     log: Path | None = None
+    local: Sequence[int] = ()  # ranks of this host, where the job's are on several
+    wire: Sequence[str] = ()  # KEY=VALUE, as the node takes them
 
     def words(self) -> list[str]:
         """As arguments of the executable."""
@@ -36,6 +38,8 @@ class NodePlan:
             f"attach_ms={round(self.attach_seconds * 1000)}",
             f"stays={int(self.stays)}",
             *(f"isolate={name}" for name in self.isolate),
+            *([f"local={','.join(map(str, self.local))}"] if self.local else []),
+            *self.wire,
         ]
 
 
@@ -76,6 +80,7 @@ class Attachment:
                     state,
                     "mixture" in allow,
                     "sources" in allow,
+                    list(self.plan.wire),
                     connect_s=_CONNECT_SECONDS,
                     timeout_s=max(0.0, deadline - time.monotonic()),
                 )

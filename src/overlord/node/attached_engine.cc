@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "overlord/transport/socket_directory.h"
 
@@ -112,6 +113,8 @@ Status AttachedEngine::open() {
   options.refused = [this](const std::string& peer, const Status& why) {
     fail(why.with_context(peer));
   };
+  OVERLORD_TRY(options.security, read_security(request_.wire));
+  options.pool = runtime::BufferPool::make(256 << 20);
   OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
   endpoint_->call("node");
   return {};
@@ -191,8 +194,10 @@ Status AttachedEngine::start_clients() {
     self.attempt = request_.attempt;
     for (const Rank rank : request_.ranks) self.roles.push_back(protocol::client_address(rank));
     endpoint_->introduce(std::move(self));
+    std::set<uint32_t> needed;
+    for (const model::ClientView& view : welcome_.views) needed.insert(view.bucket);
     for (const protocol::ConstructorPlace& place : welcome_.constructors) {
-      endpoint_->call(place.process);
+      if (needed.contains(place.bucket)) endpoint_->call(place.process, place.wire);
     }
     beat();
   });
@@ -263,7 +268,7 @@ void AttachedEngine::on_roster(const protocol::Roster& roster) {
                  protocol::PeerRestarted{role, process.generation}});
       }
     }
-    endpoint_->call(process.name);
+    endpoint_->call(process.name, process.host == welcome_.host ? "" : process.wire);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "overlord/node/engine.h"
 #include "overlord/node/rank_seats.h"
 #include "overlord/node/status_codec.h"
+#include "overlord/node/wire_options.h"
 #include "overlord/protocol/control.h"
 #include "overlord/roles/client/role.h"
 #include "overlord/runtime/role_loop.h"
@@ -33,6 +34,7 @@ struct AttachRequest {
   std::vector<Rank> ranks;
   std::string state;  // encode_resume_state; empty: the stream's start
   protocol::AllowedChanges allowed;
+  WireOptions wire;              // where constructors may be on other hosts
   int64_t connect_ms = 2'000;    // until the node answers at all: kUnavailable
   int64_t timeout_ms = 300'000;  // until it serves
 };

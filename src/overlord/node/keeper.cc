@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <future>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "overlord/host/supervisor.h"
 #include "overlord/node/attach_book.h"
@@ -27,7 +29,12 @@ using protocol::Hello;
 constexpr int64_t kWatchNs = 500'000'000;
 constexpr size_t kNotesKept = 10'000;  // rows found bad, for ranks that attach later
 
-bool is_trainer(const std::string& name) { return name.starts_with("rank-"); }
+// Those that attach: trainers of this host, and to a lead the nodes of the others.
+bool is_trainer(const std::string& name) {
+  return name.starts_with("rank-") || name.starts_with("host-");
+}
+
+std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 // The job as its role processes read it, in memory that has no name.
 Result<transport::Descriptor> job_in_memory(const protocol::JobFile& job) {
@@ -46,7 +53,11 @@ Result<transport::Descriptor> job_in_memory(const protocol::JobFile& job) {
 class Keeper {
  public:
   Keeper(const KeeperArguments& arguments, const protocol::JobFile& file)
-      : arguments_(arguments), file_(file), book_(file.ranks, arguments.job) {}
+      : arguments_(arguments),
+        file_(file),
+        local_(arguments.local.empty() ? file.ranks : arguments.local),
+        follows_(arguments.wire.several_hosts() && !arguments.wire.leads),
+        book_(follows_ ? local_ : file.ranks, arguments.job) {}
   ~Keeper();
 
   Status open();
@@ -60,6 +71,7 @@ class Keeper {
     std::unique_ptr<RoleRuntime> planner;
     protocol::ResumeState state;
     bool welcomed = false;
+    std::set<std::string> told;  // followers that were
   };
 
   transport::CarrierOptions carrier_options();
@@ -78,7 +90,13 @@ class Keeper {
   void stop_serving();
   void welcome_all();
   protocol::Welcome welcome_for(const std::vector<Rank>& ranks) const;
-  protocol::Roster roster() const;
+  protocol::Roster own_roster() const;
+  protocol::Roster roster() const;  // of all hosts, as far as it is known
+  void on_roster(const std::string& peer, const protocol::Roster& roster);
+  void on_lead(const protocol::Welcome& welcome);
+  void roster_changed();
+  bool constructors_known() const;
+  Status open_endpoint();
   void tell_trainers(const Control& control);
   void tell_processes(const Control& control);
   void give_up(const Status& status);
@@ -89,6 +107,8 @@ class Keeper {
 
   const KeeperArguments arguments_;
   const protocol::JobFile& file_;
+  const std::vector<Rank> local_;
+  const bool follows_;  // another node plans
   runtime::SteadyClock clock_;
   std::shared_ptr<const host::OpenJob> job_;
   std::shared_ptr<const model::ViewTable> views_;
@@ -101,7 +121,10 @@ class Keeper {
   std::map<AttachBook::Connection, std::string> peers_;
   AttachBook::Connection last_connection_ = 0;
   std::map<std::string, uint32_t> pids_;
-  std::map<std::string, EngineStatus> told_;  // by process, newest
+  std::map<std::string, EngineStatus> told_;           // by process, newest
+  std::map<std::string, std::string> wires_;           // of role processes: where others call them
+  std::map<std::string, protocol::Roster> elsewhere_;  // by node of another host
+  std::optional<protocol::Welcome> lead_;              // what the lead has said
   std::vector<protocol::RowNoted> notes_;
   std::unique_ptr<Serving> serving_;
   uint32_t generation_base_ = 1;
@@ -127,21 +150,15 @@ Status Keeper::open() {
         " ranks, and the node of another host plans for itself");
   }
   views_ = plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy);
-  for (const Rank rank : file_.ranks) buckets_.push_back(views_->by_rank[rank].bucket);
-  std::sort(buckets_.begin(), buckets_.end());
-  buckets_.erase(std::unique(buckets_.begin(), buckets_.end()), buckets_.end());
+  // A bucket's constructor is where its first rank is.
+  std::map<uint32_t, Rank> first_of;
+  for (const Rank rank : file_.ranks) first_of.emplace(views_->by_rank[rank].bucket, rank);
+  for (const auto& [bucket, rank] : first_of) {
+    if (std::find(local_.begin(), local_.end(), rank) != local_.end()) buckets_.push_back(bucket);
+  }
   carrier_ = std::make_unique<transport::Carrier>(carrier_options());
-  carrier_->host({protocol::planner_address()});
-  transport::EndpointOptions options;
-  options.directory = arguments_.directory;
-  options.self.name = "node";
-  options.self.job = job_->config.low;
-  options.self.roles = {protocol::planner_address()};
-  options.admit = [this](const Hello& hello) { return admit(hello); };
-  options.connected = [this](const Hello& hello) { on_connected(hello); };
-  options.lost = [this](const std::string& peer) { on_lost(peer); };
-  OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
-  OVERLORD_RETURN_IF_ERROR(endpoint_->listen("node"));
+  if (!follows_) carrier_->host({protocol::planner_address()});
+  OVERLORD_RETURN_IF_ERROR(open_endpoint());
   endpoint_->post([this] { watch_silence(); });
   endpoint_->post_after(arguments_.attach_ms * 1'000'000, [this] {
     if (serving_ || arguments_.stays || over_) return;
@@ -150,6 +167,29 @@ Status Keeper::open() {
     give_up(Status(Code::kDeadline, "these ranks have not attached:" + missing));
   });
   return {};
+}
+
+Status Keeper::open_endpoint() {
+  transport::EndpointOptions options;
+  options.directory = arguments_.directory;
+  options.self.name = "node";
+  options.self.job = job_->config.low;
+  if (!follows_) options.self.roles = {protocol::planner_address()};
+  options.admit = [this](const Hello& hello) { return admit(hello); };
+  options.connected = [this](const Hello& hello) { on_connected(hello); };
+  options.lost = [this](const std::string& peer) { on_lost(peer); };
+  options.refused = [this](const std::string& peer, const Status& why) {
+    give_up(why.with_context(peer));
+  };
+  OVERLORD_TRY(options.security, read_security(arguments_.wire));
+  options.pool = runtime::BufferPool::make(64 << 20);
+  options.wire_name =
+      follows_ ? "host-" + std::to_string(local_.front()) + "@" + std::to_string(getpid()) : "lead";
+  OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
+  if (arguments_.wire.leads) {
+    OVERLORD_RETURN_IF_ERROR(endpoint_->listen_wire(arguments_.wire.lead).status());
+  }
+  return endpoint_->listen("node");
 }
 
 transport::CarrierOptions Keeper::carrier_options() {
@@ -184,17 +224,69 @@ Status Keeper::admit(const Hello& hello) {
       if (process.name == hello.name && process.generation == hello.generation) return {};
     }
   }
+  // Constructors of a host that follows us come when its node has told of them.
+  for (const protocol::ProcessRoles& process : roster().processes) {
+    if (process.name == hello.name && process.generation == hello.generation) return {};
+  }
   return Status(Code::kVersionMismatch, hello.name + " is of no use here, or of an earlier time");
 }
 
 void Keeper::on_connected(const Hello& hello) {
+  if (hello.name == "lead" && serving_ == nullptr && book_.missing().empty()) {
+    carrier_->send_control(
+        "lead", protocol::Attach{book_.attempt(), arguments_.job, book_.state(), book_.allowed(),
+                                 local_, static_cast<uint32_t>(getpid())});
+  }
   if (is_trainer(hello.name) || !serving_) return;
   serving_->supervisor->heard(hello.name, hello.generation, clock_.now_ns());
+  wires_[hello.name] = hello.wire;
   carrier_->send_control(hello.name, roster());
+  roster_changed();
+}
+
+// Somebody is where nobody was, or somewhere else: everybody hears of it.
+void Keeper::roster_changed() {
+  if (!serving_) return;
+  const protocol::Roster now = roster();
+  carrier_->set_roster(now);
+  tell_processes(now);
+  if (follows_) {
+    carrier_->send_control("lead", own_roster());
+    if (serving_->welcomed) tell_trainers(now);
+  } else {
+    tell_trainers(now);
+  }
   welcome_all();
 }
 
+void Keeper::on_roster(const std::string& peer, const protocol::Roster& roster) {
+  std::map<std::string, uint32_t> before;
+  for (const protocol::ProcessRoles& process : elsewhere_[peer].processes) {
+    before[process.name] = process.generation;
+  }
+  elsewhere_[peer] = roster;
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    const auto known = before.find(process.name);
+    if (known == before.end() || process.generation <= known->second || follows_) continue;
+    for (const protocol::Address& role : process.roles) {
+      serving_->planner->host().peer_restarted(role, process.generation);
+    }
+  }
+  roster_changed();
+}
+
+// The lead serves: so do we.
+void Keeper::on_lead(const protocol::Welcome& welcome) {
+  lead_ = welcome;
+  if (Status status = serve(); !status.ok()) give_up(status);
+}
+
 void Keeper::on_lost(const std::string& peer) {
+  if (peer == "lead") {
+    return give_up(Status(Code::kUnavailable,
+                          "the node that plans for all hosts is gone, so the stream stops here: "
+                          "restart from the last checkpoint"));
+  }
   if (is_trainer(peer)) return leave(peer);
   // A role process that lives and does not talk to us is no use: its end brings the next one.
   if (serving_) serving_->cluster->kill(peer);
@@ -226,6 +318,14 @@ void Keeper::on_control(const std::string& peer, Control control) {
     tell_trainers(*note);
   } else if (std::holds_alternative<protocol::StatusAsked>(control)) {
     carrier_->send_control(peer, protocol::StatusTold{encode_node_status(status())});
+  } else if (const auto* others = std::get_if<protocol::Roster>(&control)) {
+    if (serving_ || follows_) on_roster(peer, *others);
+  } else if (const auto* welcome = std::get_if<protocol::Welcome>(&control)) {
+    if (follows_ && peer == "lead") on_lead(*welcome);
+  } else if (const auto* refused = std::get_if<protocol::Refused>(&control)) {
+    if (peer == "lead") give_up(refused->status.with_context("the lead"));
+  } else if (const auto* fed_back = std::get_if<protocol::FedBack>(&control)) {
+    if (peer == "lead") tell_trainers(*fed_back);
   } else if (std::holds_alternative<protocol::Detach>(control)) {
     leave(peer);
   }
@@ -255,6 +355,8 @@ void Keeper::on_attach(const std::string& peer, const protocol::Attach& attach) 
   if (attach.attempt != 0 && serving_ && !book_.serving()) stop_serving();
   if (!outcome.disagreement.ok()) return give_up(outcome.disagreement);
   if (!outcome.serve) return;
+  // All of this host are here. The lead serves, or it is asked to.
+  if (follows_) return endpoint_->call("lead", arguments_.wire.lead);
   if (Status status = serve(); !status.ok()) give_up(status);
 }
 
@@ -274,20 +376,27 @@ void Keeper::on_beat(const std::string& peer, const protocol::Beat& beat) {
 
 Status Keeper::serve() {
   serving_ = std::make_unique<Serving>();
-  if (book_.state().empty()) {
+  if (follows_) {
+    OVERLORD_TRY(serving_->state, protocol::decode_resume_state(lead_->state));
+  } else if (book_.state().empty()) {
     serving_->state = host::start_state(*job_);
   } else {
     OVERLORD_TRY(protocol::ResumeState saved, protocol::decode_resume_state(book_.state()));
     OVERLORD_TRY(serving_->state, host::resume_from(*job_, saved, book_.allowed()));
   }
-  ProcessPlacement placement = place_processes(job_->spec, buckets_, arguments_.placement);
+  PlacementOptions placing = arguments_.placement;
+  placing.loaders = !follows_;
+  if (follows_) placing.prefix = "h" + std::to_string(local_.front()) + "-";
+  ProcessPlacement placement = place_processes(job_->spec, buckets_, placing);
   for (protocol::ProcessRoles& process : placement.processes) {
     process.generation = generation_base_;
   }
   serving_->supervisor = std::make_unique<host::Supervisor>(std::move(placement.processes));
   carrier_->set_roster(roster());
-  OVERLORD_RETURN_IF_ERROR(start_planner());
-  return start_processes();
+  if (!follows_) OVERLORD_RETURN_IF_ERROR(start_planner());
+  OVERLORD_RETURN_IF_ERROR(start_processes());
+  roster_changed();
+  return {};
 }
 
 Status Keeper::start_planner() {
@@ -326,6 +435,11 @@ Status Keeper::start_processes() {
   options.executable = arguments_.executable;
   options.arguments = {"overlord: {name} of " + job_->spec.name, "role", arguments_.directory,
                        "{name}", "{generation}"};
+  WireOptions wire = arguments_.wire;
+  if (wire.several_hosts()) {
+    wire.bind = (wire.leads ? host_of(wire.lead) : host_of(wire.bind)) + ":0";
+    for (const std::string& word : wire.words()) options.arguments.push_back(word);
+  }
   options.job_descriptor = serving_->job.get();
   options.printed = [](const std::string& name, const std::string& line) {
     std::fprintf(stderr, "%s: %s\n", name.c_str(), line.c_str());
@@ -361,26 +475,38 @@ void Keeper::on_ended(const host::GroupEnd& end) {
   if (!decision.restart) return;
   std::fprintf(stderr, "%s ended with %s and is started again, generation %u\n", end.name.c_str(),
                end.how.c_str(), decision.restart->generation);
-  const protocol::Roster now = roster();
-  carrier_->set_roster(now);
+  wires_.erase(end.name);
+  carrier_->set_roster(roster());
   serving_->supervisor->placed(end.name, clock_.now_ns());
   if (Status status = serving_->cluster->place(*decision.restart); !status.ok()) {
     return give_up(status);
   }
   for (const protocol::Address& role : decision.restart->roles) {
-    serving_->planner->host().peer_restarted(role, decision.restart->generation);
+    if (serving_->planner) {
+      serving_->planner->host().peer_restarted(role, decision.restart->generation);
+    }
   }
-  tell_processes(now);
-  tell_trainers(now);
+  roster_changed();
 }
 
 void Keeper::welcome_all() {
   if (serving_->welcomed) return;
+  const bool waits = !follows_ && arguments_.wire.several_hosts();
+  // Followers are told first: their constructors may be what our own ranks wait for.
+  for (const auto& [connection, ranks] : book_.attached()) {
+    const std::string& peer = peers_[connection];
+    if (waits && peer.starts_with("host-") && serving_->told.insert(peer).second) {
+      carrier_->send_control(peer, welcome_for(ranks));
+      carrier_->send_control(peer, roster());
+    }
+  }
+  if (!constructors_known()) return;
   for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
     if (!carrier_->connected(process.name)) return;
   }
   serving_->welcomed = true;
   for (const auto& [connection, ranks] : book_.attached()) {
+    if (peers_[connection].starts_with("host-")) continue;
     carrier_->send_control(peers_[connection], welcome_for(ranks));
     for (const protocol::RowNoted& note : notes_) carrier_->send_control(peers_[connection], note);
   }
@@ -388,14 +514,16 @@ void Keeper::welcome_all() {
 
 protocol::Welcome Keeper::welcome_for(const std::vector<Rank>& ranks) const {
   protocol::Welcome out;
-  out.versions = serving_->planner->host().versions();
+  out.versions = follows_ ? lead_->versions : serving_->planner->host().versions();
+  out.host = local_.front();
   out.state = protocol::encode_resume_state(serving_->state);
   for (const Rank rank : ranks) out.views.push_back(views_->by_rank[rank]);
   out.view_table = protocol::encode_views(*views_);
-  for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
+  for (const protocol::ProcessRoles& process : roster().processes) {
+    const std::string wire = process.host == local_.front() ? "" : process.wire;
     for (const protocol::Address& role : process.roles) {
       if (role.kind != protocol::RoleKind::kConstructor) continue;
-      out.constructors.push_back({role.index, process.name, process.generation});
+      out.constructors.push_back({role.index, process.name, process.generation, wire});
     }
   }
   for (const model::SourceManifest& source : job_->manifest.sources) {
@@ -413,7 +541,40 @@ protocol::Welcome Keeper::welcome_for(const std::vector<Rank>& ranks) const {
   return out;
 }
 
-protocol::Roster Keeper::roster() const { return {serving_->supervisor->groups()}; }
+protocol::Roster Keeper::own_roster() const {
+  protocol::Roster out;
+  if (!serving_) return out;
+  out.processes = serving_->supervisor->groups();
+  for (protocol::ProcessRoles& process : out.processes) {
+    process.host = local_.front();
+    const auto wire = wires_.find(process.name);
+    if (wire != wires_.end()) process.wire = wire->second;
+  }
+  return out;
+}
+
+protocol::Roster Keeper::roster() const {
+  protocol::Roster out = own_roster();
+  for (const auto& [peer, others] : elsewhere_) {
+    for (const protocol::ProcessRoles& process : others.processes) {
+      if (process.host != local_.front()) out.processes.push_back(process);
+    }
+  }
+  return out;
+}
+
+// Every rank of this host can be told where its batches come from.
+bool Keeper::constructors_known() const {
+  std::set<uint32_t> known;
+  for (const protocol::ProcessRoles& process : roster().processes) {
+    if (process.host != local_.front() && process.wire.empty()) continue;
+    for (const protocol::Address& role : process.roles) {
+      if (role.kind == protocol::RoleKind::kConstructor) known.insert(role.index);
+    }
+  }
+  return std::all_of(local_.begin(), local_.end(),
+                     [&](Rank rank) { return known.contains(views_->by_rank[rank].bucket); });
+}
 
 void Keeper::tell_trainers(const Control& control) {
   for (const auto& [connection, peer] : peers_) carrier_->send_control(peer, control);

@@ -1,4 +1,6 @@
-// Keeper: the node process of one job on one host. It belongs to no trainer: it opens the door to
+// Keeper: the node process of one job on one host. Where one node plans for several hosts it is the
+// lead: it has the planner and the loaders; the others follow it with constructors of their own.
+// It belongs to no trainer: it opens the door to
 // the ranks of this host, starts serving when all of them agree, hosts the planner, keeps the role
 // processes alive, and ends when its last trainer is gone. Its own death ends the job on this host:
 // role processes die with it, trainers notice at once.
@@ -9,6 +11,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/node/process_placement.h"
+#include "overlord/node/wire_options.h"
 #include "overlord/protocol/job_codec.h"
 
 namespace overlord::node {
@@ -20,6 +23,8 @@ struct KeeperArguments {
   PlacementOptions placement;
   int64_t attach_ms = 300'000;  // how long ranks may take to attach, all of them
   bool stays = false;           // a sidecar: waits for the next attempt instead of ending
+  std::vector<Rank> local;      // ranks of this host; empty: all that the job has
+  WireOptions wire;
 };
 
 // Runs until nobody needs it. The exit status.

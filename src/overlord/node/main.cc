@@ -71,8 +71,13 @@ bool set_option(const std::string& text, KeeperArguments* arguments) {
     arguments->attach_ms = std::atoll(value.c_str());
   } else if (key == "stays") {
     arguments->stays = value == "1";
+  } else if (key == "local") {
+    for (size_t at = 0; at < value.size(); at = value.find(',', at) + 1) {
+      arguments->local.push_back(static_cast<Rank>(std::strtoul(value.c_str() + at, nullptr, 10)));
+      if (value.find(',', at) == std::string::npos) break;
+    }
   } else {
-    return false;
+    return arguments->wire.take(key, value);
   }
   return true;
 }
@@ -115,7 +120,15 @@ int keep(const std::vector<std::string>& words) {
 }
 
 int serve_roles(const std::vector<std::string>& words) {
-  if (words.size() != 3) return complain("role DIRECTORY NAME GENERATION");
+  if (words.size() < 3) return complain("role DIRECTORY NAME GENERATION [OPTION=VALUE]");
+  RoleProcessArguments arguments{words[0], words[1], 1, {}};
+  for (size_t i = 3; i < words.size(); ++i) {
+    const size_t equals = words[i].find('=');
+    if (equals == std::string::npos ||
+        !arguments.wire.take(words[i].substr(0, equals), words[i].substr(equals + 1))) {
+      return complain("unknown option " + words[i]);
+    }
+  }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() == 1) return 1;  // the node died before we could say that we die with it
   ignore_signals();
@@ -124,8 +137,8 @@ int serve_roles(const std::vector<std::string>& words) {
   close(kJobDescriptor);
   Result<protocol::JobFile> job = protocol::decode_job_file(bytes);
   if (!job.ok()) return complain(job.status().message());
-  const auto generation = static_cast<uint32_t>(std::strtoul(words[2].c_str(), nullptr, 10));
-  return run_role_process({words[0], words[1], generation}, *job);
+  arguments.generation = static_cast<uint32_t>(std::strtoul(words[2].c_str(), nullptr, 10));
+  return run_role_process(arguments, *job);
 }
 
 }  // namespace

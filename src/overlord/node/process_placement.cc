@@ -24,7 +24,7 @@ ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<u
   std::vector<protocol::ProcessRoles> together(shared);
   std::vector<protocol::ProcessRoles> alone;
   uint32_t light = 0;
-  for (SourceIndex s = 0; s < spec.sources.size(); ++s) {
+  for (SourceIndex s = 0; options.loaders && s < spec.sources.size(); ++s) {
     const model::Source& source = spec.sources[s];
     if (names(options.isolated, source.name)) {
       add_slots(source, s, &alone.emplace_back());
@@ -37,7 +37,7 @@ ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<u
   for (std::vector<protocol::ProcessRoles>* group : {&together, &alone}) {
     for (protocol::ProcessRoles& process : *group) {
       if (process.roles.empty()) continue;
-      process.name = "loaders-" + std::to_string(number++);
+      process.name = options.prefix + "loaders-" + std::to_string(number++);
       out.processes.push_back(std::move(process));
     }
   }
@@ -51,8 +51,8 @@ ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<u
   for (size_t i = 0; i < buckets.size(); ++i) {
     groups[i % constructors].roles.push_back(protocol::constructor_address(buckets[i]));
   }
-  for (uint32_t i = 0; i < constructors; ++i) {
-    groups[i].name = "constructors-" + std::to_string(i);
+  for (uint32_t i = 0; i < constructors && !buckets.empty(); ++i) {
+    groups[i].name = options.prefix + "constructors-" + std::to_string(i);
     out.processes.push_back(std::move(groups[i]));
   }
   out.reasons.push_back(std::to_string(buckets.size()) + " constructors share " +

@@ -16,6 +16,8 @@ struct PlacementOptions {
   uint32_t loader_processes = 1;       // over which the light sources are dealt
   uint32_t constructor_processes = 1;  // over which buckets are dealt
   std::vector<std::string> isolated;   // sources in processes of their own
+  bool loaders = true;                 // false: they live on another host
+  std::string prefix = {};             // of the names: no two hosts share one
 };
 
 struct ProcessPlacement {

@@ -81,9 +81,16 @@ Status RoleProcess::open() {
     if (peer == "node") end(Status(Code::kUnavailable, "the node is gone"));
   };
   options.refused = [this](const std::string& peer, const Status& why) {
-    if (peer == "node") end(why);
+    if (peer == "node" || peer == "lead") end(why.with_context(peer));
   };
+  OVERLORD_TRY(options.security, read_security(arguments_.wire));
+  options.pool = pool_->buffers();
   OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
+  protocol::Hello self = hello();
+  if (!arguments_.wire.bind.empty()) {
+    OVERLORD_TRY(self.wire, endpoint_->listen_wire(arguments_.wire.bind));
+  }
+  endpoint_->introduce(std::move(self));
   endpoint_->call("node");
   return {};
 }
@@ -160,6 +167,9 @@ Status RoleProcess::start(const protocol::Roster& roster) {
     carrier_->send_control("node", protocol::RowNoted{note.id, note.row, note.reason, note.late});
   };
   carrier_->host(roles);
+  protocol::Hello self = hello();
+  self.roles = roles;
+  endpoint_->introduce(std::move(self));
   OVERLORD_TRY(runtime_, RoleRuntime::make(std::move(start), carrier_.get(),
                                            {file_.worker_command, "", pool_}));
   OVERLORD_RETURN_IF_ERROR(endpoint_->listen(arguments_.name));
@@ -170,12 +180,21 @@ Status RoleProcess::start(const protocol::Roster& roster) {
   return {};
 }
 
-// Constructors fetch: they call the loaders, and everybody calls the node.
+// Constructors fetch: they call the loaders, and everybody calls the node. Where the planner is on
+// another host they call that too.
 void RoleProcess::call_loaders(const protocol::Roster& roster) {
   if (runtime_->host().constructors().empty()) return;
+  if (arguments_.wire.several_hosts() && !arguments_.wire.leads) {
+    endpoint_->call("lead", arguments_.wire.lead);
+  }
+  uint32_t host = 0;
   for (const protocol::ProcessRoles& process : roster.processes) {
-    if (process.name == arguments_.name || process.roles.empty()) continue;
-    if (process.roles.front().kind == RoleKind::kLoader) endpoint_->call(process.name);
+    if (process.name == arguments_.name) host = process.host;
+  }
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    if (process.roles.empty() || process.roles.front().kind != RoleKind::kLoader) continue;
+    const bool here = process.host == host;
+    if (here || !process.wire.empty()) endpoint_->call(process.name, here ? "" : process.wire);
   }
 }
 

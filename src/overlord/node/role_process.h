@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "overlord/node/wire_options.h"
 #include "overlord/protocol/job_codec.h"
 
 namespace overlord::node {
@@ -14,6 +15,7 @@ struct RoleProcessArguments {
   std::string directory;  // of the job's sockets
   std::string name;
   uint32_t generation = 1;
+  WireOptions wire;
 };
 
 // Runs until the node is gone. The exit status; what went wrong is printed for the node's log.

@@ -21,8 +21,8 @@ void read_alternative(size_t kind, FieldReader* fields, Control* out) {
 template <>
 struct Fields<Hello> {
   static void list(auto& codec, auto& value) {
-    auto& [format, name, generation, job, attempt, roles] = value;
-    codec(format, name, generation, job, attempt, roles);
+    auto& [format, name, generation, job, attempt, roles, wire] = value;
+    codec(format, name, generation, job, attempt, roles, wire);
   }
 };
 template <>
@@ -35,8 +35,8 @@ struct Fields<Attach> {
 template <>
 struct Fields<ConstructorPlace> {
   static void list(auto& codec, auto& value) {
-    auto& [bucket, process, generation] = value;
-    codec(bucket, process, generation);
+    auto& [bucket, process, generation, wire] = value;
+    codec(bucket, process, generation, wire);
   }
 };
 template <>
@@ -50,10 +50,10 @@ template <>
 struct Fields<Welcome> {
   static void list(auto& codec, auto& value) {
     auto& [versions, state, views, view_table, constructors, source_names, source_digests, sections,
-           prefetch_steps, feedback_kept, metric_driven, hold_limit_bytes, copy_limit_bytes] =
+           prefetch_steps, feedback_kept, metric_driven, host, hold_limit_bytes, copy_limit_bytes] =
         value;
     codec(versions, state, views, view_table, constructors, source_names, source_digests, sections);
-    codec(prefetch_steps, feedback_kept, metric_driven, hold_limit_bytes, copy_limit_bytes);
+    codec(prefetch_steps, feedback_kept, metric_driven, host, hold_limit_bytes, copy_limit_bytes);
   }
 };
 template <>
@@ -63,8 +63,8 @@ struct Fields<Refused> {
 template <>
 struct Fields<ProcessRoles> {
   static void list(auto& codec, auto& value) {
-    auto& [name, generation, roles] = value;
-    codec(name, generation, roles);
+    auto& [name, generation, roles, wire, host] = value;
+    codec(name, generation, roles, wire, host);
   }
 };
 template <>

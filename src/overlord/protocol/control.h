@@ -31,6 +31,7 @@ struct Hello {
   uint64_t job = 0;  // 0: of whichever job the other serves
   uint32_t attempt = 0;
   std::vector<Address> roles;  // that live in it
+  std::string wire;            // where processes of other hosts call it; empty: nowhere
 };
 
 // trainer -> node: these ranks want to read. Serving starts when all expected ranks have said so
@@ -49,6 +50,7 @@ struct ConstructorPlace {
   uint32_t bucket = 0;
   std::string process;
   uint32_t generation = 1;
+  std::string wire = {};  // where it is called; empty: on this host
 };
 
 // node -> trainer: serving has started.
@@ -64,6 +66,7 @@ struct Welcome {
   uint32_t prefetch_steps = 1;
   uint32_t feedback_kept = 1;
   bool metric_driven = false;
+  uint32_t host = 0;              // the first rank of this host
   uint64_t hold_limit_bytes = 0;  // views a rank may hold before it gets private copies
   uint64_t copy_limit_bytes = 0;  // of private copies
 };
@@ -79,6 +82,8 @@ struct ProcessRoles {
   std::string name;
   uint32_t generation = 1;
   std::vector<Address> roles;
+  std::string wire = {};  // for those who are on another host
+  uint32_t host = 0;      // the first rank of the host it is on
 };
 struct Roster {
   std::vector<ProcessRoles> processes;

@@ -37,15 +37,18 @@ struct Carrier::Peer {
       : name(std::move(peer_name)), segments(std::make_shared<SegmentMap>(options)) {}
 
   const std::string name;
-  std::mutex mutex;                // orders what is sent: announcements before what needs them
-  LinkPtr link;                    // null: not connected
-  PeerId id = 0;                   // of the link, in the lease book
+  std::mutex mutex;  // orders what is sent: announcements before what needs them
+  LinkPtr link;      // null: not connected
+  PeerId id = 0;     // of the link, in the lease book
+  bool remote = false;
   std::set<SegmentId> shared;      // our segments that it has
   std::set<StepIndex> plans_sent;  // over this link
   std::deque<Envelope> waiting;
   // Of the loop's thread alone.
   std::shared_ptr<SegmentMap> segments;  // its segments that we have
   std::map<StepIndex, protocol::PlanPublished> plans;
+  // Of another host, where a large plan may be overtaken by the news of it.
+  std::map<StepIndex, std::vector<protocol::EnvelopeHead>> told_early;
 };
 
 // What one peer can see of our pool. Used with the peer's mutex held.
@@ -54,7 +57,7 @@ class Carrier::Sender final : public protocol::RegionTable {
   Sender(Carrier& carrier, Peer& peer) : carrier_(carrier), peer_(peer) {}
 
   std::optional<protocol::MemoryRef> describe(const void* data, size_t size_bytes) override {
-    const SharedPool* pool = carrier_.options_.pool.get();
+    const SharedPool* pool = peer_.remote ? nullptr : carrier_.options_.pool.get();
     const std::optional<SegmentRef> ref = pool ? pool->find(data) : std::nullopt;
     if (!ref || !announce(ref->segment)) {
       carrier_.counters_->inline_bytes += size_bytes;
@@ -153,7 +156,7 @@ void Carrier::set_roster(const protocol::Roster& roster) {
   }
 }
 
-void Carrier::connect(const protocol::Hello& hello, LinkPtr link) {
+void Carrier::connect(const protocol::Hello& hello, LinkPtr link, bool remote) {
   PeerPtr peer;
   PeerId id = 0;
   {
@@ -176,6 +179,8 @@ void Carrier::connect(const protocol::Hello& hello, LinkPtr link) {
   }
   peer->link = std::move(link);
   peer->id = id;
+  peer->remote = remote;
+  peer->told_early.clear();
   peer->shared.clear();
   peer->plans_sent.clear();
   peer->segments = std::make_shared<SegmentMap>(options_.segments);
@@ -382,9 +387,9 @@ Status Carrier::take_envelope(Peer& peer, std::string_view rest) {
       link->send(std::move(frame));
     });
   }
-  OVERLORD_TRY(Envelope envelope,
-               protocol::decode_envelope(rest.substr(rest.size() - reader.remaining()),
-                                         {plans_, &regions}));
+  OVERLORD_TRY(
+      Envelope envelope,
+      protocol::decode_envelope(rest.substr(rest.size() - reader.remaining()), {plans_, &regions}));
   options_.deliver(std::move(envelope));
   return {};
 }
@@ -393,7 +398,13 @@ Status Carrier::take_plan(Peer& peer, std::string_view rest) {
   OVERLORD_TRY(model::PlanPtr plan, protocol::decode_plan(rest, plans_));
   const StepIndex step = plan->step;
   auto index = model::PlanIndex::make(*plan, plans_.sources);
-  peer.plans.insert_or_assign(step, protocol::PlanPublished{std::move(plan), std::move(index)});
+  const protocol::PlanPublished published{std::move(plan), std::move(index)};
+  peer.plans.insert_or_assign(step, published);
+  if (const auto early = peer.told_early.extract(step)) {
+    for (const protocol::EnvelopeHead& head : early.mapped()) {
+      options_.deliver({head.versions, head.from, head.to, published});
+    }
+  }
   while (peer.plans.size() > kPlansKept) peer.plans.erase(peer.plans.begin());
   return {};
 }
@@ -405,6 +416,10 @@ Status Carrier::take_published(Peer& peer, std::string_view rest) {
   std::string_view body = rest.substr(rest.size() - reader.remaining());
   OVERLORD_TRY(protocol::EnvelopeHead head, protocol::decode_head(&body));
   const auto found = peer.plans.find(step);
+  if (found == peer.plans.end() && peer.remote && peer.told_early.size() < kPlansKept) {
+    peer.told_early[step].push_back(head);
+    return {};
+  }
   if (found == peer.plans.end()) return bad_data("a plan that was not sent");
   options_.deliver({head.versions, head.from, head.to, found->second});
   return {};

@@ -65,8 +65,9 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
 
   // Where roles live now. A process under a new generation loses what still waits for it.
   void set_roster(const protocol::Roster& roster);
-  // The link to a process that has said who it is; replaces an older one of that name.
-  void connect(const protocol::Hello& hello, LinkPtr link);
+  // The link to a process that has said who it is; replaces an older one of that name. One on
+  // another host sees nothing of our memory: to it everything is sent.
+  void connect(const protocol::Hello& hello, LinkPtr link, bool remote = false);
   // On the loop's thread. A frame that makes no sense closes the link.
   void receive(const std::string& peer, const Link* link, std::string_view frame,
                std::vector<Descriptor> descriptors);

@@ -13,7 +13,8 @@ namespace overlord::transport {
 namespace {
 
 constexpr int64_t kCallAgainNs = 10'000'000;
-constexpr char kControlFrame = 0;  // as in carrier.cc
+constexpr int64_t kLastWordNs = 1'000'000'000;  // for another host to hear why it is sent away
+constexpr char kControlFrame = 0;               // as in carrier.cc
 
 runtime::Bytes bytes_of(std::string text) {
   auto held = std::make_shared<const std::string>(std::move(text));
@@ -48,11 +49,21 @@ class Endpoint::Adapter final : public Link {
 };
 
 struct Endpoint::Connection {
-  std::shared_ptr<UnixLink> link;
-  std::shared_ptr<Adapter> adapter;
+  std::shared_ptr<UnixLink> link;  // null: over the wire
+  LinkPtr adapter;
   std::string peer;  // whom we called, or who has said so
   bool called = false;
   bool greeted = false;
+  bool remote = false;
+
+  // Sends what is on its way, then closes.
+  void finish() {
+    if (link) return link->finish();
+    if (adapter) adapter->close();
+  }
+  void close() {
+    if (adapter) adapter->close();
+  }
 };
 
 // Tasks for later, on the loop's thread.
@@ -120,17 +131,25 @@ Endpoint::~Endpoint() { close(); }
 
 void Endpoint::close() {
   if (!thread_) return;
+  closing_ = true;
   if (listener_) listener_->close();
   // What was sent before goes out: a peer should hear why.
   std::promise<void> asked;
   const bool alive = loop_->post([&] {
-    for (const auto& [peer, connection] : talking_) connection->link->finish();
+    for (const auto& [peer, connection] : talking_) connection->finish();
     asked.set_value();
   });
   if (alive) asked.get_future().wait();
+  if (wire_) wire_->close();
+  {
+    const std::lock_guard lock(callers_mutex_);
+    for (std::thread& caller : callers_) caller.join();
+    callers_.clear();
+  }
   thread_.reset();
   timers_.reset();
   talking_.clear();
+  buried_.clear();
 }
 
 void Endpoint::post(runtime::Task task) { loop_->post(std::move(task)); }
@@ -170,9 +189,72 @@ LinkCallbacks Endpoint::callbacks_for(const ConnectionPtr& connection) {
   return callbacks;
 }
 
-void Endpoint::call(const std::string& peer) {
-  loop_->post([this, peer] {
-    if (calling_.insert(peer).second) try_call(peer);
+void Endpoint::call(const std::string& peer, const std::string& wire) {
+  loop_->post([this, peer, wire] {
+    const auto [found, fresh] = calling_.insert({peer, wire});
+    found->second = wire;
+    if (fresh) try_call(peer);
+  });
+}
+
+void Endpoint::call_again(const std::string& peer) {
+  if (!calling_.contains(peer)) return;
+  timers_->add(runtime::steady_now_ns() + kCallAgainNs, [this, peer] { try_call(peer); });
+}
+
+protocol::Hello Endpoint::self_for(const Connection& connection) const {
+  protocol::Hello self = options_.self;
+  if (connection.remote && !options_.wire_name.empty()) self.name = options_.wire_name;
+  return self;
+}
+
+// Frames and closings of the wire come on threads of its own; everything here is the loop's.
+WireCallbacks Endpoint::wire_callbacks(const ConnectionPtr& connection) {
+  return {[this, connection, loop = loop_](runtime::Bytes frame) {
+            loop->post([this, connection, frame = std::move(frame)]() mutable {
+              on_frame(connection, {std::move(frame), {}});
+            });
+          },
+          [this, connection, loop = loop_](const Status& why) {
+            loop->post([this, connection, why] {
+              on_closed(connection, why);
+              // Its threads may be in a call for seconds: they are waited for at the end, not here.
+              buried_.push_back(std::move(connection->adapter));
+            });
+          }};
+}
+
+Result<std::string> Endpoint::listen_wire(const std::string& address) {
+  OVERLORD_TRY(wire_, WireServer::listen(address, options_.security, options_.limits,
+                                         [this](const LinkPtr& link, const std::string&) {
+                                           auto connection = std::make_shared<Connection>();
+                                           connection->adapter = link;
+                                           connection->remote = true;
+                                           return wire_callbacks(connection);
+                                         }));
+  return wire_->address();
+}
+
+void Endpoint::call_wire(const std::string& peer, const std::string& address) {
+  const std::lock_guard lock(callers_mutex_);
+  if (closing_) return;
+  callers_.emplace_back([this, peer, address] {
+    auto connection = std::make_shared<Connection>();
+    connection->peer = peer;
+    connection->called = true;
+    connection->remote = true;
+    Result<LinkPtr> link = connect_wire(address, options_.security, options_.limits, options_.pool,
+                                        [&](const LinkPtr&) { return wire_callbacks(connection); });
+    loop_->post([this, peer, connection, link = std::move(link)]() mutable {
+      if (!link.ok()) {
+        if (link.status().code() != Code::kInvalidArgument) return call_again(peer);
+        calling_.erase(peer);
+        if (options_.refused) options_.refused(peer, link.status());
+        return;
+      }
+      connection->adapter = std::move(*link);
+      connection->adapter->send(control_frame(self_for(*connection)));
+    });
   });
 }
 
@@ -182,6 +264,7 @@ void Endpoint::try_call(const std::string& peer) {
     calling_.erase(peer);
     return;
   }
+  if (const std::string wire = calling_[peer]; !wire.empty()) return call_wire(peer, wire);
   auto connection = std::make_shared<Connection>();
   connection->peer = peer;
   connection->called = true;
@@ -190,13 +273,10 @@ void Endpoint::try_call(const std::string& peer) {
   options.name = peer;
   Result<std::shared_ptr<UnixLink>> link =
       UnixLink::connect(loop_, request, options, callbacks_for(connection));
-  if (!link.ok()) {
-    timers_->add(runtime::steady_now_ns() + kCallAgainNs, [this, peer] { try_call(peer); });
-    return;
-  }
+  if (!link.ok()) return call_again(peer);
   connection->link = std::move(*link);
   connection->adapter = std::make_shared<Adapter>(connection->link);
-  connection->adapter->send(control_frame(options_.self), {});
+  connection->adapter->send(control_frame(self_for(*connection)));
 }
 
 void Endpoint::on_frame(const ConnectionPtr& connection, ReceivedFrame frame) {
@@ -206,41 +286,42 @@ void Endpoint::on_frame(const ConnectionPtr& connection, ReceivedFrame frame) {
                       std::move(frame.descriptors));
     return;
   }
-  if (bytes.empty() || bytes.front() != kControlFrame) return connection->link->close();
+  if (bytes.empty() || bytes.front() != kControlFrame) return connection->close();
   Result<protocol::Control> control = protocol::decode_control(bytes.substr(1));
-  if (!control.ok()) return connection->link->close();
+  if (!control.ok()) return connection->close();
   if (const auto* hello = std::get_if<protocol::Hello>(&*control)) {
     greet(connection, *hello);
   } else if (const auto* refused = std::get_if<protocol::Refused>(&*control);
              refused != nullptr && connection->called) {
     calling_.erase(connection->peer);
     if (options_.refused) options_.refused(connection->peer, refused->status);
-    connection->link->close();
+    connection->close();
   } else {
-    connection->link->close();
+    connection->close();
   }
 }
 
 void Endpoint::greet(const ConnectionPtr& connection, const protocol::Hello& hello) {
   if (connection->called) {
-    if (hello.name != connection->peer) return connection->link->close();
+    if (hello.name != connection->peer) return connection->close();
     calling_.erase(connection->peer);
   } else {
     const Status admitted =
         options_.admit ? options_.admit(hello) : Status(Code::kCancelled, "nobody is expected");
     if (!admitted.ok()) return refuse(connection, admitted);
     connection->peer = hello.name;
-    connection->adapter->send(control_frame(options_.self), {});
+    connection->adapter->send(control_frame(self_for(*connection)));
   }
   connection->greeted = true;
   talking_[connection->peer] = connection;
-  carrier_->connect(hello, connection->adapter);
+  carrier_->connect(hello, connection->adapter, connection->remote);
   if (options_.connected) options_.connected(hello);
 }
 
 void Endpoint::refuse(const ConnectionPtr& connection, const Status& why) {
-  connection->adapter->send(control_frame(protocol::Refused{why}), {});
-  connection->link->finish();
+  connection->adapter->send(control_frame(protocol::Refused{why}));
+  if (!connection->remote) return connection->finish();
+  timers_->add(runtime::steady_now_ns() + kLastWordNs, [connection] { connection->close(); });
 }
 
 void Endpoint::drop(const std::string& peer, const Status& why) {
@@ -253,9 +334,7 @@ void Endpoint::drop(const std::string& peer, const Status& why) {
 void Endpoint::on_closed(const ConnectionPtr& connection, const Status&) {
   const std::string peer = connection->peer;
   if (!connection->greeted) {
-    if (connection->called && calling_.contains(peer)) {
-      timers_->add(runtime::steady_now_ns() + kCallAgainNs, [this, peer] { try_call(peer); });
-    }
+    if (connection->called) call_again(peer);
     return;
   }
   const auto found = talking_.find(peer);

@@ -4,12 +4,15 @@
 // call(), drop() and the like belong too, except before the first call() or listen().
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "overlord/base/status.h"
 #include "overlord/protocol/control.h"
@@ -19,12 +22,18 @@
 #include "overlord/transport/socket_directory.h"
 #include "overlord/transport/unix_link.h"
 #include "overlord/transport/unix_listener.h"
+#include "overlord/transport/wire.h"
 
 namespace overlord::transport {
 
 struct EndpointOptions {
   std::string directory;  // 0700, of this job
   protocol::Hello self;
+  // Between hosts; a process may have another name there.
+  WireSecurity security;
+  WireLimits limits;
+  std::string wire_name;
+  std::shared_ptr<runtime::BufferPool> pool;  // for large frames from other hosts
   // May this process talk to us? Not ok: it is told why and dropped. Null: nobody may.
   std::function<Status(const protocol::Hello&)> admit;
   std::function<void(const protocol::Hello&)> connected;
@@ -40,8 +49,11 @@ class Endpoint {
 
   // At DIRECTORY/NAME; what a dead process of that name left is replaced.
   Status listen(const std::string& name);
-  // Calls a process until it answers. Nothing to do when it is connected.
-  void call(const std::string& peer);
+  // For processes of other hosts; gives the address with its port. Before anything else.
+  Result<std::string> listen_wire(const std::string& address);
+  // Calls a process until it answers, on this host or, with its address, on another. Nothing to do
+  // when it is connected.
+  void call(const std::string& peer, const std::string& wire = "");
   // What is said to those that are called from now on.
   void introduce(protocol::Hello self) { options_.self = std::move(self); }
   // Sends a process away.
@@ -63,6 +75,10 @@ class Endpoint {
   Status prepare();
   LinkCallbacks callbacks_for(const ConnectionPtr& connection);
   void try_call(const std::string& peer);
+  void call_wire(const std::string& peer, const std::string& address);
+  WireCallbacks wire_callbacks(const ConnectionPtr& connection);
+  protocol::Hello self_for(const Connection& connection) const;
+  void call_again(const std::string& peer);
   void on_frame(const ConnectionPtr& connection, ReceivedFrame frame);
   void on_closed(const ConnectionPtr& connection, const Status& why);
   void greet(const ConnectionPtr& connection, const protocol::Hello& hello);
@@ -74,8 +90,13 @@ class Endpoint {
   std::shared_ptr<EventLoop> loop_;
   std::shared_ptr<Timers> timers_;
   std::shared_ptr<UnixListener> listener_;
+  std::unique_ptr<WireServer> wire_;
+  std::vector<std::thread> callers_;  // connecting over the wire waits, so not on the loop's thread
+  std::mutex callers_mutex_;
+  std::atomic<bool> closing_{false};
   // The loop's thread only.
-  std::set<std::string> calling_;
+  std::map<std::string, std::string> calling_;    // wire address; empty: on this host
+  std::vector<LinkPtr> buried_;                   // links over the wire that have closed
   std::map<std::string, ConnectionPtr> talking_;  // connections that have begun, by peer
 };
 

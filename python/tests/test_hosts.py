@@ -1,0 +1,191 @@
+"""Several hosts: one planner and one set of readers for all, over the wire; the stream is the same.
+
+Hosts are network namespaces with addresses of their own, joined by veth; what is between them is
+encrypted. Where namespaces cannot be made (no privilege) only the loopback form runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trainers import Trainer, embedded_hashes, hashes_of, in_time, kill_all, nothing_left
+
+NAMES = ("ovl-a", "ovl-b")
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+
+
+def run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def namespaces() -> Iterator[None]:
+    """Two hosts that see nothing but each other."""
+    try:
+        for name in NAMES:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+            run("ip", "netns", "add", name)
+        run("ip", "link", "add", "ovl-va", "type", "veth", "peer", "name", "ovl-vb")
+        for name, link, address in zip(NAMES, ("ovl-va", "ovl-vb"), ADDRESSES, strict=True):
+            run("ip", "link", "set", link, "netns", name)
+            run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", link)
+            run("ip", "-n", name, "link", "set", link, "up")
+            run("ip", "-n", name, "link", "set", "lo", "up")
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no network namespaces here: {error}")
+    yield
+    for name in NAMES:
+        subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> dict[str, str]:
+    """A certificate for both hosts, signed by an authority of its own, and a token."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make certificates with")
+    folder = tmp_path / "secrets"
+    folder.mkdir(mode=0o700)
+    names = ",".join(f"IP:{address}" for address in ADDRESSES)
+    (folder / "names").write_text(f"subjectAltName={names}\n")
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    run(*make, "-keyout", f"{folder}/ca.key", "-out", f"{folder}/ca.pem", "-subj", "/CN=test ca")
+    request = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=overlord"]
+    run(*request, "-keyout", f"{folder}/key.pem", "-out", f"{folder}/csr.pem")
+    sign = ["openssl", "x509", "-req", "-in", f"{folder}/csr.pem", "-days", "2", "-CAcreateserial"]
+    sign += ["-CA", f"{folder}/ca.pem", "-CAkey", f"{folder}/ca.key"]
+    run(*sign, "-extfile", f"{folder}/names", "-out", f"{folder}/cert.pem")
+    (folder / "token").write_text("a secret of the job\n")
+    for name in ("key.pem", "token"):
+        (folder / name).chmod(0o600)
+    return {
+        "certificate": f"{folder}/cert.pem",
+        "key": f"{folder}/key.pem",
+        "authority": f"{folder}/ca.pem",
+        "token": f"file:{folder}/token",
+    }
+
+
+@contextlib.contextmanager
+def hosts(
+    configs: list[dict[str, Any]],
+    mesh: dict[str, int],
+    prefixes: list[list[str]],
+    **told: Any,
+) -> Iterator[list[Trainer]]:
+    """The ranks of a mesh on two hosts, half of them on each."""
+    world = 1
+    for size in mesh.values():
+        world *= size
+    per_host = world // 2
+    started = []
+    for rank in range(world):
+        host = rank // per_host
+        message = {"config": configs[host], "mesh": mesh, "engine": "auto", **told}
+        started.append(Trainer(message, rank, world, "hosts", 0, per_host, prefixes[host]))
+    try:
+        yield started
+    finally:
+        for trainer in started:
+            trainer.process.kill()
+            trainer.process.wait()
+
+
+def on_hosts(config: dict[str, Any], wire: dict[str, str], own: list[str]) -> list[dict[str, Any]]:
+    return [
+        {**config, "runtime": {**config["runtime"], "wire": {**wire, "host": address}}}
+        for address in own
+    ]
+
+
+def in_namespaces(config: dict[str, Any], secrets: dict[str, str], port: int) -> Any:
+    wire = {**secrets, "planner": f"{ADDRESSES[0]}:{port}"}
+    prefixes = [["ip", "netns", "exec", name] for name in NAMES]
+    return on_hosts(config, wire, list(ADDRESSES)), prefixes
+
+
+@pytest.mark.parametrize(
+    "mesh", [{"dp": 2}, {"dp": 2, "tp": 2}, {"pp": 2, "dp": 2}], ids=["dp", "dp-tp", "pp-dp"]
+)
+def test_hosts_on_loopback_give_the_same_stream(
+    config: dict[str, Any],
+    sockets: Path,
+    mesh: dict[str, int],
+    free_port: int,
+) -> None:
+    wire = {"planner": f"127.0.0.1:{free_port}"}
+    configs = on_hosts(config, wire, ["127.0.0.1", "127.0.0.1"])
+    with hosts(configs, mesh, [[], []]) as started:
+        assert hashes_of(started) == embedded_hashes(config, mesh)
+        for trainer in started:
+            trainer.until("end")
+    in_time(lambda: nothing_left(sockets), "nothing is left on either host")
+
+
+def test_hosts_in_namespaces_give_the_same_stream(
+    config: dict[str, Any],
+    sockets: Path,
+    secrets: dict[str, str],
+    namespaces: None,
+) -> None:
+    mesh = {"pp": 2, "dp": 2, "tp": 2}
+    configs, prefixes = in_namespaces(config, secrets, 7411)
+    with hosts(configs, mesh, prefixes) as started:
+        assert hashes_of(started) == embedded_hashes(config, mesh)
+
+
+@pytest.mark.parametrize("victim", ["loaders", "constructors", "h1-constructors"])
+def test_a_dead_role_process_is_replaced_across_hosts(
+    config: dict[str, Any],
+    sockets: Path,
+    secrets: dict[str, str],
+    namespaces: None,
+    victim: str,
+) -> None:
+    config["steps"] = 200
+    configs, prefixes = in_namespaces(config, secrets, 7412)
+    with hosts(configs, {"dp": 2}, prefixes) as started:
+        for trainer in started:
+            for _ in range(5):
+                trainer.until("step")
+        in_time(lambda: kill_all(sockets, victim), "there is one to kill")
+        assert hashes_of(started) == embedded_hashes(config, {"dp": 2})
+
+
+def test_without_tls_nothing_opens_between_hosts(
+    config: dict[str, Any],
+    sockets: Path,
+    namespaces: None,
+) -> None:
+    config["runtime"]["processes"]["attach_seconds"] = 10
+    configs, prefixes = in_namespaces(config, {}, 7413)
+    with hosts(configs, {"dp": 2}, prefixes) as started:
+        for trainer in started:
+            assert trainer.until("end")["end"] == "bad"
+
+
+def test_a_cut_between_hosts_is_a_clear_stop(
+    config: dict[str, Any],
+    sockets: Path,
+    secrets: dict[str, str],
+    namespaces: None,
+) -> None:
+    config["steps"] = 100_000
+    configs, prefixes = in_namespaces(config, secrets, 7414)
+    with hosts(configs, {"dp": 2}, prefixes) as started:
+        for trainer in started:
+            trainer.until("step")
+        run("ip", "-n", NAMES[1], "link", "set", "ovl-vb", "down")
+        try:
+            word = started[1].until("end", seconds=30)
+            assert (word["end"], word["error"]) == ("bad", "UnavailableError")
+        finally:
+            run("ip", "-n", NAMES[1], "link", "set", "ovl-vb", "up")
+            os.kill(started[0].process.pid, signal.SIGKILL)
