@@ -27,7 +27,9 @@ STRATEGY = (
     *("order.method", "order.virtual_stages", "order.backward"),
     *("encoder.cost", "encoder.distribute.axis", "encoder.distribute.group_size"),
     *("encoder.balance.method", "encoder.balance.level", "encoder.balance.atoms"),
-    "encoder.balance.microbatch_tokens",
+    *("encoder.balance.microbatch_tokens", "plan_raw.name", "plan_raw.version"),
+    *("balance.python.name", "balance.python.version"),
+    *("encoder.balance.python.name", "encoder.balance.python.version"),
 )
 COUNTS: dict[str, str] = {
     "job": "compared by name",

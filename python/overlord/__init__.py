@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         SourceChangedError,
         StateMismatchError,
         UnavailableError,
+        UserFunctionError,
         VersionMismatchError,
     )
     from overlord._src.errors import ConfigError
@@ -59,6 +60,7 @@ __all__ = [
     "SourceChangedError",
     "StateMismatchError",
     "UnavailableError",
+    "UserFunctionError",
     "VersionMismatchError",
     "__version__",
     "config",
@@ -100,6 +102,7 @@ _ERRORS = (
     "UnavailableError",
     "DeadlineError",
     "CancelledError",
+    "UserFunctionError",
     "InternalError",
 )
 

@@ -20,6 +20,7 @@ __all__ = [
     "DistributeConfig",
     "EncoderConfig",
     "FeedbackConfig",
+    "FunctionConfig",
     "JobConfig",
     "LimitsConfig",
     "MixtureConfig",
@@ -346,6 +347,13 @@ class DistributeConfig(_Model):
     )
 
 
+class FunctionConfig(_Model):
+    """A Python function of your own, by what stands for it in the digest of the config."""
+
+    name: Text = Field(description="under which `ol.job(callouts={...})` gives the function")
+    version: int | Text = Field(description="changed whenever the function changes")
+
+
 class BalanceConfig(_Model):
     """How consumers' work is evened out."""
 
@@ -368,6 +376,9 @@ class BalanceConfig(_Model):
         ge=0,
         lt=2**31,
         description="most tokens of a microbatch of samples; 0: microbatch_size x context",
+    )
+    python: FunctionConfig | None = Field(
+        default=None, description="a balancer of your own, instead of method and level"
     )
 
 
@@ -404,6 +415,9 @@ class StrategyConfig(_Model):
     balance: BalanceConfig | None = Field(default=None, description="absent: arrival order")
     order: OrderConfig | None = Field(default=None, description="absent: as balanced")
     broadcast: list[Text] = Field(default=[], description="added to delivery.broadcast")
+    plan_raw: FunctionConfig | None = Field(
+        default=None, description="a function of your own that places, instead of balance and order"
+    )
     encoder: EncoderConfig | None = Field(
         default=None, description="planned by `overlord simulate`; text jobs have none"
     )

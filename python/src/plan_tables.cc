@@ -1,23 +1,17 @@
 // Plans as columns for people and tools: one row per segment, the report, and the graph's edges.
 #include "plan_tables.h"
 
-#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 
 #include <functional>
 #include <vector>
+
+#include "owned_array.h"
 
 namespace nb = nanobind;
 
 namespace overlord::python {
 namespace {
-
-template <typename T>
-nb::object owned(std::vector<T> values) {
-  auto* held = new std::vector<T>(std::move(values));
-  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  const size_t shape[1] = {held->size()};
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(held->data(), 1, shape, owner));
-}
 
 // One value per segment of the layer, with the bin it lies in.
 nb::object per_segment(const model::Layer& layer,
@@ -29,7 +23,7 @@ nb::object per_segment(const model::Layer& layer,
       values.push_back(value(layer.segments[s], bin));
     }
   }
-  return owned(std::move(values));
+  return owned_array(std::move(values));
 }
 
 const char* bound_name(model::BoundBy bound) {
@@ -56,6 +50,8 @@ const char* op_name(plan::EdgeOp op) {
       return "order";
     case plan::EdgeOp::kDistribute:
       return "distribute";
+    case plan::EdgeOp::kUser:
+      return "user";
   }
   return "unknown";
 }
@@ -124,20 +120,25 @@ nb::object graph_table(const plan::DGraph* graph) {
   out["bins"] = graph->bins();
   out["consumers"] = graph->shape().consumers;
   out["microbatches"] = graph->shape().microbatches;
-  out["from"] = owned(std::move(from));
-  out["to"] = owned(std::move(to));
-  out["op"] = owned(std::move(ops));
+  out["from"] = owned_array(std::move(from));
+  out["to"] = owned_array(std::move(to));
+  out["op"] = owned_array(std::move(ops));
   nb::list names;
   for (const auto op : {plan::EdgeOp::kPack, plan::EdgeOp::kDeal, plan::EdgeOp::kBalance,
-                        plan::EdgeOp::kOrder, plan::EdgeOp::kDistribute}) {
+                        plan::EdgeOp::kOrder, plan::EdgeOp::kDistribute, plan::EdgeOp::kUser}) {
     names.append(op_name(op));
   }
   out["op_names"] = names;
   const auto copied = [](std::span<const int64_t> values) {
-    return owned(std::vector<int64_t>(values.begin(), values.end()));
+    return owned_array(std::vector<int64_t>(values.begin(), values.end()));
   };
   out["sample_costs"] = copied(graph->sample_costs());
   out["bin_costs"] = copied(graph->bin_costs());
+  nb::dict columns;
+  for (const model::MetaColumn& column : graph->columns()) {
+    columns[nb::cast(column.name)] = owned_array(column.values);
+  }
+  out["columns"] = columns;
   return out;
 }
 

@@ -20,6 +20,11 @@ void set_cost(model::Strategy& strategy, const nb::dict& data) {
   strategy.has_cost = true;
 }
 
+model::CalloutFunction function_of(std::string name, std::string version, int64_t scale) {
+  if (name.empty()) raise(invalid_argument("strategy: a function needs a name"));
+  return {std::move(name), std::move(version), scale};
+}
+
 }  // namespace
 
 void bind_strategy(nb::module_& m) {
@@ -56,8 +61,28 @@ void bind_strategy(nb::module_& m) {
       .def_rw("order", &Strategy::order)
       .def_rw("virtual_stages", &Strategy::virtual_stages)
       .def_rw("backward_permille", &Strategy::backward_permille)
-      .def("set_cost", &set_cost, nb::arg("model"),
-           "The cost of a sample, as a cost model's data.");
+      .def("set_cost", &set_cost, nb::arg("model"), "The cost of a sample, as a cost model's data.")
+      .def(
+          "set_cost_function",
+          [](Strategy& strategy, std::string name, std::string version, int64_t scale) {
+            strategy.cost_by = function_of(std::move(name), std::move(version), scale);
+            strategy.has_cost = true;
+          },
+          nb::arg("name"), nb::arg("version"), nb::arg("scale"),
+          "The cost of a sample is what a Python function says.")
+      .def(
+          "set_balance_function",
+          [](Strategy& strategy, std::string name, std::string version) {
+            strategy.balance_by = function_of(std::move(name), std::move(version), 1);
+          },
+          nb::arg("name"), nb::arg("version"), "Bins go where a Python function says.")
+      .def(
+          "set_plan_function",
+          [](Strategy& strategy, std::string name, std::string version) {
+            strategy.plan_by = function_of(std::move(name), std::move(version), 1);
+          },
+          nb::arg("name"), nb::arg("version"),
+          "Bins go where a Python function says that knows their samples.");
   m.def(
       "strategy_digest",
       [](const Strategy& strategy) { return protocol::strategy_digest(strategy).hex(); },

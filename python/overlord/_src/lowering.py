@@ -207,7 +207,7 @@ def _lower_window(loaded: LoadedConfig) -> core.WindowSpec:
             )
         )
     window.steps, window.max_delay, window.width = config.steps, config.max_delay, config.width
-    window.set_cost(cost_data(config.cost))
+    window.set_cost(cost_data(config.cost, "window"))
     return window
 
 

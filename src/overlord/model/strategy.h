@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "overlord/model/callout.h"
 #include "overlord/model/cost_model.h"
 
 namespace overlord::model {
@@ -39,7 +40,18 @@ struct Strategy {
   uint32_t virtual_stages = 1;        // of every pipeline rank, for `order`
   uint32_t backward_permille = 2000;  // a backward pass over its forward pass
 
-  bool is_declared() const { return has_cost || group_size != 0 || axis != "dp"; }
+  // A user's own functions. `cost_by` stands for `cost`, `balance_by` for `balance` (and is ordered
+  // as that would be), `plan_by` for balance and order.
+  CalloutFunction cost_by;
+  CalloutFunction balance_by;
+  CalloutFunction plan_by;
+
+  bool has_callout() const {
+    return cost_by.declared() || balance_by.declared() || plan_by.declared();
+  }
+  bool is_declared() const {
+    return has_cost || group_size != 0 || axis != "dp" || plan_by.declared();
+  }
 };
 
 }  // namespace overlord::model

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "overlord/base/bytes.h"
+#include "overlord/plan/callout.h"
 
 namespace overlord::plan {
 namespace {
@@ -137,16 +138,6 @@ Digest plan_hash_of(const model::Plan& plan) {
   return chain(plan.content_hash, digest_of(writer.bytes()));
 }
 
-// Microbatches of every bucket: whole rounds for every substep, so that a substep ends at the same
-// microbatch on every rank.
-GraphShape shape_of(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
-  const uint32_t buckets = bucket_count(mesh);
-  const uint32_t width = buckets * delivery.microbatch_size;
-  const uint32_t per_substep = spec.bins / spec.substeps;
-  const uint32_t rounds = (per_substep + width - 1) / width;
-  return {buckets, rounds * spec.substeps, delivery.microbatch_size};
-}
-
 // Lengths of microbatches must be sliced as whole sequences are.
 uint32_t length_unit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
   const uint32_t slices = delivery.slicing == Slicing::kTrainer ? 1 : mesh.size("cp");
@@ -154,16 +145,34 @@ uint32_t length_unit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& 
   return std::lcm(spec.align, slices == 1 ? 1 : unit);
 }
 
+// A plan of a strategy with functions of a user cannot be made without their answers.
+Status check_all_asked(const model::Strategy& strategy, const model::CalloutAnswers& answers) {
+  const bool own = strategy.balance_by.declared() || strategy.plan_by.declared();
+  if ((strategy.cost_by.declared() && !answers.costs) || (own && !answers.seats)) {
+    return invalid_argument("strategy: its Python functions cannot be called here");
+  }
+  return {};
+}
+
 // The graph with all bins placed; where samples are dealt one by one, `layer` gets their lengths.
 Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent content,
                                            Placer* placer, model::Layer* layer) {
   const JobSpec& spec = inputs.spec;
-  const GraphShape shape = shape_of(spec, inputs.mesh, inputs.delivery);
+  const GraphShape shape = graph_shape(spec, inputs.mesh, inputs.delivery);
   const DealShape deal{spec.substeps, inputs.mesh.size("pp")};
+  static const model::CalloutAnswers kNone;
+  const model::CalloutAnswers& answers = inputs.answers != nullptr ? *inputs.answers : kNone;
+  OVERLORD_RETURN_IF_ERROR(check_all_asked(spec.strategy, answers));
   if (spec.strategy.atoms == model::Atoms::kSequences) {
     auto graph =
         std::make_shared<DGraph>(std::move(content.segments), std::move(content.bin_ends), shape);
-    OVERLORD_RETURN_IF_ERROR(placer->place(spec.strategy, deal, graph.get()));
+    graph->set_columns(std::move(content.columns));
+    if (answers.costs) {
+      OVERLORD_RETURN_IF_ERROR(set_answered_costs(spec.strategy, *answers.costs, graph.get()));
+    }
+    OVERLORD_RETURN_IF_ERROR(
+        answers.seats ? placer->place_as_told(spec.strategy, deal, *answers.seats, graph.get())
+                      : placer->place(spec.strategy, deal, graph.get()));
     return graph;
   }
   const CutShape cut{shape.consumers,
@@ -173,11 +182,27 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
                      spec.align,
                      length_unit(spec, inputs.mesh, inputs.delivery),
                      spec.strategy.virtual_stages > 1 ? deal.stages : 1};
-  return placer->place_samples(spec.strategy, deal, cut, content.segments, content.bin_ends,
+  std::vector<int64_t> costs;
+  if (answers.costs) {
+    costs = *answers.costs;
+  } else {
+    OVERLORD_TRY(costs, sample_costs(spec.strategy, content.segments));
+  }
+  return placer->place_samples(spec.strategy, deal, cut, content.segments, costs, content.bin_ends,
                                &layer->capacities);
 }
 
 }  // namespace
+
+// Microbatches of every bucket: whole rounds for every substep, so that a substep ends at the same
+// microbatch on every rank.
+GraphShape graph_shape(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
+  const uint32_t buckets = bucket_count(mesh);
+  const uint32_t width = buckets * delivery.microbatch_size;
+  const uint32_t per_substep = spec.bins / spec.substeps;
+  const uint32_t rounds = (per_substep + width - 1) / width;
+  return {buckets, rounds * spec.substeps, delivery.microbatch_size};
+}
 
 uint32_t microbatch_limit(const JobSpec& spec, const DeliverySpec& delivery) {
   const uint32_t declared = spec.strategy.microbatch_tokens;
@@ -205,7 +230,7 @@ Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& deli
 
 Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
   const model::Strategy& strategy = spec.strategy;
-  const uint32_t rounds = shape_of(spec, mesh, delivery).microbatches / spec.substeps;
+  const uint32_t rounds = graph_shape(spec, mesh, delivery).microbatches / spec.substeps;
   if (strategy.virtual_stages > 1 && rounds % mesh.size("pp") != 0) {
     return invalid_argument(
         "strategy.order.virtual_stages: an interleaved pipeline needs a "
@@ -236,7 +261,7 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
   if (!strategy.has_cost && strategy.balance != model::BalanceMethod::kArrival) {
     return invalid_argument("strategy.balance: needs a cost; add strategy.cost");
   }
-  return {};
+  return check_callouts(strategy);
 }
 
 std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const DeliverySpec& delivery,

@@ -27,14 +27,6 @@ uint32_t rounds_of(const GraphShape& shape, const DealShape& deal) {
   return shape.microbatches / deal.substeps;
 }
 
-Result<std::vector<int64_t>> sample_costs(const model::Strategy& strategy,
-                                          std::span<const model::Segment> segments) {
-  std::vector<int64_t> tokens(segments.size());
-  for (size_t i = 0; i < segments.size(); ++i) tokens[i] = segments[i].count;
-  const LengthColumn column{"tokens", tokens};
-  return evaluate(strategy.cost, std::span(&column, 1));
-}
-
 PipelineShape pipeline_of(const model::Strategy& strategy, const DealShape& deal) {
   return {deal.stages, strategy.virtual_stages, strategy.backward_permille};
 }
@@ -132,6 +124,14 @@ void find_limit(const DGraph& graph, model::PlanReport* report) {
 
 }  // namespace
 
+Result<std::vector<int64_t>> sample_costs(const model::Strategy& strategy,
+                                          std::span<const model::Segment> segments) {
+  std::vector<int64_t> tokens(segments.size());
+  for (size_t i = 0; i < segments.size(); ++i) tokens[i] = segments[i].count;
+  const LengthColumn column{"tokens", tokens};
+  return evaluate(strategy.cost, std::span(&column, 1));
+}
+
 struct Placer::Part {
   std::vector<uint32_t> bins;  // ascending
   uint32_t first_consumer = 0;
@@ -151,7 +151,7 @@ void deal_in_turn(const DealShape& deal, DGraph* graph) {
 }
 
 Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
-  if (strategy.has_cost) {
+  if (strategy.has_cost && graph->bin_costs().empty()) {  // a user's function may have set them
     OVERLORD_TRY(std::vector<int64_t> samples, sample_costs(strategy, graph->segments()));
     OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, samples, graph->bin_ends()));
     graph->set_costs(std::move(samples), std::move(bins));
@@ -181,12 +181,27 @@ Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGr
   return strategy.has_cost ? order(strategy, deal, graph) : Status();
 }
 
+Status Placer::place_as_told(const model::Strategy& strategy, const DealShape& deal,
+                             std::span<const int64_t> seats, DGraph* graph) {
+  if (strategy.has_cost && graph->bin_costs().empty()) {
+    OVERLORD_TRY(std::vector<int64_t> samples, sample_costs(strategy, graph->segments()));
+    OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, samples, graph->bin_ends()));
+    graph->set_costs(std::move(samples), std::move(bins));
+  }
+  for (uint32_t bin = 0; bin < graph->bins(); ++bin) {
+    const auto seat = static_cast<uint32_t>(seats[bin]);
+    graph->put(bin, seat / graph->shape().microbatches, seat % graph->shape().microbatches,
+               EdgeOp::kUser);
+  }
+  return strategy.balance_by.declared() ? order(strategy, deal, graph) : Status();
+}
+
 Result<std::shared_ptr<DGraph>> Placer::place_samples(const model::Strategy& strategy,
                                                       const DealShape& deal, const CutShape& cut,
                                                       std::span<const model::Segment> segments,
+                                                      std::span<const int64_t> costs,
                                                       std::span<const uint32_t> bin_ends,
                                                       std::vector<uint32_t>* capacities) {
-  OVERLORD_TRY(const std::vector<int64_t> costs, sample_costs(strategy, segments));
   OVERLORD_TRY(CutStep step,
                cut_samples(strategy.balance, cut, segments, costs, bin_ends, &balancer_));
   OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, step.costs, step.bin_ends));

@@ -23,16 +23,25 @@ struct DealShape {
   uint32_t stages = 1;  // of the pipeline
 };
 
+// What every segment costs under the strategy's native cost model.
+Result<std::vector<int64_t>> sample_costs(const model::Strategy& strategy,
+                                          std::span<const model::Segment> segments);
+
 // Puts every bin into a microbatch: in arrival order, or balanced and ordered by the strategy's
 // cost. Keeps scratch from step to step.
 class Placer {
  public:
   Status place(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
-  // The same with samples dealt one by one: a graph whose bins are the microbatches, each with a
-  // length of its own.
+  // The same at seats that a user's function chose (consumer * microbatches + microbatch), which
+  // were checked. What a balancer chose is ordered as any balance is.
+  Status place_as_told(const model::Strategy& strategy, const DealShape& deal,
+                       std::span<const int64_t> seats, DGraph* graph);
+  // The same with samples of these costs dealt one by one: a graph whose bins are the microbatches,
+  // each with a length of its own.
   Result<std::shared_ptr<DGraph>> place_samples(const model::Strategy& strategy,
                                                 const DealShape& deal, const CutShape& cut,
                                                 std::span<const model::Segment> segments,
+                                                std::span<const int64_t> costs,
                                                 std::span<const uint32_t> bin_ends,
                                                 std::vector<uint32_t>* capacities);
   // Of a placed graph with costs.

@@ -5,9 +5,11 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
+#include "overlord/model/callout.h"
 #include "overlord/model/mixture.h"
 #include "overlord/model/plan.h"
 
@@ -43,7 +45,18 @@ struct FeedbackRecord {
   model::StepFeedback feedback;
 };
 
-using JournalRecord = std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord>;
+// What a user's function answered while step `step` was planned, in whole numbers: with it the plan
+// can be made again without the function.
+struct CalloutRecord {
+  model::Versions versions;
+  StepIndex step = 0;
+  model::CalloutKind kind = model::CalloutKind::kCost;
+  model::CalloutFunction function;
+  std::vector<int64_t> values;
+};
+
+using JournalRecord =
+    std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord, CalloutRecord>;
 
 std::string encode_record(const JournalRecord& record);
 Result<JournalRecord> decode_record(std::string_view bytes);

@@ -14,6 +14,7 @@ TEST(JournalRecord, EveryKindSurvivesARoundTrip) {
       PlanRecord{versions, 12, {5, 6}, {7, 8}, "after"},
       LateBadRecord{versions, 9, {1, 2, 3}, "source web, shard a, row 7: broken"},
       FeedbackRecord{versions, 20, {12, {{0, -5, 7}, {3, 1 << 30, 9}}, {4, 5}}},
+      CalloutRecord{versions, 3, model::CalloutKind::kCost, {"mine", "2", 1000}, {0, -1, 1 << 30}},
   };
   for (const JournalRecord& record : records) {
     const std::string bytes = encode_record(record);

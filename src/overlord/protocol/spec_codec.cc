@@ -83,6 +83,16 @@ void write_mixture_extras(ByteWriter* writer, const model::JobSpec& spec) {
   write_controller_spec(writer, mixture.controller);
 }
 
+// A strategy without keeps its digest.
+void write_callout(ByteWriter* writer, std::string_view what,
+                   const model::CalloutFunction& function) {
+  if (!function.declared()) return;
+  writer->text(what);
+  writer->text(function.name);
+  writer->text(function.version);
+  writer->zigzag(function.scale);
+}
+
 Digest source_digest(const model::Source& source) {
   ByteWriter writer;
   writer.text(source.name);
@@ -114,7 +124,8 @@ Digest strategy_digest(const model::Strategy& strategy) {
   writer.text(strategy.axis);
   writer.u32(strategy.group_size);
   writer.u8(strategy.has_cost ? 1 : 0);
-  if (strategy.has_cost) model::write_cost_model(strategy.cost, &writer);
+  if (strategy.has_cost && !strategy.cost_by.declared())
+    model::write_cost_model(strategy.cost, &writer);
   writer.u8(static_cast<uint8_t>(strategy.balance));
   writer.u8(static_cast<uint8_t>(strategy.level));
   writer.u8(static_cast<uint8_t>(strategy.atoms));
@@ -122,6 +133,9 @@ Digest strategy_digest(const model::Strategy& strategy) {
   writer.u8(static_cast<uint8_t>(strategy.order));
   writer.u32(strategy.virtual_stages);
   writer.u32(strategy.backward_permille);
+  write_callout(&writer, "cost_by", strategy.cost_by);
+  write_callout(&writer, "balance_by", strategy.balance_by);
+  write_callout(&writer, "plan_by", strategy.plan_by);
   return digest_of(writer.bytes());
 }
 

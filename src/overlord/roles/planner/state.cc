@@ -38,6 +38,7 @@ struct PlannerState::Apply {
   void operator()(const PlanCommitted& event) const {
     const model::StreamState& after = *event.plan->state_after;
     OVERLORD_CHECK(event.plan->step == self.stream_.next_step, "plans commit in order");
+    self.callout_answers_ = {};
     for (size_t s = 0; s < self.meta_.size(); ++s) {
       const uint64_t drawn = after.cursors[s].samples - self.stream_.cursors[s].samples;
       self.step_rows_[s] = std::max(self.step_rows_[s], drawn);
@@ -65,6 +66,10 @@ struct PlannerState::Apply {
   void operator()(const FeedbackCommitted& event) const {
     self.parts_.erase(event.feedback.step);
     self.feedback_[event.feedback.step] = event.feedback;
+  }
+  void operator()(const CalloutAnswered& event) const {
+    if (event.step != self.stream_.next_step) return;  // folded: the plan came first
+    self.callout_answers_.keep(event.kind, event.values);
   }
   void operator()(const Failed& event) const {
     if (!self.failure_) self.failure_ = event.status;

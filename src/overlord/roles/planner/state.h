@@ -11,6 +11,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
+#include "overlord/model/callout.h"
 #include "overlord/model/plan.h"
 #include "overlord/plan/meta_buffer.h"
 
@@ -40,12 +41,18 @@ struct ReportArrived {  // one reporter's part of a step's feedback
 struct FeedbackCommitted {  // all parts of a step, summed; durable in the journal
   model::StepFeedback feedback;
 };
+struct CalloutAnswered {  // by a user's function, of the next step; durable in the journal
+  StepIndex step = 0;
+  model::CalloutKind kind = model::CalloutKind::kCost;
+  std::vector<int64_t> values;
+};
 struct Failed {
   Status status;
 };
 
-using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
-                           LateBadCommitted, ReportArrived, FeedbackCommitted, Failed>;
+using Event =
+    std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged, LateBadCommitted,
+                 ReportArrived, FeedbackCommitted, CalloutAnswered, Failed>;
 
 class PlannerState {
  public:
@@ -77,6 +84,8 @@ class PlannerState {
   const std::map<StepIndex, model::StepFeedback>& pending_feedback() const { return feedback_; }
   // What has been reported of a step whose feedback is not complete and durable yet.
   const Parts* parts(StepIndex step) const;
+  // What users' functions have answered of the next step.
+  const model::CalloutAnswers& callout_answers() const { return callout_answers_; }
   // Chained over every committed plan: equal after folding the journal.
   const Digest& content_chain() const { return content_chain_; }
   const Digest& plan_chain() const { return plan_chain_; }
@@ -95,6 +104,7 @@ class PlannerState {
   StepIndex first_step_;
   std::map<StepIndex, model::StepFeedback> feedback_;
   std::map<StepIndex, Parts> parts_;
+  model::CalloutAnswers callout_answers_;
   std::optional<Status> failure_;
   Digest content_chain_;
   Digest plan_chain_;
