@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -287,6 +289,30 @@ def test_a_call_that_does_not_return_is_waited_for_named_and_can_be_closed(
     assert set(taken) == {0} and not free.is_set()
 
 
+AT_EXIT = """
+import json, sys, threading
+import overlord as ol
+called = threading.Event()
+
+def never(columns):
+    called.set()
+    threading.Event().wait()
+
+def strategy(graph, tree):
+    return graph.tokens().cost(never, version=1).balance().plan()
+
+loaders = ol.job(json.loads(sys.argv[1]), mesh="dp=2", strategy=strategy).train(ranks="all")
+loaders[0].status()
+sys.exit(0 if called.wait(20) else 3)
+"""
+
+
+def test_the_process_can_end_while_a_function_does_not_return(corpus: Corpus) -> None:
+    command = [sys.executable, "-c", AT_EXIT, json.dumps(config_of(corpus))]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0 and "terminate" not in run.stderr, run.stderr
+
+
 def test_a_late_answer_changes_nothing(corpus: Corpus) -> None:
     free = threading.Event()
 
@@ -468,5 +494,5 @@ def test_the_command_line_asks_the_same_functions(
     arguments = ["plan", str(config), "--mesh", "dp=2", "--strategy", f"{path}:mine"]
     assert main(arguments) == 0
     assert "predicted step" in capsys.readouterr().out
-    assert main(["inspect", *arguments[2:], str(config), "rank", "1", "1"]) == 0
-    assert "rank 1 (dp=1), step 1" in capsys.readouterr().out
+    assert main(["inspect", *arguments[2:], str(config), "rank", "1", "--step", "1"]) == 0
+    assert "rank 1 (pp=0, dp=1, cp=0, tp=0), step 1: 8 microbatches" in capsys.readouterr().out

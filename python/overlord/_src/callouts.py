@@ -104,9 +104,10 @@ def answer_request(
             return _costs(request, function, sources)
         return _seats(request, function, sources)
     except CostError as error:
-        if error.__cause__ is not None:
+        wrong = str(error).removeprefix(f"cost function {error.function}: ")
+        if error.__cause__ is not None and wrong.startswith("raised "):
             return _raised(error.__cause__)
-        return str(error).removeprefix(f"cost function {error.function}: ")
+        return wrong
     except _Wrong as error:
         return str(error)
 
