@@ -80,28 +80,31 @@ std::optional<Answer> sound(const model::CalloutRequest& request) {
   return Answer(request.kind == model::CalloutKind::kCost ? costs_of(request) : seats_of(request));
 }
 
-struct Run {
+struct AskedJob {
+  std::shared_ptr<runtime::MemoryStorage> objects;
   std::unique_ptr<planner::Callouts> callouts;
   std::unique_ptr<SimCluster> cluster;
 
   SimCluster* operator->() const { return cluster.get(); }
 };
 
-Run start(const Scenario& scenario, ScriptedCallouts::Script script, uint64_t seed,
-          const protocol::ResumeState* from = nullptr) {
+AskedJob start(const Scenario& scenario, ScriptedCallouts::Script script, uint64_t seed,
+               const protocol::ResumeState* from = nullptr) {
   const auto job = scenario.open();
   auto callouts = std::make_unique<ScriptedCallouts>(std::move(script));
   ScriptedCallouts* own = callouts.get();
   const auto state =
       from == nullptr ? host::start_state(*job) : *host::resume_from(*job, *from, {});
-  Run run{std::move(callouts),
-          std::make_unique<SimCluster>(job, *scenario.objects, scenario.all_ranks(),
-                                       scenario.options, state, seed, own)};
+  AskedJob run{scenario.objects, std::move(callouts),
+               std::make_unique<SimCluster>(job, *scenario.objects, scenario.all_ranks(),
+                                            scenario.options, state, seed, own)};
   own->world = &run.cluster->world();
   return run;
 }
 
-ScriptedCallouts& scripted(const Run& run) { return static_cast<ScriptedCallouts&>(*run.callouts); }
+ScriptedCallouts& scripted(const AskedJob& run) {
+  return static_cast<ScriptedCallouts&>(*run.callouts);
+}
 
 std::vector<Digest> plans(const SimCluster& cluster) {
   std::vector<Digest> out;
@@ -118,7 +121,7 @@ TEST(Callout, LateAnswersInEveryOrderGiveOneStream) {
   const Scenario scenario = with_functions();
   std::optional<Digest> expected;
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    const Run run = start(scenario, sound, seed);
+    const AskedJob run = start(scenario, sound, seed);
     ASSERT_TRUE(run->run(kSteps)) << "hangs with seed " << seed;
     EXPECT_EQ(scripted(run).asked, kSteps) << "asked once a step";
     if (!expected) expected = run->stream_hash();
@@ -128,9 +131,10 @@ TEST(Callout, LateAnswersInEveryOrderGiveOneStream) {
 
 // The strategy is in the digest that plans carry, so hashes differ; places must not.
 TEST(Callout, AFunctionThatSaysWhatTheModelSaysPlacesTheSame) {
-  const Run own = start(with_functions(), sound, 1);
+  const AskedJob own = start(with_functions(), sound, 1);
   ASSERT_TRUE(own->run(kSteps));
-  auto native = balanced().start(2);
+  const Scenario plain = balanced();
+  auto native = plain.start(2);
   ASSERT_TRUE(native->run(kSteps));
   EXPECT_EQ(own->consumer(0).content_chain(), native->consumer(0).content_chain());
   for (const Rank rank : own->ranks()) {
@@ -142,7 +146,7 @@ TEST(Callout, AnswersAreDurableBeforeThePlanThatCountsOnThem) {
   Scenario scenario = with_functions();
   scenario.spec.strategy.balance = model::BalanceMethod::kArrival;
   scenario.spec.strategy.balance_by = {"backwards", "1", 1};
-  const Run run = start(scenario, sound, 3);
+  const AskedJob run = start(scenario, sound, 3);
   ASSERT_TRUE(run->run(kSteps));
   std::vector<model::CalloutKind> since;
   uint64_t steps = 0;
@@ -165,7 +169,7 @@ TEST(Callout, FoldingTheJournalGivesTheSamePlansWithoutTheFunctions) {
   Scenario scenario = with_functions();
   scenario.spec.strategy.balance = model::BalanceMethod::kArrival;
   scenario.spec.strategy.balance_by = {"backwards", "1", 1};
-  const Run live = start(scenario, sound, 3);
+  const AskedJob live = start(scenario, sound, 3);
   ASSERT_TRUE(live->run(kSteps));
   planner::RecordedCallouts recorded;
   for (const std::string& bytes : live->journal().records()) {
@@ -194,13 +198,13 @@ TEST(Callout, ARecordOfAnotherVersionIsNotUsed) {
 
 TEST(Callout, ResumeAtEveryStepIsAsIfItHadNotStopped) {
   const Scenario scenario = with_functions();
-  const Run whole = start(scenario, sound, 1);
+  const AskedJob whole = start(scenario, sound, 1);
   ASSERT_TRUE(whole->run(kSteps));
   for (uint64_t stop = 0; stop < kSteps; ++stop) {
-    const Run before = start(scenario, sound, 10 + stop);
+    const AskedJob before = start(scenario, sound, 10 + stop);
     ASSERT_TRUE(before->run(stop));
     const auto state = before->state(0);
-    const Run after = start(scenario, sound, 50 + stop, &*state);
+    const AskedJob after = start(scenario, sound, 50 + stop, &*state);
     ASSERT_TRUE(after->run(kSteps)) << "hangs when resumed at " << stop;
     EXPECT_EQ(scripted(after).asked, kSteps - stop) << "asks again what comes after";
     ASSERT_EQ(after->consumer(0).plan_chain(), whole->consumer(0).plan_chain()) << stop;
@@ -216,7 +220,7 @@ TEST(Callout, ABadAnswerEndsAllRanksBeforeTheSameStep) {
   };
   for (const auto& [answer, named] : bad) {
     for (uint64_t seed = 0; seed < 5; ++seed) {
-      const Run run = start(
+      const AskedJob run = start(
           with_functions(),
           [&answer = answer](const model::CalloutRequest& request) {
             return request.step == kBad ? std::optional(answer) : sound(request);
@@ -237,7 +241,7 @@ TEST(Callout, ABadAnswerEndsAllRanksBeforeTheSameStep) {
 }
 
 TEST(Callout, AFunctionThatNeverAnswersIsWaitedForAndNamed) {
-  const Run run = start(
+  const AskedJob run = start(
       with_functions(),
       [](const model::CalloutRequest& request) {
         return request.step == 3 ? std::nullopt : sound(request);
