@@ -19,6 +19,7 @@ struct OpenRequest {
   std::vector<std::string> worker_command;
   protocol::AllowedChanges allowed;
   std::string journal_path;
+  std::shared_ptr<node::CalloutDesk> callouts;
 };
 
 struct RowPlace {
@@ -46,8 +47,11 @@ class JobHandle {
 
   const host::OpenJob& job() const { return *job_; }
   Result<std::shared_ptr<node::EmbeddedEngine>> open(OpenRequest request);
+  // `call`: the strategy's functions. `place` false: steps in arrival order, whatever it says.
   Result<std::unique_ptr<node::PlanCursor>> planner(const std::optional<std::string>& state,
-                                                    std::vector<std::string> worker_command);
+                                                    std::vector<std::string> worker_command,
+                                                    node::CallFunction call = {},
+                                                    bool place = true);
   Result<RowPlace> locate(uint32_t source, uint32_t pass, uint64_t position) const;
   Result<RowContent> read_row(uint32_t source, uint64_t row,
                               const std::vector<std::string>& worker_command);

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
 from overlord._src import indexing, lowering
+from overlord._src.callouts import AnyFunction, answer_request
 from overlord._src.config.columns import base_name
 from overlord._src.config.mesh_fit import fit_problems
 from overlord._src.config.reading import ConfigInput, LoadedConfig, read_config
@@ -18,7 +19,8 @@ from overlord._src.loader import Loader, RankLoaders, SharedEngine
 from overlord._src.mesh import Mesh, as_mesh
 from overlord._src.mix_rule import Rule
 from overlord._src.native import core
-from overlord._src.strategy_lowering import strategy_digest
+from overlord._src.strategy_lowering import match_functions, strategy_digest
+from overlord._tokenizer_worker import worker_command
 from overlord.config import JobConfig
 
 ENGINES = ("embedded",)
@@ -33,6 +35,18 @@ class OpenStream:
     sources: list[Any]
     infos: list[dict[str, Any]]
     native: Any
+    functions: Mapping[str, AnyFunction] = field(default_factory=dict)
+
+    def cursor(self, state: bytes | None = None, *, place: bool = True) -> Any:
+        """Plans one after another, from a state on; without `place` in arrival order."""
+        names = self.source_names
+
+        def call(request: Any) -> Any:
+            return answer_request(request, self.functions, names)
+
+        return self.native.planner(
+            state, worker_command(), call if self.functions else None, place=place
+        )
 
     @property
     def source_names(self) -> list[str]:
@@ -51,9 +65,16 @@ class OpenStream:
 class Job:
     """A job on a mesh. `train`, `valid` and `stream` give loaders; they start when read."""
 
-    def __init__(self, loaded: LoadedConfig, mesh: Mesh, rule: Rule | None = None) -> None:
+    def __init__(
+        self,
+        loaded: LoadedConfig,
+        mesh: Mesh,
+        rule: Rule | None = None,
+        functions: Mapping[str, Any] | None = None,
+    ) -> None:
         self._loaded = loaded
         self._rule = rule
+        self._functions, unfit = match_functions(loaded.config.strategy, functions or {})
         self._mesh = mesh
         self._streams: dict[str, OpenStream] = {}
         problems = [
@@ -63,6 +84,7 @@ class Job:
         ]
         for name in stream_names(loaded.config):
             problems += _rule_problems(resolve_stream(loaded.config, name), rule)
+        problems += unfit
         if problems:
             raise loaded.refuse(dict.fromkeys(problems))
 
@@ -116,7 +138,7 @@ class Job:
             lowering.lower_mesh(self._mesh),
             [str(indexing.index_path(self._loaded, source)) for source in names],
         )
-        return OpenStream(resolved, sources, infos, native)
+        return OpenStream(resolved, sources, infos, native, self._functions)
 
     @overload
     def train(
@@ -213,8 +235,33 @@ class Job:
             self._dealing(delivery),
             self._rule if opened.resolved.mixture.follows_rule else None,
             self.config.strategy is not None and self.config.strategy.hybrid is not None,
+            opened.functions,
         )
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
+
+    def plan(self, step: int = 0, stream: str = TRAIN) -> Any:
+        """The plan of a step, from metadata alone: what `ol.strategy.loader_do_plan` takes."""
+        from overlord._src.readable import plan_of
+
+        return plan_of(self.open_stream(stream), step)[0]
+
+    def summary_buffer(
+        self,
+        step: int = 0,
+        *,
+        fields: Sequence[str] | None = None,
+        rows: int | None = None,
+        stream: str = TRAIN,
+    ) -> Any:
+        """What the planner knows of a step's samples before it places them, as an Arrow table.
+
+        One row per segment, in bin order: `source`, `pass`, `position`, `first`, `tokens`,
+        `targets`, `bin`, and the job's metadata columns. `fields` chooses columns, `rows` caps the
+        rows. Nothing is placed and no function of a strategy is called.
+        """
+        from overlord._src.plan_duties import summarise
+
+        return summarise(self.open_stream(stream), step, fields, rows)
 
     def _dealing(self, delivery: Any) -> str:
         """How bins are dealt: a state saved inside a step is bound to it."""
@@ -311,6 +358,7 @@ def job(
     overrides: Overrides = (),
     strategy: Any = None,
     rule: Rule | None = None,
+    callouts: Mapping[str, Any] | None = None,
 ) -> Job:
     """A job from a YAML file, a dict or a JobConfig, on a mesh.
 
@@ -318,15 +366,20 @@ def job(
     has one rank. `seed` replaces the config's. `overrides` are dotted keys: a mapping, or strings
     like `"mixture.weights.web=0.5"`. `strategy` replaces the config's: a function over graph and
     tree (see `overlord.strategy`), or the data that `strategy.trace` makes of one. `rule` is an
-    `ol.mix.rule(...)` for a mixture whose schedule is of kind rule.
+    `ol.mix.rule(...)` for a mixture whose schedule is of kind rule. `callouts` gives the Python
+    functions that a strategy from a file names, by name; those of a traced one come with it.
     """
     loaded = read_config(config, overrides=overrides, seed=seed)
+    functions: dict[str, Any] = {}
     if strategy is not None:
-        from overlord.strategy import StrategyConfig, trace
+        from overlord.strategy import StrategyConfig, trace_functions
 
-        declared = strategy if isinstance(strategy, StrategyConfig) else trace(strategy)
+        if isinstance(strategy, StrategyConfig):
+            declared = strategy
+        else:
+            declared, functions = trace_functions(strategy)
         loaded = replace(loaded, config=loaded.config.model_copy(update={"strategy": declared}))
-    return Job(loaded, as_mesh(mesh), rule)
+    return Job(loaded, as_mesh(mesh), rule, {**functions, **(callouts or {})})
 
 
 __all__ = ["Job", "OpenStream", "job"]

@@ -35,6 +35,8 @@ struct HostSeams {
   std::function<runtime::TextEncoder*(const model::Source&)> encoder;
   // Carries envelopes to deliver(); null: handed over at once.
   runtime::Transport<protocol::Envelope>* transport = nullptr;
+  // Asks the functions that the strategy names; null where it names none.
+  planner::Callouts* callouts = nullptr;
 };
 
 struct HostStart {

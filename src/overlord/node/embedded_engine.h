@@ -15,6 +15,7 @@
 #include "overlord/host/feedback_ledger.h"
 #include "overlord/host/open_job.h"
 #include "overlord/host/role_host.h"
+#include "overlord/node/callout_desk.h"
 #include "overlord/node/encoders.h"
 #include "overlord/runtime/handoff.h"
 #include "overlord/runtime/steady_clock.h"
@@ -28,6 +29,7 @@ struct EngineOptions {
   std::vector<std::string> worker_command;  // for Hugging Face tokenizers
   std::string journal_path;                 // empty: in memory
   std::vector<std::string> profile_paths;   // per source: where its costs are written at the end
+  std::shared_ptr<CalloutDesk> callouts;    // who asks the functions that the strategy names
 };
 
 struct LoaderStatus {
@@ -45,6 +47,13 @@ struct ClientStatus {
   Rank rank = 0;
   uint64_t steps_arrived = 0, steps_consumed = 0, microbatches = 0, wait_ns = 0, queue = 0;
 };
+// Users' functions: answers so far, the time they took, and who is being asked.
+struct CalloutStatus {
+  uint64_t answers = 0, answer_ns = 0;
+  std::string waits_for;  // empty: for none
+  uint64_t step = 0;
+  int64_t waiting_ns = 0;
+};
 struct EngineStatus {
   int64_t predicted_ns = 0, arrival_ns = 0, fullest_ns = 0, bound_ns = 0;  // PlannerProbe
   int64_t encoder_predicted_ns = 0, encoder_arrival_ns = 0;
@@ -56,6 +65,7 @@ struct EngineStatus {
   std::vector<ConstructorStatus> constructors;
   std::vector<ClientStatus> clients;
   uint64_t payload_bytes = 0, payload_limit_bytes = 0;
+  CalloutStatus callouts;
   runtime::PoolStats pool;
   runtime::ExecutorStats executor;
 };
@@ -101,6 +111,8 @@ class EmbeddedEngine {
                  EngineOptions options);
   Status check_feedback() const;
   Status check_count(uint32_t microbatch) const;
+  Status check_callouts() const;
+  CalloutStatus callout_status();
   Status build(protocol::ResumeState state);
   Result<Seat*> seat(Rank rank);
   Status held_too_much() const;

@@ -35,7 +35,7 @@ class SimCluster {
  public:
   SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::MemoryStorage& objects,
              std::vector<Rank> ranks, model::RuntimeOptions options, protocol::ResumeState state,
-             uint64_t seed);
+             uint64_t seed, planner::Callouts* callouts = nullptr);
   ~SimCluster();
 
   // Every rank takes batches until it has finished `steps` more steps or the stream ends. False: it
