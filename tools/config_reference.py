@@ -30,7 +30,8 @@ STRATEGY = (
     *("hybrid.offload", "hybrid.powers_of_two", "hybrid.max_microbatches"),
     *("encoder.cost", "encoder.distribute.axis", "encoder.distribute.group_size"),
     *("encoder.balance.method", "encoder.module", "encoder.column", "encoder.parity"),
-    *("encoder.bytes_per_unit", "further_costs"),
+    *("encoder.bytes_per_unit", "further_costs", "plan_raw.name", "plan_raw.version"),
+    *("balance.python.name", "balance.python.version"),
 )
 COUNTS: dict[str, str] = {
     "job": "compared by name",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         SourceChangedError,
         StateMismatchError,
         UnavailableError,
+        UserFunctionError,
         VersionMismatchError,
     )
     from overlord._src.errors import ConfigError
@@ -61,6 +62,7 @@ __all__ = [
     "SourceChangedError",
     "StateMismatchError",
     "UnavailableError",
+    "UserFunctionError",
     "VersionMismatchError",
     "__version__",
     "config",
@@ -103,6 +105,7 @@ _ERRORS = (
     "UnavailableError",
     "DeadlineError",
     "CancelledError",
+    "UserFunctionError",
     "InternalError",
 )
 

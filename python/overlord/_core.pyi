@@ -21,6 +21,7 @@ from overlord import (
     SourceChangedError as SourceChangedError,
     StateMismatchError as StateMismatchError,
     UnavailableError as UnavailableError,
+    UserFunctionError as UserFunctionError,
     VersionMismatchError as VersionMismatchError
 )
 
@@ -204,6 +205,15 @@ class Strategy:
 
     def add_cost(self, model: dict) -> None:
         """A further cost that a vector balance evens out too."""
+
+    def set_cost_function(self, name: str, version: str, scale: int) -> None:
+        """The cost of a sample is what a Python function says."""
+
+    def set_balance_function(self, name: str, version: str) -> None:
+        """Bins go where a Python function says."""
+
+    def set_plan_function(self, name: str, version: str) -> None:
+        """Bins go where a Python function says that knows their samples."""
 
 def strategy_digest(strategy: Strategy) -> str:
     """32 hex digits over all that decides a placement."""
@@ -1158,6 +1168,12 @@ def hash_bytes(data: bytes) -> str:
 def text_digest(data: bytes) -> str:
     """XXH3-128 as 32 hex digits."""
 
+def loader_do_plan(plan: Plan, source: int) -> list:
+    """Per bucket: the segments of one source in reading order."""
+
+def constructor_do_plan(plan: Plan, bucket: int) -> dict:
+    """The segments of one bucket in the order of its rows."""
+
 def planning_times(lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], sources: int, context: int, bins: int, mesh: Mesh, strategy: Strategy, steps: int, window: int) -> dict:
     """CPU milliseconds of whole plans over made-up metadata, one per step."""
 
@@ -1219,6 +1235,27 @@ def index_info(path: str, source: Source) -> dict:
 def list_files(pattern: str) -> list[str]:
     """A glob as sorted URIs."""
 
+class CalloutDesk:
+    """Where the planner leaves its questions to Python functions."""
+
+    def __init__(self) -> None: ...
+
+    def take(self, timeout_s: float) -> tuple[int, dict] | None:
+        """
+        The next question and its number; None after timeout_s, or when it is closed.
+        """
+
+    def answer(self, number: int, values: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Costs of samples, or seats of bins."""
+
+    def fail(self, number: int, wrong: str) -> None:
+        """The function has no answer that can be used."""
+
+    def close(self) -> None: ...
+
+    @property
+    def closed(self) -> bool: ...
+
 class PlanCursor:
     """Plans one after another, from metadata alone."""
 
@@ -1256,9 +1293,12 @@ class Job:
 
     def section_digests(self) -> dict: ...
 
-    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '') -> Engine: ...
+    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None) -> Engine: ...
 
-    def planner(self, state: bytes | None, worker_command: Sequence[str]) -> PlanCursor: ...
+    def planner(self, state: bytes | None, worker_command: Sequence[str], call: object | None = None, place: bool = True) -> PlanCursor:
+        """
+        Plans from a state on. `call` answers for Python functions; without `place` steps stay in arrival order.
+        """
 
     def locate(self, source: int, pass_: int, position: int) -> dict: ...
 

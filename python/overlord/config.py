@@ -8,9 +8,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from overlord._src.config.field_types import Bytes, Count32, Files, Name, StepRange, Text, Token
+from overlord._src.config.field_types import (
+    Bytes,
+    ConfigModel,
+    Count32,
+    Files,
+    Name,
+    StepRange,
+    Text,
+    Token,
+)
+from overlord._src.config.strategy_models import (
+    BalanceConfig,
+    DistributeConfig,
+    EncoderBalanceConfig,
+    EncoderConfig,
+    EncoderDistributeConfig,
+    FunctionConfig,
+    HybridConfig,
+    OrderConfig,
+    StrategyConfig,
+)
 from overlord._src.errors import ConfigError, Problem
 
 __all__ = [
@@ -18,9 +38,13 @@ __all__ = [
     "ConfigError",
     "DeliveryConfig",
     "DistributeConfig",
+    "EncoderBalanceConfig",
     "EncoderConfig",
+    "EncoderDistributeConfig",
     "EpochConfig",
     "FeedbackConfig",
+    "FunctionConfig",
+    "HybridConfig",
     "JobConfig",
     "LimitsConfig",
     "MixtureConfig",
@@ -50,11 +74,7 @@ Transition = Literal["linear", "cosine"]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
-
-
-class TokenizerConfig(_Model):
+class TokenizerConfig(ConfigModel):
     """How text becomes tokens. `bytes` (a token per UTF-8 byte) is there without being declared."""
 
     kind: Literal["huggingface", "bytes"] = Field(
@@ -66,7 +86,7 @@ class TokenizerConfig(_Model):
     )
 
 
-class LimitsConfig(_Model):
+class LimitsConfig(ConfigModel):
     """What one bad file or row may cost, checked before memory is allocated."""
 
     max_document: Bytes = Field(default=64 * MIB, description="one JSON line, text or token list")
@@ -74,7 +94,7 @@ class LimitsConfig(_Model):
     max_expansion: Count32 = Field(default=1000, description="decompressed over compressed bytes")
 
 
-class SplitConfig(_Model):
+class SplitConfig(ConfigModel):
     """Cuts a source into sub-sources with own cursors, by the value of a metadata column."""
 
     by: Text = Field(description="one of the source's `metadata` columns")
@@ -86,7 +106,7 @@ class SplitConfig(_Model):
     )
 
 
-class SourceConfig(_Model):
+class SourceConfig(ConfigModel):
     """One dataset: its files, the column with text or tokens, and how it is read."""
 
     files: Files = Field(
@@ -159,7 +179,7 @@ class SourceConfig(_Model):
     )
 
 
-class StageConfig(_Model):
+class StageConfig(ConfigModel):
     """Weights that hold for a range of steps."""
 
     steps: StepRange = Field(description="[first, end], end not included; null: no end")
@@ -181,7 +201,7 @@ class StageConfig(_Model):
     )
 
 
-class ScheduleConfig(_Model):
+class ScheduleConfig(ConfigModel):
     """How the weights move: a warm-up, a curriculum, or after reported losses."""
 
     kind: Literal["linear", "cosine", "curriculum", "odm", "ado", "rule"] = Field(
@@ -226,7 +246,7 @@ class ScheduleConfig(_Model):
         return self.kind in ("odm", "ado", "rule")
 
 
-class FeedbackConfig(_Model):
+class FeedbackConfig(ConfigModel):
     """Reports that a metric-driven mixture waits for."""
 
     delay: int = Field(
@@ -243,7 +263,7 @@ class FeedbackConfig(_Model):
     )
 
 
-class EpochConfig(_Model):
+class EpochConfig(ConfigModel):
     """What an epoch of the mixture is, with `grain: epoch`."""
 
     steps: Count32 | None = Field(default=None, description="so many steps make one")
@@ -253,7 +273,7 @@ class EpochConfig(_Model):
     )
 
 
-class MixtureConfig(_Model):
+class MixtureConfig(ConfigModel):
     """How much of each source a step asks for: `weights`, or `stages` of weights over steps."""
 
     unit: Literal["tokens", "samples", "bytes"] = Field(
@@ -319,7 +339,7 @@ class MixtureConfig(_Model):
         return self.schedule is not None and self.schedule.kind == "rule"
 
 
-class PackingConfig(_Model):
+class PackingConfig(ConfigModel):
     """How documents become sequences of `context` tokens."""
 
     method: Literal["best_fit", "concat", "pad"] = Field(
@@ -335,7 +355,7 @@ class PackingConfig(_Model):
     )
 
 
-class WindowConfig(_Model):
+class WindowConfig(ConfigModel):
     """Steps whose sequences are dealt anew among each other, so that heavy ones meet."""
 
     steps: int = Field(default=1, ge=1, le=256, description="of a window; 1: none")
@@ -348,7 +368,7 @@ class WindowConfig(_Model):
     )
 
 
-class DeliveryConfig(_Model):
+class DeliveryConfig(ConfigModel):
     """Shapes and places of what ranks receive; never changes what a step holds."""
 
     microbatch_size: Count32 = Field(default=1, description="sequences of a microbatch")
@@ -376,154 +396,7 @@ class DeliveryConfig(_Model):
     )
 
 
-class DistributeConfig(_Model):
-    """Who consumes: the nodes of an axis of the mesh."""
-
-    axis: Text = Field(default="dp", description="dp, cp, world, or an axis of the mesh")
-    group_size: int = Field(
-        default=0, ge=0, le=2**32 - 1, description="consumers that balance among themselves; 0: all"
-    )
-
-
-class BalanceConfig(_Model):
-    """How consumers' work is evened out."""
-
-    method: Literal[
-        "arrival", "greedy", "lpt", "lpt_search", "karmarkar_karp", "zigzag", "vector"
-    ] = Field(
-        default="lpt_search",
-        description="arrival: as it came; lpt_search: heaviest first, then swaps; vector: evens "
-        "out further_costs too",
-    )
-    level: Literal["bucket", "bin", "interleaved"] = Field(
-        default="interleaved",
-        description="bucket: totals of consumers; bin: microbatches within each consumer; "
-        "interleaved: all microbatches of all consumers as one pool",
-    )
-    atoms: Literal["sequences", "samples"] = Field(
-        default="sequences",
-        description="sequences: dealt whole; samples: dealt one by one, microbatches of one row as "
-        "long as what they got",
-    )
-    microbatch_tokens: int = Field(
-        default=0,
-        ge=0,
-        lt=2**31,
-        description="most tokens of a microbatch of samples; 0: microbatch_size x context",
-    )
-    memory_limit: Bytes | None = Field(
-        default=None,
-        description="most bytes of a microbatch of sequences, by the cost model; where no balance "
-        "keeps it, arrival order is tried",
-    )
-
-
-class OrderConfig(_Model):
-    """In which order a pipeline runs its microbatches."""
-
-    method: Literal["keep", "ascending", "descending", "small_ends", "search"] = Field(
-        default="search", description="small_ends: light ones first and last; search: from there on"
-    )
-    virtual_stages: Count32 = Field(default=1, description="model chunks of a pipeline rank")
-    backward: float = Field(
-        default=2.0, ge=0, le=100, description="time of a backward pass over its forward pass"
-    )
-
-
-class HybridConfig(_Model):
-    """Hybrid data parallelism: every sequence on as many ranks as it needs, cut or whole."""
-
-    model: str | dict[str, int] = Field(
-        description="name of a measured model, or the coefficients of one (`overlord.hdp.Model`)"
-    )
-    capacity: int | None = Field(
-        default=None,
-        ge=4,
-        le=2**31 - 1,
-        description="tokens a rank holds with nothing offloaded; absent: the model's",
-    )
-    method: Literal["search", "buckets", "naive", "power_of_two", "static"] = Field(
-        default="search", description="how groups are made; the others are for comparison"
-    )
-    balance: Literal["dp", "pp"] | None = Field(
-        default=None,
-        description="dp: similar lengths at the same time; pp: similar microbatches on every rank; "
-        "absent: pp where there are several stages",
-    )
-    offload: bool = Field(default=True, description="activations may wait in host memory")
-    powers_of_two: bool = Field(default=False, description="only such numbers of ranks")
-    max_microbatches: int = Field(
-        default=0, ge=0, le=2**32 - 1, description="of a rank and substep; 0: no limit"
-    )
-
-
-class EncoderDistributeConfig(_Model):
-    """Who encodes: the nodes of an axis of the mesh."""
-
-    axis: Text = Field(default="world", description="world, dp, cp, or an axis of the mesh")
-    group_size: int = Field(
-        default=0, ge=0, le=2**32 - 1, description="encoders that balance among themselves; 0: all"
-    )
-
-
-class EncoderBalanceConfig(_Model):
-    """How encoders' work is evened out, microbatch by microbatch."""
-
-    method: Literal["arrival", "greedy", "lpt", "lpt_search", "karmarkar_karp", "zigzag"] = Field(
-        default="lpt_search",
-        description="arrival: as it came; lpt_search: heaviest first, then swaps",
-    )
-
-
-class EncoderConfig(_Model):
-    """A second module with owners of its own, planned over another column."""
-
-    module: Text = Field(default="encoder", description="name of the layer in plans and batches")
-    column: Text = Field(
-        default="image_patches",
-        description="metadata column: units a sample has to encode; 0: it has none",
-    )
-    distribute: EncoderDistributeConfig = Field(
-        default=EncoderDistributeConfig(), description="who encodes"
-    )
-    cost: str | dict[str, Any] | None = Field(
-        default=None, description="of a sample's units; absent: each counts the same"
-    )
-    balance: EncoderBalanceConfig = Field(
-        default=EncoderBalanceConfig(), description="between encoders"
-    )
-    parity: bool = Field(
-        default=False,
-        description="in a microbatch every encoder has a sample or a declared dummy, or none has",
-    )
-    bytes_per_unit: int = Field(
-        default=0, ge=0, le=2**32 - 1, description="of the output, to size the exchange"
-    )
-
-
-class StrategyConfig(_Model):
-    """How the sequences of a step are dealt to ranks; changes places, never contents."""
-
-    name: str = Field(default="", description="of the function it was traced from; for people")
-    distribute: DistributeConfig = Field(default=DistributeConfig(), description="who consumes")
-    cost: str | dict[str, Any] | None = Field(
-        default=None, description="name of a preset, or a cost model; what balance and order count"
-    )
-    further_costs: list[str | dict[str, Any]] = Field(
-        default=[], description="of other modules with the same owner; for balance method vector"
-    )
-    balance: BalanceConfig | None = Field(default=None, description="absent: arrival order")
-    order: OrderConfig | None = Field(default=None, description="absent: as balanced")
-    hybrid: HybridConfig | None = Field(
-        default=None, description="slices over the cp axis, instead of cost, balance and order"
-    )
-    broadcast: list[Text] = Field(default=[], description="added to delivery.broadcast")
-    encoder: EncoderConfig | None = Field(
-        default=None, description="a module with owners of its own; text jobs have none"
-    )
-
-
-class ProcessesConfig(_Model):
+class ProcessesConfig(ConfigModel):
     """Which roles share a process where the ranks of a host share one set of readers."""
 
     loaders: Count32 = Field(
@@ -547,7 +420,7 @@ class ProcessesConfig(_Model):
     )
 
 
-class WireConfig(_Model):
+class WireConfig(ConfigModel):
     """One planner and one set of readers for several hosts."""
 
     planner: str | None = Field(
@@ -566,7 +439,7 @@ class WireConfig(_Model):
     )
 
 
-class RuntimeConfig(_Model):
+class RuntimeConfig(ConfigModel):
     """Sizes and limits of the running engine; none of them changes a byte of the stream."""
 
     threads: Count32 = Field(default=2, description="CPU pool: decoding, packing bytes, role loops")
@@ -595,7 +468,7 @@ class RuntimeConfig(_Model):
     wire: WireConfig = Field(default_factory=WireConfig, description="between hosts")
 
 
-class StreamConfig(_Model):
+class StreamConfig(ConfigModel):
     """A further named stream of the job: the fields it gives replace the top-level ones."""
 
     seed: int | None = Field(
@@ -620,7 +493,7 @@ class StreamConfig(_Model):
     fill_empty: bool | None = Field(default=None, description="as delivery.fill_empty")
 
 
-class JobConfig(_Model):
+class JobConfig(ConfigModel):
     """Everything a job is: sources, mixture, shape of a step, delivery, limits of the engine."""
 
     job: Text = Field(description="name of the job; part of its state")

@@ -7,10 +7,12 @@ namespace overlord::python {
 
 void bind_spec(nanobind::module_& module);
 void bind_strategy(nanobind::module_& module);
+void bind_callout(nanobind::module_& module);
 void bind_plan_bench(nanobind::module_& module);
 void bind_encoder_part(nanobind::module_& module);
 void bind_batch(nanobind::module_& module);
 void bind_plan(nanobind::module_& module);
+void bind_plan_index(nanobind::module_& module);
 void bind_plan_cost(nanobind::module_& module);
 void bind_plan_order(nanobind::module_& module);
 void bind_plan_hdp(nanobind::module_& module);

@@ -16,8 +16,8 @@ struct ErrorType {
 };
 
 // One row per code; filled when the module is imported and alive as long as the interpreter is.
-std::array<ErrorType, 13>& error_types() {
-  static std::array<ErrorType, 13> types = {{
+std::array<ErrorType, 14>& error_types() {
+  static std::array<ErrorType, 14> types = {{
       {Code::kInvalidArgument, "InvalidArgumentError", PyExc_ValueError, nullptr},
       {Code::kNotFound, "NotFoundError", PyExc_FileNotFoundError, nullptr},
       {Code::kOutOfRange, "OutOfRangeError", PyExc_IndexError, nullptr},
@@ -30,6 +30,7 @@ std::array<ErrorType, 13>& error_types() {
       {Code::kUnavailable, "UnavailableError", PyExc_ConnectionError, nullptr},
       {Code::kDeadline, "DeadlineError", PyExc_TimeoutError, nullptr},
       {Code::kCancelled, "CancelledError", PyExc_InterruptedError, nullptr},
+      {Code::kUserFunction, "UserFunctionError", PyExc_RuntimeError, nullptr},
       {Code::kInternal, "InternalError", PyExc_RuntimeError, nullptr},
   }};
   return types;

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "bindings.h"
+#include "callout.h"
 #include "errors.h"
 #include "job_handle.h"
 #include "overlord/columnar/encoded_rows.h"
@@ -95,14 +96,16 @@ class Client {
 
 class Cursor {
  public:
-  Cursor(std::shared_ptr<JobHandle> job, std::unique_ptr<node::PlanCursor> cursor)
-      : job_(std::move(job)), cursor_(std::move(cursor)) {}
+  Cursor(std::shared_ptr<JobHandle> job, std::unique_ptr<node::PlanCursor> cursor,
+         std::shared_ptr<FunctionCaller> caller)
+      : job_(std::move(job)), caller_(std::move(caller)), cursor_(std::move(cursor)) {}
 
   std::shared_ptr<const model::Plan> next() {
     Result<model::PlanPtr> plan = [&] {
       nb::gil_scoped_release free;
       return cursor_->next();
     }();
+    if (caller_) caller_->rethrow();
     return unwrap(std::move(plan));
   }
   // Plans forward until `step` is the next one.
@@ -143,6 +146,7 @@ class Cursor {
 
  private:
   std::shared_ptr<JobHandle> job_;
+  std::shared_ptr<FunctionCaller> caller_;
   std::unique_ptr<node::PlanCursor> cursor_;
 };
 
@@ -151,12 +155,25 @@ std::optional<std::string> to_string(const std::optional<nb::bytes>& bytes) {
   return std::string(bytes->c_str(), bytes->size());
 }
 
+Cursor open_cursor(std::shared_ptr<JobHandle> job, const std::optional<nb::bytes>& state,
+                   std::vector<std::string> worker_command, const nb::object& call, bool place) {
+  std::shared_ptr<FunctionCaller> caller;
+  node::CallFunction ask;
+  if (!call.is_none()) {
+    caller = std::make_shared<FunctionCaller>(call);
+    ask = [caller](const model::CalloutRequest& request) { return caller->call(request); };
+  }
+  auto cursor = job->planner(to_string(state), std::move(worker_command), std::move(ask), place);
+  return {job, unwrap(std::move(cursor)), std::move(caller)};
+}
+
 std::shared_ptr<node::Engine> open_engine(JobHandle& job, std::vector<Rank> ranks,
                                           const model::RuntimeOptions& options,
                                           const std::optional<nb::bytes>& state,
                                           std::vector<std::string> worker_command,
                                           bool allow_mixture, bool allow_sources,
-                                          std::string journal_path) {
+                                          std::string journal_path,
+                                          std::shared_ptr<node::CalloutDesk> callouts) {
   const std::optional<std::string> saved = to_string(state);
   Result<std::shared_ptr<node::Engine>> engine = [&] {
     nb::gil_scoped_release free;
@@ -165,7 +182,8 @@ std::shared_ptr<node::Engine> open_engine(JobHandle& job, std::vector<Rank> rank
                      saved,
                      std::move(worker_command),
                      {allow_mixture, allow_sources},
-                     std::move(journal_path)});
+                     std::move(journal_path),
+                     std::move(callouts)});
   }();
   return unwrap(std::move(engine));
 }
@@ -279,14 +297,12 @@ void bind_job(nb::module_& m) {
       .def("section_digests", [](const JobHandle& job) { return section_dict(job.job().sections); })
       .def("open", &open_engine, nb::arg("ranks"), nb::arg("options"), nb::arg("state").none(),
            nb::arg("worker_command"), nb::arg("allow_mixture") = false,
-           nb::arg("allow_sources") = false, nb::arg("journal_path") = "")
-      .def(
-          "planner",
-          [](std::shared_ptr<JobHandle> job, const std::optional<nb::bytes>& state,
-             std::vector<std::string> worker_command) {
-            return Cursor(job, unwrap(job->planner(to_string(state), std::move(worker_command))));
-          },
-          nb::arg("state").none(), nb::arg("worker_command"))
+           nb::arg("allow_sources") = false, nb::arg("journal_path") = "",
+           nb::arg("callouts").none() = nb::none())
+      .def("planner", &open_cursor, nb::arg("state").none(), nb::arg("worker_command"),
+           nb::arg("call") = nb::none(), nb::arg("place") = true,
+           "Plans from a state on. `call` answers for Python functions; without `place` steps stay "
+           "in arrival order.")
       .def("locate", &locate, nb::arg("source"), nb::arg("pass_"), nb::arg("position"))
       .def("read_row", &read_row, nb::arg("source"), nb::arg("row"), nb::arg("worker_command"));
   bind_engine(m);

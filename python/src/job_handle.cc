@@ -56,6 +56,7 @@ Result<std::shared_ptr<node::Engine>> JobHandle::open(OpenRequest request) {
   options.runtime = request.options;
   options.worker_command = std::move(request.worker_command);
   options.journal_path = std::move(request.journal_path);
+  options.callouts = std::move(request.callouts);
   for (size_t s = 0; s < index_paths_.size(); ++s) {
     // Sub-sources share an index, and each costs what it costs.
     const std::string& name = job_->spec.sources[s].name;
@@ -69,14 +70,22 @@ Result<std::shared_ptr<node::Engine>> JobHandle::open(OpenRequest request) {
 }
 
 Result<std::unique_ptr<node::PlanCursor>> JobHandle::planner(
-    const std::optional<std::string>& saved, std::vector<std::string> worker_command) {
+    const std::optional<std::string>& saved, std::vector<std::string> worker_command,
+    node::CallFunction call, bool place) {
   OVERLORD_TRY(protocol::ResumeState state, state_of(saved, {}));
   if (!encoders_) {
     executor_ = std::make_shared<runtime::ThreadExecutor>(1, "ol-plan");
     OVERLORD_RETURN_IF_ERROR(executor_->status());
     encoders_ = std::make_shared<node::Encoders>(*executor_, std::move(worker_command), 1);
   }
-  return std::make_unique<node::PlanCursor>(job_, std::move(state), *storage_, *encoders_);
+  std::shared_ptr<const host::OpenJob> job = job_;
+  if (!place) {
+    auto plain = std::make_shared<host::OpenJob>(*job_);
+    plain->spec.strategy = {};
+    job = std::move(plain);
+  }
+  return std::make_unique<node::PlanCursor>(std::move(job), std::move(state), *storage_, *encoders_,
+                                            std::move(call));
 }
 
 protocol::JobFile JobHandle::job_file(std::vector<Rank> ranks, const model::RuntimeOptions& options,

@@ -20,6 +20,7 @@ struct OpenRequest {
   std::vector<std::string> worker_command;
   protocol::AllowedChanges allowed;
   std::string journal_path;
+  std::shared_ptr<node::CalloutDesk> callouts;
 };
 
 struct RowPlace {
@@ -47,8 +48,11 @@ class JobHandle {
 
   const host::OpenJob& job() const { return *job_; }
   Result<std::shared_ptr<node::Engine>> open(OpenRequest request);
+  // `call`: the strategy's functions. `place` false: steps in arrival order, whatever it says.
   Result<std::unique_ptr<node::PlanCursor>> planner(const std::optional<std::string>& state,
-                                                    std::vector<std::string> worker_command);
+                                                    std::vector<std::string> worker_command,
+                                                    node::CallFunction call = {},
+                                                    bool place = true);
   // All that a node process needs to run this job for these ranks.
   protocol::JobFile job_file(std::vector<Rank> ranks, const model::RuntimeOptions& options,
                              std::vector<std::string> worker_command,

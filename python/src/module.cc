@@ -15,12 +15,14 @@ NB_MODULE(_core, m) {
   bind_encoder_part(m);
   bind_batch(m);
   bind_plan(m);
+  bind_plan_index(m);
   bind_plan_bench(m);
   bind_plan_cost(m);
   bind_plan_order(m);
   bind_plan_hdp(m);
   bind_plan_balance(m);
   bind_index(m);
+  bind_callout(m);
   bind_job(m);
   bind_mix(m);
   bind_node(m);

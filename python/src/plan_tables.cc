@@ -1,25 +1,18 @@
 // Plans as columns for people and tools: one row per segment, the report, and the graph's edges.
 #include "plan_tables.h"
 
-#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 
 #include <functional>
 #include <vector>
 
 #include "errors.h"
+#include "owned_array.h"
 
 namespace nb = nanobind;
 
 namespace overlord::python {
 namespace {
-
-template <typename T>
-nb::object owned(std::vector<T> values) {
-  auto* held = new std::vector<T>(std::move(values));
-  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  const size_t shape[1] = {held->size()};
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(held->data(), 1, shape, owner));
-}
 
 // One value per segment of the layer, with the bin it lies in.
 nb::object per_segment(const model::Layer& layer,
@@ -31,7 +24,7 @@ nb::object per_segment(const model::Layer& layer,
       values.push_back(value(layer.segments[s], bin));
     }
   }
-  return owned(std::move(values));
+  return owned_array(std::move(values));
 }
 
 const char* bound_name(model::BoundBy bound) {
@@ -58,6 +51,8 @@ const char* op_name(plan::EdgeOp op) {
       return "order";
     case plan::EdgeOp::kDistribute:
       return "distribute";
+    case plan::EdgeOp::kUser:
+      return "user";
   }
   return "unknown";
 }
@@ -123,13 +118,13 @@ nb::list exchange_list(const model::EncoderPlan& encoder) {
       bytes.push_back(pair.bytes);
     }
     nb::dict row;
-    row["sent"] = owned(exchange.sent);
-    row["received"] = owned(exchange.received);
-    row["permutation"] = owned(exchange.permutation);
-    row["inverse"] = owned(exchange.inverse);
-    row["pair_encoder"] = owned(std::move(from));
-    row["pair_backbone"] = owned(std::move(to));
-    row["pair_bytes"] = owned(std::move(bytes));
+    row["sent"] = owned_array(exchange.sent);
+    row["received"] = owned_array(exchange.received);
+    row["permutation"] = owned_array(exchange.permutation);
+    row["inverse"] = owned_array(exchange.inverse);
+    row["pair_encoder"] = owned_array(std::move(from));
+    row["pair_backbone"] = owned_array(std::move(to));
+    row["pair_bytes"] = owned_array(std::move(bytes));
     out.append(row);
   }
   return out;
@@ -162,15 +157,15 @@ nb::object encoder_table(const model::Plan& plan) {
   out["axis"] = nb::str(layer->axis.c_str());
   out["columns"] = layer_columns(*layer);
   out["report"] = report_dict(layer->report.get());
-  out["backbone_of"] = owned(encoder.backbone_of);
-  out["backbone_segment"] = owned(encoder.backbone_segment);
+  out["backbone_of"] = owned_array(encoder.backbone_of);
+  out["backbone_segment"] = owned_array(encoder.backbone_segment);
   nb::list dummies;
   for (const model::Dummy& dummy : encoder.dummies) {
     dummies.append(nb::make_tuple(dummy.encoder, dummy.microbatch));
   }
   out["dummies"] = dummies;
   out["bytes_per_unit"] = encoder.bytes_per_unit;
-  out["group"] = owned(encoder.table->group);
+  out["group"] = owned_array(encoder.table->group);
   out["exchanges"] = exchange_list(encoder);
   return out;
 }
@@ -178,7 +173,7 @@ nb::object encoder_table(const model::Plan& plan) {
 nb::object graph_samples(const plan::DGraph& graph, const model::Plan& plan,
                          const plan::SampleFilter& filter) {
   const auto sub = unwrap(plan::filter_graph(graph, plan.layers.front().segments, filter));
-  return owned(std::vector<uint32_t>(sub.samples().begin(), sub.samples().end()));
+  return owned_array(std::vector<uint32_t>(sub.samples().begin(), sub.samples().end()));
 }
 
 nb::object graph_table(const plan::DGraph* graph) {
@@ -195,24 +190,24 @@ nb::object graph_table(const plan::DGraph* graph) {
   out["bins"] = graph->bins();
   out["consumers"] = graph->shape().consumers;
   out["microbatches"] = graph->shape().microbatches;
-  out["from"] = owned(std::move(from));
-  out["to"] = owned(std::move(to));
-  out["op"] = owned(std::move(ops));
+  out["from"] = owned_array(std::move(from));
+  out["to"] = owned_array(std::move(to));
+  out["op"] = owned_array(std::move(ops));
   nb::list names;
   for (const auto op : {plan::EdgeOp::kPack, plan::EdgeOp::kDeal, plan::EdgeOp::kBalance,
-                        plan::EdgeOp::kOrder, plan::EdgeOp::kDistribute}) {
+                        plan::EdgeOp::kOrder, plan::EdgeOp::kDistribute, plan::EdgeOp::kUser}) {
     names.append(op_name(op));
   }
   out["op_names"] = names;
   const auto copied = [](std::span<const int64_t> values) {
-    return owned(std::vector<int64_t>(values.begin(), values.end()));
+    return owned_array(std::vector<int64_t>(values.begin(), values.end()));
   };
   out["sample_costs"] = copied(graph->sample_costs());
   out["bin_costs"] = copied(graph->bin_costs());
   out["encoder"] = graph_table(graph->encoder());
   nb::dict columns;
   for (const model::MetaColumn& column : graph->columns()) {
-    columns[column.name.c_str()] = copied(column.values);
+    columns[nb::cast(column.name)] = owned_array(column.values);
   }
   out["columns"] = columns;
   return out;

@@ -31,6 +31,16 @@ nb::dict loader_dict(const node::LoaderStatus& loader) {
   return out;
 }
 
+// The user's function that the planner waits for; None: for none.
+nb::object waiting_dict(const node::CalloutStatus& callouts) {
+  if (callouts.waits_for.empty()) return nb::none();
+  nb::dict out;
+  out["function"] = callouts.waits_for;
+  out["step"] = callouts.step;
+  out["waiting_ns"] = callouts.waiting_ns;
+  return out;
+}
+
 nb::dict constructor_dict(const node::ConstructorStatus& constructor) {
   nb::dict out;
   out["bucket"] = constructor.bucket;
@@ -75,6 +85,9 @@ nb::dict status_dict(const node::EngineStatus& status) {
   planner["longest_wait"] = status.longest_wait;
   planner["waits"] = status.planner_waits;
   planner["meta_windows"] = status.meta_windows;
+  planner["callouts"] = status.callouts.answers;
+  planner["callout_ns"] = status.callouts.answer_ns;
+  planner["waits_for_function"] = waiting_dict(status.callouts);
   nb::dict memory;
   memory["payload_bytes"] = status.payload_bytes;
   memory["payload_limit_bytes"] = status.payload_limit_bytes;

@@ -57,9 +57,12 @@ void bind_encoder_strategy(nb::module_& m) {
           nb::arg("model"), "The cost of a sample's units, as a cost model's data.");
 }
 
-}  // namespace
+model::CalloutFunction function_of(std::string name, std::string version, int64_t scale) {
+  if (name.empty()) raise(invalid_argument("strategy: a function needs a name"));
+  return {std::move(name), std::move(version), scale};
+}
 
-void bind_strategy(nb::module_& m) {
+void bind_choices(nb::module_& m) {
   using namespace model;
   nb::enum_<BalanceMethod>(m, "BalanceMethod")
       .value("arrival", BalanceMethod::kArrival)
@@ -83,6 +86,13 @@ void bind_strategy(nb::module_& m) {
       .value("descending", OrderMethod::kDescending)
       .value("small_ends", OrderMethod::kSmallEnds)
       .value("search", OrderMethod::kSearch);
+}
+
+}  // namespace
+
+void bind_strategy(nb::module_& m) {
+  using model::Strategy;
+  bind_choices(m);
   bind_encoder_strategy(m);
   nb::class_<Strategy>(m, "Strategy", "How the bins of a step are dealt to consumers.")
       .def(nb::init<>())
@@ -107,7 +117,28 @@ void bind_strategy(nb::module_& m) {
           [](Strategy& strategy, const nb::dict& data) {
             strategy.further_costs.push_back(checked_cost(data));
           },
-          nb::arg("model"), "A further cost that a vector balance evens out too.");
+          nb::arg("model"), "A further cost that a vector balance evens out too.")
+      .def(
+          "set_cost_function",
+          [](Strategy& strategy, std::string name, std::string version, int64_t scale) {
+            strategy.cost_by = function_of(std::move(name), std::move(version), scale);
+            strategy.has_cost = true;
+          },
+          nb::arg("name"), nb::arg("version"), nb::arg("scale"),
+          "The cost of a sample is what a Python function says.")
+      .def(
+          "set_balance_function",
+          [](Strategy& strategy, std::string name, std::string version) {
+            strategy.balance_by = function_of(std::move(name), std::move(version), 1);
+          },
+          nb::arg("name"), nb::arg("version"), "Bins go where a Python function says.")
+      .def(
+          "set_plan_function",
+          [](Strategy& strategy, std::string name, std::string version) {
+            strategy.plan_by = function_of(std::move(name), std::move(version), 1);
+          },
+          nb::arg("name"), nb::arg("version"),
+          "Bins go where a Python function says that knows their samples.");
   m.def(
       "strategy_digest",
       [](const Strategy& strategy) { return protocol::strategy_digest(strategy).hex(); },

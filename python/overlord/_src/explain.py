@@ -241,6 +241,7 @@ def explain_row(step: PlannedStep, row: int) -> list[str]:
         seat = int(graph["to"][edge]) - graph["samples"] - graph["bins"]
         consumer, microbatch = divmod(seat, graph["microbatches"])
         verb = {"deal": "dealt in turn", "balance": "balanced", "order": "moved by order"}
+        verb["user"] = "placed by your function"
         name = graph["op_names"][int(graph["op"][edge])]
         lines.append(f"{verb.get(name, name)} to consumer {consumer}, microbatch {microbatch}")
     return lines if step.encoder is None else [*lines, *_encoder_way(step, row)]

@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
 from overlord._src import indexing, lowering
+from overlord._src.callouts import AnyFunction, answer_request
 from overlord._src.config.columns import base_name
 from overlord._src.config.mesh_fit import fit_problems
 from overlord._src.config.reading import ConfigInput, LoadedConfig, read_config
@@ -23,7 +24,7 @@ from overlord._src.mesh import Mesh, as_mesh
 from overlord._src.mix_rule import Rule
 from overlord._src.native import core
 from overlord._src.node_process import Attachment, NodePlan
-from overlord._src.strategy_lowering import strategy_digest
+from overlord._src.strategy_lowering import functions_of, match_functions, strategy_digest
 from overlord._tokenizer_worker import worker_command
 from overlord.config import JobConfig
 
@@ -39,6 +40,18 @@ class OpenStream:
     sources: list[Any]
     infos: list[dict[str, Any]]
     native: Any
+    functions: Mapping[str, AnyFunction] = field(default_factory=dict)
+
+    def cursor(self, state: bytes | None = None, *, place: bool = True) -> Any:
+        """Plans one after another, from a state on; without `place` in arrival order."""
+        names = self.source_names
+
+        def call(request: Any) -> Any:
+            return answer_request(request, self.functions, names)
+
+        return self.native.planner(
+            state, worker_command(), call if self.functions else None, place=place
+        )
 
     @property
     def source_names(self) -> list[str]:
@@ -57,9 +70,16 @@ class OpenStream:
 class Job:
     """A job on a mesh. `train`, `valid` and `stream` give loaders; they start when read."""
 
-    def __init__(self, loaded: LoadedConfig, mesh: Mesh, rule: Rule | None = None) -> None:
+    def __init__(
+        self,
+        loaded: LoadedConfig,
+        mesh: Mesh,
+        rule: Rule | None = None,
+        functions: Mapping[str, Any] | None = None,
+    ) -> None:
         self._loaded = loaded
         self._rule = rule
+        self._functions, unfit = match_functions(loaded.config.strategy, functions or {})
         self._mesh = mesh
         self._streams: dict[str, OpenStream] = {}
         problems = [
@@ -69,6 +89,7 @@ class Job:
         ]
         for name in stream_names(loaded.config):
             problems += _rule_problems(resolve_stream(loaded.config, name), rule)
+        problems += unfit
         if problems:
             raise loaded.refuse(dict.fromkeys(problems))
 
@@ -125,7 +146,7 @@ class Job:
             lowering.lower_mesh(self._mesh),
             [str(indexing.index_path(self._loaded, source)) for source in names],
         )
-        return OpenStream(resolved, sources, infos, native)
+        return OpenStream(resolved, sources, infos, native, self._functions)
 
     @overload
     def train(
@@ -268,6 +289,7 @@ class Job:
             self._dealing(self.config.delivery),
             self._rule if opened.resolved.mixture.follows_rule else None,
             self.config.strategy is not None and self.config.strategy.hybrid is not None,
+            opened.functions,
         )
 
     def _attached(
@@ -284,6 +306,7 @@ class Job:
         if not set(hosted) <= set(local):
             local = hosted
         plan, served = self.node_plan(), local
+        self._check_attachable(resolved, local)
         if self.config.runtime.wire.planner is not None and len(local) < self._mesh.world_size:
             served = list(range(self._mesh.world_size))
             plan = replace(plan, local=local, wire=self._wire_words(leads=0 in local))
@@ -326,6 +349,26 @@ class Job:
             attach_seconds=placing.attach_seconds,
         )
 
+    def _check_attachable(self, stream: ResolvedStream, local: Sequence[int]) -> None:
+        """What a node cannot do, said before one is started."""
+        if functions_of(self.config.strategy):
+            raise self._loaded.refuse(
+                Problem(
+                    ("strategy",),
+                    "functions of your own run in the process that plans, and a node has no Python",
+                    advice='use engine="embedded" with all ranks in one process',
+                )
+            )
+        several = len(local) < self._mesh.world_size
+        if stream.mixture.metric_driven and several and self.config.runtime.wire.planner is None:
+            raise self._loaded.refuse(
+                Problem(
+                    (*stream.path_of("mixture"), "schedule"),
+                    "a mixture that follows losses needs one planner that hears every report",
+                    advice="set runtime.wire.planner to the address of rank 0's host",
+                )
+            )
+
     def _wire_words(self, *, leads: bool) -> list[str]:
         """How the node of this host reaches the others, as it is told; secrets by reference."""
         wire = self.config.runtime.wire
@@ -345,6 +388,30 @@ class Job:
         config = self.config.model_dump(mode="json", exclude={"runtime"})
         told = [config, str(self._loaded.base), self._mesh.axes, name, hash_batches]
         return _digest(told)
+
+    def plan(self, step: int = 0, stream: str = TRAIN) -> Any:
+        """The plan of a step, from metadata alone: what `ol.strategy.loader_do_plan` takes."""
+        from overlord._src.readable import plan_of
+
+        return plan_of(self.open_stream(stream), step)[0]
+
+    def summary_buffer(
+        self,
+        step: int = 0,
+        *,
+        fields: Sequence[str] | None = None,
+        rows: int | None = None,
+        stream: str = TRAIN,
+    ) -> Any:
+        """What the planner knows of a step's samples before it places them, as an Arrow table.
+
+        One row per segment, in bin order: `source`, `pass`, `position`, `first`, `tokens`,
+        `targets`, `bin`, and the job's metadata columns. `fields` chooses columns, `rows` caps the
+        rows. Nothing is placed and no function of a strategy is called.
+        """
+        from overlord._src.plan_duties import summarise
+
+        return summarise(self.open_stream(stream), step, fields, rows)
 
     def _dealing(self, delivery: Any) -> str:
         """How bins are dealt: a state saved inside a step is bound to it."""
@@ -446,6 +513,7 @@ def job(
     overrides: Overrides = (),
     strategy: Any = None,
     rule: Rule | None = None,
+    callouts: Mapping[str, Any] | None = None,
 ) -> Job:
     """A job from a YAML file, a dict or a JobConfig, on a mesh.
 
@@ -453,15 +521,20 @@ def job(
     has one rank. `seed` replaces the config's. `overrides` are dotted keys: a mapping, or strings
     like `"mixture.weights.web=0.5"`. `strategy` replaces the config's: a function over graph and
     tree (see `overlord.strategy`), or the data that `strategy.trace` makes of one. `rule` is an
-    `ol.mix.rule(...)` for a mixture whose schedule is of kind rule.
+    `ol.mix.rule(...)` for a mixture whose schedule is of kind rule. `callouts` gives the Python
+    functions that a strategy from a file names, by name; those of a traced one come with it.
     """
     loaded = read_config(config, overrides=overrides, seed=seed)
+    functions: dict[str, Any] = {}
     if strategy is not None:
-        from overlord.strategy import StrategyConfig, trace
+        from overlord.strategy import StrategyConfig, trace_functions
 
-        declared = strategy if isinstance(strategy, StrategyConfig) else trace(strategy)
+        if isinstance(strategy, StrategyConfig):
+            declared = strategy
+        else:
+            declared, functions = trace_functions(strategy)
         loaded = replace(loaded, config=loaded.config.model_copy(update={"strategy": declared}))
-    return Job(loaded, as_mesh(mesh), rule)
+    return Job(loaded, as_mesh(mesh), rule, {**functions, **(callouts or {})})
 
 
 __all__ = ["Job", "OpenStream", "job"]

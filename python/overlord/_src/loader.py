@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from overlord._src import state as states
+from overlord._src.callouts import AnyFunction
+from overlord._src.function_desk import FunctionDesk
 from overlord._src.mesh import Mesh
 from overlord._src.microbatch import Microbatch
 from overlord._src.mix_rule import Rule, RuleDesk
@@ -84,6 +86,7 @@ class SharedEngine:
         dealing: str,
         rule: Rule | None = None,
         hybrid: bool = False,
+        functions: Mapping[str, AnyFunction] | None = None,
     ) -> None:
         self.ranks = list(ranks)
         self.job = job
@@ -96,6 +99,8 @@ class SharedEngine:
         self.hybrid = hybrid
         self.rule_desk = RuleDesk(rule, self.source_names, options.reporters) if rule else None
         self.writable = False  # batches on private pages
+        self._functions = dict(functions or {})
+        self._desk: FunctionDesk | None = None
         self._engine: Any = None
         self._closed = False
         self._starting = threading.Lock()
@@ -139,6 +144,8 @@ class SharedEngine:
             self._start(blob, allow)
 
     def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> Any:
+        if self._functions:
+            self._desk = FunctionDesk(self._functions, self.source_names)
         return self._native_job.open(
             self.ranks,
             self._options,
@@ -146,11 +153,16 @@ class SharedEngine:
             worker_command(),
             allow_mixture="mixture" in allow,
             allow_sources="sources" in allow,
+            callouts=self._desk.native if self._desk is not None else None,
         )
 
     def _start(self, blob: bytes | None, allow: tuple[str, ...]) -> None:
         self._stop()
-        engine = self._open(blob, allow)
+        try:
+            engine = self._open(blob, allow)
+        except BaseException:
+            self._stop()
+            raise
         self._engine = engine
         if self.rule_desk is not None:
             described = self.describe(engine.client(self.ranks[0]).state())
@@ -163,6 +175,9 @@ class SharedEngine:
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
+        desk, self._desk = self._desk, None
+        if desk is not None:
+            desk.close()
 
     def close(self) -> None:
         """Stop all roles. Batches that are held stay valid."""

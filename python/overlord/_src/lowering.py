@@ -16,7 +16,7 @@ from overlord._src.config.weights import fixed_point, share_to_fixed
 from overlord._src.errors import Problem
 from overlord._src.mesh import Mesh, is_data_axis
 from overlord._src.native import core
-from overlord._src.strategy_lowering import cost_data, lower_strategy
+from overlord._src.strategy_lowering import cost_data, lower_strategy, python_cost
 from overlord._tokenizer_worker import tokenizer_digest
 from overlord.config import (
     DeliveryConfig,
@@ -198,7 +198,7 @@ def lower_stream(
 
 def _lower_strategy(loaded: LoadedConfig) -> core.Strategy:
     config = loaded.config.strategy
-    if config is not None and config.cost is not None:
+    if config is not None and config.cost is not None and python_cost(config.cost) is None:
         _check_cost(loaded, cost_data(config.cost), ("strategy", "cost"))
     return lower_strategy(config)
 
@@ -230,7 +230,7 @@ def _lower_window(loaded: LoadedConfig) -> core.WindowSpec:
             )
         )
     window.steps, window.max_delay, window.width = config.steps, config.max_delay, config.width
-    data = cost_data(config.cost)
+    data = cost_data(config.cost, ("window", "cost"))
     _check_cost(loaded, data, ("window", "cost"))
     window.set_cost(data)
     return window

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from overlord._src.explain import Columns, PlannedStep
 from overlord._src.job import Job, OpenStream
-from overlord._src.strategy_lowering import cost_data
+from overlord._src.strategy_lowering import cost_data, python_cost
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -88,10 +88,13 @@ def axes_of(job: Job, opened: OpenStream, step: PlannedStep) -> dict[str, Any]:
 def slice_imbalance(job: Job, opened: OpenStream, step: PlannedStep, slices: int) -> float | None:
     """Time of the slowest context-parallel peer over the mean, summed over microbatches.
 
-    None where the trainer slices, or where sequences have lengths of their own.
+    None where the trainer slices, where sequences have lengths of their own, or where a function
+    says what whole samples cost.
     """
     slicing, strategy = job.config.delivery.cp_slicing, job.config.strategy
     if slicing == "trainer" or strategy is None or strategy.cost is None:
+        return None
+    if python_cost(strategy.cost) is not None:
         return None
     if strategy.balance is not None and strategy.balance.atoms == "samples":
         return None

@@ -13,7 +13,6 @@ from overlord._src.config.reading import LoadedConfig
 from overlord._src.explain import PlannedStep
 from overlord._src.job import OpenStream
 from overlord._src.lowering import absolute_uri
-from overlord._tokenizer_worker import worker_command
 
 Decoder = Callable[[Sequence[int]], str]
 FIELD_NAMES = (
@@ -59,7 +58,7 @@ def field_names(fields: int) -> list[str]:
 
 def plan_of(opened: OpenStream, step: int) -> tuple[Any, bytes | None]:
     """The plan of a step, and the state before it (None: the start)."""
-    cursor = opened.native.planner(None, worker_command())
+    cursor = opened.cursor()
     before = None
     if step > 0:
         cursor.seek(step)
@@ -72,7 +71,7 @@ def plan_of(opened: OpenStream, step: int) -> tuple[Any, bytes | None]:
 
 def planned_step(opened: OpenStream, step: int) -> PlannedStep:
     """The plan of a step with its report and the graph behind it."""
-    cursor = opened.native.planner(None, worker_command())
+    cursor = opened.cursor()
     if step > 0:
         cursor.seek(step)
     plan = cursor.next()

@@ -193,10 +193,11 @@ def _rank(console: Any, job: Any, options: argparse.Namespace) -> None:
     job.mesh.check_rank(options.rank)
     opened = job.open_stream(options.stream)
     _, before = plan_of(opened, options.step)
-    with job.stream(options.stream, options.rank, prefetch=1) as loader:
+    hosted = "all" if opened.functions else [options.rank]  # functions are asked for all ranks
+    with job.stream(options.stream, ranks=hosted, prefetch=1) as loaders:
         if before is not None:
-            loader.load_state_dict(loader._shared.state_dict(before, options.rank))
-        batches = next(loader.steps())
+            loaders.load_state_dict(loaders._shared.state_dict(before, options.rank))
+        batches = next(loaders[options.rank].steps())
     coordinates = ", ".join(
         f"{axis}={job.mesh.coordinate(options.rank, axis)}" for axis, _ in job.mesh.axes
     )

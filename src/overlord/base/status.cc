@@ -40,6 +40,8 @@ std::string_view code_name(Code code) {
       return "deadline";
     case Code::kCancelled:
       return "cancelled";
+    case Code::kUserFunction:
+      return "user function";
     case Code::kInternal:
       return "internal";
   }

@@ -28,6 +28,7 @@ enum class Code {
   kUnavailable,      // a peer or store did not answer; may be retried    -> ConnectionError
   kDeadline,         // a progress deadline passed                        -> TimeoutError
   kCancelled,        // the caller asked to stop                          -> InterruptedError
+  kUserFunction,     // a user's own function failed or answered nonsense -> RuntimeError
   kInternal,         // a bug of ours that was caught as a value          -> RuntimeError
 };
 

@@ -123,7 +123,7 @@ void RoleHost::make_planner(HostStart& start) {
   planner_ = std::make_unique<planner::Planner>(
       std::move(planner_start),
       planner::PlannerSeams{carrier_, seams_.journal, seams_.clock,
-                            on_loop(protocol::planner_address()), start.fed_back});
+                            on_loop(protocol::planner_address()), start.fed_back, seams_.callouts});
 }
 
 void RoleHost::make_loaders(const HostStart& start) {

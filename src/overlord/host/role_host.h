@@ -37,6 +37,8 @@ struct HostSeams {
   // Carries envelopes to the deliver() of whoever hosts the addressee; null: handed over at once,
   // for a host of all roles.
   runtime::Transport<protocol::Envelope>* transport = nullptr;
+  // Asks the functions that the strategy names; null where it names none.
+  planner::Callouts* callouts = nullptr;
 };
 
 // Which roles of the job live in this host; the others are reached through the transport. What is

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/model/callout.h"
 #include "overlord/model/cost_model.h"
 #include "overlord/model/hdp.h"
 
@@ -66,8 +67,16 @@ struct Strategy {
 
   std::optional<EncoderStrategy> encoder;
 
+  // A user's own functions. `cost_by` stands for `cost`, `balance_by` for `balance` (and is ordered
+  // as that would be), `plan_by` for balance and order.
+  CalloutFunction cost_by;
+  CalloutFunction balance_by;
+  CalloutFunction plan_by;
+
+  bool has_own_places() const { return balance_by.declared() || plan_by.declared(); }
+  bool has_callout() const { return cost_by.declared() || has_own_places(); }
   bool is_declared() const {
-    return has_cost || group_size != 0 || axis != "dp" || encoder.has_value();
+    return has_cost || group_size != 0 || axis != "dp" || encoder.has_value() || plan_by.declared();
   }
 };
 

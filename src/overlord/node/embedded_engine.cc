@@ -70,6 +70,7 @@ Result<std::unique_ptr<EmbeddedEngine>> EmbeddedEngine::start(
       new EmbeddedEngine(std::move(job), std::move(ranks), std::move(options)));
   OVERLORD_RETURN_IF_ERROR(engine->check_feedback());
   OVERLORD_RETURN_IF_ERROR(engine->check_count(state.microbatch));
+  OVERLORD_RETURN_IF_ERROR(engine->check_callouts());
   OVERLORD_RETURN_IF_ERROR(engine->build(std::move(state)));
   engine->host_->start();
   return engine;
@@ -118,6 +119,27 @@ Status EmbeddedEngine::check_count(uint32_t microbatch) const {
   return {};
 }
 
+// Law 9: what a function answers is an input, so one planner must ask it.
+Status EmbeddedEngine::check_callouts() const {
+  const model::Strategy& strategy = job_->spec.strategy;
+  if (!strategy.has_callout()) return {};
+  const std::string name = strategy.cost_by.declared()      ? strategy.cost_by.name
+                           : strategy.balance_by.declared() ? strategy.balance_by.name
+                                                            : strategy.plan_by.name;
+  if (ranks_.size() != job_->mesh.world_size()) {
+    return invalid_argument(
+        "strategy: the Python function " + name +
+        " needs one planner that asks it for all ranks: this process hosts " +
+        std::to_string(ranks_.size()) + " of " + std::to_string(job_->mesh.world_size()) +
+        " ranks, and each process of an embedded engine plans for itself; host all ranks here, or "
+        "use a native cost and balancer");
+  }
+  if (options_.callouts == nullptr) {
+    return invalid_argument("strategy: the Python function " + name + " is not there");
+  }
+  return {};
+}
+
 Status EmbeddedEngine::build(protocol::ResumeState state) {
   const model::RuntimeOptions& runtime = options_.runtime;
   pool_ = runtime::BufferPool::make(idle_limit(runtime));
@@ -155,6 +177,7 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   seams.journal = journal_.get();
   seams.pool = pool_;
   seams.encoder = [this](const model::Source& source) { return encoders_->get(source).value(); };
+  seams.callouts = options_.callouts.get();
   host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
   return {};
 }
@@ -226,6 +249,7 @@ void EmbeddedEngine::close() {
   if (closed_) return;
   closed_ = true;
   if (seats_) seats_->close(Status(Code::kCancelled, "the engine was closed"));
+  if (options_.callouts) options_.callouts->close();  // also when a function never returns
   if (host_) {
     host_->stop();          // no role runs any more
     executor_->shutdown();  // no decoding, no packing
@@ -247,6 +271,11 @@ std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
     text += "; the planner waits for the reports of step " + std::to_string(reported - 1) +
             ": every reporter must call report() for it";
   }
+  if (const CalloutStatus callout = callout_status(); !callout.waits_for.empty()) {
+    text += "; the planner waits for the " + callout.waits_for + ", asked about step " +
+            std::to_string(callout.step) + " " + std::to_string(callout.waiting_ns / 1'000'000) +
+            " ms ago";
+  }
   for (const host::RoleHost::LoaderView& loader : host_->loaders()) {
     if (loader.probe->in_work == 0) continue;
     const model::SourceManifest& manifest = job_->manifest.sources[loader.source];
@@ -256,6 +285,33 @@ std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
             loader::stage_name(loader.probe->stage);
   }
   return text;
+}
+
+CalloutStatus EmbeddedEngine::callout_status() {
+  const planner::PlannerProbe& probe = host_->planner_probe();
+  const model::Strategy& strategy = job_->spec.strategy;
+  CalloutStatus out;
+  out.answers = probe.callouts;
+  out.answer_ns = probe.callout_ns;
+  const auto kind = static_cast<model::CalloutKind>(probe.asked_kind.load());
+  const model::CalloutFunction* asked = nullptr;
+  switch (kind) {
+    case model::CalloutKind::kCost:
+      asked = &strategy.cost_by;
+      break;
+    case model::CalloutKind::kBalance:
+      asked = &strategy.balance_by;
+      break;
+    case model::CalloutKind::kPlan:
+      asked = &strategy.plan_by;
+      break;
+  }
+  if (asked == nullptr) return out;
+  out.waits_for = std::string(model::callout_kind_name(kind)) + " function " + asked->name +
+                  " (version " + asked->version + ")";
+  out.step = probe.asked_step;
+  out.waiting_ns = clock_.now_ns() - probe.asked_since_ns;
+  return out;
 }
 
 EngineStatus EmbeddedEngine::status() {
@@ -276,6 +332,7 @@ EngineStatus EmbeddedEngine::status() {
   out.steps_waited = planner.steps_waited;
   out.longest_wait = planner.longest_wait;
   out.planner_waits = planner.waits;
+  out.callouts = callout_status();
   out.meta_windows = planner.meta_windows;
   out.queue_depth = host_->queue_depth();
   for (const host::RoleHost::LoaderView& view : host_->loaders()) {

@@ -11,6 +11,7 @@
 #include "overlord/base/status.h"
 #include "overlord/host/open_job.h"
 #include "overlord/host/role_host.h"
+#include "overlord/node/callout_desk.h"
 #include "overlord/node/encoders.h"
 #include "overlord/node/engine.h"
 #include "overlord/node/rank_seats.h"
@@ -25,6 +26,7 @@ struct EngineOptions {
   std::vector<std::string> worker_command;  // for Hugging Face tokenizers
   std::string journal_path;                 // empty: in memory
   std::vector<std::string> profile_paths;   // per source: where its costs are written at the end
+  std::shared_ptr<CalloutDesk> callouts;    // who asks the functions that the strategy names
 };
 
 class EmbeddedEngine final : public Engine {
@@ -53,6 +55,8 @@ class EmbeddedEngine final : public Engine {
                  EngineOptions options);
   Status check_feedback() const;
   Status check_count(uint32_t microbatch) const;
+  Status check_callouts() const;
+  CalloutStatus callout_status();
   Status build(protocol::ResumeState state);
   void seat_ranks(const protocol::ResumeState& state);
   Status held_too_much() const;

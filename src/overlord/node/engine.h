@@ -32,6 +32,13 @@ struct ClientStatus {
   Rank rank = 0;
   uint64_t steps_arrived = 0, steps_consumed = 0, microbatches = 0, wait_ns = 0, queue = 0;
 };
+// Users' functions: answers so far, the time they took, and who is being asked.
+struct CalloutStatus {
+  uint64_t answers = 0, answer_ns = 0;
+  std::string waits_for;  // empty: for none
+  uint64_t step = 0;
+  int64_t waiting_ns = 0;
+};
 struct EngineStatus {
   int64_t predicted_ns = 0, arrival_ns = 0, fullest_ns = 0, bound_ns = 0;  // PlannerProbe
   int64_t encoder_predicted_ns = 0, encoder_arrival_ns = 0;
@@ -43,6 +50,7 @@ struct EngineStatus {
   std::vector<ConstructorStatus> constructors;
   std::vector<ClientStatus> clients;
   uint64_t payload_bytes = 0, payload_limit_bytes = 0;
+  CalloutStatus callouts;
   runtime::PoolStats pool;
   runtime::ExecutorStats executor;
 };

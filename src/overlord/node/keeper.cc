@@ -143,6 +143,11 @@ Status Keeper::open() {
   OVERLORD_RETURN_IF_ERROR(storage.status());
   OVERLORD_TRY(job_,
                open_files(file_.spec, file_.delivery, file_.mesh, file_.index_paths, storage));
+  if (job_->spec.strategy.has_callout()) {
+    return invalid_argument(
+        "functions of your own in a strategy run in the process that plans, and a node has no "
+        "Python; use engine=\"embedded\" with all ranks in one process");
+  }
   if (job_->spec.mixture.metric_driven() && file_.ranks.size() != job_->mesh.world_size()) {
     return invalid_argument(
         "a metric-driven mixture needs one planner that hears every report: this node serves " +

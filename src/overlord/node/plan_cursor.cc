@@ -3,13 +3,13 @@
 #include <map>
 
 #include "overlord/node/open_files.h"
-#include "overlord/plan/place_tree.h"
+#include "overlord/plan/callout.h"
 #include "overlord/roles/loader/meta_window.h"
 
 namespace overlord::node {
 
 PlanCursor::PlanCursor(std::shared_ptr<const host::OpenJob> job, protocol::ResumeState start,
-                       runtime::Storage& storage, Encoders& encoders)
+                       runtime::Storage& storage, Encoders& encoders, CallFunction call)
     : job_(std::move(job)),
       base_(std::move(start)),
       storage_(storage),
@@ -17,7 +17,8 @@ PlanCursor::PlanCursor(std::shared_ptr<const host::OpenJob> job, protocol::Resum
       state_(base_.state),
       meta_(job_->sources.size()),
       views_(plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)),
-      ledger_(base_.feedback, 2 * uint64_t{job_->spec.mixture.controller.delay}) {
+      ledger_(base_.feedback, 2 * uint64_t{job_->spec.mixture.controller.delay}),
+      call_(std::move(call)) {
   for (const auto& source : job_->sources) source_rows_.push_back(source->manifest.rows);
 }
 
@@ -37,9 +38,11 @@ Result<model::PlanPtr> PlanCursor::next() {
     versions.job = job_->config.low;
     versions.mixture = job_->spec.mixture.version;
     const plan::LossFinder loss(state_, meta_);
-    OVERLORD_TRY(model::Plan made,
-                 plan::build_plan({job_->spec, job_->mesh, job_->delivery, views_, versions, &loss},
-                                  state_.next_step, std::move(selection), &placer_, &graph_));
+    plan::PlanInputs inputs{job_->spec, job_->mesh, job_->delivery, views_, versions, &loss};
+    OVERLORD_TRY(const model::CalloutAnswers answers, call_functions(inputs, *selection.content));
+    inputs.answers = &answers;
+    OVERLORD_TRY(model::Plan made, plan::build_plan(inputs, state_.next_step, std::move(selection),
+                                                    &placer_, &graph_));
     auto plan = std::make_shared<const model::Plan>(std::move(made));
     state_ = *plan->state_after;
     for (size_t s = 0; s < meta_.size(); ++s) {
@@ -48,6 +51,28 @@ Result<model::PlanPtr> PlanCursor::next() {
     base_.content_chain = chain(base_.content_chain, plan->content_hash);
     base_.plan_chain = chain(base_.plan_chain, plan->plan_hash);
     return model::PlanPtr(std::move(plan));
+  }
+}
+
+Result<model::CalloutAnswers> PlanCursor::call_functions(const plan::PlanInputs& inputs,
+                                                         const plan::StepContent& content) {
+  model::CalloutAnswers answers;
+  if (!job_->spec.strategy.has_callout()) return answers;
+  for (;;) {
+    OVERLORD_TRY(const std::optional<model::CalloutRequest> request,
+                 plan::next_callout(inputs, state_.next_step, content, answers));
+    if (!request) return answers;
+    if (!call_) {
+      return invalid_argument("strategy: the Python function " + request->function.name +
+                              " is not there");
+    }
+    Result<std::vector<int64_t>> answer = call_(*request);
+    if (!answer.ok()) {
+      return Status(answer.status().code(),
+                    plan::callout_text(*request) + ": " + answer.status().message());
+    }
+    OVERLORD_RETURN_IF_ERROR(plan::check_answer(job_->spec, *request, *answer));
+    answers.keep(request->kind, std::move(*answer));
   }
 }
 

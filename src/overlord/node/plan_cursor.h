@@ -2,6 +2,7 @@
 // are not in the index), on the caller's thread; what `plan`, `inspect` and `simulate` stand on.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "overlord/node/encoders.h"
 #include "overlord/plan/dgraph.h"
 #include "overlord/plan/meta_buffer.h"
+#include "overlord/plan/place_tree.h"
 #include "overlord/plan/placement.h"
 #include "overlord/plan/source_order.h"
 #include "overlord/plan/step_selector.h"
@@ -18,10 +20,13 @@
 
 namespace overlord::node {
 
+// Calls a function that the strategy names and waits for it, on the caller's thread.
+using CallFunction = std::function<Result<std::vector<int64_t>>(const model::CalloutRequest&)>;
+
 class PlanCursor {
  public:
   PlanCursor(std::shared_ptr<const host::OpenJob> job, protocol::ResumeState start,
-             runtime::Storage& storage, Encoders& encoders);
+             runtime::Storage& storage, Encoders& encoders, CallFunction call = {});
 
   // The next step's plan, or null when the stream has ended. kUnavailable where a metric-driven
   // mixture needs feedback that was not reported.
@@ -34,6 +39,8 @@ class PlanCursor {
 
  private:
   Status post(const plan::MetaNeed& need);
+  Result<model::CalloutAnswers> call_functions(const plan::PlanInputs& inputs,
+                                               const plan::StepContent& content);
 
   std::shared_ptr<const host::OpenJob> job_;
   protocol::ResumeState base_;
@@ -47,6 +54,7 @@ class PlanCursor {
   plan::Placer placer_;
   std::shared_ptr<const plan::DGraph> graph_;
   host::FeedbackLedger ledger_;
+  CallFunction call_;
 };
 
 }  // namespace overlord::node

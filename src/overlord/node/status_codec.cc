@@ -42,17 +42,24 @@ struct Fields<runtime::ExecutorStats> {
   }
 };
 template <>
+struct Fields<node::CalloutStatus> {
+  static void list(auto& codec, auto& value) {
+    auto& [answers, answer_ns, waits_for, step, waiting_ns] = value;
+    codec(answers, answer_ns, waits_for, step, waiting_ns);
+  }
+};
+template <>
 struct Fields<node::EngineStatus> {
   static void list(auto& codec, auto& value) {
     auto& [predicted_ns, arrival_ns, fullest_ns, bound_ns, encoder_predicted_ns, encoder_arrival_ns,
            encoder_mean_ns, encoder_bound_ns, segments, segments_waited, steps_waited, longest_wait,
            plans, planning_ns, planner_waits, meta_windows, queue_depth, loaders, constructors,
-           clients, payload_bytes, payload_limit_bytes, pool, executor] = value;
+           clients, payload_bytes, payload_limit_bytes, callouts, pool, executor] = value;
     codec(predicted_ns, arrival_ns, fullest_ns, bound_ns, encoder_predicted_ns);
     codec(encoder_arrival_ns, encoder_mean_ns, encoder_bound_ns, segments, segments_waited);
     codec(steps_waited, longest_wait, plans, planning_ns, planner_waits);
     codec(meta_windows, queue_depth, loaders, constructors, clients, payload_bytes);
-    codec(payload_limit_bytes, pool, executor);
+    codec(payload_limit_bytes, callouts, pool, executor);
   }
 };
 template <>

@@ -169,8 +169,10 @@ TEST(Columns, SamplesDealtOneByOneKeepTheirValues) {
   const std::vector<model::CostModel> parts{tokens_cost("tokens"), tokens_cost("image_patches")};
   strategy.cost = *sum_cost(parts);
   std::vector<uint32_t> capacities;
+  const auto costs = segment_costs(strategy.cost, step.segments, step.columns);
+  ASSERT_TRUE(costs.ok());
   const auto graph =
-      Placer().place_samples(strategy, {1, 1}, {4, 2, 1, 128, 1, 1, 1}, step.segments,
+      Placer().place_samples(strategy, {1, 1}, {4, 2, 1, 128, 1, 1, 1}, step.segments, *costs,
                              step.bin_ends, step.columns, &capacities);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   ASSERT_EQ((*graph)->columns().size(), 2u);

@@ -20,8 +20,8 @@ namespace overlord::plan {
 
 enum class NodeKind : uint8_t { kSample, kBin, kMicrobatch, kConsumer };
 // The primitive behind an edge: packing, the deal in arrival order, balancing, ordering of
-// microbatches, and the axis that microbatches are dealt over.
-enum class EdgeOp : uint8_t { kPack, kDeal, kBalance, kOrder, kDistribute };
+// microbatches, the axis that microbatches are dealt over, and a user's own function.
+enum class EdgeOp : uint8_t { kPack, kDeal, kBalance, kOrder, kDistribute, kUser };
 
 struct Edge {
   uint32_t from = 0;

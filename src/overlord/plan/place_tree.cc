@@ -7,6 +7,7 @@
 #include <string>
 
 #include "overlord/base/bytes.h"
+#include "overlord/plan/callout.h"
 #include "overlord/plan/encoder_layer.h"
 #include "overlord/plan/hdp_placement.h"
 
@@ -185,16 +186,6 @@ Digest plan_hash_of(const model::Plan& plan) {
   return chain(plan.content_hash, digest_of(writer.bytes()));
 }
 
-// Microbatches of every bucket: whole rounds for every substep, so that a substep ends at the same
-// microbatch on every rank.
-GraphShape shape_of(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
-  const uint32_t buckets = bucket_count(mesh);
-  const uint32_t width = buckets * delivery.microbatch_size;
-  const uint32_t per_substep = spec.bins / spec.substeps;
-  const uint32_t rounds = (per_substep + width - 1) / width;
-  return {buckets, rounds * spec.substeps, delivery.microbatch_size};
-}
-
 // Lengths of microbatches must be sliced as whole sequences are.
 uint32_t length_unit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
   const uint32_t slices = delivery.slicing == Slicing::kTrainer ? 1 : mesh.size("cp");
@@ -214,6 +205,15 @@ Result<std::shared_ptr<DGraph>> make_slices(const PlanInputs& inputs, StepConten
   return std::move(placed.graph);
 }
 
+// A plan of a strategy with functions of a user cannot be made without their answers.
+Status check_all_asked(const model::Strategy& strategy, const model::CalloutAnswers& answers) {
+  if ((strategy.cost_by.declared() && !answers.costs) ||
+      (strategy.has_own_places() && !answers.seats)) {
+    return invalid_argument("strategy: its Python functions cannot be called here");
+  }
+  return {};
+}
+
 // The graph with all bins placed; where samples are dealt one by one, `layer` gets their lengths.
 Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent content,
                                            Placer* placer, model::Layer* layer) {
@@ -221,13 +221,21 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
   if (spec.strategy.atoms == model::Atoms::kSlices) {
     return make_slices(inputs, std::move(content), layer);
   }
-  const GraphShape shape = shape_of(spec, inputs.mesh, inputs.delivery);
+  const GraphShape shape = graph_shape(spec, inputs.mesh, inputs.delivery);
   const DealShape deal{spec.substeps, inputs.mesh.size("pp")};
+  static const model::CalloutAnswers kNone;
+  const model::CalloutAnswers& answers = inputs.answers != nullptr ? *inputs.answers : kNone;
+  OVERLORD_RETURN_IF_ERROR(check_all_asked(spec.strategy, answers));
   if (spec.strategy.atoms == model::Atoms::kSequences) {
     auto graph =
         std::make_shared<DGraph>(std::move(content.segments), std::move(content.bin_ends), shape);
     graph->set_columns(std::move(content.columns));
-    OVERLORD_RETURN_IF_ERROR(placer->place(spec.strategy, deal, graph.get()));
+    if (answers.costs) {
+      OVERLORD_RETURN_IF_ERROR(set_answered_costs(spec.strategy, *answers.costs, graph.get()));
+    }
+    OVERLORD_RETURN_IF_ERROR(
+        answers.seats ? placer->place_as_told(spec.strategy, deal, *answers.seats, graph.get())
+                      : placer->place(spec.strategy, deal, graph.get()));
     return graph;
   }
   const CutShape cut{shape.consumers,
@@ -237,7 +245,13 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
                      spec.align,
                      length_unit(spec, inputs.mesh, inputs.delivery),
                      spec.strategy.virtual_stages > 1 ? deal.stages : 1};
-  return placer->place_samples(spec.strategy, deal, cut, content.segments, content.bin_ends,
+  std::vector<int64_t> costs;
+  if (answers.costs) {
+    costs = *answers.costs;
+  } else {
+    OVERLORD_TRY(costs, segment_costs(spec.strategy.cost, content.segments, content.columns));
+  }
+  return placer->place_samples(spec.strategy, deal, cut, content.segments, costs, content.bin_ends,
                                content.columns, &layer->capacities);
 }
 
@@ -263,6 +277,16 @@ Status check_vector(const model::Strategy& strategy) {
 uint32_t consumer_count(const model::Strategy& strategy, const Mesh& mesh) {
   if (strategy.atoms != model::Atoms::kSlices) return bucket_count(mesh);
   return ClientPlaceTree(mesh, 1, 1).count_at(strategy.axis);
+}
+
+// Microbatches of every bucket: whole rounds for every substep, so that a substep ends at the same
+// microbatch on every rank.
+GraphShape graph_shape(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
+  const uint32_t buckets = bucket_count(mesh);
+  const uint32_t width = buckets * delivery.microbatch_size;
+  const uint32_t per_substep = spec.bins / spec.substeps;
+  const uint32_t rounds = (per_substep + width - 1) / width;
+  return {buckets, rounds * spec.substeps, delivery.microbatch_size};
 }
 
 uint32_t microbatch_limit(const JobSpec& spec, const DeliverySpec& delivery) {
@@ -305,6 +329,7 @@ Status check_cost_columns(const model::CostModel& cost, const JobSpec& spec, std
 
 Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
   const model::Strategy& strategy = spec.strategy;
+  OVERLORD_RETURN_IF_ERROR(check_callouts(strategy));
   if (strategy.atoms == model::Atoms::kSlices) {
     if (strategy.encoder) {
       return invalid_argument(
@@ -316,7 +341,7 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
   if (strategy.has_cost) {
     OVERLORD_RETURN_IF_ERROR(check_cost_columns(strategy.cost, spec, "strategy.cost"));
   }
-  const uint32_t rounds = shape_of(spec, mesh, delivery).microbatches / spec.substeps;
+  const uint32_t rounds = graph_shape(spec, mesh, delivery).microbatches / spec.substeps;
   if (strategy.virtual_stages > 1 && rounds % mesh.size("pp") != 0) {
     return invalid_argument(
         "strategy.order.virtual_stages: an interleaved pipeline needs a "

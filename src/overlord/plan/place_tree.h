@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "overlord/base/status.h"
+#include "overlord/model/callout.h"
 #include "overlord/model/job_spec.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/plan.h"
@@ -52,10 +53,16 @@ struct PlanInputs {
   std::shared_ptr<const model::ViewTable> views;
   model::Versions versions;
   const LossFinder* loss = nullptr;  // for placement that cuts segments of masked sources
+  const model::CalloutAnswers* answers = nullptr;  // of a strategy with functions of a user
 };
 
+// Microbatches of every consumer, whole rounds for every substep.
+GraphShape graph_shape(const model::JobSpec& spec, const model::Mesh& mesh,
+                       const model::DeliverySpec& delivery);
+
 // Places what was selected as the strategy says, and hashes it. `check_fit` and `check_strategy`
-// must have passed. `explained`, where given, gets the graph the plan was read out of.
+// must have passed, and plan/callout.h must have nothing left to ask. `explained`, where given,
+// gets the graph the plan was read out of.
 Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selection selection,
                                Placer* placer, std::shared_ptr<const DGraph>* explained = nullptr);
 

@@ -209,7 +209,7 @@ void deal_in_turn(const DealShape& deal, DGraph* graph) {
 }
 
 Status Placer::place(const model::Strategy& strategy, const DealShape& deal, DGraph* graph) {
-  if (strategy.has_cost) {
+  if (strategy.has_cost && graph->bin_costs().empty()) {  // a user's function may have set them
     OVERLORD_TRY(std::vector<int64_t> samples,
                  segment_costs(strategy.cost, graph->segments(), graph->columns()));
     OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, samples, graph->bin_ends()));
@@ -267,14 +267,31 @@ Status Placer::keep_memory(const model::Strategy& strategy, const DealShape& dea
   return over_memory(strategy, bytes_, *graph);
 }
 
+Status Placer::place_as_told(const model::Strategy& strategy, const DealShape& deal,
+                             std::span<const int64_t> seats, DGraph* graph) {
+  further_.clear();
+  if (strategy.has_cost && graph->bin_costs().empty()) {
+    OVERLORD_TRY(std::vector<int64_t> samples,
+                 segment_costs(strategy.cost, graph->segments(), graph->columns()));
+    OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, samples, graph->bin_ends()));
+    graph->set_costs(std::move(samples), std::move(bins));
+  }
+  for (uint32_t bin = 0; bin < graph->bins(); ++bin) {
+    const auto seat = static_cast<uint32_t>(seats[bin]);
+    graph->put(bin, seat / graph->shape().microbatches, seat % graph->shape().microbatches,
+               EdgeOp::kUser);
+  }
+  return strategy.balance_by.declared() ? order(strategy, deal, graph) : Status();
+}
+
 Result<std::shared_ptr<DGraph>> Placer::place_samples(const model::Strategy& strategy,
                                                       const DealShape& deal, const CutShape& cut,
                                                       std::span<const model::Segment> segments,
+                                                      std::span<const int64_t> costs,
                                                       std::span<const uint32_t> bin_ends,
                                                       std::span<const model::MetaColumn> columns,
                                                       std::vector<uint32_t>* capacities) {
   further_.clear();
-  OVERLORD_TRY(const std::vector<int64_t> costs, segment_costs(strategy.cost, segments, columns));
   OVERLORD_TRY(CutStep step,
                cut_samples(strategy.balance, cut, segments, costs, bin_ends, &balancer_));
   OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, step.costs, step.bin_ends));
@@ -442,7 +459,8 @@ Result<model::PlanReport> Placer::report(const model::Strategy& strategy, const 
   model::PlanReport report = loads_of(shape, costs);
   find_limit(graph, &report);
   const bool whole = strategy.atoms == model::Atoms::kSequences;
-  const uint32_t least = whole ? graph.bins() / report.consumers : 0;
+  // Balancers give consumers equally many sequences; a user's function need not.
+  const uint32_t least = whole && !strategy.has_own_places() ? graph.bins() / report.consumers : 0;
   const LimitedStep step =
       find_bound(whole ? graph.bin_costs() : graph.sample_costs(), least, &report);
   find_remedies(graph, whole, step, &report);

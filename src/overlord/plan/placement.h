@@ -34,11 +34,16 @@ Result<std::vector<int64_t>> segment_costs(const model::CostModel& model,
 class Placer {
  public:
   Status place(const model::Strategy& strategy, const DealShape& deal, DGraph* graph);
-  // The same with samples dealt one by one: a graph whose bins are the microbatches, each with a
-  // length of its own.
+  // The same at seats that a user's function chose (consumer * microbatches + microbatch), which
+  // were checked. What a balancer chose is ordered as any balance is.
+  Status place_as_told(const model::Strategy& strategy, const DealShape& deal,
+                       std::span<const int64_t> seats, DGraph* graph);
+  // The same with samples of these costs dealt one by one: a graph whose bins are the microbatches,
+  // each with a length of its own.
   Result<std::shared_ptr<DGraph>> place_samples(const model::Strategy& strategy,
                                                 const DealShape& deal, const CutShape& cut,
                                                 std::span<const model::Segment> segments,
+                                                std::span<const int64_t> costs,
                                                 std::span<const uint32_t> bin_ends,
                                                 std::span<const model::MetaColumn> columns,
                                                 std::vector<uint32_t>* capacities);

@@ -22,7 +22,7 @@ using Listed = testing::Types<
     model::MetaWindow, MetaPosted, Fetch, Get, Acknowledged, StreamFailed, LateBad, Report,
     ReportAnswered, model::Boundaries, model::MicrobatchCore, PeerRestarted, model::HdpModel,
     model::HdpSpec, model::HdpGroup, model::HdpLayer, model::EncoderStrategy, model::RowFilter,
-    model::Exchange, model::EncoderPlan, model::EncoderPart>;
+    model::CalloutFunction, model::Exchange, model::EncoderPlan, model::EncoderPart>;
 TYPED_TEST_SUITE(EveryStruct, Listed);
 
 // Fields that the receiver has already and puts there itself.

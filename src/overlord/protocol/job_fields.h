@@ -100,13 +100,22 @@ struct Fields<model::EncoderStrategy> {
 };
 
 template <>
+struct Fields<model::CalloutFunction> {
+  static void list(auto& codec, auto& value) {
+    auto& [name, version, scale] = value;
+    codec(name, version, scale);
+  }
+};
+
+template <>
 struct Fields<model::Strategy> {
   static void list(auto& codec, auto& value) {
     auto& [name, axis, group_size, has_cost, cost, further_costs, balance, level, atoms,
-           microbatch_tokens, memory_limit, order, virtual_stages, backward_permille, hdp,
-           encoder] = value;
+           microbatch_tokens, memory_limit, order, virtual_stages, backward_permille, hdp, encoder,
+           cost_by, balance_by, plan_by] = value;
     codec(name, axis, group_size, has_cost, cost, further_costs, balance, level, atoms);
     codec(microbatch_tokens, memory_limit, order, virtual_stages, backward_permille, hdp, encoder);
+    codec(cost_by, balance_by, plan_by);
   }
 };
 

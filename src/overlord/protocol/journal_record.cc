@@ -7,7 +7,14 @@ namespace overlord::protocol {
 namespace {
 
 constexpr uint8_t kRecordFormat = 1;
-enum class Kind : uint8_t { kStart = 1, kPlan = 2, kLateBad = 3, kFeedback = 4, kTree = 5 };
+enum class Kind : uint8_t {
+  kStart = 1,
+  kPlan = 2,
+  kLateBad = 3,
+  kFeedback = 4,
+  kTree = 5,
+  kCallout = 6,
+};
 
 void write_versions(ByteWriter* writer, const model::Versions& versions) {
   writer->u64(versions.job);
@@ -74,6 +81,17 @@ struct Encoder {
       writer->varint(axis.size);
     }
   }
+  void operator()(const CalloutRecord& record) const {
+    writer->u8(static_cast<uint8_t>(Kind::kCallout));
+    write_versions(writer, record.versions);
+    writer->varint(record.step);
+    writer->u8(static_cast<uint8_t>(record.kind));
+    writer->text(record.function.name);
+    writer->text(record.function.version);
+    writer->zigzag(record.function.scale);
+    writer->varint(record.values.size());
+    for (const int64_t value : record.values) writer->zigzag(value);
+  }
 };
 
 JournalRecord read_start(ByteReader* reader) {
@@ -126,6 +144,19 @@ JournalRecord read_tree(ByteReader* reader) {
   return tree;
 }
 
+JournalRecord read_callout(ByteReader* reader) {
+  CalloutRecord record;
+  record.versions = read_versions(reader);
+  record.step = reader->varint();
+  record.kind = static_cast<model::CalloutKind>(reader->u8());
+  record.function.name = reader->text();
+  record.function.version = reader->text();
+  record.function.scale = reader->zigzag();
+  record.values.resize(reader->count(1));
+  for (int64_t& value : record.values) value = reader->zigzag();
+  return record;
+}
+
 }  // namespace
 
 std::string encode_record(const JournalRecord& record) {
@@ -160,6 +191,13 @@ Result<JournalRecord> decode_record(std::string_view bytes) {
       break;
     case Kind::kTree:
       record = read_tree(&reader);
+      break;
+    case Kind::kCallout:
+      record = read_callout(&reader);
+      if (const auto kind = std::get<CalloutRecord>(record).kind;
+          kind < model::CalloutKind::kCost || kind > model::CalloutKind::kPlan) {
+        return bad_data("journal record: unknown kind of call-out");
+      }
       break;
     default:
       return bad_data("journal record: unknown kind");

@@ -9,6 +9,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
+#include "overlord/model/callout.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/mixture.h"
 #include "overlord/model/plan.h"
@@ -52,8 +53,18 @@ struct TreeRecord {
   std::vector<model::Axis> axes;
 };
 
-using JournalRecord =
-    std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord, TreeRecord>;
+// What a user's function answered while step `step` was planned, in whole numbers: with it the plan
+// can be made again without the function.
+struct CalloutRecord {
+  model::Versions versions;
+  StepIndex step = 0;
+  model::CalloutKind kind = model::CalloutKind::kCost;
+  model::CalloutFunction function;
+  std::vector<int64_t> values;
+};
+
+using JournalRecord = std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord,
+                                   TreeRecord, CalloutRecord>;
 
 std::string encode_record(const JournalRecord& record);
 Result<JournalRecord> decode_record(std::string_view bytes);

@@ -15,6 +15,7 @@ TEST(JournalRecord, EveryKindSurvivesARoundTrip) {
       LateBadRecord{versions, 9, {1, 2, 3}, "source web, shard a, row 7: broken"},
       FeedbackRecord{versions, 20, {12, {{0, -5, 7}, {3, 1 << 30, 9}}, {4, 5}}},
       TreeRecord{versions, 30, {{"dp", 2}, {"tp", 4}}},
+      CalloutRecord{versions, 3, model::CalloutKind::kCost, {"mine", "2", 1000}, {0, -1, 1 << 30}},
   };
   for (const JournalRecord& record : records) {
     const std::string bytes = encode_record(record);

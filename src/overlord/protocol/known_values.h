@@ -28,6 +28,7 @@ constexpr bool is_known(Code value) {
     case kDeadline:
     case kCancelled:
     case kInternal:
+    case kUserFunction:
       return true;
   }
   return false;

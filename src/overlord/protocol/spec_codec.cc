@@ -87,6 +87,16 @@ void write_mixture_extras(ByteWriter* writer, const model::JobSpec& spec) {
   write_controller_spec(writer, mixture.controller);
 }
 
+// A strategy without keeps its digest.
+void write_callout(ByteWriter* writer, std::string_view what,
+                   const model::CalloutFunction& function) {
+  if (!function.declared()) return;
+  writer->text(what);
+  writer->text(function.name);
+  writer->text(function.version);
+  writer->zigzag(function.scale);
+}
+
 Digest source_digest(const model::Source& source) {
   ByteWriter writer;
   writer.text(source.name);
@@ -168,7 +178,8 @@ Digest strategy_digest(const model::Strategy& strategy) {
   writer.text(strategy.axis);
   writer.u32(strategy.group_size);
   writer.u8(strategy.has_cost ? 1 : 0);
-  if (strategy.has_cost) model::write_cost_model(strategy.cost, &writer);
+  if (strategy.has_cost && !strategy.cost_by.declared())
+    model::write_cost_model(strategy.cost, &writer);
   writer.u8(static_cast<uint8_t>(strategy.balance));
   writer.u8(static_cast<uint8_t>(strategy.level));
   writer.u8(static_cast<uint8_t>(strategy.atoms));
@@ -182,6 +193,9 @@ Digest strategy_digest(const model::Strategy& strategy) {
     writer.text("memory_limit");
     writer.u64(static_cast<uint64_t>(strategy.memory_limit));
   }
+  write_callout(&writer, "cost_by", strategy.cost_by);
+  write_callout(&writer, "balance_by", strategy.balance_by);
+  write_callout(&writer, "plan_by", strategy.plan_by);
   return digest_of(writer.bytes());
 }
 

@@ -45,7 +45,8 @@ Result<std::shared_ptr<const host::OpenJob>> open_in_memory(model::JobSpec spec,
 
 SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::MemoryStorage& objects,
                        std::vector<Rank> ranks, model::RuntimeOptions options,
-                       protocol::ResumeState state, uint64_t seed, const Layout& layout)
+                       protocol::ResumeState state, uint64_t seed, const Layout& layout,
+                       planner::Callouts* callouts)
     : ranks_(std::move(ranks)),
       world_(seed),
       storage_(world_, objects),
@@ -77,6 +78,7 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   seams.pool = runtime::BufferPool::make(64 << 20);
   seams.encoder = [this](const model::Source&) { return &encoder_; };
   seams.transport = &transport_;
+  seams.callouts = callouts;
   processes_ =
       std::make_unique<Processes>(world_, transport_, std::move(start), std::move(seams), layout);
 }

@@ -36,7 +36,7 @@ class SimCluster {
  public:
   SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::MemoryStorage& objects,
              std::vector<Rank> ranks, model::RuntimeOptions options, protocol::ResumeState state,
-             uint64_t seed, const Layout& layout = {});
+             uint64_t seed, const Layout& layout = {}, planner::Callouts* callouts = nullptr);
 
   // Every rank takes batches until it has finished `steps` more steps or the stream ends. False: it
   // hangs, which is a bug.

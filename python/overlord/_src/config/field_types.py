@@ -6,7 +6,7 @@ import os
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 _UNITS = {
@@ -23,6 +23,12 @@ _UNITS = {
 }
 _SIZE = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*$")
 SIZE_FORM = "a number of bytes, or text like 256MB (10**6), 256MiB (2**20) or 1.5GB"
+
+
+class ConfigModel(BaseModel):
+    """A part of the config: nothing is guessed, unknown keys are refused, values stay."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
 
 
 def _refused(wrong: str, allowed: str, advice: str = "") -> PydanticCustomError:

@@ -265,10 +265,8 @@ _MEDIA = frozenset({"images", "image_patches", "audio_frames", "video_frames", "
 
 def from_index(job: Job, steps: int, stream: str = "train") -> Planned:
     """The first steps of a job as it would train: its real plans, made from indexed lengths."""
-    from overlord._tokenizer_worker import worker_command
-
     opened = job.open_stream(stream)
-    cursor = opened.native.planner(None, worker_command())
+    cursor = opened.cursor()
     planned: list[Columns] = []
     while len(planned) < steps and (plan := cursor.next()) is not None:
         planned.append(_planned_columns(plan.bins(), cursor.graph()["columns"]))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "overlord/plan/callout.h"
 #include "overlord/plan/mix_schedule.h"
 #include "overlord/plan/place_tree.h"
 #include "overlord/roles/planner/reports.h"
@@ -165,39 +166,85 @@ Reaction on_start(const PlannerJob& job, const PlannerState& state) {
   return out;
 }
 
-Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSelector& selector,
-                  plan::Placer& placer) {
-  Reaction out;
-  if (state.ended() || state.failure()) return out;
-  if (state.next_step() >= state.acknowledged() + job.runway) return out;
+namespace {
+
+// The next step's selection into `draft`; false: something is missing, or it failed, see `out`.
+bool select_next(const PlannerJob& job, const PlannerState& state, plan::StepSelector& selector,
+                 StepDraft& draft, Reaction* out) {
+  if (draft.selection && draft.step == state.next_step()) return true;
   const model::StepFeedback* feedback = nullptr;
   const std::optional<StepIndex> reported =
       plan::feedback_needed(state.stream().controller, state.next_step());
   if (reported) {
     feedback = state.feedback(*reported);
     if (feedback == nullptr) {  // law 1: wait for it, never plan without
-      out.waits_for_feedback = reported;
-      return out;
+      out->waits_for_feedback = reported;
+      return false;
     }
   }
   Result<plan::Selection> selected =
       selector.step(job.spec, job.source_rows, state.stream(), state.meta(), feedback);
-  if (!selected.ok()) return stop(job, state, selected.status());
-  if (!selected->content) {
-    for (const plan::MetaNeed& need : selected->needs) {
-      out.waits_for = need.source;
-      if (state.posted(need.source) < state.posted_target(need.source)) continue;
-      raise_grant(job, state, need.source, 1, &out);
-    }
-    return out;
+  if (!selected.ok()) {
+    *out = stop(job, state, selected.status());
+    return false;
   }
+  if (selected->content) {
+    draft = {state.next_step(), std::move(*selected)};
+    return true;
+  }
+  for (const plan::MetaNeed& need : selected->needs) {
+    out->waits_for = need.source;
+    if (state.posted(need.source) < state.posted_target(need.source)) continue;
+    raise_grant(job, state, need.source, 1, out);
+  }
+  return false;
+}
+
+}  // namespace
+
+Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSelector& selector,
+                  plan::Placer& placer, StepDraft& draft) {
+  Reaction out;
+  if (state.ended() || state.failure()) return out;
+  if (state.next_step() >= state.acknowledged() + job.runway) return out;
+  if (!select_next(job, state, selector, draft, &out)) return out;
   const plan::LossFinder loss(state.stream(), state.meta());
   plan::PlanInputs inputs = inputs_at(job, state, state.next_step());
   inputs.loss = &loss;
+  inputs.answers = &state.callout_answers();
+  if (job.spec.strategy.has_callout()) {
+    Result<std::optional<model::CalloutRequest>> asks = plan::next_callout(
+        inputs, state.next_step(), *draft.selection->content, state.callout_answers());
+    if (!asks.ok()) return stop(job, state, asks.status());
+    if (*asks) {
+      out.effects.push_back(Ask{std::move(**asks)});
+      return out;
+    }
+  }
+  plan::Selection selection = std::move(*draft.selection);
+  draft.selection.reset();
   Result<model::Plan> plan =
-      plan::build_plan(inputs, state.next_step(), std::move(*selected), &placer);
+      plan::build_plan(inputs, state.next_step(), std::move(selection), &placer);
   if (!plan.ok()) return stop(job, state, plan.status());
   out.effects.push_back(Commit{std::make_shared<const model::Plan>(std::move(*plan))});
+  return out;
+}
+
+Reaction on_answer(const PlannerJob& job, const PlannerState& state,
+                   const model::CalloutRequest& request,
+                   const Result<std::vector<int64_t>>& answer) {
+  if (state.failure() || request.step != state.next_step()) return {};
+  if (!answer.ok()) {
+    const Status& status = answer.status();
+    return stop(job, state,
+                {Code::kUserFunction, plan::callout_text(request) + ": " + status.message()});
+  }
+  const Status checked = plan::check_answer(job.spec, request, *answer);
+  if (!checked.ok()) return stop(job, state, checked);
+  Reaction out;
+  const model::Versions versions = inputs_at(job, state, request.step).versions;
+  out.effects.push_back(
+      JournalCallout{{versions, request.step, request.kind, request.function, *answer}});
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include "overlord/model/owner_map.h"
 #include "overlord/plan/placement.h"
 #include "overlord/plan/step_selector.h"
+#include "overlord/protocol/journal_record.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/planner/state.h"
 
@@ -50,7 +51,14 @@ struct JournalFeedback {  // all parts are in; `last` is answered when it is dur
 struct JournalTree {  // applied when it is durable; nothing is planned meanwhile
   TreeChanged change;
 };
-using Effect = std::variant<Send, Commit, JournalLateBad, JournalFeedback, JournalTree>;
+struct Ask {  // a user's function; on_answer() gets what it says
+  model::CalloutRequest request;
+};
+struct JournalCallout {  // an answer that was checked; counts when it is durable
+  protocol::CalloutRecord record;
+};
+using Effect =
+    std::variant<Send, Commit, JournalLateBad, JournalFeedback, JournalTree, Ask, JournalCallout>;
 
 struct Reaction {
   std::vector<Event> events;
@@ -61,9 +69,19 @@ struct Reaction {
 
 Reaction on_message(const PlannerJob& job, const PlannerState& state,
                     const protocol::Envelope& envelope);
-// One attempt at the next step: a Commit, or grants for what is missing, or nothing.
+// The next step as it was selected, kept while a user's function is asked about it: what a step
+// holds depends on nothing that could come in between.
+struct StepDraft {
+  StepIndex step = 0;
+  std::optional<plan::Selection> selection;
+};
+// One attempt at the next step: a Commit, an Ask, or grants for what is missing, or nothing.
 Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSelector& selector,
-                  plan::Placer& placer);
+                  plan::Placer& placer, StepDraft& draft);
+// A user's function has answered: to be journalled, or the end of the stream before this step.
+Reaction on_answer(const PlannerJob& job, const PlannerState& state,
+                   const model::CalloutRequest& request,
+                   const Result<std::vector<int64_t>>& answer);
 // A plan became durable: tell everybody.
 Reaction on_committed(const PlannerJob& job, const PlannerState& state, const model::PlanPtr& plan);
 // Grants before the first plan.

@@ -17,6 +17,13 @@ struct PlannerProbe {
   std::atomic<uint64_t> waits_for_feedback{0};  // of step n - 1; 0: of none
   std::atomic<int64_t> waiting_since_ns{0};     // 0: not waiting for metadata
   std::atomic<uint32_t> waiting_source{0};
+  // Users' functions: answers so far and the time they took; who is asked now (a
+  // model::CalloutKind; 0: nobody), about which step, since when.
+  std::atomic<uint64_t> callouts{0};
+  std::atomic<uint64_t> callout_ns{0};
+  std::atomic<uint8_t> asked_kind{0};
+  std::atomic<uint64_t> asked_step{0};
+  std::atomic<int64_t> asked_since_ns{0};
   // Sums over all plans of a strategy with a cost: predicted step time, the same had bins been
   // dealt in arrival order, the fullest consumer, and what it could not be below.
   std::atomic<int64_t> predicted_ns{0};

@@ -5,6 +5,7 @@
 
 #include "overlord/model/stream_state.h"
 #include "overlord/protocol/messages.h"
+#include "overlord/roles/planner/callouts.h"
 #include "overlord/roles/planner/logic.h"
 #include "overlord/roles/planner/probe.h"
 #include "overlord/runtime/seams.h"
@@ -19,6 +20,8 @@ struct PlannerSeams {
   std::function<void(runtime::Task)> on_loop;
   // A step's feedback is complete and durable; on the loop. May be empty.
   std::function<void(const model::StepFeedback&)> fed_back;
+  // Asks the functions that the strategy names. Null: it names none.
+  Callouts* callouts = nullptr;
 };
 
 struct PlannerStart {

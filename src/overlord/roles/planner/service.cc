@@ -1,6 +1,7 @@
 // Carries out the planner's effects: sends, journals, and applies what has become durable.
 #include <algorithm>
 
+#include "overlord/base/check.h"
 #include "overlord/protocol/journal_record.h"
 #include "overlord/protocol/state_codec.h"
 #include "overlord/roles/planner/role.h"
@@ -33,8 +34,9 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
 
   Status rebuild_tree(const model::Mesh& mesh) {
     if (changing_) return {Code::kUnavailable, "mesh: another tree is on its way to the journal"};
-    // A plan that is being made durable keeps the tree it was made with.
-    const StepIndex first = state_.next_step() + (committing_ ? 1 : 0);
+    // A plan that is being made durable keeps the tree it was made with, and a step that a function
+    // is asked about the tree that it was told of.
+    const StepIndex first = state_.next_step() + (committing_ || asking_ ? 1 : 0);
     OVERLORD_TRY(Reaction reaction, planner::rebuild_tree(job_, state_, mesh, first));
     perform(std::move(reaction));
     return {};
@@ -58,11 +60,12 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     for (Effect& effect : reaction.effects) std::visit([&](auto& e) { carry_out(e); }, effect);
   }
 
-  // Plan until the runway is full, metadata is missing, or a commit is on its way to disk.
+  // Plan until the runway is full, metadata is missing, a commit or a new tree is on its way to
+  // disk, or a user's function is asked.
   void pump() {
-    while (!committing_ && !changing_) {
+    while (!committing_ && !changing_ && !asking_) {
       const int64_t begin_ns = seams_.clock->now_ns();
-      Reaction reaction = try_plan(job_, state_, selector_, placer_);
+      Reaction reaction = try_plan(job_, state_, selector_, placer_, draft_);
       probe_.planning_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
       const bool progress =
           !reaction.effects.empty() && std::holds_alternative<Commit>(reaction.effects.front());
@@ -166,6 +169,42 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
             });
   }
 
+  void carry_out(Ask& ask) {
+    OVERLORD_CHECK(seams_.callouts != nullptr, "a strategy with functions needs who asks them");
+    asking_ = true;
+    const uint64_t question = ++questions_;
+    auto request = std::make_shared<const model::CalloutRequest>(ask.request);
+    probe_.asked_step = request->step;
+    probe_.asked_since_ns = seams_.clock->now_ns();
+    probe_.asked_kind = static_cast<uint8_t>(request->kind);
+    seams_.callouts->ask(std::move(ask.request),
+                         [weak = weak_from_this(), on_loop = seams_.on_loop, request,
+                          question](Result<std::vector<int64_t>> answer) {
+                           on_loop([weak, request, question, answer = std::move(answer)] {
+                             const std::shared_ptr<Service> self = weak.lock();
+                             if (self) self->answered(question, *request, answer);
+                           });
+                         });
+  }
+
+  // Once per question: what answers twice is not heard again.
+  void answered(uint64_t question, const model::CalloutRequest& request,
+                const Result<std::vector<int64_t>>& answer) {
+    if (question != questions_ || probe_.asked_kind == 0) return;
+    ++probe_.callouts;
+    probe_.callout_ns += static_cast<uint64_t>(seams_.clock->now_ns() - probe_.asked_since_ns);
+    probe_.asked_kind = 0;
+    perform(on_answer(job_, state_, request, answer));
+  }
+
+  void carry_out(JournalCallout& answer) {
+    journal(answer.record, [record = answer.record](Service& self) {
+      self.state_.apply(CalloutAnswered{record.step, record.kind, record.values});
+      self.asking_ = false;
+      self.pump();
+    });
+  }
+
   protocol::FeedbackRecord record_of(const model::StepFeedback& feedback) const {
     return {job_.versions, feedback.step + job_.spec.mixture.controller.delay, feedback};
   }
@@ -218,8 +257,11 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   plan::StepSelector selector_;
   plan::Placer placer_;
   PlannerProbe probe_;
+  StepDraft draft_;
   bool committing_ = false;
   bool changing_ = false;  // a new tree is on its way to the journal
+  uint64_t questions_ = 0;
+  bool asking_ = false;  // from the question until its answer is durable
 };
 
 Planner::Planner(PlannerStart start, PlannerSeams seams)

@@ -47,6 +47,7 @@ struct PlannerState::Apply {
   void operator()(const PlanCommitted& event) const {
     const model::StreamState& after = *event.plan->state_after;
     OVERLORD_CHECK(event.plan->step == self.stream_.next_step, "plans commit in order");
+    self.callout_answers_ = {};
     for (size_t s = 0; s < self.meta_.size(); ++s) {
       const model::SourceCursor& then = self.stream_.cursors[s];
       uint64_t drawn = after.cursors[s].samples - then.samples;
@@ -93,6 +94,10 @@ struct PlannerState::Apply {
   void operator()(const TreeChanged& event) const {
     OVERLORD_CHECK(event.first_step >= self.stream_.next_step, "planned steps keep their tree");
     self.trees_[event.first_step] = event.tree;
+  }
+  void operator()(const CalloutAnswered& event) const {
+    if (event.step != self.stream_.next_step) return;  // folded: the plan came first
+    self.callout_answers_.keep(event.kind, event.values);
   }
   void operator()(const Failed& event) const {
     if (!self.failure_ || event.step < self.failure_->step) self.failure_ = event;

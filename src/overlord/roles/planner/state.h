@@ -13,6 +13,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
+#include "overlord/model/callout.h"
 #include "overlord/model/plan.h"
 #include "overlord/plan/meta_buffer.h"
 #include "overlord/protocol/peer_generations.h"
@@ -57,6 +58,11 @@ struct TreeChanged {  // durable in the journal
   StepIndex first_step = 0;
   Tree tree;
 };
+struct CalloutAnswered {  // by a user's function, of the next step; durable in the journal
+  StepIndex step = 0;
+  model::CalloutKind kind = model::CalloutKind::kCost;
+  std::vector<int64_t> values;
+};
 struct Failed {
   StepIndex step = 0;  // the first that will not come
   Status status;
@@ -64,7 +70,7 @@ struct Failed {
 
 using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
                            LateBadTold, LateBadCommitted, ReportArrived, FeedbackCommitted,
-                           TreeChanged, Failed, protocol::PeerRestarted>;
+                           TreeChanged, CalloutAnswered, Failed, protocol::PeerRestarted>;
 
 class PlannerState {
  public:
@@ -115,6 +121,8 @@ class PlannerState {
   uint32_t newest_tree(uint32_t own) const {
     return trees_.empty() ? own : trees_.rbegin()->second.version;
   }
+  // What users' functions have answered of the next step.
+  const model::CalloutAnswers& callout_answers() const { return callout_answers_; }
   // Chained over every committed plan: equal after folding the journal.
   const Digest& content_chain() const { return content_chain_; }
   const Digest& plan_chain() const { return plan_chain_; }
@@ -137,6 +145,7 @@ class PlannerState {
   std::map<StepIndex, model::StepFeedback> feedback_;
   std::map<StepIndex, Parts> parts_;
   std::map<StepIndex, Tree> trees_;  // by the first step; those that no step needs any more go
+  model::CalloutAnswers callout_answers_;
   std::optional<Failed> failure_;
   protocol::PeerGenerations peers_;
   Digest content_chain_;

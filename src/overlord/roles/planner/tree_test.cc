@@ -41,7 +41,7 @@ struct Bare {
   }
 
   model::PlanPtr next() {
-    const Reaction reaction = try_plan(job, state, selector, placer);
+    const Reaction reaction = try_plan(job, state, selector, placer, draft);
     const auto* commit = std::get_if<Commit>(&reaction.effects.front());
     EXPECT_NE(commit, nullptr);
     state.apply(PlanCommitted{commit->plan});
@@ -59,6 +59,7 @@ struct Bare {
   PlannerState state;
   plan::StepSelector selector;
   plan::Placer placer;
+  StepDraft draft;
 };
 
 TEST(TreeChange, MovesThingsFromItsStepOnAndChangesNoContent) {
