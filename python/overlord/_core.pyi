@@ -196,6 +196,15 @@ class Strategy:
         Deal slices: model, method, balance (None: by stages), offload, powers_of_two, max_microbatches.
         """
 
+    @property
+    def encoder(self) -> EncoderStrategy | None: ...
+
+    @encoder.setter
+    def encoder(self, arg: EncoderStrategy | None, /) -> None: ...
+
+    def add_cost(self, model: dict) -> None:
+        """A further cost that a vector balance evens out too."""
+
 def strategy_digest(strategy: Strategy) -> str:
     """32 hex digits over all that decides a placement."""
 
@@ -1127,6 +1136,14 @@ class Plan:
     def hdp(self) -> object:
         """Groups of ranks and their sequences; None without slices."""
 
+    def further_reports(self) -> list:
+        """As `report`, one for each further cost of a vector balance."""
+
+    def encoder(self) -> object:
+        """
+        The encoder's layer: columns, report, dummies, exchanges; None without one.
+        """
+
     def views(self) -> list:
         """Per rank: what it sees of a microbatch."""
 
@@ -1286,6 +1303,10 @@ class Client:
         """
 
     @property
+    def wait_ns(self) -> int:
+        """How long next() has waited so far."""
+
+    @property
     def rank(self) -> int: ...
 
 def describe_state(state: bytes) -> dict:
@@ -1335,6 +1356,11 @@ def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_com
 
 def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, connect_s: float, timeout_s: float) -> AttachedEngine:
     """Attach ranks to the node in a directory; waits until it serves."""
+
+def place_processes(sources: Sequence[tuple[str, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str]) -> dict:
+    """
+    Processes with the number of their roles, and the reasons; sources are (name, loaders).
+    """
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:
     """What the node in a directory does."""

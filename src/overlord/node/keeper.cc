@@ -481,12 +481,14 @@ NodeStatus Keeper::status() {
   if (!serving_) return out;
   out.restarts = serving_->supervisor->restarts();
   for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
-    out.processes.push_back(
-        {process.name, static_cast<uint32_t>(serving_->cluster->process_of(process.name)),
-         process.generation, carrier_->connected(process.name), process.roles.size()});
+    out.processes.push_back({process.name,
+                             static_cast<uint32_t>(serving_->cluster->process_of(process.name)),
+                             process.generation, process.generation - generation_base_,
+                             carrier_->connected(process.name), process.roles.size()});
   }
   for (const auto& [connection, peer] : peers_) {
-    out.processes.push_back({peer, pids_[peer], 1, true, book_.attached().at(connection).size()});
+    out.processes.push_back(
+        {peer, pids_[peer], 1, 0, true, book_.attached().at(connection).size()});
   }
   return out;
 }
