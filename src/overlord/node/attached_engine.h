@@ -16,6 +16,7 @@
 #include "overlord/node/engine.h"
 #include "overlord/node/rank_seats.h"
 #include "overlord/node/status_codec.h"
+#include "overlord/node/trace_switch.h"
 #include "overlord/protocol/control.h"
 #include "overlord/roles/client/role.h"
 #include "overlord/runtime/role_loop.h"
@@ -90,6 +91,7 @@ class AttachedEngine final : public Engine {
 
   AttachRequest request_;
   int64_t process_ = 0;
+  TraceSwitch trace_;
   runtime::SteadyClock clock_;
   std::unique_ptr<runtime::ThreadExecutor> executor_;
   std::unique_ptr<transport::Carrier> carrier_;

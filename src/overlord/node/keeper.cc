@@ -14,6 +14,7 @@
 #include "overlord/node/process_cluster.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/node/status_codec.h"
+#include "overlord/node/trace_switch.h"
 #include "overlord/plan/place_tree.h"
 #include "overlord/transport/carrier.h"
 #include "overlord/transport/endpoint.h"
@@ -46,7 +47,10 @@ Result<transport::Descriptor> job_in_memory(const protocol::JobFile& job) {
 class Keeper {
  public:
   Keeper(const KeeperArguments& arguments, const protocol::JobFile& file)
-      : arguments_(arguments), file_(file), book_(file.ranks, arguments.job) {}
+      : arguments_(arguments),
+        file_(file),
+        book_(file.ranks, arguments.job),
+        trace_(arguments.directory, "node") {}
   ~Keeper();
 
   Status open();
@@ -105,6 +109,7 @@ class Keeper {
   std::vector<protocol::RowNoted> notes_;
   std::unique_ptr<Serving> serving_;
   uint32_t generation_base_ = 1;
+  TraceSwitch trace_;
   Status failure_;
   bool over_ = false;
   std::promise<int> ended_;
@@ -437,6 +442,7 @@ void Keeper::give_up(const Status& status) {
 
 void Keeper::watch_silence() {
   if (over_) return;
+  trace_.poll();
   if (serving_) {
     for (const std::string& name : serving_->supervisor->silent(clock_.now_ns())) {
       std::fprintf(stderr, "%s says nothing and is killed\n", name.c_str());
