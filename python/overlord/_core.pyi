@@ -1343,6 +1343,10 @@ class Client:
         """
 
     @property
+    def wait_ns(self) -> int:
+        """How long next() has waited so far."""
+
+    @property
     def rank(self) -> int: ...
 
 def describe_state(state: bytes) -> dict:
@@ -1392,6 +1396,11 @@ def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_com
 
 def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float) -> AttachedEngine:
     """Attach ranks to the node in a directory; waits until it serves."""
+
+def place_processes(sources: Sequence[tuple[str, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str]) -> dict:
+    """
+    Processes with the number of their roles, and the reasons; sources are (name, loaders).
+    """
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:
     """What the node in a directory does."""

@@ -83,6 +83,7 @@ class Client {
     raise(invalid_argument("nobody waits for reports of rank " + std::to_string(rank_) +
                            ", or the report makes no sense; see feedback.reporters"));
   }
+  uint64_t wait_ns() const { return engine_->wait_ns(rank_); }
   Rank rank() const { return rank_; }
 
  private:
@@ -224,7 +225,14 @@ void bind_engine(nb::module_& m) {
             return Client(std::move(engine), rank);
           },
           nb::arg("rank"))
-      .def("status", [](Engine& engine) { return status_dict(engine.status()); })
+      .def("status",
+           [](Engine& engine) {
+             const node::EngineStatus status = [&] {
+               nb::gil_scoped_release free;  // a node may take its time to answer
+               return engine.status();
+             }();
+             return status_dict(status);
+           })
       .def("quarantine", [](Engine& engine) { return quarantine_list(engine.quarantine()); })
       .def("close",
            [](Engine& engine) {
@@ -246,6 +254,7 @@ void bind_engine(nb::module_& m) {
       .def("report", &Client::report, nb::arg("step"), nb::arg("losses"),
            nb::arg("weights") = std::vector<int64_t>(),
            "Report (source, loss sum in 2**-12, tokens) of a consumed step; gives the verdict.")
+      .def_prop_ro("wait_ns", &Client::wait_ns, "How long next() has waited so far.")
       .def_prop_ro("rank", &Client::rank);
 }
 

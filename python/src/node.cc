@@ -1,12 +1,14 @@
 // Binds the way to a node: its directory and lock, the job it is started with, attaching to it.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
 #include <memory>
+#include <numeric>
 #include <optional>
 
 #include "bindings.h"
@@ -14,6 +16,7 @@
 #include "job_handle.h"
 #include "overlord/node/attached_engine.h"
 #include "overlord/node/node_status_call.h"
+#include "overlord/node/process_placement.h"
 #include "overlord/protocol/job_codec.h"
 #include "overlord/transport/socket_directory.h"
 #include "status_dict.h"
@@ -104,6 +107,7 @@ nb::dict process_dict(const node::ProcessStatus& process) {
   out["name"] = process.name;
   out["pid"] = process.process;
   out["generation"] = process.generation;
+  out["restarts"] = process.restarts;
   out["connected"] = process.connected;
   out["roles"] = process.roles;
   return out;
@@ -125,6 +129,30 @@ nb::dict node_dict(const node::NodeStatus& status) {
   out["missing"] = nb::cast(status.missing);
   out["gone"] = nb::cast(status.gone);
   out["waits"] = status.waits;
+  return out;
+}
+
+// Only names, loaders and numbers count, so that a config can be asked about before its data is.
+nb::dict place_processes(const std::vector<std::pair<std::string, uint32_t>>& sources,
+                         uint32_t buckets, uint32_t loader_processes,
+                         uint32_t constructor_processes, std::vector<std::string> isolate) {
+  model::JobSpec spec;
+  for (const auto& [name, loaders] : sources) {
+    model::Source& source = spec.sources.emplace_back();
+    source.name = name;
+    source.loaders = loaders;
+  }
+  std::vector<uint32_t> numbers(buckets);
+  std::iota(numbers.begin(), numbers.end(), 0u);
+  const node::ProcessPlacement placement = node::place_processes(
+      spec, numbers, {loader_processes, constructor_processes, std::move(isolate)});
+  nb::dict processes;
+  for (const protocol::ProcessRoles& process : placement.processes) {
+    processes[process.name.c_str()] = process.roles.size();
+  }
+  nb::dict out;
+  out["processes"] = processes;
+  out["reasons"] = nb::cast(placement.reasons);
   return out;
 }
 
@@ -162,6 +190,9 @@ void bind_node(nb::module_& m) {
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
         nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),
         "Attach ranks to the node in a directory; waits until it serves.");
+  m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
+        nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
+        "Processes with the number of their roles, and the reasons; sources are (name, loaders).");
   m.def(
       "ask_node",
       [](const std::string& directory, double timeout_s) {

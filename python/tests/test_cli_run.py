@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 from overlord.cli import main
+from trainers import in_time, nothing_left
 
 SMALL_STEP = ["context=256", "bins=8"]
 
@@ -65,6 +68,40 @@ def test_runs_repeat(starter: Path, tmp_path: Path) -> None:
     unhashed = run_json(starter, tmp_path / "r.json", "--steps", "4", "--no-hash", *words[0])
     assert unhashed["stream_hash"] is None
     assert unhashed["content_hash"] == reports[0]["content_hash"]
+
+
+def test_engines_give_the_same_stream(starter: Path, tmp_path: Path) -> None:
+    sockets = tmp_path / "sockets"
+    sockets.mkdir(mode=0o700)
+    words = ["--steps", "4", "--mesh", "dp=2,tp=2", f"runtime.processes.directory={sockets}"]
+    embedded, processes = (
+        run_json(starter, tmp_path / f"{engine}.json", "--engine", engine, *words)
+        for engine in ("embedded", "processes")
+    )
+    for key in ("stream_hash", "content_hash", "tokens", "mixture", "debts"):
+        assert embedded[key] == processes[key], key
+    assert embedded["node"] is None
+    names = [item["name"].partition("@")[0] for item in processes["node"]["processes"]]
+    assert names == ["node", "loaders-0", "constructors-0", "rank-0"]
+    assert [item["rank"] for item in processes["node"]["ranks"]] == [0, 1, 2, 3]
+    in_time(lambda: nothing_left(sockets), "the node and its directory are gone")
+
+
+def test_the_live_view_shows_processes(starter: Path) -> None:
+    from overlord._src.run_loop import RunLoop
+    from overlord.cli.live_view import RunView
+    from rich.console import Console
+
+    import overlord as ol
+
+    job = ol.job(str(starter), mesh="dp=2", overrides=SMALL_STEP)
+    console = Console(width=140, record=True, file=io.StringIO())
+    for engine, shown in (("embedded", False), ("processes", True)):
+        with RunLoop(job, "train", 2, engine=engine) as loop:
+            for _ in loop:
+                pass
+            console.print(RunView(console, loop, live=False).render(1.0, 1.0))
+        assert ("constructors-0" in console.export_text()) == shown
 
 
 def test_a_stream_with_an_end(starter: Path, tmp_path: Path) -> None:
@@ -157,6 +194,33 @@ def test_doctor(starter: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "more than vocabulary: 300" in capsys.readouterr().out
     assert main(["doctor", str(starter), "--set", "runtime.open_files=4000000000"]) == 1
     assert "ulimit -n 4000000" in capsys.readouterr().out
+
+
+def test_doctor_looks_at_what_a_node_needs(
+    starter: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from overlord._src import node_checkup
+
+    def shown(*words: str) -> str:
+        capsys.readouterr()
+        main(["doctor", str(starter), *words])
+        return " ".join(capsys.readouterr().out.split())
+
+    text = shown("--mesh", "dp=4,tp=2", "--set", "runtime.processes.isolate=[web]")
+    for word in ("ok overlord-node", "ok sealed memory", "/dev/shm", "locked memory"):
+        assert word in text
+    assert "loaders-1 (1 roles), constructors-0 (4 roles)" in text
+    assert "source web: a process of its own, as declared" in text
+    assert "isolate names 'wbe'" in shown("--set", "runtime.processes.isolate=[wbe]")
+    assert "lower runtime.processes.loaders" in shown(
+        "--mesh", "dp=4096", "--set", "runtime.processes.constructors=4000"
+    )
+    missing = "runtime.processes.directory=/nowhere"
+    assert "FAIL socket directory" in shown("--set", missing)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (65536, 65536))
+    assert "warn locked memory" in shown() and "ulimit -l unlimited" in shown()
+    monkeypatch.setattr(node_checkup, "_ADD_SEALS", 999_999)
+    assert "FAIL sealed memory" in shown() and 'engine="embedded" works without' in shown()
 
 
 def test_files_that_changed_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,13 +9,15 @@ import resource
 import struct
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from overlord._src.arrow_match import check_arrow
+from overlord._src.checkup_finding import Finding
 from overlord._src.config.field_types import show_bytes
 from overlord._src.config.reading import LoadedConfig
+from overlord._src.mesh import Mesh
+from overlord._src.node_checkup import check_node
 from overlord._tokenizer_worker import HELLO, worker_command
 from overlord._version import __version__
 from overlord.config import RuntimeConfig
@@ -27,17 +29,8 @@ _FILES_PER_WORKER = 4
 _MIB = 1 << 20
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What one check found."""
-
-    verdict: Literal["ok", "warn", "fail"]
-    what: str
-    detail: str
-
-
-def check_all(loaded: LoadedConfig | None) -> list[Finding]:
-    """All checks; those of a config only with one."""
+def check_all(loaded: LoadedConfig | None, mesh: Mesh | None = None) -> list[Finding]:
+    """All checks; those of a config only with one, for a host with the ranks of `mesh`."""
     runtime = loaded.config.runtime if loaded is not None else RuntimeConfig()
     tokenizers = len(loaded.config.tokenizers) if loaded is not None else 0
     folder = loaded.index_dir if loaded is not None else Path(".overlord").absolute()
@@ -50,6 +43,7 @@ def check_all(loaded: LoadedConfig | None) -> list[Finding]:
         check_threads(runtime),
         check_memory(runtime),
         check_folder(folder),
+        *check_node(loaded, mesh or Mesh.parse("dp=1")),
     ]
     if loaded is not None:
         findings += [check_tokenizer(loaded, name) for name in loaded.config.tokenizers]

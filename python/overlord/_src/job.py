@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import socket
@@ -29,6 +30,7 @@ from overlord._tokenizer_worker import worker_command
 from overlord.config import JobConfig
 
 ENGINES = ("auto", "embedded", "processes")
+_LOADERS = itertools.count()  # of this process, which hosts all ranks of each
 Ranks = Literal["all"] | Sequence[int]
 
 
@@ -288,7 +290,7 @@ class Job:
             opened.source_digests,
             self._dealing(self.config.delivery),
             self._rule if opened.resolved.mixture.follows_rule else None,
-            self.config.strategy is not None and self.config.strategy.hybrid is not None,
+            self._hybrid,
             opened.functions,
         )
 
@@ -312,6 +314,9 @@ class Job:
             plan = replace(plan, local=local, wire=self._wire_words(leads=0 in local))
         agreed = self.agreed_key(name, options.hash_batches)
         run = launch.run if launch is not None else ""
+        if launch is None and len(hosted) == self._mesh.world_size:
+            # Nobody else reads this stream: another reader of the same job has a node of its own.
+            run = f"process {os.getpid()}, loader {next(_LOADERS)}"
         attachment = Attachment(
             agreed,
             _digest([agreed, local, run, os.getuid()]),
@@ -330,6 +335,7 @@ class Job:
             self._dealing(self.config.delivery),
             launch.restarts if launch is not None else 0,
             self._rule if resolved.mixture.follows_rule else None,
+            self._hybrid,
         )
 
     def job_file(self, name: str, ranks: Sequence[int], options: Any) -> bytes:
@@ -388,6 +394,10 @@ class Job:
         config = self.config.model_dump(mode="json", exclude={"runtime"})
         told = [config, str(self._loaded.base), self._mesh.axes, name, hash_batches]
         return _digest(told)
+
+    @property
+    def _hybrid(self) -> bool:
+        return self.config.strategy is not None and self.config.strategy.hybrid is not None
 
     def plan(self, step: int = 0, stream: str = TRAIN) -> Any:
         """The plan of a step, from metadata alone: what `ol.strategy.loader_do_plan` takes."""

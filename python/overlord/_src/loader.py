@@ -272,8 +272,11 @@ class AttachedEngine(SharedEngine):
         dealing: str,
         restarts: int,
         rule: Rule | None = None,
+        hybrid: bool = False,
     ) -> None:
-        super().__init__(None, attachment.ranks, options, job, stream, mesh, {}, dealing, None)
+        super().__init__(
+            None, attachment.ranks, options, job, stream, mesh, {}, dealing, None, hybrid
+        )
         self._attachment = attachment
         self._restarts = restarts
         self._opened = 0
@@ -430,6 +433,10 @@ class Loader(Iterator[Microbatch]):
         self._client = None
         self._ended = False
         self._times.forget()
+
+    def wait_seconds(self) -> float:
+        """How long `next()` has waited for data so far: what its production does not hide."""
+        return float(self._connected().wait_ns) / 1e9
 
     def status(self) -> dict[str, Any]:
         """What roles, queues, memory and sources do right now; starts the engine."""

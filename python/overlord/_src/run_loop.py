@@ -22,6 +22,7 @@ from overlord._src.made_up_losses import parse_losses
 from overlord._src.mesh import Mesh, is_data_axis
 from overlord._src.microbatch import HOLE, Microbatch
 from overlord._src.native import core
+from overlord._src.node_watch import NodeWatch, watch_of
 
 _MOST_POINTS = 512  # of the weights' course
 
@@ -101,6 +102,7 @@ class RunLoop:
         prefetch: int | None = None,
         hash_batches: bool = True,
         losses: str | None = None,
+        engine: str = "auto",
     ) -> None:
         self.job = job
         self.opened = job.open_stream(stream)
@@ -122,7 +124,12 @@ class RunLoop:
         self._reporters = reporting_ranks(mixture, job.mesh) if self.losses else []
         self.weights: list[dict[str, Any]] = []  # of a mixture that follows losses, thinned out
         self.loaders: RankLoaders = job.stream(
-            stream, ranks="all", threads=threads, prefetch=prefetch, hash=hash_batches
+            stream,
+            ranks="all",
+            threads=threads,
+            prefetch=prefetch,
+            hash=hash_batches,
+            engine=engine,
         )
         own_steps = self.opened.resolved.steps
         known = [count for count in (steps, own_steps) if count is not None]
@@ -135,6 +142,7 @@ class RunLoop:
         self._reported_tokens = self.served_tokens.copy()
         self.mean_losses: dict[str, float] = {}
         self.holes = 0
+        self._watch: NodeWatch | None = None
         self.started = time.monotonic()
         self.ended: float | None = None
         self._readers = set(bucket_readers(job.mesh, self.loaders.hybrid))
@@ -280,9 +288,16 @@ class RunLoop:
             "delivered_bytes": self.bytes,
             "peak_rss_bytes": peak_rss_bytes(),
             "status": self.loaders.status(),
+            "node": self.node(),
             "machine": {"arch": platform.machine(), "python": platform.python_version()},
             "interrupted": interrupted,
         }
+
+    def node(self) -> dict[str, Any] | None:
+        """What the node and its processes do; None where all roles live in this process."""
+        if self._watch is None:
+            self._watch = watch_of(self.loaders)
+        return None if self._watch is None else self._watch.look()
 
     def close(self) -> None:
         """Stop the engine."""

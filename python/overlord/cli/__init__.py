@@ -22,6 +22,8 @@ COMMANDS = {
     "calibrate": "fit a cost model to measured times",
     "simulate": "predict step times of strategies on any mesh, from lengths alone",
     "serve": "serve the ranks of this host from a process of its own",
+    "top": "look at a running node: processes, sources, ranks, who waits",
+    "trace": "record what a running node does, as a Chrome trace",
     "run": "read a stream on all ranks of a mesh and measure it",
     "demo": "make a corpus under ./demo and run it on 16 ranks",
     "doctor": "check this machine, this installation and a config",

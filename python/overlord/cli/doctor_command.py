@@ -23,6 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="override a config key",
     )
+    parser.add_argument(
+        "--mesh",
+        metavar=arguments.MESH_FORM,
+        default="dp=1",
+        help="ranks of this host, for the processes they would get (default dp=1)",
+    )
     parser.add_argument("--seed", type=int, default=None, help=argparse.SUPPRESS)
 
 
@@ -31,10 +37,11 @@ def run(options: argparse.Namespace) -> int:
     from rich.text import Text
 
     from overlord._src import checkup
+    from overlord._src.mesh import Mesh
     from overlord.cli.terminal import add_rows, make_console, make_table
 
     loaded: Any = arguments.load_config(options) if options.config else None
-    findings = checkup.check_all(loaded)
+    findings = checkup.check_all(loaded, Mesh.parse(options.mesh))
     rows = [(Text(*_MARKS[item.verdict]), item.what, item.detail) for item in findings]
     console = make_console()
     console.print(add_rows(make_table("", "check", "found"), rows))

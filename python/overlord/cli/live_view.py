@@ -13,8 +13,10 @@ from rich.text import Text
 
 from overlord._src.run_loop import RunLoop, delay_data, rss_bytes
 from overlord.cli.terminal import add_rows, bar, make_table, show_count, show_seconds, show_size
+from overlord.cli.top_view import node_parts
 
 _REFRESH_SECONDS = 0.2
+_NODE_SECONDS = 1.0
 _LINE_SECONDS = 3.0
 _MOST_SOURCES = 16
 
@@ -43,6 +45,8 @@ class RunView:
         self._loop = loop
         self._pace = Pace()
         self._next = 0.0
+        self._next_node = 0.0
+        self._node: dict[str, Any] | None = None
         self._live = (
             Live(console=console, auto_refresh=False, transient=True)
             if live and console.is_terminal
@@ -98,12 +102,23 @@ class RunView:
             mixture_table(loop),
             role_table(loop, status),
             memory_line(status),
+            *self._processes(),
         ]
         return Panel(
             Group(*(item for part in parts for item in (part, Text()))),
             title=head,
             title_align="left",
         )
+
+    def _processes(self) -> list[RenderableType]:
+        """Processes and ranks of a node, looked at once a second: memory is dear to ask for."""
+        now = time.monotonic()
+        if now >= self._next_node:
+            self._next_node = now + _NODE_SECONDS
+            self._node = self._loop.node()
+        if self._node is None:
+            return []
+        return node_parts(self._node)
 
     def _speed(self, steps_per_s: float, tokens_per_s: float) -> Table:
         loop = self._loop

@@ -25,6 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--prefetch", type=int, default=None, help="steps ahead (default: the config's)"
     )
     parser.add_argument(
+        "--engine",
+        choices=("auto", "embedded", "processes"),
+        default="auto",
+        help="all roles in this process, or in processes that a node starts (default: auto)",
+    )
+    parser.add_argument(
         "--no-live", dest="live", action="store_false", help="lines instead of a live view"
     )
     parser.add_argument(
@@ -61,6 +67,7 @@ def run(options: argparse.Namespace) -> int:
         hash_batches=options.hash,
         json_file=options.json,
         losses=options.losses,
+        engine=options.engine,
     )
 
 
@@ -75,6 +82,7 @@ def run_job(
     hash_batches: bool = True,
     json_file: Path | None = None,
     losses: str | None = None,
+    engine: str = "auto",
 ) -> int:
     """Run a stream of a job with a live view, then print and write its report."""
     from overlord._src.config.streams import resolve_stream
@@ -94,6 +102,7 @@ def run_job(
         prefetch=prefetch,
         hash_batches=hash_batches,
         losses=losses,
+        engine=engine,
     ) as loop:
         print_start(console, loop)
         interrupted = False

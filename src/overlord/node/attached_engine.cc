@@ -62,7 +62,9 @@ uint64_t slab_size(const model::Slab& slab) {
 }  // namespace
 
 AttachedEngine::AttachedEngine(AttachRequest request)
-    : request_(std::move(request)), process_(getpid()) {}
+    : request_(std::move(request)),
+      process_(getpid()),
+      trace_(request_.directory, name_of(request_)) {}
 
 Result<std::unique_ptr<AttachedEngine>> AttachedEngine::attach(AttachRequest request) {
   std::sort(request.ranks.begin(), request.ranks.end());
@@ -290,6 +292,7 @@ void AttachedEngine::fail(const Status& status) {
 }
 
 void AttachedEngine::beat() {
+  trace_.poll();
   EngineStatus status;
   add_clients(&status);
   carrier_->send_control("node", protocol::Beat{0, encode_engine_status(status)});

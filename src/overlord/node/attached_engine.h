@@ -16,6 +16,7 @@
 #include "overlord/node/engine.h"
 #include "overlord/node/rank_seats.h"
 #include "overlord/node/status_codec.h"
+#include "overlord/node/trace_switch.h"
 #include "overlord/node/wire_options.h"
 #include "overlord/protocol/control.h"
 #include "overlord/roles/client/role.h"
@@ -52,6 +53,7 @@ class AttachedEngine final : public Engine {
 
   EngineStatus status() override;
   std::vector<loader::QuarantineNote> quarantine() override;
+  uint64_t wait_ns(Rank rank) override { return seats_->wait_ns(rank); }
   Digest rank_hash(Rank rank) override { return seats_->rank_hash(rank); }
   Digest plan_chain() override { return seats_->plan_chain(); }
   Digest content_chain() override { return seats_->content_chain(); }
@@ -91,6 +93,7 @@ class AttachedEngine final : public Engine {
 
   AttachRequest request_;
   int64_t process_ = 0;
+  TraceSwitch trace_;
   runtime::SteadyClock clock_;
   std::unique_ptr<runtime::ThreadExecutor> executor_;
   std::unique_ptr<transport::Carrier> carrier_;

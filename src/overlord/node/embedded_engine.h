@@ -44,6 +44,7 @@ class EmbeddedEngine final : public Engine {
 
   EngineStatus status() override;
   std::vector<loader::QuarantineNote> quarantine() override;
+  uint64_t wait_ns(Rank rank) override { return seats_->wait_ns(rank); }
   Digest rank_hash(Rank rank) override { return seats_->rank_hash(rank); }
   Digest plan_chain() override { return seats_->plan_chain(); }
   Digest content_chain() override { return seats_->content_chain(); }

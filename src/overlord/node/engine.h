@@ -72,6 +72,8 @@ class Engine {
 
   virtual EngineStatus status() = 0;
   virtual std::vector<loader::QuarantineNote> quarantine() = 0;
+  // How long callers of next(rank) have waited so far: what production does not hide.
+  virtual uint64_t wait_ns(Rank rank) = 0;
   virtual Digest rank_hash(Rank rank) = 0;
   virtual Digest plan_chain() = 0;
   virtual Digest content_chain() = 0;

@@ -16,6 +16,7 @@
 #include "overlord/node/process_cluster.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/node/status_codec.h"
+#include "overlord/node/trace_switch.h"
 #include "overlord/plan/place_tree.h"
 #include "overlord/transport/carrier.h"
 #include "overlord/transport/endpoint.h"
@@ -57,7 +58,8 @@ class Keeper {
         file_(file),
         local_(arguments.local.empty() ? file.ranks : arguments.local),
         follows_(arguments.wire.several_hosts() && !arguments.wire.leads),
-        book_(follows_ ? local_ : file.ranks, arguments.job) {}
+        book_(follows_ ? local_ : file.ranks, arguments.job),
+        trace_(arguments.directory, "node") {}
   ~Keeper();
 
   Status open();
@@ -128,6 +130,7 @@ class Keeper {
   std::vector<protocol::RowNoted> notes_;
   std::unique_ptr<Serving> serving_;
   uint32_t generation_base_ = 1;
+  TraceSwitch trace_;
   Status failure_;
   bool over_ = false;
   std::promise<int> ended_;
@@ -603,6 +606,7 @@ void Keeper::give_up(const Status& status) {
 
 void Keeper::watch_silence() {
   if (over_) return;
+  trace_.poll();
   if (serving_) {
     for (const std::string& name : serving_->supervisor->silent(clock_.now_ns())) {
       std::fprintf(stderr, "%s says nothing and is killed\n", name.c_str());
@@ -647,12 +651,14 @@ NodeStatus Keeper::status() {
   if (!serving_) return out;
   out.restarts = serving_->supervisor->restarts();
   for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
-    out.processes.push_back(
-        {process.name, static_cast<uint32_t>(serving_->cluster->process_of(process.name)),
-         process.generation, carrier_->connected(process.name), process.roles.size()});
+    out.processes.push_back({process.name,
+                             static_cast<uint32_t>(serving_->cluster->process_of(process.name)),
+                             process.generation, process.generation - generation_base_,
+                             carrier_->connected(process.name), process.roles.size()});
   }
   for (const auto& [connection, peer] : peers_) {
-    out.processes.push_back({peer, pids_[peer], 1, true, book_.attached().at(connection).size()});
+    out.processes.push_back(
+        {peer, pids_[peer], 1, 0, true, book_.attached().at(connection).size()});
   }
   return out;
 }

@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "overlord/runtime/trace.h"
+
 namespace overlord::node {
 namespace {
 
@@ -92,7 +94,13 @@ Result<model::MicrobatchPtr> RankSeats::next(Rank rank, int64_t timeout_ms) {
     if (wiring_.may_wait) OVERLORD_RETURN_IF_ERROR(wiring_.may_wait());
     const int64_t begin_ns = clock_.now_ns();
     std::optional<client::ReadyStep> ready = at->steps.pop(timeout_ms);
-    wiring_.probe(rank).wait_ns += static_cast<uint64_t>(clock_.now_ns() - begin_ns);
+    const int64_t end_ns = clock_.now_ns();
+    wiring_.probe(rank).wait_ns += static_cast<uint64_t>(end_ns - begin_ns);
+    if (runtime::tracing()) {
+      runtime::TraceBook::of_process().note(
+          "wait", "rank " + std::to_string(rank), begin_ns, end_ns,
+          static_cast<int64_t>(at->consumer.state().state.next_step));
+    }
     if (!ready) {
       if (at->steps.closed()) return closed_because();
       return Status(Code::kDeadline,

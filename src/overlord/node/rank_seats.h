@@ -51,6 +51,7 @@ class RankSeats {
   Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms);
   Result<std::string> state(Rank rank, int64_t timeout_ms);
   Result<protocol::Verdict> report(Rank rank, model::StepFeedback part);
+  uint64_t wait_ns(Rank rank) { return wiring_.probe(rank).wait_ns; }
   Digest rank_hash(Rank rank);
   Digest plan_chain();
   Digest content_chain();

@@ -7,6 +7,7 @@
 #include "overlord/node/open_files.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/node/status_codec.h"
+#include "overlord/node/trace_switch.h"
 #include "overlord/plan/place_tree.h"
 #include "overlord/transport/carrier.h"
 #include "overlord/transport/endpoint.h"
@@ -23,7 +24,7 @@ constexpr size_t kSegmentBytes = 16 << 20;
 class RoleProcess {
  public:
   RoleProcess(const RoleProcessArguments& arguments, const protocol::JobFile& file)
-      : arguments_(arguments), file_(file) {}
+      : arguments_(arguments), file_(file), trace_(arguments.directory, arguments.name) {}
   ~RoleProcess() {
     if (endpoint_) endpoint_->close();
     if (runtime_) runtime_->stop();
@@ -52,6 +53,7 @@ class RoleProcess {
   std::unique_ptr<transport::Endpoint> endpoint_;
   std::map<std::string, uint32_t> known_;  // generations of the other processes
   std::vector<protocol::Envelope> early_;  // for roles that are being made
+  TraceSwitch trace_;
   uint64_t beats_ = 0;
   bool over_ = false;
   std::promise<int> ended_;
@@ -209,6 +211,7 @@ void RoleProcess::tell_restarts(const protocol::Roster& roster) {
 
 void RoleProcess::beat() {
   if (over_) return;
+  trace_.poll();
   protocol::Beat beat{++beats_, {}};
   if (beats_ % kBeatsPerStatus == 1) beat.status = encode_engine_status(runtime_->status());
   carrier_->send_control("node", beat);

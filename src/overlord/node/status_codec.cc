@@ -65,8 +65,8 @@ struct Fields<node::EngineStatus> {
 template <>
 struct Fields<node::ProcessStatus> {
   static void list(auto& codec, auto& value) {
-    auto& [name, process, generation, connected, roles] = value;
-    codec(name, process, generation, connected, roles);
+    auto& [name, process, generation, restarts, connected, roles] = value;
+    codec(name, process, generation, restarts, connected, roles);
   }
 };
 template <>

@@ -16,6 +16,7 @@ struct ProcessStatus {
   std::string name;
   uint32_t process = 0;  // pid
   uint32_t generation = 1;
+  uint32_t restarts = 0;  // within the attempt
   bool connected = false;
   uint64_t roles = 0;
 };

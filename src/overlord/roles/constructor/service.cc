@@ -7,6 +7,7 @@
 
 #include "overlord/base/check.h"
 #include "overlord/roles/constructor/role.h"
+#include "overlord/runtime/trace.h"
 
 namespace overlord::constructor {
 namespace {
@@ -152,7 +153,13 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
       slabs = columnar::fill_slabs(spec, pieces, *core, fields_, slices_, *seams_.pool);
     }
     share(held, microbatch, std::move(core), slabs);
-    probe_.assemble_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
+    const int64_t end_ns = seams_.clock->now_ns();
+    probe_.assemble_ns += static_cast<uint64_t>(end_ns - begin_ns);
+    if (runtime::tracing()) {
+      runtime::TraceBook::of_process().note("assemble", "group " + std::to_string(job_.bucket),
+                                            begin_ns, end_ns,
+                                            static_cast<int64_t>(held.plan->step));
+    }
     probe_.bytes_assembled += columnar::slab_bytes(spec, fields_);
   }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "overlord/columnar/encoded_rows.h"
+#include "overlord/runtime/trace.h"
 
 namespace overlord::loader {
 
@@ -125,14 +126,22 @@ void BlockLoads::read(columnar::BlockRequest request, BlockDone done) {
 }
 
 void BlockLoads::decode(const std::shared_ptr<Read>& read) {
-  probe_->read_wait_ns += static_cast<uint64_t>(seams_.clock->now_ns() - read->begin_ns);
+  const int64_t read_ns = seams_.clock->now_ns();
+  probe_->read_wait_ns += static_cast<uint64_t>(read_ns - read->begin_ns);
+  if (runtime::tracing()) {
+    runtime::TraceBook::of_process().note("read", source_->spec.name, read->begin_ns, read_ns);
+  }
   seams_.executor->post([self = shared_from_this(), read] {
     if (self->cancel_.cancelled()) return;
     const int64_t begin_ns = self->seams_.clock->now_ns();
     self->probe_->stage = LoadStage::kDecode;
     Result<columnar::RowBlock> rows = self->source_->reader->decode(read->request, read->pieces);
     read->pieces.clear();
-    self->probe_->transform_ns += static_cast<uint64_t>(self->seams_.clock->now_ns() - begin_ns);
+    const int64_t end_ns = self->seams_.clock->now_ns();
+    self->probe_->transform_ns += static_cast<uint64_t>(end_ns - begin_ns);
+    if (runtime::tracing()) {
+      runtime::TraceBook::of_process().note("decode", self->source_->spec.name, begin_ns, end_ns);
+    }
     if (!rows.ok()) {
       self->finish(read, rows.status());
     } else if (rows->is_text) {

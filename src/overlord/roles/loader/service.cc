@@ -10,6 +10,7 @@
 #include "overlord/roles/loader/meta_window.h"
 #include "overlord/roles/loader/order_cache.h"
 #include "overlord/roles/loader/role.h"
+#include "overlord/runtime/trace.h"
 
 namespace overlord::loader {
 
@@ -200,6 +201,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   }
 
   void answer(const FetchKey& key, const std::vector<Wanted>& wanted, Gathering& got) {
+    const int64_t begin_ns = runtime::tracing() ? seams_.clock->now_ns() : 0;
     auto payload = std::make_shared<protocol::Payload>();
     payload->step = key.first;
     payload->bucket = key.second;
@@ -214,6 +216,11 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     }
     for (auto& [block, tokens] : got.blocks) payload->holders.push_back(std::move(tokens));
     probe_.documents += wanted.size();
+    if (begin_ns != 0) {
+      runtime::TraceBook::of_process().note("answer", source_->spec.name, begin_ns,
+                                            seams_.clock->now_ns(),
+                                            static_cast<int64_t>(key.first));
+    }
     if (holes.empty()) {
       send(protocol::constructor_address(key.second), protocol::PayloadPtr(std::move(payload)));
       return;

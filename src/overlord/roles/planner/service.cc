@@ -6,6 +6,7 @@
 #include "overlord/protocol/state_codec.h"
 #include "overlord/roles/planner/role.h"
 #include "overlord/roles/planner/tree.h"
+#include "overlord/runtime/trace.h"
 
 namespace overlord::planner {
 
@@ -69,6 +70,11 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       probe_.planning_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
       const bool progress =
           !reaction.effects.empty() && std::holds_alternative<Commit>(reaction.effects.front());
+      if (progress && runtime::tracing()) {
+        const auto& commit = std::get<Commit>(reaction.effects.front());
+        runtime::TraceBook::of_process().note("plan", "", begin_ns, seams_.clock->now_ns(),
+                                              static_cast<int64_t>(commit.plan->step));
+      }
       note_wait(reaction, begin_ns);
       perform(std::move(reaction));
       if (!progress) return;

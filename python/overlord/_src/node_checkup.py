@@ -1,0 +1,172 @@
+"""The checks of `overlord doctor` for the engine with processes: what this host allows a node."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import resource
+import stat
+import subprocess
+from pathlib import Path
+from typing import Literal
+
+from overlord._src.checkup_finding import Finding
+from overlord._src.config.columns import base_name
+from overlord._src.config.field_types import show_bytes
+from overlord._src.config.reading import LoadedConfig
+from overlord._src.config.streams import TRAIN, resolve_stream
+from overlord._src.mesh import Mesh
+from overlord.config import RuntimeConfig
+
+# Not in every Python that we run with.
+_ADD_SEALS, _SEAL_SHRINK, _SEAL_GROW, _SEAL_FUTURE_WRITE = 1033, 2, 4, 0x10
+_INSTEAD = 'engine="embedded" works without it'
+_NODE_SECONDS = 20
+
+
+def check_node(loaded: LoadedConfig | None, mesh: Mesh) -> list[Finding]:
+    """All of them; the placement of roles only with a config."""
+    runtime = loaded.config.runtime if loaded is not None else RuntimeConfig()
+    findings = [
+        check_executable(),
+        check_sealing(),
+        check_shared_memory(runtime),
+        check_locked_memory(runtime),
+        check_socket_directory(runtime),
+    ]
+    return findings + ([check_placement(loaded, mesh)] if loaded is not None else [])
+
+
+def check_executable() -> Finding:
+    """The node's program is there, and this machine can load it."""
+    what = "overlord-node"
+    try:
+        from overlord._src.native import core
+        from overlord._src.node_process import executable
+    except ImportError as error:
+        return Finding("fail", what, str(error))
+    try:
+        path = executable()
+        # Without a command it says which there are.
+        answer = subprocess.run([path], capture_output=True, timeout=_NODE_SECONDS, check=False)
+    except core.NotFoundError as error:
+        return Finding("fail", what, str(error))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("fail", what, f"does not run: {error}; {_INSTEAD}")
+    said = (answer.stdout + answer.stderr).decode(errors="replace").strip()
+    if "keep or role" not in said:
+        return Finding("fail", what, f"ends with {answer.returncode}: {said[-300:]}; {_INSTEAD}")
+    return Finding("ok", what, str(path))
+
+
+def check_sealing() -> Finding:
+    """Memory that can be shared and sealed against writing by others, as segments are."""
+    what = "sealed memory"
+    try:
+        memory = os.memfd_create("overlord-doctor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except OSError as error:
+        return Finding("fail", what, f"memfd_create: {error.strerror}; {_INSTEAD}")
+    try:
+        os.ftruncate(memory, mmap.PAGESIZE)
+        fcntl.fcntl(memory, _ADD_SEALS, _SEAL_SHRINK | _SEAL_GROW | _SEAL_FUTURE_WRITE)
+        try:
+            mmap.mmap(memory, mmap.PAGESIZE).close()
+        except PermissionError:
+            return Finding("ok", what, "memfd, sealed against shrinking, growing and writing")
+        return Finding("fail", what, f"the seal against writing does not hold; {_INSTEAD}")
+    except OSError as error:
+        return Finding(
+            "fail", what, f"F_ADD_SEALS: {error.strerror}; needs Linux 5.1 or newer; {_INSTEAD}"
+        )
+    finally:
+        os.close(memory)
+
+
+def check_shared_memory(runtime: RuntimeConfig) -> Finding:
+    """/dev/shm, which others use: ours is limited by the container's memory alone."""
+    ours = "segments are memfds, which count as memory of the container and not here"
+    try:
+        space = os.statvfs("/dev/shm")
+    except OSError:
+        return Finding("ok", "/dev/shm", f"not there; {ours}")
+    size, free = (blocks * space.f_frsize for blocks in (space.f_blocks, space.f_bavail))
+    return Finding("ok", "/dev/shm", f"{show_bytes(free)} free of {show_bytes(size)}; {ours}")
+
+
+def check_locked_memory(runtime: RuntimeConfig) -> Finding:
+    """Memory that may be locked, where batches are to be pinned."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    needed = runtime.constructor_budget
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        shown = "no limit" if soft == resource.RLIM_INFINITY else show_bytes(soft)
+        return Finding("ok", "locked memory", shown)
+    return Finding(
+        "warn",
+        "locked memory",
+        f"limit {show_bytes(soft)}, pinned batches of a group may need {show_bytes(needed)}: run "
+        "`ulimit -l unlimited`, or set LimitMEMLOCK=infinity (Docker: --ulimit memlock=-1)",
+    )
+
+
+def check_socket_directory(runtime: RuntimeConfig) -> Finding:
+    """Where nodes and trainers of this user meet."""
+    what = "socket directory"
+    base = runtime.processes.directory or _default_base()
+    if not os.path.isdir(base) or not os.access(base, os.W_OK | os.X_OK):
+        return Finding(
+            "fail", what, f"{base} cannot be written to; set runtime.processes.directory"
+        )
+    return Finding("ok", what, base)
+
+
+def _default_base() -> str:
+    """As the engine chooses it."""
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
+    if given.startswith("/") and os.path.isdir(given):
+        info = Path(given).stat()
+        if info.st_uid == os.geteuid() and not stat.S_IMODE(info.st_mode) & 0o077:
+            return given
+    return "/tmp"
+
+
+def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
+    """Which processes a node of this job has, and why."""
+    what = "processes"
+    try:
+        from overlord._src.native import core
+        from overlord._src.run_loop import bucket_readers
+    except ImportError as error:
+        return Finding("fail", what, str(error))
+    config, placing = loaded.config, loaded.config.runtime.processes
+    names = resolve_stream(config, TRAIN).mixture.source_names()
+    strange = sorted(set(placing.isolate) - set(names))
+    if strange:
+        return Finding(
+            "warn",
+            what,
+            f"runtime.processes.isolate names {strange[0]!r}, which the stream does not read; its "
+            f"sources: {', '.join(names)}",
+        )
+    hybrid = config.strategy is not None and config.strategy.hybrid is not None
+    placed = core.place_processes(
+        [(name, config.sources[base_name(name)].loaders) for name in names],
+        len(bucket_readers(mesh, hybrid)),
+        placing.loaders,
+        placing.constructors,
+        list(placing.isolate),
+    )
+    shown = ", ".join(f"{name} ({roles} roles)" for name, roles in placed["processes"].items())
+    usable = len(os.sched_getaffinity(0))
+    verdict: Literal["ok", "warn"] = "ok"
+    advice = ""
+    if len(placed["processes"]) + 1 > max(2, 2 * usable):
+        verdict = "warn"
+        advice = (
+            f"; more than twice the {usable} usable CPUs: lower runtime.processes.loaders or "
+            "runtime.processes.constructors"
+        )
+    return Finding(verdict, what, f"node, {shown}: {'; '.join(placed['reasons'])}{advice}")
+
+
+__all__ = ["check_node"]

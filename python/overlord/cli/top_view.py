@@ -1,0 +1,147 @@
+"""How a node is shown: processes with their memory, sources, ranks, who is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from overlord.cli.terminal import add_rows, make_table, show_count, show_size
+
+_MOST_SOURCES = 20
+_MOST_RANKS = 32
+
+
+def render(snapshot: dict[str, Any], directory: str = "") -> RenderableType:
+    """The whole screen."""
+    state = "serving" if snapshot["serving"] else "waiting for its ranks"
+    head = Text.assemble(
+        ("overlord ", "bold"),
+        f"{snapshot['job']} · {snapshot['stream']} · {state} · attempt {snapshot['attempt']}",
+    )
+    return Panel(
+        Group(*(item for part in node_parts(snapshot) for item in (part, Text()))),
+        title=head,
+        title_align="left",
+        subtitle=directory or None,
+        subtitle_align="left",
+    )
+
+
+def node_parts(snapshot: dict[str, Any]) -> list[RenderableType]:
+    """The tables of a node, and who is waited for."""
+    parts: list[RenderableType] = [process_table(snapshot["processes"])]
+    if snapshot["sources"]:
+        parts.append(source_table(snapshot["sources"], snapshot["slowest_source"]))
+    if snapshot["ranks"]:
+        parts.append(rank_table(snapshot["ranks"], snapshot["interval_s"], snapshot["gone"]))
+    return [*parts, waits_text(snapshot)]
+
+
+def process_table(processes: Sequence[dict[str, Any]]) -> Table:
+    """Every process, with what it costs; the sum counts shared pages once (PSS)."""
+    table = make_table(
+        "process",
+        ("pid", "right"),
+        ("roles", "right"),
+        ("life", "right"),
+        ("restarts", "right"),
+        ("rss", "right"),
+        ("pss", "right"),
+        ("private", "right"),
+        ("shared", "right"),
+    )
+    total = 0
+    for item in processes:
+        memory = item["memory"]
+        total += memory["pss_bytes"] if memory else 0
+        keys = ("rss_bytes", "pss_bytes", "private_bytes", "shared_bytes")
+        table.add_row(
+            Text(item["name"], style="" if item["connected"] else "red"),
+            str(item["pid"]),
+            str(item["roles"]),
+            str(item["generation"]),
+            Text(str(item["restarts"]), style="yellow" if item["restarts"] else ""),
+            *(show_size(memory[key]) if memory else "-" for key in keys),
+        )
+    table.add_row("all", "", "", "", "", "", show_size(total), "", "")
+    return table
+
+
+def source_table(sources: Sequence[dict[str, Any]], slowest: str | None) -> Table:
+    """Sources, those that work most first."""
+    table = make_table(
+        "source",
+        ("loaders", "right"),
+        ("queue", "right"),
+        ("in work", "right"),
+        ("rows", "right"),
+        ("rows/s", "right"),
+        ("read", "right"),
+        ("bytes/s", "right"),
+        ("busy", "right"),
+        ("bad rows", "right"),
+    )
+    for item in sorted(sources, key=lambda row: -row["busy"])[:_MOST_SOURCES]:
+        is_slowest = item["source"] == slowest and len(sources) > 1
+        table.add_row(
+            Text(item["source"] + (" (slowest)" if is_slowest else "")),
+            str(item["loaders"]),
+            str(item["queue"]),
+            str(item["in_work"]),
+            show_count(item["rows"]),
+            show_count(float(item["rows_per_s"])),
+            show_size(item["read_bytes"]),
+            show_size(item["bytes_per_s"]),
+            f"{item['busy']:.0%}",
+            Text(str(item["bad_rows"]), style="yellow" if item["bad_rows"] else ""),
+        )
+    if len(sources) > _MOST_SOURCES:
+        table.add_row(f"and {len(sources) - _MOST_SOURCES} more")
+    return table
+
+
+def rank_table(ranks: Sequence[dict[str, Any]], interval: float, gone: Sequence[int]) -> Table:
+    """Ranks, those that wait most first where there are many."""
+    most = max(item["steps_consumed"] for item in ranks)
+    rows: list[tuple[Any, ...]] = []
+    shown = sorted(ranks, key=lambda row: -row["interval_wait_s"])[:_MOST_RANKS]
+    for item in sorted(shown, key=lambda row: int(row["rank"])):
+        share = item["interval_wait_s"] / interval if interval else 0.0
+        rows.append(
+            (
+                f"{item['rank']}{' (gone)' if item['rank'] in gone else ''}",
+                item["steps_consumed"],
+                most - item["steps_consumed"],
+                item["queue"],
+                f"{item['wait_per_step_s'] * 1000:.1f} ms",
+                Text(f"{share:.1%}", style="yellow" if share > 0.02 else ""),
+                f"{item['wait_s']:.1f} s",
+            )
+        )
+    if len(ranks) > _MOST_RANKS:
+        rows.append((f"and {len(ranks) - _MOST_RANKS} more", "", "", "", "", "", ""))
+    table = make_table(
+        "rank",
+        ("steps", "right"),
+        ("behind", "right"),
+        ("queue", "right"),
+        ("wait per step", "right"),
+        ("of the time", "right"),
+        ("waited in all", "right"),
+    )
+    return add_rows(table, rows)
+
+
+def waits_text(snapshot: dict[str, Any]) -> Text:
+    """Who is waited for."""
+    if not snapshot["waits"]:
+        return Text("nobody is waited for", style="green")
+    return Text("waits: " + "; ".join(snapshot["waits"]), style="bold yellow")
+
+
+__all__ = ["node_parts", "render"]

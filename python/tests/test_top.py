@@ -1,0 +1,412 @@
+"""Looking at a running node: `overlord top`, its JSON, its metrics, who is waited for."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from overlord._src.errors import ConfigError
+from overlord._src.node_metrics import CONTENT_TYPE, MetricsServer, MetricText
+from overlord._src.node_metrics import node_metrics as figures_of
+from overlord._src.node_watch import NodeWatch, ask, process_memory
+from overlord.cli import main
+from small_job import WEIGHTS, small_job
+from trainers import Trainer, in_time, nothing_left, trainers
+
+ENDLESS = 1_000_000
+
+
+@contextmanager
+def running(folder: Path, **options: Any) -> Iterator[tuple[list[Trainer], str]]:
+    """Two ranks that go on for ever, and the directory of their node."""
+    config, sockets = small_job(folder, steps=ENDLESS)
+    config["runtime"] |= options.pop("runtime", {})
+    (folder / "mix.yaml").write_text(json.dumps(config))
+    with trainers(config, {"dp": 2}, **options) as started:
+        for trainer in started:
+            trainer.until("step")
+        [directory] = sockets.iterdir()
+        yield started, str(directory)
+    in_time(lambda: nothing_left(sockets), "nothing is left")
+
+
+def all_told(directory: str) -> bool:
+    """Whether all processes have told of work that they have done: they do so once a second."""
+    status = ask(directory)
+    steps = [item["steps_consumed"] for item in status["clients"]]
+    rows = [item["rows_posted"] for item in status["loaders"]]
+    return len(steps) == 2 and len(rows) == 3 and all(steps) and all(rows)
+
+
+def top_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    capsys.readouterr()
+    assert main(["top", *words]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_snapshot_has_processes_sources_and_ranks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(tmp_path) as (started, directory):
+        in_time(lambda: all_told(directory), "all have told of their work")
+        shown = top_json(capsys, directory, "--json", "--interval", "1.5")
+        assert (shown["job"], shown["stream"], shown["serving"]) == ("watched", "train", True)
+        names = [item["name"] for item in shown["processes"]]
+        assert names[:3] == ["node", "loaders-0", "constructors-0"]
+        trainer_pids = {trainer.process.pid for trainer in started}
+        assert {item["pid"] for item in shown["processes"][3:]} == trainer_pids
+        for item in shown["processes"]:
+            memory = item["memory"]
+            assert memory["rss_bytes"] == memory["private_bytes"] + memory["shared_bytes"]
+            assert memory["private_bytes"] <= memory["pss_bytes"] <= memory["rss_bytes"]
+        assert [item["source"] for item in shown["sources"]] == sorted(WEIGHTS)
+        assert all(item["rows"] > 0 and item["read_bytes"] > 0 for item in shown["sources"])
+        assert sum(item["rows_per_s"] for item in shown["sources"]) > 0
+        assert shown["slowest_source"] in (None, *WEIGHTS)  # None: all comes out of caches
+        assert [item["rank"] for item in shown["ranks"]] == [0, 1]
+        assert all(item["steps_consumed"] > 0 for item in shown["ranks"])
+        assert shown["missing"] == shown["gone"] == []
+        assert 1.4 < shown["interval_s"] < 30
+
+
+def test_the_screen_names_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(tmp_path) as (_, directory):
+        in_time(lambda: all_told(directory), "all have told of their work")
+        assert main(["top", str(tmp_path / "mix.yaml"), "--once", "--interval", "0.2"]) == 0
+        text = capsys.readouterr().out
+        for word in ("watched", "loaders-0", "constructors-0", "pss", *WEIGHTS, directory):
+            assert word in text, text
+        assert "wait per step" in text and "bad rows" in text
+
+
+def test_nodes_are_found_wherever_they_lie(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(tmp_path) as (_, directory):
+        rows = {row["directory"]: row for row in top_json(capsys, "--json")}
+        assert rows[os.path.realpath(directory)]["job"] == "watched"
+        assert main(["top"]) == 0
+        assert "watched" in capsys.readouterr().out
+    assert main(["top", str(tmp_path / "mix.yaml"), "--once"]) == 1
+    assert "no node of job 'watched' runs on this host" in capsys.readouterr().err
+    assert main(["top", str(tmp_path), "--once"]) == 1
+    assert "no node" in capsys.readouterr().err
+
+
+def test_restarts_are_counted(tmp_path: Path) -> None:
+    with running(tmp_path) as (_, directory):
+        watch = NodeWatch.of(directory)
+
+        def loaders() -> dict[str, Any]:
+            [found] = [item for item in watch.look()["processes"] if item["name"] == "loaders-0"]
+            return dict(found)
+
+        before = loaders()
+        os.kill(before["pid"], signal.SIGKILL)
+        in_time(lambda: loaders()["pid"] not in (0, before["pid"]), "it is started again")
+        after = loaders()
+        assert (before["restarts"], after["restarts"]) == (0, 1)
+        assert after["generation"] == before["generation"] + 1
+        assert all(item["bytes_per_s"] >= 0 for item in watch.look()["sources"])
+
+
+def test_a_rank_that_stands_still_is_named(tmp_path: Path) -> None:
+    config, sockets = small_job(tmp_path, steps=ENDLESS)
+    config["runtime"] |= {"prefetch": 2, "runway": 4}
+    with trainers(config, {"dp": 2}, pause_after=2) as started:
+        for trainer in started:
+            trainer.until("paused")
+        started[0].go()
+        [directory] = sockets.iterdir()
+        watch = NodeWatch.of(str(directory))
+        in_time(
+            lambda: any("rank 1 has step" in text for text in watch.look()["waits"]),
+            "the rank that stands still is named",
+            20,
+        )
+        assert not any("rank 0" in text for text in watch.look()["waits"])
+
+
+def test_a_rank_that_never_came_and_one_that_went(tmp_path: Path) -> None:
+    with running(tmp_path) as (started, directory):
+        started[1].kill()
+        watch = NodeWatch.of(directory)
+        in_time(lambda: watch.look()["gone"] == [1], "rank 1 is gone")
+        assert any("rank 1 is gone" in text for text in watch.look()["waits"])
+
+
+def test_rates_survive_a_restart_and_forget_the_past() -> None:
+    def status(read: int, waited: int) -> dict[str, Any]:
+        loader = dict.fromkeys(
+            ("queue", "in_work", "documents", "buffer_bytes", "bad_rows", "read_wait_ns"), 0
+        )
+        loader |= {"source": "web", "slot": 0, "read_bytes": read, "rows_posted": read}
+        client = {"rank": 0, "steps_arrived": 9, "steps_consumed": read // 100, "microbatches": 9}
+        return {
+            "job": "j",
+            "stream": "train",
+            "attempt": 1,
+            "serving": True,
+            "pid": os.getpid(),
+            "restarts": 0,
+            "processes": [],
+            "missing": [],
+            "gone": [],
+            "waits": "",
+            "constructors": [],
+            "planner": {},
+            "memory": {},
+            "loaders": [
+                {**loader, "transform_ns": waited // 2},
+                {**loader, "source": "idle", "transform_ns": 0},
+            ],
+            "clients": [{**client, "queue": 0, "wait_ns": waited}],
+        }
+
+    now = 0.0
+    reads = iter([(1000, 0), (2000, 10**9), (300, 10**9), (1300, 10**9), (10300, 10**9)])
+    watch = NodeWatch(lambda: status(*next(reads)), lambda: now)
+    first = watch.look()
+    assert first["sources"][1]["bytes_per_s"] == first["ranks"][0]["interval_wait_s"] == 0
+    now = 1.0
+    second = watch.look()
+    assert second["sources"][1]["bytes_per_s"] == 1000
+    assert second["sources"][1]["busy"] == 0.5 and second["sources"][0]["busy"] == 0
+    assert (first["slowest_source"], second["slowest_source"]) == (None, "web")
+    assert second["ranks"][0]["interval_wait_s"] == 1
+    assert second["ranks"][0]["wait_per_step_s"] == 0.1
+    now = 2.0
+    assert watch.look()["sources"][1]["bytes_per_s"] == 150, "counts from 0 after a restart"
+    now = 7.0
+    watch.look()
+    now = 8.0
+    last = watch.look()
+    assert last["interval_s"] == 6 and last["sources"][1]["bytes_per_s"] == 10000 / 6
+
+
+def test_memory_of_a_process_that_is_not_there() -> None:
+    assert process_memory(2**22 + 7) is None
+    own = process_memory(os.getpid())
+    assert own is not None and own["private_bytes"] > 1 << 20
+
+
+def test_the_live_view_ends_with_its_node(tmp_path: Path) -> None:
+    with running(tmp_path) as (started, directory):
+        ours, theirs = pty.openpty()
+        terminal = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "60"}
+        command = [sys.executable, "-m", "overlord", "top", directory, "--interval", "0.1"]
+        shown = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=terminal)
+        os.close(theirs)
+        text = bytearray()
+
+        def read() -> None:
+            while True:
+                try:
+                    part = os.read(ours, 4096)
+                except OSError:
+                    return
+                if not part:
+                    return
+                text.extend(part)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            in_time(lambda: b"constructors-0" in text, "the screen is there", 30)
+            for trainer in started:
+                trainer.kill()
+            assert shown.wait(20) == 0
+        finally:
+            shown.kill()
+            shown.wait()
+            reader.join(10)
+            os.close(ours)
+        assert b"the node has ended" in text
+
+
+# --- Metrics --------------------------------------------------------------------------------------
+
+SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? (\S+)$")
+LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
+
+
+def parsed(text: str) -> dict[str, tuple[str, list[tuple[dict[str, str], float]]]]:
+    """Families of a Prometheus text: type and samples by name; fails where the text is not one."""
+    assert text.endswith("\n")
+    families: dict[str, tuple[str, list[tuple[dict[str, str], float]]]] = {}
+    helped, current = "", ""
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            helped = line.split(" ", 3)[2]
+            assert helped not in families, f"{helped} comes twice"
+            assert len(line.split(" ", 3)[3]) > 5
+        elif line.startswith("# TYPE "):
+            _, _, current, kind = line.split(" ")
+            assert current == helped and kind in ("counter", "gauge")
+            assert (kind == "counter") == current.endswith("_total")
+            families[current] = (kind, [])
+        else:
+            found = SAMPLE.match(line)
+            assert found is not None and found[1] == current, line
+            labels = dict(LABEL.findall(found[2] or ""))
+            assert LABEL.sub("", found[2] or "") == "", line
+            families[current][1].append((labels, float(found[3])))
+    for name, (_, samples) in families.items():
+        keys = [tuple(sorted(labels.items())) for labels, _ in samples]
+        assert samples and len(set(keys)) == len(keys), f"{name} has a sample twice"
+    return families
+
+
+def test_metrics_parse_and_have_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(tmp_path) as (_, directory):
+        in_time(lambda: all_told(directory), "all have told of their work")
+        capsys.readouterr()
+        assert main(["top", directory, "--metrics"]) == 0
+        families = parsed(capsys.readouterr().out)
+
+        def labels(name: str, label: str) -> set[str]:
+            assert all(item["job"] == "watched" for item, _ in families[name][1])
+            return {item[label] for item, _ in families[name][1]}
+
+        assert families["overlord_up"][1][0][1] == 1
+        for name in ("queue_blocks", "rows_total", "read_bytes_total", "bad_rows_total"):
+            assert labels(f"overlord_source_{name}", "source") == set(WEIGHTS)
+        for name in ("steps_total", "wait_seconds_total", "queue_steps"):
+            assert labels(f"overlord_rank_{name}", "rank") == {"0", "1"}
+        for name in ("rss", "pss", "private", "shared"):
+            processes = labels(f"overlord_process_{name}_bytes", "process")
+            assert processes == {"node", "loaders-0", "constructors-0", "rank-0", "rank-1"}
+        assert sum(value for _, value in families["overlord_source_rows_total"][1]) > 0
+
+
+def test_odd_names_are_escaped() -> None:
+    out = MetricText(job='a "b"\\c\nd')
+    out.add("overlord_x", "gauge", "Something odd", 0.5, source="s")
+    [(labels, value)] = parsed(out.text())["overlord_x"][1]
+    assert labels == {"job": r"a \"b\"\\c\nd", "source": "s"} and value == 0.5
+
+
+@pytest.mark.parametrize(
+    "address", ["0.0.0.0:9400", "9400", ":9400", "10.0.0.1:1", "[::]:1", "host:1", "127.0.0.1:x"]
+)
+def test_only_this_host_is_served(address: str) -> None:
+    with pytest.raises(ConfigError, match="this host alone"):
+        MetricsServer(address, lambda: "")
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost")
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self._path)
+
+
+@contextmanager
+def served(address: str, directory: str) -> Iterator[MetricsServer]:
+    server = MetricsServer(address, lambda: figures_of(directory))
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.close()
+        thread.join()
+
+
+def test_metrics_are_served_while_the_node_lives_and_after(tmp_path: Path) -> None:
+    path = tmp_path / "metrics"
+    with running(tmp_path) as (started, directory):
+        with served("127.0.0.1:0", directory) as server:
+            with urllib.request.urlopen(server.address, timeout=10) as answer:
+                assert answer.headers["Content-Type"] == CONTENT_TYPE
+                assert "overlord_serving" in parsed(answer.read().decode())
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(server.address + "/other", timeout=10)
+        with served(f"unix:{path}", directory):
+            assert path.stat().st_mode & 0o777 == 0o600
+
+            def up() -> float:
+                connection = UnixConnection(str(path))
+                connection.request("GET", "/metrics")
+                families = parsed(connection.getresponse().read().decode())
+                connection.close()
+                return families["overlord_up"][1][0][1]
+
+            assert up() == 1
+            for trainer in started:
+                trainer.kill()
+            in_time(lambda: up() == 0, "the node is not up any more", 20)
+    assert not path.exists()
+
+
+def test_the_command_serves_metrics(tmp_path: Path) -> None:
+    path = tmp_path / "metrics"
+    with running(tmp_path) as (_, directory):
+        command = [sys.executable, "-m", "overlord", "top", directory]
+        process = subprocess.Popen([*command, "--serve-metrics", f"unix:{path}"])
+        try:
+            in_time(path.exists, "the socket is there", 30)
+            connection = UnixConnection(str(path))
+            connection.request("GET", "/metrics")
+            assert "overlord_rank_steps_total" in connection.getresponse().read().decode()
+            connection.close()
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+        assert not path.exists()
+
+
+# --- Exposed wait ---------------------------------------------------------------------------------
+
+
+def test_a_long_step_hides_the_production(tmp_path: Path) -> None:
+    config, _ = small_job(tmp_path, steps=400)
+    import overlord as ol
+
+    def work(seconds: float) -> None:  # the trainer's step: it computes, it does not sleep
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+
+    with ol.job(config).train(engine="processes") as loader:
+        steps = loader.steps()
+        for _ in range(10):  # readers, pools and files are warm
+            next(steps)
+            work(0.02)
+        waited, begin = loader.wait_seconds(), time.perf_counter()
+        for _ in range(60):
+            next(steps)
+            work(0.02)
+        exposed = loader.wait_seconds() - waited
+        assert exposed < 0.02 * (time.perf_counter() - begin)
+
+
+@pytest.mark.parametrize("engine", ["embedded", "processes"])
+def test_a_wait_is_counted(tmp_path: Path, engine: str) -> None:
+    import overlord as ol
+
+    config, _ = small_job(tmp_path, steps=3)
+    with ol.job(config).train(engine=engine) as loader:
+        begin = time.perf_counter()
+        next(loader)  # nothing can be ready yet
+        assert 0 < loader.wait_seconds() < time.perf_counter() - begin
+        assert loader.status()["clients"][0]["wait_ns"] == round(loader.wait_seconds() * 1e9)
