@@ -7,6 +7,8 @@ namespace overlord::node {
 namespace {
 
 constexpr size_t kRecordsKept = 64;  // of a journal in memory: for a look at the last plans
+// Of memory for reading and decoding: enough for a few blocks in flight, so that it is warm.
+constexpr uint64_t kScratchIdleBytes = 16 << 20;
 
 Result<std::unique_ptr<runtime::Journal>> open_journal(const std::string& path) {
   if (path.empty()) {
@@ -54,12 +56,20 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
     if (!hosts_loader_of(start.hosted, s)) continue;
     OVERLORD_RETURN_IF_ERROR(encoders_->get(job_->spec.sources[s]).status());
   }
+  const bool reads = !start.hosted.loaders || !start.hosted.loaders->empty();
   host::HostSeams seams;
   seams.executor = executor_.get();
   seams.storage = storage_.get();
   seams.clock = &clock_;
   seams.journal = journal_.get();
   seams.pool = pool_;
+  if (options.pool && reads) {
+    seams.scratch = runtime::BufferPool::make(kScratchIdleBytes);
+    scratch_storage_ = std::make_unique<storage::LocalStorage>(seams.scratch, runtime.io_threads,
+                                                               runtime.open_files);
+    OVERLORD_RETURN_IF_ERROR(scratch_storage_->status());
+    seams.scratch_storage = scratch_storage_.get();
+  }
   seams.encoder = [this](const model::Source& source) { return encoders_->get(source).value(); };
   seams.transport = transport;
   host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
@@ -74,6 +84,7 @@ void RoleRuntime::stop() {
   executor_->shutdown();  // no decoding, no packing
   encoders_->clear();     // their last callbacks find stopped loops
   storage_.reset();
+  scratch_storage_.reset();
   journal_.reset();
 }
 

@@ -22,6 +22,7 @@ from typing import Any
 _PROGRAM = "overlord._src.bench._contenders.held_loader"
 _PATIENCE_S = 600.0
 _REST_S = 2.0  # what runs ahead of the trainers comes to rest
+_KEPT_FREE = 3 << 29  # bytes: a fleet that wants more than the machine has is ended before
 READY = "ready"
 
 
@@ -98,13 +99,13 @@ def _started(
         for trainer in trainers:
             trainer.wait()
         errors.close()
-        _wait_until_served_by_none(work["directory"])
+        wait_until_served_by_none(work["directory"])
 
 
-def _wait_until_served_by_none(folder: str) -> None:
-    """The node of a job ends with its last rank; its directory must be free before it is removed."""
+def wait_until_served_by_none(folder: str) -> None:
+    """The node of a job ends with its last rank; only then may its directory go."""
     deadline = time.monotonic() + 10.0
-    while _members(set(), folder) and time.monotonic() < deadline:
+    while members(set(), folder) and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
@@ -127,11 +128,22 @@ def _wait_for_all(trainers: list[subprocess.Popen[str]], errors: Path) -> None:
         listener.start()
     deadline = time.monotonic() + _PATIENCE_S
     for rank, listener in enumerate(listeners):
-        listener.join(max(0.0, deadline - time.monotonic()))
+        while listener.is_alive() and time.monotonic() < deadline:
+            listener.join(0.2)
+            if (left := _available()) < _KEPT_FREE:
+                raise FleetError(f"failed the machine has only {left >> 20} MiB left")
         if said.get(rank) != READY:
             last = errors.read_text(errors="replace").strip().splitlines()
             why = last[-1] if last else "it said nothing"
             raise FleetError(said.get(rank) or f"rank {rank} did not come to rest: {why}")
+
+
+def _available() -> int:
+    """Memory that the machine can still give."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 1 << 62
 
 
 def _parents() -> dict[int, int]:
@@ -144,19 +156,19 @@ def _parents() -> dict[int, int]:
     return found
 
 
-def _members(roots: set[int], folder: str) -> dict[int, str]:
+def members(roots: set[int], folder: str) -> dict[int, str]:
     """The kind of every process of the fleet, by pid."""
-    parents, members = _parents(), dict.fromkeys(roots, "trainer")
-    _add_children(members, parents, "worker")
-    for pid in set(parents) - set(members):
+    parents, found = _parents(), dict.fromkeys(roots, "trainer")
+    _add_children(found, parents, "worker")
+    for pid in set(parents) - set(found):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if any(folder.encode() in word for word in words[1:]):
                 name = words[0].decode(errors="replace")
                 known = ("loaders", "constructors")
-                members[pid] = next((kind for kind in known if kind in name), "node")
-    _add_children(members, parents, "serving")
-    return members
+                found[pid] = next((kind for kind in known if kind in name), "node")
+    _add_children(found, parents, "serving")
+    return found
 
 
 def _add_children(members: dict[int, str], parents: dict[int, int], kind: str) -> None:
@@ -170,7 +182,7 @@ def _add_children(members: dict[int, str], parents: dict[int, int], kind: str) -
 
 def _add_up(roots: set[int], folder: str, detail: bool) -> Footprint:
     total = Footprint()
-    for pid, kind in _members(roots, folder).items():
+    for pid, kind in members(roots, folder).items():
         with contextlib.suppress(OSError):
             pss = _rollup(pid)
             total.pss += pss

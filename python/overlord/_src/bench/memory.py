@@ -103,8 +103,9 @@ class _Bench:
             "by_kind": found.by_kind,
             "by_mapping": found.by_mapping,
         }
+        megabytes = figures["pss_bytes"] / 1e6
         _say(
-            f"{contender.key}, {ranks} ranks, {sources} sources: {figures['pss_bytes'] / 1e6:.1f} MB"
+            f"{contender.key}, {ranks} ranks, {sources} sources: {megabytes:.1f} MB"
             f" in {found.processes} processes"
         )
         return figures
