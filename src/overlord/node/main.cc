@@ -156,7 +156,7 @@ int main(int count, char** words) {
   // Few threads allocate much here, and what they free should go back: by default every thread gets
   // an arena, and after the first large buffer the following ones are kept in it.
   mallopt(M_ARENA_MAX, 2);
-  mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  mallopt(M_MMAP_THRESHOLD, 64 << 10);
   if (what == "keep") return overlord::node::keep(rest);
   if (what == "role") return overlord::node::serve_roles(rest);
   if (what == "handover") return overlord::node::tell_handover(rest);

@@ -113,7 +113,7 @@ double at_us(std::vector<int64_t>& times, double part) {
 Result<HandoverFigures> make_all(const std::string& directory, uint64_t size_bytes,
                                  uint32_t rounds) {
   OVERLORD_TRY(auto pool,
-               transport::SharedPool::make({"measure", 16 << 20, 2 * size_bytes + (64 << 20)}));
+               transport::SharedPool::make({"measure", 16 << 20, 3 * size_bytes + (64 << 20)}));
   Side side("loaders-0", kMaker, pool);
   OVERLORD_RETURN_IF_ERROR(side.open(directory));
   OVERLORD_RETURN_IF_ERROR(side.endpoint().listen("loaders-0"));

@@ -46,9 +46,8 @@ struct Fields<node::EngineStatus> {
   static void list(auto& codec, auto& value) {
     auto& [predicted_ns, arrival_ns, fullest_ns, bound_ns, encoder_predicted_ns, encoder_arrival_ns,
            encoder_mean_ns, encoder_bound_ns, segments, segments_waited, steps_waited, longest_wait,
-           plans, planning_ns, planner_waits,
-           meta_windows, queue_depth, loaders, constructors, clients, payload_bytes,
-           payload_limit_bytes, pool, executor] = value;
+           plans, planning_ns, planner_waits, meta_windows, queue_depth, loaders, constructors,
+           clients, payload_bytes, payload_limit_bytes, pool, executor] = value;
     codec(predicted_ns, arrival_ns, fullest_ns, bound_ns, encoder_predicted_ns);
     codec(encoder_arrival_ns, encoder_mean_ns, encoder_bound_ns, segments, segments_waited);
     codec(steps_waited, longest_wait, plans, planning_ns, planner_waits);

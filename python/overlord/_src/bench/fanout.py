@@ -47,7 +47,7 @@ def mesh_of(clients: int, shared: bool) -> dict[str, int]:
 def measure(place: Path, path: str, clients: int, shared: bool, options: Any) -> Figures:
     """One count of clients."""
     processes = min(options.processes, clients)
-    steps = max(4, options.fetches // clients)
+    steps = max(16, options.fetches // clients)
     with tempfile.TemporaryDirectory(prefix="ol-fan-", dir="/tmp") as folder:
         started = []
         try:

@@ -18,7 +18,7 @@ from typing import Any
 from overlord._src.bench import _contract
 from overlord._src.bench._contract import Figures
 
-SIZES = (64 << 10, 1 << 20, 16 << 20, 128 << 20, 500_000_000)
+SIZES = (64_000, 1_000_000, 16_000_000, 128_000_000, 500_000_000)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -31,7 +31,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 def name_of(size: int) -> str:
     """A size in words."""
-    return f"{size >> 10}_kb" if size < 1 << 20 else f"{round(size / 1e6)}_mb"
+    return f"{size // 1000}_kb" if size < 1_000_000 else f"{size // 1_000_000}_mb"
 
 
 def measure(size: int, handovers: int) -> Figures:
