@@ -60,6 +60,8 @@ struct BlockRequest {
   uint32_t block = 0;
   std::vector<uint32_t> rows;
   std::shared_ptr<runtime::BufferPool> pool = nullptr;  // for what is decoded; null: the system
+  // For what is needed only while decoding, where that should not lie in `pool`; null: it may.
+  std::shared_ptr<runtime::BufferPool> scratch = nullptr;
 };
 
 struct RangeRequest {

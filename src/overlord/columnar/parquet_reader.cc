@@ -14,6 +14,7 @@
 #include "overlord/columnar/parquet_rows.h"
 #include "overlord/columnar/parquet_schema.h"
 #include "overlord/columnar/ranges_file.h"
+#include "overlord/columnar/widen.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
@@ -22,6 +23,7 @@ namespace {
 // Decoding holds pages, growing builders and the result at once.
 constexpr int64_t kDecodeFactor = 4;
 constexpr int64_t kDecodeFreeBytes = 64 << 20;
+constexpr uint32_t kShortIds = 1 << 16;  // a vocabulary up to here fits 16 bits
 
 struct Extra {
   std::vector<RangeRequest> ranges;
@@ -127,7 +129,31 @@ class ParquetReader final : public IndexedReader {
     if (!tokens.ok()) return tokens.status();
     out.tokens = std::move(*tokens);
     keep_wanted(request.rows, &out.tokens);
+    if (settles(request)) OVERLORD_RETURN_IF_ERROR(settle(request, &out.tokens));
     return out;
+  }
+
+  // Text is copied out of what Arrow made anyway.
+  bool decodes_in_scratch(const BlockRequest& request) const {
+    return settles(request) || (request.scratch != nullptr && !source_.text_column.empty());
+  }
+
+  // Whether the row group is decoded in scratch memory and its ids move out of it, to 16 bits each:
+  // half of what the file's type takes, without the levels and offsets that Arrow keeps with them.
+  bool settles(const BlockRequest& request) const {
+    return request.scratch != nullptr && source_.text_column.empty() && source_.vocabulary > 0 &&
+           source_.vocabulary <= kShortIds;
+  }
+
+  Status settle(const BlockRequest& request, TokenBlock* block) const {
+    const size_t count = block->values.size / element_bytes(block->element);
+    OVERLORD_TRY(const runtime::Buffer out, buffer(request, count * sizeof(uint16_t)));
+    const model::TokenSpan all{block->values.data, nullptr, static_cast<uint32_t>(count),
+                               block->element};
+    widen(all, 0, static_cast<uint32_t>(count), reinterpret_cast<uint16_t*>(out.data.get()));
+    block->values = {out.data, out.data.get(), count * sizeof(uint16_t)};
+    block->element = Element::kU16;
+    return {};
   }
 
   Result<std::shared_ptr<Decoded>> read_table(const BlockRequest& request, const Extra& extra,
@@ -142,7 +168,8 @@ class ParquetReader final : public IndexedReader {
     if (metadata->num_row_groups() != 1 || metadata->num_rows() != entry.rows)
       return wrong(request);
     decoded->memory = std::make_unique<ArrowMemory>(
-        request.pool, kDecodeFactor * most + kDecodeFreeBytes, largest_buffer(*metadata));
+        decodes_in_scratch(request) ? request.scratch : request.pool,
+        kDecodeFactor * most + kDecodeFreeBytes, largest_buffer(*metadata));
 
     parquet::ReaderProperties properties(decoded->memory.get());
     properties.set_page_checksum_verification(true);

@@ -227,6 +227,32 @@ TEST(ParquetReader, ValuesAreSharedNotCopied) {
   EXPECT_EQ(ids[1], 31);
 }
 
+TEST(ParquetReader, ShortIdsSettleOutOfScratchMemory) {
+  const Lists lists = counted_lists(1000, 60'000);
+  for (const auto& value : {arrow::uint16(), arrow::int32(), arrow::int64()}) {
+    for (const uint32_t vocabulary : {60'000u, 70'000u, 0u}) {
+      Written written;
+      written.add("tokens", list_array(lists, arrow::list(value)));
+      Shard shard(written.bytes());
+      shard.source.vocabulary = vocabulary;
+      const auto index = build(shard.storage, shard.source);
+      const auto reader = (*index)->reader();
+      const auto pool = runtime::BufferPool::make(0), scratch = runtime::BufferPool::make(0);
+      const auto rows = read_block(shard.storage, **index, **reader, {0, {}, pool, scratch});
+      ASSERT_TRUE(rows.ok()) << rows.status().message();
+      std::vector<std::vector<int64_t>> got;
+      for (size_t row = 0; row < rows->tokens.rows(); ++row)
+        got.push_back(row_of(rows->tokens, row));
+      EXPECT_EQ(got, plain(lists));
+      EXPECT_EQ(scratch->stats().held_bytes, 0u) << "nothing of it is kept";
+      const bool is_short = vocabulary == 60'000u;
+      EXPECT_EQ(rows->tokens.element == Element::kU16,
+                is_short || value->id() == arrow::Type::UINT16);
+      if (is_short) EXPECT_LT(pool->stats().held_bytes, rows->tokens.values.size + 4096);
+    }
+  }
+}
+
 TEST(ParquetReader, UnwantedRowsAreEmpty) {
   Written written;
   written.add("tokens",

@@ -152,12 +152,14 @@ void RoleHost::make_loaders(const HostStart& start) {
       loader_start.sparse_reads = ready_tokens && (spec.shuffle == model::Shuffle::kFull ||
                                                    buckets_.size() * 2 < total_buckets);
       const bool needs_encoder = !spec.text_column.empty();
+      // Megatron's files hold the tokens as they are handed on; what others read is decoded first.
+      const bool from_scratch = !ready_tokens && seams_.scratch_storage != nullptr;
       loaders_[address] = std::make_unique<loader::Loader>(
           std::move(loader_start),
-          loader::LoaderSeams{carrier_, seams_.storage, seams_.executor,
-                              needs_encoder ? seams_.encoder(spec) : nullptr, seams_.clock,
-                              seams_.pool, on_loop(address), start.quarantined,
-                              [this] { shed_all(); }});
+          loader::LoaderSeams{carrier_, from_scratch ? seams_.scratch_storage : seams_.storage,
+                              seams_.executor, needs_encoder ? seams_.encoder(spec) : nullptr,
+                              seams_.clock, seams_.pool, on_loop(address), start.quarantined,
+                              [this] { shed_all(); }, seams_.scratch});
     }
   }
 }

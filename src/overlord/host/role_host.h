@@ -32,6 +32,10 @@ struct HostSeams {
   runtime::Clock* clock = nullptr;
   runtime::Journal* journal = nullptr;
   std::shared_ptr<runtime::BufferPool> pool;
+  // Where `pool` is shared with other processes: memory for what nobody else will see, and a
+  // storage that reads into it. Null: `pool` and `storage` serve for everything.
+  std::shared_ptr<runtime::BufferPool> scratch;
+  runtime::Storage* scratch_storage = nullptr;
   // The encoder of a source's tokenizer; asked once per source that holds text.
   std::function<runtime::TextEncoder*(const model::Source&)> encoder;
   // Carries envelopes to the deliver() of whoever hosts the addressee; null: handed over at once,

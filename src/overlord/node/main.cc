@@ -3,7 +3,9 @@
 //
 //   overlord-node keep JOB_FILE DIRECTORY LOCK_DESCRIPTOR JOB_DIGEST OPTION=VALUE...
 //   overlord-node role DIRECTORY NAME GENERATION        (the job on descriptor 3)
+//   overlord-node handover DIRECTORY BYTES ROUNDS       (for `overlord bench handover`)
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "overlord/node/keeper.h"
+#include "overlord/node/measure_handover.h"
 #include "overlord/node/role_process.h"
 #include "overlord/protocol/job_codec.h"
 #include "overlord/transport/socket_directory.h"
@@ -141,6 +144,21 @@ int serve_roles(const std::vector<std::string>& words) {
   return run_role_process(arguments, *job);
 }
 
+int tell_handover(const std::vector<std::string>& words) {
+  if (words.size() != 3) return complain("handover DIRECTORY BYTES ROUNDS");
+  const auto rounds = static_cast<uint32_t>(std::strtoul(words[2].c_str(), nullptr, 10));
+  const auto found =
+      measure_handover(words[0], std::strtoull(words[1].c_str(), nullptr, 10), rounds);
+  if (!found.ok()) return complain(found.status().message());
+  std::printf(
+      "{\"p50_us\": %.2f, \"p99_us\": %.2f, \"round_p50_us\": %.2f, \"round_p99_us\": %.2f, "
+      "\"inline_bytes\": %llu, \"frame_bytes\": %llu}\n",
+      found->p50_us, found->p99_us, found->round_p50_us, found->round_p99_us,
+      static_cast<unsigned long long>(found->inline_bytes),
+      static_cast<unsigned long long>(found->frame_bytes));
+  return 0;
+}
+
 }  // namespace
 }  // namespace overlord::node
 
@@ -148,7 +166,12 @@ int main(int count, char** words) {
   const std::vector<std::string> rest(words + std::min(count, 2), words + count);
   const std::string what = count > 1 ? words[1] : "";
   umask(077);
+  // Few threads allocate much here, and what they free should go back: by default every thread gets
+  // an arena, and after the first large buffer the following ones are kept in it.
+  mallopt(M_ARENA_MAX, 2);
+  mallopt(M_MMAP_THRESHOLD, 64 << 10);
   if (what == "keep") return overlord::node::keep(rest);
   if (what == "role") return overlord::node::serve_roles(rest);
+  if (what == "handover") return overlord::node::tell_handover(rest);
   return overlord::node::complain("keep or role, got '" + what + "'");
 }

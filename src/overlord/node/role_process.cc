@@ -19,7 +19,7 @@ using protocol::RoleKind;
 
 constexpr int64_t kBeatNs = 200'000'000;
 constexpr uint64_t kBeatsPerStatus = 5;  // what the roles do is told once a second
-constexpr size_t kSegmentBytes = 16 << 20;
+constexpr size_t kSegmentBytes = 16 << 20, kFirstSegmentBytes = 2 << 20;
 
 class RoleProcess {
  public:
@@ -66,10 +66,11 @@ Status RoleProcess::open() {
                open_files(file_.spec, file_.delivery, file_.mesh, file_.index_paths, storage));
   const uint64_t limit = file_.runtime.payload_budget_bytes +
                          file_.runtime.constructor_budget_bytes * (file_.ranks.size() + 1);
-  OVERLORD_TRY(pool_, transport::SharedPool::make({arguments_.name, kSegmentBytes, limit, true},
-                                                  [this](transport::SegmentId id) {
-                                                    if (carrier_) carrier_->forget_segment(id);
-                                                  }));
+  const transport::SharedPoolOptions sizes{arguments_.name, kSegmentBytes, limit, true,
+                                           kFirstSegmentBytes};
+  OVERLORD_TRY(pool_, transport::SharedPool::make(sizes, [this](transport::SegmentId id) {
+                 if (carrier_) carrier_->forget_segment(id);
+               }));
   carrier_ = std::make_unique<transport::Carrier>(carrier_options());
   transport::EndpointOptions options;
   options.directory = arguments_.directory;

@@ -1,5 +1,7 @@
 #include "overlord/node/role_runtime.h"
 
+#include <algorithm>
+
 #include "overlord/runtime/memory_journal.h"
 #include "overlord/storage/file_journal.h"
 
@@ -7,6 +9,8 @@ namespace overlord::node {
 namespace {
 
 constexpr size_t kRecordsKept = 64;  // of a journal in memory: for a look at the last plans
+// Of memory for reading and decoding that is kept warm.
+constexpr uint64_t kLeastScratchIdle = 4 << 20, kMostScratchIdle = 64 << 20;
 
 Result<std::unique_ptr<runtime::Journal>> open_journal(const std::string& path) {
   if (path.empty()) {
@@ -24,6 +28,19 @@ bool hosts_loader_of(const host::HostedRoles& hosted, SourceIndex source) {
     if (address.index == source) return true;
   }
   return false;
+}
+
+// Every thread decodes a block at a time: its bytes as read, and as decoded.
+uint64_t scratch_idle_bytes(const host::OpenJob& job, const host::HostedRoles& hosted,
+                            uint32_t threads) {
+  uint64_t largest = 0;
+  for (SourceIndex s = 0; s < job.manifest.sources.size(); ++s) {
+    if (!hosts_loader_of(hosted, s)) continue;
+    for (const model::BlockEntry& block : job.manifest.sources[s].blocks) {
+      largest = std::max<uint64_t>(largest, block.size_bytes);
+    }
+  }
+  return std::clamp(2 * threads * largest, kLeastScratchIdle, kMostScratchIdle);
 }
 
 }  // namespace
@@ -54,12 +71,21 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
     if (!hosts_loader_of(start.hosted, s)) continue;
     OVERLORD_RETURN_IF_ERROR(encoders_->get(job_->spec.sources[s]).status());
   }
+  const bool reads = !start.hosted.loaders || !start.hosted.loaders->empty();
   host::HostSeams seams;
   seams.executor = executor_.get();
   seams.storage = storage_.get();
   seams.clock = &clock_;
   seams.journal = journal_.get();
   seams.pool = pool_;
+  if (options.pool && reads) {
+    seams.scratch =
+        runtime::BufferPool::make(scratch_idle_bytes(*job_, start.hosted, runtime.threads));
+    scratch_storage_ = std::make_unique<storage::LocalStorage>(seams.scratch, runtime.io_threads,
+                                                               runtime.open_files);
+    OVERLORD_RETURN_IF_ERROR(scratch_storage_->status());
+    seams.scratch_storage = scratch_storage_.get();
+  }
   seams.encoder = [this](const model::Source& source) { return encoders_->get(source).value(); };
   seams.transport = transport;
   host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
@@ -74,6 +100,7 @@ void RoleRuntime::stop() {
   executor_->shutdown();  // no decoding, no packing
   encoders_->clear();     // their last callbacks find stopped loops
   storage_.reset();
+  scratch_storage_.reset();
   journal_.reset();
 }
 

@@ -51,7 +51,7 @@ class RoleRuntime {
   std::shared_ptr<runtime::BufferPool> pool_;
   std::unique_ptr<runtime::ThreadExecutor> executor_;
   std::unique_ptr<runtime::Journal> journal_;
-  std::unique_ptr<storage::LocalStorage> storage_;
+  std::unique_ptr<storage::LocalStorage> storage_, scratch_storage_;
   std::unique_ptr<Encoders> encoders_;
   std::unique_ptr<host::RoleHost> host_;
 };

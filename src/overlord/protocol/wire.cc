@@ -120,6 +120,7 @@ class MessageWriter {
 
  private:
   void write_plan(const model::Plan& plan) {
+    if (options_.plan_bytes != nullptr) return bytes_.text(*options_.plan_bytes);
     const auto& buckets = options_.plan_buckets;
     bytes_.text(buckets ? encode_plan(slice_plan(plan, *buckets)) : encode_plan(plan));
   }

@@ -28,6 +28,8 @@ struct EncodeOptions {
   // Plans keep only these buckets (slice_plan). A client needs none, a constructor its own, a
   // loader all: ordinals of a payload count all segments of a bucket.
   std::optional<std::vector<uint32_t>> plan_buckets;
+  // The plan of the message as encode_plan wrote it, where the sender has it; null: it is encoded.
+  const std::string* plan_bytes = nullptr;
 };
 
 struct DecodeContext {

@@ -22,6 +22,7 @@ enum Frame : uint8_t {
   kPublished = 3,  // envelope head, step: that plan, for one role
 };
 
+constexpr size_t kClientPlansKept = 8;    // of the steps that clients ask for now
 constexpr size_t kPlansKept = 64;         // more than any runway; a role asks for no older one
 constexpr size_t kWaitingMost = 1 << 16;  // envelopes for a process whose link is not up
 
@@ -277,11 +278,27 @@ void Carrier::send_plan(Peer& peer, const Envelope& envelope,
   put(peer, std::move(frame));
 }
 
+// All clients of a step are told the same of its plan, without any bin: written once for all of
+// them.
+std::shared_ptr<const std::string> Carrier::plan_for_clients(const model::PlanPtr& plan) {
+  const std::lock_guard lock(plans_mutex_);
+  for (const auto& [known, bytes] : client_plans_) {
+    if (known.lock() == plan) return bytes;
+  }
+  auto bytes =
+      std::make_shared<const std::string>(protocol::encode_plan(protocol::slice_plan(*plan, {})));
+  client_plans_.emplace_back(plan, bytes);
+  if (client_plans_.size() > kClientPlansKept) client_plans_.pop_front();
+  return bytes;
+}
+
 void Carrier::send_message(Peer& peer, const Envelope& envelope) {
   Sender sender(*this, peer);
   protocol::EncodeOptions encoding{&sender, std::nullopt};
-  if (std::holds_alternative<protocol::StepReady>(envelope.message)) {
-    encoding.plan_buckets.emplace();  // a client needs no bin of it
+  std::shared_ptr<const std::string> plan;
+  if (const auto* ready = std::get_if<protocol::StepReady>(&envelope.message)) {
+    plan = plan_for_clients(ready->plan);
+    encoding.plan_bytes = plan.get();
   }
   const std::string body = protocol::encode_envelope(envelope, encoding);
   Lease lease;

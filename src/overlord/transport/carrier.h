@@ -18,6 +18,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "overlord/base/status.h"
@@ -90,6 +91,7 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
   void send_plan(Peer& peer, const protocol::Envelope& envelope,
                  const protocol::PlanPublished& published);
   void send_message(Peer& peer, const protocol::Envelope& envelope);
+  std::shared_ptr<const std::string> plan_for_clients(const model::PlanPtr& plan);
   void put(Peer& peer, std::string frame);
   Status take(Peer& peer, std::string_view frame, std::vector<Descriptor> descriptors);
   Status take_envelope(Peer& peer, std::string_view rest);
@@ -106,6 +108,9 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
   std::map<std::string, PeerPtr> peers_;
   std::shared_ptr<LeaseBook> leases_;
   uint64_t last_peer_ = 0;
+  std::mutex plans_mutex_;
+  std::deque<std::pair<std::weak_ptr<const model::Plan>, std::shared_ptr<const std::string>>>
+      client_plans_;  // newest last
   struct Counters;
   std::unique_ptr<Counters> counters_;
 };

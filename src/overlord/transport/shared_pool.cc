@@ -123,7 +123,7 @@ class SharedPool::Source final : public runtime::MemorySource {
       }
       const uint64_t room = options_.limit_bytes - stats_.segment_bytes;
       if (room < needed) return {Code::kOutOfRange, "no room below the limit"};
-      wanted = std::max<uint64_t>(needed, std::min<uint64_t>(options_.segment_bytes, room));
+      wanted = std::max<uint64_t>(needed, std::min<uint64_t>(next_bytes(), room));
       stats_.segment_bytes += wanted;  // ours from here on; given back below when it fails
     }
     auto made = SharedSegment::make(++last_id_, options_.name, wanted, options_.prefault);
@@ -133,6 +133,12 @@ class SharedPool::Source final : public runtime::MemorySource {
     adopt(std::move(*made));
     if (size_bytes > 0) *data = take_free(size_bytes);
     return {};
+  }
+
+  uint64_t next_bytes() const {
+    if (options_.first_bytes == 0) return options_.segment_bytes;
+    const uint64_t quarter = stats_.segment_bytes / 4 / kUnit * kUnit;
+    return std::clamp<uint64_t>(quarter, options_.first_bytes, options_.segment_bytes);
   }
 
   void adopt(Segment segment) {
@@ -193,6 +199,8 @@ Result<std::shared_ptr<SharedPool>> SharedPool::make(SharedPoolOptions options, 
   // Segments are whole pages, so the limit is one too.
   options.limit_bytes = options.limit_bytes / kUnit * kUnit;
   options.segment_bytes = (options.segment_bytes + kUnit - 1) / kUnit * kUnit;
+  options.first_bytes =
+      std::min((options.first_bytes + kUnit - 1) / kUnit * kUnit, options.segment_bytes);
   auto source = std::make_shared<Source>(std::move(options), std::move(retired));
   OVERLORD_RETURN_IF_ERROR(source->make_first());
   return std::shared_ptr<SharedPool>(new SharedPool(std::move(source)));

@@ -23,6 +23,9 @@ struct SharedPoolOptions {
   size_t segment_bytes = 64 << 20;  // larger for a buffer that needs it
   uint64_t limit_bytes = uint64_t{4} << 30;  // of all segments together
   bool prefault = true;                      // touch a segment's pages when it is made
+  // Of the first segment; later ones are a quarter of what there is, from here to `segment_bytes`,
+  // so that little lies unused in a small pool. 0: all are of `segment_bytes`.
+  size_t first_bytes = 0;
 };
 
 struct SharedPoolStats {

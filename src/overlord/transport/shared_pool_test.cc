@@ -186,5 +186,21 @@ TEST(SharedPool, IsSafeFromManyThreads) {
   EXPECT_EQ(pool->stats().held_bytes, 0u);
 }
 
+TEST(SharedPool, ASmallPoolStartsSmallAndGrowsByQuarters) {
+  auto pool = *SharedPool::make({"small", 16 * kMegabyte, 64 * kMegabyte, false, kMegabyte});
+  EXPECT_EQ(pool->stats().segment_bytes, kMegabyte);
+  std::vector<runtime::Buffer> held;
+  uint64_t before = kMegabyte;
+  while (pool->stats().segment_bytes < 40 * kMegabyte) {
+    held.push_back(*pool->acquire(kMegabyte / 4));
+    const uint64_t now = pool->stats().segment_bytes;
+    EXPECT_LE(now - before, std::max<uint64_t>(kMegabyte, before / 4));
+    before = now;
+  }
+  EXPECT_LE(pool->stats().segments, 24u) << "few descriptors to pass on";
+  held.push_back(*pool->acquire(5 * kMegabyte));  // more than the next segment would have
+  EXPECT_NE(held.back().data, nullptr);
+}
+
 }  // namespace
 }  // namespace overlord::transport

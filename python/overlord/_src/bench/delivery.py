@@ -116,6 +116,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=_web_corpus.default_folder())
     parser.add_argument("--formats", default=",".join(FORMATS))
     parser.add_argument("--only", default="", help="contenders whose names begin so, with commas")
+    parser.add_argument(
+        "--engine",
+        default="embedded",
+        choices=("embedded", "processes"),
+        help="of ours: all in the loop's process, or the host's node with its role processes",
+    )
     parser.add_argument("--sweep", action="store_true", help="also ours with other settings")
     _peers.add_options(parser)
     return parser.parse_args(arguments)
@@ -140,6 +146,7 @@ def run(arguments: list[str]) -> dict[str, Any]:
         "bins": 64,
         "vocabulary": corpus.vocabulary,
         "whole": True,
+        "engine": options.engine,
         "seconds": options.seconds,
         "warmup": options.warmup,
     }
@@ -157,7 +164,7 @@ def run(arguments: list[str]) -> dict[str, Any]:
         "microbatch_size": work["bins"],
         "seconds": options.seconds,
         "rounds": options.rounds,
-        "ours": "best_fit, window shuffle, runtime defaults",
+        "ours": f"best_fit, window shuffle, runtime defaults, engine {options.engine}",
         "peers": "best fit of whole documents in NumPy, shuffled in blocks",
     }
     figures = figures_of(*(found.get(kind, {}) for kind in ("bin", "parquet", "bin" + BUSY)))

@@ -94,6 +94,7 @@ void BlockLoads::read(columnar::BlockRequest request, BlockDone done) {
   auto read = std::make_shared<Read>();
   read->request = std::move(request);
   read->request.pool = seams_.pool;
+  read->request.scratch = seams_.scratch;
   read->done = std::move(done);
   read->begin_ns = seams_.clock->now_ns();
   Result<std::vector<columnar::RangeRequest>> ranges = source_->reader->ranges(read->request);

@@ -50,6 +50,7 @@ struct LoaderSeams {
   std::function<void(runtime::Task)> on_loop;
   std::function<void(QuarantineNote)> quarantined;  // called on the loop
   std::function<void()> reclaim;  // the budget is full: let idle loaders of the host shed
+  std::shared_ptr<runtime::BufferPool> scratch;  // see columnar::BlockRequest; may be null
 };
 
 struct LoaderStart {

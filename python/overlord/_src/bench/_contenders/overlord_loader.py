@@ -45,7 +45,8 @@ def measure(work: dict[str, Any]) -> dict[str, Any]:
     """Figures of one run, with what the engine counted per step."""
     import overlord as ol
 
-    with ol.job(job_config(work)).train(rank=0) as loader:
+    engine = work.get("engine", "embedded")
+    with ol.job(job_config(work)).train(rank=0, engine=engine) as loader:
         figures = run_loop(loader, work, name_fields)
         return {"version": ol.__version__, **figures, "engine": engine_times(loader.status())}
 

@@ -48,14 +48,14 @@ def packed_dataset(read_share: ReadShare, work: dict[str, Any]) -> Any:
     return PackedSteps()
 
 
-def loader_over(dataset: Any, workers: int) -> Any:
+def loader_over(dataset: Any, workers: int, prefetch: int = 4, sharing: str = "file_system") -> Any:
     """A DataLoader that hands on what the dataset yields."""
     import torch
     from torch.utils.data import DataLoader
 
     torch.set_num_threads(1)
-    torch.multiprocessing.set_sharing_strategy("file_system")  # the faster of its two
-    more = {"prefetch_factor": 4, "persistent_workers": True} if workers else {}
+    torch.multiprocessing.set_sharing_strategy(sharing)  # file_system: the faster of the two
+    more = {"prefetch_factor": prefetch, "persistent_workers": True} if workers else {}
     return DataLoader(dataset, batch_size=None, num_workers=workers, collate_fn=_as_given, **more)
 
 

@@ -1,0 +1,166 @@
+#include "overlord/node/measure_handover.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "overlord/runtime/steady_clock.h"
+#include "overlord/transport/carrier.h"
+#include "overlord/transport/endpoint.h"
+
+namespace overlord::node {
+namespace {
+
+using protocol::Envelope;
+
+constexpr uint32_t kWarmRounds = 100;
+const protocol::Address kMaker = protocol::loader_address(0, 0);
+const protocol::Address kTaker = protocol::constructor_address(0);
+
+// One side: a carrier, its endpoint, and what came in and waits for the thread that asked.
+class Side {
+ public:
+  Side(std::string name, protocol::Address role, std::shared_ptr<transport::SharedPool> pool)
+      : name_(std::move(name)), role_(role) {
+    transport::CarrierOptions options;
+    options.name = name_;
+    options.pool = std::move(pool);
+    options.plans.sources = 1;
+    options.deliver = [this](Envelope envelope) {
+      const std::lock_guard lock(mutex_);
+      got_.push_back(std::move(envelope));
+      changed_.notify_one();
+    };
+    carrier_ = std::make_unique<transport::Carrier>(std::move(options));
+    carrier_->host({role});
+  }
+  ~Side() {
+    if (endpoint_) endpoint_->close();
+  }
+
+  Status open(const std::string& directory) {
+    transport::EndpointOptions options;
+    options.directory = directory;
+    options.self.name = name_;
+    options.self.roles = {role_};
+    options.admit = [](const protocol::Hello&) { return Status(); };
+    options.connected = [](const protocol::Hello&) {};
+    options.lost = [this](const std::string&) {
+      const std::lock_guard lock(mutex_);
+      lost_ = true;
+      changed_.notify_one();
+    };
+    OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
+    return {};
+  }
+
+  // Nothing when the other side is gone.
+  std::optional<Envelope> wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return lost_ || !got_.empty(); });
+    if (got_.empty()) return std::nullopt;
+    Envelope out = std::move(got_.back());
+    got_.pop_back();
+    return out;
+  }
+
+  transport::Carrier& carrier() { return *carrier_; }
+  transport::Endpoint& endpoint() { return *endpoint_; }
+
+ private:
+  const std::string name_;
+  const protocol::Address role_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Envelope> got_;
+  bool lost_ = false;
+  std::unique_ptr<transport::Carrier> carrier_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+};
+
+// The taker's process, until the maker is gone. What it answers is how long the bytes took.
+int take_all(const std::string& directory) {
+  Side side("constructors-0", kTaker, nullptr);
+  if (!side.open(directory).ok()) return 1;
+  side.carrier().set_roster({{{"loaders-0", 1, {kMaker}}}});
+  side.endpoint().call("loaders-0");
+  while (std::optional<Envelope> envelope = side.wait()) {
+    const auto& payload = *std::get<protocol::PayloadPtr>(envelope->message);
+    const auto* bytes = static_cast<const char*>(payload.spans.at(0).data);
+    int64_t begin_ns = 0;
+    std::memcpy(&begin_ns, bytes, sizeof begin_ns);
+    const volatile char last = bytes[payload.spans[0].count - 1];
+    static_cast<void>(last);
+    const int64_t took_ns = runtime::steady_now_ns() - begin_ns;
+    envelope.reset();  // the lease ends
+    side.carrier().send(
+        {{}, kTaker, kMaker, protocol::Acknowledged{static_cast<uint64_t>(took_ns)}});
+  }
+  return 0;
+}
+
+double at_us(std::vector<int64_t>& times, double part) {
+  std::sort(times.begin(), times.end());
+  return static_cast<double>(times[static_cast<size_t>(part * (times.size() - 1))]) / 1000.0;
+}
+
+Result<HandoverFigures> make_all(const std::string& directory, uint64_t size_bytes,
+                                 uint32_t rounds) {
+  OVERLORD_TRY(auto pool,
+               transport::SharedPool::make({"measure", 16 << 20, 3 * size_bytes + (64 << 20)}));
+  Side side("loaders-0", kMaker, pool);
+  OVERLORD_RETURN_IF_ERROR(side.open(directory));
+  OVERLORD_RETURN_IF_ERROR(side.endpoint().listen("loaders-0"));
+  side.carrier().set_roster({{{"constructors-0", 1, {kTaker}}}});
+  std::vector<int64_t> there, round;
+  HandoverFigures out;
+  uint64_t sent_before = 0;
+  for (uint32_t i = 0; i < kWarmRounds + rounds; ++i) {
+    OVERLORD_TRY(const runtime::Buffer buffer, pool->acquire(size_bytes));
+    auto payload = std::make_shared<protocol::Payload>();
+    payload->step = i;
+    payload->ordinals = {0};
+    payload->spans = {
+        {buffer.data.get(), nullptr, static_cast<uint32_t>(size_bytes), model::Element::kU8}};
+    payload->holders = {buffer.data};
+    buffer.data.get()[size_bytes - 1] = 1;
+    const int64_t begin_ns = runtime::steady_now_ns();
+    std::memcpy(buffer.data.get(), &begin_ns, sizeof begin_ns);
+    side.carrier().send({{}, kMaker, kTaker, protocol::PayloadPtr(std::move(payload))});
+    const std::optional<Envelope> answer = side.wait();
+    if (!answer) return Status(Code::kUnavailable, "the taker is gone");
+    if (i == kWarmRounds) sent_before = side.carrier().stats().bytes_sent;
+    if (i < kWarmRounds) continue;
+    round.push_back(runtime::steady_now_ns() - begin_ns);
+    there.push_back(
+        static_cast<int64_t>(std::get<protocol::Acknowledged>(answer->message).acknowledged));
+  }
+  const transport::CarrierStats stats = side.carrier().stats();
+  out = {at_us(there, 0.5),  at_us(there, 0.99),
+         at_us(round, 0.5),  at_us(round, 0.99),
+         stats.inline_bytes, (stats.bytes_sent - sent_before) / std::max(1u, rounds - 1)};
+  return out;
+}
+
+}  // namespace
+
+Result<HandoverFigures> measure_handover(const std::string& directory, uint64_t size_bytes,
+                                         uint32_t rounds) {
+  if (size_bytes < 64 || size_bytes > UINT32_MAX || rounds < 2) {
+    return invalid_argument("a hand-over has 64 bytes to 4 GB, and two rounds at least");
+  }
+  const pid_t taker = fork();  // no thread has been started
+  if (taker < 0) return Status(Code::kResource, "fork failed");
+  if (taker == 0) _exit(take_all(directory));
+  Result<HandoverFigures> out = make_all(directory, size_bytes, rounds);
+  waitpid(taker, nullptr, 0);
+  return out;
+}
+
+}  // namespace overlord::node
