@@ -81,12 +81,14 @@ def deadline(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("soak"):
         yield
         return
+    marker = request.node.get_closest_marker("deadline")
+    seconds = DEADLINE_SECONDS if marker is None else marker.args[0]
 
     def too_late(*_: object) -> None:
-        raise TimeoutError(f"the test took more than {DEADLINE_SECONDS} seconds")
+        raise TimeoutError(f"the test took more than {seconds} seconds")
 
     before = signal.signal(signal.SIGALRM, too_late)
-    signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
