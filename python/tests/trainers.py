@@ -146,7 +146,7 @@ def in_time(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> 
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.005)
+        threading.Event().wait(0.005)
 
 
 def processes_of(directory: Path) -> dict[int, str]:
