@@ -97,6 +97,9 @@ COUNTS: dict[str, str] = {
             *("threads", "io_threads", "prefetch", "runway", "payload_budget"),
             *("constructor_budget", "private_copy_limit", "open_files"),
             *("tokenizer_processes", "alarm_seconds"),
+            *("processes.loaders", "processes.constructors", "processes.isolate"),
+            *("processes.attach_seconds", "processes.directory"),
+            *("ablation.disaggregation", "ablation.uniform_loaders"),
         )
     },
     "streams": "as the key it replaces, in the state of that stream alone",

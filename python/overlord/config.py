@@ -546,6 +546,19 @@ class ProcessesConfig(_Model):
     )
 
 
+class AblationConfig(_Model):
+    """Parts of the design switched off, to measure what they are worth; the stream stays."""
+
+    disaggregation: bool = Field(
+        default=True,
+        description="false: each data-parallel group of a host has loaders of its own, over all "
+        "sources (engine processes)",
+    )
+    uniform_loaders: Count32 | None = Field(
+        default=None, description="loader slots of every source, instead of sources.NAME.loaders"
+    )
+
+
 class RuntimeConfig(_Model):
     """Sizes and limits of the running engine; none of them changes a byte of the stream."""
 
@@ -571,6 +584,9 @@ class RuntimeConfig(_Model):
     )
     processes: ProcessesConfig = Field(
         default_factory=ProcessesConfig, description="of engine processes"
+    )
+    ablation: AblationConfig = Field(
+        default_factory=AblationConfig, description="for measurements: parts switched off"
     )
 
 

@@ -12,10 +12,13 @@ import os
 import random
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from overlord._src.corpus import STARTER, ensure_corpus
+from overlord._src.corpus.config_text import starter_config
 from trainers import in_time, nothing_left, processes_of
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -38,6 +41,7 @@ SEED = os.environ.get("CHAOS_SEED", "1")
 KILLS_OF_A_RUN = 7  # one more than the supervisor's eight within a minute would end the job
 MESH = {"dp": 2}
 ATTACH_SECONDS = 8
+ROWS = 16  # few at a time, so that tokenizers are asked often
 SLACK = 8  # descriptors and segments that may come and go
 
 
@@ -49,14 +53,13 @@ class Job:
         self.sockets.mkdir(mode=0o700)
         told = yaml.safe_load(starter.read_text())
         told |= {"context": 256, "bins": 4, "index_dir": str(folder / "index")}
-        for source in ("web", "forum"):  # small windows: tokenizers are asked often
-            told["sources"][source]["window_rows"] = 16
+        told["sources"]["web"]["window_rows"] = ROWS
         told["runtime"] |= {
             "processes": {
                 "directory": str(self.sockets),
                 "loaders": 2,
                 "attach_seconds": ATTACH_SECONDS,
-            }
+            },
         }
         config = starter.with_name(f"{folder.name}.yaml")
         config.write_text(yaml.safe_dump(told))
@@ -81,9 +84,21 @@ class Job:
         return nothing_left(self.sockets) and not strangers  # the reference tokenises here
 
 
+@pytest.fixture(scope="module")
+def long_starter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The starter's corpus with so much text that no run gets to its end."""
+    folder = tmp_path_factory.mktemp("corpus")
+    web, *others = STARTER.sources
+    web = replace(web, documents=4000, row_group=ROWS)
+    ensure_corpus(folder / "data", replace(STARTER, sources=(web, *others)))
+    config = folder / "mix.yaml"
+    config.write_text(starter_config())
+    return config
+
+
 @pytest.fixture
-def job(starter: Path, tmp_path: Path) -> Job:
-    return Job(starter, tmp_path)
+def job(long_starter: Path, tmp_path: Path) -> Job:
+    return Job(long_starter, tmp_path)
 
 
 def kill(pids: list[int]) -> int:
@@ -154,6 +169,7 @@ def test_a_dead_node_ends_all_and_leaves_nothing(job: Job, moment: str) -> None:
                     assert rank.end["error"] == "UnavailableError", rank.end
                 if rank.end is not None:
                     assert rank.end["error"] in ("UnavailableError", "DeadlineError"), rank.end
+                    rank.process.wait(HANG_SECONDS)  # the last of those who saw it die cleans up
                 outcomes["good" if rank.end is None else "bad"] += 1
         in_time(job.gone, "nothing is left")
     print(f"node, {moment}: {outcomes}")
