@@ -77,6 +77,8 @@ class Job:
             return [pid for pid, name in found.items() if name.endswith("overlord-node")]
         if victim == "tokenizer":
             return sorted(children_of(set(self.processes("loaders"))))
+        if victim == "several":
+            return self.processes("loaders") + self.processes("constructors")
         return [pid for pid, name in found.items() if name.startswith(f"overlord: {victim}")]
 
     def gone(self) -> bool:
@@ -112,13 +114,13 @@ def kill(pids: list[int]) -> int:
 
 def held_by(job: Job, attempt: Attempt, victim: str) -> dict[int, tuple[int, int]]:
     """What the processes hold that live through the kills of a victim."""
-    names = {"node", "loaders", "constructors"} - {victim}
+    names = {"node"} if victim == "several" else {"node", "loaders", "constructors"} - {victim}
     pids = [pid for name in sorted(names) for pid in job.processes(name)]
     pids += [rank.process.pid for rank in attempt.ranks]
     return {pid: holdings(pid) for pid in pids}
 
 
-@pytest.mark.parametrize("victim", ["loaders", "constructors", "tokenizer"])
+@pytest.mark.parametrize("victim", ["loaders", "constructors", "tokenizer", "several"])
 def test_the_stream_goes_on_after_roles(job: Job, victim: str) -> None:
     dice = random.Random(f"{SEED} {victim}")
     done = 0
@@ -131,7 +133,8 @@ def test_the_stream_goes_on_after_roles(job: Job, victim: str) -> None:
                 in_time(lambda: bool(job.processes(victim)), f"there is a {victim} process")
                 pause(dice.random() * dice.choice([0.0, 0.01, 0.2]))
                 living = job.processes(victim)
-                done += kill([dice.choice(living)]) if living else 0
+                count = dice.randint(1, 3) if victim == "several" else 1
+                done += kill(dice.sample(living, min(count, len(living)))) > 0
                 for rank in attempt.ranks:
                     rank.advance(BEYOND_BUFFERS)
                 now = held_by(job, attempt, victim)
