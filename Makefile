@@ -77,6 +77,10 @@ soak: setup-test build ## hours of simulation seeds and long runs; SEEDS sets ho
 	@OVERLORD_SIM_SEEDS=$${SEEDS:-20000} build/bin/overlord_simulation_test
 	$(PYTHON) -m pytest -q -m soak || test $$? -eq 5
 
+.PHONY: chaos
+chaos: setup-test build ## kill -9 of every process of a job at random moments; CHAOS_ROUNDS sets how often (100)
+	@$(PYTHON) -m pytest -q -m chaos python/tests/chaos
+
 .PHONY: format
 format: setup-test ## format C++ and Python
 	@tools/cpp_files.sh | xargs -0 -r clang-format -i

@@ -101,6 +101,7 @@ COUNTS: dict[str, str] = {
             *("processes.constructors", "processes.isolate", "processes.attach_seconds"),
             *("processes.directory", "wire.planner", "wire.host", "wire.certificate"),
             *("wire.key", "wire.authority", "wire.token"),
+            *("ablation.disaggregation", "ablation.uniform_loaders"),
         )
     },
     "streams": "as the key it replaces, in the state of that stream alone",

@@ -420,6 +420,19 @@ class ProcessesConfig(ConfigModel):
     )
 
 
+class AblationConfig(ConfigModel):
+    """Parts of the design switched off, to measure what they are worth; the stream stays."""
+
+    disaggregation: bool = Field(
+        default=True,
+        description="false: each data-parallel group of a host has loaders of its own, over all "
+        "sources (engine processes)",
+    )
+    uniform_loaders: Count32 | None = Field(
+        default=None, description="loader slots of every source, instead of sources.NAME.loaders"
+    )
+
+
 class WireConfig(ConfigModel):
     """One planner and one set of readers for several hosts."""
 
@@ -466,6 +479,9 @@ class RuntimeConfig(ConfigModel):
         default_factory=ProcessesConfig, description="of engine processes"
     )
     wire: WireConfig = Field(default_factory=WireConfig, description="between hosts")
+    ablation: AblationConfig = Field(
+        default_factory=AblationConfig, description="for measurements: parts switched off"
+    )
 
 
 class StreamConfig(ConfigModel):

@@ -82,15 +82,17 @@ DEADLINE_SECONDS = 60
 @pytest.fixture(autouse=True)
 def deadline(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test that hangs fails. The engine looks for signals while it waits."""
-    if request.node.get_closest_marker("soak"):
+    if request.node.get_closest_marker("soak") or request.node.get_closest_marker("chaos"):
         yield
         return
+    marker = request.node.get_closest_marker("deadline")
+    seconds = DEADLINE_SECONDS if marker is None else marker.args[0]
 
     def too_late(*_: object) -> None:
-        raise TimeoutError(f"the test took more than {DEADLINE_SECONDS} seconds")
+        raise TimeoutError(f"the test took more than {seconds} seconds")
 
     before = signal.signal(signal.SIGALRM, too_late)
-    signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)

@@ -242,3 +242,38 @@ def test_a_forked_child_gets_an_error(config: dict[str, Any]) -> None:
             os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert next(loader) is not None
+
+
+def test_groups_that_read_for_themselves_see_the_same_stream(
+    config: dict[str, Any], sockets: Path
+) -> None:
+    mesh = {"dp": 2, "tp": 2}
+    expected = embedded_hashes(config, mesh)
+    config["runtime"]["ablation"] = {"disaggregation": False, "uniform_loaders": 3}
+    with trainers(config, mesh, pause_after=2) as started:
+        for trainer in started:
+            trainer.until("paused")
+        assert len(list(sockets.iterdir())) == 2, "a node for each data-parallel group"
+        every = {(source, slot) for source in config["sources"] for slot in range(3)}
+
+        def open_in(folder: Path) -> set[tuple[str, int]]:
+            told = ol._src.native.core.ask_node(str(folder))
+            return {(loader["source"], loader["slot"]) for loader in told["loaders"]}
+
+        for folder in sockets.iterdir():
+            in_time(lambda at=folder: open_in(at) == every, "each has all loaders")
+        for trainer in started:
+            trainer.go()
+        assert hashes_of(started) == expected
+        for trainer in started:
+            trainer.until("end")
+    in_time(lambda: nothing_left(sockets), "nothing is left")
+
+
+def test_groups_that_read_for_themselves_have_no_node_in_common(config: dict[str, Any]) -> None:
+    config["runtime"]["ablation"] = {"disaggregation": False}
+    job = ol.job(config, mesh="dp=2")
+    with pytest.raises(ol.ConfigError, match="a node of its own"):
+        job.train(ranks="all", engine="processes")
+    with pytest.raises(ol.ConfigError, match="a node of its own"):
+        job.train(0, node="somewhere")

@@ -60,6 +60,8 @@ except BaseException as error:
 class Trainer:
     """One of them."""
 
+    program = PROGRAM
+
     def __init__(
         self,
         told: dict[str, Any],
@@ -82,7 +84,7 @@ class Trainer:
         }
         self.rank = rank
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-c", PROGRAM, json.dumps(told)],
+            [*prefix, sys.executable, "-c", self.program, json.dumps(told)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -95,14 +97,21 @@ class Trainer:
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self._queue.put(json.loads(line))
+            if line.endswith("\n"):  # not cut by a kill
+                self._queue.put(json.loads(line))
         self._queue.put(None)
 
     def until(self, key: str, seconds: float = 60.0) -> dict[str, Any]:
         """The next word that has this key; fails when the process ends or the time is over."""
         deadline = time.monotonic() + seconds
         while True:
-            word = self._queue.get(timeout=max(0.01, deadline - time.monotonic()))
+            try:
+                word = self._queue.get(timeout=max(0.01, deadline - time.monotonic()))
+            except queue.Empty:
+                last = self.words[-1:]
+                raise AssertionError(
+                    f"rank {self.rank} has not said {key} for {seconds} s; its last word: {last}"
+                ) from None
             assert word is not None, f"rank {self.rank} ended without saying {key}: {self.words}"
             self.words.append(word)
             if key in word:
@@ -147,7 +156,7 @@ def in_time(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> 
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.005)
+        threading.Event().wait(0.005)
 
 
 def processes_of(directory: Path) -> dict[int, str]:

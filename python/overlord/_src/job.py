@@ -21,7 +21,7 @@ from overlord._src.config.substitution import Overrides
 from overlord._src.errors import ConfigError, Problem
 from overlord._src.launch import Launch, find_launch
 from overlord._src.loader import AttachedEngine, Loader, RankLoaders, SharedEngine
-from overlord._src.mesh import Mesh, as_mesh
+from overlord._src.mesh import Mesh, as_mesh, is_data_axis
 from overlord._src.mix_rule import Rule
 from overlord._src.native import core
 from overlord._src.node_process import Attachment, NodePlan
@@ -307,6 +307,8 @@ class Job:
         local = sorted(launch.local_ranks) if launch is not None and shared else hosted
         if not set(hosted) <= set(local):
             local = hosted
+        if not self.config.runtime.ablation.disaggregation:
+            local = self._same_group(hosted, local, path)
         plan, served = self.node_plan(), local
         self._check_attachable(resolved, local)
         if self.config.runtime.wire.planner is not None and len(local) < self._mesh.world_size:
@@ -337,6 +339,24 @@ class Job:
             self._rule if resolved.mixture.follows_rule else None,
             self._hybrid,
         )
+
+    def _same_group(self, hosted: list[int], local: list[int], path: str) -> list[int]:
+        """Those that share a node where every data-parallel group reads for itself."""
+
+        def group(rank: int) -> tuple[int, ...]:
+            axes = (axis for axis, _ in self._mesh.axes if is_data_axis(axis))
+            return tuple(self._mesh.coordinate(rank, axis) for axis in axes)
+
+        if path or len({group(rank) for rank in hosted}) > 1:
+            raise ConfigError(
+                Problem(
+                    ("runtime", "ablation", "disaggregation"),
+                    "false: each data-parallel group has a node of its own, which its first rank "
+                    "starts",
+                    allowed="processes that each host ranks of one group, without node=",
+                )
+            )
+        return [rank for rank in local if group(rank) == group(hosted[0])]
 
     def job_file(self, name: str, ranks: Sequence[int], options: Any) -> bytes:
         """A stream of the job as a node process is started with it; opens and indexes its data."""

@@ -156,7 +156,7 @@ def lower_source(
     source.bad_rows_allowed = config.bad_rows_allowed
     source.allow_duplicates = config.allow_duplicates
     source.limits = _lower_limits(config)
-    source.loaders = config.loaders
+    source.loaders = loaded.config.runtime.ablation.uniform_loaders or config.loaders
     source.workers = config.workers
     source.count_bytes = (
         stream.mixture.unit == "bytes" and source.tokenizer.kind == core.TokenizerKind.huggingface

@@ -177,6 +177,7 @@ Status ProcessCluster::spawn(const protocol::ProcessRoles& group) {
   }
   const std::lock_guard lock(mutex_);
   children_.emplace(group.name, std::move(child));
+  if (stopping_) ::kill(pid, SIGKILL);  // stop() has killed those that it saw; this was not there
   return {};
 }
 

@@ -94,6 +94,8 @@ while True:
         sys.stderr.write("line one\nthe reason\n")
         sys.stderr.flush()
         os._exit(3)
+    if word == "KILLED" or (word == "KILLED-THRICE" and any(once(path + n) for n in "123")):
+        os.kill(os.getpid(), 9)
     if word == "ABORT":
         os.kill(os.getpid(), 6)
     if word == "HANG" or (word == "HANG-ONCE" and once(path)):
@@ -292,6 +294,16 @@ TEST_F(TokenizerPoolTest, ASecondCrashIsToldWithStatusAndLastWords) {
   const Status aborted = encode(*pool, {"ABORT"}).status();
   EXPECT_NE(aborted.message().find("signal 6"), std::string::npos) << aborted.message();
   EXPECT_TRUE(encode(*pool, {"still here"}).ok());
+}
+
+TEST_F(TokenizerPoolTest, KillsByOthersAreForgivenUpToALimit) {
+  auto pool = make(options());
+  ASSERT_TRUE(encode(*pool, {once("KILLED-THRICE")}).ok());
+  EXPECT_EQ(pool->stats().failures, 3u);
+  const Status status = encode(*pool, {"KILLED"}).status();
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_NE(status.message().find("signal 9"), std::string::npos) << status.message();
+  EXPECT_LE(pool->stats().starts, 20u);
 }
 
 TEST_F(TokenizerPoolTest, AHungWorkerIsReplaced) {

@@ -18,6 +18,8 @@ using runtime::TextRows;
 static_assert(std::endian::native == std::endian::little, "frames are sent as they lie in memory");
 
 constexpr int kTries = 2;
+// Over one batch. It has no part in a kill from outside, or it eats all memory: hence a limit.
+constexpr int kKillsForgiven = 8;
 constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kLeaveGraceNs = 20 * kMillisecond;  // to leave when the pool ends
 constexpr int64_t kDeathGraceNs = 50 * kMillisecond;  // to be really dead after it hung up
@@ -50,13 +52,16 @@ template <typename T>
 Result<T> TokenizerWorker::in_two_tries(const std::function<Result<T>()>& attempt,
                                         const CancelToken& cancel) {
   std::string story;
-  for (int i = 0; i < kTries; ++i) {
+  int kills = 0;
+  for (int failures = 0; failures < kTries;) {
     if (cancel.cancelled()) return Status(Code::kCancelled, "encoding was cancelled");
     Result<T> result = attempt();
     if (result.ok()) return result;
     const Status failure = result.status();
     if (!worth_another_try(failure.code())) return result;
-    story = bury(failure);
+    bool killed = false;
+    story = bury(failure, &killed);
+    if (!killed || ++kills > kKillsForgiven) ++failures;
   }
   return Status(Code::kUnavailable, "tokenizer worker failed twice in a row: " + story);
 }
@@ -88,12 +93,13 @@ void TokenizerWorker::leave() {
 }
 
 // Ends the failed process and tells its story.
-std::string TokenizerWorker::bury(const Status& failure) {
+std::string TokenizerWorker::bury(const Status& failure, bool* killed) {
   counters_.failures.fetch_add(1, std::memory_order_relaxed);
   std::string story = "it " + failure.message();
   if (process_ == nullptr) return story;  // it never started, and the message says so
   const bool hung = failure.code() == Code::kDeadline;
   story += "; its end: " + process_->finish(hung ? 0 : kDeathGraceNs);
+  *killed = process_->killed_by_others();
   story += "; command: " + shown(settings_.command.argv);
   const std::string words = process_->last_words();
   story += words.empty() ? "; nothing on stderr" : "; last lines on stderr:\n" + words;

@@ -41,7 +41,8 @@ class TokenizerWorker {
   TokenizerWorker& operator=(const TokenizerWorker&) = delete;
 
   // kBadData with the worker's own message, kUnavailable after the second failure (with the exit
-  // status and the last lines of stderr), kCancelled, or what `admit` said.
+  // status and the last lines of stderr; kills by others are forgiven, up to a limit), kCancelled,
+  // or what `admit` said.
   Result<runtime::EncodedRows> encode(const runtime::TextRows& rows,
                                       const runtime::CancelToken& cancel);
   // Starts a process if there is none, with the same two tries.
@@ -59,7 +60,7 @@ class TokenizerWorker {
   Result<runtime::EncodedRows> read_answer(const runtime::TextRows& rows);
   Result<TokenizerFrameHead> read_head(int64_t progress_ns);
   Result<std::string> read_text(uint32_t size_bytes);
-  std::string bury(const Status& failure);
+  std::string bury(const Status& failure, bool* killed);
 
   const TokenizerWorkerSettings& settings_;
   TokenizerWorkerCounters& counters_;

@@ -317,6 +317,7 @@ std::string WorkerProcess::finish(int64_t grace_ns) {
   errors_.reset();
   const bool known = reaped == std::exchange(pid_, -1);
   if (!known) return "unknown, it was reaped by the host program";
+  killed_by_others_ = left_alone && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   return left_alone ? describe_exit(status) : "had to be killed";
 }
 

@@ -43,6 +43,8 @@ class WorkerProcess {
   // Closes the connection, gives the child `grace_ns` to leave by itself, kills what is left of its
   // group, reaps it. Says how it ended: "exit status 3", "signal 11", "had to be killed".
   std::string finish(int64_t grace_ns);
+  // After finish(): whether somebody else had killed it.
+  bool killed_by_others() const { return killed_by_others_; }
 
   // The last lines of its stderr, complete only after finish().
   std::string last_words() const;
@@ -83,6 +85,7 @@ class WorkerProcess {
   int stop_descriptor_;
   std::string early_;  // said before it was asked; consumed by receive()
   std::string tail_;
+  bool killed_by_others_ = false;
 };
 
 }  // namespace overlord::transport

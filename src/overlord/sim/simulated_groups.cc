@@ -1,0 +1,53 @@
+#include "overlord/sim/simulated_groups.h"
+
+#include <utility>
+
+namespace overlord::sim {
+
+SimulatedGroups::SimulatedGroups(World& world, Life life)
+    : world_(world), life_(std::move(life)), self_(std::make_shared<SimulatedGroups*>(this)) {}
+
+Status SimulatedGroups::place(const protocol::ProcessRoles& group) {
+  if (stopped_) return {Code::kCancelled, "no group is started any more"};
+  if (groups_.contains(group.name)) {
+    return internal_error(group.name + " is placed while it still lives");
+  }
+  const uint64_t number = ++last_number_;
+  groups_[group.name] = {group, number, false};
+  SimulatedLife life = life_(group);
+  if (!life.lasts_ns) return {};
+  world_.post_after(*life.lasts_ns, [self = std::weak_ptr(self_), name = group.name, number, life] {
+    if (const auto here = self.lock()) (*here)->end(name, number, life);
+  });
+  return {};
+}
+
+void SimulatedGroups::kill(const std::string& name) {
+  const auto found = groups_.find(name);
+  if (found == groups_.end() || found->second.condemned) return;
+  found->second.condemned = true;
+  world_.post([self = std::weak_ptr(self_), name, number = found->second.number] {
+    if (const auto here = self.lock()) (*here)->end(name, number, {0, "signal 9", {}});
+  });
+}
+
+void SimulatedGroups::end(const std::string& name, uint64_t number, const SimulatedLife& life) {
+  const auto found = groups_.find(name);
+  if (found == groups_.end() || found->second.number != number) return;
+  const uint32_t generation = found->second.roles.generation;
+  groups_.erase(found);
+  if (ended_) ended_({name, generation, life.how, life.last_words});
+}
+
+std::vector<protocol::ProcessRoles> SimulatedGroups::placed() const {
+  std::vector<protocol::ProcessRoles> out;
+  for (const auto& [name, group] : groups_) out.push_back(group.roles);
+  return out;
+}
+
+void SimulatedGroups::stop() {
+  stopped_ = true;
+  groups_.clear();
+}
+
+}  // namespace overlord::sim
