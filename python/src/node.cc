@@ -15,10 +15,10 @@
 #include "errors.h"
 #include "job_handle.h"
 #include "overlord/node/attached_engine.h"
+#include "overlord/node/node_directory.h"
 #include "overlord/node/node_status_call.h"
 #include "overlord/node/process_placement.h"
 #include "overlord/protocol/job_codec.h"
-#include "overlord/transport/socket_directory.h"
 #include "status_dict.h"
 
 namespace nb = nanobind;
@@ -36,10 +36,10 @@ Digest digest_of_hex(const std::string& hex) {
 class Directory {
  public:
   Directory(const std::string& job, const std::string& base)
-      : directory_(unwrap(transport::SocketDirectory::for_job(digest_of_hex(job), base))) {}
+      : directory_(unwrap(node::NodeDirectory::for_job(digest_of_hex(job), base))) {}
 
   static Directory at(const std::string& path) {
-    return Directory(unwrap(transport::SocketDirectory::make(path)));
+    return Directory(unwrap(node::NodeDirectory::make(path)));
   }
 
   std::string path() const { return directory_.path(); }
@@ -60,10 +60,10 @@ class Directory {
   }
 
  private:
-  explicit Directory(transport::SocketDirectory directory) : directory_(std::move(directory)) {}
+  explicit Directory(node::NodeDirectory directory) : directory_(std::move(directory)) {}
 
-  transport::SocketDirectory directory_;
-  std::optional<transport::DirectoryLock> lock_;
+  node::NodeDirectory directory_;
+  std::optional<node::DirectoryLock> lock_;
 };
 
 nb::bytes job_file(const JobHandle& job, std::vector<Rank> ranks,

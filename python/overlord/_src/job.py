@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
 from overlord._src import indexing, lowering
+from overlord._src.attached_engine import AttachedEngine
 from overlord._src.callouts import AnyFunction, answer_request
 from overlord._src.config.columns import base_name
 from overlord._src.config.mesh_fit import fit_problems
@@ -20,7 +21,7 @@ from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, 
 from overlord._src.config.substitution import Overrides
 from overlord._src.errors import ConfigError, Problem
 from overlord._src.launch import Launch, find_launch
-from overlord._src.loader import AttachedEngine, Loader, RankLoaders, SharedEngine
+from overlord._src.loader import Loader, RankLoaders, SharedEngine
 from overlord._src.mesh import Mesh, as_mesh, is_data_axis
 from overlord._src.mix_rule import Rule
 from overlord._src.native import core

@@ -21,13 +21,11 @@ from overlord._src.mesh import Mesh
 from overlord._src.microbatch import Microbatch
 from overlord._src.mix_rule import Rule, RuleDesk
 from overlord._src.native import core
-from overlord._src.node_process import Attachment
 from overlord._src.time_reports import TimeReports, Times, write_reports
 from overlord._tokenizer_worker import worker_command
 
 _WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
 _TIMES_KEPT = 4096  # steps whose reported times a loader keeps
-_OPENS_PER_ATTEMPT = 1 << 16  # of one stream by one process
 _LOSS_ONE = 2**12  # as in the engine
 _LOG = logging.getLogger("overlord")
 
@@ -254,51 +252,6 @@ class SharedEngine:
         return states.differences(
             described, self._native_job.section_digests(), self._source_digests, allow
         )
-
-
-class AttachedEngine(SharedEngine):
-    """The same over a node process of this host, which holds the sources for all its ranks.
-
-    Nothing of the data is opened here, except by the first rank of the host, which starts the node.
-    """
-
-    def __init__(
-        self,
-        attachment: Attachment,
-        options: Any,
-        job: str,
-        stream: str,
-        mesh: Mesh,
-        dealing: str,
-        restarts: int,
-        rule: Rule | None = None,
-        hybrid: bool = False,
-    ) -> None:
-        super().__init__(
-            None, attachment.ranks, options, job, stream, mesh, {}, dealing, None, hybrid
-        )
-        self._attachment = attachment
-        self._restarts = restarts
-        self._opened = 0
-        self._rule = rule
-
-    def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> Any:
-        # All ranks open the same streams in the same order, so they agree on this number.
-        self._opened += 1
-        attempt = self._restarts * _OPENS_PER_ATTEMPT + self._opened
-        engine = self._attachment.attach(attempt, blob, allow)
-        if self._rule is not None:
-            self.rule_desk = RuleDesk(self._rule, engine.source_names, self._options.reporters)
-        return engine
-
-    @property
-    def source_names(self) -> list[str]:
-        """Sources of the stream, in the engine's order; starts the engine."""
-        names: list[str] = self.running().source_names
-        return names
-
-    def _differences(self, described: dict[str, Any], allow: tuple[str, ...]) -> list[str]:
-        return []  # the node compares: it has the data
 
 
 class Loader(Iterator[Microbatch]):

@@ -248,7 +248,9 @@ TEST(ParquetReader, ShortIdsSettleOutOfScratchMemory) {
       const bool is_short = vocabulary == 60'000u;
       EXPECT_EQ(rows->tokens.element == Element::kU16,
                 is_short || value->id() == arrow::Type::UINT16);
-      if (is_short) EXPECT_LT(pool->stats().held_bytes, rows->tokens.values.size + 4096);
+      if (is_short) {
+        EXPECT_LT(pool->stats().held_bytes, rows->tokens.values.size + 4096);
+      }
     }
   }
 }

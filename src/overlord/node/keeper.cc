@@ -1,6 +1,5 @@
 #include "overlord/node/keeper.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,11 +11,13 @@
 
 #include "overlord/host/supervisor.h"
 #include "overlord/node/attach_book.h"
+#include "overlord/node/job_memory.h"
 #include "overlord/node/open_files.h"
 #include "overlord/node/process_cluster.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/node/status_codec.h"
 #include "overlord/node/trace_switch.h"
+#include "overlord/node/welcome.h"
 #include "overlord/plan/place_tree.h"
 #include "overlord/transport/carrier.h"
 #include "overlord/transport/endpoint.h"
@@ -36,20 +37,6 @@ bool is_trainer(const std::string& name) {
 }
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
-
-// The job as its role processes read it, in memory that has no name.
-Result<transport::Descriptor> job_in_memory(const protocol::JobFile& job) {
-  const std::string bytes = protocol::encode_job_file(job);
-  transport::Descriptor memory(memfd_create("overlord-job", MFD_CLOEXEC));
-  if (!memory.valid()) return Status(Code::kResource, "memfd_create: no memory for the job");
-  size_t written = 0;
-  while (written < bytes.size()) {
-    const ssize_t count = write(memory.get(), bytes.data() + written, bytes.size() - written);
-    if (count <= 0) return Status(Code::kResource, "memfd: the job does not fit");
-    written += static_cast<size_t>(count);
-  }
-  return memory;
-}
 
 class Keeper {
  public:
@@ -92,19 +79,17 @@ class Keeper {
   void stop_serving();
   void welcome_all();
   protocol::Welcome welcome_for(const std::vector<Rank>& ranks) const;
-  protocol::Roster own_roster() const;
-  protocol::Roster roster() const;  // of all hosts, as far as it is known
+  HostRosters rosters() const;
+  protocol::Roster roster() const { return rosters().all(); }
   void on_roster(const std::string& peer, const protocol::Roster& roster);
   void on_lead(const protocol::Welcome& welcome);
   void roster_changed();
-  bool constructors_known() const;
   Status open_endpoint();
   void tell_trainers(const Control& control);
   void tell_processes(const Control& control);
   void give_up(const Status& status);
   void watch_silence();
   NodeStatus status();
-  std::string what_is_waited_for();
   void end(int code);
 
   const KeeperArguments arguments_;
@@ -259,7 +244,7 @@ void Keeper::roster_changed() {
   carrier_->set_roster(now);
   tell_processes(now);
   if (follows_) {
-    carrier_->send_control("lead", own_roster());
+    carrier_->send_control("lead", rosters().own);
     if (serving_->welcomed) tell_trainers(now);
   } else {
     tell_trainers(now);
@@ -508,7 +493,7 @@ void Keeper::welcome_all() {
       carrier_->send_control(peer, roster());
     }
   }
-  if (!constructors_known()) return;
+  if (!rosters().knows_constructors(local_, *views_)) return;
   for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
     if (!carrier_->connected(process.name)) return;
   }
@@ -521,67 +506,22 @@ void Keeper::welcome_all() {
 }
 
 protocol::Welcome Keeper::welcome_for(const std::vector<Rank>& ranks) const {
-  protocol::Welcome out;
+  protocol::Welcome out = make_welcome(*job_, file_.runtime, *views_, rosters(), ranks);
   out.versions = follows_ ? lead_->versions : serving_->planner->host().versions();
-  out.host = local_.front();
   out.state = protocol::encode_resume_state(serving_->state);
-  for (const Rank rank : ranks) out.views.push_back(views_->by_rank[rank]);
-  out.view_table = protocol::encode_views(*views_);
-  for (const protocol::ProcessRoles& process : roster().processes) {
-    const std::string wire = process.host == local_.front() ? "" : process.wire;
-    for (const protocol::Address& role : process.roles) {
-      if (role.kind != protocol::RoleKind::kConstructor) continue;
-      out.constructors.push_back({role.index, process.name, process.generation, wire});
-    }
-  }
-  for (const model::SourceManifest& source : job_->manifest.sources) {
-    out.source_names.push_back(source.name);
-    out.source_digests.push_back(source.digest);
-  }
-  out.sections = job_->sections;
-  const model::RuntimeOptions& runtime = file_.runtime;
-  out.prefetch_steps = runtime.prefetch_steps;
-  out.feedback_kept =
-      job_->spec.mixture.controller.delay + runtime.runway + runtime.prefetch_steps + 8;
-  out.metric_driven = job_->spec.mixture.metric_driven();
-  out.hold_limit_bytes = runtime.constructor_budget_bytes;
-  out.copy_limit_bytes = runtime.private_copy_limit_bytes;
   return out;
 }
 
-protocol::Roster Keeper::own_roster() const {
-  protocol::Roster out;
+HostRosters Keeper::rosters() const {
+  HostRosters out{local_.front(), {}, elsewhere_};
   if (!serving_) return out;
-  out.processes = serving_->supervisor->groups();
-  for (protocol::ProcessRoles& process : out.processes) {
+  out.own.processes = serving_->supervisor->groups();
+  for (protocol::ProcessRoles& process : out.own.processes) {
     process.host = local_.front();
     const auto wire = wires_.find(process.name);
     if (wire != wires_.end()) process.wire = wire->second;
   }
   return out;
-}
-
-protocol::Roster Keeper::roster() const {
-  protocol::Roster out = own_roster();
-  for (const auto& [peer, others] : elsewhere_) {
-    for (const protocol::ProcessRoles& process : others.processes) {
-      if (process.host != local_.front()) out.processes.push_back(process);
-    }
-  }
-  return out;
-}
-
-// Every rank of this host can be told where its batches come from.
-bool Keeper::constructors_known() const {
-  std::set<uint32_t> known;
-  for (const protocol::ProcessRoles& process : roster().processes) {
-    if (process.host != local_.front() && process.wire.empty()) continue;
-    for (const protocol::Address& role : process.roles) {
-      if (role.kind == protocol::RoleKind::kConstructor) known.insert(role.index);
-    }
-  }
-  return std::all_of(local_.begin(), local_.end(),
-                     [&](Rank rank) { return known.contains(views_->by_rank[rank].bucket); });
 }
 
 void Keeper::tell_trainers(const Control& control) {
@@ -618,24 +558,6 @@ void Keeper::watch_silence() {
 
 // --- What others may know -----------------------------------------------------------------------
 
-std::string Keeper::what_is_waited_for() {
-  std::string text;
-  for (const Rank rank : book_.gone()) {
-    text += (text.empty() ? "" : "; ") + ("rank " + std::to_string(rank) + " is gone");
-  }
-  if (!serving_ || !serving_->planner) return text;
-  const planner::PlannerProbe& probe = serving_->planner->host().planner_probe();
-  if (probe.waiting_since_ns != 0) {
-    text += (text.empty() ? "" : "; ") + ("the planner waits for metadata of source " +
-                                          job_->spec.sources[probe.waiting_source].name);
-  }
-  if (const uint64_t reported = probe.waits_for_feedback) {
-    text += (text.empty() ? "" : "; ") +
-            ("the planner waits for the reports of step " + std::to_string(reported - 1));
-  }
-  return text;
-}
-
 NodeStatus Keeper::status() {
   NodeStatus out;
   out.job = job_->spec.name;
@@ -645,7 +567,9 @@ NodeStatus Keeper::status() {
   out.process = static_cast<uint32_t>(getpid());
   out.missing = book_.missing();
   out.gone = book_.gone();
-  out.waits = what_is_waited_for();
+  const bool plans = serving_ && serving_->planner;
+  out.waits = what_is_waited_for(book_.gone(), job_->spec,
+                                 plans ? &serving_->planner->host().planner_probe() : nullptr);
   if (serving_ && serving_->planner) out.engine = serving_->planner->status();
   for (const auto& [name, part] : told_) merge_status(part, &out.engine);
   if (!serving_) return out;

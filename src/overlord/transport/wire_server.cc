@@ -2,12 +2,13 @@
 #include <arrow/api.h>
 #include <arrow/flight/api.h>
 #include <arrow/flight/server_middleware.h>
+#include <sys/random.h>
 
 #include <atomic>
 #include <chrono>
-#include <random>
 #include <thread>
 
+#include "overlord/base/check.h"
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/transport/wire.h"
 #include "overlord/transport/wire_calls.h"
@@ -23,11 +24,12 @@ constexpr int64_t kLongestTakeNs = 1'000'000'000;  // then an empty answer: both
 
 // Random from the system: a session cannot be guessed.
 Digest new_session() {
-  std::random_device device;
-  const auto word = [&] { return (uint64_t{device()} << 32) | device(); };
+  uint64_t words[2] = {0, 0};
+  const ssize_t got = getrandom(words, sizeof(words), 0);  // 16 bytes are never cut short
+  OVERLORD_CHECK(got == sizeof(words), "the system has random bytes");
   Digest out;
-  out.high = word();
-  out.low = word();
+  out.high = words[0];
+  out.low = words[1];
   return out;
 }
 

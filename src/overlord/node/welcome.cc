@@ -1,0 +1,76 @@
+#include "overlord/node/welcome.h"
+
+#include <algorithm>
+#include <set>
+
+#include "overlord/protocol/plan_codec.h"
+
+namespace overlord::node {
+
+protocol::Roster HostRosters::all() const {
+  protocol::Roster out = own;
+  for (const auto& [peer, others] : elsewhere) {
+    for (const protocol::ProcessRoles& process : others.processes) {
+      if (process.host != host) out.processes.push_back(process);
+    }
+  }
+  return out;
+}
+
+bool HostRosters::knows_constructors(const std::vector<Rank>& ranks,
+                                     const model::ViewTable& views) const {
+  std::set<uint32_t> known;
+  for (const protocol::ProcessRoles& process : all().processes) {
+    if (process.host != host && process.wire.empty()) continue;
+    for (const protocol::Address& role : process.roles) {
+      if (role.kind == protocol::RoleKind::kConstructor) known.insert(role.index);
+    }
+  }
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [&](Rank rank) { return known.contains(views.by_rank[rank].bucket); });
+}
+
+protocol::Welcome make_welcome(const host::OpenJob& job, const model::RuntimeOptions& runtime,
+                               const model::ViewTable& views, const HostRosters& rosters,
+                               const std::vector<Rank>& ranks) {
+  protocol::Welcome out;
+  out.host = rosters.host;
+  for (const Rank rank : ranks) out.views.push_back(views.by_rank[rank]);
+  out.view_table = protocol::encode_views(views);
+  for (const protocol::ProcessRoles& process : rosters.all().processes) {
+    const std::string wire = process.host == rosters.host ? "" : process.wire;
+    for (const protocol::Address& role : process.roles) {
+      if (role.kind != protocol::RoleKind::kConstructor) continue;
+      out.constructors.push_back({role.index, process.name, process.generation, wire});
+    }
+  }
+  for (const model::SourceManifest& source : job.manifest.sources) {
+    out.source_names.push_back(source.name);
+    out.source_digests.push_back(source.digest);
+  }
+  out.sections = job.sections;
+  out.prefetch_steps = runtime.prefetch_steps;
+  out.feedback_kept =
+      job.spec.mixture.controller.delay + runtime.runway + runtime.prefetch_steps + 8;
+  out.metric_driven = job.spec.mixture.metric_driven();
+  out.hold_limit_bytes = runtime.constructor_budget_bytes;
+  out.copy_limit_bytes = runtime.private_copy_limit_bytes;
+  return out;
+}
+
+std::string what_is_waited_for(const std::vector<Rank>& gone, const model::JobSpec& spec,
+                               const planner::PlannerProbe* planner) {
+  std::string text;
+  const auto add = [&](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+  for (const Rank rank : gone) add("rank " + std::to_string(rank) + " is gone");
+  if (planner == nullptr) return text;
+  if (planner->waiting_since_ns != 0) {
+    add("the planner waits for metadata of source " + spec.sources[planner->waiting_source].name);
+  }
+  if (const uint64_t reported = planner->waits_for_feedback) {
+    add("the planner waits for the reports of step " + std::to_string(reported - 1));
+  }
+  return text;
+}
+
+}  // namespace overlord::node
