@@ -36,8 +36,6 @@ bool is_trainer(const std::string& name) {
   return name.starts_with("rank-") || name.starts_with("host-");
 }
 
-std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
-
 class Keeper {
  public:
   Keeper(const KeeperArguments& arguments, const protocol::JobFile& file)
@@ -258,6 +256,7 @@ void Keeper::on_roster(const std::string& peer, const protocol::Roster& roster) 
     before[process.name] = process.generation;
   }
   elsewhere_[peer] = roster;
+  carrier_->set_roster(this->roster());  // first: what is sent to the new must not go to the dead
   for (const protocol::ProcessRoles& process : roster.processes) {
     const auto known = before.find(process.name);
     if (known == before.end() || process.generation <= known->second || follows_) continue;
@@ -404,11 +403,7 @@ Status Keeper::start_planner() {
   start.hosted.constructors.emplace();
   start.hosted.clients.emplace();
   start.attempt = book_.attempt();
-  for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
-    for (const protocol::Address& role : process.roles) {
-      if (process.generation > 1) start.generations[role] = process.generation;
-    }
-  }
+  start.generations = later_generations(roster());
   start.state = serving_->state;
   start.fed_back = [this](const model::StepFeedback& feedback) {
     endpoint_->post([this, feedback] { tell_trainers(protocol::FedBack{feedback}); });
@@ -430,7 +425,8 @@ Status Keeper::start_processes() {
                        "{name}", "{generation}"};
   WireOptions wire = arguments_.wire;
   if (wire.several_hosts()) {
-    wire.bind = (wire.leads ? host_of(wire.lead) : host_of(wire.bind)) + ":0";
+    const std::string& own = wire.leads ? wire.lead : wire.bind;
+    wire.bind = own.substr(0, own.rfind(':')) + ":0";
     for (const std::string& word : wire.words()) options.arguments.push_back(word);
   }
   options.job_descriptor = serving_->job.get();

@@ -8,6 +8,7 @@
 #include "overlord/node/role_runtime.h"
 #include "overlord/node/status_codec.h"
 #include "overlord/node/trace_switch.h"
+#include "overlord/node/welcome.h"
 #include "overlord/plan/place_tree.h"
 #include "overlord/transport/carrier.h"
 #include "overlord/transport/endpoint.h"
@@ -149,10 +150,8 @@ Status RoleProcess::start(const protocol::Roster& roster) {
   std::vector<protocol::Address> roles;
   for (const protocol::ProcessRoles& process : roster.processes) {
     if (process.name == arguments_.name) roles = process.roles;
-    for (const protocol::Address& role : process.roles) {
-      if (process.generation > 1) start.generations[role] = process.generation;
-    }
   }
+  start.generations = later_generations(roster);
   start.job = job_;
   start.ranks = file_.ranks;
   start.options = file_.runtime;

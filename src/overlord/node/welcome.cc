@@ -30,6 +30,16 @@ bool HostRosters::knows_constructors(const std::vector<Rank>& ranks,
                      [&](Rank rank) { return known.contains(views.by_rank[rank].bucket); });
 }
 
+std::map<protocol::Address, uint32_t> later_generations(const protocol::Roster& roster) {
+  std::map<protocol::Address, uint32_t> out;
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    for (const protocol::Address& role : process.roles) {
+      if (process.generation > 1) out[role] = process.generation;
+    }
+  }
+  return out;
+}
+
 protocol::Welcome make_welcome(const host::OpenJob& job, const model::RuntimeOptions& runtime,
                                const model::ViewTable& views, const HostRosters& rosters,
                                const std::vector<Rank>& ranks) {

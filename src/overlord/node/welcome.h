@@ -24,6 +24,9 @@ struct HostRosters {
   bool knows_constructors(const std::vector<Rank>& ranks, const model::ViewTable& views) const;
 };
 
+// Of roles that are not in their first generation.
+std::map<protocol::Address, uint32_t> later_generations(const protocol::Roster& roster);
+
 // All but versions and state, which belong to the attempt.
 protocol::Welcome make_welcome(const host::OpenJob& job, const model::RuntimeOptions& runtime,
                                const model::ViewTable& views, const HostRosters& rosters,
