@@ -18,7 +18,9 @@ from typing import Any
 import pytest
 from trainers import Trainer, embedded_hashes, hashes_of, in_time, kill_all, nothing_left
 
-NAMES = ("ovl-a", "ovl-b")
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")  # hosts of tests that run at the same time
+NAMES = (f"ovl-a{WORKER}", f"ovl-b{WORKER}")
+LINKS = (f"ova{WORKER}", f"ovb{WORKER}")
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 
 
@@ -33,8 +35,8 @@ def namespaces() -> Iterator[None]:
         for name in NAMES:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
             run("ip", "netns", "add", name)
-        run("ip", "link", "add", "ovl-va", "type", "veth", "peer", "name", "ovl-vb")
-        for name, link, address in zip(NAMES, ("ovl-va", "ovl-vb"), ADDRESSES, strict=True):
+        run("ip", "link", "add", LINKS[0], "type", "veth", "peer", "name", LINKS[1])
+        for name, link, address in zip(NAMES, LINKS, ADDRESSES, strict=True):
             run("ip", "link", "set", link, "netns", name)
             run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", link)
             run("ip", "-n", name, "link", "set", link, "up")
@@ -182,10 +184,10 @@ def test_a_cut_between_hosts_is_a_clear_stop(
     with hosts(configs, {"dp": 2}, prefixes) as started:
         for trainer in started:
             trainer.until("step")
-        run("ip", "-n", NAMES[1], "link", "set", "ovl-vb", "down")
+        run("ip", "-n", NAMES[1], "link", "set", LINKS[1], "down")
         try:
             word = started[1].until("end", seconds=30)
             assert (word["end"], word["error"]) == ("bad", "UnavailableError")
         finally:
-            run("ip", "-n", NAMES[1], "link", "set", "ovl-vb", "up")
+            run("ip", "-n", NAMES[1], "link", "set", LINKS[1], "up")
             os.kill(started[0].process.pid, signal.SIGKILL)

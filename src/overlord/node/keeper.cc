@@ -235,7 +235,6 @@ void Keeper::on_connected(const Hello& hello) {
   roster_changed();
 }
 
-// Somebody is where nobody was, or somewhere else: everybody hears of it.
 void Keeper::roster_changed() {
   if (!serving_) return;
   const protocol::Roster now = roster();
@@ -267,7 +266,6 @@ void Keeper::on_roster(const std::string& peer, const protocol::Roster& roster) 
   roster_changed();
 }
 
-// The lead serves: so do we.
 void Keeper::on_lead(const protocol::Welcome& welcome) {
   lead_ = welcome;
   if (Status status = serve(); !status.ok()) give_up(status);
@@ -280,7 +278,6 @@ void Keeper::on_lost(const std::string& peer) {
                           "restart from the last checkpoint"));
   }
   if (is_trainer(peer)) return leave(peer);
-  // A role process that lives and does not talk to us is no use: its end brings the next one.
   if (serving_) serving_->cluster->kill(peer);
 }
 
@@ -347,7 +344,6 @@ void Keeper::on_attach(const std::string& peer, const protocol::Attach& attach) 
   if (attach.attempt != 0 && serving_ && !book_.serving()) stop_serving();
   if (!outcome.disagreement.ok()) return give_up(outcome.disagreement);
   if (!outcome.serve) return;
-  // All of this host are here. The lead serves, or it is asked to.
   if (follows_) return endpoint_->call("lead", arguments_.wire.lead);
   if (Status status = serve(); !status.ok()) give_up(status);
 }
