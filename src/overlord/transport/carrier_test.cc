@@ -5,7 +5,6 @@
 
 #include <deque>
 
-
 namespace overlord::transport {
 namespace {
 
@@ -150,8 +149,7 @@ TEST_F(CarrierTest, ViewsOutliveTheirOwner) {
   move();
   loader_.carrier.reset();
   loader_.pool.reset();
-  const auto* values =
-      static_cast<const int32_t*>(payload_of(constructor_.got[0]).spans[0].data);
+  const auto* values = static_cast<const int32_t*>(payload_of(constructor_.got[0]).spans[0].data);
   EXPECT_EQ(values[999], 3999);
 }
 
@@ -194,8 +192,12 @@ TEST_F(CarrierTest, ALateGreetingOfTheDeadIsNotHeard) {
 }
 
 TEST_F(CarrierTest, NonsenseEndsTheLinkAndIsNamed) {
-  const std::string frames[] = {"", "\x09", std::string("\x01xyz"), std::string("\x02"),
-                                std::string("\x00\xff", 2), std::string(5000, '\x01')};
+  const std::string frames[] = {"",
+                                "\x09",
+                                std::string("\x01xyz"),
+                                std::string("\x02"),
+                                std::string("\x00\xff", 2),
+                                std::string(5000, '\x01')};
   for (const std::string& frame : frames) {
     connect();
     constructor_.nonsense.clear();

@@ -98,7 +98,8 @@ Result<std::shared_ptr<UnixListener>> UnixListener::listen(const std::shared_ptr
                                                            const DirectoryLock* lock,
                                                            ListenOptions options,
                                                            UnixLink::MakeCallbacks accepted) {
-  OVERLORD_CHECK(lock == nullptr || lock->descriptor() >= 0, "listening without the directory's lock");
+  OVERLORD_CHECK(lock == nullptr || lock->descriptor() >= 0,
+                 "listening without the directory's lock");
   if (options.socket.empty() || options.socket.find('/') != std::string::npos) {
     return invalid_argument("a socket's name has at least one character and no slash, not " +
                             quote(options.socket));
