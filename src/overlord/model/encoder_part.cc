@@ -73,9 +73,9 @@ class Microbatch {
     if (part->runs) {
       const std::vector<Rank>& runners = table_.runners[part->encoder];
       const auto own = std::find(runners.begin(), runners.end(), rank) - runners.begin();
-      for (const uint32_t bin : rows_of(exchange_.sent, part->encoder, [&](uint32_t row) {
-             return layer_.placements[row].bucket;
-           })) {
+      const auto sent = rows_of(exchange_.sent, part->encoder,
+                                [&](uint32_t row) { return layer_.placements[row].bucket; });
+      for (const uint32_t bin : sent) {
         const auto number = static_cast<uint32_t>(part->samples.size());
         part->samples.push_back(layer_.segments[bin]);
         const std::vector<Rank>& receivers = table_.receivers[layer_.encoder->backbone_of[bin]];

@@ -84,6 +84,13 @@ class WireTest : public testing::Test {
     return {};
   }
 
+  // Links first: they tell their ends that they close.
+  void TearDown() override {
+    connector.link.reset();
+    server_.reset();
+    acceptor.link.reset();
+  }
+
   End acceptor;
   End connector;
   std::unique_ptr<WireServer> server_;
