@@ -46,6 +46,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, default=16, choices=sorted(MESHES))
     parser.add_argument("--workers", type=int, default=2, help="of every peer's loader")
     parser.add_argument("--steps", type=int, default=12, help="of every rank before it rests")
+    parser.add_argument("--mean-length", type=float, default=350.0, help="of documents, in tokens")
+    parser.add_argument("--vocabulary", type=int, default=50_000, help="that our job is told")
     parser.add_argument("--only", default="", help="contenders whose names begin so, with commas")
     parser.add_argument("--full", action="store_true", help="growth up to 64 ranks, 1,000 sources")
     parser.add_argument("--no-growth", action="store_true", help="only the one point")
@@ -65,7 +67,8 @@ class _Bench:
     def place(self, sources: int) -> Path:
         """The data of so many sources."""
         if sources not in self._places:
-            mixed = _mixed_sources.MixedSources(sources=sources)
+            length = self._options.mean_length
+            mixed = _mixed_sources.MixedSources(sources=sources, mean_length=length)
             self._places[sources] = _mixed_sources.prepare(mixed, self._options.data)
         return self._places[sources]
 
@@ -78,6 +81,7 @@ class _Bench:
             "kind": contender.module,
             "folder": str(self.place(sources)),
             "sources": sources,
+            "vocabulary": self._options.vocabulary,
             "mesh": MESHES[ranks],
             "context": 4096,
             "bins": 4,
@@ -158,13 +162,14 @@ def run(arguments: list[str]) -> dict[str, Any]:
                 if grows:
                     key = f"{contender.key}:{ranks}_ranks:{sources}_sources"
                     found[key] = bench.point(contender, ranks, sources)
-    mixed = _mixed_sources.MixedSources(sources=options.sources)
+    mixed = _mixed_sources.MixedSources(sources=options.sources, mean_length=options.mean_length)
     settings = {
         "sources": {**asdict(mixed), **_mixed_sources.facts_of(bench.place(options.sources))},
         "ranks": options.ranks,
         "mesh": MESHES[options.ranks],
         "workers": options.workers,
         "steps": options.steps,
+        "vocabulary": options.vocabulary,
         "microbatch": "4 sequences of 4,096 tokens, two a step",
     }
     return _contract.report("memory", figures_of(found, options), found, settings, host)

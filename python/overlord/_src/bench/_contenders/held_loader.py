@@ -39,7 +39,7 @@ def job_config(work: dict[str, Any]) -> dict[str, Any]:
         "seed": 7,
         "context": work["context"],
         "bins": work["bins"] * work["microbatches"] * work["mesh"]["dp"],
-        "vocabulary": 50_000,
+        "vocabulary": work["vocabulary"],
         "at_end": "repeat",
         "sources": {name: {"files": [path], "tokens": COLUMN} for name, path in files.items()},
         "mixture": {"weights": dict(zip(names, weights_of(work), strict=True))},
