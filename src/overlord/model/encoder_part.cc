@@ -97,8 +97,9 @@ class Microbatch {
       const auto own = static_cast<size_t>(found - receivers.begin());
       const EncoderPlan& plan = *layer_.encoder;
       uint32_t document = first_ordinal();
-      for (const uint32_t bin : rows_of(exchange_.received, bucket_,
-                                        [&](uint32_t row) { return plan.backbone_of[row]; })) {
+      const auto received =
+          rows_of(exchange_.received, bucket_, [&](uint32_t row) { return plan.backbone_of[row]; });
+      for (const uint32_t bin : received) {
         const std::vector<Rank>& runners = table_.runners[layer_.placements[bin].bucket];
         moved.push_back({table_.place_of[runners[own % runners.size()]],
                          static_cast<uint32_t>(part->received.size())});
