@@ -101,7 +101,6 @@ protocol::JobFile JobHandle::job_file(std::vector<Rank> ranks, const model::Runt
   file.index_paths = index_paths_;
   file.worker_command = std::move(worker_command);
   file.journal_path = std::move(journal_path);
-  for (const std::string& path : index_paths_) file.profile_paths.push_back(path + ".profile");
   return file;
 }
 

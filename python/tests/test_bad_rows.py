@@ -434,12 +434,13 @@ def test_an_index_that_lies(tmp_path: Path) -> None:
     check_holes(ol.job(config), documents, 3000, "promises 4 tokens, the data has 3")
 
 
+@pytest.mark.parametrize("engine", ["embedded", "processes"])
 @pytest.mark.parametrize("attempt", range(3))
-def test_late_bad_rows_over_the_budget(attempt: int, tmp_path: Path) -> None:
+def test_late_bad_rows_over_the_budget(attempt: int, engine: str, tmp_path: Path) -> None:
     """All ranks of the engine end before the same step, with the row's name; nobody hangs."""
     late_corpus(tmp_path, bad=10 + 60 * attempt)
     config = open_job(tmp_path, {"files": "a.bin", "eod": EOD}, 0).config
-    with ol.job(config, mesh="dp=2").train(ranks="all") as loaders:
+    with ol.job(config, mesh="dp=2").train(ranks="all", engine=engine) as loaders:
         with pytest.raises(
             ol.BudgetExceededError, match=f"row {10 + 60 * attempt}.*bad_rows_allowed"
         ):

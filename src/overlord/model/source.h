@@ -75,8 +75,11 @@ struct Source {
 };
 
 // Bad rows a source may have shown by the time it is in `pass`: a repeated pass shows them again.
+inline uint64_t bad_rows_budget(uint32_t allowed, uint32_t pass) {
+  return uint64_t{allowed} * (uint64_t{pass} + 1);
+}
 inline uint64_t bad_rows_budget(const Source& source, uint32_t pass) {
-  return uint64_t{source.bad_rows_allowed} * (uint64_t{pass} + 1);
+  return bad_rows_budget(source.bad_rows_allowed, pass);
 }
 
 }  // namespace overlord::model

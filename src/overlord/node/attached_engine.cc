@@ -8,11 +8,13 @@
 #include <optional>
 #include <set>
 
+#include "overlord/node/late_rows.h"
 #include "overlord/transport/socket_directory.h"
 
 namespace overlord::node {
 namespace {
 
+constexpr int64_t kAnswerMs = 10'000;  // a node that says nothing for so long is no use
 constexpr int64_t kBeatNs = 1'000'000'000;
 
 std::string name_of(const AttachRequest& request) {
@@ -166,6 +168,7 @@ Status AttachedEngine::start_clients() {
   wiring.probe = [this](Rank rank) -> client::ClientProbe& {
     return hosted_.at(rank).client->probe();
   };
+  wiring.at_end = [this](const model::StreamState& after) { return late_rows_over_budget(after); };
   wiring.explain_wait = [this](Rank rank, StepIndex step) { return explain_wait(rank, step); };
   wiring.metric_driven = welcome_.metric_driven;
   wiring.give_out = [this](model::MicrobatchPtr batch) { return give_out(std::move(batch)); };
@@ -295,7 +298,7 @@ void AttachedEngine::beat() {
   trace_.poll();
   EngineStatus status;
   add_clients(&status);
-  carrier_->send_control("node", protocol::Beat{0, encode_engine_status(status)});
+  carrier_->send_control("node", protocol::Beat{encode_engine_status(status)});
   endpoint_->post_after(kBeatNs, [this] { beat(); });
 }
 
@@ -339,6 +342,18 @@ Result<std::string> AttachedEngine::state(Rank rank, int64_t timeout_ms) {
 
 Result<protocol::Verdict> AttachedEngine::report(Rank rank, model::StepFeedback part) {
   return seats_->report(rank, std::move(part));
+}
+
+// The node has told of a row before anything was served in its place, but on another link: its
+// answer to a question is behind all that it had told.
+Status AttachedEngine::late_rows_over_budget(const model::StreamState& at_end) {
+  OVERLORD_RETURN_IF_ERROR(node_status(kAnswerMs).status());
+  std::vector<BadRowLimit> limits;
+  for (size_t s = 0; s < welcome_.source_names.size(); ++s) {
+    limits.push_back({welcome_.source_names[s], welcome_.bad_rows_allowed[s]});
+  }
+  const std::lock_guard lock(mutex_);
+  return node::late_rows_over_budget(quarantine_, limits, at_end);
 }
 
 std::string AttachedEngine::explain_wait(Rank rank, StepIndex step) {

@@ -89,6 +89,7 @@ class AttachedEngine final : public Engine {
   void beat();
   Result<model::MicrobatchPtr> give_out(model::MicrobatchPtr batch);
   std::string explain_wait(Rank rank, StepIndex step);
+  Status late_rows_over_budget(const model::StreamState& at_end);
   void add_clients(EngineStatus* out);
 
   AttachRequest request_;

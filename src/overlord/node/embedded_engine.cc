@@ -4,29 +4,17 @@
 
 #include <algorithm>
 
+#include "overlord/node/late_rows.h"
 #include "overlord/node/profile.h"
+#include "overlord/node/welcome.h"
 #include "overlord/plan/client_place_tree.h"
-#include "overlord/runtime/memory_journal.h"
-#include "overlord/storage/file_journal.h"
 
 namespace overlord::node {
 namespace {
 
-constexpr size_t kRecordsKept = 64;  // of a journal in memory: for a look at the last plans
-
 // How much recycled memory waits for the next batch: two steps' worth of whatever is in use.
 uint64_t idle_limit(const model::RuntimeOptions& options) {
   return options.constructor_budget_bytes + options.payload_budget_bytes;
-}
-
-Result<std::unique_ptr<runtime::Journal>> open_journal(const std::string& path) {
-  if (path.empty()) {
-    return std::unique_ptr<runtime::Journal>(
-        std::make_unique<runtime::MemoryJournal>(kRecordsKept));
-  }
-  storage::JournalContents before;  // a resumed run goes on in the same file
-  OVERLORD_TRY(auto journal, storage::FileJournal::open(path, &before));
-  return std::unique_ptr<runtime::Journal>(std::move(journal));
 }
 
 }  // namespace
@@ -44,11 +32,7 @@ EmbeddedEngine::~EmbeddedEngine() {
   // A forked child has the memory of the engine and none of its threads: nothing can be joined or
   // unlocked there, so everything is left to the end of the process.
   static_cast<void>(seats_.release());
-  static_cast<void>(host_.release());
-  static_cast<void>(encoders_.release());
-  static_cast<void>(storage_.release());
-  static_cast<void>(journal_.release());
-  static_cast<void>(executor_.release());
+  static_cast<void>(runtime_.release());
 }
 
 bool EmbeddedEngine::in_another_process() const { return process_ != getpid(); }
@@ -72,7 +56,7 @@ Result<std::unique_ptr<EmbeddedEngine>> EmbeddedEngine::start(
   OVERLORD_RETURN_IF_ERROR(engine->check_count(state.microbatch));
   OVERLORD_RETURN_IF_ERROR(engine->check_callouts());
   OVERLORD_RETURN_IF_ERROR(engine->build(std::move(state)));
-  engine->host_->start();
+  engine->runtime_->start_roles();
   return engine;
 }
 
@@ -141,23 +125,11 @@ Status EmbeddedEngine::check_callouts() const {
 }
 
 Status EmbeddedEngine::build(protocol::ResumeState state) {
-  const model::RuntimeOptions& runtime = options_.runtime;
-  pool_ = runtime::BufferPool::make(idle_limit(runtime));
-  executor_ = std::make_unique<runtime::ThreadExecutor>(runtime.threads, "ol-cpu");
-  OVERLORD_RETURN_IF_ERROR(executor_->status());
-  OVERLORD_TRY(journal_, open_journal(options_.journal_path));
-  storage_ = std::make_unique<storage::LocalStorage>(pool_, runtime.io_threads, runtime.open_files);
-  OVERLORD_RETURN_IF_ERROR(storage_->status());
-  encoders_ =
-      std::make_unique<Encoders>(*executor_, options_.worker_command, runtime.tokenizer_processes);
-  for (const model::Source& source : job_->spec.sources) {
-    OVERLORD_RETURN_IF_ERROR(encoders_->get(source).status());
-  }
   seat_ranks(state);
   host::HostStart start;
   start.job = job_;
   start.ranks = ranks_;
-  start.options = runtime;
+  start.options = options_.runtime;
   start.state = std::move(state);
   start.deliver = [this](Rank rank, client::ReadyStep ready) {
     seats_->deliver(rank, std::move(ready));
@@ -170,26 +142,20 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
     seats_->answer(rank, answer);
   };
   start.fed_back = [this](const model::StepFeedback& feedback) { seats_->fed_back(feedback); };
-  host::HostSeams seams;
-  seams.executor = executor_.get();
-  seams.storage = storage_.get();
-  seams.clock = &clock_;
-  seams.journal = journal_.get();
-  seams.pool = pool_;
-  seams.encoder = [this](const model::Source& source) { return encoders_->get(source).value(); };
-  seams.callouts = options_.callouts.get();
-  host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
+  RoleRuntimeOptions with{options_.worker_command, options_.journal_path, nullptr,
+                          idle_limit(options_.runtime), options_.callouts.get()};
+  OVERLORD_TRY(runtime_, RoleRuntime::make(std::move(start), nullptr, std::move(with)));
   return {};
 }
 
 void EmbeddedEngine::seat_ranks(const protocol::ResumeState& state) {
   const model::RuntimeOptions& runtime = options_.runtime;
   RankSeats::Wiring wiring;
-  wiring.consumed = [this](Rank rank, StepIndex step) { host_->consumed(rank, step); };
+  wiring.consumed = [this](Rank rank, StepIndex step) { host().consumed(rank, step); };
   wiring.report = [this](Rank rank, model::StepFeedback part) {
-    host_->report(rank, std::move(part));
+    host().report(rank, std::move(part));
   };
-  wiring.probe = [this](Rank rank) -> client::ClientProbe& { return host_->client_probe(rank); };
+  wiring.probe = [this](Rank rank) -> client::ClientProbe& { return host().client_probe(rank); };
   wiring.may_wait = [this] { return held_too_much(); };
   wiring.at_end = [this](const model::StreamState& after) { return late_rows_over_budget(after); };
   wiring.explain_wait = [this](Rank rank, StepIndex step) { return explain_wait(rank, step); };
@@ -200,7 +166,7 @@ void EmbeddedEngine::seat_ranks(const protocol::ResumeState& state) {
 }
 
 Status EmbeddedEngine::held_too_much() const {
-  const uint64_t held = pool_->stats().held_bytes;
+  const uint64_t held = runtime_->held_bytes();
   const uint64_t limit = options_.runtime.constructor_budget_bytes * ranks_.size() +
                          options_.runtime.payload_budget_bytes +
                          options_.runtime.private_copy_limit_bytes;
@@ -218,21 +184,8 @@ Result<model::MicrobatchPtr> EmbeddedEngine::next(Rank rank, int64_t timeout_ms)
 // Rows found bad after the last step was planned have no step left to stop before: the end itself
 // says so. Loaders note a row before they hand over the hole, so nothing is missed here.
 Status EmbeddedEngine::late_rows_over_budget(const model::StreamState& state) {
-  std::vector<uint64_t> bad(job_->spec.sources.size(), 0);
   const std::lock_guard lock(quarantine_mutex_);
-  for (const loader::QuarantineNote& note : quarantine_) {
-    const SourceIndex s = note.id.source;
-    const model::Source& source = job_->spec.sources[s];
-    if (!note.late) continue;
-    const uint64_t seen = ++bad[s] + state.cursors[s].bad;
-    if (seen > model::bad_rows_budget(source, state.cursors[s].pass)) {
-      return {Code::kBudgetExceeded,
-              "source " + source.name + ": " + std::to_string(seen) + " bad rows, allowed " +
-                  std::to_string(source.bad_rows_allowed) + " a pass; last: " + note.reason +
-                  "; raise bad_rows_allowed or repair the data"};
-    }
-  }
-  return {};
+  return node::late_rows_over_budget(quarantine_, bad_row_limits(job_->spec), state);
 }
 
 Result<std::string> EmbeddedEngine::state(Rank rank, int64_t timeout_ms) {
@@ -250,33 +203,21 @@ void EmbeddedEngine::close() {
   closed_ = true;
   if (seats_) seats_->close(Status(Code::kCancelled, "the engine was closed"));
   if (options_.callouts) options_.callouts->close();  // also when a function never returns
-  if (host_) {
-    host_->stop();          // no role runs any more
-    executor_->shutdown();  // no decoding, no packing
-    write_profiles();
-  }
-  if (encoders_) encoders_->clear();  // their last callbacks find stopped loops
-  storage_.reset();
-  journal_.reset();
+  if (!runtime_) return;
+  runtime_->stop();
+  write_profiles();
 }
 
 std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
-  const planner::PlannerProbe& probe = host_->planner_probe();
   std::string text = "rank " + std::to_string(rank) + " waits for step " + std::to_string(step);
-  if (probe.waiting_since_ns != 0) {
-    text += "; the planner waits for metadata of source " +
-            job_->spec.sources[probe.waiting_source].name;
-  }
-  if (const uint64_t reported = probe.waits_for_feedback) {
-    text += "; the planner waits for the reports of step " + std::to_string(reported - 1) +
-            ": every reporter must call report() for it";
-  }
+  const std::string waits = what_is_waited_for({}, job_->spec, &host().planner_probe());
+  if (!waits.empty()) text += "; " + waits;
   if (const CalloutStatus callout = callout_status(); !callout.waits_for.empty()) {
     text += "; the planner waits for the " + callout.waits_for + ", asked about step " +
             std::to_string(callout.step) + " " + std::to_string(callout.waiting_ns / 1'000'000) +
             " ms ago";
   }
-  for (const host::RoleHost::LoaderView& loader : host_->loaders()) {
+  for (const host::RoleHost::LoaderView& loader : host().loaders()) {
     if (loader.probe->in_work == 0) continue;
     const model::SourceManifest& manifest = job_->manifest.sources[loader.source];
     const uint32_t block = loader.probe->current_block;
@@ -288,7 +229,7 @@ std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
 }
 
 CalloutStatus EmbeddedEngine::callout_status() {
-  const planner::PlannerProbe& probe = host_->planner_probe();
+  const planner::PlannerProbe& probe = host().planner_probe();
   const model::Strategy& strategy = job_->spec.strategy;
   CalloutStatus out;
   out.answers = probe.callouts;
@@ -315,47 +256,13 @@ CalloutStatus EmbeddedEngine::callout_status() {
 }
 
 EngineStatus EmbeddedEngine::status() {
-  EngineStatus out;
-  const planner::PlannerProbe& planner = host_->planner_probe();
-  out.plans = planner.plans;
-  out.planning_ns = planner.planning_ns;
-  out.predicted_ns = planner.predicted_ns;
-  out.arrival_ns = planner.arrival_ns;
-  out.fullest_ns = planner.fullest_ns;
-  out.bound_ns = planner.bound_ns;
-  out.encoder_predicted_ns = planner.encoder_predicted_ns;
-  out.encoder_arrival_ns = planner.encoder_arrival_ns;
-  out.encoder_mean_ns = planner.encoder_mean_ns;
-  out.encoder_bound_ns = planner.encoder_bound_ns;
-  out.segments = planner.segments;
-  out.segments_waited = planner.segments_waited;
-  out.steps_waited = planner.steps_waited;
-  out.longest_wait = planner.longest_wait;
-  out.planner_waits = planner.waits;
+  EngineStatus out = runtime_->status();
   out.callouts = callout_status();
-  out.meta_windows = planner.meta_windows;
-  out.queue_depth = host_->queue_depth();
-  for (const host::RoleHost::LoaderView& view : host_->loaders()) {
-    const loader::LoaderProbe& probe = *view.probe;
-    out.loaders.push_back({job_->spec.sources[view.source].name, view.slot, view.queue,
-                           probe.in_work, probe.rows_posted, probe.documents, probe.read_bytes,
-                           probe.buffer_bytes, probe.transform_ns, probe.read_wait_ns,
-                           probe.file_state_bytes, probe.bad_rows, probe.blocks_read,
-                           probe.cache_hits});
-  }
-  for (const auto& [bucket, probe] : host_->constructors()) {
-    out.constructors.push_back({bucket, probe->steps_ready, probe->steps_held, probe->payloads,
-                                probe->assemble_ns, probe->bytes_assembled});
-  }
   for (const Rank rank : ranks_) {
-    const client::ClientProbe& probe = host_->client_probe(rank);
+    const client::ClientProbe& probe = host().client_probe(rank);
     out.clients.push_back({rank, probe.steps_arrived, probe.steps_consumed, probe.microbatches,
                            probe.wait_ns, seats_->steps_waiting(rank)});
   }
-  out.payload_bytes = host_->budget().used_bytes;
-  out.payload_limit_bytes = host_->budget().limit_bytes;
-  out.pool = pool_->stats();
-  out.executor = executor_->stats();
   return out;
 }
 
@@ -367,7 +274,7 @@ std::vector<loader::QuarantineNote> EmbeddedEngine::quarantine() {
 void EmbeddedEngine::write_profiles() {
   if (options_.profile_paths.size() != job_->spec.sources.size()) return;
   std::vector<SourceProfile> profiles(job_->spec.sources.size());
-  for (const host::RoleHost::LoaderView& view : host_->loaders()) {
+  for (const host::RoleHost::LoaderView& view : host().loaders()) {
     add_costs(*view.probe, &profiles[view.source]);
   }
   for (size_t s = 0; s < profiles.size(); ++s) {

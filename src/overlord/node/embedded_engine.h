@@ -10,14 +10,11 @@
 
 #include "overlord/base/status.h"
 #include "overlord/host/open_job.h"
-#include "overlord/host/role_host.h"
 #include "overlord/node/callout_desk.h"
-#include "overlord/node/encoders.h"
 #include "overlord/node/engine.h"
 #include "overlord/node/rank_seats.h"
+#include "overlord/node/role_runtime.h"
 #include "overlord/runtime/steady_clock.h"
-#include "overlord/runtime/thread_executor.h"
-#include "overlord/storage/local_storage.h"
 
 namespace overlord::node {
 
@@ -65,17 +62,13 @@ class EmbeddedEngine final : public Engine {
   Status late_rows_over_budget(const model::StreamState& state);
   std::string explain_wait(Rank rank, StepIndex step);
   void write_profiles();
+  host::RoleHost& host() { return runtime_->host(); }
 
   std::shared_ptr<const host::OpenJob> job_;
   std::vector<Rank> ranks_;
   EngineOptions options_;
   runtime::SteadyClock clock_;
-  std::shared_ptr<runtime::BufferPool> pool_;
-  std::unique_ptr<runtime::ThreadExecutor> executor_;
-  std::unique_ptr<runtime::Journal> journal_;
-  std::unique_ptr<storage::LocalStorage> storage_;
-  std::unique_ptr<Encoders> encoders_;
-  std::unique_ptr<host::RoleHost> host_;
+  std::unique_ptr<RoleRuntime> runtime_;
   std::unique_ptr<RankSeats> seats_;
   std::mutex quarantine_mutex_;
   std::vector<loader::QuarantineNote> quarantine_;

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -12,6 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+
+#include "overlord/transport/spawn_settings.h"
 
 extern char** environ;
 
@@ -42,38 +43,18 @@ std::string filled(std::string text, const protocol::ProcessRoles& group) {
   return text;
 }
 
-// posix_spawn's two argument objects, destroyed with this.
-struct SpawnSettings {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  SpawnSettings() {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
+int connect(transport::SpawnSettings* settings, int output, int job) {
+  posix_spawn_file_actions_t* actions = &settings->actions;
+  int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (error == 0) error = posix_spawn_file_actions_adddup2(actions, output, STDOUT_FILENO);
+  if (error == 0) error = posix_spawn_file_actions_adddup2(actions, output, STDERR_FILENO);
+  if (error == 0 && job >= 0) {
+    error = posix_spawn_file_actions_adddup2(actions, job, kJobDescriptor);
   }
-  ~SpawnSettings() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  SpawnSettings& operator=(const SpawnSettings&) = delete;
-
-  void prepare(int output, int job) {
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-    if (job >= 0) posix_spawn_file_actions_adddup2(&actions, job, kJobDescriptor);
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-    posix_spawn_file_actions_addclosefrom_np(&actions, kJobDescriptor + (job >= 0 ? 1 : 0));
-#endif
-    sigset_t all;
-    sigset_t none;
-    sigfillset(&all);
-    sigemptyset(&none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  }
-};
+  if (error == 0) error = settings->close_from(kJobDescriptor + (job >= 0 ? 1 : 0));
+  if (error == 0) error = settings->default_signals(/*own_group=*/false);
+  return error;
+}
 
 }  // namespace
 
@@ -153,16 +134,17 @@ Status ProcessCluster::spawn(const protocol::ProcessRoles& group) {
   transport::Descriptor ours(ends[0]);
   transport::Descriptor its(ends[1]);
   fcntl(ours.get(), F_SETFL, O_NONBLOCK);
-  SpawnSettings settings;
-  settings.prepare(its.get(), options_.job_descriptor);
+  transport::SpawnSettings settings;
+  int error = connect(&settings, its.get(), options_.job_descriptor);
+  if (error != 0) return system_failure("cannot prepare a process", error);
   std::vector<std::string> texts;
   for (const std::string& argument : options_.arguments) texts.push_back(filled(argument, group));
   std::vector<char*> arguments;
   for (std::string& text : texts) arguments.push_back(text.data());
   arguments.push_back(nullptr);
   pid_t pid = 0;
-  const int error = posix_spawn(&pid, options_.executable.c_str(), &settings.actions,
-                                &settings.attributes, arguments.data(), environ);
+  error = posix_spawn(&pid, options_.executable.c_str(), &settings.actions, &settings.attributes,
+                      arguments.data(), environ);
   if (error != 0) return system_failure("cannot start " + options_.executable, error);
   Child child;
   child.group = group;

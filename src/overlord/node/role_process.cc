@@ -212,7 +212,8 @@ void RoleProcess::tell_restarts(const protocol::Roster& roster) {
 void RoleProcess::beat() {
   if (over_) return;
   trace_.poll();
-  protocol::Beat beat{++beats_, {}};
+  protocol::Beat beat;
+  ++beats_;
   if (beats_ % kBeatsPerStatus == 1) beat.status = encode_engine_status(runtime_->status());
   carrier_->send_control("node", beat);
   endpoint_->post_after(kBeatNs, [this] { this->beat(); });

@@ -43,6 +43,25 @@ uint64_t scratch_idle_bytes(const host::OpenJob& job, const host::HostedRoles& h
   return std::clamp(2 * threads * largest, kLeastScratchIdle, kMostScratchIdle);
 }
 
+void add_planner(const planner::PlannerProbe& planner, EngineStatus* out) {
+  out->plans = planner.plans;
+  out->planning_ns = planner.planning_ns;
+  out->predicted_ns = planner.predicted_ns;
+  out->arrival_ns = planner.arrival_ns;
+  out->fullest_ns = planner.fullest_ns;
+  out->bound_ns = planner.bound_ns;
+  out->encoder_predicted_ns = planner.encoder_predicted_ns;
+  out->encoder_arrival_ns = planner.encoder_arrival_ns;
+  out->encoder_mean_ns = planner.encoder_mean_ns;
+  out->encoder_bound_ns = planner.encoder_bound_ns;
+  out->segments = planner.segments;
+  out->segments_waited = planner.segments_waited;
+  out->steps_waited = planner.steps_waited;
+  out->longest_wait = planner.longest_wait;
+  out->planner_waits = planner.waits;
+  out->meta_windows = planner.meta_windows;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RoleRuntime>> RoleRuntime::make(
@@ -58,8 +77,7 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
   job_ = start.job;
   has_planner_ = start.hosted.planner;
   const model::RuntimeOptions& runtime = start.options;
-  pool_ = options.pool ? options.pool->buffers()
-                       : runtime::BufferPool::make(runtime.payload_budget_bytes);
+  pool_ = options.pool ? options.pool->buffers() : runtime::BufferPool::make(options.idle_bytes);
   executor_ = std::make_unique<runtime::ThreadExecutor>(runtime.threads, "ol-cpu");
   OVERLORD_RETURN_IF_ERROR(executor_->status());
   OVERLORD_TRY(journal_, open_journal(has_planner_ ? options.journal_path : std::string()));
@@ -88,6 +106,7 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
   }
   seams.encoder = [this](const model::Source& source) { return encoders_->get(source).value(); };
   seams.transport = transport;
+  seams.callouts = options.callouts;
   host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
   return {};
 }
@@ -106,40 +125,25 @@ void RoleRuntime::stop() {
 
 EngineStatus RoleRuntime::status() {
   EngineStatus out;
-  add_role_status(*host_, *job_, has_planner_, &out);
+  if (has_planner_) add_planner(host_->planner_probe(), &out);
+  out.queue_depth = host_->queue_depth();
+  for (const host::RoleHost::LoaderView& view : host_->loaders()) {
+    const loader::LoaderProbe& probe = *view.probe;
+    out.loaders.push_back({job_->spec.sources[view.source].name, view.slot, view.queue,
+                           probe.in_work, probe.rows_posted, probe.documents, probe.read_bytes,
+                           probe.buffer_bytes, probe.transform_ns, probe.read_wait_ns,
+                           probe.file_state_bytes, probe.bad_rows, probe.blocks_read,
+                           probe.cache_hits});
+  }
+  for (const auto& [bucket, probe] : host_->constructors()) {
+    out.constructors.push_back({bucket, probe->steps_ready, probe->steps_held, probe->payloads,
+                                probe->assemble_ns, probe->bytes_assembled});
+  }
+  out.payload_bytes = host_->budget().used_bytes;
+  out.payload_limit_bytes = host_->budget().limit_bytes;
   out.pool = pool_->stats();
   out.executor = executor_->stats();
   return out;
-}
-
-void add_role_status(host::RoleHost& host, const host::OpenJob& job, bool has_planner,
-                     EngineStatus* out) {
-  if (has_planner) {
-    const planner::PlannerProbe& planner = host.planner_probe();
-    out->plans = planner.plans;
-    out->planning_ns = planner.planning_ns;
-    out->predicted_ns = planner.predicted_ns;
-    out->arrival_ns = planner.arrival_ns;
-    out->fullest_ns = planner.fullest_ns;
-    out->bound_ns = planner.bound_ns;
-    out->planner_waits = planner.waits;
-    out->meta_windows = planner.meta_windows;
-  }
-  out->queue_depth = host.queue_depth();
-  for (const host::RoleHost::LoaderView& view : host.loaders()) {
-    const loader::LoaderProbe& probe = *view.probe;
-    out->loaders.push_back({job.spec.sources[view.source].name, view.slot, view.queue,
-                            probe.in_work, probe.rows_posted, probe.documents, probe.read_bytes,
-                            probe.buffer_bytes, probe.transform_ns, probe.read_wait_ns,
-                            probe.file_state_bytes, probe.bad_rows, probe.blocks_read,
-                            probe.cache_hits});
-  }
-  for (const auto& [bucket, probe] : host.constructors()) {
-    out->constructors.push_back({bucket, probe->steps_ready, probe->steps_held, probe->payloads,
-                                 probe->assemble_ns, probe->bytes_assembled});
-  }
-  out->payload_bytes = host.budget().used_bytes;
-  out->payload_limit_bytes = host.budget().limit_bytes;
 }
 
 }  // namespace overlord::node

@@ -1,5 +1,5 @@
 // RoleRuntime: roles of a job with real seams in this process: threads, files, tokenizers, memory
-// that others can map. What a role process and a node are made of.
+// that others can map. What an embedded engine, a role process and a node are made of.
 #pragma once
 
 #include <functional>
@@ -23,6 +23,8 @@ struct RoleRuntimeOptions {
   std::vector<std::string> worker_command;
   std::string journal_path;                     // of a planner; empty: in memory
   std::shared_ptr<transport::SharedPool> pool;  // null: private memory
+  uint64_t idle_bytes = 0;                      // of private memory, kept warm for the next batch
+  planner::Callouts* callouts = nullptr;        // users' functions; where the planner is embedded
 };
 
 class RoleRuntime {
@@ -37,8 +39,9 @@ class RoleRuntime {
   void stop();
   host::RoleHost& host() { return *host_; }
   const host::OpenJob& job() const { return *job_; }
-  // What the roles here do; without clients.
+  // What the roles here do; without clients and users' functions.
   EngineStatus status();
+  uint64_t held_bytes() const { return pool_->stats().held_bytes; }
 
  private:
   RoleRuntime() = default;
@@ -55,9 +58,5 @@ class RoleRuntime {
   std::unique_ptr<Encoders> encoders_;
   std::unique_ptr<host::RoleHost> host_;
 };
-
-// What the roles of a host do, without its clients.
-void add_role_status(host::RoleHost& host, const host::OpenJob& job, bool planner,
-                     EngineStatus* out);
 
 }  // namespace overlord::node

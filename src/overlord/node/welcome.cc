@@ -58,6 +58,9 @@ protocol::Welcome make_welcome(const host::OpenJob& job, const model::RuntimeOpt
     out.source_names.push_back(source.name);
     out.source_digests.push_back(source.digest);
   }
+  for (const model::Source& source : job.spec.sources) {
+    out.bad_rows_allowed.push_back(source.bad_rows_allowed);
+  }
   out.sections = job.sections;
   out.prefetch_steps = runtime.prefetch_steps;
   out.feedback_kept =
@@ -78,7 +81,8 @@ std::string what_is_waited_for(const std::vector<Rank>& gone, const model::JobSp
     add("the planner waits for metadata of source " + spec.sources[planner->waiting_source].name);
   }
   if (const uint64_t reported = planner->waits_for_feedback) {
-    add("the planner waits for the reports of step " + std::to_string(reported - 1));
+    add("the planner waits for the reports of step " + std::to_string(reported - 1) +
+        ": every reporter must call report() for it");
   }
   return text;
 }

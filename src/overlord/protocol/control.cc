@@ -49,10 +49,11 @@ struct Fields<SectionDigest> {
 template <>
 struct Fields<Welcome> {
   static void list(auto& codec, auto& value) {
-    auto& [versions, state, views, view_table, constructors, source_names, source_digests, sections,
-           prefetch_steps, feedback_kept, metric_driven, host, hold_limit_bytes, copy_limit_bytes] =
-        value;
-    codec(versions, state, views, view_table, constructors, source_names, source_digests, sections);
+    auto& [versions, state, views, view_table, constructors, source_names, source_digests,
+           bad_rows_allowed, sections, prefetch_steps, feedback_kept, metric_driven, host,
+           hold_limit_bytes, copy_limit_bytes] = value;
+    codec(versions, state, views, view_table, constructors, source_names, source_digests);
+    codec(bad_rows_allowed, sections);
     codec(prefetch_steps, feedback_kept, metric_driven, host, hold_limit_bytes, copy_limit_bytes);
   }
 };
@@ -84,10 +85,7 @@ struct Fields<RowNoted> {
 };
 template <>
 struct Fields<Beat> {
-  static void list(auto& codec, auto& value) {
-    auto& [sequence, status] = value;
-    codec(sequence, status);
-  }
+  static void list(auto& codec, auto& value) { codec(value.status); }
 };
 template <>
 struct Fields<StatusAsked> {

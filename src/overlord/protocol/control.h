@@ -62,6 +62,7 @@ struct Welcome {
   std::vector<ConstructorPlace> constructors;
   std::vector<std::string> source_names;
   std::vector<Digest> source_digests;
+  std::vector<uint32_t> bad_rows_allowed;  // by source
   std::vector<SectionDigest> sections;
   uint32_t prefetch_steps = 1;
   uint32_t feedback_kept = 1;
@@ -104,7 +105,6 @@ struct RowNoted {
 
 // role process -> node, every 200 ms: alive, and what its roles do.
 struct Beat {
-  uint64_t sequence = 0;
   std::string status;  // encoded by the node room
 };
 

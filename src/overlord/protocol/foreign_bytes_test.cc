@@ -21,7 +21,6 @@ JobFile small_job(uint64_t seed) {
   job.ranks = {0, 2};
   job.spec.mixture.max_passes.resize(job.spec.sources.size());
   job.index_paths.resize(job.spec.sources.size());
-  job.profile_paths.clear();
   return job;
 }
 

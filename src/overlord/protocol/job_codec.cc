@@ -22,10 +22,6 @@ Status check_job(const JobFile& job) {
     return bad_data("job file: one index path for each of " + std::to_string(sources) +
                     " sources, got " + std::to_string(job.index_paths.size()));
   }
-  if (!job.profile_paths.empty() && job.profile_paths.size() != sources) {
-    return bad_data("job file: one profile path for each source or none, got " +
-                    std::to_string(job.profile_paths.size()));
-  }
   for (size_t i = 0; i < job.ranks.size(); ++i) {
     if (job.ranks[i] >= job.mesh.world_size() || (i > 0 && job.ranks[i - 1] >= job.ranks[i])) {
       return bad_data("job file: ranks ascend and are below the mesh's " +

@@ -17,7 +17,7 @@
 namespace overlord::protocol {
 
 // Raised with every change of a field list in job_fields.h.
-inline constexpr uint32_t kJobFileFormat = 1;
+inline constexpr uint32_t kJobFileFormat = 2;
 
 struct JobFile {
   model::JobSpec spec;
@@ -28,10 +28,8 @@ struct JobFile {
   std::vector<Rank> ranks;                  // served by this process, ascending
   std::vector<std::string> index_paths;     // by source
   std::string state;                        // encode_resume_state; empty: the stream's start
-  AllowedChanges allowed;                   // between the job that saved `state` and this one
   std::vector<std::string> worker_command;  // for Hugging Face tokenizers
   std::string journal_path;                 // empty: in memory
-  std::vector<std::string> profile_paths;   // by source, or empty: where its costs are written
 };
 
 std::string encode_job_file(const JobFile& job);

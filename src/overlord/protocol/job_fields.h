@@ -224,10 +224,10 @@ struct Fields<AllowedChanges> {
 template <>
 struct Fields<JobFile> {
   static void list(auto& codec, auto& value) {
-    auto& [spec, delivery, mesh, runtime, attempt, ranks, index_paths, state, allowed,
-           worker_command, journal_path, profile_paths] = value;
-    codec(spec, delivery, mesh, runtime, attempt, ranks, index_paths, state, allowed);
-    codec(worker_command, journal_path, profile_paths);
+    auto& [spec, delivery, mesh, runtime, attempt, ranks, index_paths, state, worker_command,
+           journal_path] = value;
+    codec(spec, delivery, mesh, runtime, attempt, ranks, index_paths, state);
+    codec(worker_command, journal_path);
   }
 };
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -17,6 +16,7 @@
 
 #include "overlord/base/check.h"
 #include "overlord/runtime/steady_clock.h"
+#include "overlord/transport/spawn_settings.h"
 
 namespace overlord::transport {
 namespace {
@@ -42,51 +42,14 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// posix_spawn's two argument objects, destroyed with this.
-struct SpawnSettings {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  SpawnSettings() {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-  }
-  ~SpawnSettings() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  SpawnSettings& operator=(const SpawnSettings&) = delete;
-
-  // A terminal's Ctrl-C is for us, not for the worker: it gets a group of its own, the default
-  // signal dispositions and an empty mask, whatever our host has made of them.
-  int isolate() {
-    sigset_t defaults;
-    sigemptyset(&defaults);
-    for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
-      sigaddset(&defaults, number);
-    }
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    return posix_spawnattr_setflags(
-        &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  }
-
-  int connect(int socket, int errors) {
-    int error = posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
-    if (error == 0) error = posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
-    if (error == 0) error = posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-    // What the host left inheritable (devices, listening sockets) is none of the worker's business.
-    if (error == 0) {
-      error = posix_spawn_file_actions_addclosefrom_np(&actions, kFirstOwnDescriptor);
-    }
-#endif
-    return error;
-  }
-};
+int connect(SpawnSettings* settings, int socket, int errors) {
+  posix_spawn_file_actions_t* actions = &settings->actions;
+  int error = posix_spawn_file_actions_adddup2(actions, socket, STDIN_FILENO);
+  if (error == 0) error = posix_spawn_file_actions_adddup2(actions, socket, STDOUT_FILENO);
+  if (error == 0) error = posix_spawn_file_actions_adddup2(actions, errors, STDERR_FILENO);
+  if (error == 0) error = settings->close_from(kFirstOwnDescriptor);
+  return error;
+}
 
 std::string describe_exit(int status) {
   if (WIFEXITED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
@@ -158,8 +121,8 @@ Result<WorkerProcess::Ends> WorkerProcess::make_ends() {
 
 Result<pid_t> WorkerProcess::spawn(const WorkerCommand& command, const Ends& ends) {
   SpawnSettings settings;
-  int error = settings.isolate();
-  if (error == 0) error = settings.connect(ends.its_socket.get(), ends.its_errors.get());
+  int error = settings.default_signals(/*own_group=*/true);
+  if (error == 0) error = connect(&settings, ends.its_socket.get(), ends.its_errors.get());
   std::vector<char*> argv = pointers_to(command.argv);
   std::vector<char*> environment = pointers_to(command.environment);
   pid_t pid = -1;
