@@ -1293,7 +1293,7 @@ class Job:
 
     def section_digests(self) -> dict: ...
 
-    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None) -> Engine: ...
+    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None, pinning: HostPinning | None = None) -> Engine: ...
 
     def planner(self, state: bytes | None, worker_command: Sequence[str], call: object | None = None, place: bool = True) -> PlanCursor:
         """
@@ -1391,10 +1391,18 @@ class AttachedEngine(Engine):
     @property
     def source_names(self) -> list[str]: ...
 
+class HostPinning:
+    """Registers memory with a CUDA device."""
+
+def cuda_pinning(device: int) -> HostPinning:
+    """
+    Who pins memory for a CUDA device; an error that says why where nobody can.
+    """
+
 def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '') -> bytes:
     """The job as a node process is started with it."""
 
-def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float) -> AttachedEngine:
+def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float, pinning: HostPinning | None = None) -> AttachedEngine:
     """Attach ranks to the node in a directory; waits until it serves."""
 
 def place_processes(sources: Sequence[tuple[str, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str]) -> dict:

@@ -57,6 +57,7 @@ Result<std::shared_ptr<node::Engine>> JobHandle::open(OpenRequest request) {
   options.worker_command = std::move(request.worker_command);
   options.journal_path = std::move(request.journal_path);
   options.callouts = std::move(request.callouts);
+  options.pinning = std::move(request.pinning);
   for (size_t s = 0; s < index_paths_.size(); ++s) {
     // Sub-sources share an index, and each costs what it costs.
     const std::string& name = job_->spec.sources[s].name;

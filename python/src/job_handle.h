@@ -21,6 +21,7 @@ struct OpenRequest {
   protocol::AllowedChanges allowed;
   std::string journal_path;
   std::shared_ptr<node::CalloutDesk> callouts;
+  std::shared_ptr<transport::HostPinning> pinning;
 };
 
 struct RowPlace {

@@ -79,7 +79,8 @@ std::shared_ptr<node::AttachedEngine> attach(std::string directory, const std::s
                                              const std::optional<nb::bytes>& state,
                                              bool allow_mixture, bool allow_sources,
                                              const std::vector<std::string>& wire, double connect_s,
-                                             double timeout_s) {
+                                             double timeout_s,
+                                             std::shared_ptr<transport::HostPinning> pinning) {
   node::AttachRequest request;
   request.directory = std::move(directory);
   request.job = digest_of_hex(job);
@@ -93,6 +94,7 @@ std::shared_ptr<node::AttachedEngine> attach(std::string directory, const std::s
       raise(invalid_argument("wire: unknown option " + word));
     }
   }
+  request.pinning = std::move(pinning);
   request.connect_ms = static_cast<int64_t>(connect_s * 1000);
   request.timeout_ms = static_cast<int64_t>(timeout_s * 1000);
   Result<std::unique_ptr<node::AttachedEngine>> engine = [&] {
@@ -183,12 +185,18 @@ void bind_node(nb::module_& m) {
       .def_prop_ro("source_names", [](const node::AttachedEngine& engine) {
         return engine.welcome().source_names;
       });
+  nb::class_<transport::HostPinning>(m, "HostPinning", "Registers memory with a CUDA device.");
+  m.def(
+      "cuda_pinning", [](int device) { return unwrap(transport::cuda_pinning(device)); },
+      nb::arg("device"),
+      "Who pins memory for a CUDA device; an error that says why where nobody can.");
   m.def("job_file", &job_file, nb::arg("job"), nb::arg("ranks"), nb::arg("options"),
         nb::arg("worker_command"), nb::arg("journal_path") = "",
         "The job as a node process is started with it.");
   m.def("attach", &attach, nb::arg("directory"), nb::arg("job"), nb::arg("attempt"),
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
         nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),
+        nb::arg("pinning").none() = nb::none(),
         "Attach ranks to the node in a directory; waits until it serves.");
   m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
         nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),

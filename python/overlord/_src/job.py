@@ -26,6 +26,7 @@ from overlord._src.mesh import Mesh, as_mesh, is_data_axis
 from overlord._src.mix_rule import Rule
 from overlord._src.native import core
 from overlord._src.node_process import Attachment, NodePlan
+from overlord._src.pinning import find_pinning
 from overlord._src.strategy_lowering import functions_of, match_functions, strategy_digest
 from overlord._tokenizer_worker import worker_command
 from overlord.config import JobConfig
@@ -163,6 +164,7 @@ class Job:
         hash: bool = False,
         node: str | os.PathLike[str] | None = None,
         writable: bool = False,
+        pin: bool | int = False,
     ) -> Loader: ...
 
     @overload
@@ -177,6 +179,7 @@ class Job:
         hash: bool = False,
         node: str | os.PathLike[str] | None = None,
         writable: bool = False,
+        pin: bool | int = False,
     ) -> RankLoaders: ...
 
     @overload
@@ -191,6 +194,7 @@ class Job:
         hash: bool = False,
         node: str | os.PathLike[str] | None = None,
         writable: bool = False,
+        pin: bool | int = False,
     ) -> RankLoaders: ...
 
     def train(
@@ -204,6 +208,7 @@ class Job:
         hash: bool = False,
         node: str | os.PathLike[str] | None = None,
         writable: bool = False,
+        pin: bool | int = False,
     ) -> Loader | RankLoaders:
         """The training stream for one rank, or for several hosted here (`ranks="all"` or a list).
 
@@ -215,6 +220,8 @@ class Job:
         reads for all its ranks), or `auto`: the latter where the launcher's environment says that
         this is one of several ranks of the host. `node` is the directory of a node that
         `overlord serve` runs. `writable` gives batches of private pages, at the cost of a copy.
+        `pin` registers the memory of batches with CUDA, so that copies to the device run at full
+        speed beside the host; `True` means this process's current device, a number that device.
         """
         loader: Loader | RankLoaders = self.stream(
             TRAIN,
@@ -226,6 +233,7 @@ class Job:
             hash=hash,
             node=node,
             writable=writable,
+            pin=pin,
         )
         return loader
 
@@ -245,6 +253,7 @@ class Job:
         hash: bool = False,
         node: str | os.PathLike[str] | None = None,
         writable: bool = False,
+        pin: bool | int = False,
     ) -> Any:
         """The stream of this name; takes what `train` takes."""
         _check_call(engine, prefetch, threads)
@@ -269,6 +278,7 @@ class Job:
         else:
             shared = self._embedded(name, hosted, options)
         shared.writable = writable
+        shared.pinning = find_pinning(pin)
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 
     def _shares_readers(self, launch: Launch | None, hosted: Sequence[int]) -> bool:

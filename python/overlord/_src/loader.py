@@ -97,6 +97,7 @@ class SharedEngine:
         self.hybrid = hybrid
         self.rule_desk = RuleDesk(rule, self.source_names, options.reporters) if rule else None
         self.writable = False  # batches on private pages
+        self.pinning: Any = None  # who registers their memory with CUDA
         self._functions = dict(functions or {})
         self._desk: FunctionDesk | None = None
         self._engine: Any = None
@@ -152,6 +153,7 @@ class SharedEngine:
             allow_mixture="mixture" in allow,
             allow_sources="sources" in allow,
             callouts=self._desk.native if self._desk is not None else None,
+            pinning=self.pinning,
         )
 
     def _start(self, blob: bytes | None, allow: tuple[str, ...]) -> None:

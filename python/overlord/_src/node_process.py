@@ -66,7 +66,9 @@ class Attachment:
     base: str = ""  # where directories of jobs are made; empty: the host's usual place
     path: str = ""  # of a node that somebody else runs
 
-    def attach(self, attempt: int, state: bytes | None, allow: Sequence[str]) -> Any:
+    def attach(
+        self, attempt: int, state: bytes | None, allow: Sequence[str], pinning: Any = None
+    ) -> Any:
         """An engine over the node of this host; starts the node where nobody has."""
         deadline = time.monotonic() + self.plan.attach_seconds
         while True:
@@ -83,6 +85,7 @@ class Attachment:
                     list(self.plan.wire),
                     connect_s=_CONNECT_SECONDS,
                     timeout_s=max(0.0, deadline - time.monotonic()),
+                    pinning=pinning,
                 )
             except core.UnavailableError:
                 # Nobody listens: the one that held the lock has ended, or is about to.

@@ -127,6 +127,7 @@ Status AttachedEngine::open() {
 transport::CarrierOptions AttachedEngine::carrier_options() {
   transport::CarrierOptions options;
   options.name = name_of(request_);
+  options.segments.pinning = request_.pinning;
   options.deliver = [this](protocol::Envelope envelope) { deliver(std::move(envelope)); };
   options.control = [this](const std::string& peer, protocol::Control control) {
     if (peer == "node") on_control(std::move(control));

@@ -35,9 +35,10 @@ struct AttachRequest {
   std::vector<Rank> ranks;
   std::string state;  // encode_resume_state; empty: the stream's start
   protocol::AllowedChanges allowed;
-  WireOptions wire;              // where constructors may be on other hosts
-  int64_t connect_ms = 2'000;    // until the node answers at all: kUnavailable
-  int64_t timeout_ms = 300'000;  // until it serves
+  WireOptions wire;                                 // where constructors may be on other hosts
+  std::shared_ptr<transport::HostPinning> pinning;  // of shared memory; null: nobody pins it
+  int64_t connect_ms = 2'000;                       // until the node answers at all: kUnavailable
+  int64_t timeout_ms = 300'000;                     // until it serves
 };
 
 class AttachedEngine final : public Engine {

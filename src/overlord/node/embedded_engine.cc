@@ -8,6 +8,7 @@
 #include "overlord/node/profile.h"
 #include "overlord/node/welcome.h"
 #include "overlord/plan/client_place_tree.h"
+#include "overlord/transport/shared_pool.h"
 
 namespace overlord::node {
 namespace {
@@ -15,6 +16,17 @@ namespace {
 // How much recycled memory waits for the next batch: two steps' worth of whatever is in use.
 uint64_t idle_limit(const model::RuntimeOptions& options) {
   return options.constructor_budget_bytes + options.payload_budget_bytes;
+}
+
+// Pinning takes long and is done once a segment, so such memory comes from a few of them.
+Result<std::shared_ptr<transport::SharedPool>> pinned_pool(
+    const model::RuntimeOptions& options, size_t ranks,
+    std::shared_ptr<transport::HostPinning> pinning) {
+  transport::SharedPoolOptions sizes;
+  sizes.name = "pinned";
+  sizes.limit_bytes = options.payload_budget_bytes + options.constructor_budget_bytes * (ranks + 1);
+  sizes.pinning = std::move(pinning);
+  return transport::SharedPool::make(std::move(sizes));
 }
 
 }  // namespace
@@ -144,6 +156,9 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   start.fed_back = [this](const model::StepFeedback& feedback) { seats_->fed_back(feedback); };
   RoleRuntimeOptions with{options_.worker_command, options_.journal_path, nullptr,
                           idle_limit(options_.runtime), options_.callouts.get()};
+  if (options_.pinning) {
+    OVERLORD_TRY(with.pool, pinned_pool(options_.runtime, ranks_.size(), options_.pinning));
+  }
   OVERLORD_TRY(runtime_, RoleRuntime::make(std::move(start), nullptr, std::move(with)));
   return {};
 }

@@ -15,6 +15,7 @@
 #include "overlord/node/rank_seats.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/runtime/steady_clock.h"
+#include "overlord/transport/host_pinning.h"
 
 namespace overlord::node {
 
@@ -24,6 +25,7 @@ struct EngineOptions {
   std::string journal_path;                 // empty: in memory
   std::vector<std::string> profile_paths;   // per source: where its costs are written at the end
   std::shared_ptr<CalloutDesk> callouts;    // who asks the functions that the strategy names
+  std::shared_ptr<transport::HostPinning> pinning;  // of the pool; null: ordinary memory
 };
 
 class EmbeddedEngine final : public Engine {

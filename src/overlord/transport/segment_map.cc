@@ -17,14 +17,24 @@ std::string name_of(SegmentId id) { return "shared segment " + std::to_string(id
 class SegmentMap::Mapping {
  public:
   Mapping(const char* data, size_t size_bytes) : data_(data), size_bytes_(size_bytes) {}
-  ~Mapping() { munmap(const_cast<char*>(data_), size_bytes_); }
+  ~Mapping() {
+    if (pinned_by_) pinned_by_->unpin(data_);
+    munmap(const_cast<char*>(data_), size_bytes_);
+  }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
+
+  Status pin(std::shared_ptr<HostPinning> pinning) {
+    OVERLORD_RETURN_IF_ERROR(pinning->pin(data_, size_bytes_));
+    pinned_by_ = std::move(pinning);
+    return {};
+  }
 
   const char* data() const { return data_; }
   size_t size_bytes() const { return size_bytes_; }
 
  private:
+  std::shared_ptr<HostPinning> pinned_by_;
   const char* const data_;
   const size_t size_bytes_;
 };
@@ -59,7 +69,9 @@ Result<std::shared_ptr<const SegmentMap::Mapping>> SegmentMap::map_checked(
                                        std::to_string(size_bytes) +
                                        " bytes: " + std::generic_category().message(errno));
   }
-  return std::make_shared<const Mapping>(static_cast<const char*>(data), size_bytes);
+  const auto mapping = std::make_shared<Mapping>(static_cast<const char*>(data), size_bytes);
+  if (options_.pinning) OVERLORD_RETURN_IF_ERROR(mapping->pin(options_.pinning));
+  return std::shared_ptr<const Mapping>(mapping);
 }
 
 Status SegmentMap::add(SegmentId id, uint64_t size_bytes, Descriptor descriptor) {

@@ -11,10 +11,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "overlord/base/status.h"
 #include "overlord/runtime/buffer.h"
 #include "overlord/transport/descriptor.h"
+#include "overlord/transport/host_pinning.h"
 #include "overlord/transport/shared_segment.h"
 
 namespace overlord::transport {
@@ -23,6 +25,8 @@ struct SegmentMapOptions {
   uint64_t limit_bytes = uint64_t{1} << 40;  // of addresses, all segments together
   size_t limit_segments = 4096;
   bool prefault = false;  // fill the page table when a segment is mapped (about 10 GB/s)
+  std::shared_ptr<HostPinning> pinning =
+      nullptr;  // registers every map as long as it lives; null: nobody
 };
 
 class SegmentMap {
@@ -30,7 +34,7 @@ class SegmentMap {
   // Called once, in the thread that lets go last; must not throw or block.
   using Released = std::function<void()>;
 
-  explicit SegmentMap(SegmentMapOptions options = {}) : options_(options) {}
+  explicit SegmentMap(SegmentMapOptions options = {}) : options_(std::move(options)) {}
   SegmentMap(const SegmentMap&) = delete;
   SegmentMap& operator=(const SegmentMap&) = delete;
 

@@ -108,6 +108,68 @@ TEST_F(SegmentMapTest, RefusesFilesThatCouldChangeUnderIt) {
   EXPECT_EQ(map.mapped_bytes(), kMegabyte);
 }
 
+class NotedPinning final : public HostPinning {
+ public:
+  Status pin(const void* data, size_t size_bytes) override {
+    if (refuse) return {Code::kResource, "no memory can be pinned"};
+    pinned[data] = size_bytes;
+    return {};
+  }
+  void unpin(const void* data) override {
+    // The pages are still there, or this kills the test.
+    last_byte = static_cast<const char*>(data)[pinned.at(data) - 1];
+    pinned.erase(data);
+  }
+
+  std::map<const void*, size_t> pinned;
+  char last_byte = 0;
+  bool refuse = false;
+};
+
+TEST_F(SegmentMapTest, AMapIsPinnedOnceAndUntilItsPagesGo) {
+  const auto pinning = std::make_shared<NotedPinning>();
+  runtime::Bytes view;
+  {
+    SegmentMap map({.pinning = pinning});
+    ASSERT_TRUE(add(map).ok());
+    view = *map.view(ref_, buffer_.size, nullptr);
+    const runtime::Bytes second = *map.view(ref_, buffer_.size, nullptr);
+    EXPECT_EQ(pinning->pinned.size(), 1u);
+    EXPECT_EQ(pinning->pinned.begin()->second, kMegabyte);
+  }
+  EXPECT_EQ(pinning->pinned.size(), 1u);  // a view is held
+  view = {};
+  EXPECT_TRUE(pinning->pinned.empty());
+}
+
+TEST_F(SegmentMapTest, WhatCannotBePinnedIsRefused) {
+  const auto pinning = std::make_shared<NotedPinning>();
+  pinning->refuse = true;
+  SegmentMap map({.pinning = pinning});
+  EXPECT_EQ(add(map).code(), Code::kResource);
+  EXPECT_EQ(map.segments(), 0u);
+}
+
+TEST(SharedPoolPinning, SegmentsArePinnedWhenMadeAndUnpinnedWhenTheyGo) {
+  const auto pinning = std::make_shared<NotedPinning>();
+  SharedPoolOptions options{"pinned", kMegabyte, 4 * kMegabyte};
+  options.pinning = pinning;
+  auto pool = SharedPool::make(options).value();
+  runtime::Buffer large = pool->acquire(2 * kMegabyte).value();
+  EXPECT_EQ(pinning->pinned.size(), 2u);
+  pool.reset();
+  EXPECT_FALSE(pinning->pinned.empty());
+  large = {};
+  EXPECT_TRUE(pinning->pinned.empty());
+}
+
+TEST(CudaPinning, WithoutADriverIsAClearRefusal) {
+  const auto pinning = cuda_pinning(0);
+  if (pinning.ok()) GTEST_SKIP() << "this machine has a CUDA device";
+  EXPECT_EQ(pinning.status().code(), Code::kUnavailable);
+  EXPECT_NE(pinning.status().message().find("CUDA"), std::string::npos);
+}
+
 TEST_F(SegmentMapTest, HoldsItsLimits) {
   SegmentMap map({3 * kMegabyte / 2, 10, false});
   ASSERT_TRUE(add(map).ok());

@@ -126,7 +126,8 @@ class SharedPool::Source final : public runtime::MemorySource {
       wanted = std::max<uint64_t>(needed, std::min<uint64_t>(next_bytes(), room));
       stats_.segment_bytes += wanted;  // ours from here on; given back below when it fails
     }
-    auto made = SharedSegment::make(++last_id_, options_.name, wanted, options_.prefault);
+    auto made =
+        SharedSegment::make(++last_id_, options_.name, wanted, options_.prefault, options_.pinning);
     std::lock_guard lock(mutex_);
     stats_.segment_bytes -= wanted;
     if (!made.ok()) return made.status();

@@ -26,6 +26,7 @@ struct SharedPoolOptions {
   // Of the first segment; later ones are a quarter of what there is, from here to `segment_bytes`,
   // so that little lies unused in a small pool. 0: all are of `segment_bytes`.
   size_t first_bytes = 0;
+  std::shared_ptr<HostPinning> pinning = nullptr;  // registers every segment; null: nobody does
 };
 
 struct SharedPoolStats {

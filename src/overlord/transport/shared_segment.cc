@@ -71,12 +71,13 @@ SharedSegment::SharedSegment(SegmentId id, Descriptor descriptor, size_t size_by
     : id_(id), descriptor_(std::move(descriptor)), size_bytes_(size_bytes) {}
 
 SharedSegment::~SharedSegment() {
+  if (pinned_by_) pinned_by_->unpin(data_);
   if (reserved_ != nullptr) munmap(reserved_, reserved_bytes_);
 }
 
-Result<std::shared_ptr<const SharedSegment>> SharedSegment::make(SegmentId id,
-                                                                 const std::string& name,
-                                                                 size_t size_bytes, bool prefault) {
+Result<std::shared_ptr<const SharedSegment>> SharedSegment::make(
+    SegmentId id, const std::string& name, size_t size_bytes, bool prefault,
+    std::shared_ptr<HostPinning> pinning) {
   Descriptor file(make_memfd("overlord-" + name + "-" + std::to_string(id)));
   if (!file.valid()) return refused("make a shared memory segment", errno);
   const size_t size = round_up(size_bytes == 0 ? 1 : size_bytes, page_bytes());
@@ -86,6 +87,10 @@ Result<std::shared_ptr<const SharedSegment>> SharedSegment::make(SegmentId id,
   std::shared_ptr<SharedSegment> segment(new SharedSegment(id, std::move(file), size));
   OVERLORD_RETURN_IF_ERROR(segment->map());
   if (prefault) OVERLORD_RETURN_IF_ERROR(segment->prefault());
+  if (pinning) {
+    OVERLORD_RETURN_IF_ERROR(pinning->pin(segment->data_, size));
+    segment->pinned_by_ = std::move(pinning);
+  }
   // Only now: a seal against writing to come would have refused our map too.
   if (fcntl(segment->descriptor(), F_ADD_SEALS, kOurSeals) != 0) {
     return refused("seal a shared memory segment (Linux 5.1 or newer is needed)", errno);

@@ -12,6 +12,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/transport/descriptor.h"
+#include "overlord/transport/host_pinning.h"
 
 namespace overlord::transport {
 
@@ -34,8 +35,10 @@ class SharedSegment {
  public:
   // `size_bytes` is rounded up to whole pages. With `prefault` every page is touched now (about
   // 1 GB/s), else by whoever writes first. kResource when the system refuses.
-  static Result<std::shared_ptr<const SharedSegment>> make(SegmentId id, const std::string& name,
-                                                           size_t size_bytes, bool prefault);
+  // `pinning` registers it as long as it lives; null: nobody does.
+  static Result<std::shared_ptr<const SharedSegment>> make(
+      SegmentId id, const std::string& name, size_t size_bytes, bool prefault,
+      std::shared_ptr<HostPinning> pinning = nullptr);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
@@ -57,6 +60,7 @@ class SharedSegment {
   const Descriptor descriptor_;
   const size_t size_bytes_;
   char* reserved_ = nullptr;  // the addresses, guard included
+  std::shared_ptr<HostPinning> pinned_by_;
   size_t reserved_bytes_ = 0;
   char* data_ = nullptr;
 };
