@@ -1175,7 +1175,9 @@ def constructor_do_plan(plan: Plan, bucket: int) -> dict:
     """The segments of one bucket in the order of its rows."""
 
 def planning_times(lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', writable=False)], sources: int, context: int, bins: int, mesh: Mesh, strategy: Strategy, steps: int, window: int) -> dict:
-    """CPU milliseconds of whole plans over made-up metadata, one per step."""
+    """
+    CPU milliseconds of whole plans over made-up metadata, one per step, and what is held.
+    """
 
 def cost_evaluate(model: dict, columns: dict) -> tuple:
     """(nanoseconds, bytes) of every row under a cost model given as a dict."""

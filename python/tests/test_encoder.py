@@ -320,9 +320,6 @@ def test_plan_shows_the_encoder(
     assert {sample["encoder"] for sample in data["samples"]} == {0, 1, 2, 3}
 
 
-@pytest.mark.skipif(
-    "metadata" not in ol.config.SourceConfig.model_fields, reason="sources have no metadata columns"
-)
 def test_the_papers_case_runs_over_images_of_a_parquet(tmp_path: Path) -> None:
     """examples/image_text.py: documents with and without images, by an integer column."""
     rng = np.random.default_rng(5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -394,3 +395,13 @@ def test_losses_of_delivered_batches_add_up(corpus: Corpus) -> None:
     assert [x.item() for x in found] == pytest.approx(wanted, rel=1e-12)
     for ours, theirs in zip(model.parameters, alone.parameters, strict=True):
         assert torch.allclose(ours.grad, theirs.grad, rtol=1e-9, atol=1e-12)
+
+
+def test_the_long_tail_of_the_examples(tmp_path: Path) -> None:
+    """examples/long_tail.py: every document has its own number of ranks."""
+    example = Path(__file__).parents[2] / "examples" / "long_tail.py"
+    config = runpy.run_path(str(example))["make"](tmp_path, 400)
+    plan = ol.job(str(config), mesh="dp=4,cp=8").plan()
+    groups = plan.hdp()
+    assert len(np.unique(np.diff(groups["rank_ends"], prepend=0))) > 2
+    assert plan.report()["step_ns"] < 0.8 * plan.report()["arrival_step_ns"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import runpy
 from pathlib import Path
@@ -53,6 +54,16 @@ def test_the_examples_are_the_papers_two_cases() -> None:
     assert text.encoder is None and text.broadcast == ["tp"]
     assert both.encoder is not None and both.encoder.distribute.axis == "world"
     assert both.model_copy(update={"name": text.name, "encoder": None}) == text
+    assert lines_of("long_short") == 7
+    assert lines_of("image_text") == 7 + 5 - 1  # both end with one line that gives the plans
+
+
+def lines_of(example: str) -> int:
+    """Lines in the body of an example's function."""
+    tree = ast.parse((EXAMPLES / f"{example}.py").read_text())
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    assert function.end_lineno is not None
+    return function.end_lineno - function.lineno
 
 
 def test_yaml_and_python_round_trip() -> None:
@@ -119,6 +130,21 @@ def test_batches_hold_what_the_plan_says(corpus: Corpus) -> None:
                 for batch in own:
                     here = (columns["bucket"] == rank) & (columns["microbatch"] == batch.microbatch)
                     assert sorted(batch.lineage()["position"]) == sorted(columns["position"][here])
+
+
+def test_the_papers_text_case_runs(corpus: Corpus) -> None:
+    """examples/long_short.py through the engine; tensor-parallel peers are left to a broadcast."""
+    example = runpy.run_path(str(EXAMPLES / "long_short.py"))["long_short"]
+    job = ol.job(config_of(corpus), mesh="pp=2,dp=2,tp=2", strategy=example)
+    with job.train(ranks="all") as loaders:
+        for step, batches in enumerate(loaders.steps()):
+            fetching = [rank for rank in (0, 2) for _ in batches[rank]]
+            assert fetching and all(batch.tokens is None for batch in batches.get(1, ()))
+            delivered = sorted(segments_of(batch for rank in (0, 2) for batch in batches[rank]))
+            columns = planned_step(job.open_stream(), step).columns
+            names = ("source", "pass", "position", "first", "count")
+            planned = sorted(zip(*(columns[name].tolist() for name in names), strict=True))
+            assert [row[:5] for row in delivered] == planned
 
 
 def test_ranks_get_evener_work(corpus: Corpus) -> None:

@@ -129,7 +129,8 @@ def match_functions(
                     path,
                     "names a Python function that is not given",
                     name,
-                    advice=f"pass callouts={{{name!r}: function}} to ol.job",
+                    advice=f"pass callouts={{{name!r}: function}} to ol.job, or say in which file "
+                    "it is: --functions FILE.py",
                 )
             )
             continue

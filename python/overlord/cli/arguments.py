@@ -35,6 +35,14 @@ def add_mesh(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mesh", metavar=MESH_FORM, default="dp=1", help="ranks of the job (default dp=1)"
     )
+    add_strategy(parser)
+    parser.add_argument(
+        "--stream", default="train", help="which stream of the config (default train)"
+    )
+
+
+def add_strategy(parser: argparse.ArgumentParser) -> None:
+    """--strategy and --functions."""
     parser.add_argument(
         "--strategy",
         metavar="FILE.py:NAME",
@@ -42,7 +50,10 @@ def add_mesh(parser: argparse.ArgumentParser) -> None:
         help="a strategy instead of the config's",
     )
     parser.add_argument(
-        "--stream", default="train", help="which stream of the config (default train)"
+        "--functions",
+        metavar="FILE.py",
+        default=None,
+        help="where the Python functions are that the config's strategy names",
     )
 
 
@@ -54,33 +65,73 @@ def load_config(options: argparse.Namespace) -> LoadedConfig:
     return read_config(options.config, overrides=overrides, seed=options.seed)
 
 
+def load_declared(options: argparse.Namespace) -> tuple[LoadedConfig, dict[str, Any]]:
+    """The config with the strategy of the command line in it, and the functions that it names."""
+    from dataclasses import replace
+
+    loaded = load_config(options)
+    functions: dict[str, Any] = {}
+    strategy = load_strategy(getattr(options, "strategy", None))
+    if strategy is not None:
+        from overlord.strategy import trace_functions
+
+        declared, functions = trace_functions(strategy)
+        loaded = replace(loaded, config=loaded.config.model_copy(update={"strategy": declared}))
+    path = getattr(options, "functions", None)
+    if path is not None:
+        functions = {**functions, **load_functions(path, loaded)}
+    return loaded, functions
+
+
 def load_job(options: argparse.Namespace) -> Job:
     """The job on the mesh of the command line."""
     from overlord._src.mesh import Mesh
 
-    loaded, mesh = load_config(options), Mesh.parse(options.mesh)
-    from overlord._src.job import job  # after the config: what is wrong there needs no engine
+    (loaded, functions), mesh = load_declared(options), Mesh.parse(options.mesh)
+    from overlord._src.job import Job  # after the config: what is wrong there needs no engine
 
-    return job(loaded, mesh, strategy=load_strategy(getattr(options, "strategy", None)))
+    return Job(loaded, mesh, None, functions)
+
+
+def load_functions(path: str, loaded: LoadedConfig) -> dict[str, Any]:
+    """Those functions of FILE.py that the config's strategy names; all of them must be there."""
+    from overlord._src.errors import ConfigError, Problem
+    from overlord._src.strategy_lowering import functions_of
+
+    wanted = functions_of(loaded.config.strategy)
+    if not wanted:
+        raise ConfigError(Problem(("--functions",), "the config's strategy names none", path))
+    names = _run_file("--functions", path)
+    known = sorted(key for key, value in names.items() if callable(value) and key[0] != "_")
+    missing = [name for name in wanted if not callable(names.get(name))]
+    if missing:
+        raise ConfigError(
+            Problem(("--functions",), f"{path} has no such function", missing[0], ", ".join(known))
+        )
+    return {name: names[name] for name in wanted}
+
+
+def _run_file(option: str, path: str) -> dict[str, Any]:
+    import runpy
+
+    from overlord._src.errors import ConfigError, Problem
+
+    try:
+        return runpy.run_path(path)
+    except OSError as error:
+        raise ConfigError(Problem((option,), f"cannot be read: {error.strerror}", path)) from None
 
 
 def load_strategy(text: str | None) -> Any:
     """The function NAME of FILE.py."""
     if text is None:
         return None
-    import runpy
-
     from overlord._src.errors import ConfigError, Problem
 
     path, colon, name = text.rpartition(":")
     if not colon or not name.isidentifier():
         raise ConfigError(Problem(("--strategy",), "not of the form FILE.py:NAME", text))
-    try:
-        names = runpy.run_path(path)
-    except OSError as error:
-        raise ConfigError(
-            Problem(("--strategy",), f"cannot be read: {error.strerror}", path)
-        ) from None
+    names = _run_file("--strategy", path)
     if not callable(names.get(name)):
         known = sorted(key for key, value in names.items() if callable(value) and key[0] != "_")
         raise ConfigError(Problem(("--strategy",), "no such function", name, ", ".join(known)))

@@ -11,6 +11,7 @@ from overlord.cli import arguments
 if TYPE_CHECKING:
     from overlord._src.mesh import Mesh
     from overlord._src.simulate.simulation import Settings
+    from overlord._src.simulate.workloads import Planned
 
 _DEFAULT_STEPS = 16
 
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mesh", metavar=arguments.MESH_FORM, default="dp=8", help="ranks (default dp=8)"
     )
     parser.add_argument("--stream", default="train", help="which stream of CONFIG (default train)")
+    arguments.add_strategy(parser)
     number: dict[str, Any] = {"type": int, "metavar": "N", "default": None}
     parser.add_argument("--steps", **number, help=f"how many steps (default {_DEFAULT_STEPS})")
     parser.add_argument("--global-batch", **number, help="samples or sequences of a step")
@@ -106,6 +108,7 @@ def run(options: argparse.Namespace) -> int:
 def read_settings(options: argparse.Namespace) -> Settings:
     """What the command line asks for, checked."""
     from overlord._src.mesh import Mesh
+    from overlord._src.simulate import own_strategy
     from overlord._src.simulate.costs import parse_model
     from overlord._src.simulate.measures import ENCODER_TIMES
     from overlord._src.simulate.simulation import (
@@ -127,31 +130,50 @@ def read_settings(options: argparse.Namespace) -> Settings:
     batch = default_global_batch(mesh, microbatches, atoms)
     batch = _at_least("--global-batch", options.global_batch, mesh.data_size, batch)
     strategies = _strategies(options.baselines)
-    workload = _workload(options, steps, seed)
+    workload = _workload(options, mesh, steps, seed)
+    own_cost = model is None and isinstance(workload, Planned) and workload.has_own_cost
     model = model or parse_model(workload.default_model)
     if options.baselines is None and model.encoder is None:
         strategies = tuple(name for name in strategies if name != "one_owner")  # nothing to own
     if isinstance(workload, Planned):
         steps, batch, context = len(workload.steps), workload.bins, workload.default_context
         _check_bins(workload, mesh)
+        if workload.own_steps:
+            strategies = (*strategies, own_strategy.NAME)
     return Settings(
         workload,
         mesh,
         model,
         steps,
         batch,
-        microbatches if not isinstance(workload, Planned) else _fitting(options, batch, mesh),
+        microbatches if not isinstance(workload, Planned) else _fitting(options, workload, mesh),
         context or workload.default_context,
         atoms,
         strategies,
         encoder_time,
         seed,
+        own_cost,
     )
 
 
-def _fitting(options: argparse.Namespace, bins: int, mesh: Mesh) -> int:
-    """A job's microbatches: as asked, else one sequence each."""
-    return int(options.microbatches or max(1, bins // mesh.data_size))
+def _fitting(options: argparse.Namespace, workload: Planned, mesh: Mesh) -> int:
+    """A job's microbatches: those of its plans, else as asked, else one sequence each."""
+    from overlord._src.errors import ConfigError, Problem
+
+    if not workload.own_steps:
+        return int(options.microbatches or max(1, workload.bins // mesh.data_size))
+    planned = workload.own_steps[0].microbatches
+    if options.microbatches not in (None, planned):
+        raise ConfigError(
+            Problem(
+                ("--microbatches",),
+                "the job's plans say that, where it has a strategy",
+                options.microbatches,
+                str(planned),
+                "override its key instead, like --set delivery.microbatch_size=2",
+            )
+        )
+    return planned
 
 
 def _check_bins(workload: Any, mesh: Mesh) -> None:
@@ -168,7 +190,7 @@ def _check_bins(workload: Any, mesh: Mesh) -> None:
         )
 
 
-def _workload(options: argparse.Namespace, steps: int, seed: int) -> Any:
+def _workload(options: argparse.Namespace, mesh: Mesh, steps: int, seed: int) -> Any:
     """The workload: a job's own steps, rows of a file, or a synthetic one."""
     from overlord._src.errors import ConfigError, Problem
     from overlord._src.simulate.workloads import WORKLOADS, from_index, from_parquet, synthetic
@@ -184,6 +206,7 @@ def _workload(options: argparse.Namespace, steps: int, seed: int) -> Any:
             )
         )
     if options.workload is not None:
+        _refuse_without_config(options)
         if options.workload.endswith(".parquet"):
             return from_parquet(options.workload)
         return synthetic(options.workload, seed)
@@ -203,13 +226,30 @@ def _workload(options: argparse.Namespace, steps: int, seed: int) -> Any:
                 advice="override its key instead, like --set bins=512 or --set context=8192",
             )
         )
-    # What a step holds does not depend on the mesh, so a job is planned on one rank.
     from overlord._src.mesh import Mesh
+    from overlord._src.simulate.own_strategy import moves_sequences
 
-    loaded = arguments.load_config(options)
+    loaded, functions = arguments.load_declared(options)
+    # What a step holds does not depend on the mesh; where sequences go does, if a strategy says.
+    placed_on = mesh if moves_sequences(loaded.config.strategy) else Mesh()
     from overlord._src.job import Job
 
-    return from_index(Job(loaded, Mesh()), steps, options.stream)
+    return from_index(Job(loaded, placed_on, None, functions), steps, options.stream)
+
+
+def _refuse_without_config(options: argparse.Namespace) -> None:
+    from overlord._src.errors import ConfigError, Problem
+
+    for option, value in (("--strategy", options.strategy), ("--functions", options.functions)):
+        if value is not None:
+            raise ConfigError(
+                Problem(
+                    (option,),
+                    "a strategy is planned over a job's own sequences",
+                    value,
+                    "with a CONFIG, not with --workload",
+                )
+            )
 
 
 def _strategies(text: str | None) -> tuple[str, ...]:

@@ -109,22 +109,23 @@ bool Mixer::at_last_end(SourceIndex source) const {
 void Mixer::deal() {
   now_ = 0;
   total_weight_ = 0;
-  heap_.clear();
+  losers_.clear();
   weight_ends_.clear();
   for (const Lane& lane : lanes_) {
     total_weight_ += lane.weight;
     if (by_chance_) weight_ends_.push_back(static_cast<uint64_t>(total_weight_));
   }
   if (by_chance_) return;
+  std::vector<Due> entrants;
   for (size_t s = 0; s < lanes_.size(); ++s) {
     Lane& lane = lanes_[s];
     if (lane.weight == 0) continue;
     lane.stride = std::min((Int128{total_weight_} << kTimeBits) / lane.weight, kLongestStride);
     lane.drawn = 0;
-    heap_.push_back(
-        {(-Int128{lane.cursor.debt} * lane.stride) >> kDebtBits, static_cast<SourceIndex>(s)});
+    entrants.push_back({(-Int128{lane.cursor.debt} * lane.stride) >> kDebtBits,
+                        static_cast<SourceIndex>(s), static_cast<uint32_t>(entrants.size())});
   }
-  for (size_t at = heap_.size() / 2; at-- > 0;) sift_down(at);
+  hold_tournament(std::move(entrants));
 }
 
 void Mixer::settle() {
@@ -138,23 +139,42 @@ void Mixer::settle() {
   now_ = 0;
 }
 
-void Mixer::sift_down(size_t at) {
-  const Due moved = heap_[at];
-  for (;;) {
-    size_t child = 2 * at + 1;
-    if (child >= heap_.size()) break;
-    if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
-    if (!(heap_[child] < moved)) break;
-    heap_[at] = heap_[child];
-    at = child;
+void Mixer::hold_tournament(std::vector<Due> entrants) {
+  const size_t count = entrants.size();
+  if (count == 0) return;
+  losers_.resize(count);
+  std::vector<Due> winners(count);  // by inner node
+  const auto winner_of = [&](size_t node) {
+    return node >= count ? entrants[node - count] : winners[node];
+  };
+  for (size_t node = count - 1; node >= 1; --node) {
+    const Due one = winner_of(2 * node), other = winner_of(2 * node + 1);
+    winners[node] = one < other ? one : other;
+    losers_[node] = one < other ? other : one;
   }
-  heap_[at] = moved;
+  winner_ = winner_of(1);
+}
+
+// Who goes on is as good as chance and asked nine times for every document of 300 sources, so they
+// change places by a mask instead of a branch.
+void Mixer::replay(Due moved) {
+  for (size_t node = (losers_.size() + moved.leaf) / 2; node >= 1; node /= 2) {
+    Due& loser = losers_[node];
+    const bool is_less = loser < moved;
+    const Int128 time = (loser.time ^ moved.time) & -Int128{is_less};
+    const uint32_t mask = uint32_t{0} - uint32_t{is_less};
+    const uint32_t source = (loser.source ^ moved.source) & mask;
+    const uint32_t leaf = (loser.leaf ^ moved.leaf) & mask;
+    loser = {loser.time ^ time, loser.source ^ source, loser.leaf ^ leaf};
+    moved = {moved.time ^ time, moved.source ^ source, moved.leaf ^ leaf};
+  }
+  winner_ = moved;
 }
 
 bool Mixer::pick() {
   if (total_weight_ == 0) return false;
   if (by_chance_) return pick_by_chance();
-  picked_ = heap_[0].source;
+  picked_ = winner_.source;
   return true;
 }
 
@@ -236,10 +256,9 @@ void Mixer::take() {
     lane.cursor.debt -= static_cast<int64_t>(units) * kDebtOne;
     return;
   }
-  now_ = std::max(now_, heap_[0].time);
+  now_ = std::max(now_, winner_.time);
   lane.drawn += units;
-  heap_[0].time += lane.stride * units;
-  sift_down(0);
+  replay({winner_.time + lane.stride * units, winner_.source, winner_.leaf});
 }
 
 Mixer::Look Mixer::look(SourceIndex source) {
@@ -300,7 +319,7 @@ Status Mixer::too_many_bad(SourceIndex source) const {
 
 void Mixer::retire(SourceIndex source) {
   // What the others were asked for until now was asked under the old total.
-  if (!by_chance_) now_ = std::max(now_, heap_[0].time);
+  if (!by_chance_) now_ = std::max(now_, winner_.time);
   settle();
   lanes_[source].cursor.dry = true;
   if (spec_->sources[source].at_end == EndPolicy::kStop) over_ = true;

@@ -85,8 +85,9 @@ class Mixer {
   struct Due {
     Int128 time;
     SourceIndex source;
+    uint32_t leaf;  // of the tournament
     bool operator<(const Due& other) const {
-      return time != other.time ? time < other.time : source < other.source;
+      return (time < other.time) | ((time == other.time) & (source < other.source));
     }
   };
   enum class Look : uint8_t { kDocument, kEnd, kWait, kFailed };
@@ -99,8 +100,9 @@ class Mixer {
   bool at_last_end(SourceIndex source) const;  // no further pass comes
   void deal();    // starts a new count of virtual time among the sources that still give
   void settle();  // adds what was asked since deal() to the debts
-  void sift_down(size_t at);
-  bool pick();  // sets picked_ to the source that is to give; false: none may
+  void hold_tournament(std::vector<Due> entrants);
+  void replay(Due moved);  // the winner's new time: up its path against the losers there
+  bool pick();             // sets picked_ to the source that is to give; false: none may
   bool pick_by_chance();
   Look look(SourceIndex source);  // moves a cursor to its next document
   Status too_many_bad(SourceIndex source) const;
@@ -114,8 +116,11 @@ class Mixer {
   std::vector<Lane> lanes_;
   std::vector<int64_t> weights_;
   int64_t total_weight_ = 0;
-  Int128 now_ = 0;                     // virtual time of the last document taken, since deal()
-  std::vector<Due> heap_;              // exact quotas: least due time first
+  Int128 now_ = 0;  // virtual time of the last document taken, since deal()
+  // Exact quotas: the least due time, and by inner node (1 is the root, the children of n are 2n
+  // and 2n + 1) who lost there. Unlike a heap's, a path up is known before anything is compared.
+  Due winner_ = {};
+  std::vector<Due> losers_;
   std::vector<uint64_t> weight_ends_;  // multinomial: running sums over all sources
   uint64_t key_ = 0;
   uint64_t draws_ = 0;

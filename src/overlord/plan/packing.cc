@@ -97,7 +97,11 @@ void LengthIndex::reset(uint32_t longest) {
 
 void LengthIndex::push(uint32_t length, uint32_t item) {
   uint32_t slot = length - 1;
-  if (item >= next_.size()) next_.resize(item + 1);
+  if (item == next_.size()) {
+    next_.push_back(0);
+  } else if (item > next_.size()) {
+    next_.resize(item + 1);
+  }
   uint64_t& word = bits_[0][slot / 64];
   const uint64_t bit = uint64_t{1} << (slot % 64);
   if (word & bit) {
@@ -154,6 +158,7 @@ uint32_t LengthIndex::pop(uint32_t slot) {
   const uint32_t item = heads_[slot];
   if (item != tails_[slot]) {
     heads_[slot] = next_[item];
+    __builtin_prefetch(&next_[heads_[slot]]);  // read when this length is asked for again
     return item;
   }
   for (int level = 0; level < levels_; ++level) {
@@ -165,10 +170,12 @@ uint32_t LengthIndex::pop(uint32_t slot) {
   return item;
 }
 
-uint32_t LengthIndex::pop_at_most(uint32_t length) {
+uint32_t LengthIndex::pop_at_most(uint32_t length, uint32_t* item_length) {
   if (length == 0) return kNoItem;
   const uint32_t slot = find_at_most(std::min(length, slots_) - 1);
-  return slot == kNone ? kNoItem : pop(slot);
+  if (slot == kNone) return kNoItem;
+  if (item_length != nullptr) *item_length = slot + 1;
+  return pop(slot);
 }
 
 uint32_t LengthIndex::pop_at_least(uint32_t length) {
@@ -216,11 +223,12 @@ bool BestFitPool::place(const Piece& piece) {
 void BestFitPool::place_forced() {
   if (forced_.empty()) return;
   // Largest first: then any total up to (bins + 1) / 2 contexts finds room (see selection.cc).
-  std::sort(forced_.begin(), forced_.end(), [this](uint32_t a, uint32_t b) {
-    const uint32_t length_a = units(pieces_[a].count);
-    const uint32_t length_b = units(pieces_[b].count);
-    return length_a != length_b ? length_a > length_b : a < b;
-  });
+  forced_keys_.clear();
+  for (const uint32_t item : forced_) {
+    forced_keys_.push_back(uint64_t{~units(pieces_[item].count)} << 32 | item);
+  }
+  std::sort(forced_keys_.begin(), forced_keys_.end());
+  for (size_t i = 0; i < forced_.size(); ++i) forced_[i] = static_cast<uint32_t>(forced_keys_[i]);
   std::erase_if(forced_, [this](uint32_t item) { return place_item(item); });
 }
 
@@ -256,17 +264,36 @@ void BestFitPool::emit(uint32_t item, BinWriter* out) {
   piece.count = 0;
 }
 
-void BestFitPool::fill_bins(BinWriter* out) {
+void BestFitPool::choose_items() {
+  chosen_.clear();
+  chosen_ends_.clear();
   for (uint32_t bin = 0; bin < gaps_.size(); ++bin) {
     if (gaps_known_) {
       for (uint32_t item = placed_heads_[bin]; item != kNoItem; item = placed_next_[item]) {
-        emit(item, out);
+        chosen_.push_back(item);
       }
     }
-    uint32_t gap = gaps_[bin];
-    for (uint32_t item; (item = by_length_.pop_at_most(gap)) != kNoItem;) {
-      gap -= units(pieces_[item].count);
-      emit(item, out);
+    uint32_t gap = gaps_[bin], length = 0;
+    for (uint32_t item; (item = by_length_.pop_at_most(gap, &length)) != kNoItem;) {
+      gap -= length;
+      chosen_.push_back(item);
+    }
+    chosen_ends_.push_back(static_cast<uint32_t>(chosen_.size()));
+  }
+}
+
+// Choosing needs lengths only. The pieces lie anywhere in a memory larger than the caches, so they
+// are asked for some items before they are written.
+void BestFitPool::fill_bins(BinWriter* out) {
+  constexpr size_t kItemsAhead = 12;
+  choose_items();
+  size_t at = 0;
+  for (const uint32_t end : chosen_ends_) {
+    for (; at < end; ++at) {
+      if (at + kItemsAhead < chosen_.size()) {
+        __builtin_prefetch(&pieces_[chosen_[at + kItemsAhead]], 1);
+      }
+      emit(chosen_[at], out);
     }
     out->end_bin();
   }

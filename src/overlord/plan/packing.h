@@ -74,7 +74,7 @@ class LengthIndex {
   void reset(uint32_t longest);
   void push(uint32_t length, uint32_t item);
   // Takes out the oldest item of the largest length <= `length`, or of the smallest >= it.
-  uint32_t pop_at_most(uint32_t length);
+  uint32_t pop_at_most(uint32_t length, uint32_t* item_length = nullptr);
   uint32_t pop_at_least(uint32_t length);
 
  private:
@@ -122,6 +122,7 @@ class BestFitPool {
     return align_ == 1 ? count : static_cast<uint32_t>((uint64_t{count} + align_ - 1) / align_);
   }
   bool place_item(uint32_t item);
+  void choose_items();  // sets chosen_ and chosen_ends_
   void emit(uint32_t item, BinWriter* out);
 
   uint32_t align_ = 1;
@@ -137,6 +138,10 @@ class BestFitPool {
   std::vector<uint32_t> placed_heads_;  // by bin: items placed before it is filled up
   std::vector<uint32_t> placed_tails_;
   std::vector<uint32_t> placed_next_;  // by item
+
+  std::vector<uint32_t> chosen_;       // items of all open bins, one bin after another
+  std::vector<uint32_t> chosen_ends_;  // by bin
+  std::vector<uint64_t> forced_keys_;  // scratch of place_forced()
 };
 
 struct PackStats {

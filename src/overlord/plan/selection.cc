@@ -304,6 +304,7 @@ void Selector::take_piece() {
 
 void Selector::carry(StreamState* after) const {
   const StepIndex step = before_->next_step;
+  after->carried.reserve(before_->carried.size() + before_->carried.size() / 8 + tails_.size());
   const auto add = [&](const SampleId& id, uint32_t first, uint32_t tokens, uint32_t end,
                        StepIndex drawn_step, uint32_t mask, uint32_t values) {
     Carried& carried = after->carried.emplace_back();

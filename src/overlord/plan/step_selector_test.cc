@@ -121,5 +121,104 @@ TEST(StepSelector, NothingMovesFurtherThanTheCapOrOverASubstep) {
   });
 }
 
+// The job's metadata, posted a window at a time.
+class SlowLoader {
+ public:
+  explicit SlowLoader(const MadeUpJob& job) : job_(job), posted_(job.rows.size(), 0) {
+    meta.resize(job.rows.size());
+  }
+  void post(SourceIndex source, uint64_t windows) {
+    for (uint64_t i = 0; i < windows && posted_[source] < job_.rows[source]; ++i) {
+      meta[source].post(job_.window(source, 0, posted_[source]));
+      posted_[source] += job_.window_rows;
+    }
+  }
+
+  std::vector<MetaBuffer> meta;
+
+ private:
+  const MadeUpJob& job_;
+  std::vector<uint64_t> posted_;
+};
+
+MadeUpJob random_job(uint64_t seed) {
+  const auto dice = [seed](uint64_t draw, uint64_t sides) {
+    return static_cast<uint32_t>(uniform_below(seed, 1, draw, sides));
+  };
+  MadeUpJob job = job_of(2 + dice(0, 4), 1 + dice(1, 3), 1 + dice(2, 2));
+  for (uint32_t extra = dice(3, 3); extra > 0; --extra) {
+    std::vector<uint32_t> lengths;
+    for (uint64_t i = 0; i < 150; ++i) {
+      lengths.push_back(static_cast<uint32_t>(1 + uniform_below(seed, extra, i, 300)));
+    }
+    job.add(lengths, model::EndPolicy::kDrop);
+  }
+  job.spec.max_steps = dice(4, 2) == 0 ? 0 : 7;
+  return job;
+}
+
+// When metadata comes, what was selected ahead of need and how often a step is asked for changes
+// nothing: every step is that of a selector which knows nothing but the state.
+TEST(StepSelector, WhenAStepIsSelectedChangesNothingInIt) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const MadeUpJob job = random_job(seed);
+    const std::vector<MetaBuffer> all = job.post(1);
+    SlowLoader loader(job);
+    StepSelector kept;
+    model::StreamState state = initial_state(job.spec);
+    for (uint64_t call = 0; !state.ended;) {
+      StepSelector fresh;
+      const auto expected = fresh.step(job.spec, job.rows, state, all);
+      const auto found = kept.step(job.spec, job.rows, state, loader.meta);
+      ASSERT_EQ(found.ok(), expected.ok()) << "seed " << seed;
+      if (!expected.ok()) break;  // max_steps is reached
+      if (!found->content) {
+        ASSERT_FALSE(found->needs.empty());
+        const uint64_t more = 1 + uniform_below(seed, 2, call++, 12);
+        for (const MetaNeed& need : found->needs) loader.post(need.source, more);
+        continue;
+      }
+      ASSERT_TRUE(same(*found->content, *expected->content)) << seed << ", " << state.next_step;
+      ASSERT_EQ(found->content->waits, expected->content->waits);
+      ASSERT_TRUE(same(found->after, expected->after)) << seed << ", " << state.next_step;
+      ASSERT_EQ(found->after.window_step, expected->after.window_step);
+      if (uniform_below(seed, 3, call++, 4) == 0) continue;  // asks for the same step again
+      state = found->after;
+    }
+  }
+}
+
+TEST(StepSelector, OneStepOfTheNextWindowIsSelectedByEveryCall) {
+  const MadeUpJob job = job_of(2, 1);
+  const Ran plain = run(job_of(1, 0), false);
+  const std::vector<MetaBuffer> meta = job.post(1), nothing(1);
+  StepSelector selector;
+  model::StreamState state = initial_state(job.spec);
+  for (int step = 0; step < 2; ++step) {
+    state = selector.step(job.spec, job.rows, state, meta)->after;
+  }
+  EXPECT_EQ(state.window_step, 0u);
+  EXPECT_GT(selector.held_bytes(), 0u);
+  // The first call had a window to select. The one after it left one step of the next to do.
+  ASSERT_GT(plain.states.size(), 3u);
+  const auto waits = selector.step(job.spec, job.rows, state, nothing);
+  ASSERT_TRUE(waits.ok() && !waits->content);
+  EXPECT_EQ(waits->needs[0].position, plain.states[3].cursors[0].position);
+}
+
+TEST(StepSelector, AnotherStateAtAWindowsStartIsSelectedAnew) {
+  const MadeUpJob job = job_of(4, 3);
+  const std::vector<MetaBuffer> meta = job.post(1);
+  StepSelector selector;
+  model::StreamState state = initial_state(job.spec);
+  for (int step = 0; step < 4; ++step) {
+    state = selector.step(job.spec, job.rows, state, meta)->after;
+  }
+  state.cursors[0].position += 5;
+  const auto moved = selector.step(job.spec, job.rows, state, meta);
+  const auto expected = StepSelector().step(job.spec, job.rows, state, meta);
+  EXPECT_TRUE(same(*moved->content, *expected->content));
+}
+
 }  // namespace
 }  // namespace overlord::plan

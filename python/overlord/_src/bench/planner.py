@@ -3,7 +3,9 @@
 294,912 samples of web lengths from 306 sources, on 4,096 ranks (PP 8, DP 64, CP 2, TP 4, and one
 more shape), balanced and ordered by a quadratic cost. Metadata is made up; nothing is read. Times
 are CPU milliseconds of one core. Growth is the time over that at 1x, for 2x and 4x the samples and
-the ranks.
+the ranks. `bytes_per_sample` is heap memory that a planner holds right after a plan: posted
+metadata, selected steps of the window and the next one, scratch, the plan and its graph, over the
+samples of the window's steps.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ SHAPES = {
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="overlord bench planner")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="samples of a step")
-    parser.add_argument("--steps", type=int, default=12, help="planned steps of every case")
+    parser.add_argument("--steps", type=int, default=24, help="planned steps of every case")
     parser.add_argument("--json", default=None, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
@@ -64,10 +66,19 @@ def measure(samples: int, axes: dict[str, int], steps: int, window: int = 1) -> 
     # Packing splits and carries some: ask for as many sequences as hold the samples wanted.
     bins = -int(-bins * samples / plan(bins, 8, 1)["samples_per_step"] // unit) * unit
     found = plan(bins, steps, window)
-    times = found["milliseconds"][1:]  # the first one makes its memory
+    first, *times = found["milliseconds"]  # the first one makes its memory and a whole window
+    held = found["held_bytes"]
+    window_samples = found["samples_per_step"] * window
     return {
         "plan_ms_p50": float(np.percentile(times, 50)),
         "plan_ms_p99": float(np.percentile(times, 99)),
+        "plan_ms_mean": float(np.mean(times)),
+        "first_plan_ms": float(first),
+        "bytes_per_sample": sum(held.values()) / window_samples,
+        "held_bytes": held,
+        "metadata_bytes_per_posted_row": held["metadata"] / max(found["posted_rows"], 1),
+        "plan_and_graph_bytes_per_sample": (held["plan"] + held["graph"])
+        / found["samples_per_step"],
         "samples_per_step": found["samples_per_step"],
         "sequences_per_step": bins,
         "predicted_speedup": float(np.sum(found["arrival_step_ms"]) / np.sum(found["step_ms"])),
@@ -85,10 +96,11 @@ def run(arguments: list[str]) -> dict[str, Any]:
     windowed = measure(options.samples, base, options.steps, window=4)
     contenders["overlord/window_4"] = windowed
     figures: dict[str, Any] = {
-        key: contenders[f"overlord/{first}"][key] for key in ("plan_ms_p50", "plan_ms_p99")
+        key: contenders[f"overlord/{first}"][key]
+        for key in ("plan_ms_p50", "plan_ms_p99", "bytes_per_sample")
     }
-    figures["plan_ms_p50_window_4"] = windowed["plan_ms_p50"]
-    figures["plan_ms_p99_window_4"] = windowed["plan_ms_p99"]
+    for key in ("plan_ms_p50", "plan_ms_p99", "plan_ms_mean", "first_plan_ms", "bytes_per_sample"):
+        figures[f"{key}_window_4"] = windowed[key]
     for times in (2, 4):
         more = measure(options.samples * times, base, max(4, options.steps // 2))
         wide = measure(options.samples, {**base, "dp": base["dp"] * times}, options.steps)

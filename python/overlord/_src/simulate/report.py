@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from overlord._src.simulate import drawing
+from overlord._src.simulate import drawing, own_strategy
 from overlord._src.simulate.placing import BASELINE, DEFAULT
 
 Report = dict[str, Any]
 _LOOKS = {BASELINE: "first", DEFAULT: "best"}
-_OURS = (DEFAULT, "one_owner")
+_OURS = (DEFAULT, "one_owner", own_strategy.NAME)
 STRATEGY_HEADINGS = (
     "strategy",
     "step ms",
@@ -29,7 +29,7 @@ STRATEGY_HEADINGS = (
 def show_size(value: float) -> str:
     """Bytes with a decimal unit."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if abs(value) >= size:
+        if abs(value) >= size * 0.9995:  # which three digits round up to the unit
             return f"{value / size:.3g} {unit}"
     return f"{value:.0f} B"
 

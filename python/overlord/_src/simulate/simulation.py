@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from overlord._src.mesh import Mesh
-from overlord._src.simulate import memory, placing, planner_seam, traffic
+from overlord._src.simulate import memory, own_strategy, placing, planner_seam, traffic
 from overlord._src.simulate.clients import Clients, clients_of
 from overlord._src.simulate.columns import Columns
-from overlord._src.simulate.costs import Model, cost_of
+from overlord._src.simulate.costs import BACKBONE, Model, cost_of
 from overlord._src.simulate.measures import LIMITS, Bound, EncoderTime, StepTime, bound_of, measure
-from overlord._src.simulate.placing import STRATEGIES, Work
-from overlord._src.simulate.workloads import Atoms, Workload
+from overlord._src.simulate.placing import STRATEGIES, Placement, Work
+from overlord._src.simulate.workloads import Atoms, Planned, Workload
 
 FORMAT = "overlord-simulate/1"
 NS_PER_MS = 1e6
@@ -38,6 +38,7 @@ class Settings:
     strategies: tuple[str, ...] = tuple(STRATEGIES)
     encoder_time: EncoderTime = "before"
     seed: int = 0
+    own_cost: bool = False  # the job's own function says what samples cost, not the model
 
 
 def default_microbatches(mesh: Mesh) -> int:
@@ -69,12 +70,12 @@ def simulate(settings: Settings, progress: Callable[[int], None] | None = None) 
             step, settings.global_batch, settings.context, settings.atoms
         )
         tally.add(columns, len(settings.workload.source_names))
-        work = Work(cost_of(settings.model, columns), columns.per_atom(columns.tokens))
+        work = Work(_costs(settings, step, columns), columns.per_atom(columns.tokens))
         bounds.append(bound_of(work, clients, settings.microbatches, settings.encoder_time))
         moved = _embedding_bytes(settings.model, columns)
         for name, course in courses.items():
             started = time.perf_counter()
-            placed = STRATEGIES[name].place(work, clients, settings.microbatches)
+            placed = _place(settings, name, step, work, clients)
             course.placing_s += time.perf_counter() - started
             course.times.append(
                 measure(placed, work, clients, settings.microbatches, settings.encoder_time, moved)
@@ -82,6 +83,28 @@ def simulate(settings: Settings, progress: Callable[[int], None] | None = None) 
         if progress is not None:
             progress(step + 1)
     return _report(settings, clients, courses, bounds, tally)
+
+
+def _costs(settings: Settings, step: int, columns: Columns) -> dict[str, Any]:
+    costs = cost_of(settings.model, columns)
+    if settings.own_cost and isinstance(settings.workload, Planned):
+        own = settings.workload.own_costs(step)
+        if own is not None:
+            costs[BACKBONE] = columns.per_atom(own)
+    return costs
+
+
+def _place(settings: Settings, name: str, step: int, work: Work, clients: Clients) -> Placement:
+    if name == own_strategy.NAME and isinstance(settings.workload, Planned):
+        return settings.workload.place_own(step, settings.atoms, work, clients)
+    return STRATEGIES[name].place(work, clients, settings.microbatches)
+
+
+def _words_for(name: str) -> tuple[str, str]:
+    """Title and description of a strategy."""
+    if name == own_strategy.NAME:
+        return own_strategy.TITLE, own_strategy.DESCRIPTION
+    return STRATEGIES[name].title, STRATEGIES[name].description
 
 
 def _embedding_bytes(model: Model, columns: Columns) -> Any:
@@ -125,7 +148,10 @@ def _report(
             "atoms": settings.atoms,
             "mean_tokens": tally.tokens / max(tally.steps * settings.global_batch, 1),
         },
-        "model": {"name": settings.model.name, "modules": settings.model.modules},
+        "model": {
+            "name": "its own cost" if settings.own_cost else settings.model.name,
+            "modules": settings.model.modules,
+        },
         "mesh": {
             "axes": dict(mesh.axes),
             "ranks": clients.world,
@@ -182,9 +208,10 @@ def _strategy_data(
     base_ms = np.array([item.step_ns for item in base.times]) / NS_PER_MS
     axes = sorted({axis for item in course.times for axis in item.imbalance})
     even = np.array([bound.even_ns for bound in bounds]) / NS_PER_MS
+    title, description = _words_for(name)
     return {
-        "title": STRATEGIES[name].title,
-        "description": STRATEGIES[name].description,
+        "title": title,
+        "description": description,
         "step_ms": {
             "mean": float(steps.mean()),
             "p50": float(np.percentile(steps, 50)),

@@ -16,16 +16,20 @@ import numpy.typing as npt
 from overlord._src.config.refusals import did_you_mean
 from overlord._src.corpus import parameters as corpora
 from overlord._src.errors import ConfigError, Problem
-from overlord._src.simulate import shapes
+from overlord._src.simulate import own_strategy, shapes
 from overlord._src.simulate.chance import Chance
+from overlord._src.simulate.clients import Clients
 from overlord._src.simulate.columns import (
     NAMES,
     Columns,
+    Integers,
     cut_to_context,
     join,
     make_columns,
     pack_in_order,
 )
+from overlord._src.simulate.own_strategy import OwnStep
+from overlord._src.simulate.placing import Placement, Work
 
 if TYPE_CHECKING:
     from overlord._src.job import Job
@@ -169,11 +173,27 @@ class Planned:
     bins: int
     steps: list[Columns] = field(repr=False)
     default_model: str = "llama-12b"
+    own_steps: Sequence[OwnStep] = field(default=(), repr=False)  # where a strategy is declared
 
     def draw(self, step: int, count: int, context: int, atoms: Atoms) -> Columns:
         """The step as it was planned; as samples, its documents are moved one by one."""
         columns = self.steps[step]
         return columns if atoms == "sequences" else columns.take(slice(None))
+
+    @property
+    def has_own_cost(self) -> bool:
+        """Does a function of the job say what samples cost?"""
+        return bool(self.own_steps) and self.own_steps[0].costs is not None
+
+    def own_costs(self, step: int) -> Integers | None:
+        """Nanoseconds of the pieces of a step, by the job's own function; None without one."""
+        return self.own_steps[step].costs if self.own_steps else None
+
+    def place_own(self, step: int, atoms: Atoms, work: Work, clients: Clients) -> Placement:
+        """Where the job's own strategy puts the atoms of a step."""
+        columns = self.steps[step]
+        sequences = columns.atom if atoms == "samples" else np.arange(columns.atoms)
+        return own_strategy.place(self.own_steps[step], sequences, work, clients)
 
 
 def refuse_media(name: str, rows: Columns) -> None:
@@ -267,9 +287,15 @@ def from_index(job: Job, steps: int, stream: str = "train") -> Planned:
     """The first steps of a job as it would train: its real plans, made from indexed lengths."""
     opened = job.open_stream(stream)
     cursor = opened.cursor()
+    strategy = job.config.strategy
+    own_cost = own_strategy.has_own_cost(strategy)
     planned: list[Columns] = []
+    own: list[OwnStep] = []
     while len(planned) < steps and (plan := cursor.next()) is not None:
-        planned.append(_planned_columns(plan.bins(), cursor.graph()["columns"]))
+        graph = cursor.graph()
+        planned.append(_planned_columns(plan.bins(), graph["columns"]))
+        if own_strategy.moves_sequences(strategy):
+            own.append(own_strategy.read_step(plan, graph, planned[-1], own_cost=own_cost))
     if not planned:
         raise ConfigError(Problem(("steps",), f"the stream {stream} has no step to simulate"))
     return Planned(
@@ -279,6 +305,7 @@ def from_index(job: Job, steps: int, stream: str = "train") -> Planned:
         opened.resolved.context,
         opened.resolved.bins,
         planned,
+        own_steps=own,
     )
 
 
