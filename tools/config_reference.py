@@ -101,7 +101,8 @@ COUNTS: dict[str, str] = {
             *("processes.constructors", "processes.isolate", "processes.attach_seconds"),
             *("processes.directory", "wire.planner", "wire.host", "wire.certificate"),
             *("wire.key", "wire.authority", "wire.token"),
-            *("ablation.disaggregation", "ablation.uniform_loaders"),
+            *("metrics.socket", "metrics.port"),
+            *("ablation.disaggregation", "ablation.uniform_loaders", "ablation.sharing"),
         )
     },
     "streams": "as the key it replaces, in the state of that stream alone",

@@ -1414,3 +1414,6 @@ def place_processes(sources: Sequence[tuple[str, int]], buckets: int, loader_pro
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:
     """What the node in a directory does."""
+
+def node_metrics(directory: str, timeout_s: float = 2.0) -> str:
+    """The same as Prometheus text."""

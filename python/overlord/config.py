@@ -431,6 +431,20 @@ class AblationConfig(ConfigModel):
     uniform_loaders: Count32 | None = Field(
         default=None, description="loader slots of every source, instead of sources.NAME.loaders"
     )
+    sharing: bool = Field(
+        default=True, description="false: every rank fetches for itself (engine processes)"
+    )
+
+
+class MetricsConfig(ConfigModel):
+    """Where the node of a host serves its figures, as Prometheus text; nowhere unless asked."""
+
+    socket: bool = Field(
+        default=False, description="HTTP at `metrics` in the node's directory, for you alone"
+    )
+    port: int | None = Field(
+        default=None, ge=1, le=65535, description="on this port of 127.0.0.1, never beyond"
+    )
 
 
 class WireConfig(ConfigModel):
@@ -479,6 +493,9 @@ class RuntimeConfig(ConfigModel):
         default_factory=ProcessesConfig, description="of engine processes"
     )
     wire: WireConfig = Field(default_factory=WireConfig, description="between hosts")
+    metrics: MetricsConfig = Field(
+        default_factory=MetricsConfig, description="figures of a node, served by itself"
+    )
     ablation: AblationConfig = Field(
         default_factory=AblationConfig, description="for measurements: parts switched off"
     )

@@ -15,6 +15,7 @@
 #include "errors.h"
 #include "job_handle.h"
 #include "overlord/node/attached_engine.h"
+#include "overlord/node/metrics_text.h"
 #include "overlord/node/node_directory.h"
 #include "overlord/node/node_status_call.h"
 #include "overlord/node/process_placement.h"
@@ -211,6 +212,16 @@ void bind_node(nb::module_& m) {
         return node_dict(unwrap(std::move(status)));
       },
       nb::arg("directory"), nb::arg("timeout_s") = 2.0, "What the node in a directory does.");
+  m.def(
+      "node_metrics",
+      [](const std::string& directory, double timeout_s) {
+        Result<node::NodeStatus> status = [&] {
+          nb::gil_scoped_release free;
+          return node::ask_node(directory, static_cast<int64_t>(timeout_s * 1000));
+        }();
+        return node::metrics_text(unwrap(std::move(status)));
+      },
+      nb::arg("directory"), nb::arg("timeout_s") = 2.0, "The same as Prometheus text.");
 }
 
 }  // namespace overlord::python

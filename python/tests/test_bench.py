@@ -17,6 +17,7 @@ from overlord._src.bench import (
     order,
     packing,
     resume,
+    transport,
 )
 from overlord._src.bench._contenders.document_files import (
     BinFiles,
@@ -228,3 +229,27 @@ def test_idle(data: Path) -> None:
     report = idle.run(["--sources", "6", "--files", "2", "--rounds", "1", "--data", str(data)])
     check_report(report, "idle", {"bytes_per_idle_source", "rss_bytes"})
     assert report["figures"]["rss_bytes"] > 0
+
+
+def test_transport_report() -> None:
+    small = ["--sizes", "16", "--streams", "4", "--gigabytes", "0.05", "--rounds", "1"]
+    report = transport.run([*small, "--tls-sizes", "1", "--no-namespaces"])
+    figures = {"fraction_of_raw_tcp", "gb_per_s", "cpu_per_gb", "raw_gb_per_s"}
+    check_report(report, "transport", figures)
+    for name in figures:
+        assert report["figures"][name] > 0, name
+    names = set(report["contenders"])
+    assert "loopback/plain/4_streams/16_mb" in names
+    assert "loopback/tls/4_streams/1_mb" in names or transport.shutil.which("openssl") is None
+
+
+def test_transport_cases_are_those_of_the_contract() -> None:
+    full = transport.parse(["--full"])
+    names = {case.name for case in transport.cases_of(full, ["loopback", "namespaces"], True)}
+    for size in (1, 16, 500):
+        for streams in (1, 2, 4, 8):
+            for safety in ("plain", "tls"):
+                assert f"loopback/{safety}/{streams}_streams/{size}_mb" in names
+        assert f"namespaces/tls/4_streams/{size}_mb" in names
+    without = transport.cases_of(full, ["loopback"], False)
+    assert without and not any(case.tls for case in without)

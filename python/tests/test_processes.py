@@ -277,3 +277,46 @@ def test_groups_that_read_for_themselves_have_no_node_in_common(config: dict[str
         job.train(ranks="all", engine="processes")
     with pytest.raises(ol.ConfigError, match="a node of its own"):
         job.train(0, node="somewhere")
+
+
+def assembled(sockets: Path) -> tuple[int, int]:
+    """Steps and bytes that the constructors of a node have assembled, as they have told."""
+    [folder] = sockets.iterdir()
+    told = ol._src.native.core.ask_node(str(folder))["constructors"]
+    return sum(one["steps_ready"] for one in told), sum(one["bytes_assembled"] for one in told)
+
+
+@pytest.mark.parametrize("mesh", [{"dp": 2, "tp": 2}, {"pp": 2, "cp": 2}], ids=["dp-tp", "pp-cp"])
+def test_ranks_that_fetch_for_themselves_see_the_same_stream(
+    config: dict[str, Any], sockets: Path, mesh: dict[str, int]
+) -> None:
+    config["align"] = 4
+    expected, laid_out = embedded_hashes(config, mesh), {}
+    for sharing, times in ((True, mesh.get("dp", 1)), (False, 4)):
+        config["runtime"]["ablation"] = {"sharing": sharing}
+        with trainers(config, mesh, pause_after=config["steps"]) as started:
+            for trainer in started:
+                trainer.until("paused")
+            steps = times * config["steps"]  # every constructor lays out every step
+            in_time(lambda: assembled(sockets)[0] == steps, "all is told")  # noqa: B023
+            laid_out[sharing] = assembled(sockets)[1]
+            for trainer in started:
+                trainer.go()
+            assert hashes_of(started) == expected
+            for trainer in started:
+                trainer.until("end")
+        in_time(lambda: nothing_left(sockets), "nothing is left")
+    assert laid_out[False] >= 2 * laid_out[True], "peers have their own copies"
+
+
+def test_a_dead_loader_is_asked_again_for_every_rank(config: dict[str, Any], sockets: Path) -> None:
+    config["steps"] = 300
+    config["runtime"]["ablation"] = {"sharing": False}
+    dice = random.Random(5)
+    with trainers(config, {"dp": 1, "tp": 4}) as started:
+        for victim in ("loaders", "constructors", "loaders"):
+            for _ in range(1 + dice.randrange(20)):
+                started[0].until("step")
+            in_time(lambda: kill_all(sockets, victim), "there is one to kill")  # noqa: B023
+        assert hashes_of(started) == embedded_hashes(config, {"dp": 1, "tp": 4})
+    in_time(lambda: nothing_left(sockets), "nothing is left")

@@ -16,13 +16,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from overlord._src.errors import ConfigError
-from overlord._src.node_metrics import CONTENT_TYPE, MetricsServer, MetricText
+from overlord._src.node_metrics import CONTENT_TYPE, MetricsServer
 from overlord._src.node_metrics import node_metrics as figures_of
 from overlord._src.node_watch import NodeWatch, ask, process_memory
 from overlord.cli import main
@@ -295,13 +295,6 @@ def test_metrics_parse_and_have_labels(tmp_path: Path, capsys: pytest.CaptureFix
         assert sum(value for _, value in families["overlord_source_rows_total"][1]) > 0
 
 
-def test_odd_names_are_escaped() -> None:
-    out = MetricText(job='a "b"\\c\nd')
-    out.add("overlord_x", "gauge", "Something odd", 0.5, source="s")
-    [(labels, value)] = parsed(out.text())["overlord_x"][1]
-    assert labels == {"job": r"a \"b\"\\c\nd", "source": "s"} and value == 0.5
-
-
 @pytest.mark.parametrize(
     "address", ["0.0.0.0:9400", "9400", ":9400", "10.0.0.1:1", "[::]:1", "host:1", "127.0.0.1:x"]
 )
@@ -356,6 +349,61 @@ def test_metrics_are_served_while_the_node_lives_and_after(tmp_path: Path) -> No
                 trainer.kill()
             in_time(lambda: up() == 0, "the node is not up any more", 20)
     assert not path.exists()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_the_node_serves_its_own_metrics_where_asked(tmp_path: Path) -> None:
+    port = free_port()
+    with running(tmp_path, runtime={"metrics": {"socket": True, "port": port}}) as (_, directory):
+        in_time(lambda: all_told(directory), "all have told of their work")
+        connection = UnixConnection(f"{directory}/metrics")
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        assert answer.headers["Content-Type"] == CONTENT_TYPE
+        families = parsed(answer.read().decode())
+        connection.close()
+        assert {labels["rank"] for labels, _ in families["overlord_rank_steps_total"][1]} == {
+            "0",
+            "1",
+        }
+        assert families["overlord_process_pss_bytes"][1]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
+            assert set(parsed(page.read().decode())) == set(families)
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/other", timeout=10)
+        assert listening_of(node_of(directory)) == {("127.0.0.1", port)}
+
+
+def test_a_node_opens_no_door_unasked(tmp_path: Path) -> None:
+    with running(tmp_path) as (_, directory):
+        assert not Path(directory, "metrics").exists()
+        assert listening_of(node_of(directory)) == set()
+
+
+def node_of(directory: str) -> int:
+    pid: int = ask(directory)["pid"]
+    return pid
+
+
+def listening_of(pid: int) -> set[tuple[str, int]]:
+    """Addresses that a process listens on over TCP."""
+    own = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            own.add(os.readlink(entry))
+    found = set()
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == "0A" and f"socket:[{words[9]}]" in own:
+            host, port = words[1].split(":")
+            found.add((socket.inet_ntoa(bytes.fromhex(host)[::-1]), int(port, 16)))
+    return found
 
 
 def test_the_command_serves_metrics(tmp_path: Path) -> None:

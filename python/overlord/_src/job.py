@@ -384,6 +384,9 @@ class Job:
             constructor_processes=placing.constructors,
             isolate=tuple(placing.isolate),
             attach_seconds=placing.attach_seconds,
+            metrics_socket=self.config.runtime.metrics.socket,
+            metrics_port=self.config.runtime.metrics.port,
+            share_batches=self.config.runtime.ablation.sharing,
         )
 
     def _check_attachable(self, stream: ResolvedStream, local: Sequence[int]) -> None:

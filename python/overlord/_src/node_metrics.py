@@ -7,175 +7,29 @@ import http.server
 import os
 import socket
 import socketserver
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from overlord._src.errors import ConfigError, Problem
 from overlord._src.native import core
-from overlord._src.node_watch import ask, process_memory
+from overlord._src.node_watch import asked_metrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _LOOPBACK = {"127.0.0.1": socket.AF_INET, "localhost": socket.AF_INET, "::1": socket.AF_INET6}
-_NS = 1e-9
-
-# Field of the status -> (metric, type, factor, help).
-_LOADER = {
-    "queue": ("overlord_source_queue_blocks", "gauge", 1, "Blocks that wait to be read"),
-    "in_work": ("overlord_source_in_work_blocks", "gauge", 1, "Blocks that are being read"),
-    "rows_posted": ("overlord_source_rows_total", "counter", 1, "Rows made ready"),
-    "documents": ("overlord_source_documents_total", "counter", 1, "Documents handed over"),
-    "read_bytes": ("overlord_source_read_bytes_total", "counter", 1, "Bytes read from storage"),
-    "bad_rows": ("overlord_source_bad_rows_total", "counter", 1, "Rows found bad"),
-    "buffer_bytes": ("overlord_source_buffer_bytes", "gauge", 1, "Bytes of rows kept ready"),
-    "transform_ns": (
-        "overlord_source_transform_seconds_total",
-        "counter",
-        _NS,
-        "Time spent decoding and tokenising",
-    ),
-    "read_wait_ns": (
-        "overlord_source_read_wait_seconds_total",
-        "counter",
-        _NS,
-        "Time spent waiting for storage",
-    ),
-}
-_CLIENT = {
-    "steps_consumed": ("overlord_rank_steps_total", "counter", 1, "Steps that the rank consumed"),
-    "microbatches": ("overlord_rank_microbatches_total", "counter", 1, "Microbatches handed out"),
-    "wait_ns": (
-        "overlord_rank_wait_seconds_total",
-        "counter",
-        _NS,
-        "Time the rank waited for its next microbatch",
-    ),
-    "queue": ("overlord_rank_queue_steps", "gauge", 1, "Steps that lie ready for the rank"),
-}
-_CONSTRUCTOR = {
-    "steps_ready": ("overlord_constructor_steps_ready", "gauge", 1, "Steps assembled and kept"),
-    "bytes_assembled": (
-        "overlord_constructor_assembled_bytes_total",
-        "counter",
-        1,
-        "Bytes of microbatches assembled",
-    ),
-    "assemble_ns": (
-        "overlord_constructor_assemble_seconds_total",
-        "counter",
-        _NS,
-        "Time spent assembling",
-    ),
-}
-_MEMORY = {
-    "rss_bytes": "Resident memory",
-    "pss_bytes": "Resident memory, shared pages divided among those that map them",
-    "private_bytes": "Memory that no other process maps",
-    "shared_bytes": "Resident memory that other processes map as well",
-}
-
-
-@dataclass
-class _Family:
-    kind: str
-    told: str
-    samples: list[tuple[dict[str, str], float]] = field(default_factory=list)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(value)
-
-
-class MetricText:
-    """Collects figures, and writes them with help and type, each name once."""
-
-    def __init__(self, **labels: str) -> None:
-        self._labels = labels
-        self._families: dict[str, _Family] = {}
-
-    def add(self, name: str, kind: str, told: str, value: float, **labels: Any) -> None:
-        """One figure."""
-        family = self._families.setdefault(name, _Family(kind, told))
-        named = {key: str(item) for key, item in labels.items()}
-        family.samples.append(({**self._labels, **named}, value))
-
-    def text(self) -> str:
-        """All of it."""
-        lines = []
-        for name, family in self._families.items():
-            lines += [f"# HELP {name} {family.told}.", f"# TYPE {name} {family.kind}"]
-            for labels, value in family.samples:
-                inner = ",".join(f'{key}="{_escaped(item)}"' for key, item in labels.items())
-                lines.append(
-                    f"{name}{{{inner}}} {_number(value)}" if inner else f"{name} {_number(value)}"
-                )
-        return "\n".join(lines) + "\n"
-
-
-def metrics_text(status: dict[str, Any]) -> str:
-    """The status of a node as Prometheus text."""
-    out = MetricText(job=status["job"], stream=status["stream"])
-    out.add("overlord_up", "gauge", "Whether the node answers", 1)
-    out.add("overlord_serving", "gauge", "Whether all ranks are attached", int(status["serving"]))
-    out.add("overlord_attempt", "gauge", "The attempt that is served", status["attempt"])
-    out.add("overlord_missing_ranks", "gauge", "Ranks not attached yet", len(status["missing"]))
-    out.add("overlord_gone_ranks", "gauge", "Ranks that have died", len(status["gone"]))
-    planner, memory = status["planner"], status["memory"]
-    out.add("overlord_plans_total", "counter", "Steps planned", planner["plans"])
-    out.add(
-        "overlord_planning_seconds_total",
-        "counter",
-        "Time spent planning",
-        planner["planning_ns"] * _NS,
-    )
-    out.add("overlord_payload_bytes", "gauge", "Payload in flight", memory["payload_bytes"])
-    out.add("overlord_pool_bytes", "gauge", "Memory of all pools", memory["pool_held_bytes"])
-    for item in status["loaders"]:
-        _add_fields(out, _LOADER, item, source=item["source"], slot=item["slot"])
-    for item in status["clients"]:
-        _add_fields(out, _CLIENT, item, rank=item["rank"])
-    for item in status["constructors"]:
-        _add_fields(out, _CONSTRUCTOR, item, group=item["bucket"])
-    for name, pid, restarts in _processes(status):
-        out.add(
-            "overlord_process_restarts_total",
-            "counter",
-            "How often the process was started again",
-            restarts,
-            process=name,
-        )
-        for key, value in (process_memory(pid) or {}).items():
-            out.add(f"overlord_process_{key}", "gauge", _MEMORY[key], value, process=name)
-    return out.text()
-
-
-def _processes(status: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
-    yield "node", status["pid"], 0
-    for item in status["processes"]:
-        name = item["name"].partition("@")[0]  # a trainer's pid would make a series of every start
-        yield name, item["pid"], item["restarts"]
-
-
-def _add_fields(
-    out: MetricText, fields: dict[str, Any], item: dict[str, Any], **labels: Any
-) -> None:
-    for key, (name, kind, factor, told) in fields.items():
-        out.add(name, kind, told, item[key] * factor, **labels)
+_SILENT = """\
+# HELP overlord_up Whether the node answers.
+# TYPE overlord_up gauge
+overlord_up 0
+"""
 
 
 def node_metrics(directory: str) -> str:
     """Figures of the node in a directory; only that it is not up where none answers."""
     try:
-        return metrics_text(ask(directory))
+        return asked_metrics(directory)
     except core.OverlordError:
-        out = MetricText()
-        out.add("overlord_up", "gauge", "Whether the node answers", 0)
-        return out.text()
+        return _SILENT
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -293,4 +147,4 @@ def _loopback(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-__all__ = ["CONTENT_TYPE", "MetricsServer", "metrics_text", "node_metrics"]
+__all__ = ["CONTENT_TYPE", "MetricsServer", "node_metrics"]

@@ -29,6 +29,9 @@ class NodePlan:
     log: Path | None = None
     local: Sequence[int] = ()  # ranks of this host, where the job's are on several
     wire: Sequence[str] = ()  # KEY=VALUE, as the node takes them
+    metrics_socket: bool = False
+    metrics_port: int | None = None  # of 127.0.0.1
+    share_batches: bool = True
 
     def words(self) -> list[str]:
         """As arguments of the executable."""
@@ -39,6 +42,9 @@ class NodePlan:
             f"stays={int(self.stays)}",
             *(f"isolate={name}" for name in self.isolate),
             *([f"local={','.join(map(str, self.local))}"] if self.local else []),
+            *(["metrics.socket=1"] if self.metrics_socket else []),
+            *([f"metrics.address=127.0.0.1:{self.metrics_port}"] if self.metrics_port else []),
+            *([] if self.share_batches else ["share_batches=0"]),
             *self.wire,
         ]
 

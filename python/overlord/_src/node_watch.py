@@ -52,6 +52,13 @@ def ask(directory: str, seconds: float = 2.0) -> Status:
         return status
 
 
+def asked_metrics(directory: str, seconds: float = 2.0) -> str:
+    """The same as Prometheus text, as the node's own door of metrics tells it."""
+    with _ASKING:
+        text: str = core.node_metrics(directory, seconds)
+        return text
+
+
 def _directories_of_processes() -> Iterable[str]:
     """Directories of the node processes of this user, wherever they lie."""
     for entry in Path("/proc").iterdir():
@@ -233,4 +240,4 @@ def _processes(status: Status) -> list[Status]:
     return [{**item, "memory": process_memory(item["pid"])} for item in known]
 
 
-__all__ = ["NodeWatch", "ask", "find_nodes", "process_memory", "watch_of"]
+__all__ = ["NodeWatch", "ask", "asked_metrics", "find_nodes", "process_memory", "watch_of"]

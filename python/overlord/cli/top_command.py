@@ -145,12 +145,12 @@ def _live(watch: NodeWatch, directory: str, interval: float) -> int:
 
 
 def _metrics(directory: str, address: str | None) -> int:
-    from overlord._src.node_metrics import MetricsServer, metrics_text, node_metrics
-    from overlord._src.node_watch import ask
+    from overlord._src.node_metrics import MetricsServer, node_metrics
+    from overlord._src.node_watch import asked_metrics
     from overlord.cli.terminal import make_console
 
     if address is None:
-        print(metrics_text(ask(directory)), end="")
+        print(asked_metrics(directory), end="")
         return 0
     with MetricsServer(address, lambda: node_metrics(directory)) as server:
         console = make_console()

@@ -185,6 +185,7 @@ void RoleHost::make_constructors(const HostStart& start) {
     }
     ctor.first_step = start.state.state.next_step;
     ctor.hash_batches = start.options.hash_batches;
+    ctor.shared = start.share_batches;
     ctor.job.bucket = bucket;
     ctor.job.sources = static_cast<uint32_t>(job_->sources.size());
     ctor.job.owners = owner_map(*job_);

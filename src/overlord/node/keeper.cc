@@ -12,8 +12,10 @@
 #include "overlord/host/supervisor.h"
 #include "overlord/node/attach_book.h"
 #include "overlord/node/job_memory.h"
+#include "overlord/node/keeper_metrics.h"
 #include "overlord/node/open_files.h"
 #include "overlord/node/process_cluster.h"
+#include "overlord/node/role_command.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/node/status_codec.h"
 #include "overlord/node/trace_switch.h"
@@ -114,12 +116,14 @@ class Keeper {
   std::unique_ptr<Serving> serving_;
   uint32_t generation_base_ = 1;
   TraceSwitch trace_;
+  std::unique_ptr<MetricsDoor> metrics_;  // of nobody's thread but its own
   Status failure_;
   bool over_ = false;
   std::promise<int> ended_;
 };
 
 Keeper::~Keeper() {
+  metrics_.reset();
   if (endpoint_) endpoint_->close();
   stop_serving();
 }
@@ -150,6 +154,9 @@ Status Keeper::open() {
   carrier_ = std::make_unique<transport::Carrier>(carrier_options());
   if (!follows_) carrier_->host({protocol::planner_address()});
   OVERLORD_RETURN_IF_ERROR(open_endpoint());
+  metrics_ = open_metrics(
+      arguments_, [this](runtime::Task task) { endpoint_->post(std::move(task)); },
+      [this] { return status(); });
   endpoint_->post([this] { watch_silence(); });
   endpoint_->post_after(arguments_.attach_ms * 1'000'000, [this] {
     if (serving_ || arguments_.stays || over_) return;
@@ -417,14 +424,7 @@ Status Keeper::start_processes() {
   OVERLORD_TRY(serving_->job, job_in_memory(file));
   ProcessClusterOptions options;
   options.executable = arguments_.executable;
-  options.arguments = {"overlord: {name} of " + job_->spec.name, "role", arguments_.directory,
-                       "{name}", "{generation}"};
-  WireOptions wire = arguments_.wire;
-  if (wire.several_hosts()) {
-    const std::string& own = wire.leads ? wire.lead : wire.bind;
-    wire.bind = own.substr(0, own.rfind(':')) + ":0";
-    for (const std::string& word : wire.words()) options.arguments.push_back(word);
-  }
+  options.arguments = role_command(arguments_, job_->spec.name);
   options.job_descriptor = serving_->job.get();
   options.printed = [](const std::string& name, const std::string& line) {
     std::fprintf(stderr, "%s: %s\n", name.c_str(), line.c_str());

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "overlord/base/hash.h"
+#include "overlord/node/metrics_door.h"
 #include "overlord/node/process_placement.h"
 #include "overlord/node/wire_options.h"
 #include "overlord/protocol/job_codec.h"
@@ -25,6 +26,8 @@ struct KeeperArguments {
   bool stays = false;           // a sidecar: waits for the next attempt instead of ending
   std::vector<Rank> local;      // ranks of this host; empty: all that the job has
   WireOptions wire;
+  MetricsOptions metrics;
+  bool share_batches = true;  // false: every rank has its own, for measurements
 };
 
 // Runs until nobody needs it. The exit status.

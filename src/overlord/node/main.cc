@@ -4,6 +4,8 @@
 //   overlord-node keep JOB_FILE DIRECTORY LOCK_DESCRIPTOR JOB_DIGEST OPTION=VALUE...
 //   overlord-node role DIRECTORY NAME GENERATION        (the job on descriptor 3)
 //   overlord-node handover DIRECTORY BYTES ROUNDS       (for `overlord bench handover`)
+//   overlord-node transport send|take wire|raw ADDRESS BYTES BATCHES STREAMS SLICE OPTION=VALUE...
+//                                                       (for `overlord bench transport`)
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -22,6 +24,7 @@
 
 #include "overlord/node/keeper.h"
 #include "overlord/node/measure_handover.h"
+#include "overlord/node/measure_transport.h"
 #include "overlord/node/role_process.h"
 #include "overlord/protocol/job_codec.h"
 #include "overlord/transport/socket_directory.h"
@@ -59,6 +62,14 @@ void ignore_signals() {
   for (const int number : {SIGPIPE, SIGINT, SIGHUP}) signal(number, SIG_IGN);
 }
 
+// Every slice that comes over the wire passes through buffers of Flight's, megabytes each. Mapped
+// anew for each slice, their pages would be touched for the first time again and again, which costs
+// more than the rest of receiving; so a process that talks to other hosts keeps them.
+void keep_large_buffers() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+}
+
 bool set_option(const std::string& text, KeeperArguments* arguments) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return false;
@@ -79,8 +90,10 @@ bool set_option(const std::string& text, KeeperArguments* arguments) {
       arguments->local.push_back(static_cast<Rank>(std::strtoul(value.c_str() + at, nullptr, 10)));
       if (value.find(',', at) == std::string::npos) break;
     }
+  } else if (key == "share_batches") {
+    arguments->share_batches = value == "1";
   } else {
-    return arguments->wire.take(key, value);
+    return arguments->wire.take(key, value) || arguments->metrics.take(key, value);
   }
   return true;
 }
@@ -103,6 +116,7 @@ int keep(const std::vector<std::string>& words) {
     if (!set_option(words[i], &arguments)) return complain("unknown option " + words[i]);
   }
   if (!arguments.stays && !step_back()) return complain("setsid failed");
+  if (arguments.wire.several_hosts()) keep_large_buffers();
   ignore_signals();
   prctl(PR_SET_NAME, "overlord-node");
   fcntl(lock, F_SETFD, FD_CLOEXEC);  // ours as long as we live, no child's
@@ -124,14 +138,19 @@ int keep(const std::vector<std::string>& words) {
 
 int serve_roles(const std::vector<std::string>& words) {
   if (words.size() < 3) return complain("role DIRECTORY NAME GENERATION [OPTION=VALUE]");
-  RoleProcessArguments arguments{words[0], words[1], 1, {}};
+  RoleProcessArguments arguments{words[0], words[1], 1, {}, true};
   for (size_t i = 3; i < words.size(); ++i) {
+    if (words[i] == "share_batches=0") {
+      arguments.share_batches = false;
+      continue;
+    }
     const size_t equals = words[i].find('=');
     if (equals == std::string::npos ||
         !arguments.wire.take(words[i].substr(0, equals), words[i].substr(equals + 1))) {
       return complain("unknown option " + words[i]);
     }
   }
+  if (arguments.wire.several_hosts()) keep_large_buffers();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() == 1) return 1;  // the node died before we could say that we die with it
   ignore_signals();
@@ -159,6 +178,41 @@ int tell_handover(const std::vector<std::string>& words) {
   return 0;
 }
 
+// A sender says where it listens on a line of its own, and then, as a taker does, its figures.
+int tell_transport(const std::vector<std::string>& words) {
+  if (words.size() < 7) return complain("transport send|take wire|raw ADDRESS BYTES BATCHES ...");
+  const auto number = [&](size_t i) { return std::strtoull(words[i].c_str(), nullptr, 10); };
+  TransportRun run;
+  run.raw = words[1] == "raw";
+  run.address = words[2];
+  run.batch_bytes = number(3);
+  run.batches = static_cast<uint32_t>(number(4));
+  run.streams = static_cast<uint32_t>(number(5));
+  run.slice_bytes = number(6);
+  WireOptions wire;
+  for (size_t i = 7; i < words.size(); ++i) {
+    const size_t equals = words[i].find('=');
+    if (equals == std::string::npos ||
+        !wire.take(words[i].substr(0, equals), words[i].substr(equals + 1))) {
+      return complain("unknown option " + words[i]);
+    }
+  }
+  keep_large_buffers();
+  Result<transport::WireSecurity> security = read_security(wire);
+  if (!security.ok()) return complain(security.status().message());
+  run.security = std::move(*security);
+  const auto listening = [](const std::string& address) {
+    std::printf("%s\n", address.c_str());
+    std::fflush(stdout);
+  };
+  const Result<TransportFigures> found =
+      words[0] == "send" ? send_batches(run, listening) : take_batches(run);
+  if (!found.ok()) return complain(found.status().message());
+  std::printf("{\"bytes\": %llu, \"wall_s\": %.6f, \"cpu_s\": %.6f}\n",
+              static_cast<unsigned long long>(found->bytes), found->wall_s, found->cpu_s);
+  return 0;
+}
+
 }  // namespace
 }  // namespace overlord::node
 
@@ -173,5 +227,6 @@ int main(int count, char** words) {
   if (what == "keep") return overlord::node::keep(rest);
   if (what == "role") return overlord::node::serve_roles(rest);
   if (what == "handover") return overlord::node::tell_handover(rest);
+  if (what == "transport") return overlord::node::tell_transport(rest);
   return overlord::node::complain("keep or role, got '" + what + "'");
 }

@@ -156,6 +156,7 @@ Status RoleProcess::start(const protocol::Roster& roster) {
   start.ranks = file_.ranks;
   start.options = file_.runtime;
   start.attempt = file_.attempt;
+  start.share_batches = arguments_.share_batches;
   start.hosted.planner = false;
   start.hosted.loaders.emplace();
   start.hosted.constructors.emplace();

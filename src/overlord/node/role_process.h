@@ -16,6 +16,7 @@ struct RoleProcessArguments {
   std::string name;
   uint32_t generation = 1;
   WireOptions wire;
+  bool share_batches = true;  // of constructors, by the ranks of a group
 };
 
 // Runs until the node is gone. The exit status; what went wrong is printed for the node's log.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/runtime/buffer.h"
 #include "overlord/transport/descriptor.h"
 
 namespace overlord::transport {
@@ -16,6 +17,10 @@ class Link {
   // Never blocks. Descriptors travel with few frames only.
   virtual void send(std::string frame, std::vector<Descriptor> descriptors) = 0;
   void send(std::string frame) { send(std::move(frame), {}); }
+  // A frame in memory that somebody holds; large ones are sent from there where the link can.
+  virtual void send_held(const runtime::Bytes& frame) {
+    send(std::string(frame.data, frame.size), {});
+  }
   virtual void close() = 0;
 };
 

@@ -20,6 +20,9 @@ using runtime::steady_now_ns;
 using ClientPtr = std::unique_ptr<flight::FlightClient>;
 
 constexpr int64_t kTakeNs = 500'000'000;  // how long an acceptor may wait for something to say
+// Slices of one connection that are under way together: one is read while the other is copied, and
+// nobody waits for an answer's way there and back.
+constexpr int kPullsPerConnection = 2;
 constexpr auto kPause = std::chrono::milliseconds(20);  // before a failed call is repeated
 
 Status failed(const std::string& what, const arrow::Status& status) {
@@ -151,7 +154,9 @@ void Connector::start(const std::shared_ptr<Connector>& self, WireCallbacks call
   threads->emplace_back([self] { self->send_loop(); });
   threads->emplace_back([self] { self->take_loop(); });
   for (ClientPtr& client : self->pullers_) {
-    threads->emplace_back([self, &client] { self->pull_loop(*client); });
+    for (int i = 0; i < kPullsPerConnection; ++i) {
+      threads->emplace_back([self, &client] { self->pull_loop(*client); });
+    }
   }
 }
 

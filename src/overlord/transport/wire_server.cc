@@ -20,6 +20,7 @@ namespace {
 namespace flight = arrow::flight;
 using runtime::steady_now_ns;
 
+constexpr int64_t kMessageBytes = 4 << 20;         // Flight gathers each in a buffer of its own
 constexpr int64_t kLongestTakeNs = 1'000'000'000;  // then an empty answer: both hear each other
 
 // Random from the system: a session cannot be guessed.
@@ -92,10 +93,11 @@ class SessionLink final : public Link {
   explicit SessionLink(std::weak_ptr<Session> session) : session_(std::move(session)) {}
   void send(std::string frame, std::vector<Descriptor>) override {
     const std::shared_ptr<Session> session = session_.lock();
-    if (!session || session->closed) return;
-    if (!session->outbox.put(std::move(frame))) {
-      session->end(Status(Code::kResource, "the other side takes nothing"));
-    }
+    if (session && !session->closed) sent(*session, session->outbox.put(std::move(frame)));
+  }
+  void send_held(const runtime::Bytes& frame) override {
+    const std::shared_ptr<Session> session = session_.lock();
+    if (session && !session->closed) sent(*session, session->outbox.put_held(frame));
   }
   void close() override {
     if (const std::shared_ptr<Session> session = session_.lock()) {
@@ -104,6 +106,10 @@ class SessionLink final : public Link {
   }
 
  private:
+  static void sent(Session& session, bool fitted) {
+    if (!fitted) session.end(Status(Code::kResource, "the other side takes nothing"));
+  }
+
   const std::weak_ptr<Session> session_;
 };
 
@@ -142,11 +148,17 @@ class Service final : public flight::FlightServerBase {
       runtime::Bytes bytes;
     };
     const auto rows = static_cast<int64_t>(bytes->size);
-    auto buffer = std::make_shared<Held>(std::move(*bytes));
+    const auto buffer = std::make_shared<Held>(std::move(*bytes));
     const auto schema = arrow::schema({arrow::field("bytes", arrow::uint8(), false)});
-    auto batch = arrow::RecordBatch::Make(
-        schema, rows, {arrow::ArrayData::Make(arrow::uint8(), rows, {nullptr, buffer}, 0)});
-    ARROW_ASSIGN_OR_RAISE(auto reader, arrow::RecordBatchReader::Make({batch}, schema));
+    arrow::RecordBatchVector batches;
+    for (int64_t first = 0; first < rows; first += kMessageBytes) {
+      const int64_t count = std::min(kMessageBytes, rows - first);
+      auto part = arrow::SliceBuffer(buffer, first, count);
+      batches.push_back(arrow::RecordBatch::Make(
+          schema, count,
+          {arrow::ArrayData::Make(arrow::uint8(), count, {nullptr, std::move(part)}, 0)}));
+    }
+    ARROW_ASSIGN_OR_RAISE(auto reader, arrow::RecordBatchReader::Make(std::move(batches), schema));
     *stream = std::make_unique<flight::RecordBatchStream>(std::move(reader));
     return arrow::Status::OK();
   }

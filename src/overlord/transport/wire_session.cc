@@ -52,22 +52,37 @@ Result<WireBatch> decode_batch(std::string_view bytes, const WireLimits& limits)
 }
 
 bool WireOutbox::put(std::string frame) {
+  if (pulled_ && frame.size() > limits_.bulk_bytes) {
+    auto held = std::make_shared<const std::string>(std::move(frame));
+    return put_bulk({held, held->data(), held->size()});
+  }
   const std::lock_guard lock(mutex_);
   if (closed_) return true;
-  if (bytes_ > 0 && bytes_ + frame.size() > limits_.queue_limit_bytes) return false;
+  if (!fits(frame.size())) return false;
   bytes_ += frame.size();
-  WireFrame out;
-  if (pulled_ && frame.size() > limits_.bulk_bytes) {
-    out.bulk = ++last_bulk_;
-    out.size_bytes = frame.size();
-    auto held = std::make_shared<const std::string>(std::move(frame));
-    bulks_[out.bulk] = {held, held->data(), held->size()};
-  } else {
-    out.bytes = std::move(frame);
-  }
-  frames_.push_back(std::move(out));
+  frames_.push_back({0, 0, std::move(frame)});
   grown_.notify_all();
   return true;
+}
+
+bool WireOutbox::put_held(const runtime::Bytes& frame) {
+  if (pulled_ && frame.size > limits_.bulk_bytes) return put_bulk(frame);
+  return put(std::string(frame.data, frame.size));
+}
+
+bool WireOutbox::put_bulk(runtime::Bytes frame) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return true;
+  if (!fits(frame.size)) return false;
+  bytes_ += frame.size;
+  frames_.push_back({++last_bulk_, frame.size, {}});
+  bulks_[last_bulk_] = std::move(frame);
+  grown_.notify_all();
+  return true;
+}
+
+bool WireOutbox::fits(uint64_t size_bytes) const {
+  return bytes_ == 0 || bytes_ + size_bytes <= limits_.queue_limit_bytes;
 }
 
 WireBatch WireOutbox::take(uint64_t acknowledged, int64_t wait_ns) {

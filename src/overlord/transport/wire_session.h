@@ -42,6 +42,7 @@ class WireOutbox {
 
   // False when too much waits: the other side takes nothing.
   bool put(std::string frame);
+  bool put_held(const runtime::Bytes& frame);  // pulled from where it lies, if it is large
   // What comes after `acknowledged`, at most about a megabyte; waits up to `wait_ns` for the first.
   // Closed: empty at once.
   WireBatch take(uint64_t acknowledged, int64_t wait_ns);
@@ -51,6 +52,9 @@ class WireOutbox {
   void close();
 
  private:
+  bool put_bulk(runtime::Bytes frame);
+  bool fits(uint64_t size_bytes) const;
+
   const WireLimits limits_;
   const bool pulled_;  // the other side pulls large frames
   mutable std::mutex mutex_;

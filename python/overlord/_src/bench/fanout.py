@@ -2,9 +2,11 @@
 
 All clients read through the node of their host. They are emulated: some processes host many ranks
 each. Eight ranks (tensor parallel) see the same batch, which a constructor makes once for all of
-them. `alone` is the other way: every client has a constructor of its own, that fetches and packs
-for it alone. A fetch is one rank's `next()`; its CPU is that of all processes, the clients' Python
-among it. Batches are small (one sequence of 512 tokens), so that clients count and not bytes.
+them. `unshared` is the same mesh without it (`runtime.ablation.sharing: false`): every rank fetches
+and lays out its batch for itself. In `alone` every client is data parallel, so that there is
+nothing to share. A fetch is one rank's `next()`; its CPU is that of all processes, the clients'
+Python among it. Batches are small (one sequence of 512 tokens), so that clients count and not
+bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ SHARE = 8  # ranks that see one batch
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="overlord bench fanout")
     parser.add_argument("--clients", default="1,64,512,4096")
-    parser.add_argument("--alone", default="1,64,512", help="clients without sharing")
+    parser.add_argument("--unshared", default="64,512,4096", help="without sharing")
+    parser.add_argument("--alone", default="1,64,512", help="with nobody to share with")
     parser.add_argument("--processes", type=int, default=2, help="that host the clients")
     parser.add_argument("--fetches", type=int, default=8192, help="of all clients together")
     parser.add_argument("--full", action="store_true", help="8 processes, 8 times the fetches")
@@ -38,14 +41,14 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def mesh_of(clients: int, shared: bool) -> dict[str, int]:
-    """Who shares: tensor parallel ranks; without sharing everybody is data parallel."""
-    share = min(SHARE, clients) if shared else 1
+def mesh_of(clients: int, kind: str) -> dict[str, int]:
+    """Tensor parallel ranks see the same; alone, everybody is data parallel."""
+    share = min(SHARE, clients) if kind != "alone" else 1
     return {"dp": clients // share, "tp": share}
 
 
-def measure(place: Path, path: str, clients: int, shared: bool, options: Any) -> Figures:
-    """One count of clients."""
+def measure(place: Path, path: str, clients: int, kind: str, options: Any) -> Figures:
+    """One count of clients: shared, unshared or alone."""
     processes = min(options.processes, clients)
     steps = max(16, options.fetches // clients)
     with tempfile.TemporaryDirectory(prefix="ol-fan-", dir="/tmp") as folder:
@@ -55,7 +58,8 @@ def measure(place: Path, path: str, clients: int, shared: bool, options: Any) ->
                 work = {
                     "folder": str(place),
                     "directory": folder,
-                    "mesh": mesh_of(clients, shared),
+                    "mesh": mesh_of(clients, kind),
+                    "sharing": kind != "unshared",
                     "context": 512,
                     "engine": "processes",
                     "warmup": 4,
@@ -151,13 +155,14 @@ def run(arguments: list[str]) -> dict[str, Any]:
     place = _web_corpus.prepare(_web_corpus.WebCorpus(tokens=16_000_000), options.data)
     found: dict[str, Figures] = {}
     with _peers.package_folder() as path:
-        for words, shared, name in (
-            (options.clients, True, "shared"),
-            (options.alone, False, "alone"),
+        for words, kind in (
+            (options.clients, "shared"),
+            (options.unshared, "unshared"),
+            (options.alone, "alone"),
         ):
             for clients in (int(word) for word in words.split(",") if word):
-                key = f"{name}/{clients}"
-                found[key] = measure(place, path, clients, shared, options)
+                key = f"{kind}/{clients}"
+                found[key] = measure(place, path, clients, kind, options)
                 print(f"{key}: {found[key]}", file=sys.stderr, flush=True)
     figures = figures_of(found)
     settings = {"processes": options.processes, "fetches": options.fetches, "share": SHARE}
@@ -167,16 +172,20 @@ def run(arguments: list[str]) -> dict[str, Any]:
 def figures_of(found: dict[str, Figures]) -> Figures:
     """The figures of the report; None where a count was not measured."""
 
+    def over(one: str, other: str) -> float | None:
+        a, b = (found.get(key, {}).get("cpu_us_per_fetch") for key in (one, other))
+        return a / b if a and b else None
+
     def ratio(name: str, many: int, few: int) -> float | None:
-        one, other = (
-            found.get(f"{name}/{count}", {}).get("cpu_us_per_fetch") for count in (many, few)
-        )
-        return one / other if one and other else None
+        return over(f"{name}/{many}", f"{name}/{few}")
 
     figures: Figures = {
         "cpu_per_fetch_4096_vs_64": ratio("shared", 4096, 64),
         "cpu_per_fetch_512_vs_64": ratio("shared", 512, 64),
         "alone_cpu_per_fetch_512_vs_64": ratio("alone", 512, 64),
+        "unshared_cpu_per_fetch_4096_vs_64": ratio("unshared", 4096, 64),
+        "unshared_vs_shared_cpu_512": over("unshared/512", "shared/512"),
+        "unshared_vs_shared_cpu_4096": over("unshared/4096", "shared/4096"),
     }
     for key, value in found.items():
         for name in ("cpu_us_per_fetch", "p50_ms", "p99_ms"):

@@ -19,6 +19,7 @@ from overlord._src.bench._contract import Figures
 from overlord._src.bench._peers import Contender, Pythons
 
 OURS = "overlord"
+UNSHARED = "overlord/unshared"  # every rank has its own microbatches
 TORCH = "torch_dataloader"
 MESHES = {
     4: {"pp": 1, "dp": 2, "cp": 1, "tp": 2},
@@ -33,6 +34,12 @@ def contenders(workers: int) -> list[Contender]:
     with_workers = f"{workers}_workers"
     return [
         Contender(OURS, "overlord", is_peer=False),
+        Contender(
+            UNSHARED,
+            "overlord",
+            {"runtime": {"ablation": {"sharing": False}}},
+            is_peer=False,
+        ),
         Contender(f"{TORCH}/{with_workers}", "torch", {"workers": workers}),
         Contender(f"mosaic_streaming/{with_workers}", "mosaic", {"workers": workers}),
         Contender(f"grain/{with_workers}", "grain", {"workers": workers}),
@@ -196,6 +203,7 @@ def figures_of(found: dict[str, Figures], options: argparse.Namespace) -> Figure
         "ratio_vs_best_peer": best[1] / ours if ours and best[1] else None,
         "pss_bytes": ours,
         "bytes_per_rank": found.get(OURS, {}).get("bytes_per_rank"),
+        "unshared_bytes": found.get(UNSHARED, {}).get("pss_bytes"),
         "dataloader_bytes": torch,
         "best_peer_bytes": best[1],
         "best_peer": best[0],

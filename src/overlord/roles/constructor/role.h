@@ -22,6 +22,7 @@ struct ConstructorSeams {
   runtime::Clock* clock = nullptr;
   std::shared_ptr<runtime::BufferPool> pool;
   std::function<void(runtime::Task)> on_loop;
+  std::shared_ptr<ConstructorProbe> probe = nullptr;  // to count in; null: one of its own
 };
 
 struct ConstructorStart {
@@ -32,10 +33,13 @@ struct ConstructorStart {
   StepIndex first_step = 0;  // of the run; a restarted one learns from its clients where they are
   protocol::PeerGenerations peers;
   bool hash_batches = false;
+  bool shared = true;  // false: every client fetches and lays out for itself, for measurements
 };
 
 // Bytes of the slabs of one microbatch, for the budget.
 uint64_t microbatch_bytes(const ConstructorStart& start);
+
+class Unshared;
 
 class Constructor {
  public:
@@ -44,10 +48,13 @@ class Constructor {
 
   void receive(const protocol::Envelope& envelope);  // on the loop
   const ConstructorProbe& probe() const;
+  // Whether a loader's answer for a step has not come; of a shared one.
+  bool waits_for(StepIndex step, const protocol::Address& loader) const;
 
  private:
   class Service;
   std::shared_ptr<Service> service_;
+  std::unique_ptr<Unshared> unshared_;  // instead of the service
 };
 
 }  // namespace overlord::constructor

@@ -7,6 +7,7 @@
 
 #include "overlord/base/check.h"
 #include "overlord/roles/constructor/role.h"
+#include "overlord/roles/constructor/unshared.h"
 #include "overlord/runtime/trace.h"
 
 namespace overlord::constructor {
@@ -44,6 +45,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
         fields_(payload_fields(views_)),
         slices_(wanted_slices(views_, assemble_.slices)),
         seams_(std::move(seams)),
+        probe_owner_(seams_.probe ? seams_.probe : std::make_shared<ConstructorProbe>()),
+        probe_(*probe_owner_),
         state_(start.first_step, std::move(start.ranks), std::move(start.peers)),
         acknowledged_(start.first_step) {}
 
@@ -54,6 +57,10 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   }
 
   const ConstructorProbe& probe() const { return probe_; }
+  bool waits_for(StepIndex step, const protocol::Address& loader) const {
+    const StepEntry* entry = state_.step(step);
+    return entry != nullptr && entry->missing.contains(loader);
+  }
 
  private:
   // Everything one step needs until its clients have it.
@@ -77,7 +84,9 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
       if (reaction.events.empty()) break;
       perform(std::move(reaction));
     }
-    probe_.steps_held = state_.steps_held();
+    const uint64_t held = state_.steps_held();
+    probe_.steps_held += held - held_steps_;  // others may count in the same probe
+    held_steps_ = held;
   }
 
   // Tell the planner what all clients are done with, and let go of it.
@@ -257,16 +266,30 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   uint8_t fields_;
   std::vector<bool> slices_;
   ConstructorSeams seams_;
+  const std::shared_ptr<ConstructorProbe> probe_owner_;
+  ConstructorProbe& probe_;
   ConstructorState state_;
-  ConstructorProbe probe_;
+  uint64_t held_steps_ = 0;
   std::map<StepIndex, std::shared_ptr<Held>> held_;
   StepIndex acknowledged_;
 };
 
-Constructor::Constructor(ConstructorStart start, ConstructorSeams seams)
-    : service_(std::make_shared<Service>(std::move(start), std::move(seams))) {}
+Constructor::Constructor(ConstructorStart start, ConstructorSeams seams) {
+  if (start.shared) {
+    service_ = std::make_shared<Service>(std::move(start), std::move(seams));
+  } else {
+    unshared_ = std::make_unique<Unshared>(std::move(start), std::move(seams));
+  }
+}
 Constructor::~Constructor() = default;
-void Constructor::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
-const ConstructorProbe& Constructor::probe() const { return service_->probe(); }
+void Constructor::receive(const protocol::Envelope& envelope) {
+  service_ ? service_->receive(envelope) : unshared_->receive(envelope);
+}
+const ConstructorProbe& Constructor::probe() const {
+  return service_ ? service_->probe() : unshared_->probe();
+}
+bool Constructor::waits_for(StepIndex step, const protocol::Address& loader) const {
+  return service_ && service_->waits_for(step, loader);
+}
 
 }  // namespace overlord::constructor

@@ -24,7 +24,10 @@ def job_config(work: dict[str, Any]) -> dict[str, Any]:
         "mixture": {"weights": {"web": 1.0}},
         "delivery": {"microbatch_size": 1},
         "index_dir": f"{work['folder']}/index-fanout",
-        "runtime": {"processes": {"directory": work["directory"]}},
+        "runtime": {
+            "processes": {"directory": work["directory"]},
+            "ablation": {"sharing": work["sharing"]},
+        },
     }
 
 
