@@ -151,9 +151,11 @@ int tell_handover(const std::vector<std::string>& words) {
       measure_handover(words[0], std::strtoull(words[1].c_str(), nullptr, 10), rounds);
   if (!found.ok()) return complain(found.status().message());
   std::printf(
-      "{\"p50_us\": %.2f, \"p99_us\": %.2f, \"round_p50_us\": %.2f, \"round_p99_us\": %.2f, "
+      "{\"p50_us\": %.2f, \"p99_us\": %.2f, \"own_p50_us\": %.2f, \"own_p99_us\": %.2f, "
+      "\"queued_p99_us\": %.2f, \"round_p50_us\": %.2f, \"round_p99_us\": %.2f, "
       "\"inline_bytes\": %llu, \"frame_bytes\": %llu}\n",
-      found->p50_us, found->p99_us, found->round_p50_us, found->round_p99_us,
+      found->p50_us, found->p99_us, found->own_p50_us, found->own_p99_us, found->queued_p99_us,
+      found->round_p50_us, found->round_p99_us,
       static_cast<unsigned long long>(found->inline_bytes),
       static_cast<unsigned long long>(found->frame_bytes));
   return 0;
