@@ -4,6 +4,7 @@
 //   overlord-node keep JOB_FILE DIRECTORY LOCK_DESCRIPTOR JOB_DIGEST OPTION=VALUE...
 //   overlord-node role DIRECTORY NAME GENERATION        (the job on descriptor 3)
 //   overlord-node handover DIRECTORY BYTES ROUNDS       (for `overlord bench handover`)
+//   overlord-node tracing EVENTS                        (for `overlord bench delivery`)
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 
 #include "overlord/node/keeper.h"
 #include "overlord/node/measure_handover.h"
+#include "overlord/node/measure_tracing.h"
 #include "overlord/node/role_process.h"
 #include "overlord/protocol/job_codec.h"
 #include "overlord/transport/socket_directory.h"
@@ -161,6 +163,13 @@ int tell_handover(const std::vector<std::string>& words) {
   return 0;
 }
 
+int tell_tracing(const std::vector<std::string>& words) {
+  if (words.size() != 1) return complain("tracing EVENTS");
+  const auto events = static_cast<uint32_t>(std::strtoul(words[0].c_str(), nullptr, 10));
+  std::printf("{\"cpu_ns\": %.1f}\n", measure_tracing(events));
+  return 0;
+}
+
 }  // namespace
 }  // namespace overlord::node
 
@@ -175,5 +184,6 @@ int main(int count, char** words) {
   if (what == "keep") return overlord::node::keep(rest);
   if (what == "role") return overlord::node::serve_roles(rest);
   if (what == "handover") return overlord::node::tell_handover(rest);
+  if (what == "tracing") return overlord::node::tell_tracing(rest);
   return overlord::node::complain("keep or role, got '" + what + "'");
 }

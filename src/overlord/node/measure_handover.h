@@ -14,7 +14,7 @@
 namespace overlord::node {
 
 struct HandoverFigures {
-  double p50_us = 0, p99_us = 0;              // from the finished buffer to the waiting thread
+  double p50_us = 0, p99_us = 0;  // from the finished buffer to the waiting thread
   // The same without the time in which a thread of the taker was ready and waited for a core.
   double own_p50_us = 0, own_p99_us = 0;
   double queued_p99_us = 0;                   // that time

@@ -18,12 +18,11 @@ using protocol::Envelope;
 enum Frame : uint8_t {
   kControl = 0,     // one Control
   kEnvelope = 1,    // lease number, lease generation (0: none), envelope
-  kPlan = 2,        // the plan of a step, once per link
+  kPlan = 2,        // the plan of a step, once per link, as WrittenPlans writes it for roles
   kPublished = 3,   // envelope head, step: that plan, for one role
   kClientPlan = 4,  // what clients need of a step's plan, once per link: a StepReady goes without
 };
 
-constexpr size_t kWrittenPlansKept = 16;  // of the steps that are published and asked for now
 constexpr size_t kPlansKept = 64;         // more than any runway; a role asks for no older one
 constexpr size_t kWaitingMost = 1 << 16;  // envelopes for a process whose link is not up
 
@@ -302,7 +301,7 @@ void Carrier::send_plan(Peer& peer, const Envelope& envelope,
   const StepIndex step = published.plan->step;
   if (peer.plans_sent.insert(step).second) {
     std::string frame(1, static_cast<char>(kPlan));
-    frame += *plan_bytes(published.plan, false);
+    frame += *written_plans_.for_roles(published.plan);
     put(peer, std::move(frame));
     while (peer.plans_sent.size() > kPlansKept / 2) peer.plans_sent.erase(peer.plans_sent.begin());
   }
@@ -315,22 +314,6 @@ void Carrier::send_plan(Peer& peer, const Envelope& envelope,
   put(peer, std::move(frame));
 }
 
-// All clients of a step are told the same of its plan, without any bin; loaders and constructors
-// get all of it.
-std::shared_ptr<const std::string> Carrier::plan_bytes(const model::PlanPtr& plan,
-                                                       bool for_clients) {
-  const std::lock_guard lock(plans_mutex_);
-  for (const WrittenPlan& known : written_plans_) {
-    if (known.for_clients == for_clients && known.plan.lock() == plan) return known.bytes;
-  }
-  auto bytes = std::make_shared<const std::string>(
-      for_clients ? protocol::encode_plan(protocol::slice_plan(*plan, {}))
-                  : protocol::encode_plan(*plan));
-  written_plans_.push_back({plan, for_clients, bytes});
-  if (written_plans_.size() > kWrittenPlansKept) written_plans_.pop_front();
-  return bytes;
-}
-
 // A process may host thousands of ranks, and a plan's state grows with the job: what they all need
 // of it travels, and is read, once. False: it goes with the message, over a wire that may reorder,
 // or because it is older than what the receiver keeps.
@@ -340,7 +323,7 @@ bool Carrier::send_client_plan(Peer& peer, const model::PlanPtr& plan) {
   if (!sent.empty() && plan->step + kPlansKept / 2 < *sent.rbegin()) return false;
   if (!sent.insert(plan->step).second) return true;
   std::string frame(1, static_cast<char>(kClientPlan));
-  frame += *plan_bytes(plan, true);
+  frame += *written_plans_.for_clients(plan);
   put(peer, std::move(frame));
   while (*sent.begin() + kPlansKept / 2 < *sent.rbegin()) sent.erase(sent.begin());
   return true;
@@ -352,7 +335,7 @@ void Carrier::send_message(Peer& peer, const Envelope& envelope) {
   std::shared_ptr<const std::string> plan;
   if (const auto* ready = std::get_if<protocol::StepReady>(&envelope.message)) {
     encoding.plan_apart = send_client_plan(peer, ready->plan);
-    if (!encoding.plan_apart) plan = plan_bytes(ready->plan, true);
+    if (!encoding.plan_apart) plan = written_plans_.for_clients(ready->plan);
     encoding.plan_bytes = plan.get();
   }
   const std::string body = protocol::encode_envelope(envelope, encoding);
@@ -473,7 +456,7 @@ Status Carrier::take_envelope(Peer& peer, std::string_view rest) {
 }
 
 Status Carrier::take_plan(Peer& peer, std::string_view rest) {
-  OVERLORD_TRY(model::PlanPtr plan, protocol::decode_plan(rest, plans_));
+  OVERLORD_TRY(model::PlanPtr plan, written_plans_.read_for_roles(rest, plans_));
   const StepIndex step = plan->step;
   auto index = model::PlanIndex::make(*plan, plans_.sources);
   const protocol::PlanPublished published{std::move(plan), std::move(index)};

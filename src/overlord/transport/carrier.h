@@ -31,6 +31,7 @@
 #include "overlord/transport/link.h"
 #include "overlord/transport/segment_map.h"
 #include "overlord/transport/shared_pool.h"
+#include "overlord/transport/written_plans.h"
 
 namespace overlord::transport {
 
@@ -99,8 +100,6 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
   void send_plan(Peer& peer, const protocol::Envelope& envelope,
                  const protocol::PlanPublished& published);
   void send_message(Peer& peer, const protocol::Envelope& envelope);
-  // The plan of a step as its receivers want it, written once for all of them.
-  std::shared_ptr<const std::string> plan_bytes(const model::PlanPtr& plan, bool for_clients);
   bool send_client_plan(Peer& peer, const model::PlanPtr& plan);
   void put(Peer& peer, std::string frame);
   Status take(Peer& peer, std::string_view frame, std::vector<Descriptor> descriptors);
@@ -120,13 +119,7 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
   std::map<std::string, PeerPtr> peers_;
   std::shared_ptr<LeaseBook> leases_;
   uint64_t last_peer_ = 0;
-  std::mutex plans_mutex_;
-  struct WrittenPlan {
-    std::weak_ptr<const model::Plan> plan;
-    bool for_clients = false;
-    std::shared_ptr<const std::string> bytes;
-  };
-  std::deque<WrittenPlan> written_plans_;  // newest last
+  WrittenPlans written_plans_;
   struct Counters;
   std::unique_ptr<Counters> counters_;
 };

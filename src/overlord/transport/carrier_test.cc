@@ -123,6 +123,7 @@ class CarrierTest : public testing::Test {
     made->delays.assign(1000, 7);
     auto state = std::make_shared<model::StreamState>();
     state->cursors.resize(1);
+    state->next_step = step + 1;
     made->state_after = std::move(state);
     return made;
   }
@@ -235,6 +236,22 @@ TEST_F(CarrierTest, AllClientsOfAProcessShareThePlanOfAStep) {
   }
   EXPECT_EQ(plan_of(loader_.got[0])->delays, first->delays);
   EXPECT_EQ(plan_of(loader_.got[1])->step, 4u);
+}
+
+TEST_F(CarrierTest, TheStateOfAPlanPassesThroughConstructorsToClients) {
+  const model::PlanPtr made = plan(3);
+  auto index = model::PlanIndex::make(*made, 1);
+  loader_.carrier->send({{}, kLoader, kConstructor, protocol::PlanPublished{made, index}});
+  move();
+  ASSERT_EQ(constructor_.got.size(), 1u);
+  const auto& published = std::get<protocol::PlanPublished>(constructor_.got[0].message);
+  EXPECT_EQ(published.plan->delays, made->delays);
+  EXPECT_EQ(published.plan->state_after, nullptr) << "nobody there needs it";
+  constructor_.carrier->send(ready(published.plan));
+  move();
+  ASSERT_EQ(loader_.got.size(), 1u);
+  ASSERT_NE(plan_of(loader_.got[0])->state_after, nullptr);
+  EXPECT_EQ(plan_of(loader_.got[0])->state_after->next_step, made->state_after->next_step);
 }
 
 TEST_F(CarrierTest, ANewLinkIsToldThePlanAgain) {

@@ -234,7 +234,6 @@ def figures_of(
         "ratio_vs_best_overlapped_peer": _ratio(ours, overlapped[1]),
         "together_tokens_per_s": _speed(bin_runs, TOGETHER),
         "trace_cost_percent": bin_runs.get(TRACED, {}).get("trace_cost_percent"),
-        "trace_cost_error_percent": bin_runs.get(TRACED, {}).get("trace_cost_error_percent"),
         "parquet_tokens_per_s": parquet,
         "concat_tokens_per_s": cut,
         "concat_ratio_vs_best_peer": _ratio(cut, best_cut[1]),
