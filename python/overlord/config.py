@@ -402,8 +402,11 @@ class ProcessesConfig(ConfigModel):
     loaders: Count32 = Field(
         default=1, description="processes over which sources are dealt, besides isolated ones"
     )
-    constructors: Count32 = Field(
-        default=1, description="processes over which data-parallel groups are dealt"
+    constructors: int = Field(
+        default=1,
+        ge=0,
+        le=2**32 - 1,
+        description="processes over which data-parallel groups are dealt; 0: the loaders' own",
     )
     isolate: list[str] = Field(
         default_factory=list, description="sources with a process of their own"

@@ -31,9 +31,10 @@ import overlord as ol
     [
         ({"dp": 1}, {}),
         ({"dp": 2}, {"loaders": 3}),
+        ({"dp": 4}, {"loaders": 2, "constructors": 0}),
         ({"pp": 2, "dp": 2, "cp": 2, "tp": 2}, {"constructors": 2, "isolate": ["web"]}),
     ],
-    ids=["one", "two", "sixteen"],
+    ids=["one", "two", "together", "sixteen"],
 )
 def test_the_stream_is_the_embedded_one(
     config: dict[str, Any], sockets: Path, mesh: dict[str, int], placing: dict[str, Any]
@@ -90,11 +91,21 @@ def test_a_state_goes_from_engine_to_engine(
     assert all(word["state"] == ended[0]["state"] for word in ended)
 
 
-@pytest.mark.parametrize("victim", ["loaders", "constructors"])
+@pytest.mark.parametrize(
+    ("victim", "placing"),
+    [
+        ("loaders", {}),
+        ("constructors", {}),
+        ("loaders-0", {"loaders": 2, "constructors": 0}),
+        ("loaders", {"loaders": 2, "constructors": 0}),
+    ],
+    ids=["loaders", "constructors", "one-of-both", "all-of-both"],
+)
 def test_a_dead_role_process_is_replaced(
-    config: dict[str, Any], sockets: Path, victim: str
+    config: dict[str, Any], sockets: Path, victim: str, placing: dict[str, int]
 ) -> None:
     config["steps"] = 400
+    config["runtime"]["processes"] |= placing
     dice = random.Random(victim)
     with trainers(config, {"dp": 2}) as started:
         for killed in range(1, 6):

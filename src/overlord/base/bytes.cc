@@ -1,17 +1,29 @@
 #include "overlord/base/bytes.h"
 
 namespace overlord {
+namespace {
+
+constexpr size_t kVarintBytes = 10;  // of 64 bits
+
+}  // namespace
 
 void ByteWriter::fixed(uint64_t value, int width) {
-  for (int i = 0; i < width; ++i) u8(static_cast<uint8_t>(value >> (8 * i)));
+  char bytes[sizeof(value)];
+  for (int i = 0; i < width; ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  bytes_.append(bytes, static_cast<size_t>(width));
 }
 
+// Put together first: states and plans are thousands of these, and a string grown byte by byte
+// checks its room for each.
 void ByteWriter::varint(uint64_t value) {
+  char bytes[kVarintBytes];
+  size_t size = 0;
   while (value >= 0x80) {
-    u8(static_cast<uint8_t>(value) | 0x80);
+    bytes[size++] = static_cast<char>(static_cast<uint8_t>(value) | 0x80);
     value >>= 7;
   }
-  u8(static_cast<uint8_t>(value));
+  bytes[size++] = static_cast<char>(value);
+  bytes_.append(bytes, size);
 }
 
 void ByteWriter::zigzag(int64_t value) {
@@ -52,13 +64,16 @@ uint64_t ByteReader::fixed(int width) {
 }
 
 uint64_t ByteReader::varint() {
+  const size_t most = rest_.size() < kVarintBytes ? rest_.size() : kVarintBytes;
   uint64_t value = 0;
-  for (int shift = 0; shift < 64; shift += 7) {
-    const uint8_t byte = u8();
+  for (size_t i = 0; i < most; ++i) {
+    const auto byte = static_cast<uint8_t>(rest_[i]);
     // One value has one encoding: no zeros at its end, nothing beyond 64 bits.
-    if ((shift > 0 && byte == 0) || (shift == 63 && byte > 1)) break;
-    value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-    if ((byte & 0x80) == 0) return failed_ ? 0 : value;
+    if ((i > 0 && byte == 0) || (i == kVarintBytes - 1 && byte > 1)) break;
+    value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+    if ((byte & 0x80) != 0) continue;
+    rest_.remove_prefix(i + 1);
+    return value;
   }
   fail();
   return 0;

@@ -85,7 +85,6 @@ AttachedEngine::~AttachedEngine() {
   static_cast<void>(endpoint_.release());
   static_cast<void>(seats_.release());
   static_cast<void>(carrier_.release());
-  static_cast<void>(executor_.release());
   for (auto& [rank, hosted] : hosted_) {
     static_cast<void>(hosted.client.release());
     static_cast<void>(hosted.loop.release());
@@ -93,8 +92,6 @@ AttachedEngine::~AttachedEngine() {
 }
 
 Status AttachedEngine::open() {
-  executor_ = std::make_unique<runtime::ThreadExecutor>(1, "ol-client");
-  OVERLORD_RETURN_IF_ERROR(executor_->status());
   carrier_ = std::make_unique<transport::Carrier>(carrier_options());
   transport::EndpointOptions options;
   options.directory = request_.directory;
@@ -182,7 +179,8 @@ Status AttachedEngine::start_clients() {
   for (size_t i = 0; i < request_.ranks.size(); ++i) {
     const Rank rank = request_.ranks[i];
     Hosted& hosted = hosted_[rank];
-    hosted.loop = std::make_unique<Loop>(*executor_, [](runtime::Task&& task) { task(); });
+    // On the links' own thread: a client does little, and another thread would be one more to wake.
+    hosted.loop = std::make_unique<Loop>(*endpoint_, [](runtime::Task&& task) { task(); });
     hosted.client = std::make_unique<client::Client>(
         client::ClientJob{rank, welcome_.views[i].bucket, welcome_.prefetch_steps,
                           welcome_.versions},
@@ -412,7 +410,6 @@ void AttachedEngine::close() {
   if (carrier_) carrier_->send_control("node", protocol::Detach{});
   if (endpoint_) endpoint_->close();
   for (auto& [rank, hosted] : hosted_) hosted.loop->stop();
-  if (executor_) executor_->shutdown();
   if (node_died_) remove_leftovers(request_.directory);
 }
 

@@ -22,7 +22,6 @@
 #include "overlord/roles/client/role.h"
 #include "overlord/runtime/role_loop.h"
 #include "overlord/runtime/steady_clock.h"
-#include "overlord/runtime/thread_executor.h"
 #include "overlord/transport/carrier.h"
 #include "overlord/transport/endpoint.h"
 
@@ -97,7 +96,6 @@ class AttachedEngine final : public Engine {
   int64_t process_ = 0;
   TraceSwitch trace_;
   runtime::SteadyClock clock_;
-  std::unique_ptr<runtime::ThreadExecutor> executor_;
   std::unique_ptr<transport::Carrier> carrier_;
   std::unique_ptr<RankSeats> seats_;
   std::map<Rank, Hosted> hosted_;

@@ -6,6 +6,7 @@
 //   overlord-node handover DIRECTORY BYTES ROUNDS       (for `overlord bench handover`)
 //   overlord-node transport send|take wire|raw ADDRESS BYTES BATCHES STREAMS SLICE OPTION=VALUE...
 //                                                       (for `overlord bench transport`)
+//   overlord-node tracing EVENTS                        (for `overlord bench delivery`)
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -24,6 +25,7 @@
 
 #include "overlord/node/keeper.h"
 #include "overlord/node/measure_handover.h"
+#include "overlord/node/measure_tracing.h"
 #include "overlord/node/measure_transport.h"
 #include "overlord/node/role_process.h"
 #include "overlord/protocol/job_codec.h"
@@ -170,9 +172,11 @@ int tell_handover(const std::vector<std::string>& words) {
       measure_handover(words[0], std::strtoull(words[1].c_str(), nullptr, 10), rounds);
   if (!found.ok()) return complain(found.status().message());
   std::printf(
-      "{\"p50_us\": %.2f, \"p99_us\": %.2f, \"round_p50_us\": %.2f, \"round_p99_us\": %.2f, "
+      "{\"p50_us\": %.2f, \"p99_us\": %.2f, \"own_p50_us\": %.2f, \"own_p99_us\": %.2f, "
+      "\"queued_p99_us\": %.2f, \"round_p50_us\": %.2f, \"round_p99_us\": %.2f, "
       "\"inline_bytes\": %llu, \"frame_bytes\": %llu}\n",
-      found->p50_us, found->p99_us, found->round_p50_us, found->round_p99_us,
+      found->p50_us, found->p99_us, found->own_p50_us, found->own_p99_us, found->queued_p99_us,
+      found->round_p50_us, found->round_p99_us,
       static_cast<unsigned long long>(found->inline_bytes),
       static_cast<unsigned long long>(found->frame_bytes));
   return 0;
@@ -213,6 +217,13 @@ int tell_transport(const std::vector<std::string>& words) {
   return 0;
 }
 
+int tell_tracing(const std::vector<std::string>& words) {
+  if (words.size() != 1) return complain("tracing EVENTS");
+  const auto events = static_cast<uint32_t>(std::strtoul(words[0].c_str(), nullptr, 10));
+  std::printf("{\"cpu_ns\": %.1f}\n", measure_tracing(events));
+  return 0;
+}
+
 }  // namespace
 }  // namespace overlord::node
 
@@ -228,5 +239,6 @@ int main(int count, char** words) {
   if (what == "role") return overlord::node::serve_roles(rest);
   if (what == "handover") return overlord::node::tell_handover(rest);
   if (what == "transport") return overlord::node::tell_transport(rest);
+  if (what == "tracing") return overlord::node::tell_tracing(rest);
   return overlord::node::complain("keep or role, got '" + what + "'");
 }

@@ -45,6 +45,15 @@ ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<u
     out.reasons.push_back(std::to_string(light) + " sources share " + std::to_string(shared) +
                           (shared == 1 ? " process" : " processes"));
   }
+  if (options.constructor_processes == 0 && light > 0) {
+    // Those of the light sources come first, and every one of them has a loader.
+    const size_t homes = std::min<size_t>(shared, light);
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      out.processes[i % homes].roles.push_back(protocol::constructor_address(buckets[i]));
+    }
+    out.reasons.push_back(std::to_string(buckets.size()) + " constructors live with the loaders");
+    return out;
+  }
   const auto most = static_cast<uint32_t>(std::max<size_t>(1, buckets.size()));
   const uint32_t constructors = std::clamp(options.constructor_processes, 1u, most);
   std::vector<protocol::ProcessRoles> groups(constructors);

@@ -1,6 +1,8 @@
 // Which roles share a process on one host. Many loaders live together; a source that is heavy, or
 // that runs a user's code, gets a process of its own, so that it neither slows nor kills others.
-// Constructors live together, apart from all loaders. Pure; the reasons are for people.
+// Constructors live together, apart from all loaders, or with the loaders of light sources: then
+// what they fetch goes from hand to hand, and dies with one process. Pure; the reasons are for
+// people.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +16,7 @@ namespace overlord::node {
 
 struct PlacementOptions {
   uint32_t loader_processes = 1;       // over which the light sources are dealt
-  uint32_t constructor_processes = 1;  // over which buckets are dealt
+  uint32_t constructor_processes = 1;  // over which buckets are dealt; 0: the light sources' own
   std::vector<std::string> isolated;   // sources in processes of their own
   bool loaders = true;                 // false: they live on another host
   std::string prefix = {};             // of the names: no two hosts share one

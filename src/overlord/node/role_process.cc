@@ -196,6 +196,12 @@ void RoleProcess::call_loaders(const protocol::Roster& roster) {
   }
   for (const protocol::ProcessRoles& process : roster.processes) {
     if (process.roles.empty() || process.roles.front().kind != RoleKind::kLoader) continue;
+    // Constructors that live with loaders: one of two such processes calls, and both use the link.
+    if (process.name == arguments_.name) continue;
+    if (process.roles.back().kind == RoleKind::kConstructor && process.name < arguments_.name &&
+        !runtime_->host().loaders().empty()) {
+      continue;
+    }
     const bool here = process.host == host;
     if (here || !process.wire.empty()) endpoint_->call(process.name, here ? "" : process.wire);
   }

@@ -95,7 +95,7 @@ class MessageWriter {
   void operator()(const StepReady& message) {
     const auto& [step, plan, microbatches] = message;
     fields_(step);
-    write_plan(*plan);
+    options_.plan_apart ? bytes_.text({}) : write_plan(*plan);
     Shared<model::MicrobatchCore> cores;
     Shared<model::Slab> slabs;
     std::vector<uint8_t> seen;  // by slab: fields that some microbatch shows
@@ -249,8 +249,9 @@ class MessageReader {
     if (mask.data != nullptr && mask.size_bytes != span.count) fields_.refuse();
     span.data = data.data;
     span.mask = static_cast<const uint8_t*>(mask.data);
-    for (const BulkBytes* bulk : {&data, &mask}) {  // neighbours mostly lie in one block
-      if (bulk->holder && (holders->empty() || holders->back() != bulk->holder)) {
+    for (const BulkBytes* bulk : {&data, &mask}) {  // all of a message lie in a few places
+      if (!bulk->holder) continue;
+      if (std::find(holders->begin(), holders->end(), bulk->holder) == holders->end()) {
         holders->push_back(bulk->holder);
       }
     }
@@ -259,7 +260,7 @@ class MessageReader {
 
   Status read_into(StepReady& message) {
     fields_(message.step);
-    OVERLORD_TRY(message.plan, read_plan());
+    OVERLORD_TRY(message.plan, read_plan_of(message.step));
     if (message.plan->step != message.step) fields_.refuse();
     uint32_t core_count = 0, slab_count = 0;
     fields_(core_count, slab_count);
@@ -327,6 +328,18 @@ class MessageReader {
     const std::string_view plan = bytes_->text();
     OVERLORD_RETURN_IF_ERROR(fields_.status("message", /*whole=*/false));
     return decode_plan(plan, context_.plans);
+  }
+
+  // Where nothing stands in its place the plan was sent apart.
+  Result<model::PlanPtr> read_plan_of(StepIndex step) {
+    const ByteReader before = *bytes_;
+    if (!bytes_->text().empty() || bytes_->failed() || !context_.plan_of) {
+      *bytes_ = before;
+      return read_plan();
+    }
+    model::PlanPtr plan = context_.plan_of(step);
+    if (!plan) return bad_data("message: step " + std::to_string(step) + " without its plan");
+    return plan;
   }
 
   ByteReader* bytes_;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@
 namespace overlord::protocol {
 
 // Raised with every change of a field list in message_fields.h and of what wire.cc writes.
-inline constexpr uint32_t kWireFormat = 1;
+inline constexpr uint32_t kWireFormat = 2;
 
 struct EncodeOptions {
   RegionTable* regions = nullptr;  // null: all bytes travel
@@ -30,11 +31,15 @@ struct EncodeOptions {
   std::optional<std::vector<uint32_t>> plan_buckets;
   // The plan of the message as encode_plan wrote it, where the sender has it; null: it is encoded.
   const std::string* plan_bytes = nullptr;
+  // A StepReady goes without its plan: the receiver has it (DecodeContext::plan_of).
+  bool plan_apart = false;
 };
 
 struct DecodeContext {
   PlanContext plans;
   RegionTable* regions = nullptr;
+  // The plan of a step whose StepReady came without; null for one that was never sent.
+  std::function<model::PlanPtr(StepIndex)> plan_of;
 };
 
 // A message without its envelope is the same for all receivers: a carrier that sends one StepReady

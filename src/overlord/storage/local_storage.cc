@@ -43,6 +43,7 @@ LocalStorage::LocalStorage(std::shared_ptr<runtime::BufferPool> pool, uint32_t i
   try {
     for (uint32_t i = 0; i < std::max(io_threads, 1u); ++i) {
       threads_.emplace_back([this] { work(); });
+      pthread_setname_np(threads_.back().native_handle(), ("ol-io-" + std::to_string(i)).c_str());
     }
   } catch (const std::system_error&) {  // fewer will do; none is what status() says
   }

@@ -16,13 +16,13 @@ using protocol::Envelope;
 
 // First byte of a frame.
 enum Frame : uint8_t {
-  kControl = 0,    // one Control
-  kEnvelope = 1,   // lease number, lease generation (0: none), envelope
-  kPlan = 2,       // the plan of a step, once per link
-  kPublished = 3,  // envelope head, step: that plan, for one role
+  kControl = 0,     // one Control
+  kEnvelope = 1,    // lease number, lease generation (0: none), envelope
+  kPlan = 2,        // the plan of a step, once per link, as WrittenPlans writes it for roles
+  kPublished = 3,   // envelope head, step: that plan, for one role
+  kClientPlan = 4,  // what clients need of a step's plan, once per link: a StepReady goes without
 };
 
-constexpr size_t kClientPlansKept = 8;    // of the steps that clients ask for now
 constexpr size_t kPlansKept = 64;         // more than any runway; a role asks for no older one
 constexpr size_t kWaitingMost = 1 << 16;  // envelopes for a process whose link is not up
 
@@ -42,12 +42,13 @@ struct Carrier::Peer {
   LinkPtr link;      // null: not connected
   PeerId id = 0;     // of the link, in the lease book
   bool remote = false;
-  std::set<SegmentId> shared;      // our segments that it has
-  std::set<StepIndex> plans_sent;  // over this link
+  std::set<SegmentId> shared;                         // our segments that it has
+  std::set<StepIndex> plans_sent, client_plans_sent;  // over this link
   std::deque<Envelope> waiting;
   // Of the loop's thread alone.
   std::shared_ptr<SegmentMap> segments;  // its segments that we have
   std::map<StepIndex, protocol::PlanPublished> plans;
+  std::map<StepIndex, model::PlanPtr> client_plans;
   // Of another host, where a large plan may be overtaken by the news of it.
   std::map<StepIndex, std::vector<protocol::EnvelopeHead>> told_early;
 };
@@ -58,14 +59,15 @@ class Carrier::Sender final : public protocol::RegionTable {
   Sender(Carrier& carrier, Peer& peer) : carrier_(carrier), peer_(peer) {}
 
   std::optional<protocol::MemoryRef> describe(const void* data, size_t size_bytes) override {
-    const SharedPool* pool = peer_.remote ? nullptr : carrier_.options_.pool.get();
-    const std::optional<SegmentRef> ref = pool ? pool->find(data) : std::nullopt;
-    if (!ref || !announce(ref->segment)) {
+    const auto* bytes = static_cast<const char*>(data);
+    const SharedSegment* segment = segment_of(bytes);
+    if (segment == nullptr) {
       carrier_.counters_->inline_bytes += size_bytes;
       return std::nullopt;
     }
     leased_bytes += size_bytes;
-    return protocol::MemoryRef{ref->segment, ref->offset, size_bytes};
+    return protocol::MemoryRef{segment->id(), static_cast<uint64_t>(bytes - segment->data()),
+                               size_bytes};
   }
   Result<protocol::ResolvedMemory> resolve(const protocol::MemoryRef&) override {
     return internal_error("a sender resolves nothing");
@@ -74,6 +76,19 @@ class Carrier::Sender final : public protocol::RegionTable {
   uint64_t leased_bytes = 0;
 
  private:
+  // One that the peer has. Hundreds of documents of a message lie in a few segments, which stay as
+  // long as the message holds them: the pool is asked for each once.
+  const SharedSegment* segment_of(const char* data) {
+    if (peer_.remote || !carrier_.options_.pool) return nullptr;
+    for (const auto& known : known_) {
+      if (data >= known->data() && data < known->data() + known->size_bytes()) return known.get();
+    }
+    const std::optional<SegmentRef> ref = carrier_.options_.pool->find(data);
+    if (!ref || !announce(ref->segment)) return nullptr;
+    known_.push_back(carrier_.options_.pool->segment(ref->segment));
+    return known_.back().get();
+  }
+
   bool announce(SegmentId id) {
     if (peer_.shared.contains(id)) return true;
     const std::shared_ptr<const SharedSegment> segment = carrier_.options_.pool->segment(id);
@@ -92,6 +107,7 @@ class Carrier::Sender final : public protocol::RegionTable {
 
   Carrier& carrier_;
   Peer& peer_;
+  std::vector<std::shared_ptr<const SharedSegment>> known_;
 };
 
 // What a peer described, as this process sees it. All views of one message share one lease, which
@@ -99,15 +115,33 @@ class Carrier::Sender final : public protocol::RegionTable {
 struct Carrier::Reader final : protocol::RegionTable {
   std::optional<protocol::MemoryRef> describe(const void*, size_t) override { return std::nullopt; }
   Result<protocol::ResolvedMemory> resolve(const protocol::MemoryRef& ref) override {
-    OVERLORD_TRY(runtime::Bytes bytes,
-                 segments->view({ref.region, ref.offset}, ref.size_bytes, nullptr));
+    size_t at = 0;
+    while (at < seen.size() && seen[at].region != ref.region) ++at;
+    if (at == seen.size()) OVERLORD_RETURN_IF_ERROR(look_up(ref.region));
+    const auto& [region, whole, holder] = seen[at];
+    if (ref.offset > whole.size || ref.size_bytes > whole.size - ref.offset) {
+      return segments->view({ref.region, ref.offset}, ref.size_bytes, nullptr).status();
+    }
+    return protocol::ResolvedMemory{whole.data + ref.offset, holder};
+  }
+
+  // A segment of this message: all of its documents that lie there have one holder.
+  struct Seen {
+    uint64_t region = 0;
+    runtime::Bytes whole;
+    std::shared_ptr<const void> holder;
+  };
+  Status look_up(uint64_t region) {
+    OVERLORD_TRY(runtime::Bytes whole, segments->whole(region));
     using Held = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
-    return protocol::ResolvedMemory{bytes.data,
-                                    std::make_shared<const Held>(std::move(bytes.holder), lease)};
+    auto holder = std::make_shared<const Held>(whole.holder, lease);
+    seen.push_back({region, std::move(whole), std::move(holder)});
+    return {};
   }
 
   SegmentMap* segments = nullptr;
   std::shared_ptr<const void> lease;
+  std::vector<Seen> seen;
 };
 
 Carrier::Carrier(CarrierOptions options)
@@ -141,7 +175,7 @@ void Carrier::set_roster(const protocol::Roster& roster) {
       uint32_t& known = generations_[process.name];
       if (known != 0 && process.generation > known) renewed.push_back(named(process.name));
       known = std::max(known, process.generation);
-      for (const Address& role : process.roles) homes_[role] = process.name;
+      for (const Address& role : process.roles) homes_[role] = named(process.name);
     }
   }
   for (const PeerPtr& peer : renewed) {
@@ -168,7 +202,7 @@ void Carrier::connect(const protocol::Hello& hello, LinkPtr link, bool remote) {
       return;
     }
     id = ++last_peer_;
-    for (const Address& role : hello.roles) homes_[role] = hello.name;
+    for (const Address& role : hello.roles) homes_[role] = peer;
     uint32_t& known = generations_[hello.name];
     known = std::max(known, hello.generation);
   }
@@ -184,8 +218,10 @@ void Carrier::connect(const protocol::Hello& hello, LinkPtr link, bool remote) {
   peer->told_early.clear();
   peer->shared.clear();
   peer->plans_sent.clear();
+  peer->client_plans_sent.clear();
   peer->segments = std::make_shared<SegmentMap>(options_.segments);
   peer->plans.clear();
+  peer->client_plans.clear();
   for (std::deque<Envelope> waiting = std::move(peer->waiting); const Envelope& one : waiting) {
     send_to(*peer, one);
   }
@@ -230,7 +266,7 @@ void Carrier::send(Envelope envelope) {
     if (!hosted_.contains(envelope.to)) {
       const auto home = homes_.find(envelope.to);
       if (home == homes_.end()) return;  // nobody has said that it hosts this role
-      peer = named(home->second);
+      peer = home->second;
     }
   }
   if (!peer) {
@@ -265,7 +301,7 @@ void Carrier::send_plan(Peer& peer, const Envelope& envelope,
   const StepIndex step = published.plan->step;
   if (peer.plans_sent.insert(step).second) {
     std::string frame(1, static_cast<char>(kPlan));
-    frame += protocol::encode_plan(*published.plan);
+    frame += *written_plans_.for_roles(published.plan);
     put(peer, std::move(frame));
     while (peer.plans_sent.size() > kPlansKept / 2) peer.plans_sent.erase(peer.plans_sent.begin());
   }
@@ -278,18 +314,19 @@ void Carrier::send_plan(Peer& peer, const Envelope& envelope,
   put(peer, std::move(frame));
 }
 
-// All clients of a step are told the same of its plan, without any bin: written once for all of
-// them.
-std::shared_ptr<const std::string> Carrier::plan_for_clients(const model::PlanPtr& plan) {
-  const std::lock_guard lock(plans_mutex_);
-  for (const auto& [known, bytes] : client_plans_) {
-    if (known.lock() == plan) return bytes;
-  }
-  auto bytes =
-      std::make_shared<const std::string>(protocol::encode_plan(protocol::slice_plan(*plan, {})));
-  client_plans_.emplace_back(plan, bytes);
-  if (client_plans_.size() > kClientPlansKept) client_plans_.pop_front();
-  return bytes;
+// A process may host thousands of ranks, and a plan's state grows with the job: what they all need
+// of it travels, and is read, once. False: it goes with the message, over a wire that may reorder,
+// or because it is older than what the receiver keeps.
+bool Carrier::send_client_plan(Peer& peer, const model::PlanPtr& plan) {
+  std::set<StepIndex>& sent = peer.client_plans_sent;
+  if (peer.remote) return false;
+  if (!sent.empty() && plan->step + kPlansKept / 2 < *sent.rbegin()) return false;
+  if (!sent.insert(plan->step).second) return true;
+  std::string frame(1, static_cast<char>(kClientPlan));
+  frame += *written_plans_.for_clients(plan);
+  put(peer, std::move(frame));
+  while (*sent.begin() + kPlansKept / 2 < *sent.rbegin()) sent.erase(sent.begin());
+  return true;
 }
 
 void Carrier::send_message(Peer& peer, const Envelope& envelope) {
@@ -297,7 +334,8 @@ void Carrier::send_message(Peer& peer, const Envelope& envelope) {
   protocol::EncodeOptions encoding{&sender, std::nullopt};
   std::shared_ptr<const std::string> plan;
   if (const auto* ready = std::get_if<protocol::StepReady>(&envelope.message)) {
-    plan = plan_for_clients(ready->plan);
+    encoding.plan_apart = send_client_plan(peer, ready->plan);
+    if (!encoding.plan_apart) plan = written_plans_.for_clients(ready->plan);
     encoding.plan_bytes = plan.get();
   }
   const std::string body = protocol::encode_envelope(envelope, encoding);
@@ -384,6 +422,8 @@ Status Carrier::take(Peer& peer, std::string_view frame, std::vector<Descriptor>
       return take_plan(peer, rest);
     case kPublished:
       return take_published(peer, rest);
+    case kClientPlan:
+      return take_client_plan(peer, rest);
     default:
       return bad_data("an unknown kind of frame");
   }
@@ -404,15 +444,19 @@ Status Carrier::take_envelope(Peer& peer, std::string_view rest) {
       link->send(std::move(frame));
     });
   }
-  OVERLORD_TRY(
-      Envelope envelope,
-      protocol::decode_envelope(rest.substr(rest.size() - reader.remaining()), {plans_, &regions}));
+  const auto plan_of = [&peer](StepIndex step) {
+    const auto found = peer.client_plans.find(step);
+    return found == peer.client_plans.end() ? nullptr : found->second;
+  };
+  OVERLORD_TRY(Envelope envelope,
+               protocol::decode_envelope(rest.substr(rest.size() - reader.remaining()),
+                                         {plans_, &regions, plan_of}));
   options_.deliver(std::move(envelope));
   return {};
 }
 
 Status Carrier::take_plan(Peer& peer, std::string_view rest) {
-  OVERLORD_TRY(model::PlanPtr plan, protocol::decode_plan(rest, plans_));
+  OVERLORD_TRY(model::PlanPtr plan, written_plans_.read_for_roles(rest, plans_));
   const StepIndex step = plan->step;
   auto index = model::PlanIndex::make(*plan, plans_.sources);
   const protocol::PlanPublished published{std::move(plan), std::move(index)};
@@ -423,6 +467,16 @@ Status Carrier::take_plan(Peer& peer, std::string_view rest) {
     }
   }
   while (peer.plans.size() > kPlansKept) peer.plans.erase(peer.plans.begin());
+  return {};
+}
+
+Status Carrier::take_client_plan(Peer& peer, std::string_view rest) {
+  OVERLORD_TRY(model::PlanPtr plan, protocol::decode_plan(rest, plans_));
+  const StepIndex step = plan->step;
+  peer.client_plans.insert_or_assign(step, std::move(plan));
+  while (peer.client_plans.size() > kPlansKept) {
+    peer.client_plans.erase(peer.client_plans.begin());
+  }
   return {};
 }
 

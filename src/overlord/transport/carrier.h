@@ -18,6 +18,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,7 @@
 #include "overlord/transport/link.h"
 #include "overlord/transport/segment_map.h"
 #include "overlord/transport/shared_pool.h"
+#include "overlord/transport/written_plans.h"
 
 namespace overlord::transport {
 
@@ -85,32 +88,38 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
   struct Reader;
   struct Peer;
   using PeerPtr = std::shared_ptr<Peer>;
+  struct AddressHash {
+    size_t operator()(const protocol::Address& role) const {
+      const uint64_t key = uint64_t{role.index} << 32 | role.slot;
+      return std::hash<uint64_t>()(4 * key + static_cast<uint64_t>(role.kind));
+    }
+  };
 
   PeerPtr named(const std::string& name);
   void send_to(Peer& peer, const protocol::Envelope& envelope);
   void send_plan(Peer& peer, const protocol::Envelope& envelope,
                  const protocol::PlanPublished& published);
   void send_message(Peer& peer, const protocol::Envelope& envelope);
-  std::shared_ptr<const std::string> plan_for_clients(const model::PlanPtr& plan);
+  bool send_client_plan(Peer& peer, const model::PlanPtr& plan);
   void put(Peer& peer, std::string frame);
   Status take(Peer& peer, std::string_view frame, std::vector<Descriptor> descriptors);
   Status take_envelope(Peer& peer, std::string_view rest);
   Status take_plan(Peer& peer, std::string_view rest);
+  Status take_client_plan(Peer& peer, std::string_view rest);
   Status take_published(Peer& peer, std::string_view rest);
   Status take_control(Peer& peer, std::string_view rest, std::vector<Descriptor> descriptors);
 
   const CarrierOptions options_;
   protocol::PlanContext plans_;
   mutable std::mutex mutex_;  // of the maps; never held while a peer is spoken to
-  std::set<protocol::Address> hosted_;
-  std::map<protocol::Address, std::string> homes_;
+  // By thousands where clients are emulated, and asked for every message.
+  std::unordered_set<protocol::Address, AddressHash> hosted_;
+  std::unordered_map<protocol::Address, PeerPtr, AddressHash> homes_;
   std::map<std::string, uint32_t> generations_;
   std::map<std::string, PeerPtr> peers_;
   std::shared_ptr<LeaseBook> leases_;
   uint64_t last_peer_ = 0;
-  std::mutex plans_mutex_;
-  std::deque<std::pair<std::weak_ptr<const model::Plan>, std::shared_ptr<const std::string>>>
-      client_plans_;  // newest last
+  WrittenPlans written_plans_;
   struct Counters;
   std::unique_ptr<Counters> counters_;
 };

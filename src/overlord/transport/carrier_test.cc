@@ -32,6 +32,15 @@ class PiledLink final : public Link {
   bool closed = false;
 };
 
+std::shared_ptr<const model::ViewTable> one_view() {
+  static const auto table = [] {
+    auto made = std::make_shared<model::ViewTable>();
+    made->by_rank.resize(1);
+    return std::shared_ptr<const model::ViewTable>(std::move(made));
+  }();
+  return table;
+}
+
 struct Side {
   std::string name;
   std::shared_ptr<SharedPool> pool;
@@ -45,6 +54,7 @@ struct Side {
     CarrierOptions options;
     options.name = name;
     options.pool = pool;
+    options.plans.views = {one_view()};
     options.plans.sources = 1;
     options.deliver = [this](Envelope envelope) { got.push_back(std::move(envelope)); };
     options.nonsense = [this](const std::string& peer, const Status&) { nonsense.push_back(peer); };
@@ -59,7 +69,7 @@ class CarrierTest : public testing::Test {
     connect();
   }
 
-  void connect(uint32_t generation = 1) {
+  void connect(uint32_t generation = 1, bool remote = false) {
     loader_.out = std::make_shared<PiledLink>();
     constructor_.out = std::make_shared<PiledLink>();
     protocol::Hello from_loader;
@@ -69,8 +79,8 @@ class CarrierTest : public testing::Test {
     protocol::Hello from_constructor;
     from_constructor.name = constructor_.name;
     from_constructor.roles = {kConstructor};
-    constructor_.carrier->connect(from_loader, constructor_.out);
-    loader_.carrier->connect(from_constructor, loader_.out);
+    constructor_.carrier->connect(from_loader, constructor_.out, remote);
+    loader_.carrier->connect(from_constructor, loader_.out, remote);
   }
 
   // Moves all frames, both ways, until none is left.
@@ -102,6 +112,26 @@ class CarrierTest : public testing::Test {
   }
   static const protocol::Payload& payload_of(const Envelope& envelope) {
     return *std::get<protocol::PayloadPtr>(envelope.message);
+  }
+
+  // A plan with a state of some size, and a step of it without any microbatch.
+  static model::PlanPtr plan(StepIndex step) {
+    auto made = std::make_shared<model::Plan>();
+    made->step = step;
+    made->layers.resize(1);
+    made->layers[0].views = one_view();
+    made->delays.assign(1000, 7);
+    auto state = std::make_shared<model::StreamState>();
+    state->cursors.resize(1);
+    state->next_step = step + 1;
+    made->state_after = std::move(state);
+    return made;
+  }
+  static Envelope ready(const model::PlanPtr& plan) {
+    return {{}, kConstructor, kLoader, protocol::StepReady{plan->step, plan, {}}};
+  }
+  static const model::PlanPtr& plan_of(const Envelope& envelope) {
+    return std::get<protocol::StepReady>(envelope.message).plan;
   }
 
   Side loader_;
@@ -189,6 +219,94 @@ TEST_F(CarrierTest, ALateGreetingOfTheDeadIsNotHeard) {
   hello.generation = 2;
   loader_.carrier->connect(hello, late);
   EXPECT_TRUE(late->closed);
+}
+
+TEST_F(CarrierTest, AllClientsOfAProcessShareThePlanOfAStep) {
+  const model::PlanPtr first = plan(3), second = plan(4);
+  for (int client = 0; client < 100; ++client) {
+    constructor_.carrier->send(ready(first));
+    constructor_.carrier->send(ready(second));
+  }
+  EXPECT_LT(constructor_.carrier->stats().bytes_sent, 2 * 4000u + 200 * 100u)
+      << "a plan of 4 kB travels once, not a hundred times";
+  move();
+  ASSERT_EQ(loader_.got.size(), 200u);
+  for (size_t i = 2; i < loader_.got.size(); ++i) {
+    EXPECT_EQ(plan_of(loader_.got[i]), plan_of(loader_.got[i % 2]));
+  }
+  EXPECT_EQ(plan_of(loader_.got[0])->delays, first->delays);
+  EXPECT_EQ(plan_of(loader_.got[1])->step, 4u);
+}
+
+TEST_F(CarrierTest, TheStateOfAPlanPassesThroughConstructorsToClients) {
+  const model::PlanPtr made = plan(3);
+  auto index = model::PlanIndex::make(*made, 1);
+  loader_.carrier->send({{}, kLoader, kConstructor, protocol::PlanPublished{made, index}});
+  move();
+  ASSERT_EQ(constructor_.got.size(), 1u);
+  const auto& published = std::get<protocol::PlanPublished>(constructor_.got[0].message);
+  EXPECT_EQ(published.plan->delays, made->delays);
+  EXPECT_EQ(published.plan->state_after, nullptr) << "nobody there needs it";
+  constructor_.carrier->send(ready(published.plan));
+  move();
+  ASSERT_EQ(loader_.got.size(), 1u);
+  ASSERT_NE(plan_of(loader_.got[0])->state_after, nullptr);
+  EXPECT_EQ(plan_of(loader_.got[0])->state_after->next_step, made->state_after->next_step);
+}
+
+TEST_F(CarrierTest, ANewLinkIsToldThePlanAgain) {
+  const model::PlanPtr made = plan(3);
+  constructor_.carrier->send(ready(made));
+  move();
+  connect();
+  constructor_.carrier->send(ready(made));
+  move();
+  ASSERT_EQ(loader_.got.size(), 2u);
+  EXPECT_EQ(plan_of(loader_.got[1])->delays, made->delays);
+}
+
+TEST_F(CarrierTest, StepsLongPastAndOtherHostsGetThePlanWithTheStep) {
+  for (const StepIndex step : {500u, 1u}) constructor_.carrier->send(ready(plan(step)));
+  EXPECT_EQ(constructor_.out->frames.size(), 3u) << "a plan and its step, and a step with its plan";
+  move();
+  connect(1, /*remote=*/true);
+  constructor_.carrier->send(ready(plan(501)));
+  EXPECT_EQ(constructor_.out->frames.size(), 1u);
+  move();
+  ASSERT_EQ(loader_.got.size(), 3u);
+  EXPECT_EQ(plan_of(loader_.got[1])->step, 1u);
+  EXPECT_EQ(plan_of(loader_.got[2])->step, 501u);
+}
+
+TEST_F(CarrierTest, AStepWhosePlanWasNeverSentIsNonsense) {
+  constructor_.carrier->send(ready(plan(3)));
+  ASSERT_EQ(constructor_.out->frames.size(), 2u) << "the plan, then the step";
+  constructor_.out->frames.pop_front();
+  pass(constructor_, loader_);
+  EXPECT_TRUE(loader_.got.empty());
+  EXPECT_TRUE(loader_.out->closed);
+}
+
+TEST_F(CarrierTest, DocumentsOfOneSegmentShareOneHolder) {
+  Envelope envelope = payload(1, 1000);
+  auto many = std::make_shared<protocol::Payload>(payload_of(envelope));
+  const auto* values = static_cast<const int32_t*>(many->spans[0].data);
+  many->ordinals.clear();
+  many->spans.clear();
+  for (uint32_t i = 0; i < 100; ++i) {
+    many->ordinals.push_back(i);
+    many->spans.push_back({values + 10 * i, nullptr, 10, model::Element::kI32});
+  }
+  envelope.message = protocol::PayloadPtr(many);
+  loader_.carrier->send(std::move(envelope));
+  many.reset();
+  move();
+  ASSERT_EQ(constructor_.got.size(), 1u);
+  const protocol::Payload& got = payload_of(constructor_.got[0]);
+  EXPECT_EQ(got.holders.size(), 1u);
+  for (uint32_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(*static_cast<const int32_t*>(got.spans[i].data), static_cast<int32_t>(1000 + 10 * i));
+  }
 }
 
 TEST_F(CarrierTest, NonsenseEndsTheLinkAndIsNamed) {

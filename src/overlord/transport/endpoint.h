@@ -42,10 +42,11 @@ struct EndpointOptions {
   std::function<void(const std::string& peer, const Status&)> refused;
 };
 
-class Endpoint {
+// As an executor it runs tasks on the loop's thread: for roles that do little.
+class Endpoint final : public runtime::Executor {
  public:
   static Result<std::unique_ptr<Endpoint>> open(EndpointOptions options, Carrier* carrier);
-  ~Endpoint();
+  ~Endpoint() override;
 
   // At DIRECTORY/NAME; what a dead process of that name left is replaced.
   Status listen(const std::string& name);
@@ -59,8 +60,8 @@ class Endpoint {
   // Sends a process away.
   void drop(const std::string& peer, const Status& why);
 
-  void post(runtime::Task task);
-  void post_after(int64_t delay_ns, runtime::Task task);
+  void post(runtime::Task task) override;
+  void post_after(int64_t delay_ns, runtime::Task task) override;
   // From any thread but the loop's; afterwards no callback runs.
   void close();
 

@@ -128,6 +128,19 @@ Result<runtime::Bytes> SegmentMap::view(SegmentRef ref, uint64_t size_bytes, Rel
   return runtime::Bytes{std::move(view), data, size_bytes};
 }
 
+Result<runtime::Bytes> SegmentMap::whole(SegmentId id) {
+  std::shared_ptr<const Mapping> mapping;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = mappings_.find(id);
+    if (found != mappings_.end()) mapping = found->second;
+  }
+  if (!mapping) return refuse(bad_data(name_of(id) + " is not known here"));
+  const char* data = mapping->data();
+  const size_t size_bytes = mapping->size_bytes();
+  return runtime::Bytes{std::move(mapping), data, size_bytes};
+}
+
 size_t SegmentMap::segments() const {
   std::lock_guard lock(mutex_);
   return mappings_.size();

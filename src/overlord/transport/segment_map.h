@@ -47,6 +47,8 @@ class SegmentMap {
   // kBadData when the segment is not known or the range not inside it: `released` is then dropped
   // uncalled, since nothing was taken.
   Result<runtime::Bytes> view(SegmentRef ref, uint64_t size_bytes, Released released);
+  // All of a segment, for who looks at many places in it; kBadData when it is not known.
+  Result<runtime::Bytes> whole(SegmentId id);
 
   size_t segments() const;
   uint64_t mapped_bytes() const;  // without those forgotten

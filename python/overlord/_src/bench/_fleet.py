@@ -171,6 +171,15 @@ def members(roots: set[int], folder: str) -> dict[int, str]:
     return found
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU seconds of all threads of a process, as the scheduler counts them."""
+    total = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            total += int((thread / "schedstat").read_text().split()[0])
+    return total / 1e9
+
+
 def _add_children(members: dict[int, str], parents: dict[int, int], kind: str) -> None:
     """And whatever these processes have started."""
     grown = True

@@ -39,6 +39,8 @@ IN_BUSY_LOOP = (
     "grain/blocks/2_workers",
     "mosaic_streaming/groups/2_workers",
 )
+TOGETHER = OURS + "/together"  # constructors in the loaders' process
+TRACED = OURS + "/traced"  # with the trace on and off in turn
 CUT = "/concat"  # documents concatenated and cut at sequence ends, instead of kept whole
 
 
@@ -98,14 +100,24 @@ def _our_list(sweep: bool) -> list[Contender]:
     return ours
 
 
-def contenders_of(kind: str, sweep: bool) -> list[Contender]:
+def _through_a_node() -> list[Contender]:
+    """Ours that only a node has: constructors beside the loaders, and what tracing costs."""
+    together = {"runtime": {"processes": {"constructors": 0}}}
+    return [
+        Contender(TOGETHER, "overlord_loader", together, is_peer=False),
+        Contender(TRACED, "overlord_traced", is_peer=False),
+    ]
+
+
+def contenders_of(kind: str, sweep: bool, engine: str = "embedded") -> list[Contender]:
     """Who is measured on a format: ours, the ceiling, peers."""
     if kind.endswith(BUSY):
         return [*_our_list(False), *(peer for peer in _peer_list() if peer.key in IN_BUSY_LOOP)]
     if kind == "parquet":
         return [*_our_list(sweep), Contender(ARROW, "bare_arrow", is_peer=False), *_peer_list()]
     ceiling = Contender(COPY, "memory_copy", is_peer=False)
-    return [*_our_list(sweep), ceiling, *_peer_list(), *_by_document(), *_cutting()]
+    node = _through_a_node() if engine == "processes" else []
+    return [*_our_list(sweep), *node, ceiling, *_peer_list(), *_by_document(), *_cutting()]
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -153,7 +165,7 @@ def run(arguments: list[str]) -> dict[str, Any]:
     found: dict[str, dict[str, Figures]] = {}
     patience = Patience(options.patience)
     for kind in options.formats.split(","):
-        wanted = _wanted(contenders_of(kind, options.sweep), options.only)
+        wanted = _wanted(contenders_of(kind, options.sweep, options.engine), options.only)
         kind_work = {**work, "format": kind.removesuffix(BUSY), "half_busy": kind.endswith(BUSY)}
         found[kind] = _peers.interleave(pythons, wanted, kind_work, options.rounds, patience)
     settings = {
@@ -220,6 +232,8 @@ def figures_of(
         "tokens_per_s": ours,
         "loop_cpu": bin_runs.get(OURS, {}).get("loop_cpu"),
         "ratio_vs_best_overlapped_peer": _ratio(ours, overlapped[1]),
+        "together_tokens_per_s": _speed(bin_runs, TOGETHER),
+        "trace_cost_percent": bin_runs.get(TRACED, {}).get("trace_cost_percent"),
         "parquet_tokens_per_s": parquet,
         "concat_tokens_per_s": cut,
         "concat_ratio_vs_best_peer": _ratio(cut, best_cut[1]),

@@ -12,7 +12,6 @@ bytes.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import statistics
@@ -100,7 +99,7 @@ def _figures(
         if not _line(process).startswith("ready"):
             return {"failed": "a process of clients ended"}
     servers = list(_fleet.members(set(), folder))
-    before = sum(_cpu(pid) for pid in servers)
+    before = sum(_fleet.cpu_seconds(pid) for pid in servers)
     for process in started:
         _go(process)
     told = []
@@ -109,7 +108,7 @@ def _figures(
         if not line.startswith("done "):
             return {"failed": "a process of clients ended"}
         told.append(json.loads(line.removeprefix("done ")))
-    serving = sum(_cpu(pid) for pid in servers) - before
+    serving = sum(_fleet.cpu_seconds(pid) for pid in servers) - before
     for process in started:
         _go(process)
     fetches = clients * steps
@@ -135,15 +134,6 @@ def _go(process: subprocess.Popen[str]) -> None:
     assert process.stdin is not None
     process.stdin.write("go\n")
     process.stdin.flush()
-
-
-def _cpu(pid: int) -> float:
-    """CPU seconds of all threads of a process, as the scheduler counts them."""
-    total = 0
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            total += int((thread / "schedstat").read_text().split()[0])
-    return total / 1e9
 
 
 def run(arguments: list[str]) -> dict[str, Any]:

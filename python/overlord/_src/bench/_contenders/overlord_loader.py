@@ -25,7 +25,7 @@ def job_config(work: dict[str, Any]) -> dict[str, Any]:
         "mixture": {"weights": {"web": 1.0}},
         "packing": {"method": work.get("method", "best_fit")},
         "delivery": {"microbatch_size": work["bins"]},
-        "runtime": work.get("runtime", {}),
+        "runtime": dict(work.get("runtime", {})),
         "index_dir": f"{work['folder']}/index-{work['format']}",
     }
 
