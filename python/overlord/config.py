@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from overlord._src.config.field_types import (
+    MIB,
     Bytes,
     ConfigModel,
     Count32,
@@ -19,6 +20,13 @@ from overlord._src.config.field_types import (
     StepRange,
     Text,
     Token,
+)
+from overlord._src.config.runtime_models import (
+    AblationConfig,
+    MetricsConfig,
+    ProcessesConfig,
+    RuntimeConfig,
+    WireConfig,
 )
 from overlord._src.config.strategy_models import (
     BalanceConfig,
@@ -34,6 +42,7 @@ from overlord._src.config.strategy_models import (
 from overlord._src.errors import ConfigError, Problem
 
 __all__ = [
+    "AblationConfig",
     "BalanceConfig",
     "ConfigError",
     "DeliveryConfig",
@@ -47,6 +56,7 @@ __all__ = [
     "HybridConfig",
     "JobConfig",
     "LimitsConfig",
+    "MetricsConfig",
     "MixtureConfig",
     "OrderConfig",
     "PackingConfig",
@@ -66,7 +76,6 @@ __all__ = [
     "load",
 ]
 
-MIB = 1 << 20
 AtEnd = Literal["repeat", "drop", "stop"]
 OverLength = Literal["split", "truncate", "drop"]
 Leftover = Literal["drain", "drop"]
@@ -393,114 +402,6 @@ class DeliveryConfig(ConfigModel):
     all_stages: bool = Field(default=False, description="every pipeline stage gets every field")
     broadcast: list[Text] = Field(
         default=[], description="axes along which the trainer broadcasts: only coordinate 0 fetches"
-    )
-
-
-class ProcessesConfig(ConfigModel):
-    """Which roles share a process where the ranks of a host share one set of readers."""
-
-    loaders: Count32 = Field(
-        default=1, description="processes over which sources are dealt, besides isolated ones"
-    )
-    constructors: int = Field(
-        default=1,
-        ge=0,
-        le=2**32 - 1,
-        description="processes over which data-parallel groups are dealt; 0: the loaders' own",
-    )
-    isolate: list[str] = Field(
-        default_factory=list, description="sources with a process of their own"
-    )
-    attach_seconds: float = Field(
-        default=300.0,
-        gt=0,
-        le=86_400,
-        description="how long all ranks of a host may take to attach",
-    )
-    directory: str | None = Field(
-        default=None,
-        description="where the job's sockets lie; absent: XDG_RUNTIME_DIR, else /tmp",
-    )
-
-
-class AblationConfig(ConfigModel):
-    """Parts of the design switched off, to measure what they are worth; the stream stays."""
-
-    disaggregation: bool = Field(
-        default=True,
-        description="false: each data-parallel group of a host has loaders of its own, over all "
-        "sources (engine processes)",
-    )
-    uniform_loaders: Count32 | None = Field(
-        default=None, description="loader slots of every source, instead of sources.NAME.loaders"
-    )
-    sharing: bool = Field(
-        default=True, description="false: every rank fetches for itself (engine processes)"
-    )
-
-
-class MetricsConfig(ConfigModel):
-    """Where the node of a host serves its figures, as Prometheus text; nowhere unless asked."""
-
-    socket: bool = Field(
-        default=False, description="HTTP at `metrics` in the node's directory, for you alone"
-    )
-    port: int | None = Field(
-        default=None, ge=1, le=65535, description="on this port of 127.0.0.1, never beyond"
-    )
-
-
-class WireConfig(ConfigModel):
-    """One planner and one set of readers for several hosts."""
-
-    planner: str | None = Field(
-        default=None,
-        description="HOST:PORT of the node that plans for all hosts: that of rank 0; absent: every "
-        "host has a node of its own, and they agree because nothing but the config enters",
-    )
-    host: str | None = Field(
-        default=None, description="how other hosts reach this one; absent: its host name"
-    )
-    certificate: str | None = Field(default=None, description="file: PEM of this host's chain")
-    key: str | None = Field(default=None, description="file: PEM of its key, readable by you alone")
-    authority: str | None = Field(default=None, description="file: PEM of who signs certificates")
-    token: str | None = Field(
-        default=None, description="env:NAME or file:PATH of the secret that all hosts share"
-    )
-
-
-class RuntimeConfig(ConfigModel):
-    """Sizes and limits of the running engine; none of them changes a byte of the stream."""
-
-    threads: Count32 = Field(default=2, description="CPU pool: decoding, packing bytes, role loops")
-    io_threads: Count32 = Field(default=2, description="blocking storage calls")
-    prefetch: Count32 = Field(
-        default=3, description="steps a rank asks for ahead of the one it holds"
-    )
-    runway: Count32 = Field(default=4, description="plans published ahead of the slowest consumer")
-    payload_budget: Bytes = Field(
-        default=256 * MIB, description="decoded blocks kept by all loaders"
-    )
-    constructor_budget: Bytes = Field(
-        default=512 * MIB, description="batches built and not yet consumed, per data-parallel group"
-    )
-    private_copy_limit: Bytes = Field(
-        default=1024 * MIB, description="batches held by the trainer beyond the pool"
-    )
-    open_files: Count32 = Field(default=64, description="open file handles kept")
-    tokenizer_processes: Count32 = Field(default=1, description="worker processes per tokenizer")
-    alarm_seconds: float = Field(
-        default=10.0, gt=0, le=86_400, description="a source later than this is named in the log"
-    )
-    processes: ProcessesConfig = Field(
-        default_factory=ProcessesConfig, description="of engine processes"
-    )
-    wire: WireConfig = Field(default_factory=WireConfig, description="between hosts")
-    metrics: MetricsConfig = Field(
-        default_factory=MetricsConfig, description="figures of a node, served by itself"
-    )
-    ablation: AblationConfig = Field(
-        default_factory=AblationConfig, description="for measurements: parts switched off"
     )
 
 

@@ -1,9 +1,8 @@
 """How fast batches go to a CUDA device: memory that `pin=True` registered against the rest.
 
 The same bytes are copied to the device from a batch of each engine read with `pin=True`, from one
-read without, and from a tensor of `pin_memory()`, which is what a user would pick instead and stands
-for the limit of the bus. Copies are asynchronous and timed by the device's own events; a batch
-without pages of its own must not be slower than a tensor that was copied into pinned memory first.
+read without, and from a tensor of `pin_memory()`, which is what a user would pick instead and
+stands for the limit of the bus. Copies are asynchronous and timed by the device's own events.
 """
 
 from __future__ import annotations
