@@ -114,9 +114,9 @@ class SourceConfig(ConfigModel):
 
     files: Files = Field(
         description="a path, glob pattern or URI, or a list of them; relative to the config file. "
-        "Megatron: the .bin files. Arrow: .arrow files, also those of `save_to_disk`"
+        "Megatron: the .bin files"
     )
-    format: Literal["parquet", "jsonl", "megatron", "webdataset", "arrow"] | None = Field(
+    format: Literal["parquet", "jsonl", "megatron", "webdataset"] | None = Field(
         default=None,
         description="taken from the files' suffix when absent; jsonl and webdataset (tar) also "
         "read .gz and .zst",
@@ -142,7 +142,7 @@ class SourceConfig(ConfigModel):
         default={},
         max_length=16,
         description="bytes that rows have beside their text: a name for each, and where it lies. "
-        "webdataset: member extensions, the first that a sample has counts; Parquet and Arrow: one "
+        "webdataset: member extensions, the first that a sample has counts; Parquet: one "
         "column, of bytes, of struct{bytes, path}, or of paths of files beside the shard",
     )
     split: SplitConfig | None = Field(

@@ -21,7 +21,6 @@ FORMAT_SUFFIXES = {
     "jsonl": (".jsonl", ".ndjson", ".json"),
     "megatron": (".bin",),
     "webdataset": (".tar", ".tgz"),
-    "arrow": (".arrow",),
 }
 _COMPRESSED = (".gz", ".zst")
 _COMPRESSIBLE = ("jsonl", "webdataset")
@@ -183,7 +182,7 @@ def _source_problems(config: JobConfig, source: SourceConfig) -> list[Problem]:
                 wrong,
                 source.files,
                 _suffixes(),
-                "add `format: parquet`, `jsonl`, `megatron`, `webdataset` or `arrow`",
+                "add `format: parquet`, `jsonl`, `megatron` or `webdataset`",
             )
         )
     elif kind == "megatron":

@@ -6,7 +6,7 @@ from overlord._src.errors import Problem
 from overlord.config import SourceConfig
 
 WEBDATASET = "webdataset"
-_WITH_COLUMNS = ("parquet", "arrow")
+_WITH_COLUMNS = ("parquet",)
 MOST_MEDIA_BYTES = 2**32 - 2
 
 
@@ -25,7 +25,7 @@ def media_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
                 ("media",),
                 f"{kind} files have no media",
                 ", ".join(source.media),
-                f"a source of format {WEBDATASET}, {' or '.join(_WITH_COLUMNS)}",
+                f"a source of format {' or '.join((WEBDATASET, *_WITH_COLUMNS))}",
                 "remove it, or write the source in one of these formats",
             )
         )
