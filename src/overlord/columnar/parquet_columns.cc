@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "overlord/columnar/arrow_memory.h"
+#include "overlord/columnar/media_columns.h"
 #include "overlord/columnar/metadata_value.h"
 #include "overlord/columnar/ranges_file.h"
 #include "overlord/runtime/quote.h"
@@ -20,6 +21,7 @@ namespace {
 // Pages, builders and results of 8-byte values at once.
 constexpr int64_t kBytesPerValue = 64;
 constexpr int64_t kFreeBytes = 64 << 20;
+constexpr int64_t kDecodeFactor = 4;  // of bytes, for the same reason
 
 using Faults = std::vector<std::pair<uint64_t, std::string>>;
 
@@ -84,10 +86,12 @@ bool take_chunk(const arrow::Array& array, const std::string& name, uint64_t row
 
 class GroupColumns {
  public:
-  GroupColumns(const ShardJob& job, int group) : job_(job), group_(group) {}
+  GroupColumns(const ShardJob& job, int group, const char* what)
+      : job_(job), group_(group), what_(what) {}
 
   Result<std::shared_ptr<arrow::Table>> read(const std::string& metadata_bytes,
-                                             const std::vector<RangeRequest>& ranges) {
+                                             const std::vector<RangeRequest>& ranges,
+                                             int64_t expected_bytes) {
     std::vector<runtime::Bytes> pieces;
     for (const RangeRequest& range : ranges) {
       OVERLORD_TRY(runtime::Bytes bytes, job_.read(job_.file, range.offset, range.size_bytes));
@@ -97,7 +101,8 @@ class GroupColumns {
     parquet::ReaderProperties limits = row_group_properties();
     auto metadata = parquet::FileMetaData::Make(metadata_bytes.data(), &length, limits);
     const int64_t values = metadata->num_rows() * static_cast<int64_t>(ranges.size());
-    memory_ = std::make_unique<ArrowMemory>(nullptr, values * kBytesPerValue + kFreeBytes);
+    memory_ = std::make_unique<ArrowMemory>(
+        nullptr, values * kBytesPerValue + kDecodeFactor * expected_bytes + kFreeBytes);
     parquet::ReaderProperties properties(memory_.get());
     properties.set_page_checksum_verification(true);
     properties.set_thrift_string_size_limit(limits.thrift_string_size_limit());
@@ -118,12 +123,13 @@ class GroupColumns {
   }
 
   Status error(const std::string& what) const {
-    return job_.error("row group " + std::to_string(group_) + ", metadata columns: " + what);
+    return job_.error("row group " + std::to_string(group_) + ", " + what_ + " columns: " + what);
   }
 
  private:
   const ShardJob& job_;
   const int group_;
+  const char* const what_;
   std::unique_ptr<ArrowMemory> memory_;  // what a table lies in must die after it
 };
 
@@ -133,9 +139,9 @@ Status add_group_columns(const ShardJob& job, const parquet::FileMetaData& metad
                          const Projection& projection, const std::vector<RangeRequest>& ranges,
                          uint64_t first_row, ShardPart* part) {
   const std::vector<std::string>& names = job.source->metadata_columns;
-  GroupColumns columns(job, group);
+  GroupColumns columns(job, group, "metadata");
   OVERLORD_TRY(const std::shared_ptr<arrow::Table> table,
-               columns.read(reduced_metadata(metadata, group, projection), ranges));
+               columns.read(reduced_metadata(metadata, group, projection), ranges, 0));
   Faults faults;
   for (size_t i = 0; i < names.size(); ++i) {
     const auto column = table->GetColumnByName(names[i]);
@@ -156,6 +162,23 @@ Status add_group_columns(const ShardJob& job, const parquet::FileMetaData& metad
     for (std::vector<uint32_t>& values : part->columns) values[row] = 0;
   }
   return {};
+}
+
+Status add_group_media(const ShardJob& job, const parquet::FileMetaData& metadata, int group,
+                       const Projection& projection, const std::vector<RangeRequest>& ranges,
+                       uint64_t decoded_bytes, uint64_t first_row, MediaNotes* notes,
+                       ShardPart* part, ByteWriter* extra) {
+  GroupColumns columns(job, group, "media");
+  const std::string reduced = reduced_metadata(metadata, group, projection);
+  OVERLORD_TRY(const std::shared_ptr<arrow::Table> table,
+               columns.read(reduced, ranges, static_cast<int64_t>(decoded_bytes)));
+  extra->varint(ranges.size());
+  for (const RangeRequest& range : ranges) {
+    extra->varint(range.offset);
+    extra->varint(range.size_bytes);
+  }
+  extra->text(reduced);
+  return note_media_rows(job, *table, first_row, notes, part, extra);
 }
 
 }  // namespace overlord::columnar

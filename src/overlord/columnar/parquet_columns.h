@@ -6,9 +6,11 @@
 
 #include <vector>
 
+#include "overlord/base/bytes.h"
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
 #include "overlord/columnar/index_file.h"
+#include "overlord/columnar/media.h"
 #include "overlord/columnar/parquet_schema.h"
 #include "overlord/columnar/shard_job.h"
 
@@ -20,5 +22,12 @@ namespace overlord::columnar {
 Status add_group_columns(const ShardJob& job, const parquet::FileMetaData& metadata, int group,
                          const Projection& projection, const std::vector<RangeRequest>& ranges,
                          uint64_t first_row, ShardPart* part);
+
+// Reads the media columns of one row group, which decode to `decoded_bytes`, and notes them
+// (media_columns.h). `projection` and `ranges` are of the media columns.
+Status add_group_media(const ShardJob& job, const parquet::FileMetaData& metadata, int group,
+                       const Projection& projection, const std::vector<RangeRequest>& ranges,
+                       uint64_t decoded_bytes, uint64_t first_row, MediaNotes* notes,
+                       ShardPart* part, ByteWriter* extra);
 
 }  // namespace overlord::columnar

@@ -75,8 +75,14 @@ uint64_t chunk_begin(const parquet::ColumnChunkMetaData& chunk) {
 class RowGroups {
  public:
   RowGroups(const ShardJob& job, const Footer& footer, const Projection& projection,
-            const Projection& metadata, ShardPart* part)
-      : job_(job), footer_(footer), projection_(projection), metadata_(metadata), part_(part) {}
+            const Projection& metadata, const Projection& media, ShardPart* part)
+      : job_(job),
+        footer_(footer),
+        projection_(projection),
+        metadata_(metadata),
+        media_(media),
+        part_(part),
+        notes_(job, part) {}
 
   Status add(int index) {
     const auto group = footer_.metadata->RowGroup(index);
@@ -105,6 +111,8 @@ class RowGroups {
     }
     OVERLORD_RETURN_IF_ERROR(add_columns(index, *group));
     write_extra(index, std::move(ranges));
+    OVERLORD_RETURN_IF_ERROR(add_media(index, *group));
+    part_->block_extra_ends.push_back(extras_.size());
     part_->blocks.push_back(
         {part_->entry.rows, static_cast<uint32_t>(rows), 0, static_cast<uint64_t>(index), decoded});
     part_->entry.rows += static_cast<uint64_t>(rows);
@@ -129,6 +137,28 @@ class RowGroups {
     }
     return add_group_columns(job_, *footer_.metadata, index, metadata_, ranges, part_->entry.rows,
                              part_);
+  }
+
+  // Media are decoded once, here, to know their sizes: nothing else in the file tells them.
+  Status add_media(int index, const parquet::RowGroupMetaData& group) {
+    if (media_.leaves.empty()) return {};
+    std::vector<RangeRequest> ranges;
+    uint64_t decoded = 0;
+    for (const int leaf : media_.leaves) {
+      const auto chunk = group.ColumnChunk(leaf);
+      OVERLORD_RETURN_IF_ERROR(check_chunk(index, *chunk));
+      decoded += decoded_bytes(*chunk);
+      ranges.push_back(
+          {0, chunk_begin(*chunk), static_cast<uint64_t>(chunk->total_compressed_size())});
+    }
+    const uint64_t most = job_.source->limits.max_block_bytes;
+    if (decoded > most) {
+      return error(index, "has " + std::to_string(decoded) + " bytes of media, over " +
+                              "limits.max_block (" + std::to_string(most) +
+                              "); write smaller row groups or raise the limit");
+    }
+    return add_group_media(job_, *footer_.metadata, index, media_, ranges, decoded,
+                           part_->entry.rows, &notes_, part_, &extras_);
   }
 
   Status check_chunk(int index, const parquet::ColumnChunkMetaData& chunk) const {
@@ -189,14 +219,15 @@ class RowGroups {
       extras_.varint(range.size_bytes);
     }
     extras_.text(reduced_metadata(*footer_.metadata, index, projection_));
-    part_->block_extra_ends.push_back(extras_.size());
   }
 
   const ShardJob& job_;
   const Footer& footer_;
   const Projection& projection_;
   const Projection& metadata_;
+  const Projection& media_;
   ShardPart* const part_;
+  MediaNotes notes_;
   ByteWriter extras_;
 };
 
@@ -214,7 +245,9 @@ Result<ShardPart> index_checked(const ShardJob& job) {
   OVERLORD_TRY(const Projection metadata, project_metadata(job, *footer.metadata));
   part.columns.resize(metadata.leaves.size());
   part.columns_seen = ~uint64_t{0} >> (64 - model::kMaxMetadataColumns);
-  RowGroups groups(job, footer, projection, metadata, &part);
+  OVERLORD_TRY(const Projection media, project_media(job, *footer.metadata));
+  if (!media.description.empty()) part.extra += "; media " + media.description;
+  RowGroups groups(job, footer, projection, metadata, media, &part);
   for (int i = 0; i < footer.metadata->num_row_groups(); ++i) {
     OVERLORD_RETURN_IF_ERROR(groups.add(i));
   }

@@ -11,6 +11,7 @@
 #include "overlord/base/bytes.h"
 #include "overlord/columnar/arrow_memory.h"
 #include "overlord/columnar/indexed_reader.h"
+#include "overlord/columnar/media_columns.h"
 #include "overlord/columnar/parquet_rows.h"
 #include "overlord/columnar/parquet_schema.h"
 #include "overlord/columnar/ranges_file.h"
@@ -28,6 +29,7 @@ constexpr uint32_t kShortIds = 1 << 16;  // a vocabulary up to here fits 16 bits
 struct Extra {
   std::vector<RangeRequest> ranges;
   std::string_view metadata;
+  std::string_view media;  // the same of the media columns, and where each blob is
 };
 
 // What the values of a block lie in; the memory must die last.
@@ -75,6 +77,29 @@ class ParquetReader final : public IndexedReader {
     }
   }
 
+  Result<std::vector<MediaPlace>> media_places(const BlockRequest& request) const override {
+    OVERLORD_TRY(Media media, read_media_extra(request));
+    return std::move(media.places);
+  }
+
+  Result<std::vector<RangeRequest>> media_ranges(const BlockRequest& request) const override {
+    OVERLORD_TRY(Media media, read_media_extra(request));
+    return std::move(media.columns.ranges);
+  }
+
+  Result<std::vector<runtime::Bytes>> decode_media(
+      const BlockRequest& request, const std::vector<runtime::Bytes>& pieces) const override {
+    OVERLORD_TRY(const Media media, read_media_extra(request));
+    OVERLORD_RETURN_IF_ERROR(check_pieces(request, media.columns.ranges, pieces));
+    try {
+      return decode_media_checked(request, media, pieces);
+    } catch (const std::bad_alloc&) {
+      return block_error(request.block, "no memory to decode its media", Code::kResource);
+    } catch (const std::exception& error) {  // parquet throws on broken pages
+      return block_error(request.block, error.what());
+    }
+  }
+
  private:
   Result<Extra> read_extra(const BlockRequest& request) const {
     OVERLORD_RETURN_IF_ERROR(check_request(request));
@@ -82,18 +107,60 @@ class ParquetReader final : public IndexedReader {
     const uint64_t size = file_->shards()[entry.shard].fingerprint.size_bytes;
     ByteReader reader(file_->block_extra(request.block));
     Extra extra;
-    const size_t count = reader.count(2);
-    for (size_t i = 0; i < count; ++i) {
-      const uint64_t offset = reader.varint();
-      const uint64_t bytes = reader.varint();
-      if (offset > size || bytes > size - offset) break;
-      extra.ranges.push_back({entry.shard, offset, bytes});
-    }
-    extra.metadata = reader.text();
-    if (!reader.status("row group").ok() || extra.ranges.size() != count) {
-      return block_error(request.block, "index is damaged (row group); run `overlord index`");
-    }
+    const bool fits = read_ranges(entry.shard, size, &reader, &extra);
+    if (!source_.media.empty()) extra.media = reader.raw(reader.remaining());
+    if (!fits || !reader.status("row group").ok()) return damaged(request);
     return extra;
+  }
+
+  static bool read_ranges(uint32_t shard, uint64_t shard_bytes, ByteReader* reader, Extra* extra) {
+    const size_t count = reader->count(2);
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t offset = reader->varint();
+      const uint64_t bytes = reader->varint();
+      if (offset > shard_bytes || bytes > shard_bytes - offset) return false;
+      extra->ranges.push_back({shard, offset, bytes});
+    }
+    extra->metadata = reader->text();
+    return !reader->failed();
+  }
+
+  Status damaged(const BlockRequest& request) const {
+    return block_error(request.block, "index is damaged (row group); run `overlord index`");
+  }
+
+  struct Media {
+    Extra columns;
+    std::vector<MediaPlace> places;  // of the wanted rows
+  };
+
+  Result<Media> read_media_extra(const BlockRequest& request) const {
+    OVERLORD_TRY(const Extra extra, read_extra(request));
+    const model::BlockEntry& entry = block(request.block);
+    const model::ShardEntry& shard = file_->shards()[entry.shard];
+    Media media;
+    if (source_.media.empty()) return media;
+    ByteReader reader(extra.media);
+    if (!read_ranges(entry.shard, shard.fingerprint.size_bytes, &reader, &media.columns) ||
+        !read_media_rows(&reader, shard.uri, entry.rows, source_.media.size(), &media.places) ||
+        !reader.at_end()) {
+      return damaged(request);
+    }
+    media.places = wanted_places(std::move(media.places), source_.media.size(), request.rows);
+    return media;
+  }
+
+  Result<std::vector<runtime::Bytes>> decode_media_checked(
+      const BlockRequest& request, const Media& media,
+      const std::vector<runtime::Bytes>& pieces) const {
+    BlockRequest lasting =
+        request;  // blobs are views of what is decoded, so it must not be scratch
+    lasting.scratch = nullptr;
+    OVERLORD_TRY(const std::shared_ptr<Decoded> decoded,
+                 read_table(lasting, media.columns, pieces));
+    auto blobs = blobs_of(*decoded->table, decoded, source_.media, media.places, request.rows);
+    if (!blobs.ok()) return block_error(request.block, blobs.status().message());
+    return blobs;
   }
 
   Status arrow_error(const BlockRequest& request, const arrow::Status& status) const {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "overlord/columnar/media_columns.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
@@ -143,7 +144,8 @@ parquet::ReaderProperties limited(int32_t string_bytes, int32_t entries) {
 using TypeCheck = Status (*)(const ShardJob& job, const arrow::Field& field);
 
 Result<Projection> project_names(const ShardJob& job, const parquet::FileMetaData& metadata,
-                                 const std::vector<std::string>& names, TypeCheck check) {
+                                 const std::vector<std::string>& names, TypeCheck check,
+                                 bool nested = false) {
   const GroupNode& root = *metadata.schema()->group_node();
   for (const std::string& name : names) {
     OVERLORD_TRY(const Node* node, find_column(job, root, name));
@@ -172,7 +174,7 @@ Result<Projection> project_names(const ShardJob& job, const parquet::FileMetaDat
     OVERLORD_RETURN_IF_ERROR(check(job, *field));
     projection.description += (projection.description.empty() ? "" : ", ") + describe(*field);
   }
-  if (projection.leaves.size() != names.size()) {
+  if (!nested && projection.leaves.size() != names.size()) {
     return job.error("wanted columns have more than one leaf", Code::kInvalidArgument);
   }
   projection.schema = std::make_shared<parquet::SchemaDescriptor>();
@@ -202,6 +204,13 @@ Result<Projection> project(const ShardJob& job, const parquet::FileMetaData& met
 Result<Projection> project_metadata(const ShardJob& job, const parquet::FileMetaData& metadata) {
   if (job.source->metadata_columns.empty()) return Projection();
   return project_names(job, metadata, job.source->metadata_columns, check_metadata_type);
+}
+
+Result<Projection> project_media(const ShardJob& job, const parquet::FileMetaData& metadata) {
+  if (job.source->media.empty()) return Projection();
+  std::vector<std::string> names;
+  for (const model::MediaField& field : job.source->media) names.push_back(field.from.front());
+  return project_names(job, metadata, names, check_media_type, /*nested=*/true);
 }
 
 std::string reduced_metadata(const parquet::FileMetaData& metadata, int index,

@@ -32,6 +32,9 @@ Result<Projection> project(const ShardJob& job, const parquet::FileMetaData& met
 // The same of the metadata columns; no leaves where the source has none.
 Result<Projection> project_metadata(const ShardJob& job, const parquet::FileMetaData& metadata);
 
+// The same of the media columns, of which some have two leaves.
+Result<Projection> project_media(const ShardJob& job, const parquet::FileMetaData& metadata);
+
 // Serialised metadata of row group `index` with the projected columns only.
 std::string reduced_metadata(const parquet::FileMetaData& metadata, int index,
                              const Projection& projection);

@@ -1,0 +1,64 @@
+// Media in columns, for formats that Arrow decodes: a column of bytes, of struct{bytes, path} (the
+// Hub's layout: a path counts where there are no bytes), or of paths of files beside the shard.
+#pragma once
+
+#include <arrow/chunked_array.h>
+#include <arrow/table.h>
+#include <arrow/type.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "overlord/base/bytes.h"
+#include "overlord/base/status.h"
+#include "overlord/columnar/media.h"
+#include "overlord/columnar/shard_job.h"
+
+namespace overlord::columnar {
+
+// kInvalidArgument when a column is of a type that media do not have.
+Status check_media_type(const ShardJob& job, const arrow::Field& field);
+
+// One row's cell of a media column.
+struct MediaCell {
+  enum class Kind : uint8_t { kAbsent, kBytes, kPath };
+  Kind kind = Kind::kAbsent;
+  std::string_view value;
+};
+
+// `column` is validated and of a type that check_media_type() lets through, or one without its
+// logical type (paths as plain bytes): `is_path` tells.
+class MediaColumn {
+ public:
+  MediaColumn(const arrow::ChunkedArray& column, bool is_path) : column_(column), paths_(is_path) {}
+  MediaCell at(int64_t row) const;
+
+ private:
+  const arrow::ChunkedArray& column_;
+  const bool paths_;
+};
+
+// Rows of one block: notes sizes, lets the probe look, finds files; what a reader needs to find the
+// blobs again goes to `extra`. A row whose media cannot be used becomes a bad row of `part`.
+Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t first_row,
+                       MediaNotes* notes, ShardPart* part, ByteWriter* extra);
+
+// Where the blobs of a block are, all rows, row by row; false: not what was written.
+bool read_media_rows(ByteReader* extra, const std::string& shard_uri, size_t rows, size_t fields,
+                     std::vector<MediaPlace>* out);
+
+// Of all rows' places those of the wanted rows.
+std::vector<MediaPlace> wanted_places(std::vector<MediaPlace> all, size_t fields,
+                                      const std::vector<uint32_t>& rows);
+
+// The blobs that are kDecoded, out of the decoded block; `holder` keeps the table alive.
+Result<std::vector<runtime::Bytes>> blobs_of(const arrow::Table& table,
+                                             const std::shared_ptr<const void>& holder,
+                                             const std::vector<model::MediaField>& media,
+                                             const std::vector<MediaPlace>& places,
+                                             const std::vector<uint32_t>& rows);
+
+}  // namespace overlord::columnar
