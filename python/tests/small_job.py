@@ -1,7 +1,10 @@
-"""A small job over three Parquet sources whose node lies in a folder of the test."""
+"""A small job over three Parquet sources whose node lies in a short folder of its own."""
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,9 @@ WEIGHTS = {"books": 0.2, "code": 0.3, "web": 0.5}
 
 def small_job(folder: Path, *, steps: int, name: str = "watched") -> tuple[dict[str, Any], Path]:
     """Its config, and the folder of its sockets."""
-    sockets = folder / "sockets"
-    sockets.mkdir(mode=0o700)
+    # Not below `folder`: addresses of sockets have at most 107 characters, and screens 80.
+    sockets = Path(tempfile.mkdtemp(prefix="ol-"))
+    atexit.register(shutil.rmtree, sockets, ignore_errors=True)
     dice = np.random.default_rng(3)
     sources = {}
     for source, documents in (("books", 200), ("code", 500), ("web", 900)):

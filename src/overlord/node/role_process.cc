@@ -82,7 +82,7 @@ Status RoleProcess::open() {
   };
   options.connected = [](const protocol::Hello&) {};
   options.lost = [this](const std::string& peer) {
-    if (peer == "node") end(Status(Code::kUnavailable, "the node is gone"));
+    if (peer == "node") end({});  // the end of the job: whoever reads our words is gone too
   };
   options.refused = [this](const std::string& peer, const Status& why) {
     if (peer == "node" || peer == "lead") end(why.with_context(peer));
