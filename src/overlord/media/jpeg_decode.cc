@@ -28,7 +28,7 @@ int32_t scaled_block(const jpeg_component_info& part) { return part.DCT_scaled_s
 int32_t smallest_block(const jpeg_decompress_struct& info) { return info.min_DCT_scaled_size; }
 #endif
 
-struct ErrorManager {
+struct JpegErrors {
   jpeg_error_mgr base;
   std::jmp_buf back;
   char message[JMSG_LENGTH_MAX];
@@ -41,10 +41,10 @@ struct ScanLimit {
   int32_t scans = 0;
 };
 
-ErrorManager& manager_of(j_common_ptr info) { return *reinterpret_cast<ErrorManager*>(info->err); }
+JpegErrors& errors_of(j_common_ptr info) { return *reinterpret_cast<JpegErrors*>(info->err); }
 
 [[noreturn]] void leave(j_common_ptr info) {
-  ErrorManager& errors = manager_of(info);
+  JpegErrors& errors = errors_of(info);
   (*errors.base.format_message)(info, errors.message);
   std::longjmp(errors.back, 1);
 }
@@ -52,7 +52,7 @@ ErrorManager& manager_of(j_common_ptr info) { return *reinterpret_cast<ErrorMana
 // libjpeg fills what is missing with grey and goes on; we keep the first such warning and refuse.
 void note(j_common_ptr info, int level) {
   if (level >= 0) return;
-  ErrorManager& errors = manager_of(info);
+  JpegErrors& errors = errors_of(info);
   switch (errors.base.msg_code) {
     case JWRN_JPEG_EOF:
       errors.cut = true;
@@ -74,7 +74,7 @@ void say_nothing(j_common_ptr) {}
 void count_scans(j_common_ptr info) {
   const auto* limit = reinterpret_cast<const ScanLimit*>(info->progress);
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > limit->scans) {
-    ErrorManager& errors = manager_of(info);
+    JpegErrors& errors = errors_of(info);
     std::snprintf(errors.message, sizeof errors.message, "more than %d scans", limit->scans);
     std::longjmp(errors.back, 1);
   }
@@ -180,7 +180,7 @@ class JpegSession {
 
  private:
   jpeg_decompress_struct info_ = {};
-  ErrorManager errors_ = {};
+  JpegErrors errors_ = {};
   ScanLimit limit_ = {};
   bool alive_ = false;
 };

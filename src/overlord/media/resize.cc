@@ -89,13 +89,14 @@ void resize(const ImageView& source, const ResizeAxis& across, const ResizeAxis&
   if (copies(across)) {
     between += static_cast<ptrdiff_t>(first_copied(across)) * channels;
   } else if (copies(down)) {
-    filter_across(between, source.stride, rows.count, channels, across_weights, to, to_stride);
+    filter_across(between, source.stride, rows.count, channels, across_weights, scratch.columns, to,
+                  to_stride);
     return;
   } else {
     const size_t wanted = static_cast<size_t>(row_bytes) * static_cast<size_t>(rows.count);
     if (scratch.rows.size() < wanted) scratch.rows.resize(wanted);
-    filter_across(between, source.stride, rows.count, channels, across_weights, scratch.rows.data(),
-                  row_bytes);
+    filter_across(between, source.stride, rows.count, channels, across_weights, scratch.columns,
+                  scratch.rows.data(), row_bytes);
     between = scratch.rows.data();
     between_stride = row_bytes;
   }
@@ -109,7 +110,7 @@ void resize(const ImageView& source, const ResizeAxis& across, const ResizeAxis&
     filter_down(between + (down_weights.starts[i] - rows.from) * between_stride, between_stride,
                 static_cast<int32_t>(row_bytes),
                 down_weights.weights.data() + i * static_cast<size_t>(down_weights.stride),
-                down_weights.taps[i], down_weights.bits, row);
+                down_weights.taps[i], row);
   }
 }
 

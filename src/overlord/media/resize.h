@@ -39,12 +39,13 @@ struct ResizeAxis {
 };
 
 // The weights of one axis: new sample i is the sum of weights[i * stride + k] * source[starts[i] +
-// k] over k < taps[i], in units of 2^-bits. A wide filter has small weights and so more bits.
+// k] over k < taps[i], in units of 2^-kBits, as fine as 32-bit sums of samples
+// allow.
 struct ResizeWeights {
-  int32_t bits = 14;
+  static constexpr int kBits = 22;
   std::vector<int32_t> starts;
   std::vector<int32_t> taps;
-  std::vector<int16_t> weights;
+  std::vector<int32_t> weights;
   int32_t stride = 0;
 };
 
@@ -60,7 +61,8 @@ struct ResizeScratch {
   };
   const ResizeWeights& weights(const ResizeAxis& axis, ResizeFilter filter);
 
-  std::vector<uint8_t> rows;  // between the passes
+  std::vector<uint8_t> rows;     // between the passes
+  std::vector<uint8_t> columns;  // eight rows side by side
   std::vector<Slot> slots;
   size_t next_slot = 0;
 };

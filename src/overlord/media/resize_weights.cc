@@ -68,24 +68,16 @@ int64_t filter_reach(ResizeFilter filter) {
 int64_t floor_divide(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 // Scales to weights that add up to one; what rounding leaves goes to the largest.
-void round_weights(const int64_t* values, int64_t sum, int32_t taps, int32_t bits, int16_t* out) {
-  const int64_t one = int64_t{1} << bits;
-  int64_t left = one;
+void round_weights(const int64_t* values, int64_t sum, int32_t taps, int32_t* out) {
+  constexpr int64_t kWeightOne = int64_t{1} << ResizeWeights::kBits;
+  int64_t left = kWeightOne;
   int32_t largest = 0;
   for (int32_t k = 0; k < taps; ++k) {
-    out[k] = static_cast<int16_t>(floor_divide(2 * values[k] * one + sum, 2 * sum));
+    out[k] = static_cast<int32_t>(floor_divide(2 * values[k] * kWeightOne + sum, 2 * sum));
     left -= out[k];
     if (out[k] > out[largest]) largest = k;
   }
-  out[largest] = static_cast<int16_t>(out[largest] + left);
-}
-
-// As many bits as keep the largest share, in 2^-28, inside 16 bits with some room for what rounding
-// leaves, and sums of 8-bit samples inside 32.
-int32_t bits_for(int64_t largest_share) {
-  int32_t bits = 14;
-  while (bits < 21 && (largest_share << (bits + 1)) >> kBits < 32000) ++bits;
-  return bits;
+  out[largest] = static_cast<int32_t>(out[largest] + left);
 }
 
 }  // namespace
@@ -108,7 +100,6 @@ void make_weights(const ResizeAxis& axis, ResizeFilter filter, ResizeWeights* ou
   out->weights.assign(count * stride, 0);
   std::vector<int64_t> values(count * stride);
   std::vector<int64_t> sums(count);
-  int64_t largest_share = 0;
   for (size_t i = 0; i < count; ++i) {
     const int64_t centre =
         2 * size * axis.start + (2 * (axis.first + static_cast<int64_t>(i)) + 1) * axis.length;
@@ -130,15 +121,11 @@ void make_weights(const ResizeAxis& axis, ResizeFilter filter, ResizeWeights* ou
     if (sums[i] <= 0) {  // the one sample there is lies outside the filter
       row[0] = sums[i] = kOne;
     }
-    for (int64_t x = from; x < to; ++x) {
-      largest_share = std::max(largest_share, (row[x - from] << kBits) / sums[i]);
-    }
     out->starts[i] = static_cast<int32_t>(from);
     out->taps[i] = static_cast<int32_t>(to - from);
   }
-  out->bits = bits_for(largest_share);
   for (size_t i = 0; i < count; ++i) {
-    round_weights(values.data() + i * stride, sums[i], out->taps[i], out->bits,
+    round_weights(values.data() + i * stride, sums[i], out->taps[i],
                   out->weights.data() + i * stride);
   }
 }
