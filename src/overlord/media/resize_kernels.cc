@@ -1,6 +1,7 @@
 #include "overlord/media/resize_kernels.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace overlord::media {
@@ -8,23 +9,14 @@ namespace {
 
 // The compiler's own vectors: the same arithmetic on every CPU, in its widest registers.
 using Bytes16 = uint8_t __attribute__((vector_size(16)));
-using Bytes8 = uint8_t __attribute__((vector_size(8)));
-using Sums8 = int32_t __attribute__((vector_size(32)));
+using Words8 = uint16_t __attribute__((vector_size(16)));
+using Sums4 = int32_t __attribute__((vector_size(16)));
+
+// Widening is done by interleaving with zeros, which compilers turn into one instruction each.
+static_assert(std::endian::native == std::endian::little, "bytes are widened low byte first");
 
 constexpr int kLanes = 8;
 constexpr int32_t kHalf = 1 << (ResizeWeights::kBits - 1);
-
-inline uint8_t clip(int32_t sum) {
-  return static_cast<uint8_t>(std::min(std::max(sum >> ResizeWeights::kBits, 0), 255));
-}
-
-inline Bytes8 clip(Sums8 sums) {
-  sums >>= ResizeWeights::kBits;
-  sums = sums < 0 ? Sums8{} : sums;
-  const Sums8 most = Sums8{} + 255;
-  sums = sums > most ? most : sums;
-  return __builtin_convertvector(sums, Bytes8);
-}
 
 inline Bytes16 zip_low(Bytes16 a, Bytes16 b) {
   return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -33,6 +25,43 @@ inline Bytes16 zip_high(Bytes16 a, Bytes16 b) {
   return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
                                  31);
 }
+
+inline Words8 zip_low(Words8 a, Words8 b) {
+  return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+}
+inline Words8 zip_high(Words8 a, Words8 b) {
+  return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+
+// Eight running sums in two registers of 128 bits.
+struct Sums8 {
+  Sums4 low = Sums4{} + kHalf;
+  Sums4 high = Sums4{} + kHalf;
+
+  void add(const uint8_t* samples, int32_t weight) {
+    Bytes16 bytes = {};
+    std::memcpy(&bytes, samples, kLanes);
+    const auto words = reinterpret_cast<Words8>(zip_low(bytes, Bytes16{}));
+    low += reinterpret_cast<Sums4>(zip_low(words, Words8{})) * weight;
+    high += reinterpret_cast<Sums4>(zip_high(words, Words8{})) * weight;
+  }
+
+  static Words8 clipped(Sums4 sums) {
+    sums >>= ResizeWeights::kBits;
+    const Sums4 most = Sums4{} + 255;
+    sums = sums < 0 ? Sums4{} : sums;
+    return reinterpret_cast<Words8>(sums > most ? most : sums);
+  }
+
+  // The eight samples, in the lower half.
+  Bytes16 clip() const {
+    const Words8 words =
+        __builtin_shufflevector(clipped(low), clipped(high), 0, 2, 4, 6, 8, 10, 12, 14);
+    const auto bytes = reinterpret_cast<Bytes16>(words);
+    return __builtin_shufflevector(bytes, bytes, 0, 2, 4, 6, 8, 10, 12, 14, 0, 2, 4, 6, 8, 10, 12,
+                                   14);
+  }
+};
 
 // Rows and columns of 8 x 8 bytes change places: three perfect shuffles of all 64.
 inline void transpose(Bytes16 (&block)[4]) {
@@ -66,21 +95,17 @@ void gather_columns(const uint8_t* const (&rows)[kLanes], int32_t bytes, uint8_t
 
 // New column j of eight rows at once.
 template <int kChannels>
-inline Bytes8 filter_column(const uint8_t* columns, const ResizeWeights& weights, int32_t from,
-                            int32_t j) {
+inline Bytes16 filter_column(const uint8_t* columns, const ResizeWeights& weights, int32_t from,
+                             int32_t j) {
   const auto i = static_cast<size_t>(j / kChannels);
   const int32_t* const w = weights.weights.data() + i * static_cast<size_t>(weights.stride);
   const uint8_t* at =
       columns +
       (static_cast<ptrdiff_t>(weights.starts[i] - from) * kChannels + j % kChannels) * kLanes;
-  Sums8 sums = Sums8{} + kHalf;
+  Sums8 sums;
   const int32_t taps = weights.taps[i];
-  for (int32_t k = 0; k < taps; ++k, at += kLanes * kChannels) {
-    Bytes8 samples;
-    std::memcpy(&samples, at, sizeof samples);
-    sums += __builtin_convertvector(samples, Sums8) * w[k];
-  }
-  return clip(sums);
+  for (int32_t k = 0; k < taps; ++k, at += kLanes * kChannels) sums.add(at, w[k]);
+  return sums.clip();
 }
 
 template <int kChannels>
@@ -91,7 +116,7 @@ void across_strip(const uint8_t* columns, const ResizeWeights& weights, int32_t 
   for (; j + kLanes <= count; j += kLanes) {
     Bytes16 block[4];
     for (int n = 0; n < kLanes; ++n) {
-      const Bytes8 column = filter_column<kChannels>(columns, weights, from, j + n);
+      const Bytes16 column = filter_column<kChannels>(columns, weights, from, j + n);
       std::memcpy(reinterpret_cast<uint8_t*>(block) + kLanes * n, &column, kLanes);
     }
     transpose(block);
@@ -100,22 +125,23 @@ void across_strip(const uint8_t* columns, const ResizeWeights& weights, int32_t 
     }
   }
   for (; j < count; ++j) {
-    const Bytes8 column = filter_column<kChannels>(columns, weights, from, j);
+    const Bytes16 column = filter_column<kChannels>(columns, weights, from, j);
     for (int r = 0; r < kLanes; ++r) rows[r][j] = column[r];
   }
 }
 
-template <int kWidth>
+// 8 * kBlocks new samples of one row.
+template <int kBlocks>
 void down_block(const uint8_t* from, ptrdiff_t from_stride, const int32_t* weights, int32_t taps,
-                uint8_t* __restrict to) {
-  int32_t sums[kWidth];
-  for (int x = 0; x < kWidth; ++x) sums[x] = kHalf;
-  for (int32_t k = 0; k < taps; ++k) {
-    const uint8_t* const row = from + k * from_stride;
-    const int32_t weight = weights[k];
-    for (int x = 0; x < kWidth; ++x) sums[x] += row[x] * weight;
+                uint8_t* to) {
+  Sums8 sums[kBlocks];
+  for (int32_t k = 0; k < taps; ++k, from += from_stride) {
+    for (int n = 0; n < kBlocks; ++n) sums[n].add(from + n * kLanes, weights[k]);
   }
-  for (int x = 0; x < kWidth; ++x) to[x] = clip(sums[x]);
+  for (int n = 0; n < kBlocks; ++n) {
+    const Bytes16 samples = sums[n].clip();
+    std::memcpy(to + n * kLanes, &samples, kLanes);
+  }
 }
 
 }  // namespace
@@ -155,11 +181,13 @@ void filter_across(const uint8_t* from, ptrdiff_t from_stride, int32_t rows, int
 void filter_down(const uint8_t* from, ptrdiff_t from_stride, int32_t bytes, const int32_t* weights,
                  int32_t taps, uint8_t* to) {
   int32_t x = 0;
-  for (; x + 32 <= bytes; x += 32) {
-    down_block<32>(from + x, from_stride, weights, taps, to + x);
+  for (; x + 32 <= bytes; x += 32) down_block<4>(from + x, from_stride, weights, taps, to + x);
+  for (; x + 8 <= bytes; x += 8) down_block<1>(from + x, from_stride, weights, taps, to + x);
+  for (; x < bytes; ++x) {
+    int32_t sum = kHalf;
+    for (int32_t k = 0; k < taps; ++k) sum += from[k * from_stride + x] * weights[k];
+    to[x] = static_cast<uint8_t>(std::clamp(sum >> ResizeWeights::kBits, 0, 255));
   }
-  for (; x + 8 <= bytes; x += 8) down_block<8>(from + x, from_stride, weights, taps, to + x);
-  for (; x < bytes; ++x) down_block<1>(from + x, from_stride, weights, taps, to + x);
 }
 
 }  // namespace overlord::media
