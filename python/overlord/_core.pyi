@@ -24,6 +24,7 @@ from overlord import (
     UserFunctionError as UserFunctionError,
     VersionMismatchError as VersionMismatchError
 )
+from overlord._core import media as media
 
 
 arrow_version: str = '25.0.1'

@@ -151,7 +151,7 @@ void bind_media(nb::module_& parent) {
   m.def(
       "decode_image",
       [](const nb::bytes& bytes, const std::string& options) {
-        return ImageChain("decode " + options).run(bytes, 0)[0];
+        return nb::object(ImageChain("decode " + options).run(bytes, 0)[0]);
       },
       nb::arg("bytes"), nb::arg("options") = "",
       "8-bit RGB as stored, height x width x 3. Options as in a chain: \"alpha=drop\".");

@@ -151,7 +151,11 @@ TEST(ImageTransforms, SmartResizeFollowsItsReference) {
   EXPECT_EQ(size(480, 640), (ImageSize{644, 476}));
   EXPECT_EQ(size(1080, 1920), (ImageSize{1316, 728}));
   EXPECT_EQ(size(20, 30), (ImageSize{84, 56}));
-  EXPECT_EQ(size(42, 70), (ImageSize{84, 56}));  // halves go to the even multiple
+  EXPECT_EQ(size(42, 70), (ImageSize{56, 56}));  // halves go to the even multiple
+  EXPECT_EQ(size(10, 300), (ImageSize{308, 28}));
+  EXPECT_EQ(size(3000, 4000), (ImageSize{1148, 840}));
+  EXPECT_EQ(size(14, 2800), (ImageSize{812, 28}));
+  EXPECT_EQ(size(999, 1001), (ImageSize{980, 980}));
   EXPECT_FALSE(smart_resize({4000, 10}, {}).ok());
 }
 

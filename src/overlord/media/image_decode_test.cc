@@ -36,13 +36,20 @@ TEST(ImageDecode, LosslessFormatsGiveTheirPixelsBack) {
 TEST(ImageDecode, AlphaIsLaidOverOrDroppedAsDeclared) {
   Image image = photo(20, 10, 2, 4);
   for (size_t i = 3; i < image.size_bytes(); i += 4) image.samples[i] = 0;
-  for (const std::string& bytes : {png_of(image)}) {
+  DecodeOptions over;
+  over.background = {9, 8, 7};
+  DecodeOptions drop;
+  drop.alpha = AlphaRule::kDrop;
+  for (const std::string& bytes : {png_of(image), webp_of(image, true)}) {
     Image out;
-    ASSERT_TRUE(decode(bytes, {.background = {9, 8, 7}}, &out).ok());
+    ASSERT_TRUE(decode(bytes, over, &out).ok());
     EXPECT_EQ(out.samples[0], 9);
     EXPECT_EQ(out.samples[1], 8);
-    ASSERT_TRUE(decode(bytes, {.alpha = AlphaRule::kDrop}, &out).ok());
-    EXPECT_EQ(out.samples[0], image.samples[0]);
+    ASSERT_TRUE(decode(bytes, drop, &out).ok());
+    // WebP's encoder forgets colours that cannot be seen.
+    if (probe_image(bytes)->format == ImageFormat::kPng) {
+      EXPECT_EQ(out.samples[0], image.samples[0]);
+    }
   }
 }
 
