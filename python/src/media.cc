@@ -1,4 +1,4 @@
-// Binds room media: overlord._core.media. Pictures cross the border as bytes and NumPy arrays.
+// Binds room media. Pictures cross the border as bytes and NumPy arrays.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -140,9 +140,8 @@ nb::object mrope(int64_t tokens, const std::vector<std::tuple<int64_t, int, int,
 
 }  // namespace
 
-void bind_media(nb::module_& parent) {
-  nb::module_ m = parent.def_submodule("media", "Native codecs and transforms of pictures.");
-  m.def("codecs", &list_codecs,
+void bind_media(nb::module_& m) {
+  m.def("media_codecs", &list_codecs,
         "Codecs of this build: name, library, version, present, fingerprint.");
   m.def(
       "probe_image",

@@ -140,6 +140,11 @@ void normalise_pixels(const ImageView& image, const NormaliseTable& table, bool 
 }
 
 void copy_pixels(const ImageView& image, bool planes, uint8_t* out) {
+  if (!planes) {
+    const size_t bytes = static_cast<size_t>(image.width) * static_cast<size_t>(image.channels);
+    for (int32_t y = 0; y < image.height; ++y, out += bytes) std::memcpy(out, image.row(y), bytes);
+    return;
+  }
   lay_pixels(image, AsLevels{}, planes, out);
 }
 

@@ -62,7 +62,7 @@ struct ResizeScratch {
   const ResizeWeights& weights(const ResizeAxis& axis, ResizeFilter filter);
 
   std::vector<uint8_t> rows;     // between the passes
-  std::vector<uint8_t> columns;  // eight rows side by side
+  std::vector<uint8_t> columns;  // sixteen rows side by side
   std::vector<Slot> slots;
   size_t next_slot = 0;
 };

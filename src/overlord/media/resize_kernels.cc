@@ -9,13 +9,15 @@ namespace {
 
 // The compiler's own vectors: the same arithmetic on every CPU, in its widest registers.
 using Bytes16 = uint8_t __attribute__((vector_size(16)));
+using Halves = uint64_t __attribute__((vector_size(16)));
 using Words8 = uint16_t __attribute__((vector_size(16)));
 using Sums4 = int32_t __attribute__((vector_size(16)));
 
 // Widening is done by interleaving with zeros, which compilers turn into one instruction each.
 static_assert(std::endian::native == std::endian::little, "bytes are widened low byte first");
 
-constexpr int kLanes = 8;
+constexpr int kLanes = 16;
+constexpr int kBlock = 8;
 constexpr int32_t kHalf = 1 << (ResizeWeights::kBits - 1);
 
 inline Bytes16 zip_low(Bytes16 a, Bytes16 b) {
@@ -33,17 +35,19 @@ inline Words8 zip_high(Words8 a, Words8 b) {
   return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
-// Eight running sums in two registers of 128 bits.
-struct Sums8 {
-  Sums4 low = Sums4{} + kHalf;
-  Sums4 high = Sums4{} + kHalf;
+// Sixteen running sums in four registers of 128 bits.
+struct Sums16 {
+  Sums4 sums[4] = {Sums4{} + kHalf, Sums4{} + kHalf, Sums4{} + kHalf, Sums4{} + kHalf};
 
   void add(const uint8_t* samples, int32_t weight) {
-    Bytes16 bytes = {};
-    std::memcpy(&bytes, samples, kLanes);
-    const auto words = reinterpret_cast<Words8>(zip_low(bytes, Bytes16{}));
-    low += reinterpret_cast<Sums4>(zip_low(words, Words8{})) * weight;
-    high += reinterpret_cast<Sums4>(zip_high(words, Words8{})) * weight;
+    Bytes16 bytes;
+    std::memcpy(&bytes, samples, sizeof bytes);
+    const auto low = reinterpret_cast<Words8>(zip_low(bytes, Bytes16{}));
+    const auto high = reinterpret_cast<Words8>(zip_high(bytes, Bytes16{}));
+    sums[0] += reinterpret_cast<Sums4>(zip_low(low, Words8{})) * weight;
+    sums[1] += reinterpret_cast<Sums4>(zip_high(low, Words8{})) * weight;
+    sums[2] += reinterpret_cast<Sums4>(zip_low(high, Words8{})) * weight;
+    sums[3] += reinterpret_cast<Sums4>(zip_high(high, Words8{})) * weight;
   }
 
   static Words8 clipped(Sums4 sums) {
@@ -53,13 +57,13 @@ struct Sums8 {
     return reinterpret_cast<Words8>(sums > most ? most : sums);
   }
 
-  // The eight samples, in the lower half.
   Bytes16 clip() const {
-    const Words8 words =
-        __builtin_shufflevector(clipped(low), clipped(high), 0, 2, 4, 6, 8, 10, 12, 14);
-    const auto bytes = reinterpret_cast<Bytes16>(words);
-    return __builtin_shufflevector(bytes, bytes, 0, 2, 4, 6, 8, 10, 12, 14, 0, 2, 4, 6, 8, 10, 12,
-                                   14);
+    const Words8 low =
+        __builtin_shufflevector(clipped(sums[0]), clipped(sums[1]), 0, 2, 4, 6, 8, 10, 12, 14);
+    const Words8 high =
+        __builtin_shufflevector(clipped(sums[2]), clipped(sums[3]), 0, 2, 4, 6, 8, 10, 12, 14);
+    return __builtin_shufflevector(reinterpret_cast<Bytes16>(low), reinterpret_cast<Bytes16>(high),
+                                   0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   }
 };
 
@@ -77,23 +81,32 @@ inline void transpose(Bytes16 (&block)[4]) {
   }
 }
 
-// Eight rows side by side: columns[8 * x + r] = row r at x. `bytes` may end inside a block of 8.
+// Sixteen rows side by side: columns[16 * x + r] = row r at x. `bytes` may end inside a block of 8.
 void gather_columns(const uint8_t* const (&rows)[kLanes], int32_t bytes, uint8_t* columns) {
   int32_t x = 0;
-  for (; x + kLanes <= bytes; x += kLanes) {
-    Bytes16 block[4];
-    for (int r = 0; r < kLanes; ++r) {
-      std::memcpy(reinterpret_cast<uint8_t*>(block) + kLanes * r, rows[r] + x, kLanes);
+  for (; x + kBlock <= bytes; x += kBlock) {
+    for (int half = 0; half < kLanes; half += kBlock) {
+      Bytes16 block[4];
+      for (int r = 0; r < 4; ++r) {
+        uint64_t even = 0;
+        uint64_t odd = 0;
+        std::memcpy(&even, rows[half + 2 * r] + x, sizeof even);
+        std::memcpy(&odd, rows[half + 2 * r + 1] + x, sizeof odd);
+        block[r] = reinterpret_cast<Bytes16>(Halves{even, odd});
+      }
+      transpose(block);
+      for (int n = 0; n < kBlock; ++n) {
+        const uint64_t column = reinterpret_cast<Halves>(block[n / 2])[n % 2];
+        std::memcpy(columns + (x + n) * kLanes + half, &column, sizeof column);
+      }
     }
-    transpose(block);
-    std::memcpy(columns + static_cast<ptrdiff_t>(x) * kLanes, block, sizeof block);
   }
   for (; x < bytes; ++x) {
     for (int r = 0; r < kLanes; ++r) columns[x * kLanes + r] = rows[r][x];
   }
 }
 
-// New column j of eight rows at once.
+// New column j of sixteen rows at once.
 template <int kChannels>
 inline Bytes16 filter_column(const uint8_t* columns, const ResizeWeights& weights, int32_t from,
                              int32_t j) {
@@ -102,7 +115,7 @@ inline Bytes16 filter_column(const uint8_t* columns, const ResizeWeights& weight
   const uint8_t* at =
       columns +
       (static_cast<ptrdiff_t>(weights.starts[i] - from) * kChannels + j % kChannels) * kLanes;
-  Sums8 sums;
+  Sums16 sums;
   const int32_t taps = weights.taps[i];
   for (int32_t k = 0; k < taps; ++k, at += kLanes * kChannels) sums.add(at, w[k]);
   return sums.clip();
@@ -113,15 +126,24 @@ void across_strip(const uint8_t* columns, const ResizeWeights& weights, int32_t 
                   uint8_t* const (&rows)[kLanes]) {
   const auto count = static_cast<int32_t>(weights.starts.size()) * kChannels;
   int32_t j = 0;
-  for (; j + kLanes <= count; j += kLanes) {
-    Bytes16 block[4];
-    for (int n = 0; n < kLanes; ++n) {
-      const Bytes16 column = filter_column<kChannels>(columns, weights, from, j + n);
-      std::memcpy(reinterpret_cast<uint8_t*>(block) + kLanes * n, &column, kLanes);
+  for (; j + kBlock <= count; j += kBlock) {
+    Halves pairs[2][4];  // columns 2n and 2n + 1: of the first eight rows, of the others
+    for (int n = 0; n < kBlock; n += 2) {
+      const auto even =
+          reinterpret_cast<Halves>(filter_column<kChannels>(columns, weights, from, j + n));
+      const auto odd =
+          reinterpret_cast<Halves>(filter_column<kChannels>(columns, weights, from, j + n + 1));
+      pairs[0][n / 2] = __builtin_shufflevector(even, odd, 0, 2);
+      pairs[1][n / 2] = __builtin_shufflevector(even, odd, 1, 3);
     }
-    transpose(block);
-    for (int r = 0; r < kLanes; ++r) {
-      std::memcpy(rows[r] + j, reinterpret_cast<uint8_t*>(block) + kLanes * r, kLanes);
+    for (int half = 0; half < 2; ++half) {
+      Bytes16 block[4];
+      for (int n = 0; n < 4; ++n) block[n] = reinterpret_cast<Bytes16>(pairs[half][n]);
+      transpose(block);
+      for (int r = 0; r < kBlock; ++r) {
+        const uint64_t row = reinterpret_cast<Halves>(block[r / 2])[r % 2];
+        std::memcpy(rows[half * kBlock + r] + j, &row, sizeof row);
+      }
     }
   }
   for (; j < count; ++j) {
@@ -130,15 +152,15 @@ void across_strip(const uint8_t* columns, const ResizeWeights& weights, int32_t 
   }
 }
 
-// 8 * kBlocks new samples of one row.
-template <int kBlocks>
+// 16 * kCount new samples of one row.
+template <int kCount>
 void down_block(const uint8_t* from, ptrdiff_t from_stride, const int32_t* weights, int32_t taps,
                 uint8_t* to) {
-  Sums8 sums[kBlocks];
+  Sums16 sums[kCount];
   for (int32_t k = 0; k < taps; ++k, from += from_stride) {
-    for (int n = 0; n < kBlocks; ++n) sums[n].add(from + n * kLanes, weights[k]);
+    for (int n = 0; n < kCount; ++n) sums[n].add(from + n * kLanes, weights[k]);
   }
-  for (int n = 0; n < kBlocks; ++n) {
+  for (int n = 0; n < kCount; ++n) {
     const Bytes16 samples = sums[n].clip();
     std::memcpy(to + n * kLanes, &samples, kLanes);
   }
@@ -181,8 +203,8 @@ void filter_across(const uint8_t* from, ptrdiff_t from_stride, int32_t rows, int
 void filter_down(const uint8_t* from, ptrdiff_t from_stride, int32_t bytes, const int32_t* weights,
                  int32_t taps, uint8_t* to) {
   int32_t x = 0;
-  for (; x + 32 <= bytes; x += 32) down_block<4>(from + x, from_stride, weights, taps, to + x);
-  for (; x + 8 <= bytes; x += 8) down_block<1>(from + x, from_stride, weights, taps, to + x);
+  for (; x + 32 <= bytes; x += 32) down_block<2>(from + x, from_stride, weights, taps, to + x);
+  for (; x + 16 <= bytes; x += 16) down_block<1>(from + x, from_stride, weights, taps, to + x);
   for (; x < bytes; ++x) {
     int32_t sum = kHalf;
     for (int32_t k = 0; k < taps; ++k) sum += from[k * from_stride + x] * weights[k];
