@@ -16,7 +16,7 @@ endif()
 find_package(nanobind CONFIG REQUIRED)
 
 nanobind_add_module(_core NB_STATIC NOMINSIZE ${overlord_extension_sources})
-target_link_libraries(_core PRIVATE overlord_node overlord_plan overlord_columnar)
+target_link_libraries(_core PRIVATE overlord_node overlord_plan overlord_columnar overlord_media)
 target_compile_definitions(_core PRIVATE OVERLORD_VERSION="${PROJECT_VERSION}"
                                          OVERLORD_BUILD_ARROW_VERSION="${PyArrow_VERSION}")
 

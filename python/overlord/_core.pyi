@@ -1373,6 +1373,38 @@ def describe_state(state: bytes) -> dict:
 
 def combine_stream_hash(plan_chain: str, rank_hashes: Sequence[str]) -> str: ...
 
+def media_codecs() -> list:
+    """Codecs of this build: name, library, version, present, fingerprint."""
+
+def probe_image(bytes: bytes) -> dict:
+    """What a picture's headers say, without decoding it."""
+
+def decode_image(bytes: bytes, options: str = '') -> object:
+    """
+    8-bit RGB as stored, height x width x 3. Options as in a chain: "alpha=drop".
+    """
+
+def run_image_chain(bytes: bytes, chain: str, key: int = 0) -> tuple:
+    """(array, geometry) of a chain in its text form."""
+
+class ImageChain:
+    """A prepared chain; may be used by many threads at once."""
+
+    def __init__(self, text: str) -> None: ...
+
+    @property
+    def text(self) -> str:
+        """The text form with every value named."""
+
+    def run(self, bytes: bytes, key: int = 0) -> tuple:
+        """(array, geometry)"""
+
+    def planned_size(self, bytes: bytes) -> dict:
+        """The geometry that run() will deliver, from the header alone."""
+
+def mrope_positions(tokens: int, spans: Sequence[tuple[int, int, int, int]]) -> object:
+    """3 x tokens positions; spans are (start, t, h, w) in tokens."""
+
 def mix_stats(kind: ControllerKind, sources: int, steps: int) -> dict:
     """
     Milliseconds of each step of a metric-driven mixture, from feedback to quotas.

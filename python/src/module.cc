@@ -24,6 +24,7 @@ NB_MODULE(_core, m) {
   bind_index(m);
   bind_callout(m);
   bind_job(m);
+  bind_media(m);
   bind_mix(m);
   bind_node(m);
 }

@@ -1,0 +1,110 @@
+#include "overlord/media/codecs.h"
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "overlord/media/image_decode.h"
+#include "overlord/media/image_header.h"
+#include "overlord/media/kept_pictures.h"
+
+#ifdef OVERLORD_HAS_JPEG
+#include <cstdio>
+// jpeglib.h wants cstdio before it.
+#include <jpeglib.h>
+#endif
+#ifdef OVERLORD_HAS_PNG
+#include <spng.h>
+#endif
+#ifdef OVERLORD_HAS_WEBP
+#include <webp/decode.h>
+#endif
+
+namespace overlord::media {
+namespace {
+
+// Changes whenever our own pixel arithmetic gives other pixels than before.
+constexpr std::string_view kPixelRules = "media/1";
+
+template <size_t kSize>
+std::string_view bytes_of(const uint8_t (&picture)[kSize]) {
+  return {reinterpret_cast<const char*>(picture), kSize};
+}
+
+// Zero where a kept picture cannot be decoded: a library that cannot do that is as good as absent.
+Digest fingerprint(std::initializer_list<std::string_view> pictures) {
+  Digest digest = digest_of(kPixelRules);
+  DecodeScratch scratch;
+  Image image;
+  for (const std::string_view picture : pictures) {
+    const Result<ImageHeader> header = probe_image(picture);
+    if (!header.ok()) return {};
+    const bool jpeg = header->format == ImageFormat::kJpeg;
+    for (const int32_t divisor : {1, 2, 4, 8}) {
+      if (divisor > 1 && !jpeg) break;
+      if (!decode_image(picture, *header, {}, divisor, scratch, &image).ok()) return {};
+      digest = chain(digest, digest_of(image.samples.data(), image.size_bytes()));
+    }
+  }
+  return digest;
+}
+
+#define OVERLORD_TEXT_OF(x) #x
+#define OVERLORD_TEXT(x) OVERLORD_TEXT_OF(x)
+
+std::string jpeg_version() {
+#ifdef OVERLORD_HAS_JPEG
+  return OVERLORD_TEXT(LIBJPEG_TURBO_VERSION);
+#else
+  return "";
+#endif
+}
+
+std::string png_version() {
+#ifdef OVERLORD_HAS_PNG
+  return spng_version_string();
+#else
+  return "";
+#endif
+}
+
+std::string webp_version() {
+#ifdef OVERLORD_HAS_WEBP
+  const int version = WebPGetDecoderVersion();
+  return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xFF) + "." +
+         std::to_string(version & 0xFF);
+#else
+  return "";
+#endif
+}
+
+Codec codec_of(const char* name, const char* library, std::string version,
+               std::initializer_list<std::string_view> pictures) {
+  Codec codec{name, library, std::move(version), false, {}};
+  codec.present = !codec.version.empty();
+  if (codec.present) codec.fingerprint = fingerprint(pictures);
+  return codec;
+}
+
+}  // namespace
+
+const std::vector<Codec>& codecs() {
+  static const auto* const list = new std::vector<Codec>{
+      codec_of("jpeg", "libjpeg-turbo", jpeg_version(),
+               {bytes_of(kJpeg420), bytes_of(kJpegProgressive)}),
+      codec_of("png", "libspng", png_version(), {bytes_of(kPngColour)}),
+      codec_of("webp", "libwebp", webp_version(), {bytes_of(kWebpLossy), bytes_of(kWebpLossless)}),
+  };
+  return *list;
+}
+
+Digest codecs_fingerprint() {
+  Digest digest = digest_of(kPixelRules);
+  for (const Codec& codec : codecs()) {
+    digest = chain(chain(digest, digest_of(codec.name)), codec.fingerprint);
+  }
+  return digest;
+}
+
+}  // namespace overlord::media

@@ -1,0 +1,35 @@
+// What a decoder promises of bytes from anywhere: a Status, or a picture of the planned size.
+#pragma once
+
+#include <string_view>
+
+#include "overlord/base/check.h"
+#include "overlord/media/image_chain.h"
+
+namespace overlord::media {
+
+// Small limits, so that a fuzzer looks at headers and codes rather than at many pixels.
+inline void takes_picture(std::string_view bytes) {
+  static const PreparedImageChain* const chains[] = {
+      new PreparedImageChain(PreparedImageChain::prepare(
+                                 parse_chain("decode jpeg=exact max_pixels=65536; orient").value())
+                                 .value()),
+      new PreparedImageChain(
+          PreparedImageChain::prepare(
+              parse_chain("decode jpeg=scaled max_pixels=65536; orient; resize width=9 height=7")
+                  .value())
+              .value())};
+  static ChainScratch scratch;
+  for (const PreparedImageChain* const chain : chains) {
+    const auto outcome = chain->run(bytes, 1, scratch);
+    if (!outcome.ok()) {
+      OVERLORD_CHECK(!outcome.status().message().empty(), "a refusal without a reason");
+      continue;
+    }
+    const auto planned = chain->planned_size(outcome->header);
+    OVERLORD_CHECK(planned.ok() && planned->bytes() == outcome->bytes.size(),
+                   "a picture of another size than planned");
+  }
+}
+
+}  // namespace overlord::media

@@ -1,0 +1,10 @@
+// Entry for a fuzzer: header readers and decoders of all formats (foreign_pictures_test.h).
+#include <cstddef>
+#include <cstdint>
+
+#include "overlord/media/foreign_pictures_test.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  overlord::media::takes_picture({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
