@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kBatch = 'b';  // one more, please
 constexpr char kMark = 'm';   // the measurement begins, or ends
-constexpr uint64_t kAheadBytes = 64 << 20;
+constexpr uint64_t kAheadBytes = 128 << 20;
 constexpr uint64_t kSourceBytes = 256 << 20;  // more than caches hold: nobody sends what is hot
 constexpr uint64_t kWarmBytes = 512 << 20;
 
