@@ -33,9 +33,11 @@ ENDLESS = 1_000_000
 
 
 @contextmanager
-def running(folder: Path, **options: Any) -> Iterator[tuple[list[Trainer], str]]:
+def running(
+    folder: Path, name: str = "watched", **options: Any
+) -> Iterator[tuple[list[Trainer], str]]:
     """Two ranks that go on for ever, and the directory of their node."""
-    config, sockets = small_job(folder, steps=ENDLESS)
+    config, sockets = small_job(folder, steps=ENDLESS, name=name)
     config["runtime"] |= options.pop("runtime", {})
     (folder / "mix.yaml").write_text(json.dumps(config))
     with trainers(config, {"dp": 2}, **options) as started:
@@ -98,13 +100,14 @@ def test_the_screen_names_everything(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_nodes_are_found_wherever_they_lie(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with running(tmp_path) as (_, directory):
+    name = f"found-{os.getpid()}"  # other tests watch jobs of this host at the same time
+    with running(tmp_path, name) as (_, directory):
         rows = {row["directory"]: row for row in top_json(capsys, "--json")}
-        assert rows[os.path.realpath(directory)]["job"] == "watched"
+        assert rows[os.path.realpath(directory)]["job"] == name
         assert main(["top"]) == 0
-        assert "watched" in capsys.readouterr().out
+        assert name in capsys.readouterr().out
     assert main(["top", str(tmp_path / "mix.yaml"), "--once"]) == 1
-    assert "no node of job 'watched' runs on this host" in capsys.readouterr().err
+    assert f"no node of job '{name}' runs on this host" in capsys.readouterr().err
     assert main(["top", str(tmp_path), "--once"]) == 1
     assert "no node" in capsys.readouterr().err
 
