@@ -166,6 +166,11 @@ nb::object encoder_table(const model::Plan& plan) {
   out["dummies"] = dummies;
   out["bytes_per_unit"] = encoder.bytes_per_unit;
   out["group"] = owned_array(encoder.table->group);
+  std::vector<Rank> first_runners;  // by encoder
+  for (const std::vector<Rank>& runners : encoder.table->runners) {
+    first_runners.push_back(runners.front());
+  }
+  out["runners"] = owned_array(std::move(first_runners));
   out["exchanges"] = exchange_list(encoder);
   return out;
 }

@@ -136,6 +136,70 @@ def test_a_native_strategy_is_shown_too(corpus: Corpus, tmp_path: Path) -> None:
     assert NAME not in simulated(written(corpus, tmp_path, None))[1]["strategies"]
 
 
+def test_samples_that_are_dealt_one_by_one(corpus: Corpus, tmp_path: Path) -> None:
+    strategy = {"cost": "llama-12b", "balance": {"method": "lpt_search", "atoms": "samples"}}
+    path = written(corpus, tmp_path, strategy)
+    done, report = simulated(path)
+    assert done == 0
+    assert report["workload"]["atoms"] == "samples"
+    own, arrival = report["strategies"][NAME], report["strategies"]["arrival"]
+    assert own["step_ms"]["mean"] < arrival["step_ms"]["mean"]
+    # The groups have the work of the samples that the job's real plan gives them.
+    plan = ol.job(str(path), mesh=MESH).plan(0)
+    tokens = np.zeros((2, plan.microbatches))
+    for segments, (bucket, microbatch, _) in zip(plan.bins(), plan.placement(), strict=True):
+        tokens[bucket, microbatch] += sum(segment[4] for segment in segments)
+    loads = np.array(own["first_step_loads_ms"])
+    assert loads.shape == tokens.shape
+    assert ((loads > 0) == (tokens > 0)).all()
+    assert main(["simulate", str(path), "--mesh", MESH, "--atoms", "sequences"]) != 0
+
+
+@pytest.mark.parametrize("axis", ["world", "dp"])
+def test_an_encoder_layer_has_the_owners_of_its_plan(axis: str, tmp_path: Path) -> None:
+    """The slowest rank's encoder is as slow as the plan's samples make it."""
+    rng = np.random.default_rng(4)
+    rows = [
+        {"tokens": [1] * int(rng.integers(5, 60)), "image_patches": int(rng.integers(0, 900))}
+        for _ in range(400)
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    config = {
+        "job": "pairs",
+        "seed": 3,
+        "context": 128,
+        "bins": BINS,
+        "align": 4,
+        "vocabulary": 10,
+        "at_end": "repeat",
+        "index_dir": str(tmp_path / "index"),
+        "sources": {
+            "pairs": {
+                "files": str(tmp_path / "a.jsonl"),
+                "tokens": "tokens",
+                "metadata": ["image_patches"],
+            }
+        },
+        "mixture": {"weights": {"pairs": 1}},
+        "strategy": {
+            "cost": "llama-12b",
+            "balance": {"method": "lpt_search"},
+            "encoder": {"column": "image_patches", "cost": "vit-2b", "distribute": {"axis": axis}},
+        },
+    }
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(config))
+    done, report = simulated(path, "--model", "llama-12b+vit-2b")
+    assert done == 0
+    plan = ol.job(str(path), mesh=MESH).plan(0)
+    table = plan.encoder()
+    owners = set(np.asarray(table["runners"])[table["columns"]["bucket"]].tolist())
+    assert len(owners) == (4 if axis == "world" else 2)
+    encoders = report["strategies"][NAME]["imbalance"]["encoder"]
+    # Two of four ranks encode where the groups do, so the fullest has twice the mean of all.
+    assert encoders < 1.5 if axis == "world" else 1.9 < encoders < 3
+
+
 @pytest.mark.parametrize(
     ("strategy", "words", "told"),
     [

@@ -140,6 +140,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
         _check_bins(workload, mesh)
         if workload.own_steps:
             strategies = (*strategies, own_strategy.NAME)
+        if workload.own_atoms == "samples":
+            atoms = _one_of("--atoms", options.atoms or "samples", ("samples",))
     return Settings(
         workload,
         mesh,
@@ -162,7 +164,7 @@ def _fitting(options: argparse.Namespace, workload: Planned, mesh: Mesh) -> int:
 
     if not workload.own_steps:
         return int(options.microbatches or max(1, workload.bins // mesh.data_size))
-    planned = workload.own_steps[0].microbatches
+    planned = max(step.microbatches for step in workload.own_steps)
     if options.microbatches not in (None, planned):
         raise ConfigError(
             Problem(
@@ -227,11 +229,11 @@ def _workload(options: argparse.Namespace, mesh: Mesh, steps: int, seed: int) ->
             )
         )
     from overlord._src.mesh import Mesh
-    from overlord._src.simulate.own_strategy import moves_sequences
+    from overlord._src.simulate.own_strategy import moved_atoms
 
     loaded, functions = arguments.load_declared(options)
     # What a step holds does not depend on the mesh; where sequences go does, if a strategy says.
-    placed_on = mesh if moves_sequences(loaded.config.strategy) else Mesh()
+    placed_on = mesh if moved_atoms(loaded.config.strategy) is not None else Mesh()
     from overlord._src.job import Job
 
     return from_index(Job(loaded, placed_on, None, functions), steps, options.stream)

@@ -1,4 +1,4 @@
-"""A job's own strategy in a simulation: where its real plans put the sequences of a step.
+"""A job's own strategy in a simulation: where its real plans put the atoms of a step.
 
 The plans are made by the same planner, with the same calls of the user's Python and the same checks
 of what it answers, as in training. So a cost, a balancer or a `plan_raw` of one's own is simulated
@@ -8,12 +8,13 @@ as it would run, and refused here with what it would be refused with there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from overlord._src.simulate.clients import Clients
 from overlord._src.simulate.columns import Columns, Integers
+from overlord._src.simulate.costs import BACKBONE, ENCODER
 from overlord._src.simulate.placing import ModulePlacement, Placement, Work, encode_at_home
 from overlord._src.strategy_lowering import python_cost
 from overlord.config import StrategyConfig
@@ -24,30 +25,61 @@ DESCRIPTION = "The job's own strategy: its real plans on this mesh, with its own
 
 
 @dataclass(frozen=True)
+class EncoderStep:
+    """Of every piece: the rank that encodes it, -1 for nobody, and when."""
+
+    rank: Integers
+    microbatch: Integers
+
+
+@dataclass(frozen=True)
 class OwnStep:
-    """One planned step: consumer and microbatch of every sequence, and what its samples cost."""
+    """One planned step: consumer and microbatch of every bin, and what its samples cost."""
 
     bucket: Integers
     microbatch: Integers
     microbatches: int
     costs: Integers | None  # nanoseconds of every piece, where a function of one's own tells them
+    encoder: EncoderStep | None = None
 
 
-def moves_sequences(strategy: StrategyConfig | None) -> bool:
-    """Can the plans of this strategy be shown beside others? Its atoms must be theirs."""
-    if strategy is None or strategy.hybrid is not None or strategy.encoder is not None:
-        return False
-    return strategy.balance is None or strategy.balance.atoms == "sequences"
+def moved_atoms(strategy: StrategyConfig | None) -> Literal["samples", "sequences"] | None:
+    """What the plans of this strategy move; None: they cannot be shown beside others.
+
+    Slices of a hybrid strategy are neither. An encoder's samples have owners of their own.
+    """
+    if strategy is None or strategy.hybrid is not None:
+        return None
+    by_samples = strategy.balance is not None and strategy.balance.atoms == "samples"
+    return "samples" if by_samples or strategy.encoder is not None else "sequences"
 
 
-def read_step(plan: Any, graph: dict[str, Any], columns: Columns, *, own_cost: bool) -> OwnStep:
+def read_step(
+    plan: Any,
+    graph: dict[str, Any],
+    columns: Columns,
+    *,
+    own_cost: bool,
+) -> OwnStep:
     """What a plan says; `columns` are its pieces, with one of no tokens for an empty sequence."""
     places = np.array(plan.placement(), dtype=np.int64).reshape(-1, 3)
     costs = None
     if own_cost:
         costs = np.zeros(len(columns), dtype=np.int64)
         costs[columns.tokens > 0] = graph["sample_costs"]
-    return OwnStep(places[:, 0], places[:, 1], int(plan.microbatches), costs)
+    encoder = _read_encoder(plan, columns)
+    return OwnStep(places[:, 0], places[:, 1], int(plan.microbatches), costs, encoder)
+
+
+def _read_encoder(plan: Any, columns: Columns) -> EncoderStep | None:
+    table = plan.encoder()
+    if table is None:
+        return None
+    pieces = np.flatnonzero(columns.tokens > 0)[np.asarray(table["backbone_segment"])]
+    found = EncoderStep(np.full(len(columns), -1), np.zeros(len(columns), dtype=np.int64))
+    found.rank[pieces] = np.asarray(table["runners"])[table["columns"]["bucket"]]
+    found.microbatch[pieces] = table["columns"]["microbatch"]
+    return found
 
 
 def has_own_cost(strategy: StrategyConfig | None) -> bool:
@@ -56,6 +88,9 @@ def has_own_cost(strategy: StrategyConfig | None) -> bool:
 
 
 def place(step: OwnStep, sequences: Integers, work: Work, clients: Clients) -> Placement:
-    """As planned. `sequences`: the sequence of every atom that is placed."""
+    """As planned. `sequences`: the bin of every atom that is placed."""
     backbone = ModulePlacement("dp", step.bucket[sequences], step.microbatch[sequences])
-    return encode_at_home(work, clients, backbone)
+    if step.encoder is None or work.encoder is None:
+        return encode_at_home(work, clients, backbone)
+    encoder = ModulePlacement("world", step.encoder.rank, step.encoder.microbatch)
+    return {BACKBONE: backbone, ENCODER: encoder}

@@ -174,6 +174,7 @@ class Planned:
     steps: list[Columns] = field(repr=False)
     default_model: str = "llama-12b"
     own_steps: Sequence[OwnStep] = field(default=(), repr=False)  # where a strategy is declared
+    own_atoms: Atoms | None = None  # what that strategy moves
 
     def draw(self, step: int, count: int, context: int, atoms: Atoms) -> Columns:
         """The step as it was planned; as samples, its documents are moved one by one."""
@@ -294,7 +295,7 @@ def from_index(job: Job, steps: int, stream: str = "train") -> Planned:
     while len(planned) < steps and (plan := cursor.next()) is not None:
         graph = cursor.graph()
         planned.append(_planned_columns(plan.bins(), graph["columns"]))
-        if own_strategy.moves_sequences(strategy):
+        if own_strategy.moved_atoms(strategy) is not None:
             own.append(own_strategy.read_step(plan, graph, planned[-1], own_cost=own_cost))
     if not planned:
         raise ConfigError(Problem(("steps",), f"the stream {stream} has no step to simulate"))
@@ -306,6 +307,7 @@ def from_index(job: Job, steps: int, stream: str = "train") -> Planned:
         opened.resolved.bins,
         planned,
         own_steps=own,
+        own_atoms=own_strategy.moved_atoms(strategy),
     )
 
 
