@@ -38,6 +38,7 @@ def check_all(loaded: LoadedConfig | None, mesh: Mesh | None = None) -> list[Fin
         check_python(),
         *check_packages(),
         check_native(),
+        *check_codecs(),
         check_machine(),
         check_open_files(runtime, tokenizers),
         check_threads(runtime),
@@ -87,6 +88,21 @@ def check_native() -> Finding:
         "native module",
         f"built with Arrow {core.arrow_version}, runs with {pyarrow.__version__}",
     )
+
+
+def check_codecs() -> list[Finding]:
+    """Codecs of media in this build; the fingerprint tells builds that give other pixels apart."""
+    try:
+        from overlord._src.native import core
+    except ImportError:
+        return []  # check_native says why
+    findings = []
+    for codec in core.media_codecs():
+        text = f"{codec['library']} {codec['version']}, fingerprint {codec['fingerprint'][:8]}"
+        if not codec["present"]:
+            text = f"not in this build; install {codec['library']} and build again (optional)"
+        findings.append(Finding("ok", f"codec {codec['name']}", text))
+    return findings
 
 
 def check_machine() -> Finding:

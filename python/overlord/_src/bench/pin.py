@@ -68,7 +68,7 @@ def _gigabytes_per_second(host_tensor: Any, copies: int) -> float:
     if not torch.equal(target.cpu(), host_tensor):
         raise AssertionError("the device has other bytes than the batch")
     moved = host_tensor.numel() * host_tensor.element_size() * copies
-    return moved / begin.elapsed_time(end) / 1e6
+    return float(moved / begin.elapsed_time(end) / 1e6)
 
 
 def run(arguments: list[str]) -> dict[str, Any]:
