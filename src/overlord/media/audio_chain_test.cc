@@ -54,7 +54,7 @@ std::string random_chain(uint64_t seed) {
 TEST(AudioChain, WhatIsPlannedFromTheHeaderIsWhatDecodingYields) {
   AudioScratch scratch;
   const int formats[] = {kWav16, kFlac16, kOggVorbis};
-  for (uint64_t seed = 0; seed < 200; ++seed) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
     const auto draw = [&](uint64_t n, uint64_t below) {
       return static_cast<int32_t>(uniform_below(seed, 5, n, below));
     };

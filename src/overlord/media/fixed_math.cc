@@ -1,19 +1,24 @@
 #include "overlord/media/fixed_math.h"
 
+#include <cstddef>
+
 namespace overlord::media {
 namespace {
 
-// For 0 <= x <= pi / 4.
-double small_sin(double x) {
-  double sum = 0;
-  for (int k = 21; k >= 3; k -= 2) sum = (1 + sum) * (-x * x / (k * (k - 1)));
-  return x * (1 + sum);
+// For 0 <= x <= pi / 4: 1 - x^2 / (2 * 3) * (1 - x^2 / (4 * 5) * ...), and likewise for the cosine.
+constexpr double kSinSteps[] = {1.0 / 6,   1.0 / 20,  1.0 / 42,  1.0 / 72,
+                                1.0 / 110, 1.0 / 156, 1.0 / 210, 1.0 / 272};
+constexpr double kCosSteps[] = {1.0 / 2,  1.0 / 12,  1.0 / 30,  1.0 / 56,
+                                1.0 / 90, 1.0 / 132, 1.0 / 182, 1.0 / 240};
+double nested(const double (&steps)[8], double square) {
+  double value = 1;
+  for (int k = 7; k >= 0; --k) value = 1 - square * steps[k] * value;
+  return value;
 }
-double small_cos(double x) {
-  double sum = 0;
-  for (int k = 20; k >= 2; k -= 2) sum = (1 + sum) * (-x * x / (k * (k - 1)));
-  return 1 + sum;
-}
+double small_sin(double x) { return x * nested(kSinSteps, x * x); }
+double small_cos(double x) { return nested(kCosSteps, x * x); }
+
+constexpr double kLog2 = 0.693147180559945309417;
 
 }  // namespace
 
@@ -38,17 +43,17 @@ double cos_of_turn(int64_t numerator, int64_t denominator) {
 }
 
 double fixed_exp(double x) {
-  // exp(x) = exp(x / 1024)^1024, by ten squarings.
-  const double small = x / 1024;
-  double sum = 0;
-  for (int k = 16; k >= 1; --k) sum = (1 + sum) * (small / k);
-  double value = sum;  // exp(small) - 1, kept so that squaring loses nothing of it
-  for (int i = 0; i < 10; ++i) value = value * (2 + value);
-  return 1 + value;
+  int power = 0;  // of two; what is left is at most half of log 2
+  for (; x > kLog2 / 2; x -= kLog2) ++power;
+  for (; x < -kLog2 / 2; x += kLog2) --power;
+  double value = 1;
+  for (int k = 18; k >= 1; --k) value = 1 + value * x / k;
+  for (; power > 0; --power) value *= 2;
+  for (; power < 0; ++power) value /= 2;
+  return value;
 }
 
 double fixed_log(double x) {
-  constexpr double kLog2 = 0.693147180559945309417;
   int exponent = 0;
   while (x > 1.5) {
     x /= 2;
@@ -64,16 +69,22 @@ double fixed_log(double x) {
   return exponent * kLog2 + 2 * t * sum;
 }
 
-double bessel_i0(double x) {
-  const double quarter = x * x / 4;
-  double term = 1;
-  double sum = 1;
-  for (int k = 1; k <= 120; ++k) {
-    term = term * quarter / (static_cast<double>(k) * k);
-    sum += term;
-    if (term < sum * 1e-18) break;
+KaiserWindow::KaiserWindow(double beta) {
+  // I0(beta sqrt(u)) is a power series in u: (beta^2 / 4)^k / (k!)^2.
+  terms_[0] = 1;
+  double at_one = 1;
+  for (size_t k = 1; k < terms_.size(); ++k) {
+    terms_[k] = terms_[k - 1] * (beta * beta / 4) / static_cast<double>(k * k);
+    at_one += terms_[k];
   }
-  return sum;
+  for (double& term : terms_) term /= at_one;
+}
+
+double KaiserWindow::at(double part) const {
+  const double u = 1 - part * part;
+  double value = 0;
+  for (size_t k = terms_.size(); k-- > 0;) value = value * u + terms_[k];
+  return value;
 }
 
 }  // namespace overlord::media

@@ -4,6 +4,7 @@
 // place, not fast.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace overlord::media {
@@ -17,7 +18,14 @@ double cos_of_turn(int64_t numerator, int64_t denominator);
 double fixed_exp(double x);  // for |x| <= 100
 double fixed_log(double x);  // for x > 0
 
-// The modified Bessel function of order 0, for 0 <= x <= 50.
-double bessel_i0(double x);
+// I0(beta sqrt(1 - x^2)) / I0(beta), for beta up to 14.
+class KaiserWindow {
+ public:
+  explicit KaiserWindow(double beta);
+  double at(double part) const;  // of the way from the middle to the end: -1 to 1
+
+ private:
+  std::array<double, 40> terms_ = {};
+};
 
 }  // namespace overlord::media

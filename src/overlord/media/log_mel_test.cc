@@ -103,13 +103,13 @@ TEST(LogMel, SilenceIsTheFloor) {
 
 TEST(LogMel, IsTheSameBitsOnEveryCpu) {
   const std::vector<float> values = log_mel(floats_of(hum(16037, 1, 3)), 80);
-  EXPECT_EQ(digest_of(values.data(), values.size() * 4).hex(), "MELDIGEST");
+  EXPECT_EQ(digest_of(values.data(), values.size() * 4).hex(), "f82076b945a8bee69fde06237d5f9f22");
 }
 
 TEST(FixedMath, AgreesWithTheLibrary) {
   for (int64_t n = -50; n < 450; ++n) {
     for (const int64_t d : {1, 3, 7, 200, 400, 441}) {
-      const double angle = 2 * kPi * static_cast<double>(n) / static_cast<double>(d);
+      const double angle = 2 * kPi * static_cast<double>(n % d) / static_cast<double>(d);
       EXPECT_NEAR(sin_of_turn(n, d), std::sin(angle), 1e-13);
       EXPECT_NEAR(cos_of_turn(n, d), std::cos(angle), 1e-13);
     }
@@ -118,7 +118,9 @@ TEST(FixedMath, AgreesWithTheLibrary) {
     EXPECT_NEAR(fixed_exp(x) / std::exp(x), 1, 1e-12);
     EXPECT_NEAR(fixed_log(std::exp(x)), x, 1e-13);
   }
-  EXPECT_NEAR(bessel_i0(9.0), 1093.5883545113747, 1e-9);
+  // I0(9 sqrt(1 - 0.3^2)) / I0(9), by another program.
+  EXPECT_NEAR(KaiserWindow(9).at(0.3), 0.6769186072077025, 1e-14);
+  EXPECT_NEAR(KaiserWindow(12).at(0), 1, 1e-14);
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ inline std::string sound_file(const std::vector<int16_t>& samples, int32_t chann
   info.format = format;
   SNDFILE* const out = sf_open_virtual(&io, SFM_WRITE, &info, &file);
   OVERLORD_CHECK(out != nullptr, "libsndfile cannot write this format");
+  sf_command(out, SFC_SET_SCALE_INT_FLOAT_WRITE, nullptr, SF_TRUE);
   sf_writef_short(out, samples.data(), static_cast<sf_count_t>(samples.size()) / channels);
   sf_close(out);
   return file.bytes;

@@ -18,7 +18,7 @@ enum class ResampleQuality : uint8_t { kFast, kStandard, kHigh };
 
 class Resampler {
  public:
-  // Refuses rates whose ratio would need a table of more than 16 MiB.
+  // Refuses rates whose ratio would need a table of more than 4 MiB.
   static Result<Resampler> make(int32_t from_rate, int32_t to_rate, ResampleQuality quality);
 
   int32_t from_rate() const { return from_rate_; }

@@ -45,7 +45,7 @@ TEST(Resample, TonesInTheBandStayWhatTheyAre) {
   for (const Case& one :
        {Case{ResampleQuality::kFast, 3e-3}, Case{ResampleQuality::kStandard, 2e-4},
         Case{ResampleQuality::kHigh, 1e-5}}) {
-    for (const int32_t from : {8000, 11025, 22050, 44100, 48000, 44101}) {
+    for (const int32_t from : {8000, 11025, 22050, 44100, 48000, 22254}) {
       for (const int64_t hz : {50, 997, 2500}) {
         const std::vector<float> out =
             resampled(tone(hz, from, from / 2), from, 16000, one.quality);
@@ -90,7 +90,7 @@ TEST(Resample, IsTheSameBitsOnEveryCpu) {
   std::vector<float> in;
   for (const int16_t sample : hum(10007, 1, 5)) in.push_back(static_cast<float>(sample) / 32768.0F);
   const std::vector<float> out = resampled(in, 44100, 16000);
-  EXPECT_EQ(digest_of(out.data(), out.size() * 4).hex(), "RESAMPLEDIGEST");
+  EXPECT_EQ(digest_of(out.data(), out.size() * 4).hex(), "945af1e3a216bba836185d8335721276");
 }
 
 }  // namespace
