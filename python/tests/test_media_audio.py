@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import struct
 import threading
@@ -53,6 +54,7 @@ FILES = {
 }
 
 
+@functools.cache
 def file_of(name: str) -> bytes:
     frames, channels, rate, format, subtype = FILES[name]
     return encode(voice(frames, channels, rate), rate, format, subtype)
@@ -141,7 +143,7 @@ def test_padded_log_mel_is_that_of_transformers(mels: int) -> None:
 def band_limited(rate: int, seconds: float = 1.0) -> np.ndarray:
     time = np.arange(int(rate * seconds)) / rate
     drawn = np.random.default_rng(3)
-    tones = [(hz, drawn.uniform(0, 6)) for hz in (60, 440, 997, 1810, 2750, 3100)]
+    tones = [(hz, drawn.uniform(0, 6)) for hz in (60, 440, 997, 1810, 2350)]
     return sum(0.1 * np.sin(2 * np.pi * hz * time + phase) for hz, phase in tones)
 
 
@@ -216,6 +218,7 @@ def test_a_plan_needs_only_the_start_of_a_flac() -> None:
     assert planned == chain.run(data)[1]
 
 
+@functools.cache
 def bad_files() -> dict[str, tuple[bytes, str]]:
     wav, flac = file_of("wav-8k-mono"), file_of("flac-16k")
     ogg = file_of("ogg-vorbis")

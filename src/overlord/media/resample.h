@@ -11,9 +11,9 @@
 
 namespace overlord::media {
 
-// Zero crossings of the sinc on each side, Kaiser window, and the share of the lower rate's band
-// that passes. Stop band from half the lower rate on, apart from the transition about it.
-//   fast: 8 crossings, about 60 dB; standard: 16, about 90 dB; high: 32, about 120 dB.
+// Zero crossings of the sinc on each side under a Kaiser window. What lies below the named share of
+// the lower rate's half passes unchanged, what lies 6 % above that half is gone.
+//   fast: 8 crossings, 60 dB, 65 %; standard: 16, 90 dB, 74 %; high: 32, 118 dB, 83 %.
 enum class ResampleQuality : uint8_t { kFast, kStandard, kHigh };
 
 class Resampler {
