@@ -25,6 +25,7 @@ NB_MODULE(_core, m) {
   bind_callout(m);
   bind_job(m);
   bind_media(m);
+  bind_media_audio(m);
   bind_mix(m);
   bind_node(m);
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "overlord/media/audio_decode.h"
 #include "overlord/media/image_decode.h"
 #include "overlord/media/image_header.h"
 #include "overlord/media/kept_pictures.h"
@@ -95,6 +96,8 @@ const std::vector<Codec>& codecs() {
                {bytes_of(kJpeg420), bytes_of(kJpegProgressive)}),
       codec_of("png", "libspng", png_version(), {bytes_of(kPngColour)}),
       codec_of("webp", "libwebp", webp_version(), {bytes_of(kWebpLossy), bytes_of(kWebpLossless)}),
+      {"audio", "libsndfile", audio_library_version(), !audio_library_version().empty(),
+       audio_fingerprint()},
   };
   return *list;
 }

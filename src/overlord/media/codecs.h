@@ -12,7 +12,7 @@
 namespace overlord::media {
 
 struct Codec {
-  std::string name;     // "jpeg", "png", "webp"
+  std::string name;     // "jpeg", "png", "webp", "audio"
   std::string library;  // "libjpeg-turbo"
   std::string version;  // as built; "" where absent
   bool present = false;

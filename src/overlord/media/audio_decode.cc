@@ -1,0 +1,239 @@
+#include "overlord/media/audio_decode.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "overlord/media/image_decode.h"
+#include "overlord/media/kept_sounds.h"
+
+#ifdef OVERLORD_HAS_AUDIO
+#include <sndfile.h>
+#endif
+
+namespace overlord::media {
+namespace {
+
+Status over_limit(const std::string& what, int64_t found, std::string_view limit, int64_t allowed) {
+  return bad_data("sound refused before decoding: " + what + " is " + std::to_string(found) +
+                  ", more than the limit " + std::string(limit) + " = " + std::to_string(allowed));
+}
+
+#ifdef OVERLORD_HAS_AUDIO
+
+// The library's view of bytes in memory.
+struct MemoryFile {
+  std::string_view bytes;
+  size_t at = 0;
+};
+
+sf_count_t file_length(void* file) {
+  return static_cast<sf_count_t>(static_cast<MemoryFile*>(file)->bytes.size());
+}
+sf_count_t file_seek(sf_count_t offset, int whence, void* file) {
+  auto& memory = *static_cast<MemoryFile*>(file);
+  const auto size = static_cast<sf_count_t>(memory.bytes.size());
+  sf_count_t at = offset;
+  if (whence == SEEK_CUR) at += static_cast<sf_count_t>(memory.at);
+  if (whence == SEEK_END) at += size;
+  memory.at = static_cast<size_t>(std::clamp<sf_count_t>(at, 0, size));
+  return static_cast<sf_count_t>(memory.at);
+}
+sf_count_t file_read(void* to, sf_count_t count, void* file) {
+  auto& memory = *static_cast<MemoryFile*>(file);
+  const size_t left = memory.bytes.size() - memory.at;
+  const size_t taken = std::min(left, static_cast<size_t>(std::max<sf_count_t>(count, 0)));
+  if (taken > 0) std::memcpy(to, memory.bytes.data() + memory.at, taken);
+  memory.at += taken;
+  return static_cast<sf_count_t>(taken);
+}
+sf_count_t file_write(const void*, sf_count_t, void*) { return 0; }
+sf_count_t file_tell(void* file) {
+  return static_cast<sf_count_t>(static_cast<MemoryFile*>(file)->at);
+}
+
+// An open file of the library, closed at the end of the scope.
+class OpenSound {
+ public:
+  explicit OpenSound(std::string_view bytes) : memory_{bytes} {
+    SF_VIRTUAL_IO io = {file_length, file_seek, file_read, file_write, file_tell};
+    file_ = sf_open_virtual(&io, SFM_READ, &info_, &memory_);
+  }
+  ~OpenSound() {
+    if (file_ != nullptr) sf_close(file_);
+  }
+  OpenSound(const OpenSound&) = delete;
+  OpenSound& operator=(const OpenSound&) = delete;
+
+  // Why the library would not open it, or ok.
+  Status opened(AudioFormat format) const {
+    if (file_ != nullptr) return {};
+    return bad_data(std::string(format_name(format)) +
+                    " cannot be decoded: " + std::string(sf_strerror(nullptr)));
+  }
+  const SF_INFO& info() const { return info_; }
+  int64_t read(float* to, int64_t frames) { return sf_readf_float(file_, to, frames); }
+
+ private:
+  MemoryFile memory_;
+  SF_INFO info_ = {};
+  SNDFILE* file_ = nullptr;
+};
+
+Status check_opened(const OpenSound& sound, const AudioHeader& header) {
+  OVERLORD_RETURN_IF_ERROR(sound.opened(header.format));
+  const SF_INFO& info = sound.info();
+  if (info.channels == header.channels && info.samplerate == header.sample_rate) return {};
+  return bad_data(std::string(format_name(header.format)) +
+                  " contradicts its header: " + std::to_string(header.channels) + " channels at " +
+                  std::to_string(header.sample_rate) + " Hz are promised, the decoder finds " +
+                  std::to_string(info.channels) + " at " + std::to_string(info.samplerate));
+}
+
+// Spreads a block over planes, or adds it up into one.
+void place(const float* from, int64_t frames, int32_t channels, bool mono, int64_t at, Sound* out) {
+  if (channels == 1) {
+    std::memcpy(out->channel(0) + at, from, static_cast<size_t>(frames) * sizeof(float));
+    return;
+  }
+  if (!mono) {
+    for (int32_t c = 0; c < channels; ++c) {
+      float* const to = out->channel(c) + at;
+      for (int64_t i = 0; i < frames; ++i) to[i] = from[i * channels + c];
+    }
+    return;
+  }
+  float* const to = out->channel(0) + at;
+  const auto count = static_cast<float>(channels);
+  for (int64_t i = 0; i < frames; ++i) {
+    float sum = from[i * channels];
+    for (int32_t c = 1; c < channels; ++c) sum += from[i * channels + c];
+    to[i] = sum / count;
+  }
+}
+
+// Infinities and what is no number have all bits of the exponent set.
+Status check_numbers(const float* samples, int64_t count, int32_t channels, int64_t before) {
+  constexpr uint32_t kExponent = 0x7F800000;
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, samples + i, sizeof bits);
+    if ((bits & kExponent) == kExponent) {
+      return bad_data("sound holds no number at sample " + std::to_string(before + i / channels) +
+                      " of channel " + std::to_string(i % channels) + " (NaN or infinite)");
+    }
+  }
+  return {};
+}
+
+#endif
+
+}  // namespace
+
+void Sound::shape(int32_t new_channels, int64_t new_frames) {
+  channels = new_channels;
+  frames = new_frames;
+  const auto wanted = static_cast<size_t>(channels) * static_cast<size_t>(frames);
+  if (samples.size() < wanted) samples.resize(wanted);
+}
+
+Status check_limits(const AudioHeader& header, size_t encoded_bytes, const AudioLimits& limits) {
+  const auto encoded = static_cast<int64_t>(encoded_bytes);
+  if (encoded > limits.bytes) return over_limit("size in bytes", encoded, "bytes", limits.bytes);
+  if (header.channels > limits.channels) {
+    return over_limit("number of channels", header.channels, "channels", limits.channels);
+  }
+  if (header.frames > limits.frames) {
+    return over_limit("number of samples per channel", header.frames, "frames", limits.frames);
+  }
+  const int64_t seconds = header.frames / header.sample_rate;
+  if (seconds > limits.seconds) {
+    return over_limit("duration in seconds", seconds, "seconds", limits.seconds);
+  }
+  const int64_t decoded = header.frames * header.channels * 4;
+  const int64_t ratio = decoded / std::max<int64_t>(encoded, 1);
+  if (decoded > limits.ratio_floor && ratio > limits.ratio) {
+    return over_limit("decoded bytes per encoded byte", ratio, "ratio", limits.ratio);
+  }
+  return {};
+}
+
+#ifdef OVERLORD_HAS_AUDIO
+
+Result<AudioHeader> probe_mp3(std::string_view bytes) {
+  const OpenSound sound(bytes);
+  OVERLORD_RETURN_IF_ERROR(sound.opened(AudioFormat::kMp3));
+  AudioHeader header;
+  header.format = AudioFormat::kMp3;
+  header.coding = AudioCoding::kMp3;
+  header.channels = sound.info().channels;
+  header.sample_rate = sound.info().samplerate;
+  header.frames = sound.info().frames;
+  return header;
+}
+
+Status decode_audio(std::string_view bytes, const AudioHeader& header, const AudioLimits& limits,
+                    bool mono, AudioDecodeScratch& scratch, Sound* out) {
+  constexpr int64_t kBlock = 16384;  // samples of all channels: stays in the inner caches
+  OVERLORD_RETURN_IF_ERROR(check_limits(header, bytes.size(), limits));
+  OpenSound sound(bytes);
+  OVERLORD_RETURN_IF_ERROR(check_opened(sound, header));
+  out->shape(mono ? 1 : header.channels, header.frames);
+  out->sample_rate = header.sample_rate;
+  const int64_t block = std::max<int64_t>(kBlock / header.channels, 1);
+  const auto wanted = static_cast<size_t>(block * header.channels);
+  if (scratch.interleaved.size() < wanted) scratch.interleaved.resize(wanted);
+  float* const samples = scratch.interleaved.data();
+  const bool may_be_no_number = header.coding == AudioCoding::kFloat || !header.exact();
+  int64_t done = 0;
+  while (done < header.frames) {
+    const int64_t got = sound.read(samples, std::min(block, header.frames - done));
+    if (got <= 0) break;
+    if (may_be_no_number) {
+      OVERLORD_RETURN_IF_ERROR(
+          check_numbers(samples, got * header.channels, header.channels, done));
+    }
+    place(samples, got, header.channels, mono, done, out);
+    done += got;
+  }
+  if (done == header.frames) return {};
+  return bad_data(std::string(format_name(header.format)) + " is cut or damaged: " +
+                  std::to_string(header.frames) + " samples per channel are promised, " +
+                  std::to_string(done) + " could be decoded");
+}
+
+std::string audio_library_version() {
+  const std::string text = sf_version_string();  // "libsndfile-1.2.0"
+  const size_t dash = text.rfind('-');
+  return dash == std::string::npos ? text : text.substr(dash + 1);
+}
+
+Digest audio_fingerprint() {
+  Digest digest = digest_of(kSoundRules);
+  AudioDecodeScratch scratch;
+  Sound sound;
+  for (const std::string_view kept : kept_sounds()) {
+    const Result<AudioHeader> header = probe_audio(kept);
+    if (!header.ok() || !decode_audio(kept, *header, {}, false, scratch, &sound).ok()) return {};
+    digest = chain(digest, digest_of(sound.samples.data(),
+                                     static_cast<size_t>(sound.frames * sound.channels) * 4));
+  }
+  return digest;
+}
+
+#else
+
+Result<AudioHeader> probe_mp3(std::string_view) { return codec_absent("MP3", "libsndfile1-dev"); }
+
+Status decode_audio(std::string_view, const AudioHeader& header, const AudioLimits&, bool,
+                    AudioDecodeScratch&, Sound*) {
+  return codec_absent(format_name(header.format), "libsndfile1-dev");
+}
+
+std::string audio_library_version() { return ""; }
+
+Digest audio_fingerprint() { return {}; }
+
+#endif
+
+}  // namespace overlord::media

@@ -1,0 +1,10 @@
+// Entry for a fuzzer: header readers and decoders of all sound formats (foreign_sounds_test.h).
+#include <cstddef>
+#include <cstdint>
+
+#include "overlord/media/foreign_sounds_test.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  overlord::media::takes_sound({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,50 @@
+// What a sound file says of itself: format, channels, sample rate and length, read from its headers
+// without decoding a sample. The planner sizes samples by it and the decoder checks its limits
+// against it before it allocates. Every lie and every cut that headers can show is a Status that
+// names what was found.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "overlord/base/status.h"
+
+namespace overlord::media {
+
+enum class AudioFormat : uint8_t { kWav, kFlac, kOgg, kMp3 };
+
+enum class AudioCoding : uint8_t { kInteger, kFloat, kCompanded, kFlac, kVorbis, kOpus, kMp3 };
+
+struct AudioHeader {
+  AudioFormat format = AudioFormat::kWav;
+  AudioCoding coding = AudioCoding::kInteger;
+  int32_t channels = 0;
+  int32_t sample_rate = 0;  // Hz
+  int32_t bit_depth = 0;    // of a stored sample; 0 where the coding has none
+  int64_t frames = 0;       // one sample of every channel each
+
+  friend bool operator==(const AudioHeader&, const AudioHeader&) = default;
+
+  int64_t milliseconds() const { return frames * 1000 / sample_rate; }
+  // Whether every decoder of the format gives the same samples. Vorbis, Opus and MP3 are defined
+  // within a tolerance, and decoders compute them in floats of their own.
+  bool exact() const { return coding < AudioCoding::kVorbis; }
+};
+
+std::string_view format_name(AudioFormat format);  // "wav", "flac", "ogg", "mp3"
+std::string_view coding_name(AudioCoding coding);  // "integer", "float", "companded", "flac", ...
+
+// The format by content, never by file name.
+Result<AudioFormat> audio_format(std::string_view bytes);
+
+Result<AudioHeader> probe_audio(std::string_view bytes);
+
+// One per format; `bytes` start with the format's signature. MP3 has no header of its own: the
+// library walks its frames, so it is read only by builds that have the library.
+Result<AudioHeader> probe_wav(std::string_view bytes);
+Result<AudioHeader> probe_flac(std::string_view bytes);
+Result<AudioHeader> probe_ogg(std::string_view bytes);
+Result<AudioHeader> probe_mp3(std::string_view bytes);
+
+}  // namespace overlord::media

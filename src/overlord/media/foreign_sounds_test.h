@@ -1,0 +1,28 @@
+// What a decoder promises of bytes from anywhere: a Status, or a sound of the planned size.
+#pragma once
+
+#include <string_view>
+
+#include "overlord/base/check.h"
+#include "overlord/media/audio_chain.h"
+
+namespace overlord::media {
+
+// Small limits, so that a fuzzer looks at headers and codes rather than at many samples.
+inline void takes_sound(std::string_view bytes) {
+  static const auto* const chain = new PreparedAudioChain(
+      PreparedAudioChain::prepare(
+          parse_audio_chain("decode max_frames=65536; chunk samples=4000").value())
+          .value());
+  static AudioScratch scratch;
+  const auto outcome = chain->run(bytes, 1, scratch);
+  if (!outcome.ok()) {
+    OVERLORD_CHECK(!outcome.status().message().empty(), "a refusal without a reason");
+    return;
+  }
+  const auto planned = chain->planned_size(outcome->header);
+  OVERLORD_CHECK(planned.ok() && planned->bytes() == outcome->bytes.size(),
+                 "a sound of another size than planned");
+}
+
+}  // namespace overlord::media
