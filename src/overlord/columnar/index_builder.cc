@@ -37,7 +37,7 @@ IndexConfig config_of(const model::Source& source, const IndexOptions& options) 
   config.block_bytes = options.block_bytes;
   config.counted = options.lengths;
   if (options.lengths) {
-    if (!source.text_column.empty()) config.tokenizer_digest = source.tokenizer.digest;
+    if (!source.text_column.empty()) config.tokenizer_digest = model::text_digest(source);
     config.vocabulary = source.vocabulary;
   }
   return config;

@@ -25,6 +25,7 @@ struct EngineOptions {
   std::string journal_path;                 // empty: in memory
   std::vector<std::string> profile_paths;   // per source: where its costs are written at the end
   std::shared_ptr<CalloutDesk> callouts;    // who asks the functions that the strategy names
+  std::shared_ptr<TransformDesk> transforms;        // who calls transforms of lane thread
   std::shared_ptr<transport::HostPinning> pinning;  // of the pool; null: ordinary memory
 };
 

@@ -130,6 +130,11 @@ Digest source_digest(const model::Source& source) {
     writer.u32(source.filter->least);
     writer.u32(source.filter->most);
   }
+  if (source.transform.declared()) {
+    writer.text("transform");
+    writer.text(source.transform.function);
+    writer.text(source.transform.version);
+  }
   return digest_of(writer.bytes());
 }
 
