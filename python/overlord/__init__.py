@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from overlord._src.loader import Loader, RankLoaders
     from overlord._src.mesh import Mesh, mesh
     from overlord._src.microbatch import Microbatch
-    from overlord._src.transforms import Transform, transform
+    from overlord._src.transform_function import Transform, transform
 
 __all__ = [
     "BadDataError",
@@ -86,8 +86,8 @@ _HOMES = {
     "Mesh": "overlord._src.mesh",
     "mesh": "overlord._src.mesh",
     "Microbatch": "overlord._src.microbatch",
-    "Transform": "overlord._src.transforms",
-    "transform": "overlord._src.transforms",
+    "Transform": "overlord._src.transform_function",
+    "transform": "overlord._src.transform_function",
 }
 _MODULES = {
     "config": "overlord.config",

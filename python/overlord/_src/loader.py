@@ -21,9 +21,9 @@ from overlord._src.mesh import Mesh
 from overlord._src.microbatch import Microbatch
 from overlord._src.mix_rule import Rule, RuleDesk
 from overlord._src.native import core
+from overlord._src.time_reports import TimeReports, Times, write_reports
 from overlord._src.transform_threads import TransformThreads
 from overlord._src.transforms import ThreadTransform
-from overlord._src.time_reports import TimeReports, Times, write_reports
 from overlord._tokenizer_worker import worker_command
 
 _WAIT_SECONDS = 1.0  # the engine looks for signals more often than that

@@ -47,9 +47,7 @@ class TransformThreads:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _serve(
-    owner: weakref.ref[TransformThreads], transforms: dict[str, ThreadTransform]
-) -> None:
+def _serve(owner: weakref.ref[TransformThreads], transforms: dict[str, ThreadTransform]) -> None:
     """Calls functions until the desk is closed."""
     while (threads := owner()) is not None and not threads.native.closed:
         desk = threads.native

@@ -1,4 +1,4 @@
-"""Users' transforms: Python functions over batches of a source's rows, by name and version."""
+"""Users' transforms as a config names them: found, checked, and in the engine's own values."""
 
 from __future__ import annotations
 
@@ -6,74 +6,16 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from overlord._src.config.columns import base_name
 from overlord._src.errors import Problem
+from overlord._src.transform_function import Transform
 from overlord._transform_worker import find_function, worker_command
 
 if TYPE_CHECKING:
     from overlord._src.config.reading import LoadedConfig
     from overlord.config import TransformConfig
-
-LANES = ("process", "thread")
-ROWS = ("text", "dict")
-Batch = Callable[[list[Any]], Sequence[Any]]
-
-
-@dataclass(frozen=True)
-class Transform:
-    """A function over a batch of rows, with what stands for it in the digest of a source.
-
-    Calling it calls the function.
-    """
-
-    function: Batch
-    version: str
-    lane: Literal["process", "thread"]
-    rows: Literal["text", "dict"]
-
-    def __call__(self, rows: list[Any]) -> Sequence[Any]:
-        """The function's answer to a batch of rows."""
-        return self.function(rows)
-
-    @property
-    def place(self) -> str:
-        """Where another process would find it, as module:name."""
-        return f"{self.function.__module__}:{self.function.__qualname__}"
-
-
-def transform(
-    *,
-    version: int | str,
-    lane: Literal["process", "thread"] = "process",
-    rows: Literal["text", "dict"] = "text",
-) -> Callable[[Batch], Transform]:
-    """Makes a function the transform of a source: `sources.NAME.transform: module:function`.
-
-    It is given a list of rows, and returns a list of the same length: for every row a text, token
-    ids (a list or an integer array), or None to drop it. What it gives for a row must follow from
-    that row alone. `rows` is `"text"` (each row is a str) or `"dict"` (a dict with the source's
-    column). `version` is part of the stream: change it whenever the function changes. `lane` is
-    `"process"` (spawned workers, which may crash or hang) or `"thread"` (threads of the process
-    that hosts an embedded engine, for functions that give up the GIL).
-    """
-    if lane not in LANES:
-        raise ValueError(f"lane={lane!r}; allowed: {', '.join(LANES)}")
-    if rows not in ROWS:
-        raise ValueError(f"rows={rows!r}; allowed: {', '.join(ROWS)}")
-    if isinstance(version, bool) or not isinstance(version, int | str) or version == "":
-        raise TypeError(
-            f"version={version!r}; give a number or a text, and another one whenever the function "
-            "changes"
-        )
-
-    def decorate(function: Batch) -> Transform:
-        if not callable(function):
-            raise TypeError(f"a transform must be callable: {function!r}")
-        return Transform(function, str(version), lane, rows)
-
-    return decorate
 
 
 @dataclass(frozen=True)
@@ -127,9 +69,7 @@ def _find(loaded: LoadedConfig, source: str, config: TransformConfig) -> _Found:
     return _Found(found, found.place, importable)
 
 
-def _imported(
-    loaded: LoadedConfig, name: str, refuse: Callable[[str, str], Exception]
-) -> Any:
+def _imported(loaded: LoadedConfig, name: str, refuse: Callable[[str, str], Exception]) -> Any:
     before = list(sys.path)
     sys.path[:] = search_path(loaded)
     try:
@@ -167,9 +107,7 @@ def lower_transform(loaded: LoadedConfig, name: str) -> Any:
     return lowered
 
 
-def thread_transforms(
-    loaded: LoadedConfig, sources: Sequence[Any]
-) -> dict[str, ThreadTransform]:
+def thread_transforms(loaded: LoadedConfig, sources: Sequence[Any]) -> dict[str, ThreadTransform]:
     """Those of lane thread, by what the engine calls them."""
     out = {}
     for source in sources:
@@ -196,6 +134,3 @@ def thread_problem(loaded: LoadedConfig, source: str) -> Problem | None:
         config.function,
         advice='use lane="process", or engine="embedded"',
     )
-
-
-__all__ = ["ThreadTransform", "Transform", "lower_transform", "thread_transforms", "transform"]
