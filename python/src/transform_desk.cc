@@ -45,7 +45,8 @@ void bind_transform_desk(nb::module_& m) {
           [](TransformDesk& desk, uint64_t number, const nb::bytes& bytes) {
             desk.answer(number, std::string(bytes.c_str(), bytes.size()));
           },
-          nb::arg("number"), nb::arg("bytes"), "An answer as a worker would send it, less its head.")
+          nb::arg("number"), nb::arg("bytes"),
+          "An answer as a worker would send it, less its head.")
       .def(
           "fail",
           [](TransformDesk& desk, uint64_t number, std::string wrong) {

@@ -105,7 +105,8 @@ class LengthPass {
     for (const model::BadRow& left_out : encoded->bad) {
       if (counts[left_out.index] == model::kBadRow) continue;
       counts[left_out.index] = model::kBadRow;
-      bad.push_back({left_out.index, job_.reason(entry.first_row + left_out.index, left_out.reason)});
+      bad.push_back(
+          {left_out.index, job_.reason(entry.first_row + left_out.index, left_out.reason)});
     }
     for (uint32_t row = 0; row < entry.rows; ++row) {
       if (counts[row] == model::kBadRow) continue;

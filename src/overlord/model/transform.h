@@ -16,10 +16,10 @@ struct Transform {
   std::string function;  // module:name; empty: there is none
   std::string version;
   Lane lane = Lane::kProcess;
-  std::vector<std::string> command;  // starts one worker
-  uint32_t workers = 2;              // per host process of loaders
-  uint32_t batch_rows = 64;          // of one call
-  uint32_t deadline_ms = 30'000;     // of one call
+  std::vector<std::string> command;    // starts one worker
+  uint32_t workers = 2;                // per host process of loaders
+  uint32_t batch_rows = 64;            // of one call
+  uint32_t deadline_ms = 30'000;       // of one call
   uint64_t memory_bytes = 2ull << 30;  // resident, of one worker
   uint32_t check_every = 100;          // one batch in so many is run twice; 0: none
 

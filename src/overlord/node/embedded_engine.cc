@@ -155,9 +155,9 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
     seats_->answer(rank, answer);
   };
   start.fed_back = [this](const model::StepFeedback& feedback) { seats_->fed_back(feedback); };
-  RoleRuntimeOptions with{options_.worker_command, options_.journal_path, nullptr,
-                          idle_limit(options_.runtime), options_.callouts.get(),
-                          options_.transforms};
+  RoleRuntimeOptions with{
+      options_.worker_command,      options_.journal_path,   nullptr,
+      idle_limit(options_.runtime), options_.callouts.get(), options_.transforms};
   if (options_.pinning) {
     OVERLORD_TRY(with.pool, pinned_pool(options_.runtime, ranks_.size(), options_.pinning));
   }

@@ -1,6 +1,6 @@
 // TransformDesk: where transforms of lane thread leave their batches and threads of Python take
-// them, call the function and answer. A caller waits, with a deadline; a function that never returns
-// ends the stream and not the process.
+// them, call the function and answer. A caller waits, with a deadline; a function that never
+// returns ends the stream and not the process.
 #pragma once
 
 #include <condition_variable>

@@ -129,23 +129,25 @@ Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Sourc
 
 void TransformingEncoder::encode(runtime::TextRows rows, runtime::CancelToken cancel,
                                  runtime::EncodeDone done) {
-  transform_->apply(
-      std::move(rows), cancel,
-      [function = function_, tokenizer = tokenizer_, cancel,
-       done = std::move(done)](Result<TransformedRows> got) {
-        if (!got.ok()) return done(got.status());
-        if (tokenizer == nullptr) return done(tokens_alone(std::move(*got), function));
-        if (got->text.bytes.empty()) return done(joined(std::move(*got), {}));
-        auto held = std::make_shared<TransformedRows>(std::move(*got));
-        runtime::TextRows text = std::move(held->text);
-        tokenizer->encode(std::move(text), cancel, [held, done](Result<EncodedRows> encoded) {
-          if (!encoded.ok()) return done(encoded.status());
-          if (held->token_rows > 0) return done(joined(std::move(*held), *encoded));
-          encoded->elapsed_ns += held->elapsed_ns;
-          encoded->bad = std::move(held->bad);
-          done(std::move(encoded));
-        });
-      });
+  transform_->apply(std::move(rows), cancel,
+                    [function = function_, tokenizer = tokenizer_, cancel,
+                     done = std::move(done)](Result<TransformedRows> got) {
+                      if (!got.ok()) return done(got.status());
+                      if (tokenizer == nullptr)
+                        return done(tokens_alone(std::move(*got), function));
+                      if (got->text.bytes.empty()) return done(joined(std::move(*got), {}));
+                      auto held = std::make_shared<TransformedRows>(std::move(*got));
+                      runtime::TextRows text = std::move(held->text);
+                      tokenizer->encode(std::move(text), cancel,
+                                        [held, done](Result<EncodedRows> encoded) {
+                                          if (!encoded.ok()) return done(encoded.status());
+                                          if (held->token_rows > 0)
+                                            return done(joined(std::move(*held), *encoded));
+                                          encoded->elapsed_ns += held->elapsed_ns;
+                                          encoded->bad = std::move(held->bad);
+                                          done(std::move(encoded));
+                                        });
+                    });
 }
 
 }  // namespace overlord::node

@@ -1,5 +1,5 @@
-// TransformingEncoder: text to tokens by way of a user's transform: rows that come out of it as text
-// go on to the tokenizer, tokens are taken as they are, the others are bad. Owned by Encoders.
+// TransformingEncoder: text to tokens by way of a user's transform: rows that come out of it as
+// text go on to the tokenizer, tokens are taken as they are, the others are bad. Owned by Encoders.
 #pragma once
 
 #include <memory>

@@ -158,8 +158,8 @@ struct Fields<model::Source> {
   static void list(auto& codec, auto& value) {
     auto& [name, format, files, text_column, token_column, mask_column, metadata_columns, filter,
            tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end, over_length,
-           bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes,
-           transform] = value;
+           bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes, transform] =
+        value;
     codec(name, format, files, text_column, token_column, mask_column, metadata_columns, filter);
     codec(tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end, over_length);
     codec(bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes);

@@ -35,8 +35,8 @@ Status check_transform_answer(const TransformAnswer& answer) {
   uint64_t tokens = 0;
   for (size_t row = 0; row < answer.rows(); ++row) {
     if (answer.kinds[row] > kLastKind) {
-      return bad_data("row " + std::to_string(row) + " of an answer is of no known kind: " +
-                      std::to_string(answer.kinds[row]));
+      return bad_data("row " + std::to_string(row) +
+                      " of an answer is of no known kind: " + std::to_string(answer.kinds[row]));
     }
     const TransformedAs kind = answer.kind(row);
     if (kind == TransformedAs::kDropped && answer.sizes[row] != 0) {

@@ -113,8 +113,7 @@ TransformPool::~TransformPool() {
   }
 }
 
-void TransformPool::apply(TextRows rows, runtime::CancelToken cancel,
-                          runtime::TransformDone done) {
+void TransformPool::apply(TextRows rows, runtime::CancelToken cancel, runtime::TransformDone done) {
   auto work = std::make_shared<Work>();
   work->rows = std::move(rows);
   work->cancel = std::move(cancel);
@@ -213,8 +212,7 @@ Status TransformPool::ready(TransformRunner& runner) {
     if (status.ok() || status.code() != Code::kUnavailable) break;
   }
   if (status.ok() || status.code() == Code::kCancelled) return status;
-  const Code code =
-      status.code() == Code::kUnavailable ? Code::kUserFunction : status.code();
+  const Code code = status.code() == Code::kUnavailable ? Code::kUserFunction : status.code();
   return named(Status(code, status.message()));
 }
 
@@ -296,9 +294,9 @@ Result<TransformPool::Piece> TransformPool::condemn(const Work& work, uint32_t r
   }
   const std::lock_guard lock(mutex_);
   if (++stats_.condemned > options_.give_up_after) {
-    return Status(Code::kUserFunction,
-                  reason + "; as did " + std::to_string(options_.give_up_after) +
-                      " rows before: it is the function, not the data");
+    return Status(Code::kUserFunction, reason + "; as did " +
+                                           std::to_string(options_.give_up_after) +
+                                           " rows before: it is the function, not the data");
   }
   verdicts_.emplace(content_key(work.rows.row(row)), reason);
   TransformAnswer answer;
@@ -324,12 +322,12 @@ Status TransformPool::compare(TransformRunner& runner, const Task& task) {
     const TransformCursor::Row& after = seconds[turned.size() - 1 - i];
     if (before.same(after)) continue;
     const std::string_view text = task.work->rows.row(task.rows[i]);
-    return named(Status(
-        Code::kUserFunction,
-        "is not deterministic: for the same row (" + std::to_string(text.size()) +
-            " bytes) it gave " + told(before) + " and then, in a batch in another order, " +
-            told(after) + (before.kind == after.kind ? " that differ" : "") +
-            "; what it gives for a row must follow from that row alone"));
+    return named(Status(Code::kUserFunction,
+                        "is not deterministic: for the same row (" + std::to_string(text.size()) +
+                            " bytes) it gave " + told(before) +
+                            " and then, in a batch in another order, " + told(after) +
+                            (before.kind == after.kind ? " that differ" : "") +
+                            "; what it gives for a row must follow from that row alone"));
   }
   return {};
 }
@@ -364,8 +362,8 @@ TransformedRows TransformPool::merge(const Work& work) const {
   out.tokens.tokens.reserve(tokens);
   for (uint32_t row = 0; row < rows; ++row) {
     const TransformCursor::Row& got = by_row[row];
-    const uint64_t size = got.kind == TransformedAs::kTokens ? got.count * sizeof(int32_t)
-                                                             : got.text.size();
+    const uint64_t size =
+        got.kind == TransformedAs::kTokens ? got.count * sizeof(int32_t) : got.text.size();
     if (got.kind == TransformedAs::kDropped) {
       out.bad.push_back({row, "dropped by transform " + options_.function});
     } else if (got.kind == TransformedAs::kBad) {

@@ -1,7 +1,7 @@
 // TransformPool: a users' function over rows of text, in several seats at once. Rows are dealt to
-// calls of a few; a call that kills, hangs or bloats whoever runs it is tried once more, then cut in
-// halves until the one row is found, which is bad and is never given to the function again. One call
-// in so many is made twice, its rows turned round, and both must agree. Owned by the node; one
+// calls of a few; a call that kills, hangs or bloats whoever runs it is tried once more, then cut
+// in halves until the one row is found, which is bad and is never given to the function again. One
+// call in so many is made twice, its rows turned round, and both must agree. Owned by the node; one
 // thread per seat. It never blocks apply(), calls back exactly once and leaves nothing behind.
 #pragma once
 
@@ -29,7 +29,7 @@ struct TransformPoolOptions {
   std::string function;  // module:name, for messages
   size_t workers = 1;
   size_t batch_rows = 64;
-  uint32_t check_every = 0;  // 0: no call is made twice
+  uint32_t check_every = 0;                     // 0: no call is made twice
   uint64_t max_row_bytes = uint64_t{64} << 20;  // a row that comes out larger is bad
   // Rows may be found bad for what is no function of their bytes; else it ends the stream.
   bool may_decide = true;

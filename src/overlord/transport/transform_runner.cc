@@ -149,8 +149,7 @@ Result<TransformAnswer> TransformProcess::read_answer(size_t rows, int64_t deadl
   }
   std::array<char, kTransformSizesBytes> told;
   OVERLORD_RETURN_IF_ERROR(receive(told.data(), told.size(), deadline_ns));
-  const auto sizes =
-      parse_transform_sizes({told.data(), told.size()}, settings_.memory_bytes);
+  const auto sizes = parse_transform_sizes({told.data(), told.size()}, settings_.memory_bytes);
   if (!sizes.ok()) return as_garbage(sizes.status());
   TransformAnswer answer;
   answer.kinds.resize(rows);
@@ -158,8 +157,7 @@ Result<TransformAnswer> TransformProcess::read_answer(size_t rows, int64_t deadl
   answer.text.resize(sizes->bytes);
   answer.tokens.resize(sizes->tokens);
   OVERLORD_RETURN_IF_ERROR(receive(answer.kinds.data(), rows, deadline_ns));
-  OVERLORD_RETURN_IF_ERROR(
-      receive(answer.sizes.data(), rows * sizeof(uint32_t), deadline_ns));
+  OVERLORD_RETURN_IF_ERROR(receive(answer.sizes.data(), rows * sizeof(uint32_t), deadline_ns));
   OVERLORD_RETURN_IF_ERROR(receive(answer.text.data(), sizes->bytes, deadline_ns));
   OVERLORD_RETURN_IF_ERROR(
       receive(answer.tokens.data(), sizes->tokens * sizeof(int32_t), deadline_ns));

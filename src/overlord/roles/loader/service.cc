@@ -254,8 +254,10 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
                     holes);
       }
     }
-    // Read again, and shorter than when it was planned: only code that is not deterministic does so.
-    const uint64_t has = uint64_t{count} + (source_->spec.bos ? 1 : 0) + (source_->spec.eod ? 1 : 0);
+    // Read again, and shorter than when it was planned: only code that is not deterministic does
+    // so.
+    const uint64_t has =
+        uint64_t{count} + (source_->spec.bos ? 1 : 0) + (source_->spec.eod ? 1 : 0);
     if (want.end > has) {
       return hole(step, want,
                   row_text(want.ref) + ": had at least " + std::to_string(want.end) +
