@@ -75,6 +75,11 @@ COUNTS: dict[str, str] = {
         )
     },
     **{f"sources.{key}": SOURCE for key in ("at_end", "over_length")},
+    "sources.transform.function": "source: with the version in its decorator",
+    **{
+        f"sources.transform.{key}": "no"
+        for key in ("workers", "batch", "deadline_seconds", "memory", "check_every")
+    },
     **{f"sources.limits.{key}": SOURCE for key in ("max_document", "max_block", "max_expansion")},
     "sources.limits.max_media": "source, where it has `media`",
     "sources.tokenizer": "source: the tokenizer's content, not its name",

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from overlord._src.loader import Loader, RankLoaders
     from overlord._src.mesh import Mesh, mesh
     from overlord._src.microbatch import Microbatch
+    from overlord._src.transform_function import Transform, transform
 
 __all__ = [
     "BadDataError",
@@ -61,6 +62,7 @@ __all__ = [
     "ResourceError",
     "SourceChangedError",
     "StateMismatchError",
+    "Transform",
     "UnavailableError",
     "UserFunctionError",
     "VersionMismatchError",
@@ -71,6 +73,7 @@ __all__ = [
     "mesh",
     "mix",
     "strategy",
+    "transform",
 ]
 
 _HOMES = {
@@ -83,6 +86,8 @@ _HOMES = {
     "Mesh": "overlord._src.mesh",
     "mesh": "overlord._src.mesh",
     "Microbatch": "overlord._src.microbatch",
+    "Transform": "overlord._src.transform_function",
+    "transform": "overlord._src.transform_function",
 }
 _MODULES = {
     "config": "overlord.config",

@@ -145,7 +145,7 @@ def serve(source: BinaryIO, sink: BinaryIO, encode: Callable[[list[str]], list[l
             write_answer(sink, rows)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Ask the kernel to end this process when the one that started it is gone."""
     import ctypes
 
@@ -154,7 +154,7 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
 
 
-def _private_stdout() -> BinaryIO:
+def private_stdout() -> BinaryIO:
     """The answer channel; prints of any library go to stderr instead of into it."""
     channel = os.dup(1)
     os.dup2(2, 1)
@@ -166,11 +166,11 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["RAYON_NUM_THREADS"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    _die_with_parent()
+    die_with_parent()
     if len(arguments) != 2 or arguments[1] not in ("0", "1"):
         print("usage: _tokenizer_worker.py TOKENIZER_JSON 0|1", file=sys.stderr)
         return 2
-    source, sink = os.fdopen(os.dup(0), "rb", buffering=1 << 20), _private_stdout()
+    source, sink = os.fdopen(os.dup(0), "rb", buffering=1 << 20), private_stdout()
     try:
         encode, hello = load_encoder(arguments[0], arguments[1] == "1")
     except Exception as error:

@@ -8,6 +8,7 @@ namespace overlord::python {
 void bind_spec(nanobind::module_& module);
 void bind_strategy(nanobind::module_& module);
 void bind_callout(nanobind::module_& module);
+void bind_transform_desk(nanobind::module_& module);
 void bind_plan_bench(nanobind::module_& module);
 void bind_encoder_part(nanobind::module_& module);
 void bind_batch(nanobind::module_& module);

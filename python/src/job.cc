@@ -172,7 +172,8 @@ std::shared_ptr<node::Engine> open_engine(
     JobHandle& job, std::vector<Rank> ranks, const model::RuntimeOptions& options,
     const std::optional<nb::bytes>& state, std::vector<std::string> worker_command,
     bool allow_mixture, bool allow_sources, std::string journal_path,
-    std::shared_ptr<node::CalloutDesk> callouts, std::shared_ptr<transport::HostPinning> pinning) {
+    std::shared_ptr<node::CalloutDesk> callouts, std::shared_ptr<transport::HostPinning> pinning,
+    std::shared_ptr<node::TransformDesk> transforms) {
   const std::optional<std::string> saved = to_string(state);
   Result<std::shared_ptr<node::Engine>> engine = [&] {
     nb::gil_scoped_release free;
@@ -183,7 +184,8 @@ std::shared_ptr<node::Engine> open_engine(
                      {allow_mixture, allow_sources},
                      std::move(journal_path),
                      std::move(callouts),
-                     std::move(pinning)});
+                     std::move(pinning),
+                     std::move(transforms)});
   }();
   return unwrap(std::move(engine));
 }
@@ -306,7 +308,8 @@ void bind_job(nb::module_& m) {
       .def("open", &open_engine, nb::arg("ranks"), nb::arg("options"), nb::arg("state").none(),
            nb::arg("worker_command"), nb::arg("allow_mixture") = false,
            nb::arg("allow_sources") = false, nb::arg("journal_path") = "",
-           nb::arg("callouts").none() = nb::none(), nb::arg("pinning").none() = nb::none())
+           nb::arg("callouts").none() = nb::none(), nb::arg("pinning").none() = nb::none(),
+           nb::arg("transforms").none() = nb::none())
       .def("planner", &open_cursor, nb::arg("state").none(), nb::arg("worker_command"),
            nb::arg("call") = nb::none(), nb::arg("place") = true,
            "Plans from a state on. `call` answers for Python functions; without `place` steps stay "

@@ -57,6 +57,7 @@ Result<std::shared_ptr<node::Engine>> JobHandle::open(OpenRequest request) {
   options.worker_command = std::move(request.worker_command);
   options.journal_path = std::move(request.journal_path);
   options.callouts = std::move(request.callouts);
+  options.transforms = std::move(request.transforms);
   options.pinning = std::move(request.pinning);
   for (size_t s = 0; s < index_paths_.size(); ++s) {
     // Sub-sources share an index, and each costs what it costs.
@@ -97,6 +98,8 @@ protocol::JobFile JobHandle::job_file(std::vector<Rank> ranks, const model::Runt
   file.delivery = job_->delivery;
   file.mesh = job_->mesh;
   file.runtime = options;
+  // Nodes that serve some of the ranks, without one that leads, each plan for themselves.
+  file.runtime.one_planner = ranks.size() == job_->mesh.world_size();
   std::sort(ranks.begin(), ranks.end());
   file.ranks = std::move(ranks);
   file.index_paths = index_paths_;

@@ -22,6 +22,7 @@ struct OpenRequest {
   std::string journal_path;
   std::shared_ptr<node::CalloutDesk> callouts;
   std::shared_ptr<transport::HostPinning> pinning;
+  std::shared_ptr<node::TransformDesk> transforms;
 };
 
 struct RowPlace {

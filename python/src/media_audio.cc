@@ -1,4 +1,4 @@
-// Binds the sounds of room media into overlord._core.media. Sounds cross the border as bytes and
+// Binds the sounds of room media into overlord._core. Sounds cross the border as bytes and
 // NumPy arrays.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

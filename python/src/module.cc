@@ -23,6 +23,7 @@ NB_MODULE(_core, m) {
   bind_plan_balance(m);
   bind_index(m);
   bind_callout(m);
+  bind_transform_desk(m);
   bind_job(m);
   bind_media(m);
   bind_media_audio(m);

@@ -92,6 +92,19 @@ void bind_source(nb::module_& m) {
       .def_rw("path", &Tokenizer::path)
       .def_rw("digest", &Tokenizer::digest)
       .def_rw("add_special_tokens", &Tokenizer::add_special_tokens);
+  nb::enum_<Lane>(m, "Lane").value("process", Lane::kProcess).value("thread", Lane::kThread);
+  nb::class_<Transform>(m, "Transform", "A user's own Python over the rows of a source.")
+      .def(nb::init<>())
+      .def_rw("function", &Transform::function)
+      .def_rw("version", &Transform::version)
+      .def_rw("lane", &Transform::lane)
+      .def_rw("command", &Transform::command)
+      .def_rw("workers", &Transform::workers)
+      .def_rw("batch_rows", &Transform::batch_rows)
+      .def_rw("deadline_ms", &Transform::deadline_ms)
+      .def_rw("memory_bytes", &Transform::memory_bytes)
+      .def_rw("check_every", &Transform::check_every)
+      .def_prop_ro("key", &Transform::key);
   nb::class_<SourceLimits>(m, "SourceLimits", "What one bad file or row may cost.")
       .def(nb::init<>())
       .def_rw("max_document_bytes", &SourceLimits::max_document_bytes)
@@ -133,7 +146,8 @@ void bind_source(nb::module_& m) {
       .def_rw("limits", &Source::limits)
       .def_rw("loaders", &Source::loaders)
       .def_rw("workers", &Source::workers)
-      .def_rw("count_bytes", &Source::count_bytes);
+      .def_rw("count_bytes", &Source::count_bytes)
+      .def_rw("transform", &Source::transform);
 }
 
 void bind_job_spec(nb::module_& m) {

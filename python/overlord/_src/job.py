@@ -28,6 +28,7 @@ from overlord._src.native import core
 from overlord._src.node_process import Attachment, NodePlan
 from overlord._src.pinning import find_pinning
 from overlord._src.strategy_lowering import functions_of, match_functions, strategy_digest
+from overlord._src.transforms import ThreadTransform, thread_problem, thread_transforms
 from overlord._tokenizer_worker import worker_command
 from overlord.config import JobConfig
 
@@ -45,6 +46,7 @@ class OpenStream:
     infos: list[dict[str, Any]]
     native: Any
     functions: Mapping[str, AnyFunction] = field(default_factory=dict)
+    transforms: Mapping[str, ThreadTransform] = field(default_factory=dict)  # of lane thread
 
     def cursor(self, state: bytes | None = None, *, place: bool = True) -> Any:
         """Plans one after another, from a state on; without `place` in arrival order."""
@@ -150,7 +152,8 @@ class Job:
             lowering.lower_mesh(self._mesh),
             [str(indexing.index_path(self._loaded, source)) for source in names],
         )
-        return OpenStream(resolved, sources, infos, native, self._functions)
+        threads = thread_transforms(self._loaded, sources)
+        return OpenStream(resolved, sources, infos, native, self._functions, threads)
 
     @overload
     def train(
@@ -303,6 +306,7 @@ class Job:
             self._rule if opened.resolved.mixture.follows_rule else None,
             self._hybrid,
             opened.functions,
+            opened.transforms,
         )
 
     def _attached(
@@ -399,6 +403,10 @@ class Job:
                     advice='use engine="embedded" with all ranks in one process',
                 )
             )
+        for source in dict.fromkeys(base_name(item) for item in stream.mixture.source_names()):
+            threaded = thread_problem(self._loaded, source)
+            if threaded is not None:
+                raise self._loaded.refuse(threaded)
         several = len(local) < self._mesh.world_size
         if stream.mixture.metric_driven and several and self.config.runtime.wire.planner is None:
             raise self._loaded.refuse(
@@ -558,6 +566,7 @@ def job(
     strategy: Any = None,
     rule: Rule | None = None,
     callouts: Mapping[str, Any] | None = None,
+    transforms: Mapping[str, Any] | None = None,
 ) -> Job:
     """A job from a YAML file, a dict or a JobConfig, on a mesh.
 
@@ -567,8 +576,11 @@ def job(
     tree (see `overlord.strategy`), or the data that `strategy.trace` makes of one. `rule` is an
     `ol.mix.rule(...)` for a mixture whose schedule is of kind rule. `callouts` gives the Python
     functions that a strategy from a file names, by name; those of a traced one come with it.
+    `transforms` gives functions under `@ol.transform` that sources name without a module.
     """
     loaded = read_config(config, overrides=overrides, seed=seed)
+    if transforms:
+        loaded = replace(loaded, transforms=dict(transforms))
     functions: dict[str, Any] = {}
     if strategy is not None:
         from overlord.strategy import StrategyConfig, trace_functions

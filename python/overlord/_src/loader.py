@@ -22,6 +22,8 @@ from overlord._src.microbatch import Microbatch
 from overlord._src.mix_rule import Rule, RuleDesk
 from overlord._src.native import core
 from overlord._src.time_reports import TimeReports, Times, write_reports
+from overlord._src.transform_threads import TransformThreads
+from overlord._src.transforms import ThreadTransform
 from overlord._tokenizer_worker import worker_command
 
 _WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
@@ -85,6 +87,7 @@ class SharedEngine:
         rule: Rule | None = None,
         hybrid: bool = False,
         functions: Mapping[str, AnyFunction] | None = None,
+        transforms: Mapping[str, ThreadTransform] | None = None,
     ) -> None:
         self.ranks = list(ranks)
         self.job = job
@@ -100,6 +103,8 @@ class SharedEngine:
         self.pinning: Any = None  # who registers their memory with CUDA
         self._functions = dict(functions or {})
         self._desk: FunctionDesk | None = None
+        self._transforms = dict(transforms or {})
+        self._transform_desk: TransformThreads | None = None
         self._engine: Any = None
         self._closed = False
         self._starting = threading.Lock()
@@ -145,6 +150,8 @@ class SharedEngine:
     def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> Any:
         if self._functions:
             self._desk = FunctionDesk(self._functions, self.source_names)
+        if self._transforms:
+            self._transform_desk = TransformThreads(self._transforms)
         return self._native_job.open(
             self.ranks,
             self._options,
@@ -154,6 +161,7 @@ class SharedEngine:
             allow_sources="sources" in allow,
             callouts=self._desk.native if self._desk is not None else None,
             pinning=self.pinning,
+            transforms=self._transform_desk.native if self._transform_desk is not None else None,
         )
 
     def _start(self, blob: bytes | None, allow: tuple[str, ...]) -> None:
@@ -178,6 +186,9 @@ class SharedEngine:
         desk, self._desk = self._desk, None
         if desk is not None:
             desk.close()
+        threads, self._transform_desk = self._transform_desk, None
+        if threads is not None:
+            threads.close()
 
     def close(self) -> None:
         """Stop all roles. Batches that are held stay valid."""

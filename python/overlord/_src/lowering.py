@@ -17,6 +17,7 @@ from overlord._src.errors import Problem
 from overlord._src.mesh import Mesh, is_data_axis
 from overlord._src.native import core
 from overlord._src.strategy_lowering import cost_data, lower_strategy, python_cost
+from overlord._src.transforms import lower_transform
 from overlord._tokenizer_worker import tokenizer_digest
 from overlord.config import (
     DeliveryConfig,
@@ -147,6 +148,7 @@ def lower_source(
     if rows is not None:
         source.set_filter(*rows)
     source.tokenizer = lower_tokenizer(loaded, name)
+    source.transform = lower_transform(loaded, name)
     source.bos = config.bos
     source.eod = config.eod
     source.vocabulary = loaded.config.vocabulary

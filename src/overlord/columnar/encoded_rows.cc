@@ -49,6 +49,12 @@ TokenBlock to_token_block(const model::Source& source, const model::SourceManife
   std::vector<bool> is_bad(rows, false);
   for (const model::BadRow& row : bad) is_bad[row.index] = true;
   out.bad = std::move(bad);
+  for (model::BadRow& row : encoded.bad) {
+    if (is_bad[row.index]) continue;
+    is_bad[row.index] = true;
+    out.bad.push_back(
+        {row.index, row_name(source, manifest, block, row.index) + ": " + std::move(row.reason)});
+  }
   for (size_t row = 0; row < rows; ++row) {
     const uint64_t begin = row == 0 ? 0 : encoded.ends[row - 1];
     const uint64_t count = encoded.ends[row] - begin;

@@ -11,8 +11,9 @@
 
 namespace overlord::columnar {
 
-// Rows in `bad` stay bad; ids at or above the vocabulary and rows without a token become bad.
-// Bytes of every row's text where the source counts them; else nothing.
+// Rows in `bad` and those that a transform left without tokens are bad; ids at or above the
+// vocabulary and rows without a token become bad. Bytes of every row's text where the source counts
+// them; else nothing.
 std::vector<uint32_t> text_bytes(const model::Source& source, const runtime::TextRows& rows);
 
 TokenBlock to_token_block(const model::Source& source, const model::SourceManifest& manifest,

@@ -45,7 +45,7 @@ IndexConfig config_of(const model::Source& source, const IndexOptions& options) 
     }
   }
   if (options.lengths) {
-    if (!source.text_column.empty()) config.tokenizer_digest = source.tokenizer.digest;
+    if (!source.text_column.empty()) config.tokenizer_digest = model::text_digest(source);
     config.vocabulary = source.vocabulary;
   }
   return config;

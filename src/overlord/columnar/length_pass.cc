@@ -102,6 +102,12 @@ class LengthPass {
     std::vector<uint32_t> counts(entry.rows, 0);
     for (const model::BadRow& bad : oldest.bad) counts[bad.index] = model::kBadRow;
     std::vector<model::BadRow> bad = std::move(oldest.bad);
+    for (const model::BadRow& left_out : encoded->bad) {
+      if (counts[left_out.index] == model::kBadRow) continue;
+      counts[left_out.index] = model::kBadRow;
+      bad.push_back(
+          {left_out.index, job_.reason(entry.first_row + left_out.index, left_out.reason)});
+    }
     for (uint32_t row = 0; row < entry.rows; ++row) {
       if (counts[row] == model::kBadRow) continue;
       const uint64_t begin = row == 0 ? 0 : ends[row - 1];

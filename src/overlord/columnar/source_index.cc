@@ -83,8 +83,8 @@ std::string difference(const IndexConfig& config, const model::Source& source) {
                    std::to_string(source.limits.max_media_bytes));
   }
   if (!config.counted) return {};
-  if (!source.text_column.empty() && config.tokenizer_digest != source.tokenizer.digest) {
-    return differs("tokenizer", config.tokenizer_digest, source.tokenizer.digest);
+  if (!source.text_column.empty() && config.tokenizer_digest != model::text_digest(source)) {
+    return differs("tokenizer", config.tokenizer_digest, model::text_digest(source));
   }
   if (config.vocabulary != source.vocabulary) {
     return differs("vocabulary", std::to_string(config.vocabulary),

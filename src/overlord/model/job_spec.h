@@ -71,6 +71,9 @@ struct RuntimeOptions {
   // Ranks whose reports make up a step's feedback, ascending: what they say is an input of a
   // metric-driven stream, who says it is not.
   std::vector<Rank> reporters = {0};
+  // Nobody plans this stream but the planner that these roles belong to, so that it may decide what
+  // is not a function of the bytes: that users' code crashed over a row, or ran too long (law 9).
+  bool one_planner = true;
 };
 
 }  // namespace overlord::model

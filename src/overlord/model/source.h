@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "overlord/model/transform.h"
+
 namespace overlord::model {
 
 // jsonl and webdataset (tar) cover .gz and .zst by suffix; arrow covers IPC files and streams.
@@ -88,7 +90,14 @@ struct Source {
   // The mixture counts bytes, so metadata has those of every document's text; not in the digest,
   // the mixture's unit is.
   bool count_bytes = false;
+  Transform transform;  // of text, before it is tokenised
 };
+
+// What stands for the way from a row's text to its tokens, where lengths were counted with it.
+inline std::string text_digest(const Source& source) {
+  if (!source.transform.declared()) return source.tokenizer.digest;
+  return source.tokenizer.digest + " after " + source.transform.key();
+}
 
 // Bad rows a source may have shown by the time it is in `pass`: a repeated pass shows them again.
 inline uint64_t bad_rows_budget(uint32_t allowed, uint32_t pass) {

@@ -142,6 +142,7 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   start.job = job_;
   start.ranks = ranks_;
   start.options = options_.runtime;
+  start.options.one_planner = ranks_.size() == job_->mesh.world_size();
   start.state = std::move(state);
   start.deliver = [this](Rank rank, client::ReadyStep ready) {
     seats_->deliver(rank, std::move(ready));
@@ -154,8 +155,9 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
     seats_->answer(rank, answer);
   };
   start.fed_back = [this](const model::StepFeedback& feedback) { seats_->fed_back(feedback); };
-  RoleRuntimeOptions with{options_.worker_command, options_.journal_path, nullptr,
-                          idle_limit(options_.runtime), options_.callouts.get()};
+  RoleRuntimeOptions with{
+      options_.worker_command,      options_.journal_path,   nullptr,
+      idle_limit(options_.runtime), options_.callouts.get(), options_.transforms};
   if (options_.pinning) {
     OVERLORD_TRY(with.pool, pinned_pool(options_.runtime, ranks_.size(), options_.pinning));
   }
@@ -218,6 +220,7 @@ void EmbeddedEngine::close() {
   closed_ = true;
   if (seats_) seats_->close(Status(Code::kCancelled, "the engine was closed"));
   if (options_.callouts) options_.callouts->close();  // also when a function never returns
+  if (options_.transforms) options_.transforms->close();
   if (!runtime_) return;
   runtime_->stop();
   write_profiles();

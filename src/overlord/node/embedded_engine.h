@@ -21,10 +21,11 @@ namespace overlord::node {
 
 struct EngineOptions {
   model::RuntimeOptions runtime;
-  std::vector<std::string> worker_command;  // for Hugging Face tokenizers
-  std::string journal_path;                 // empty: in memory
-  std::vector<std::string> profile_paths;   // per source: where its costs are written at the end
-  std::shared_ptr<CalloutDesk> callouts;    // who asks the functions that the strategy names
+  std::vector<std::string> worker_command;    // for Hugging Face tokenizers
+  std::string journal_path;                   // empty: in memory
+  std::vector<std::string> profile_paths;     // per source: where its costs are written at the end
+  std::shared_ptr<CalloutDesk> callouts;      // who asks the functions that the strategy names
+  std::shared_ptr<TransformDesk> transforms;  // who calls transforms of lane thread
   std::shared_ptr<transport::HostPinning> pinning;  // of the pool; null: ordinary memory
 };
 

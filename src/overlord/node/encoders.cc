@@ -19,6 +19,17 @@ Encoders::Encoders(runtime::Executor& executor, std::vector<std::string> worker_
     : executor_(executor), worker_command_(std::move(worker_command)), processes_(processes) {}
 
 Result<runtime::TextEncoder*> Encoders::get(const model::Source& source) {
+  OVERLORD_TRY(runtime::TextEncoder * tokenizer, tokenizer_of(source));
+  if (!source.transform.declared()) return tokenizer;
+  std::unique_ptr<runtime::TextEncoder>& encoder = transforming_[source.name];
+  if (encoder) return encoder.get();
+  OVERLORD_TRY(auto transform, make_transform(source, hosting_));
+  encoder = std::make_unique<TransformingEncoder>(std::move(transform), source.transform.function,
+                                                  tokenizer);
+  return encoder.get();
+}
+
+Result<runtime::TextEncoder*> Encoders::tokenizer_of(const model::Source& source) {
   const model::Tokenizer& tokenizer = source.tokenizer;
   if (tokenizer.kind == model::TokenizerKind::kNone) {
     return static_cast<runtime::TextEncoder*>(nullptr);

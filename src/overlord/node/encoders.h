@@ -1,4 +1,5 @@
-// Encoders: one TextEncoder per distinct tokenizer of a job, made when first asked for.
+// Encoders: one TextEncoder per distinct tokenizer of a job, and one per source with a transform,
+// made when first asked for.
 #pragma once
 
 #include <map>
@@ -8,6 +9,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/model/source.h"
+#include "overlord/node/transforming_encoder.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::node {
@@ -20,14 +22,23 @@ class Encoders {
 
   // Null for ready tokens. Fails when a tokenizer process cannot be set up.
   Result<runtime::TextEncoder*> get(const model::Source& source);
-  // Ends every process; callbacks come before it returns.
-  void clear() { encoders_.clear(); }
+  // Before the first get().
+  void set_transforms(TransformHosting hosting) { hosting_ = std::move(hosting); }
+  // Ends every process; callbacks come before it returns. Transforms first: they use tokenizers.
+  void clear() {
+    transforming_.clear();
+    encoders_.clear();
+  }
 
  private:
+  Result<runtime::TextEncoder*> tokenizer_of(const model::Source& source);
+
   runtime::Executor& executor_;
   std::vector<std::string> worker_command_;
   uint32_t processes_;
+  TransformHosting hosting_;
   std::map<std::string, std::unique_ptr<runtime::TextEncoder>> encoders_;
+  std::map<std::string, std::unique_ptr<runtime::TextEncoder>> transforming_;  // by source
 };
 
 // Wait for a batch; for indexing, inspection and planning without an engine, never on a role's

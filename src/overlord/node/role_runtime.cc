@@ -85,6 +85,7 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
   OVERLORD_RETURN_IF_ERROR(storage_->status());
   encoders_ =
       std::make_unique<Encoders>(*executor_, options.worker_command, runtime.tokenizer_processes);
+  encoders_->set_transforms({options.transforms, runtime.one_planner});
   for (SourceIndex s = 0; s < job_->spec.sources.size(); ++s) {
     if (!hosts_loader_of(start.hosted, s)) continue;
     OVERLORD_RETURN_IF_ERROR(encoders_->get(job_->spec.sources[s]).status());

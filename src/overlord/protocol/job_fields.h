@@ -152,16 +152,27 @@ struct Fields<model::MediaField> {
 };
 
 template <>
+struct Fields<model::Transform> {
+  static void list(auto& codec, auto& value) {
+    auto& [function, version, lane, command, workers, batch_rows, deadline_ms, memory_bytes,
+           check_every] = value;
+    codec(function, version, lane, command, workers, batch_rows, deadline_ms, memory_bytes);
+    codec(check_every);
+  }
+};
+
+template <>
 struct Fields<model::Source> {
   static void list(auto& codec, auto& value) {
     auto& [name, format, files, text_column, token_column, mask_column, metadata_columns, filter,
            media, tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end,
-           over_length, bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes] =
-        value;
+           over_length, bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes,
+           transform] = value;
     codec(name, format, files, text_column, token_column, mask_column, metadata_columns, filter);
     codec(media);
     codec(tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end, over_length);
     codec(bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes);
+    codec(transform);
   }
 };
 
@@ -190,10 +201,10 @@ struct Fields<model::RuntimeOptions> {
   static void list(auto& codec, auto& value) {
     auto& [threads, io_threads, prefetch_steps, runway, payload_budget_bytes,
            constructor_budget_bytes, private_copy_limit_bytes, open_files, tokenizer_processes,
-           alarm_ms, hash_batches, reporters] = value;
+           alarm_ms, hash_batches, reporters, one_planner] = value;
     codec(threads, io_threads, prefetch_steps, runway, payload_budget_bytes);
     codec(constructor_budget_bytes, private_copy_limit_bytes, open_files, tokenizer_processes);
-    codec(alarm_ms, hash_batches, reporters);
+    codec(alarm_ms, hash_batches, reporters, one_planner);
   }
 };
 

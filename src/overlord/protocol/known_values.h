@@ -243,6 +243,16 @@ constexpr bool is_known(model::OverLength value) {
   return false;
 }
 
+constexpr bool is_known(model::Lane value) {
+  using enum model::Lane;
+  switch (value) {
+    case kProcess:
+    case kThread:
+      return true;
+  }
+  return false;
+}
+
 constexpr bool is_known(model::TokenizerKind value) {
   using enum model::TokenizerKind;
   switch (value) {

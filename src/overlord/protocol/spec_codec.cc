@@ -140,6 +140,11 @@ Digest source_digest(const model::Source& source) {
       for (const std::string& name : field.from) writer.text(name);
     }
   }
+  if (source.transform.declared()) {
+    writer.text("transform");
+    writer.text(source.transform.function);
+    writer.text(source.transform.version);
+  }
   return digest_of(writer.bytes());
 }
 

@@ -236,6 +236,11 @@ Status WorkerProcess::receive(void* data, size_t size_bytes, int64_t progress_ns
   return {};
 }
 
+Status WorkerProcess::wait_readable(int64_t deadline_ns) {
+  if (!early_.empty()) return {};
+  return wait_for(POLLIN, deadline_ns).status();
+}
+
 void WorkerProcess::swallow_errors() {
   constexpr int kReads = 16;  // a worker that only shouts must not keep us here
   char chunk[4096];

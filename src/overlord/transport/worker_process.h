@@ -39,6 +39,8 @@ class WorkerProcess {
   static constexpr size_t kEarlyBytes = 128 * 1024;
   Status send(std::span<const std::string_view> pieces, int64_t progress_ns);
   Status receive(void* data, size_t size_bytes, int64_t progress_ns);
+  // Until there is something to receive, or its end; kDeadline at `deadline_ns`.
+  Status wait_readable(int64_t deadline_ns);
 
   // Closes the connection, gives the child `grace_ns` to leave by itself, kills what is left of its
   // group, reaps it. Says how it ended: "exit status 3", "signal 11", "had to be killed".

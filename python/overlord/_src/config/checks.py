@@ -219,6 +219,7 @@ def _megatron_problems(source: SourceConfig) -> list[Problem]:
             ("tokens", source.tokens),
             ("mask", source.mask),
             ("tokenizer", source.tokenizer),
+            ("transform", source.transform and source.transform.function),
         )
         if value is not None
     ]
@@ -256,13 +257,22 @@ def _column_problems(source: SourceConfig) -> list[Problem]:
             )
         ]
     problems = []
-    if source.text is not None and source.tokenizer is None:
+    if source.text is not None and source.tokenizer is None and source.transform is None:
         problems.append(
             Problem(
                 ("tokenizer",),
                 "required where `text` is given",
                 allowed="a name under `tokenizers`, or bytes",
                 advice="add `tokenizer:`",
+            )
+        )
+    if source.tokens is not None and source.transform is not None:
+        problems.append(
+            Problem(
+                ("transform",),
+                "a transform is given text, and this column holds tokens",
+                source.transform.function,
+                advice="use `text:` instead of `tokens:`, or remove the transform",
             )
         )
     if source.tokens is not None and source.tokenizer is not None:

@@ -25,6 +25,7 @@ class LoadedConfig:
     base: Path
     origin: str = ""
     lines: dict[KeyPath, int] = field(default_factory=dict)
+    transforms: Mapping[str, Any] = field(default_factory=dict)  # passed to the job, by name
 
     def refuse(self, problems: Problem | Iterable[Problem]) -> ConfigError:
         """The error for problems found after loading, pointing into the file."""

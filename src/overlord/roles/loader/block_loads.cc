@@ -27,6 +27,7 @@ namespace {
 // Any valid text has tokens: a tokenizer that fails is broken, its rows are not, so nothing may be
 // quarantined for it.
 Status tokenizer_failure(const Status& status) {
+  if (status.code() == Code::kUserFunction) return status;  // a transform's, which it names
   const Code code = status.code() == Code::kBadData ? Code::kUnavailable : status.code();
   return Status(code, "tokenizer: " + status.message());
 }

@@ -129,6 +129,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     uint32_t ordinal = 0;
     SampleId id;
     RowRef ref;
+    uint64_t end = 0;  // of the segment, in tokens of its document
   };
 
   void carry_out(const Serve& effect) {
@@ -167,10 +168,11 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     for (uint32_t i = bucket.source_begin[job_.source]; i < bucket.source_begin[job_.source + 1];
          ++i) {
       const uint32_t ordinal = bucket.by_source[i];
-      const SampleId id = layer.segments[bucket.segments[ordinal]].id;
+      const model::Segment& segment = layer.segments[bucket.segments[ordinal]];
+      const SampleId id = segment.id;
       const OrderCache::Located located = orders_.locate(id.pass, id.position);
       if (located.window % job_.slots != job_.slot) continue;
-      wanted.push_back({ordinal, id, located.ref});
+      wanted.push_back({ordinal, id, located.ref, uint64_t{segment.first} + segment.count});
     }
     return wanted;
   }
@@ -251,6 +253,16 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
                         " tokens, the data has " + std::to_string(count),
                     holes);
       }
+    }
+    // Read again, and shorter than when it was planned: only code that is not deterministic does
+    // so.
+    const uint64_t has =
+        uint64_t{count} + (source_->spec.bos ? 1 : 0) + (source_->spec.eod ? 1 : 0);
+    if (want.end > has) {
+      return hole(step, want,
+                  row_text(want.ref) + ": had at least " + std::to_string(want.end) +
+                      " tokens when it was planned, has " + std::to_string(has) + " now",
+                  holes);
     }
     const uint64_t begin = block.begins[want.ref.row];
     const size_t width = model::element_bytes(block.element);

@@ -1,0 +1,136 @@
+"""Users' transforms as a config names them: found, checked, and in the engine's own values."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from overlord._src.config.columns import base_name
+from overlord._src.errors import Problem
+from overlord._src.transform_function import Transform
+from overlord._transform_worker import find_function, worker_command
+
+if TYPE_CHECKING:
+    from overlord._src.config.reading import LoadedConfig
+    from overlord.config import TransformConfig
+
+
+@dataclass(frozen=True)
+class ThreadTransform:
+    """A transform of lane thread, as the threads of an embedded engine call it."""
+
+    transform: Transform
+    name: str
+    column: str | None  # rows are dicts with it
+    workers: int
+
+
+@dataclass(frozen=True)
+class _Found:
+    transform: Transform
+    name: str  # in the digest
+    importable: bool
+
+
+def search_path(loaded: LoadedConfig) -> list[str]:
+    """Where modules of transforms are found: beside the config, then where Python looks here."""
+    places = [str(loaded.base), *(entry or os.getcwd() for entry in sys.path)]
+    return list(dict.fromkeys(os.path.abspath(place) for place in places))
+
+
+def _find(loaded: LoadedConfig, source: str, config: TransformConfig) -> _Found:
+    path = ("sources", source, "transform")
+
+    def refuse(wrong: str, advice: str, allowed: str = "") -> Exception:
+        return loaded.refuse(Problem(path, wrong, config.function, allowed, advice))
+
+    passed = loaded.transforms.get(config.function)
+    if passed is None and ":" not in config.function:
+        raise refuse(
+            "names no module, and no such function was passed",
+            "write module:function, or pass ol.job(transforms={...})",
+            ", ".join(sorted(loaded.transforms)),
+        )
+    found = passed if passed is not None else _imported(loaded, config.function, refuse)
+    if not isinstance(found, Transform):
+        raise refuse("is no transform", 'decorate it with @ol.transform(version="1")')
+    if passed is None:
+        return _Found(found, config.function, True)
+    module, _, name = found.place.partition(":")
+    importable = module != "__main__" and "<" not in name
+    if found.lane == "process" and not importable:
+        raise refuse(
+            f"is {found.place}, which no worker process can import",
+            'put it into a module of its own, or use lane="thread" with the embedded engine',
+        )
+    return _Found(found, found.place, importable)
+
+
+def _imported(loaded: LoadedConfig, name: str, refuse: Callable[[str, str], Exception]) -> Any:
+    before = list(sys.path)
+    sys.path[:] = search_path(loaded)
+    try:
+        return find_function(name)
+    except Exception as error:
+        raise refuse(
+            f"cannot be imported: {type(error).__name__}: {error}",
+            f"modules are looked for in {loaded.base} and on Python's path",
+        ) from error
+    finally:
+        sys.path[:] = before
+
+
+def lower_transform(loaded: LoadedConfig, name: str) -> Any:
+    """A source's transform in the engine's own values; one without a function where it has none."""
+    from overlord._src.native import core
+
+    source = base_name(name)
+    config = loaded.config.sources[source].transform
+    lowered = core.Transform()
+    if config is None:
+        return lowered
+    found = _find(loaded, source, config)
+    lowered.function = found.name
+    lowered.version = found.transform.version
+    lowered.lane = getattr(core.Lane, found.transform.lane)
+    if found.importable:
+        column = loaded.config.sources[source].text or ""
+        lowered.command = worker_command(found.name, column, search_path(loaded))
+    lowered.workers = config.workers
+    lowered.batch_rows = config.batch
+    lowered.deadline_ms = max(1, round(config.deadline_seconds * 1000))
+    lowered.memory_bytes = config.memory
+    lowered.check_every = config.check_every
+    return lowered
+
+
+def thread_transforms(loaded: LoadedConfig, sources: Sequence[Any]) -> dict[str, ThreadTransform]:
+    """Those of lane thread, by what the engine calls them."""
+    out = {}
+    for source in sources:
+        config = loaded.config.sources[base_name(source.name)]
+        if config.transform is None:
+            continue
+        found = _find(loaded, base_name(source.name), config.transform)
+        if found.transform.lane == "thread":
+            column = config.text if found.transform.rows == "dict" else None
+            out[source.transform.key] = ThreadTransform(
+                found.transform, found.name, column, config.transform.workers
+            )
+    return out
+
+
+def thread_problem(loaded: LoadedConfig, source: str) -> Problem | None:
+    """Why a node, which has no Python, cannot run the transform of a source."""
+    config = loaded.config.sources[source].transform
+    if config is None or _find(loaded, source, config).transform.lane == "process":
+        return None
+    return Problem(
+        ("sources", source, "transform"),
+        "lane thread runs in the process that reads, and a node has no Python",
+        config.function,
+        advice='use lane="process", or engine="embedded"',
+    )

@@ -1,0 +1,286 @@
+"""Users' transforms: the same stream in every lane and engine, and bad functions cost one row.
+
+Numbers are those of the catalogue of bad inputs (research/reliability.md, 5: 57 and 58).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpora import EOD, json_lines, made_up_texts
+from delivered import documents_of, pieces_of
+from own_transforms import BOOM, loud
+from trainers import in_time, nothing_left
+
+import overlord as ol
+
+ROWS = 300
+TEXTS = made_up_texts(ROWS, seed=4)
+
+
+def config_of(folder: Path, transform: Any, texts: list[str] | None = None, **source: Any) -> Any:
+    """A job over one source of text with a transform."""
+    (folder / "a.jsonl").write_bytes(json_lines({"t": text} for text in texts or TEXTS))
+    own = {"files": str(folder / "a.jsonl"), "text": "t", "tokenizer": "bytes", "eod": EOD}
+    if transform is not None:
+        own["transform"] = transform
+    return {
+        "job": "transforms",
+        "seed": 7,
+        "context": 64,
+        "bins": 4,
+        "vocabulary": 1000,
+        "at_end": "stop",
+        "index_dir": str(folder / "index"),
+        "mixture": {"weights": {"web": 1}},
+        "sources": {"web": {**own, **source}},
+    }
+
+
+def read(
+    config: Any, engine: str = "embedded", threads: int | None = None, **options: Any
+) -> tuple[str, dict[int, bytes], dict[int, str]]:
+    """Hash, documents by row without their ends, and reasons of bad rows by row."""
+    job = ol.job(config, **options)
+    loader = job.train(rank=0, engine=engine, hash=True, threads=threads)
+    try:
+        pieces = [piece for batch in loader for piece in pieces_of(batch)]
+        bad = {note["row"]: note["reason"] for note in loader.quarantine()}
+        native = job.open_stream().native
+        documents = {
+            native.locate(0, id[1], id[2])["row"]: bytes(tokens[:-1].astype("uint8"))
+            for id, tokens in documents_of(pieces).items()
+        }
+        return loader.rank_hash(), documents, bad
+    finally:
+        loader.close()
+
+
+def workers() -> list[int]:
+    """Transform workers that this process, or one under it, has started and that still run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"_transform_worker.py" in words and str(os.getcwd()).encode() in words:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left(request: pytest.FixtureRequest) -> Any:
+    """Every test ends without a worker."""
+    before = set(workers())
+    yield
+    in_time(lambda: not set(workers()) - before, "all transform workers are gone")
+
+
+def expected_mixed() -> tuple[dict[int, bytes], set[int]]:
+    """What `mixed` leaves of the texts, and the rows that it drops."""
+    dropped = {row for row, text in enumerate(TEXTS) if text[-1] == "7"}
+    kept = {row: text.upper().encode() for row, text in enumerate(TEXTS) if row not in dropped}
+    return kept, dropped
+
+
+@pytest.mark.parametrize("function", ["mixed", "mixed_thread"])
+def test_texts_tokens_and_dropped_rows(tmp_path: Path, function: str) -> None:
+    config = config_of(tmp_path, f"own_transforms:{function}", bad_rows_allowed=ROWS)
+    kept, dropped = expected_mixed()
+    _, documents, bad = read(config)
+    assert documents == kept
+    assert set(bad) == dropped
+    for row, reason in bad.items():
+        assert f"row {row}: dropped by transform own_transforms:{function}" in reason
+
+
+def test_one_stream_in_every_lane_and_engine(tmp_path: Path, sockets: Path) -> None:
+    config = config_of(tmp_path, "own_transforms:mixed", bad_rows_allowed=ROWS)
+    config["runtime"] = {"processes": {"directory": str(sockets)}}
+    first, documents, bad = read(config)
+    many = {"function": "own_transforms:mixed", "workers": 3, "batch": 5, "check_every": 2}
+    config["sources"]["web"] |= {"transform": many, "loaders": 3, "workers": 4}
+    assert read(config, threads=3) == (first, documents, bad)
+    assert read(config, engine="processes")[0] == first
+    config["runtime"]["processes"]["loaders"] = 2
+    assert read(config, engine="processes")[0] == first
+    in_time(lambda: nothing_left(sockets), "the node is gone")
+
+
+def test_a_lane_is_no_part_of_the_stream_a_version_is(tmp_path: Path) -> None:
+    digests = {}
+    for function in ("loud", "loud_again", "loud_thread"):
+        config = config_of(tmp_path, f"own_transforms:{function}")
+        opened = ol.job(config).open_stream()
+        digests[function] = opened.native.section_digests()["source:web"]
+    assert len(set(digests.values())) == 3  # two names, two versions
+    config["sources"]["web"]["transform"] = {"function": "own_transforms:loud", "workers": 7}
+    opened = ol.job(config).open_stream()
+    assert opened.native.section_digests()["source:web"] == digests["loud"]
+
+
+def test_rows_as_dicts_and_functions_that_are_passed(tmp_path: Path) -> None:
+    by_name = read(config_of(tmp_path, "own_transforms:loud"))
+    assert read(config_of(tmp_path, "own_transforms:from_dicts"))[1] == by_name[1]
+    assert read(config_of(tmp_path, "mine"), transforms={"mine": loud}) == by_name
+
+    @ol.transform(version=1, lane="thread")
+    def local(rows: list[str]) -> list[str]:
+        return [row.upper() for row in rows]
+
+    passed = read(config_of(tmp_path, "mine"), transforms={"mine": local})
+    assert passed[1] == by_name[1]
+
+
+def test_lengths_may_come_from_the_index(tmp_path: Path) -> None:
+    from overlord._src import indexing
+    from overlord._src.config.reading import read_config
+
+    config = config_of(tmp_path, "own_transforms:mixed", bad_rows_allowed=ROWS)
+    kept, dropped = expected_mixed()
+    job = ol.job(config)
+    sources = job.open_stream().sources
+    indexing.build_indexes(read_config(config), sources, lengths=True)
+    _, documents, bad = read(config)
+    assert documents == kept and set(bad) == dropped
+    config["sources"]["web"]["transform"] = "own_transforms:loud"
+    with pytest.raises(ol.StateMismatchError, match="own_transforms:mixed@1"):
+        read(config)
+
+
+def test_planning_without_an_engine_runs_it_too(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "own_transforms:mixed_thread", bad_rows_allowed=ROWS)
+    opened = ol.job(config).open_stream()
+    cursor = opened.cursor()
+    assert cursor.next() is not None
+
+
+REASONS = {
+    "exits": "exit status 7",
+    "kills": "signal 9",
+    "hangs": "did not answer within its deadline of 2.0 s",
+    "eats": "used more than its limit of 256 MiB",
+    "raises": "raised ValueError: no such thing at ",
+    "short": "answered 0 rows for 1; give None for a row to drop",
+    "floats": "answered float for a row; allowed: str, token ids, None",
+    "raises_thread": "raised ValueError: no such thing at ",
+}
+
+
+@pytest.mark.parametrize("function", REASONS)
+def test_58_a_function_that_cannot_bear_a_row_costs_that_row(tmp_path: Path, function: str) -> None:
+    texts = list(TEXTS[:60])
+    texts[17] = f"{BOOM} 17"
+    transform = {
+        "function": f"own_transforms:{function}",
+        "batch": 16,
+        "memory": "256MiB",
+        "deadline_seconds": 2 if function == "hangs" else 30,
+    }
+    config = config_of(tmp_path, transform, texts, bad_rows_allowed=1)
+    _, documents, bad = read(config)
+    assert documents == {row: text.upper().encode() for row, text in enumerate(texts) if row != 17}
+    assert list(bad) == [17]
+    assert f"transform own_transforms:{function}" in bad[17] and "row 17:" in bad[17]
+    assert REASONS[function] in bad[17]
+
+
+def test_58_the_same_under_processes(tmp_path: Path, sockets: Path) -> None:
+    texts = list(TEXTS[:60])
+    texts[17] = f"{BOOM} 17"
+    config = config_of(tmp_path, "own_transforms:exits", texts, bad_rows_allowed=1)
+    config["runtime"] = {"processes": {"directory": str(sockets)}}
+    assert read(config, engine="processes")[0] == read(config)[0]
+    in_time(lambda: nothing_left(sockets), "the node is gone")
+
+
+def test_a_killed_worker_costs_no_row(tmp_path: Path) -> None:
+    texts = made_up_texts(4000, seed=6)
+    transform = {"function": "own_transforms:loud", "batch": 8, "workers": 2}
+    config = config_of(tmp_path, transform, texts, window_rows=64)
+    expected = read(config)
+    before = set(workers())
+    loader = ol.job(config).train(rank=0, engine="embedded", hash=True, prefetch=1)
+    for n, _ in enumerate(loader):
+        if n % 100 == 10:
+            for pid in set(workers()) - before:
+                os.kill(pid, 9)
+    assert loader.quarantine() == []
+    assert loader.rank_hash() == expected[0]
+    loader.close()
+
+
+@pytest.mark.parametrize("function", ["counts_calls", "looks_at_neighbours"])
+def test_57_a_function_that_is_not_deterministic_is_named(tmp_path: Path, function: str) -> None:
+    transform = {"function": f"own_transforms:{function}", "check_every": 1}
+    config = config_of(tmp_path, transform)
+    with pytest.raises(ol.UserFunctionError, match=f"own_transforms:{function} is not determin"):
+        read(config)
+
+
+def test_a_function_that_always_dies_ends_the_stream(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "own_transforms:dies_at_once")
+    with pytest.raises(ol.UserFunctionError, match=r"own_transforms:dies_at_once.*a last word"):
+        read(config)
+
+
+def test_a_thread_that_hangs_ends_the_stream_and_not_the_process(tmp_path: Path) -> None:
+    transform = {"function": "own_transforms:hangs_thread", "deadline_seconds": 0.3}
+    with pytest.raises(ol.UserFunctionError, match='lane="process"'):
+        read(config_of(tmp_path, transform))
+
+
+def test_where_several_plan_a_crash_decides_nothing(tmp_path: Path) -> None:
+    texts = [*TEXTS[:30], BOOM, *TEXTS[30:60]]
+    config = config_of(tmp_path, "own_transforms:exits", texts, bad_rows_allowed=5)
+    loader = ol.job(config, mesh=ol.mesh(dp=2)).train(rank=0, engine="embedded")
+    with pytest.raises(ol.UserFunctionError, match="needs one planner"):
+        list(loader)
+    loader.close()
+
+
+@pytest.mark.parametrize(
+    ("transform", "words"),
+    [
+        ("own_transforms:no_transform", "is no transform"),
+        ("own_transforms:nobody", "cannot be imported: AttributeError"),
+        ("no_such_module:f", "cannot be imported: ModuleNotFoundError"),
+        ("bare", "names no module"),
+        ({"function": "own_transforms:loud", "workers": 0}, "workers"),
+        ({"function": "own_transforms:loud", "deadline_seconds": 0}, "deadline_seconds"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_it_starts(
+    tmp_path: Path, transform: Any, words: str
+) -> None:
+    with pytest.raises(ol.ConfigError, match=words):
+        ol.job(config_of(tmp_path, transform)).open_stream()
+
+
+def test_a_node_has_no_threads_of_python(tmp_path: Path) -> None:
+    job = ol.job(config_of(tmp_path, "own_transforms:loud_thread"))
+    with pytest.raises(ol.ConfigError, match="a node has no Python"):
+        job.train(rank=0, engine="processes")
+
+
+def test_a_source_of_tokens_has_no_text_to_transform(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "own_transforms:loud")
+    source = config["sources"]["web"]
+    del source["text"], source["tokenizer"]
+    source["tokens"] = "t"
+    with pytest.raises(ol.ConfigError, match="holds tokens"):
+        ol.job(config)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [({"version": ""}, TypeError), ({"version": True}, TypeError), ({"lane": "gpu"}, ValueError)],
+)
+def test_decorators_say_what_is_wrong(wrong: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        ol.transform(**{"version": "1", **wrong})

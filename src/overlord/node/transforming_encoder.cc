@@ -1,0 +1,153 @@
+#include "overlord/node/transforming_encoder.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "overlord/transport/transform_pool.h"
+
+namespace overlord::node {
+namespace {
+
+using runtime::EncodedRows;
+using runtime::TransformedRows;
+
+constexpr int64_t kMillisecond = 1'000'000;
+
+// What the workers of one pool share; goes with the last of them.
+struct Workers {
+  transport::TransformProcessSettings settings;
+  transport::TransformProcessCounters counters;
+  ~Workers() {
+    if (settings.stop_descriptor >= 0) close(settings.stop_descriptor);
+  }
+};
+
+class WorkerSeat final : public transport::TransformRunner {
+ public:
+  explicit WorkerSeat(std::shared_ptr<Workers> workers)
+      : workers_(std::move(workers)), process_(workers_->settings, workers_->counters) {}
+  Status ready() override { return process_.ready(); }
+  Result<transport::TransformAnswer> run(const runtime::TextRows& rows) override {
+    return process_.run(rows);
+  }
+
+ private:
+  std::shared_ptr<Workers> workers_;
+  transport::TransformProcess process_;
+};
+
+Result<std::shared_ptr<Workers>> workers_of(const model::Transform& transform) {
+  auto workers = std::make_shared<Workers>();
+  transport::TransformProcessSettings& settings = workers->settings;
+  settings.command.argv = transform.command;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (!std::string_view(*entry).starts_with("PYTHONHASHSEED=")) {
+      settings.command.environment.emplace_back(*entry);
+    }
+  }
+  // The order of a set of texts is the same in every worker.
+  settings.command.environment.emplace_back("PYTHONHASHSEED=0");
+  settings.expected = transform.key();
+  settings.batch_deadline_ns = int64_t{transform.deadline_ms} * kMillisecond;
+  settings.memory_bytes = transform.memory_bytes;
+  settings.stop_descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (settings.stop_descriptor < 0) return Status(Code::kResource, "cannot make an eventfd");
+  return workers;
+}
+
+// Tokens of the transform where it gave them, else those of the tokenizer.
+EncodedRows joined(TransformedRows rows, const EncodedRows& encoded) {
+  EncodedRows out;
+  out.elapsed_ns = rows.elapsed_ns + encoded.elapsed_ns;
+  out.bad = std::move(rows.bad);
+  out.tokens.reserve(rows.tokens.tokens.size() + encoded.tokens.size());
+  out.ends.reserve(rows.tokens.ends.size());
+  const auto range = [](const EncodedRows& from, size_t row) {
+    const uint64_t begin = row == 0 ? 0 : from.ends[row - 1];
+    return std::pair(from.tokens.begin() + static_cast<ptrdiff_t>(begin),
+                     from.tokens.begin() + static_cast<ptrdiff_t>(from.ends[row]));
+  };
+  for (size_t row = 0; row < rows.tokens.ends.size(); ++row) {
+    auto [begin, end] = range(rows.tokens, row);
+    if (begin == end && !encoded.ends.empty()) std::tie(begin, end) = range(encoded, row);
+    out.tokens.insert(out.tokens.end(), begin, end);
+    out.ends.push_back(out.tokens.size());
+  }
+  return out;
+}
+
+// Without a tokenizer text is no answer.
+EncodedRows tokens_alone(TransformedRows rows, const std::string& function) {
+  std::vector<model::BadRow> bad;
+  auto known = rows.bad.begin();
+  for (uint32_t row = 0; row < rows.text.rows(); ++row) {
+    if (known != rows.bad.end() && known->index == row) {
+      bad.push_back(std::move(*known++));
+    } else if (!rows.text.row(row).empty()) {
+      bad.push_back({row, "transform " + function + " gave text, and the source has no tokenizer"});
+    }
+  }
+  rows.bad = std::move(bad);
+  return joined(std::move(rows), {});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Source& source,
+                                                              const TransformHosting& hosting) {
+  const model::Transform& transform = source.transform;
+  transport::TransformPoolOptions options;
+  options.function = transform.function;
+  options.workers = transform.workers;
+  options.batch_rows = transform.batch_rows;
+  options.check_every = transform.check_every;
+  options.max_row_bytes = source.limits.max_document_bytes;
+  options.may_decide = hosting.one_planner;
+  options.give_up_after += source.bad_rows_allowed;
+  std::function<void()> stop;
+  if (transform.lane == model::Lane::kThread && hosting.desk) {
+    options.make_runner = [desk = hosting.desk, key = transform.key(),
+                           deadline_ns = int64_t{transform.deadline_ms} * kMillisecond] {
+      return std::make_unique<DeskRunner>(desk, key, deadline_ns);
+    };
+    stop = [desk = hosting.desk] { desk->close(); };
+  } else if (transform.command.empty()) {
+    return invalid_argument("source " + source.name + ": transform " + transform.function +
+                            " of lane thread is no function of a module, so it runs only in the "
+                            "process that it was passed to, in the embedded engine");
+  } else {
+    OVERLORD_TRY(const std::shared_ptr<Workers> workers, workers_of(transform));
+    options.make_runner = [workers] { return std::make_unique<WorkerSeat>(workers); };
+    stop = [workers] { eventfd_write(workers->settings.stop_descriptor, 1); };
+  }
+  OVERLORD_TRY(auto pool, transport::TransformPool::make(std::move(options)));
+  pool->on_stop(std::move(stop));
+  return std::unique_ptr<runtime::RowTransform>(std::move(pool));
+}
+
+void TransformingEncoder::encode(runtime::TextRows rows, runtime::CancelToken cancel,
+                                 runtime::EncodeDone done) {
+  transform_->apply(std::move(rows), cancel,
+                    [function = function_, tokenizer = tokenizer_, cancel,
+                     done = std::move(done)](Result<TransformedRows> got) {
+                      if (!got.ok()) return done(got.status());
+                      if (tokenizer == nullptr)
+                        return done(tokens_alone(std::move(*got), function));
+                      if (got->text.bytes.empty()) return done(joined(std::move(*got), {}));
+                      auto held = std::make_shared<TransformedRows>(std::move(*got));
+                      runtime::TextRows text = std::move(held->text);
+                      tokenizer->encode(std::move(text), cancel,
+                                        [held, done](Result<EncodedRows> encoded) {
+                                          if (!encoded.ok()) return done(encoded.status());
+                                          if (held->token_rows > 0)
+                                            return done(joined(std::move(*held), *encoded));
+                                          encoded->elapsed_ns += held->elapsed_ns;
+                                          encoded->bad = std::move(held->bad);
+                                          done(std::move(encoded));
+                                        });
+                    });
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,110 @@
+// TransformPool: a users' function over rows of text, in several seats at once. Rows are dealt to
+// calls of a few; a call that kills, hangs or bloats whoever runs it is tried once more, then cut
+// in halves until the one row is found, which is bad and is never given to the function again. One
+// call in so many is made twice, its rows turned round, and both must agree. Owned by the node; one
+// thread per seat. It never blocks apply(), calls back exactly once and leaves nothing behind.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/runtime/row_transform.h"
+#include "overlord/transport/transform_runner.h"
+
+namespace overlord::transport {
+
+struct TransformPoolOptions {
+  std::string function;  // module:name, for messages
+  size_t workers = 1;
+  size_t batch_rows = 64;
+  uint32_t check_every = 0;                     // 0: no call is made twice
+  uint64_t max_row_bytes = uint64_t{64} << 20;  // a row that comes out larger is bad
+  // Rows may be found bad for what is no function of their bytes; else it ends the stream.
+  bool may_decide = true;
+  uint64_t give_up_after = 8;  // such rows
+  std::function<std::unique_ptr<TransformRunner>()> make_runner;
+};
+
+struct TransformPoolStats {
+  uint64_t rows = 0;
+  uint64_t calls = 0;
+  uint64_t checked = 0;  // calls made twice
+  uint64_t retried = 0;  // calls that failed and were made again
+  uint64_t condemned = 0;
+  uint64_t busy_ns = 0;  // of all seats
+};
+
+class TransformPool final : public runtime::RowTransform {
+ public:
+  static Result<std::unique_ptr<TransformPool>> make(TransformPoolOptions options);
+  // Everything not yet answered is answered with kCancelled. Whoever runs a call is told to stop
+  // before: by `stop`, called first. Not from a callback of the pool.
+  ~TransformPool() override;
+  TransformPool(const TransformPool&) = delete;
+  TransformPool& operator=(const TransformPool&) = delete;
+
+  void on_stop(std::function<void()> stop) { stop_ = std::move(stop); }
+
+  // kUserFunction: no worker can be started, the function is not deterministic, or a row was found
+  // that it cannot bear where that may not be decided.
+  void apply(runtime::TextRows rows, runtime::CancelToken cancel,
+             runtime::TransformDone done) override;
+
+  TransformPoolStats stats() const;
+
+ private:
+  using Rows = std::vector<uint32_t>;  // of one Work, ascending
+  struct Piece {
+    Rows rows;
+    TransformAnswer answer;
+  };
+  struct Work;  // one apply()
+  struct Task {
+    std::shared_ptr<Work> work;
+    Rows rows;
+    std::optional<TransformAnswer> first;  // the call is made again to compare
+  };
+
+  explicit TransformPool(TransformPoolOptions options);
+  Status start_threads();
+  void serve();
+  void push(std::vector<Task> tasks);
+  void carry_out(TransformRunner& runner, Task task);
+  Status ready(TransformRunner& runner);
+  Result<std::vector<Piece>> solve(TransformRunner& runner, const Work& work, const Rows& rows,
+                                   int tries);
+  Result<TransformAnswer> call(TransformRunner& runner, const Work& work, const Rows& rows,
+                               int tries);
+  Result<Piece> condemn(const Work& work, uint32_t row, const std::string& story);
+  Status compare(TransformRunner& runner, const Task& task);
+  bool is_sampled(const Task& task);
+  const std::string* verdict(std::string_view text);
+  void finish(const std::shared_ptr<Work>& work, Result<std::vector<Piece>> pieces);
+  runtime::TransformedRows merge(const Work& work) const;
+  Status named(const Status& status) const;
+
+  const TransformPoolOptions options_;
+  std::function<void()> stop_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Task> queue_;
+  TransformPoolStats stats_;
+  // By the digest of a row's text: what was decided once stays so, also when it is read again.
+  std::map<std::pair<uint64_t, uint64_t>, std::string> verdicts_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace overlord::transport
