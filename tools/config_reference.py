@@ -69,13 +69,14 @@ COUNTS: dict[str, str] = {
     **{
         f"sources.{key}": SOURCE
         for key in (
-            *("format", "text", "tokens", "mask", "metadata", "bos", "eod"),
+            *("format", "text", "tokens", "mask", "metadata", "media", "bos", "eod"),
             *("split.by", "split.edges"),
             *("shuffle", "window_rows", "window_bytes"),
         )
     },
     **{f"sources.{key}": SOURCE for key in ("at_end", "over_length")},
     **{f"sources.limits.{key}": SOURCE for key in ("max_document", "max_block", "max_expansion")},
+    "sources.limits.max_media": "source, where it has `media`",
     "sources.tokenizer": "source: the tokenizer's content, not its name",
     "tokenizers.kind": SOURCE,
     "tokenizers.path": "source: the file's content, not its path",

@@ -225,6 +225,10 @@ class Format(enum.Enum):
 
     megatron = 2
 
+    webdataset = 3
+
+    arrow = 4
+
 class Shuffle(enum.Enum):
     none = 0
 
@@ -373,6 +377,12 @@ class SourceLimits:
     @max_expansion.setter
     def max_expansion(self, arg: int, /) -> None: ...
 
+    @property
+    def max_media_bytes(self) -> int: ...
+
+    @max_media_bytes.setter
+    def max_media_bytes(self, arg: int, /) -> None: ...
+
 class Source:
     """One dataset: a name, files, columns and policies."""
 
@@ -421,6 +431,8 @@ class Source:
     def metadata_columns(self, arg: Sequence[str], /) -> None: ...
 
     def set_filter(self, column: str, least: int, most: int) -> None: ...
+
+    def add_media(self, name: str, places: Sequence[str]) -> None: ...
 
     @property
     def tokenizer(self) -> Tokenizer: ...
@@ -1231,6 +1243,11 @@ class IndexTask:
 
 def index_info(path: str, source: Source) -> dict:
     """What an index file says of its source."""
+
+def read_media(path: str, source: Source, row: int) -> dict:
+    """
+    Bytes of a row's media by name, read through the index; absent ones are left out.
+    """
 
 def list_files(pattern: str) -> list[str]:
     """A glob as sorted URIs."""

@@ -92,6 +92,9 @@ class LimitsConfig(ConfigModel):
     max_document: Bytes = Field(default=64 * MIB, description="one JSON line, text or token list")
     max_block: Bytes = Field(default=1024 * MIB, description="one decoded row group or JSONL block")
     max_expansion: Count32 = Field(default=1000, description="decompressed over compressed bytes")
+    max_media: Bytes = Field(
+        default=256 * MIB, description="one image, clip or video as it is stored; below 4 GiB"
+    )
 
 
 class SplitConfig(ConfigModel):
@@ -111,14 +114,17 @@ class SourceConfig(ConfigModel):
 
     files: Files = Field(
         description="a path, glob pattern or URI, or a list of them; relative to the config file. "
-        "Megatron: the .bin files"
+        "Megatron: the .bin files. Arrow: .arrow files, also those of `save_to_disk`"
     )
-    format: Literal["parquet", "jsonl", "megatron"] | None = Field(
+    format: Literal["parquet", "jsonl", "megatron", "webdataset", "arrow"] | None = Field(
         default=None,
-        description="taken from the files' suffix when absent; jsonl also reads .gz and .zst",
+        description="taken from the files' suffix when absent; jsonl and webdataset (tar) also "
+        "read .gz and .zst",
     )
     text: Text | None = Field(
-        default=None, description="column or JSON field with text; needs `tokenizer`"
+        default=None,
+        description="column or JSON field with text; needs `tokenizer`. webdataset: the extension "
+        "of a member (`txt`), or a field of a JSON member (`json:caption`)",
     )
     tokens: Text | None = Field(
         default=None, description="column or JSON field with lists of token ids"
@@ -131,6 +137,13 @@ class SourceConfig(ConfigModel):
         default=[],
         description="columns or JSON fields of integers (0 to 2^32 - 1) or booleans that costs may "
         "name, like `image_patches`; null or missing counts as 0",
+    )
+    media: dict[Name, Files] = Field(
+        default={},
+        max_length=16,
+        description="bytes that rows have beside their text: a name for each, and where it lies. "
+        "webdataset: member extensions, the first that a sample has counts; Parquet and Arrow: one "
+        "column, of bytes, of struct{bytes, path}, or of paths of files beside the shard",
     )
     split: SplitConfig | None = Field(
         default=None, description="cut into sub-sources by one of the `metadata` columns"

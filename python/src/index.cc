@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <future>
+#include <map>
 #include <memory>
 
 #include "bindings.h"
@@ -106,6 +107,18 @@ nb::dict index_info(const std::string& path, const model::Source& source) {
   return out;
 }
 
+nb::dict read_media(const std::string& path, const model::Source& source, uint64_t row) {
+  Result<std::map<std::string, std::string>> media = [&] {
+    nb::gil_scoped_release free;
+    return node::read_row_media(source, path, row);
+  }();
+  nb::dict out;
+  for (const auto& [name, bytes] : unwrap(std::move(media))) {
+    out[name.c_str()] = nb::bytes(bytes.data(), bytes.size());
+  }
+  return out;
+}
+
 std::vector<std::string> list_files(const std::string& pattern) {
   std::vector<std::string> files = unwrap(node::list_files(pattern));
   for (const std::string& file : files) {
@@ -130,6 +143,8 @@ void bind_index(nb::module_& m) {
       .def("progress", &IndexTask::progress);
   m.def("index_info", &index_info, nb::arg("path"), nb::arg("source"),
         "What an index file says of its source.");
+  m.def("read_media", &read_media, nb::arg("path"), nb::arg("source"), nb::arg("row"),
+        "Bytes of a row's media by name, read through the index; absent ones are left out.");
   m.def("list_files", &list_files, nb::arg("pattern"), "A glob as sorted URIs.");
 }
 

@@ -20,7 +20,9 @@ void bind_enums(nb::module_& m) {
   nb::enum_<Format>(m, "Format")
       .value("parquet", Format::kParquet)
       .value("jsonl", Format::kJsonl)
-      .value("megatron", Format::kMegatron);
+      .value("megatron", Format::kMegatron)
+      .value("webdataset", Format::kWebDataset)
+      .value("arrow", Format::kArrow);
   nb::enum_<Shuffle>(m, "Shuffle")
       .value("none", Shuffle::kNone)
       .value("window", Shuffle::kWindow)
@@ -94,7 +96,8 @@ void bind_source(nb::module_& m) {
       .def(nb::init<>())
       .def_rw("max_document_bytes", &SourceLimits::max_document_bytes)
       .def_rw("max_block_bytes", &SourceLimits::max_block_bytes)
-      .def_rw("max_expansion", &SourceLimits::max_expansion);
+      .def_rw("max_expansion", &SourceLimits::max_expansion)
+      .def_rw("max_media_bytes", &SourceLimits::max_media_bytes);
   nb::class_<Source>(m, "Source", "One dataset: a name, files, columns and policies.")
       .def(nb::init<>())
       .def_rw("name", &Source::name)
@@ -110,6 +113,12 @@ void bind_source(nb::module_& m) {
             source.filter = RowFilter{std::move(column), least, most};
           },
           nb::arg("column"), nb::arg("least"), nb::arg("most"))
+      .def(
+          "add_media",
+          [](Source& source, std::string name, std::vector<std::string> places) {
+            source.media.push_back({std::move(name), std::move(places)});
+          },
+          nb::arg("name"), nb::arg("places"))
       .def_rw("tokenizer", &Source::tokenizer)
       .def_rw("bos", &Source::bos, nb::arg().none())
       .def_rw("eod", &Source::eod, nb::arg().none())

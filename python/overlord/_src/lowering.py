@@ -141,6 +141,8 @@ def lower_source(
     source.token_column = config.tokens or ""
     source.mask_column = config.mask or ""
     source.metadata_columns = sorted(config.metadata)
+    for field, places in sorted(config.media.items()):
+        source.add_media(field, places)
     rows = sub_source_range(name, config)
     if rows is not None:
         source.set_filter(*rows)
@@ -169,6 +171,7 @@ def _lower_limits(config: SourceConfig) -> core.SourceLimits:
     limits.max_document_bytes = config.limits.max_document
     limits.max_block_bytes = config.limits.max_block
     limits.max_expansion = config.limits.max_expansion
+    limits.max_media_bytes = config.limits.max_media
     return limits
 
 

@@ -36,6 +36,14 @@ IndexConfig config_of(const model::Source& source, const IndexOptions& options) 
   config.block_rows = options.block_rows;
   config.block_bytes = options.block_bytes;
   config.counted = options.lengths;
+  if (!source.media.empty()) {
+    config.media = source.media;
+    config.max_media_bytes = source.limits.max_media_bytes;
+    if (options.probe != nullptr) {
+      config.probe_version = options.probe->version();
+      config.probe_values = options.probe->values_per_blob();
+    }
+  }
   if (options.lengths) {
     if (!source.text_column.empty()) config.tokenizer_digest = source.tokenizer.digest;
     config.vocabulary = source.vocabulary;
@@ -61,6 +69,36 @@ Status check_metadata_columns(const model::Source& source, const std::string& wh
   return {};
 }
 
+Status check_media(const model::Source& source, const IndexOptions& options,
+                   const std::string& where) {
+  const std::vector<model::MediaField>& media = source.media;
+  if (media.empty()) return {};
+  if (source.format == model::Format::kMegatron || source.format == model::Format::kJsonl) {
+    return invalid_argument(where + "its format has no media; write the source as webdataset, " +
+                            "Parquet or Arrow, or remove `media`");
+  }
+  if (media.size() > model::kMaxMediaFields) {
+    return invalid_argument(where + std::to_string(media.size()) + " media fields, at most " +
+                            std::to_string(model::kMaxMediaFields));
+  }
+  const auto unsorted = [](const auto& a, const auto& b) { return a.name >= b.name; };
+  if (std::adjacent_find(media.begin(), media.end(), unsorted) != media.end()) {
+    return invalid_argument(where + "media fields must be sorted and unique");
+  }
+  for (const model::MediaField& field : media) {
+    const bool members = source.format == model::Format::kWebDataset;
+    if (field.from.empty() || (!members && field.from.size() != 1)) {
+      return invalid_argument(where + "media " + quote(field.name) +
+                              (members ? " names no member extension" : " must name one column"));
+    }
+  }
+  if (options.probe != nullptr && options.probe->values_per_blob() > kMaxProbeValues) {
+    return invalid_argument(where + "a media probe keeps at most " +
+                            std::to_string(kMaxProbeValues) + " values of a blob");
+  }
+  return {};
+}
+
 Status check_arguments(const model::Source& source, const IndexOptions& options,
                        const runtime::TextEncoder* encoder) {
   const std::string where = "source " + quote(source.name) + ": ";
@@ -73,7 +111,11 @@ Status check_arguments(const model::Source& source, const IndexOptions& options,
   if (!source.mask_column.empty() && source.token_column.empty()) {
     return invalid_argument(where + "a mask column needs a token column");
   }
+  if (source.format == model::Format::kWebDataset && source.text_column.empty()) {
+    return invalid_argument(where + "webdataset has text members and no token columns");
+  }
   OVERLORD_RETURN_IF_ERROR(check_metadata_columns(source, where));
+  OVERLORD_RETURN_IF_ERROR(check_media(source, options, where));
   if (options.block_rows == 0 || options.block_bytes == 0) {
     return invalid_argument(where + "block_rows and block_bytes must be positive");
   }
@@ -163,8 +205,10 @@ class Builder {
     OVERLORD_TRY(ShardPart part, index_shard(job));
     job.note_scanned(bytes - std::min(bytes, job.scanned_bytes));
     part.columns.resize(config_.metadata_columns.size());
-    const bool parse_columns =
-        !part.columns.empty() && source_.format == model::Format::kJsonl && !options_.lengths;
+    part.media.resize(media_arrays(config_.media.size(), config_.probe_values));
+    const bool has_schema =
+        source_.format != model::Format::kJsonl && source_.format != model::Format::kWebDataset;
+    const bool parse_columns = !part.columns.empty() && !has_schema && !options_.lengths;
     if (options_.lengths || parse_columns) {
       uint64_t decoded = 0;
       for (const model::BlockEntry& block : part.blocks) decoded += block.size_bytes;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "overlord/columnar/index_layout.h"
+#include "overlord/columnar/media.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
@@ -94,10 +95,10 @@ Status IndexFile::parse() {
   }
   ByteReader reader(bytes_.substr(layout::kMagic.size()));
   version_ = reader.u32();
-  if (version_ != kIndexVersion && version_ != kPlainIndexVersion) {
+  if (version_ < kPlainIndexVersion || version_ > kMediaIndexVersion) {
     return {Code::kVersionMismatch,
             "of version " + std::to_string(version_) + ", this build reads versions " +
-                std::to_string(kPlainIndexVersion) + " and " + std::to_string(kIndexVersion)};
+                std::to_string(kPlainIndexVersion) + " to " + std::to_string(kMediaIndexVersion)};
   }
   const size_t header_bytes = layout::header_bytes(version_);
   if (reader.u32() != header_bytes || bytes_.size() < header_bytes) {
@@ -139,6 +140,7 @@ Status IndexFile::parse_sections(std::string_view table) {
   OVERLORD_TRY(lengths_, array_of<uint32_t>(sections[layout::kLengths], "lengths"));
   OVERLORD_TRY(extra_ends_, array_of<uint64_t>(sections[layout::kBlockExtras], "block extras"));
   OVERLORD_TRY(columns_, array_of<uint32_t>(sections[layout::kColumns], "columns"));
+  OVERLORD_TRY(media_, array_of<uint32_t>(sections[layout::kMedia], "media"));
   OVERLORD_RETURN_IF_ERROR(parse_shards(sections[layout::kShards]));
   OVERLORD_RETURN_IF_ERROR(check_blocks());
   OVERLORD_RETURN_IF_ERROR(check_extras());
@@ -149,9 +151,10 @@ Status IndexFile::parse_config(std::string_view bytes) {
   ByteReader reader(bytes);
   config_ = layout::read_config(version_, &reader);
   OVERLORD_RETURN_IF_ERROR(reader.status("config"));
-  if (config_.format > model::Format::kMegatron) return damaged("unknown format");
-  if (config_.metadata_columns.empty() == has_columns() ||
-      config_.metadata_columns.size() > model::kMaxMetadataColumns) {
+  if (config_.format > model::Format::kArrow) return damaged("unknown format");
+  if (config_.version() != version_ ||
+      config_.metadata_columns.size() > model::kMaxMetadataColumns ||
+      config_.media.size() > model::kMaxMediaFields || config_.probe_values > kMaxProbeValues) {
     return damaged("other number of columns than its version has");
   }
   return {};
@@ -217,6 +220,8 @@ Status IndexFile::check_blocks() const {
   if (columns > 0 && (columns_.size() % columns != 0 || columns_.size() / columns != rows_)) {
     return damaged("columns are not one value per row");
   }
+  const size_t media = media_count();
+  if (media_.size() != media * rows_) return damaged("media are not one value per row");
   return {};
 }
 
@@ -253,6 +258,10 @@ Status IndexFile::parse_bad_rows(std::string_view bytes) {
     previous_end = end;
   }
   return {};
+}
+
+size_t IndexFile::media_count() const {
+  return media_arrays(config_.media.size(), config_.probe_values);
 }
 
 std::string_view IndexFile::block_extra(uint32_t block) const {
@@ -329,6 +338,10 @@ ShardPart IndexFile::part(uint32_t shard) const {
   for (size_t i = 0; i < config_.metadata_columns.size(); ++i) {
     const auto mine = column(i).subspan(part.entry.first_row, part.entry.rows);
     part.columns.emplace_back(mine.begin(), mine.end());
+  }
+  for (size_t i = 0; i < media_count(); ++i) {
+    const auto mine = media(i).subspan(part.entry.first_row, part.entry.rows);
+    part.media.emplace_back(mine.begin(), mine.end());
   }
   part.columns_seen = place.columns_seen;
   part.entry.first_row = 0;

@@ -1,5 +1,5 @@
 // The index file of one source: its layout, how it is written and how a mapped one is read.
-// header | config | shards | blocks | lengths | block extras | blobs | bad rows | columns
+// header | config | shards | blocks | lengths | block extras | blobs | bad rows | columns | media
 // Every section is 64-byte aligned, little-endian and hashed. IndexFile checks all of it when it is
 // opened; after that no offset in the file can lead outside of it. docs/reference/formats.md.
 #pragma once
@@ -19,8 +19,9 @@
 
 namespace overlord::columnar {
 
-// 2: with metadata columns. An index without them is still written as 1, so that older builds read
-// it.
+// 2: with metadata columns. 3: with media, or of a format that came with it. What an index does not
+// need it is not written with, so that older builds read it.
+inline constexpr uint32_t kMediaIndexVersion = 3;
 inline constexpr uint32_t kIndexVersion = 2;
 inline constexpr uint32_t kPlainIndexVersion = 1;
 
@@ -39,6 +40,12 @@ struct IndexConfig {
   bool counted = false;          // every row was decoded: all bad rows are known
   std::string tokenizer_digest;  // when counted and text; else empty
   uint32_t vocabulary = 0;       // when counted; else 0
+  std::vector<model::MediaField> media;
+  uint64_t max_media_bytes = 0;  // with media; else 0
+  std::string probe_version;     // of the MediaProbe, if one was there
+  uint32_t probe_values = 0;     // it keeps per blob
+
+  uint32_t version() const;
 
   friend bool operator==(const IndexConfig&, const IndexConfig&) = default;
 };
@@ -56,6 +63,8 @@ struct ShardPart {
   std::vector<std::pair<uint64_t, std::string>> bad;  // ascending rows, reasons
   std::vector<std::vector<uint32_t>> columns;         // of metadata_columns, one value per row
   uint64_t columns_seen = 0;                          // bit i: some row has column i
+  // Per media field: the size of each row's blob (kNoMedia: it has none), then the probe's values.
+  std::vector<std::vector<uint32_t>> media;
   std::string fields;  // JSONL with metadata columns: those of the first good row; not kept
 };
 
@@ -95,6 +104,11 @@ class IndexFile {
   std::span<const uint32_t> column(size_t index) const {
     return columns_.subspan(index * rows_, rows_);
   }
+  // Of media_arrays(), one value per row.
+  std::span<const uint32_t> media(size_t index) const {
+    return media_.subspan(index * rows_, rows_);
+  }
+  size_t media_count() const;
   std::string_view block_extra(uint32_t block) const;
   std::string_view shard_extra(uint32_t shard) const;
 
@@ -116,7 +130,7 @@ class IndexFile {
   Status check_blocks() const;
   Status check_extras() const;
   Status parse_bad_rows(std::string_view bytes);
-  bool has_columns() const { return version_ == kIndexVersion; }
+  bool has_columns() const { return version_ >= kIndexVersion; }
   uint64_t first_bad_at(uint64_t row) const;  // index of the first bad row at or behind `row`
 
   std::string owned_;        // from_bytes()
@@ -136,6 +150,7 @@ class IndexFile {
   uint64_t bad_count_ = 0;
   std::string_view bad_rows_;
   std::span<const uint32_t> columns_;  // one after another
+  std::span<const uint32_t> media_;    // ditto
 };
 
 // Temp file, fsync, rename, fsync of the directory: a reader sees the old file or the new one.

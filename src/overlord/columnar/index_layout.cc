@@ -24,6 +24,19 @@ size_t common_directory(const std::vector<ShardPart>& parts) {
 
 }  // namespace
 
+}  // namespace overlord::columnar::layout
+
+namespace overlord::columnar {
+
+uint32_t IndexConfig::version() const {
+  if (!media.empty() || format > model::Format::kMegatron) return kMediaIndexVersion;
+  return metadata_columns.empty() ? kPlainIndexVersion : kIndexVersion;
+}
+
+}  // namespace overlord::columnar
+
+namespace overlord::columnar::layout {
+
 void write_config(const IndexConfig& config, ByteWriter* out) {
   out->u8(static_cast<uint8_t>(config.format));
   out->text(config.text_column);
@@ -37,9 +50,20 @@ void write_config(const IndexConfig& config, ByteWriter* out) {
   out->u8(config.counted ? 1 : 0);
   out->text(config.tokenizer_digest);
   out->u32(config.vocabulary);
-  if (config.metadata_columns.empty()) return;
+  const uint32_t version = config.version();
+  if (version < kIndexVersion) return;
   out->varint(config.metadata_columns.size());
   for (const std::string& column : config.metadata_columns) out->text(column);
+  if (version < kMediaIndexVersion) return;
+  out->varint(config.media.size());
+  for (const model::MediaField& field : config.media) {
+    out->text(field.name);
+    out->varint(field.from.size());
+    for (const std::string& name : field.from) out->text(name);
+  }
+  out->u64(config.max_media_bytes);
+  out->text(config.probe_version);
+  out->u32(config.probe_values);
 }
 
 IndexConfig read_config(uint32_t version, ByteReader* in) {
@@ -59,6 +83,16 @@ IndexConfig read_config(uint32_t version, ByteReader* in) {
   if (version == kPlainIndexVersion) return config;
   config.metadata_columns.resize(in->count(1));
   for (std::string& column : config.metadata_columns) column = in->text();
+  if (version < kMediaIndexVersion) return config;
+  config.media.resize(in->count(2));
+  for (model::MediaField& field : config.media) {
+    field.name = in->text();
+    field.from.resize(in->count(1));
+    for (std::string& name : field.from) name = in->text();
+  }
+  config.max_media_bytes = in->u64();
+  config.probe_version = in->text();
+  config.probe_values = in->u32();
   return config;
 }
 
@@ -78,7 +112,7 @@ model::Fingerprint read_fingerprint(ByteReader* in) {
 
 Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& parts,
                      std::span<const model::BlockEntry> blocks, std::span<const uint32_t> lengths,
-                     bool from_index, std::string_view columns) {
+                     bool from_index, std::string_view columns, std::string_view media) {
   ByteWriter out;
   out.u32(kPlainIndexVersion);
   out.u8(static_cast<uint8_t>(config.format));
@@ -101,6 +135,11 @@ Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& pa
   out.digest(digest_of(lengths.data(), lengths.size_bytes()));
   for (const std::string& column : config.metadata_columns) out.text(column);
   if (!config.metadata_columns.empty()) out.digest(digest_of(columns));
+  for (const model::MediaField& field : config.media) {
+    out.text(field.name);
+    for (const std::string& name : field.from) out.text(name);
+  }
+  if (!config.media.empty()) out.digest(digest_of(media));
   return digest_of(out.bytes());
 }
 

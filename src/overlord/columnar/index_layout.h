@@ -28,11 +28,12 @@ enum Section : uint32_t {
   kBlobs = 6,
   kBadRows = 7,
   kColumns = 8,  // from version 2 on
+  kMedia = 9,    // from version 3 on
 };
-inline constexpr uint32_t kMostSections = 8;
+inline constexpr uint32_t kMostSections = 9;
 
 inline constexpr uint32_t section_count(uint32_t version) {
-  return version == kPlainIndexVersion ? kBadRows : kColumns;
+  return kBadRows + version - kPlainIndexVersion;
 }
 
 // magic, version, header bytes, file bytes, source digest, section count, sections, header hash
@@ -53,6 +54,6 @@ model::Fingerprint read_fingerprint(ByteReader* in);
 // a corpus that was moved keeps its digest; modification times stay out for the same reason.
 Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& parts,
                      std::span<const model::BlockEntry> blocks, std::span<const uint32_t> lengths,
-                     bool from_index, std::string_view columns);
+                     bool from_index, std::string_view columns, std::string_view media);
 
 }  // namespace overlord::columnar::layout

@@ -11,6 +11,7 @@
 
 #include "overlord/columnar/index_file.h"
 #include "overlord/columnar/index_layout.h"
+#include "overlord/columnar/media.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
@@ -35,13 +36,16 @@ void add_bad_row(uint64_t row, const std::string& reason, std::string* table, st
   table->append(reinterpret_cast<const char*>(record), sizeof record);
 }
 
-// One column after another, each over all shards.
-Status gather_columns(const std::vector<ShardPart>& parts, size_t columns, std::string* out) {
-  for (size_t column = 0; column < columns; ++column) {
+// One array after another, each over all shards. `arrays` is the part's columns or media.
+Status gather_arrays(const std::vector<ShardPart>& parts, size_t count,
+                     std::vector<std::vector<uint32_t>> ShardPart::* arrays, std::string* out) {
+  for (size_t i = 0; i < count; ++i) {
     for (const ShardPart& part : parts) {
-      if (part.columns.size() != columns || part.columns[column].size() != part.entry.rows)
-        return internal_error("metadata columns are not one value per row");
-      append_array(part.columns[column], out);
+      const auto& mine = part.*arrays;
+      if (mine.size() != count || mine[i].size() != part.entry.rows) {
+        return internal_error("metadata columns or media are not one value per row");
+      }
+      append_array(mine[i], out);
     }
   }
   return {};
@@ -136,14 +140,19 @@ Result<std::string> encode_index(const IndexConfig& config, std::vector<ShardPar
                                  bool keep_lengths) {
   Sections sections;
   const size_t columns = config.metadata_columns.size();
-  OVERLORD_RETURN_IF_ERROR(gather(&parts, keep_lengths, columns > 0, &sections));
-  OVERLORD_RETURN_IF_ERROR(gather_columns(parts, columns, &sections.bytes[layout::kColumns]));
+  const uint32_t version = config.version();
+  OVERLORD_RETURN_IF_ERROR(gather(&parts, keep_lengths, version >= kIndexVersion, &sections));
+  OVERLORD_RETURN_IF_ERROR(
+      gather_arrays(parts, columns, &ShardPart::columns, &sections.bytes[layout::kColumns]));
+  OVERLORD_RETURN_IF_ERROR(gather_arrays(parts,
+                                         media_arrays(config.media.size(), config.probe_values),
+                                         &ShardPart::media, &sections.bytes[layout::kMedia]));
   ByteWriter config_bytes;
   layout::write_config(config, &config_bytes);
   sections.bytes[layout::kConfig] = config_bytes.take();
-  const Digest digest = layout::source_digest(config, parts, sections.blocks, sections.lengths,
-                                              keep_lengths, sections.bytes[layout::kColumns]);
-  const uint32_t version = columns > 0 ? kIndexVersion : kPlainIndexVersion;
+  const Digest digest =
+      layout::source_digest(config, parts, sections.blocks, sections.lengths, keep_lengths,
+                            sections.bytes[layout::kColumns], sections.bytes[layout::kMedia]);
   const uint32_t count = layout::section_count(version);
 
   size_t offset = layout::aligned(layout::header_bytes(version));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "overlord/base/bytes.h"
+#include "overlord/columnar/block_restart.h"
 #include "overlord/columnar/jsonl_reader.h"
 #include "overlord/columnar/text_stream.h"
 
@@ -13,8 +14,6 @@ namespace overlord::columnar {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-// Blocks that begin this soon after a kept restart point share it: windows cost index bytes.
-constexpr uint64_t kSharedPointBytes = 512 << 10;
 
 // Where a line or a block ends.
 struct End {
@@ -29,10 +28,9 @@ class LineCutter {
         stream_(stream),
         part_(part),
         coding_(coding_of(job.file.uri)),
+        restarts_(coding_),
         max_line_bytes_(
-            std::min(job.source->limits.max_document_bytes, job.source->limits.max_block_bytes)) {
-    extra_.u8(static_cast<uint8_t>(coding_));
-  }
+            std::min(job.source->limits.max_document_bytes, job.source->limits.max_block_bytes)) {}
 
   void add(std::string_view piece) {
     size_t at = 0;
@@ -57,7 +55,7 @@ class LineCutter {
   void finish() {
     if (in_line_) end_line(reached_);
     close_block();
-    part_->extra = extra_.take();
+    part_->extra = restarts_.take_shard_extra();
     part_->block_extras = block_extras_.take();
   }
 
@@ -116,7 +114,9 @@ class LineCutter {
 
   void close_block() {
     if (block_rows_ == 0) return;
-    if (coding_ != Coding::kPlain) note_restart();
+    if (coding_ != Coding::kPlain) {
+      restarts_.add(block_restart_, block_start_, block_end_.compressed, &block_extras_);
+    }
     push_block({first_row_, block_rows_, 0, block_start_, block_end_.text - block_start_});
     block_rows_ = 0;
   }
@@ -126,30 +126,12 @@ class LineCutter {
     if (coding_ != Coding::kPlain) part_->block_extra_ends.push_back(block_extras_.size());
   }
 
-  void note_restart() {
-    const bool shared = kept_ != nullptr && coding_ == Coding::kGzip &&
-                        block_start_ - kept_->text_offset < kSharedPointBytes;
-    if (!shared && kept_ != block_restart_) {
-      kept_ = block_restart_;
-      const std::string window = pack_window(kept_->window);
-      window_offset_ = extra_.size();
-      window_bytes_ = kept_->inside_member ? window.size() : 0;
-      extra_.raw(window.data(), window_bytes_);
-    }
-    block_extras_.varint(kept_->compressed_offset);
-    block_extras_.varint(block_start_ - kept_->text_offset);
-    block_extras_.varint(block_end_.compressed - kept_->first_byte());
-    block_extras_.u8(kept_->bits);
-    block_extras_.varint(window_offset_);
-    block_extras_.varint(window_bytes_);
-  }
-
   const ShardJob& job_;
   const TextStream& stream_;
   ShardPart* const part_;
   const Coding coding_;
+  RestartNotes restarts_;
   const uint64_t max_line_bytes_;
-  ByteWriter extra_;
   ByteWriter block_extras_;
   End reached_;
 
@@ -165,9 +147,6 @@ class LineCutter {
   uint64_t first_row_ = 0;
   End block_end_;
   std::shared_ptr<const RestartPoint> block_restart_;
-  std::shared_ptr<const RestartPoint> kept_;  // the last point that entered the index
-  uint64_t window_offset_ = 0;
-  uint64_t window_bytes_ = 0;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "overlord/base/bytes.h"
+#include "overlord/columnar/block_restart.h"
 #include "overlord/columnar/indexed_reader.h"
 #include "overlord/columnar/jsonl_rows.h"
 #include "overlord/columnar/text_stream.h"
@@ -25,15 +26,6 @@ void for_each_line(std::string_view text, Line line) {
   }
 }
 
-// How a compressed block is entered, as the index has it.
-struct Entry {
-  RestartPoint point;
-  uint64_t skip = 0;
-  uint64_t compressed_bytes = 0;
-  uint64_t window_offset = 0;
-  uint64_t window_bytes = 0;
-};
-
 class JsonlReader final : public IndexedReader {
  public:
   JsonlReader(std::shared_ptr<const IndexFile> file, const model::Source& source)
@@ -48,7 +40,7 @@ class JsonlReader final : public IndexedReader {
     }
     RangeRequest range{entry.shard, entry.offset, entry.size_bytes};
     if (coding(request) != Coding::kPlain) {
-      OVERLORD_TRY(const Entry compressed, read_entry(request));
+      OVERLORD_TRY(const BlockRestart compressed, read_entry(request));
       range.offset = compressed.point.first_byte();
       range.size_bytes = compressed.compressed_bytes;
     }
@@ -65,17 +57,9 @@ class JsonlReader final : public IndexedReader {
     if (coding(request) == Coding::kPlain) {
       return parse(request, std::string_view(pieces[0].data, pieces[0].size), 0);
     }
-    OVERLORD_TRY(Entry entry, read_entry(request));
-    if (entry.point.inside_member) {
-      const std::string_view windows = file_->shard_extra(block(request.block).shard);
-      if (entry.window_offset > windows.size() ||
-          entry.window_bytes > windows.size() - entry.window_offset) {
-        return damaged(request);
-      }
-      auto window = unpack_window(windows.substr(entry.window_offset, entry.window_bytes));
-      if (!window.ok()) return block_error(request.block, window.status().message());
-      entry.point.window = std::move(*window);
-    }
+    OVERLORD_TRY(BlockRestart entry, read_entry(request));
+    const Status window = load_window(file_->shard_extra(block(request.block).shard), &entry);
+    if (!window.ok()) return block_error(request.block, window.message());
     const size_t size = block(request.block).size_bytes;
     OVERLORD_TRY(const runtime::Buffer text, buffer(request, size + kLinePadding));
     const Status expanded =
@@ -98,20 +82,10 @@ class JsonlReader final : public IndexedReader {
     return block_error(request.block, "index is damaged (restart point); run `overlord index`");
   }
 
-  Result<Entry> read_entry(const BlockRequest& request) const {
+  Result<BlockRestart> read_entry(const BlockRequest& request) const {
     ByteReader extra(file_->block_extra(request.block));
-    Entry entry;
-    entry.point.compressed_offset = extra.varint();
-    entry.skip = extra.varint();
-    entry.compressed_bytes = extra.varint();
-    entry.point.bits = extra.u8();
-    entry.window_offset = extra.varint();
-    entry.window_bytes = extra.varint();
-    entry.point.inside_member = entry.window_bytes > 0;
-    if (!extra.status("restart point").ok() || entry.point.bits > 7 ||
-        (entry.point.bits > 0 && entry.point.compressed_offset == 0)) {
-      return damaged(request);
-    }
+    BlockRestart entry;
+    if (!read_restart(&extra, &entry) || !extra.at_end()) return damaged(request);
     return entry;
   }
 

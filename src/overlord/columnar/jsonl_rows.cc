@@ -1,12 +1,10 @@
 #include "overlord/columnar/jsonl_rows.h"
 
-#include <simdjson.h>
-
 #include <cstring>
 #include <limits>
 #include <optional>
 
-#include "overlord/columnar/metadata_value.h"
+#include "overlord/columnar/json_fields.h"
 #include "overlord/columnar/text_rules.h"
 #include "overlord/runtime/quote.h"
 
@@ -19,75 +17,9 @@ using runtime::quote;
 static_assert(kLinePadding >= simdjson::SIMDJSON_PADDING);
 
 constexpr size_t kMaxDepth = 1024;
-constexpr size_t kFieldsShown = 20;
-
-const char* type_name(dom::element_type type) {
-  switch (type) {
-    case dom::element_type::ARRAY:
-      return "an array";
-    case dom::element_type::OBJECT:
-      return "an object";
-    case dom::element_type::INT64:
-    case dom::element_type::UINT64:
-    case dom::element_type::DOUBLE:
-      return "a number";
-    case dom::element_type::STRING:
-      return "a string";
-    case dom::element_type::BOOL:
-      return "a boolean";
-    case dom::element_type::NULL_VALUE:
-      return "null";
-  }
-  return "of unknown type";
-}
-
-std::string wrong_type(const std::string& field, dom::element_type type, const char* wanted) {
-  return "field " + quote(field) + " is " + type_name(type) + ", not " + wanted;
-}
 
 std::string at_index(const std::string& field, size_t index) {
   return quote(field) + "[" + std::to_string(index) + "]";
-}
-
-// Finds a top-level field; two of the same name are a fault, since readers differ on which counts.
-std::string find_field(const dom::object& object, const std::string& name,
-                       std::optional<dom::element>* found) {
-  for (const dom::key_value_pair field : object) {
-    if (field.key != name) continue;
-    if (found->has_value()) return "field " + quote(name) + " appears twice";
-    *found = field.value;
-  }
-  return found->has_value() ? std::string() : "field " + quote(name) + " is missing";
-}
-
-// A value of a metadata column; what is wrong with it, or empty.
-std::string take_value(const std::string& name, const dom::element& element, uint32_t* value) {
-  bool flag = false;
-  if (!element.get(flag)) {
-    *value = flag ? 1 : 0;
-    return {};
-  }
-  int64_t number = 0;
-  if (!element.get(number)) {
-    if (number < 0 || number > std::numeric_limits<uint32_t>::max()) {
-      return metadata_fault(name, std::to_string(number));
-    }
-    *value = static_cast<uint32_t>(number);
-    return {};
-  }
-  if (element.is_null()) return {};
-  if (element.type() == dom::element_type::UINT64) return metadata_fault(name, "2^63 or more");
-  return wrong_type(name, element.type(), "an integer or boolean");
-}
-
-std::string field_names(const dom::object& object) {
-  std::string names;
-  size_t count = 0;
-  for (const dom::key_value_pair field : object) {
-    if (count++ == kFieldsShown) return names + ", ...";
-    names += (names.empty() ? "" : ", ") + quote(field.key, 60);
-  }
-  return names;
 }
 
 }  // namespace
@@ -153,7 +85,8 @@ std::string JsonRowParser::parse(std::string_view line, bool padded) {
           .get(root);
   if (error) return std::string("invalid JSON: ") + simdjson::error_message(error);
   dom::object object;
-  if (root.get(object)) return std::string("line is ") + type_name(root.type()) + ", not an object";
+  if (root.get(object))
+    return std::string("line is ") + json_type_name(root.type()) + ", not an object";
   std::optional<dom::element> wanted, mask;
   const std::string& name = out_.is_text ? source_.text_column : source_.token_column;
   std::string fault = find_field(object, name, &wanted);

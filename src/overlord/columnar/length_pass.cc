@@ -141,13 +141,15 @@ class LengthPass {
     if (part_->fields.empty()) part_->fields = std::move(rows->fields);
   }
 
-  // A row that was bad before (a metadata value that is none) stays so, whatever else it has.
+  // A row that was bad before (a metadata value that is none, media that cannot be used) stays so,
+  // whatever else it has.
   void keep_known_bad() {
     std::map<uint64_t, std::string> all(std::make_move_iterator(bad_.begin()),
                                         std::make_move_iterator(bad_.end()));
     for (auto& [row, reason] : part_->bad) {
-      if (counting_ && !part_->columns.empty()) part_->lengths[row] = model::kBadRow;
-      if (!part_->columns.empty()) all.emplace(row, std::move(reason));
+      if (part_->columns.empty() && part_->media.empty()) continue;
+      if (counting_) part_->lengths[row] = model::kBadRow;
+      all.emplace(row, std::move(reason));
     }
     part_->bad.assign(std::make_move_iterator(all.begin()), std::make_move_iterator(all.end()));
   }

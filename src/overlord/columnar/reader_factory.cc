@@ -3,6 +3,7 @@
 #include "overlord/columnar/jsonl_reader.h"
 #include "overlord/columnar/megatron_reader.h"
 #include "overlord/columnar/parquet_reader.h"
+#include "overlord/columnar/tar_reader.h"
 
 namespace overlord::columnar {
 
@@ -14,6 +15,10 @@ Result<ShardPart> index_shard(const ShardJob& job) {
       return index_jsonl_shard(job);
     case model::Format::kParquet:
       return index_parquet_shard(job);
+    case model::Format::kWebDataset:
+      return index_tar_shard(job);
+    case model::Format::kArrow:
+      break;
   }
   return job.error("unknown format", Code::kInvalidArgument);
 }
@@ -27,6 +32,10 @@ Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile
       return make_jsonl_reader(std::move(file), source);
     case model::Format::kParquet:
       return make_parquet_reader(std::move(file), source);
+    case model::Format::kWebDataset:
+      return make_tar_reader(std::move(file), source);
+    case model::Format::kArrow:
+      break;
   }
   return invalid_argument("unknown format of source '" + source.name + "'");
 }

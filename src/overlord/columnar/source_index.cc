@@ -25,6 +25,10 @@ const char* format_name(model::Format format) {
       return "jsonl";
     case model::Format::kMegatron:
       return "megatron";
+    case model::Format::kWebDataset:
+      return "webdataset";
+    case model::Format::kArrow:
+      return "arrow";
   }
   return "?";
 }
@@ -32,6 +36,14 @@ const char* format_name(model::Format format) {
 std::string listed(const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+std::string listed(const std::vector<model::MediaField>& fields) {
+  std::string out;
+  for (const model::MediaField& field : fields) {
+    out += (out.empty() ? "" : "; ") + field.name + ": " + listed(field.from);
+  }
   return out;
 }
 
@@ -62,6 +74,13 @@ std::string difference(const IndexConfig& config, const model::Source& source) {
   if (config.max_block_bytes != source.limits.max_block_bytes) {
     return differs("max_block_bytes", std::to_string(config.max_block_bytes),
                    std::to_string(source.limits.max_block_bytes));
+  }
+  if (config.media != source.media) {
+    return differs("media", listed(config.media), listed(source.media));
+  }
+  if (!source.media.empty() && config.max_media_bytes != source.limits.max_media_bytes) {
+    return differs("max_media_bytes", std::to_string(config.max_media_bytes),
+                   std::to_string(source.limits.max_media_bytes));
   }
   if (!config.counted) return {};
   if (!source.text_column.empty() && config.tokenizer_digest != source.tokenizer.digest) {
@@ -195,6 +214,12 @@ Result<std::unique_ptr<BlockReader>> SourceIndex::reader() const {
   source.metadata_columns.clear();
   return make_reader(file_, source);
 }
+
+std::span<const uint32_t> SourceIndex::media_values(size_t field, size_t which) const {
+  return file_->media(field * (1 + size_t{media_values_per_blob()}) + which);
+}
+
+uint32_t SourceIndex::media_values_per_blob() const { return file_->config().probe_values; }
 
 uint64_t SourceIndex::mapped_bytes() const { return file_->mapped_bytes(); }
 

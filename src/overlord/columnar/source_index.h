@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
+#include "overlord/columnar/media.h"
 #include "overlord/model/manifest.h"
 #include "overlord/model/source.h"
 #include "overlord/runtime/seams.h"
@@ -38,6 +40,11 @@ class SourceIndex {
   Status verify(runtime::Storage& storage) const;
   Result<std::unique_ptr<BlockReader>> reader() const;
   uint64_t mapped_bytes() const;
+  // By row: the size of the blob of Source::media[field], kNoMedia where there is none.
+  std::span<const uint32_t> media_sizes(size_t field) const { return media_values(field, 0); }
+  // ... and, from 1 on, what the probe found (as many as media_values_per_blob() says).
+  std::span<const uint32_t> media_values(size_t field, size_t which) const;
+  uint32_t media_values_per_blob() const;
 
  private:
   SourceIndex(std::shared_ptr<const IndexFile> file, const model::Source& source);
@@ -55,6 +62,8 @@ struct IndexOptions {
   uint32_t threads = 2;
   uint32_t block_rows = 1024;      // JSONL and Megatron: most rows of a block
   uint64_t block_bytes = 1 << 20;  // ... and about this many bytes
+  // Looks at the first bytes of every blob of Source::media; null: only sizes are kept.
+  std::shared_ptr<const MediaProbe> probe = nullptr;
 };
 
 struct IndexProgress {  // shared with a watcher; monotonic; may be null

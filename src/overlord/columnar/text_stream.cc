@@ -29,7 +29,7 @@ class PlainStream final : public TextStream {
 }  // namespace
 
 Coding coding_of(std::string_view uri) {
-  if (uri.ends_with(".gz")) return Coding::kGzip;
+  if (uri.ends_with(".gz") || uri.ends_with(".tgz")) return Coding::kGzip;
   if (uri.ends_with(".zst")) return Coding::kZstd;
   return Coding::kPlain;
 }

@@ -83,7 +83,8 @@ class ZstdStream final : public TextStream {
       return job_.error(
           "has one zstd frame of more than " + std::to_string(most) +
           " bytes of text, which cannot be entered in the middle; write it in frames: "
-          "zstd -dc IN | split -C 1M --filter='zstd -c' - > OUT");
+          "zstd -dc IN | split -C 1M --filter='zstd -c' - > OUT" +
+          (job_.source->format == model::Format::kJsonl ? "" : " (with -b in place of -C)"));
     }
     return {};
   }

@@ -10,7 +10,8 @@
 
 namespace overlord::model {
 
-enum class Format : uint8_t { kParquet, kJsonl, kMegatron };  // jsonl covers .gz and .zst by suffix
+// jsonl and webdataset (tar) cover .gz and .zst by suffix; arrow covers IPC files and streams.
+enum class Format : uint8_t { kParquet, kJsonl, kMegatron, kWebDataset, kArrow };
 enum class Shuffle : uint8_t { kNone, kWindow, kFull };
 enum class EndPolicy : uint8_t { kRepeat, kDrop, kStop };
 enum class OverLength : uint8_t { kSplit, kTruncate, kDrop };
@@ -30,6 +31,7 @@ struct SourceLimits {
   uint64_t max_document_bytes = 64ull << 20;  // one JSON line, one text, one token list
   uint64_t max_block_bytes = 1ull << 30;      // one decoded row group or JSONL block
   uint32_t max_expansion = 1000;              // decompressed over compressed bytes
+  uint64_t max_media_bytes = 256ull << 20;    // one image, clip or video as it is stored
 };
 
 inline constexpr size_t kMaxMetadataColumns = 32;  // of one source
@@ -40,6 +42,19 @@ struct RowFilter {
   std::string column;
   uint32_t least = 0;
   uint32_t most = 0xffffffffu;
+};
+
+inline constexpr size_t kMaxMediaFields = 16;  // of one source
+
+// Bytes that a row has beside its text: an image, an audio clip. What they hold is not looked at
+// here. WebDataset: the member extensions that count, the first one that a sample has wins.
+// Parquet and Arrow: exactly one column: binary, struct{bytes, path}, or the path of a file
+// beside the shard. A row without it has no blob.
+struct MediaField {
+  std::string name;
+  std::vector<std::string> from;
+
+  friend bool operator==(const MediaField&, const MediaField&) = default;
 };
 
 struct Source {
@@ -53,6 +68,7 @@ struct Source {
   // score); sorted. What a source does not have counts as 0.
   std::vector<std::string> metadata_columns;
   std::optional<RowFilter> filter;  // by one of metadata_columns
+  std::vector<MediaField> media;    // sorted by name
   Tokenizer tokenizer;
   std::optional<uint32_t> bos;  // put before each document
   std::optional<uint32_t> eod;  // put after each document

@@ -1,5 +1,8 @@
 #include "overlord/node/indexing.h"
 
+#include <algorithm>
+
+#include "overlord/columnar/media.h"
 #include "overlord/node/encoders.h"
 #include "overlord/runtime/thread_executor.h"
 #include "overlord/storage/local_storage.h"
@@ -25,6 +28,32 @@ Status index_source(const model::Source& source, const std::string& path,
     OVERLORD_TRY(encoder, encoders.get(source));
   }
   return columnar::build_index(storage, encoder, source, path, options, progress, cancel);
+}
+
+Result<std::map<std::string, std::string>> read_row_media(const model::Source& source,
+                                                          const std::string& path, uint64_t row) {
+  OVERLORD_TRY(const auto index, columnar::SourceIndex::open(path, source));
+  const model::SourceManifest& manifest = index->manifest();
+  if (row >= manifest.rows) {
+    return Status(Code::kOutOfRange, "row " + std::to_string(row) + " of source '" + source.name +
+                                         "' with " + std::to_string(manifest.rows) + " rows");
+  }
+  const auto after = std::upper_bound(
+      manifest.blocks.begin(), manifest.blocks.end(), row,
+      [](uint64_t value, const model::BlockEntry& block) { return value < block.first_row; });
+  const auto block = static_cast<uint32_t>(after - manifest.blocks.begin()) - 1;
+  columnar::BlockRequest request;
+  request.block = block;
+  request.rows = {static_cast<uint32_t>(row - manifest.blocks[block].first_row)};
+  storage::LocalStorage storage(runtime::BufferPool::make(0), 1, kOpenFiles);
+  OVERLORD_TRY(const auto reader, index->reader());
+  OVERLORD_TRY(const auto blobs, columnar::read_media(storage, manifest, *reader, request));
+  std::map<std::string, std::string> out;
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    if (blobs[i].data == nullptr) continue;
+    out.emplace(source.media[i].name, std::string(blobs[i].data, blobs[i].size));
+  }
+  return out;
 }
 
 Result<std::vector<std::string>> list_files(const std::string& pattern) {

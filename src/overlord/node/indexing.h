@@ -2,6 +2,7 @@
 // caller.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,11 @@ Status index_source(const model::Source& source, const std::string& path,
                     const columnar::IndexOptions& options,
                     const std::vector<std::string>& worker_command,
                     columnar::IndexProgress* progress, const runtime::CancelToken& cancel);
+
+// The media of one row by name, read from local files through the index at `path`; a field that the
+// row does not have is left out.
+Result<std::map<std::string, std::string>> read_row_media(const model::Source& source,
+                                                          const std::string& path, uint64_t row);
 
 // A glob or a plain path as sorted URIs.
 Result<std::vector<std::string>> list_files(const std::string& pattern);

@@ -138,8 +138,16 @@ struct Fields<model::Tokenizer> {
 template <>
 struct Fields<model::SourceLimits> {
   static void list(auto& codec, auto& value) {
-    auto& [max_document_bytes, max_block_bytes, max_expansion] = value;
-    codec(max_document_bytes, max_block_bytes, max_expansion);
+    auto& [max_document_bytes, max_block_bytes, max_expansion, max_media_bytes] = value;
+    codec(max_document_bytes, max_block_bytes, max_expansion, max_media_bytes);
+  }
+};
+
+template <>
+struct Fields<model::MediaField> {
+  static void list(auto& codec, auto& value) {
+    auto& [name, from] = value;
+    codec(name, from);
   }
 };
 
@@ -147,9 +155,11 @@ template <>
 struct Fields<model::Source> {
   static void list(auto& codec, auto& value) {
     auto& [name, format, files, text_column, token_column, mask_column, metadata_columns, filter,
-           tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end, over_length,
-           bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes] = value;
+           media, tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end,
+           over_length, bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes] =
+        value;
     codec(name, format, files, text_column, token_column, mask_column, metadata_columns, filter);
+    codec(media);
     codec(tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end, over_length);
     codec(bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes);
   }

@@ -203,6 +203,8 @@ constexpr bool is_known(model::Format value) {
     case kParquet:
     case kJsonl:
     case kMegatron:
+    case kWebDataset:
+    case kArrow:
       return true;
   }
   return false;

@@ -130,6 +130,16 @@ Digest source_digest(const model::Source& source) {
     writer.u32(source.filter->least);
     writer.u32(source.filter->most);
   }
+  if (!source.media.empty()) {
+    writer.text("media");
+    writer.u64(source.limits.max_media_bytes);
+    writer.varint(source.media.size());
+    for (const model::MediaField& field : source.media) {
+      writer.text(field.name);
+      writer.varint(field.from.size());
+      for (const std::string& name : field.from) writer.text(name);
+    }
+  }
   return digest_of(writer.bytes());
 }
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from overlord._src.config.columns import base_name, metadata_problems, mixable_sources
+from overlord._src.config.media import media_problems
 from overlord._src.config.refusals import did_you_mean
 from overlord._src.config.schedule import weight_sets
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
@@ -19,8 +20,11 @@ FORMAT_SUFFIXES = {
     "parquet": (".parquet", ".pq"),
     "jsonl": (".jsonl", ".ndjson", ".json"),
     "megatron": (".bin",),
+    "webdataset": (".tar", ".tgz"),
+    "arrow": (".arrow",),
 }
 _COMPRESSED = (".gz", ".zst")
+_COMPRESSIBLE = ("jsonl", "webdataset")
 _GLOB_END = re.compile(r"[*?\]]$")
 
 
@@ -30,7 +34,8 @@ def format_of(file: str) -> str | None:
     for suffix in _COMPRESSED:
         if name.endswith(suffix):
             name = name.removesuffix(suffix)
-            return "jsonl" if name.endswith(FORMAT_SUFFIXES["jsonl"]) else None
+            inner = [kind for kind in _COMPRESSIBLE if name.endswith(FORMAT_SUFFIXES[kind])]
+            return inner[0] if inner else None
     for name_of_format, suffixes in FORMAT_SUFFIXES.items():
         if name.endswith(suffixes):
             return name_of_format
@@ -178,7 +183,7 @@ def _source_problems(config: JobConfig, source: SourceConfig) -> list[Problem]:
                 wrong,
                 source.files,
                 _suffixes(),
-                "add `format: parquet`, `jsonl` or `megatron`",
+                "add `format: parquet`, `jsonl`, `megatron`, `webdataset` or `arrow`",
             )
         )
     elif kind == "megatron":
@@ -186,6 +191,7 @@ def _source_problems(config: JobConfig, source: SourceConfig) -> list[Problem]:
     else:
         problems += _column_problems(source)
     problems += metadata_problems(source, kind)
+    problems += media_problems(source, kind)
     known = [*config.tokenizers, BYTES]
     if source.tokenizer is not None and source.tokenizer not in known:
         problems.append(

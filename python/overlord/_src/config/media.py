@@ -1,0 +1,80 @@
+"""Media fields of sources, and what webdataset asks of the other keys: checked before any file."""
+
+from __future__ import annotations
+
+from overlord._src.errors import Problem
+from overlord.config import SourceConfig
+
+WEBDATASET = "webdataset"
+_WITH_COLUMNS = ("parquet", "arrow")
+MOST_MEDIA_BYTES = 2**32 - 2
+
+
+def media_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
+    """What is wrong with a source's media fields, and with the text of a webdataset."""
+    problems = _sample_problems(source) if kind == WEBDATASET else []
+    if source.limits.max_media > MOST_MEDIA_BYTES:
+        problems.append(
+            Problem(
+                ("limits", "max_media"), "too large", source.limits.max_media, "less than 4 GiB"
+            )
+        )
+    if source.media and kind is not None and kind not in (WEBDATASET, *_WITH_COLUMNS):
+        problems.append(
+            Problem(
+                ("media",),
+                f"{kind} files have no media",
+                ", ".join(source.media),
+                f"a source of format {WEBDATASET}, {' or '.join(_WITH_COLUMNS)}",
+                "remove it, or write the source in one of these formats",
+            )
+        )
+    for name, places in source.media.items():
+        problems += _place_problems(name, places, kind)
+    return problems
+
+
+def _place_problems(name: str, places: list[str], kind: str | None) -> list[Problem]:
+    path = ("media", name)
+    if kind in _WITH_COLUMNS and len(places) > 1:
+        return [Problem(path, "names more than one column", places, "one column")]
+    if len(set(places)) < len(places):
+        return [Problem(path, "lists an extension twice", places)]
+    if kind != WEBDATASET:
+        return []
+    return [
+        Problem(
+            path,
+            "not a member extension",
+            place,
+            "lower case, without its dot, like jpg or seg.png",
+        )
+        for place in places
+        if not place or place.startswith(".") or place != place.lower() or "/" in place
+    ]
+
+
+def _sample_problems(source: SourceConfig) -> list[Problem]:
+    problems = []
+    if source.tokens is not None:
+        problems.append(
+            Problem(
+                ("tokens",),
+                "webdataset has members of text, not of tokens",
+                source.tokens,
+                advice="use `text: txt` or `text: json:FIELD`, with `tokenizer:`",
+            )
+        )
+    extension, colon, field = (source.text or "txt").partition(":")
+    wrong = not extension or extension.startswith(".") or extension != extension.lower()
+    if wrong or (colon and not field):
+        problems.append(
+            Problem(
+                ("text",),
+                "names no member",
+                source.text,
+                "an extension in lower case without its dot (txt), or EXTENSION:FIELD "
+                "(json:caption)",
+            )
+        )
+    return problems

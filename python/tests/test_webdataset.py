@@ -1,0 +1,138 @@
+"""webdataset sources against the format's own library, sample by sample."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zstandard
+from corpora import job_config, made_up_texts
+from delivered import documents_of, read_pieces
+from overlord._tokenizer_worker import worker_command
+
+import overlord as ol
+from overlord import _core as core
+
+ROWS = 40
+MEDIA = {"image": ["jpg", "png"], "sound": "flac"}
+Pack = Callable[[bytes], bytes]
+SUFFIXES: dict[str, Pack] = {
+    ".tar": lambda data: data,
+    ".tar.gz": lambda data: gzip.compress(data, mtime=0),
+    ".tgz": lambda data: gzip.compress(data, mtime=0),
+    ".tar.zst": lambda data: zstandard.compress(data),
+}
+
+
+def made_up_samples(seed: int = 3) -> list[dict[str, Any]]:
+    """Samples as webdataset names them; some names are too long for a ustar header."""
+    rng = np.random.default_rng(seed)
+    samples: list[dict[str, Any]] = []
+    for row, text in enumerate(made_up_texts(ROWS, seed)):
+        deep = "deep/" * 30 if row % 7 == 0 else ""
+        sample: dict[str, Any] = {
+            "__key__": f"{deep}d.x/{row:06d}",
+            "txt": text.encode(),
+            "json": json.dumps({"caption": f"caption {row}", "width": row}).encode(),
+        }
+        if row % 3:
+            sample["jpg" if row % 2 else "png"] = rng.bytes(int(rng.integers(1, 9000)))
+        if row % 5 == 0:
+            sample["flac"] = rng.bytes(700)
+        samples.append(sample)
+    return samples
+
+
+def tar_of(samples: list[dict[str, Any]], form: int = tarfile.GNU_FORMAT) -> bytes:
+    """The members of the samples, one after another, in a format of the tar family."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as tar:
+        for sample in samples:
+            for extension, body in sample.items():
+                if extension == "__key__":
+                    continue
+                member = tarfile.TarInfo(f"{sample['__key__']}.{extension}")
+                member.size = len(body)
+                tar.addfile(member, io.BytesIO(body))
+    return out.getvalue()
+
+
+def open_pairs(folder: Path, file: str, **source: Any) -> ol.Job:
+    """A job over one tar, a token per byte of its text."""
+    pairs = {"files": file, "text": "txt", "tokenizer": "bytes", "media": MEDIA, **source}
+    return ol.job(job_config(folder, {"s": pairs}))
+
+
+def read_samples(folder: Path, job: ol.Job) -> list[tuple[str | None, dict[str, bytes]]]:
+    """Text (None: bad) and media of every row, read through the engine's own index."""
+    stream = job.open_stream()
+    out: list[tuple[str | None, dict[str, bytes]]] = []
+    for row in range(stream.infos[0]["rows"]):
+        got = stream.native.read_row(0, row, worker_command())
+        media = core.read_media(str(folder / "index" / "s.index"), stream.sources[0], row)
+        out.append((None if got["bad"] else got["text"], media))
+    return out
+
+
+def media_of(sample: dict[str, Any]) -> dict[str, bytes]:
+    """What the declared fields take of a sample."""
+    fields = {"image": ("jpg", "png"), "sound": ("flac",)}
+    found = {name: [sample[e] for e in places if e in sample] for name, places in fields.items()}
+    return {name: blobs[0] for name, blobs in found.items() if blobs}
+
+
+@pytest.mark.parametrize("suffix", list(SUFFIXES))
+def test_samples_are_those_of_webdataset(tmp_path: Path, suffix: str) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    data = tar_of(made_up_samples())
+    (tmp_path / "plain.tar").write_bytes(data)
+    (tmp_path / f"a{suffix}").write_bytes(SUFFIXES[suffix](data))
+    library = webdataset.WebDataset(
+        str(tmp_path / "plain.tar"), shardshuffle=False, empty_check=False
+    )
+    expected = [(sample["txt"].decode(), media_of(sample)) for sample in library]
+    assert len(expected) == ROWS
+    assert read_samples(tmp_path, open_pairs(tmp_path, f"a{suffix}")) == expected
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_samples_are_those_of_tarfile(tmp_path: Path, form: int) -> None:
+    samples = [
+        {**sample, "__key__": sample["__key__"].removeprefix("deep/" * 15)}
+        for sample in made_up_samples()
+    ]
+    (tmp_path / "a.tar").write_bytes(tar_of(samples, form))
+    expected = [(sample["txt"].decode(), media_of(sample)) for sample in samples]
+    assert read_samples(tmp_path, open_pairs(tmp_path, "a.tar")) == expected
+
+
+def test_every_sample_is_delivered_once_with_its_metadata(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(tar_of(made_up_samples()))
+    job = open_pairs(tmp_path, "a.tar", text="json:caption", metadata=["width"])
+    with job.train() as loader:
+        documents = documents_of(read_pieces(loader))
+    texts = sorted(bytes(document.astype(np.uint8)).decode() for document in documents.values())
+    assert texts == sorted(f"caption {row}" for row in range(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"tokens": "ids", "text": None}, "members of text"),
+        ({"text": ".txt"}, "names no member"),
+        ({"text": "json:"}, "names no member"),
+        ({"media": {"image": ["JPG"]}}, "not a member extension"),
+        ({"media": {"image": ["jpg", "jpg"]}}, "twice"),
+    ],
+)
+def test_refused_configs(tmp_path: Path, source: dict[str, Any], words: str) -> None:
+    (tmp_path / "a.tar").write_bytes(tar_of(made_up_samples()))
+    with pytest.raises(ol.ConfigError, match=words):
+        open_pairs(tmp_path, "a.tar", **source)

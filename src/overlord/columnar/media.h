@@ -1,0 +1,89 @@
+// Media: the bytes that rows have beside their text (model::MediaField), compressed as they are
+// stored. What the index keeps of every blob, who may look at its first bytes while a shard is
+// indexed, and where a reader says that a blob lies. docs/formats.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/model/manifest.h"
+#include "overlord/model/source.h"
+#include "overlord/runtime/buffer.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::columnar {
+
+class BlockReader;
+struct BlockRequest;
+struct ShardJob;
+struct ShardPart;
+
+inline constexpr uint32_t kNoMedia = 0xffffffffu;  // stored as the size of a blob that is not there
+inline constexpr uint32_t kMaxHeadBytes = 64 << 10;
+inline constexpr uint32_t kMaxProbeValues = 8;
+
+// Looks at the first bytes of every blob while its shard is indexed: sizes of images, durations.
+// Thread-safe and pure: the values it gives are kept in the index and taken over from there when a
+// shard did not change.
+class MediaProbe {
+ public:
+  virtual ~MediaProbe() = default;
+  virtual std::string version() const = 0;       // an index made with another one is built anew
+  virtual uint32_t head_bytes() const = 0;       // it wants to see, at most kMaxHeadBytes
+  virtual uint32_t values_per_blob() const = 0;  // it gives, at most kMaxProbeValues
+  // `head` is the whole blob where that is shorter. What is wrong with it (the row is bad then),
+  // or empty.
+  virtual std::string look(const model::MediaField& field, std::string_view head,
+                           uint64_t size_bytes, std::span<uint32_t> values) const = 0;
+};
+
+// Where one blob is.
+struct MediaPlace {
+  enum class Kind : uint8_t {
+    kAbsent,
+    kRange,    // as it is in a stored object: read it whenever its bytes are wanted
+    kDecoded,  // inside something compressed: BlockReader::decode_media gives it
+  };
+  Kind kind = Kind::kAbsent;
+  uint64_t size_bytes = 0;
+  std::string uri;  // kRange: of the object, which must still be `expected`
+  uint64_t offset = 0;
+  model::Fingerprint expected;
+};
+
+// Gathers what the index keeps of each blob: its size and what the probe says, row after row.
+class MediaNotes {
+ public:
+  MediaNotes(const ShardJob& job, ShardPart* part);
+
+  uint32_t head_bytes() const;
+  // The next row, which has no blob yet.
+  void begin_row();
+  // A blob of that row. What is wrong with it, or empty.
+  std::string note(size_t field, std::string_view head, uint64_t size_bytes);
+  // The row is bad after all: it has no blobs.
+  void drop_row();
+
+ private:
+  const ShardJob& job_;
+  ShardPart* const part_;
+  const size_t per_field_;  // values kept of a blob: its size and those of the probe
+};
+
+// Number of media arrays an index has: per field the sizes, then the probe's values.
+inline size_t media_arrays(size_t fields, uint32_t probe_values) {
+  return fields * (1 + size_t{probe_values});
+}
+
+// Blobs of the wanted rows, row by row in the order of Source::media, each read whole; a blob that
+// is not there has null data. Blocks: for tools and tests, never from a role thread.
+Result<std::vector<runtime::Bytes>> read_media(runtime::Storage& storage,
+                                               const model::SourceManifest& manifest,
+                                               const BlockReader& reader,
+                                               const BlockRequest& request);
+
+}  // namespace overlord::columnar

@@ -1,0 +1,55 @@
+// The part of tar_reader.h that indexing and reading share: how samples stand in the index.
+#include "overlord/columnar/tar_reader.h"
+
+namespace overlord::columnar {
+namespace {
+
+constexpr uint64_t kMaxOffset = uint64_t{1} << 62;
+
+void write_place(const MemberPlace& place, uint64_t base, ByteWriter* out) {
+  out->varint(place.present ? place.size_bytes + 1 : 0);
+  if (place.present) out->varint(place.offset - base);
+}
+
+bool read_place(ByteReader* in, uint64_t base, MemberPlace* out) {
+  const uint64_t size = in->varint();
+  if (size == 0) return true;
+  const uint64_t offset = in->varint();
+  *out = {true, base + offset, size - 1};
+  return offset <= kMaxOffset && size <= kMaxOffset && base <= kMaxOffset;
+}
+
+}  // namespace
+
+TextMember text_member(const model::Source& source) {
+  const std::string& text = source.text_column;
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) return {text, {}};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+void write_samples(const std::vector<SampleEntry>& samples, uint64_t base, ByteWriter* out) {
+  for (const SampleEntry& sample : samples) {
+    out->u8(sample.bad ? 1 : 0);
+    if (sample.bad) continue;
+    write_place(sample.text, base, out);
+    write_place(sample.metadata, base, out);
+    for (const MemberPlace& place : sample.media) write_place(place, base, out);
+  }
+}
+
+bool read_samples(ByteReader* in, uint64_t base, size_t rows, size_t media, TarBlock* out) {
+  if (rows > in->remaining()) return false;
+  out->samples.resize(rows);
+  for (SampleEntry& sample : out->samples) {
+    sample.bad = in->u8() != 0;
+    sample.media.resize(media);
+    if (sample.bad) continue;
+    bool fits = read_place(in, base, &sample.text) && read_place(in, base, &sample.metadata);
+    for (MemberPlace& place : sample.media) fits = fits && read_place(in, base, &place);
+    if (!fits || in->failed() || !sample.text.present) return false;
+  }
+  return !in->failed() && in->at_end();
+}
+
+}  // namespace overlord::columnar
