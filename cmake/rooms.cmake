@@ -10,6 +10,7 @@ overlord_library(testing DEPS model base TEST_ONLY)
 overlord_library(plan DEPS model base)
 overlord_library(protocol DEPS model base)
 overlord_library(runtime DEPS base model LIBS Threads::Threads)
+overlord_library(media DEPS model base runtime LIBS ${OVERLORD_CODEC_TARGETS})
 overlord_library(columnar DEPS model base runtime
                  LIBS PyArrow::parquet PyArrow::compute PyArrow::arrow external::simdjson external::zstd external::zlib)
 overlord_library(storage DEPS runtime base model LIBS PyArrow::arrow)

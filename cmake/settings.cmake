@@ -17,9 +17,11 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 # A fused multiply-add rounds differently from a multiply and an add; plans must be equal on every machine.
 # g++ 12 reports members of std::variant and std::optional as maybe-uninitialized where they are not.
 add_compile_options(-ffp-contract=off -Wall -Wextra -Wno-maybe-uninitialized)
-# The inner loops of assembly want the vectoriser's full effort; integers and copies only, so the bytes stay the same.
+# The inner loops of assembly and of pixels want the vectoriser's full effort; integers and copies only, so the bytes
+# stay the same.
 set_source_files_properties(src/overlord/columnar/widen.cc src/overlord/columnar/assemble.cc
-                            src/overlord/columnar/token_checks.cc
+                            src/overlord/columnar/token_checks.cc src/overlord/media/resize_kernels.cc
+                            src/overlord/media/colour.cc src/overlord/media/patchify.cc
                             PROPERTIES COMPILE_OPTIONS -O3)
 if(OVERLORD_WERROR)
   add_compile_options(-Werror)

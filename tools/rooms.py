@@ -22,7 +22,17 @@ BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager
 
 ARROW_ROOMS = {"columnar", "storage", "transport"}
 WORLD_ROOMS = {"runtime", "storage", "transport", "node", "sim"}
-BINDING_DEPS = {"node", "plan", "columnar", "protocol", "runtime", "model", "base", "roles/client"}
+BINDING_DEPS = {
+    "node",
+    "plan",
+    "columnar",
+    "media",
+    "protocol",
+    "runtime",
+    "model",
+    "base",
+    "roles/client",
+}
 THREAD_HEADERS = {"thread", "mutex", "shared_mutex", "condition_variable", "future", "semaphore"}
 IMPURE_HEADERS = THREAD_HEADERS | {
     "chrono",

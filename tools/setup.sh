@@ -29,7 +29,8 @@ find_python() {
 python=$(find_python)
 
 # --- System packages -------------------------------------------------------------------------------
-packages=(g++ libzstd-dev zlib1g-dev libsimdjson-dev libgtest-dev libbenchmark-dev libxxhash-dev)
+packages=(g++ libzstd-dev zlib1g-dev libsimdjson-dev libgtest-dev libbenchmark-dev libxxhash-dev
+  libjpeg-dev libspng-dev libwebp-dev)
 if [ -z "$python" ]; then
   packages+=(python3 python3-venv python3-dev)
 else

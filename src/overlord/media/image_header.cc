@@ -1,0 +1,102 @@
+#include "overlord/media/image_header.h"
+
+#include "overlord/media/byte_view.h"
+#include "overlord/runtime/quote.h"
+
+namespace overlord::media {
+namespace {
+
+constexpr std::string_view kPngSignature = "\x89PNG\r\n\x1a\n";
+
+// Formats that turn up under picture names and are not ours to decode.
+struct KnownStranger {
+  std::string_view start;
+  std::string_view name;
+};
+constexpr KnownStranger kStrangers[] = {
+    {"GIF87a", "a GIF"},
+    {"GIF89a", "a GIF"},
+    {"BM", "a BMP"},
+    {std::string_view("II*\0", 4), "a TIFF"},
+    {std::string_view("MM\0*", 4), "a TIFF"},
+    {"<!DOCTYPE", "an HTML page"},
+    {"<!doctype", "an HTML page"},
+    {"<html", "an HTML page"},
+    {"<HTML", "an HTML page"},
+    {"<svg", "an SVG"},
+    {"<?xml", "an XML document"},
+    {"%PDF", "a PDF"},
+    {"{\"", "a JSON document"},
+    {"PK\x03\x04", "a ZIP archive"},
+    {"\x1f\x8b", "gzip data"},
+};
+
+Status not_a_picture(std::string_view bytes) {
+  const std::string allowed = "; pictures must be JPEG, PNG or WebP";
+  if (bytes.empty()) return bad_data("picture is empty: 0 bytes");
+  for (const KnownStranger& stranger : kStrangers) {
+    if (bytes.starts_with(stranger.start)) {
+      return bad_data("picture is of an unsupported format: " + std::string(stranger.name) +
+                      allowed);
+    }
+  }
+  if (holds(bytes, 4, 8) && bytes.substr(4, 4) == "ftyp") {
+    return bad_data("picture is of an unsupported format: an ISO media file (AVIF, HEIC or video)" +
+                    allowed);
+  }
+  return bad_data("picture is of an unknown format: it starts with " +
+                  runtime::quote(bytes.substr(0, 12)) + allowed);
+}
+
+}  // namespace
+
+std::string_view format_name(ImageFormat format) {
+  switch (format) {
+    case ImageFormat::kJpeg:
+      return "jpeg";
+    case ImageFormat::kPng:
+      return "png";
+    case ImageFormat::kWebp:
+      return "webp";
+  }
+  return "unknown";
+}
+
+std::string_view colour_name(ImageColour colour) {
+  switch (colour) {
+    case ImageColour::kGrey:
+      return "grey";
+    case ImageColour::kColour:
+      return "colour";
+    case ImageColour::kPalette:
+      return "palette";
+    case ImageColour::kCmyk:
+      return "cmyk";
+  }
+  return "unknown";
+}
+
+Result<ImageFormat> image_format(std::string_view bytes) {
+  if (bytes.starts_with("\xff\xd8\xff")) return ImageFormat::kJpeg;
+  if (bytes.starts_with(kPngSignature)) return ImageFormat::kPng;
+  if (holds(bytes, 0, 12) && bytes.starts_with("RIFF") && bytes.substr(8, 4) == "WEBP") {
+    return ImageFormat::kWebp;
+  }
+  return not_a_picture(bytes);
+}
+
+Result<ImageHeader> probe_image(std::string_view bytes) {
+  const Result<ImageFormat> format = image_format(bytes);
+  if (!format.ok()) return format.status();
+  switch (*format) {
+    case ImageFormat::kJpeg:
+      return probe_jpeg(bytes);
+    case ImageFormat::kPng:
+      return probe_png(bytes);
+    case ImageFormat::kWebp:
+      return probe_webp(bytes);
+  }
+  return internal_error("picture format without a header reader");
+}
+
+}  // namespace overlord::media

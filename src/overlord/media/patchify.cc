@@ -1,0 +1,155 @@
+#include "overlord/media/patchify.h"
+
+#include <cstring>
+#include <string>
+
+namespace overlord::media {
+namespace {
+
+struct AsLevels {
+  using Value = uint8_t;
+  uint8_t operator()(int32_t, uint8_t level) const { return level; }
+};
+
+struct AsFloats {
+  using Value = float;
+  const NormaliseTable& table;
+  float operator()(int32_t channel, uint8_t level) const {
+    return table[static_cast<size_t>(channel)][level];
+  }
+};
+
+template <typename Convert>
+void lay_pixels(const ImageView& image, const Convert& convert, bool planes,
+                typename Convert::Value* out) {
+  if (!planes) {
+    for (int32_t y = 0; y < image.height; ++y) {
+      const uint8_t* from = image.row(y);
+      for (int32_t x = 0; x < image.width; ++x) {
+        for (int32_t c = 0; c < image.channels; ++c) *out++ = convert(c, *from++);
+      }
+    }
+    return;
+  }
+  for (int32_t c = 0; c < image.channels; ++c) {
+    for (int32_t y = 0; y < image.height; ++y) {
+      const uint8_t* const from = image.row(y) + c;
+      for (int32_t x = 0; x < image.width; ++x) {
+        *out++ = convert(c, from[static_cast<ptrdiff_t>(x) * image.channels]);
+      }
+    }
+  }
+}
+
+// One patch whose top left pixel is `from`.
+template <typename Convert>
+typename Convert::Value* lay_patch(const ImageView& image, const uint8_t* from,
+                                   const Patchify& rule, const Convert& convert,
+                                   typename Convert::Value* out) {
+  const int32_t channels = image.channels;
+  const ptrdiff_t plane = static_cast<ptrdiff_t>(rule.patch) * rule.patch;
+  if (rule.layout == PatchLayout::kVitLast) {
+    for (int32_t y = 0; y < rule.patch; ++y, from += image.stride) {
+      for (int32_t x = 0; x < rule.patch; ++x) {
+        for (int32_t c = 0; c < channels; ++c) *out++ = convert(c, from[x * channels + c]);
+      }
+    }
+    return out;
+  }
+  for (int32_t c = 0; c < channels; ++c) {
+    auto* const first = out;
+    for (int32_t y = 0; y < rule.patch; ++y) {
+      const uint8_t* const row = from + y * image.stride + c;
+      for (int32_t x = 0; x < rule.patch; ++x) *out++ = convert(c, row[x * channels]);
+    }
+    for (int32_t t = 1; t < rule.temporal; ++t, out += plane) {
+      std::memcpy(out, first, static_cast<size_t>(plane) * sizeof(*out));
+    }
+  }
+  return out;
+}
+
+template <typename Convert>
+void lay_patches(const ImageView& image, const Patchify& rule, const Convert& convert,
+                 typename Convert::Value* out) {
+  const int32_t block = rule.patch * rule.merge;
+  for (int32_t top = 0; top < image.height; top += block) {
+    for (int32_t left = 0; left < image.width; left += block) {
+      for (int32_t down = 0; down < block; down += rule.patch) {
+        for (int32_t across = 0; across < block; across += rule.patch) {
+          const uint8_t* const from =
+              image.row(top + down) + static_cast<ptrdiff_t>(left + across) * image.channels;
+          out = lay_patch(image, from, rule, convert, out);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+NormaliseTable normalise_table(const Normalise& rule) {
+  NormaliseTable table = {};
+  for (size_t c = 0; c < 3; ++c) {
+    for (size_t level = 0; level < 256; ++level) {
+      if (rule.order == NormaliseOrder::kRescaleFirst) {
+        const auto rescaled = static_cast<float>(static_cast<double>(level) * (1.0 / 255.0));
+        table[c][level] = (rescaled - rule.mean[c]) / rule.std[c];
+      } else {
+        table[c][level] =
+            (static_cast<float>(level) - rule.mean[c] * 255.0F) / (rule.std[c] * 255.0F);
+      }
+    }
+  }
+  return table;
+}
+
+std::string_view layout_name(PatchLayout layout) {
+  switch (layout) {
+    case PatchLayout::kQwen2Vl:
+      return "qwen2vl";
+    case PatchLayout::kVit:
+      return "vit";
+    case PatchLayout::kVitLast:
+      return "vit_last";
+  }
+  return "unknown";
+}
+
+Result<PatchLayout> layout_of(std::string_view name) {
+  for (const PatchLayout layout :
+       {PatchLayout::kQwen2Vl, PatchLayout::kVit, PatchLayout::kVitLast}) {
+    if (layout_name(layout) == name) return layout;
+  }
+  return invalid_argument("patch layout must be qwen2vl, vit or vit_last; got " +
+                          std::string(name));
+}
+
+Status check_patches(ImageSize size, const Patchify& rule) {
+  const int32_t block = rule.patch * rule.merge;
+  if (size.width % block == 0 && size.height % block == 0) return {};
+  return invalid_argument("patchify: a picture of " + std::to_string(size.width) + "x" +
+                          std::to_string(size.height) + " is no whole number of " +
+                          std::to_string(block) +
+                          "-pixel patches; resize or crop to a multiple, or use smart_resize");
+}
+
+void normalise_pixels(const ImageView& image, const NormaliseTable& table, bool planes,
+                      float* out) {
+  lay_pixels(image, AsFloats{table}, planes, out);
+}
+
+void copy_pixels(const ImageView& image, bool planes, uint8_t* out) {
+  lay_pixels(image, AsLevels{}, planes, out);
+}
+
+void patchify(const ImageView& image, const Patchify& rule, const NormaliseTable& table,
+              float* out) {
+  lay_patches(image, rule, AsFloats{table}, out);
+}
+
+void patchify(const ImageView& image, const Patchify& rule, uint8_t* out) {
+  lay_patches(image, rule, AsLevels{}, out);
+}
+
+}  // namespace overlord::media
