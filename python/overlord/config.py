@@ -20,6 +20,7 @@ from overlord._src.config.field_types import (
     Text,
     Token,
 )
+from overlord._src.config.media_models import MediaConfig, MediaField, MediaTokensConfig
 from overlord._src.config.strategy_models import (
     BalanceConfig,
     DistributeConfig,
@@ -47,6 +48,8 @@ __all__ = [
     "HybridConfig",
     "JobConfig",
     "LimitsConfig",
+    "MediaConfig",
+    "MediaTokensConfig",
     "MixtureConfig",
     "OrderConfig",
     "PackingConfig",
@@ -138,12 +141,11 @@ class SourceConfig(ConfigModel):
         description="columns or JSON fields of integers (0 to 2^32 - 1) or booleans that costs may "
         "name, like `image_patches`; null or missing counts as 0",
     )
-    media: dict[Name, Files] = Field(
+    media: dict[Name, MediaField] = Field(
         default={},
         max_length=16,
-        description="bytes that rows have beside their text: a name for each, and where it lies. "
-        "webdataset: member extensions, the first that a sample has counts; Parquet and Arrow: one "
-        "column, of bytes, of struct{bytes, path}, or of paths of files beside the shard",
+        description="bytes that rows have beside their text: a name for each, and where it lies, "
+        "or a mapping that also says what becomes of it",
     )
     split: SplitConfig | None = Field(
         default=None, description="cut into sub-sources by one of the `metadata` columns"

@@ -32,6 +32,7 @@ struct ConstructorStart {
   StepIndex first_step = 0;  // of the run; a restarted one learns from its clients where they are
   protocol::PeerGenerations peers;
   bool hash_batches = false;
+  std::vector<model::MediaLayout> media;  // the job's list of delivered fields
 };
 
 // Bytes of the slabs of one microbatch, for the budget.
