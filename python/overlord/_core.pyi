@@ -434,6 +434,9 @@ class Source:
 
     def add_media(self, name: str, places: Sequence[str]) -> None: ...
 
+    def use_media(self, transform: str, pad: int | None, before: int | None, after: int | None, pads: int) -> None:
+        """The field that was added last travels with its documents, transformed."""
+
     @property
     def tokenizer(self) -> Tokenizer: ...
 
@@ -1087,6 +1090,11 @@ class Microbatch:
 
     def hdp(self) -> object:
         """Its group and this rank's share; None without slices."""
+
+    def media(self) -> dict:
+        """
+        By field: (rows or None, int64 [items, 8]: document, first token, tokens, first row, rows, t, h, w).
+        """
 
     def lineage(self) -> object:
         """

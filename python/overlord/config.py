@@ -21,6 +21,7 @@ from overlord._src.config.field_types import (
     Text,
     Token,
 )
+from overlord._src.config.media_models import MediaConfig, MediaField, MediaTokensConfig
 from overlord._src.config.runtime_models import (
     AblationConfig,
     MetricsConfig,
@@ -56,6 +57,8 @@ __all__ = [
     "HybridConfig",
     "JobConfig",
     "LimitsConfig",
+    "MediaConfig",
+    "MediaTokensConfig",
     "MetricsConfig",
     "MixtureConfig",
     "OrderConfig",
@@ -178,12 +181,11 @@ class SourceConfig(ConfigModel):
         description="columns or JSON fields of integers (0 to 2^32 - 1) or booleans that costs may "
         "name, like `image_patches`; null or missing counts as 0",
     )
-    media: dict[Name, Files] = Field(
+    media: dict[Name, MediaField] = Field(
         default={},
         max_length=16,
-        description="bytes that rows have beside their text: a name for each, and where it lies. "
-        "webdataset: member extensions, the first that a sample has counts; Parquet: one "
-        "column, of bytes, of struct{bytes, path}, or of paths of files beside the shard",
+        description="bytes that rows have beside their text: a name for each, and where it lies, "
+        "or a mapping that also says what becomes of it",
     )
     split: SplitConfig | None = Field(
         default=None, description="cut into sub-sources by one of the `metadata` columns"

@@ -83,11 +83,54 @@ nb::object lineage(const Microbatch& batch) {
   return nb::cast(nb::ndarray<nb::numpy, int64_t, nb::ndim<2>>(values->data(), 2, shape, owner));
 }
 
+// Eight columns of int64: document, first token, tokens, first row, rows, t, h, w.
+nb::object media_items(const model::MediaSlab& slab) {
+  auto* values = new std::vector<int64_t>();
+  values->reserve(slab.items.size() * 8);
+  for (const model::MediaItem& item : slab.items) {
+    const model::MediaShape& shape = item.shape;
+    values->insert(values->end(),
+                   {int64_t{item.document}, int64_t{item.first}, int64_t{item.tokens},
+                    static_cast<int64_t>(item.row_begin), int64_t{shape.rows}, int64_t{shape.t},
+                    int64_t{shape.h}, int64_t{shape.w}});
+  }
+  nb::capsule owner(values,
+                    [](void* held) noexcept { delete static_cast<std::vector<int64_t>*>(held); });
+  const size_t shape[2] = {slab.items.size(), 8};
+  return nb::cast(nb::ndarray<nb::numpy, int64_t, nb::ndim<2>>(values->data(), 2, shape, owner));
+}
+
+// [rows, *row_shape]; None where this rank gets no data.
+nb::object media_rows(const model::MediaSlab& slab, nb::handle owner) {
+  if (slab.data.data == nullptr) return nb::none();
+  std::vector<size_t> shape = {static_cast<size_t>(slab.rows)};
+  shape.insert(shape.end(), slab.layout.row_shape.begin(), slab.layout.row_shape.end());
+  if (slab.layout.element == model::Element::kF32) {
+    return nb::cast(nb::ndarray<nb::numpy, const float>(static_cast<const float*>(slab.data.data),
+                                                        shape.size(), shape.data(), owner));
+  }
+  return nb::cast(nb::ndarray<nb::numpy, const uint8_t>(static_cast<const uint8_t*>(slab.data.data),
+                                                        shape.size(), shape.data(), owner));
+}
+
+nb::dict media(nb::handle self) {
+  nb::dict out;
+  const Microbatch& batch = *nb::inst_ptr<Microbatch>(self);
+  if (!batch.media) return out;
+  for (const model::MediaSlab& slab : *batch.media) {
+    out[slab.layout.name.c_str()] = nb::make_tuple(media_rows(slab, self), media_items(slab));
+  }
+  return out;
+}
+
 uint64_t bytes_of(const Microbatch& batch) {
   const model::Boundaries& bounds = batch.core->boundaries;
   uint64_t bytes = 0;
   if (batch.view.fields & model::kFieldBoundaries) {
     bytes = (bounds.cu_seqlens.size() + bounds.cu_seqlens_padded.size()) * sizeof(int32_t);
+  }
+  if (batch.media) {
+    for (const model::MediaSlab& slab : *batch.media) bytes += slab.data.size_bytes;
   }
   if (!batch.slab) return bytes;
   const auto add = [&](uint8_t field, const model::FieldView& view) {
@@ -144,6 +187,9 @@ void bind_batch(nb::module_& m) {
                    })
       .def_prop_ro("digest", [](const Microbatch& b) { return b.digest.hex(); })
       .def("hdp", &hdp_share, "Its group and this rank's share; None without slices.")
+      .def("media", &media,
+           "By field: (rows or None, int64 [items, 8]: document, first token, tokens, first row, "
+           "rows, t, h, w).")
       .def("lineage", &lineage,
            "int64 [documents, 7]: source, pass, position, first, count, bin, flags.");
 }

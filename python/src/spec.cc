@@ -9,6 +9,7 @@
 #include "errors.h"
 #include "overlord/model/job_spec.h"
 #include "overlord/model/mesh.h"
+#include "overlord/node/indexing.h"
 
 namespace nb = nanobind;
 
@@ -129,9 +130,18 @@ void bind_source(nb::module_& m) {
       .def(
           "add_media",
           [](Source& source, std::string name, std::vector<std::string> places) {
-            source.media.push_back({std::move(name), std::move(places)});
+            source.media.push_back({std::move(name), std::move(places), std::nullopt});
           },
           nb::arg("name"), nb::arg("places"))
+      .def(
+          "use_media",
+          [](Source& source, const std::string& transform, std::optional<uint32_t> pad,
+             std::optional<uint32_t> before, std::optional<uint32_t> after, uint32_t pads) {
+            source.media.back().use = unwrap(node::media_use(transform, pad, before, after, pads));
+          },
+          nb::arg("transform"), nb::arg("pad").none(), nb::arg("before").none(),
+          nb::arg("after").none(), nb::arg("pads"),
+          "The field that was added last travels with its documents, transformed.")
       .def_rw("tokenizer", &Source::tokenizer)
       .def_rw("bos", &Source::bos, nb::arg().none())
       .def_rw("eod", &Source::eod, nb::arg().none())

@@ -9,6 +9,7 @@ from typing import Any
 
 from overlord._src.config.checks import BYTES, format_of, source_format
 from overlord._src.config.columns import base_name, cost_problem, sub_source_range
+from overlord._src.config.media import media_columns
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.config.schedule import rows_of
 from overlord._src.config.streams import ResolvedStream
@@ -142,8 +143,7 @@ def lower_source(
     source.token_column = config.tokens or ""
     source.mask_column = config.mask or ""
     source.metadata_columns = sorted(config.metadata)
-    for field, places in sorted(config.media.items()):
-        source.add_media(field, places)
+    _lower_media(loaded, base_name(name), config, source)
     rows = sub_source_range(name, config)
     if rows is not None:
         source.set_filter(*rows)
@@ -166,6 +166,29 @@ def lower_source(
         stream.mixture.unit == "bytes" and source.tokenizer.kind == core.TokenizerKind.huggingface
     )
     return source
+
+
+def _lower_media(
+    loaded: LoadedConfig, name: str, config: SourceConfig, source: core.Source
+) -> None:
+    for field, declared in sorted(config.media.items()):
+        source.add_media(field, declared.from_)
+        if declared.transform is None:
+            continue
+        tokens = declared.tokens
+        pad, before, after, count = (
+            (None, None, None, None)
+            if tokens is None
+            else (tokens.pad, tokens.before, tokens.after, tokens.count)
+        )
+        try:
+            source.use_media(declared.transform, pad, before, after, count or 0)
+        except core.InvalidArgumentError as error:
+            raise loaded.refuse(
+                Problem(
+                    ("sources", name, "media", field, "transform"), str(error), declared.transform
+                )
+            ) from None
 
 
 def _lower_limits(config: SourceConfig) -> core.SourceLimits:
@@ -197,7 +220,14 @@ def lower_stream(
     spec.mixture = _lower_mixture(stream, [source.name for source in sources])
     spec.strategy = _lower_strategy(loaded)
     spec.sources = list(sources)
-    spec.columns = sorted({column for source in sources for column in source.metadata_columns})
+    given = (media_columns(loaded.config.sources[base_name(source.name)]) for source in sources)
+    spec.columns = sorted(
+        {
+            column
+            for source, media in zip(sources, given, strict=True)
+            for column in (*source.metadata_columns, *media)
+        }
+    )
     return spec
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 import warnings
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import numpy.typing as npt
 
 from overlord._src.encoder_part import EncoderPart
+from overlord._src.media_batch import Media
 
 if TYPE_CHECKING:
     from overlord.hdp import Share
@@ -126,6 +128,22 @@ class Microbatch:
         native = self._native.encoder
         return None if native is None else EncoderPart(native)
 
+    @property
+    def media(self) -> dict[str, Media]:
+        """Media of its documents by field name; fields without any in this microbatch are absent.
+
+        Ranks without payload (middle pipeline stages) have none, those without tokens no data.
+        """
+        out = {}
+        for name, (data, items) in self._native.media().items():
+            if data is not None and self._copies is not None:
+                key = f"media.{name}"
+                if key not in self._copies:
+                    self._copies[key] = data.copy()
+                data = self._copies[key]
+            out[name] = Media(name, data, items)
+        return out
+
     def lineage(self) -> Array:
         """Which document each segment comes from, as a structured array.
 
@@ -145,10 +163,7 @@ class Microbatch:
         Unless they were read with `writable=True` they are read-only, which torch does not know: an
         in-place operation ends the process where the memory belongs to a node.
         """
-        torch = sys.modules.get("torch")
-        if torch is None:
-            import torch  # type: ignore[no-redef,unused-ignore]
-        return {name: _as_tensor(torch, array) for name, array in self.arrays().items()}
+        return {name: as_tensor(array) for name, array in self.arrays().items()}
 
     def __repr__(self) -> str:
         fields = ", ".join(
@@ -158,9 +173,10 @@ class Microbatch:
         return f"Microbatch({place}, {fields or 'no fields for this rank'})"
 
 
-def _as_tensor(torch: Any, array: Array) -> Any:
+def as_tensor(array: Array) -> Any:
     """A tensor over the array's memory. Torch warns once about read-only memory; we mean it."""
     global _warned_torch
+    torch: Any = sys.modules.get("torch") or importlib.import_module("torch")
     if _warned_torch or array.flags.writeable:
         return torch.from_numpy(array)
     with _first_torch, warnings.catch_warnings():

@@ -211,6 +211,8 @@ def _rank(console: Any, job: Any, options: argparse.Namespace) -> None:
             f"    {batch.num_docs} documents, longest {batch.max_seqlen}, fill {batch.fill:.4f}, "
             f"{batch.target_tokens} of the step's {batch.step_target_tokens} targets"
         )
+        for media in batch.media.values():
+            console.print(f"    {media!r}", markup=False)
         for name, array in batch.arrays().items():
             flat = array.reshape(-1)
             console.print(

@@ -37,7 +37,7 @@ IndexConfig config_of(const model::Source& source, const IndexOptions& options) 
   config.block_bytes = options.block_bytes;
   config.counted = options.lengths;
   if (!source.media.empty()) {
-    config.media = source.media;
+    config.media = media_places_of(source);
     config.max_media_bytes = source.limits.max_media_bytes;
     if (options.probe != nullptr) {
       config.probe_version = options.probe->version();

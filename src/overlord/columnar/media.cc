@@ -58,6 +58,12 @@ void MediaNotes::drop_row() {
   }
 }
 
+std::vector<model::MediaField> media_places_of(const model::Source& source) {
+  std::vector<model::MediaField> fields = source.media;
+  for (model::MediaField& field : fields) field.use.reset();
+  return fields;
+}
+
 // Readers of sources without media.
 Result<std::vector<MediaPlace>> BlockReader::media_places(const BlockRequest&) const {
   return std::vector<MediaPlace>();

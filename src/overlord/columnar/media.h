@@ -74,6 +74,9 @@ class MediaNotes {
   const size_t per_field_;  // values kept of a blob: its size and those of the probe
 };
 
+// The media fields of a source as an index keeps them: what becomes of the bytes is not its matter.
+std::vector<model::MediaField> media_places_of(const model::Source& source);
+
 // Number of media arrays an index has: per field the sizes, then the probe's values.
 inline size_t media_arrays(size_t fields, uint32_t probe_values) {
   return fields * (1 + size_t{probe_values});

@@ -75,7 +75,7 @@ std::string difference(const IndexConfig& config, const model::Source& source) {
     return differs("max_block_bytes", std::to_string(config.max_block_bytes),
                    std::to_string(source.limits.max_block_bytes));
   }
-  if (config.media != source.media) {
+  if (config.media != media_places_of(source)) {
     return differs("media", listed(config.media), listed(source.media));
   }
   if (!source.media.empty() && config.max_media_bytes != source.limits.max_media_bytes) {

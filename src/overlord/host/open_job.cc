@@ -4,6 +4,7 @@
 #include <set>
 
 #include "overlord/host/feedback_ledger.h"
+#include "overlord/host/media_checks.h"
 #include "overlord/plan/mix_controller.h"
 #include "overlord/plan/mix_schedule.h"
 #include "overlord/plan/place_tree.h"
@@ -49,6 +50,17 @@ Status check_columns(const model::JobSpec& spec) {
   for (const model::Source& source : spec.sources) {
     const std::vector<std::string>& own = source.metadata_columns;
     declared.insert(own.begin(), own.end());
+    for (const model::MediaField& field : source.media) {
+      if (!field.use) continue;
+      for (const std::string& column : {model::count_column(field), model::patches_column(field)}) {
+        if (std::find(own.begin(), own.end(), column) != own.end()) {
+          return invalid_argument("source " + source.name + ": metadata '" + column +
+                                  "' is what its media field '" + field.name +
+                                  "' gives; rename one of them");
+        }
+        declared.insert(column);
+      }
+    }
     if (source.filter && std::find(own.begin(), own.end(), source.filter->column) == own.end()) {
       return invalid_argument("source " + source.name + ": split by column '" +
                               source.filter->column + "', which is not among its metadata");
@@ -81,6 +93,7 @@ Status check_spec(const model::JobSpec& spec) {
   }
   OVERLORD_RETURN_IF_ERROR(check_sources(spec));
   OVERLORD_RETURN_IF_ERROR(check_columns(spec));
+  OVERLORD_RETURN_IF_ERROR(check_media(spec));
   return plan::check_mixture(spec);
 }
 
@@ -109,6 +122,7 @@ Result<std::shared_ptr<const OpenJob>> open_job(
       return invalid_argument("source " + source->spec.name + ": no rows");
     }
     OVERLORD_RETURN_IF_ERROR(check_bytes(spec, *source));
+    OVERLORD_RETURN_IF_ERROR(add_media_layouts(*source, &job->media));
     job->manifest.sources.push_back(source->manifest);
     job->manifest.digest = chain(job->manifest.digest, digest_of(source->spec.name));
     job->manifest.digest = chain(job->manifest.digest, source->manifest.digest);

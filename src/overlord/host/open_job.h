@@ -20,6 +20,7 @@ struct OpenJob {
   model::Mesh mesh;
   model::Manifest manifest;
   std::vector<std::shared_ptr<const loader::OpenSource>> sources;  // in spec order
+  std::vector<model::MediaLayout> media;  // what the stream carries beside tokens, by name
   Digest config;
   std::vector<protocol::SectionDigest> sections;
 };

@@ -53,6 +53,18 @@ columnar::AssembleSpec assemble_spec(const OpenJob& job, uint32_t slices) {
   return spec;
 }
 
+// The job's numbers of a source's delivered media fields.
+std::vector<uint32_t> media_numbers(const OpenJob& job, const loader::OpenSource& source) {
+  std::vector<uint32_t> numbers;
+  if (!source.media) return numbers;
+  for (const loader::OpenMediaField& field : source.media->fields()) {
+    const auto at = std::find_if(job.media.begin(), job.media.end(),
+                                 [&](const auto& layout) { return layout.name == field.name; });
+    numbers.push_back(static_cast<uint32_t>(at - job.media.begin()));
+  }
+  return numbers;
+}
+
 }  // namespace
 
 RoleHost::RoleHost(HostStart start, HostSeams seams)
@@ -151,6 +163,7 @@ void RoleHost::make_loaders(const HostStart& start) {
       loader_start.peers = protocol::PeerGenerations(generations_);
       loader_start.sparse_reads = ready_tokens && (spec.shuffle == model::Shuffle::kFull ||
                                                    buckets_.size() * 2 < total_buckets);
+      loader_start.media_fields = media_numbers(*job_, *source);
       const bool needs_encoder = !spec.text_column.empty();
       // Megatron's files hold the tokens as they are handed on; what others read is decoded first.
       const bool from_scratch = !ready_tokens && seams_.scratch_storage != nullptr;
@@ -186,6 +199,7 @@ void RoleHost::make_constructors(const HostStart& start) {
     ctor.first_step = start.state.state.next_step;
     ctor.hash_batches = start.options.hash_batches;
     ctor.shared = start.share_batches;
+    ctor.media = job_->media;
     ctor.job.bucket = bucket;
     ctor.job.sources = static_cast<uint32_t>(job_->sources.size());
     ctor.job.owners = owner_map(*job_);

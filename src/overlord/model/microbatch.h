@@ -11,16 +11,11 @@
 #include "overlord/base/ids.h"
 #include "overlord/model/encoder_part.h"
 #include "overlord/model/hdp_layer.h"
+#include "overlord/model/media_slab.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/plan.h"
 
 namespace overlord::model {
-
-// One array inside a slab. data == null: this rank does not get the field.
-struct FieldView {
-  const void* data = nullptr;
-  uint64_t size_bytes = 0;
-};
 
 // Fields of one slice, shared by all ranks that see the same bytes.
 struct Slab {
@@ -73,6 +68,7 @@ struct Microbatch {
   ClientView view;
   Digest digest;  // of the bytes this rank sees; zero unless hashing is on
   std::shared_ptr<const EncoderPart> encoder;  // null: this rank has no part in an encoder
+  MediaSlabs media;                            // null: no document of the microbatch has any
 };
 
 using MicrobatchPtr = std::shared_ptr<const Microbatch>;

@@ -48,6 +48,21 @@ struct RowFilter {
 
 inline constexpr size_t kMaxMediaFields = 16;  // of one source
 
+// What becomes of a blob in the stream: it is decoded and transformed, travels with its document
+// and has a place among the document's tokens. docs/media.md.
+struct MediaUse {
+  std::string transform;  // the chain's text form with every value named (media/image_chain.h)
+  std::string decoder;    // fingerprint of the codecs where decoding is not exact by construction
+  // Put before the text of the document: `before`, then `pad` as often as the transformed blob has
+  // tokens, then `after`. None of them carries loss.
+  std::optional<uint32_t> pad;
+  std::optional<uint32_t> before;
+  std::optional<uint32_t> after;
+  uint32_t pads = 0;  // per picture or tile, where the chain makes no patches; 0: what it makes
+
+  friend bool operator==(const MediaUse&, const MediaUse&) = default;
+};
+
 // Bytes that a row has beside its text: an image, an audio clip. What they hold is not looked at
 // here. WebDataset: the member extensions that count, the first one that a sample has wins.
 // Parquet and Arrow: exactly one column: binary, struct{bytes, path}, or the path of a file
@@ -55,6 +70,7 @@ inline constexpr size_t kMaxMediaFields = 16;  // of one source
 struct MediaField {
   std::string name;
   std::vector<std::string> from;
+  std::optional<MediaUse> use;  // without: bytes that can be read, and do not travel
 
   friend bool operator==(const MediaField&, const MediaField&) = default;
 };
@@ -98,6 +114,18 @@ inline std::string text_digest(const Source& source) {
   if (!source.transform.declared()) return source.tokenizer.digest;
   return source.tokenizer.digest + " after " + source.transform.key();
 }
+
+// Whether documents of the source carry media through the stream.
+inline bool delivers_media(const Source& source) {
+  for (const MediaField& field : source.media) {
+    if (field.use) return true;
+  }
+  return false;
+}
+
+// The metadata columns that every source with a delivered media field has beside its declared ones.
+inline std::string count_column(const MediaField& field) { return field.name + "_count"; }
+inline std::string patches_column(const MediaField& field) { return field.name + "_patches"; }
 
 // Bad rows a source may have shown by the time it is in `pass`: a repeated pass shows them again.
 inline uint64_t bad_rows_budget(uint32_t allowed, uint32_t pass) {

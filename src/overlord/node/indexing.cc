@@ -4,6 +4,7 @@
 
 #include "overlord/columnar/media.h"
 #include "overlord/node/encoders.h"
+#include "overlord/roles/loader/open_media.h"
 #include "overlord/runtime/thread_executor.h"
 #include "overlord/storage/local_storage.h"
 
@@ -27,7 +28,9 @@ Status index_source(const model::Source& source, const std::string& path,
   if (options.lengths) {
     OVERLORD_TRY(encoder, encoders.get(source));
   }
-  return columnar::build_index(storage, encoder, source, path, options, progress, cancel);
+  columnar::IndexOptions probing = options;
+  probing.probe = loader::image_probe(source);
+  return columnar::build_index(storage, encoder, source, path, probing, progress, cancel);
 }
 
 Result<std::map<std::string, std::string>> read_row_media(const model::Source& source,
@@ -54,6 +57,18 @@ Result<std::map<std::string, std::string>> read_row_media(const model::Source& s
     out.emplace(source.media[i].name, std::string(blobs[i].data, blobs[i].size));
   }
   return out;
+}
+
+Result<model::MediaUse> media_use(const std::string& transform, std::optional<uint32_t> pad,
+                                  std::optional<uint32_t> before, std::optional<uint32_t> after,
+                                  uint32_t pads) {
+  model::MediaUse use;
+  OVERLORD_TRY(use.transform, loader::canonical_transform(transform));
+  use.pad = pad;
+  use.before = before;
+  use.after = after;
+  use.pads = pads;
+  return use;
 }
 
 Result<std::vector<std::string>> list_files(const std::string& pattern) {

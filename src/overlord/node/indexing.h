@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,12 @@ Status index_source(const model::Source& source, const std::string& path,
 // row does not have is left out.
 Result<std::map<std::string, std::string>> read_row_media(const model::Source& source,
                                                           const std::string& path, uint64_t row);
+
+// What becomes of a media field, with the transform in its full form and the codecs of this build.
+// Refuses a transform that cannot run, or whose outcome cannot travel.
+Result<model::MediaUse> media_use(const std::string& transform, std::optional<uint32_t> pad,
+                                  std::optional<uint32_t> before, std::optional<uint32_t> after,
+                                  uint32_t pads);
 
 // A glob or a plain path as sorted URIs.
 Result<std::vector<std::string>> list_files(const std::string& pattern);

@@ -18,6 +18,7 @@ Result<std::shared_ptr<const loader::OpenSource>> open_source(const model::Sourc
   open->manifest = index->manifest();
   open->bad_rows = index->bad_rows();
   OVERLORD_TRY(open->reader, index->reader());
+  OVERLORD_TRY(open->media, loader::OpenMedia::open(source, *index));
   open->seed = seed;
   return std::shared_ptr<const loader::OpenSource>(std::move(open));
 }

@@ -144,10 +144,18 @@ struct Fields<model::SourceLimits> {
 };
 
 template <>
+struct Fields<model::MediaUse> {
+  static void list(auto& codec, auto& value) {
+    auto& [transform, decoder, pad, before, after, pads] = value;
+    codec(transform, decoder, pad, before, after, pads);
+  }
+};
+
+template <>
 struct Fields<model::MediaField> {
   static void list(auto& codec, auto& value) {
-    auto& [name, from] = value;
-    codec(name, from);
+    auto& [name, from, use] = value;
+    codec(name, from, use);
   }
 };
 

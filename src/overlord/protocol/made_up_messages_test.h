@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "overlord/protocol/media_fields.h"
 #include "overlord/protocol/message_fields.h"
 #include "overlord/protocol/random_fields_test.h"
 #include "overlord/protocol/wire.h"
@@ -178,6 +179,14 @@ inline PayloadPtr random_payload(RandomFields& random, uint32_t sources, MadeUpR
     payload->holders.push_back(data.second);
     payload->holders.push_back(mask.second);
   }
+  for (uint64_t i = random.below(4); i > 0; --i) {
+    auto piece = random.make<model::MediaPiece>();
+    piece.data.size_bytes = random.below(100);
+    const auto data = bulk.make(piece.data.size_bytes);
+    piece.data.data = data.first;
+    payload->holders.push_back(data.second);
+    payload->media.push_back(piece);
+  }
   return payload;
 }
 
@@ -220,6 +229,34 @@ inline std::shared_ptr<const model::Slab> random_slab(RandomFields& random,
   return slab;
 }
 
+// Slabs of one microbatch: any shapes that fit together.
+inline model::MediaSlabs random_media(RandomFields& random, const model::MicrobatchCore& core,
+                                      bool seen, MadeUpRegions* regions) {
+  if (core.lineage.empty() || random.below(2) == 0) return nullptr;
+  BulkSource bulk{random, regions};
+  auto slabs = std::make_shared<std::vector<model::MediaSlab>>();
+  for (uint64_t i = 1 + random.below(2); i > 0; --i) {
+    model::MediaSlab& slab = slabs->emplace_back();
+    random(slab.layout.name);
+    slab.layout.element = random.below(2) == 0 ? model::Element::kU8 : model::Element::kF32;
+    slab.layout.row_shape = {1 + static_cast<uint32_t>(random.below(5)), 3};
+    for (uint64_t j = random.below(3); j > 0; --j) {
+      auto item = random.make<model::MediaItem>();
+      item.document %= static_cast<uint32_t>(core.lineage.size());
+      item.row_begin = slab.rows;
+      item.shape.rows = static_cast<uint32_t>(random.below(4));
+      slab.rows += item.shape.rows;
+      slab.items.push_back(item);
+    }
+    if (!seen) continue;
+    slab.data.size_bytes = slab.rows * slab.layout.row_bytes();
+    const auto [data, holder] = bulk.make(slab.data.size_bytes);
+    slab.data.data = data;
+    slab.holder = holder;
+  }
+  return slabs;
+}
+
 inline StepReady random_step(RandomFields& random, model::PlanPtr plan, MadeUpRegions* regions) {
   StepReady step{plan->step, plan, {}};
   std::shared_ptr<const model::MicrobatchCore> core;
@@ -239,6 +276,8 @@ inline StepReady random_step(RandomFields& random, model::PlanPtr plan, MadeUpRe
     if (batch->view.fields & model::kPayloadFields) batch->slab = slab;
     random(batch->digest);
     if (random.below(2) == 0) batch->encoder = random_part(random);
+    batch->media =
+        random_media(random, *core, (batch->view.fields & model::kFieldTokens) != 0, regions);
     step.microbatches.push_back(std::move(batch));
   }
   return step;

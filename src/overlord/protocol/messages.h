@@ -12,6 +12,7 @@
 
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
+#include "overlord/model/media_slab.h"
 #include "overlord/model/microbatch.h"
 #include "overlord/model/mixture.h"
 #include "overlord/model/plan.h"
@@ -74,6 +75,7 @@ struct Payload {
   std::vector<uint32_t> ordinals;  // index into the bucket's segments (model::BucketIndex)
   std::vector<model::TokenSpan> spans;
   std::vector<std::shared_ptr<const void>> holders;  // keep the spans' memory alive
+  std::vector<model::MediaPiece> media;              // of those documents, in their order
 };
 
 using PayloadPtr = std::shared_ptr<const Payload>;

@@ -97,6 +97,18 @@ void write_callout(ByteWriter* writer, std::string_view what,
   writer->zigzag(function.scale);
 }
 
+// A field that does not travel keeps its digest.
+void write_media_use(ByteWriter* writer, const model::MediaField& field) {
+  if (!field.use) return;
+  writer->text("use");
+  writer->text(field.use->transform);
+  writer->text(field.use->decoder);
+  write_optional(writer, field.use->pad);
+  write_optional(writer, field.use->before);
+  write_optional(writer, field.use->after);
+  writer->u32(field.use->pads);
+}
+
 Digest source_digest(const model::Source& source) {
   ByteWriter writer;
   writer.text(source.name);
@@ -138,6 +150,7 @@ Digest source_digest(const model::Source& source) {
       writer.text(field.name);
       writer.varint(field.from.size());
       for (const std::string& name : field.from) writer.text(name);
+      write_media_use(&writer, field);
     }
   }
   if (source.transform.declared()) {

@@ -5,6 +5,7 @@
 
 #include "overlord/model/plan_index.h"
 #include "overlord/protocol/bulk_codec.h"
+#include "overlord/protocol/media_fields.h"
 #include "overlord/protocol/message_fields.h"
 
 namespace overlord::protocol {
@@ -82,13 +83,18 @@ class MessageWriter {
   }
 
   void operator()(const PayloadPtr& message) {
-    const auto& [step, bucket, source, slot, ordinals, spans, holders] = *message;
+    const auto& [step, bucket, source, slot, ordinals, spans, holders, media] = *message;
     fields_(step, bucket, source, slot, ordinals);
     for (const model::TokenSpan& span : spans) {
       const auto& [data, mask, count, element] = span;
       fields_(count, element);
       bulk_.write(&bytes_, data, uint64_t{count} * model::element_bytes(element));
       bulk_.write(&bytes_, mask, count);
+    }
+    fields_(static_cast<uint32_t>(media.size()));
+    for (const model::MediaPiece& piece : media) {
+      fields_(piece);
+      bulk_.write(&bytes_, piece.data.data, piece.data.size_bytes);
     }
   }
 
@@ -111,10 +117,11 @@ class MessageWriter {
     for (size_t i = 0; i < slabs.values.size(); ++i) write_slab(*slabs.values[i], seen[i]);
     fields_(static_cast<uint32_t>(microbatches.size()));
     for (const model::MicrobatchPtr& batch : microbatches) {
-      const auto& [core, slab, view, digest, encoder] = *batch;
+      const auto& [core, slab, view, digest, encoder, media] = *batch;
       const size_t slab_number = slab ? slabs.number(slab) + 1 : 0;
       fields_(static_cast<uint32_t>(cores.number(core)), static_cast<uint32_t>(slab_number));
       fields_(view, digest, encoder);
+      write_media(media);
     }
   }
 
@@ -123,6 +130,15 @@ class MessageWriter {
     if (options_.plan_bytes != nullptr) return bytes_.text(*options_.plan_bytes);
     const auto& buckets = options_.plan_buckets;
     bytes_.text(buckets ? encode_plan(slice_plan(plan, *buckets)) : encode_plan(plan));
+  }
+
+  void write_media(const model::MediaSlabs& media) {
+    fields_(static_cast<uint32_t>(media ? media->size() : 0));
+    if (!media) return;
+    for (const model::MediaSlab& slab : *media) {
+      fields_(slab);
+      bulk_.write(&bytes_, slab.data.data, slab.data.size_bytes);
+    }
   }
 
   void write_slab(const model::Slab& value, uint8_t seen) {
@@ -177,7 +193,17 @@ bool fits(const model::EncoderPart& part) {
          part.documents.size() == part.received.size();
 }
 
+// Data is there for those who see tokens, and for nobody else.
+bool fits(const model::MediaSlabs& media, const model::Microbatch& batch) {
+  if (!media) return true;
+  const bool seen = (batch.view.fields & model::kFieldTokens) != 0;
+  return std::all_of(media->begin(), media->end(), [&](const model::MediaSlab& slab) {
+    return (slab.data.data != nullptr) == seen && media_fits(slab, batch.core->lineage.size());
+  });
+}
+
 bool fits(const model::Microbatch& batch) {
+  if (!fits(batch.media, batch)) return false;
   if (batch.encoder && !fits(*batch.encoder)) return false;
   if (batch.view.slice >= batch.view.slices || batch.view.fields > model::kAllFields) return false;
   if (!batch.slab) return (batch.view.fields & model::kPayloadFields) == 0;
@@ -234,8 +260,40 @@ class MessageReader {
     for (size_t i = 0; i < payload->ordinals.size() && !fields_.failed(); ++i) {
       payload->spans.push_back(read_span(&payload->holders));
     }
+    uint32_t pieces = 0;
+    fields_(pieces);
+    for (uint32_t i = 0; i < pieces && !fields_.failed(); ++i) {
+      model::MediaPiece& piece = payload->media.emplace_back();
+      fields_(piece);
+      piece.data = read_view(&payload->holders);
+      if (piece.data.data == nullptr) fields_.refuse();
+    }
     message = std::move(payload);
     return {};
+  }
+
+  model::FieldView read_view(std::vector<std::shared_ptr<const void>>* holders) {
+    if (fields_.failed()) return {};
+    BulkBytes bulk = bulk_.read(&fields_);
+    if (bulk.holder && (holders->empty() || holders->back() != bulk.holder)) {
+      holders->push_back(std::move(bulk.holder));
+    }
+    return {bulk.data, bulk.size_bytes};
+  }
+
+  model::MediaSlabs read_media() {
+    uint32_t count = 0;
+    fields_(count);
+    if (count == 0) return nullptr;
+    auto slabs = std::make_shared<std::vector<model::MediaSlab>>();
+    for (uint32_t i = 0; i < count && !fields_.failed(); ++i) {
+      model::MediaSlab& slab = slabs->emplace_back();
+      fields_(slab);
+      auto holders = std::make_shared<std::vector<std::shared_ptr<const void>>>();
+      slab.data = read_view(holders.get());
+      slab.holder = std::move(holders);
+    }
+    return slabs;
   }
 
   model::TokenSpan read_span(std::vector<std::shared_ptr<const void>>* holders) {
@@ -302,6 +360,7 @@ class MessageReader {
       uint32_t core = 0, slab = 0;
       auto batch = std::make_shared<model::Microbatch>();
       fields_(core, slab, batch->view, batch->digest, batch->encoder);
+      batch->media = read_media();
       // Numbers grow by one at most: the order of first mention.
       if (fields_.failed() || core > cores_seen || core >= cores.size() || slab > slabs_seen + 1 ||
           slab > slabs.size()) {

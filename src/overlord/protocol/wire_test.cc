@@ -40,6 +40,11 @@ TEST(Wire, EnvelopesSurviveARoundTrip) {
   }
 }
 
+void expect_same_field(const model::FieldView& a, const model::FieldView& b, bool seen) {
+  if (!seen) return;
+  EXPECT_EQ(bytes_at(a.data, a.size_bytes), bytes_at(b.data, b.size_bytes));
+}
+
 TEST(Wire, PayloadsArriveWithTheirBytes) {
   for (const bool shared_memory : {false, true}) {
     for (uint64_t seed = 0; seed < 100; ++seed) {
@@ -54,6 +59,17 @@ TEST(Wire, PayloadsArriveWithTheirBytes) {
       EXPECT_EQ(got->source, sent->source);
       EXPECT_EQ(got->slot, sent->slot);
       EXPECT_EQ(got->ordinals, sent->ordinals);
+      ASSERT_EQ(got->media.size(), sent->media.size());
+      for (size_t i = 0; i < sent->media.size(); ++i) {
+        const model::MediaPiece& a = sent->media[i];
+        const model::MediaPiece& b = got->media[i];
+        EXPECT_EQ(a.ordinal, b.ordinal);
+        EXPECT_EQ(a.field, b.field);
+        EXPECT_EQ(a.first, b.first);
+        EXPECT_EQ(a.tokens, b.tokens);
+        EXPECT_EQ(a.shape, b.shape);
+        expect_same_field(a.data, b.data, true);
+      }
       ASSERT_EQ(got->spans.size(), sent->spans.size());
       for (size_t i = 0; i < sent->spans.size(); ++i) {
         const model::TokenSpan& a = sent->spans[i];
@@ -68,11 +84,6 @@ TEST(Wire, PayloadsArriveWithTheirBytes) {
       }
     }
   }
-}
-
-void expect_same_field(const model::FieldView& a, const model::FieldView& b, bool seen) {
-  if (!seen) return;
-  EXPECT_EQ(bytes_at(a.data, a.size_bytes), bytes_at(b.data, b.size_bytes));
 }
 
 TEST(Wire, StepsArriveWithTheirBytes) {
@@ -93,6 +104,10 @@ TEST(Wire, StepsArriveWithTheirBytes) {
         EXPECT_EQ(a.core->boundaries.cu_seqlens, b.core->boundaries.cu_seqlens);
         EXPECT_EQ(a.core->lineage.size(), b.core->lineage.size());
         ASSERT_EQ(a.slab == nullptr, b.slab == nullptr);
+        ASSERT_EQ(a.media == nullptr, b.media == nullptr);
+        if (a.media) {
+          EXPECT_EQ(model::media_digest(*a.media), model::media_digest(*b.media));
+        }
         for (size_t j = 0; j < i; ++j) {  // what was shared is shared
           EXPECT_EQ(a.core == sent.microbatches[j]->core, b.core == got.microbatches[j]->core);
           EXPECT_EQ(a.slab == sent.microbatches[j]->slab, b.slab == got.microbatches[j]->slab);
@@ -295,6 +310,42 @@ TEST(Wire, AStepThatARankCouldNotReadIsRefused) {
   EXPECT_TRUE(refused(world, other));
 }
 
+TEST(Wire, MediaThatDoNotFitTogetherAreRefused) {
+  MadeUpWorld world(3, false);
+  std::string tokens(1 << 20, 'x');
+  const auto with = [&](auto damage) {
+    StepReady step = large_step(&world, tokens.data());
+    auto core = std::make_shared<model::MicrobatchCore>(*step.microbatches[0]->core);
+    core->lineage.resize(2);
+    model::MediaSlab slab;
+    slab.layout = {"image", model::Element::kF32, {3}};
+    slab.rows = 4;
+    slab.data = {tokens.data(), 48};
+    slab.items = {{0, 1, 2, 0, {2, 1, 1, 2}}, {1, 9, 2, 2, {2, 1, 1, 2}}};
+    auto batch = std::make_shared<model::Microbatch>(*step.microbatches[0]);
+    damage(&slab, batch.get());
+    batch->core = core;
+    batch->media =
+        std::make_shared<const std::vector<model::MediaSlab>>(std::vector<model::MediaSlab>{slab});
+    step.microbatches[0] = batch;
+    return refused(world, step);
+  };
+  EXPECT_FALSE(with([](auto*, auto*) {}));
+  EXPECT_TRUE(with([](model::MediaSlab* slab, auto*) { slab->rows = 5; }));
+  EXPECT_TRUE(with([](model::MediaSlab* slab, auto*) { slab->data = {}; }));
+  EXPECT_TRUE(with([](model::MediaSlab* slab, auto*) { slab->items[1].document = 2; }));
+  EXPECT_TRUE(with([](model::MediaSlab* slab, auto*) { slab->items[1].row_begin = 3; }));
+  EXPECT_TRUE(with([](model::MediaSlab* slab, auto*) { slab->layout.row_shape = {0}; }));
+  EXPECT_TRUE(
+      with([](model::MediaSlab* slab, auto*) { slab->layout.row_shape = {1u << 31, 8, 6}; }));
+  EXPECT_TRUE(
+      with([](model::MediaSlab* slab, auto*) { slab->layout.element = model::Element::kF64; }));
+  EXPECT_TRUE(with([](auto*, model::Microbatch* batch) {
+    batch->view.fields = model::kFieldTargets;
+    batch->view.slices = 1;
+  }));
+}
+
 TEST(Wire, APayloadOfAnUnknownSourceIsRefused) {
   MadeUpWorld world(3, false);
   auto payload = std::make_shared<Payload>();
@@ -313,7 +364,7 @@ TEST(Wire, BytesAreGolden) {
       all = chain(all, digest_of(encode_envelope(world.envelope(11, kind), options)));
     }
   }
-  EXPECT_EQ(all.hex(), "34be7a981849a2aeb9e9f5db87b83ee3");
+  EXPECT_EQ(all.hex(), "23e233a3ad11db75d34808a5a96b0359");
 }
 
 }  // namespace

@@ -7,7 +7,11 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from overlord._src.config.columns import base_name, metadata_problems, mixable_sources
-from overlord._src.config.media import media_problems
+from overlord._src.config.media import (
+    media_problems,
+    media_token_problems,
+    whole_document_problems,
+)
 from overlord._src.config.refusals import did_you_mean
 from overlord._src.config.schedule import weight_sets
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
@@ -91,6 +95,7 @@ def _token_problems(config: JobConfig) -> list[Problem]:
                 problems.append(
                     _outside_vocabulary(("sources", name, key), value, config.vocabulary)
                 )
+        problems += media_token_problems(name, source, config.vocabulary)
     return problems
 
 
@@ -306,6 +311,16 @@ def _stream_problems(config: JobConfig, stream: ResolvedStream) -> list[Problem]
     )
     if not problems:
         problems += _end_problems(stream)
+    for name in dict.fromkeys(base_name(mixed) for mixed in stream.over_length):
+        source = config.sources[name]
+        mixed = next(one for one in stream.over_length if base_name(one) == name)
+        problems += whole_document_problems(
+            name,
+            source,
+            stream.over_length[mixed],
+            stream.packing.method,
+            stream.path_of("packing"),
+        )
     if stream.bins % stream.substeps:
         valid = [n for n in range(1, stream.bins + 1) if stream.bins % n == 0]
         problems.append(

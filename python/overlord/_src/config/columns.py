@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from overlord._src.config.media import media_columns
 from overlord._src.errors import Problem
 from overlord.config import JobConfig, SourceConfig
 
@@ -110,7 +111,13 @@ def cost_problem(
     config: JobConfig, data: Mapping[str, Any], path: tuple[str, ...]
 ) -> Problem | None:
     """A column that a cost model names and no source declares."""
-    declared = sorted({column for source in config.sources.values() for column in source.metadata})
+    declared = sorted(
+        {
+            column
+            for source in config.sources.values()
+            for column in (*source.metadata, *media_columns(source))
+        }
+    )
     for term in data.get("terms", []):
         if term["column"] != TOKENS and term["column"] not in declared:
             return Problem(

@@ -29,8 +29,78 @@ def media_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
                 "remove it, or write the source in one of these formats",
             )
         )
-    for name, places in source.media.items():
-        problems += _place_problems(name, places, kind)
+    for name, field in source.media.items():
+        problems += _place_problems(name, field.from_, kind)
+        if field.transform is None and field.tokens is not None:
+            problems.append(
+                Problem(
+                    ("media", name, "tokens"),
+                    "a field without `transform` does not travel and has no tokens",
+                    advice="add `transform:`, or remove it",
+                )
+            )
+    problems += [
+        Problem(
+            ("metadata", source.metadata.index(column)),
+            "is what a media field of the source gives already",
+            column,
+            advice="remove or rename it",
+        )
+        for column in media_columns(source)
+        if column in source.metadata
+    ]
+    return problems
+
+
+def media_columns(source: SourceConfig) -> list[str]:
+    """The metadata columns that its delivered media fields give: how many, and their patches."""
+    delivered = [name for name, field in source.media.items() if field.transform is not None]
+    return [f"{name}_{what}" for name in delivered for what in ("count", "patches")]
+
+
+def media_token_problems(name: str, source: SourceConfig, vocabulary: int) -> list[Problem]:
+    """Placeholders that are no tokens of the vocabulary."""
+    return [
+        Problem(
+            ("sources", name, "media", field, "tokens", key),
+            "not in the vocabulary",
+            value,
+            f"0 to {vocabulary - 1}",
+            "raise `vocabulary`, or choose another token",
+        )
+        for field, declared in source.media.items()
+        if declared.tokens is not None
+        for key in ("pad", "before", "after")
+        if (value := getattr(declared.tokens, key)) is not None and value >= vocabulary
+    ]
+
+
+def whole_document_problems(
+    name: str, source: SourceConfig, over_length: str, packing: str, path: tuple[str | int, ...]
+) -> list[Problem]:
+    """Policies of a stream that would cut a document which carries media."""
+    if not media_columns(source):
+        return []
+    problems = []
+    if over_length != "drop":
+        problems.append(
+            Problem(
+                ("sources", name, "over_length"),
+                "a document with media is never cut",
+                over_length,
+                "drop",
+                f"set sources.{name}.over_length: drop",
+            )
+        )
+    if packing == "concat":
+        problems.append(
+            Problem(
+                (*path, "method"),
+                f"concat cuts documents, and those of source {name} carry media",
+                packing,
+                "best_fit or pad",
+            )
+        )
     return problems
 
 

@@ -9,6 +9,8 @@ from overlord.config import json_schema
 _ORDER = (
     "JobConfig",
     "SourceConfig",
+    "MediaConfig",
+    "MediaTokensConfig",
     "SplitConfig",
     "LimitsConfig",
     "TransformConfig",
@@ -36,6 +38,8 @@ _ORDER = (
 _TITLES = {
     "JobConfig": "Top level",
     "SourceConfig": "`sources.NAME`",
+    "MediaConfig": "`sources.NAME.media.FIELD`",
+    "MediaTokensConfig": "`sources.NAME.media.FIELD.tokens`",
     "SplitConfig": "`sources.NAME.split`",
     "LimitsConfig": "`sources.NAME.limits`",
     "TransformConfig": "`sources.NAME.transform`",

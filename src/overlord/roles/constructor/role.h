@@ -34,6 +34,7 @@ struct ConstructorStart {
   protocol::PeerGenerations peers;
   bool hash_batches = false;
   bool shared = true;  // false: every client fetches and lays out for itself, for measurements
+  std::vector<model::MediaLayout> media;  // the job's list of delivered fields
 };
 
 // Bytes of the slabs of one microbatch, for the budget.

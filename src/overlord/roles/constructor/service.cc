@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "overlord/base/check.h"
+#include "overlord/columnar/media_slabs.h"
 #include "overlord/roles/constructor/role.h"
 #include "overlord/roles/constructor/unshared.h"
 #include "overlord/runtime/trace.h"
@@ -42,6 +43,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
         views_(std::move(start.views)),
         ranks_(start.ranks),
         hash_batches_(start.hash_batches),
+        media_(std::move(start.media)),
         fields_(payload_fields(views_)),
         slices_(wanted_slices(views_, assemble_.slices)),
         seams_(std::move(seams)),
@@ -69,7 +71,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     std::shared_ptr<const model::PlanIndex> index;
     std::vector<model::TokenSpan> spans;  // by ordinal
     std::vector<protocol::PayloadPtr> payloads;
-    std::vector<std::vector<model::MicrobatchPtr>> by_client;  // [client][microbatch]
+    std::map<uint32_t, std::vector<const model::MediaPiece*>> media;  // by ordinal
+    std::vector<std::vector<model::MicrobatchPtr>> by_client;         // [client][microbatch]
     std::atomic<uint32_t> outstanding{0};
   };
 
@@ -122,6 +125,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     for (size_t i = 0; i < payload.ordinals.size(); ++i) {
       held.spans[payload.ordinals[i]] = payload.spans[i];
     }
+    for (const model::MediaPiece& piece : payload.media)
+      held.media[piece.ordinal].push_back(&piece);
     held.payloads.push_back(std::move(keep.payload));  // holds the memory behind the spans
   }
 
@@ -161,7 +166,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     if (fields_ != 0) {
       slabs = columnar::fill_slabs(spec, pieces, *core, fields_, slices_, *seams_.pool);
     }
-    share(held, microbatch, std::move(core), slabs);
+    share(held, microbatch, std::move(core), slabs, media_of(held, microbatch, spec, pieces));
     const int64_t end_ns = seams_.clock->now_ns();
     probe_.assemble_ns += static_cast<uint64_t>(end_ns - begin_ns);
     if (runtime::tracing()) {
@@ -199,6 +204,31 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     return pieces;
   }
 
+  // The media of its documents, as ranks see them who get tokens; null where there are none.
+  model::MediaSlabs media_of(const Held& held, uint32_t microbatch,
+                             const columnar::AssembleSpec& spec,
+                             const std::vector<columnar::Piece>& pieces) const {
+    if (held.media.empty()) return nullptr;
+    const std::vector<uint32_t> starts = columnar::document_starts(spec, pieces);
+    const uint32_t first = first_ordinal(held, microbatch);
+    std::vector<columnar::PlacedMedia> placed;
+    for (uint32_t i = 0; i < pieces.size(); ++i) {
+      const auto found = held.media.find(first + i);
+      if (found == held.media.end()) continue;
+      OVERLORD_CHECK(pieces[i].segment.first == 0, "a document with media is never cut");
+      for (const model::MediaPiece* piece : found->second) placed.push_back({piece, i, starts[i]});
+    }
+    if (placed.empty()) return nullptr;
+    const bool seen = (fields_ & model::kFieldTokens) != 0;
+    return std::make_shared<const std::vector<model::MediaSlab>>(
+        columnar::fill_media(media_, placed, seen, *seams_.pool));
+  }
+
+  uint32_t first_ordinal(const Held& held, uint32_t microbatch) const {
+    const uint32_t row = microbatch * held.plan->layers.front().microbatch_size;
+    return row == 0 ? 0 : held.index->buckets[job_.bucket].row_ends[row - 1];
+  }
+
   void mark_holes(const std::vector<columnar::Piece>& pieces, model::MicrobatchCore* core) const {
     if (fields_ == 0) return;
     for (size_t i = 0; i < pieces.size(); ++i) {
@@ -208,7 +238,13 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
 
   // One record per client; clients with the same view share bytes, and the digest of them.
   void share(Held& held, uint32_t microbatch, std::shared_ptr<const model::MicrobatchCore> core,
-             const std::vector<std::shared_ptr<const model::Slab>>& slabs) {
+             const std::vector<std::shared_ptr<const model::Slab>>& slabs,
+             const model::MediaSlabs& media) {
+    model::MediaSlabs shapes;  // for ranks that get no tokens
+    if (media) {
+      shapes =
+          std::make_shared<const std::vector<model::MediaSlab>>(columnar::without_data(*media));
+    }
     const std::vector<model::EncoderPartPtr> parts =
         model::encoder_parts(*held.plan, *held.index, job_.bucket, microbatch, ranks_);
     std::map<std::pair<uint32_t, uint8_t>, model::MicrobatchPtr> made;
@@ -219,9 +255,15 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
         auto fresh = std::make_shared<model::Microbatch>();
         fresh->core = core;
         fresh->view = view;
-        if (view.fields & model::kPayloadFields) fresh->slab = slabs[view.slice];
+        if (view.fields & model::kPayloadFields) {
+          fresh->slab = slabs[view.slice];
+          fresh->media = (view.fields & model::kFieldTokens) != 0 ? media : shapes;
+        }
         if (hash_batches_) {
           fresh->digest = columnar::batch_digest(*core, fresh->slab.get(), view.fields);
+          if (fresh->media) {
+            fresh->digest = chain(fresh->digest, model::media_digest(*fresh->media));
+          }
         }
         batch = std::move(fresh);
       }
@@ -241,6 +283,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
 
   void assembled(Held& held) {
     held.spans.clear();
+    held.media.clear();
     held.payloads.clear();
     ++probe_.steps_ready;
     if (state_.step(held.plan->step) == nullptr) return;  // acknowledged meanwhile
@@ -263,6 +306,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   std::vector<model::ClientView> views_;
   std::vector<Rank> ranks_;  // parallel to views_
   bool hash_batches_;
+  std::vector<model::MediaLayout> media_;
   uint8_t fields_;
   std::vector<bool> slices_;
   ConstructorSeams seams_;

@@ -77,22 +77,59 @@ int64_t bytes_of(const columnar::TokenBlock* block, uint32_t row) {
   return block != nullptr && row < block->text_bytes.size() ? block->text_bytes[row] : 0;
 }
 
-// Loss spans of one document: runs of its tokens (bos + raw + eod) that carry loss.
-void add_spans(const model::Source& source, const uint8_t* mask, uint32_t count,
-               std::vector<model::LossSpan>* out) {
+// Loss spans of one document: runs of its tokens (bos + placeholders + raw + eod) that carry loss.
+// `mask` is of the raw tokens; null: all of them do.
+void add_spans(const model::Source& source, uint32_t placeholders, const uint8_t* mask,
+               uint32_t count, std::vector<model::LossSpan>* out) {
   const uint32_t lead = source.bos ? 1 : 0;
-  const uint32_t total = count + special_tokens(source);
+  const uint32_t total = placeholders + count + special_tokens(source);
+  const uint32_t raw = lead + placeholders;
   uint32_t begin = 0;
   bool open = false;
   for (uint32_t i = 0; i < total; ++i) {
-    const bool special = i < lead || i - lead >= count;
-    const bool carries = special || mask[i - lead] != 0;
+    const bool special = i < lead || (i >= raw && i - raw >= count);
+    const bool carries = special || (i >= raw && (mask == nullptr || mask[i - raw] != 0));
     if (carries && !open) begin = i;
     if (!carries && open) out->push_back({begin, i - begin});
     open = carries;
   }
   if (open) out->push_back({begin, total - begin});
 }
+
+// What media add to a window: placeholders to the documents' lengths, and columns of their own.
+class WindowMedia {
+ public:
+  WindowMedia(const OpenSource& source, size_t rows) : media_(source.media.get()) {
+    if (media_ == nullptr) return;
+    counts_.assign(media_->fields().size(), std::vector<int64_t>(rows));
+    patches_ = counts_;
+  }
+  bool any() const { return media_ != nullptr; }
+
+  // Tokens before the text of the window's row `index`, or why the row is bad.
+  Result<uint32_t> add(size_t index, uint64_t row) {
+    if (media_ == nullptr) return 0u;
+    OVERLORD_TRY(const PlannedMedia planned, media_->planned(row));
+    for (const PlannedBlob& blob : planned.blobs) {
+      counts_[blob.field][index] = 1;
+      patches_[blob.field][index] = blob.geometry.patches;
+    }
+    return planned.tokens;
+  }
+
+  void finish(const model::Source& source, model::MetaWindow* window) {
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      const model::MediaField& field = source.media[media_->fields()[i].number];
+      window->columns.push_back({model::count_column(field), std::move(counts_[i])});
+      window->columns.push_back({model::patches_column(field), std::move(patches_[i])});
+    }
+  }
+
+ private:
+  const OpenMedia* media_;
+  std::vector<std::vector<int64_t>> counts_;  // [field][row of the window]
+  std::vector<std::vector<int64_t>> patches_;
+};
 
 }  // namespace
 
@@ -104,22 +141,34 @@ model::MetaWindow window_from_index(const OpenSource& source, const SampleId& fi
   const uint32_t extra = special_tokens(source.spec);
   const std::vector<uint64_t> numbers = row_numbers(source, rows);
   const SubSourceFilter filter(source);
+  WindowMedia media(source, rows.size());
+  const auto close_row = [&] {
+    if (media.any()) window.span_ends.push_back(static_cast<uint32_t>(window.spans.size()));
+  };
   add_columns(source, numbers, &window);
-  for (uint32_t i = 0; i < rows.size(); ++i) {
+  for (uint32_t i = 0; i < rows.size(); ++i, close_row()) {
     const uint64_t row = numbers[i];
     if (filter.passes_over(row)) {
       window.tokens[i] = model::kPassedOver;
       continue;
     }
     const uint32_t length = source.manifest.lengths[row];
-    if (length != model::kBadRow && length > 0) {
-      window.tokens[i] = length + extra;
+    const Result<uint32_t> placeholders =
+        length != model::kBadRow && length > 0 ? media.add(i, row) : Result<uint32_t>(0u);
+    if (length != model::kBadRow && length > 0 && placeholders.ok()) {
+      window.tokens[i] = *placeholders + length + extra;
+      if (media.any()) add_spans(source.spec, *placeholders, nullptr, length, &window.spans);
       continue;
     }
     const std::string where =
         columnar::row_name(source.spec, source.manifest, rows[i].block, rows[i].row);
-    window.bad.push_back({i, length == 0 ? where + ": no tokens" : index_reason(source, row)});
+    if (!placeholders.ok()) {
+      window.bad.push_back({i, where + ": " + placeholders.status().message()});
+    } else {
+      window.bad.push_back({i, length == 0 ? where + ": no tokens" : index_reason(source, row)});
+    }
   }
+  media.finish(source.spec, &window);
   return window;
 }
 
@@ -131,7 +180,8 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
   window.first = first;
   window.tokens.resize(rows.size());
   const uint32_t extra = special_tokens(source.spec);
-  const bool masked = !source.spec.mask_column.empty();
+  WindowMedia media(source, rows.size());
+  const bool masked = !source.spec.mask_column.empty() || media.any();
   std::vector<int64_t> bytes;
   const std::vector<uint64_t> numbers = row_numbers(source, rows);
   const SubSourceFilter filter(source);
@@ -155,17 +205,23 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
       window.bad.push_back({i, where + ": no tokens"});
     } else if (const std::string* reason = known_bad(source, numbers[i])) {
       window.bad.push_back({i, *reason});  // its metadata is
+    } else if (const auto placeholders = media.add(i, numbers[i]); !placeholders.ok()) {
+      const std::string where =
+          columnar::row_name(source.spec, source.manifest, ref.block, ref.row);
+      window.bad.push_back({i, where + ": " + placeholders.status().message()});
     } else {
-      window.tokens[i] = count + extra;
+      window.tokens[i] = *placeholders + count + extra;
       if (masked) {
         const auto* mask = reinterpret_cast<const uint8_t*>(block->mask.data);
-        add_spans(source.spec, mask + block->begins[ref.row], count, &window.spans);
+        add_spans(source.spec, *placeholders, mask ? mask + block->begins[ref.row] : nullptr, count,
+                  &window.spans);
       }
     }
     if (masked) window.span_ends.push_back(static_cast<uint32_t>(window.spans.size()));
     if (source.spec.count_bytes) bytes.push_back(bytes_of(block, ref.row));
   }
   if (source.spec.count_bytes) window.columns.push_back({model::kBytesColumn, std::move(bytes)});
+  media.finish(source.spec, &window);
   return window;
 }
 

@@ -12,6 +12,7 @@
 #include "overlord/model/manifest.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/loader/logic.h"
+#include "overlord/roles/loader/open_media.h"
 #include "overlord/roles/loader/probe.h"
 #include "overlord/runtime/seams.h"
 
@@ -31,6 +32,7 @@ struct OpenSource {
   std::unique_ptr<columnar::BlockReader> reader;
   std::vector<std::pair<uint64_t, std::string>> bad_rows;  // from the index, by row
   uint64_t seed = 0;
+  std::shared_ptr<const OpenMedia> media;  // null: its documents carry none
 };
 
 struct QuarantineNote {
@@ -61,6 +63,7 @@ struct LoaderStart {
   protocol::PeerGenerations peers;
   // Less than half of the buckets are served here: read single documents instead of whole blocks.
   bool sparse_reads = false;
+  std::vector<uint32_t> media_fields;  // the job's numbers of OpenMedia::fields()
 };
 
 class Loader {

@@ -7,6 +7,7 @@
 #include "overlord/columnar/encoded_rows.h"
 #include "overlord/plan/source_order.h"
 #include "overlord/roles/loader/block_loads.h"
+#include "overlord/roles/loader/media_serving.h"
 #include "overlord/roles/loader/meta_window.h"
 #include "overlord/roles/loader/order_cache.h"
 #include "overlord/roles/loader/role.h"
@@ -25,7 +26,10 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
         seams_(std::move(seams)),
         state_(start.first_window, std::move(start.peers)),
         orders_(source_),
-        blocks_(std::make_shared<BlockLoads>(source_, std::move(start.budget), seams_, &probe_)) {}
+        blocks_(std::make_shared<BlockLoads>(source_, std::move(start.budget), seams_, &probe_)),
+        media_fields_(std::move(start.media_fields)) {
+    if (source_->media) media_ = std::make_shared<MediaServing>(source_, seams_, &probe_);
+  }
 
   void receive(const protocol::Envelope& envelope) {
     if (stopped_) return;
@@ -36,6 +40,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   void stop() {
     stopped_ = true;
     blocks_->stop();
+    if (media_) media_->stop();
   }
 
   void shed() { blocks_->shed(); }
@@ -132,6 +137,14 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     uint64_t end = 0;  // of the segment, in tokens of its document
   };
 
+  // Documents of a fetch that were found bad, with the reason. The planner hears of them together
+  // with the answer: what it says then must find the answer waiting for it.
+  struct Hole {
+    RowRef ref;
+    std::string reason;
+  };
+  using Holes = std::map<SampleId, Hole>;
+
   void carry_out(const Serve& effect) {
     ++probe_.fetches;
     auto wanted = std::make_shared<std::vector<Wanted>>(wanted_by(effect.key));
@@ -149,14 +162,19 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
       warm_after(last.pass, orders_.locate(last.pass, last.position).window);
     }
     gather(std::move(blocks), [this, wanted, key = effect.key](Gathering& got) {
-      state_.apply(FetchAnswered{key});
       if (got.fatal) {
-        fail(key.first, *got.fatal);  // a restarted constructor may wait for an older step: go on
+        abandon(key, *got.fatal);
       } else {
         answer(key, *wanted, got);
       }
-      pump();
     });
+  }
+
+  // A restarted constructor may wait for an older step: go on.
+  void abandon(const FetchKey& key, const Status& status) {
+    state_.apply(FetchAnswered{key});
+    fail(key.first, status);
+    pump();
   }
 
   // The segments of (step, bucket) that are this slot's.
@@ -211,10 +229,10 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     payload->slot = job_.slot;
     payload->ordinals.reserve(wanted.size());
     payload->spans.reserve(wanted.size());
-    std::set<SampleId> holes;
+    Holes holes;
     for (const Wanted& want : wanted) {
       payload->ordinals.push_back(want.ordinal);
-      payload->spans.push_back(span_of(key.first, want, got, &holes));
+      payload->spans.push_back(span_of(want, got, &holes));
     }
     for (auto& [block, tokens] : got.blocks) payload->holders.push_back(std::move(tokens));
     probe_.documents += wanted.size();
@@ -223,12 +241,59 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
                                             seams_.clock->now_ns(),
                                             static_cast<int64_t>(key.first));
     }
+    if (media_) {
+      add_media(key, wanted, std::move(payload), std::move(holes));
+    } else {
+      hand_over(key, std::move(payload), holes);
+    }
+  }
+
+  // Media of the documents that are no holes; one whose media are bad becomes a hole too.
+  void add_media(const FetchKey& key, const std::vector<Wanted>& wanted,
+                 std::shared_ptr<protocol::Payload> payload, Holes holes) {
+    std::vector<size_t> places;
+    std::vector<MediaWant> wants;
+    std::vector<Wanted> documents;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (payload->spans[i].data == nullptr) continue;
+      places.push_back(i);
+      wants.push_back({wanted[i].id, wanted[i].ref});
+      documents.push_back(wanted[i]);
+    }
+    media_->serve(std::move(wants), [weak = weak_from_this(), key, places = std::move(places),
+                                     documents = std::move(documents), payload,
+                                     holes = std::move(holes)](auto served) mutable {
+      const auto self = weak.lock();
+      if (!self) return;
+      if (!served.ok()) return self->abandon(key, served.status());
+      for (size_t i = 0; i < documents.size(); ++i) {
+        const std::string& fault = (*served)[i].fault;
+        if (fault.empty()) continue;
+        payload->spans[places[i]] = hole(documents[i], fault, &holes);
+      }
+      const Status attached = attach_media(*self->source_, self->media_fields_, places, *served,
+                                           *self->seams_.pool, payload.get());
+      if (!attached.ok()) return self->abandon(key, attached);
+      self->hand_over(key, std::move(payload), holes);
+    });
+  }
+
+  void hand_over(const FetchKey& key, std::shared_ptr<protocol::Payload> payload,
+                 const Holes& holes) {
+    state_.apply(FetchAnswered{key});
     if (holes.empty()) {
       send(protocol::constructor_address(key.second), protocol::PayloadPtr(std::move(payload)));
-      return;
+      return pump();
     }
-    state_.apply(HolesFound{key, std::move(holes)});
+    std::set<SampleId> ids;
+    for (const auto& [id, hole] : holes) {
+      ids.insert(id);
+      note_bad(id, hole.ref, hole.reason, true);
+      send(protocol::planner_address(), protocol::LateBad{key.first, id, hole.reason});
+    }
+    state_.apply(HolesFound{key, std::move(ids)});
     unlogged_[key] = std::move(payload);
+    pump();
   }
 
   void carry_out(const Answer& effect) {
@@ -237,18 +302,17 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     unlogged_.erase(found);
   }
 
-  model::TokenSpan span_of(StepIndex step, const Wanted& want, const Gathering& got,
-                           std::set<SampleId>* holes) {
+  model::TokenSpan span_of(const Wanted& want, const Gathering& got, Holes* holes) const {
     const auto broken = got.broken.find(want.ref.block);
-    if (broken != got.broken.end()) return hole(step, want, broken->second, holes);
+    if (broken != got.broken.end()) return hole(want, broken->second, holes);
     const columnar::TokenBlock& block = *got.blocks.at(want.ref.block);
     const uint32_t count = block.counts[want.ref.row];
-    if (count == model::kBadRow) return hole(step, want, reason_of(block, want.ref.row), holes);
+    if (count == model::kBadRow) return hole(want, reason_of(block, want.ref.row), holes);
     if (source_->manifest.meta_origin == model::MetaOrigin::kIndex) {
       const model::BlockEntry& entry = source_->manifest.blocks[want.ref.block];
       const uint32_t promised = source_->manifest.lengths[entry.first_row + want.ref.row];
       if (promised != count) {
-        return hole(step, want,
+        return hole(want,
                     row_text(want.ref) + ": the index promises " + std::to_string(promised) +
                         " tokens, the data has " + std::to_string(count),
                     holes);
@@ -271,11 +335,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   }
 
   // Found bad after its metadata was posted: padding of the planned length, named (law 5).
-  model::TokenSpan hole(StepIndex step, const Wanted& want, const std::string& reason,
-                        std::set<SampleId>* holes) {
-    holes->insert(want.id);
-    note_bad(want.id, want.ref, reason, true);
-    send(protocol::planner_address(), protocol::LateBad{step, want.id, reason});
+  static model::TokenSpan hole(const Wanted& want, const std::string& reason, Holes* holes) {
+    holes->emplace(want.id, Hole{want.ref, reason});
     return {};
   }
 
@@ -315,6 +376,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   LoaderState state_;
   OrderCache orders_;
   std::shared_ptr<BlockLoads> blocks_;
+  std::shared_ptr<MediaServing> media_;  // null: the source delivers none
+  std::vector<uint32_t> media_fields_;
   std::map<FetchKey, protocol::PayloadPtr> unlogged_;  // made; see LoaderState::unlogged
   uint64_t warmed_ = 0;  // newest window whose blocks were asked for ahead
   bool pumping_ = false;

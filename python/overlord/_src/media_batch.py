@@ -1,0 +1,79 @@
+"""Media: what one field's pictures of a microbatch are, as arrays without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+_DOCUMENT, _FIRST, _TOKENS, _BEGIN, _ROWS, _GRID = 0, 1, 2, 3, 4, slice(5, 8)
+
+
+class Media:
+    """The items of one media field in one microbatch, in the order of its documents.
+
+    Arrays live as long as they are held, read-only. Ranks that get no tokens have no `data`.
+    """
+
+    __slots__ = ("_items", "data", "name")
+
+    def __init__(self, name: str, data: Array | None, items: Array) -> None:
+        self.name = name
+        self.data = data
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: int) -> Array:
+        """The rows of one item: its patches, or its pictures."""
+        if self.data is None:
+            raise ValueError(f"media {self.name}: this rank gets no data, only where it belongs")
+        begin = int(self._items[index, _BEGIN])
+        rows: Array = self.data[begin : begin + int(self._items[index, _ROWS])]
+        return rows
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[index] for index in range(len(self)))
+
+    @property
+    def grid_thw(self) -> Array:
+        """int64 [items, 3]: patches in time, height and width; without patches, tiles and sides."""
+        grid: Array = np.ascontiguousarray(self._items[:, _GRID])
+        return grid
+
+    @property
+    def documents(self) -> Array:
+        """int64 [items]: the row of `lineage()` that each belongs to."""
+        rows: Array = self._items[:, _DOCUMENT]
+        return rows
+
+    @property
+    def token_spans(self) -> Array:
+        """int64 [items, 2]: first placeholder and the one behind the last.
+
+        Counted in the whole microbatch, its rows laid end to end, before slicing.
+        """
+        first = self._items[:, _FIRST]
+        spans: Array = np.stack([first, first + self._items[:, _TOKENS]], axis=1)
+        return spans
+
+    @property
+    def row_splits(self) -> Array:
+        """int64 [items + 1]: where the rows of each item begin in `data`, and the end."""
+        ends = self._items[:, _BEGIN] + self._items[:, _ROWS]
+        splits: Array = np.concatenate([np.zeros(1, np.int64), ends])
+        return splits
+
+    def torch(self) -> Any:
+        """`data` as a CPU tensor over the same memory; see `Microbatch.torch`."""
+        from overlord._src.microbatch import as_tensor
+
+        return None if self.data is None else as_tensor(self.data)
+
+    def __repr__(self) -> str:
+        shape = "no data" if self.data is None else f"{self.data.dtype}{list(self.data.shape)}"
+        return f"Media({self.name}, {len(self)} items, {shape})"

@@ -1,0 +1,76 @@
+#include "overlord/host/media_checks.h"
+
+#include <algorithm>
+#include <string>
+
+namespace overlord::host {
+namespace {
+
+Status check_tokens(const model::Source& source, const model::MediaField& field) {
+  const model::MediaUse& use = *field.use;
+  const std::string where = "source " + source.name + ", media " + field.name;
+  for (const auto& token : {use.pad, use.before, use.after}) {
+    if (!token || *token < source.vocabulary) continue;
+    return invalid_argument(where + ": token " + std::to_string(*token) +
+                            " is not in the vocabulary of " + std::to_string(source.vocabulary));
+  }
+  if (!use.pad && (use.before || use.after || use.pads > 0)) {
+    return invalid_argument(where + ": tokens around placeholders need a `pad` token");
+  }
+  return {};
+}
+
+std::string layout_text(const model::MediaLayout& layout) {
+  std::string text = layout.element == model::Element::kF32 ? "float32 [" : "uint8 [";
+  for (size_t i = 0; i < layout.row_shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(layout.row_shape[i]);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+Status check_media(const model::JobSpec& spec) {
+  for (const model::Source& source : spec.sources) {
+    if (!model::delivers_media(source)) continue;
+    if (source.over_length != model::OverLength::kDrop) {
+      return invalid_argument("source " + source.name +
+                              ": over_length must be drop, because a document with media is never "
+                              "cut");
+    }
+    if (spec.packing.method == model::Packing::kConcat) {
+      return invalid_argument("packing.method: concat cuts documents, and those of source " +
+                              source.name +
+                              " carry media, which must stay whole; use best_fit or pad");
+    }
+    if (spec.strategy.atoms == model::Atoms::kSlices) {
+      return invalid_argument("strategy.hybrid: cuts documents into slices, and those of source " +
+                              source.name + " carry media, which must stay whole");
+    }
+    for (const model::MediaField& field : source.media) {
+      if (field.use) OVERLORD_RETURN_IF_ERROR(check_tokens(source, field));
+    }
+  }
+  return {};
+}
+
+Status add_media_layouts(const loader::OpenSource& source,
+                         std::vector<model::MediaLayout>* layouts) {
+  if (!source.media) return {};
+  for (const loader::OpenMediaField& field : source.media->fields()) {
+    const auto at = std::lower_bound(
+        layouts->begin(), layouts->end(), field.name,
+        [](const model::MediaLayout& one, const std::string& name) { return one.name < name; });
+    if (at == layouts->end() || at->name != field.name) {
+      layouts->insert(at, field.layout);
+    } else if (*at != field.layout) {
+      return invalid_argument("source " + source.spec.name + ", media " + field.name + ": makes " +
+                              layout_text(field.layout) + " rows, another source makes " +
+                              layout_text(*at) +
+                              " under this name; give it another name, or the same transform");
+    }
+  }
+  return {};
+}
+
+}  // namespace overlord::host

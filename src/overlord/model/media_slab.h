@@ -1,0 +1,77 @@
+// Media of a microbatch as a rank receives them: per field one array of rows (patches, pictures),
+// and for every item where it lies, what shape it has and which tokens stand for it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "overlord/base/hash.h"
+#include "overlord/model/element.h"
+
+namespace overlord::model {
+
+// One array inside a slab. data == null: this rank does not get the field.
+struct FieldView {
+  const void* data = nullptr;
+  uint64_t size_bytes = 0;
+};
+
+// What every source that has a field of this name delivers under it.
+struct MediaLayout {
+  std::string name;
+  Element element = Element::kU8;   // kU8 or kF32
+  std::vector<uint32_t> row_shape;  // of one row: a patch's values, or a picture's sides
+
+  uint64_t row_values() const;
+  uint64_t row_bytes() const { return row_values() * element_bytes(element); }
+
+  friend bool operator==(const MediaLayout&, const MediaLayout&) = default;
+};
+
+// The shape of one blob once it is transformed. Without patches: t pictures of h x w pixels.
+struct MediaShape {
+  uint32_t rows = 0;  // of the layout's row_shape
+  uint32_t t = 0;
+  uint32_t h = 0;
+  uint32_t w = 0;
+
+  friend bool operator==(const MediaShape&, const MediaShape&) = default;
+};
+
+// One transformed blob of a document, as a loader hands it over.
+struct MediaPiece {
+  uint32_t ordinal = 0;  // of its document among the bucket's segments
+  uint32_t field = 0;    // in the job's list of layouts
+  uint32_t first = 0;    // its first placeholder, counted in the document's tokens with bos
+  uint32_t tokens = 0;   // placeholders
+  MediaShape shape;
+  FieldView data;
+};
+
+struct MediaItem {
+  uint32_t document = 0;  // row of the microbatch's lineage
+  uint32_t first = 0;     // its first placeholder in the whole microbatch, rows laid end to end
+  uint32_t tokens = 0;
+  uint64_t row_begin = 0;  // in the slab
+  MediaShape shape;
+
+  friend bool operator==(const MediaItem&, const MediaItem&) = default;
+};
+
+struct MediaSlab {
+  MediaLayout layout;
+  uint64_t rows = 0;
+  FieldView data;  // null: this rank gets the items only
+  std::vector<MediaItem> items;
+  std::shared_ptr<const void> holder;
+};
+
+// All fields of a microbatch that have items in it, in the order of the job's list.
+using MediaSlabs = std::shared_ptr<const std::vector<MediaSlab>>;
+
+// Of the bytes and the items, or of the items alone where the data is not there.
+Digest media_digest(const std::vector<MediaSlab>& slabs);
+
+}  // namespace overlord::model

@@ -1,0 +1,368 @@
+#include "overlord/roles/loader/media_serving.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "overlord/base/check.h"
+#include "overlord/base/hash.h"
+#include "overlord/base/rng.h"
+#include "overlord/columnar/encoded_rows.h"
+#include "overlord/columnar/widen.h"
+#include "overlord/media/image_decode.h"
+#include "overlord/media/image_header.h"
+#include "overlord/runtime/quote.h"
+#include "overlord/runtime/trace.h"
+
+namespace overlord::loader {
+namespace {
+
+using columnar::MediaPlace;
+
+// Chance in a transform: the same for a sample on every host, in every engine and after a resume.
+uint64_t chain_key(const OpenSource& source, const SampleId& id, size_t field) {
+  const uint64_t stream = random_u64(source.seed, digest_of(source.spec.name).low, id.pass);
+  return random_u64(stream, id.position, field);
+}
+
+std::string_view text_of(const runtime::Bytes& bytes) { return {bytes.data, bytes.size}; }
+
+}  // namespace
+
+struct MediaServing::Document {
+  MediaWant want;
+  std::vector<runtime::Bytes> blobs;  // by field of Source::media; null: none
+  std::atomic<size_t> pending{1};     // blobs on their way; one extra until all are asked for
+  ServedMedia served;
+};
+
+struct MediaServing::Work {
+  std::vector<std::unique_ptr<Document>> documents;
+  std::atomic<size_t> outstanding{0};
+  std::atomic<bool> failed{false};
+  Status fatal;  // written once, by whoever set `failed`
+  Done done;
+};
+
+// Blobs inside something compressed: they come together.
+struct MediaServing::Block {
+  columnar::BlockRequest request;
+  std::vector<size_t> documents;  // parallel to request.rows
+  std::vector<MediaPlace> places;
+  std::vector<runtime::Bytes> pieces;
+  std::atomic<size_t> outstanding{0};
+};
+
+MediaServing::MediaServing(std::shared_ptr<const OpenSource> source, LoaderSeams seams,
+                           LoaderProbe* probe)
+    : source_(std::move(source)), seams_(std::move(seams)), probe_(probe) {}
+
+void MediaServing::stop() {
+  stopped_ = true;
+  cancel_.cancel();
+}
+
+std::string MediaServing::row_text(const plan::RowRef& ref) const {
+  return columnar::row_name(source_->spec, source_->manifest, ref.block, ref.row);
+}
+
+uint64_t MediaServing::row_number(const plan::RowRef& ref) const {
+  return source_->manifest.blocks[ref.block].first_row + ref.row;
+}
+
+void MediaServing::give_up(Work& work, const Status& status) {
+  if (!work.failed.exchange(true)) work.fatal = status;
+}
+
+void MediaServing::serve(std::vector<MediaWant> wants, Done done) {
+  auto work = std::make_shared<Work>();
+  work->done = std::move(done);
+  work->outstanding = wants.size() + 1;
+  // A row that is wanted twice (in two passes) is asked for twice: a request names it once.
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> blocks;  // (block, which time)
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> times;              // by (block, row)
+  for (MediaWant& want : wants) {
+    const uint32_t time = times[{want.ref.block, want.ref.row}]++;
+    blocks[{want.ref.block, time}].push_back(work->documents.size());
+    auto document = std::make_unique<Document>();
+    document->want = want;
+    document->blobs.resize(source_->spec.media.size());
+    work->documents.push_back(std::move(document));
+  }
+  for (auto& [which, documents] : blocks) {
+    std::sort(documents.begin(), documents.end(), [&](size_t a, size_t b) {
+      return work->documents[a]->want.ref.row < work->documents[b]->want.ref.row;
+    });
+    read_block(work, documents);
+  }
+  for (size_t i = 0; i < work->documents.size(); ++i) arrived(work, i);
+  if (work->documents.empty()) work->done(std::vector<ServedMedia>());
+}
+
+void MediaServing::read_block(const std::shared_ptr<Work>& work,
+                              const std::vector<size_t>& documents) {
+  auto block = std::make_shared<Block>();
+  block->documents = documents;
+  block->request.block = work->documents[documents.front()]->want.ref.block;
+  block->request.scratch = seams_.scratch;
+  block->request.pool = seams_.scratch ? seams_.scratch : seams_.pool;
+  for (const size_t i : documents) {
+    block->request.rows.push_back(work->documents[i]->want.ref.row);
+  }
+  Result<std::vector<MediaPlace>> places = source_->reader->media_places(block->request);
+  if (!places.ok()) return give_up(*work, places.status());
+  const size_t fields = source_->spec.media.size();
+  OVERLORD_CHECK(places->size() == documents.size() * fields, "one media place per row and field");
+  // What is not delivered is not read.
+  bool decoded = false;
+  for (size_t i = 0; i < places->size(); ++i) {
+    MediaPlace& place = (*places)[i];
+    if (!source_->spec.media[i % fields].use) place = MediaPlace();
+    decoded = decoded || place.kind == MediaPlace::Kind::kDecoded;
+  }
+  read_ranges(work, documents, *places);
+  if (!decoded) return;
+  block->places = std::move(*places);
+  for (const size_t i : documents) ++work->documents[i]->pending;
+  read_decoded(work, block);
+}
+
+void MediaServing::read_ranges(const std::shared_ptr<Work>& work,
+                               const std::vector<size_t>& documents,
+                               const std::vector<MediaPlace>& places) {
+  const size_t fields = source_->spec.media.size();
+  for (size_t i = 0; i < places.size(); ++i) {
+    const MediaPlace& place = places[i];
+    if (place.kind != MediaPlace::Kind::kRange) continue;
+    const size_t document = documents[i / fields];
+    if (place.size_bytes == 0) {
+      work->documents[document]->blobs[i % fields] = runtime::Bytes::copy_of("");
+      continue;
+    }
+    ++work->documents[document]->pending;
+    seams_.storage->read({place.uri, place.offset, place.size_bytes, place.expected}, cancel_,
+                         [self = shared_from_this(), work, document,
+                          field = i % fields](Result<runtime::Bytes> bytes) {
+                           if (bytes.ok()) {
+                             self->probe_->read_bytes += bytes->size;
+                             work->documents[document]->blobs[field] = std::move(*bytes);
+                           } else {
+                             self->give_up(*work, bytes.status());
+                           }
+                           self->arrived(work, document);
+                         });
+  }
+}
+
+void MediaServing::read_decoded(const std::shared_ptr<Work>& work,
+                                const std::shared_ptr<Block>& block) {
+  Result<std::vector<columnar::RangeRequest>> ranges =
+      source_->reader->media_ranges(block->request);
+  if (!ranges.ok()) {
+    give_up(*work, ranges.status());
+    for (const size_t i : block->documents) arrived(work, i);
+    return;
+  }
+  block->pieces.resize(ranges->size());
+  block->outstanding = ranges->size() + 1;
+  const auto piece_done = [self = shared_from_this(), work, block] {
+    if (--block->outstanding == 0) self->decode_block(work, block);
+  };
+  for (size_t i = 0; i < ranges->size(); ++i) {
+    const columnar::RangeRequest& range = (*ranges)[i];
+    const model::ShardEntry& shard = source_->manifest.shards[range.shard];
+    seams_.storage->read(
+        {shard.uri, range.offset, range.size_bytes, shard.fingerprint}, cancel_,
+        [self = shared_from_this(), work, block, piece_done, i](Result<runtime::Bytes> bytes) {
+          if (bytes.ok()) {
+            self->probe_->read_bytes += bytes->size;
+            block->pieces[i] = std::move(*bytes);
+          } else {
+            self->give_up(*work, bytes.status());
+          }
+          piece_done();
+        });
+  }
+  piece_done();
+}
+
+void MediaServing::decode_block(const std::shared_ptr<Work>& work,
+                                const std::shared_ptr<Block>& block) {
+  seams_.executor->post([self = shared_from_this(), work, block] {
+    if (!work->failed && !self->cancel_.cancelled()) {
+      Result<std::vector<runtime::Bytes>> blobs =
+          self->source_->reader->decode_media(block->request, block->pieces);
+      const size_t fields = self->source_->spec.media.size();
+      if (!blobs.ok() && blobs.status().code() != Code::kBadData) {
+        self->give_up(*work, blobs.status());
+      }
+      for (size_t i = 0; i < block->places.size(); ++i) {
+        if (block->places[i].kind != MediaPlace::Kind::kDecoded) continue;
+        Document& document = *work->documents[block->documents[i / fields]];
+        if (blobs.ok()) {
+          document.blobs[i % fields] = std::move((*blobs)[i]);
+        } else {
+          document.served.fault = blobs.status().message();
+        }
+      }
+      block->pieces.clear();
+    }
+    for (const size_t i : block->documents) self->arrived(work, i);
+  });
+}
+
+// Once all blobs of a document are there it is transformed; the last document ends the work.
+void MediaServing::arrived(const std::shared_ptr<Work>& work, size_t document) {
+  if (--work->documents[document]->pending != 0) return;
+  seams_.executor->post([self = shared_from_this(), work, document] {
+    Document& own = *work->documents[document];
+    if (!work->failed && !self->cancel_.cancelled()) self->transform(*work, own);
+    own.blobs.clear();
+    // One more than there are documents, so that the one that makes it 1 is the last.
+    if (--work->outstanding != 1) return;
+    self->seams_.on_loop([self, work] {
+      if (self->stopped_) return;
+      const Done done = std::move(work->done);
+      if (work->failed) return done(work->fatal);
+      std::vector<ServedMedia> all;
+      for (auto& each : work->documents) all.push_back(std::move(each->served));
+      done(std::move(all));
+    });
+  });
+}
+
+void MediaServing::transform(Work& work, Document& document) {
+  const int64_t begin_ns = seams_.clock->now_ns();
+  ServedMedia& served = document.served;
+  if (!served.fault.empty()) return;
+  const plan::RowRef& ref = document.want.ref;
+  const OpenMedia& media = *source_->media;
+  Result<PlannedMedia> planned = media.planned(row_number(ref));
+  if (!planned.ok()) return give_up(work, planned.status());  // it was planned by the same index
+  for (const PlannedBlob& blob : planned->blobs) {
+    const OpenMediaField& field = media.fields()[blob.field];
+    Result<ServedBlob> made = run_chain(document.want, blob, document.blobs[field.number]);
+    if (made.ok()) {
+      served.blobs.push_back(std::move(*made));
+    } else if (made.status().code() == Code::kBadData) {
+      served.blobs.clear();
+      served.fault =
+          row_text(ref) + ", media " + runtime::quote(field.name) + ": " + made.status().message();
+      break;
+    } else {
+      give_up(work, made.status().with_context("media " + field.name));
+      break;
+    }
+  }
+  const int64_t end_ns = seams_.clock->now_ns();
+  probe_->transform_ns += static_cast<uint64_t>(end_ns - begin_ns);
+  if (runtime::tracing()) {
+    runtime::TraceBook::of_process().note("media", source_->spec.name, begin_ns, end_ns);
+  }
+}
+
+Result<ServedBlob> MediaServing::run_chain(const MediaWant& want, const PlannedBlob& planned,
+                                           const runtime::Bytes& blob) const {
+  const OpenMediaField& field = source_->media->fields()[planned.field];
+  if (blob.data == nullptr) return bad_data("is not there, and the index has it");
+  OVERLORD_TRY(const media::ImageHeader header, media::probe_image(text_of(blob)));
+  const media::ImageHeader promised = source_->media->promised(field, row_number(want.ref));
+  if (header.width != promised.width || header.height != promised.height ||
+      header.orientation != promised.orientation) {
+    const auto text = [](const media::ImageHeader& one) {
+      return std::to_string(one.width) + "x" + std::to_string(one.height) +
+             " pixels, orientation " + std::to_string(one.orientation);
+    };
+    return bad_data("the index promises " + text(promised) + ", the picture has " + text(header));
+  }
+  const size_t size = planned.geometry.bytes();
+  const runtime::Buffer buffer = seams_.pool->acquire(std::max<size_t>(size, 1));
+  if (!buffer.data) return seams_.pool->refusal(size);
+  thread_local media::ChainScratch scratch;
+  OVERLORD_RETURN_IF_ERROR(field.chain.run(text_of(blob), header,
+                                           chain_key(*source_, want.id, planned.field), scratch,
+                                           {reinterpret_cast<uint8_t*>(buffer.data.get()), size}));
+  return ServedBlob{planned, {buffer.data, buffer.data.get(), size}};
+}
+
+namespace {
+
+// Writes the tokens and the mask of one document: placeholders, then its own.
+class DocumentWriter {
+ public:
+  DocumentWriter(int32_t* tokens, uint8_t* mask) : tokens_(tokens), mask_(mask) {}
+
+  uint32_t written() const { return written_; }
+  void placeholder(uint32_t token, uint32_t count) {
+    std::fill_n(tokens_ + written_, count, static_cast<int32_t>(token));
+    std::fill_n(mask_ + written_, count, uint8_t{0});
+    written_ += count;
+  }
+  void text(const model::TokenSpan& span) {
+    columnar::widen(span, 0, span.count, tokens_ + written_);
+    if (span.mask != nullptr) {
+      std::memcpy(mask_ + written_, span.mask, span.count);
+    } else {
+      std::fill_n(mask_ + written_, span.count, uint8_t{1});
+    }
+    written_ += span.count;
+  }
+
+ private:
+  int32_t* tokens_;
+  uint8_t* mask_;
+  uint32_t written_ = 0;
+};
+
+uint64_t media_tokens(const ServedMedia& served) {
+  uint64_t tokens = 0;
+  for (const ServedBlob& blob : served.blobs) tokens += blob.planned.tokens;
+  return tokens;
+}
+
+}  // namespace
+
+Status attach_media(const OpenSource& source, const std::vector<uint32_t>& fields,
+                    const std::vector<size_t>& places, const std::vector<ServedMedia>& served,
+                    runtime::BufferPool& pool, protocol::Payload* payload) {
+  uint64_t total = 0;
+  for (size_t i = 0; i < served.size(); ++i) {
+    if (!served[i].fault.empty()) continue;
+    total += media_tokens(served[i]) + payload->spans[places[i]].count;
+  }
+  if (total == 0) return {};
+  const runtime::Buffer buffer = pool.acquire(total * (sizeof(int32_t) + 1));
+  if (!buffer.data) return pool.refusal(total * (sizeof(int32_t) + 1));
+  payload->holders.push_back(buffer.data);
+  auto* tokens = reinterpret_cast<int32_t*>(buffer.data.get());
+  auto* mask = reinterpret_cast<uint8_t*>(tokens + total);
+  const uint32_t lead = source.spec.bos ? 1 : 0;
+  for (size_t i = 0; i < served.size(); ++i) {
+    if (!served[i].fault.empty()) continue;
+    model::TokenSpan& span = payload->spans[places[i]];
+    DocumentWriter writer(tokens, mask);
+    for (const ServedBlob& blob : served[i].blobs) {
+      const PlannedBlob& planned = blob.planned;
+      const model::MediaUse& use = source.media->fields()[planned.field].use;
+      if (use.before) writer.placeholder(*use.before, 1);
+      payload->media.push_back({payload->ordinals[places[i]],
+                                fields[planned.field],
+                                lead + writer.written(),
+                                planned.pads,
+                                shape_of(planned.geometry),
+                                {blob.bytes.data, blob.bytes.size}});
+      payload->holders.push_back(blob.bytes.holder);
+      if (planned.pads > 0) writer.placeholder(*use.pad, planned.pads);
+      if (use.after) writer.placeholder(*use.after, 1);
+    }
+    writer.text(span);
+    span = {tokens, mask, writer.written(), model::Element::kI32};
+    tokens += writer.written();
+    mask += writer.written();
+  }
+  return {};
+}
+
+}  // namespace overlord::loader

@@ -1,0 +1,78 @@
+// MediaServing: the loader's way from planned documents to their transformed media: read the blobs,
+// decode and transform them on the CPU pool, lay their placeholders before the documents' tokens.
+// On one role's loop; never blocks it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/columnar/block_reader.h"
+#include "overlord/media/image_chain.h"
+#include "overlord/plan/source_order.h"
+#include "overlord/protocol/messages.h"
+#include "overlord/roles/loader/open_media.h"
+#include "overlord/roles/loader/role.h"
+
+namespace overlord::loader {
+
+struct MediaWant {
+  SampleId id;
+  plan::RowRef ref;
+};
+
+struct ServedBlob {
+  PlannedBlob planned;
+  runtime::Bytes bytes;
+};
+
+struct ServedMedia {
+  std::vector<ServedBlob> blobs;
+  std::string fault;  // not empty: the document is a hole, and why
+};
+
+class MediaServing : public std::enable_shared_from_this<MediaServing> {
+ public:
+  MediaServing(std::shared_ptr<const OpenSource> source, LoaderSeams seams, LoaderProbe* probe);
+
+  // One answer per want, in their order. Calls back on the loop, exactly once unless stopped.
+  using Done = std::function<void(Result<std::vector<ServedMedia>>)>;
+  void serve(std::vector<MediaWant> wants, Done done);
+  void stop();
+
+ private:
+  struct Document;
+  struct Work;  // one call of serve()
+  struct Block;
+
+  void read_block(const std::shared_ptr<Work>& work, const std::vector<size_t>& documents);
+  void read_ranges(const std::shared_ptr<Work>& work, const std::vector<size_t>& documents,
+                   const std::vector<columnar::MediaPlace>& places);
+  void read_decoded(const std::shared_ptr<Work>& work, const std::shared_ptr<Block>& block);
+  void decode_block(const std::shared_ptr<Work>& work, const std::shared_ptr<Block>& block);
+  void arrived(const std::shared_ptr<Work>& work, size_t document);
+  void transform(Work& work, Document& document);
+  Result<ServedBlob> run_chain(const MediaWant& want, const PlannedBlob& planned,
+                               const runtime::Bytes& blob) const;
+  void give_up(Work& work, const Status& status);
+  std::string row_text(const plan::RowRef& ref) const;
+  uint64_t row_number(const plan::RowRef& ref) const;
+
+  std::shared_ptr<const OpenSource> source_;
+  LoaderSeams seams_;
+  LoaderProbe* probe_;
+  runtime::CancelToken cancel_;
+  bool stopped_ = false;
+};
+
+// Puts the served media of documents that are no holes into the payload: `places[i]` is the place
+// of served[i] in the payload's lists, `fields` the job's numbers of the source's delivered fields.
+// Tokens and masks are written anew, placeholders first. kResource when the pool is exhausted.
+Status attach_media(const OpenSource& source, const std::vector<uint32_t>& fields,
+                    const std::vector<size_t>& places, const std::vector<ServedMedia>& served,
+                    runtime::BufferPool& pool, protocol::Payload* payload);
+
+}  // namespace overlord::loader

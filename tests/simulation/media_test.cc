@@ -1,0 +1,247 @@
+// Media in the stream: the same bytes whoever reads, plans, dies or resumes; what does not decode
+// is a hole with a name.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+#include "overlord/sim/scenario.h"
+#include "overlord/testing/picture_corpus.h"
+
+namespace overlord::sim {
+namespace {
+
+constexpr uint64_t kSteps = 10;
+constexpr uint32_t kPad = 900, kBefore = 901;
+constexpr uint32_t kPatch = 8;
+
+// The text source of the small scenario, and pictures with captions.
+Scenario with_pictures(uint64_t broken = ~uint64_t{0}) {
+  Scenario scenario = Scenario::small();
+  scenario.spec.sources.erase(scenario.spec.sources.begin(), scenario.spec.sources.begin() + 2);
+  scenario.corpora.erase(scenario.corpora.begin(), scenario.corpora.begin() + 2);
+  const testing::Files files = testing::picture_corpus({}, broken);
+  model::Source source = scenario.spec.sources[0];  // "gamma": also text in bytes
+  source.name = "pairs";
+  source.format = model::Format::kWebDataset;
+  source.text_column = "txt";
+  source.over_length = model::OverLength::kDrop;
+  source.bad_rows_allowed = 100;
+  source.window_rows = 8;
+  model::MediaUse use;
+  use.transform = "random_flip; patchify layout=vit patch=8";
+  use.pad = kPad;
+  use.before = kBefore;
+  source.media = {{"image", {"png"}, use}};
+  source.files.clear();
+  for (const auto& [uri, bytes] : files) {
+    scenario.objects->put(uri, bytes);
+    source.files.push_back(uri);
+  }
+  scenario.spec.sources.push_back(std::move(source));
+  scenario.spec.columns = {"image_count", "image_patches"};
+  scenario.spec.mixture.stages = {{0, {model::kWeightOne, model::kWeightOne}}};
+  scenario.spec.max_steps = kSteps;
+  return scenario;
+}
+
+Digest hash_of(const Scenario& scenario, uint64_t seed) {
+  auto cluster = scenario.start(seed);
+  EXPECT_TRUE(cluster->run(kSteps)) << "hangs";
+  EXPECT_FALSE(cluster->failure()) << cluster->failure()->message();
+  return cluster->stream_hash();
+}
+
+// One patch of a picture, flipped across or not.
+std::vector<uint8_t> patch_of(uint64_t sample, uint32_t width, uint32_t patch, bool flipped) {
+  const uint32_t across = width / kPatch;
+  const uint32_t left = patch % across * kPatch, top = patch / across * kPatch;
+  std::vector<uint8_t> out;
+  for (uint32_t c = 0; c < 3; ++c) {
+    for (uint32_t y = top; y < top + kPatch; ++y) {
+      for (uint32_t x = left; x < left + kPatch; ++x) {
+        out.push_back(testing::level_at(sample, flipped ? width - 1 - x : x, y, c));
+      }
+    }
+  }
+  return out;
+}
+
+// The sample behind a document, from the number at the end of its caption.
+uint64_t sample_of(const model::Microbatch& batch, const model::LineageRow& row, uint64_t begin) {
+  const auto* tokens = static_cast<const int32_t*>(batch.slab->tokens.data) + begin;
+  uint64_t number = 0;
+  for (uint32_t i = 0; i < row.count; ++i) {
+    if (tokens[i] >= '0' && tokens[i] <= '9') {
+      number = number * 10 + static_cast<uint64_t>(tokens[i] - '0');
+    }
+  }
+  return number;
+}
+
+void check_item(const model::Microbatch& batch, const model::MediaSlab& slab,
+                const model::MediaItem& item, uint64_t sample, std::map<bool, int>* flips) {
+  const testing::PictureSpec pictures;
+  const uint32_t width = testing::picture_width(pictures, sample);
+  const uint32_t height = testing::picture_height(pictures, sample);
+  EXPECT_EQ(item.shape, (model::MediaShape{width / kPatch * (height / kPatch), 1, height / kPatch,
+                                           width / kPatch}));
+  EXPECT_EQ(item.tokens, item.shape.rows);
+  const auto* tokens = static_cast<const int32_t*>(batch.slab->tokens.data);
+  EXPECT_EQ(tokens[item.first - 1], static_cast<int32_t>(kBefore));
+  for (uint32_t i = 0; i < item.tokens; ++i) {
+    EXPECT_EQ(tokens[item.first + i], static_cast<int32_t>(kPad));
+  }
+  const auto* rows =
+      static_cast<const uint8_t*>(slab.data.data) + item.row_begin * slab.layout.row_bytes();
+  const auto as_made = [&](bool flipped) {
+    for (uint32_t patch = 0; patch < item.shape.rows; ++patch) {
+      const std::vector<uint8_t> expected = patch_of(sample, width, patch, flipped);
+      const uint8_t* got = rows + patch * slab.layout.row_bytes();
+      if (std::memcmp(got, expected.data(), expected.size()) != 0) return false;
+    }
+    return true;
+  };
+  const bool flipped = as_made(true);
+  EXPECT_TRUE(flipped || as_made(false)) << "sample " << sample;
+  ++(*flips)[flipped];
+}
+
+TEST(Media, TravelWithTheirDocumentsPixelByPixel) {
+  const Scenario scenario = with_pictures();
+  auto cluster = scenario.start(1);
+  ASSERT_TRUE(cluster->run(kSteps));
+  ASSERT_FALSE(cluster->failure()) << cluster->failure()->message();
+  std::map<bool, int> flips;
+  for (const Rank rank : cluster->ranks()) {
+    for (const auto& batch : cluster->delivered(rank).batches) {
+      std::vector<uint64_t> begins;  // of the documents; empty rows count as one without tokens
+      const model::Boundaries& bounds = batch->core->boundaries;
+      for (size_t i = 0; i + 1 < bounds.cu_seqlens.size(); ++i) {
+        if (bounds.cu_seqlens[i + 1] > bounds.cu_seqlens[i]) {
+          begins.push_back(static_cast<uint64_t>(bounds.cu_seqlens_padded[i]));
+        }
+      }
+      std::map<uint32_t, const model::MediaItem*> items;
+      if (batch->media) {
+        ASSERT_EQ(batch->media->size(), 1u);
+        for (const model::MediaItem& item : batch->media->front().items) {
+          items[item.document] = &item;
+        }
+      }
+      for (uint32_t row = 0; row < batch->core->lineage.size(); ++row) {
+        const model::LineageRow& line = batch->core->lineage[row];
+        if (line.id.source != 1) continue;
+        const uint64_t sample = sample_of(*batch, line, begins[row]);
+        ASSERT_EQ(items.contains(row), testing::has_picture(sample)) << "sample " << sample;
+        if (!items.contains(row)) continue;
+        check_item(*batch, batch->media->front(), *items[row], sample, &flips);
+      }
+    }
+  }
+  EXPECT_GT(flips[true], 5);
+  EXPECT_GT(flips[false], 5);
+}
+
+TEST(Media, TheStreamIsTheSameWhoeverReadsIt) {
+  const Scenario scenario = with_pictures();
+  const Digest expected = hash_of(scenario, 1);
+  for (uint64_t seed = 2; seed < 12; ++seed) EXPECT_EQ(hash_of(scenario, seed), expected);
+  Scenario spread = with_pictures();
+  spread.spec.sources[1].loaders = 3;
+  spread.spec.sources[1].workers = 4;
+  EXPECT_EQ(hash_of(spread, 5), expected);
+}
+
+TEST(Media, ContentDoesNotDependOnTheMesh) {
+  auto small = with_pictures().start(1);
+  Scenario other = with_pictures();
+  other.axes = {{"pp", 2}, {"dp", 4}, {"cp", 1}, {"tp", 2}};
+  auto large = other.start(2);
+  ASSERT_TRUE(small->run(kSteps));
+  ASSERT_TRUE(large->run(kSteps));
+  EXPECT_EQ(small->consumer(0).content_chain(), large->consumer(0).content_chain());
+  for (const auto& batch : large->delivered(15).batches) {  // the last stage: no pixels
+    if (!batch->media) continue;
+    for (const model::MediaSlab& slab : *batch->media) {
+      EXPECT_EQ(slab.data.data, nullptr);
+      EXPECT_FALSE(slab.items.empty());
+    }
+  }
+}
+
+TEST(Media, RolesMayDieAtAnyTime) {
+  Scenario scenario = with_pictures();
+  scenario.axes = {{"dp", 2}, {"tp", 2}};
+  scenario.spec.sources[1].loaders = 2;
+  const auto job = scenario.open();
+  const Digest expected = hash_of(scenario, 1);
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    Layout layout;
+    layout.split = true;
+    layout.storm.kills = 1 + seed % 6;
+    layout.storm.rarity = 10 + seed % 50;
+    SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
+                       host::start_state(*job), seed, layout);
+    ASSERT_TRUE(cluster.run(kSteps)) << "hangs, seed " << seed;
+    ASSERT_FALSE(cluster.failure()) << cluster.failure()->message();
+    ASSERT_EQ(cluster.stream_hash(), expected) << "seed " << seed;
+  }
+}
+
+TEST(Media, ResumesAtEveryMicrobatch) {
+  const Scenario scenario = with_pictures();
+  auto whole = scenario.start(1);
+  ASSERT_TRUE(whole->run(kSteps));
+  const auto& expected = whole->delivered(1).batches;
+  for (size_t stop = 1; stop < expected.size(); ++stop) {
+    auto before = scenario.resume(host::start_state(*scenario.open()), 10 + stop, {1});
+    ASSERT_TRUE(before->take(1, stop));
+    auto after = scenario.resume(before->consumer(1).state(), 50 + stop, {1});
+    ASSERT_TRUE(after->run(kSteps));
+    const auto& rest = after->delivered(1).batches;
+    ASSERT_EQ(rest.size(), expected.size() - stop);
+    for (size_t i = 0; i < rest.size(); ++i) {
+      ASSERT_EQ(rest[i]->digest, expected[stop + i]->digest) << "stopped after " << stop;
+    }
+  }
+}
+
+TEST(Media, APictureThatDoesNotDecodeIsAHoleEverywhere) {
+  const Scenario scenario = with_pictures(9);
+  const Digest expected = hash_of(scenario, 1);
+  EXPECT_NE(expected, hash_of(with_pictures(), 1));
+  for (uint64_t seed = 2; seed < 8; ++seed) {
+    auto cluster = scenario.start(seed);
+    ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
+    EXPECT_EQ(cluster->stream_hash(), expected);
+    ASSERT_FALSE(cluster->quarantine().empty());
+    for (const loader::QuarantineNote& note : cluster->quarantine()) {
+      EXPECT_TRUE(note.late);
+      EXPECT_EQ(note.row, 9u);
+      EXPECT_NE(note.reason.find("pairs-00000.tar"), std::string::npos) << note.reason;
+      EXPECT_NE(note.reason.find("image"), std::string::npos) << note.reason;
+    }
+  }
+}
+
+TEST(Media, WhatCutsDocumentsIsRefused) {
+  const auto refused = [](Scenario scenario) {
+    const auto mesh = model::Mesh::make(scenario.axes);
+    return open_in_memory(scenario.spec, scenario.delivery, *mesh, *scenario.objects, true)
+        .status()
+        .message();
+  };
+  Scenario split = with_pictures();
+  split.spec.sources[1].over_length = model::OverLength::kSplit;
+  EXPECT_NE(refused(split).find("over_length"), std::string::npos);
+  Scenario concat = with_pictures();
+  concat.spec.packing.method = model::Packing::kConcat;
+  EXPECT_NE(refused(concat).find("concat"), std::string::npos);
+  Scenario token = with_pictures();
+  token.spec.sources[1].media[0].use->pad = 1000;
+  EXPECT_NE(refused(token).find("vocabulary"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace overlord::sim
