@@ -1091,6 +1091,11 @@ class Microbatch:
     def hdp(self) -> object:
         """Its group and this rank's share; None without slices."""
 
+    def encoded_media(self) -> dict:
+        """
+        As media(), of what this rank encodes; document: the place among its samples.
+        """
+
     def media(self) -> dict:
         """
         By field: (rows or None, int64 [items, 8]: document, first token, tokens, first row, rows, t, h, w).

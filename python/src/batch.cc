@@ -113,11 +113,11 @@ nb::object media_rows(const model::MediaSlab& slab, nb::handle owner) {
                                                         shape.size(), shape.data(), owner));
 }
 
-nb::dict media(nb::handle self) {
+nb::dict media(nb::handle self, model::MediaSlabs Microbatch::* member) {
   nb::dict out;
-  const Microbatch& batch = *nb::inst_ptr<Microbatch>(self);
-  if (!batch.media) return out;
-  for (const model::MediaSlab& slab : *batch.media) {
+  const model::MediaSlabs& slabs = nb::inst_ptr<Microbatch>(self)->*member;
+  if (!slabs) return out;
+  for (const model::MediaSlab& slab : *slabs) {
     out[slab.layout.name.c_str()] = nb::make_tuple(media_rows(slab, self), media_items(slab));
   }
   return out;
@@ -129,8 +129,9 @@ uint64_t bytes_of(const Microbatch& batch) {
   if (batch.view.fields & model::kFieldBoundaries) {
     bytes = (bounds.cu_seqlens.size() + bounds.cu_seqlens_padded.size()) * sizeof(int32_t);
   }
-  if (batch.media) {
-    for (const model::MediaSlab& slab : *batch.media) bytes += slab.data.size_bytes;
+  for (const model::MediaSlabs& slabs : {batch.media, batch.encoded}) {
+    if (!slabs) continue;
+    for (const model::MediaSlab& slab : *slabs) bytes += slab.data.size_bytes;
   }
   if (!batch.slab) return bytes;
   const auto add = [&](uint8_t field, const model::FieldView& view) {
@@ -187,9 +188,13 @@ void bind_batch(nb::module_& m) {
                    })
       .def_prop_ro("digest", [](const Microbatch& b) { return b.digest.hex(); })
       .def("hdp", &hdp_share, "Its group and this rank's share; None without slices.")
-      .def("media", &media,
-           "By field: (rows or None, int64 [items, 8]: document, first token, tokens, first row, "
-           "rows, t, h, w).")
+      .def(
+          "encoded_media", [](nb::handle self) { return media(self, &Microbatch::encoded); },
+          "As media(), of what this rank encodes; document: the place among its samples.")
+      .def(
+          "media", [](nb::handle self) { return media(self, &Microbatch::media); },
+          "By field: (rows or None, int64 [items, 8]: document, first token, tokens, first row, "
+          "rows, t, h, w).")
       .def("lineage", &lineage,
            "int64 [documents, 7]: source, pass, position, first, count, bin, flags.");
 }

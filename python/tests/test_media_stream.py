@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from corpora import job_config, made_up_texts
 from delivered import content, flat, pieces_of
+from overlord._src import indexing
+from overlord._src.config.reading import read_config
 from test_webdataset import tar_of
 from trainers import embedded_hashes, hashes_of, trainers
 
@@ -227,3 +229,36 @@ def test_costs_can_name_what_media_give(tmp_path: Path) -> None:
     config = pairs_config(tmp_path, made_up_pairs(), strategy=strategy)
     with train(config) as loader:
         assert sum(len(batch.media.get("image", ())) for batch in loader) == 18
+
+
+@pytest.mark.parametrize("engine", ["embedded", "processes"])
+def test_pictures_go_to_the_ranks_that_encode_them(tmp_path: Path, engine: str) -> None:
+    config = pairs_config(tmp_path, made_up_pairs(), strategy={"encoder": {"bytes_per_unit": 8}})
+    plain = pairs_config(tmp_path, made_up_pairs())
+    pixels = {}
+    with train(plain) as loader:
+        for batch in loader:
+            lineage = batch.lineage()
+            for media in batch.media.values():
+                for document, rows in zip(media.documents, media, strict=True):
+                    pixels[lineage[document]["position"]] = rows.tolist()
+    seen = 0
+    with train(config, engine=engine) as loader:
+        for batch in loader:
+            part = batch.encoder
+            assert part is not None and all(one.data is None for one in batch.media.values())
+            for media in part.media.values():
+                for sample, rows in zip(part.samples[media.documents], media, strict=True):
+                    assert rows.tolist() == pixels[sample["position"]]
+                    seen += 1
+    assert seen == len(pixels) > 10
+
+
+def test_lengths_may_come_from_the_index(tmp_path: Path) -> None:
+    config = pairs_config(tmp_path, made_up_pairs())
+    with train(config) as loader:
+        decoded = [media_content(batch) for batch in loader]
+    opened = ol.job(config).open_stream()
+    indexing.build_indexes(read_config(config), opened.sources, lengths=True)
+    with train(config) as loader:
+        assert [media_content(batch) for batch in loader] == decoded

@@ -154,7 +154,8 @@ TEST(Media, TheStreamIsTheSameWhoeverReadsIt) {
 }
 
 TEST(Media, ContentDoesNotDependOnTheMesh) {
-  auto small = with_pictures().start(1);
+  const Scenario scenario = with_pictures();
+  auto small = scenario.start(1);
   Scenario other = with_pictures();
   other.axes = {{"pp", 2}, {"dp", 4}, {"cp", 1}, {"tp", 2}};
   auto large = other.start(2);
@@ -222,6 +223,95 @@ TEST(Media, APictureThatDoesNotDecodeIsAHoleEverywhere) {
       EXPECT_NE(note.reason.find("pairs-00000.tar"), std::string::npos) << note.reason;
       EXPECT_NE(note.reason.find("image"), std::string::npos) << note.reason;
     }
+  }
+}
+
+using Pixels = std::map<SampleId, std::string>;
+
+std::string rows_of(const model::MediaSlab& slab, const model::MediaItem& item) {
+  const uint64_t row_bytes = slab.layout.row_bytes();
+  return {static_cast<const char*>(slab.data.data) + item.row_begin * row_bytes,
+          item.shape.rows * row_bytes};
+}
+
+// Every picture of the stream, by the document it belongs to.
+Pixels all_pixels(const Scenario& scenario) {
+  Pixels pixels;
+  auto cluster = scenario.start(1);
+  EXPECT_TRUE(cluster->run(kSteps));
+  for (const Rank rank : cluster->ranks()) {
+    for (const auto& batch : cluster->delivered(rank).batches) {
+      if (!batch->media || batch->media->front().data.data == nullptr) continue;
+      for (const model::MediaItem& item : batch->media->front().items) {
+        pixels[batch->core->lineage[item.document].id] = rows_of(batch->media->front(), item);
+      }
+    }
+  }
+  return pixels;
+}
+
+Scenario with_encoders(uint64_t broken = ~uint64_t{0}) {
+  Scenario scenario = with_pictures(broken);
+  scenario.axes = {{"pp", 2}, {"dp", 2}, {"cp", 1}, {"tp", 1}};
+  scenario.spec.strategy.encoder.emplace();
+  model::CostTerm term;
+  term.column = "image_patches";
+  term.linear_q32 = int64_t{1} << 32;
+  scenario.spec.strategy.encoder->cost.terms = {term};
+  return scenario;
+}
+
+// Pixels are where they are encoded, all of them and in the order of the part; elsewhere only where
+// they belong.
+void check_encoded(const model::Microbatch& batch, const Pixels& pixels, Pixels* encoded) {
+  if (batch.media) {
+    for (const model::MediaSlab& slab : *batch.media) EXPECT_EQ(slab.data.data, nullptr);
+  }
+  ASSERT_NE(batch.encoder, nullptr);
+  ASSERT_EQ(batch.encoded == nullptr, batch.encoder->samples.empty());
+  if (!batch.encoded) return;
+  const model::MediaSlab& slab = batch.encoded->front();
+  ASSERT_EQ(slab.items.size(), batch.encoder->samples.size());
+  for (uint32_t i = 0; i < slab.items.size(); ++i) {
+    const model::Segment& sample = batch.encoder->samples[i];
+    EXPECT_EQ(slab.items[i].document, i);
+    EXPECT_EQ(slab.items[i].shape.rows, sample.count);
+    EXPECT_EQ(rows_of(slab, slab.items[i]), pixels.at(sample.id));
+    EXPECT_TRUE(encoded->emplace(sample.id, "").second) << "encoded twice";
+  }
+}
+
+TEST(Media, GoToTheRanksThatEncodeThem) {
+  Scenario plain = with_encoders();
+  plain.spec.strategy.encoder.reset();
+  const Pixels pixels = all_pixels(plain);
+  const Scenario scenario = with_encoders();
+  auto cluster = scenario.start(3);
+  ASSERT_TRUE(cluster->run(kSteps));
+  ASSERT_FALSE(cluster->failure()) << cluster->failure()->message();
+  Pixels encoded;
+  for (const Rank rank : cluster->ranks()) {
+    for (const auto& batch : cluster->delivered(rank).batches) {
+      ASSERT_NO_FATAL_FAILURE(check_encoded(*batch, pixels, &encoded)) << "rank " << rank;
+    }
+  }
+  EXPECT_EQ(encoded.size(), pixels.size());
+}
+
+TEST(Media, AreEncodedTheSameWhoeverDies) {
+  const Scenario scenario = with_encoders(9);
+  const auto job = scenario.open();
+  const Digest expected = hash_of(scenario, 1);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Layout layout;
+    layout.split = true;
+    layout.storm.kills = seed % 6;
+    layout.storm.rarity = 10 + seed % 50;
+    SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
+                       host::start_state(*job), seed, layout);
+    ASSERT_TRUE(cluster.run(kSteps)) << "hangs, seed " << seed;
+    ASSERT_FALSE(cluster.failure()) << cluster.failure()->message();
+    ASSERT_EQ(cluster.stream_hash(), expected) << "seed " << seed;
   }
 }
 

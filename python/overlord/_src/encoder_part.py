@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from overlord._src.media_batch import Media
+
 Array = npt.NDArray[Any]
 SAMPLE = [(name, "<i8") for name in ("source", "pass", "position", "part", "first", "units")]
 
@@ -27,10 +29,12 @@ SAMPLE = [(name, "<i8") for name in ("source", "pass", "position", "part", "firs
 class EncoderPart:
     """What one rank encodes in a microbatch, what it sends, and what it gets."""
 
-    __slots__ = ("_native",)
+    __slots__ = ("_native", "media")
 
-    def __init__(self, native: Any) -> None:
+    def __init__(self, native: Any, media: dict[str, Media] | None = None) -> None:
         self._native = native
+        #: Media of `samples` by field; `documents` of them are places in `samples`.
+        self.media = media or {}
 
     @property
     def module(self) -> str:

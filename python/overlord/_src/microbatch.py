@@ -126,7 +126,9 @@ class Microbatch:
     def encoder(self) -> EncoderPart | None:
         """This rank's part in the strategy's encoder; None where it has none."""
         native = self._native.encoder
-        return None if native is None else EncoderPart(native)
+        if native is None:
+            return None
+        return EncoderPart(native, self._media("encoded", self._native.encoded_media()))
 
     @property
     def media(self) -> dict[str, Media]:
@@ -134,10 +136,13 @@ class Microbatch:
 
         Ranks without payload (middle pipeline stages) have none, those without tokens no data.
         """
+        return self._media("media", self._native.media())
+
+    def _media(self, kind: str, fields: dict[str, tuple[Array | None, Array]]) -> dict[str, Media]:
         out = {}
-        for name, (data, items) in self._native.media().items():
+        for name, (data, items) in fields.items():
             if data is not None and self._copies is not None:
-                key = f"media.{name}"
+                key = f"{kind}.{name}"
                 if key not in self._copies:
                     self._copies[key] = data.copy()
                 data = self._copies[key]

@@ -51,15 +51,17 @@ std::vector<model::MediaSlab> fill_media(std::span<const model::MediaLayout> lay
   for (uint32_t field = 0; field < layouts.size(); ++field) {
     model::MediaSlab slab;
     slab.layout = layouts[field];
+    bool here = with_data;
     for (const PlacedMedia& media : placed) {
       const model::MediaPiece& piece = *media.piece;
       if (piece.field != field) continue;
       slab.items.push_back(
           {media.document, media.start + piece.first, piece.tokens, slab.rows, piece.shape});
       slab.rows += piece.shape.rows;
+      here = here && piece.data.data != nullptr;
     }
     if (slab.items.empty()) continue;
-    if (with_data) copy_rows(placed, field, pool, &slab);
+    if (here) copy_rows(placed, field, pool, &slab);
     slabs.push_back(std::move(slab));
   }
   return slabs;

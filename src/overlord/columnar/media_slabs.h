@@ -21,7 +21,8 @@ struct PlacedMedia {
   uint32_t start = 0;     // of the document, see document_starts
 };
 
-// Fields without media in this microbatch are left out. `with_data`: false, when nobody sees it.
+// Fields without media in this microbatch are left out. `with_data`: false, when nobody sees it; a
+// field whose pieces came without bytes (they are encoded elsewhere) has none either.
 std::vector<model::MediaSlab> fill_media(std::span<const model::MediaLayout> layouts,
                                          std::span<const PlacedMedia> placed, bool with_data,
                                          runtime::BufferPool& pool);

@@ -73,4 +73,34 @@ Status add_media_layouts(const loader::OpenSource& source,
   return {};
 }
 
+std::vector<uint32_t> media_numbers(const OpenJob& job, const loader::OpenSource& source) {
+  std::vector<uint32_t> numbers;
+  if (!source.media) return numbers;
+  for (const loader::OpenMediaField& field : source.media->fields()) {
+    const auto at = std::find_if(job.media.begin(), job.media.end(),
+                                 [&](const auto& layout) { return layout.name == field.name; });
+    numbers.push_back(static_cast<uint32_t>(at - job.media.begin()));
+  }
+  return numbers;
+}
+
+std::optional<size_t> encoded_field(const OpenJob& job, const loader::OpenSource& source) {
+  const auto& encoder = job.spec.strategy.encoder;
+  if (!encoder || !source.media) return std::nullopt;
+  const std::vector<loader::OpenMediaField>& fields = source.media->fields();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const model::MediaField& field = source.spec.media[fields[i].number];
+    if (encoder->column == model::patches_column(field) ||
+        encoder->column == model::count_column(field)) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+bool encodes_media(const OpenJob& job) {
+  return std::any_of(job.sources.begin(), job.sources.end(),
+                     [&](const auto& source) { return encoded_field(job, *source).has_value(); });
+}
+
 }  // namespace overlord::host

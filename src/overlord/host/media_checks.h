@@ -1,9 +1,13 @@
 // What a job must be like for media to travel through it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/host/open_job.h"
 #include "overlord/model/job_spec.h"
 #include "overlord/model/media_slab.h"
 #include "overlord/roles/loader/role.h"
@@ -17,5 +21,13 @@ Status check_media(const model::JobSpec& spec);
 // one that is laid out differently under the same name.
 Status add_media_layouts(const loader::OpenSource& source,
                          std::vector<model::MediaLayout>* layouts);
+
+// The job's numbers of a source's delivered media fields.
+std::vector<uint32_t> media_numbers(const OpenJob& job, const loader::OpenSource& source);
+
+// The delivered field whose column the strategy's encoder reads: it goes to the ranks that encode
+// it. None: no encoder, or one that reads something else.
+std::optional<size_t> encoded_field(const OpenJob& job, const loader::OpenSource& source);
+bool encodes_media(const OpenJob& job);
 
 }  // namespace overlord::host

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "overlord/base/check.h"
+#include "overlord/host/media_checks.h"
 #include "overlord/plan/place_tree.h"
 #include "overlord/plan/source_order.h"
 
@@ -51,18 +52,6 @@ columnar::AssembleSpec assemble_spec(const OpenJob& job, uint32_t slices) {
     spec.specials.push_back({source.bos, source.eod});
   }
   return spec;
-}
-
-// The job's numbers of a source's delivered media fields.
-std::vector<uint32_t> media_numbers(const OpenJob& job, const loader::OpenSource& source) {
-  std::vector<uint32_t> numbers;
-  if (!source.media) return numbers;
-  for (const loader::OpenMediaField& field : source.media->fields()) {
-    const auto at = std::find_if(job.media.begin(), job.media.end(),
-                                 [&](const auto& layout) { return layout.name == field.name; });
-    numbers.push_back(static_cast<uint32_t>(at - job.media.begin()));
-  }
-  return numbers;
 }
 
 }  // namespace
@@ -164,6 +153,7 @@ void RoleHost::make_loaders(const HostStart& start) {
       loader_start.sparse_reads = ready_tokens && (spec.shuffle == model::Shuffle::kFull ||
                                                    buckets_.size() * 2 < total_buckets);
       loader_start.media_fields = media_numbers(*job_, *source);
+      loader_start.encoded_field = encoded_field(*job_, *source);
       const bool needs_encoder = !spec.text_column.empty();
       // Megatron's files hold the tokens as they are handed on; what others read is decoded first.
       const bool from_scratch = !ready_tokens && seams_.scratch_storage != nullptr;
@@ -200,6 +190,7 @@ void RoleHost::make_constructors(const HostStart& start) {
     ctor.hash_batches = start.options.hash_batches;
     ctor.shared = start.share_batches;
     ctor.media = job_->media;
+    ctor.job.encodes = encodes_media(*job_);
     ctor.job.bucket = bucket;
     ctor.job.sources = static_cast<uint32_t>(job_->sources.size());
     ctor.job.owners = owner_map(*job_);
@@ -208,6 +199,7 @@ void RoleHost::make_constructors(const HostStart& start) {
     ctor.job.wants_payload = std::any_of(
         ctor.views.begin(), ctor.views.end(),
         [](const model::ClientView& view) { return (view.fields & model::kPayloadFields) != 0; });
+    ctor.job.wants_payload = ctor.job.wants_payload || ctor.job.encodes;
     const uint32_t consumers = plan::consumer_count(job_->spec.strategy, job_->mesh);
     uint32_t microbatches = (job_->spec.bins / consumers + 1) / job_->delivery.microbatch_size + 1;
     if (job_->spec.strategy.atoms == model::Atoms::kSlices) {

@@ -69,6 +69,8 @@ struct Microbatch {
   Digest digest;  // of the bytes this rank sees; zero unless hashing is on
   std::shared_ptr<const EncoderPart> encoder;  // null: this rank has no part in an encoder
   MediaSlabs media;                            // null: no document of the microbatch has any
+  // Media that this rank encodes: `document` of an item is its place in encoder->samples.
+  MediaSlabs encoded;
 };
 
 using MicrobatchPtr = std::shared_ptr<const Microbatch>;

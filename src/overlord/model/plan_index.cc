@@ -36,6 +36,42 @@ void group_by_source(const Layer& layer, uint32_t sources, BucketIndex* bucket) 
   }
 }
 
+// Which buckets of the backbone have ranks that run an encoder, by encoder.
+std::vector<std::vector<uint32_t>> buckets_of_encoders(const Layer& backbone,
+                                                       const EncoderTable& table) {
+  std::vector<std::vector<uint32_t>> buckets;
+  for (const std::vector<Rank>& runners : table.runners) {
+    std::vector<uint32_t>& own = buckets.emplace_back();
+    for (const Rank rank : runners) own.push_back(backbone.views->by_rank[rank].bucket);
+    std::sort(own.begin(), own.end());
+    own.erase(std::unique(own.begin(), own.end()), own.end());
+  }
+  return buckets;
+}
+
+void add_encoded(const Plan& plan, uint32_t sources, PlanIndex* index) {
+  const Layer* layer = plan.encoder();
+  const Layer& backbone = plan.layers.front();
+  if (layer == nullptr || !layer->encoder->table || !backbone.views) return;
+  const auto buckets = buckets_of_encoders(backbone, *layer->encoder->table);
+  for (BucketIndex& bucket : index->buckets) bucket.encoded_begin.assign(sources + 1, 0);
+  std::vector<uint32_t> bins(layer->segments.size());  // one segment each; by source
+  for (uint32_t bin = 0; bin < bins.size(); ++bin) bins[bin] = bin;
+  std::stable_sort(bins.begin(), bins.end(), [&](uint32_t a, uint32_t b) {
+    return layer->segments[a].id.source < layer->segments[b].id.source;
+  });
+  for (const uint32_t bin : bins) {
+    for (const uint32_t b : buckets[layer->placements[bin].bucket]) {
+      if (b >= index->buckets.size()) continue;
+      index->buckets[b].encoded.push_back(bin);
+      ++index->buckets[b].encoded_begin[layer->segments[bin].id.source + 1];
+    }
+  }
+  for (BucketIndex& bucket : index->buckets) {
+    for (uint32_t s = 0; s < sources; ++s) bucket.encoded_begin[s + 1] += bucket.encoded_begin[s];
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const PlanIndex> PlanIndex::make(const Plan& plan, uint32_t sources) {
@@ -70,6 +106,7 @@ std::shared_ptr<const PlanIndex> PlanIndex::make(const Plan& plan, uint32_t sour
     }
     group_by_source(layer, sources, &bucket);
   }
+  add_encoded(plan, sources, index.get());
   for (const Segment& segment : layer.segments) {
     OVERLORD_CHECK(segment.id.source < sources, "segment of an unknown source");
     index->source_present[segment.id.source] = 1;

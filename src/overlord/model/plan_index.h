@@ -19,6 +19,10 @@ struct BucketIndex {
   std::vector<uint32_t> bins;          // by row, where bins differ; else empty
   std::vector<uint32_t> source_begin;  // per source: its ordinals are by_source[begin, next begin)
   std::vector<uint32_t> by_source;     // ordinals grouped by source, ascending inside
+  // Bins of the encoder's layer that ranks of this bucket encode, grouped like by_source; both
+  // empty without an encoder.
+  std::vector<uint32_t> encoded_begin;
+  std::vector<uint32_t> encoded;
 };
 
 struct PlanIndex {

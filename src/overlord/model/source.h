@@ -70,7 +70,7 @@ struct MediaUse {
 struct MediaField {
   std::string name;
   std::vector<std::string> from;
-  std::optional<MediaUse> use;  // without: bytes that can be read, and do not travel
+  std::optional<MediaUse> use = std::nullopt;  // without: bytes that can be read, and do not travel
 
   friend bool operator==(const MediaField&, const MediaField&) = default;
 };

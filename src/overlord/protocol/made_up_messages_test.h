@@ -179,13 +179,17 @@ inline PayloadPtr random_payload(RandomFields& random, uint32_t sources, MadeUpR
     payload->holders.push_back(data.second);
     payload->holders.push_back(mask.second);
   }
-  for (uint64_t i = random.below(4); i > 0; --i) {
-    auto piece = random.make<model::MediaPiece>();
-    piece.data.size_bytes = random.below(100);
-    const auto data = bulk.make(piece.data.size_bytes);
-    piece.data.data = data.first;
-    payload->holders.push_back(data.second);
-    payload->media.push_back(piece);
+  for (auto* pieces : {&payload->media, &payload->encoded}) {
+    for (uint64_t i = random.below(4); i > 0; --i) {
+      auto piece = random.make<model::MediaPiece>();
+      if (pieces == &payload->encoded || random.below(2) == 0) {
+        piece.data.size_bytes = random.below(100);
+        const auto data = bulk.make(piece.data.size_bytes);
+        piece.data.data = data.first;
+        payload->holders.push_back(data.second);
+      }
+      pieces->push_back(piece);
+    }
   }
   return payload;
 }
@@ -230,9 +234,9 @@ inline std::shared_ptr<const model::Slab> random_slab(RandomFields& random,
 }
 
 // Slabs of one microbatch: any shapes that fit together.
-inline model::MediaSlabs random_media(RandomFields& random, const model::MicrobatchCore& core,
-                                      bool seen, MadeUpRegions* regions) {
-  if (core.lineage.empty() || random.below(2) == 0) return nullptr;
+inline model::MediaSlabs random_media(RandomFields& random, size_t documents, bool seen,
+                                      MadeUpRegions* regions) {
+  if (documents == 0 || random.below(2) == 0) return nullptr;
   BulkSource bulk{random, regions};
   auto slabs = std::make_shared<std::vector<model::MediaSlab>>();
   for (uint64_t i = 1 + random.below(2); i > 0; --i) {
@@ -242,7 +246,7 @@ inline model::MediaSlabs random_media(RandomFields& random, const model::Microba
     slab.layout.row_shape = {1 + static_cast<uint32_t>(random.below(5)), 3};
     for (uint64_t j = random.below(3); j > 0; --j) {
       auto item = random.make<model::MediaItem>();
-      item.document %= static_cast<uint32_t>(core.lineage.size());
+      item.document %= static_cast<uint32_t>(documents);
       item.row_begin = slab.rows;
       item.shape.rows = static_cast<uint32_t>(random.below(4));
       slab.rows += item.shape.rows;
@@ -276,8 +280,11 @@ inline StepReady random_step(RandomFields& random, model::PlanPtr plan, MadeUpRe
     if (batch->view.fields & model::kPayloadFields) batch->slab = slab;
     random(batch->digest);
     if (random.below(2) == 0) batch->encoder = random_part(random);
-    batch->media =
-        random_media(random, *core, (batch->view.fields & model::kFieldTokens) != 0, regions);
+    const bool seen = (batch->view.fields & model::kFieldTokens) != 0;
+    batch->media = random_media(random, core->lineage.size(), seen, regions);
+    if (batch->encoder) {
+      batch->encoded = random_media(random, batch->encoder->samples.size(), true, regions);
+    }
     step.microbatches.push_back(std::move(batch));
   }
   return step;

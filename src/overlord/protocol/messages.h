@@ -75,7 +75,11 @@ struct Payload {
   std::vector<uint32_t> ordinals;  // index into the bucket's segments (model::BucketIndex)
   std::vector<model::TokenSpan> spans;
   std::vector<std::shared_ptr<const void>> holders;  // keep the spans' memory alive
-  std::vector<model::MediaPiece> media;              // of those documents, in their order
+  // Of those documents, in their order. Without data where another bucket's ranks encode it.
+  std::vector<model::MediaPiece> media;
+  // What ranks of the bucket encode, whoever has the document; `ordinal` is the bin of the
+  // encoder's layer.
+  std::vector<model::MediaPiece> encoded;
 };
 
 using PayloadPtr = std::shared_ptr<const Payload>;

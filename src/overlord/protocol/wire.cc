@@ -83,7 +83,7 @@ class MessageWriter {
   }
 
   void operator()(const PayloadPtr& message) {
-    const auto& [step, bucket, source, slot, ordinals, spans, holders, media] = *message;
+    const auto& [step, bucket, source, slot, ordinals, spans, holders, media, encoded] = *message;
     fields_(step, bucket, source, slot, ordinals);
     for (const model::TokenSpan& span : spans) {
       const auto& [data, mask, count, element] = span;
@@ -91,11 +91,8 @@ class MessageWriter {
       bulk_.write(&bytes_, data, uint64_t{count} * model::element_bytes(element));
       bulk_.write(&bytes_, mask, count);
     }
-    fields_(static_cast<uint32_t>(media.size()));
-    for (const model::MediaPiece& piece : media) {
-      fields_(piece);
-      bulk_.write(&bytes_, piece.data.data, piece.data.size_bytes);
-    }
+    write_pieces(media);
+    write_pieces(encoded);
   }
 
   void operator()(const StepReady& message) {
@@ -117,11 +114,12 @@ class MessageWriter {
     for (size_t i = 0; i < slabs.values.size(); ++i) write_slab(*slabs.values[i], seen[i]);
     fields_(static_cast<uint32_t>(microbatches.size()));
     for (const model::MicrobatchPtr& batch : microbatches) {
-      const auto& [core, slab, view, digest, encoder, media] = *batch;
+      const auto& [core, slab, view, digest, encoder, media, encoded] = *batch;
       const size_t slab_number = slab ? slabs.number(slab) + 1 : 0;
       fields_(static_cast<uint32_t>(cores.number(core)), static_cast<uint32_t>(slab_number));
       fields_(view, digest, encoder);
       write_media(media);
+      write_media(encoded);
     }
   }
 
@@ -130,6 +128,14 @@ class MessageWriter {
     if (options_.plan_bytes != nullptr) return bytes_.text(*options_.plan_bytes);
     const auto& buckets = options_.plan_buckets;
     bytes_.text(buckets ? encode_plan(slice_plan(plan, *buckets)) : encode_plan(plan));
+  }
+
+  void write_pieces(const std::vector<model::MediaPiece>& pieces) {
+    fields_(static_cast<uint32_t>(pieces.size()));
+    for (const model::MediaPiece& piece : pieces) {
+      fields_(piece);
+      bulk_.write(&bytes_, piece.data.data, piece.data.size_bytes);
+    }
   }
 
   void write_media(const model::MediaSlabs& media) {
@@ -193,17 +199,18 @@ bool fits(const model::EncoderPart& part) {
          part.documents.size() == part.received.size();
 }
 
-// Data is there for those who see tokens, and for nobody else.
-bool fits(const model::MediaSlabs& media, const model::Microbatch& batch) {
+// Data is there for those who see tokens or encode it, and for nobody else.
+bool fits(const model::MediaSlabs& media, bool seen, size_t documents) {
   if (!media) return true;
-  const bool seen = (batch.view.fields & model::kFieldTokens) != 0;
   return std::all_of(media->begin(), media->end(), [&](const model::MediaSlab& slab) {
-    return (slab.data.data != nullptr) == seen && media_fits(slab, batch.core->lineage.size());
+    return (slab.data.data == nullptr || seen) && media_fits(slab, documents);
   });
 }
 
 bool fits(const model::Microbatch& batch) {
-  if (!fits(batch.media, batch)) return false;
+  const bool seen = (batch.view.fields & model::kFieldTokens) != 0;
+  if (!fits(batch.media, seen, batch.core->lineage.size())) return false;
+  if (!fits(batch.encoded, true, batch.encoder ? batch.encoder->samples.size() : 0)) return false;
   if (batch.encoder && !fits(*batch.encoder)) return false;
   if (batch.view.slice >= batch.view.slices || batch.view.fields > model::kAllFields) return false;
   if (!batch.slab) return (batch.view.fields & model::kPayloadFields) == 0;
@@ -260,16 +267,24 @@ class MessageReader {
     for (size_t i = 0; i < payload->ordinals.size() && !fields_.failed(); ++i) {
       payload->spans.push_back(read_span(&payload->holders));
     }
-    uint32_t pieces = 0;
-    fields_(pieces);
-    for (uint32_t i = 0; i < pieces && !fields_.failed(); ++i) {
-      model::MediaPiece& piece = payload->media.emplace_back();
-      fields_(piece);
-      piece.data = read_view(&payload->holders);
+    read_pieces(&payload->media, &payload->holders);
+    read_pieces(&payload->encoded, &payload->holders);
+    for (const model::MediaPiece& piece : payload->encoded) {
       if (piece.data.data == nullptr) fields_.refuse();
     }
     message = std::move(payload);
     return {};
+  }
+
+  void read_pieces(std::vector<model::MediaPiece>* pieces,
+                   std::vector<std::shared_ptr<const void>>* holders) {
+    uint32_t count = 0;
+    fields_(count);
+    for (uint32_t i = 0; i < count && !fields_.failed(); ++i) {
+      model::MediaPiece& piece = pieces->emplace_back();
+      fields_(piece);
+      piece.data = read_view(holders);
+    }
   }
 
   model::FieldView read_view(std::vector<std::shared_ptr<const void>>* holders) {
@@ -361,6 +376,7 @@ class MessageReader {
       auto batch = std::make_shared<model::Microbatch>();
       fields_(core, slab, batch->view, batch->digest, batch->encoder);
       batch->media = read_media();
+      batch->encoded = read_media();
       // Numbers grow by one at most: the order of first mention.
       if (fields_.failed() || core > cores_seen || core >= cores.size() || slab > slabs_seen + 1 ||
           slab > slabs.size()) {

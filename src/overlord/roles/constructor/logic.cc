@@ -44,7 +44,9 @@ void start_step(const ConstructorJob& job, StepIndex step, const StepEntry& entr
   const model::BucketIndex& bucket = entry.index->buckets[job.bucket];
   std::set<protocol::Address> loaders;
   for (SourceIndex s = 0; job.wants_payload && s < job.sources; ++s) {
-    if (bucket.source_begin[s] == bucket.source_begin[s + 1]) continue;
+    const bool encoded = job.encodes && !bucket.encoded_begin.empty() &&
+                         bucket.encoded_begin[s] != bucket.encoded_begin[s + 1];
+    if (bucket.source_begin[s] == bucket.source_begin[s + 1] && !encoded) continue;
     for (uint32_t slot = 0; slot < job.owners.slots[s]; ++slot) {
       loaders.insert(loaders.end(), protocol::loader_address(s, slot));
       out->effects.push_back(

@@ -21,6 +21,7 @@ struct ConstructorJob {
   bool wants_payload = true;  // some rank here sees tokens
   uint64_t step_bytes = 0;    // slabs of one step
   uint64_t budget_bytes = 0;
+  bool encodes = false;  // ranks here encode media, also of documents that others get
 };
 
 struct Send {

@@ -72,7 +72,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     std::vector<model::TokenSpan> spans;  // by ordinal
     std::vector<protocol::PayloadPtr> payloads;
     std::map<uint32_t, std::vector<const model::MediaPiece*>> media;  // by ordinal
-    std::vector<std::vector<model::MicrobatchPtr>> by_client;         // [client][microbatch]
+    std::map<SampleId, std::vector<const model::MediaPiece*>> encoded;
+    std::vector<std::vector<model::MicrobatchPtr>> by_client;  // [client][microbatch]
     std::atomic<uint32_t> outstanding{0};
   };
 
@@ -127,6 +128,12 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     }
     for (const model::MediaPiece& piece : payload.media)
       held.media[piece.ordinal].push_back(&piece);
+    for (const model::MediaPiece& piece : payload.encoded) {
+      const model::Layer* layer = held.plan->encoder();
+      OVERLORD_CHECK(layer != nullptr && piece.ordinal < layer->segments.size(),
+                     "what is encoded is in the plan");
+      held.encoded[layer->segments[piece.ordinal].id].push_back(&piece);
+    }
     held.payloads.push_back(std::move(keep.payload));  // holds the memory behind the spans
   }
 
@@ -248,6 +255,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     const std::vector<model::EncoderPartPtr> parts =
         model::encoder_parts(*held.plan, *held.index, job_.bucket, microbatch, ranks_);
     std::map<std::pair<uint32_t, uint8_t>, model::MicrobatchPtr> made;
+    std::map<uint32_t, model::MediaSlabs> encoded;  // by encoder
     for (size_t client = 0; client < views_.size(); ++client) {
       const model::ClientView& view = views_[client];
       model::MicrobatchPtr& batch = made[{view.slice, view.fields}];
@@ -267,23 +275,48 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
         }
         batch = std::move(fresh);
       }
-      held.by_client[client][microbatch] = with_encoder(batch, parts[client]);
+      held.by_client[client][microbatch] =
+          with_encoder(batch, parts[client], encoded_of(held, parts[client], &encoded));
     }
   }
 
   // Every rank has its own part in an exchange, so such records are not shared.
   model::MicrobatchPtr with_encoder(const model::MicrobatchPtr& batch,
-                                    const model::EncoderPartPtr& part) const {
+                                    const model::EncoderPartPtr& part,
+                                    const model::MediaSlabs& encoded) const {
     if (!part) return batch;
     auto own = std::make_shared<model::Microbatch>(*batch);
     own->encoder = part;
-    if (hash_batches_) own->digest = chain(own->digest, model::encoder_part_digest(*part));
+    own->encoded = encoded;
+    if (hash_batches_) {
+      own->digest = chain(own->digest, model::encoder_part_digest(*part));
+      if (encoded) own->digest = chain(own->digest, model::media_digest(*encoded));
+    }
     return own;
+  }
+
+  // What a rank encodes, in the order of its samples. Ranks that run one encoder share it.
+  model::MediaSlabs encoded_of(const Held& held, const model::EncoderPartPtr& part,
+                               std::map<uint32_t, model::MediaSlabs>* made) const {
+    if (!part || !part->runs || held.encoded.empty()) return nullptr;
+    const auto [found, fresh] = made->try_emplace(part->encoder);
+    if (!fresh) return found->second;
+    std::vector<columnar::PlacedMedia> placed;
+    for (uint32_t i = 0; i < part->samples.size(); ++i) {
+      const auto pieces = held.encoded.find(part->samples[i].id);
+      if (pieces == held.encoded.end()) continue;
+      for (const model::MediaPiece* piece : pieces->second) placed.push_back({piece, i, 0});
+    }
+    if (placed.empty()) return nullptr;
+    found->second = std::make_shared<const std::vector<model::MediaSlab>>(
+        columnar::fill_media(media_, placed, true, *seams_.pool));
+    return found->second;
   }
 
   void assembled(Held& held) {
     held.spans.clear();
     held.media.clear();
+    held.encoded.clear();
     held.payloads.clear();
     ++probe_.steps_ready;
     if (state_.step(held.plan->step) == nullptr) return;  // acknowledged meanwhile

@@ -21,6 +21,9 @@ namespace {
 
 using columnar::MediaPlace;
 
+// Of one slot, where an encoder has owners of its own; more is made again.
+constexpr uint64_t kMostKeptBytes = uint64_t{256} << 20;
+
 // Chance in a transform: the same for a sample on every host, in every engine and after a resume.
 uint64_t chain_key(const OpenSource& source, const SampleId& id, size_t field) {
   const uint64_t stream = random_u64(source.seed, digest_of(source.spec.name).low, id.pass);
@@ -36,6 +39,7 @@ struct MediaServing::Document {
   std::vector<runtime::Bytes> blobs;  // by field of Source::media; null: none
   std::atomic<size_t> pending{1};     // blobs on their way; one extra until all are asked for
   ServedMedia served;
+  bool ready = false;  // was kept: nothing to read
 };
 
 struct MediaServing::Work {
@@ -76,6 +80,27 @@ void MediaServing::give_up(Work& work, const Status& status) {
   if (!work.failed.exchange(true)) work.fatal = status;
 }
 
+void MediaServing::keep(const SampleId& id, const ServedMedia& served) {
+  uint64_t size = sizeof(Kept);
+  for (const ServedBlob& blob : served.blobs) size += blob.bytes.size;
+  if (served.blobs.empty() && served.fault.empty()) return;
+  const auto [entry, fresh] = kept_.try_emplace(id, Kept{next_kept_, size, served});
+  if (!fresh) return;
+  kept_order_.emplace(next_kept_++, id);
+  kept_bytes_ += size;
+  while (kept_bytes_ > kMostKeptBytes) take_kept(kept_order_.begin()->second);
+}
+
+std::optional<ServedMedia> MediaServing::take_kept(const SampleId& id) {
+  const auto found = kept_.find(id);
+  if (found == kept_.end()) return std::nullopt;
+  ServedMedia served = std::move(found->second.served);
+  kept_bytes_ -= found->second.size_bytes;
+  kept_order_.erase(found->second.number);
+  kept_.erase(found);
+  return served;
+}
+
 void MediaServing::serve(std::vector<MediaWant> wants, Done done) {
   auto work = std::make_shared<Work>();
   work->done = std::move(done);
@@ -84,10 +109,15 @@ void MediaServing::serve(std::vector<MediaWant> wants, Done done) {
   std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> blocks;  // (block, which time)
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> times;              // by (block, row)
   for (MediaWant& want : wants) {
-    const uint32_t time = times[{want.ref.block, want.ref.row}]++;
-    blocks[{want.ref.block, time}].push_back(work->documents.size());
     auto document = std::make_unique<Document>();
     document->want = want;
+    if (std::optional<ServedMedia> kept = take_kept(want.id)) {
+      document->served = std::move(*kept);
+      document->ready = true;
+    } else {
+      const uint32_t time = times[{want.ref.block, want.ref.row}]++;
+      blocks[{want.ref.block, time}].push_back(work->documents.size());
+    }
     document->blobs.resize(source_->spec.media.size());
     work->documents.push_back(std::move(document));
   }
@@ -218,7 +248,8 @@ void MediaServing::arrived(const std::shared_ptr<Work>& work, size_t document) {
   if (--work->documents[document]->pending != 0) return;
   seams_.executor->post([self = shared_from_this(), work, document] {
     Document& own = *work->documents[document];
-    if (!work->failed && !self->cancel_.cancelled()) self->transform(*work, own);
+    const bool wanted = !own.ready && !work->failed && !self->cancel_.cancelled();
+    if (wanted) self->transform(*work, own);
     own.blobs.clear();
     // One more than there are documents, so that the one that makes it 1 is the last.
     if (--work->outstanding != 1) return;
@@ -227,7 +258,10 @@ void MediaServing::arrived(const std::shared_ptr<Work>& work, size_t document) {
       const Done done = std::move(work->done);
       if (work->failed) return done(work->fatal);
       std::vector<ServedMedia> all;
-      for (auto& each : work->documents) all.push_back(std::move(each->served));
+      for (auto& each : work->documents) {
+        if (each->want.again && !each->ready) self->keep(each->want.id, each->served);
+        all.push_back(std::move(each->served));
+      }
       done(std::move(all));
     });
   });
@@ -324,8 +358,8 @@ uint64_t media_tokens(const ServedMedia& served) {
 
 }  // namespace
 
-Status attach_media(const OpenSource& source, const std::vector<uint32_t>& fields,
-                    const std::vector<size_t>& places, const std::vector<ServedMedia>& served,
+Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
+                    const std::vector<size_t>& places, std::span<const ServedMedia> served,
                     runtime::BufferPool& pool, protocol::Payload* payload) {
   uint64_t total = 0;
   for (size_t i = 0; i < served.size(); ++i) {
@@ -347,13 +381,14 @@ Status attach_media(const OpenSource& source, const std::vector<uint32_t>& field
       const PlannedBlob& planned = blob.planned;
       const model::MediaUse& use = source.media->fields()[planned.field].use;
       if (use.before) writer.placeholder(*use.before, 1);
-      payload->media.push_back({payload->ordinals[places[i]],
-                                fields[planned.field],
-                                lead + writer.written(),
-                                planned.pads,
-                                shape_of(planned.geometry),
-                                {blob.bytes.data, blob.bytes.size}});
-      payload->holders.push_back(blob.bytes.holder);
+      model::MediaPiece piece{payload->ordinals[places[i]], numbers.fields[planned.field],
+                              lead + writer.written(),      planned.pads,
+                              shape_of(planned.geometry),   {}};
+      if (planned.field != numbers.encoded) {
+        piece.data = {blob.bytes.data, blob.bytes.size};
+        payload->holders.push_back(blob.bytes.holder);
+      }
+      payload->media.push_back(piece);
       if (planned.pads > 0) writer.placeholder(*use.pad, planned.pads);
       if (use.after) writer.placeholder(*use.after, 1);
     }
@@ -361,6 +396,31 @@ Status attach_media(const OpenSource& source, const std::vector<uint32_t>& field
     span = {tokens, mask, writer.written(), model::Element::kI32};
     tokens += writer.written();
     mask += writer.written();
+  }
+  return {};
+}
+
+Status attach_encoded(const OpenSource& source, const MediaNumbers& numbers, uint32_t bin,
+                      const MediaWant& want, const ServedMedia& served, runtime::BufferPool& pool,
+                      protocol::Payload* payload) {
+  const uint64_t row = source.manifest.blocks[want.ref.block].first_row + want.ref.row;
+  OVERLORD_TRY(const PlannedMedia planned, source.media->planned(row));
+  for (size_t i = 0; i < planned.blobs.size(); ++i) {
+    const PlannedBlob& blob = planned.blobs[i];
+    if (blob.field != numbers.encoded) continue;
+    runtime::Bytes bytes;
+    if (served.fault.empty()) {
+      bytes = served.blobs[i].bytes;
+    } else {
+      const size_t size = blob.geometry.bytes();
+      const runtime::Buffer zeros = pool.acquire(std::max<size_t>(size, 1));
+      if (!zeros.data) return pool.refusal(size);
+      std::memset(zeros.data.get(), 0, size);
+      bytes = {zeros.data, zeros.data.get(), size};
+    }
+    payload->encoded.push_back(
+        {bin, numbers.fields[blob.field], 0, 0, shape_of(blob.geometry), {bytes.data, bytes.size}});
+    payload->holders.push_back(bytes.holder);
   }
   return {};
 }

@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +25,7 @@ namespace overlord::loader {
 struct MediaWant {
   SampleId id;
   plan::RowRef ref;
+  bool again = false;  // another fetch of the step wants it too: its document, or who encodes it
 };
 
 struct ServedBlob {
@@ -58,6 +62,8 @@ class MediaServing : public std::enable_shared_from_this<MediaServing> {
   Result<ServedBlob> run_chain(const MediaWant& want, const PlannedBlob& planned,
                                const runtime::Bytes& blob) const;
   void give_up(Work& work, const Status& status);
+  void keep(const SampleId& id, const ServedMedia& served);
+  std::optional<ServedMedia> take_kept(const SampleId& id);
   std::string row_text(const plan::RowRef& ref) const;
   uint64_t row_number(const plan::RowRef& ref) const;
 
@@ -66,13 +72,36 @@ class MediaServing : public std::enable_shared_from_this<MediaServing> {
   LoaderProbe* probe_;
   runtime::CancelToken cancel_;
   bool stopped_ = false;
+  // What was made for one fetch and is wanted by another; the oldest goes first.
+  struct Kept {
+    uint64_t number = 0;
+    uint64_t size_bytes = 0;
+    ServedMedia served;
+  };
+  std::map<SampleId, Kept> kept_;
+  std::map<uint64_t, SampleId> kept_order_;
+  uint64_t kept_bytes_ = 0;
+  uint64_t next_kept_ = 0;
+};
+
+// Which of a source's delivered fields are which of the job's, and which of them an encoder with
+// owners of its own takes.
+struct MediaNumbers {
+  std::vector<uint32_t> fields;
+  std::optional<size_t> encoded;
 };
 
 // Puts the served media of documents that are no holes into the payload: `places[i]` is the place
-// of served[i] in the payload's lists, `fields` the job's numbers of the source's delivered fields.
-// Tokens and masks are written anew, placeholders first. kResource when the pool is exhausted.
-Status attach_media(const OpenSource& source, const std::vector<uint32_t>& fields,
-                    const std::vector<size_t>& places, const std::vector<ServedMedia>& served,
+// of served[i] in the payload's lists. Of an encoded field only the shape is handed over. Tokens
+// and masks are written anew, placeholders first. kResource when the pool is exhausted.
+Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
+                    const std::vector<size_t>& places, std::span<const ServedMedia> served,
                     runtime::BufferPool& pool, protocol::Payload* payload);
+
+// Adds what an encoder of the bucket reads of a sample: `bin` of the encoder's layer. What did not
+// decode is zeros of the planned shape, so that the exchange stays as it was planned.
+Status attach_encoded(const OpenSource& source, const MediaNumbers& numbers, uint32_t bin,
+                      const MediaWant& want, const ServedMedia& served, runtime::BufferPool& pool,
+                      protocol::Payload* payload);
 
 }  // namespace overlord::loader

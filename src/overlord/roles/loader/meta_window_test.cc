@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "overlord/columnar/encoded_rows.h"
+#include "overlord/columnar/source_index.h"
+#include "overlord/runtime/memory_storage.h"
+#include "overlord/testing/picture_corpus.h"
 
 namespace overlord::loader {
 namespace {
@@ -71,6 +74,109 @@ TEST_F(Metadata, PartsHaveEveryRowOnceAndBadOnesToo) {
   }
   EXPECT_EQ(seen, std::vector<int>(6, 1));
   EXPECT_EQ(bad, (std::vector<int>{1, 0, 0, 0, 1, 0}));
+}
+
+// The pictures of a small corpus, indexed in memory.
+class MediaMetadata : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    open_.spec.name = "pairs";
+    open_.spec.format = model::Format::kWebDataset;
+    open_.spec.text_column = "txt";
+    open_.spec.tokenizer = {model::TokenizerKind::kBytes, "", "bytes", false};
+    open_.spec.vocabulary = 1000;
+    open_.spec.bos = 8;
+    open_.spec.eod = 9;
+    model::MediaUse use;
+    use.transform = "patchify layout=vit patch=8";
+    use.pad = 7;
+    use.after = 6;
+    open_.spec.media = {{"image", {"png"}, use}};
+    for (const auto& [uri, bytes] : testing::picture_corpus(pictures_)) {
+      storage_.put(uri, bytes);
+      open_.spec.files.push_back(uri);
+    }
+  }
+  void open(std::shared_ptr<const columnar::MediaProbe> probe) {
+    columnar::IndexOptions options;
+    options.threads = 1;
+    options.probe = std::move(probe);
+    auto bytes = columnar::build_index_bytes(storage_, nullptr, open_.spec, options, nullptr,
+                                             runtime::CancelToken());
+    ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+    index_ = *columnar::SourceIndex::from_bytes(*bytes, open_.spec);
+    open_.manifest = index_->manifest();
+  }
+
+  testing::PictureSpec pictures_{"pairs", "mem:/c", 1, 8, 8, 3};
+  runtime::MemoryStorage storage_;
+  std::shared_ptr<const columnar::SourceIndex> index_;
+  OpenSource open_;
+};
+
+TEST_F(MediaMetadata, PlaceholdersStandBeforeTheTextAndCarryNoLoss) {
+  open(image_probe(open_.spec));
+  auto media = OpenMedia::open(open_.spec, *index_);
+  ASSERT_TRUE(media.ok()) << media.status().message();
+  open_.media = *media;
+  const std::vector<uint32_t> lengths(8, 5);
+  open_.manifest.lengths = lengths;
+  std::vector<plan::RowRef> rows;
+  for (uint32_t row = 0; row < 8; ++row) rows.push_back({0, row});
+  columnar::TokenBlock block;
+  block.counts = lengths;
+  block.begins.resize(8);
+  const std::map<uint32_t, TokenBlockPtr> read{
+      {0, std::make_shared<const columnar::TokenBlock>(block)}};
+  for (const model::MetaWindow& window : {window_from_index(open_, {0, 0, 0}, rows),
+                                          window_from_blocks(open_, {0, 0, 0}, rows, read, {})}) {
+    ASSERT_EQ(window.columns.size(), 2u);
+    EXPECT_EQ(window.columns[0].name, "image_count");
+    EXPECT_EQ(window.columns[1].name, "image_patches");
+    ASSERT_EQ(window.span_ends.size(), 8u);
+    for (uint32_t row = 0; row < 8; ++row) {
+      const bool has = testing::has_picture(row);
+      const uint32_t patches = has ? testing::picture_width(pictures_, row) / 8 *
+                                         (testing::picture_height(pictures_, row) / 8)
+                                   : 0;
+      EXPECT_EQ(window.columns[0].values[row], has ? 1 : 0);
+      EXPECT_EQ(window.columns[1].values[row], patches);
+      EXPECT_EQ(window.tokens[row], 7 + patches + (has ? 1 : 0));
+      uint32_t carrying = 0;
+      for (uint32_t i = row == 0 ? 0 : window.span_ends[row - 1]; i < window.span_ends[row]; ++i) {
+        carrying += window.spans[i].count;
+      }
+      EXPECT_EQ(carrying, 7u);  // bos, text and eod
+    }
+  }
+}
+
+TEST_F(MediaMetadata, AnIndexWithoutSizesIsRefused) {
+  open(nullptr);
+  const auto media = OpenMedia::open(open_.spec, *index_);
+  ASSERT_FALSE(media.ok());
+  EXPECT_EQ(media.status().code(), Code::kStateMismatch);
+  EXPECT_NE(media.status().message().find("overlord index"), std::string::npos);
+}
+
+TEST_F(MediaMetadata, WhatDoesNotFitTheChainIsBadAndNamed) {
+  open_.spec.media[0].use->transform = "centre_crop width=24 height=24; planes";
+  open_.spec.media[0].use->pads = 1;
+  open(image_probe(open_.spec));
+  auto media = OpenMedia::open(open_.spec, *index_);
+  ASSERT_TRUE(media.ok()) << media.status().message();
+  uint32_t bad = 0;
+  for (uint64_t row = 0; row < 8; ++row) {
+    const bool small =
+        testing::picture_width(pictures_, row) < 24 || testing::picture_height(pictures_, row) < 24;
+    const auto planned = (*media)->planned(row);
+    EXPECT_EQ(planned.ok(), !testing::has_picture(row) || !small);
+    if (planned.ok()) continue;
+    ++bad;
+    EXPECT_EQ(planned.status().code(), Code::kBadData);
+    EXPECT_NE(planned.status().message().find("image"), std::string::npos);
+  }
+  EXPECT_GT(bad, 0u);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "overlord/columnar/block_reader.h"
@@ -63,7 +64,8 @@ struct LoaderStart {
   protocol::PeerGenerations peers;
   // Less than half of the buckets are served here: read single documents instead of whole blocks.
   bool sparse_reads = false;
-  std::vector<uint32_t> media_fields;  // the job's numbers of OpenMedia::fields()
+  std::vector<uint32_t> media_fields;   // the job's numbers of OpenMedia::fields()
+  std::optional<size_t> encoded_field;  // among them: goes to the ranks that encode it
 };
 
 class Loader {

@@ -27,7 +27,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
         state_(start.first_window, std::move(start.peers)),
         orders_(source_),
         blocks_(std::make_shared<BlockLoads>(source_, std::move(start.budget), seams_, &probe_)),
-        media_fields_(std::move(start.media_fields)) {
+        media_numbers_{std::move(start.media_fields), start.encoded_field} {
     if (source_->media) media_ = std::make_shared<MediaServing>(source_, seams_, &probe_);
   }
 
@@ -248,34 +248,86 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     }
   }
 
-  // Media of the documents that are no holes; one whose media are bad becomes a hole too.
+  // Media of the documents that are no holes; one whose media are bad becomes a hole too. Behind
+  // them what ranks of the bucket encode: mostly of documents that others get.
+  struct MediaFetch {
+    FetchKey key;
+    std::vector<size_t> places;  // of `documents` in the payload
+    std::vector<Wanted> documents;
+    std::vector<Wanted> encoded;     // `ordinal` is a bin of the encoder's layer
+    std::vector<size_t> encoded_at;  // parallel: place in `wants`
+    std::vector<MediaWant> wants;    // of `documents`, then of others that are encoded here
+    std::shared_ptr<protocol::Payload> payload;
+    Holes holes;
+  };
+
   void add_media(const FetchKey& key, const std::vector<Wanted>& wanted,
                  std::shared_ptr<protocol::Payload> payload, Holes holes) {
-    std::vector<size_t> places;
-    std::vector<MediaWant> wants;
-    std::vector<Wanted> documents;
+    auto fetch = std::make_shared<MediaFetch>();
+    fetch->key = key;
+    fetch->payload = std::move(payload);
+    fetch->holes = std::move(holes);
+    std::map<SampleId, size_t> known;
     for (size_t i = 0; i < wanted.size(); ++i) {
-      if (payload->spans[i].data == nullptr) continue;
-      places.push_back(i);
-      wants.push_back({wanted[i].id, wanted[i].ref});
-      documents.push_back(wanted[i]);
+      if (fetch->payload->spans[i].data == nullptr) continue;
+      known.emplace(wanted[i].id, fetch->wants.size());
+      fetch->places.push_back(i);
+      fetch->wants.push_back({wanted[i].id, wanted[i].ref, media_numbers_.encoded.has_value()});
+      fetch->documents.push_back(wanted[i]);
     }
-    media_->serve(std::move(wants), [weak = weak_from_this(), key, places = std::move(places),
-                                     documents = std::move(documents), payload,
-                                     holes = std::move(holes)](auto served) mutable {
+    fetch->encoded = encoded_by(key);
+    for (const Wanted& want : fetch->encoded) {
+      const auto [at, fresh] = known.emplace(want.id, fetch->wants.size());
+      if (fresh) {
+        fetch->wants.push_back({want.id, want.ref, true});
+      } else {
+        fetch->wants[at->second].again = false;  // document and encoder are in one bucket
+      }
+      fetch->encoded_at.push_back(at->second);
+    }
+    media_->serve(fetch->wants, [weak = weak_from_this(), fetch](auto served) {
       const auto self = weak.lock();
       if (!self) return;
-      if (!served.ok()) return self->abandon(key, served.status());
-      for (size_t i = 0; i < documents.size(); ++i) {
-        const std::string& fault = (*served)[i].fault;
-        if (fault.empty()) continue;
-        payload->spans[places[i]] = hole(documents[i], fault, &holes);
-      }
-      const Status attached = attach_media(*self->source_, self->media_fields_, places, *served,
-                                           *self->seams_.pool, payload.get());
-      if (!attached.ok()) return self->abandon(key, attached);
-      self->hand_over(key, std::move(payload), holes);
+      const Status status = served.ok() ? self->attach(*fetch, *served) : served.status();
+      if (!status.ok()) return self->abandon(fetch->key, status);
+      self->hand_over(fetch->key, std::move(fetch->payload), fetch->holes);
     });
+  }
+
+  Status attach(MediaFetch& fetch, const std::vector<ServedMedia>& served) {
+    for (size_t i = 0; i < fetch.documents.size(); ++i) {
+      if (served[i].fault.empty()) continue;
+      fetch.payload->spans[fetch.places[i]] =
+          hole(fetch.documents[i], served[i].fault, &fetch.holes);
+    }
+    OVERLORD_RETURN_IF_ERROR(attach_media(*source_, media_numbers_, fetch.places,
+                                          std::span(served).first(fetch.documents.size()),
+                                          *seams_.pool, fetch.payload.get()));
+    for (size_t i = 0; i < fetch.encoded.size(); ++i) {
+      const size_t at = fetch.encoded_at[i];
+      OVERLORD_RETURN_IF_ERROR(attach_encoded(*source_, media_numbers_, fetch.encoded[i].ordinal,
+                                              fetch.wants[at], served[at], *seams_.pool,
+                                              fetch.payload.get()));
+    }
+    return {};
+  }
+
+  // What ranks of the bucket encode of this slot's samples.
+  std::vector<Wanted> encoded_by(const FetchKey& key) {
+    std::vector<Wanted> wanted;
+    const KnownPlan* known = state_.plan(key.first);
+    if (!media_numbers_.encoded || known == nullptr) return wanted;
+    const model::BucketIndex& bucket = known->index->buckets[key.second];
+    if (bucket.encoded_begin.empty()) return wanted;
+    const model::Layer& layer = *known->plan->encoder();
+    for (uint32_t i = bucket.encoded_begin[job_.source]; i < bucket.encoded_begin[job_.source + 1];
+         ++i) {
+      const SampleId id = layer.segments[bucket.encoded[i]].id;
+      const OrderCache::Located located = orders_.locate(id.pass, id.position);
+      if (located.window % job_.slots != job_.slot) continue;
+      wanted.push_back({bucket.encoded[i], id, located.ref});
+    }
+    return wanted;
   }
 
   void hand_over(const FetchKey& key, std::shared_ptr<protocol::Payload> payload,
@@ -377,7 +429,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   OrderCache orders_;
   std::shared_ptr<BlockLoads> blocks_;
   std::shared_ptr<MediaServing> media_;  // null: the source delivers none
-  std::vector<uint32_t> media_fields_;
+  MediaNumbers media_numbers_;
   std::map<FetchKey, protocol::PayloadPtr> unlogged_;  // made; see LoaderState::unlogged
   uint64_t warmed_ = 0;  // newest window whose blocks were asked for ahead
   bool pumping_ = false;
