@@ -52,7 +52,7 @@ struct Fields<model::MediaSlab> {
 };
 
 // No row of a picture or a patch is longer; keeps the arithmetic below from wrapping.
-inline constexpr uint64_t kMostRowValues = uint64_t{1} << 32;
+inline constexpr uint64_t kMostRowValues = uint64_t{1} << 30;
 
 // Shape, rows and bytes belong together, and every item lies in the slab and names a document.
 inline bool media_fits(const model::MediaSlab& slab, size_t documents) {
