@@ -354,6 +354,73 @@ class Tokenizer:
     @add_special_tokens.setter
     def add_special_tokens(self, arg: bool, /) -> None: ...
 
+class Lane(enum.Enum):
+    process = 0
+
+    thread = 1
+
+class Transform:
+    """A user's own Python over the rows of a source."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def function(self) -> str: ...
+
+    @function.setter
+    def function(self, arg: str, /) -> None: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @version.setter
+    def version(self, arg: str, /) -> None: ...
+
+    @property
+    def lane(self) -> Lane: ...
+
+    @lane.setter
+    def lane(self, arg: Lane, /) -> None: ...
+
+    @property
+    def command(self) -> list[str]: ...
+
+    @command.setter
+    def command(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def workers(self) -> int: ...
+
+    @workers.setter
+    def workers(self, arg: int, /) -> None: ...
+
+    @property
+    def batch_rows(self) -> int: ...
+
+    @batch_rows.setter
+    def batch_rows(self, arg: int, /) -> None: ...
+
+    @property
+    def deadline_ms(self) -> int: ...
+
+    @deadline_ms.setter
+    def deadline_ms(self, arg: int, /) -> None: ...
+
+    @property
+    def memory_bytes(self) -> int: ...
+
+    @memory_bytes.setter
+    def memory_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def check_every(self) -> int: ...
+
+    @check_every.setter
+    def check_every(self, arg: int, /) -> None: ...
+
+    @property
+    def key(self) -> str: ...
+
 class SourceLimits:
     """What one bad file or row may cost."""
 
@@ -526,6 +593,12 @@ class Source:
 
     @count_bytes.setter
     def count_bytes(self, arg: bool, /) -> None: ...
+
+    @property
+    def transform(self) -> Transform: ...
+
+    @transform.setter
+    def transform(self, arg: Transform, /) -> None: ...
 
 class MixtureStage:
     """Weights that hold from a step on."""
@@ -1288,6 +1361,27 @@ class CalloutDesk:
     @property
     def closed(self) -> bool: ...
 
+class TransformDesk:
+    """Where transforms of lane thread find their batches."""
+
+    def __init__(self) -> None: ...
+
+    def take(self, timeout_s: float) -> tuple[int, str, list[str]] | None:
+        """
+        The next batch: its number, name@version of the function, texts. None after timeout_s, or when it is closed.
+        """
+
+    def answer(self, number: int, bytes: bytes) -> None:
+        """An answer as a worker would send it, less its head."""
+
+    def fail(self, number: int, wrong: str) -> None:
+        """The function has no answer that can be used."""
+
+    def close(self) -> None: ...
+
+    @property
+    def closed(self) -> bool: ...
+
 class PlanCursor:
     """Plans one after another, from metadata alone."""
 
@@ -1325,7 +1419,7 @@ class Job:
 
     def section_digests(self) -> dict: ...
 
-    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None, pinning: HostPinning | None = None) -> Engine: ...
+    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None, pinning: HostPinning | None = None, transforms: TransformDesk | None = None) -> Engine: ...
 
     def planner(self, state: bytes | None, worker_command: Sequence[str], call: object | None = None, place: bool = True) -> PlanCursor:
         """
@@ -1417,6 +1511,30 @@ class ImageChain:
 
 def mrope_positions(tokens: int, spans: Sequence[tuple[int, int, int, int]]) -> object:
     """3 x tokens positions; spans are (start, t, h, w) in tokens."""
+
+def probe_audio(bytes: bytes) -> dict:
+    """What a sound's headers say, without decoding it."""
+
+def decode_audio(bytes: bytes, options: str = '') -> object:
+    """float32, samples x channels. Options as in a chain: "max_seconds=60"."""
+
+def run_audio_chain(bytes: bytes, chain: str, key: int = 0) -> tuple:
+    """(array, geometry) of a chain in its text form."""
+
+class AudioChain:
+    """A prepared chain; may be used by many threads at once."""
+
+    def __init__(self, text: str) -> None: ...
+
+    @property
+    def text(self) -> str:
+        """The text form with every value named."""
+
+    def run(self, bytes: bytes, key: int = 0) -> tuple:
+        """(array, geometry)"""
+
+    def planned_size(self, bytes: bytes) -> dict:
+        """The geometry that run() will deliver, from the header alone."""
 
 def mix_stats(kind: ControllerKind, sources: int, steps: int) -> dict:
     """

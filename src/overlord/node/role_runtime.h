@@ -25,7 +25,7 @@ struct RoleRuntimeOptions {
   std::shared_ptr<transport::SharedPool> pool;  // null: private memory
   uint64_t idle_bytes = 0;                      // of private memory, kept warm for the next batch
   planner::Callouts* callouts = nullptr;        // users' functions; where the planner is embedded
-  std::shared_ptr<TransformDesk> transforms;    // where Python runs in this process; may be null
+  std::shared_ptr<TransformDesk> transforms = nullptr;  // where Python runs in this process
 };
 
 class RoleRuntime {

@@ -100,7 +100,7 @@ def hop_microseconds(texts: list[str], hops: int = _HOPS) -> float:
 
     command = worker_command(f"{_MODULE}:nothing", "text", [p or os.getcwd() for p in sys.path])
     ours, its = socket.socketpair()
-    with ours, subprocess.Popen(command, stdin=its, stdout=its) as worker:
+    with ours, subprocess.Popen(command, stdin=its.fileno(), stdout=its.fileno()) as worker:
         its.close()
         stream = ours.makefile("rwb", buffering=1 << 20)
         _, size = struct.unpack("<4sI", stream.read(8))

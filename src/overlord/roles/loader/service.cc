@@ -372,10 +372,10 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     }
     // Read again, and shorter than when it was planned: only code that is not deterministic does
     // so.
-    const uint64_t has =
-        uint64_t{count} + (source_->spec.bos ? 1 : 0) + (source_->spec.eod ? 1 : 0);
+    const uint64_t has = uint64_t{count} + (source_->spec.bos ? 1 : 0) +
+                         (source_->spec.eod ? 1 : 0) + placeholders_of(want.ref);
     if (want.end > has) {
-      return hole(step, want,
+      return hole(want,
                   row_text(want.ref) + ": had at least " + std::to_string(want.end) +
                       " tokens when it was planned, has " + std::to_string(has) + " now",
                   holes);
@@ -384,6 +384,14 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     const size_t width = model::element_bytes(block.element);
     const auto* mask = reinterpret_cast<const uint8_t*>(block.mask.data);
     return {block.values.data + begin * width, mask ? mask + begin : nullptr, count, block.element};
+  }
+
+  // Tokens that stand for media before the text of a row.
+  uint64_t placeholders_of(const RowRef& ref) const {
+    if (!source_->media) return 0;
+    const uint64_t row = source_->manifest.blocks[ref.block].first_row + ref.row;
+    const Result<PlannedMedia> planned = source_->media->planned(row);
+    return planned.ok() ? planned->tokens : 0;
   }
 
   // Found bad after its metadata was posted: padding of the planned length, named (law 5).
