@@ -22,7 +22,7 @@ overlord_library(roles/client DEPS protocol runtime model base columnar)
 overlord_library(host DEPS roles/planner roles/loader roles/constructor roles/client columnar media runtime protocol
                            plan model base)
 overlord_library(node DEPS host roles/planner roles/loader roles/constructor roles/client transport storage columnar
-                           runtime protocol plan model base)
+                           media runtime protocol plan model base)
 overlord_library(sim DEPS host roles/planner roles/loader roles/constructor roles/client testing columnar
                           runtime protocol plan model base TEST_ONLY)
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "overlord/columnar/media.h"
+#include "overlord/media/codecs.h"
 #include "overlord/node/encoders.h"
 #include "overlord/roles/loader/open_media.h"
 #include "overlord/runtime/thread_executor.h"
@@ -68,6 +69,7 @@ Result<model::MediaUse> media_use(const std::string& transform, std::optional<ui
   use.before = before;
   use.after = after;
   use.pads = pads;
+  use.decoder = media::codecs_fingerprint().hex();
   return use;
 }
 
