@@ -85,7 +85,7 @@ void bind_delivery_enums(nb::module_& m) {
       .value("float32", WeightType::kFloat32);
 }
 
-void bind_source(nb::module_& m) {
+void bind_source_parts(nb::module_& m) {
   using namespace model;
   nb::class_<Tokenizer>(m, "Tokenizer", "How a source's text becomes tokens.")
       .def(nb::init<>())
@@ -112,6 +112,11 @@ void bind_source(nb::module_& m) {
       .def_rw("max_block_bytes", &SourceLimits::max_block_bytes)
       .def_rw("max_expansion", &SourceLimits::max_expansion)
       .def_rw("max_media_bytes", &SourceLimits::max_media_bytes);
+}
+
+void bind_source(nb::module_& m) {
+  using namespace model;
+  bind_source_parts(m);
   nb::class_<Source>(m, "Source", "One dataset: a name, files, columns and policies.")
       .def(nb::init<>())
       .def_rw("name", &Source::name)

@@ -6,7 +6,7 @@ import itertools
 import os
 import signal
 import sys
-import time
+import threading
 from typing import Any
 
 import numpy as np
@@ -72,8 +72,7 @@ def _at_boom(kind: str) -> None:
     if kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if kind == "hang":
-        while True:
-            time.sleep(60)
+        threading.Event().wait()
     if kind == "eat":
         held = []
         while True:
@@ -117,8 +116,7 @@ def hangs_thread(rows: list[str]) -> list[Any]:
 
 def threading_never_ends() -> None:
     """Waits for what does not come."""
-    while True:
-        time.sleep(60)
+    threading.Event().wait()
 
 
 @ol.transform(version="1")
