@@ -107,6 +107,7 @@ COUNTS: dict[str, str] = {
             *("constructor_budget", "private_copy_limit", "open_files"),
             *("tokenizer_processes", "alarm_seconds", "processes.loaders"),
             *("processes.constructors", "processes.isolate", "processes.attach_seconds"),
+            *("processes.cores_share", "processes.memory_share"),
             *("processes.directory", "wire.planner", "wire.host", "wire.certificate"),
             *("wire.key", "wire.authority", "wire.token"),
             *("metrics.socket", "metrics.port"),

@@ -331,3 +331,23 @@ def test_a_dead_loader_is_asked_again_for_every_rank(config: dict[str, Any], soc
             in_time(lambda: kill_all(sockets, victim), "there is one to kill")  # noqa: B023
         assert hashes_of(started) == embedded_hashes(config, {"dp": 1, "tp": 4})
     in_time(lambda: nothing_left(sockets), "nothing is left")
+
+
+def test_a_node_keeps_to_its_share_of_the_cores(config: dict[str, Any], sockets: Path) -> None:
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < 2:
+        pytest.skip("one core cannot be shared")
+    config["runtime"]["processes"]["cores_share"] = 0.5
+    with ol.job(config).train(engine="processes") as loader:
+        next(loader)
+        allowed = {pid: os.sched_getaffinity(pid) for pid in processes_of(sockets)}
+        assert len(allowed) >= 3  # the node, loaders, constructors
+        expected = set(usable[-(len(usable) // 2) :])
+        assert all(cores == expected for cores in allowed.values())
+        assert sorted(os.sched_getaffinity(0)) == usable
+
+
+def test_budgets_beyond_the_share_of_memory_are_refused(config: dict[str, Any]) -> None:
+    config["runtime"]["processes"]["memory_share"] = 1e-6
+    with pytest.raises(ol.ConfigError, match=r"memory_share.*lower runtime.payload_budget"):
+        ol.job(config).train(engine="processes")

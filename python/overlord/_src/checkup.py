@@ -18,6 +18,7 @@ from overlord._src.config.field_types import show_bytes
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.mesh import Mesh
 from overlord._src.node_checkup import check_node
+from overlord._src.node_limits import memory_of_host
 from overlord._tokenizer_worker import HELLO, worker_command
 from overlord._version import __version__
 from overlord.config import RuntimeConfig
@@ -151,8 +152,7 @@ def _read_limit(path: str) -> int | None:
 
 def check_memory(runtime: RuntimeConfig) -> Finding:
     """Budgets of the config against the memory there is."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = min(total, _read_limit("/sys/fs/cgroup/memory.max") or total)
+    limit = memory_of_host()
     budget = runtime.payload_budget + runtime.constructor_budget
     good = budget <= limit // 2
     advice = "" if good else "; lower runtime.payload_budget or runtime.constructor_budget"

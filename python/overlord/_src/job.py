@@ -25,6 +25,7 @@ from overlord._src.loader import Loader, RankLoaders, SharedEngine
 from overlord._src.mesh import Mesh, as_mesh, is_data_axis
 from overlord._src.mix_rule import Rule
 from overlord._src.native import core
+from overlord._src.node_limits import check_memory_share, node_cores
 from overlord._src.node_process import Attachment, NodePlan
 from overlord._src.pinning import find_pinning
 from overlord._src.strategy_lowering import functions_of, match_functions, strategy_digest
@@ -391,10 +392,12 @@ class Job:
             metrics_socket=self.config.runtime.metrics.socket,
             metrics_port=self.config.runtime.metrics.port,
             share_batches=self.config.runtime.ablation.sharing,
+            cores=node_cores(placing.cores_share),
         )
 
     def _check_attachable(self, stream: ResolvedStream, local: Sequence[int]) -> None:
         """What a node cannot do, said before one is started."""
+        check_memory_share(self._loaded, min(len(local), self._mesh.data_size))
         if functions_of(self.config.strategy):
             raise self._loaded.refuse(
                 Problem(

@@ -17,6 +17,7 @@ from overlord._src.config.field_types import show_bytes
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.config.streams import TRAIN, resolve_stream
 from overlord._src.mesh import Mesh
+from overlord._src.node_limits import allowed_memory, node_cores, node_memory
 from overlord.config import RuntimeConfig
 
 # Not in every Python that we run with.
@@ -35,7 +36,9 @@ def check_node(loaded: LoadedConfig | None, mesh: Mesh) -> list[Finding]:
         check_locked_memory(runtime),
         check_socket_directory(runtime),
     ]
-    return findings + ([check_placement(loaded, mesh)] if loaded is not None else [])
+    if loaded is not None:
+        findings += [check_placement(loaded, mesh), check_shares(runtime, mesh)]
+    return findings
 
 
 def check_executable() -> Finding:
@@ -128,6 +131,23 @@ def _default_base() -> str:
         if info.st_uid == os.geteuid() and not stat.S_IMODE(info.st_mode) & 0o077:
             return given
     return "/tmp"
+
+
+def check_shares(runtime: RuntimeConfig, mesh: Mesh) -> Finding:
+    """Cores and memory that a node of this host may take."""
+    placing = runtime.processes
+    cores = node_cores(placing.cores_share) or tuple(sorted(os.sched_getaffinity(0)))
+    allowed = allowed_memory(runtime)
+    needed = node_memory(runtime, mesh.data_size)
+    text = (
+        f"{len(cores)} of {len(os.sched_getaffinity(0))} cores ({cores[0]} to {cores[-1]}); "
+        f"budgets {show_bytes(needed)} of {show_bytes(allowed)} allowed"
+    )
+    if needed <= allowed:
+        return Finding("ok", "node's share", text)
+    return Finding(
+        "warn", "node's share", f"{text}, were all groups on this host; lower the runtime's budgets"
+    )
 
 
 def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from overlord._src.native import core
+from overlord._src.node_limits import on_cores
 
 _CONNECT_SECONDS = 2.0  # to a node that is there, before we look again whether it is
 _START_SECONDS = 120.0  # for a node to open its sources and its door
@@ -32,6 +33,7 @@ class NodePlan:
     metrics_socket: bool = False
     metrics_port: int | None = None  # of 127.0.0.1
     share_batches: bool = True
+    cores: Sequence[int] = ()  # where it runs; empty: wherever we may
 
     def words(self) -> list[str]:
         """As arguments of the executable."""
@@ -126,13 +128,14 @@ def launch_node(directory: Any, job: str, job_file: bytes, plan: NodePlan) -> No
     ]
     log = None if plan.log is None else open(plan.log, "ab")  # noqa: SIM115
     try:
-        node = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=[directory.lock_descriptor],
-        )
+        with on_cores(plan.cores):
+            node = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[directory.lock_descriptor],
+            )
         try:
             status = node.wait(None if plan.stays else _START_SECONDS)
         finally:

@@ -22,6 +22,18 @@ class ProcessesConfig(ConfigModel):
     isolate: list[str] = Field(
         default_factory=list, description="sources with a process of their own"
     )
+    cores_share: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="of the cores that the first rank may use, for the node and its processes",
+    )
+    memory_share: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="of the host's memory: budgets that add up to more are refused; absent: any",
+    )
     attach_seconds: float = Field(
         default=300.0,
         gt=0,

@@ -1,0 +1,75 @@
+"""What a node and its role processes may take of a host: shares of its cores and its memory."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from overlord._src.config.field_types import show_bytes
+from overlord._src.config.reading import LoadedConfig
+from overlord._src.errors import Problem
+from overlord.config import RuntimeConfig
+
+
+def memory_of_host() -> int:
+    """Bytes that this container may use."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError):
+        text = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        if text.isdigit():
+            return min(total, int(text))
+    return total
+
+
+def node_cores(share: float) -> tuple[int, ...]:
+    """The cores of a node: the last ones of those that we may use; empty: all of them."""
+    usable = sorted(os.sched_getaffinity(0))
+    wanted = max(1, math.floor(share * len(usable)))
+    return () if wanted >= len(usable) else tuple(usable[-wanted:])
+
+
+def node_memory(runtime: RuntimeConfig, groups: int) -> int:
+    """Bytes that the loaders and constructors of a host may hold, by their budgets."""
+    loaders = runtime.processes.loaders + len(runtime.processes.isolate)
+    return loaders * runtime.payload_budget + groups * runtime.constructor_budget
+
+
+def allowed_memory(runtime: RuntimeConfig) -> int:
+    """Bytes that those budgets may add up to."""
+    share = runtime.processes.memory_share
+    return int((1.0 if share is None else share) * memory_of_host())
+
+
+def check_memory_share(loaded: LoadedConfig, groups: int) -> None:
+    """Refuses budgets that are more than the share of the host's memory."""
+    runtime = loaded.config.runtime
+    allowed = allowed_memory(runtime)
+    needed = node_memory(runtime, groups)
+    if needed <= allowed or runtime.processes.memory_share is None:
+        return
+    raise loaded.refuse(
+        Problem(
+            ("runtime", "processes", "memory_share"),
+            f"the budgets of a node with {groups} data-parallel groups are {show_bytes(needed)} "
+            f"in all, and {show_bytes(allowed)} of the host's memory are allowed",
+            runtime.processes.memory_share,
+            advice="lower runtime.payload_budget or runtime.constructor_budget, or raise it",
+        )
+    )
+
+
+@contextlib.contextmanager
+def on_cores(cores: Sequence[int]) -> Iterator[None]:
+    """What this thread starts meanwhile runs on these cores, and all that it starts in turn."""
+    if not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
