@@ -227,8 +227,6 @@ class Format(enum.Enum):
 
     webdataset = 3
 
-    arrow = 4
-
 class Shuffle(enum.Enum):
     none = 0
 
@@ -1481,10 +1479,10 @@ def describe_state(state: bytes) -> dict:
 def combine_stream_hash(plan_chain: str, rank_hashes: Sequence[str]) -> str: ...
 
 def media_codecs() -> list:
-    """Codecs of this build: name, library, version, present, fingerprint."""
+    """Codecs of this build: name, made_by, version, present, fingerprint."""
 
 def probe_image(bytes: bytes) -> dict:
-    """What a picture's headers say, without decoding it."""
+    """What the headers say, without decoding."""
 
 def decode_image(bytes: bytes, options: str = '') -> object:
     """
@@ -1513,7 +1511,7 @@ def mrope_positions(tokens: int, spans: Sequence[tuple[int, int, int, int]]) -> 
     """3 x tokens positions; spans are (start, t, h, w) in tokens."""
 
 def probe_audio(bytes: bytes) -> dict:
-    """What a sound's headers say, without decoding it."""
+    """What the headers say, without decoding."""
 
 def decode_audio(bytes: bytes, options: str = '') -> object:
     """float32, samples x channels. Options as in a chain: "max_seconds=60"."""

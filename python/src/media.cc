@@ -12,9 +12,11 @@
 
 #include "bindings.h"
 #include "errors.h"
+#include "media_chain.h"
 #include "overlord/media/codecs.h"
 #include "overlord/media/image_chain.h"
 #include "overlord/media/mrope.h"
+#include "owned_array.h"
 
 namespace nb = nanobind;
 
@@ -23,8 +25,6 @@ namespace {
 
 using media::ImageGeometry;
 using media::ImageHeader;
-
-std::string_view view_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
 nb::dict dict_of(const ImageHeader& header) {
   nb::dict out;
@@ -71,44 +71,17 @@ std::vector<size_t> shape_of(const ImageGeometry& geometry) {
   return shape;
 }
 
-nb::object array_of(const ImageGeometry& geometry, std::vector<uint8_t> bytes) {
-  auto* held = new std::vector<uint8_t>(std::move(bytes));
-  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<uint8_t>*>(p); });
-  const std::vector<size_t> shape = shape_of(geometry);
-  if (geometry.floats) {
-    return nb::cast(nb::ndarray<nb::numpy, float>(reinterpret_cast<float*>(held->data()),
-                                                  shape.size(), shape.data(), owner));
+struct Pictures {
+  using Prepared = media::PreparedImageChain;
+  using Scratch = media::ChainScratch;
+  static auto parse(std::string_view text) { return media::parse_chain(text); }
+  static auto probe(std::string_view bytes) { return media::probe_image(bytes); }
+  static nb::dict dict_of(const auto& told) { return python::dict_of(told); }
+  static nb::object array_of(const ImageGeometry& geometry, std::vector<uint8_t> bytes) {
+    const std::vector<size_t> shape = shape_of(geometry);
+    return geometry.floats ? owned_array<float>(std::move(bytes), shape)
+                           : owned_array<uint8_t>(std::move(bytes), shape);
   }
-  return nb::cast(nb::ndarray<nb::numpy, uint8_t>(held->data(), shape.size(), shape.data(), owner));
-}
-
-// A chain with the memory of the thread that calls it.
-class ImageChain {
- public:
-  explicit ImageChain(const std::string& text)
-      : chain_(unwrap(media::PreparedImageChain::prepare(unwrap(media::parse_chain(text))))) {}
-
-  std::string text() const { return media::chain_text(chain_.chain()); }
-
-  nb::tuple run(const nb::bytes& bytes, uint64_t key) const {
-    Result<media::PreparedImageChain::Outcome> outcome = media::PreparedImageChain::Outcome();
-    {
-      nb::gil_scoped_release free;
-      thread_local media::ChainScratch scratch;
-      outcome = chain_.run(view_of(bytes), key, scratch);
-    }
-    media::PreparedImageChain::Outcome made = unwrap(std::move(outcome));
-    const nb::dict geometry = dict_of(made.geometry);
-    return nb::make_tuple(array_of(made.geometry, std::move(made.bytes)), geometry);
-  }
-
-  nb::dict planned_size(const nb::bytes& bytes) const {
-    const ImageHeader header = unwrap(media::probe_image(view_of(bytes)));
-    return dict_of(unwrap(chain_.planned_size(header)));
-  }
-
- private:
-  media::PreparedImageChain chain_;
 };
 
 nb::list list_codecs() {
@@ -116,7 +89,7 @@ nb::list list_codecs() {
   for (const media::Codec& codec : media::codecs()) {
     nb::dict row;
     row["name"] = codec.name;
-    row["library"] = codec.library;
+    row["made_by"] = codec.made_by;
     row["version"] = codec.version;
     row["present"] = codec.present;
     row["fingerprint"] = codec.fingerprint.hex();
@@ -129,44 +102,21 @@ nb::object mrope(int64_t tokens, const std::vector<std::tuple<int64_t, int, int,
   std::vector<media::MropeSpan> list;
   for (const auto& [start, t, h, w] : spans) list.push_back({start, t, h, w, 1});
   const auto count = static_cast<size_t>(tokens);
-  auto* held = new std::vector<int32_t>(3 * count);
-  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<int32_t>*>(p); });
-  const std::span<int32_t> all(*held);
+  std::vector<int32_t> places(3 * count);
+  const std::span<int32_t> all(places);
   unwrap(media::mrope_positions(list, all.subspan(0, count), all.subspan(count, count),
                                 all.subspan(2 * count, count)));
-  const size_t shape[2] = {3, count};
-  return nb::cast(nb::ndarray<nb::numpy, int32_t>(held->data(), 2, shape, owner));
+  return owned_array<int32_t>(std::move(places), {3, count});
 }
 
 }  // namespace
 
 void bind_media(nb::module_& m) {
   m.def("media_codecs", &list_codecs,
-        "Codecs of this build: name, library, version, present, fingerprint.");
-  m.def(
-      "probe_image",
-      [](const nb::bytes& bytes) { return dict_of(unwrap(media::probe_image(view_of(bytes)))); },
-      nb::arg("bytes"), "What a picture's headers say, without decoding it.");
-  m.def(
-      "decode_image",
-      [](const nb::bytes& bytes, const std::string& options) {
-        return nb::object(ImageChain("decode " + options).run(bytes, 0)[0]);
-      },
-      nb::arg("bytes"), nb::arg("options") = "",
+        "Codecs of this build: name, made_by, version, present, fingerprint.");
+  bind_chain<Pictures>(
+      m, "image", "ImageChain",
       "8-bit RGB as stored, height x width x 3. Options as in a chain: \"alpha=drop\".");
-  m.def(
-      "run_image_chain",
-      [](const nb::bytes& bytes, const std::string& chain, uint64_t key) {
-        return ImageChain(chain).run(bytes, key);
-      },
-      nb::arg("bytes"), nb::arg("chain"), nb::arg("key") = 0,
-      "(array, geometry) of a chain in its text form.");
-  nb::class_<ImageChain>(m, "ImageChain", "A prepared chain; may be used by many threads at once.")
-      .def(nb::init<const std::string&>(), nb::arg("text"))
-      .def_prop_ro("text", &ImageChain::text, "The text form with every value named.")
-      .def("run", &ImageChain::run, nb::arg("bytes"), nb::arg("key") = 0, "(array, geometry)")
-      .def("planned_size", &ImageChain::planned_size, nb::arg("bytes"),
-           "The geometry that run() will deliver, from the header alone.");
   m.def("mrope_positions", &mrope, nb::arg("tokens"), nb::arg("spans"),
         "3 x tokens positions; spans are (start, t, h, w) in tokens.");
 }

@@ -10,7 +10,9 @@
 
 #include "bindings.h"
 #include "errors.h"
+#include "media_chain.h"
 #include "overlord/media/audio_chain.h"
+#include "owned_array.h"
 
 namespace nb = nanobind;
 
@@ -19,8 +21,6 @@ namespace {
 
 using media::AudioGeometry;
 using media::AudioHeader;
-
-std::string_view view_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
 nb::dict dict_of(const AudioHeader& header) {
   nb::dict out;
@@ -63,75 +63,24 @@ std::vector<size_t> shape_of(const AudioGeometry& geometry) {
   return shape;
 }
 
-nb::object array_of(const AudioGeometry& geometry, std::vector<uint8_t> bytes) {
-  auto* held = new std::vector<uint8_t>(std::move(bytes));
-  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<uint8_t>*>(p); });
-  const std::vector<size_t> shape = shape_of(geometry);
-  if (geometry.floats) {
-    return nb::cast(nb::ndarray<nb::numpy, float>(reinterpret_cast<float*>(held->data()),
-                                                  shape.size(), shape.data(), owner));
+struct Sounds {
+  using Prepared = media::PreparedAudioChain;
+  using Scratch = media::AudioScratch;
+  static auto parse(std::string_view text) { return media::parse_audio_chain(text); }
+  static auto probe(std::string_view bytes) { return media::probe_audio(bytes); }
+  static nb::dict dict_of(const auto& told) { return python::dict_of(told); }
+  static nb::object array_of(const AudioGeometry& geometry, std::vector<uint8_t> bytes) {
+    const std::vector<size_t> shape = shape_of(geometry);
+    return geometry.floats ? owned_array<float>(std::move(bytes), shape)
+                           : owned_array<int16_t>(std::move(bytes), shape);
   }
-  return nb::cast(nb::ndarray<nb::numpy, int16_t>(reinterpret_cast<int16_t*>(held->data()),
-                                                  shape.size(), shape.data(), owner));
-}
-
-// A chain with the memory of the thread that calls it.
-class AudioChain {
- public:
-  explicit AudioChain(const std::string& text)
-      : chain_(unwrap(media::PreparedAudioChain::prepare(unwrap(media::parse_audio_chain(text))))) {
-  }
-
-  std::string text() const { return media::chain_text(chain_.chain()); }
-
-  nb::tuple run(const nb::bytes& bytes, uint64_t key) const {
-    Result<media::PreparedAudioChain::Outcome> outcome = media::PreparedAudioChain::Outcome();
-    {
-      nb::gil_scoped_release free;
-      thread_local media::AudioScratch scratch;
-      outcome = chain_.run(view_of(bytes), key, scratch);
-    }
-    media::PreparedAudioChain::Outcome made = unwrap(std::move(outcome));
-    const nb::dict geometry = dict_of(made.geometry);
-    return nb::make_tuple(array_of(made.geometry, std::move(made.bytes)), geometry);
-  }
-
-  nb::dict planned_size(const nb::bytes& bytes) const {
-    const AudioHeader header = unwrap(media::probe_audio(view_of(bytes)));
-    return dict_of(unwrap(chain_.planned_size(header)));
-  }
-
- private:
-  media::PreparedAudioChain chain_;
 };
 
 }  // namespace
 
 void bind_media_audio(nb::module_& m) {
-  m.def(
-      "probe_audio",
-      [](const nb::bytes& bytes) { return dict_of(unwrap(media::probe_audio(view_of(bytes)))); },
-      nb::arg("bytes"), "What a sound's headers say, without decoding it.");
-  m.def(
-      "decode_audio",
-      [](const nb::bytes& bytes, const std::string& options) {
-        return nb::object(AudioChain("decode " + options).run(bytes, 0)[0]);
-      },
-      nb::arg("bytes"), nb::arg("options") = "",
-      "float32, samples x channels. Options as in a chain: \"max_seconds=60\".");
-  m.def(
-      "run_audio_chain",
-      [](const nb::bytes& bytes, const std::string& chain, uint64_t key) {
-        return AudioChain(chain).run(bytes, key);
-      },
-      nb::arg("bytes"), nb::arg("chain"), nb::arg("key") = 0,
-      "(array, geometry) of a chain in its text form.");
-  nb::class_<AudioChain>(m, "AudioChain", "A prepared chain; may be used by many threads at once.")
-      .def(nb::init<const std::string&>(), nb::arg("text"))
-      .def_prop_ro("text", &AudioChain::text, "The text form with every value named.")
-      .def("run", &AudioChain::run, nb::arg("bytes"), nb::arg("key") = 0, "(array, geometry)")
-      .def("planned_size", &AudioChain::planned_size, nb::arg("bytes"),
-           "The geometry that run() will deliver, from the header alone.");
+  bind_chain<Sounds>(m, "audio", "AudioChain",
+                     "float32, samples x channels. Options as in a chain: \"max_seconds=60\".");
 }
 
 }  // namespace overlord::python

@@ -9,13 +9,20 @@
 
 namespace overlord::python {
 
-template <typename T>
-nanobind::object owned_array(std::vector<T> values) {
+// With `shape`, as elements of another type where the vector holds their bytes.
+template <typename Element, typename T>
+nanobind::object owned_array(std::vector<T> values, const std::vector<size_t>& shape) {
   namespace nb = nanobind;
   auto* held = new std::vector<T>(std::move(values));
   nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  const size_t shape[1] = {held->size()};
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(held->data(), 1, shape, owner));
+  return nb::cast(nb::ndarray<nb::numpy, Element>(reinterpret_cast<Element*>(held->data()),
+                                                  shape.size(), shape.data(), owner));
+}
+
+template <typename T>
+nanobind::object owned_array(std::vector<T> values) {
+  const std::vector<size_t> shape = {values.size()};
+  return owned_array<T>(std::move(values), shape);
 }
 
 }  // namespace overlord::python

@@ -9,6 +9,7 @@ import pty
 import re
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
@@ -30,12 +31,11 @@ from small_job import WEIGHTS, small_job
 from trainers import Trainer, in_time, nothing_left, trainers
 
 ENDLESS = 1_000_000
+JOB = f"watched-{os.getpid()}"  # other tests watch jobs of this host at the same time
 
 
 @contextmanager
-def running(
-    folder: Path, name: str = "watched", **options: Any
-) -> Iterator[tuple[list[Trainer], str]]:
+def running(folder: Path, name: str = JOB, **options: Any) -> Iterator[tuple[list[Trainer], str]]:
     """Two ranks that go on for ever, and the directory of their node."""
     config, sockets = small_job(folder, steps=ENDLESS, name=name)
     config["runtime"] |= options.pop("runtime", {})
@@ -68,7 +68,7 @@ def test_a_snapshot_has_processes_sources_and_ranks(
     with running(tmp_path) as (started, directory):
         in_time(lambda: all_told(directory), "all have told of their work")
         shown = top_json(capsys, directory, "--json", "--interval", "1.5")
-        assert (shown["job"], shown["stream"], shown["serving"]) == ("watched", "train", True)
+        assert (shown["job"], shown["stream"], shown["serving"]) == (JOB, "train", True)
         names = [item["name"] for item in shown["processes"]]
         assert names[:3] == ["node", "loaders-0", "constructors-0"]
         trainer_pids = {trainer.process.pid for trainer in started}
@@ -92,7 +92,7 @@ def test_the_screen_names_everything(tmp_path: Path, capsys: pytest.CaptureFixtu
         in_time(lambda: all_told(directory), "all have told of their work")
         assert main(["top", str(tmp_path / "mix.yaml"), "--once", "--interval", "0.2"]) == 0
         text = capsys.readouterr().out
-        for word in ("watched", "loaders-0", "constructors-0", "pss", *WEIGHTS, directory):
+        for word in (JOB, "loaders-0", "constructors-0", "pss", *WEIGHTS, directory):
             assert word in text, text
         assert "wait per step" in text and "bad rows" in text
 
@@ -100,7 +100,7 @@ def test_the_screen_names_everything(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_nodes_are_found_wherever_they_lie(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = f"found-{os.getpid()}"  # other tests watch jobs of this host at the same time
+    name = f"found-{os.getpid()}"
     with running(tmp_path, name) as (_, directory):
         rows = {row["directory"]: row for row in top_json(capsys, "--json")}
         assert rows[os.path.realpath(directory)]["job"] == name
@@ -284,7 +284,7 @@ def test_metrics_parse_and_have_labels(tmp_path: Path, capsys: pytest.CaptureFix
         families = parsed(capsys.readouterr().out)
 
         def labels(name: str, label: str) -> set[str]:
-            assert all(item["job"] == "watched" for item, _ in families[name][1])
+            assert all(item["job"] == JOB for item, _ in families[name][1])
             return {item[label] for item, _ in families[name][1]}
 
         assert families["overlord_up"][1][0][1] == 1
@@ -407,6 +407,23 @@ def listening_of(pid: int) -> set[tuple[str, int]]:
             host, port = words[1].split(":")
             found.add((socket.inet_ntoa(bytes.fromhex(host)[::-1]), int(port, 16)))
     return found
+
+
+def test_a_socket_that_can_be_seen_can_be_connected_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "metrics"
+    seen_before = []
+
+    def listen(server: socketserver.UnixStreamServer) -> None:
+        seen_before.append(path.exists())
+        server.socket.listen(1)
+
+    monkeypatch.setattr(socketserver.UnixStreamServer, "server_activate", listen)
+    with MetricsServer(f"unix:{path}", lambda: ""):
+        assert seen_before == [False]
+        assert [entry.name for entry in tmp_path.iterdir()] == ["metrics"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_command_serves_metrics(tmp_path: Path) -> None:

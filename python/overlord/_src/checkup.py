@@ -18,7 +18,7 @@ from overlord._src.config.field_types import show_bytes
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.mesh import Mesh
 from overlord._src.node_checkup import check_node
-from overlord._src.node_limits import memory_of_host
+from overlord._src.node_limits import container_limit, memory_of_host
 from overlord._tokenizer_worker import HELLO, worker_command
 from overlord._version import __version__
 from overlord.config import RuntimeConfig
@@ -99,9 +99,9 @@ def check_codecs() -> list[Finding]:
         return []  # check_native says why
     findings = []
     for codec in core.media_codecs():
-        text = f"{codec['library']} {codec['version']}, fingerprint {codec['fingerprint'][:8]}"
+        text = f"{codec['made_by']} {codec['version']}, fingerprint {codec['fingerprint'][:8]}"
         if not codec["present"]:
-            text = f"not in this build; install {codec['library']} and build again (optional)"
+            text = f"not in this build; install {codec['made_by']} and build again (optional)"
         findings.append(Finding("ok", f"codec {codec['name']}", text))
     return findings
 
@@ -131,7 +131,7 @@ def check_open_files(runtime: RuntimeConfig, tokenizers: int) -> Finding:
 def check_threads(runtime: RuntimeConfig) -> Finding:
     """Threads that a run starts, against the limits of user and container."""
     needed = runtime.threads + runtime.io_threads + _SPARE_THREADS
-    limits = [resource.getrlimit(resource.RLIMIT_NPROC)[0], _read_limit("/sys/fs/cgroup/pids.max")]
+    limits = [resource.getrlimit(resource.RLIMIT_NPROC)[0], container_limit("pids.max")]
     known = [limit for limit in limits if limit is not None and limit != resource.RLIM_INFINITY]
     if not known:
         return Finding("ok", "threads", f"no limit, a run needs {needed}")
@@ -140,14 +140,6 @@ def check_threads(runtime: RuntimeConfig) -> Finding:
     return Finding(
         "ok" if good else "fail", "threads", f"limit {min(known)}, a run needs {needed}{advice}"
     )
-
-
-def _read_limit(path: str) -> int | None:
-    try:
-        text = Path(path).read_text().strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
 
 
 def check_memory(runtime: RuntimeConfig) -> Finding:

@@ -14,14 +14,19 @@ from overlord._src.errors import Problem
 from overlord.config import RuntimeConfig
 
 
+def container_limit(name: str) -> int | None:
+    """A limit of the control group; None where there is none."""
+    try:
+        text = Path("/sys/fs/cgroup", name).read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
 def memory_of_host() -> int:
     """Bytes that this container may use."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with contextlib.suppress(OSError):
-        text = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        if text.isdigit():
-            return min(total, int(text))
-    return total
+    return min(total, container_limit("memory.max") or total)
 
 
 def node_cores(share: float) -> tuple[int, ...]:

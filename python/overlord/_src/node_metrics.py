@@ -124,11 +124,15 @@ def _unix_server(path: str) -> socketserver.UnixStreamServer:
             if probe.connect_ex(path) == 0:
                 raise core.UnavailableError(f"{path}: something listens there already")
         os.unlink(path)
+    # Who sees PATH can connect to it: it appears once it is listened to.
+    unheard = f"{path}.{os.getpid()}"
     before = os.umask(0o177)
     try:
-        return _UnixServer(path, _Handler)
+        server = _UnixServer(unheard, _Handler)
     finally:
         os.umask(before)
+    os.rename(unheard, path)
+    return server
 
 
 def _loopback(address: str) -> tuple[str, int]:

@@ -17,8 +17,6 @@ Result<ShardPart> index_shard(const ShardJob& job) {
       return index_parquet_shard(job);
     case model::Format::kWebDataset:
       return index_tar_shard(job);
-    case model::Format::kArrow:
-      break;
   }
   return job.error("unknown format", Code::kInvalidArgument);
 }
@@ -34,8 +32,6 @@ Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile
       return make_parquet_reader(std::move(file), source);
     case model::Format::kWebDataset:
       return make_tar_reader(std::move(file), source);
-    case model::Format::kArrow:
-      break;
   }
   return invalid_argument("unknown format of source '" + source.name + "'");
 }

@@ -27,8 +27,6 @@ const char* format_name(model::Format format) {
       return "megatron";
     case model::Format::kWebDataset:
       return "webdataset";
-    case model::Format::kArrow:
-      return "arrow";
   }
   return "?";
 }

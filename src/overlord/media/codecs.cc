@@ -80,9 +80,9 @@ std::string webp_version() {
 #endif
 }
 
-Codec codec_of(const char* name, const char* library, std::string version,
+Codec codec_of(const char* name, const char* made_by, std::string version,
                std::initializer_list<std::string_view> pictures) {
-  Codec codec{name, library, std::move(version), false, {}};
+  Codec codec{name, made_by, std::move(version), false, {}};
   codec.present = !codec.version.empty();
   if (codec.present) codec.fingerprint = fingerprint(pictures);
   return codec;

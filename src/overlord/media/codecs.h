@@ -13,7 +13,7 @@ namespace overlord::media {
 
 struct Codec {
   std::string name;     // "jpeg", "png", "webp", "audio"
-  std::string library;  // "libjpeg-turbo"
+  std::string made_by;  // "libjpeg-turbo"
   std::string version;  // as built; "" where absent
   bool present = false;
   Digest fingerprint;  // zero where absent

@@ -72,8 +72,8 @@ class MediaConfig(ConfigModel):
 
     from_: Files = Field(
         alias="from",
-        description="webdataset: member extensions, the first that a sample has counts; Parquet "
-        "and Arrow: one column, of bytes, of struct{bytes, path}, or of paths of files beside the "
+        description="webdataset: member extensions, the first that a sample has counts; "
+        "Parquet: one column, of bytes, of struct{bytes, path}, or of paths of files beside the "
         "shard",
     )
     transform: Transform | None = Field(

@@ -370,15 +370,17 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
                     holes);
       }
     }
-    // Read again, and shorter than when it was planned: only code that is not deterministic does
-    // so.
-    const uint64_t has = uint64_t{count} + (source_->spec.bos ? 1 : 0) +
-                         (source_->spec.eod ? 1 : 0) + placeholders_of(want.ref);
-    if (want.end > has) {
-      return hole(want,
-                  row_text(want.ref) + ": had at least " + std::to_string(want.end) +
-                      " tokens when it was planned, has " + std::to_string(has) + " now",
-                  holes);
+    if (source_->spec.transform.declared()) {
+      // Read again, and shorter than when it was planned: only code that is not deterministic does
+      // so.
+      const uint64_t has = uint64_t{count} + (source_->spec.bos ? 1 : 0) +
+                           (source_->spec.eod ? 1 : 0) + placeholders_of(want.ref);
+      if (want.end > has) {
+        return hole(want,
+                    row_text(want.ref) + ": had at least " + std::to_string(want.end) +
+                        " tokens when it was planned, has " + std::to_string(has) + " now",
+                    holes);
+      }
     }
     const uint64_t begin = block.begins[want.ref.row];
     const size_t width = model::element_bytes(block.element);

@@ -1,0 +1,201 @@
+// The text form that chains of pictures and of sounds share: "decode KEY=VALUE ...; STEP KEY=VALUE
+// ...". A chain gives one `describe(visitor, step)` that names the fields of each of its steps; it
+// serves printing, parsing and the messages that say what is allowed.
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "overlord/base/status.h"
+#include "overlord/runtime/quote.h"
+
+namespace overlord::media {
+
+template <typename Enum>
+using Choices = std::vector<std::pair<std::string_view, Enum>>;
+using TextPairs = std::vector<std::pair<std::string_view, std::string_view>>;
+
+inline std::vector<std::string_view> split_text(std::string_view text, char separator) {
+  std::vector<std::string_view> out;
+  for (;;) {
+    const size_t at = text.find(separator);
+    out.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return out;
+    text.remove_prefix(at + 1);
+  }
+}
+
+inline std::string_view trim_text(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\n')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\n')) text.remove_suffix(1);
+  return text;
+}
+
+template <typename Number>
+bool read_number(std::string_view text, Number* out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// Prints the fields that describe() names.
+class ChainPrinter {
+ public:
+  void field(std::string_view name, const std::integral auto& value) {
+    add(name, std::to_string(value));
+  }
+  void field(std::string_view name, const bool& value) { add(name, value ? "true" : "false"); }
+  template <typename Enum>
+  void choice(std::string_view name, const Enum& value, const Choices<Enum>& choices) {
+    for (const auto& [word, one] : choices) {
+      if (one == value) add(name, word);
+    }
+  }
+  void add(std::string_view name, std::string_view value) {
+    text.append(" ").append(name).append("=").append(value);
+  }
+
+  std::string text;
+};
+
+// Takes the fields that describe() names out of key=value pairs; what is left over is unknown.
+class ChainParser {
+ public:
+  // `chain`: what messages call it, "image chain".
+  ChainParser(std::string_view chain, std::string_view step, TextPairs pairs)
+      : chain_(chain), step_(step), pairs_(std::move(pairs)) {}
+
+  void field(std::string_view name, std::integral auto& value) {
+    std::string_view text;
+    if (take(name, &text) && !read_number(text, &value)) fail(name, "a whole number", text);
+  }
+  void field(std::string_view name, bool& value) {
+    choice<bool>(name, value, {{"true", true}, {"false", false}});
+  }
+  template <typename Enum>
+  void choice(std::string_view name, Enum& value, const Choices<Enum>& choices) {
+    std::string_view text;
+    if (!take(name, &text)) return;
+    std::string allowed;
+    for (const auto& [word, one] : choices) {
+      if (word == text) {
+        value = one;
+        return;
+      }
+      allowed.append(allowed.empty() ? "" : ", ").append(word);
+    }
+    fail(name, "one of " + allowed, text);
+  }
+
+  Status finish() {
+    if (status_.ok() && !pairs_.empty()) {
+      status_ = invalid_argument(chain_ + ": " + step_ + " has no option " +
+                                 runtime::quote(pairs_.front().first) +
+                                 "; it has: " + (known_.empty() ? "none" : known_));
+    }
+    return status_;
+  }
+
+ protected:
+  bool take(std::string_view name, std::string_view* text) {
+    known_.append(known_.empty() ? "" : ", ").append(name);
+    for (auto pair = pairs_.begin(); pair != pairs_.end(); ++pair) {
+      if (pair->first != name) continue;
+      *text = pair->second;
+      pairs_.erase(pair);
+      return true;
+    }
+    return false;
+  }
+  void fail(std::string_view name, const std::string& wanted, std::string_view got) {
+    if (!status_.ok()) return;
+    status_ = invalid_argument(chain_ + ": " + step_ + " " + std::string(name) + " must be " +
+                               wanted + "; got " + runtime::quote(got));
+  }
+
+ private:
+  std::string chain_;
+  std::string step_;
+  TextPairs pairs_;
+  std::string known_;
+  Status status_;
+};
+
+// One of every alternative of a variant, with default values.
+template <typename Step, size_t... I>
+std::vector<Step> every_step(std::index_sequence<I...>) {
+  return {Step(std::in_place_index<I>)...};
+}
+template <typename Step>
+const std::vector<Step>& default_steps() {
+  static const auto* const steps = new std::vector<Step>(
+      every_step<Step>(std::make_index_sequence<std::variant_size_v<Step>>()));
+  return *steps;
+}
+
+template <typename Printer, typename Step, typename Decode, typename Describe>
+std::string print_steps(Decode decode, const std::vector<Step>& steps, const Describe& describe) {
+  Printer printer;
+  printer.text = "decode";
+  describe(printer, decode);
+  for (Step step : steps) {  // a copy: the same describe() also parses
+    printer.text.append("; ").append(step_name(step));
+    std::visit([&](auto& one) { describe(printer, one); }, step);
+  }
+  return printer.text;
+}
+
+template <typename Parser, typename Step, typename Decode, typename Describe>
+Status parse_step(std::string_view chain, std::string_view text, bool first, Decode* decode,
+                  std::vector<Step>* steps, const Describe& describe) {
+  TextPairs pairs;
+  std::string_view name;
+  for (const std::string_view word : split_text(text, ' ')) {
+    if (word.empty()) continue;
+    if (name.empty()) {
+      name = word;
+      continue;
+    }
+    const size_t at = word.find('=');
+    if (at == std::string_view::npos) {
+      return invalid_argument(std::string(chain) + ": " + std::string(name) +
+                              " takes key=value pairs; got " + runtime::quote(word));
+    }
+    pairs.emplace_back(word.substr(0, at), word.substr(at + 1));
+  }
+  Parser parser(chain, name, std::move(pairs));
+  if (name == "decode") {
+    if (!first) return invalid_argument(std::string(chain) + ": decode comes first");
+    describe(parser, *decode);
+    return parser.finish();
+  }
+  std::string allowed = "decode";
+  for (const Step& known : default_steps<Step>()) {
+    allowed.append(", ").append(step_name(known));
+    if (step_name(known) != name) continue;
+    steps->push_back(known);
+    std::visit([&](auto& step) { describe(parser, step); }, steps->back());
+    return parser.finish();
+  }
+  return invalid_argument(std::string(chain) + ": no step is called " + runtime::quote(name) +
+                          "; the steps are: " + allowed);
+}
+
+template <typename Parser, typename Step, typename Decode, typename Describe>
+Status parse_steps(std::string_view chain, std::string_view text, Decode* decode,
+                   std::vector<Step>* steps, const Describe& describe) {
+  bool first = true;
+  for (const std::string_view part : split_text(text, ';')) {
+    const std::string_view step = trim_text(part);
+    if (step.empty()) continue;
+    OVERLORD_RETURN_IF_ERROR(parse_step<Parser>(chain, step, first, decode, steps, describe));
+    first = false;
+  }
+  return {};
+}
+
+}  // namespace overlord::media
