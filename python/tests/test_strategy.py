@@ -7,6 +7,7 @@ import json
 import runpy
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -224,7 +225,11 @@ def test_every_sample_can_be_explained(corpus: Corpus) -> None:
         last = f"consumer {columns['bucket'][row]}, microbatch {columns['microbatch'][row]}"
         assert lines[-1].endswith(last) and "packed into sequence" in lines[1]
     assert explain.report_lines(step)[-1].startswith("advice: ")
-    assert "<svg" in explain.draw_svg(step)
+    drawn = ElementTree.fromstring(explain.draw_svg(step))
+    told = [title.text for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    grid = explain.cost_grid(step)
+    assert len(told) == grid.size
+    assert told[0] == f"group 0, microbatch 0: {grid[0, 0] / 1e6:,.2f} ms"
     assert len(explain.draw_lines(step)) == 2
     assert np.isclose(explain.cost_grid(step).sum(), step.graph["sample_costs"].sum())
 

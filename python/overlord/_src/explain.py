@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from overlord._src.drawing import heat_maps
+
 Columns = dict[str, npt.NDArray[np.int64]]
 MILLISECOND = 1e6
 
@@ -295,24 +297,28 @@ def _coarse(grid: npt.NDArray[np.float64], rows: int, columns: int) -> npt.NDArr
 
 
 def draw_svg(step: PlannedStep, most: int = 128) -> str:
-    """Consumers x microbatches as a heat map: darker costs more."""
-    grid = _coarse(cost_grid(step), most, most)
-    top, cell = grid.max() or 1.0, 12
-    height, width = grid.shape[0] * cell + 64, max(360, grid.shape[1] * cell + 80)
-    unit = "ms" if step.report is not None else "tokens"
-    scale = MILLISECOND if step.report is not None else 1.0
-    cells = "".join(
-        f'<rect x="{60 + m * cell}" y="{40 + c * cell}" width="{cell - 1}" height="{cell - 1}" '
-        f'fill="hsl(210,70%,{95 - 65 * value / top:.0f}%)"><title>consumer {c}, microbatch {m}: '
-        f"{value / scale:.2f} {unit}</title></rect>"
-        for c, line in enumerate(grid)
-        for m, value in enumerate(line)
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'font-family="sans-serif" font-size="12"><text x="60" y="16">step {step.plan.step}: '
-        f"work of every microbatch, darkest = {top / scale:.2f} {unit}</text>"
-        f'<text x="60" y="32" fill="#666">across: microbatches; down: consumers</text>{cells}</svg>'
+    """Consumers x microbatches as a heat map: darker costs more; large grids are averaged."""
+    whole = cost_grid(step)
+    timed = step.report is not None
+    unit, scale = ("ms", MILLISECOND) if timed else ("tokens", 1.0)
+    grid = _coarse(whole, most, most) / scale
+    rows, columns = whole.shape
+    every = grid.shape == whole.shape
+    shown = "" if every else ", neighbours averaged"
+
+    def told(group: int, place: int, value: float) -> str:
+        return f"group {group}, microbatch {place}: {value:,.2f} {unit}"
+
+    uneven = whole.max() / (whole.mean() or 1.0)
+    return heat_maps(
+        f"Step {step.plan.step}: work of every microbatch",
+        f"{rows} groups of ranks x {columns} microbatches{shown}; "
+        f"the largest has {uneven:.3f} of the mean. An even colour is even work",
+        "group",
+        "microbatch, in running order",
+        f"{unit} of work",
+        [("", grid.tolist())],
+        told if every else None,
     )
 
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from overlord._src.simulate import drawing, own_strategy
+from overlord._src import drawing
+from overlord._src.simulate import own_strategy
 from overlord._src.simulate.placing import BASELINE, DEFAULT
 
 Report = dict[str, Any]

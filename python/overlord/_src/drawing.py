@@ -5,7 +5,7 @@ Every chart has a title, a line that says what it shows, units, and labels at th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from math import floor, log10
@@ -73,12 +73,20 @@ class _Canvas:
         )
 
     def rect(
-        self, x: float, y: float, width: float, height: float, look: str = "", fill: str = ""
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        look: str = "",
+        fill: str = "",
+        told: str = "",  # to who points at it
     ) -> None:
         paint = f'fill="{fill}"' if fill else f'class="{look}"'
+        end = f"><title>{escape(told)}</title></rect>" if told else "/>"
         self.parts.append(
             f'<rect {paint} x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" '
-            f'height="{height:.1f}"/>'
+            f'height="{height:.1f}"{end}'
         )
 
     def line(self, x1: float, y1: float, x2: float, y2: float) -> None:
@@ -168,7 +176,7 @@ def line_chart(title: str, subtitle: str, x_axis: str, y_axis: str, lines: Seque
         _, y = place(0, tick)
         canvas.line(left, y, right, y)
         canvas.text(left - 8, y + 4, show_tick(tick), "small", "end")
-    for step in sorted({round((count - 1) * part / 5) for part in range(6)}):
+    for step in range(0, count, -(-count // 8)):
         canvas.text(place(step, 0)[0], bottom + 18, str(step), "small", "middle")
     ends = []
     for line in sorted(lines, key=lambda item: item.look != "other"):  # the loud ones on top
@@ -206,8 +214,12 @@ def heat_maps(
     column_axis: str,
     unit: str,
     panels: Sequence[tuple[str, Sequence[Sequence[float]]]],
+    told: Callable[[int, int, float], str] | None = None,
 ) -> str:
-    """Panels of cells side by side, in one scale of colours."""
+    """Panels of cells side by side, in one scale of colours.
+
+    `told` says what a reader sees who points at a cell, from its row, column and value.
+    """
     canvas = _Canvas(title, subtitle)
     largest = max((max(row) for _, rows in panels for row in rows), default=0.0) or 1.0
     rows = len(panels[0][1])
@@ -226,6 +238,7 @@ def heat_maps(
                     step - (0.8 if step > 4 else 0),
                     cell - (0.8 if cell > 5 else 0),
                     fill=ramp_color(value / largest),
+                    told=told(index, column, value) if told else "",
                 )
         canvas.text(x + width / 2, top + rows * cell + 18, column_axis, "small", "middle")
     middle = top + rows * cell / 2
