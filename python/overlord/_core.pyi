@@ -1478,6 +1478,11 @@ def describe_state(state: bytes) -> dict:
 
 def combine_stream_hash(plan_chain: str, rank_hashes: Sequence[str]) -> str: ...
 
+def pictures_per_second(files: Sequence[bytes], side: int, whole_chain: bool, threads: int, seconds: float) -> tuple[float, int]:
+    """
+    (rate, checksum) of JPEGs to side x side RGB without a loader: libjpeg-turbo and a resize, or the chain of sources.
+    """
+
 def media_codecs() -> list:
     """Codecs of this build: name, made_by, version, present, fingerprint."""
 

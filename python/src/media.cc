@@ -15,6 +15,7 @@
 #include "media_chain.h"
 #include "overlord/media/codecs.h"
 #include "overlord/media/image_chain.h"
+#include "overlord/media/measure_pictures.h"
 #include "overlord/media/mrope.h"
 #include "owned_array.h"
 
@@ -109,9 +110,27 @@ nb::object mrope(int64_t tokens, const std::vector<std::tuple<int64_t, int, int,
   return owned_array<int32_t>(std::move(places), {3, count});
 }
 
+// (pictures a second, a checksum) of a bare native loop over files in memory.
+std::tuple<double, uint64_t> pictures_per_second(const std::vector<nb::bytes>& files, int32_t side,
+                                                 bool whole_chain, uint32_t threads,
+                                                 double seconds) {
+  std::vector<std::string> held;
+  for (const nb::bytes& file : files) held.emplace_back(view_of(file));
+  const auto loop = whole_chain ? media::PictureLoop::kChain : media::PictureLoop::kPlain;
+  const nb::gil_scoped_release free;
+  const media::PictureFigures figures =
+      unwrap(media::measure_pictures(held, side, loop, threads, seconds));
+  return {static_cast<double>(figures.pictures) / figures.seconds, figures.checksum};
+}
+
 }  // namespace
 
 void bind_media(nb::module_& m) {
+  m.def(
+      "pictures_per_second", &pictures_per_second, nb::arg("files"), nb::arg("side"),
+      nb::arg("whole_chain"), nb::arg("threads"), nb::arg("seconds"),
+      "(rate, checksum) of JPEGs to side x side RGB without a loader: libjpeg-turbo and a resize, "
+      "or the chain of sources.");
   m.def("media_codecs", &list_codecs,
         "Codecs of this build: name, made_by, version, present, fingerprint.");
   bind_chain<Pictures>(
