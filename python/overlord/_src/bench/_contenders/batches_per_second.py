@@ -18,7 +18,6 @@ def shuffled(count: int) -> Iterator[int]:
 
 def measure_batches(batches: Iterator[Any], work: dict[str, Any]) -> dict[str, Any]:
     """Files a second after a second of warming up, and a mean that shows what was delivered."""
-    size = work["batch"]
     started = time.perf_counter()
     while time.perf_counter() - started < 1.0:
         batch = next(batches)
@@ -27,7 +26,7 @@ def measure_batches(batches: Iterator[Any], work: dict[str, Any]) -> dict[str, A
     while time.perf_counter() - started < work["seconds"]:
         batch = next(batches)
         total += float(batch.reshape(-1)[0])
-        count += size
+        count += len(batch)
     taken = time.perf_counter() - started
     return {
         "files_per_s": count / taken,

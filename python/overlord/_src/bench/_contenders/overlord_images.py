@@ -20,12 +20,14 @@ def _config(work: dict[str, Any]) -> dict[str, Any]:
     }
     return {
         "job": "bench-images",
+        "seed": 7,
         "steps": 1_000_000,
         "context": 64,
         "bins": work["batch"],
         "packing": {"method": "pad"},
         "vocabulary": 256,
         "over_length": "drop",
+        "at_end": "repeat",
         "sources": {
             "pairs": {
                 "files": tar_name(work),
@@ -37,6 +39,7 @@ def _config(work: dict[str, Any]) -> dict[str, Any]:
             }
         },
         "mixture": {"weights": {"pairs": 1}},
+        "delivery": {"microbatch_size": work["batch"]},
         "runtime": {"threads": work["workers"], "prefetch": 4, "runway": 4},
     }
 
