@@ -41,7 +41,7 @@ def with_draft(side: int) -> Decoder:
 def with_simplejpeg(side: int) -> Decoder:
     """The fastest pair we know in Python."""
     import cv2  # type: ignore[import-not-found,unused-ignore]
-    import simplejpeg  # type: ignore[import-not-found,unused-ignore]
+    import simplejpeg  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     cv2.setNumThreads(1)
 
@@ -68,7 +68,7 @@ def with_opencv(side: int) -> Decoder:
     def decode(data: bytes) -> Any:
         shorter = min(Image.open(io.BytesIO(data)).size)  # reads the header alone
         part = max(part for part in modes if shorter // part >= side or part == 1)
-        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), modes[part])
+        pixels: Any = cv2.imdecode(np.frombuffer(data, np.uint8), modes[part])
         resized = cv2.resize(pixels, (side, side), interpolation=cv2.INTER_LINEAR)
         return cv2.cvtColor(resized, cv2.COLOR_BGR2RGB)
 
