@@ -17,7 +17,7 @@ overlord_library(storage DEPS runtime base model LIBS PyArrow::arrow)
 overlord_library(transport DEPS protocol runtime base model LIBS PyArrow::flight PyArrow::arrow)
 overlord_library(roles/planner DEPS plan protocol runtime model base)
 overlord_library(roles/loader DEPS plan protocol runtime model base columnar media)
-overlord_library(roles/constructor DEPS protocol runtime model base columnar)
+overlord_library(roles/constructor DEPS protocol runtime model base columnar media)
 overlord_library(roles/client DEPS protocol runtime model base columnar)
 overlord_library(host DEPS roles/planner roles/loader roles/constructor roles/client columnar media runtime protocol
                            plan model base)

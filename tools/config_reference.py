@@ -91,7 +91,7 @@ COUNTS: dict[str, str] = {
     "sources.files": "data: names below their common folder, and contents",
     **{
         f"sources.{key}": "no"
-        for key in ("allow_duplicates", "bad_rows_allowed", "loaders", "workers")
+        for key in ("allow_duplicates", "bad_rows_allowed", "loaders", "workers", "decode_at")
     },
     **{
         f"delivery.{key}": "no"

@@ -232,6 +232,12 @@ class SourceConfig(ConfigModel):
     workers: Count32 = Field(
         default=2, description="blocks in work at once per slot; never changes the stream"
     )
+    decode_at: DecodeAt = Field(
+        default="auto",
+        description="who decodes media; constructor: blobs travel to it as they are stored; auto: "
+        "there, where it is another process and the bytes on the way are halved at least; never "
+        "changes the stream",
+    )
     limits: LimitsConfig = Field(
         default=LimitsConfig(), description="bounds on one bad file or row"
     )

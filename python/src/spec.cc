@@ -27,6 +27,10 @@ void bind_enums(nb::module_& m) {
       .value("none", Shuffle::kNone)
       .value("window", Shuffle::kWindow)
       .value("full", Shuffle::kFull);
+  nb::enum_<DecodeAt>(m, "DecodeAt")
+      .value("auto", DecodeAt::kAuto)
+      .value("loader", DecodeAt::kLoader)
+      .value("constructor", DecodeAt::kConstructor);
   nb::enum_<EndPolicy>(m, "EndPolicy")
       .value("repeat", EndPolicy::kRepeat)
       .value("drop", EndPolicy::kDrop)
@@ -161,7 +165,8 @@ void bind_source(nb::module_& m) {
       .def_rw("loaders", &Source::loaders)
       .def_rw("workers", &Source::workers)
       .def_rw("count_bytes", &Source::count_bytes)
-      .def_rw("transform", &Source::transform);
+      .def_rw("transform", &Source::transform)
+      .def_rw("decode_at", &Source::decode_at);
 }
 
 void bind_job_spec(nb::module_& m) {

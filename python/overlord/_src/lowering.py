@@ -159,6 +159,7 @@ def lower_source(
     source.over_length = getattr(core.OverLength, stream.over_length[name])
     source.bad_rows_allowed = config.bad_rows_allowed
     source.allow_duplicates = config.allow_duplicates
+    source.decode_at = getattr(core.DecodeAt, config.decode_at)
     source.limits = _lower_limits(config)
     source.loaders = loaded.config.runtime.ablation.uniform_loaders or config.loaders
     source.workers = config.workers

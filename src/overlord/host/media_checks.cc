@@ -103,4 +103,60 @@ bool encodes_media(const OpenJob& job) {
                      [&](const auto& source) { return encoded_field(job, *source).has_value(); });
 }
 
+std::optional<uint32_t> encoded_layout(const OpenJob& job) {
+  for (const auto& source : job.sources) {
+    if (const auto field = encoded_field(job, *source)) return media_numbers(job, *source)[*field];
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// Rows that are looked at to tell how much decoding inflates.
+constexpr uint64_t kRowsWeighed = 4096;
+
+struct Weighed {
+  uint64_t stored = 0;
+  uint64_t decoded = 0;
+};
+
+// Over rows spread evenly; those that are refused do not travel.
+Weighed weigh(const loader::OpenMedia& media, uint64_t rows) {
+  Weighed sum;
+  const uint64_t step = std::max<uint64_t>(rows / kRowsWeighed, 1);
+  for (uint64_t row = 0; row < rows; row += step) {
+    const Result<loader::PlannedMedia> planned = media.planned(row);
+    if (!planned.ok()) continue;
+    for (const loader::PlannedBlob& blob : planned->blobs) {
+      sum.stored += media.fields()[blob.field].sizes[row];
+      sum.decoded += blob.plan.size_bytes;
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+bool packs_media(const loader::OpenSource& source, bool apart) {
+  if (!source.media) return false;
+  if (source.spec.decode_at != model::DecodeAt::kAuto) {
+    return source.spec.decode_at == model::DecodeAt::kConstructor;
+  }
+  if (!apart) return false;
+  const Weighed sum = weigh(*source.media, source.manifest.rows());
+  return sum.decoded >= 2 * sum.stored;
+}
+
+std::shared_ptr<const constructor::MediaChains> media_chains(const OpenJob& job) {
+  constructor::MediaChains chains;
+  for (const auto& source : job.sources) {
+    std::vector<media::FieldChainPtr>& own = chains.emplace_back(job.media.size());
+    const std::vector<uint32_t> numbers = media_numbers(job, *source);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      own[numbers[i]] = source->media->fields()[i].chain;
+    }
+  }
+  return std::make_shared<const constructor::MediaChains>(std::move(chains));
+}
+
 }  // namespace overlord::host

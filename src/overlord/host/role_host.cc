@@ -154,6 +154,7 @@ void RoleHost::make_loaders(const HostStart& start) {
                                                    buckets_.size() * 2 < total_buckets);
       loader_start.media_fields = media_numbers(*job_, *source);
       loader_start.encoded_field = encoded_field(*job_, *source);
+      loader_start.pack_media = packs_media(*source, seams_.transport != nullptr);
       const bool needs_encoder = !spec.text_column.empty();
       // Megatron's files hold the tokens as they are handed on; what others read is decoded first.
       const bool from_scratch = !ready_tokens && seams_.scratch_storage != nullptr;
@@ -168,6 +169,7 @@ void RoleHost::make_loaders(const HostStart& start) {
 }
 
 void RoleHost::make_constructors(const HostStart& start) {
+  const std::shared_ptr<const constructor::MediaChains> chains = media_chains(*job_);
   for (const uint32_t bucket : buckets_) {
     if (!hosted_here(start.hosted.constructors, bucket)) continue;
     const Address address = protocol::constructor_address(bucket);
@@ -190,6 +192,11 @@ void RoleHost::make_constructors(const HostStart& start) {
     ctor.hash_batches = start.options.hash_batches;
     ctor.shared = start.share_batches;
     ctor.media = job_->media;
+    ctor.chains = chains;
+    ctor.encoded_field = encoded_layout(*job_);
+    for (const model::MediaLayout& layout : job_->media) {
+      ctor.job.media_row_bytes.push_back(layout.row_bytes());
+    }
     ctor.job.encodes = encodes_media(*job_);
     ctor.job.bucket = bucket;
     ctor.job.sources = static_cast<uint32_t>(job_->sources.size());

@@ -2,8 +2,10 @@
 // and for every item where it lies, what shape it has and which tokens stand for it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +42,16 @@ struct MediaShape {
   friend bool operator==(const MediaShape&, const MediaShape&) = default;
 };
 
-// One transformed blob of a document, as a loader hands it over.
+// What the one who decodes a stored blob needs beside it: the sample's key, which decides all chance,
+// and the header that the index promises. Roles agree on the chain itself.
+struct PackedBlob {
+  uint64_t key = 0;
+  std::array<uint32_t, 8> header = {};
+
+  friend bool operator==(const PackedBlob&, const PackedBlob&) = default;
+};
+
+// One blob of a document, as a loader hands it over: transformed, or packed.
 struct MediaPiece {
   uint32_t ordinal = 0;  // of its document among the bucket's segments
   uint32_t field = 0;    // in the job's list of layouts
@@ -48,6 +59,7 @@ struct MediaPiece {
   uint32_t tokens = 0;   // placeholders
   MediaShape shape;
   FieldView data;
+  std::optional<PackedBlob> packed = std::nullopt;  // `data` is the blob as it is stored
 };
 
 struct MediaItem {

@@ -18,6 +18,10 @@ enum class Shuffle : uint8_t { kNone, kWindow, kFull };
 enum class EndPolicy : uint8_t { kRepeat, kDrop, kStop };
 enum class OverLength : uint8_t { kSplit, kTruncate, kDrop };
 
+// Who decodes media. Packed ones travel as they are stored, to the constructor. kAuto: there, where
+// it is another process and that at least halves the bytes that go to it.
+enum class DecodeAt : uint8_t { kAuto, kLoader, kConstructor };
+
 // How text becomes tokens. kNone: the source holds ready tokens.
 enum class TokenizerKind : uint8_t { kNone, kBytes, kHuggingFace };
 
@@ -107,6 +111,7 @@ struct Source {
   // the mixture's unit is.
   bool count_bytes = false;
   Transform transform;  // of text, before it is tokenised
+  DecodeAt decode_at = DecodeAt::kAuto;  // not in the digest: who decodes never changes the bytes
 };
 
 // What stands for the way from a row's text to its tokens, where lengths were counted with it.

@@ -231,6 +231,17 @@ constexpr bool is_known(model::EndPolicy value) {
   return false;
 }
 
+constexpr bool is_known(model::DecodeAt value) {
+  using enum model::DecodeAt;
+  switch (value) {
+    case kAuto:
+    case kLoader:
+    case kConstructor:
+      return true;
+  }
+  return false;
+}
+
 constexpr bool is_known(model::OverLength value) {
   using enum model::OverLength;
   switch (value) {

@@ -25,10 +25,19 @@ struct Fields<model::MediaLayout> {
 };
 
 template <>
+struct Fields<model::PackedBlob> {
+  static void list(auto& codec, auto& value) {
+    auto& [key, header] = value;
+    codec(key);
+    for (auto& number : header) codec(number);
+  }
+};
+
+template <>
 struct Fields<model::MediaPiece> {
   static void list(auto& codec, auto& value) {
-    auto& [ordinal, field, first, tokens, shape, data] = value;
-    codec(ordinal, field, first, tokens, shape);
+    auto& [ordinal, field, first, tokens, shape, data, packed] = value;
+    codec(ordinal, field, first, tokens, shape, packed);
     static_cast<void>(data);  // bulk
   }
 };

@@ -63,10 +63,18 @@ struct Fields<MetaPosted> {
 };
 
 template <>
+struct Fields<Undecodable> {
+  static void list(auto& codec, auto& value) {
+    auto& [id, reason] = value;
+    codec(id, reason);
+  }
+};
+
+template <>
 struct Fields<Fetch> {
   static void list(auto& codec, auto& value) {
-    auto& [step, bucket] = value;
-    codec(step, bucket);
+    auto& [step, bucket, undecodable] = value;
+    codec(step, bucket, undecodable);
   }
 };
 

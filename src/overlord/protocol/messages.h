@@ -60,10 +60,20 @@ struct PlanPublished {
   std::shared_ptr<const model::PlanIndex> index;
 };
 
-// constructor -> loader: positional, may be sent before the plan reached the loader.
+// A document whose packed media did not decode.
+struct Undecodable {
+  SampleId id;
+  std::string reason;
+
+  friend bool operator==(const Undecodable&, const Undecodable&) = default;
+};
+
+// constructor -> loader: positional, may be sent before the plan reached the loader. Sent again with
+// what did not decode: those documents are holes of the next answer.
 struct Fetch {
   StepIndex step = 0;
   uint32_t bucket = 0;
+  std::vector<Undecodable> undecodable = {};
 };
 
 // loader -> constructor: what this slot owns of (step, bucket).

@@ -3,6 +3,13 @@
 namespace overlord::constructor {
 namespace {
 
+protocol::Fetch fetch_of(const ConstructorJob& job, StepIndex step, const StepEntry& entry,
+                         const protocol::Address& loader) {
+  const auto known = entry.undecodable.find(loader);
+  if (known == entry.undecodable.end()) return {step, job.bucket};
+  return {step, job.bucket, known->second};
+}
+
 struct OnMessage {
   const ConstructorJob& job;
   const ConstructorState& state;
@@ -20,9 +27,20 @@ struct OnMessage {
   void operator()(const protocol::PayloadPtr& message) const {
     const StepEntry* entry = state.step(message->step);
     if (entry == nullptr || !entry->missing.contains(envelope.from)) return;  // late or repeated
-    out->events.push_back(PayloadArrived{message->step, envelope.from});
+    out->events.push_back(PayloadArrived{message->step, envelope.from, media_bytes(*message)});
     out->effects.push_back(Keep{message});
     if (entry->missing.size() == 1) out->effects.push_back(Assemble{message->step});
+  }
+  // Once decoded; shapes that stand for what others encode take nothing.
+  uint64_t media_bytes(const protocol::Payload& payload) const {
+    uint64_t bytes = 0;
+    for (const auto* pieces : {&payload.media, &payload.encoded}) {
+      for (const model::MediaPiece& piece : *pieces) {
+        if (piece.data.data == nullptr || piece.field >= job.media_row_bytes.size()) continue;
+        bytes += piece.shape.rows * job.media_row_bytes[piece.field];
+      }
+    }
+    return bytes;
   }
   void operator()(const protocol::StreamFailed& message) const {
     out->events.push_back(Failed{message.step, message.status});
@@ -33,7 +51,7 @@ struct OnMessage {
     out->events.push_back(message);
     for (const auto& [step, entry] : state.steps()) {
       if (!entry.missing.contains(message.role)) continue;
-      out->effects.push_back(Send{message.role, protocol::Fetch{step, job.bucket}});
+      out->effects.push_back(Send{message.role, fetch_of(job, step, entry, message.role)});
     }
   }
   template <typename Other>
@@ -68,6 +86,21 @@ Reaction on_message(const ConstructorJob& job, const ConstructorState& state,
   return out;
 }
 
+Reaction on_undecodable(
+    const ConstructorJob& job, const ConstructorState& state, StepIndex step,
+    const std::map<protocol::Address, std::vector<protocol::Undecodable>>& found) {
+  Reaction out;
+  const StepEntry* entry = state.step(step);
+  if (entry == nullptr) return out;  // acknowledged meanwhile
+  for (const auto& [loader, undecodable] : found) {
+    out.events.push_back(PayloadRefused{step, loader, undecodable});
+    protocol::Fetch fetch = fetch_of(job, step, *entry, loader);
+    fetch.undecodable.insert(fetch.undecodable.end(), undecodable.begin(), undecodable.end());
+    out.effects.push_back(Send{loader, std::move(fetch)});
+  }
+  return out;
+}
+
 Reaction next_work(const ConstructorJob& job, const ConstructorState& state) {
   Reaction out;
   for (size_t client = 0; client < state.ranks().size(); ++client) {
@@ -95,7 +128,9 @@ Reaction next_work(const ConstructorJob& job, const ConstructorState& state) {
     // rest.
     if (entry.stage != Stage::kPlanned || !state.wanted_by_any(step)) continue;
     // The oldest always fits (law 11). After a restart a newer one may have been asked for first.
-    const uint64_t bytes = (uint64_t{state.steps_held()} + 1) * job.step_bytes;
+    // How large its media are is known when they come: it is taken to be like the largest so far.
+    const uint64_t bytes = (uint64_t{state.steps_held()} + 1) * job.step_bytes +
+                           state.media_bytes() + state.most_media_bytes();
     if (state.oldest_held() < step && bytes > job.budget_bytes) break;
     start_step(job, step, entry, &out);
     return out;

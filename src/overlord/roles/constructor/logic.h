@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <variant>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct ConstructorJob {
   bool wants_payload = true;  // some rank here sees tokens
   uint64_t step_bytes = 0;    // slabs of one step
   uint64_t budget_bytes = 0;
+  std::vector<uint64_t> media_row_bytes;  // of the job's delivered fields
   bool encodes = false;  // ranks here encode media, also of documents that others get
 };
 
@@ -47,6 +49,11 @@ struct Reaction {
 
 Reaction on_message(const ConstructorJob& job, const ConstructorState& state,
                     const protocol::Envelope& envelope);
+// Packed media of a step's payloads that did not decode, by loader: their documents become holes the
+// way all late bad rows do, so the loaders are asked again and told.
+Reaction on_undecodable(
+    const ConstructorJob& job, const ConstructorState& state, StepIndex step,
+    const std::map<protocol::Address, std::vector<protocol::Undecodable>>& found);
 // Steps that may start, and deliveries that are due; call until it returns nothing.
 Reaction next_work(const ConstructorJob& job, const ConstructorState& state);
 

@@ -94,6 +94,58 @@ TEST(ConstructorLogic, TheBudgetHoldsBackLaterStepsNeverTheOldest) {
   EXPECT_EQ(state.steps_held(), 1u);
 }
 
+TEST(ConstructorLogic, TheBudgetCountsMediaAndTheLargestThatWereSeen) {
+  ConstructorJob job = job_of(10, 140);
+  job.media_row_bytes = {7};
+  ConstructorState state(0, {0});
+  for (StepIndex step = 0; step < 4; ++step) {
+    receive(job, &state, from(0, plan_of(step, false, true)));
+    receive(job, &state, from(0, protocol::Get{step, 0}));
+    if (step == 0) {
+      EXPECT_EQ(fetches(run(job, &state)), 1u);
+      protocol::Envelope envelope = payload_of(0, protocol::loader_address(1, 0));
+      auto payload = std::make_shared<protocol::Payload>();
+      model::MediaPiece piece;
+      piece.shape.rows = 8;
+      piece.data = {"stored", 6};
+      payload->media = {piece, piece};
+      payload->media[1].data = {};  // encoded elsewhere
+      envelope.message = protocol::PayloadPtr(payload);
+      receive(job, &state, envelope);
+      EXPECT_EQ(state.media_bytes(), 56u);
+    }
+  }
+  EXPECT_EQ(fetches(run(job, &state)), 1u) << "2 x 10 + 56 + 56 fit, 3 x 10 + 56 + 56 do not";
+  EXPECT_EQ(state.steps_held(), 2u);
+}
+
+TEST(ConstructorLogic, WhatDoesNotDecodeIsToldWithEveryFurtherFetch) {
+  const ConstructorJob job = job_of(10, 100);
+  const protocol::Address loader = protocol::loader_address(1, 0);
+  ConstructorState state(0, {0});
+  receive(job, &state, from(0, plan_of(0, false, true)));
+  receive(job, &state, from(0, protocol::Get{0, 0}));
+  run(job, &state);
+  receive(job, &state, payload_of(0, loader));
+  ASSERT_EQ(state.step(0)->stage, Stage::kAssembling);
+  const protocol::Undecodable first{{1, 0, 3}, "cut"}, second{{1, 0, 5}, "damaged"};
+  const auto refuse = [&](const protocol::Undecodable& one) {
+    Reaction reaction = on_undecodable(job, state, 0, {{loader, {one}}});
+    for (const Event& event : reaction.events) state.apply(event);
+    return std::get<protocol::Fetch>(std::get<Send>(reaction.effects.at(0)).message);
+  };
+  EXPECT_EQ(refuse(first).undecodable, (std::vector{first}));
+  EXPECT_EQ(state.step(0)->stage, Stage::kFetching);
+  receive(job, &state, payload_of(0, loader));
+  EXPECT_EQ(state.step(0)->stage, Stage::kAssembling) << "asked once, answered once";
+  EXPECT_EQ(refuse(second).undecodable, (std::vector{first, second}));
+  const Reaction again = on_message(job, state, restarted(loader, 2));
+  const auto& send = std::get<Send>(again.effects.at(0));
+  EXPECT_EQ(std::get<protocol::Fetch>(send.message).undecodable, (std::vector{first, second}));
+  EXPECT_TRUE(on_undecodable(job, state, 9, {{loader, {first}}}).events.empty())
+      << "of a step that is not held any more";
+}
+
 TEST(ConstructorLogic, AStepGoesToEachClientOnceAndIsFreedByTheSlowest) {
   const ConstructorJob job = job_of(10, 100);
   ConstructorState state(0, {0, 1});

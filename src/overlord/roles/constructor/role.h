@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "overlord/columnar/assemble.h"
@@ -11,6 +12,7 @@
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/constructor/logic.h"
 #include "overlord/roles/constructor/probe.h"
+#include "overlord/roles/constructor/unpacking.h"
 #include "overlord/runtime/buffer.h"
 #include "overlord/runtime/seams.h"
 
@@ -35,6 +37,8 @@ struct ConstructorStart {
   bool hash_batches = false;
   bool shared = true;  // false: every client fetches and lays out for itself, for measurements
   std::vector<model::MediaLayout> media;  // the job's list of delivered fields
+  std::shared_ptr<const MediaChains> chains;  // of packed media; null: none can come
+  std::optional<uint32_t> encoded_field;  // of `media`: its data goes to the ranks that encode it
 };
 
 // Bytes of the slabs of one microbatch, for the budget.

@@ -2,13 +2,16 @@
 // clients.
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "overlord/base/check.h"
 #include "overlord/columnar/media_slabs.h"
 #include "overlord/roles/constructor/role.h"
 #include "overlord/roles/constructor/unshared.h"
+#include "overlord/runtime/quote.h"
 #include "overlord/runtime/trace.h"
 
 namespace overlord::constructor {
@@ -44,6 +47,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
         ranks_(start.ranks),
         hash_batches_(start.hash_batches),
         media_(std::move(start.media)),
+        chains_(std::move(start.chains)),
+        encoded_field_(start.encoded_field),
         fields_(payload_fields(views_)),
         slices_(wanted_slices(views_, assemble_.slices)),
         seams_(std::move(seams)),
@@ -70,9 +75,10 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     model::PlanPtr plan;
     std::shared_ptr<const model::PlanIndex> index;
     std::vector<model::TokenSpan> spans;  // by ordinal
-    std::vector<protocol::PayloadPtr> payloads;
-    std::map<uint32_t, std::vector<const model::MediaPiece*>> media;  // by ordinal
-    std::map<SampleId, std::vector<const model::MediaPiece*>> encoded;
+    std::map<protocol::Address, protocol::PayloadPtr> payloads;  // hold the memory behind the spans
+    std::map<const model::MediaPiece*, runtime::Bytes> unpacked;  // of packed ones
+    std::map<uint32_t, std::vector<model::MediaPiece>> media;     // by ordinal
+    std::map<SampleId, std::vector<model::MediaPiece>> encoded;
     std::vector<std::vector<model::MicrobatchPtr>> by_client;  // [client][microbatch]
     std::atomic<uint32_t> outstanding{0};
   };
@@ -126,19 +132,115 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     for (size_t i = 0; i < payload.ordinals.size(); ++i) {
       held.spans[payload.ordinals[i]] = payload.spans[i];
     }
-    for (const model::MediaPiece& piece : payload.media)
-      held.media[piece.ordinal].push_back(&piece);
-    for (const model::MediaPiece& piece : payload.encoded) {
-      const model::Layer* layer = held.plan->encoder();
-      OVERLORD_CHECK(layer != nullptr && piece.ordinal < layer->segments.size(),
-                     "what is encoded is in the plan");
-      held.encoded[layer->segments[piece.ordinal].id].push_back(&piece);
-    }
-    held.payloads.push_back(std::move(keep.payload));  // holds the memory behind the spans
+    const protocol::Address loader = protocol::loader_address(payload.source, payload.slot);
+    held.payloads[loader] = std::move(keep.payload);
   }
 
   void carry_out(Assemble& effect) {
     const std::shared_ptr<Held> held = hold(effect.step);
+    std::vector<PackedPiece> packed;
+    for (const auto& [loader, payload] : held->payloads) {
+      for (const auto* pieces : {&payload->media, &payload->encoded}) {
+        for (const model::MediaPiece& piece : *pieces) {
+          if (piece.packed && !held->unpacked.contains(&piece)) {
+            packed.push_back({&piece, payload->source});
+          }
+        }
+      }
+    }
+    if (packed.empty()) return lay_out(held);
+    unpack({seams_.executor, seams_.pool, chains_}, packed,
+           [self = shared_from_this(), held, packed](std::vector<Result<runtime::Bytes>> made) {
+             self->seams_.on_loop([self, held, packed, made = std::move(made)] {
+               self->unpacked(held, packed, made);
+             });
+           });
+  }
+
+  // Documents whose media did not decode are asked for again, as holes; then the step is laid out.
+  void unpacked(const std::shared_ptr<Held>& held, const std::vector<PackedPiece>& packed,
+                const std::vector<Result<runtime::Bytes>>& made) {
+    std::map<const model::MediaPiece*, Status> bad;
+    for (size_t i = 0; i < packed.size(); ++i) {
+      if (made[i].ok()) {
+        held->unpacked[packed[i].piece] = *made[i];
+      } else if (made[i].status().code() == Code::kBadData) {
+        bad.emplace(packed[i].piece, made[i].status());
+      } else {
+        state_.apply(Failed{held->plan->step, made[i].status()});
+        return pump();
+      }
+    }
+    const auto found = undecodable(*held, bad);
+    if (found.empty()) return lay_out(held);
+    for (const auto& [loader, documents] : found) {
+      const protocol::PayloadPtr payload = held->payloads.extract(loader).mapped();
+      for (const model::MediaPiece& piece : payload->media) held->unpacked.erase(&piece);
+      for (const model::MediaPiece& piece : payload->encoded) held->unpacked.erase(&piece);
+    }
+    perform(on_undecodable(job_, state_, held->plan->step, found));
+    pump();
+  }
+
+  // Of media that are encoded here for others the planned shape stays, as zeros: whether their
+  // document is a hole is said where it is.
+  std::map<protocol::Address, std::vector<protocol::Undecodable>> undecodable(
+      Held& held, const std::map<const model::MediaPiece*, Status>& bad) const {
+    std::map<protocol::Address, std::vector<protocol::Undecodable>> found;
+    const model::Layer& layer = held.plan->layers.front();
+    const std::vector<uint32_t>& segments = held.index->buckets[job_.bucket].segments;
+    for (const auto& [loader, payload] : held.payloads) {
+      std::set<SampleId> told;
+      for (const model::MediaPiece& piece : payload->media) {
+        const auto one = bad.find(&piece);
+        if (one == bad.end()) continue;
+        const SampleId& id = layer.segments[segments[piece.ordinal]].id;
+        if (!told.insert(id).second) continue;
+        found[loader].push_back({id, "media " + runtime::quote(media_[piece.field].name) + ": " +
+                                         one->second.message()});
+      }
+      for (const model::MediaPiece& piece : payload->encoded) {
+        if (bad.contains(&piece)) held.unpacked[&piece] = zeros_of(piece);
+      }
+    }
+    return found;
+  }
+
+  runtime::Bytes zeros_of(const model::MediaPiece& piece) const {
+    const uint64_t size = piece.shape.rows * media_[piece.field].row_bytes();
+    const runtime::Buffer buffer = seams_.pool->acquire(std::max<uint64_t>(size, 1));
+    OVERLORD_CHECK(buffer.data != nullptr, "out of memory for the media of a batch");
+    std::memset(buffer.data.get(), 0, size);
+    return {buffer.data, buffer.data.get(), size};
+  }
+
+  // The pieces of the payloads, packed ones with what became of them.
+  void sort_media(Held& held) const {
+    const auto opened = [&held](const model::MediaPiece& piece) {
+      model::MediaPiece out = piece;
+      if (piece.packed) {
+        const runtime::Bytes& bytes = held.unpacked.at(&piece);
+        out.data = {bytes.data, bytes.size};
+        out.packed.reset();
+      }
+      return out;
+    };
+    for (const auto& [loader, payload] : held.payloads) {
+      for (const model::MediaPiece& piece : payload->media) {
+        model::MediaPiece& out = held.media[piece.ordinal].emplace_back(opened(piece));
+        if (piece.field == encoded_field_) out.data = {};
+      }
+      for (const model::MediaPiece& piece : payload->encoded) {
+        const model::Layer* layer = held.plan->encoder();
+        OVERLORD_CHECK(layer != nullptr && piece.ordinal < layer->segments.size(),
+                       "what is encoded is in the plan");
+        held.encoded[layer->segments[piece.ordinal].id].push_back(opened(piece));
+      }
+    }
+  }
+
+  void lay_out(const std::shared_ptr<Held>& held) {
+    sort_media(*held);
     const uint32_t microbatches = held->plan->layers.front().microbatches_of(job_.bucket);
     held->by_client.assign(views_.size(), std::vector<model::MicrobatchPtr>(microbatches));
     held->outstanding = microbatches;
@@ -223,7 +325,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
       const auto found = held.media.find(first + i);
       if (found == held.media.end()) continue;
       OVERLORD_CHECK(pieces[i].segment.first == 0, "a document with media is never cut");
-      for (const model::MediaPiece* piece : found->second) placed.push_back({piece, i, starts[i]});
+      for (const model::MediaPiece& piece : found->second) placed.push_back({&piece, i, starts[i]});
     }
     if (placed.empty()) return nullptr;
     const bool seen = (fields_ & model::kFieldTokens) != 0;
@@ -305,7 +407,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     for (uint32_t i = 0; i < part->samples.size(); ++i) {
       const auto pieces = held.encoded.find(part->samples[i].id);
       if (pieces == held.encoded.end()) continue;
-      for (const model::MediaPiece* piece : pieces->second) placed.push_back({piece, i, 0});
+      for (const model::MediaPiece& piece : pieces->second) placed.push_back({&piece, i, 0});
     }
     if (placed.empty()) return nullptr;
     found->second = std::make_shared<const std::vector<model::MediaSlab>>(
@@ -318,6 +420,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     held.media.clear();
     held.encoded.clear();
     held.payloads.clear();
+    held.unpacked.clear();
     ++probe_.steps_ready;
     if (state_.step(held.plan->step) == nullptr) return;  // acknowledged meanwhile
     state_.apply(StepAssembled{held.plan->step});
@@ -340,6 +443,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   std::vector<Rank> ranks_;  // parallel to views_
   bool hash_batches_;
   std::vector<model::MediaLayout> media_;
+  std::shared_ptr<const MediaChains> chains_;
+  std::optional<uint32_t> encoded_field_;
   uint8_t fields_;
   std::vector<bool> slices_;
   ConstructorSeams seams_;

@@ -5,6 +5,15 @@
 #include "overlord/base/check.h"
 
 namespace overlord::constructor {
+namespace {
+
+uint64_t media_bytes_of(const StepEntry& entry) {
+  uint64_t bytes = 0;
+  for (const auto& [loader, size] : entry.media_bytes) bytes += size;
+  return bytes;
+}
+
+}  // namespace
 
 ConstructorState::ConstructorState(StepIndex first_step, std::vector<Rank> ranks,
                                    protocol::PeerGenerations peers)
@@ -46,6 +55,16 @@ struct ConstructorState::Apply {
     StepEntry& held = entry(event.step);
     OVERLORD_CHECK(held.missing.erase(event.loader) == 1, "one payload per fetch");
     if (held.missing.empty()) held.stage = Stage::kAssembling;
+    if (event.media_bytes == 0) return;
+    held.media_bytes[event.loader] = event.media_bytes;  // instead of a refused one's
+    self.most_media_bytes_ = std::max(self.most_media_bytes_, media_bytes_of(held));
+  }
+  void operator()(const PayloadRefused& event) const {
+    StepEntry& held = entry(event.step);
+    held.stage = Stage::kFetching;
+    held.missing.insert(event.loader);
+    std::vector<protocol::Undecodable>& known = held.undecodable[event.loader];
+    known.insert(known.end(), event.undecodable.begin(), event.undecodable.end());
   }
   void operator()(const StepAssembled& event) const { entry(event.step).stage = Stage::kReady; }
   void operator()(const StepDelivered& event) const {
@@ -77,6 +96,15 @@ uint32_t ConstructorState::steps_held() const {
   uint32_t held = 0;
   for (const auto& [step, entry] : steps_) held += entry.stage == Stage::kPlanned ? 0 : 1;
   return held;
+}
+
+uint64_t ConstructorState::media_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [step, entry] : steps_) {
+    const uint64_t coming = entry.stage == Stage::kFetching ? most_media_bytes_ : 0;
+    bytes += std::max(media_bytes_of(entry), coming);
+  }
+  return bytes;
 }
 
 StepIndex ConstructorState::oldest_held() const {

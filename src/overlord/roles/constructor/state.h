@@ -34,6 +34,12 @@ struct StepStarted {  // fetches sent
 struct PayloadArrived {
   StepIndex step = 0;
   protocol::Address loader;
+  uint64_t media_bytes = 0;  // that its media will take
+};
+struct PayloadRefused {  // some of its packed media did not decode: asked for again
+  StepIndex step = 0;
+  protocol::Address loader;
+  std::vector<protocol::Undecodable> undecodable;
 };
 struct StepAssembled {
   StepIndex step = 0;
@@ -47,7 +53,7 @@ struct Failed {
   Status status;
 };
 
-using Event = std::variant<PlanSeen, StepWanted, StepStarted, PayloadArrived, StepAssembled,
+using Event = std::variant<PlanSeen, StepWanted, StepStarted, PayloadArrived, PayloadRefused, StepAssembled,
                            StepDelivered, Failed, protocol::PeerRestarted>;
 
 enum class Stage : uint8_t { kPlanned, kFetching, kAssembling, kReady };
@@ -57,6 +63,9 @@ struct StepEntry {
   model::PlanPtr plan;
   std::shared_ptr<const model::PlanIndex> index;
   std::set<protocol::Address> missing;  // loaders whose payload has not come
+  // What a loader's media did not decode to; told with every further fetch of the step.
+  std::map<protocol::Address, std::vector<protocol::Undecodable>> undecodable = {};
+  std::map<protocol::Address, uint64_t> media_bytes = {};  // of the payloads that have come
 };
 
 class ConstructorState {
@@ -76,6 +85,9 @@ class ConstructorState {
   StepIndex wanted_limit() const { return wanted_limit_; }  // one past the newest step asked for
   uint32_t steps_held() const;                              // fetching, assembling or ready
   StepIndex oldest_held() const;                            // wanted_limit() when none is
+  // Of all steps that are held; of those on their way as much as the largest so far.
+  uint64_t media_bytes() const;
+  uint64_t most_media_bytes() const { return most_media_bytes_; }  // that a step has had so far
   const std::optional<Failed>& failure() const { return failure_; }
   const protocol::PeerGenerations& peers() const { return peers_; }
 
@@ -87,6 +99,7 @@ class ConstructorState {
   std::vector<std::set<StepIndex>> wanted_;  // parallel to ranks_
   std::vector<StepIndex> acknowledged_;
   StepIndex wanted_limit_ = 0;
+  uint64_t most_media_bytes_ = 0;
   std::optional<Failed> failure_;
   protocol::PeerGenerations peers_;
 };

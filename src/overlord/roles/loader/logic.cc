@@ -18,7 +18,11 @@ struct OnMessage {
     if (step >= job.runway) out->events.push_back(StepsRetired{step - job.runway + 1});
   }
   void operator()(const protocol::Fetch& message) const {
-    out->events.push_back(FetchAsked{{message.step, message.bucket}});
+    FetchAsked asked{{message.step, message.bucket}};
+    for (const protocol::Undecodable& one : message.undecodable) {
+      asked.undecodable.emplace(one.id, one.reason);
+    }
+    out->events.push_back(std::move(asked));
   }
   void operator()(const protocol::LateBad& message) const {
     for (const auto& [key, rows] : state.unlogged()) {

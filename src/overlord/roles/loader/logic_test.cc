@@ -133,6 +133,26 @@ TEST(LoaderLogic, AnAnswerWithHolesWaitsUntilAllOfThemAreLogged) {
   EXPECT_TRUE(state.unlogged().empty());
 }
 
+TEST(LoaderLogic, RemembersWhatAConstructorCouldNotDecodeUntilTheStepIsRetired) {
+  LoaderState state(0);
+  LoaderJob job = job_of(0, 1);
+  job.runway = 2;
+  const SampleId first{0, 0, 7}, second{0, 0, 8};
+  protocol::Envelope envelope;
+  envelope.from = protocol::constructor_address(4);
+  envelope.message = protocol::Fetch{3, 4, {{first, "cut"}}};
+  receive(job, &state, envelope);
+  envelope.message = protocol::Fetch{3, 4, {{first, "cut"}, {second, "damaged"}}};
+  receive(job, &state, envelope);
+  envelope.message = protocol::Fetch{3, 4};
+  receive(job, &state, envelope);
+  const std::map<SampleId, std::string> both = {{first, "cut"}, {second, "damaged"}};
+  EXPECT_EQ(state.undecodable({3, 4}), both);
+  EXPECT_TRUE(state.undecodable({3, 5}).empty());
+  receive(job, &state, plan_of(9));
+  EXPECT_TRUE(state.undecodable({3, 4}).empty());
+}
+
 TEST(LoaderLogic, RefusesAFetchOfADeadConstructor) {
   LoaderState state(0);
   const LoaderJob job = job_of(0, 1);

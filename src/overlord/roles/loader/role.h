@@ -66,6 +66,7 @@ struct LoaderStart {
   bool sparse_reads = false;
   std::vector<uint32_t> media_fields;   // the job's numbers of OpenMedia::fields()
   std::optional<size_t> encoded_field;  // among them: goes to the ranks that encode it
+  bool pack_media = false;              // blobs travel as they are stored
 };
 
 class Loader {

@@ -20,6 +20,9 @@ struct LoaderState::Apply {
   void operator()(const FetchAsked& event) const {
     // Asked twice and answered long ago: its plan will not come again, and the oldest goes first.
     if (event.key.first < self.retired_) return;
+    if (!event.undecodable.empty()) {
+      self.undecodable_[event.key].insert(event.undecodable.begin(), event.undecodable.end());
+    }
     if (!self.in_work_.contains(event.key)) self.waiting_.insert(event.key);
   }
   void operator()(const FetchStarted& event) const {
@@ -44,11 +47,19 @@ struct LoaderState::Apply {
     self.retired_ = std::max(self.retired_, event.acknowledged);
     self.plans_.erase(self.plans_.begin(), self.plans_.lower_bound(self.retired_));
     self.waiting_.erase(self.waiting_.begin(), self.waiting_.lower_bound({self.retired_, 0}));
+    self.undecodable_.erase(self.undecodable_.begin(),
+                            self.undecodable_.lower_bound({self.retired_, 0}));
   }
   void operator()(const protocol::PeerRestarted& event) const { self.peers_.apply(event); }
 };
 
 void LoaderState::apply(const Event& event) { std::visit(Apply{*this}, event); }
+
+const std::map<SampleId, std::string>& LoaderState::undecodable(const FetchKey& key) const {
+  static const std::map<SampleId, std::string> kNone;
+  const auto found = undecodable_.find(key);
+  return found == undecodable_.end() ? kNone : found->second;
+}
 
 const KnownPlan* LoaderState::plan(StepIndex step) const {
   const auto found = plans_.find(step);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -29,6 +30,7 @@ struct PlanSeen {
 };
 struct FetchAsked {
   FetchKey key;
+  std::map<SampleId, std::string> undecodable = {};  // documents of it that the asker cannot decode
 };
 struct FetchStarted {
   FetchKey key;
@@ -77,6 +79,8 @@ class LoaderState {
   size_t fetches_in_work() const { return in_work_.size(); }
   // Answers that are made and wait for the journal, with the rows they wait for.
   const std::map<FetchKey, std::set<SampleId>>& unlogged() const { return unlogged_; }
+  // Documents of a fetch whose packed media did not decode where they were unpacked, and why.
+  const std::map<SampleId, std::string>& undecodable(const FetchKey& key) const;
   const KnownPlan* plan(StepIndex step) const;
   size_t plans() const { return plans_.size(); }
   const protocol::PeerGenerations& peers() const { return peers_; }
@@ -90,6 +94,7 @@ class LoaderState {
   std::set<FetchKey> waiting_;
   std::set<FetchKey> in_work_;
   std::map<FetchKey, std::set<SampleId>> unlogged_;
+  std::map<FetchKey, std::map<SampleId, std::string>> undecodable_;
   StepIndex retired_ = 0;  // steps before it are done with, by all constructors
   protocol::PeerGenerations peers_;
 };
