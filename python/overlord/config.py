@@ -82,6 +82,7 @@ __all__ = [
 
 AtEnd = Literal["repeat", "drop", "stop"]
 OverLength = Literal["split", "truncate", "drop"]
+DecodeAt = Literal["auto", "loader", "constructor"]
 Leftover = Literal["drain", "drop"]
 Transition = Literal["linear", "cosine"]
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -226,6 +226,63 @@ TEST(Media, APictureThatDoesNotDecodeIsAHoleEverywhere) {
   }
 }
 
+Scenario decoded_at(model::DecodeAt where, uint64_t broken = ~uint64_t{0}) {
+  Scenario scenario = with_pictures(broken);
+  scenario.spec.sources[1].decode_at = where;
+  return scenario;
+}
+
+TEST(PackedMedia, GiveTheSameStreamAsThoseDecodedByLoaders) {
+  for (const uint64_t broken : {~uint64_t{0}, uint64_t{9}}) {
+    const Digest expected = hash_of(decoded_at(model::DecodeAt::kLoader, broken), 1);
+    Scenario packed = decoded_at(model::DecodeAt::kConstructor, broken);
+    for (uint64_t seed = 1; seed < 8; ++seed) EXPECT_EQ(hash_of(packed, seed), expected);
+    packed.spec.sources[1].loaders = 3;
+    EXPECT_EQ(hash_of(packed, 5), expected);
+  }
+}
+
+TEST(PackedMedia, WhatDoesNotDecodeIsNamedAsIfItsLoaderHadTried) {
+  const auto notes = [](model::DecodeAt where) {
+    const Scenario scenario = decoded_at(where, 9);
+    auto cluster = scenario.start(3);
+    EXPECT_TRUE(cluster->run(kSteps)) << "hangs";
+    EXPECT_FALSE(cluster->failure()) << cluster->failure()->message();
+    std::vector<std::string> reasons;
+    for (const loader::QuarantineNote& note : cluster->quarantine()) {
+      EXPECT_TRUE(note.late);
+      reasons.push_back(std::to_string(note.row) + " " + note.reason);
+    }
+    return reasons;
+  };
+  const std::vector<std::string> expected = notes(model::DecodeAt::kLoader);
+  EXPECT_FALSE(expected.empty());
+  EXPECT_EQ(notes(model::DecodeAt::kConstructor), expected);
+}
+
+TEST(PackedMedia, RolesMayDieAtAnyTime) {
+  const Digest expected = [] {
+    Scenario plain = decoded_at(model::DecodeAt::kLoader, 9);
+    plain.axes = {{"dp", 2}, {"tp", 2}};
+    return hash_of(plain, 1);
+  }();
+  Scenario scenario = decoded_at(model::DecodeAt::kConstructor, 9);
+  scenario.axes = {{"dp", 2}, {"tp", 2}};
+  scenario.spec.sources[1].loaders = 2;
+  const auto job = scenario.open();
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Layout layout;
+    layout.split = true;
+    layout.storm.kills = 1 + seed % 6;
+    layout.storm.rarity = 10 + seed % 50;
+    SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
+                       host::start_state(*job), seed, layout);
+    ASSERT_TRUE(cluster.run(kSteps)) << "hangs, seed " << seed;
+    ASSERT_FALSE(cluster.failure()) << cluster.failure()->message();
+    ASSERT_EQ(cluster.stream_hash(), expected) << "seed " << seed;
+  }
+}
+
 using Pixels = std::map<SampleId, std::string>;
 
 std::string rows_of(const model::MediaSlab& slab, const model::MediaItem& item) {

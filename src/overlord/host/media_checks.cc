@@ -105,13 +105,6 @@ bool encodes_media(const OpenJob& job) {
                      [&](const auto& source) { return encoded_field(job, *source).has_value(); });
 }
 
-std::optional<uint32_t> encoded_layout(const OpenJob& job) {
-  for (const auto& source : job.sources) {
-    if (const auto field = encoded_field(job, *source)) return media_numbers(job, *source)[*field];
-  }
-  return std::nullopt;
-}
-
 namespace {
 
 // Rows that are looked at to tell how much decoding inflates.
@@ -139,13 +132,13 @@ Weighed weigh(const loader::OpenMedia& media, uint64_t rows) {
 
 }  // namespace
 
-bool packs_media(const loader::OpenSource& source, bool apart) {
-  if (!source.media) return false;
+bool packs_media(const OpenJob& job, const loader::OpenSource& source, bool apart) {
+  if (!source.media || encoded_field(job, source)) return false;
   if (source.spec.decode_at != model::DecodeAt::kAuto) {
     return source.spec.decode_at == model::DecodeAt::kConstructor;
   }
   if (!apart) return false;
-  const Weighed sum = weigh(*source.media, source.manifest.rows());
+  const Weighed sum = weigh(*source.media, source.manifest.rows);
   return sum.decoded >= 2 * sum.stored;
 }
 

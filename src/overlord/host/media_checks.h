@@ -31,12 +31,11 @@ std::vector<uint32_t> media_numbers(const OpenJob& job, const loader::OpenSource
 // it. None: no encoder, or one that reads something else.
 std::optional<size_t> encoded_field(const OpenJob& job, const loader::OpenSource& source);
 bool encodes_media(const OpenJob& job);
-// Its number in the job's list, the same for all sources that have it.
-std::optional<uint32_t> encoded_layout(const OpenJob& job);
 
 // Whether loaders of the source send its blobs as they are stored, for the constructor to decode.
-// `apart`: constructors live in other processes.
-bool packs_media(const loader::OpenSource& source, bool apart);
+// `apart`: constructors live in other processes. Never where an encoder with owners of its own
+// reads a field of it: the document's constructor has to know of what another one decodes.
+bool packs_media(const OpenJob& job, const loader::OpenSource& source, bool apart);
 
 // What constructors run over packed blobs.
 std::shared_ptr<const constructor::MediaChains> media_chains(const OpenJob& job);

@@ -43,8 +43,8 @@ struct MediaShape {
   friend bool operator==(const MediaShape&, const MediaShape&) = default;
 };
 
-// What the one who decodes a stored blob needs beside it: the sample's key, which decides all chance,
-// and the header that the index promises. Roles agree on the chain itself.
+// What the one who decodes a stored blob needs beside it: the sample's key, which decides all
+// chance, and the header that the index promises. Roles agree on the chain itself.
 struct PackedBlob {
   uint64_t key = 0;
   std::array<uint32_t, 8> header = {};

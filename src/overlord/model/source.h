@@ -117,7 +117,7 @@ struct Source {
   // The mixture counts bytes, so metadata has those of every document's text; not in the digest,
   // the mixture's unit is.
   bool count_bytes = false;
-  Transform transform;  // of text, before it is tokenised
+  Transform transform;                   // of text, before it is tokenised
   DecodeAt decode_at = DecodeAt::kAuto;  // not in the digest: who decodes never changes the bytes
 };
 

@@ -68,8 +68,8 @@ struct Undecodable {
   friend bool operator==(const Undecodable&, const Undecodable&) = default;
 };
 
-// constructor -> loader: positional, may be sent before the plan reached the loader. Sent again with
-// what did not decode: those documents are holes of the next answer.
+// constructor -> loader: positional, may be sent before the plan reached the loader. Sent again
+// with what did not decode: those documents are holes of the next answer.
 struct Fetch {
   StepIndex step = 0;
   uint32_t bucket = 0;

@@ -269,8 +269,11 @@ class MessageReader {
     }
     read_pieces(&payload->media, &payload->holders);
     read_pieces(&payload->encoded, &payload->holders);
+    for (const model::MediaPiece& piece : payload->media) {
+      if (piece.packed && piece.data.data == nullptr) fields_.refuse();
+    }
     for (const model::MediaPiece& piece : payload->encoded) {
-      if (piece.data.data == nullptr) fields_.refuse();
+      if (piece.data.data == nullptr || piece.packed) fields_.refuse();
     }
     message = std::move(payload);
     return {};

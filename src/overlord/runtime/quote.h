@@ -1,6 +1,6 @@
 // quote(): how names that came from outside (URIs, file names, columns) enter a message.
-// Control bytes and what is not UTF-8 are escaped and the length is capped: a file name cannot forge
-// log lines, and every message is text.
+// Control bytes and what is not UTF-8 are escaped and the length is capped: a file name cannot
+// forge log lines, and every message is text.
 #pragma once
 
 #include <cstddef>

@@ -49,8 +49,8 @@ struct Reaction {
 
 Reaction on_message(const ConstructorJob& job, const ConstructorState& state,
                     const protocol::Envelope& envelope);
-// Packed media of a step's payloads that did not decode, by loader: their documents become holes the
-// way all late bad rows do, so the loaders are asked again and told.
+// Packed media of a step's payloads that did not decode, by loader: their documents become holes
+// the way all late bad rows do, so the loaders are asked again and told.
 Reaction on_undecodable(
     const ConstructorJob& job, const ConstructorState& state, StepIndex step,
     const std::map<protocol::Address, std::vector<protocol::Undecodable>>& found);

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "overlord/columnar/assemble.h"
@@ -36,9 +35,8 @@ struct ConstructorStart {
   protocol::PeerGenerations peers;
   bool hash_batches = false;
   bool shared = true;  // false: every client fetches and lays out for itself, for measurements
-  std::vector<model::MediaLayout> media;  // the job's list of delivered fields
+  std::vector<model::MediaLayout> media;      // the job's list of delivered fields
   std::shared_ptr<const MediaChains> chains;  // of packed media; null: none can come
-  std::optional<uint32_t> encoded_field;  // of `media`: its data goes to the ranks that encode it
 };
 
 // Bytes of the slabs of one microbatch, for the budget.

@@ -2,7 +2,6 @@
 // clients.
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -48,7 +47,6 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
         hash_batches_(start.hash_batches),
         media_(std::move(start.media)),
         chains_(std::move(start.chains)),
-        encoded_field_(start.encoded_field),
         fields_(payload_fields(views_)),
         slices_(wanted_slices(views_, assemble_.slices)),
         seams_(std::move(seams)),
@@ -74,7 +72,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   struct Held {
     model::PlanPtr plan;
     std::shared_ptr<const model::PlanIndex> index;
-    std::vector<model::TokenSpan> spans;  // by ordinal
+    std::vector<model::TokenSpan> spans;                         // by ordinal
     std::map<protocol::Address, protocol::PayloadPtr> payloads;  // hold the memory behind the spans
     std::map<const model::MediaPiece*, runtime::Bytes> unpacked;  // of packed ones
     std::map<uint32_t, std::vector<model::MediaPiece>> media;     // by ordinal
@@ -140,11 +138,9 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     const std::shared_ptr<Held> held = hold(effect.step);
     std::vector<PackedPiece> packed;
     for (const auto& [loader, payload] : held->payloads) {
-      for (const auto* pieces : {&payload->media, &payload->encoded}) {
-        for (const model::MediaPiece& piece : *pieces) {
-          if (piece.packed && !held->unpacked.contains(&piece)) {
-            packed.push_back({&piece, payload->source});
-          }
+      for (const model::MediaPiece& piece : payload->media) {
+        if (piece.packed && !held->unpacked.contains(&piece)) {
+          packed.push_back({&piece, payload->source});
         }
       }
     }
@@ -176,16 +172,13 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     for (const auto& [loader, documents] : found) {
       const protocol::PayloadPtr payload = held->payloads.extract(loader).mapped();
       for (const model::MediaPiece& piece : payload->media) held->unpacked.erase(&piece);
-      for (const model::MediaPiece& piece : payload->encoded) held->unpacked.erase(&piece);
     }
     perform(on_undecodable(job_, state_, held->plan->step, found));
     pump();
   }
 
-  // Of media that are encoded here for others the planned shape stays, as zeros: whether their
-  // document is a hole is said where it is.
   std::map<protocol::Address, std::vector<protocol::Undecodable>> undecodable(
-      Held& held, const std::map<const model::MediaPiece*, Status>& bad) const {
+      const Held& held, const std::map<const model::MediaPiece*, Status>& bad) const {
     std::map<protocol::Address, std::vector<protocol::Undecodable>> found;
     const model::Layer& layer = held.plan->layers.front();
     const std::vector<uint32_t>& segments = held.index->buckets[job_.bucket].segments;
@@ -199,19 +192,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
         found[loader].push_back({id, "media " + runtime::quote(media_[piece.field].name) + ": " +
                                          one->second.message()});
       }
-      for (const model::MediaPiece& piece : payload->encoded) {
-        if (bad.contains(&piece)) held.unpacked[&piece] = zeros_of(piece);
-      }
     }
     return found;
-  }
-
-  runtime::Bytes zeros_of(const model::MediaPiece& piece) const {
-    const uint64_t size = piece.shape.rows * media_[piece.field].row_bytes();
-    const runtime::Buffer buffer = seams_.pool->acquire(std::max<uint64_t>(size, 1));
-    OVERLORD_CHECK(buffer.data != nullptr, "out of memory for the media of a batch");
-    std::memset(buffer.data.get(), 0, size);
-    return {buffer.data, buffer.data.get(), size};
   }
 
   // The pieces of the payloads, packed ones with what became of them.
@@ -227,14 +209,13 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     };
     for (const auto& [loader, payload] : held.payloads) {
       for (const model::MediaPiece& piece : payload->media) {
-        model::MediaPiece& out = held.media[piece.ordinal].emplace_back(opened(piece));
-        if (piece.field == encoded_field_) out.data = {};
+        held.media[piece.ordinal].push_back(opened(piece));
       }
       for (const model::MediaPiece& piece : payload->encoded) {
         const model::Layer* layer = held.plan->encoder();
         OVERLORD_CHECK(layer != nullptr && piece.ordinal < layer->segments.size(),
                        "what is encoded is in the plan");
-        held.encoded[layer->segments[piece.ordinal].id].push_back(opened(piece));
+        held.encoded[layer->segments[piece.ordinal].id].push_back(piece);
       }
     }
   }
@@ -444,7 +425,6 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   bool hash_batches_;
   std::vector<model::MediaLayout> media_;
   std::shared_ptr<const MediaChains> chains_;
-  std::optional<uint32_t> encoded_field_;
   uint8_t fields_;
   std::vector<bool> slices_;
   ConstructorSeams seams_;

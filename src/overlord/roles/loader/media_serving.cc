@@ -58,8 +58,8 @@ struct MediaServing::Block {
 };
 
 MediaServing::MediaServing(std::shared_ptr<const OpenSource> source, LoaderSeams seams,
-                           LoaderProbe* probe)
-    : source_(std::move(source)), seams_(std::move(seams)), probe_(probe) {}
+                           LoaderProbe* probe, bool packs)
+    : source_(std::move(source)), seams_(std::move(seams)), probe_(probe), packs_(packs) {}
 
 void MediaServing::stop() {
   stopped_ = true;
@@ -299,6 +299,7 @@ Result<ServedBlob> MediaServing::run_chain(const MediaWant& want, const PlannedB
                                            const runtime::Bytes& blob) const {
   const OpenMediaField& field = source_->media->fields()[planned.field];
   if (blob.data == nullptr) return bad_data("is not there, and the index has it");
+  if (packs_) return pack(want, planned, blob);
   const media::HeaderValues promised = source_->media->promised(field, row_number(want.ref));
   const size_t size = planned.plan.size_bytes;
   const runtime::Buffer buffer = seams_.pool->acquire(std::max<size_t>(size, 1));
@@ -307,6 +308,19 @@ Result<ServedBlob> MediaServing::run_chain(const MediaWant& want, const PlannedB
                                             chain_key(*source_, want.id, planned.field),
                                             {reinterpret_cast<uint8_t*>(buffer.data.get()), size}));
   return ServedBlob{planned, {buffer.data, buffer.data.get(), size}};
+}
+
+// What was read into memory that nobody else sees is put where others find it.
+Result<ServedBlob> MediaServing::pack(const MediaWant& want, const PlannedBlob& planned,
+                                      const runtime::Bytes& blob) const {
+  const OpenMediaField& field = source_->media->fields()[planned.field];
+  const model::PackedBlob packed{chain_key(*source_, want.id, planned.field),
+                                 source_->media->promised(field, row_number(want.ref))};
+  if (!seams_.scratch) return ServedBlob{planned, blob, packed};
+  const runtime::Buffer buffer = seams_.pool->acquire(std::max<size_t>(blob.size, 1));
+  if (!buffer.data) return seams_.pool->refusal(blob.size);
+  std::memcpy(buffer.data.get(), blob.data, blob.size);
+  return ServedBlob{planned, {buffer.data, buffer.data.get(), blob.size}, packed};
 }
 
 namespace {
@@ -369,9 +383,13 @@ Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
       const PlannedBlob& planned = blob.planned;
       const model::MediaUse& use = source.media->fields()[planned.field].use;
       if (use.before) writer.placeholder(*use.before, 1);
-      model::MediaPiece piece{payload->ordinals[places[i]], numbers.fields[planned.field],
-                              lead + writer.written(),      planned.pads,
-                              planned.plan.shape,           {}};
+      model::MediaPiece piece{payload->ordinals[places[i]],
+                              numbers.fields[planned.field],
+                              lead + writer.written(),
+                              planned.pads,
+                              planned.plan.shape,
+                              {},
+                              blob.packed};
       if (planned.field != numbers.encoded) {
         piece.data = {blob.bytes.data, blob.bytes.size};
         payload->holders.push_back(blob.bytes.holder);

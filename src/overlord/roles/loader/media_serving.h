@@ -30,6 +30,7 @@ struct MediaWant {
 struct ServedBlob {
   PlannedBlob planned;
   runtime::Bytes bytes;
+  std::optional<model::PackedBlob> packed = std::nullopt;  // `bytes` are as they are stored
 };
 
 struct ServedMedia {
@@ -39,7 +40,9 @@ struct ServedMedia {
 
 class MediaServing : public std::enable_shared_from_this<MediaServing> {
  public:
-  MediaServing(std::shared_ptr<const OpenSource> source, LoaderSeams seams, LoaderProbe* probe);
+  // `packs`: blobs are handed on as they are stored; who gets them decodes them.
+  MediaServing(std::shared_ptr<const OpenSource> source, LoaderSeams seams, LoaderProbe* probe,
+               bool packs);
 
   // One answer per want, in their order. Calls back on the loop, exactly once unless stopped.
   using Done = std::function<void(Result<std::vector<ServedMedia>>)>;
@@ -60,6 +63,8 @@ class MediaServing : public std::enable_shared_from_this<MediaServing> {
   void transform(Work& work, Document& document);
   Result<ServedBlob> run_chain(const MediaWant& want, const PlannedBlob& planned,
                                const runtime::Bytes& blob) const;
+  Result<ServedBlob> pack(const MediaWant& want, const PlannedBlob& planned,
+                          const runtime::Bytes& blob) const;
   void give_up(Work& work, const Status& status);
   void keep(const SampleId& id, const ServedMedia& served);
   std::optional<ServedMedia> take_kept(const SampleId& id);
@@ -69,6 +74,7 @@ class MediaServing : public std::enable_shared_from_this<MediaServing> {
   std::shared_ptr<const OpenSource> source_;
   LoaderSeams seams_;
   LoaderProbe* probe_;
+  bool packs_;
   runtime::CancelToken cancel_;
   bool stopped_ = false;
   // What was made for one fetch and is wanted by another; the oldest goes first.

@@ -28,7 +28,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
         orders_(source_),
         blocks_(std::make_shared<BlockLoads>(source_, std::move(start.budget), seams_, &probe_)),
         media_numbers_{std::move(start.media_fields), start.encoded_field} {
-    if (source_->media) media_ = std::make_shared<MediaServing>(source_, seams_, &probe_);
+    if (source_->media) {
+      media_ = std::make_shared<MediaServing>(source_, seams_, &probe_, start.pack_media);
+    }
   }
 
   void receive(const protocol::Envelope& envelope) {
@@ -268,8 +270,14 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     fetch->payload = std::move(payload);
     fetch->holes = std::move(holes);
     std::map<SampleId, size_t> known;
+    const std::map<SampleId, std::string>& undecodable = state_.undecodable(key);
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (fetch->payload->spans[i].data == nullptr) continue;
+      if (const auto bad = undecodable.find(wanted[i].id); bad != undecodable.end()) {
+        const std::string reason = row_text(wanted[i].ref) + ", " + bad->second;
+        fetch->payload->spans[i] = hole(wanted[i], reason, &fetch->holes);
+        continue;
+      }
       known.emplace(wanted[i].id, fetch->wants.size());
       fetch->places.push_back(i);
       fetch->wants.push_back({wanted[i].id, wanted[i].ref, media_numbers_.encoded.has_value()});
