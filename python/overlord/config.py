@@ -236,7 +236,7 @@ class SourceConfig(ConfigModel):
     decode_at: DecodeAt = Field(
         default="auto",
         description="who decodes media; constructor: blobs travel to it as they are stored; auto: "
-        "there, where it is another process and the bytes on the way are halved at least; never "
+        "there, where a job has several hosts and the bytes on the way are halved at least; never "
         "changes the stream",
     )
     limits: LimitsConfig = Field(

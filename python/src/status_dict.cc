@@ -28,6 +28,10 @@ nb::dict loader_dict(const node::LoaderStatus& loader) {
   out["bad_rows"] = loader.bad_rows;
   out["blocks_read"] = loader.blocks_read;
   out["cache_hits"] = loader.cache_hits;
+  out["decode_ns"] = loader.decode_ns;
+  out["tokenise_ns"] = loader.tokenise_ns;
+  out["media_ns"] = loader.media_ns;
+  out["sent_bytes"] = loader.sent_bytes;
   return out;
 }
 

@@ -132,12 +132,12 @@ Weighed weigh(const loader::OpenMedia& media, uint64_t rows) {
 
 }  // namespace
 
-bool packs_media(const OpenJob& job, const loader::OpenSource& source, bool apart) {
+bool packs_media(const OpenJob& job, const loader::OpenSource& source, bool far) {
   if (!source.media || encoded_field(job, source)) return false;
   if (source.spec.decode_at != model::DecodeAt::kAuto) {
     return source.spec.decode_at == model::DecodeAt::kConstructor;
   }
-  if (!apart) return false;
+  if (!far) return false;
   const Weighed sum = weigh(*source.media, source.manifest.rows);
   return sum.decoded >= 2 * sum.stored;
 }

@@ -33,9 +33,9 @@ std::optional<size_t> encoded_field(const OpenJob& job, const loader::OpenSource
 bool encodes_media(const OpenJob& job);
 
 // Whether loaders of the source send its blobs as they are stored, for the constructor to decode.
-// `apart`: constructors live in other processes. Never where an encoder with owners of its own
+// `far`: constructors may be on other hosts. Never where an encoder with owners of its own
 // reads a field of it: the document's constructor has to know of what another one decodes.
-bool packs_media(const OpenJob& job, const loader::OpenSource& source, bool apart);
+bool packs_media(const OpenJob& job, const loader::OpenSource& source, bool far);
 
 // What constructors run over packed blobs.
 std::shared_ptr<const constructor::MediaChains> media_chains(const OpenJob& job);

@@ -154,7 +154,7 @@ void RoleHost::make_loaders(const HostStart& start) {
                                                    buckets_.size() * 2 < total_buckets);
       loader_start.media_fields = media_numbers(*job_, *source);
       loader_start.encoded_field = encoded_field(*job_, *source);
-      loader_start.pack_media = packs_media(*job_, *source, seams_.transport != nullptr);
+      loader_start.pack_media = packs_media(*job_, *source, start.several_hosts);
       const bool needs_encoder = !spec.text_column.empty();
       // Megatron's files hold the tokens as they are handed on; what others read is decoded first.
       const bool from_scratch = !ready_tokens && seams_.scratch_storage != nullptr;

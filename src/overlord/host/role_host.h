@@ -63,8 +63,9 @@ struct HostStart {
   // they have been restarted before this host began.
   std::map<protocol::Address, uint32_t> generations;
   model::RuntimeOptions options;
-  uint32_t attempt = 1;       // of the trainers, law 13
-  bool share_batches = true;  // false: every rank has its own, for measurements
+  uint32_t attempt = 1;        // of the trainers, law 13
+  bool share_batches = true;   // false: every rank has its own, for measurements
+  bool several_hosts = false;  // constructors may be behind a wire
   protocol::ResumeState state;
   std::function<void(Rank, client::ReadyStep)> deliver;     // on the client's loop
   std::function<void(loader::QuarantineNote)> quarantined;  // on a loader's loop

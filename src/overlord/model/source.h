@@ -19,7 +19,7 @@ enum class EndPolicy : uint8_t { kRepeat, kDrop, kStop };
 enum class OverLength : uint8_t { kSplit, kTruncate, kDrop };
 
 // Who decodes media. Packed ones travel as they are stored, to the constructor. kAuto: there, where
-// it is another process and that at least halves the bytes that go to it.
+// the job has several hosts and that at least halves the bytes that go to it.
 enum class DecodeAt : uint8_t { kAuto, kLoader, kConstructor };
 
 // How text becomes tokens. kNone: the source holds ready tokens.

@@ -22,7 +22,7 @@ struct LoaderStatus {
   uint32_t slot = 0;
   uint64_t queue = 0, in_work = 0, rows_posted = 0, documents = 0, read_bytes = 0, buffer_bytes = 0,
            transform_ns = 0, read_wait_ns = 0, file_state_bytes = 0, bad_rows = 0, blocks_read = 0,
-           cache_hits = 0;
+           cache_hits = 0, decode_ns = 0, tokenise_ns = 0, media_ns = 0, sent_bytes = 0;
 };
 struct ConstructorStatus {
   uint32_t bucket = 0;

@@ -82,8 +82,15 @@ void add_loader(const LoaderStatus& loader, MetricText* out) {
   out->add(name + "bad_rows_total", Kind::kCounter, "Rows found bad", loader.bad_rows, labels);
   out->add(name + "buffer_bytes", Kind::kGauge, "Bytes of rows kept ready", loader.buffer_bytes,
            labels);
+  out->add(name + "sent_bytes_total", Kind::kCounter, "Bytes handed to constructors",
+           loader.sent_bytes, labels);
   out->add_seconds(name + "transform_seconds_total", "Time spent decoding and tokenising",
                    loader.transform_ns, labels);
+  out->add_seconds(name + "decode_seconds_total", "Of it decoding blocks of rows", loader.decode_ns,
+                   labels);
+  out->add_seconds(name + "tokenise_seconds_total", "Of it tokenising", loader.tokenise_ns, labels);
+  out->add_seconds(name + "media_seconds_total", "Of it decoding and transforming media",
+                   loader.media_ns, labels);
   out->add_seconds(name + "read_wait_seconds_total", "Time spent waiting for storage",
                    loader.read_wait_ns, labels);
 }

@@ -11,7 +11,10 @@ void add_costs(const loader::LoaderProbe& probe, SourceProfile* profile) {
   profile->blocks_read += probe.blocks_read;
   profile->read_bytes += probe.read_bytes;
   profile->read_wait_ns += probe.read_wait_ns;
-  profile->transform_ns += probe.transform_ns;
+  profile->decode_ns += probe.decode_ns;
+  profile->tokenise_ns += probe.tokenise_ns;
+  profile->media_ns += probe.media_ns;
+  profile->sent_bytes += probe.sent_bytes;
   profile->buffer_bytes += probe.buffer_bytes;
   profile->file_state_bytes += probe.file_state_bytes;
   ++profile->loaders;
@@ -24,12 +27,13 @@ void write_profile(const std::string& path, const std::string& source,
   {
     std::ofstream out(temporary);
     if (!out) return;
-    out << "{\"format\": 1, \"source\": \"" << source << "\", \"loaders\": " << profile.loaders
+    out << "{\"format\": 2, \"source\": \"" << source << "\", \"loaders\": " << profile.loaders
         << ", \"rows_posted\": " << profile.rows_posted << ", \"documents\": " << profile.documents
         << ", \"blocks_read\": " << profile.blocks_read
         << ", \"read_bytes\": " << profile.read_bytes
         << ", \"read_wait_ns\": " << profile.read_wait_ns
-        << ", \"transform_ns\": " << profile.transform_ns
+        << ", \"decode_ns\": " << profile.decode_ns << ", \"tokenise_ns\": " << profile.tokenise_ns
+        << ", \"media_ns\": " << profile.media_ns << ", \"sent_bytes\": " << profile.sent_bytes
         << ", \"buffer_bytes\": " << profile.buffer_bytes
         << ", \"file_state_bytes\": " << profile.file_state_bytes << "}\n";
     if (!out) return;

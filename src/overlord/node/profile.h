@@ -11,7 +11,8 @@ namespace overlord::node {
 
 struct SourceProfile {
   uint64_t rows_posted = 0, documents = 0, blocks_read = 0, read_bytes = 0, read_wait_ns = 0,
-           transform_ns = 0, buffer_bytes = 0, file_state_bytes = 0, loaders = 0;
+           decode_ns = 0, tokenise_ns = 0, media_ns = 0, sent_bytes = 0, buffer_bytes = 0,
+           file_state_bytes = 0, loaders = 0;
 };
 
 void add_costs(const loader::LoaderProbe& probe, SourceProfile* profile);

@@ -132,9 +132,10 @@ EngineStatus RoleRuntime::status() {
     const loader::LoaderProbe& probe = *view.probe;
     out.loaders.push_back({job_->spec.sources[view.source].name, view.slot, view.queue,
                            probe.in_work, probe.rows_posted, probe.documents, probe.read_bytes,
-                           probe.buffer_bytes, probe.transform_ns, probe.read_wait_ns,
+                           probe.buffer_bytes, probe.transform_ns(), probe.read_wait_ns,
                            probe.file_state_bytes, probe.bad_rows, probe.blocks_read,
-                           probe.cache_hits});
+                           probe.cache_hits, probe.decode_ns, probe.tokenise_ns, probe.media_ns,
+                           probe.sent_bytes});
   }
   for (const auto& [bucket, probe] : host_->constructors()) {
     out.constructors.push_back({bucket, probe->steps_ready, probe->steps_held, probe->payloads,

@@ -8,9 +8,11 @@ template <>
 struct Fields<node::LoaderStatus> {
   static void list(auto& codec, auto& value) {
     auto& [source, slot, queue, in_work, rows_posted, documents, read_bytes, buffer_bytes,
-           transform_ns, read_wait_ns, file_state_bytes, bad_rows, blocks_read, cache_hits] = value;
+           transform_ns, read_wait_ns, file_state_bytes, bad_rows, blocks_read, cache_hits,
+           decode_ns, tokenise_ns, media_ns, sent_bytes] = value;
     codec(source, slot, queue, in_work, rows_posted, documents, read_bytes, buffer_bytes);
     codec(transform_ns, read_wait_ns, file_state_bytes, bad_rows, blocks_read, cache_hits);
+    codec(decode_ns, tokenise_ns, media_ns, sent_bytes);
   }
 };
 template <>

@@ -189,6 +189,7 @@ inline PayloadPtr random_payload(RandomFields& random, uint32_t sources, MadeUpR
         piece.data.data = data.first;
         payload->holders.push_back(data.second);
       }
+      if (piece.data.data == nullptr) piece.packed.reset();
       pieces->push_back(piece);
     }
   }

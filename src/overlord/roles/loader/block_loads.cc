@@ -140,7 +140,7 @@ void BlockLoads::decode(const std::shared_ptr<Read>& read) {
     Result<columnar::RowBlock> rows = self->source_->reader->decode(read->request, read->pieces);
     read->pieces.clear();
     const int64_t end_ns = self->seams_.clock->now_ns();
-    self->probe_->transform_ns += static_cast<uint64_t>(end_ns - begin_ns);
+    self->probe_->decode_ns += static_cast<uint64_t>(end_ns - begin_ns);
     if (runtime::tracing()) {
       runtime::TraceBook::of_process().note("decode", self->source_->spec.name, begin_ns, end_ns);
     }
@@ -162,7 +162,7 @@ void BlockLoads::tokenise(const std::shared_ptr<Read>& read, columnar::TextBlock
       std::move(text.rows), cancel_,
       [self = shared_from_this(), read, bad,
        bytes = std::move(bytes)](Result<runtime::EncodedRows> encoded) {
-        if (encoded.ok()) self->probe_->transform_ns += static_cast<uint64_t>(encoded->elapsed_ns);
+        if (encoded.ok()) self->probe_->tokenise_ns += static_cast<uint64_t>(encoded->elapsed_ns);
         if (!encoded.ok()) {
           self->finish(read, tokenizer_failure(encoded.status()));
           return;

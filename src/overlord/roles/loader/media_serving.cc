@@ -289,7 +289,7 @@ void MediaServing::transform(Work& work, Document& document) {
     }
   }
   const int64_t end_ns = seams_.clock->now_ns();
-  probe_->transform_ns += static_cast<uint64_t>(end_ns - begin_ns);
+  probe_->media_ns += static_cast<uint64_t>(end_ns - begin_ns);
   if (runtime::tracing()) {
     runtime::TraceBook::of_process().note("media", source_->spec.name, begin_ns, end_ns);
   }

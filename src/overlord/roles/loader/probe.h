@@ -20,13 +20,19 @@ struct LoaderProbe {
   std::atomic<uint64_t> cache_hits{0};
   std::atomic<uint64_t> read_bytes{0};  // transfer from storage
   std::atomic<uint64_t> read_wait_ns{0};
-  std::atomic<uint64_t> transform_ns{0};      // decoding and tokenising
+  // CPU time by stage: blocks, tokens (as their encoder tells), media.
+  std::atomic<uint64_t> decode_ns{0};
+  std::atomic<uint64_t> tokenise_ns{0};
+  std::atomic<uint64_t> media_ns{0};
+  std::atomic<uint64_t> sent_bytes{0};        // handed to constructors: tokens, masks, media
   std::atomic<uint64_t> buffer_bytes{0};      // decoded blocks held now
   std::atomic<uint64_t> file_state_bytes{0};  // order tables and expanded windows
   std::atomic<uint64_t> bad_rows{0};
   std::atomic<uint32_t> current_block{0};
   std::atomic<LoadStage> stage{LoadStage::kIdle};
   std::atomic<uint64_t> in_work{0};  // fetches and windows being made now
+
+  uint64_t transform_ns() const { return decode_ns + tokenise_ns + media_ns; }
 };
 
 }  // namespace overlord::loader

@@ -17,6 +17,22 @@ namespace overlord::loader {
 
 using plan::RowRef;
 
+namespace {
+
+uint64_t bytes_of(const protocol::Payload& payload) {
+  uint64_t bytes = 0;
+  for (const model::TokenSpan& span : payload.spans) {
+    if (span.data == nullptr) continue;
+    bytes += span.count * (model::element_bytes(span.element) + (span.mask != nullptr ? 1 : 0));
+  }
+  for (const auto* pieces : {&payload.media, &payload.encoded}) {
+    for (const model::MediaPiece& piece : *pieces) bytes += piece.data.size_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
 class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
  public:
   Service(LoaderStart start, LoaderSeams seams)
@@ -341,6 +357,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   void hand_over(const FetchKey& key, std::shared_ptr<protocol::Payload> payload,
                  const Holes& holes) {
     state_.apply(FetchAnswered{key});
+    probe_.sent_bytes += bytes_of(*payload);
     if (holes.empty()) {
       send(protocol::constructor_address(key.second), protocol::PayloadPtr(std::move(payload)));
       return pump();

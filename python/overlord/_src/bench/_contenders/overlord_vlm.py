@@ -10,7 +10,8 @@ from overlord._src.bench._contenders.picture_files import tar_name
 from overlord._version import __version__
 
 
-def _config(work: dict[str, Any]) -> dict[str, Any]:
+def config_of(work: dict[str, Any]) -> dict[str, Any]:
+    """The job."""
     sides = {
         "factor": PATCH * MERGE,
         "min_pixels": work["min_pixels"],
@@ -53,7 +54,7 @@ def measure(work: dict[str, Any]) -> dict[str, Any]:
     """Pairs a second."""
     import overlord as ol
 
-    with ol.job(_config(work)).train(engine="embedded") as loader:
+    with ol.job(config_of(work)).train(engine="embedded") as loader:
 
         def records() -> Iterator[dict[str, Any]]:
             for batch in loader:
