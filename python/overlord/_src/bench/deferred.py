@@ -1,7 +1,7 @@
 """Media decoded by loaders or by constructors: bytes on the way, and pairs a second.
 
-The pairs of the bench `vlm`, whose patches are float32. `wire_ratio` is what packed blobs take of the
-bytes that loaders hand to constructors, `throughput_ratio` the pairs a second with roles in
+The pairs of the bench `vlm`, whose patches are float32. `wire_ratio` is what packed blobs take of
+the bytes that loaders hand to constructors, `throughput_ratio` the pairs a second with roles in
 processes of one host, constructor over loader. `decode_at: auto` packs where a job has several
 hosts and the first is at most a half.
 """
