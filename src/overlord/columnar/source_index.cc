@@ -27,6 +27,8 @@ const char* format_name(model::Format format) {
       return "megatron";
     case model::Format::kWebDataset:
       return "webdataset";
+    case model::Format::kArrow:
+      return "arrow";
   }
   return "?";
 }
