@@ -195,8 +195,10 @@ def test_files_that_are_gone_or_lead_out_are_bad_rows(tmp_path: Path) -> None:
     names = ["../out.png", "gone.png", *[None] * (len(samples) - 2)]
     texts = [sample["txt"].decode() for sample in samples]
     table = pa.table({"text": texts, "image": pa.array(names, pa.string())})
-    for write in WRITERS.values():
-        with train(columns_config(tmp_path, write(tmp_path, table))) as loader:
+    for name, write in WRITERS.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        with train(columns_config(folder, write(folder, table))) as loader:
             pieces = [piece for batch in loader for piece in pieces_of(batch)]
             notes = {note["row"]: str(note) for note in loader.quarantine()}
         assert len(pieces) == len(samples) - 2

@@ -13,7 +13,6 @@
 #include "overlord/base/bytes.h"
 #include "overlord/base/hash.h"
 #include "overlord/columnar/flat_table.h"
-#include "overlord/columnar/ranges_file.h"
 
 namespace overlord::columnar {
 namespace {
@@ -147,11 +146,19 @@ class ShardWalk {
     return message;
   }
 
-  Status take_schema(const std::shared_ptr<arrow::Schema>& schema) const {
-    if (schema->endianness() != arrow::Endianness::Native) {
+  Status read_schema(const Message& message) const {
+    if (message.parsed == nullptr || message.parsed->type() != arrow::ipc::MessageType::SCHEMA) {
+      return error_at(message.offset, "is no schema; the shard is no Arrow IPC");
+    }
+    arrow::ipc::DictionaryMemo memo;  // dictionaries are of columns that nobody wants
+    const auto schema = arrow::ipc::ReadSchema(*message.parsed, &memo);
+    if (!schema.ok()) {
+      return error_at(message.offset, "has a broken schema: " + schema.status().message());
+    }
+    if ((*schema)->endianness() != arrow::Endianness::Native) {
       return job_.error("was written big-endian, which is not read", Code::kInvalidArgument);
     }
-    return visitor_.schema(schema);
+    return visitor_.schema(*schema);
   }
 
   Status take_batch(const Message& message) const {
@@ -175,7 +182,6 @@ class ShardWalk {
   }
 
   Status walk_stream() {
-    arrow::ipc::DictionaryMemo memo;
     bool begun = false;
     for (uint64_t at = 0; at < size_;) {
       OVERLORD_TRY(const Message message, read_message(at, size_));
@@ -187,13 +193,8 @@ class ShardWalk {
                           "); streams that were joined are not read, list them as files");
       }
       const arrow::ipc::MessageType type = message.parsed->type();
-      if (!begun && type != arrow::ipc::MessageType::SCHEMA) {
-        return error_at(at, "comes before a schema; it is no Arrow IPC stream");
-      }
       if (!begun) {
-        const auto schema = arrow::ipc::ReadSchema(*message.parsed, &memo);
-        if (!schema.ok()) return error_at(at, "has a broken schema: " + schema.status().message());
-        OVERLORD_RETURN_IF_ERROR(take_schema(*schema));
+        OVERLORD_RETURN_IF_ERROR(read_schema(message));
         begun = true;
       } else if (type == arrow::ipc::MessageType::RECORD_BATCH) {
         OVERLORD_RETURN_IF_ERROR(take_batch(message));
@@ -217,7 +218,7 @@ class ShardWalk {
       return cut("has no Arrow magic at its end (offset " + std::to_string(size_ - kMagic.size()) +
                  ")");
     }
-    if (length > size_ - kTrailerBytes - kFileHeadBytes || length > kMaxFooterBytes) {
+    if (length >= size_ - kTrailerBytes - kFileHeadBytes || length > kMaxFooterBytes) {
       return cut("footer length " + std::to_string(length) + " (at offset " +
                  std::to_string(size_ - kTrailerBytes) + ") does not fit the file");
     }
@@ -225,7 +226,9 @@ class ShardWalk {
     OVERLORD_TRY(const runtime::Bytes footer,
                  job_.read(job_.file, footer_at, length + kTrailerBytes));
     note(std::string_view(footer.data, footer.size));
-    OVERLORD_RETURN_IF_ERROR(read_footer_schema(footer_at, footer));
+    // A file holds a stream, so its schema is there as well as in the footer.
+    OVERLORD_TRY(const Message first, read_message(kFileHeadBytes, footer_at));
+    OVERLORD_RETURN_IF_ERROR(read_schema(first));
     const auto table = FlatTable::root(std::string_view(footer.data, length));
     const auto blocks = table ? table->vector(kFooterBatches, kBlockBytes) : std::nullopt;
     if (!blocks) return job_.error("footer is broken");
@@ -246,15 +249,6 @@ class ShardWalk {
       next = message.end();
     }
     return {};
-  }
-
-  Status read_footer_schema(uint64_t footer_at, const runtime::Bytes& footer) const {
-    auto file =
-        std::make_shared<RangesFile>(size_, std::vector<RangeRequest>{{0, footer_at, footer.size}},
-                                     std::vector<runtime::Bytes>{footer});
-    const auto reader = arrow::ipc::RecordBatchFileReader::Open(file);
-    if (!reader.ok()) return job_.error("footer is broken: " + reader.status().message());
-    return take_schema((*reader)->schema());
   }
 
   const ShardJob& job_;

@@ -295,7 +295,7 @@ TEST(BrokenArrow, OtherFormats) {
   refuses(std::string("ARROW1\0\0", 8), "no footer");
   refuses("FEA1....FEA1....", "is Feather version 1");
   refuses("PAR1....PAR1....", "is a Parquet file; set `format: parquet`");
-  refuses("{\"text\": \"this is no Arrow at all\"}", "is it cut short, or no Arrow IPC?");
+  refuses("{\"text\": \"this is no Arrow at all\"}", "is the shard cut short, or no Arrow IPC?");
   refuses(std::string(64, '\0'), "has no schema");
 }
 
@@ -360,7 +360,7 @@ TEST(BrokenArrow, WordsOfHeadersThatLie) {
         const auto index = build(storage, arrow_source(kUri));
         if (!index.ok()) continue;
         const auto rows = read_all(storage, **index);  // a Status, or rows
-        if (!rows.ok()) EXPECT_TRUE(contains(rows.status().message(), "source 'hub'"));
+        EXPECT_TRUE(rows.ok() || contains(rows.status().message(), "source 'hub'"));
       }
     }
   }
@@ -370,7 +370,7 @@ TEST(BrokenArrow, OffsetsOutOfRangeCondemnTheBatch) {
   const std::string good = ipc_bytes(*text_table({"abcdefgh"}), {false, 100});
   std::string bytes = good;
   const uint32_t offsets[] = {0, 8};
-  const size_t at = good.find(std::string_view(reinterpret_cast<const char*>(offsets), 8));
+  const size_t at = good.rfind(std::string_view(reinterpret_cast<const char*>(offsets), 8));
   ASSERT_NE(at, std::string::npos);
   const uint32_t lie = 1 << 30;
   std::memcpy(bytes.data() + at + 4, &lie, 4);
