@@ -227,6 +227,8 @@ class Format(enum.Enum):
 
     webdataset = 3
 
+    arrow = 4
+
 class Shuffle(enum.Enum):
     none = 0
 

@@ -160,10 +160,11 @@ class SourceConfig(ConfigModel):
         description="a path, glob pattern or URI, or a list of them; relative to the config file. "
         "Megatron: the .bin files"
     )
-    format: Literal["parquet", "jsonl", "megatron", "webdataset"] | None = Field(
+    format: Literal["parquet", "jsonl", "megatron", "webdataset", "arrow"] | None = Field(
         default=None,
         description="taken from the files' suffix when absent; jsonl and webdataset (tar) also "
-        "read .gz and .zst",
+        "read .gz and .zst; arrow: IPC files and streams, or a directory that save_to_disk wrote "
+        "(its name ends with `/`)",
     )
     text: Text | None = Field(
         default=None,

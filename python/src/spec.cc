@@ -22,7 +22,8 @@ void bind_enums(nb::module_& m) {
       .value("parquet", Format::kParquet)
       .value("jsonl", Format::kJsonl)
       .value("megatron", Format::kMegatron)
-      .value("webdataset", Format::kWebDataset);
+      .value("webdataset", Format::kWebDataset)
+      .value("arrow", Format::kArrow);
   nb::enum_<Shuffle>(m, "Shuffle")
       .value("none", Shuffle::kNone)
       .value("window", Shuffle::kWindow)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -124,7 +125,7 @@ def job_config(
     for name, source in sources.items():
         files = source["files"]
         listed = [files] if isinstance(files, str) else list(files)
-        lowered[name] = {**source, "files": [str(folder / file) for file in listed]}
+        lowered[name] = {**source, "files": [os.path.join(folder, file) for file in listed]}
     return {
         "job": "test",
         "seed": 7,

@@ -129,8 +129,10 @@ def ensure_indexes(loaded: LoadedConfig, sources: Sequence[core.Source], threads
 def check_indexed_files(loaded: LoadedConfig, source: core.Source) -> dict[str, Any]:
     """What the index says of a source; refuses one whose list of files is not today's."""
     info: dict[str, Any] = core.index_info(str(index_path(loaded, source.name)), source)
-    indexed = {shard["uri"] for shard in info["shards"]}
-    listed = set(source.files)
+    # What a directory lists is compared where it is read (SourceIndex::verify).
+    folders = tuple(uri for uri in source.files if uri.endswith("/"))
+    indexed = {shard["uri"] for shard in info["shards"] if not shard["uri"].startswith(folders)}
+    listed = set(source.files) - set(folders)
     appeared, vanished = sorted(listed - indexed), sorted(indexed - listed)
     if appeared or vanished:
         changes = [f"{uri} appeared" for uri in appeared] + [f"{uri} vanished" for uri in vanished]

@@ -49,7 +49,7 @@ def list_source_files(loaded: LoadedConfig, name: str) -> list[str]:
     for index, pattern in enumerate(source.files):
         path = ("sources", name, "files", index)
         try:
-            files = core.list_files(absolute_uri(loaded.base, pattern))
+            files = _listed(absolute_uri(loaded.base, pattern), source)
         except (core.NotFoundError, core.InvalidArgumentError) as error:
             raise loaded.refuse(
                 Problem(
@@ -82,6 +82,14 @@ def list_source_files(loaded: LoadedConfig, name: str) -> list[str]:
                 )
             found[file] = found.get(file, 0) + 1
     return sorted(file for file, count in found.items() for _ in range(count))
+
+
+def _listed(uri: str, source: SourceConfig) -> list[str]:
+    """The files of a pattern. A directory of Arrow stands for the files that it lists itself."""
+    arrow = source_format(source) == "arrow"
+    if arrow and (uri.endswith("/") or ("://" not in uri and os.path.isdir(uri))):
+        return [uri.rstrip("/") + "/"]
+    return core.list_files(uri)
 
 
 def check_shared_files(loaded: LoadedConfig, files: dict[str, list[str]]) -> None:

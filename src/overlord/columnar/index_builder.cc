@@ -9,6 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "overlord/columnar/arrow_batch.h"
 #include "overlord/columnar/index_file.h"
 #include "overlord/columnar/length_pass.h"
 #include "overlord/columnar/reader_factory.h"
@@ -233,16 +234,20 @@ class Builder {
     return same ? std::optional<uint32_t>(found->second) : std::nullopt;
   }
 
-  // Parquet keeps a shard's schema as its extra: all shards must agree.
+  // Parquet and Arrow keep a shard's columns in its extra: all shards must agree.
   Status check_schemas() const {
-    if (source_.format != model::Format::kParquet) return {};
+    const bool arrow = source_.format == model::Format::kArrow;
+    if (!arrow && source_.format != model::Format::kParquet) return {};
+    const auto columns = [&](const ShardPart& part) {
+      return std::string(arrow ? kept_description(part.extra) : std::string_view(part.extra));
+    };
     const ShardPart& first = *parts_.front();
     for (const auto& part : parts_) {
-      if (part->extra == first.extra) continue;
+      if (columns(*part) == columns(first)) continue;
       return invalid_argument("source " + quote(source_.name) +
                               ": shards differ in schema: " + quote(first.entry.uri) + " has (" +
-                              first.extra + "), " + quote(part->entry.uri) + " has (" +
-                              part->extra + "); rewrite one, or make them two sources");
+                              columns(first) + "), " + quote(part->entry.uri) + " has (" +
+                              columns(*part) + "); rewrite one, or make them two sources");
     }
     return {};
   }

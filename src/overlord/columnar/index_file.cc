@@ -151,7 +151,7 @@ Status IndexFile::parse_config(std::string_view bytes) {
   ByteReader reader(bytes);
   config_ = layout::read_config(version_, &reader);
   OVERLORD_RETURN_IF_ERROR(reader.status("config"));
-  if (config_.format > model::Format::kWebDataset) return damaged("unknown format");
+  if (config_.format > model::Format::kArrow) return damaged("unknown format");
   if (config_.version() != version_ ||
       config_.metadata_columns.size() > model::kMaxMetadataColumns ||
       config_.media.size() > model::kMaxMediaFields || config_.probe_values > kMaxProbeValues) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "overlord/columnar/column_types.h"
 #include "overlord/columnar/index_layout.h"
 #include "overlord/columnar/media_files.h"
 #include "overlord/runtime/quote.h"
@@ -15,27 +16,31 @@ namespace {
 using runtime::quote;
 using Kind = MediaPlace::Kind;
 
-bool is_bytes(const arrow::DataType& type) {
-  return type.id() == arrow::Type::BINARY || type.id() == arrow::Type::STRING;
-}
+// How the index keeps where a blob is. The first three are MediaPlace's.
+enum : uint8_t { kKeptAbsent = 0, kKeptFile = 1, kKeptDecoded = 2, kKeptInShard = 3 };
 
 bool is_bytes_and_path(const arrow::DataType& type) {
   if (type.id() != arrow::Type::STRUCT || type.num_fields() != 2) return false;
   const auto& fields = static_cast<const arrow::StructType&>(type);
   const auto bytes = fields.GetFieldByName("bytes"), path = fields.GetFieldByName("path");
-  return bytes != nullptr && path != nullptr && bytes->type()->id() == arrow::Type::BINARY &&
-         is_bytes(*path->type());
+  return bytes != nullptr && path != nullptr && is_bytes(*bytes->type()) && is_bytes(*path->type());
+}
+
+bool is_text(const arrow::DataType& type) {
+  return type.id() == arrow::Type::STRING || type.id() == arrow::Type::LARGE_STRING;
 }
 
 // Both string and binary arrays have the layout of BinaryArray.
 std::string_view value_at(const arrow::Array& array, int64_t row) {
+  if (is_large(*array.type()))
+    return static_cast<const arrow::LargeBinaryArray&>(array).GetView(row);
   return static_cast<const arrow::BinaryArray&>(array).GetView(row);
 }
 
 class RowNotes {
  public:
-  RowNotes(const ShardJob& job, MediaNotes* notes, ByteWriter* extra)
-      : job_(job), notes_(notes), extra_(extra) {}
+  RowNotes(const ShardJob& job, const ShardOffset& offset_of, MediaNotes* notes, ByteWriter* extra)
+      : job_(job), offset_of_(offset_of), notes_(notes), extra_(extra) {}
 
   // What is wrong with the row, or empty; a Status where the store fails.
   Result<std::string> add(const std::vector<MediaColumn>& columns, int64_t row) {
@@ -46,7 +51,7 @@ class RowNotes {
       OVERLORD_TRY(const std::string fault, add_cell(field, cell, &places));
       if (fault.empty()) continue;
       notes_->drop_row();
-      for (size_t i = 0; i < columns.size(); ++i) extra_->u8(static_cast<uint8_t>(Kind::kAbsent));
+      for (size_t i = 0; i < columns.size(); ++i) extra_->u8(kKeptAbsent);
       return fault;
     }
     extra_->raw(places.bytes().data(), places.size());
@@ -57,16 +62,22 @@ class RowNotes {
   Result<std::string> add_cell(size_t field, const MediaCell& cell, ByteWriter* places) {
     switch (cell.kind) {
       case MediaCell::Kind::kAbsent:
-        places->u8(static_cast<uint8_t>(Kind::kAbsent));
+        places->u8(kKeptAbsent);
         return std::string();
       case MediaCell::Kind::kBytes:
-        places->u8(static_cast<uint8_t>(Kind::kDecoded));
-        places->varint(cell.value.size());
+        add_bytes(cell.value, places);
         return notes_->note(field, cell.value.substr(0, notes_->head_bytes()), cell.value.size());
       case MediaCell::Kind::kPath:
         return add_file(field, cell.value, places);
     }
     return std::string();
+  }
+
+  void add_bytes(std::string_view bytes, ByteWriter* places) const {
+    const std::optional<uint64_t> offset = offset_of_ ? offset_of_(bytes) : std::nullopt;
+    places->u8(offset ? kKeptInShard : kKeptDecoded);
+    if (offset) places->varint(*offset);
+    places->varint(bytes.size());
   }
 
   Result<std::string> add_file(size_t field, std::string_view path, ByteWriter* places) {
@@ -80,7 +91,7 @@ class RowNotes {
       return where + "no file " + quote(path, 200) + " beside the shard";
     }
     const uint64_t size = info->fingerprint.size_bytes;
-    places->u8(static_cast<uint8_t>(Kind::kRange));
+    places->u8(kKeptFile);
     places->text(path);
     layout::write_fingerprint(info->fingerprint, places);
     const uint64_t head_bytes = std::min<uint64_t>(notes_->head_bytes(), size);
@@ -92,6 +103,7 @@ class RowNotes {
   }
 
   const ShardJob& job_;
+  const ShardOffset& offset_of_;
   MediaNotes* const notes_;
   ByteWriter* const extra_;
 };
@@ -122,16 +134,17 @@ MediaCell MediaColumn::at(int64_t row) const {
 }
 
 Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t first_row,
-                       MediaNotes* notes, ShardPart* part, ByteWriter* extra) {
+                       const ShardOffset& offset_of, MediaNotes* notes, ShardPart* part,
+                       ByteWriter* extra) {
   std::vector<std::shared_ptr<arrow::ChunkedArray>> held;
   std::vector<MediaColumn> columns;
   for (const model::MediaField& field : job.source->media) {
     const auto column = table.GetColumnByName(field.from.front());
     if (column == nullptr) return job.error("lacks the media column " + quote(field.from.front()));
     held.push_back(column);
-    columns.emplace_back(*held.back(), column->type()->id() == arrow::Type::STRING);
+    columns.emplace_back(*held.back(), is_text(*column->type()));
   }
-  RowNotes rows(job, notes, extra);
+  RowNotes rows(job, offset_of, notes, extra);
   for (int64_t row = 0; row < table.num_rows(); ++row) {
     OVERLORD_TRY(const std::string fault, rows.add(columns, row));
     if (fault.empty()) continue;
@@ -148,21 +161,41 @@ Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t 
   return {};
 }
 
-bool read_media_rows(ByteReader* extra, const std::string& shard_uri, size_t rows, size_t fields,
+bool read_media_rows(ByteReader* extra, const model::ShardEntry& shard, size_t rows, size_t fields,
                      std::vector<MediaPlace>* out) {
   if (fields > 0 && rows > extra->remaining() / fields) return false;
   out->resize(rows * fields);
   for (MediaPlace& place : *out) {
-    const uint8_t kind = extra->u8();
-    if (kind > static_cast<uint8_t>(Kind::kDecoded)) return false;
-    place.kind = static_cast<Kind>(kind);
-    if (place.kind == Kind::kDecoded) place.size_bytes = extra->varint();
-    if (place.kind != Kind::kRange) continue;
-    const auto uri = beside_shard(shard_uri, extra->text());
-    if (!uri.ok()) return false;
-    place.uri = *uri;
-    place.expected = layout::read_fingerprint(extra);
-    place.size_bytes = place.expected.size_bytes;
+    switch (extra->u8()) {
+      case kKeptAbsent:
+        break;
+      case kKeptDecoded:
+        place.kind = Kind::kDecoded;
+        place.size_bytes = extra->varint();
+        break;
+      case kKeptInShard:
+        place.kind = Kind::kRange;
+        place.uri = shard.uri;
+        place.expected = shard.fingerprint;
+        place.offset = extra->varint();
+        place.size_bytes = extra->varint();
+        if (place.offset > place.expected.size_bytes ||
+            place.size_bytes > place.expected.size_bytes - place.offset) {
+          return false;
+        }
+        break;
+      case kKeptFile: {
+        const auto uri = beside_shard(shard.uri, extra->text());
+        if (!uri.ok()) return false;
+        place.kind = Kind::kRange;
+        place.uri = *uri;
+        place.expected = layout::read_fingerprint(extra);
+        place.size_bytes = place.expected.size_bytes;
+        break;
+      }
+      default:
+        return false;
+    }
   }
   return !extra->failed();
 }

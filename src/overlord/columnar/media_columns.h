@@ -7,7 +7,9 @@
 #include <arrow/type.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,13 +43,18 @@ class MediaColumn {
   const bool paths_;
 };
 
+// Where bytes of a decoded block lie in the shard as they are; nullopt: nowhere, they were made.
+using ShardOffset = std::function<std::optional<uint64_t>(std::string_view bytes)>;
+
 // Rows of one block: notes sizes, lets the probe look, finds files; what a reader needs to find the
 // blobs again goes to `extra`. A row whose media cannot be used becomes a bad row of `part`.
+// `offset_of` may be null: then all bytes were made by decoding.
 Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t first_row,
-                       MediaNotes* notes, ShardPart* part, ByteWriter* extra);
+                       const ShardOffset& offset_of, MediaNotes* notes, ShardPart* part,
+                       ByteWriter* extra);
 
 // Where the blobs of a block are, all rows, row by row; false: not what was written.
-bool read_media_rows(ByteReader* extra, const std::string& shard_uri, size_t rows, size_t fields,
+bool read_media_rows(ByteReader* extra, const model::ShardEntry& shard, size_t rows, size_t fields,
                      std::vector<MediaPlace>* out);
 
 // Of all rows' places those of the wanted rows.

@@ -9,6 +9,8 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/hash.h"
+#include "overlord/columnar/block_ranges.h"
+#include "overlord/columnar/joined_ranges.h"
 #include "overlord/columnar/parquet_columns.h"
 #include "overlord/columnar/parquet_reader.h"
 #include "overlord/columnar/parquet_schema.h"
@@ -19,8 +21,7 @@ namespace {
 
 constexpr uint64_t kTailBytes = 64 << 10;
 constexpr uint64_t kMaxFooterBytes = 256 << 20;
-constexpr uint64_t kTrailerBytes = 8;  // footer length and magic
-constexpr uint64_t kJoinedGapBytes = 32 << 10;
+constexpr uint64_t kTrailerBytes = 8;      // footer length and magic
 constexpr uint64_t kRowOverheadBytes = 8;  // what a row costs decoded, even when it is empty
 
 struct Footer {
@@ -110,7 +111,7 @@ class RowGroups {
                               "); write smaller row groups or raise the limit");
     }
     OVERLORD_RETURN_IF_ERROR(add_columns(index, *group));
-    write_extra(index, std::move(ranges));
+    write_extra(index, ranges);
     OVERLORD_RETURN_IF_ERROR(add_media(index, *group));
     part_->block_extra_ends.push_back(extras_.size());
     part_->blocks.push_back(
@@ -197,28 +198,11 @@ class RowGroups {
     return std::max(uncompressed, std::min(values, ~uint64_t{0} / width) * width);
   }
 
-  void write_extra(int index, std::vector<RangeRequest> ranges) {
-    std::sort(ranges.begin(), ranges.end(),
-              [](const auto& a, const auto& b) { return a.offset < b.offset; });
-    std::vector<RangeRequest> joined;
-    for (const RangeRequest& range : ranges) {
-      const uint64_t end = range.offset + range.size_bytes;
-      if (!joined.empty()) {
-        RangeRequest& last = joined.back();
-        const uint64_t last_end = last.offset + last.size_bytes;
-        if (range.offset <= last_end + kJoinedGapBytes) {
-          last.size_bytes = std::max(last_end, end) - last.offset;
-          continue;
-        }
-      }
-      joined.push_back(range);
-    }
-    extras_.varint(joined.size());
-    for (const RangeRequest& range : joined) {
-      extras_.varint(range.offset);
-      extras_.varint(range.size_bytes);
-    }
-    extras_.text(reduced_metadata(*footer_.metadata, index, projection_));
+  void write_extra(int index, const std::vector<RangeRequest>& ranges) {
+    JoinedRanges joined(0);
+    for (const RangeRequest& range : ranges) joined.want(range.offset, range.size_bytes);
+    const std::string reduced = reduced_metadata(*footer_.metadata, index, projection_);
+    write_block_ranges({joined.ranges(), reduced}, &extras_);
   }
 
   const ShardJob& job_;

@@ -1,12 +1,12 @@
 #include "overlord/columnar/parquet_schema.h"
 
 #include <arrow/type.h>
-#include <arrow/type_traits.h>
 #include <arrow/util/key_value_metadata.h>
 #include <parquet/arrow/schema.h>
 
 #include <algorithm>
 
+#include "overlord/columnar/column_types.h"
 #include "overlord/columnar/media_columns.h"
 #include "overlord/runtime/quote.h"
 
@@ -63,53 +63,6 @@ Result<const Node*> find_column(const ShardJob& job, const GroupNode& root,
   if (found != nullptr) return found;
   return job.error("has no column " + quote(name) + "; it has " + column_names(root),
                    Code::kNotFound);
-}
-
-Status check_metadata_type(const ShardJob& job, const arrow::Field& field) {
-  const arrow::DataType& type = *field.type();
-  if (arrow::is_integer(type.id()) || type.id() == arrow::Type::BOOL) return {};
-  return job.error("column " + quote(field.name()) + " is " + type.ToString() +
-                       ", metadata must be integers or booleans",
-                   Code::kInvalidArgument);
-}
-
-Status check_type(const ShardJob& job, const arrow::Field& field) {
-  const arrow::DataType& type = *field.type();
-  if (field.name() == job.source->text_column) {
-    if (type.id() == arrow::Type::STRING || type.id() == arrow::Type::BINARY) return {};
-    return job.error("column " + quote(field.name()) + " is " + type.ToString() +
-                         ", text must be string or binary",
-                     Code::kInvalidArgument);
-  }
-  const bool mask = field.name() == job.source->mask_column;
-  if (type.id() == arrow::Type::LIST) {
-    const arrow::DataType& value = *static_cast<const arrow::ListType&>(type).value_type();
-    if (arrow::is_integer(value.id()) || (mask && value.id() == arrow::Type::BOOL)) return {};
-  }
-  return job.error("column " + quote(field.name()) + " is " + type.ToString() + ", " +
-                       (mask ? "a mask must be a list of booleans or integers"
-                             : "tokens must be a list of integers"),
-                   Code::kInvalidArgument);
-}
-
-// Independent of the names writers give to list items.
-std::string describe(const arrow::Field& field) {
-  std::string type = field.type()->ToString();
-  if (field.type()->id() == arrow::Type::LIST) {
-    const arrow::Field& item = *static_cast<const arrow::ListType&>(*field.type()).value_field();
-    type = "list<" + item.type()->ToString() + (item.nullable() ? " or null>" : ">");
-  }
-  return field.name() + ": " + type + (field.nullable() ? " or null" : "");
-}
-
-bool has_extension(const arrow::Field& field) {
-  if (field.type()->id() == arrow::Type::EXTENSION) return true;
-  if (field.metadata() != nullptr && field.metadata()->Contains("ARROW:extension:name"))
-    return true;
-  for (const auto& child : field.type()->fields()) {
-    if (has_extension(*child)) return true;
-  }
-  return false;
 }
 
 // The schema that the writer kept beside Parquet's own is looked at for extension types only; what
@@ -172,7 +125,8 @@ Result<Projection> project_names(const ShardJob& job, const parquet::FileMetaDat
   if (!status.ok()) return job.error("has a schema Arrow cannot read: " + status.ToString());
   for (const auto& field : schema->fields()) {
     OVERLORD_RETURN_IF_ERROR(check(job, *field));
-    projection.description += (projection.description.empty() ? "" : ", ") + describe(*field);
+    projection.description +=
+        (projection.description.empty() ? "" : ", ") + describe_column(*field);
   }
   if (!nested && projection.leaves.size() != names.size()) {
     return job.error("wanted columns have more than one leaf", Code::kInvalidArgument);
@@ -198,7 +152,7 @@ Result<Projection> project(const ShardJob& job, const parquet::FileMetaData& met
        {&job.source->text_column, &job.source->token_column, &job.source->mask_column}) {
     if (!name->empty()) names.push_back(*name);
   }
-  return project_names(job, metadata, names, check_type);
+  return project_names(job, metadata, names, check_row_type);
 }
 
 Result<Projection> project_metadata(const ShardJob& job, const parquet::FileMetaData& metadata) {

@@ -33,7 +33,7 @@ arrow::Status RangesFile::Seek(int64_t position) {
 
 arrow::Result<std::shared_ptr<arrow::Buffer>> RangesFile::ReadAt(int64_t position, int64_t nbytes) {
   if (position < 0 || nbytes < 0) return arrow::Status::IOError("negative position or size");
-  const auto begin = static_cast<uint64_t>(position);
+  const uint64_t begin = origin_ + static_cast<uint64_t>(position);
   const auto size = static_cast<uint64_t>(nbytes);
   for (size_t i = 0; i < ranges_.size(); ++i) {
     if (begin < ranges_[i].offset || begin - ranges_[i].offset > ranges_[i].size_bytes) continue;
@@ -42,8 +42,8 @@ arrow::Result<std::shared_ptr<arrow::Buffer>> RangesFile::ReadAt(int64_t positio
     return std::make_shared<HeldBuffer>(reinterpret_cast<const uint8_t*>(pieces_[i].data) + at,
                                         nbytes, pieces_[i].holder);
   }
-  return arrow::Status::IOError("column chunk reaches outside of its range: offset ", position,
-                                ", size ", nbytes);
+  return arrow::Status::IOError("column reaches outside of its range: offset ", begin, ", size ",
+                                nbytes);
 }
 
 arrow::Result<int64_t> RangesFile::ReadAt(int64_t position, int64_t nbytes, void* out) {

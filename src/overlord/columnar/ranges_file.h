@@ -1,5 +1,6 @@
 // RangesFile: a file for Arrow of which only some ranges are there, in memory. Reads are views, not
-// copies; a read outside of the ranges is an error. Used by one thread.
+// copies; a read outside of the ranges is an error. Positions count from `origin`. Used by one
+// thread.
 #pragma once
 
 #include <arrow/io/interfaces.h>
@@ -17,8 +18,9 @@ namespace overlord::columnar {
 class RangesFile final : public arrow::io::RandomAccessFile {
  public:
   RangesFile(uint64_t size_bytes, std::vector<RangeRequest> ranges,
-             std::vector<runtime::Bytes> pieces)
-      : size_bytes_(static_cast<int64_t>(size_bytes)),
+             std::vector<runtime::Bytes> pieces, uint64_t origin = 0)
+      : size_bytes_(static_cast<int64_t>(size_bytes - origin)),
+        origin_(origin),
         ranges_(std::move(ranges)),
         pieces_(std::move(pieces)) {}
 
@@ -34,6 +36,7 @@ class RangesFile final : public arrow::io::RandomAccessFile {
 
  private:
   const int64_t size_bytes_;
+  const uint64_t origin_;
   const std::vector<RangeRequest> ranges_;
   const std::vector<runtime::Bytes> pieces_;
   int64_t position_ = 0;

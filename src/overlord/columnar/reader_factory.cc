@@ -1,5 +1,6 @@
 #include "overlord/columnar/reader_factory.h"
 
+#include "overlord/columnar/arrow_reader.h"
 #include "overlord/columnar/jsonl_reader.h"
 #include "overlord/columnar/megatron_reader.h"
 #include "overlord/columnar/parquet_reader.h"
@@ -17,6 +18,8 @@ Result<ShardPart> index_shard(const ShardJob& job) {
       return index_parquet_shard(job);
     case model::Format::kWebDataset:
       return index_tar_shard(job);
+    case model::Format::kArrow:
+      return index_arrow_shard(job);
   }
   return job.error("unknown format", Code::kInvalidArgument);
 }
@@ -32,6 +35,8 @@ Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile
       return make_parquet_reader(std::move(file), source);
     case model::Format::kWebDataset:
       return make_tar_reader(std::move(file), source);
+    case model::Format::kArrow:
+      return make_arrow_reader(std::move(file), source);
   }
   return invalid_argument("unknown format of source '" + source.name + "'");
 }

@@ -1,8 +1,11 @@
 #include "overlord/columnar/source_files.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
 
 #include "overlord/columnar/megatron_reader.h"
+#include "overlord/columnar/saved_dataset.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
@@ -31,9 +34,19 @@ Result<std::vector<std::string>> resolve_files(runtime::Storage& storage,
     }
   }
   std::sort(uris.begin(), uris.end());
-  const auto twice = std::adjacent_find(uris.begin(), uris.end());
-  if (twice != uris.end() && !source.allow_duplicates) {
-    return invalid_argument(where + " lists shard " + quote(*twice) +
+  if (source.format == model::Format::kArrow) {  // a directory's shards stay in its order
+    std::vector<std::string> expanded;
+    for (const std::string& uri : uris) {
+      auto shards = expand_saved_dataset(storage, uri);
+      if (!shards.ok()) return shards.status().with_context(where);
+      expanded.insert(expanded.end(), shards->begin(), shards->end());
+    }
+    uris = std::move(expanded);
+  }
+  std::unordered_set<std::string_view> seen;
+  for (const std::string& uri : uris) {
+    if (seen.insert(uri).second || source.allow_duplicates) continue;
+    return invalid_argument(where + " lists shard " + quote(uri) +
                             " twice; list it once, or set allow_duplicates: true");
   }
   return uris;

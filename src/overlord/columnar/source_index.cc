@@ -1,6 +1,7 @@
 #include "overlord/columnar/source_index.h"
 
-#include <algorithm>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "overlord/columnar/index_file.h"
@@ -27,6 +28,8 @@ const char* format_name(model::Format format) {
       return "megatron";
     case model::Format::kWebDataset:
       return "webdataset";
+    case model::Format::kArrow:
+      return "arrow";
   }
   return "?";
 }
@@ -187,13 +190,10 @@ Status SourceIndex::verify(runtime::Storage& storage) const {
   for (const Status& status : found) OVERLORD_RETURN_IF_ERROR(status);
   // Files that came later: an index that silently leaves them out is worse than none.
   OVERLORD_TRY(const std::vector<std::string> uris, resolve_files(storage, source_));
+  std::unordered_set<std::string_view> known;  // in no order: a saved dataset has its own
+  for (const model::ShardEntry& entry : file_->shards()) known.insert(entry.uri);
   for (const std::string& uri : uris) {
-    const auto known =
-        std::lower_bound(file_->shards().begin(), file_->shards().end(), uri,
-                         [](const model::ShardEntry& entry, const std::string& wanted) {
-                           return entry.uri < wanted;
-                         });
-    if (known == file_->shards().end() || known->uri != uri) {
+    if (!known.contains(uri)) {
       return source_changed(source_, uri, "is listed by the source but was not there");
     }
   }

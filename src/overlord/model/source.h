@@ -13,7 +13,7 @@
 namespace overlord::model {
 
 // jsonl and webdataset (tar) cover .gz and .zst by suffix.
-enum class Format : uint8_t { kParquet, kJsonl, kMegatron, kWebDataset };
+enum class Format : uint8_t { kParquet, kJsonl, kMegatron, kWebDataset, kArrow };
 enum class Shuffle : uint8_t { kNone, kWindow, kFull };
 enum class EndPolicy : uint8_t { kRepeat, kDrop, kStop };
 enum class OverLength : uint8_t { kSplit, kTruncate, kDrop };
@@ -76,7 +76,7 @@ struct MediaUse {
 
 // Bytes that a row has beside its text: an image, an audio clip. What they hold is not looked at
 // here. WebDataset: the member extensions that count, the first one that a sample has wins.
-// Parquet: exactly one column: binary, struct{bytes, path}, or the path of a file
+// Parquet and Arrow: exactly one column: binary, struct{bytes, path}, or the path of a file
 // beside the shard. A row without it has no blob.
 struct MediaField {
   std::string name;

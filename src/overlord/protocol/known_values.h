@@ -214,6 +214,7 @@ constexpr bool is_known(model::Format value) {
     case kJsonl:
     case kMegatron:
     case kWebDataset:
+    case kArrow:
       return true;
   }
   return false;

@@ -25,6 +25,7 @@ FORMAT_SUFFIXES = {
     "jsonl": (".jsonl", ".ndjson", ".json"),
     "megatron": (".bin",),
     "webdataset": (".tar", ".tgz"),
+    "arrow": (".arrow", ".feather", ".ipc"),
 }
 _COMPRESSED = (".gz", ".zst")
 _COMPRESSIBLE = ("jsonl", "webdataset")
@@ -32,7 +33,9 @@ _GLOB_END = re.compile(r"[*?\]]$")
 
 
 def format_of(file: str) -> str | None:
-    """The format that a file's suffix tells, if it tells one."""
+    """The format that a file's suffix tells, if it tells one; a directory (`/`) is Arrow."""
+    if file.endswith("/"):
+        return "arrow"
     name = PurePosixPath(file).name.lower()
     for suffix in _COMPRESSED:
         if name.endswith(suffix):
@@ -187,7 +190,8 @@ def _source_problems(config: JobConfig, source: SourceConfig) -> list[Problem]:
                 wrong,
                 source.files,
                 _suffixes(),
-                "add `format: parquet`, `jsonl`, `megatron` or `webdataset`",
+                "add `format: parquet`, `jsonl`, `megatron`, `webdataset` or `arrow`; "
+                "a directory that save_to_disk wrote ends with `/`",
             )
         )
     elif kind == "megatron":

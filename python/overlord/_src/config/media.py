@@ -7,7 +7,7 @@ from overlord._src.errors import Problem
 from overlord.config import SourceConfig
 
 WEBDATASET = "webdataset"
-_WITH_COLUMNS = ("parquet",)
+_WITH_COLUMNS = ("parquet", "arrow")
 MOST_MEDIA_BYTES = 2**32 - 2
 
 

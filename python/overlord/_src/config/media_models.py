@@ -83,8 +83,8 @@ class MediaConfig(ConfigModel):
     from_: Files = Field(
         alias="from",
         description="webdataset: member extensions, the first that a sample has counts; "
-        "Parquet: one column, of bytes, of struct{bytes, path}, or of paths of files beside the "
-        "shard",
+        "Parquet and Arrow: one column, of bytes, of struct{bytes, path}, or of paths of files "
+        "beside the shard",
     )
     kind: MediaKind = Field(default="image", description="what the bytes are")
     transform: Transform | None = Field(

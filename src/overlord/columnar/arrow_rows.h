@@ -1,4 +1,4 @@
-// From the Arrow columns of a row group to rows. Faults of a row make it a bad row.
+// From the Arrow columns of a block to rows. Faults of a row make it a bad row.
 #pragma once
 
 #include <arrow/array.h>
@@ -16,12 +16,13 @@ namespace overlord::columnar {
 
 using BufferMaker = std::function<Result<runtime::Buffer>(size_t size_bytes)>;
 
+// `column` is validated, of bytes (32 or 64 bit offsets).
 TextBlock text_rows(const arrow::ChunkedArray& column, const model::Source& source,
                     const RowNamer& name);
 
-// `tokens` and `mask` (or null) are validated list arrays; the values stay theirs: `holder` keeps
-// them alive.
-Result<TokenBlock> token_rows(const arrow::ListArray& tokens, const arrow::ListArray* mask,
+// `tokens` and `mask` (or null) are validated arrays of lists (column_types.h: is_list); the values
+// stay theirs: `holder` keeps them alive.
+Result<TokenBlock> token_rows(const arrow::Array& tokens, const arrow::Array* mask,
                               std::shared_ptr<const void> holder, const model::Source& source,
                               const RowNamer& name, const BufferMaker& make_buffer);
 

@@ -1,0 +1,258 @@
+#include "overlord/columnar/arrow_batch.h"
+
+#include <arrow/extension_type.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/dictionary.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/ipc/writer.h>
+#include <arrow/record_batch.h>
+
+#include <algorithm>
+
+#include "overlord/base/bytes.h"
+#include "overlord/columnar/column_types.h"
+#include "overlord/columnar/joined_ranges.h"
+#include "overlord/columnar/ranges_file.h"
+#include "overlord/runtime/quote.h"
+
+namespace overlord::columnar {
+namespace {
+
+using runtime::quote;
+
+constexpr size_t kColumnsShown = 20;
+constexpr uint64_t kLengthPrefixBytes = 8;  // of a compressed buffer: its size when it is not
+
+std::string column_names(const arrow::Schema& schema) {
+  std::string names;
+  for (int i = 0; i < schema.num_fields(); ++i) {
+    if (static_cast<size_t>(i) == kColumnsShown) return names + ", ...";
+    names += (i > 0 ? ", " : "") + quote(schema.field(i)->name(), 60);
+  }
+  return names;
+}
+
+// Counts the buffers of columns in the order in which a batch has them.
+class BufferCount {
+ public:
+  explicit BufferCount(const BatchHeader& header) : header_(header) {}
+
+  // nullopt: the header knows of fewer columns.
+  std::optional<size_t> of(const arrow::DataType& type) {
+    switch (type.id()) {
+      case arrow::Type::EXTENSION:
+        return of(*static_cast<const arrow::ExtensionType&>(type).storage_type());
+      case arrow::Type::DICTIONARY:
+        return 2;  // validity and indices; the values are messages of their own
+      case arrow::Type::NA:
+        return 0;
+      case arrow::Type::RUN_END_ENCODED:
+        return with_children(0, type);
+      case arrow::Type::SPARSE_UNION:
+        return with_children(1, type);
+      case arrow::Type::DENSE_UNION:
+        return with_children(2, type);
+      case arrow::Type::STRING_VIEW:
+      case arrow::Type::BINARY_VIEW:
+        if (variadic_ == header_.variadic_counts.size()) return std::nullopt;
+        return 2 +
+               std::min<uint64_t>(header_.variadic_counts[variadic_++], header_.buffers.size() + 1);
+      default:
+        return with_children(type.layout().buffers.size(), type);
+    }
+  }
+
+ private:
+  std::optional<size_t> with_children(size_t count, const arrow::DataType& type) {
+    for (const auto& child : type.fields()) {
+      const std::optional<size_t> more = of(*child->type());
+      if (!more) return std::nullopt;
+      count += *more;
+    }
+    return count;
+  }
+
+  const BatchHeader& header_;
+  size_t variadic_ = 0;
+};
+
+// The buffers of the wanted columns; nullopt: the header has other columns than the schema.
+std::optional<std::vector<BatchBuffer>> wanted_buffers(const ArrowColumns& columns,
+                                                       const BatchHeader& header) {
+  std::vector<BatchBuffer> wanted;
+  BufferCount count(header);
+  size_t next = 0;
+  for (int i = 0; i < columns.schema->num_fields(); ++i) {
+    const std::optional<size_t> buffers = count.of(*columns.schema->field(i)->type());
+    if (!buffers || *buffers > header.buffers.size() - next) return std::nullopt;
+    if (std::find(columns.fields.begin(), columns.fields.end(), i) != columns.fields.end()) {
+      const auto begin = header.buffers.begin() + static_cast<ptrdiff_t>(next);
+      wanted.insert(wanted.end(), begin, begin + static_cast<ptrdiff_t>(*buffers));
+    }
+    next += *buffers;
+  }
+  if (next != header.buffers.size()) return std::nullopt;
+  return wanted;
+}
+
+// A compressed buffer says first how long it gets; -1: it is not compressed after all.
+Result<uint64_t> decoded_size(const ShardJob& job, const BatchMessage& batch,
+                              const BatchBuffer& buffer) {
+  if (!batch.header.compressed || buffer.size_bytes == 0) return buffer.size_bytes;
+  const auto broken = [&] {
+    return job.error("record batch at offset " + std::to_string(batch.offset) +
+                     " has a compressed buffer of a broken size");
+  };
+  if (buffer.size_bytes < kLengthPrefixBytes) return broken();
+  OVERLORD_TRY(const runtime::Bytes prefix,
+               job.read(job.file, batch.body_offset + buffer.offset, kLengthPrefixBytes));
+  ByteReader reader(std::string_view(prefix.data, prefix.size));
+  const auto size = static_cast<int64_t>(reader.u64());
+  if (size == -1) return buffer.size_bytes - kLengthPrefixBytes;
+  if (size < 0) return broken();
+  return static_cast<uint64_t>(size);
+}
+
+}  // namespace
+
+std::vector<std::string> row_column_names(const model::Source& source) {
+  std::vector<std::string> names;
+  for (const std::string* name : {&source.text_column, &source.token_column, &source.mask_column}) {
+    if (!name->empty()) names.push_back(*name);
+  }
+  return names;
+}
+
+std::vector<std::string> media_column_names(const model::Source& source) {
+  std::vector<std::string> names;
+  for (const model::MediaField& field : source.media) names.push_back(field.from.front());
+  return names;
+}
+
+ArrowColumns find_columns(const std::shared_ptr<arrow::Schema>& schema,
+                          const std::vector<std::string>& names, const model::Source& source) {
+  ArrowColumns columns;
+  arrow::FieldVector fields = schema->fields();
+  for (int i = 0; i < schema->num_fields(); ++i) {
+    std::shared_ptr<arrow::Field>& field = fields[static_cast<size_t>(i)];
+    if (std::find(names.begin(), names.end(), field->name()) == names.end()) continue;
+    columns.fields.push_back(i);
+    if (field->name() != source.text_column || !is_bytes(*field->type())) continue;
+    field = field->WithType(is_large(*field->type()) ? arrow::large_binary() : arrow::binary());
+  }
+  columns.schema = arrow::schema(std::move(fields));
+  return columns;
+}
+
+Status check_columns(const ShardJob& job, const arrow::Schema& schema,
+                     const std::vector<std::string>& names, const FieldCheck& check,
+                     std::string* description) {
+  for (const std::string& name : names) {
+    const std::vector<int> found = schema.GetAllFieldIndices(name);
+    if (found.empty()) {
+      return job.error("has no column " + quote(name) + "; it has " + column_names(schema),
+                       Code::kNotFound);
+    }
+    if (found.size() > 1) {
+      return job.error("has column " + quote(name) + " twice", Code::kInvalidArgument);
+    }
+    const arrow::Field& field = *schema.field(found.front());
+    if (has_extension(field)) {
+      return job.error("column " + quote(name) +
+                           " has an extension type, which is never loaded; write it as its "
+                           "storage type",
+                       Code::kInvalidArgument);
+    }
+    if (field.type()->id() == arrow::Type::DICTIONARY) {
+      return job.error("column " + quote(name) + " is dictionary encoded (" +
+                           field.type()->ToString() +
+                           "), which is not read; write it as its value type",
+                       Code::kInvalidArgument);
+    }
+    OVERLORD_RETURN_IF_ERROR(check(job, field));
+    *description += (description->empty() ? "" : ", ") + describe_column(field);
+  }
+  return {};
+}
+
+std::string keep_schema(const std::string& description, const arrow::Schema& schema) {
+  ByteWriter out;
+  out.text(description);
+  // What others keep beside a schema (pandas, huggingface) is of no use here, and long.
+  arrow::FieldVector fields;
+  for (const auto& field : schema.fields()) fields.push_back(field->RemoveMetadata());
+  const auto bytes = arrow::ipc::SerializeSchema(*arrow::schema(std::move(fields)));
+  if (bytes.ok()) out.raw((*bytes)->data(), static_cast<size_t>((*bytes)->size()));
+  return out.take();
+}
+
+std::string_view kept_description(std::string_view shard_extra) {
+  return ByteReader(shard_extra).text();
+}
+
+std::shared_ptr<arrow::Schema> kept_schema(std::string_view shard_extra) {
+  ByteReader in(shard_extra);
+  in.text();
+  const std::string_view bytes = in.raw(in.remaining());
+  arrow::io::BufferReader stream(arrow::Buffer::FromString(std::string(bytes)));
+  arrow::ipc::DictionaryMemo memo;
+  auto schema = arrow::ipc::ReadSchema(&stream, &memo);
+  return schema.ok() ? std::move(*schema) : nullptr;
+}
+
+Result<BatchPlaces> batch_places(const ShardJob& job, const ArrowColumns& columns,
+                                 const BatchMessage& batch) {
+  const auto buffers = wanted_buffers(columns, batch.header);
+  if (!buffers) {
+    return job.error("record batch at offset " + std::to_string(batch.offset) +
+                     " has other buffers than its schema asks for");
+  }
+  BatchPlaces places;
+  JoinedRanges joined(0);
+  joined.want(batch.metadata_offset, batch.metadata.size());
+  for (const BatchBuffer& buffer : *buffers) {
+    joined.want(batch.body_offset + buffer.offset, buffer.size_bytes);
+    OVERLORD_TRY(const uint64_t bytes, decoded_size(job, batch, buffer));
+    places.decoded_bytes += std::min(bytes, ~uint64_t{0} - places.decoded_bytes);
+  }
+  places.ranges = joined.ranges();
+  ByteWriter metadata;
+  metadata.varint(batch.metadata_offset);
+  metadata.varint(batch.metadata.size());
+  metadata.varint(batch.body_offset);
+  places.metadata = metadata.take();
+  return places;
+}
+
+arrow::Result<std::shared_ptr<arrow::Table>> read_batch(const ArrowColumns& columns,
+                                                        const BlockRanges& block,
+                                                        const std::vector<runtime::Bytes>& pieces,
+                                                        uint64_t shard_bytes,
+                                                        arrow::MemoryPool* memory) {
+  ByteReader in(block.metadata);
+  const uint64_t offset = in.varint();
+  const uint64_t size = in.varint();
+  const uint64_t body = in.varint();
+  if (!in.status("record batch").ok() || offset > shard_bytes || size > shard_bytes ||
+      body > shard_bytes) {
+    return arrow::Status::Invalid("the index does not say where it is");
+  }
+  RangesFile whole(shard_bytes, block.ranges, pieces);
+  std::string header(size, '\0');  // a copy: its alignment is ours
+  ARROW_RETURN_NOT_OK(
+      whole.ReadAt(static_cast<int64_t>(offset), static_cast<int64_t>(size), header.data()));
+  arrow::ipc::IpcReadOptions options;
+  options.memory_pool = memory;
+  options.included_fields = columns.fields;
+  options.use_threads = false;
+  options.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
+  const arrow::ipc::DictionaryMemo memo;
+  RangesFile file(shard_bytes, block.ranges, pieces, body);
+  ARROW_ASSIGN_OR_RAISE(const auto batch,
+                        arrow::ipc::ReadRecordBatch(*arrow::Buffer::FromString(std::move(header)),
+                                                    columns.schema, &memo, options, &file));
+  ARROW_RETURN_NOT_OK(batch->ValidateFull());
+  return arrow::Table::FromRecordBatches({batch});
+}
+
+}  // namespace overlord::columnar

@@ -1,0 +1,53 @@
+// A short run of what the fuzz target does: shards with bytes changed at random, always the same.
+#include <gtest/gtest.h>
+
+#include "overlord/base/rng.h"
+#include "overlord/columnar/arrow_writer_test.h"
+#include "overlord/columnar/foreign_arrow_test.h"
+
+namespace overlord::columnar {
+namespace {
+
+std::shared_ptr<arrow::Table> small_table() {
+  arrow::ListBuilder ids(arrow::default_memory_pool(), std::make_shared<arrow::Int32Builder>());
+  arrow::Int64Builder numbers;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(ids.Append().ok());
+    EXPECT_TRUE(static_cast<arrow::Int32Builder*>(ids.value_builder())->Append(i).ok());
+    EXPECT_TRUE(numbers.Append(i).ok());
+  }
+  const auto image =
+      *arrow::StructArray::Make({bytes_array({"one", {}, "three", {}}, arrow::binary()),
+                                 bytes_array({{}, "b.png", {}, {}}, arrow::utf8())},
+                                std::vector<std::string>{"bytes", "path"});
+  return arrow::Table::Make(
+      arrow::schema({arrow::field("ids", arrow::list(arrow::int32())),
+                     arrow::field("n", arrow::int64()), arrow::field("image", image->type()),
+                     arrow::field("text", arrow::utf8())}),
+      {*ids.Finish(), *numbers.Finish(), image,
+       bytes_array({"a", "bc", "def", {}}, arrow::utf8())});
+}
+
+TEST(ArrowSmoke, AnyBytesAreRowsOrAStatus) {
+  const auto table = small_table();
+  uint64_t drawn = 0;
+  const auto below = [&](uint64_t n) { return random_u64(20, drawn++) % n; };
+  for (const IpcForm& form :
+       {IpcForm{false}, IpcForm{true}, IpcForm{true, 2, arrow::Compression::LZ4_FRAME},
+        IpcForm{false, 2, arrow::Compression::ZSTD}}) {
+    const std::string good = ipc_bytes(*table, form);
+    takes_arrow(good);
+    for (int round = 0; round < 400; ++round) {
+      std::string bytes = good;
+      const uint64_t changes = 1 + below(4);
+      for (uint64_t i = 0; i < changes; ++i) {
+        bytes[below(bytes.size())] = static_cast<char>(below(256));
+      }
+      if (below(8) == 0) bytes.resize(below(bytes.size()));
+      takes_arrow(bytes);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace overlord::columnar

@@ -1,0 +1,45 @@
+// Any bytes as an Arrow shard: it is indexed, and every text and blob the index knows is read.
+// Shared by the fuzz target and by its smoke run among the tests.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "overlord/base/check.h"
+#include "overlord/columnar/reading_test.h"
+
+namespace overlord::columnar {
+
+inline model::Source foreign_arrow_source(bool tokens) {
+  model::Source source;
+  source.name = "hub";
+  source.format = model::Format::kArrow;
+  source.files = {"mem:/a.arrow"};
+  (tokens ? source.token_column : source.text_column) = tokens ? "ids" : "text";
+  source.metadata_columns = {"n"};
+  source.media = {{"image", {"image"}}};
+  source.vocabulary = 256;
+  source.limits.max_block_bytes = 1 << 20;
+  return source;
+}
+
+// Aborts on anything but rows or a Status.
+inline void takes_arrow(std::string_view bytes) {
+  for (const bool tokens : {false, true}) {
+    runtime::MemoryStorage storage;
+    storage.put("mem:/a.arrow", std::string(bytes));
+    const auto index = build(storage, foreign_arrow_source(tokens));
+    if (!index.ok()) continue;
+    const auto reader = (*index)->reader();
+    OVERLORD_CHECK(reader.ok(), "a fresh index has a reader");
+    for (uint32_t block = 0; block < (*index)->manifest().blocks.size(); ++block) {
+      const BlockRequest request{block, {}, nullptr};
+      // Columns of rows are looked at here for the first time: they may be refused.
+      static_cast<void>(read_block(storage, **index, **reader, request).ok());
+      const auto blobs = read_media(storage, (*index)->manifest(), **reader, request);
+      OVERLORD_CHECK(blobs.ok(), "indexed media");
+    }
+  }
+}
+
+}  // namespace overlord::columnar
