@@ -77,7 +77,7 @@ class ParquetReader final : public IndexedReader {
     }
   }
 
-  Result<std::vector<MediaPlace>> media_places(const BlockRequest& request) const override {
+  Result<MediaPlaces> media_places(const BlockRequest& request) const override {
     OVERLORD_TRY(Media media, read_media_extra(request));
     return std::move(media.places);
   }
@@ -131,7 +131,7 @@ class ParquetReader final : public IndexedReader {
 
   struct Media {
     Extra columns;
-    std::vector<MediaPlace> places;  // of the wanted rows
+    MediaPlaces places;  // of the wanted rows
   };
 
   Result<Media> read_media_extra(const BlockRequest& request) const {
@@ -142,7 +142,7 @@ class ParquetReader final : public IndexedReader {
     if (source_.media.empty()) return media;
     ByteReader reader(extra.media);
     if (!read_ranges(entry.shard, shard.fingerprint.size_bytes, &reader, &media.columns) ||
-        !read_media_rows(&reader, shard.uri, entry.rows, source_.media.size(), &media.places) ||
+        !read_media_rows(&reader, shard.uri, entry.rows, source_.media, &media.places) ||
         !reader.at_end()) {
       return damaged(request);
     }

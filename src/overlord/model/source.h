@@ -46,19 +46,23 @@ struct RowFilter {
   uint32_t most = 0xffffffffu;
 };
 
-inline constexpr size_t kMaxMediaFields = 16;  // of one source
+inline constexpr size_t kMaxMediaFields = 16;    // of one source
+inline constexpr uint32_t kMaxRowBlobs = 4096;  // of one field in one row; more make a bad row
 
 // What becomes of a blob in the stream: it is decoded and transformed, travels with its document
 // and has a place among the document's tokens. docs/media.md.
 struct MediaUse {
   std::string transform;  // the chain's text form with every value named (media/image_chain.h)
   std::string decoder;    // fingerprint of the codecs where decoding is not exact by construction
-  // Put before the text of the document: `before`, then `pad` as often as the transformed blob has
-  // tokens, then `after`. None of them carries loss.
+  // For every blob: `before`, then `pad` as often as the transformed blob has tokens, then `after`.
+  // None of them carries loss.
   std::optional<uint32_t> pad;
   std::optional<uint32_t> before;
   std::optional<uint32_t> after;
   uint32_t pads = 0;  // per picture or tile, where the chain makes no patches; 0: what it makes
+  // They take the place of one `pad` per blob that the row's own tokens have; else they stand
+  // before them.
+  bool in_text = false;
 
   friend bool operator==(const MediaUse&, const MediaUse&) = default;
 };
@@ -67,10 +71,14 @@ struct MediaUse {
 // here. WebDataset: the member extensions that count, the first one that a sample has wins.
 // Parquet: exactly one column: binary, struct{bytes, path}, or the path of a file
 // beside the shard. A row without it has no blob.
+// Many: any number of blobs, in order. WebDataset: members NUMBER.EXTENSION, by number, or one
+// plain EXTENSION, which is number 0. Parquet: a list of what else is one; nulls in it are left
+// out.
 struct MediaField {
   std::string name;
   std::vector<std::string> from;
   std::optional<MediaUse> use = std::nullopt;  // without: bytes that can be read, and do not travel
+  bool many = false;
 
   friend bool operator==(const MediaField&, const MediaField&) = default;
 };
@@ -119,6 +127,14 @@ inline std::string text_digest(const Source& source) {
 inline bool delivers_media(const Source& source) {
   for (const MediaField& field : source.media) {
     if (field.use) return true;
+  }
+  return false;
+}
+
+// Whether the row's own tokens have the places of its media.
+inline bool places_media_in_text(const Source& source) {
+  for (const MediaField& field : source.media) {
+    if (field.use && field.use->in_text) return true;
   }
   return false;
 }

@@ -107,6 +107,7 @@ void write_media_use(ByteWriter* writer, const model::MediaField& field) {
   write_optional(writer, field.use->before);
   write_optional(writer, field.use->after);
   writer->u32(field.use->pads);
+  if (field.use->in_text) writer->text("in text");
 }
 
 Digest source_digest(const model::Source& source) {
@@ -150,6 +151,7 @@ Digest source_digest(const model::Source& source) {
       writer.text(field.name);
       writer.varint(field.from.size());
       for (const std::string& name : field.from) writer.text(name);
+      if (field.many) writer.text("many");
       write_media_use(&writer, field);
     }
   }
