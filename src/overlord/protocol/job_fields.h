@@ -146,8 +146,8 @@ struct Fields<model::SourceLimits> {
 template <>
 struct Fields<model::MediaUse> {
   static void list(auto& codec, auto& value) {
-    auto& [transform, decoder, pad, before, after, pads, in_text] = value;
-    codec(transform, decoder, pad, before, after, pads, in_text);
+    auto& [kind, transform, decoder, pad, before, after, pads, units_per_pad, in_text] = value;
+    codec(kind, transform, decoder, pad, before, after, pads, units_per_pad, in_text);
   }
 };
 
