@@ -156,7 +156,7 @@ class IndexFile {
   std::string_view blobs_;
   uint64_t bad_count_ = 0;
   std::string_view bad_rows_;
-  std::span<const uint32_t> columns_;  // one after another
+  std::span<const uint32_t> columns_;     // one after another
   std::span<const uint32_t> media_;       // field by field, one array after another
   std::span<const uint64_t> media_ends_;  // ditto
   std::vector<uint64_t> media_begins_;    // of each field's arrays in media_

@@ -27,8 +27,8 @@ enum Section : uint32_t {
   kBlockExtras = 5,
   kBlobs = 6,
   kBadRows = 7,
-  kColumns = 8,  // from version 2 on
-  kMedia = 9,    // from version 3 on
+  kColumns = 8,     // from version 2 on
+  kMedia = 9,       // from version 3 on
   kMediaEnds = 10,  // from version 4 on
 };
 inline constexpr uint32_t kMostSections = 10;

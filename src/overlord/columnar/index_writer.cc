@@ -50,8 +50,7 @@ Status gather_columns(const std::vector<ShardPart>& parts, size_t count, std::st
 }
 
 // The same of media. Ends count from the start of the shard there, and over all of them here.
-Status gather_media(const std::vector<ShardPart>& parts, const IndexConfig& config,
-                    Sections* out) {
+Status gather_media(const std::vector<ShardPart>& parts, const IndexConfig& config, Sections* out) {
   const size_t per_field = 1 + size_t{config.probe_values};
   for (size_t field = 0; field < config.media.size(); ++field) {
     uint64_t before = 0;

@@ -99,9 +99,10 @@ Result<std::vector<runtime::Bytes>> BlockReader::decode_media(
   return std::vector<runtime::Bytes>();
 }
 
-Result<std::vector<std::vector<runtime::Bytes>>> read_media(
-    runtime::Storage& storage, const model::SourceManifest& manifest, const BlockReader& reader,
-    const BlockRequest& request) {
+Result<std::vector<std::vector<runtime::Bytes>>> read_media(runtime::Storage& storage,
+                                                            const model::SourceManifest& manifest,
+                                                            const BlockReader& reader,
+                                                            const BlockRequest& request) {
   OVERLORD_TRY(const MediaPlaces where, reader.media_places(request));
   const std::vector<MediaPlace>& places = where.blobs;
   const auto decoded = [](const MediaPlace& place) {

@@ -105,8 +105,9 @@ std::string too_many_blobs(const model::MediaField& field, uint64_t count);
 
 // Blobs of the wanted rows, each read whole, by row and field (row * fields + field). Blocks: for
 // tools and tests, never from a role thread.
-Result<std::vector<std::vector<runtime::Bytes>>> read_media(
-    runtime::Storage& storage, const model::SourceManifest& manifest, const BlockReader& reader,
-    const BlockRequest& request);
+Result<std::vector<std::vector<runtime::Bytes>>> read_media(runtime::Storage& storage,
+                                                            const model::SourceManifest& manifest,
+                                                            const BlockReader& reader,
+                                                            const BlockRequest& request);
 
 }  // namespace overlord::columnar

@@ -176,8 +176,7 @@ Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t 
     const auto column = table.GetColumnByName(field.from.front());
     if (column == nullptr) return job.error("lacks the media column " + quote(field.from.front()));
     held.push_back(column);
-    columns.emplace_back(*held.back(),
-                         entry_type(*column->type()).id() == arrow::Type::STRING);
+    columns.emplace_back(*held.back(), entry_type(*column->type()).id() == arrow::Type::STRING);
   }
   RowNotes rows(job, notes, extra);
   for (int64_t row = 0; row < table.num_rows(); ++row) {

@@ -28,8 +28,8 @@ enum class Entry { kBytes, kPath, kBoth };
 std::shared_ptr<arrow::DataType> type_of(Entry entry) {
   if (entry == Entry::kBytes) return arrow::binary();
   if (entry == Entry::kPath) return arrow::utf8();
-  return arrow::struct_({arrow::field("bytes", arrow::binary()),
-                         arrow::field("path", arrow::utf8())});
+  return arrow::struct_(
+      {arrow::field("bytes", arrow::binary()), arrow::field("path", arrow::utf8())});
 }
 
 // In a struct a value that begins with '@' is a path, and "-" is one without bytes and path.
@@ -129,7 +129,8 @@ TEST(MediaLists, NullListsAndNullEntriesAreLeftOutAndOrderIsKept) {
   storage.put("mem:/d/in/b.png", "beside");
   index = build(storage, list_source({"mem:/d/b.parquet"}));
   ASSERT_TRUE(index.ok()) << index.status().message();
-  EXPECT_EQ(all_lists(storage, **index), (std::vector<Texts>{{"x", "beside", "z"}, {}, {"beside"}}));
+  EXPECT_EQ(all_lists(storage, **index),
+            (std::vector<Texts>{{"x", "beside", "z"}, {}, {"beside"}}));
   const auto reader = (*index)->reader();
   const auto one = read_media(storage, (*index)->manifest(), **reader, {0, {2}, nullptr});
   ASSERT_TRUE(one.ok() && one->size() == 1);
@@ -169,7 +170,8 @@ TEST(MediaLists, TooManyBlobsMakeABadRowAndCostNoOthers) {
   storage.put("mem:/a.parquet", parquet_lists({{{"a"}}, over, most, {{"b"}}}, Entry::kBytes));
   TarWriter tar;
   tar.add("a.txt", "few");
-  for (uint32_t i = 0; i <= model::kMaxRowBlobs; ++i) tar.add("a." + std::to_string(i) + ".jpg", "x");
+  for (uint32_t i = 0; i <= model::kMaxRowBlobs; ++i)
+    tar.add("a." + std::to_string(i) + ".jpg", "x");
   tar.add("b.txt", "good");
   tar.add("b.jpg", "b");
   storage.put("mem:/a.tar", tar.finished());
@@ -212,13 +214,10 @@ TEST(MediaLists, NumberedMembersOfASample) {
   storage.put("mem:/a.tar", tar.finished());
   const auto index = build(storage, tar_source("mem:/a.tar", true));
   ASSERT_TRUE(index.ok()) << index.status().message();
-  EXPECT_EQ(all_lists(storage, **index),
-            (std::vector<Texts>{{"0.jpg", "1.PNG", "002.png", "10.jpg"},
-                                {"alone"},
-                                {},
-                                {"first", "second"},
-                                {},
-                                {}}));
+  EXPECT_EQ(
+      all_lists(storage, **index),
+      (std::vector<Texts>{
+          {"0.jpg", "1.PNG", "002.png", "10.jpg"}, {"alone"}, {}, {"first", "second"}, {}, {}}));
   ASSERT_EQ((*index)->bad_rows().size(), 1u);
   EXPECT_TRUE(contains((*index)->bad_rows()[0].second, "two members number 3 for media 'image'"))
       << (*index)->bad_rows()[0].second;

@@ -232,9 +232,8 @@ class SampleCutter {
   void note_media() {
     for (size_t i = 0; i < found_.size() && fault_.empty(); ++i) {
       std::vector<FoundBlob>& found = found_[i];
-      std::stable_sort(found.begin(), found.end(), [](const FoundBlob& a, const FoundBlob& b) {
-        return a.number < b.number;
-      });
+      std::stable_sort(found.begin(), found.end(),
+                       [](const FoundBlob& a, const FoundBlob& b) { return a.number < b.number; });
       for (size_t j = 0; j < found.size() && fault_.empty(); ++j) {
         if (j > 0 && found[j].number == found[j - 1].number) {
           fail("has two members number " + std::to_string(found[j].number) + " for media " +

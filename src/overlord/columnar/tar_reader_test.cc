@@ -77,7 +77,8 @@ void expect_pairs(const std::string& uri, const std::string& bytes, int count, b
     const BlockRequest request{block, {entry.rows - 1}, nullptr};
     const auto places = (*reader)->media_places(request);
     ASSERT_TRUE(places.ok() && places->blobs.size() == 1);
-    EXPECT_EQ(places->blobs.front().kind, ranged ? MediaPlace::Kind::kRange : MediaPlace::Kind::kDecoded);
+    EXPECT_EQ(places->blobs.front().kind,
+              ranged ? MediaPlace::Kind::kRange : MediaPlace::Kind::kDecoded);
     const auto blobs = read_media(storage, (*index)->manifest(), **reader, {block, {}, nullptr});
     ASSERT_TRUE(blobs.ok()) << blobs.status().message();
     ASSERT_EQ(blobs->size(), entry.rows);

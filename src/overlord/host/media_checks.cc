@@ -17,6 +17,15 @@ Status check_tokens(const model::Source& source, const model::MediaField& field)
   if (!use.pad && (use.before || use.after || use.pads > 0 || use.units_per_pad > 0)) {
     return invalid_argument(where + ": tokens around placeholders need a `pad` token");
   }
+  if (!use.in_text) return {};
+  if (!use.pad) return invalid_argument(where + ": its place in the text needs a `pad` token");
+  for (const model::MediaField& other : source.media) {
+    if (other.name == field.name || !other.use || !other.use->in_text) continue;
+    if (other.use->pad != use.pad) continue;
+    return invalid_argument(where + ": its pad token " + std::to_string(*use.pad) +
+                            " is that of media " + other.name +
+                            " too, so that their places in the text are not told apart");
+  }
   return {};
 }
 

@@ -46,7 +46,7 @@ struct RowFilter {
   uint32_t most = 0xffffffffu;
 };
 
-inline constexpr size_t kMaxMediaFields = 16;    // of one source
+inline constexpr size_t kMaxMediaFields = 16;   // of one source
 inline constexpr uint32_t kMaxRowBlobs = 4096;  // of one field in one row; more make a bad row
 
 // What a blob is: which chains can read it (media/field_chain.h).

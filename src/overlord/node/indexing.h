@@ -21,8 +21,7 @@ Status index_source(const model::Source& source, const std::string& path,
 
 // The blobs of one row by media field, read from local files through the index at `path`.
 Result<std::vector<std::vector<std::string>>> read_row_media(const model::Source& source,
-                                                             const std::string& path,
-                                                             uint64_t row);
+                                                             const std::string& path, uint64_t row);
 
 // What becomes of a media field of a kind, with the transform in its full form and the codecs of
 // this build, without its tokens. Refuses a transform that cannot run, or whose outcome cannot
