@@ -72,7 +72,7 @@ COUNTS: dict[str, str] = {
             *("format", "text", "tokens", "mask", "metadata", "bos", "eod"),
             *("media.from", "media.kind", "media.transform", "media.tokens.pad"),
             *("media.tokens.before", "media.tokens.after", "media.tokens.count"),
-            "media.tokens.every",
+            *("media.many", "media.tokens.every", "media.tokens.place"),
             *("split.by", "split.edges"),
             *("shuffle", "window_rows", "window_bytes"),
         )

@@ -108,13 +108,21 @@ nb::dict index_info(const std::string& path, const model::Source& source) {
 }
 
 nb::dict read_media(const std::string& path, const model::Source& source, uint64_t row) {
-  Result<std::map<std::string, std::string>> media = [&] {
+  Result<std::vector<std::vector<std::string>>> read = [&] {
     nb::gil_scoped_release free;
     return node::read_row_media(source, path, row);
   }();
+  const std::vector<std::vector<std::string>> media = unwrap(std::move(read));
   nb::dict out;
-  for (const auto& [name, bytes] : unwrap(std::move(media))) {
-    out[name.c_str()] = nb::bytes(bytes.data(), bytes.size());
+  for (size_t i = 0; i < media.size(); ++i) {
+    const model::MediaField& field = source.media[i];
+    nb::list blobs;
+    for (const std::string& blob : media[i]) blobs.append(nb::bytes(blob.data(), blob.size()));
+    if (field.many) {
+      out[field.name.c_str()] = blobs;
+    } else if (!media[i].empty()) {
+      out[field.name.c_str()] = blobs[0];
+    }
   }
   return out;
 }
@@ -144,7 +152,8 @@ void bind_index(nb::module_& m) {
   m.def("index_info", &index_info, nb::arg("path"), nb::arg("source"),
         "What an index file says of its source.");
   m.def("read_media", &read_media, nb::arg("path"), nb::arg("source"), nb::arg("row"),
-        "Bytes of a row's media by name, read through the index; absent ones are left out.");
+        "Bytes of a row's media by name, read through the index; absent ones are left out, fields "
+        "with many are lists.");
   m.def("list_files", &list_files, nb::arg("pattern"), "A glob as sorted URIs.");
 }
 

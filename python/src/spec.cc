@@ -138,10 +138,10 @@ void bind_source(nb::module_& m) {
           nb::arg("column"), nb::arg("least"), nb::arg("most"))
       .def(
           "add_media",
-          [](Source& source, std::string name, std::vector<std::string> places) {
-            source.media.push_back({std::move(name), std::move(places), std::nullopt});
+          [](Source& source, std::string name, std::vector<std::string> places, bool many) {
+            source.media.push_back({std::move(name), std::move(places), std::nullopt, many});
           },
-          nb::arg("name"), nb::arg("places"))
+          nb::arg("name"), nb::arg("places"), nb::arg("many") = false)
       .def(
           "use_media",
           [](Source& source, const std::string& kind, const std::string& transform) {
@@ -152,16 +152,18 @@ void bind_source(nb::module_& m) {
       .def(
           "place_media",
           [](Source& source, uint32_t pad, std::optional<uint32_t> before,
-             std::optional<uint32_t> after, uint32_t pads, uint32_t units_per_pad) {
+             std::optional<uint32_t> after, uint32_t pads, uint32_t units_per_pad, bool in_text) {
             model::MediaUse& use = source.media.back().use.value();
             use.pad = pad;
             use.before = before;
             use.after = after;
             use.pads = pads;
             use.units_per_pad = units_per_pad;
+            use.in_text = in_text;
           },
           nb::arg("pad"), nb::arg("before").none(), nb::arg("after").none(), nb::arg("pads"),
-          nb::arg("units_per_pad"), "The tokens of the field that was used last.")
+          nb::arg("units_per_pad"), nb::arg("in_text") = false,
+          "The tokens of the field that was used last.")
       .def_rw("tokenizer", &Source::tokenizer)
       .def_rw("bos", &Source::bos, nb::arg().none())
       .def_rw("eod", &Source::eod, nb::arg().none())

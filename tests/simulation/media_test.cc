@@ -45,6 +45,28 @@ Scenario with_pictures(uint64_t broken = ~uint64_t{0}) {
   return scenario;
 }
 
+// Samples with none to three pictures each, whose places are in the text.
+testing::PictureSpec listed_pictures() {
+  testing::PictureSpec pictures;
+  pictures.source = "lists";
+  pictures.several = 3;
+  return pictures;
+}
+
+Scenario with_lists() {
+  Scenario scenario = with_pictures();
+  model::Source& source = scenario.spec.sources[1];
+  source.media[0].many = true;
+  source.media[0].use->in_text = true;
+  source.media[0].use->pad = testing::kMark;
+  source.files.clear();
+  for (const auto& [uri, bytes] : testing::picture_corpus(listed_pictures())) {
+    scenario.objects->put(uri, bytes);
+    source.files.push_back(uri);
+  }
+  return scenario;
+}
+
 Digest hash_of(const Scenario& scenario, uint64_t seed) {
   auto cluster = scenario.start(seed);
   EXPECT_TRUE(cluster->run(kSteps)) << "hangs";
@@ -153,6 +175,60 @@ TEST(Media, TheStreamIsTheSameWhoeverReadsIt) {
   EXPECT_EQ(hash_of(spread, 5), expected);
 }
 
+TEST(Media, ListsStandInTheTextOfTheirDocuments) {
+  const testing::PictureSpec pictures = listed_pictures();
+  const Scenario scenario = with_lists();
+  auto cluster = scenario.start(1);
+  ASSERT_TRUE(cluster->run(kSteps));
+  ASSERT_FALSE(cluster->failure()) << cluster->failure()->message();
+  EXPECT_TRUE(cluster->quarantine().empty());
+  size_t items = 0;
+  for (const auto& batch : cluster->delivered(0).batches) {
+    if (!batch->media) continue;
+    const model::MediaSlab& slab = batch->media->front();
+    const auto* tokens = static_cast<const int32_t*>(batch->slab->tokens.data);
+    std::map<uint32_t, std::vector<model::MediaItem>> by_document;
+    for (const model::MediaItem& item : slab.items) by_document[item.document].push_back(item);
+    for (const auto& [document, own] : by_document) {
+      // Its number stands at the end of its text, behind the last picture.
+      uint64_t sample = 0;
+      const uint32_t text = own.back().first + own.back().tokens;
+      for (uint32_t i = text; tokens[i] != 0 && i < text + 16; ++i) {
+        if (tokens[i] >= '0' && tokens[i] <= '9') {
+          sample = sample * 10 + static_cast<uint64_t>(tokens[i] - '0');
+        } else if (sample > 0) {
+          break;
+        }
+      }
+      ASSERT_EQ(own.size(), testing::pictures_of(pictures, sample)) << sample;
+      for (uint32_t k = 0; k < own.size(); ++k) {
+        const uint64_t number = testing::picture_number(sample, k);
+        const uint32_t width = testing::picture_width(pictures, number);
+        const uint32_t height = testing::picture_height(pictures, number);
+        EXPECT_EQ(own[k].shape.h, height / kPatch);
+        EXPECT_EQ(own[k].shape.w, width / kPatch);
+        EXPECT_EQ(own[k].tokens, own[k].shape.rows);
+        EXPECT_EQ(tokens[own[k].first - 1], static_cast<int32_t>(kBefore));
+        for (uint32_t i = 0; i < own[k].tokens; ++i) {
+          EXPECT_EQ(tokens[own[k].first + i], int32_t{testing::kMark});
+        }
+        const auto* rows = static_cast<const uint8_t*>(slab.data.data) +
+                           own[k].row_begin * slab.layout.row_bytes();
+        const auto is = [&](bool flipped) {
+          const std::vector<uint8_t> first = patch_of(number, width, 0, flipped);
+          return std::memcmp(rows, first.data(), first.size()) == 0;
+        };
+        EXPECT_TRUE(is(false) || is(true)) << "sample " << sample << ", picture " << k;
+        ++items;
+      }
+    }
+  }
+  EXPECT_GT(items, 20u);
+  for (uint64_t seed = 2; seed < 6; ++seed) {
+    EXPECT_EQ(hash_of(scenario, seed), cluster->stream_hash());
+  }
+}
+
 TEST(Media, ContentDoesNotDependOnTheMesh) {
   const Scenario scenario = with_pictures();
   auto small = scenario.start(1);
@@ -190,8 +266,7 @@ TEST(Media, RolesMayDieAtAnyTime) {
   }
 }
 
-TEST(Media, ResumesAtEveryMicrobatch) {
-  const Scenario scenario = with_pictures();
+void expect_resumes_at_every_microbatch(const Scenario& scenario) {
   auto whole = scenario.start(1);
   ASSERT_TRUE(whole->run(kSteps));
   const auto& expected = whole->delivered(1).batches;
@@ -206,6 +281,11 @@ TEST(Media, ResumesAtEveryMicrobatch) {
       ASSERT_EQ(rest[i]->digest, expected[stop + i]->digest) << "stopped after " << stop;
     }
   }
+}
+
+TEST(Media, ResumesAtEveryMicrobatch) {
+  expect_resumes_at_every_microbatch(with_pictures());
+  expect_resumes_at_every_microbatch(with_lists());
 }
 
 TEST(Media, APictureThatDoesNotDecodeIsAHoleEverywhere) {

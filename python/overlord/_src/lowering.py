@@ -181,7 +181,7 @@ def _lower_media(
     loaded: LoadedConfig, name: str, config: SourceConfig, source: core.Source
 ) -> None:
     for field, declared in sorted(config.media.items()):
-        source.add_media(field, declared.from_)
+        source.add_media(field, declared.from_, declared.many)
         if declared.transform is None:
             continue
         try:
@@ -194,7 +194,12 @@ def _lower_media(
             ) from None
         if (tokens := declared.tokens) is not None:
             source.place_media(
-                tokens.pad, tokens.before, tokens.after, tokens.count or 0, tokens.every or 0
+                tokens.pad,
+                tokens.before,
+                tokens.after,
+                tokens.count or 0,
+                tokens.every or 0,
+                in_text=tokens.place == "text",
             )
 
 

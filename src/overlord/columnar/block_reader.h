@@ -80,9 +80,9 @@ class BlockReader {
   virtual Result<RowBlock> decode(const BlockRequest& request,
                                   const std::vector<runtime::Bytes>& pieces) const = 0;
 
-  // Where the media of the wanted rows are (empty: of all rows): row by row, in the order of
-  // Source::media. A row that is bad for its own sake has none.
-  virtual Result<std::vector<MediaPlace>> media_places(const BlockRequest& request) const;
+  // Where the media of the wanted rows are (empty: of all rows). A row that is bad for its own sake
+  // has none.
+  virtual Result<MediaPlaces> media_places(const BlockRequest& request) const;
   // What has to be read for those that are kDecoded ...
   virtual Result<std::vector<RangeRequest>> media_ranges(const BlockRequest& request) const;
   // ... and, from pieces that answer it one to one, their bytes, in the order of media_places;

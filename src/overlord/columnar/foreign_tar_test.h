@@ -12,13 +12,13 @@
 
 namespace overlord::columnar {
 
-inline model::Source tar_source(const std::string& uri) {
+inline model::Source tar_source(const std::string& uri, bool many = false) {
   model::Source source;
   source.name = "pairs";
   source.format = model::Format::kWebDataset;
   source.files = {uri};
   source.text_column = "txt";
-  source.media = {{"image", {"jpg", "png"}}};
+  source.media = {{"image", {"jpg", "png"}, std::nullopt, many}};
   source.tokenizer.kind = model::TokenizerKind::kBytes;
   source.tokenizer.digest = "bytes";
   source.vocabulary = 256;
@@ -45,10 +45,11 @@ inline std::string scan_in_pieces(std::string_view bytes, size_t piece) {
 inline void takes_tar(std::string_view bytes) {
   OVERLORD_CHECK(scan_in_pieces(bytes, 512) == scan_in_pieces(bytes, 1 << 20),
                  "pieces change what a tar holds");
-  for (const char* uri : {"mem:/a.tar", "mem:/a.tar.gz", "mem:/a.tar.zst"}) {
+  size_t turn = 0;
+  for (const char* uri : {"mem:/a.tar", "mem:/a.tar.gz", "mem:/a.tar.zst", "mem:/b.tar"}) {
     runtime::MemoryStorage storage;
     storage.put(uri, std::string(bytes));
-    const auto index = build(storage, tar_source(uri));
+    const auto index = build(storage, tar_source(uri, turn++ > 1));
     if (!index.ok()) continue;
     const auto reader = (*index)->reader();
     OVERLORD_CHECK(reader.ok(), "a fresh index has a reader");

@@ -207,6 +207,7 @@ class Builder {
     job.note_scanned(bytes - std::min(bytes, job.scanned_bytes));
     part.columns.resize(config_.metadata_columns.size());
     part.media.resize(media_arrays(config_.media.size(), config_.probe_values));
+    part.media_ends.resize(config_.media.size());
     const bool has_schema =
         source_.format != model::Format::kJsonl && source_.format != model::Format::kWebDataset;
     const bool parse_columns = !part.columns.empty() && !has_schema && !options_.lengths;

@@ -141,8 +141,10 @@ Status IndexFile::parse_sections(std::string_view table) {
   OVERLORD_TRY(extra_ends_, array_of<uint64_t>(sections[layout::kBlockExtras], "block extras"));
   OVERLORD_TRY(columns_, array_of<uint32_t>(sections[layout::kColumns], "columns"));
   OVERLORD_TRY(media_, array_of<uint32_t>(sections[layout::kMedia], "media"));
+  OVERLORD_TRY(media_ends_, array_of<uint64_t>(sections[layout::kMediaEnds], "media ends"));
   OVERLORD_RETURN_IF_ERROR(parse_shards(sections[layout::kShards]));
   OVERLORD_RETURN_IF_ERROR(check_blocks());
+  OVERLORD_RETURN_IF_ERROR(check_media());
   OVERLORD_RETURN_IF_ERROR(check_extras());
   return parse_bad_rows(sections[layout::kBadRows]);
 }
@@ -152,6 +154,11 @@ Status IndexFile::parse_config(std::string_view bytes) {
   config_ = layout::read_config(version_, &reader);
   OVERLORD_RETURN_IF_ERROR(reader.status("config"));
   if (config_.format > model::Format::kArrow) return damaged("unknown format");
+  if (version_ < kMediaIndexVersion && !config_.media.empty()) {
+    return {Code::kVersionMismatch, "its media are of version " + std::to_string(version_) +
+                                        ", this build reads version " +
+                                        std::to_string(kMediaIndexVersion)};
+  }
   if (config_.version() != version_ ||
       config_.metadata_columns.size() > model::kMaxMetadataColumns ||
       config_.media.size() > model::kMaxMediaFields || config_.probe_values > kMaxProbeValues) {
@@ -220,8 +227,30 @@ Status IndexFile::check_blocks() const {
   if (columns > 0 && (columns_.size() % columns != 0 || columns_.size() / columns != rows_)) {
     return damaged("columns are not one value per row");
   }
-  const size_t media = media_count();
-  if (media_.size() != media * rows_) return damaged("media are not one value per row");
+  return {};
+}
+
+// After this the blobs of a row lie in the arrays of its field, and are not more than it may have.
+Status IndexFile::check_media() {
+  const size_t fields = config_.media.size();
+  const size_t per_field = 1 + size_t{config_.probe_values};
+  if (media_ends_.size() % std::max<size_t>(fields, 1) != 0 ||
+      media_ends_.size() / std::max<size_t>(fields, 1) != (fields > 0 ? rows_ : 0)) {
+    return damaged("media are not one list per row");
+  }
+  uint64_t values = 0;
+  for (size_t field = 0; field < fields; ++field) {
+    const uint64_t most = config_.media[field].many ? model::kMaxRowBlobs : 1;
+    uint64_t begin = 0;
+    for (const uint64_t end : media_ends(field)) {
+      if (end < begin || end - begin > most) return damaged("media ends make no sense");
+      begin = end;
+    }
+    media_begins_.push_back(values);
+    if (begin > (media_.size() - values) / per_field) return damaged("media are cut");
+    values += begin * per_field;
+  }
+  if (values != media_.size()) return damaged("media are not one value per blob");
   return {};
 }
 
@@ -260,8 +289,9 @@ Status IndexFile::parse_bad_rows(std::string_view bytes) {
   return {};
 }
 
-size_t IndexFile::media_count() const {
-  return media_arrays(config_.media.size(), config_.probe_values);
+std::span<const uint32_t> IndexFile::media(size_t field, size_t which) const {
+  const uint64_t blobs = rows_ == 0 ? 0 : media_ends(field).back();
+  return media_.subspan(media_begins_[field] + which * blobs, blobs);
 }
 
 std::string_view IndexFile::block_extra(uint32_t block) const {
@@ -339,9 +369,18 @@ ShardPart IndexFile::part(uint32_t shard) const {
     const auto mine = column(i).subspan(part.entry.first_row, part.entry.rows);
     part.columns.emplace_back(mine.begin(), mine.end());
   }
-  for (size_t i = 0; i < media_count(); ++i) {
-    const auto mine = media(i).subspan(part.entry.first_row, part.entry.rows);
-    part.media.emplace_back(mine.begin(), mine.end());
+  for (size_t field = 0; field < config_.media.size(); ++field) {
+    const auto ends = media_ends(field);
+    const uint64_t begin = part.entry.first_row == 0 ? 0 : ends[part.entry.first_row - 1];
+    std::vector<uint64_t>& mine = part.media_ends.emplace_back();
+    for (const uint64_t end : ends.subspan(part.entry.first_row, part.entry.rows)) {
+      mine.push_back(end - begin);
+    }
+    const uint64_t blobs = mine.empty() ? 0 : mine.back();
+    for (size_t i = 0; i < 1 + size_t{config_.probe_values}; ++i) {
+      const auto values = media(field, i).subspan(begin, blobs);
+      part.media.emplace_back(values.begin(), values.end());
+    }
   }
   part.columns_seen = place.columns_seen;
   part.entry.first_row = 0;

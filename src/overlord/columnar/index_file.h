@@ -1,5 +1,6 @@
 // The index file of one source: its layout, how it is written and how a mapped one is read.
-// header | config | shards | blocks | lengths | block extras | blobs | bad rows | columns | media
+// header | config | shards | blocks | lengths | block extras | blobs | bad rows | columns | media |
+// media ends
 // Every section is 64-byte aligned, little-endian and hashed. IndexFile checks all of it when it is
 // opened; after that no offset in the file can lead outside of it. docs/reference/formats.md.
 #pragma once
@@ -19,9 +20,11 @@
 
 namespace overlord::columnar {
 
-// 2: with metadata columns. 3: with media, or of a format that came with it. What an index does not
-// need it is not written with, so that older builds read it.
-inline constexpr uint32_t kMediaIndexVersion = 3;
+// 2: with metadata columns. 3: of a format that came later. 4: with media. What an index does not
+// need it is not written with, so that older builds read it. Media of version 3 had at most one
+// blob per row and are built anew.
+inline constexpr uint32_t kMediaIndexVersion = 4;
+inline constexpr uint32_t kFormatIndexVersion = 3;
 inline constexpr uint32_t kIndexVersion = 2;
 inline constexpr uint32_t kPlainIndexVersion = 1;
 
@@ -63,8 +66,10 @@ struct ShardPart {
   std::vector<std::pair<uint64_t, std::string>> bad;  // ascending rows, reasons
   std::vector<std::vector<uint32_t>> columns;         // of metadata_columns, one value per row
   uint64_t columns_seen = 0;                          // bit i: some row has column i
-  // Per media field: the size of each row's blob (kNoMedia: it has none), then the probe's values.
+  // Per media field: the size of each blob, row after row, then the probe's values; and where the
+  // blobs of each row end in them.
   std::vector<std::vector<uint32_t>> media;
+  std::vector<std::vector<uint64_t>> media_ends;
   std::string fields;  // JSONL with metadata columns: those of the first good row; not kept
 };
 
@@ -104,11 +109,12 @@ class IndexFile {
   std::span<const uint32_t> column(size_t index) const {
     return columns_.subspan(index * rows_, rows_);
   }
-  // Of media_arrays(), one value per row.
-  std::span<const uint32_t> media(size_t index) const {
-    return media_.subspan(index * rows_, rows_);
+  // Of a media field: per row the end of its blobs in the arrays of media().
+  std::span<const uint64_t> media_ends(size_t field) const {
+    return media_ends_.subspan(field * rows_, rows_);
   }
-  size_t media_count() const;
+  // One value per blob: 0 are the sizes, then those of the probe.
+  std::span<const uint32_t> media(size_t field, size_t which) const;
   std::string_view block_extra(uint32_t block) const;
   std::string_view shard_extra(uint32_t shard) const;
 
@@ -128,6 +134,7 @@ class IndexFile {
   Status parse_config(std::string_view bytes);
   Status parse_shards(std::string_view bytes);
   Status check_blocks() const;
+  Status check_media();
   Status check_extras() const;
   Status parse_bad_rows(std::string_view bytes);
   bool has_columns() const { return version_ >= kIndexVersion; }
@@ -149,8 +156,10 @@ class IndexFile {
   std::string_view blobs_;
   uint64_t bad_count_ = 0;
   std::string_view bad_rows_;
-  std::span<const uint32_t> columns_;  // one after another
-  std::span<const uint32_t> media_;    // ditto
+  std::span<const uint32_t> columns_;     // one after another
+  std::span<const uint32_t> media_;       // field by field, one array after another
+  std::span<const uint64_t> media_ends_;  // ditto
+  std::vector<uint64_t> media_begins_;    // of each field's arrays in media_
 };
 
 // Temp file, fsync, rename, fsync of the directory: a reader sees the old file or the new one.

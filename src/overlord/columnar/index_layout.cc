@@ -29,7 +29,8 @@ size_t common_directory(const std::vector<ShardPart>& parts) {
 namespace overlord::columnar {
 
 uint32_t IndexConfig::version() const {
-  if (!media.empty() || format > model::Format::kMegatron) return kMediaIndexVersion;
+  if (!media.empty()) return kMediaIndexVersion;
+  if (format > model::Format::kMegatron) return kFormatIndexVersion;
   return metadata_columns.empty() ? kPlainIndexVersion : kIndexVersion;
 }
 
@@ -54,12 +55,13 @@ void write_config(const IndexConfig& config, ByteWriter* out) {
   if (version < kIndexVersion) return;
   out->varint(config.metadata_columns.size());
   for (const std::string& column : config.metadata_columns) out->text(column);
-  if (version < kMediaIndexVersion) return;
+  if (version < kFormatIndexVersion) return;
   out->varint(config.media.size());
   for (const model::MediaField& field : config.media) {
     out->text(field.name);
     out->varint(field.from.size());
     for (const std::string& name : field.from) out->text(name);
+    out->u8(field.many ? 1 : 0);
   }
   out->u64(config.max_media_bytes);
   out->text(config.probe_version);
@@ -83,12 +85,14 @@ IndexConfig read_config(uint32_t version, ByteReader* in) {
   if (version == kPlainIndexVersion) return config;
   config.metadata_columns.resize(in->count(1));
   for (std::string& column : config.metadata_columns) column = in->text();
-  if (version < kMediaIndexVersion) return config;
+  if (version < kFormatIndexVersion) return config;
   config.media.resize(in->count(2));
   for (model::MediaField& field : config.media) {
     field.name = in->text();
     field.from.resize(in->count(1));
     for (std::string& name : field.from) name = in->text();
+    // An older index is refused once its version has been looked at.
+    if (version >= kMediaIndexVersion) field.many = in->u8() != 0;
   }
   config.max_media_bytes = in->u64();
   config.probe_version = in->text();
@@ -112,7 +116,8 @@ model::Fingerprint read_fingerprint(ByteReader* in) {
 
 Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& parts,
                      std::span<const model::BlockEntry> blocks, std::span<const uint32_t> lengths,
-                     bool from_index, std::string_view columns, std::string_view media) {
+                     bool from_index, std::string_view columns, std::string_view media,
+                     std::string_view media_ends) {
   ByteWriter out;
   out.u32(kPlainIndexVersion);
   out.u8(static_cast<uint8_t>(config.format));
@@ -138,8 +143,12 @@ Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& pa
   for (const model::MediaField& field : config.media) {
     out.text(field.name);
     for (const std::string& name : field.from) out.text(name);
+    out.u8(field.many ? 1 : 0);
   }
-  if (!config.media.empty()) out.digest(digest_of(media));
+  if (!config.media.empty()) {
+    out.digest(digest_of(media));
+    out.digest(digest_of(media_ends));
+  }
   return digest_of(out.bytes());
 }
 

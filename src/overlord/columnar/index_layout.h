@@ -27,10 +27,11 @@ enum Section : uint32_t {
   kBlockExtras = 5,
   kBlobs = 6,
   kBadRows = 7,
-  kColumns = 8,  // from version 2 on
-  kMedia = 9,    // from version 3 on
+  kColumns = 8,     // from version 2 on
+  kMedia = 9,       // from version 3 on
+  kMediaEnds = 10,  // from version 4 on
 };
-inline constexpr uint32_t kMostSections = 9;
+inline constexpr uint32_t kMostSections = 10;
 
 inline constexpr uint32_t section_count(uint32_t version) {
   return kBadRows + version - kPlainIndexVersion;
@@ -54,6 +55,7 @@ model::Fingerprint read_fingerprint(ByteReader* in);
 // a corpus that was moved keeps its digest; modification times stay out for the same reason.
 Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& parts,
                      std::span<const model::BlockEntry> blocks, std::span<const uint32_t> lengths,
-                     bool from_index, std::string_view columns, std::string_view media);
+                     bool from_index, std::string_view columns, std::string_view media,
+                     std::string_view media_ends);
 
 }  // namespace overlord::columnar::layout

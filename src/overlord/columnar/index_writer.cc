@@ -36,16 +36,44 @@ void add_bad_row(uint64_t row, const std::string& reason, std::string* table, st
   table->append(reinterpret_cast<const char*>(record), sizeof record);
 }
 
-// One array after another, each over all shards. `arrays` is the part's columns or media.
-Status gather_arrays(const std::vector<ShardPart>& parts, size_t count,
-                     std::vector<std::vector<uint32_t>> ShardPart::* arrays, std::string* out) {
+// One array after another, each over all shards.
+Status gather_columns(const std::vector<ShardPart>& parts, size_t count, std::string* out) {
   for (size_t i = 0; i < count; ++i) {
     for (const ShardPart& part : parts) {
-      const auto& mine = part.*arrays;
-      if (mine.size() != count || mine[i].size() != part.entry.rows) {
-        return internal_error("metadata columns or media are not one value per row");
+      if (part.columns.size() != count || part.columns[i].size() != part.entry.rows) {
+        return internal_error("metadata columns are not one value per row");
       }
-      append_array(mine[i], out);
+      append_array(part.columns[i], out);
+    }
+  }
+  return {};
+}
+
+// The same of media. Ends count from the start of the shard there, and over all of them here.
+Status gather_media(const std::vector<ShardPart>& parts, const IndexConfig& config, Sections* out) {
+  const size_t per_field = 1 + size_t{config.probe_values};
+  for (size_t field = 0; field < config.media.size(); ++field) {
+    uint64_t before = 0;
+    for (const ShardPart& part : parts) {
+      if (part.media_ends.size() != config.media.size() ||
+          part.media.size() != media_arrays(config.media.size(), config.probe_values) ||
+          part.media_ends[field].size() != part.entry.rows) {
+        return internal_error("media are not one list per row");
+      }
+      std::vector<uint64_t> ends = part.media_ends[field];
+      const uint64_t blobs = ends.empty() ? 0 : ends.back();
+      for (uint64_t& end : ends) end += before;
+      append_array(ends, &out->bytes[layout::kMediaEnds]);
+      before += blobs;
+      for (size_t i = 0; i < per_field; ++i) {
+        if (part.media[field * per_field + i].size() == blobs) continue;
+        return internal_error("media are not one value per blob");
+      }
+    }
+    for (size_t i = 0; i < per_field; ++i) {
+      for (const ShardPart& part : parts) {
+        append_array(part.media[field * per_field + i], &out->bytes[layout::kMedia]);
+      }
     }
   }
   return {};
@@ -142,17 +170,15 @@ Result<std::string> encode_index(const IndexConfig& config, std::vector<ShardPar
   const size_t columns = config.metadata_columns.size();
   const uint32_t version = config.version();
   OVERLORD_RETURN_IF_ERROR(gather(&parts, keep_lengths, version >= kIndexVersion, &sections));
-  OVERLORD_RETURN_IF_ERROR(
-      gather_arrays(parts, columns, &ShardPart::columns, &sections.bytes[layout::kColumns]));
-  OVERLORD_RETURN_IF_ERROR(gather_arrays(parts,
-                                         media_arrays(config.media.size(), config.probe_values),
-                                         &ShardPart::media, &sections.bytes[layout::kMedia]));
+  OVERLORD_RETURN_IF_ERROR(gather_columns(parts, columns, &sections.bytes[layout::kColumns]));
+  OVERLORD_RETURN_IF_ERROR(gather_media(parts, config, &sections));
   ByteWriter config_bytes;
   layout::write_config(config, &config_bytes);
   sections.bytes[layout::kConfig] = config_bytes.take();
   const Digest digest =
       layout::source_digest(config, parts, sections.blocks, sections.lengths, keep_lengths,
-                            sections.bytes[layout::kColumns], sections.bytes[layout::kMedia]);
+                            sections.bytes[layout::kColumns], sections.bytes[layout::kMedia],
+                            sections.bytes[layout::kMediaEnds]);
   const uint32_t count = layout::section_count(version);
 
   size_t offset = layout::aligned(layout::header_bytes(version));

@@ -19,6 +19,7 @@ uint32_t probe_values(const ShardJob& job) {
 MediaNotes::MediaNotes(const ShardJob& job, ShardPart* part)
     : job_(job), part_(part), per_field_(1 + size_t{probe_values(job)}) {
   part_->media.resize(job.source->media.size() * per_field_);
+  part_->media_ends.resize(job.source->media.size());
 }
 
 uint32_t MediaNotes::head_bytes() const {
@@ -27,35 +28,57 @@ uint32_t MediaNotes::head_bytes() const {
 }
 
 void MediaNotes::begin_row() {
-  for (size_t i = 0; i < part_->media.size(); ++i) {
-    part_->media[i].push_back(i % per_field_ == 0 ? kNoMedia : 0);
+  for (size_t field = 0; field < part_->media_ends.size(); ++field) {
+    part_->media_ends[field].push_back(part_->media[field * per_field_].size());
   }
 }
 
-std::string MediaNotes::note(size_t field, std::string_view head, uint64_t size_bytes) {
-  const uint64_t most =
-      std::min<uint64_t>(job_.source->limits.max_media_bytes, uint64_t{kNoMedia} - 1);
+BlobNote MediaNotes::look(size_t field, std::string_view head, uint64_t size_bytes) const {
+  const uint64_t most = std::min<uint64_t>(job_.source->limits.max_media_bytes, UINT32_MAX - 1);
   const model::MediaField& what = job_.source->media[field];
+  BlobNote note;
   if (size_bytes > most) {
-    return "media " + runtime::quote(what.name) + " has " + std::to_string(size_bytes) +
-           " bytes, over limits.max_media (" + std::to_string(most) + ")";
+    note.fault = "media " + runtime::quote(what.name) + " has " + std::to_string(size_bytes) +
+                 " bytes, over limits.max_media (" + std::to_string(most) + ")";
+    return note;
   }
-  part_->media[field * per_field_].back() = static_cast<uint32_t>(size_bytes);
-  if (job_.options->probe == nullptr) return {};
-  uint32_t values[kMaxProbeValues] = {};
+  note.size_bytes = static_cast<uint32_t>(size_bytes);
+  if (job_.options->probe == nullptr) return note;
   const std::string fault =
-      job_.options->probe->look(what, head, size_bytes, std::span(values, per_field_ - 1));
-  if (!fault.empty()) return "media " + runtime::quote(what.name) + ": " + fault;
+      job_.options->probe->look(what, head, size_bytes, std::span(note.values, per_field_ - 1));
+  if (!fault.empty()) note.fault = "media " + runtime::quote(what.name) + ": " + fault;
+  return note;
+}
+
+std::string MediaNotes::add(size_t field, const BlobNote& note) {
+  if (!note.fault.empty()) return note.fault;
+  std::vector<uint64_t>& ends = part_->media_ends[field];
+  const uint64_t begin = ends.size() < 2 ? 0 : ends[ends.size() - 2];
+  const std::string fault = too_many_blobs(job_.source->media[field], ends.back() - begin + 1);
+  if (!fault.empty()) return fault;
+  ++ends.back();
+  part_->media[field * per_field_].push_back(note.size_bytes);
   for (size_t i = 1; i < per_field_; ++i) {
-    part_->media[field * per_field_ + i].back() = values[i - 1];
+    part_->media[field * per_field_ + i].push_back(note.values[i - 1]);
   }
   return {};
 }
 
 void MediaNotes::drop_row() {
-  for (size_t i = 0; i < part_->media.size(); ++i) {
-    part_->media[i].back() = i % per_field_ == 0 ? kNoMedia : 0;
+  for (size_t field = 0; field < part_->media_ends.size(); ++field) {
+    std::vector<uint64_t>& ends = part_->media_ends[field];
+    ends.back() = ends.size() < 2 ? 0 : ends[ends.size() - 2];
+    for (size_t i = 0; i < per_field_; ++i) {
+      part_->media[field * per_field_ + i].resize(ends.back());
+    }
   }
+}
+
+std::string too_many_blobs(const model::MediaField& field, uint64_t count) {
+  const uint64_t most = field.many ? model::kMaxRowBlobs : 1;
+  if (count <= most) return {};
+  return "media " + runtime::quote(field.name) + ": " + std::to_string(count) +
+         " blobs, a row may have " + std::to_string(most);
 }
 
 std::vector<model::MediaField> media_places_of(const model::Source& source) {
@@ -65,9 +88,7 @@ std::vector<model::MediaField> media_places_of(const model::Source& source) {
 }
 
 // Readers of sources without media.
-Result<std::vector<MediaPlace>> BlockReader::media_places(const BlockRequest&) const {
-  return std::vector<MediaPlace>();
-}
+Result<MediaPlaces> BlockReader::media_places(const BlockRequest&) const { return MediaPlaces(); }
 
 Result<std::vector<RangeRequest>> BlockReader::media_ranges(const BlockRequest&) const {
   return std::vector<RangeRequest>();
@@ -78,11 +99,12 @@ Result<std::vector<runtime::Bytes>> BlockReader::decode_media(
   return std::vector<runtime::Bytes>();
 }
 
-Result<std::vector<runtime::Bytes>> read_media(runtime::Storage& storage,
-                                               const model::SourceManifest& manifest,
-                                               const BlockReader& reader,
-                                               const BlockRequest& request) {
-  OVERLORD_TRY(const std::vector<MediaPlace> places, reader.media_places(request));
+Result<std::vector<std::vector<runtime::Bytes>>> read_media(runtime::Storage& storage,
+                                                            const model::SourceManifest& manifest,
+                                                            const BlockReader& reader,
+                                                            const BlockRequest& request) {
+  OVERLORD_TRY(const MediaPlaces where, reader.media_places(request));
+  const std::vector<MediaPlace>& places = where.blobs;
   const auto decoded = [](const MediaPlace& place) {
     return place.kind == MediaPlace::Kind::kDecoded;
   };
@@ -109,7 +131,13 @@ Result<std::vector<runtime::Bytes>> read_media(runtime::Storage& storage,
     OVERLORD_TRY(blobs[i], storage.read_blocking(
                                {place.uri, place.offset, place.size_bytes, place.expected}));
   }
-  return blobs;
+  std::vector<std::vector<runtime::Bytes>> lists;
+  size_t begin = 0;
+  for (const uint32_t end : where.ends) {
+    std::vector<runtime::Bytes>& list = lists.emplace_back();
+    for (; begin < end; ++begin) list.push_back(std::move(blobs[begin]));
+  }
+  return lists;
 }
 
 }  // namespace overlord::columnar

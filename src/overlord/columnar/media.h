@@ -22,7 +22,6 @@ struct BlockRequest;
 struct ShardJob;
 struct ShardPart;
 
-inline constexpr uint32_t kNoMedia = 0xffffffffu;  // stored as the size of a blob that is not there
 inline constexpr uint32_t kMaxHeadBytes = 64 << 10;
 inline constexpr uint32_t kMaxProbeValues = 8;
 
@@ -44,15 +43,29 @@ class MediaProbe {
 // Where one blob is.
 struct MediaPlace {
   enum class Kind : uint8_t {
-    kAbsent,
-    kRange,    // as it is in a stored object: read it whenever its bytes are wanted
-    kDecoded,  // inside something compressed: BlockReader::decode_media gives it
+    kUnwanted,  // somewhere; never what a reader says
+    kRange,     // as it is in a stored object: read it whenever its bytes are wanted
+    kDecoded,   // inside something compressed: BlockReader::decode_media gives it
   };
-  Kind kind = Kind::kAbsent;
+  Kind kind = Kind::kUnwanted;
   uint64_t size_bytes = 0;
   std::string uri;  // kRange: of the object, which must still be `expected`
   uint64_t offset = 0;
   model::Fingerprint expected;
+};
+
+// Blobs of several rows, row by row, within a row in the order of Source::media, within a field in
+// its own.
+struct MediaPlaces {
+  std::vector<MediaPlace> blobs;
+  std::vector<uint32_t> ends;  // in `blobs`, of each row and field: row * fields + field
+};
+
+// What the index keeps of one blob.
+struct BlobNote {
+  uint32_t size_bytes = 0;
+  uint32_t values[kMaxProbeValues] = {};
+  std::string fault;  // what is wrong with it, or empty
 };
 
 // Gathers what the index keeps of each blob: its size and what the probe says, row after row.
@@ -63,8 +76,13 @@ class MediaNotes {
   uint32_t head_bytes() const;
   // The next row, which has no blob yet.
   void begin_row();
-  // A blob of that row. What is wrong with it, or empty.
-  std::string note(size_t field, std::string_view head, uint64_t size_bytes);
+  // What there is to say about a blob, before it is known whether and where it belongs to the row.
+  BlobNote look(size_t field, std::string_view head, uint64_t size_bytes) const;
+  // The row's next blob of a field. What is wrong with it, or empty.
+  std::string add(size_t field, const BlobNote& note);
+  std::string note(size_t field, std::string_view head, uint64_t size_bytes) {
+    return add(field, look(field, head, size_bytes));
+  }
   // The row is bad after all: it has no blobs.
   void drop_row();
 
@@ -82,11 +100,14 @@ inline size_t media_arrays(size_t fields, uint32_t probe_values) {
   return fields * (1 + size_t{probe_values});
 }
 
-// Blobs of the wanted rows, row by row in the order of Source::media, each read whole; a blob that
-// is not there has null data. Blocks: for tools and tests, never from a role thread.
-Result<std::vector<runtime::Bytes>> read_media(runtime::Storage& storage,
-                                               const model::SourceManifest& manifest,
-                                               const BlockReader& reader,
-                                               const BlockRequest& request);
+// "media 'image': row has 5000 blobs, ..."; empty where a row may have so many.
+std::string too_many_blobs(const model::MediaField& field, uint64_t count);
+
+// Blobs of the wanted rows, each read whole, by row and field (row * fields + field). Blocks: for
+// tools and tests, never from a role thread.
+Result<std::vector<std::vector<runtime::Bytes>>> read_media(runtime::Storage& storage,
+                                                            const model::SourceManifest& manifest,
+                                                            const BlockReader& reader,
+                                                            const BlockRequest& request);
 
 }  // namespace overlord::columnar

@@ -3,7 +3,6 @@
 #include <arrow/array.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "overlord/columnar/column_types.h"
 #include "overlord/columnar/index_layout.h"
@@ -16,8 +15,8 @@ namespace {
 using runtime::quote;
 using Kind = MediaPlace::Kind;
 
-// How the index keeps where a blob is. The first three are MediaPlace's.
-enum : uint8_t { kKeptAbsent = 0, kKeptFile = 1, kKeptDecoded = 2, kKeptInShard = 3 };
+// How the index keeps where a blob is.
+enum : uint8_t { kKeptFile = 1, kKeptDecoded = 2, kKeptInShard = 3 };
 
 bool is_bytes_and_path(const arrow::DataType& type) {
   if (type.id() != arrow::Type::STRUCT || type.num_fields() != 2) return false;
@@ -30,11 +29,34 @@ bool is_text(const arrow::DataType& type) {
   return type.id() == arrow::Type::STRING || type.id() == arrow::Type::LARGE_STRING;
 }
 
+bool is_blob(const arrow::DataType& type) { return is_bytes(type) || is_bytes_and_path(type); }
+
+const arrow::DataType& entry_type(const arrow::DataType& type) {
+  return type.id() == arrow::Type::LIST ? *static_cast<const arrow::ListType&>(type).value_type()
+                                        : type;
+}
+
 // Both string and binary arrays have the layout of BinaryArray.
 std::string_view value_at(const arrow::Array& array, int64_t row) {
   if (is_large(*array.type()))
     return static_cast<const arrow::LargeBinaryArray&>(array).GetView(row);
   return static_cast<const arrow::BinaryArray&>(array).GetView(row);
+}
+
+void add_entry(const arrow::Array& array, int64_t at, bool is_path, std::vector<MediaCell>* out) {
+  using enum MediaCell::Kind;
+  if (array.IsNull(at)) return;
+  if (array.type_id() != arrow::Type::STRUCT) {
+    out->push_back({is_path ? kPath : kBytes, value_at(array, at)});
+    return;
+  }
+  const auto& entries = static_cast<const arrow::StructArray&>(array);
+  const auto bytes = entries.GetFieldByName("bytes"), path = entries.GetFieldByName("path");
+  if (!bytes->IsNull(at)) {
+    out->push_back({kBytes, value_at(*bytes, at)});
+  } else if (!path->IsNull(at)) {
+    out->push_back({kPath, value_at(*path, at)});
+  }
 }
 
 class RowNotes {
@@ -47,11 +69,10 @@ class RowNotes {
     notes_->begin_row();
     ByteWriter places;
     for (size_t field = 0; field < columns.size(); ++field) {
-      const MediaCell cell = columns[field].at(row);
-      OVERLORD_TRY(const std::string fault, add_cell(field, cell, &places));
+      OVERLORD_TRY(const std::string fault, add_cells(field, columns[field], row, &places));
       if (fault.empty()) continue;
       notes_->drop_row();
-      for (size_t i = 0; i < columns.size(); ++i) extra_->u8(kKeptAbsent);
+      for (size_t i = 0; i < columns.size(); ++i) extra_->varint(0);
       return fault;
     }
     extra_->raw(places.bytes().data(), places.size());
@@ -59,18 +80,25 @@ class RowNotes {
   }
 
  private:
-  Result<std::string> add_cell(size_t field, const MediaCell& cell, ByteWriter* places) {
-    switch (cell.kind) {
-      case MediaCell::Kind::kAbsent:
-        places->u8(kKeptAbsent);
-        return std::string();
-      case MediaCell::Kind::kBytes:
-        add_bytes(cell.value, places);
-        return notes_->note(field, cell.value.substr(0, notes_->head_bytes()), cell.value.size());
-      case MediaCell::Kind::kPath:
-        return add_file(field, cell.value, places);
+  Result<std::string> add_cells(size_t field, const MediaColumn& column, int64_t row,
+                                ByteWriter* places) {
+    const auto entries = static_cast<uint64_t>(column.entries(row));
+    std::string fault = too_many_blobs(job_.source->media[field], entries);
+    if (!fault.empty()) return fault;
+    cells_.clear();
+    column.blobs(row, &cells_);
+    places->varint(cells_.size());
+    for (const MediaCell& cell : cells_) {
+      OVERLORD_TRY(fault, add_cell(field, cell, places));
+      if (!fault.empty()) break;
     }
-    return std::string();
+    return fault;
+  }
+
+  Result<std::string> add_cell(size_t field, const MediaCell& cell, ByteWriter* places) {
+    if (cell.kind == MediaCell::Kind::kPath) return add_file(field, cell.value, places);
+    add_bytes(cell.value, places);
+    return notes_->note(field, cell.value.substr(0, notes_->head_bytes()), cell.value.size());
   }
 
   void add_bytes(std::string_view bytes, ByteWriter* places) const {
@@ -106,31 +134,50 @@ class RowNotes {
   const ShardOffset& offset_of_;
   MediaNotes* const notes_;
   ByteWriter* const extra_;
+  std::vector<MediaCell> cells_;  // of the row and field in hand
 };
 
 }  // namespace
 
 Status check_media_type(const ShardJob& job, const arrow::Field& field) {
-  if (is_bytes(*field.type()) || is_bytes_and_path(*field.type())) return {};
-  return job.error("column " + quote(field.name()) + " is " + field.type()->ToString() +
-                       ", media must be binary, struct{bytes, path} or paths (string)",
-                   Code::kInvalidArgument);
+  const arrow::DataType& type = *field.type();
+  const bool is_list = type.id() == arrow::Type::LIST;
+  const std::string column = "column " + quote(field.name()) + " is " + type.ToString();
+  for (const model::MediaField& media : job.source->media) {
+    if (media.from.front() != field.name()) continue;
+    if (!is_blob(entry_type(type))) {
+      return job.error(column + ", media must be binary, struct{bytes, path} or paths (string)" +
+                           (media.many ? ", in a list" : ""),
+                       Code::kInvalidArgument);
+    }
+    if (is_list != media.many) {
+      return job.error(column + (media.many ? ", media with `many: true` must be a list of them"
+                                            : "; for lists write `many: true`"),
+                       Code::kInvalidArgument);
+    }
+  }
+  return {};
 }
 
-MediaCell MediaColumn::at(int64_t row) const {
-  using enum MediaCell::Kind;
+int64_t MediaColumn::entries(int64_t row) const {
   int chunk = 0;
   while (row >= column_.chunk(chunk)->length()) row -= column_.chunk(chunk++)->length();
   const arrow::Array& array = *column_.chunk(chunk);
-  if (array.IsNull(row)) return {};
-  if (array.type_id() != arrow::Type::STRUCT) {
-    return {paths_ ? kPath : kBytes, value_at(array, row)};
+  if (array.type_id() != arrow::Type::LIST) return 1;
+  // What lies under a null list is nobody's, whatever its offsets say.
+  return array.IsNull(row) ? 0 : static_cast<const arrow::ListArray&>(array).value_length(row);
+}
+
+void MediaColumn::blobs(int64_t row, std::vector<MediaCell>* out) const {
+  int chunk = 0;
+  while (row >= column_.chunk(chunk)->length()) row -= column_.chunk(chunk++)->length();
+  const arrow::Array& array = *column_.chunk(chunk);
+  if (array.type_id() != arrow::Type::LIST) return add_entry(array, row, paths_, out);
+  if (array.IsNull(row)) return;
+  const auto& lists = static_cast<const arrow::ListArray&>(array);
+  for (int64_t i = 0; i < lists.value_length(row); ++i) {
+    add_entry(*lists.values(), lists.value_offset(row) + i, paths_, out);
   }
-  const auto& cells = static_cast<const arrow::StructArray&>(array);
-  const auto bytes = cells.GetFieldByName("bytes"), path = cells.GetFieldByName("path");
-  if (!bytes->IsNull(row)) return {kBytes, value_at(*bytes, row)};
-  if (!path->IsNull(row)) return {kPath, value_at(*path, row)};
-  return {};
 }
 
 Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t first_row,
@@ -142,7 +189,7 @@ Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t 
     const auto column = table.GetColumnByName(field.from.front());
     if (column == nullptr) return job.error("lacks the media column " + quote(field.from.front()));
     held.push_back(column);
-    columns.emplace_back(*held.back(), is_text(*column->type()));
+    columns.emplace_back(*held.back(), is_text(entry_type(*column->type())));
   }
   RowNotes rows(job, offset_of, notes, extra);
   for (int64_t row = 0; row < table.num_rows(); ++row) {
@@ -161,52 +208,62 @@ Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t 
   return {};
 }
 
-bool read_media_rows(ByteReader* extra, const model::ShardEntry& shard, size_t rows, size_t fields,
-                     std::vector<MediaPlace>* out) {
-  if (fields > 0 && rows > extra->remaining() / fields) return false;
-  out->resize(rows * fields);
-  for (MediaPlace& place : *out) {
-    switch (extra->u8()) {
-      case kKeptAbsent:
-        break;
-      case kKeptDecoded:
-        place.kind = Kind::kDecoded;
-        place.size_bytes = extra->varint();
-        break;
-      case kKeptInShard:
-        place.kind = Kind::kRange;
-        place.uri = shard.uri;
-        place.expected = shard.fingerprint;
-        place.offset = extra->varint();
-        place.size_bytes = extra->varint();
-        if (place.offset > place.expected.size_bytes ||
-            place.size_bytes > place.expected.size_bytes - place.offset) {
-          return false;
-        }
-        break;
-      case kKeptFile: {
-        const auto uri = beside_shard(shard.uri, extra->text());
-        if (!uri.ok()) return false;
-        place.kind = Kind::kRange;
-        place.uri = *uri;
-        place.expected = layout::read_fingerprint(extra);
-        place.size_bytes = place.expected.size_bytes;
-        break;
-      }
-      default:
-        return false;
+namespace {
+
+bool read_place(ByteReader* extra, const model::ShardEntry& shard, MediaPlace* place) {
+  switch (extra->u8()) {
+    case kKeptDecoded:
+      place->kind = Kind::kDecoded;
+      place->size_bytes = extra->varint();
+      return true;
+    case kKeptInShard:
+      place->kind = Kind::kRange;
+      place->uri = shard.uri;
+      place->expected = shard.fingerprint;
+      place->offset = extra->varint();
+      place->size_bytes = extra->varint();
+      return place->offset <= place->expected.size_bytes &&
+             place->size_bytes <= place->expected.size_bytes - place->offset;
+    case kKeptFile: {
+      const auto uri = beside_shard(shard.uri, extra->text());
+      if (!uri.ok()) return false;
+      place->kind = Kind::kRange;
+      place->uri = *uri;
+      place->expected = layout::read_fingerprint(extra);
+      place->size_bytes = place->expected.size_bytes;
+      return true;
     }
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool read_media_rows(ByteReader* extra, const model::ShardEntry& shard, size_t rows,
+                     const std::vector<model::MediaField>& media, MediaPlaces* out) {
+  if (media.empty() || rows > extra->remaining() / media.size()) return false;
+  out->ends.reserve(rows * media.size());
+  for (size_t i = 0; i < rows * media.size(); ++i) {
+    const size_t count = extra->count(1);
+    if (!too_many_blobs(media[i % media.size()], count).empty()) return false;
+    for (size_t blob = 0; blob < count; ++blob) {
+      if (!read_place(extra, shard, &out->blobs.emplace_back())) return false;
+    }
+    out->ends.push_back(static_cast<uint32_t>(out->blobs.size()));
   }
   return !extra->failed();
 }
 
-std::vector<MediaPlace> wanted_places(std::vector<MediaPlace> all, size_t fields,
-                                      const std::vector<uint32_t>& rows) {
+MediaPlaces wanted_places(MediaPlaces all, size_t fields, const std::vector<uint32_t>& rows) {
   if (rows.empty()) return all;
-  std::vector<MediaPlace> out;
+  MediaPlaces out;
   for (const uint32_t row : rows) {
-    for (size_t field = 0; field < fields; ++field) {
-      out.push_back(std::move(all[row * fields + field]));
+    for (size_t list = row * fields; list < (row + 1) * fields; ++list) {
+      for (uint32_t i = list == 0 ? 0 : all.ends[list - 1]; i < all.ends[list]; ++i) {
+        out.blobs.push_back(std::move(all.blobs[i]));
+      }
+      out.ends.push_back(static_cast<uint32_t>(out.blobs.size()));
     }
   }
   return out;
@@ -215,25 +272,39 @@ std::vector<MediaPlace> wanted_places(std::vector<MediaPlace> all, size_t fields
 Result<std::vector<runtime::Bytes>> blobs_of(const arrow::Table& table,
                                              const std::shared_ptr<const void>& holder,
                                              const std::vector<model::MediaField>& media,
-                                             const std::vector<MediaPlace>& places,
+                                             const MediaPlaces& places,
                                              const std::vector<uint32_t>& rows) {
-  std::vector<uint32_t> wanted = rows;
-  if (wanted.empty()) {
-    wanted.resize(static_cast<size_t>(table.num_rows()));
-    std::iota(wanted.begin(), wanted.end(), 0u);
-  }
-  std::vector<runtime::Bytes> blobs(places.size());
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (places[i].kind != Kind::kDecoded) continue;
-    const auto column = table.GetColumnByName(media[i % media.size()].from.front());
+  const Status changed = bad_data("media are not what was indexed; run `overlord index`");
+  std::vector<runtime::Bytes> blobs(places.blobs.size());
+  std::vector<MediaCell> cells;
+  size_t begin = 0;
+  for (size_t list = 0; list < places.ends.size(); ++list) {
+    const size_t count = places.ends[list] - begin;
+    const size_t at = begin;
+    begin = places.ends[list];
+    if (count == 0) continue;
+    const auto column = table.GetColumnByName(media[list % media.size()].from.front());
     if (column == nullptr) return bad_data("lacks a media column");
-    const MediaCell cell = MediaColumn(*column, false).at(wanted[i / media.size()]);
-    if (cell.kind != MediaCell::Kind::kBytes || cell.value.size() != places[i].size_bytes) {
-      return bad_data("media are not what was indexed; run `overlord index`");
+    const size_t place = list / media.size();
+    const auto row = static_cast<int64_t>(rows.empty() ? place : rows[place]);
+    const MediaColumn entries(*column, false);
+    if (row >= column->length() || entries.entries(row) > int64_t{model::kMaxRowBlobs}) {
+      return changed;
     }
-    blobs[i] = {holder, cell.value.data(), cell.value.size()};
-    // An empty blob is there all the same.
-    if (blobs[i].data == nullptr) blobs[i] = runtime::Bytes::copy_of("");
+    cells.clear();
+    entries.blobs(row, &cells);
+    if (cells.size() != count) return changed;
+    for (size_t i = 0; i < count; ++i) {
+      if (places.blobs[at + i].kind != Kind::kDecoded) continue;
+      const std::string_view value = cells[i].value;
+      if (cells[i].kind != MediaCell::Kind::kBytes ||
+          value.size() != places.blobs[at + i].size_bytes) {
+        return changed;
+      }
+      // An empty blob is there all the same.
+      blobs[at + i] = value.data() == nullptr ? runtime::Bytes::copy_of("")
+                                              : runtime::Bytes{holder, value.data(), value.size()};
+    }
   }
   return blobs;
 }

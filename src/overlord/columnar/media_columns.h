@@ -1,5 +1,6 @@
 // Media in columns, for formats that Arrow decodes: a column of bytes, of struct{bytes, path} (the
-// Hub's layout: a path counts where there are no bytes), or of paths of files beside the shard.
+// Hub's layout: a path counts where there are no bytes), or of paths of files beside the shard; for
+// a field with many blobs a list of one of them, in which nulls are left out.
 #pragma once
 
 #include <arrow/chunked_array.h>
@@ -24,10 +25,10 @@ namespace overlord::columnar {
 // kInvalidArgument when a column is of a type that media do not have.
 Status check_media_type(const ShardJob& job, const arrow::Field& field);
 
-// One row's cell of a media column.
+// One blob of a row.
 struct MediaCell {
-  enum class Kind : uint8_t { kAbsent, kBytes, kPath };
-  Kind kind = Kind::kAbsent;
+  enum class Kind : uint8_t { kBytes, kPath };
+  Kind kind = Kind::kBytes;
   std::string_view value;
 };
 
@@ -36,7 +37,10 @@ struct MediaCell {
 class MediaColumn {
  public:
   MediaColumn(const arrow::ChunkedArray& column, bool is_path) : column_(column), paths_(is_path) {}
-  MediaCell at(int64_t row) const;
+  // Number of entries of a row, those that are null too.
+  int64_t entries(int64_t row) const;
+  // The blobs of a row, in order.
+  void blobs(int64_t row, std::vector<MediaCell>* out) const;
 
  private:
   const arrow::ChunkedArray& column_;
@@ -53,19 +57,18 @@ Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t 
                        const ShardOffset& offset_of, MediaNotes* notes, ShardPart* part,
                        ByteWriter* extra);
 
-// Where the blobs of a block are, all rows, row by row; false: not what was written.
-bool read_media_rows(ByteReader* extra, const model::ShardEntry& shard, size_t rows, size_t fields,
-                     std::vector<MediaPlace>* out);
+// Where the blobs of a block are, all rows; false: not what was written.
+bool read_media_rows(ByteReader* extra, const model::ShardEntry& shard, size_t rows,
+                     const std::vector<model::MediaField>& media, MediaPlaces* out);
 
 // Of all rows' places those of the wanted rows.
-std::vector<MediaPlace> wanted_places(std::vector<MediaPlace> all, size_t fields,
-                                      const std::vector<uint32_t>& rows);
+MediaPlaces wanted_places(MediaPlaces all, size_t fields, const std::vector<uint32_t>& rows);
 
 // The blobs that are kDecoded, out of the decoded block; `holder` keeps the table alive.
 Result<std::vector<runtime::Bytes>> blobs_of(const arrow::Table& table,
                                              const std::shared_ptr<const void>& holder,
                                              const std::vector<model::MediaField>& media,
-                                             const std::vector<MediaPlace>& places,
+                                             const MediaPlaces& places,
                                              const std::vector<uint32_t>& rows);
 
 }  // namespace overlord::columnar

@@ -149,6 +149,11 @@ class RowGroups {
       const auto chunk = group.ColumnChunk(leaf);
       OVERLORD_RETURN_IF_ERROR(check_chunk(index, *chunk));
       decoded += decoded_bytes(*chunk);
+      // Entries of lists cost memory even where they are null and take no byte of the file.
+      if (footer_.metadata->schema()->Column(leaf)->max_repetition_level() > 0) {
+        const auto entries = static_cast<uint64_t>(chunk->num_values());
+        decoded += std::min(entries, job_.source->limits.max_block_bytes) * kRowOverheadBytes;
+      }
       ranges.push_back(
           {0, chunk_begin(*chunk), static_cast<uint64_t>(chunk->total_compressed_size())});
     }

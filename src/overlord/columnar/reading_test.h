@@ -114,6 +114,12 @@ inline Result<AllRows> read_all(runtime::Storage& storage, const SourceIndex& in
   return all;
 }
 
+inline std::vector<std::string> texts_of(const std::vector<runtime::Bytes>& blobs) {
+  std::vector<std::string> texts;
+  for (const runtime::Bytes& blob : blobs) texts.emplace_back(blob.data, blob.size);
+  return texts;
+}
+
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }

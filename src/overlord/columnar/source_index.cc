@@ -44,6 +44,7 @@ std::string listed(const std::vector<model::MediaField>& fields) {
   std::string out;
   for (const model::MediaField& field : fields) {
     out += (out.empty() ? "" : "; ") + field.name + ": " + listed(field.from);
+    if (field.many) out += " (many)";
   }
   return out;
 }
@@ -135,7 +136,9 @@ SourceIndex::SourceIndex(std::shared_ptr<const IndexFile> file, const model::Sou
     manifest_.columns.push_back(file_->column(i));
   }
   manifest_.meta_origin =
-      manifest_.lengths.empty() ? model::MetaOrigin::kDecode : model::MetaOrigin::kIndex;
+      manifest_.lengths.empty() || model::places_media_in_text(source)
+          ? model::MetaOrigin::kDecode  // lengths do not tell where a row's media stand
+          : model::MetaOrigin::kIndex;
   manifest_.holder = file_;
 }
 
@@ -214,7 +217,11 @@ Result<std::unique_ptr<BlockReader>> SourceIndex::reader() const {
 }
 
 std::span<const uint32_t> SourceIndex::media_values(size_t field, size_t which) const {
-  return file_->media(field * (1 + size_t{media_values_per_blob()}) + which);
+  return file_->media(field, which);
+}
+
+std::span<const uint64_t> SourceIndex::media_ends(size_t field) const {
+  return file_->media_ends(field);
 }
 
 uint32_t SourceIndex::media_values_per_blob() const { return file_->config().probe_values; }

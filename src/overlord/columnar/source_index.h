@@ -40,7 +40,9 @@ class SourceIndex {
   Status verify(runtime::Storage& storage) const;
   Result<std::unique_ptr<BlockReader>> reader() const;
   uint64_t mapped_bytes() const;
-  // By row: the size of the blob of Source::media[field], kNoMedia where there is none.
+  // The blobs of Source::media[field], row after row: where those of each row end, ...
+  std::span<const uint64_t> media_ends(size_t field) const;
+  // ... their sizes ...
   std::span<const uint32_t> media_sizes(size_t field) const { return media_values(field, 0); }
   // ... and, from 1 on, what the probe found (as many as media_values_per_blob() says).
   std::span<const uint32_t> media_values(size_t field, size_t which) const;

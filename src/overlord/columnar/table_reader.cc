@@ -39,7 +39,7 @@ Result<RowBlock> TableReader::decode(const BlockRequest& request,
   }
 }
 
-Result<std::vector<MediaPlace>> TableReader::media_places(const BlockRequest& request) const {
+Result<MediaPlaces> TableReader::media_places(const BlockRequest& request) const {
   OVERLORD_TRY(Media media, read_media_extra(request));
   return std::move(media.places);
 }
@@ -82,7 +82,7 @@ Result<TableReader::Media> TableReader::read_media_extra(const BlockRequest& req
   if (source_.media.empty()) return media;
   ByteReader reader(extra.media);
   if (!read_block_ranges(entry.shard, shard.fingerprint.size_bytes, &reader, &media.columns) ||
-      !read_media_rows(&reader, shard, entry.rows, source_.media.size(), &media.places) ||
+      !read_media_rows(&reader, shard, entry.rows, source_.media, &media.places) ||
       !reader.at_end()) {
     return damaged(request);
   }

@@ -22,7 +22,7 @@ class TableReader : public IndexedReader {
   Result<std::vector<RangeRequest>> ranges(const BlockRequest& request) const override;
   Result<RowBlock> decode(const BlockRequest& request,
                           const std::vector<runtime::Bytes>& pieces) const override;
-  Result<std::vector<MediaPlace>> media_places(const BlockRequest& request) const override;
+  Result<MediaPlaces> media_places(const BlockRequest& request) const override;
   Result<std::vector<RangeRequest>> media_ranges(const BlockRequest& request) const override;
   Result<std::vector<runtime::Bytes>> decode_media(
       const BlockRequest& request, const std::vector<runtime::Bytes>& pieces) const override;
@@ -61,7 +61,7 @@ class TableReader : public IndexedReader {
   };
   struct Media {
     BlockRanges columns;
-    std::vector<MediaPlace> places;  // of the wanted rows
+    MediaPlaces places;  // of the wanted rows
   };
 
   Result<Extra> read_extra(const BlockRequest& request) const;

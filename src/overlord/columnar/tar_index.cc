@@ -3,7 +3,7 @@
 // archive unreadable is an error that names the offset.
 #include <algorithm>
 #include <deque>
-#include <limits>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -52,6 +52,34 @@ class RestartPoints {
 
  private:
   std::deque<std::shared_ptr<const RestartPoint>> points_;
+};
+
+constexpr size_t kMostDigits = 9;
+
+// Where a member stands among those of a field: by the number before its extension, where the field
+// has many; else by the place of its extension in the list. Nothing: it is not of the field.
+std::optional<uint32_t> number_in_field(const model::MediaField& field, std::string_view name) {
+  uint32_t number = 0;
+  std::string_view extension = name;
+  if (field.many) {
+    const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    if (digits > 0 && digits <= kMostDigits && name.substr(digits).starts_with('.')) {
+      for (const char digit : name.substr(0, digits)) {
+        number = number * 10 + static_cast<uint32_t>(digit - '0');
+      }
+      extension = name.substr(digits + 1);
+    }
+  }
+  const auto listed = std::find(field.from.begin(), field.from.end(), extension);
+  if (listed == field.from.end()) return std::nullopt;
+  return field.many ? number : static_cast<uint32_t>(listed - field.from.begin());
+}
+
+// A member that a field may take.
+struct FoundBlob {
+  uint32_t number = 0;
+  MemberPlace place;
+  BlobNote note;
 };
 
 // From members to samples, and from samples to blocks.
@@ -153,8 +181,7 @@ class SampleCutter {
     sample_begin_ = begin;
     sample_ = {};
     sample_.media.resize(job_.source->media.size());
-    ranks_.assign(job_.source->media.size(), std::numeric_limits<size_t>::max());
-    heads_.assign(job_.source->media.size(), {});
+    found_.assign(job_.source->media.size(), {});
     taken_.clear();
     extensions_.clear();
     fault_.clear();
@@ -183,23 +210,39 @@ class SampleCutter {
          " bytes, over limits.max_document (" + std::to_string(most) + ")");
   }
 
-  // Of several members that a field takes, the one whose extension is listed first.
   void take_media(const std::string& extension, const TarMember& member, const MemberPlace& place) {
-    for (size_t i = 0; i < ranks_.size(); ++i) {
-      const std::vector<std::string>& from = job_.source->media[i].from;
-      const auto rank =
-          static_cast<size_t>(std::find(from.begin(), from.end(), extension) - from.begin());
-      if (rank == from.size() || rank >= ranks_[i]) continue;
-      ranks_[i] = rank;
-      sample_.media[i] = place;
-      heads_[i] = member.head;
+    for (size_t i = 0; i < found_.size(); ++i) {
+      const model::MediaField& field = job_.source->media[i];
+      const auto number = number_in_field(field, extension);
+      if (!number) continue;
+      std::vector<FoundBlob>& found = found_[i];
+      // Of several members that a field of one blob takes, the one whose extension is listed first.
+      if (!field.many && !found.empty()) {
+        if (*number >= found.front().number) continue;
+        found.clear();
+      }
+      if (std::string fault = too_many_blobs(field, found.size() + 1); !fault.empty()) {
+        fail(fault);
+        continue;
+      }
+      found.push_back({*number, place, notes_.look(i, member.head, place.size_bytes)});
     }
   }
 
   void note_media() {
-    for (size_t i = 0; i < sample_.media.size(); ++i) {
-      const MemberPlace& place = sample_.media[i];
-      if (place.present && fault_.empty()) fail(notes_.note(i, heads_[i], place.size_bytes));
+    for (size_t i = 0; i < found_.size() && fault_.empty(); ++i) {
+      std::vector<FoundBlob>& found = found_[i];
+      std::stable_sort(found.begin(), found.end(),
+                       [](const FoundBlob& a, const FoundBlob& b) { return a.number < b.number; });
+      for (size_t j = 0; j < found.size() && fault_.empty(); ++j) {
+        if (j > 0 && found[j].number == found[j - 1].number) {
+          fail("has two members number " + std::to_string(found[j].number) + " for media " +
+               quote(job_.source->media[i].name));
+        } else {
+          fail(notes_.add(i, found[j].note));
+          sample_.media[i].push_back(found[j].place);
+        }
+      }
     }
   }
 
@@ -249,10 +292,9 @@ class SampleCutter {
   uint64_t sample_begin_ = 0;
   uint64_t sample_end_ = 0;
   SampleEntry sample_;
-  std::vector<size_t> ranks_;       // by media field: of the extension that was taken
-  std::vector<std::string> heads_;  // ... and the first bytes of its member
-  std::set<std::string> taken_;     // extensions of the sample
-  std::string extensions_;          // for messages
+  std::vector<std::vector<FoundBlob>> found_;  // by media field
+  std::set<std::string> taken_;                // extensions of the sample
+  std::string extensions_;                     // for messages
   std::string fault_;
 
   std::vector<SampleEntry> block_;

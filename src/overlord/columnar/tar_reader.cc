@@ -41,21 +41,23 @@ class TarReader final : public IndexedReader {
     return rows;
   }
 
-  Result<std::vector<MediaPlace>> media_places(const BlockRequest& request) const override {
+  Result<MediaPlaces> media_places(const BlockRequest& request) const override {
     OVERLORD_TRY(const TarBlock samples, read_block(request));
     const model::ShardEntry& shard = file_->shards()[block(request.block).shard];
     const bool compressed = is_compressed(request);
-    std::vector<MediaPlace> places;
+    MediaPlaces places;
     for_each_wanted(request, samples, [&](const SampleEntry& sample) {
-      for (const MemberPlace& member : sample.media) {
-        MediaPlace& place = places.emplace_back();
-        if (!member.present) continue;
-        place.kind = compressed ? MediaPlace::Kind::kDecoded : MediaPlace::Kind::kRange;
-        place.size_bytes = member.size_bytes;
-        if (compressed) continue;
-        place.uri = shard.uri;
-        place.offset = member.offset;
-        place.expected = shard.fingerprint;
+      for (const std::vector<MemberPlace>& list : sample.media) {
+        for (const MemberPlace& member : list) {
+          MediaPlace& place = places.blobs.emplace_back();
+          place.kind = compressed ? MediaPlace::Kind::kDecoded : MediaPlace::Kind::kRange;
+          place.size_bytes = member.size_bytes;
+          if (compressed) continue;
+          place.uri = shard.uri;
+          place.offset = member.offset;
+          place.expected = shard.fingerprint;
+        }
+        places.ends.push_back(static_cast<uint32_t>(places.blobs.size()));
       }
     });
     return places;
@@ -78,11 +80,13 @@ class TarReader final : public IndexedReader {
     }
     std::vector<runtime::Bytes> blobs;
     for_each_wanted(request, samples, [&](const SampleEntry& sample) {
-      for (const MemberPlace& member : sample.media) {
-        runtime::Bytes& blob = blobs.emplace_back();
-        if (!member.present || needed.empty()) continue;
-        const std::string_view bytes = member_of(request, tar, member);
-        blob = {tar.holder, bytes.data(), bytes.size()};
+      for (const std::vector<MemberPlace>& list : sample.media) {
+        for (const MemberPlace& member : list) {
+          runtime::Bytes& blob = blobs.emplace_back();
+          if (needed.empty()) continue;
+          const std::string_view bytes = member_of(request, tar, member);
+          blob = {tar.holder, bytes.data(), bytes.size()};
+        }
       }
     });
     return blobs;
@@ -106,7 +110,7 @@ class TarReader final : public IndexedReader {
     ByteReader extra(file_->block_extra(request.block));
     TarBlock out;
     if ((compressed && !read_restart(&extra, &out.restart)) ||
-        !read_samples(&extra, entry.offset, entry.rows, source_.media.size(), &out)) {
+        !read_samples(&extra, entry.offset, entry.rows, source_.media, &out)) {
       return damaged(request);
     }
     const uint64_t size = file_->shards()[entry.shard].fingerprint.size_bytes;
@@ -115,9 +119,12 @@ class TarReader final : public IndexedReader {
       return !place.present || (place.offset >= entry.offset && place.offset <= end &&
                                 place.size_bytes <= end - place.offset);
     };
+    const auto all_fit = [&](const std::vector<MemberPlace>& list) {
+      return std::all_of(list.begin(), list.end(), fits);
+    };
     for (const SampleEntry& sample : out.samples) {
       if (!fits(sample.text) || !fits(sample.metadata) ||
-          !std::all_of(sample.media.begin(), sample.media.end(), fits) ||
+          !std::all_of(sample.media.begin(), sample.media.end(), all_fit) ||
           sample.text.size_bytes > source_.limits.max_document_bytes) {
         return damaged(request);
       }

@@ -36,7 +36,7 @@ struct SampleEntry {
   bool bad = false;  // its reason is in the index, and it has no members
   MemberPlace text;
   MemberPlace metadata;  // the json member; only where the source has metadata columns
-  std::vector<MemberPlace> media;
+  std::vector<std::vector<MemberPlace>> media;  // by field, in order
 };
 
 // The extra of one block.
@@ -48,7 +48,8 @@ struct TarBlock {
 // Behind the restart point, if there is one. Offsets are kept relative to the block's.
 void write_samples(const std::vector<SampleEntry>& samples, uint64_t base, ByteWriter* out);
 // False: they are not what write_samples() wrote for a block of `rows` rows.
-bool read_samples(ByteReader* in, uint64_t base, size_t rows, size_t media, TarBlock* out);
+bool read_samples(ByteReader* in, uint64_t base, size_t rows,
+                  const std::vector<model::MediaField>& media, TarBlock* out);
 
 Result<ShardPart> index_tar_shard(const ShardJob& job);
 Result<std::unique_ptr<BlockReader>> make_tar_reader(std::shared_ptr<const IndexFile> file,

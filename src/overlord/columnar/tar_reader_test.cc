@@ -76,14 +76,15 @@ void expect_pairs(const std::string& uri, const std::string& bytes, int count, b
     const model::BlockEntry& entry = (*index)->manifest().blocks[block];
     const BlockRequest request{block, {entry.rows - 1}, nullptr};
     const auto places = (*reader)->media_places(request);
-    ASSERT_TRUE(places.ok() && places->size() == 1);
-    EXPECT_EQ(places->front().kind, ranged ? MediaPlace::Kind::kRange : MediaPlace::Kind::kDecoded);
+    ASSERT_TRUE(places.ok() && places->blobs.size() == 1);
+    EXPECT_EQ(places->blobs.front().kind,
+              ranged ? MediaPlace::Kind::kRange : MediaPlace::Kind::kDecoded);
     const auto blobs = read_media(storage, (*index)->manifest(), **reader, {block, {}, nullptr});
     ASSERT_TRUE(blobs.ok()) << blobs.status().message();
     ASSERT_EQ(blobs->size(), entry.rows);
     for (uint32_t i = 0; i < entry.rows; ++i) {
       const int row = static_cast<int>(entry.first_row + i);
-      EXPECT_EQ(std::string((*blobs)[i].data, (*blobs)[i].size), image_of(row)) << row;
+      EXPECT_EQ(texts_of((*blobs)[i]), std::vector{image_of(row)}) << row;
       EXPECT_EQ((*index)->media_sizes(0)[entry.first_row + i], image_of(row).size());
       EXPECT_EQ(rows->texts[entry.first_row + i], "text " + std::to_string(row));
       EXPECT_EQ((*index)->manifest().columns[0][entry.first_row + i], static_cast<uint32_t>(row));
@@ -182,10 +183,12 @@ TEST(TarReader, AProbeSeesTheFirstBytesAndItsValuesAreKept) {
   const auto index = build(storage, tar_source("mem:/a.tar"), options);
   ASSERT_TRUE(index.ok()) << index.status().message();
   EXPECT_EQ((*index)->media_values_per_blob(), 1u);
-  EXPECT_EQ((*index)->media_values(0, 1)[4], static_cast<uint32_t>('4'));
+  EXPECT_EQ((*index)->media_values(0, 1)[3], static_cast<uint32_t>('4'));
   ASSERT_EQ((*index)->bad_rows().size(), 1u);
   EXPECT_EQ((*index)->bad_rows()[0].first, 3u);
-  EXPECT_EQ((*index)->media_sizes(0)[3], kNoMedia);
+  const auto ends = (*index)->media_ends(0);
+  EXPECT_EQ(std::vector<uint64_t>(ends.begin(), ends.end()),
+            (std::vector<uint64_t>{1, 2, 3, 3, 4}));
 }
 
 }  // namespace

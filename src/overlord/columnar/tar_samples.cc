@@ -19,6 +19,17 @@ bool read_place(ByteReader* in, uint64_t base, MemberPlace* out) {
   return offset <= kMaxOffset && size <= kMaxOffset && base <= kMaxOffset;
 }
 
+bool read_list(ByteReader* in, uint64_t base, const model::MediaField& field,
+               std::vector<MemberPlace>* out) {
+  const size_t count = in->count(2);
+  if (!too_many_blobs(field, count).empty()) return false;
+  out->resize(count);
+  for (MemberPlace& place : *out) {
+    if (!read_place(in, base, &place) || !place.present) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 TextMember text_member(const model::Source& source) {
@@ -34,19 +45,25 @@ void write_samples(const std::vector<SampleEntry>& samples, uint64_t base, ByteW
     if (sample.bad) continue;
     write_place(sample.text, base, out);
     write_place(sample.metadata, base, out);
-    for (const MemberPlace& place : sample.media) write_place(place, base, out);
+    for (const std::vector<MemberPlace>& list : sample.media) {
+      out->varint(list.size());
+      for (const MemberPlace& place : list) write_place(place, base, out);
+    }
   }
 }
 
-bool read_samples(ByteReader* in, uint64_t base, size_t rows, size_t media, TarBlock* out) {
+bool read_samples(ByteReader* in, uint64_t base, size_t rows,
+                  const std::vector<model::MediaField>& media, TarBlock* out) {
   if (rows > in->remaining()) return false;
   out->samples.resize(rows);
   for (SampleEntry& sample : out->samples) {
     sample.bad = in->u8() != 0;
-    sample.media.resize(media);
+    sample.media.resize(media.size());
     if (sample.bad) continue;
     bool fits = read_place(in, base, &sample.text) && read_place(in, base, &sample.metadata);
-    for (MemberPlace& place : sample.media) fits = fits && read_place(in, base, &place);
+    for (size_t field = 0; fits && field < media.size(); ++field) {
+      fits = read_list(in, base, media[field], &sample.media[field]);
+    }
     if (!fits || in->failed() || !sample.text.present) return false;
   }
   return !in->failed() && in->at_end();

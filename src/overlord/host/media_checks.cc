@@ -17,6 +17,15 @@ Status check_tokens(const model::Source& source, const model::MediaField& field)
   if (!use.pad && (use.before || use.after || use.pads > 0 || use.units_per_pad > 0)) {
     return invalid_argument(where + ": tokens around placeholders need a `pad` token");
   }
+  if (!use.in_text) return {};
+  if (!use.pad) return invalid_argument(where + ": its place in the text needs a `pad` token");
+  for (const model::MediaField& other : source.media) {
+    if (other.name == field.name || !other.use || !other.use->in_text) continue;
+    if (other.use->pad != use.pad) continue;
+    return invalid_argument(where + ": its pad token " + std::to_string(*use.pad) +
+                            " is that of media " + other.name +
+                            " too, so that their places in the text are not told apart");
+  }
   return {};
 }
 
@@ -123,7 +132,7 @@ Weighed weigh(const loader::OpenMedia& media, uint64_t rows) {
     const Result<loader::PlannedMedia> planned = media.planned(row);
     if (!planned.ok()) continue;
     for (const loader::PlannedBlob& blob : planned->blobs) {
-      sum.stored += media.fields()[blob.field].sizes[row];
+      sum.stored += media.fields()[blob.field].sizes[blob.blob];
       sum.decoded += blob.plan.size_bytes;
     }
   }

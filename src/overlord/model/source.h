@@ -50,7 +50,8 @@ struct RowFilter {
   uint32_t most = 0xffffffffu;
 };
 
-inline constexpr size_t kMaxMediaFields = 16;  // of one source
+inline constexpr size_t kMaxMediaFields = 16;   // of one source
+inline constexpr uint32_t kMaxRowBlobs = 4096;  // of one field in one row; more make a bad row
 
 // What a blob is: which chains can read it (media/field_chain.h).
 enum class MediaKind : uint8_t { kImage, kAudio };
@@ -61,8 +62,8 @@ struct MediaUse {
   MediaKind kind = MediaKind::kImage;
   std::string transform;  // the chain's text form with every value named (media/field_chain.h)
   std::string decoder;    // fingerprint of the codecs where decoding is not exact by construction
-  // Put before the text of the document: `before`, then `pad` as often as the transformed blob has
-  // tokens, then `after`. None of them carries loss.
+  // For every blob: `before`, then `pad` as often as the transformed blob has tokens, then `after`.
+  // None of them carries loss.
   std::optional<uint32_t> pad;
   std::optional<uint32_t> before;
   std::optional<uint32_t> after;
@@ -70,6 +71,9 @@ struct MediaUse {
   // units (patches, frames), rounded up. Both 0: what the chain says.
   uint32_t pads = 0;
   uint32_t units_per_pad = 0;
+  // They take the place of one `pad` per blob that the row's own tokens have; else they stand
+  // before them.
+  bool in_text = false;
 
   friend bool operator==(const MediaUse&, const MediaUse&) = default;
 };
@@ -78,10 +82,14 @@ struct MediaUse {
 // here. WebDataset: the member extensions that count, the first one that a sample has wins.
 // Parquet and Arrow: exactly one column: binary, struct{bytes, path}, or the path of a file
 // beside the shard. A row without it has no blob.
+// Many: any number of blobs, in order. WebDataset: members NUMBER.EXTENSION, by number, or one
+// plain EXTENSION, which is number 0. Parquet: a list of what else is one; nulls in it are left
+// out.
 struct MediaField {
   std::string name;
   std::vector<std::string> from;
   std::optional<MediaUse> use = std::nullopt;  // without: bytes that can be read, and do not travel
+  bool many = false;
 
   friend bool operator==(const MediaField&, const MediaField&) = default;
 };
@@ -131,6 +139,14 @@ inline std::string text_digest(const Source& source) {
 inline bool delivers_media(const Source& source) {
   for (const MediaField& field : source.media) {
     if (field.use) return true;
+  }
+  return false;
+}
+
+// Whether the row's own tokens have the places of its media.
+inline bool places_media_in_text(const Source& source) {
+  for (const MediaField& field : source.media) {
+    if (field.use && field.use->in_text) return true;
   }
   return false;
 }

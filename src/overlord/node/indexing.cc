@@ -35,8 +35,9 @@ Status index_source(const model::Source& source, const std::string& path,
   return columnar::build_index(storage, encoder, source, path, probing, progress, cancel);
 }
 
-Result<std::map<std::string, std::string>> read_row_media(const model::Source& source,
-                                                          const std::string& path, uint64_t row) {
+Result<std::vector<std::vector<std::string>>> read_row_media(const model::Source& source,
+                                                             const std::string& path,
+                                                             uint64_t row) {
   OVERLORD_TRY(const auto index, columnar::SourceIndex::open(path, source));
   const model::SourceManifest& manifest = index->manifest();
   if (row >= manifest.rows) {
@@ -52,11 +53,10 @@ Result<std::map<std::string, std::string>> read_row_media(const model::Source& s
   request.rows = {static_cast<uint32_t>(row - manifest.blocks[block].first_row)};
   storage::LocalStorage storage(runtime::BufferPool::make(0), 1, kOpenFiles);
   OVERLORD_TRY(const auto reader, index->reader());
-  OVERLORD_TRY(const auto blobs, columnar::read_media(storage, manifest, *reader, request));
-  std::map<std::string, std::string> out;
-  for (size_t i = 0; i < blobs.size(); ++i) {
-    if (blobs[i].data == nullptr) continue;
-    out.emplace(source.media[i].name, std::string(blobs[i].data, blobs[i].size));
+  OVERLORD_TRY(const auto lists, columnar::read_media(storage, manifest, *reader, request));
+  std::vector<std::vector<std::string>> out(source.media.size());
+  for (size_t field = 0; field < lists.size(); ++field) {
+    for (const runtime::Bytes& blob : lists[field]) out[field].emplace_back(blob.data, blob.size);
   }
   return out;
 }

@@ -19,10 +19,9 @@ Status index_source(const model::Source& source, const std::string& path,
                     const std::vector<std::string>& worker_command,
                     columnar::IndexProgress* progress, const runtime::CancelToken& cancel);
 
-// The media of one row by name, read from local files through the index at `path`; a field that the
-// row does not have is left out.
-Result<std::map<std::string, std::string>> read_row_media(const model::Source& source,
-                                                          const std::string& path, uint64_t row);
+// The blobs of one row by media field, read from local files through the index at `path`.
+Result<std::vector<std::vector<std::string>>> read_row_media(const model::Source& source,
+                                                             const std::string& path, uint64_t row);
 
 // What becomes of a media field of a kind, with the transform in its full form and the codecs of
 // this build, without its tokens. Refuses a transform that cannot run, or whose outcome cannot

@@ -146,16 +146,16 @@ struct Fields<model::SourceLimits> {
 template <>
 struct Fields<model::MediaUse> {
   static void list(auto& codec, auto& value) {
-    auto& [kind, transform, decoder, pad, before, after, pads, units_per_pad] = value;
-    codec(kind, transform, decoder, pad, before, after, pads, units_per_pad);
+    auto& [kind, transform, decoder, pad, before, after, pads, units_per_pad, in_text] = value;
+    codec(kind, transform, decoder, pad, before, after, pads, units_per_pad, in_text);
   }
 };
 
 template <>
 struct Fields<model::MediaField> {
   static void list(auto& codec, auto& value) {
-    auto& [name, from, use] = value;
-    codec(name, from, use);
+    auto& [name, from, use, many] = value;
+    codec(name, from, use, many);
   }
 };
 

@@ -116,6 +116,7 @@ void write_media_use(ByteWriter* writer, const model::MediaField& field) {
     writer->text("units per pad");
     writer->u32(field.use->units_per_pad);
   }
+  if (field.use->in_text) writer->text("in text");
 }
 
 Digest source_digest(const model::Source& source) {
@@ -159,6 +160,7 @@ Digest source_digest(const model::Source& source) {
       writer.text(field.name);
       writer.varint(field.from.size());
       for (const std::string& name : field.from) writer.text(name);
+      if (field.many) writer.text("many");
       write_media_use(&writer, field);
     }
   }

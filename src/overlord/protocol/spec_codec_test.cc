@@ -55,8 +55,17 @@ TEST(ConfigDigest, KnowsWhatBecomesOfMedia) {
   EXPECT_NE(digest([](model::MediaUse& use) { use.kind = model::MediaKind::kAudio; }), base);
   EXPECT_NE(digest([](model::MediaUse& use) { use.transform = "mono"; }), base);
   EXPECT_NE(digest([](model::MediaUse& use) { use.pads = 4; }), base);
+  EXPECT_NE(digest([](model::MediaUse& use) { use.in_text = true; }), base);
   EXPECT_NE(digest([](model::MediaUse& use) { use.units_per_pad = 4; }),
             digest([](model::MediaUse& use) { use.pads = 4; }));
+}
+
+TEST(ConfigDigest, KnowsHowManyBlobsAFieldHas) {
+  model::JobSpec spec = sample_spec();
+  spec.sources[0].media = {{"image", {"png"}}};
+  const Digest one = config_digest(spec);
+  spec.sources[0].media[0].many = true;
+  EXPECT_NE(config_digest(spec), one);
 }
 
 TEST(ConfigDigest, KnowsWhatAControllerFollowsAndNothingElse) {

@@ -72,6 +72,12 @@ void put_member(std::string* tar, const std::string& name, const std::string& bo
 
 bool has_picture(uint64_t sample) { return sample % 4 != 3; }
 
+uint32_t pictures_of(const PictureSpec& spec, uint64_t sample) {
+  return static_cast<uint32_t>(sample % (spec.several + 1));
+}
+
+uint64_t picture_number(uint64_t sample, uint32_t number) { return sample * 100 + number; }
+
 uint32_t picture_width(const PictureSpec& spec, uint64_t sample) {
   return spec.unit * static_cast<uint32_t>(1 + random_u64(kWidthKey, sample, 0) % spec.most_units);
 }
@@ -114,8 +120,14 @@ Files picture_corpus(const PictureSpec& spec, uint64_t broken) {
     for (uint32_t i = 0; i < spec.samples; ++i) {
       const uint64_t sample = uint64_t{shard} * spec.samples + i;
       const std::string name = std::to_string(sample);
-      put_member(&tar, name + ".txt", "picture " + name);
-      if (has_picture(sample)) {
+      std::string text = "picture " + name;
+      for (uint32_t k = 0; spec.several > 0 && k < pictures_of(spec, sample); ++k) {
+        text.insert(k * 3, 1, kMark);
+        put_member(&tar, name + "." + std::to_string(k) + ".png",
+                   png_of(spec, picture_number(sample, k)));
+      }
+      put_member(&tar, name + ".txt", text);
+      if (spec.several == 0 && has_picture(sample)) {
         put_member(&tar, name + ".png", png_of(spec, sample, sample == broken ? 40 : 0));
       }
     }

@@ -59,6 +59,26 @@ def media_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
         for column in media_columns(source)
         if column in source.metadata
     ]
+    return problems + _pad_problems(source)
+
+
+def _pad_problems(source: SourceConfig) -> list[Problem]:
+    """Fields whose places in the text could not be told apart."""
+    problems = []
+    pads: dict[int, str] = {}
+    for name, field in sorted(source.media.items()):
+        if field.tokens is None or field.tokens.place != "text":
+            continue
+        other = pads.setdefault(field.tokens.pad, name)
+        if other != name:
+            problems.append(
+                Problem(
+                    ("media", name, "tokens", "pad"),
+                    f"is the pad token of media {other} in the same text",
+                    field.tokens.pad,
+                    "another token for each field",
+                )
+            )
     return problems
 
 

@@ -60,7 +60,7 @@ UNITS: dict[MediaKind, str] = {"image": "patches", "audio": "frames"}
 
 
 class MediaTokensConfig(ConfigModel):
-    """Tokens that stand for the media of a document, before its text; none of them carries loss."""
+    """Tokens that stand for the media of a document; none of them carries loss."""
 
     pad: Token = Field(description="the placeholder, once for each of the item's tokens")
     before: Token | None = Field(default=None, description="put before the placeholders")
@@ -75,6 +75,11 @@ class MediaTokensConfig(ConfigModel):
         description="instead of `count`: one placeholder for every so many patches or frames of a "
         "tile or chunk, rounded up",
     )
+    place: Literal["before", "text"] = Field(
+        default="before",
+        description="before: ahead of the text; text: the row's own tokens have `pad` once per "
+        "blob, and the placeholders take its place",
+    )
 
 
 class MediaConfig(ConfigModel):
@@ -85,6 +90,11 @@ class MediaConfig(ConfigModel):
         description="webdataset: member extensions, the first that a sample has counts; "
         "Parquet and Arrow: one column, of bytes, of struct{bytes, path}, or of paths of files "
         "beside the shard",
+    )
+    many: bool = Field(
+        default=False,
+        description="any number of blobs per row, in order; webdataset: members NUMBER.EXTENSION; "
+        "Parquet: a list of what else is one",
     )
     kind: MediaKind = Field(default="image", description="what the bytes are")
     transform: Transform | None = Field(

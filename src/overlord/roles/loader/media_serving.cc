@@ -18,14 +18,41 @@ namespace overlord::loader {
 namespace {
 
 using columnar::MediaPlace;
+using columnar::MediaPlaces;
 
 // Of one slot, where an encoder has owners of its own; more is made again.
 constexpr uint64_t kMostKeptBytes = uint64_t{256} << 20;
 
 // Chance in a transform: the same for a sample on every host, in every engine and after a resume.
-uint64_t chain_key(const OpenSource& source, const SampleId& id, size_t field) {
+uint64_t chain_key(const OpenSource& source, const SampleId& id, const PlannedBlob& planned) {
   const uint64_t stream = random_u64(source.seed, digest_of(source.spec.name).low, id.pass);
-  return random_u64(stream, id.position, field);
+  return random_u64(stream, id.position, planned.field, planned.number);
+}
+
+// Of all blobs of a request: which document, field and place there each belongs to.
+struct BlobOwner {
+  size_t row = 0;  // of the request
+  size_t field = 0;
+  size_t number = 0;
+};
+
+std::vector<BlobOwner> owners_of(const MediaPlaces& places, size_t fields) {
+  std::vector<BlobOwner> owners;
+  for (size_t list = 0; list < places.ends.size(); ++list) {
+    const size_t begin = owners.size();
+    while (owners.size() < places.ends[list]) {
+      owners.push_back({list / fields, list % fields, owners.size() - begin});
+    }
+  }
+  return owners;
+}
+
+// "'image'", or "'image', blob 3" where a row may have several.
+std::string name_of(const OpenSource& source, const PlannedBlob& planned) {
+  const OpenMediaField& field = source.media->fields()[planned.field];
+  std::string name = runtime::quote(field.name);
+  if (source.spec.media[field.number].many) name += ", blob " + std::to_string(planned.number);
+  return name;
 }
 
 std::string_view text_of(const runtime::Bytes& bytes) { return {bytes.data, bytes.size}; }
@@ -34,8 +61,8 @@ std::string_view text_of(const runtime::Bytes& bytes) { return {bytes.data, byte
 
 struct MediaServing::Document {
   MediaWant want;
-  std::vector<runtime::Bytes> blobs;  // by field of Source::media; null: none
-  std::atomic<size_t> pending{1};     // blobs on their way; one extra until all are asked for
+  std::vector<std::vector<runtime::Bytes>> blobs;  // by field of Source::media, in order
+  std::atomic<size_t> pending{1};  // blobs on their way; one extra until all are asked for
   ServedMedia served;
   bool ready = false;  // was kept: nothing to read
 };
@@ -52,7 +79,7 @@ struct MediaServing::Work {
 struct MediaServing::Block {
   columnar::BlockRequest request;
   std::vector<size_t> documents;  // parallel to request.rows
-  std::vector<MediaPlace> places;
+  MediaPlaces places;
   std::vector<runtime::Bytes> pieces;
   std::atomic<size_t> outstanding{0};
 };
@@ -139,15 +166,17 @@ void MediaServing::read_block(const std::shared_ptr<Work>& work,
   for (const size_t i : documents) {
     block->request.rows.push_back(work->documents[i]->want.ref.row);
   }
-  Result<std::vector<MediaPlace>> places = source_->reader->media_places(block->request);
+  Result<MediaPlaces> places = source_->reader->media_places(block->request);
   if (!places.ok()) return give_up(*work, places.status());
   const size_t fields = source_->spec.media.size();
-  OVERLORD_CHECK(places->size() == documents.size() * fields, "one media place per row and field");
+  OVERLORD_CHECK(places->ends.size() == documents.size() * fields, "a list per row and field");
   // What is not delivered is not read.
   bool decoded = false;
-  for (size_t i = 0; i < places->size(); ++i) {
-    MediaPlace& place = (*places)[i];
-    if (!source_->spec.media[i % fields].use) place = MediaPlace();
+  const std::vector<BlobOwner> owners = owners_of(*places, fields);
+  for (size_t i = 0; i < owners.size(); ++i) {
+    MediaPlace& place = places->blobs[i];
+    work->documents[documents[owners[i].row]]->blobs[owners[i].field].emplace_back();
+    if (!source_->spec.media[owners[i].field].use) place = MediaPlace();
     decoded = decoded || place.kind == MediaPlace::Kind::kDecoded;
   }
   read_ranges(work, documents, *places);
@@ -158,29 +187,29 @@ void MediaServing::read_block(const std::shared_ptr<Work>& work,
 }
 
 void MediaServing::read_ranges(const std::shared_ptr<Work>& work,
-                               const std::vector<size_t>& documents,
-                               const std::vector<MediaPlace>& places) {
-  const size_t fields = source_->spec.media.size();
-  for (size_t i = 0; i < places.size(); ++i) {
-    const MediaPlace& place = places[i];
+                               const std::vector<size_t>& documents, const MediaPlaces& places) {
+  const std::vector<BlobOwner> owners = owners_of(places, source_->spec.media.size());
+  for (size_t i = 0; i < owners.size(); ++i) {
+    const MediaPlace& place = places.blobs[i];
     if (place.kind != MediaPlace::Kind::kRange) continue;
-    const size_t document = documents[i / fields];
+    const size_t document = documents[owners[i].row];
+    runtime::Bytes* blob = &work->documents[document]->blobs[owners[i].field][owners[i].number];
     if (place.size_bytes == 0) {
-      work->documents[document]->blobs[i % fields] = runtime::Bytes::copy_of("");
+      *blob = runtime::Bytes::copy_of("");
       continue;
     }
     ++work->documents[document]->pending;
-    seams_.storage->read({place.uri, place.offset, place.size_bytes, place.expected}, cancel_,
-                         [self = shared_from_this(), work, document,
-                          field = i % fields](Result<runtime::Bytes> bytes) {
-                           if (bytes.ok()) {
-                             self->probe_->read_bytes += bytes->size;
-                             work->documents[document]->blobs[field] = std::move(*bytes);
-                           } else {
-                             self->give_up(*work, bytes.status());
-                           }
-                           self->arrived(work, document);
-                         });
+    seams_.storage->read(
+        {place.uri, place.offset, place.size_bytes, place.expected}, cancel_,
+        [self = shared_from_this(), work, document, blob](Result<runtime::Bytes> bytes) {
+          if (bytes.ok()) {
+            self->probe_->read_bytes += bytes->size;
+            *blob = std::move(*bytes);
+          } else {
+            self->give_up(*work, bytes.status());
+          }
+          self->arrived(work, document);
+        });
   }
 }
 
@@ -222,15 +251,16 @@ void MediaServing::decode_block(const std::shared_ptr<Work>& work,
     if (!work->failed && !self->cancel_.cancelled()) {
       Result<std::vector<runtime::Bytes>> blobs =
           self->source_->reader->decode_media(block->request, block->pieces);
-      const size_t fields = self->source_->spec.media.size();
+      const std::vector<BlobOwner> owners =
+          owners_of(block->places, self->source_->spec.media.size());
       if (!blobs.ok() && blobs.status().code() != Code::kBadData) {
         self->give_up(*work, blobs.status());
       }
-      for (size_t i = 0; i < block->places.size(); ++i) {
-        if (block->places[i].kind != MediaPlace::Kind::kDecoded) continue;
-        Document& document = *work->documents[block->documents[i / fields]];
+      for (size_t i = 0; i < owners.size(); ++i) {
+        if (block->places.blobs[i].kind != MediaPlace::Kind::kDecoded) continue;
+        Document& document = *work->documents[block->documents[owners[i].row]];
         if (blobs.ok()) {
-          document.blobs[i % fields] = std::move((*blobs)[i]);
+          document.blobs[owners[i].field][owners[i].number] = std::move((*blobs)[i]);
         } else {
           document.served.fault = blobs.status().message();
         }
@@ -275,13 +305,15 @@ void MediaServing::transform(Work& work, Document& document) {
   if (!planned.ok()) return give_up(work, planned.status());  // it was planned by the same index
   for (const PlannedBlob& blob : planned->blobs) {
     const OpenMediaField& field = media.fields()[blob.field];
-    Result<ServedBlob> made = run_chain(document.want, blob, document.blobs[field.number]);
+    const std::vector<runtime::Bytes>& own = document.blobs[field.number];
+    Result<ServedBlob> made = run_chain(
+        document.want, blob, blob.number < own.size() ? own[blob.number] : runtime::Bytes());
     if (made.ok()) {
       served.blobs.push_back(std::move(*made));
     } else if (made.status().code() == Code::kBadData) {
       served.blobs.clear();
       served.fault =
-          row_text(ref) + ", media " + runtime::quote(field.name) + ": " + made.status().message();
+          row_text(ref) + ", media " + name_of(*source_, blob) + ": " + made.status().message();
       break;
     } else {
       give_up(work, made.status().with_context("media " + field.name));
@@ -300,12 +332,12 @@ Result<ServedBlob> MediaServing::run_chain(const MediaWant& want, const PlannedB
   const OpenMediaField& field = source_->media->fields()[planned.field];
   if (blob.data == nullptr) return bad_data("is not there, and the index has it");
   if (packs_) return pack(want, planned, blob);
-  const media::HeaderValues promised = source_->media->promised(field, row_number(want.ref));
+  const media::HeaderValues promised = source_->media->promised(field, planned.blob);
   const size_t size = planned.plan.size_bytes;
   const runtime::Buffer buffer = seams_.pool->acquire(std::max<size_t>(size, 1));
   if (!buffer.data) return seams_.pool->refusal(size);
   OVERLORD_RETURN_IF_ERROR(field.chain->run(text_of(blob), promised,
-                                            chain_key(*source_, want.id, planned.field),
+                                            chain_key(*source_, want.id, planned),
                                             {reinterpret_cast<uint8_t*>(buffer.data.get()), size}));
   return ServedBlob{planned, {buffer.data, buffer.data.get(), size}};
 }
@@ -314,8 +346,8 @@ Result<ServedBlob> MediaServing::run_chain(const MediaWant& want, const PlannedB
 Result<ServedBlob> MediaServing::pack(const MediaWant& want, const PlannedBlob& planned,
                                       const runtime::Bytes& blob) const {
   const OpenMediaField& field = source_->media->fields()[planned.field];
-  const model::PackedBlob packed{chain_key(*source_, want.id, planned.field),
-                                 source_->media->promised(field, row_number(want.ref))};
+  const model::PackedBlob packed{chain_key(*source_, want.id, planned),
+                                 source_->media->promised(field, planned.blob)};
   if (!seams_.scratch) return ServedBlob{planned, blob, packed};
   const runtime::Buffer buffer = seams_.pool->acquire(std::max<size_t>(blob.size, 1));
   if (!buffer.data) return seams_.pool->refusal(blob.size);
@@ -325,7 +357,7 @@ Result<ServedBlob> MediaServing::pack(const MediaWant& want, const PlannedBlob& 
 
 namespace {
 
-// Writes the tokens and the mask of one document: placeholders, then its own.
+// Writes the tokens and the mask of one document: placeholders and its own.
 class DocumentWriter {
  public:
   DocumentWriter(int32_t* tokens, uint8_t* mask) : tokens_(tokens), mask_(mask) {}
@@ -336,14 +368,14 @@ class DocumentWriter {
     std::fill_n(mask_ + written_, count, uint8_t{0});
     written_ += count;
   }
-  void text(const model::TokenSpan& span) {
-    columnar::widen(span, 0, span.count, tokens_ + written_);
+  void text(const model::TokenSpan& span, uint32_t begin, uint32_t count) {
+    columnar::widen(span, begin, count, tokens_ + written_);
     if (span.mask != nullptr) {
-      std::memcpy(mask_ + written_, span.mask, span.count);
+      std::memcpy(mask_ + written_, span.mask + begin, count);
     } else {
-      std::fill_n(mask_ + written_, span.count, uint8_t{1});
+      std::fill_n(mask_ + written_, count, uint8_t{1});
     }
-    written_ += span.count;
+    written_ += count;
   }
 
  private:
@@ -352,21 +384,63 @@ class DocumentWriter {
   uint32_t written_ = 0;
 };
 
-uint64_t media_tokens(const ServedMedia& served) {
+// A document on its way into a payload.
+struct Attached {
+  size_t place = 0;  // in the payload's lists
+  const ServedMedia* served = nullptr;
+  std::vector<DocumentPart> parts;
+};
+
+uint64_t tokens_of(const Attached& document) {
   uint64_t tokens = 0;
-  for (const ServedBlob& blob : served.blobs) tokens += blob.planned.tokens;
+  for (const DocumentPart& part : document.parts) {
+    tokens += part.blob ? document.served->blobs[*part.blob].planned.tokens : part.count;
+  }
   return tokens;
+}
+
+void attach_blob(const OpenSource& source, const MediaNumbers& numbers, const ServedBlob& blob,
+                 uint32_t ordinal, DocumentWriter* writer, protocol::Payload* payload) {
+  const PlannedBlob& planned = blob.planned;
+  const model::MediaUse& use = source.media->fields()[planned.field].use;
+  if (use.before) writer->placeholder(*use.before, 1);
+  const uint32_t lead = source.spec.bos ? 1 : 0;
+  model::MediaPiece piece{ordinal,
+                          numbers.fields[planned.field],
+                          lead + writer->written(),
+                          planned.pads,
+                          planned.plan.shape,
+                          {},
+                          blob.packed};
+  if (planned.field != numbers.encoded) {
+    piece.data = {blob.bytes.data, blob.bytes.size};
+    payload->holders.push_back(blob.bytes.holder);
+  }
+  payload->media.push_back(piece);
+  if (planned.pads > 0) writer->placeholder(*use.pad, planned.pads);
+  if (use.after) writer->placeholder(*use.after, 1);
 }
 
 }  // namespace
 
 Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
                     const std::vector<size_t>& places, std::span<const ServedMedia> served,
-                    runtime::BufferPool& pool, protocol::Payload* payload) {
+                    runtime::BufferPool& pool, protocol::Payload* payload,
+                    std::vector<std::string>* faults) {
+  faults->assign(served.size(), {});
+  std::vector<Attached> documents;
   uint64_t total = 0;
   for (size_t i = 0; i < served.size(); ++i) {
     if (!served[i].fault.empty()) continue;
-    total += media_tokens(served[i]) + payload->spans[places[i]].count;
+    PlannedMedia planned;
+    for (const ServedBlob& blob : served[i].blobs) planned.blobs.push_back(blob.planned);
+    auto parts = lay_out(source.media->fields(), planned, payload->spans[places[i]]);
+    if (!parts.ok()) {
+      (*faults)[i] = parts.status().message();
+      continue;
+    }
+    documents.push_back({places[i], &served[i], std::move(*parts)});
+    total += tokens_of(documents.back());
   }
   if (total == 0) return {};
   const runtime::Buffer buffer = pool.acquire(total * (sizeof(int32_t) + 1));
@@ -374,31 +448,17 @@ Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
   payload->holders.push_back(buffer.data);
   auto* tokens = reinterpret_cast<int32_t*>(buffer.data.get());
   auto* mask = reinterpret_cast<uint8_t*>(tokens + total);
-  const uint32_t lead = source.spec.bos ? 1 : 0;
-  for (size_t i = 0; i < served.size(); ++i) {
-    if (!served[i].fault.empty()) continue;
-    model::TokenSpan& span = payload->spans[places[i]];
+  for (const Attached& document : documents) {
+    model::TokenSpan& span = payload->spans[document.place];
     DocumentWriter writer(tokens, mask);
-    for (const ServedBlob& blob : served[i].blobs) {
-      const PlannedBlob& planned = blob.planned;
-      const model::MediaUse& use = source.media->fields()[planned.field].use;
-      if (use.before) writer.placeholder(*use.before, 1);
-      model::MediaPiece piece{payload->ordinals[places[i]],
-                              numbers.fields[planned.field],
-                              lead + writer.written(),
-                              planned.pads,
-                              planned.plan.shape,
-                              {},
-                              blob.packed};
-      if (planned.field != numbers.encoded) {
-        piece.data = {blob.bytes.data, blob.bytes.size};
-        payload->holders.push_back(blob.bytes.holder);
+    for (const DocumentPart& part : document.parts) {
+      if (part.blob) {
+        attach_blob(source, numbers, document.served->blobs[*part.blob],
+                    payload->ordinals[document.place], &writer, payload);
+      } else {
+        writer.text(span, part.begin, part.count);
       }
-      payload->media.push_back(piece);
-      if (planned.pads > 0) writer.placeholder(*use.pad, planned.pads);
-      if (use.after) writer.placeholder(*use.after, 1);
     }
-    writer.text(span);
     span = {tokens, mask, writer.written(), model::Element::kI32};
     tokens += writer.written();
     mask += writer.written();

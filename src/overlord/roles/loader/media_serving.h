@@ -1,5 +1,5 @@
 // MediaServing: the loader's way from planned documents to their transformed media: read the blobs,
-// decode and transform them on the CPU pool, lay their placeholders before the documents' tokens.
+// decode and transform them on the CPU pool, lay their placeholders among the documents' tokens.
 // On one role's loop; never blocks it.
 #pragma once
 
@@ -16,6 +16,7 @@
 #include "overlord/columnar/block_reader.h"
 #include "overlord/plan/source_order.h"
 #include "overlord/protocol/messages.h"
+#include "overlord/roles/loader/document_layout.h"
 #include "overlord/roles/loader/open_media.h"
 #include "overlord/roles/loader/role.h"
 
@@ -56,7 +57,7 @@ class MediaServing : public std::enable_shared_from_this<MediaServing> {
 
   void read_block(const std::shared_ptr<Work>& work, const std::vector<size_t>& documents);
   void read_ranges(const std::shared_ptr<Work>& work, const std::vector<size_t>& documents,
-                   const std::vector<columnar::MediaPlace>& places);
+                   const columnar::MediaPlaces& places);
   void read_decoded(const std::shared_ptr<Work>& work, const std::shared_ptr<Block>& block);
   void decode_block(const std::shared_ptr<Work>& work, const std::shared_ptr<Block>& block);
   void arrived(const std::shared_ptr<Work>& work, size_t document);
@@ -98,10 +99,12 @@ struct MediaNumbers {
 
 // Puts the served media of documents that are no holes into the payload: `places[i]` is the place
 // of served[i] in the payload's lists. Of an encoded field only the shape is handed over. Tokens
-// and masks are written anew, placeholders first. kResource when the pool is exhausted.
+// and masks are written anew, with placeholders. A document whose tokens do not fit its media is
+// left as it is, and `faults[i]` says why. kResource when the pool is exhausted.
 Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
                     const std::vector<size_t>& places, std::span<const ServedMedia> served,
-                    runtime::BufferPool& pool, protocol::Payload* payload);
+                    runtime::BufferPool& pool, protocol::Payload* payload,
+                    std::vector<std::string>* faults);
 
 // Adds what an encoder of the bucket reads of a sample: `bin` of the encoder's layer. What did not
 // decode is zeros of the planned shape, so that the exchange stays as it was planned.

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "overlord/columnar/encoded_rows.h"
+#include "overlord/roles/loader/document_layout.h"
 
 namespace overlord::loader {
 namespace {
@@ -72,31 +73,25 @@ std::string block_reason(const columnar::TokenBlock& block, uint32_t row) {
   return "bad row";
 }
 
+// The row's own tokens; without data where the block has none (blocks of tests).
+model::TokenSpan span_of(const columnar::TokenBlock& block, uint32_t row) {
+  model::TokenSpan span{nullptr, nullptr, block.counts[row], block.element};
+  if (row >= block.begins.size()) return span;
+  const uint64_t begin = block.begins[row];
+  if (block.values.data != nullptr) {
+    span.data = block.values.data + begin * model::element_bytes(block.element);
+  }
+  const auto* mask = reinterpret_cast<const uint8_t*>(block.mask.data);
+  if (mask != nullptr) span.mask = mask + begin;
+  return span;
+}
+
 // Bytes of a row's text; 0 where the block could not be read or holds ready tokens.
 int64_t bytes_of(const columnar::TokenBlock* block, uint32_t row) {
   return block != nullptr && row < block->text_bytes.size() ? block->text_bytes[row] : 0;
 }
 
-// Loss spans of one document: runs of its tokens (bos + placeholders + raw + eod) that carry loss.
-// `mask` is of the raw tokens; null: all of them do.
-void add_spans(const model::Source& source, uint32_t placeholders, const uint8_t* mask,
-               uint32_t count, std::vector<model::LossSpan>* out) {
-  const uint32_t lead = source.bos ? 1 : 0;
-  const uint32_t total = placeholders + count + special_tokens(source);
-  const uint32_t raw = lead + placeholders;
-  uint32_t begin = 0;
-  bool open = false;
-  for (uint32_t i = 0; i < total; ++i) {
-    const bool special = i < lead || (i >= raw && i - raw >= count);
-    const bool carries = special || (i >= raw && (mask == nullptr || mask[i - raw] != 0));
-    if (carries && !open) begin = i;
-    if (!carries && open) out->push_back({begin, i - begin});
-    open = carries;
-  }
-  if (open) out->push_back({begin, total - begin});
-}
-
-// What media add to a window: placeholders to the documents' lengths, and columns of their own.
+// What media add to a window: placeholders to the documents, and columns of their own.
 class WindowMedia {
  public:
   WindowMedia(const OpenSource& source, size_t rows) : media_(source.media.get()) {
@@ -106,15 +101,21 @@ class WindowMedia {
   }
   bool any() const { return media_ != nullptr; }
 
-  // Tokens before the text of the window's row `index`, or why the row is bad.
-  Result<uint32_t> add(size_t index, uint64_t row) {
-    if (media_ == nullptr) return 0u;
-    OVERLORD_TRY(const PlannedMedia planned, media_->planned(row));
+  std::span<const OpenMediaField> fields() const {
+    return media_ == nullptr ? std::span<const OpenMediaField>() : media_->fields();
+  }
+
+  // The media of a row, or why it is bad.
+  Result<PlannedMedia> planned(uint64_t row) const {
+    return media_ == nullptr ? PlannedMedia() : media_->planned(row);
+  }
+
+  // They are those of the window's row `index`.
+  void add(size_t index, const PlannedMedia& planned) {
     for (const PlannedBlob& blob : planned.blobs) {
-      counts_[blob.field][index] = 1;
-      units_[blob.field][index] = blob.plan.units;
+      ++counts_[blob.field][index];
+      units_[blob.field][index] += blob.plan.units;
     }
-    return planned.tokens;
   }
 
   void finish(const model::Source& source, model::MetaWindow* window) {
@@ -131,6 +132,21 @@ class WindowMedia {
   std::vector<std::vector<int64_t>> units_;
 };
 
+// Length and loss spans of a row, the window's number `index`, whose own tokens are `raw`; or why
+// it is bad. `raw` needs data only where media stand in the text.
+Status add_document(const model::Source& source, uint32_t index, uint64_t row,
+                    const model::TokenSpan& raw, bool with_spans, WindowMedia* media,
+                    model::MetaWindow* window) {
+  OVERLORD_TRY(const PlannedMedia planned, media->planned(row));
+  if (with_spans) {
+    OVERLORD_TRY(const std::vector<DocumentPart> parts, lay_out(media->fields(), planned, raw));
+    add_loss_spans(source, planned, parts, raw.mask, &window->spans);
+  }
+  media->add(index, planned);
+  window->tokens[index] = planned.length(raw.count) + special_tokens(source);
+  return {};
+}
+
 }  // namespace
 
 model::MetaWindow window_from_index(const OpenSource& source, const SampleId& first,
@@ -138,7 +154,6 @@ model::MetaWindow window_from_index(const OpenSource& source, const SampleId& fi
   model::MetaWindow window;
   window.first = first;
   window.tokens.resize(rows.size());
-  const uint32_t extra = special_tokens(source.spec);
   const std::vector<uint64_t> numbers = row_numbers(source, rows);
   const SubSourceFilter filter(source);
   WindowMedia media(source, rows.size());
@@ -153,20 +168,16 @@ model::MetaWindow window_from_index(const OpenSource& source, const SampleId& fi
       continue;
     }
     const uint32_t length = source.manifest.lengths[row];
-    const Result<uint32_t> placeholders =
-        length != model::kBadRow && length > 0 ? media.add(i, row) : Result<uint32_t>(0u);
-    if (length != model::kBadRow && length > 0 && placeholders.ok()) {
-      window.tokens[i] = *placeholders + length + extra;
-      if (media.any()) add_spans(source.spec, *placeholders, nullptr, length, &window.spans);
+    const auto where = [&] {
+      return columnar::row_name(source.spec, source.manifest, rows[i].block, rows[i].row);
+    };
+    if (length == model::kBadRow || length == 0) {
+      window.bad.push_back({i, length == 0 ? where() + ": no tokens" : index_reason(source, row)});
       continue;
     }
-    const std::string where =
-        columnar::row_name(source.spec, source.manifest, rows[i].block, rows[i].row);
-    if (!placeholders.ok()) {
-      window.bad.push_back({i, where + ": " + placeholders.status().message()});
-    } else {
-      window.bad.push_back({i, length == 0 ? where + ": no tokens" : index_reason(source, row)});
-    }
+    const model::TokenSpan raw{nullptr, nullptr, length, model::Element::kI32};
+    const Status added = add_document(source.spec, i, row, raw, media.any(), &media, &window);
+    if (!added.ok()) window.bad.push_back({i, where() + ": " + added.message()});
   }
   media.finish(source.spec, &window);
   return window;
@@ -179,7 +190,6 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
   model::MetaWindow window;
   window.first = first;
   window.tokens.resize(rows.size());
-  const uint32_t extra = special_tokens(source.spec);
   WindowMedia media(source, rows.size());
   const bool masked = !source.spec.mask_column.empty() || media.any();
   std::vector<int64_t> bytes;
@@ -205,16 +215,13 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
       window.bad.push_back({i, where + ": no tokens"});
     } else if (const std::string* reason = known_bad(source, numbers[i])) {
       window.bad.push_back({i, *reason});  // its metadata is
-    } else if (const auto placeholders = media.add(i, numbers[i]); !placeholders.ok()) {
-      const std::string where =
-          columnar::row_name(source.spec, source.manifest, ref.block, ref.row);
-      window.bad.push_back({i, where + ": " + placeholders.status().message()});
     } else {
-      window.tokens[i] = *placeholders + count + extra;
-      if (masked) {
-        const auto* mask = reinterpret_cast<const uint8_t*>(block->mask.data);
-        add_spans(source.spec, *placeholders, mask ? mask + block->begins[ref.row] : nullptr, count,
-                  &window.spans);
+      const Status added = add_document(source.spec, i, numbers[i], span_of(*block, ref.row),
+                                        masked, &media, &window);
+      if (!added.ok()) {
+        const std::string where =
+            columnar::row_name(source.spec, source.manifest, ref.block, ref.row);
+        window.bad.push_back({i, where + ": " + added.message()});
       }
     }
     if (masked) window.span_ends.push_back(static_cast<uint32_t>(window.spans.size()));

@@ -151,6 +151,53 @@ TEST_F(MediaMetadata, PlaceholdersStandBeforeTheTextAndCarryNoLoss) {
   }
 }
 
+// One picture per row in this corpus, and pads in the text where the test puts them.
+TEST_F(MediaMetadata, PlaceholdersTakeThePlaceOfPadsInTheText) {
+  open_.spec.media[0].many = true;
+  open_.spec.media[0].use->in_text = true;
+  open(media_probe(open_.spec));
+  EXPECT_EQ(open_.manifest.meta_origin, model::MetaOrigin::kDecode);
+  auto media = OpenMedia::open(open_.spec, *index_);
+  ASSERT_TRUE(media.ok()) << media.status().message();
+  open_.media = *media;
+  const std::vector<int32_t> with_pad = {3, 7, 4, 5}, without = {3, 4, 4, 5}, twice = {7, 7, 4, 5};
+  columnar::TokenBlock block;
+  std::vector<int32_t> values;
+  std::vector<plan::RowRef> rows;
+  for (uint32_t row = 0; row < 8; ++row) {
+    rows.push_back({0, row});
+    block.counts.push_back(4);
+    block.begins.push_back(values.size());
+    const auto& tokens = row == 5                    ? twice
+                         : row == 6                  ? without
+                         : testing::has_picture(row) ? with_pad
+                                                     : without;
+    values.insert(values.end(), tokens.begin(), tokens.end());
+  }
+  block.values = {nullptr, reinterpret_cast<const char*>(values.data()), values.size() * 4};
+  const std::map<uint32_t, TokenBlockPtr> read{
+      {0, std::make_shared<const columnar::TokenBlock>(block)}};
+  const model::MetaWindow window = window_from_blocks(open_, {0, 0, 0}, rows, read, {});
+  ASSERT_EQ(window.bad.size(), 2u);
+  EXPECT_EQ(window.bad[0].index, 5u);
+  EXPECT_NE(window.bad[0].reason.find("pad token 7 2 times, and it has 1 blobs"), std::string::npos)
+      << window.bad[0].reason;
+  EXPECT_NE(window.bad[0].reason.find("row 5"), std::string::npos) << window.bad[0].reason;
+  EXPECT_EQ(window.bad[1].index, 6u);
+  EXPECT_EQ(window.columns[0].values[6], 0);
+  const uint32_t patches =
+      testing::picture_width(pictures_, 1) / 8 * (testing::picture_height(pictures_, 1) / 8);
+  EXPECT_EQ(window.tokens[1], 5 + patches + 1);  // bos, text without the pad, eod; `after`
+  ASSERT_EQ(window.span_ends[1] - window.span_ends[0], 2u);
+  const model::LossSpan front = window.spans[window.span_ends[0]];
+  const model::LossSpan back = window.spans[window.span_ends[0] + 1];
+  EXPECT_EQ(front.first, 0u);
+  EXPECT_EQ(front.count, 2u);
+  EXPECT_EQ(back.first, 2 + patches + 1);
+  EXPECT_EQ(back.count, 3u);
+  EXPECT_EQ(window.tokens[3], 6u);
+}
+
 TEST_F(MediaMetadata, AnIndexWithoutSizesIsRefused) {
   open(nullptr);
   const auto media = OpenMedia::open(open_.spec, *index_);

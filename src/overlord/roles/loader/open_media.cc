@@ -78,16 +78,13 @@ Result<OpenMediaField> open_field(const model::Source& source, size_t number,
   if (index.media_values_per_blob() < kind.header_values) {
     return not_indexed(source, declared.name);
   }
+  field.ends = index.media_ends(number);
   field.sizes = index.media_sizes(number);
   for (uint32_t i = 0; i < kind.header_values; ++i) {
     field.headers.push_back(index.media_values(number, 1 + i));
   }
-  // The first value of a good row is at least 1: where the probe passed over the field, all are 0.
-  for (size_t row = 0; row < field.sizes.size(); ++row) {
-    if (field.sizes[row] == columnar::kNoMedia) continue;
-    if (field.headers[0][row] == 0) return not_indexed(source, declared.name);
-    break;
-  }
+  // The first value of a good blob is at least 1: where the probe passed over the field, all are 0.
+  if (!field.sizes.empty() && field.headers[0][0] == 0) return not_indexed(source, declared.name);
   return field;
 }
 
@@ -124,9 +121,9 @@ Result<std::shared_ptr<const OpenMedia>> OpenMedia::open(const model::Source& so
   return std::shared_ptr<const OpenMedia>(std::move(open));
 }
 
-media::HeaderValues OpenMedia::promised(const OpenMediaField& field, uint64_t row) const {
+media::HeaderValues OpenMedia::promised(const OpenMediaField& field, uint64_t blob) const {
   media::HeaderValues header = {};
-  for (size_t i = 0; i < field.headers.size(); ++i) header[i] = field.headers[i][row];
+  for (size_t i = 0; i < field.headers.size(); ++i) header[i] = field.headers[i][blob];
   return header;
 }
 
@@ -135,18 +132,25 @@ Result<PlannedMedia> OpenMedia::planned(uint64_t row) const {
   int64_t total = 0;
   for (size_t i = 0; i < fields_.size(); ++i) {
     const OpenMediaField& field = fields_[i];
-    if (field.sizes[row] == columnar::kNoMedia) continue;
-    const auto named = [&](const Status& status) {
-      return bad_data("media " + quote(field.name) + ": " + status.message());
-    };
-    Result<media::FieldPlan> plan = field.chain->planned(promised(field, row), field.sizes[row]);
-    if (!plan.ok()) return named(plan.status());
-    const int64_t pads = pads_of(field.use, *plan);
-    const int64_t around = (field.use.before ? 1 : 0) + (field.use.after ? 1 : 0);
-    total += pads + around;
-    if (total > INT32_MAX) return named(bad_data("more tokens than a document may have"));
-    planned.blobs.push_back(
-        {i, *plan, static_cast<uint32_t>(pads), static_cast<uint32_t>(pads + around)});
+    const uint64_t begin = row == 0 ? 0 : field.ends[row - 1];
+    const uint64_t end = field.ends[row];
+    for (uint64_t blob = begin; blob < end; ++blob) {
+      const auto number = static_cast<uint32_t>(blob - begin);
+      const auto named = [&](const Status& status) {
+        const std::string which = end - begin > 1 ? ", blob " + std::to_string(number) : "";
+        return bad_data("media " + quote(field.name) + which + ": " + status.message());
+      };
+      Result<media::FieldPlan> plan =
+          field.chain->planned(promised(field, blob), field.sizes[blob]);
+      if (!plan.ok()) return named(plan.status());
+      const int64_t pads = pads_of(field.use, *plan);
+      const int64_t around = (field.use.before ? 1 : 0) + (field.use.after ? 1 : 0);
+      total += pads + around;
+      if (total > INT32_MAX) return named(bad_data("more tokens than a document may have"));
+      planned.blobs.push_back({i, blob, number, *plan, static_cast<uint32_t>(pads),
+                               static_cast<uint32_t>(pads + around)});
+      if (field.use.in_text) ++planned.markers;
+    }
   }
   planned.tokens = static_cast<uint32_t>(total);
   return planned;

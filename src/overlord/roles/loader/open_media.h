@@ -2,6 +2,7 @@
 // for every row what its blobs will be, from what the index keeps of their headers. Immutable.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,22 +24,29 @@ struct OpenMediaField {
   model::MediaUse use;
   media::FieldChainPtr chain;
   model::MediaLayout layout;
-  // By row, from the index.
+  // From the index: by row where its blobs end, by blob the rest.
+  std::span<const uint64_t> ends;
   std::span<const uint32_t> sizes;
   std::vector<std::span<const uint32_t>> headers;  // one for each of the kind's header values
 };
 
 struct PlannedBlob {
-  size_t field = 0;  // in OpenMedia::fields()
+  size_t field = 0;     // in OpenMedia::fields()
+  uint64_t blob = 0;    // in the field's arrays
+  uint32_t number = 0;  // among those of its row and field
   media::FieldPlan plan;
   uint32_t pads = 0;    // placeholders
   uint32_t tokens = 0;  // with those before and after them
 };
 
-// The blobs that a row has, in the order in which their tokens stand before its text.
+// The blobs that a row has, by field, in order.
 struct PlannedMedia {
   std::vector<PlannedBlob> blobs;
-  uint32_t tokens = 0;
+  uint32_t tokens = 0;   // that stand for them
+  uint32_t markers = 0;  // tokens of the row whose place they take
+
+  // Of a document whose row has `count` tokens of its own, without bos and eod.
+  uint32_t length(uint32_t count) const { return count - std::min(count, markers) + tokens; }
 };
 
 class OpenMedia {
@@ -52,7 +60,7 @@ class OpenMedia {
   // `row` counts in the whole source. kBadData: the document is bad, and why.
   Result<PlannedMedia> planned(uint64_t row) const;
   // What the index has of a blob's header.
-  media::HeaderValues promised(const OpenMediaField& field, uint64_t row) const;
+  media::HeaderValues promised(const OpenMediaField& field, uint64_t blob) const;
 
  private:
   std::vector<OpenMediaField> fields_;

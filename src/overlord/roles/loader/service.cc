@@ -324,9 +324,15 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
       fetch.payload->spans[fetch.places[i]] =
           hole(fetch.documents[i], served[i].fault, &fetch.holes);
     }
+    std::vector<std::string> faults;
     OVERLORD_RETURN_IF_ERROR(attach_media(*source_, media_numbers_, fetch.places,
                                           std::span(served).first(fetch.documents.size()),
-                                          *seams_.pool, fetch.payload.get()));
+                                          *seams_.pool, fetch.payload.get(), &faults));
+    for (size_t i = 0; i < faults.size(); ++i) {
+      if (faults[i].empty()) continue;
+      fetch.payload->spans[fetch.places[i]] = hole(
+          fetch.documents[i], row_text(fetch.documents[i].ref) + ": " + faults[i], &fetch.holes);
+    }
     for (size_t i = 0; i < fetch.encoded.size(); ++i) {
       const size_t at = fetch.encoded_at[i];
       OVERLORD_RETURN_IF_ERROR(attach_encoded(*source_, media_numbers_, fetch.encoded[i].ordinal,
@@ -398,8 +404,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     if (source_->spec.transform.declared()) {
       // Read again, and shorter than when it was planned: only code that is not deterministic does
       // so.
-      const uint64_t has = uint64_t{count} + (source_->spec.bos ? 1 : 0) +
-                           (source_->spec.eod ? 1 : 0) + placeholders_of(want.ref);
+      const uint64_t has =
+          media_length(want.ref, count) + (source_->spec.bos ? 1 : 0) + (source_->spec.eod ? 1 : 0);
       if (want.end > has) {
         return hole(want,
                     row_text(want.ref) + ": had at least " + std::to_string(want.end) +
@@ -413,12 +419,12 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     return {block.values.data + begin * width, mask ? mask + begin : nullptr, count, block.element};
   }
 
-  // Tokens that stand for media before the text of a row.
-  uint64_t placeholders_of(const RowRef& ref) const {
-    if (!source_->media) return 0;
+  // Tokens of a row with those that stand for its media, without bos and eod.
+  uint64_t media_length(const RowRef& ref, uint32_t count) const {
+    if (!source_->media) return count;
     const uint64_t row = source_->manifest.blocks[ref.block].first_row + ref.row;
     const Result<PlannedMedia> planned = source_->media->planned(row);
-    return planned.ok() ? planned->tokens : 0;
+    return planned.ok() ? planned->length(count) : count;
   }
 
   // Found bad after its metadata was posted: padding of the planned length, named (law 5).
