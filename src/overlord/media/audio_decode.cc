@@ -75,8 +75,10 @@ class OpenSound {
   // Why the library would not open it, or ok.
   Status opened(AudioFormat format) const {
     if (file_ != nullptr) return {};
-    return bad_data(std::string(format_name(format)) +
-                    " cannot be decoded: " + std::string(sf_strerror(nullptr)));
+    // Of an MP3 without frames the library says that the file does not exist.
+    const std::string said =
+        format == AudioFormat::kMp3 ? "no MPEG audio frames are found in it" : sf_strerror(nullptr);
+    return bad_data(std::string(format_name(format)) + " cannot be decoded: " + said);
   }
   const SF_INFO& info() const { return info_; }
   int64_t read(float* to, int64_t frames) { return sf_readf_float(file_, to, frames); }
