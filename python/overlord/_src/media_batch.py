@@ -1,4 +1,4 @@
-"""Media: what one field's pictures of a microbatch are, as arrays without a copy."""
+"""Media: what one field's pictures or sounds of a microbatch are, as arrays without a copy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Media:
         return len(self._items)
 
     def __getitem__(self, index: int) -> Array:
-        """The rows of one item: its patches, or its pictures."""
+        """The rows of one item: its patches or pictures, its frames, chunks or samples."""
         if self.data is None:
             raise ValueError(f"media {self.name}: this rank gets no data, only where it belongs")
         begin = int(self._items[index, _BEGIN])
@@ -41,7 +41,10 @@ class Media:
 
     @property
     def grid_thw(self) -> Array:
-        """int64 [items, 3]: patches in time, height and width; without patches, tiles and sides."""
+        """int64 [items, 3]: patches in time, height and width; without patches, tiles and sides.
+
+        Of a sound: chunks, frames of each, and frames of all chunks that are no added silence.
+        """
         grid: Array = np.ascontiguousarray(self._items[:, _GRID])
         return grid
 

@@ -22,7 +22,7 @@ struct BlockRequest;
 struct ShardJob;
 struct ShardPart;
 
-inline constexpr uint32_t kMaxHeadBytes = 64 << 10;
+inline constexpr uint32_t kMaxHeadBytes = 1 << 20;
 inline constexpr uint32_t kMaxProbeValues = 8;
 
 // Looks at the first bytes of every blob while its shard is indexed: sizes of images, durations.

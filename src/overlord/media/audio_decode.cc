@@ -21,29 +21,35 @@ Status over_limit(const std::string& what, int64_t found, std::string_view limit
 
 #ifdef OVERLORD_HAS_AUDIO
 
-// The library's view of bytes in memory.
+// The library's view of bytes in memory, which may be the begin of a longer file.
 struct MemoryFile {
   std::string_view bytes;
-  size_t at = 0;
+  uint64_t size_bytes = 0;
+  uint64_t at = 0;
 };
 
 sf_count_t file_length(void* file) {
-  return static_cast<sf_count_t>(static_cast<MemoryFile*>(file)->bytes.size());
+  return static_cast<sf_count_t>(static_cast<MemoryFile*>(file)->size_bytes);
 }
 sf_count_t file_seek(sf_count_t offset, int whence, void* file) {
   auto& memory = *static_cast<MemoryFile*>(file);
-  const auto size = static_cast<sf_count_t>(memory.bytes.size());
+  const auto size = static_cast<sf_count_t>(memory.size_bytes);
   sf_count_t at = offset;
   if (whence == SEEK_CUR) at += static_cast<sf_count_t>(memory.at);
   if (whence == SEEK_END) at += size;
-  memory.at = static_cast<size_t>(std::clamp<sf_count_t>(at, 0, size));
+  memory.at = static_cast<uint64_t>(std::clamp<sf_count_t>(at, 0, size));
   return static_cast<sf_count_t>(memory.at);
 }
+// Behind the begin that is there come zeros: the library gives up where nothing can be read.
 sf_count_t file_read(void* to, sf_count_t count, void* file) {
   auto& memory = *static_cast<MemoryFile*>(file);
-  const size_t left = memory.bytes.size() - memory.at;
-  const size_t taken = std::min(left, static_cast<size_t>(std::max<sf_count_t>(count, 0)));
-  if (taken > 0) std::memcpy(to, memory.bytes.data() + memory.at, taken);
+  const uint64_t left = memory.size_bytes - memory.at;
+  const uint64_t taken =
+      std::min<uint64_t>(left, static_cast<uint64_t>(std::max<sf_count_t>(count, 0)));
+  const uint64_t begin = std::min<uint64_t>(memory.at, memory.bytes.size());
+  const uint64_t there = std::min<uint64_t>(taken, memory.bytes.size() - begin);
+  if (there > 0) std::memcpy(to, memory.bytes.data() + begin, there);
+  if (taken > there) std::memset(static_cast<char*>(to) + there, 0, taken - there);
   memory.at += taken;
   return static_cast<sf_count_t>(taken);
 }
@@ -55,7 +61,8 @@ sf_count_t file_tell(void* file) {
 // An open file of the library, closed at the end of the scope.
 class OpenSound {
  public:
-  explicit OpenSound(std::string_view bytes) : memory_{bytes} {
+  explicit OpenSound(std::string_view bytes) : OpenSound(bytes, bytes.size()) {}
+  OpenSound(std::string_view bytes, uint64_t size_bytes) : memory_{bytes, size_bytes} {
     SF_VIRTUAL_IO io = {file_length, file_seek, file_read, file_write, file_tell};
     file_ = sf_open_virtual(&io, SFM_READ, &info_, &memory_);
   }
@@ -68,8 +75,10 @@ class OpenSound {
   // Why the library would not open it, or ok.
   Status opened(AudioFormat format) const {
     if (file_ != nullptr) return {};
-    return bad_data(std::string(format_name(format)) +
-                    " cannot be decoded: " + std::string(sf_strerror(nullptr)));
+    // Of an MP3 without frames the library says that the file does not exist.
+    const std::string said =
+        format == AudioFormat::kMp3 ? "no MPEG audio frames are found in it" : sf_strerror(nullptr);
+    return bad_data(std::string(format_name(format)) + " cannot be decoded: " + said);
   }
   const SF_INFO& info() const { return info_; }
   int64_t read(float* to, int64_t frames) { return sf_readf_float(file_, to, frames); }
@@ -160,8 +169,8 @@ Status check_limits(const AudioHeader& header, size_t encoded_bytes, const Audio
 
 #ifdef OVERLORD_HAS_AUDIO
 
-Result<AudioHeader> probe_mp3(std::string_view bytes) {
-  const OpenSound sound(bytes);
+Result<AudioHeader> probe_mp3(std::string_view bytes, uint64_t size_bytes) {
+  const OpenSound sound(bytes, size_bytes);
   OVERLORD_RETURN_IF_ERROR(sound.opened(AudioFormat::kMp3));
   AudioHeader header;
   header.format = AudioFormat::kMp3;
@@ -223,7 +232,9 @@ Digest audio_fingerprint() {
 
 #else
 
-Result<AudioHeader> probe_mp3(std::string_view) { return codec_absent("MP3", "libsndfile1-dev"); }
+Result<AudioHeader> probe_mp3(std::string_view, uint64_t) {
+  return codec_absent("MP3", "libsndfile1-dev");
+}
 
 Status decode_audio(std::string_view, const AudioHeader& header, const AudioLimits&, bool,
                     AudioDecodeScratch&, Sound*) {

@@ -1,5 +1,6 @@
 #include "overlord/media/audio_header.h"
 
+#include "overlord/media/audio_head.h"
 #include "overlord/media/byte_view.h"
 #include "overlord/runtime/quote.h"
 
@@ -78,16 +79,16 @@ Status check_header(const AudioHeader& header) {
   return {};
 }
 
-Result<AudioHeader> probe_as(AudioFormat format, std::string_view bytes) {
+Result<AudioHeader> probe_as(AudioFormat format, std::string_view bytes, uint64_t size_bytes) {
   switch (format) {
     case AudioFormat::kWav:
-      return probe_wav(bytes);
+      return probe_wav(bytes, size_bytes);
     case AudioFormat::kFlac:
       return probe_flac(bytes);
     case AudioFormat::kOgg:
       return probe_ogg(bytes);
     case AudioFormat::kMp3:
-      return probe_mp3(bytes);
+      return probe_mp3(bytes, size_bytes);
   }
   return internal_error("sound format without a header reader");
 }
@@ -117,8 +118,23 @@ Result<AudioFormat> audio_format(std::string_view bytes) {
 
 Result<AudioHeader> probe_audio(std::string_view bytes) {
   OVERLORD_TRY(const AudioFormat format, audio_format(bytes));
-  OVERLORD_TRY(const AudioHeader header, probe_as(format, bytes));
+  OVERLORD_TRY(const AudioHeader header, probe_as(format, bytes, bytes.size()));
   OVERLORD_RETURN_IF_ERROR(check_header(header));
+  return header;
+}
+
+Result<AudioHeader> probe_audio_head(std::string_view head, uint64_t size_bytes) {
+  if (head.size() >= size_bytes) return probe_audio(head);
+  OVERLORD_TRY(const AudioFormat format, audio_format(head));
+  const std::string where = "in its first " + std::to_string(head.size()) + " of " +
+                            std::to_string(size_bytes) + " bytes";
+  if (format == AudioFormat::kOgg) {
+    return bad_data("ogg says on its last page how long it is, and that is not " + where +
+                    "; store it as FLAC, or in shorter files");
+  }
+  const Result<AudioHeader> header = probe_as(format, head, size_bytes);
+  if (!header.ok()) return header.status().with_context(where);
+  OVERLORD_RETURN_IF_ERROR(check_header(*header));
   return header;
 }
 

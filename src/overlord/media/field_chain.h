@@ -88,5 +88,6 @@ Result<model::MediaKind> media_kind(std::string_view name);
 
 // One per kind, in a file of its own.
 const KindOfMedia& image_kind();
+const KindOfMedia& audio_kind();
 
 }  // namespace overlord::media

@@ -5,8 +5,16 @@
 
 #include "overlord/base/check.h"
 #include "overlord/media/audio_chain.h"
+#include "overlord/media/audio_head.h"
 
 namespace overlord::media {
+
+// From the first half of the bytes, as an index may see them.
+inline void takes_sound_head(std::string_view bytes) {
+  const auto header = probe_audio_head(bytes.substr(0, bytes.size() / 2), bytes.size());
+  OVERLORD_CHECK(header.ok() || !header.status().message().empty(), "a refusal without a reason");
+  OVERLORD_CHECK(!header.ok() || header->sample_rate > 0, "a header without a rate");
+}
 
 // Small limits, so that a fuzzer looks at headers and codes rather than at many samples.
 inline void takes_sound(std::string_view bytes) {
@@ -15,6 +23,7 @@ inline void takes_sound(std::string_view bytes) {
           parse_audio_chain("decode max_frames=65536; chunk samples=4000").value())
           .value());
   static AudioScratch scratch;
+  takes_sound_head(bytes);
   const auto outcome = chain->run(bytes, 1, scratch);
   if (!outcome.ok()) {
     OVERLORD_CHECK(!outcome.status().message().empty(), "a refusal without a reason");

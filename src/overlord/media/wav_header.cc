@@ -65,7 +65,7 @@ Status read_format(std::string_view bytes, const Chunk& chunk, AudioHeader* head
 
 }  // namespace
 
-Result<AudioHeader> probe_wav(std::string_view bytes) {
+Result<AudioHeader> probe_wav(std::string_view bytes, uint64_t size_bytes) {
   AudioHeader header;
   header.format = AudioFormat::kWav;
   Chunk format;
@@ -84,7 +84,7 @@ Result<AudioHeader> probe_wav(std::string_view bytes) {
   }
   uint32_t frame_bytes = 0;
   OVERLORD_RETURN_IF_ERROR(read_format(bytes, format, &header, &frame_bytes));
-  const size_t there = bytes.size() - data.start;
+  const uint64_t there = size_bytes - data.start;
   if (data.size == kStreamed) {
     header.frames = static_cast<int64_t>(there / frame_bytes);
     return header;

@@ -1,9 +1,9 @@
 #include "overlord/testing/picture_corpus.h"
 
-#include <array>
-#include <cstdio>
+#include <algorithm>
 
 #include "overlord/base/rng.h"
+#include "overlord/testing/tar_file.h"
 
 namespace overlord::testing {
 namespace {
@@ -48,24 +48,6 @@ std::string stored(const std::string& bytes) {
   }
   put_big(&out, high << 16 | low);
   return out;
-}
-
-void put_member(std::string* tar, const std::string& name, const std::string& body) {
-  std::string header(512, '\0');
-  header.replace(0, name.size(), name);
-  char size[12];
-  std::snprintf(size, sizeof size, "%011llo", static_cast<unsigned long long>(body.size()));
-  header.replace(124, 11, size);
-  header[156] = '0';
-  header.replace(257, 8, std::string("ustar\00000", 8));
-  header.replace(148, 8, "        ");
-  uint32_t sum = 0;
-  for (const char byte : header) sum += static_cast<uint8_t>(byte);
-  char check[8];
-  std::snprintf(check, sizeof check, "%06o", sum);
-  header.replace(148, 7, std::string(check, 7));
-  *tar += header + body;
-  tar->resize((tar->size() + 511) / 512 * 512, '\0');
 }
 
 }  // namespace
@@ -131,7 +113,7 @@ Files picture_corpus(const PictureSpec& spec, uint64_t broken) {
         put_member(&tar, name + ".png", png_of(spec, sample, sample == broken ? 40 : 0));
       }
     }
-    tar.append(1024, '\0');
+    end_tar(&tar);
     files[spec.directory + "/" + spec.source + "-0000" + std::to_string(shard) + ".tar"] = tar;
   }
   return files;
