@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "overlord/media/patchify_frames.h"
+
 namespace overlord::media {
 namespace {
 

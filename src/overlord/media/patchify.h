@@ -62,9 +62,4 @@ void patchify(const ImageView& image, const Patchify& rule, const NormaliseTable
               float* out);
 void patchify(const ImageView& image, const Patchify& rule, uint8_t* out);
 
-// The qwen2vl rows of `temporal` frames, one frame at a time: fills frame `frame` of each row.
-void patchify_frame(const ImageView& image, const Patchify& rule, int32_t frame,
-                    const NormaliseTable& table, float* out);
-void patchify_frame(const ImageView& image, const Patchify& rule, int32_t frame, uint8_t* out);
-
 }  // namespace overlord::media

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "overlord/media/patchify_frames.h"
+
 namespace overlord::media {
 namespace {
 
