@@ -70,8 +70,9 @@ COUNTS: dict[str, str] = {
         f"sources.{key}": SOURCE
         for key in (
             *("format", "text", "tokens", "mask", "metadata", "bos", "eod"),
-            *("media.from", "media.transform", "media.tokens.pad", "media.tokens.before"),
-            *("media.tokens.after", "media.tokens.count"),
+            *("media.from", "media.kind", "media.transform", "media.tokens.pad"),
+            *("media.tokens.before", "media.tokens.after", "media.tokens.count"),
+            "media.tokens.every",
             *("split.by", "split.edges"),
             *("shuffle", "window_rows", "window_bytes"),
         )

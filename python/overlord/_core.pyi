@@ -499,8 +499,11 @@ class Source:
 
     def add_media(self, name: str, places: Sequence[str]) -> None: ...
 
-    def use_media(self, transform: str, pad: int | None, before: int | None, after: int | None, pads: int) -> None:
+    def use_media(self, kind: str, transform: str) -> None:
         """The field that was added last travels with its documents, transformed."""
+
+    def place_media(self, pad: int, before: int | None, after: int | None, pads: int, units_per_pad: int) -> None:
+        """The tokens of the field that was used last."""
 
     @property
     def tokenizer(self) -> Tokenizer: ...

@@ -105,12 +105,15 @@ nb::object media_rows(const model::MediaSlab& slab, nb::handle owner) {
   if (slab.data.data == nullptr) return nb::none();
   std::vector<size_t> shape = {static_cast<size_t>(slab.rows)};
   shape.insert(shape.end(), slab.layout.row_shape.begin(), slab.layout.row_shape.end());
-  if (slab.layout.element == model::Element::kF32) {
-    return nb::cast(nb::ndarray<nb::numpy, const float>(static_cast<const float*>(slab.data.data),
-                                                        shape.size(), shape.data(), owner));
+  const auto rows_of = [&]<typename Value>(const Value* values) {
+    return nb::cast(nb::ndarray<nb::numpy, const Value>(values, shape.size(), shape.data(), owner));
+  };
+  const void* const data = slab.data.data;
+  if (slab.layout.element == model::Element::kF32) return rows_of(static_cast<const float*>(data));
+  if (slab.layout.element == model::Element::kI16) {
+    return rows_of(static_cast<const int16_t*>(data));
   }
-  return nb::cast(nb::ndarray<nb::numpy, const uint8_t>(static_cast<const uint8_t*>(slab.data.data),
-                                                        shape.size(), shape.data(), owner));
+  return rows_of(static_cast<const uint8_t*>(data));
 }
 
 nb::dict media(nb::handle self, model::MediaSlabs Microbatch::* member) {

@@ -139,13 +139,24 @@ void bind_source(nb::module_& m) {
           nb::arg("name"), nb::arg("places"))
       .def(
           "use_media",
-          [](Source& source, const std::string& transform, std::optional<uint32_t> pad,
-             std::optional<uint32_t> before, std::optional<uint32_t> after, uint32_t pads) {
-            source.media.back().use = unwrap(node::media_use(transform, pad, before, after, pads));
+          [](Source& source, const std::string& kind, const std::string& transform) {
+            source.media.back().use = unwrap(node::media_use(kind, transform));
           },
-          nb::arg("transform"), nb::arg("pad").none(), nb::arg("before").none(),
-          nb::arg("after").none(), nb::arg("pads"),
+          nb::arg("kind"), nb::arg("transform"),
           "The field that was added last travels with its documents, transformed.")
+      .def(
+          "place_media",
+          [](Source& source, uint32_t pad, std::optional<uint32_t> before,
+             std::optional<uint32_t> after, uint32_t pads, uint32_t units_per_pad) {
+            model::MediaUse& use = source.media.back().use.value();
+            use.pad = pad;
+            use.before = before;
+            use.after = after;
+            use.pads = pads;
+            use.units_per_pad = units_per_pad;
+          },
+          nb::arg("pad"), nb::arg("before").none(), nb::arg("after").none(), nb::arg("pads"),
+          nb::arg("units_per_pad"), "The tokens of the field that was used last.")
       .def_rw("tokenizer", &Source::tokenizer)
       .def_rw("bos", &Source::bos, nb::arg().none())
       .def_rw("eod", &Source::eod, nb::arg().none())

@@ -175,20 +175,18 @@ def _lower_media(
         source.add_media(field, declared.from_)
         if declared.transform is None:
             continue
-        tokens = declared.tokens
-        pad, before, after, count = (
-            (None, None, None, None)
-            if tokens is None
-            else (tokens.pad, tokens.before, tokens.after, tokens.count)
-        )
         try:
-            source.use_media(declared.transform, pad, before, after, count or 0)
+            source.use_media(declared.kind, declared.transform)
         except core.InvalidArgumentError as error:
             raise loaded.refuse(
                 Problem(
                     ("sources", name, "media", field, "transform"), str(error), declared.transform
                 )
             ) from None
+        if (tokens := declared.tokens) is not None:
+            source.place_media(
+                tokens.pad, tokens.before, tokens.after, tokens.count or 0, tokens.every or 0
+            )
 
 
 def _lower_limits(config: SourceConfig) -> core.SourceLimits:

@@ -14,14 +14,16 @@ Status check_tokens(const model::Source& source, const model::MediaField& field)
     return invalid_argument(where + ": token " + std::to_string(*token) +
                             " is not in the vocabulary of " + std::to_string(source.vocabulary));
   }
-  if (!use.pad && (use.before || use.after || use.pads > 0)) {
+  if (!use.pad && (use.before || use.after || use.pads > 0 || use.units_per_pad > 0)) {
     return invalid_argument(where + ": tokens around placeholders need a `pad` token");
   }
   return {};
 }
 
 std::string layout_text(const model::MediaLayout& layout) {
-  std::string text = layout.element == model::Element::kF32 ? "float32 [" : "uint8 [";
+  std::string text = layout.element == model::Element::kF32   ? "float32 ["
+                     : layout.element == model::Element::kI16 ? "int16 ["
+                                                              : "uint8 [";
   for (size_t i = 0; i < layout.row_shape.size(); ++i) {
     text += (i == 0 ? "" : ", ") + std::to_string(layout.row_shape[i]);
   }
@@ -90,7 +92,7 @@ std::optional<size_t> encoded_field(const OpenJob& job, const loader::OpenSource
   const std::vector<loader::OpenMediaField>& fields = source.media->fields();
   for (size_t i = 0; i < fields.size(); ++i) {
     const model::MediaField& field = source.spec.media[fields[i].number];
-    if (encoder->column == model::patches_column(field) ||
+    if (encoder->column == model::units_column(field) ||
         encoder->column == model::count_column(field)) {
       return i;
     }

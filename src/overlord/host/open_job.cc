@@ -52,7 +52,7 @@ Status check_columns(const model::JobSpec& spec) {
     declared.insert(own.begin(), own.end());
     for (const model::MediaField& field : source.media) {
       if (!field.use) continue;
-      for (const std::string& column : {model::count_column(field), model::patches_column(field)}) {
+      for (const std::string& column : {model::count_column(field), model::units_column(field)}) {
         if (std::find(own.begin(), own.end(), column) != own.end()) {
           return invalid_argument("source " + source.name + ": metadata '" + column +
                                   "' is what its media field '" + field.name +

@@ -21,8 +21,8 @@ struct FieldView {
 // What every source that has a field of this name delivers under it.
 struct MediaLayout {
   std::string name;
-  Element element = Element::kU8;   // kU8 or kF32
-  std::vector<uint32_t> row_shape;  // of one row: a patch's values, or a picture's sides
+  Element element = Element::kU8;   // kU8, kI16 or kF32
+  std::vector<uint32_t> row_shape;  // of one row: a patch's values, a picture's sides, a frame
 
   uint64_t row_values() const;
   uint64_t row_bytes() const { return row_values() * element_bytes(element); }
@@ -30,7 +30,8 @@ struct MediaLayout {
   friend bool operator==(const MediaLayout&, const MediaLayout&) = default;
 };
 
-// The shape of one blob once it is transformed. Without patches: t pictures of h x w pixels.
+// The shape of one blob once it is transformed; what t, h and w say is its kind's (docs/media.md).
+// Patches: their grid. Pictures: t of h x w pixels. Sounds: t chunks of h frames, w of all real.
 struct MediaShape {
   uint32_t rows = 0;  // of the layout's row_shape
   uint32_t t = 0;

@@ -48,17 +48,24 @@ struct RowFilter {
 
 inline constexpr size_t kMaxMediaFields = 16;  // of one source
 
+// What a blob is: which chains can read it (media/field_chain.h).
+enum class MediaKind : uint8_t { kImage, kAudio };
+
 // What becomes of a blob in the stream: it is decoded and transformed, travels with its document
 // and has a place among the document's tokens. docs/media.md.
 struct MediaUse {
-  std::string transform;  // the chain's text form with every value named (media/image_chain.h)
+  MediaKind kind = MediaKind::kImage;
+  std::string transform;  // the chain's text form with every value named (media/field_chain.h)
   std::string decoder;    // fingerprint of the codecs where decoding is not exact by construction
   // Put before the text of the document: `before`, then `pad` as often as the transformed blob has
   // tokens, then `after`. None of them carries loss.
   std::optional<uint32_t> pad;
   std::optional<uint32_t> before;
   std::optional<uint32_t> after;
-  uint32_t pads = 0;  // per picture or tile, where the chain makes no patches; 0: what it makes
+  // Placeholders of each part of an item (tile, chunk): so many, or one for every so many of its
+  // units (patches, frames), rounded up. Both 0: what the chain says.
+  uint32_t pads = 0;
+  uint32_t units_per_pad = 0;
 
   friend bool operator==(const MediaUse&, const MediaUse&) = default;
 };
@@ -125,7 +132,10 @@ inline bool delivers_media(const Source& source) {
 
 // The metadata columns that every source with a delivered media field has beside its declared ones.
 inline std::string count_column(const MediaField& field) { return field.name + "_count"; }
-inline std::string patches_column(const MediaField& field) { return field.name + "_patches"; }
+inline std::string units_column(const MediaField& field) {
+  const bool sound = field.use && field.use->kind == MediaKind::kAudio;
+  return field.name + (sound ? "_frames" : "_patches");
+}
 
 // Bad rows a source may have shown by the time it is in `pass`: a repeated pass shows them again.
 inline uint64_t bad_rows_budget(uint32_t allowed, uint32_t pass) {

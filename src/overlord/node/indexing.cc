@@ -4,6 +4,7 @@
 
 #include "overlord/columnar/media.h"
 #include "overlord/media/codecs.h"
+#include "overlord/media/field_chain.h"
 #include "overlord/node/encoders.h"
 #include "overlord/roles/loader/open_media.h"
 #include "overlord/runtime/thread_executor.h"
@@ -30,7 +31,7 @@ Status index_source(const model::Source& source, const std::string& path,
     OVERLORD_TRY(encoder, encoders.get(source));
   }
   columnar::IndexOptions probing = options;
-  probing.probe = loader::image_probe(source);
+  probing.probe = loader::media_probe(source);
   return columnar::build_index(storage, encoder, source, path, probing, progress, cancel);
 }
 
@@ -60,15 +61,11 @@ Result<std::map<std::string, std::string>> read_row_media(const model::Source& s
   return out;
 }
 
-Result<model::MediaUse> media_use(const std::string& transform, std::optional<uint32_t> pad,
-                                  std::optional<uint32_t> before, std::optional<uint32_t> after,
-                                  uint32_t pads) {
+Result<model::MediaUse> media_use(std::string_view kind, const std::string& transform) {
   model::MediaUse use;
-  OVERLORD_TRY(use.transform, loader::canonical_transform(transform));
-  use.pad = pad;
-  use.before = before;
-  use.after = after;
-  use.pads = pads;
+  OVERLORD_TRY(use.kind, media::media_kind(kind));
+  OVERLORD_TRY(const auto chain, media::kind_of_media(use.kind).prepare(transform));
+  use.transform = chain->text();
   use.decoder = media::codecs_fingerprint().hex();
   return use;
 }

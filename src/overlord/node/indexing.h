@@ -24,11 +24,10 @@ Status index_source(const model::Source& source, const std::string& path,
 Result<std::map<std::string, std::string>> read_row_media(const model::Source& source,
                                                           const std::string& path, uint64_t row);
 
-// What becomes of a media field, with the transform in its full form and the codecs of this build.
-// Refuses a transform that cannot run, or whose outcome cannot travel.
-Result<model::MediaUse> media_use(const std::string& transform, std::optional<uint32_t> pad,
-                                  std::optional<uint32_t> before, std::optional<uint32_t> after,
-                                  uint32_t pads);
+// What becomes of a media field of a kind, with the transform in its full form and the codecs of
+// this build, without its tokens. Refuses a transform that cannot run, or whose outcome cannot
+// travel.
+Result<model::MediaUse> media_use(std::string_view kind, const std::string& transform);
 
 // A glob or a plain path as sorted URIs.
 Result<std::vector<std::string>> list_files(const std::string& pattern);

@@ -17,7 +17,7 @@
 namespace overlord::protocol {
 
 // Raised with every change of a field list in job_fields.h.
-inline constexpr uint32_t kJobFileFormat = 3;
+inline constexpr uint32_t kJobFileFormat = 4;
 
 struct JobFile {
   model::JobSpec spec;

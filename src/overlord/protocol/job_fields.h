@@ -146,8 +146,8 @@ struct Fields<model::SourceLimits> {
 template <>
 struct Fields<model::MediaUse> {
   static void list(auto& codec, auto& value) {
-    auto& [transform, decoder, pad, before, after, pads] = value;
-    codec(transform, decoder, pad, before, after, pads);
+    auto& [kind, transform, decoder, pad, before, after, pads, units_per_pad] = value;
+    codec(kind, transform, decoder, pad, before, after, pads, units_per_pad);
   }
 };
 

@@ -52,6 +52,16 @@ constexpr bool is_known(model::Element value) {
   return false;
 }
 
+constexpr bool is_known(model::MediaKind value) {
+  using enum model::MediaKind;
+  switch (value) {
+    case kImage:
+    case kAudio:
+      return true;
+  }
+  return false;
+}
+
 constexpr bool is_known(model::CostKind value) {
   using enum model::CostKind;
   switch (value) {

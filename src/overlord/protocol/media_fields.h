@@ -56,7 +56,9 @@ inline constexpr uint64_t kMostRowValues = uint64_t{1} << 30;
 
 // Shape, rows and bytes belong together, and every item lies in the slab and names a document.
 inline bool media_fits(const model::MediaSlab& slab, size_t documents) {
-  if (slab.layout.element != model::Element::kU8 && slab.layout.element != model::Element::kF32) {
+  const model::Element element = slab.layout.element;
+  if (element != model::Element::kU8 && element != model::Element::kI16 &&
+      element != model::Element::kF32) {
     return false;
   }
   uint64_t values = 1;

@@ -97,7 +97,8 @@ void write_callout(ByteWriter* writer, std::string_view what,
   writer->zigzag(function.scale);
 }
 
-// A field that does not travel keeps its digest.
+// A field that does not travel keeps its digest, and so does one that needs none of the later
+// words.
 void write_media_use(ByteWriter* writer, const model::MediaField& field) {
   if (!field.use) return;
   writer->text("use");
@@ -107,6 +108,14 @@ void write_media_use(ByteWriter* writer, const model::MediaField& field) {
   write_optional(writer, field.use->before);
   write_optional(writer, field.use->after);
   writer->u32(field.use->pads);
+  if (field.use->kind != model::MediaKind::kImage) {
+    writer->text("kind");
+    writer->u8(static_cast<uint8_t>(field.use->kind));
+  }
+  if (field.use->units_per_pad > 0) {
+    writer->text("units per pad");
+    writer->u32(field.use->units_per_pad);
+  }
 }
 
 Digest source_digest(const model::Source& source) {

@@ -42,6 +42,23 @@ TEST(ConfigDigest, ChangesWithWhatDecidesTheStream) {
   EXPECT_TRUE(changed([](JobSpec& s) { s.mixture.controller.kind = model::ControllerKind::kOdm; }));
 }
 
+TEST(ConfigDigest, KnowsWhatBecomesOfMedia) {
+  const auto digest = [](auto change) {
+    model::JobSpec spec = sample_spec();
+    model::MediaUse use;
+    use.transform = "resize width=8 height=8";
+    change(use);
+    spec.sources[0].media = {{"image", {"png"}, use}};
+    return config_digest(spec);
+  };
+  const Digest base = digest([](model::MediaUse&) {});
+  EXPECT_NE(digest([](model::MediaUse& use) { use.kind = model::MediaKind::kAudio; }), base);
+  EXPECT_NE(digest([](model::MediaUse& use) { use.transform = "mono"; }), base);
+  EXPECT_NE(digest([](model::MediaUse& use) { use.pads = 4; }), base);
+  EXPECT_NE(digest([](model::MediaUse& use) { use.units_per_pad = 4; }),
+            digest([](model::MediaUse& use) { use.pads = 4; }));
+}
+
 TEST(ConfigDigest, KnowsWhatAControllerFollowsAndNothingElse) {
   model::JobSpec spec = sample_spec();
   spec.mixture.controller.kind = model::ControllerKind::kOdm;

@@ -16,7 +16,7 @@ Result<std::shared_ptr<const loader::OpenSource>> open_source(const model::Sourc
   options.lengths = lengths && source.text_column.empty();
   options.threads = 1;
   options.block_rows = 16;
-  options.probe = loader::image_probe(source);
+  options.probe = loader::media_probe(source);
   OVERLORD_TRY(std::string bytes, columnar::build_index_bytes(objects, nullptr, source, options,
                                                               nullptr, runtime::CancelToken()));
   OVERLORD_TRY(auto index, columnar::SourceIndex::from_bytes(std::move(bytes), source));

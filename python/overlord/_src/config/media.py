@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from overlord._src.config.media_models import UNITS
 from overlord._src.errors import Problem
 from overlord.config import SourceConfig
 
@@ -39,6 +40,15 @@ def media_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
                     advice="add `transform:`, or remove it",
                 )
             )
+        if field.tokens is not None and field.tokens.count and field.tokens.every:
+            problems.append(
+                Problem(
+                    ("media", name, "tokens", "every"),
+                    "placeholders are counted by `count` already",
+                    field.tokens.every,
+                    advice="remove one of them",
+                )
+            )
     problems += [
         Problem(
             ("metadata", source.metadata.index(column)),
@@ -53,9 +63,9 @@ def media_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
 
 
 def media_columns(source: SourceConfig) -> list[str]:
-    """The metadata columns that its delivered media fields give: how many, and their patches."""
-    delivered = [name for name, field in source.media.items() if field.transform is not None]
-    return [f"{name}_{what}" for name in delivered for what in ("count", "patches")]
+    """The metadata columns that its delivered media fields give: how many, and their units."""
+    delivered = [item for item in source.media.items() if item[1].transform is not None]
+    return [f"{name}_{what}" for name, field in delivered for what in ("count", UNITS[field.kind])]
 
 
 def media_token_problems(name: str, source: SourceConfig, vocabulary: int) -> list[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -54,6 +54,11 @@ Transform = Annotated[
 ]
 
 
+MediaKind = Literal["image", "audio"]
+# The metadata column of a kind beside NAME_count.
+UNITS: dict[MediaKind, str] = {"image": "patches", "audio": "frames"}
+
+
 class MediaTokensConfig(ConfigModel):
     """Tokens that stand for the media of a document, before its text; none of them carries loss."""
 
@@ -62,8 +67,13 @@ class MediaTokensConfig(ConfigModel):
     after: Token | None = Field(default=None, description="put after the placeholders")
     count: Count32 | None = Field(
         default=None,
-        description="placeholders of a picture, or of each of its tiles; absent: its patches after "
-        "merging, so `transform` must end with patchify",
+        description="placeholders of a picture, tile, sound or chunk; absent: what `transform` "
+        "says, so pictures need patchify there, and sounds log_mel",
+    )
+    every: Count32 | None = Field(
+        default=None,
+        description="instead of `count`: one placeholder for every so many patches or frames of a "
+        "tile or chunk, rounded up",
     )
 
 
@@ -76,6 +86,7 @@ class MediaConfig(ConfigModel):
         "Parquet: one column, of bytes, of struct{bytes, path}, or of paths of files beside the "
         "shard",
     )
+    kind: MediaKind = Field(default="image", description="what the bytes are")
     transform: Transform | None = Field(
         default=None,
         description="steps from the stored bytes to what batches carry, as text or as a list; "

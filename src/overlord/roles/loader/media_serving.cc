@@ -11,8 +11,6 @@
 #include "overlord/base/rng.h"
 #include "overlord/columnar/encoded_rows.h"
 #include "overlord/columnar/widen.h"
-#include "overlord/media/image_decode.h"
-#include "overlord/media/image_header.h"
 #include "overlord/runtime/quote.h"
 #include "overlord/runtime/trace.h"
 
@@ -301,23 +299,13 @@ Result<ServedBlob> MediaServing::run_chain(const MediaWant& want, const PlannedB
                                            const runtime::Bytes& blob) const {
   const OpenMediaField& field = source_->media->fields()[planned.field];
   if (blob.data == nullptr) return bad_data("is not there, and the index has it");
-  OVERLORD_TRY(const media::ImageHeader header, media::probe_image(text_of(blob)));
-  const media::ImageHeader promised = source_->media->promised(field, row_number(want.ref));
-  if (header.width != promised.width || header.height != promised.height ||
-      header.orientation != promised.orientation) {
-    const auto text = [](const media::ImageHeader& one) {
-      return std::to_string(one.width) + "x" + std::to_string(one.height) +
-             " pixels, orientation " + std::to_string(one.orientation);
-    };
-    return bad_data("the index promises " + text(promised) + ", the picture has " + text(header));
-  }
-  const size_t size = planned.geometry.bytes();
+  const media::HeaderValues promised = source_->media->promised(field, row_number(want.ref));
+  const size_t size = planned.plan.size_bytes;
   const runtime::Buffer buffer = seams_.pool->acquire(std::max<size_t>(size, 1));
   if (!buffer.data) return seams_.pool->refusal(size);
-  thread_local media::ChainScratch scratch;
-  OVERLORD_RETURN_IF_ERROR(field.chain.run(text_of(blob), header,
-                                           chain_key(*source_, want.id, planned.field), scratch,
-                                           {reinterpret_cast<uint8_t*>(buffer.data.get()), size}));
+  OVERLORD_RETURN_IF_ERROR(field.chain->run(text_of(blob), promised,
+                                            chain_key(*source_, want.id, planned.field),
+                                            {reinterpret_cast<uint8_t*>(buffer.data.get()), size}));
   return ServedBlob{planned, {buffer.data, buffer.data.get(), size}};
 }
 
@@ -383,7 +371,7 @@ Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
       if (use.before) writer.placeholder(*use.before, 1);
       model::MediaPiece piece{payload->ordinals[places[i]], numbers.fields[planned.field],
                               lead + writer.written(),      planned.pads,
-                              shape_of(planned.geometry),   {}};
+                              planned.plan.shape,           {}};
       if (planned.field != numbers.encoded) {
         piece.data = {blob.bytes.data, blob.bytes.size};
         payload->holders.push_back(blob.bytes.holder);
@@ -412,14 +400,14 @@ Status attach_encoded(const OpenSource& source, const MediaNumbers& numbers, uin
     if (served.fault.empty()) {
       bytes = served.blobs[i].bytes;
     } else {
-      const size_t size = blob.geometry.bytes();
+      const size_t size = blob.plan.size_bytes;
       const runtime::Buffer zeros = pool.acquire(std::max<size_t>(size, 1));
       if (!zeros.data) return pool.refusal(size);
       std::memset(zeros.data.get(), 0, size);
       bytes = {zeros.data, zeros.data.get(), size};
     }
     payload->encoded.push_back(
-        {bin, numbers.fields[blob.field], 0, 0, shape_of(blob.geometry), {bytes.data, bytes.size}});
+        {bin, numbers.fields[blob.field], 0, 0, blob.plan.shape, {bytes.data, bytes.size}});
     payload->holders.push_back(bytes.holder);
   }
   return {};

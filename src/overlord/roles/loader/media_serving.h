@@ -14,7 +14,6 @@
 
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
-#include "overlord/media/image_chain.h"
 #include "overlord/plan/source_order.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/loader/open_media.h"

@@ -102,7 +102,7 @@ class WindowMedia {
   WindowMedia(const OpenSource& source, size_t rows) : media_(source.media.get()) {
     if (media_ == nullptr) return;
     counts_.assign(media_->fields().size(), std::vector<int64_t>(rows));
-    patches_ = counts_;
+    units_ = counts_;
   }
   bool any() const { return media_ != nullptr; }
 
@@ -112,7 +112,7 @@ class WindowMedia {
     OVERLORD_TRY(const PlannedMedia planned, media_->planned(row));
     for (const PlannedBlob& blob : planned.blobs) {
       counts_[blob.field][index] = 1;
-      patches_[blob.field][index] = blob.geometry.patches;
+      units_[blob.field][index] = blob.plan.units;
     }
     return planned.tokens;
   }
@@ -121,14 +121,14 @@ class WindowMedia {
     for (size_t i = 0; i < counts_.size(); ++i) {
       const model::MediaField& field = source.media[media_->fields()[i].number];
       window->columns.push_back({model::count_column(field), std::move(counts_[i])});
-      window->columns.push_back({model::patches_column(field), std::move(patches_[i])});
+      window->columns.push_back({model::units_column(field), std::move(units_[i])});
     }
   }
 
  private:
   const OpenMedia* media_;
   std::vector<std::vector<int64_t>> counts_;  // [field][row of the window]
-  std::vector<std::vector<int64_t>> patches_;
+  std::vector<std::vector<int64_t>> units_;
 };
 
 }  // namespace

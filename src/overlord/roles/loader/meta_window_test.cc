@@ -115,7 +115,7 @@ class MediaMetadata : public ::testing::Test {
 };
 
 TEST_F(MediaMetadata, PlaceholdersStandBeforeTheTextAndCarryNoLoss) {
-  open(image_probe(open_.spec));
+  open(media_probe(open_.spec));
   auto media = OpenMedia::open(open_.spec, *index_);
   ASSERT_TRUE(media.ok()) << media.status().message();
   open_.media = *media;
@@ -162,7 +162,7 @@ TEST_F(MediaMetadata, AnIndexWithoutSizesIsRefused) {
 TEST_F(MediaMetadata, WhatDoesNotFitTheChainIsBadAndNamed) {
   open_.spec.media[0].use->transform = "centre_crop width=24 height=24; planes";
   open_.spec.media[0].use->pads = 1;
-  open(image_probe(open_.spec));
+  open(media_probe(open_.spec));
   auto media = OpenMedia::open(open_.spec, *index_);
   ASSERT_TRUE(media.ok()) << media.status().message();
   uint32_t bad = 0;

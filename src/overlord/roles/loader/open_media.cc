@@ -1,7 +1,8 @@
 #include "overlord/roles/loader/open_media.h"
 
-#include "overlord/media/chain_rows.h"
-#include "overlord/media/image_head.h"
+#include <algorithm>
+#include <map>
+
 #include "overlord/runtime/quote.h"
 
 namespace overlord::loader {
@@ -9,39 +10,44 @@ namespace {
 
 using runtime::quote;
 
-constexpr uint32_t kProbeValues = 3;  // width, height, orientation
+static_assert(media::kMostHeaderValues <= columnar::kMaxProbeValues);
 
-class ImageProbe final : public columnar::MediaProbe {
+class HeaderProbe final : public columnar::MediaProbe {
  public:
-  explicit ImageProbe(std::string fields) : fields_(std::move(fields)) {}
+  HeaderProbe(std::string version, uint32_t head_bytes, uint32_t values)
+      : version_(std::move(version)), head_bytes_(head_bytes), values_(values) {}
 
-  std::string version() const override { return "picture headers 1 of" + fields_; }
-  uint32_t head_bytes() const override { return columnar::kMaxHeadBytes; }
-  uint32_t values_per_blob() const override { return kProbeValues; }
+  std::string version() const override { return version_; }
+  uint32_t head_bytes() const override { return head_bytes_; }
+  uint32_t values_per_blob() const override { return values_; }
   std::string look(const model::MediaField& field, std::string_view head, uint64_t size_bytes,
                    std::span<uint32_t> values) const override {
     if (!field.use) return {};
-    const Result<media::ImageHeader> header = media::probe_image_head(head, size_bytes);
+    const media::KindOfMedia& kind = media::kind_of_media(field.use->kind);
+    const Result<media::HeaderValues> header =
+        kind.probe({head.substr(0, kind.head_bytes), size_bytes});
     if (!header.ok()) return header.status().message();
-    values[0] = static_cast<uint32_t>(header->width);
-    values[1] = static_cast<uint32_t>(header->height);
-    values[2] = static_cast<uint32_t>(header->orientation);
+    std::copy_n(header->begin(), kind.header_values, values.begin());
     return {};
   }
 
  private:
-  std::string fields_;  // those that are looked at: an index made for others is of no use
+  std::string version_;
+  uint32_t head_bytes_;
+  uint32_t values_;
 };
 
-// Placeholders of a picture: what the chain makes of it, or as many as declared for each tile.
-int64_t pads_of(const model::MediaUse& use, const media::ImageGeometry& geometry) {
+// Placeholders of an item: as declared for each of its parts, or what the chain makes of it.
+int64_t pads_of(const model::MediaUse& use, const media::FieldPlan& plan) {
   if (!use.pad) return 0;
-  return use.pads > 0 ? int64_t{use.pads} * geometry.tiles : geometry.tokens;
+  if (use.pads > 0) return plan.parts * use.pads;
+  if (use.units_per_pad == 0) return plan.tokens;
+  return plan.parts * ((plan.part_units + use.units_per_pad - 1) / use.units_per_pad);
 }
 
 Status not_indexed(const model::Source& source, const std::string& name) {
   return {Code::kStateMismatch, "source " + quote(source.name) +
-                                    ": its index does not have the picture sizes of media " +
+                                    ": its index does not have the header values of media " +
                                     quote(name) + "; run `overlord index`"};
 }
 
@@ -53,28 +59,33 @@ Result<OpenMediaField> open_field(const model::Source& source, size_t number,
   field.number = number;
   field.name = declared.name;
   field.use = *declared.use;
-  Result<media::ImageChain> chain = media::parse_chain(field.use.transform);
+  const media::KindOfMedia& kind = media::kind_of_media(field.use.kind);
+  Result<media::FieldChainPtr> chain = kind.prepare(field.use.transform);
   if (!chain.ok()) return chain.status().with_context(where);
-  const Result<media::ChainRows> rows = media::chain_rows(*chain);
-  if (!rows.ok()) return rows.status().with_context(where);
-  if (field.use.pad && field.use.pads == 0 && !rows->patches) {
-    return invalid_argument(where + ": tokens.count is needed where the transform has no patchify");
+  field.chain = std::move(*chain);
+  const media::FieldRows& rows = field.chain->rows();
+  if (field.use.pad && field.use.pads == 0 && field.use.units_per_pad == 0 && !rows.tells_tokens) {
+    return invalid_argument(where +
+                            ": tokens.count is needed, its transform does not tell how many "
+                            "tokens an item is");
   }
-  Result<media::PreparedImageChain> prepared =
-      media::PreparedImageChain::prepare(std::move(*chain));
-  if (!prepared.ok()) return prepared.status().with_context(where);
-  field.chain = std::move(*prepared);
-  field.layout = {declared.name, rows->floats ? model::Element::kF32 : model::Element::kU8,
-                  rows->shape};
-  if (index.media_values_per_blob() != kProbeValues) return not_indexed(source, declared.name);
+  if (field.use.units_per_pad > 0 && !rows.has_units) {
+    return invalid_argument(where +
+                            ": tokens.every counts patches, and its transform has none; "
+                            "end it with patchify, or use tokens.count");
+  }
+  field.layout = {declared.name, rows.element, rows.shape};
+  if (index.media_values_per_blob() < kind.header_values) {
+    return not_indexed(source, declared.name);
+  }
   field.sizes = index.media_sizes(number);
-  field.widths = index.media_values(number, 1);
-  field.heights = index.media_values(number, 2);
-  field.orientations = index.media_values(number, 3);
-  // A good row has a size of at least 1: where the probe passed over the field, all are 0.
+  for (uint32_t i = 0; i < kind.header_values; ++i) {
+    field.headers.push_back(index.media_values(number, 1 + i));
+  }
+  // The first value of a good row is at least 1: where the probe passed over the field, all are 0.
   for (size_t row = 0; row < field.sizes.size(); ++row) {
     if (field.sizes[row] == columnar::kNoMedia) continue;
-    if (field.widths[row] == 0) return not_indexed(source, declared.name);
+    if (field.headers[0][row] == 0) return not_indexed(source, declared.name);
     break;
   }
   return field;
@@ -82,37 +93,23 @@ Result<OpenMediaField> open_field(const model::Source& source, size_t number,
 
 }  // namespace
 
-std::shared_ptr<const columnar::MediaProbe> image_probe(const model::Source& source) {
-  std::string fields;
+std::shared_ptr<const columnar::MediaProbe> media_probe(const model::Source& source) {
+  // The fields that are looked at are part of the version: an index made for others is of no use.
+  std::map<model::MediaKind, std::string> fields;
   for (const model::MediaField& field : source.media) {
-    if (field.use) fields += " " + field.name;
+    if (field.use) fields[field.use->kind] += " " + field.name;
   }
   if (fields.empty()) return nullptr;
-  return std::make_shared<const ImageProbe>(std::move(fields));
-}
-
-Result<std::string> canonical_transform(const std::string& text) {
-  OVERLORD_TRY(media::ImageChain chain, media::parse_chain(text));
-  OVERLORD_TRY(const media::ChainRows rows, media::chain_rows(chain));
-  OVERLORD_TRY(const media::PreparedImageChain prepared,
-               media::PreparedImageChain::prepare(std::move(chain)));
-  return media::chain_text(prepared.chain());
-}
-
-model::MediaShape shape_of(const media::ImageGeometry& geometry) {
-  model::MediaShape shape;
-  shape.t = static_cast<uint32_t>(geometry.tiles);
-  if (geometry.patches > 0) {
-    shape.rows = static_cast<uint32_t>(geometry.patches);
-    shape.t *= static_cast<uint32_t>(geometry.grid_t);
-    shape.h = static_cast<uint32_t>(geometry.grid_h);
-    shape.w = static_cast<uint32_t>(geometry.grid_w);
-  } else {
-    shape.rows = shape.t;
-    shape.h = static_cast<uint32_t>(geometry.height);
-    shape.w = static_cast<uint32_t>(geometry.width);
+  std::string version;
+  uint32_t head_bytes = 0;
+  uint32_t values = 0;
+  for (const auto& [number, names] : fields) {
+    const media::KindOfMedia& kind = media::kind_of_media(number);
+    version += (version.empty() ? "" : "; ") + std::string(kind.probe_version) + " of" + names;
+    head_bytes = std::max(head_bytes, kind.head_bytes);
+    values = std::max(values, kind.header_values);
   }
-  return shape;
+  return std::make_shared<const HeaderProbe>(std::move(version), head_bytes, values);
 }
 
 Result<std::shared_ptr<const OpenMedia>> OpenMedia::open(const model::Source& source,
@@ -127,11 +124,9 @@ Result<std::shared_ptr<const OpenMedia>> OpenMedia::open(const model::Source& so
   return std::shared_ptr<const OpenMedia>(std::move(open));
 }
 
-media::ImageHeader OpenMedia::promised(const OpenMediaField& field, uint64_t row) const {
-  media::ImageHeader header;
-  header.width = static_cast<int32_t>(field.widths[row]);
-  header.height = static_cast<int32_t>(field.heights[row]);
-  header.orientation = static_cast<int32_t>(field.orientations[row]);
+media::HeaderValues OpenMedia::promised(const OpenMediaField& field, uint64_t row) const {
+  media::HeaderValues header = {};
+  for (size_t i = 0; i < field.headers.size(); ++i) header[i] = field.headers[i][row];
   return header;
 }
 
@@ -144,18 +139,14 @@ Result<PlannedMedia> OpenMedia::planned(uint64_t row) const {
     const auto named = [&](const Status& status) {
       return bad_data("media " + quote(field.name) + ": " + status.message());
     };
-    const media::ImageHeader header = promised(field, row);
-    const Status within =
-        media::check_limits(header, field.sizes[row], field.chain.chain().decode.limits);
-    if (!within.ok()) return named(within);
-    Result<media::ImageGeometry> geometry = field.chain.planned_size(header);
-    if (!geometry.ok()) return named(geometry.status());
-    const int64_t pads = pads_of(field.use, *geometry);
+    Result<media::FieldPlan> plan = field.chain->planned(promised(field, row), field.sizes[row]);
+    if (!plan.ok()) return named(plan.status());
+    const int64_t pads = pads_of(field.use, *plan);
     const int64_t around = (field.use.before ? 1 : 0) + (field.use.after ? 1 : 0);
     total += pads + around;
     if (total > INT32_MAX) return named(bad_data("more tokens than a document may have"));
-    planned.blobs.push_back({i, std::move(*geometry), static_cast<uint32_t>(pads),
-                             static_cast<uint32_t>(pads + around)});
+    planned.blobs.push_back(
+        {i, *plan, static_cast<uint32_t>(pads), static_cast<uint32_t>(pads + around)});
   }
   planned.tokens = static_cast<uint32_t>(total);
   return planned;

@@ -11,7 +11,7 @@
 #include "overlord/base/status.h"
 #include "overlord/columnar/media.h"
 #include "overlord/columnar/source_index.h"
-#include "overlord/media/image_chain.h"
+#include "overlord/media/field_chain.h"
 #include "overlord/model/media_slab.h"
 #include "overlord/model/source.h"
 
@@ -21,15 +21,16 @@ struct OpenMediaField {
   size_t number = 0;  // in Source::media
   std::string name;
   model::MediaUse use;
-  media::PreparedImageChain chain;
+  media::FieldChainPtr chain;
   model::MediaLayout layout;
   // By row, from the index.
-  std::span<const uint32_t> sizes, widths, heights, orientations;
+  std::span<const uint32_t> sizes;
+  std::vector<std::span<const uint32_t>> headers;  // one for each of the kind's header values
 };
 
 struct PlannedBlob {
   size_t field = 0;  // in OpenMedia::fields()
-  media::ImageGeometry geometry;
+  media::FieldPlan plan;
   uint32_t pads = 0;    // placeholders
   uint32_t tokens = 0;  // with those before and after them
 };
@@ -43,7 +44,7 @@ struct PlannedMedia {
 class OpenMedia {
  public:
   // Null where no field of the source is delivered. The index must have been made with
-  // image_probe(source).
+  // media_probe(source).
   static Result<std::shared_ptr<const OpenMedia>> open(const model::Source& source,
                                                        const columnar::SourceIndex& index);
 
@@ -51,19 +52,13 @@ class OpenMedia {
   // `row` counts in the whole source. kBadData: the document is bad, and why.
   Result<PlannedMedia> planned(uint64_t row) const;
   // What the index has of a blob's header.
-  media::ImageHeader promised(const OpenMediaField& field, uint64_t row) const;
+  media::HeaderValues promised(const OpenMediaField& field, uint64_t row) const;
 
  private:
   std::vector<OpenMediaField> fields_;
 };
 
-// Keeps width, height and orientation of every delivered picture; null where there are none.
-std::shared_ptr<const columnar::MediaProbe> image_probe(const model::Source& source);
-
-// The text form with every value named, or what is wrong with it as a media field's transform.
-Result<std::string> canonical_transform(const std::string& text);
-
-// Rows, sides and number of rows of an outcome.
-model::MediaShape shape_of(const media::ImageGeometry& geometry);
+// Keeps the header values of every delivered blob; null where there are none.
+std::shared_ptr<const columnar::MediaProbe> media_probe(const model::Source& source);
 
 }  // namespace overlord::loader
