@@ -26,7 +26,7 @@ def measure_batches(batches: Iterator[Any], work: dict[str, Any]) -> dict[str, A
     started = time.perf_counter()
     while time.perf_counter() - started < work["seconds"]:
         batch = next(batches)
-        total += float(batch[0, 0, 0])
+        total += float(batch[(0,) * batch.ndim])
         count += size
     taken = time.perf_counter() - started
     return {
