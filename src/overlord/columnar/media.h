@@ -23,7 +23,7 @@ struct ShardJob;
 struct ShardPart;
 
 inline constexpr uint32_t kNoMedia = 0xffffffffu;  // stored as the size of a blob that is not there
-inline constexpr uint32_t kMaxHeadBytes = 64 << 10;
+inline constexpr uint32_t kMaxHeadBytes = 256 << 20;  // a clip may have its tables at its end
 inline constexpr uint32_t kMaxProbeValues = 8;
 
 // Looks at the first bytes of every blob while its shard is indexed: sizes of images, durations.

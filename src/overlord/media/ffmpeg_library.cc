@@ -28,23 +28,20 @@ Result<const FfmpegLibrary*> load() {
   FfmpegLibrary& f = library;
   f.util_handle = util;
   f.codec_handle = codec;
-  const bool whole = take(codec, "avcodec_find_decoder", &f.find_decoder) &&
-                     take(codec, "avcodec_alloc_context3", &f.alloc_context) &&
-                     take(codec, "avcodec_free_context", &f.free_context) &&
-                     take(codec, "avcodec_open2", &f.open) &&
-                     take(codec, "avcodec_send_packet", &f.send_packet) &&
-                     take(codec, "avcodec_receive_frame", &f.receive_frame) &&
-                     take(codec, "avcodec_flush_buffers", &f.flush) &&
-                     take(codec, "av_packet_alloc", &f.alloc_packet) &&
-                     take(codec, "av_packet_free", &f.free_packet) &&
-                     take(util, "av_frame_alloc", &f.alloc_frame) &&
-                     take(util, "av_frame_free", &f.free_frame) &&
-                     take(util, "av_frame_unref", &f.unref_frame) &&
-                     take(util, "av_mallocz", &f.alloc_bytes) &&
-                     take(util, "av_strerror", &f.error_text) &&
-                     take(util, "av_get_pix_fmt_name", &f.pixel_name) &&
-                     take(util, "av_log_set_level", &f.set_log_level) &&
-                     take(util, "av_version_info", &f.version);
+  const bool whole =
+      take(codec, "avcodec_find_decoder", &f.find_decoder) &&
+      take(codec, "avcodec_alloc_context3", &f.alloc_context) &&
+      take(codec, "avcodec_free_context", &f.free_context) &&
+      take(codec, "avcodec_open2", &f.open) && take(codec, "avcodec_send_packet", &f.send_packet) &&
+      take(codec, "avcodec_receive_frame", &f.receive_frame) &&
+      take(codec, "avcodec_flush_buffers", &f.flush) &&
+      take(codec, "av_packet_alloc", &f.alloc_packet) &&
+      take(codec, "av_packet_free", &f.free_packet) &&
+      take(util, "av_frame_alloc", &f.alloc_frame) && take(util, "av_frame_free", &f.free_frame) &&
+      take(util, "av_frame_unref", &f.unref_frame) && take(util, "av_mallocz", &f.alloc_bytes) &&
+      take(util, "av_strerror", &f.error_text) &&
+      take(util, "av_get_pix_fmt_name", &f.pixel_name) &&
+      take(util, "av_log_set_level", &f.set_log_level) && take(util, "av_version_info", &f.version);
   if (!whole) {
     return invalid_argument("video cannot be decoded: " + codec_name +
                             " lacks functions that every FFmpeg has");

@@ -1,4 +1,5 @@
-// What reading and decoding promise of clips from anywhere: a Status, or frames of the planned size.
+// What reading and decoding promise of clips from anywhere: a Status, or frames of the planned
+// size.
 #pragma once
 
 #include <string_view>
@@ -23,8 +24,8 @@ inline void takes_clip(std::string_view bytes) {
   if (need.ok() && need->length > 0) {
     OVERLORD_CHECK(need->offset >= 0 && need->offset + need->length <= size,
                    "a probe needs bytes that the blob does not have");
-    const auto tail = bytes.substr(static_cast<size_t>(need->offset),
-                                   static_cast<size_t>(need->length));
+    const auto tail =
+        bytes.substr(static_cast<size_t>(need->offset), static_cast<size_t>(need->length));
     (void)probe_video({bytes.substr(0, bytes.size() / 2), need->offset, tail, size}, {});
   }
   const auto outcome = chain->run(bytes, 1, scratch);

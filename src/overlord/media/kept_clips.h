@@ -1,5 +1,5 @@
-// Small clips, kept to tell what frames the library makes of them (video_decode.cc): six frames of 32x32,
-// H.264 with frames that are shown before others they lean on, and VP9.
+// Small clips, kept to tell what frames the library makes of them (video_decode.cc): six frames of
+// 32x32, H.264 with frames that are shown before others they lean on, and VP9.
 #pragma once
 
 #include <array>

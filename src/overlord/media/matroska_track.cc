@@ -111,9 +111,12 @@ struct CodecName {
   VideoCoding coding;
 };
 constexpr CodecName kCodecs[] = {
-    {"V_MPEG4/ISO/AVC", VideoCoding::kH264},  {"V_MPEGH/ISO/HEVC", VideoCoding::kHevc},
-    {"V_VP8", VideoCoding::kVp8},             {"V_VP9", VideoCoding::kVp9},
-    {"V_AV1", VideoCoding::kAv1},             {"V_MPEG4/ISO/ASP", VideoCoding::kMpeg4},
+    {"V_MPEG4/ISO/AVC", VideoCoding::kH264},
+    {"V_MPEGH/ISO/HEVC", VideoCoding::kHevc},
+    {"V_VP8", VideoCoding::kVp8},
+    {"V_VP9", VideoCoding::kVp9},
+    {"V_AV1", VideoCoding::kAv1},
+    {"V_MPEG4/ISO/ASP", VideoCoding::kMpeg4},
     {"V_MPEG4/ISO/SP", VideoCoding::kMpeg4},
 };
 
@@ -125,9 +128,8 @@ class Matroska {
   Result<VideoTrack> read() {
     Elements elements(bytes_, 0);
     while (!elements.done()) {
-      OVERLORD_TRY(const Element element, elements.next([](uint32_t id) {
-        return id == kSegment || id == kCluster;
-      }));
+      OVERLORD_TRY(const Element element,
+                   elements.next([](uint32_t id) { return id == kSegment || id == kCluster; }));
       OVERLORD_RETURN_IF_ERROR(take(element));
     }
     if (number_ == 0) return bad_data("matroska has no video track");

@@ -56,8 +56,7 @@ Result<TopBoxes> walk_top(const VideoParts& parts) {
       // What follows the boxes is nobody's business; a box that lacks its end is.
       if (top.moov && !letters(type)) return top;
       return bad_data("mp4 is cut or damaged: a box of " + std::to_string(size) +
-                      " bytes at byte " + std::to_string(at) + " of " +
-                      std::to_string(parts.size));
+                      " bytes at byte " + std::to_string(at) + " of " + std::to_string(parts.size));
     }
     if (type == "moov" && !top.moov) {
       top.moov = bytes_at(parts, at + header, size - header);
@@ -107,9 +106,7 @@ struct Sizes {
   int64_t count = 0;
   uint32_t all = 0;
   std::string_view each;
-  int64_t at(int64_t i) const {
-    return all > 0 ? all : big_u32(each, static_cast<size_t>(i) * 4);
-  }
+  int64_t at(int64_t i) const { return all > 0 ? all : big_u32(each, static_cast<size_t>(i) * 4); }
 };
 
 Result<Sizes> sizes_of(const Mp4Tables& tables, const VideoLimits& limits) {
@@ -144,8 +141,8 @@ Status lay_samples(const Mp4Tables& tables, const Sizes& sizes, int64_t blob,
     while (run + 1 < runs.count && runs.at(run + 1, 0) <= chunk + 1) ++run;
     int64_t offset = chunks.at(chunk, 0);
     if (chunks.row == 8) {
-      offset = static_cast<int64_t>(std::min<uint64_t>(
-          big_u64(chunks.rows, chunk * 8), static_cast<uint64_t>(blob)));
+      offset = static_cast<int64_t>(
+          std::min<uint64_t>(big_u64(chunks.rows, chunk * 8), static_cast<uint64_t>(blob)));
     }
     for (uint32_t i = 0; i < runs.at(run, 1); ++i) {
       const auto index = static_cast<int64_t>(samples->size());
@@ -187,8 +184,8 @@ void cut_by_edit(const Mp4Tables& tables, std::vector<VideoSample>* samples) {
   Int128 end = Int128{1} << 100;
   if (tables.edit->length && tables.movie_timescale > 0) {
     // The edit's length is rounded to the movie's coarser clock: one of its ticks is let through.
-    end = tables.edit->start + ceil_div((Int128{*tables.edit->length} + 1) * tables.timescale,
-                                        tables.movie_timescale);
+    end = tables.edit->start +
+          ceil_div((Int128{*tables.edit->length} + 1) * tables.timescale, tables.movie_timescale);
   }
   for (VideoSample& sample : *samples) {
     sample.shown = sample.time >= tables.edit->start && sample.time < end;
@@ -201,8 +198,15 @@ class Fragment {
  public:
   Fragment(const Mp4Tables& tables, const VideoLimits& limits, int64_t blob, int64_t moof,
            int64_t* now, std::vector<VideoSample>* samples)
-      : limits_(limits), blob_(blob), moof_(moof), base_(moof), now_(now), samples_(samples),
-        id_(tables.track_id), duration_(tables.fragment_duration), size_(tables.fragment_size),
+      : limits_(limits),
+        blob_(blob),
+        moof_(moof),
+        base_(moof),
+        now_(now),
+        samples_(samples),
+        id_(tables.track_id),
+        duration_(tables.fragment_duration),
+        size_(tables.fragment_size),
         flags_(tables.fragment_flags) {}
 
   Status take(std::string_view traf) {

@@ -37,8 +37,8 @@ void PreparedVideoChain::deliver(const ImageView& frame, const VideoGeometry& ge
     return;
   }
   const Patchify& rule = step->rule;
-  const int64_t group = slot / rule.temporal * geometry.grid_h * geometry.grid_w *
-                        geometry.row_values;
+  const int64_t group =
+      slot / rule.temporal * geometry.grid_h * geometry.grid_w * geometry.row_values;
   const auto place = static_cast<int32_t>(slot % rule.temporal);
   auto* const floats = reinterpret_cast<float*>(out) + (geometry.floats ? group : 0);
   if (rule.temporal > 1 && geometry.floats) {
@@ -91,12 +91,11 @@ Status PreparedVideoChain::run(std::string_view bytes, const VideoHeader& header
   OVERLORD_TRY(const VideoTrack track,
                read_video_track(VideoParts::whole(bytes), chain_.decode.limits));
   if (track.header != header) {
-    return bad_data("clip is another than the header it is read by: " +
-                    std::to_string(track.header.frames) + " frames of " +
-                    std::to_string(track.header.width) + "x" +
-                    std::to_string(track.header.height) + ", not " +
-                    std::to_string(header.frames) + " of " + std::to_string(header.width) + "x" +
-                    std::to_string(header.height));
+    return bad_data(
+        "clip is another than the header it is read by: " + std::to_string(track.header.frames) +
+        " frames of " + std::to_string(track.header.width) + "x" +
+        std::to_string(track.header.height) + ", not " + std::to_string(header.frames) + " of " +
+        std::to_string(header.width) + "x" + std::to_string(header.height));
   }
   return run_track(bytes, track, layout, scratch, out);
 }

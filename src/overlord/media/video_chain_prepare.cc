@@ -19,8 +19,8 @@ struct StepRule {
 constexpr int kShape = 5;
 // In the order of VideoStep's alternatives.
 constexpr StepRule kRules[] = {
-    {"orient", 0},       {"clip", 1},         {"sample", 2},      {"resize", 3},
-    {"resize_short", 3}, {"smart_resize", 3}, {"centre_crop", 4}, {"planes", kShape},
+    {"orient", 0},         {"clip", 1},          {"sample", 2},      {"resize", 3},
+    {"resize_short", 3},   {"smart_resize", 3},  {"centre_crop", 4}, {"planes", kShape},
     {"normalise", kShape}, {"patchify", kShape},
 };
 static_assert(std::size(kRules) == std::variant_size_v<VideoStep>);
@@ -48,9 +48,9 @@ Status check(const SampleStep& step) {
   }
   OVERLORD_RETURN_IF_ERROR(within("frames", choice.frames, 0, kMost));
   if (choice.frames % choice.multiple_of != 0) {
-    return invalid_argument("frames must be a multiple of multiple_of=" +
-                            std::to_string(choice.multiple_of) + "; got " +
-                            std::to_string(choice.frames));
+    return invalid_argument(
+        "frames must be a multiple of multiple_of=" + std::to_string(choice.multiple_of) +
+        "; got " + std::to_string(choice.frames));
   }
   OVERLORD_RETURN_IF_ERROR(within("fps", choice.fps.num, 0, 1'000'000));
   OVERLORD_RETURN_IF_ERROR(within("fps (below the line)", choice.fps.den, 1, 1'000'000));
@@ -136,8 +136,7 @@ std::string_view step_name(const VideoStep& step) { return kRules[step.index()].
 SmartResize ClipResizeStep::rule(int64_t frames) const {
   constexpr int64_t kFramesOfAPatch = 2;
   const int64_t share = total_pixels / frames * kFramesOfAPatch;
-  return {factor, min_pixels,
-          std::max(std::min(max_pixels, share), min_pixels * 105 / 100)};
+  return {factor, min_pixels, std::max(std::min(max_pixels, share), min_pixels * 105 / 100)};
 }
 
 Result<PreparedVideoChain> PreparedVideoChain::prepare(VideoChain chain) {
@@ -185,8 +184,8 @@ Result<FrameLayout> PreparedVideoChain::lay_out(const VideoHeader& header) const
     layout.filter = smart->filter;
   }
   if (std::max(layout.resized.width, layout.resized.height) > kLargestSide * 4) {
-    return bad_data("clip refused before decoding: frames would have " +
-                    size_text(layout.resized) + " pixels");
+    return bad_data("clip refused before decoding: frames would have " + size_text(layout.resized) +
+                    " pixels");
   }
   layout.kept = {0, 0, layout.resized.width, layout.resized.height};
   if (const auto* const crop = find<CentreCropStep>()) {

@@ -73,9 +73,8 @@ TEST_F(VideoChains, SomeFramesAreThoseOfAllFrames) {
     ASSERT_TRUE(some.ok());
     for (size_t i = 0; i < 3; ++i) {
       const size_t place = std::array<size_t, 3>{0, 2, 5}[i];
-      EXPECT_EQ(std::memcmp(some->bytes.data() + frame * i, all->bytes.data() + frame * place,
-                            frame),
-                0);
+      EXPECT_EQ(
+          std::memcmp(some->bytes.data() + frame * i, all->bytes.data() + frame * place, frame), 0);
     }
   }
 }
@@ -101,8 +100,8 @@ TEST_F(VideoChains, TheHeaderPlansWhatComes) {
 TEST_F(VideoChains, PatchesSpanRealFramesAndRepeatTheLast) {
   constexpr size_t kSide = 28;
   const auto frames = run(kept_clips()[0], "sample frames=3; resize width=28 height=28");
-  const auto patches = run(kept_clips()[0],
-                           "sample frames=3; resize width=28 height=28; patchify patch=14");
+  const auto patches =
+      run(kept_clips()[0], "sample frames=3; resize width=28 height=28; patchify patch=14");
   ASSERT_TRUE(patches.ok()) << patches.status().message();
   EXPECT_EQ(patches->geometry.grid_t, 2);
   EXPECT_EQ(patches->geometry.patches, 8);

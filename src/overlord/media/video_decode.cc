@@ -104,17 +104,16 @@ class FramePlanes {
       bool full;
     };
     static constexpr Kind kKinds[] = {
-        {AV_PIX_FMT_YUV420P, 3, 1, 1, 8, false},     {AV_PIX_FMT_YUVJ420P, 3, 1, 1, 8, true},
-        {AV_PIX_FMT_YUV422P, 3, 1, 0, 8, false},     {AV_PIX_FMT_YUVJ422P, 3, 1, 0, 8, true},
-        {AV_PIX_FMT_YUV444P, 3, 0, 0, 8, false},     {AV_PIX_FMT_YUVJ444P, 3, 0, 0, 8, true},
-        {AV_PIX_FMT_YUV440P, 3, 0, 1, 8, false},     {AV_PIX_FMT_GRAY8, 1, 0, 0, 8, false},
-        {AV_PIX_FMT_GBRP, 3, 0, 0, 8, true},         {AV_PIX_FMT_YUV420P10LE, 3, 1, 1, 10, false},
+        {AV_PIX_FMT_YUV420P, 3, 1, 1, 8, false},      {AV_PIX_FMT_YUVJ420P, 3, 1, 1, 8, true},
+        {AV_PIX_FMT_YUV422P, 3, 1, 0, 8, false},      {AV_PIX_FMT_YUVJ422P, 3, 1, 0, 8, true},
+        {AV_PIX_FMT_YUV444P, 3, 0, 0, 8, false},      {AV_PIX_FMT_YUVJ444P, 3, 0, 0, 8, true},
+        {AV_PIX_FMT_YUV440P, 3, 0, 1, 8, false},      {AV_PIX_FMT_GRAY8, 1, 0, 0, 8, false},
+        {AV_PIX_FMT_GBRP, 3, 0, 0, 8, true},          {AV_PIX_FMT_YUV420P10LE, 3, 1, 1, 10, false},
         {AV_PIX_FMT_YUV422P10LE, 3, 1, 0, 10, false}, {AV_PIX_FMT_YUV444P10LE, 3, 0, 0, 10, false},
         {AV_PIX_FMT_YUV420P12LE, 3, 1, 1, 12, false}, {AV_PIX_FMT_GRAY10LE, 1, 0, 0, 10, false},
     };
-    const auto* const kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) {
-      return k.format == frame.format;
-    });
+    const auto* const kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                          [&](const Kind& k) { return k.format == frame.format; });
     if (kind == std::end(kKinds)) {
       const char* const name = library.pixel_name(static_cast<AVPixelFormat>(frame.format));
       return bad_data("clip has pixels of an unsupported layout: " +
@@ -176,7 +175,11 @@ class Decoder {
  public:
   Decoder(const FfmpegLibrary& library, std::string_view bytes, const VideoTrack& track,
           std::span<const int64_t> wanted, const FrameTaker& take)
-      : library_(library), bytes_(bytes), track_(track), wanted_(wanted), take_(take),
+      : library_(library),
+        bytes_(bytes),
+        track_(track),
+        wanted_(wanted),
+        take_(take),
         taken_(wanted.size(), false) {}
   ~Decoder() {
     library_.free_context(&context_);
@@ -201,9 +204,9 @@ class Decoder {
     context_->max_pixels = options.limits.pixels;
     context_->thread_count = options.threads;
     context_->has_b_frames = reordering(track_);
-    // Damage is an error, not something to paint over.
+    // Damage is an error, not something to paint over. Concealment stays on for its bookkeeping,
+    // which without it marks frames of several slices as damaged; what it touched is refused.
     context_->err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_EXPLODE;
-    context_->error_concealment = 0;
     context_->flags |= AV_CODEC_FLAG_BITEXACT;
     const size_t setup = track_.setup.size();
     if (setup > 0) {
@@ -374,8 +377,8 @@ Digest video_fingerprint() {
     YuvScratch scratch;
     std::vector<Image> images(order.size());
     const ImageSize size{track->header.width, track->header.height};
-    const Status status = decode_frames(
-        clip, *track, order, {}, [&](size_t which, const YuvFrame& frame) {
+    const Status status =
+        decode_frames(clip, *track, order, {}, [&](size_t which, const YuvFrame& frame) {
           yuv_to_rgb(frame, size, {0, 0, size.width, size.height}, ResizeFilter::kBicubic, scratch,
                      &images[which]);
           return Status();

@@ -30,9 +30,9 @@ Result<TickSpan> tick_span(const VideoHeader& header, const VideoSpan& span) {
 int64_t on_display(std::span<const int64_t> times, int64_t low, int64_t high, Int128 scale,
                    Int128 target) {
   const auto begin = times.begin() + low;
-  const auto found = std::upper_bound(
-      begin, times.begin() + high, target,
-      [&](Int128 wanted, int64_t time) { return wanted < Int128{time} * scale; });
+  const auto found =
+      std::upper_bound(begin, times.begin() + high, target,
+                       [&](Int128 wanted, int64_t time) { return wanted < Int128{time} * scale; });
   return low + std::max<int64_t>(found - begin - 1, 0);
 }
 
@@ -57,10 +57,10 @@ Result<int64_t> chosen_count(const VideoHeader& header, const VideoSpan& span,
   if (choice == nullptr) return header.frames;
   if (choice->frames > 0) return choice->frames;
   const Int128 length = ticks.end - ticks.start;
-  const Int128 wanted = length * header.tick_num * choice->fps.num / choice->fps.den /
-                        header.tick_den;
-  const auto share = static_cast<int64_t>(
-      std::max<Int128>(Int128{header.frames} * length / header.ticks, 1));
+  const Int128 wanted =
+      length * header.tick_num * choice->fps.num / choice->fps.den / header.tick_den;
+  const auto share =
+      static_cast<int64_t>(std::max<Int128>(Int128{header.frames} * length / header.ticks, 1));
   const auto within = static_cast<int64_t>(
       std::min<Int128>(std::max<Int128>(wanted, choice->min), std::min(choice->max, share)));
   return std::max(within / choice->multiple_of, int64_t{1}) * choice->multiple_of;

@@ -32,9 +32,9 @@ struct FrameRate {
 enum class FramePlaces : uint8_t { kEnds, kStarts, kCentres };
 
 struct FrameChoice {
-  int64_t frames = 0;   // so many; or, where 0,
-  FrameRate fps = {};   // so many a second,
-  int64_t min = 1;      // within these,
+  int64_t frames = 0;  // so many; or, where 0,
+  FrameRate fps = {};  // so many a second,
+  int64_t min = 1;     // within these,
   int64_t max = 768;
   int64_t multiple_of = 1;  // rounded down to whole groups, one group at least
   FramePlaces at = FramePlaces::kEnds;

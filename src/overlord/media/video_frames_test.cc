@@ -67,8 +67,8 @@ TEST(VideoFrames, RatesAreCountedFromTheHeader) {
   EXPECT_EQ(count(250, {.fps = {2, 1}, .max = 16}), 16);
   EXPECT_EQ(count(250, {.fps = {1, 4}, .min = 4}), 4);
   EXPECT_EQ(count(250, {.fps = {3, 4}, .multiple_of = 4}), 4);
-  EXPECT_EQ(count(5, {.fps = {60, 1}}), 5);                    // no more than there are
-  EXPECT_EQ(count(1, {.fps = {2, 1}, .multiple_of = 2}), 2);   // one group at least
+  EXPECT_EQ(count(5, {.fps = {60, 1}}), 5);                   // no more than there are
+  EXPECT_EQ(count(1, {.fps = {2, 1}, .multiple_of = 2}), 2);  // one group at least
   EXPECT_EQ(count(250, {.fps = {2, 1}}, {2000, 5000}), 6);
   EXPECT_EQ(count(3, {.frames = 8}), 8);
 }

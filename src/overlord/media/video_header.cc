@@ -45,7 +45,8 @@ int64_t VideoHeader::milliseconds() const {
 }
 
 VideoHeader::Rate VideoHeader::rate() const {
-  // Ticks below 2^52 and parts below 2^32 keep the products inside; the terms are small in practice.
+  // Ticks below 2^52 and parts below 2^32 keep the products inside; the terms are small in
+  // practice.
   Int128 num = Int128{frames} * tick_den;
   Int128 den = Int128{std::max<int64_t>(ticks, 1)} * tick_num;
   for (Int128 a = num, b = den;;) {  // std::gcd has no 128 bits

@@ -24,12 +24,12 @@ std::string_view coding_name(VideoCoding coding);  // "h264", "hevc", "vp8", "vp
 
 // Every one is checked before what it bounds is allocated or worked on.
 struct VideoLimits {
-  int64_t bytes = int64_t{1} << 30;        // encoded
-  int64_t pixels = int64_t{16} << 20;      // of one frame
-  int64_t frames = int64_t{1} << 19;       // of the whole clip, shown or not
-  int64_t seconds = 4 * 3600;              // of the whole clip
-  int32_t streams = 32;                    // pictures, sound, subtitles
-  int64_t work = int64_t{1} << 36;         // pixels of all frames that a run has to decode
+  int64_t bytes = int64_t{1} << 30;    // encoded
+  int64_t pixels = int64_t{16} << 20;  // of one frame
+  int64_t frames = int64_t{1} << 19;   // of the whole clip, shown or not
+  int64_t seconds = 4 * 3600;          // of the whole clip
+  int32_t streams = 32;                // pictures, sound, subtitles
+  int64_t work = int64_t{1} << 36;     // pixels of all frames that a run has to decode
 
   friend bool operator==(const VideoLimits&, const VideoLimits&) = default;
 };
@@ -74,7 +74,8 @@ struct VideoParts {
   }
 };
 
-// What has to be read beside `head` before a blob of `size` bytes can be probed; no length: nothing.
+// What has to be read beside `head` before a blob of `size` bytes can be probed; no length:
+// nothing.
 struct VideoNeed {
   int64_t offset = 0;
   int64_t length = 0;

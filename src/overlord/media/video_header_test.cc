@@ -52,9 +52,9 @@ TEST(VideoHeader, SaysWhichBytesAProbeNeeds) {
   ASSERT_TRUE(need.ok()) << need.status().message();
   EXPECT_EQ(bytes.substr(static_cast<size_t>(need->offset) + 4, 4), "moov");
   EXPECT_EQ(need->offset + need->length, size);
-  const auto parts = probe_video({bytes.substr(0, 64), need->offset,
-                                  bytes.substr(static_cast<size_t>(need->offset)), size},
-                                 {});
+  const auto parts = probe_video(
+      {bytes.substr(0, 64), need->offset, bytes.substr(static_cast<size_t>(need->offset)), size},
+      {});
   ASSERT_TRUE(parts.ok()) << parts.status().message();
   EXPECT_EQ(*parts, *probe_video(bytes));
   EXPECT_EQ(video_probe_need(bytes, size)->length, 0);
@@ -78,8 +78,10 @@ TEST(VideoHeader, RefusalsSayWhatWasFound) {
   const auto message = [](std::string_view bytes) { return probe_video(bytes).status().message(); };
   EXPECT_NE(message("#EXTM3U\n#EXT-X-VERSION:3\n").find("unknown format"), std::string::npos);
   EXPECT_NE(message("").find("empty"), std::string::npos);
-  EXPECT_NE(message(swapped(mp4(), std::string_view("avc1\0\0", 6), std::string_view("drac\0\0", 6))).find("drac"),
-            std::string::npos);
+  EXPECT_NE(
+      message(swapped(mp4(), std::string_view("avc1\0\0", 6), std::string_view("drac\0\0", 6)))
+          .find("drac"),
+      std::string::npos);
   EXPECT_NE(message(swapped(mp4(), "vide", "soun")).find("no video track"), std::string::npos);
   EXPECT_NE(message(swapped(mp4(), "moov", "free")).find("no moov"), std::string::npos);
 }

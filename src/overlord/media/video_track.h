@@ -17,8 +17,8 @@ struct VideoSample {
   int64_t duration = 0;  // in ticks; 0 where it is not told
   int64_t offset = 0;
   int64_t size = 0;
-  bool key = false;    // decoding may start here
-  bool shown = true;   // not cut away by an edit list, not marked invisible
+  bool key = false;   // decoding may start here
+  bool shown = true;  // not cut away by an edit list, not marked invisible
 };
 
 struct VideoTrack {

@@ -19,7 +19,7 @@ enum class ColourMatrix : uint8_t { kBt601, kBt709, kBt2020, kNone };
 struct YuvFrame {
   int32_t width = 0;
   int32_t height = 0;
-  int32_t planes = 3;  // 1: grey
+  int32_t planes = 3;        // 1: grey
   int32_t half_columns = 0;  // 1: the colour planes have half of them, rounded up
   int32_t half_rows = 0;
   ColourMatrix matrix = ColourMatrix::kBt601;

@@ -49,7 +49,7 @@ struct RowFilter {
 inline constexpr size_t kMaxMediaFields = 16;  // of one source
 
 // What a blob is: which chains can read it (media/field_chain.h).
-enum class MediaKind : uint8_t { kImage, kAudio };
+enum class MediaKind : uint8_t { kImage, kAudio, kVideo };
 
 // What becomes of a blob in the stream: it is decoded and transformed, travels with its document
 // and has a place among the document's tokens. docs/media.md.

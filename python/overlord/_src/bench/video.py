@@ -77,7 +77,8 @@ def run(arguments: list[str]) -> dict[str, Any]:
         pythons, _contenders(), work, options.rounds, Patience(options.patience)
     )
     ours = found[OURS].get("files_per_s")
-    best = max((one.get("files_per_s", 0.0) for key, one in found.items() if key != OURS), default=0)
+    peers = [one.get("files_per_s", 0.0) for key, one in found.items() if key != OURS]
+    best = max(peers, default=0.0)
     figures = {"files_per_s": ours, "ratio_vs_best_peer": ours / best if ours and best else None}
     settings = {"clips": f"10 s, H.264, {size}, 30 fps", "frames": 8, "rounds": options.rounds}
     return _contract.report("video", figures, found, settings, host)

@@ -1,4 +1,4 @@
-"""Writes the clips of the video bench: 10 s of H.264 at 30 frames a second, moving shapes and grain."""
+"""Writes the clips of the video bench: 10 s of H.264, shapes that move, and grain."""
 
 from __future__ import annotations
 
