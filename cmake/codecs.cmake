@@ -33,3 +33,28 @@ overlord_codec(JPEG jpeglib.h jpeg libjpeg-dev)
 overlord_codec(PNG spng.h spng libspng-dev)
 overlord_codec(WEBP webp/decode.h webp libwebp-dev)
 overlord_codec(AUDIO sndfile.h sndfile libsndfile1-dev)
+
+# Video: FFmpeg's headers are enough, its libraries are loaded when the first clip is decoded
+# (src/overlord/media/ffmpeg_library.h).
+find_path(OVERLORD_VIDEO_INCLUDE_DIR "libavcodec/avcodec.h")
+mark_as_advanced(OVERLORD_VIDEO_INCLUDE_DIR)
+if(OVERLORD_VIDEO_INCLUDE_DIR)
+  set(overlord_codec_found ON)
+else()
+  set(overlord_codec_found OFF)
+endif()
+option(OVERLORD_WITH_VIDEO "Decode with libavcodec (libavcodec-dev)" ${overlord_codec_found})
+if(OVERLORD_WITH_VIDEO)
+  if(NOT overlord_codec_found)
+    list(APPEND overlord_missing_packages libavcodec-dev)
+  else()
+    # Only the files that call it see it: everything else compiles the same with and without.
+    file(GLOB overlord_video_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/overlord/media/ffmpeg_*.cc"
+         "${PROJECT_SOURCE_DIR}/src/overlord/media/video_decode.cc" "${PROJECT_SOURCE_DIR}/src/overlord/media/*video*_test.cc")
+    set_property(SOURCE ${overlord_video_files} APPEND PROPERTY COMPILE_DEFINITIONS OVERLORD_HAS_VIDEO=1)
+    set_property(SOURCE ${overlord_video_files} APPEND PROPERTY INCLUDE_DIRECTORIES "${OVERLORD_VIDEO_INCLUDE_DIR}")
+    list(APPEND OVERLORD_CODEC_TARGETS ${CMAKE_DL_LIBS})
+  endif()
+else()
+  message(STATUS "Codec VIDEO is left out; libavcodec-dev would bring it")
+endif()

@@ -30,7 +30,7 @@ python=$(find_python)
 
 # --- System packages -------------------------------------------------------------------------------
 packages=(g++ libzstd-dev zlib1g-dev libsimdjson-dev libgtest-dev libbenchmark-dev libxxhash-dev
-  libjpeg-dev libspng-dev libwebp-dev libsndfile1-dev)
+  libjpeg-dev libspng-dev libwebp-dev libsndfile1-dev libavcodec-dev)
 if [ -z "$python" ]; then
   packages+=(python3 python3-venv python3-dev)
 else

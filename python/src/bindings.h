@@ -22,6 +22,7 @@ void bind_index(nanobind::module_& module);
 void bind_job(nanobind::module_& module);
 void bind_media(nanobind::module_& module);
 void bind_media_audio(nanobind::module_& module);
+void bind_media_video(nanobind::module_& module);
 void bind_mix(nanobind::module_& module);
 void bind_node(nanobind::module_& module);
 

@@ -27,6 +27,7 @@ NB_MODULE(_core, m) {
   bind_job(m);
   bind_media(m);
   bind_media_audio(m);
+  bind_media_video(m);
   bind_mix(m);
   bind_node(m);
 }

@@ -22,7 +22,7 @@ struct BlockRequest;
 struct ShardJob;
 struct ShardPart;
 
-inline constexpr uint32_t kMaxHeadBytes = 1 << 20;
+inline constexpr uint32_t kMaxHeadBytes = 256 << 20;  // a clip may have its tables at its end
 inline constexpr uint32_t kMaxProbeValues = 8;
 
 // Looks at the first bytes of every blob while its shard is indexed: sizes of images, durations.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "overlord/media/audio_chain.h"
+#include "overlord/media/step_values.h"
 
 namespace overlord::media {
 namespace {
@@ -20,12 +21,6 @@ struct StepRule {
 constexpr StepRule kRules[] = {{"mono", 0},  {"resample", 1}, {"fit", 2},    {"random_cut", 2},
                                {"chunk", 2}, {"pcm16", 3},    {"log_mel", 3}};
 static_assert(std::size(kRules) == std::variant_size_v<AudioStep>);
-
-Status within(std::string_view name, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return {};
-  return invalid_argument(std::string(name) + " must be " + std::to_string(low) + " to " +
-                          std::to_string(high) + "; got " + std::to_string(value));
-}
 
 template <typename Step>
 Status check(const Step&) {

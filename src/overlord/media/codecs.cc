@@ -9,6 +9,7 @@
 #include "overlord/media/image_decode.h"
 #include "overlord/media/image_header.h"
 #include "overlord/media/kept_pictures.h"
+#include "overlord/media/video_decode.h"
 
 #ifdef OVERLORD_HAS_JPEG
 #include <cstdio>
@@ -98,6 +99,8 @@ const std::vector<Codec>& codecs() {
       codec_of("webp", "libwebp", webp_version(), {bytes_of(kWebpLossy), bytes_of(kWebpLossless)}),
       {"audio", "libsndfile", audio_library_version(), !audio_library_version().empty(),
        audio_fingerprint()},
+      {"video", "FFmpeg", video_library_version(), !video_library_version().empty(),
+       video_fingerprint()},
   };
   return *list;
 }

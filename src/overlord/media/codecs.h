@@ -12,7 +12,7 @@
 namespace overlord::media {
 
 struct Codec {
-  std::string name;     // "jpeg", "png", "webp", "audio"
+  std::string name;     // "jpeg", "png", "webp", "audio", "video"
   std::string made_by;  // "libjpeg-turbo"
   std::string version;  // as built; "" where absent
   bool present = false;

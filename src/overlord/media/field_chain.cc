@@ -8,7 +8,7 @@ namespace {
 
 // Every kind that the stream knows.
 std::span<const KindOfMedia* const> kinds() {
-  static const KindOfMedia* const all[] = {&image_kind(), &audio_kind()};
+  static const KindOfMedia* const all[] = {&image_kind(), &audio_kind(), &video_kind()};
   return all;
 }
 

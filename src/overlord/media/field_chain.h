@@ -1,6 +1,6 @@
 // FieldChain: what becomes of the blobs of one media field, whatever kind of media they are. The
 // stream speaks of chains through this file alone; a kind is one file (image_field.cc,
-// audio_field.cc) and one line of the table in field_chain.cc.
+// audio_field.cc, video_field.cc) and one line of the table in field_chain.cc.
 //
 // A header is told in numbers (HeaderValues) that the index keeps for every blob: they decide what
 // is planned, and run() refuses a blob whose own header says otherwise.
@@ -89,5 +89,6 @@ Result<model::MediaKind> media_kind(std::string_view name);
 // One per kind, in a file of its own.
 const KindOfMedia& image_kind();
 const KindOfMedia& audio_kind();
+const KindOfMedia& video_kind();
 
 }  // namespace overlord::media

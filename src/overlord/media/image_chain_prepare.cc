@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "overlord/media/image_chain.h"
+#include "overlord/media/step_values.h"
 
 namespace overlord::media {
 namespace {
@@ -30,12 +31,6 @@ constexpr StepRule kRules[] = {
     {"normalise", Phase::kShape, true},     {"patchify", Phase::kShape, true},
 };
 static_assert(std::size(kRules) == std::variant_size_v<ImageStep>);
-
-Status within(std::string_view name, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return {};
-  return invalid_argument(std::string(name) + " must be " + std::to_string(low) + " to " +
-                          std::to_string(high) + "; got " + std::to_string(value));
-}
 
 Status check_side(ImageSize size) {
   const Status status = within("width", size.width, 1, kLargestSide);

@@ -1,92 +1,11 @@
 // The fields of an image chain's steps, for its text form.
-#include <array>
 #include <string>
 
-#include "overlord/media/chain_text.h"
 #include "overlord/media/image_chain.h"
+#include "overlord/media/image_step_text.h"
 
 namespace overlord::media {
 namespace {
-
-class ImagePrinter : public ChainPrinter {
- public:
-  using ChainPrinter::field;
-  void field(std::string_view name, const std::array<float, 3>& values) {
-    std::string list;
-    for (const float value : values) {
-      char digits[32];
-      const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-      list.append(list.empty() ? "" : ",").append(digits, end);
-    }
-    add(name, list);
-  }
-  void field(std::string_view name, const std::array<uint8_t, 3>& values) {
-    std::string list;
-    for (const uint8_t value : values) {
-      list.append(list.empty() ? "" : ",").append(std::to_string(value));
-    }
-    add(name, list);
-  }
-  void field(std::string_view name, const std::vector<ImageSize>& sizes) {
-    std::string list;
-    for (const ImageSize size : sizes) {
-      list.append(list.empty() ? "" : ",")
-          .append(std::to_string(size.width) + "x" + std::to_string(size.height));
-    }
-    add(name, list);
-  }
-};
-
-class ImageParser : public ChainParser {
- public:
-  using ChainParser::ChainParser;
-  using ChainParser::field;
-  void field(std::string_view name, std::array<float, 3>& values) {
-    triple(name, values, "three numbers, as 0.5,0.5,0.5");
-  }
-  void field(std::string_view name, std::array<uint8_t, 3>& values) {
-    triple(name, values, "three levels of 0 to 255, as 255,255,255");
-  }
-  void field(std::string_view name, std::vector<ImageSize>& sizes) {
-    std::string_view text;
-    if (!take(name, &text)) return;
-    sizes.clear();
-    for (const std::string_view part : split_text(text, ',')) {
-      const std::vector<std::string_view> sides = split_text(part, 'x');
-      ImageSize size;
-      if (sides.size() != 2 || !read_number(sides[0], &size.width) ||
-          !read_number(sides[1], &size.height)) {
-        return fail(name, "sizes as 512x512,640x384", text);
-      }
-      sizes.push_back(size);
-    }
-  }
-
- private:
-  template <typename Number>
-  void triple(std::string_view name, std::array<Number, 3>& values, const std::string& wanted) {
-    std::string_view text;
-    if (!take(name, &text)) return;
-    const std::vector<std::string_view> parts = split_text(text, ',');
-    bool good = parts.size() == 3;
-    for (size_t i = 0; good && i < 3; ++i) good = read_number(parts[i], &values[i]);
-    if (!good) fail(name, wanted, text);
-  }
-};
-
-// The fields of every step, for both directions.
-template <typename Visitor, typename Size>
-void describe_size(Visitor& v, Size& size) {
-  v.field("width", size.width);
-  v.field("height", size.height);
-}
-template <typename Visitor, typename Filter>
-void describe_filter(Visitor& v, Filter& filter) {
-  v.template choice<ResizeFilter>("filter", filter,
-                                  {{"bilinear", ResizeFilter::kBilinear},
-                                   {"bicubic", ResizeFilter::kBicubic},
-                                   {"lanczos", ResizeFilter::kLanczos}});
-}
 
 template <typename Visitor, typename Step>
 void describe(Visitor& v, Step& step) {
@@ -117,23 +36,9 @@ void describe(Visitor& v, Step& step) {
     v.field("most", step.most);
     v.field("thumbnail", step.thumbnail);
   } else if constexpr (std::is_same_v<Plain, NormaliseStep>) {
-    v.field("mean", step.rule.mean);
-    v.field("std", step.rule.std);
-    v.template choice<NormaliseOrder>(
-        "order", step.rule.order,
-        {{"rescale_first", NormaliseOrder::kRescaleFirst}, {"fused", NormaliseOrder::kFused}});
+    describe_normalise(v, step.rule);
   } else if constexpr (std::is_same_v<Plain, PatchifyStep>) {
-    v.template choice<PatchLayout>("layout", step.rule.layout,
-                                   {{"qwen2vl", PatchLayout::kQwen2Vl},
-                                    {"vit", PatchLayout::kVit},
-                                    {"vit_last", PatchLayout::kVitLast}});
-    v.field("patch", step.rule.patch);
-    if (step.rule.layout == PatchLayout::kQwen2Vl) {
-      v.field("temporal", step.rule.temporal);
-      v.field("merge", step.rule.merge);
-    } else {
-      step.rule.temporal = step.rule.merge = 1;
-    }
+    describe_patchify(v, step.rule);
   } else if constexpr (requires { step.size.width; }) {
     describe_size(v, step.size);
     if constexpr (std::is_same_v<Plain, RandomResizedCropStep>) {

@@ -114,7 +114,7 @@ TEST(ImageDecode, PlanesHoldThePictureAtEveryDivisorAndSampling) {
 }
 
 TEST(Codecs, ListsAllWithFingerprints) {
-  ASSERT_EQ(codecs().size(), 4U);
+  ASSERT_EQ(codecs().size(), 5U);
   for (const Codec& codec : codecs()) {
     EXPECT_TRUE(codec.present) << codec.name;
     EXPECT_NE(codec.fingerprint, Digest{}) << codec.name;

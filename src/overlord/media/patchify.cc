@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "overlord/media/patchify_frames.h"
+
 namespace overlord::media {
 namespace {
 
@@ -69,9 +71,26 @@ typename Convert::Value* lay_patch(const ImageView& image, const uint8_t* from,
   return out;
 }
 
+// One frame of a patch that spans several: its place in each channel's run of frames.
 template <typename Convert>
-void lay_patches(const ImageView& image, const Patchify& rule, const Convert& convert,
-                 typename Convert::Value* out) {
+typename Convert::Value* lay_frame(const ImageView& image, const uint8_t* from,
+                                   const Patchify& rule, const Convert& convert, int32_t frame,
+                                   typename Convert::Value* out) {
+  const int32_t channels = image.channels;
+  const ptrdiff_t plane = static_cast<ptrdiff_t>(rule.patch) * rule.patch;
+  for (int32_t c = 0; c < channels; ++c, out += plane * rule.temporal) {
+    auto* to = out + plane * frame;
+    for (int32_t y = 0; y < rule.patch; ++y) {
+      const uint8_t* const row = from + y * image.stride + c;
+      for (int32_t x = 0; x < rule.patch; ++x) *to++ = convert(c, row[x * channels]);
+    }
+  }
+  return out;
+}
+
+// `lay` puts one patch, whose top left pixel it gets, and says where the next one goes.
+template <typename Value, typename Lay>
+void walk_patches(const ImageView& image, const Patchify& rule, const Lay& lay, Value* out) {
   const int32_t block = rule.patch * rule.merge;
   for (int32_t top = 0; top < image.height; top += block) {
     for (int32_t left = 0; left < image.width; left += block) {
@@ -79,11 +98,29 @@ void lay_patches(const ImageView& image, const Patchify& rule, const Convert& co
         for (int32_t across = 0; across < block; across += rule.patch) {
           const uint8_t* const from =
               image.row(top + down) + static_cast<ptrdiff_t>(left + across) * image.channels;
-          out = lay_patch(image, from, rule, convert, out);
+          out = lay(from, out);
         }
       }
     }
   }
+}
+
+template <typename Convert>
+void lay_patches(const ImageView& image, const Patchify& rule, const Convert& convert,
+                 typename Convert::Value* out) {
+  const auto lay = [&](const uint8_t* from, typename Convert::Value* to) {
+    return lay_patch(image, from, rule, convert, to);
+  };
+  walk_patches(image, rule, lay, out);
+}
+
+template <typename Convert>
+void lay_frames(const ImageView& image, const Patchify& rule, const Convert& convert, int32_t frame,
+                typename Convert::Value* out) {
+  const auto lay = [&](const uint8_t* from, typename Convert::Value* to) {
+    return lay_frame(image, from, rule, convert, frame, to);
+  };
+  walk_patches(image, rule, lay, out);
 }
 
 }  // namespace
@@ -155,6 +192,15 @@ void patchify(const ImageView& image, const Patchify& rule, const NormaliseTable
 
 void patchify(const ImageView& image, const Patchify& rule, uint8_t* out) {
   lay_patches(image, rule, AsLevels{}, out);
+}
+
+void patchify_frame(const ImageView& image, const Patchify& rule, int32_t frame,
+                    const NormaliseTable& table, float* out) {
+  lay_frames(image, rule, AsFloats{table}, frame, out);
+}
+
+void patchify_frame(const ImageView& image, const Patchify& rule, int32_t frame, uint8_t* out) {
+  lay_frames(image, rule, AsLevels{}, frame, out);
 }
 
 }  // namespace overlord::media

@@ -54,7 +54,7 @@ inline constexpr size_t kMaxMediaFields = 16;   // of one source
 inline constexpr uint32_t kMaxRowBlobs = 4096;  // of one field in one row; more make a bad row
 
 // What a blob is: which chains can read it (media/field_chain.h).
-enum class MediaKind : uint8_t { kImage, kAudio };
+enum class MediaKind : uint8_t { kImage, kAudio, kVideo };
 
 // What becomes of a blob in the stream: it is decoded and transformed, travels with its document
 // and has a place among the document's tokens. docs/media.md.

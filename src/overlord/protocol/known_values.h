@@ -57,6 +57,7 @@ constexpr bool is_known(model::MediaKind value) {
   switch (value) {
     case kImage:
     case kAudio:
+    case kVideo:
       return true;
   }
   return false;

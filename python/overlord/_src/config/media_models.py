@@ -54,9 +54,9 @@ Transform = Annotated[
 ]
 
 
-MediaKind = Literal["image", "audio"]
+MediaKind = Literal["image", "audio", "video"]
 # The metadata column of a kind beside NAME_count.
-UNITS: dict[MediaKind, str] = {"image": "patches", "audio": "frames"}
+UNITS: dict[MediaKind, str] = {"image": "patches", "audio": "frames", "video": "patches"}
 
 
 class MediaTokensConfig(ConfigModel):

@@ -1,0 +1,41 @@
+// What reading and decoding promise of clips from anywhere: a Status, or frames of the planned
+// size.
+#pragma once
+
+#include <string_view>
+
+#include "overlord/base/check.h"
+#include "overlord/media/video_chain.h"
+
+namespace overlord::media {
+
+// Small limits, so that a fuzzer looks at tables and codes rather than at many pixels.
+inline void takes_clip(std::string_view bytes) {
+  static const auto* const chain = new PreparedVideoChain(
+      PreparedVideoChain::prepare(
+          parse_video_chain("decode max_pixels=65536 max_frames=4096 max_work=4194304; "
+                            "sample frames=3; resize width=16 height=16")
+              .value())
+          .value());
+  static VideoScratch scratch;
+  // A head alone must not break what reads it; a whole head asks for nothing or for less.
+  const auto size = static_cast<int64_t>(bytes.size());
+  const auto need = video_probe_need(bytes.substr(0, bytes.size() / 2), size);
+  if (need.ok() && need->length > 0) {
+    OVERLORD_CHECK(need->offset >= 0 && need->offset + need->length <= size,
+                   "a probe needs bytes that the blob does not have");
+    const auto tail =
+        bytes.substr(static_cast<size_t>(need->offset), static_cast<size_t>(need->length));
+    (void)probe_video({bytes.substr(0, bytes.size() / 2), need->offset, tail, size}, {});
+  }
+  const auto outcome = chain->run(bytes, 1, scratch);
+  if (!outcome.ok()) {
+    OVERLORD_CHECK(!outcome.status().message().empty(), "a refusal without a reason");
+    return;
+  }
+  const auto planned = chain->planned_size(outcome->header);
+  OVERLORD_CHECK(planned.ok() && planned->bytes() == outcome->bytes.size(),
+                 "a clip of another size than planned");
+}
+
+}  // namespace overlord::media

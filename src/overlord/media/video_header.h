@@ -1,0 +1,91 @@
+// What a clip says of itself: container, coding, size, rotation, how many frames it has and how
+// long they last. Read by readers of our own from the tables of MP4 (QuickTime included) and the
+// blocks of Matroska (WebM included); nothing is decoded and no library is asked. The count of
+// frames is exact: it is the number of samples that are shown, not a product of rate and duration.
+//
+// What a probe needs. MP4 keeps its tables in one box, `moov`, in front of the frames or behind
+// them: video_probe_need() says from a head which further bytes to read. Fragmented MP4 and
+// Matroska tell the times of frames beside the frames, so they need the whole blob.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "overlord/base/status.h"
+
+namespace overlord::media {
+
+enum class VideoFormat : uint8_t { kMp4, kMatroska };
+enum class VideoCoding : uint8_t { kH264, kHevc, kVp8, kVp9, kAv1, kMpeg4 };
+
+std::string_view format_name(VideoFormat format);  // "mp4", "matroska"
+std::string_view coding_name(VideoCoding coding);  // "h264", "hevc", "vp8", "vp9", "av1", "mpeg4"
+
+// Every one is checked before what it bounds is allocated or worked on.
+struct VideoLimits {
+  int64_t bytes = int64_t{1} << 30;    // encoded
+  int64_t pixels = int64_t{16} << 20;  // of one frame
+  int64_t frames = int64_t{1} << 19;   // of the whole clip, shown or not
+  int64_t seconds = 4 * 3600;          // of the whole clip
+  int32_t streams = 32;                // pictures, sound, subtitles
+  int64_t work = int64_t{1} << 36;     // pixels of all frames that a run has to decode
+
+  friend bool operator==(const VideoLimits&, const VideoLimits&) = default;
+};
+
+struct VideoHeader {
+  VideoFormat format = VideoFormat::kMp4;
+  VideoCoding coding = VideoCoding::kH264;
+  int32_t width = 0;  // as stored
+  int32_t height = 0;
+  int32_t rotation = 0;  // 0, 90, 180, 270: clockwise, to be upright
+  int64_t frames = 0;    // that are shown; exact
+  int64_t ticks = 0;     // from the first frame to the end of the last
+  int64_t tick_num = 1;  // seconds of a tick: tick_num / tick_den, in lowest terms
+  int64_t tick_den = 1;
+
+  friend bool operator==(const VideoHeader&, const VideoHeader&) = default;
+
+  int64_t milliseconds() const;
+  // Frames a second on average, in lowest terms.
+  struct Rate {
+    int64_t num = 0;
+    int64_t den = 1;
+  };
+  Rate rate() const;
+  // Whether every decoder of the coding gives the same levels. MPEG-4's inverse transform is
+  // defined within a tolerance.
+  bool exact() const { return coding != VideoCoding::kMpeg4; }
+};
+
+// The format by content, never by file name.
+Result<VideoFormat> video_format(std::string_view head);
+
+// Some of a blob's bytes: the first ones, and others from `tail_offset` on.
+struct VideoParts {
+  std::string_view head;
+  int64_t tail_offset = 0;
+  std::string_view tail;
+  int64_t size = 0;  // of the blob
+
+  static VideoParts whole(std::string_view bytes) {
+    return {bytes, 0, {}, static_cast<int64_t>(bytes.size())};
+  }
+};
+
+// What has to be read beside `head` before a blob of `size` bytes can be probed; no length:
+// nothing.
+struct VideoNeed {
+  int64_t offset = 0;
+  int64_t length = 0;
+};
+Result<VideoNeed> video_probe_need(std::string_view head, int64_t size);
+
+Result<VideoHeader> probe_video(const VideoParts& parts, const VideoLimits& limits);
+Result<VideoHeader> probe_video(std::string_view bytes);
+
+// Ok when a clip of this header and this many encoded bytes may be decoded.
+Status check_limits(const VideoHeader& header, size_t encoded_bytes, const VideoLimits& limits);
+
+}  // namespace overlord::media
