@@ -14,6 +14,7 @@
 #include "overlord/columnar/media_columns.h"
 #include "overlord/columnar/parquet_rows.h"
 #include "overlord/columnar/parquet_schema.h"
+#include "overlord/columnar/parquet_schema_text.h"
 #include "overlord/columnar/ranges_file.h"
 #include "overlord/columnar/widen.h"
 #include "overlord/runtime/quote.h"
@@ -179,6 +180,12 @@ class ParquetReader final : public IndexedReader {
     };
     RowBlock out;
     out.is_text = !source_.text_column.empty();
+    if (source_.schema.declared()) {
+      auto text = schema_rows(*decoded->table, source_, name);
+      if (!text.ok()) return block_error(request.block, text.status().message());
+      out.text = std::move(*text);
+      return out;
+    }
     if (out.is_text) {
       const auto column = decoded->table->GetColumnByName(source_.text_column);
       if (column == nullptr || column->type()->id() != arrow::Type::BINARY) return wrong(request);

@@ -181,7 +181,7 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
   window.tokens.resize(rows.size());
   const uint32_t extra = special_tokens(source.spec);
   WindowMedia media(source, rows.size());
-  const bool masked = !source.spec.mask_column.empty() || media.any();
+  const bool masked = model::carries_mask(source.spec) || media.any();
   std::vector<int64_t> bytes;
   const std::vector<uint64_t> numbers = row_numbers(source, rows);
   const SubSourceFilter filter(source);
