@@ -69,6 +69,7 @@ SHOWN = 200
 
 _MARKS = [chr(point) for point in range(0xFDD0, 0xFDF0)]  # noncharacters: never part of a text
 _PROBE = "overlordprobe"
+_PROBE_ANSWER = "overlordanswer"
 
 CHATML = """\
 {%- for message in messages -%}
@@ -221,14 +222,17 @@ class ChatRenderer:
         if self._loss != "answers" or self._generation.used:
             return
         question, answer = (
-            {"role": role, "content": _PROBE if self._takes_text else [part]}
-            for role in ("user", ANSWER_ROLE)
+            {"role": role, "content": text if self._takes_text else [{**part, "text": text}]}
+            for role, text in (("user", _PROBE), (ANSWER_ROLE, _PROBE_ANSWER))
         )
         try:
-            self._spans_by_prefix([question, answer], None)
+            text, ((begin, end),) = self._spans_by_prefix([question, answer], None)
         except RowError as error:
             if "prefix" in str(error):
                 raise TemplateError(str(error)) from None
+            return  # it wants another kind of conversation; rows will tell
+        if _PROBE_ANSWER not in text[begin:end]:
+            raise TemplateError("what it makes of a question and an answer has no answer in it")
 
     # -- a row to a conversation -----------------------------------------------------------------
 
@@ -393,8 +397,11 @@ class ChatRenderer:
     def _spans_by_marks(
         self, row: str, messages: list[Message], tools: list[Any] | None
     ) -> tuple[str, list[Span]]:
-        free = [mark for mark in _MARKS if mark not in row]
-        if len(free) < 2 or "\\ufd" in row.lower():
+        seen = row
+        if "\\ufd" in row.lower():  # JSON inside a text may have them in another form
+            seen += self._rendered(messages, tools, False)
+        free = [mark for mark in _MARKS if mark not in seen]
+        if len(free) < 2:
             raise RowError("has noncharacters (U+FDD0 to U+FDEF) in its text")
         begin, end = self._generation.marks = (free[0], free[1])
         try:
