@@ -354,6 +354,66 @@ class Tokenizer:
     @add_special_tokens.setter
     def add_special_tokens(self, arg: bool, /) -> None: ...
 
+    @property
+    def chat(self) -> str: ...
+
+    @chat.setter
+    def chat(self, arg: str, /) -> None: ...
+
+class RowText(enum.Enum):
+    column = 0
+
+    record = 1
+
+    interleaved = 2
+
+class RowSchema:
+    """How text is made of more than one column."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def text(self) -> RowText: ...
+
+    @text.setter
+    def text(self, arg: RowText, /) -> None: ...
+
+    @property
+    def columns(self) -> list[str]: ...
+
+    @columns.setter
+    def columns(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def required(self) -> int: ...
+
+    @required.setter
+    def required(self, arg: int, /) -> None: ...
+
+    @property
+    def expected(self) -> int: ...
+
+    @expected.setter
+    def expected(self, arg: int, /) -> None: ...
+
+    @property
+    def marker(self) -> str: ...
+
+    @marker.setter
+    def marker(self, arg: str, /) -> None: ...
+
+    @property
+    def separator(self) -> str: ...
+
+    @separator.setter
+    def separator(self, arg: str, /) -> None: ...
+
+    @property
+    def masked(self) -> bool: ...
+
+    @masked.setter
+    def masked(self, arg: bool, /) -> None: ...
+
 class Lane(enum.Enum):
     process = 0
 
@@ -602,6 +662,12 @@ class Source:
 
     @transform.setter
     def transform(self, arg: Transform, /) -> None: ...
+
+    @property
+    def schema(self) -> RowSchema: ...
+
+    @schema.setter
+    def schema(self, arg: RowSchema, /) -> None: ...
 
 class MixtureStage:
     """Weights that hold from a step on."""

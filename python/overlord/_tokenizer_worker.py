@@ -1,11 +1,15 @@
 """Tokenizer worker: text in on stdin, tokens out on stdout, in a process of its own.
 
-Run as a script, `python _tokenizer_worker.py TOKENIZER_JSON 0|1` (1: add special tokens), so that
-the package is not imported. All numbers are little-endian.
+Run as a script, `python _tokenizer_worker.py TOKENIZER_JSON 0|1 [CHAT]` (1: add special tokens), so
+that the package is not imported. CHAT is the settings of _chat_template.py: then rows are
+conversations, and answers say which tokens carry loss. All numbers are little-endian.
 
   hello   'OVTH' u32 length, JSON {version, digest, vocab_size}; written once, before anything else
   request 'OVTK' u32 rows, u64 bytes, u64 ends[rows], UTF-8 text of all rows
   answer  'OVTR' u32 rows, u64 tokens, u64 ends[rows], i32 tokens[]
+  masked  'OVTM' as an answer, then u8 mask[tokens], u32 length, and in so many bytes the rows that
+          have no tokens: u32 row, u32 length, UTF-8 reason; the answer of a worker with CHAT
+  progress 'OVTP' u32 rows done; before a masked answer
   error   'OVTE' u32 length, UTF-8 message; of the request, or instead of the hello
 
 It ends at the end of its input. Ctrl-C is for the parent to decide on; it dies with its parent.
@@ -15,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import itertools
 import json
 import os
@@ -23,12 +28,17 @@ import struct
 import sys
 from array import array
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, BinaryIO
 
 HELLO = b"OVTH"
 REQUEST = b"OVTK"
 ANSWER = b"OVTR"
+MASKED = b"OVTM"
+PROGRESS = b"OVTP"
 ERROR = b"OVTE"
+CHAT_ROWS = 64  # rendered and encoded at once
+MAX_REASON = 4096
 MAX_ROWS = 1 << 24
 MAX_BYTES = 1 << 32
 MAX_MESSAGE = 16_384
@@ -38,14 +48,16 @@ class FramingError(Exception):
     """The peer does not speak this protocol; there is no way to go on."""
 
 
-def tokenizer_digest(content: bytes, add_special_tokens: bool) -> str:
+def tokenizer_digest(content: bytes, add_special_tokens: bool, chat: str = "") -> str:
     """32 hex digits that stand for a tokenizer: its file's content and the options in use."""
     options = b"overlord-tokenizer/1 add_special_tokens=%d\0" % add_special_tokens
+    if chat:
+        options += b"chat/1 " + hashlib.sha256(chat.encode()).digest() + b"\0"
     return hashlib.sha256(options + content).hexdigest()[:32]
 
 
 def worker_command() -> list[str]:
-    """The command that starts a worker; the tokenizer's path and 0 or 1 are added to it."""
+    """The command that starts a worker; the tokenizer's path and options are added to it."""
     return [sys.executable, os.path.abspath(__file__)]
 
 
@@ -103,10 +115,92 @@ def write_text(stream: BinaryIO, magic: bytes, text: str) -> None:
     stream.flush()
 
 
-def load_encoder(
-    path: str, add_special_tokens: bool
-) -> tuple[Callable[[list[str]], list[list[int]]], str]:
-    """A function from texts to token ids, and the hello's JSON."""
+Encode = Callable[[list[str], BinaryIO], None]  # rows of a request to the frame of their answer
+
+
+def _chat_template() -> ModuleType:
+    """The module beside this file; the package it belongs to is not imported by a worker."""
+    if __package__:
+        from overlord import _chat_template
+
+        return _chat_template
+    place = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_chat_template.py")
+    spec = importlib.util.spec_from_file_location("_chat_template", place)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {place}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class _ChatAnswer:
+    """Tokens and masks of the rows of one request, as they come."""
+
+    def __init__(self) -> None:
+        self.ends, self.tokens, self.mask = array("Q"), array("i"), bytearray()
+        self.bad = bytearray()
+
+    def add(self, tokens: list[int], mask: bytearray) -> None:
+        self.tokens.extend(tokens)
+        self.mask += mask
+        self.ends.append(len(self.tokens))
+
+    def refuse(self, reason: str) -> None:
+        data = reason.encode(errors="replace")[:MAX_REASON]
+        data = data.decode(errors="ignore").encode()  # a character that was cut is left out
+        self.bad += struct.pack("<II", len(self.ends), len(data)) + data
+        self.ends.append(len(self.tokens))
+
+    def write(self, stream: BinaryIO) -> None:
+        stream.write(MASKED + struct.pack("<IQ", len(self.ends), len(self.tokens)))
+        stream.write(_little(self.ends).tobytes())
+        stream.write(_little(self.tokens).tobytes())
+        stream.write(self.mask + struct.pack("<I", len(self.bad)) + self.bad)
+        stream.flush()
+
+
+def chat_encoder(tokenizer: Any, settings: str) -> Encode:
+    """A function from conversations to the frame with their tokens and masks."""
+    chat = _chat_template()
+    renderer = chat.ChatRenderer(settings)
+
+    def rendered(row: str) -> Any:
+        if not row:  # bad already, and named by who found it
+            return None
+        try:
+            return renderer.render(row)
+        except chat.RowError as error:
+            return error
+
+    def add(answer: _ChatAnswer, row: str, made: Any, encoding: Any) -> None:
+        tokens = encoding.ids
+        if made is None:
+            answer.add([], bytearray())
+        elif isinstance(made, chat.RowError):
+            answer.refuse(str(made))
+        elif len(tokens) > 16 * len(row) + 64 + len(settings):
+            answer.refuse(f"the template makes {len(tokens)} tokens of {len(row)} characters")
+        else:
+            answer.add(tokens, chat.token_mask(encoding.offsets, made[1]))
+
+    def encode(rows: list[str], sink: BinaryIO) -> None:
+        answer = _ChatAnswer()
+        for first in range(0, len(rows), CHAT_ROWS):
+            batch = rows[first : first + CHAT_ROWS]
+            made = [rendered(row) for row in batch]
+            texts = [one[0] if isinstance(one, tuple) else "" for one in made]
+            encoded = tokenizer.encode_batch(texts, add_special_tokens=False)
+            for row, one, encoding in zip(batch, made, encoded, strict=True):
+                add(answer, row, one, encoding)
+            sink.write(PROGRESS + struct.pack("<I", len(answer.ends)))
+            sink.flush()
+        answer.write(sink)
+
+    return encode
+
+
+def load_encoder(path: str, add_special_tokens: bool, chat: str = "") -> tuple[Encode, str]:
+    """A function that answers requests, and the hello's JSON."""
     import tokenizers
 
     with open(path, "rb") as file:
@@ -114,35 +208,35 @@ def load_encoder(
     tokenizer = tokenizers.Tokenizer.from_buffer(content)
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    encode_batch = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
-
-    def encode(texts: list[str]) -> list[list[int]]:
-        encoded = encode_batch(texts, add_special_tokens=add_special_tokens)
-        return [row.ids for row in encoded]
-
     hello = {
         "version": tokenizers.__version__,
-        "digest": tokenizer_digest(content, add_special_tokens),
+        "digest": tokenizer_digest(content, add_special_tokens, chat),
         "vocab_size": tokenizer.get_vocab_size(with_added_tokens=True),
     }
+    if chat:
+        return chat_encoder(tokenizer, chat), json.dumps(hello)
+    encode_batch = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
+
+    def encode(texts: list[str], sink: BinaryIO) -> None:
+        encoded = encode_batch(texts, add_special_tokens=add_special_tokens)
+        write_answer(sink, [row.ids for row in encoded])
+
     return encode, json.dumps(hello)
 
 
-def serve(source: BinaryIO, sink: BinaryIO, encode: Callable[[list[str]], list[list[int]]]) -> None:
+def serve(source: BinaryIO, sink: BinaryIO, encode: Encode) -> None:
     """Answer requests until the input ends. A request that fails is answered with its error."""
     while True:
         try:
             texts = read_request(source)
             if texts is None:
                 return
-            rows = encode(texts)
-        except FramingError:
+            encode(texts, sink)
+        except (FramingError, BrokenPipeError):
             raise
         except BaseException as error:
             # Also what the tokenizer's native code raises as a panic, which is no Exception.
             write_text(sink, ERROR, f"{type(error).__name__}: {error}")
-        else:
-            write_answer(sink, rows)
 
 
 def die_with_parent() -> None:
@@ -167,12 +261,12 @@ def main(arguments: list[str]) -> int:
     os.environ["RAYON_NUM_THREADS"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     die_with_parent()
-    if len(arguments) != 2 or arguments[1] not in ("0", "1"):
-        print("usage: _tokenizer_worker.py TOKENIZER_JSON 0|1", file=sys.stderr)
+    if len(arguments) not in (2, 3) or arguments[1] not in ("0", "1"):
+        print("usage: _tokenizer_worker.py TOKENIZER_JSON 0|1 [CHAT]", file=sys.stderr)
         return 2
     source, sink = os.fdopen(os.dup(0), "rb", buffering=1 << 20), private_stdout()
     try:
-        encode, hello = load_encoder(arguments[0], arguments[1] == "1")
+        encode, hello = load_encoder(arguments[0], arguments[1] == "1", *arguments[2:])
     except Exception as error:
         write_text(sink, ERROR, f"{arguments[0]}: {type(error).__name__}: {error}")
         return 1

@@ -10,6 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from overlord._src.config.chat_models import (
+    AlpacaColumnsConfig,
+    Chat,
+    ChatConfig,
+    InterleavedConfig,
+)
 from overlord._src.config.field_types import (
     MIB,
     Bytes,
@@ -44,7 +50,9 @@ from overlord._src.errors import ConfigError, Problem
 
 __all__ = [
     "AblationConfig",
+    "AlpacaColumnsConfig",
     "BalanceConfig",
+    "ChatConfig",
     "ConfigError",
     "DeliveryConfig",
     "DistributeConfig",
@@ -55,6 +63,7 @@ __all__ = [
     "FeedbackConfig",
     "FunctionConfig",
     "HybridConfig",
+    "InterleavedConfig",
     "JobConfig",
     "LimitsConfig",
     "MediaConfig",
@@ -177,6 +186,12 @@ class SourceConfig(ConfigModel):
     mask: Text | None = Field(
         default=None,
         description="column of per-token loss masks beside `tokens`: 0 carries no loss",
+    )
+    chat: Chat | None = Field(
+        default=None, description="rows are conversations: a format, or a mapping"
+    )
+    interleaved: InterleavedConfig | None = Field(
+        default=None, description="rows are lists of texts and images in step"
     )
     metadata: list[Text] = Field(
         default=[],

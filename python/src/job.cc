@@ -209,6 +209,7 @@ nb::dict read_row(JobHandle& job, uint32_t source, uint64_t row,
   out["bad"] = content.bad.empty() ? nb::none() : nb::cast(content.bad);
   out["text"] = content.is_text ? nb::cast(content.text) : nb::none();
   out["tokens"] = nb::cast(content.tokens);
+  out["mask"] = content.mask.empty() ? nb::none() : nb::cast(content.mask);
   return out;
 }
 

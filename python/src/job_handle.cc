@@ -169,6 +169,10 @@ Result<RowContent> JobHandle::read_row(uint32_t source, uint64_t row,
       tokens.values.data + tokens.begins[index] * model::element_bytes(tokens.element), nullptr,
       tokens.counts[index], tokens.element};
   columnar::widen(span, 0, span.count, content.tokens.data());
+  if (tokens.mask.size > 0) {
+    const char* mask = tokens.mask.data + tokens.begins[index];
+    content.mask.assign(mask, mask + span.count);
+  }
   return content;
 }
 

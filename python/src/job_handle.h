@@ -38,6 +38,7 @@ struct RowContent {
   bool is_text = false;
   std::string text;
   std::vector<int64_t> tokens;
+  std::vector<int64_t> mask;  // per token: 0 carries no loss; empty: the row has no mask
 };
 
 class JobHandle {

@@ -96,7 +96,21 @@ void bind_source_parts(nb::module_& m) {
       .def_rw("kind", &Tokenizer::kind)
       .def_rw("path", &Tokenizer::path)
       .def_rw("digest", &Tokenizer::digest)
-      .def_rw("add_special_tokens", &Tokenizer::add_special_tokens);
+      .def_rw("add_special_tokens", &Tokenizer::add_special_tokens)
+      .def_rw("chat", &Tokenizer::chat);
+  nb::enum_<RowText>(m, "RowText")
+      .value("column", RowText::kColumn)
+      .value("record", RowText::kRecord)
+      .value("interleaved", RowText::kInterleaved);
+  nb::class_<RowSchema>(m, "RowSchema", "How text is made of more than one column.")
+      .def(nb::init<>())
+      .def_rw("text", &RowSchema::text)
+      .def_rw("columns", &RowSchema::columns)
+      .def_rw("required", &RowSchema::required)
+      .def_rw("expected", &RowSchema::expected)
+      .def_rw("marker", &RowSchema::marker)
+      .def_rw("separator", &RowSchema::separator)
+      .def_rw("masked", &RowSchema::masked);
   nb::enum_<Lane>(m, "Lane").value("process", Lane::kProcess).value("thread", Lane::kThread);
   nb::class_<Transform>(m, "Transform", "A user's own Python over the rows of a source.")
       .def(nb::init<>())
@@ -180,7 +194,8 @@ void bind_source(nb::module_& m) {
       .def_rw("workers", &Source::workers)
       .def_rw("count_bytes", &Source::count_bytes)
       .def_rw("transform", &Source::transform)
-      .def_rw("decode_at", &Source::decode_at);
+      .def_rw("decode_at", &Source::decode_at)
+      .def_rw("schema", &Source::schema);
 }
 
 void bind_job_spec(nb::module_& m) {

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from overlord._src.chat import chat_settings, lower_schema
 from overlord._src.config.checks import BYTES, format_of, source_format
 from overlord._src.config.columns import base_name, cost_problem, sub_source_range
 from overlord._src.config.media import media_columns
@@ -133,7 +134,8 @@ def lower_tokenizer(loaded: LoadedConfig, name: str) -> core.Tokenizer:
         ) from None
     tokenizer.kind = core.TokenizerKind.huggingface
     tokenizer.path = str(path)
-    tokenizer.digest = tokenizer_digest(content, declared.add_special_tokens)
+    tokenizer.chat = chat_settings(loaded, name, path)
+    tokenizer.digest = tokenizer_digest(content, declared.add_special_tokens, tokenizer.chat)
     tokenizer.add_special_tokens = declared.add_special_tokens
     return tokenizer
 
@@ -147,7 +149,8 @@ def lower_source(
     source.name = name
     source.format = getattr(core.Format, source_format(config) or "")
     source.files = list(files)
-    source.text_column = config.text or ""
+    source.schema = lower_schema(config)
+    source.text_column = config.text or next(iter(source.schema.columns), "")
     source.token_column = config.tokens or ""
     source.mask_column = config.mask or ""
     source.metadata_columns = sorted(config.metadata)

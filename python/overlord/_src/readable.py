@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,6 +50,21 @@ def show_tokens(tokens: Sequence[int], decoder: Decoder | None, limit: int = 96)
     if decoder is not None:
         return shorten(decoder(tokens[: limit * 2]), limit)
     return shorten(" ".join(str(int(token)) for token in tokens[:limit]), limit)
+
+
+def show_loss(
+    tokens: Sequence[int], mask: Sequence[int], decoder: Decoder, limit: int = 4000
+) -> str:
+    """Tokens as text, what carries loss in ⟦brackets⟧; the beginning where it is long."""
+    text, at = "", 0
+    for carries, run in itertools.groupby(mask):
+        end = at + len(list(run))
+        piece = decoder(tokens[at:end])
+        text += f"⟦{piece}⟧" if carries else piece
+        at = end
+        if len(text) > limit:
+            return text[:limit] + "..."
+    return text
 
 
 def field_names(fields: int) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from overlord._src.config.chat import text_field
 from overlord._src.config.columns import base_name
 from overlord._src.errors import Problem
 from overlord._src.transform_function import Transform
@@ -97,7 +98,7 @@ def lower_transform(loaded: LoadedConfig, name: str) -> Any:
     lowered.version = found.transform.version
     lowered.lane = getattr(core.Lane, found.transform.lane)
     if found.importable:
-        column = loaded.config.sources[source].text or ""
+        column = text_field(loaded.config.sources[source])
         lowered.command = worker_command(found.name, column, search_path(loaded))
     lowered.workers = config.workers
     lowered.batch_rows = config.batch
@@ -116,7 +117,7 @@ def thread_transforms(loaded: LoadedConfig, sources: Sequence[Any]) -> dict[str,
             continue
         found = _find(loaded, base_name(source.name), config.transform)
         if found.transform.lane == "thread":
-            column = config.text if found.transform.rows == "dict" else None
+            column = text_field(config) if found.transform.rows == "dict" else None
             out[source.transform.key] = ThreadTransform(
                 found.transform, found.name, column, config.transform.workers
             )

@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
+    from overlord._src.config.chat import row_form
     from overlord._src.config.columns import base_name
     from overlord._src.config.schedule import stage_shares
     from overlord._src.config.weights import show_steps
@@ -50,7 +51,7 @@ def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
     for source, info in zip(opened.sources, opened.infos, strict=True):
         size = sum(shard["size_bytes"] for shard in info["shards"])
         config = job.config.sources[base_name(source.name)]
-        column = config.text or config.tokens or "-"
+        column = row_form(config)
         rows.append(
             (
                 source.name,
@@ -115,7 +116,7 @@ def _source_number(job: Any, opened: Any, name: str) -> int:
 
 
 def _sample(console: Any, job: Any, options: argparse.Namespace) -> None:
-    from overlord._src.readable import make_decoder, show_tokens
+    from overlord._src.readable import make_decoder, show_loss, show_tokens
     from overlord._tokenizer_worker import worker_command
 
     opened = job.open_stream(options.stream)
@@ -132,7 +133,11 @@ def _sample(console: Any, job: Any, options: argparse.Namespace) -> None:
     tokens = list(row["tokens"])
     console.print(f"{len(tokens)} tokens: " + show_tokens(tokens, None, 400), markup=False)
     decoder = make_decoder(job.loaded, options.source)
-    if decoder is not None:
+    if decoder is not None and row["mask"] is not None:
+        carried = sum(row["mask"])
+        console.print(f"{carried} of {len(tokens)} tokens carry loss, marked ⟦so⟧:")
+        console.print(show_loss(tokens, row["mask"], decoder), markup=False, highlight=False)
+    elif decoder is not None:
         console.print("decoded: " + show_tokens(tokens, decoder, 400), markup=False)
 
 

@@ -43,6 +43,10 @@ TokenBlock to_token_block(const model::Source& source, const model::SourceManife
   out.element = Element::kI32;
   auto held = std::make_shared<std::vector<int32_t>>(std::move(encoded.tokens));
   out.values = {held, reinterpret_cast<const char*>(held->data()), held->size() * sizeof(int32_t)};
+  if (source.schema.masked && !encoded.mask.empty()) {
+    auto mask = std::make_shared<std::vector<uint8_t>>(std::move(encoded.mask));
+    out.mask = {mask, reinterpret_cast<const char*>(mask->data()), mask->size()};
+  }
   const size_t rows = encoded.ends.size();
   out.begins.resize(rows);
   out.counts.resize(rows);

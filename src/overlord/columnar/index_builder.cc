@@ -27,7 +27,7 @@ using runtime::quote;
 IndexConfig config_of(const model::Source& source, const IndexOptions& options) {
   IndexConfig config;
   config.format = source.format;
-  config.text_column = source.text_column;
+  config.text_column = model::text_place(source);
   config.token_column = source.token_column;
   config.mask_column = source.mask_column;
   config.metadata_columns = source.metadata_columns;
@@ -115,6 +115,10 @@ Status check_arguments(const model::Source& source, const IndexOptions& options,
   if (source.format == model::Format::kWebDataset && source.text_column.empty()) {
     return invalid_argument(where + "webdataset has text members and no token columns");
   }
+  if (source.schema.declared() && source.format != model::Format::kParquet &&
+      source.format != model::Format::kJsonl) {
+    return invalid_argument(where + "chat and interleaved rows are read from Parquet and JSONL");
+  }
   OVERLORD_RETURN_IF_ERROR(check_metadata_columns(source, where));
   OVERLORD_RETURN_IF_ERROR(check_media(source, options, where));
   if (options.block_rows == 0 || options.block_bytes == 0) {
@@ -158,7 +162,7 @@ class Builder {
     OVERLORD_RETURN_IF_ERROR(check_schemas());
     OVERLORD_RETURN_IF_ERROR(check_columns());
     OVERLORD_RETURN_IF_ERROR(check_together());
-    const bool lengths = source_.mask_column.empty() &&
+    const bool lengths = !model::carries_mask(source_) &&
                          (options_.lengths || source_.format == model::Format::kMegatron);
     std::vector<ShardPart> parts;
     for (auto& part : parts_) parts.push_back(std::move(*part));

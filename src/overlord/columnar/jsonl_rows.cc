@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "overlord/columnar/json_fields.h"
+#include "overlord/columnar/json_schema_text.h"
 #include "overlord/columnar/text_rules.h"
 #include "overlord/runtime/quote.h"
 
@@ -87,6 +88,7 @@ std::string JsonRowParser::parse(std::string_view line, bool padded) {
   dom::object object;
   if (root.get(object))
     return std::string("line is ") + json_type_name(root.type()) + ", not an object";
+  if (source_.schema.declared()) return take_schema_text(&object);
   std::optional<dom::element> wanted, mask;
   const std::string& name = out_.is_text ? source_.text_column : source_.token_column;
   std::string fault = find_field(object, name, &wanted);
@@ -125,6 +127,16 @@ std::string JsonRowParser::take_text(const void* opaque) {
   if (is_blank(text)) return "empty text in field " + quote(source_.text_column);
   out_.text.rows.bytes.append(text);
   return {};
+}
+
+std::string JsonRowParser::take_schema_text(const void* opaque) {
+  std::string fault = take_metadata(opaque);
+  if (!fault.empty()) return fault;
+  std::string& bytes = out_.text.rows.bytes;
+  const size_t before = bytes.size();
+  fault = append_schema_text(source_, *static_cast<const dom::object*>(opaque), &bytes);
+  if (!fault.empty()) bytes.resize(before);
+  return fault;
 }
 
 std::string JsonRowParser::take_tokens(const void* opaque_tokens, const void* opaque_mask) {

@@ -38,6 +38,7 @@ class JsonRowParser {
 
   std::string parse(std::string_view line, bool padded);  // what is wrong, or empty
   std::string take_text(const void* element);
+  std::string take_schema_text(const void* object);
   std::string take_metadata(const void* object);
   std::string take_tokens(const void* tokens, const void* mask);
   void refuse(std::string_view what);

@@ -8,6 +8,7 @@
 
 #include "overlord/columnar/column_types.h"
 #include "overlord/columnar/media_columns.h"
+#include "overlord/columnar/parquet_schema_text.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
@@ -25,17 +26,34 @@ constexpr int32_t kRowGroupStringBytes = 1 << 20;
 constexpr int32_t kRowGroupEntries = 10'000;
 constexpr size_t kColumnsShown = 20;
 
-// Nodes know their parent, so a tree of our own needs nodes of its own.
-NodePtr clone(const Node& node, bool as_bytes) {
+// Of an image that lies between texts only one thing is wanted: whether it is there. Its path says
+// that as well as its bytes.
+bool is_spare(const model::Source& source, const Node& leaf) {
+  const Node* parent = leaf.parent();
+  if (leaf.name() != "bytes" || parent == nullptr || parent->parent() == nullptr) return false;
+  const Node* root = parent;
+  while (root->parent()->parent() != nullptr) root = root->parent();
+  return source.schema.text == model::RowText::kInterleaved &&
+         root->name() == source.schema.columns[1] &&
+         static_cast<const GroupNode*>(parent)->field_count() > 1;
+}
+
+// Nodes know their parent, so a tree of our own needs nodes of its own. `as_bytes`: text has no
+// logical type there; `source`: its spare leaves are left out, null: none is.
+NodePtr clone(const Node& node, bool as_bytes, const model::Source* source) {
   if (node.is_primitive()) {
     const auto& leaf = static_cast<const PrimitiveNode&>(node);
-    const auto type = as_bytes ? parquet::LogicalType::None() : leaf.logical_type();
+    const bool bytes = as_bytes && leaf.physical_type() == parquet::Type::BYTE_ARRAY;
+    const auto type = bytes ? parquet::LogicalType::None() : leaf.logical_type();
     return PrimitiveNode::Make(leaf.name(), leaf.repetition(), type, leaf.physical_type(),
                                leaf.type_length(), leaf.field_id());
   }
   const auto& group = static_cast<const GroupNode&>(node);
   parquet::schema::NodeVector fields;
-  for (int i = 0; i < group.field_count(); ++i) fields.push_back(clone(*group.field(i), false));
+  for (int i = 0; i < group.field_count(); ++i) {
+    if (source != nullptr && is_spare(*source, *group.field(i))) continue;
+    fields.push_back(clone(*group.field(i), as_bytes, source));
+  }
   const bool annotated = group.logical_type() != nullptr && !group.logical_type()->is_none();
   return GroupNode::Make(group.name(), group.repetition(), fields,
                          annotated ? group.logical_type() : nullptr, group.field_id());
@@ -63,6 +81,10 @@ Result<const Node*> find_column(const ShardJob& job, const GroupNode& root,
   if (found != nullptr) return found;
   return job.error("has no column " + quote(name) + "; it has " + column_names(root),
                    Code::kNotFound);
+}
+
+Status check_type(const ShardJob& job, const arrow::Field& field) {
+  return job.source->schema.declared() ? check_schema_type(job, field) : check_row_type(job, field);
 }
 
 // The schema that the writer kept beside Parquet's own is looked at for extension types only; what
@@ -94,6 +116,17 @@ parquet::ReaderProperties limited(int32_t string_bytes, int32_t entries) {
   return properties;
 }
 
+// Whether text in a column is judged row by row, by us.
+bool is_text(const model::Source& source, const std::string& name) {
+  const std::vector<std::string>& columns = source.schema.columns;
+  return name == source.text_column ||
+         std::find(columns.begin(), columns.end(), name) != columns.end();
+}
+
+bool has_column(const parquet::FileMetaData& metadata, const std::string& name) {
+  return metadata.schema()->group_node()->FieldIndex(name) >= 0;
+}
+
 using TypeCheck = Status (*)(const ShardJob& job, const arrow::Field& field);
 
 Result<Projection> project_names(const ShardJob& job, const parquet::FileMetaData& metadata,
@@ -106,17 +139,21 @@ Result<Projection> project_names(const ShardJob& job, const parquet::FileMetaDat
   }
   OVERLORD_RETURN_IF_ERROR(check_extensions(job, metadata, names));
 
+  const bool text = check == check_type;  // other columns are read as they are
+  const model::Source* const source = text ? job.source : nullptr;
   Projection projection;
   parquet::schema::NodeVector fields, typed_fields;
   for (int i = 0; i < root.field_count(); ++i) {
     const std::string& name = root.field(i)->name();
     if (std::find(names.begin(), names.end(), name) == names.end()) continue;
-    fields.push_back(clone(*root.field(i), name == job.source->text_column));
-    typed_fields.push_back(clone(*root.field(i), false));
+    fields.push_back(clone(*root.field(i), text && is_text(*job.source, name), source));
+    typed_fields.push_back(clone(*root.field(i), false, source));
   }
   for (int i = 0; i < metadata.num_columns(); ++i) {
     const std::string& name = metadata.schema()->GetColumnRoot(i)->name();
-    if (std::find(names.begin(), names.end(), name) != names.end()) projection.leaves.push_back(i);
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (text && is_spare(*source, *metadata.schema()->Column(i)->schema_node())) continue;
+    projection.leaves.push_back(i);
   }
   parquet::SchemaDescriptor typed;
   typed.Init(GroupNode::Make(root.name(), parquet::Repetition::REQUIRED, typed_fields));
@@ -148,11 +185,18 @@ parquet::ReaderProperties row_group_properties() {
 
 Result<Projection> project(const ShardJob& job, const parquet::FileMetaData& metadata) {
   std::vector<std::string> names;
+  const model::RowSchema& schema = job.source->schema;
+  for (size_t i = 0; i < schema.columns.size(); ++i) {
+    if (i < schema.expected || has_column(metadata, schema.columns[i])) {
+      names.push_back(schema.columns[i]);
+    }
+  }
+  if (schema.declared()) return project_names(job, metadata, names, check_type, /*nested=*/true);
   for (const std::string* name :
        {&job.source->text_column, &job.source->token_column, &job.source->mask_column}) {
     if (!name->empty()) names.push_back(*name);
   }
-  return project_names(job, metadata, names, check_row_type);
+  return project_names(job, metadata, names, check_type);
 }
 
 Result<Projection> project_metadata(const ShardJob& job, const parquet::FileMetaData& metadata) {

@@ -57,8 +57,8 @@ std::string difference(const IndexConfig& config, const model::Source& source) {
   if (config.format != source.format) {
     return differs("format", format_name(config.format), format_name(source.format));
   }
-  if (config.text_column != source.text_column) {
-    return differs("text column", config.text_column, source.text_column);
+  if (config.text_column != model::text_place(source)) {
+    return differs("text column", config.text_column, model::text_place(source));
   }
   if (config.token_column != source.token_column) {
     return differs("token column", config.token_column, source.token_column);

@@ -9,6 +9,7 @@
 #include "overlord/columnar/arrow_rows.h"
 #include "overlord/columnar/column_types.h"
 #include "overlord/columnar/media_columns.h"
+#include "overlord/columnar/parquet_schema_text.h"
 #include "overlord/columnar/widen.h"
 
 namespace overlord::columnar {
@@ -136,6 +137,12 @@ Result<RowBlock> TableReader::decode_checked(const BlockRequest& request, const 
   };
   RowBlock out;
   out.is_text = !source_.text_column.empty();
+  if (source_.schema.declared()) {
+    auto text = schema_rows(*decoded->table, source_, name);
+    if (!text.ok()) return block_error(request.block, text.status().message());
+    out.text = std::move(*text);
+    return out;
+  }
   if (out.is_text) {
     const auto column = decoded->table->GetColumnByName(source_.text_column);
     if (column == nullptr || !is_bytes(*column->type())) return wrong(request);

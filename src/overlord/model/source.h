@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/model/row_schema.h"
 #include "overlord/model/transform.h"
 
 namespace overlord::model {
@@ -30,6 +31,9 @@ struct Tokenizer {
   std::string path;    // tokenizer.json; not in the digest, its content is
   std::string digest;  // hex digest of the tokenizer's content and options; "bytes" for kBytes
   bool add_special_tokens = false;
+  // Of rows that are conversations: template, format and options as JSON (docs/chat.md); `digest`
+  // covers it. Empty: rows are text.
+  std::string chat = {};
 };
 
 // What one bad file or row may cost, checked before memory is allocated.
@@ -127,12 +131,32 @@ struct Source {
   bool count_bytes = false;
   Transform transform;                   // of text, before it is tokenised
   DecodeAt decode_at = DecodeAt::kAuto;  // not in the digest: who decodes never changes the bytes
+  RowSchema schema;                      // where the text is made of more than text_column
 };
+
+// Whether documents have a loss mask of their own, so that metadata needs more than their lengths.
+inline bool carries_mask(const Source& source) {
+  return !source.mask_column.empty() || source.schema.masked;
+}
+
+// Where the text of a row lies, in words that an index keeps.
+inline std::string text_place(const Source& source) {
+  if (!source.schema.declared()) return source.text_column;
+  std::string names;
+  for (const std::string& column : source.schema.columns) {
+    names += (names.empty() ? "" : ", ") + column;
+  }
+  return (source.schema.text == RowText::kRecord ? "record of " : "interleaved of ") + names;
+}
 
 // What stands for the way from a row's text to its tokens, where lengths were counted with it.
 inline std::string text_digest(const Source& source) {
-  if (!source.transform.declared()) return source.tokenizer.digest;
-  return source.tokenizer.digest + " after " + source.transform.key();
+  std::string digest = source.tokenizer.digest;
+  if (source.transform.declared()) digest += " after " + source.transform.key();
+  if (source.schema.text == RowText::kInterleaved) {
+    digest += " of texts with " + source.schema.marker + " between " + source.schema.separator;
+  }
+  return digest;
 }
 
 // Whether documents of the source carry media through the stream.

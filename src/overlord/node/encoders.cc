@@ -52,6 +52,10 @@ Result<runtime::TextEncoder*> Encoders::tokenizer_of(const model::Source& source
   options.argv = worker_command_;
   options.argv.push_back(tokenizer.path);
   options.argv.push_back(special);
+  if (!tokenizer.chat.empty()) {
+    options.argv.push_back(tokenizer.chat);
+    options.template_bytes = tokenizer.chat.size();
+  }
   options.workers = processes_;
   options.expected_digest = tokenizer.digest;  // the tokenizer.json that the config was read with
   options.queue_limit_bytes = kQueueLimitBytes;

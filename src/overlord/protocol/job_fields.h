@@ -130,8 +130,8 @@ struct Fields<model::RowFilter> {
 template <>
 struct Fields<model::Tokenizer> {
   static void list(auto& codec, auto& value) {
-    auto& [kind, path, digest, add_special_tokens] = value;
-    codec(kind, path, digest, add_special_tokens);
+    auto& [kind, path, digest, add_special_tokens, chat] = value;
+    codec(kind, path, digest, add_special_tokens, chat);
   }
 };
 
@@ -170,17 +170,25 @@ struct Fields<model::Transform> {
 };
 
 template <>
+struct Fields<model::RowSchema> {
+  static void list(auto& codec, auto& value) {
+    auto& [text, columns, required, expected, marker, separator, masked] = value;
+    codec(text, columns, required, expected, marker, separator, masked);
+  }
+};
+
+template <>
 struct Fields<model::Source> {
   static void list(auto& codec, auto& value) {
     auto& [name, format, files, text_column, token_column, mask_column, metadata_columns, filter,
            media, tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end,
            over_length, bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes,
-           transform, decode_at] = value;
+           transform, decode_at, schema] = value;
     codec(name, format, files, text_column, token_column, mask_column, metadata_columns, filter);
     codec(media);
     codec(tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end, over_length);
     codec(bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes);
-    codec(transform, decode_at);
+    codec(transform, decode_at, schema);
   }
 };
 

@@ -275,6 +275,17 @@ constexpr bool is_known(model::Lane value) {
   return false;
 }
 
+constexpr bool is_known(model::RowText value) {
+  using enum model::RowText;
+  switch (value) {
+    case kColumn:
+    case kRecord:
+    case kInterleaved:
+      return true;
+  }
+  return false;
+}
+
 constexpr bool is_known(model::TokenizerKind value) {
   using enum model::TokenizerKind;
   switch (value) {

@@ -169,6 +169,14 @@ Digest source_digest(const model::Source& source) {
     writer.text(source.transform.function);
     writer.text(source.transform.version);
   }
+  if (source.schema.declared()) {
+    writer.text("schema");
+    writer.u8(static_cast<uint8_t>(source.schema.text));
+    writer.varint(source.schema.columns.size());
+    for (const std::string& column : source.schema.columns) writer.text(column);
+    writer.text(source.schema.marker);
+    writer.text(source.schema.separator);
+  }
   return digest_of(writer.bytes());
 }
 

@@ -92,7 +92,8 @@ struct EncodedRows {
   std::vector<int32_t> tokens;
   std::vector<uint64_t> ends;  // row i is [ends[i-1], ends[i])
   int64_t elapsed_ns = 0;      // spent on this batch, waiting for a turn not counted; 0: not known
-  std::vector<model::BadRow> bad = {};  // rows that a transform left without tokens; reason alone
+  std::vector<model::BadRow> bad = {};  // rows that came out without tokens; reason alone
+  std::vector<uint8_t> mask = {};       // per token: 0 carries no loss; empty: all carry it
 };
 
 using EncodeDone = std::function<void(Result<EncodedRows>)>;

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::string_view kRequestMagic = "OVTK";
 constexpr std::string_view kRowsMagic = "OVTR";
+constexpr std::string_view kMaskedRowsMagic = "OVTM";
+constexpr std::string_view kProgressMagic = "OVTP";
 constexpr std::string_view kErrorMagic = "OVTE";
 constexpr std::string_view kGreetingMagic = "OVTH";
 
@@ -89,8 +91,10 @@ Result<TokenizerFrameHead> parse_tokenizer_head(std::string_view bytes) {
   TokenizerFrameHead head;
   head.count = reader.u32();
   OVERLORD_RETURN_IF_ERROR(reader.status("the head of a tokenizer frame"));
-  if (magic == kRowsMagic) {
-    head.kind = TokenizerFrame::kRows;
+  if (magic == kRowsMagic || magic == kMaskedRowsMagic || magic == kProgressMagic) {
+    head.kind = magic == kRowsMagic         ? TokenizerFrame::kRows
+                : magic == kMaskedRowsMagic ? TokenizerFrame::kMaskedRows
+                                            : TokenizerFrame::kProgress;
     return head;
   }
   if (magic == kErrorMagic) {
@@ -128,12 +132,14 @@ Result<TokenizerGreeting> parse_tokenizer_greeting(std::string_view json) {
   return greeting;
 }
 
-Status check_answer_sizes(const runtime::TextRows& request, uint32_t rows, uint64_t tokens) {
+Status check_answer_sizes(const runtime::TextRows& request, uint32_t rows, uint64_t tokens,
+                          uint64_t template_bytes) {
   if (rows != request.rows()) {
     return bad_data("an answer has another number of rows than its request: " +
                     std::to_string(rows) + " for " + std::to_string(request.rows()));
   }
-  const uint64_t most = 16 * uint64_t{request.bytes.size()} + 64 * uint64_t{request.rows()};
+  const uint64_t most =
+      16 * uint64_t{request.bytes.size()} + (64 + template_bytes) * uint64_t{request.rows()};
   if (tokens > most) {
     return bad_data("an answer has more tokens than its text can have: " + std::to_string(tokens) +
                     " for " + std::to_string(request.bytes.size()) + " bytes");
@@ -156,7 +162,26 @@ Status check_answer_values(const runtime::EncodedRows& answer, uint64_t vocab_si
     return bad_data("an answer has a token outside the vocabulary: " + std::to_string(*stray) +
                     " of " + std::to_string(limit));
   }
+  if (std::any_of(answer.mask.begin(), answer.mask.end(), [](uint8_t one) { return one > 1; })) {
+    return bad_data("an answer's mask has a value that is neither 0 nor 1");
+  }
   return {};
+}
+
+Result<std::vector<model::BadRow>> parse_bad_rows(std::string_view bytes, uint32_t rows) {
+  std::vector<model::BadRow> bad;
+  ByteReader reader(bytes);
+  while (reader.remaining() > 0) {
+    const uint32_t row = reader.u32();
+    const uint32_t length = reader.u32();
+    if (reader.failed() || row >= rows || length > kBadRowReasonBytes ||
+        (!bad.empty() && bad.back().index >= row)) {
+      return bad_data("an answer's bad rows are not what its request has");
+    }
+    bad.push_back({row, std::string(reader.raw(length))});
+  }
+  OVERLORD_RETURN_IF_ERROR(reader.status("bad rows of an answer"));
+  return bad;
 }
 
 }  // namespace overlord::transport

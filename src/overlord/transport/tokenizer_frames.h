@@ -1,6 +1,9 @@
 // The frames between a TokenizerPool and its worker processes, little endian:
 //   request   'OVTK' u32 rows  u64 bytes   u64 ends[rows]  utf-8 text[bytes]
 //   answer    'OVTR' u32 rows  u64 tokens  u64 ends[rows]  i32 tokens[tokens]
+//   masked    'OVTM' as an answer, then u8 mask[tokens], u32 length, and the rows that came out
+//             without tokens in so many bytes: u32 row, u32 length, utf-8 reason, rows rising
+//   progress  'OVTP' u32 rows done; before a masked answer, any number of them
 //   error     'OVTE' u32 length, utf-8 message
 //   greeting  'OVTH' u32 length, json {"version", "digest", "vocab_size"}; first of all
 // Pure functions over bytes that came from another process: nothing in them is believed before it
@@ -11,6 +14,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
@@ -26,7 +30,7 @@ struct TokenizerGreeting {
   friend bool operator==(const TokenizerGreeting&, const TokenizerGreeting&) = default;
 };
 
-enum class TokenizerFrame { kRows, kError, kGreeting };
+enum class TokenizerFrame { kRows, kMaskedRows, kProgress, kError, kGreeting };
 
 // Every frame of a worker begins with these eight bytes.
 struct TokenizerFrameHead {
@@ -36,6 +40,7 @@ struct TokenizerFrameHead {
 
 inline constexpr size_t kTokenizerHeadBytes = 8;
 inline constexpr uint32_t kTokenizerTextBytes = 64 * 1024;  // the longest message or greeting
+inline constexpr uint32_t kBadRowReasonBytes = 4096;        // the longest reason of a row
 
 std::string tokenizer_request_head(const runtime::TextRows& rows);
 
@@ -46,9 +51,14 @@ Result<TokenizerFrameHead> parse_tokenizer_head(std::string_view bytes);
 Result<TokenizerGreeting> parse_tokenizer_greeting(std::string_view json);
 
 // Before anything is allocated for an answer: its sizes against those of the request.
-Status check_answer_sizes(const runtime::TextRows& request, uint32_t rows, uint64_t tokens);
+// `template_bytes`: of the text that a chat template may add to every row.
+Status check_answer_sizes(const runtime::TextRows& request, uint32_t rows, uint64_t tokens,
+                          uint64_t template_bytes = 0);
 
 // After it was read: ends that rise to the number of tokens, tokens of the vocabulary.
 Status check_answer_values(const runtime::EncodedRows& answer, uint64_t vocab_size);
+
+// Of a masked answer: rows that came out without tokens, of which `answer` has `rows`.
+Result<std::vector<model::BadRow>> parse_bad_rows(std::string_view bytes, uint32_t rows);
 
 }  // namespace overlord::transport

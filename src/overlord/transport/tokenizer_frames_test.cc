@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "overlord/base/bytes.h"
+
 namespace overlord::transport {
 namespace {
 
@@ -50,6 +52,33 @@ TEST(TokenizerFrames, AnswersAreCheckedAgainstTheirRequests) {
   EXPECT_FALSE(check_answer_sizes(rows, 2, 16 * 3 + 64 * 2 + 1).ok());
   EXPECT_FALSE(check_answer_sizes(rows, 2, ~uint64_t{0}).ok());
   EXPECT_FALSE(check_answer_sizes(rows, 1, 3).ok());
+}
+
+TEST(TokenizerFrames, ATemplateMayAddTokensToEveryRow) {
+  const TextRows rows{"abc", {1, 3}};
+  EXPECT_TRUE(check_answer_sizes(rows, 2, 16 * 3 + (64 + 100) * 2, 100).ok());
+  EXPECT_FALSE(check_answer_sizes(rows, 2, 16 * 3 + (64 + 100) * 2 + 1, 100).ok());
+}
+
+TEST(TokenizerFrames, BadRowsRiseAndAreOfTheRequest) {
+  const auto entry = [](uint32_t row, const std::string& reason) {
+    ByteWriter writer;
+    writer.u32(row);
+    writer.u32(static_cast<uint32_t>(reason.size()));
+    writer.raw(reason.data(), reason.size());
+    return writer.take();
+  };
+  auto bad = parse_bad_rows(entry(0, "") + entry(2, "why"), 3);
+  ASSERT_TRUE(bad.ok()) << bad.status().message();
+  ASSERT_EQ(bad->size(), 2u);
+  EXPECT_EQ(bad->at(1).index, 2u);
+  EXPECT_EQ(bad->at(1).reason, "why");
+  EXPECT_TRUE(parse_bad_rows("", 0).ok());
+  for (const std::string& broken :
+       {entry(3, "x"), entry(1, "x") + entry(1, "y"), entry(0, "long").substr(0, 10),
+        entry(0, "x") + "\1", entry(0, std::string(kBadRowReasonBytes + 1, 'x'))}) {
+    EXPECT_FALSE(parse_bad_rows(broken, 3).ok());
+  }
 }
 
 TEST(TokenizerFrames, AnswersAreCheckedInside) {

@@ -81,6 +81,7 @@ Status TokenizerPool::start_threads() {
                .start_deadline_ns = options_.start_deadline_ns,
                .progress_deadline_ns = options_.progress_deadline_ns,
                .stop_descriptor = stop_descriptor_,
+               .template_bytes = options_.template_bytes,
                .admit = [this](const TokenizerGreeting& greeting) { return admit(greeting); }};
   for (size_t i = 0; i < options_.workers; ++i) {
     auto seat = std::make_unique<Seat>();

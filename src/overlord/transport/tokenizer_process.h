@@ -28,6 +28,7 @@ struct TokenizerPoolOptions {
   std::vector<std::string> environment;  // NAME=value, over ours as it is when the pool is made
   size_t workers = 1;
   std::string expected_digest;  // of the greeting; empty: whatever the first worker says
+  uint64_t template_bytes = 0;  // of a chat template: a row has so many tokens more than its text
   int64_t start_deadline_ns = 120'000'000'000;
   int64_t progress_deadline_ns = 60'000'000'000;
   uint64_t queue_limit_bytes = uint64_t{64} << 20;  // of text; one batch always fits

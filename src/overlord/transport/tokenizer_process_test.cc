@@ -112,6 +112,14 @@ while True:
         continue
     if word == "ENDS":
         ends = (size + 1,) * rows
+    if word.startswith("MASKED"):
+        write(b"OVTP" + struct.pack("<I", 1) + b"OVTP" + struct.pack("<I", 2))
+        last = rows if word == "MASKED-STRAY" else rows - 1
+        bad = struct.pack("<II", last, 3) + b"odd"
+        write(b"OVTM" + struct.pack("<IQ%dQ%di" % (rows, size), rows, size, *ends, *body)
+              + bytes([2 if word == "MASKED-TWO" else b & 1 for b in body])
+              + struct.pack("<I", len(bad)) + bad)
+        continue
     tokens = [-5 if word == "NEGATIVE" else 256 if word == "BEYOND" else b for b in body]
     write(b"OVTR" + struct.pack("<IQ%dQ%di" % (rows, len(tokens)), rows, len(tokens), *ends, *tokens)
           if word != "ROWS" else b"OVTR" + struct.pack("<IQ", rows, 0) + bytes(8 * rows))
@@ -219,6 +227,28 @@ TEST_F(TokenizerPoolTest, EncodesRowsInTheirOrder) {
   EXPECT_EQ(pool->stats().starts, 1u);
   EXPECT_EQ(pool->stats().encoded, 1u);
   EXPECT_EQ(pool->stats().tokens, 3u);
+}
+
+TEST_F(TokenizerPoolTest, MasksAndBadRowsComeWithTheTokens) {
+  auto pool = make(options());
+  auto encoded = encode(*pool, {"MASKED:", "ab", ""});
+  ASSERT_TRUE(encoded.ok()) << encoded.status().message();
+  EXPECT_EQ(encoded->tokens.size(), 9u);
+  ASSERT_EQ(encoded->mask.size(), 9u);
+  EXPECT_EQ(encoded->mask[7], 1);  // 'a' is odd
+  EXPECT_EQ(encoded->mask[8], 0);
+  ASSERT_EQ(encoded->bad.size(), 1u);
+  EXPECT_EQ(encoded->bad[0].index, 2u);
+  EXPECT_EQ(encoded->bad[0].reason, "odd");
+}
+
+TEST_F(TokenizerPoolTest, AMaskOrABadRowThatCannotBeIsGarbage) {
+  auto pool = make(options());
+  for (const char* word : {"MASKED-TWO:", "MASKED-STRAY:"}) {
+    auto encoded = encode(*pool, {word, "ab"});
+    ASSERT_FALSE(encoded.ok()) << word;
+    EXPECT_EQ(encoded.status().code(), Code::kUnavailable) << word;
+  }
 }
 
 TEST_F(TokenizerPoolTest, GreetingComesOnceAndIsKept) {

@@ -20,6 +20,7 @@ static_assert(std::endian::native == std::endian::little, "frames are sent as th
 constexpr int kTries = 2;
 // Over one batch. It has no part in a kill from outside, or it eats all memory: hence a limit.
 constexpr int kKillsForgiven = 8;
+constexpr size_t kShownWordBytes = 300;
 constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kLeaveGraceNs = 20 * kMillisecond;  // to leave when the pool ends
 constexpr int64_t kDeathGraceNs = 50 * kMillisecond;  // to be really dead after it hung up
@@ -37,7 +38,10 @@ Status as_garbage(const Status& status) {
 
 std::string shown(const std::vector<std::string>& argv) {
   std::string text;
-  for (const std::string& word : argv) text += (text.empty() ? "" : " ") + word;
+  for (const std::string& word : argv) {
+    const bool whole = word.size() <= kShownWordBytes;  // a chat template is not
+    text += (text.empty() ? "" : " ") + (whole ? word : word.substr(0, kShownWordBytes) + "...");
+  }
   return text;
 }
 
@@ -125,7 +129,7 @@ Status TokenizerWorker::ensure_process() {
 
 Result<TokenizerGreeting> TokenizerWorker::read_greeting() {
   OVERLORD_TRY(const TokenizerFrameHead head, read_head(settings_.start_deadline_ns));
-  if (head.kind == TokenizerFrame::kRows) {
+  if (head.kind != TokenizerFrame::kError && head.kind != TokenizerFrame::kGreeting) {
     return Status(Code::kUnavailable, "sent garbage: an answer in place of a greeting");
   }
   OVERLORD_TRY(const std::string text, read_text(head.count));
@@ -144,7 +148,10 @@ Result<EncodedRows> TokenizerWorker::exchange(const TextRows& rows) {
 
 Result<EncodedRows> TokenizerWorker::read_answer(const TextRows& rows) {
   const int64_t progress_ns = settings_.progress_deadline_ns;
-  OVERLORD_TRY(const TokenizerFrameHead head, read_head(progress_ns));
+  OVERLORD_TRY(TokenizerFrameHead head, read_head(progress_ns));
+  while (head.kind == TokenizerFrame::kProgress) {
+    OVERLORD_TRY(head, read_head(progress_ns));
+  }
   if (head.kind == TokenizerFrame::kGreeting) {
     return Status(Code::kUnavailable, "sent garbage: a second greeting");
   }
@@ -154,7 +161,8 @@ Result<EncodedRows> TokenizerWorker::read_answer(const TextRows& rows) {
   }
   uint64_t tokens = 0;
   OVERLORD_RETURN_IF_ERROR(process_->receive(&tokens, sizeof(tokens), progress_ns));
-  OVERLORD_RETURN_IF_ERROR(as_garbage(check_answer_sizes(rows, head.count, tokens)));
+  OVERLORD_RETURN_IF_ERROR(
+      as_garbage(check_answer_sizes(rows, head.count, tokens, settings_.template_bytes)));
   EncodedRows answer;
   answer.ends.resize(head.count);
   OVERLORD_RETURN_IF_ERROR(
@@ -162,8 +170,28 @@ Result<EncodedRows> TokenizerWorker::read_answer(const TextRows& rows) {
   answer.tokens.resize(tokens);
   OVERLORD_RETURN_IF_ERROR(
       process_->receive(answer.tokens.data(), tokens * sizeof(int32_t), progress_ns));
+  if (head.kind == TokenizerFrame::kMaskedRows) {
+    OVERLORD_RETURN_IF_ERROR(read_mask(head.count, &answer));
+  }
   OVERLORD_RETURN_IF_ERROR(as_garbage(check_answer_values(answer, greeting_.vocab_size)));
   return answer;
+}
+
+Status TokenizerWorker::read_mask(uint32_t rows, EncodedRows* answer) {
+  const int64_t progress_ns = settings_.progress_deadline_ns;
+  answer->mask.resize(answer->tokens.size());
+  OVERLORD_RETURN_IF_ERROR(
+      process_->receive(answer->mask.data(), answer->mask.size(), progress_ns));
+  uint32_t length = 0;
+  OVERLORD_RETURN_IF_ERROR(process_->receive(&length, sizeof(length), progress_ns));
+  if (length > uint64_t{rows} * (kBadRowReasonBytes + 8)) {
+    return {Code::kUnavailable, "sent garbage: more bad rows than a request has"};
+  }
+  OVERLORD_TRY(const std::string bytes, read_text(length));
+  Result<std::vector<model::BadRow>> bad = parse_bad_rows(bytes, rows);
+  if (!bad.ok()) return as_garbage(bad.status());
+  answer->bad = std::move(*bad);
+  return {};
 }
 
 Result<TokenizerFrameHead> TokenizerWorker::read_head(int64_t progress_ns) {

@@ -22,6 +22,7 @@ struct TokenizerWorkerSettings {
   int64_t start_deadline_ns = 0;     // from the start to the greeting
   int64_t progress_deadline_ns = 0;  // without a byte in either direction
   int stop_descriptor = -1;          // not owned; readable: give up with kCancelled
+  uint64_t template_bytes = 0;       // see TokenizerPoolOptions
   // Asked once per process; a Status that is not ok ends the request without a second try.
   std::function<Status(const TokenizerGreeting&)> admit;
 };
@@ -58,6 +59,7 @@ class TokenizerWorker {
   Result<TokenizerGreeting> read_greeting();
   Result<runtime::EncodedRows> exchange(const runtime::TextRows& rows);
   Result<runtime::EncodedRows> read_answer(const runtime::TextRows& rows);
+  Status read_mask(uint32_t rows, runtime::EncodedRows* answer);
   Result<TokenizerFrameHead> read_head(int64_t progress_ns);
   Result<std::string> read_text(uint32_t size_bytes);
   std::string bury(const Status& failure, bool* killed);

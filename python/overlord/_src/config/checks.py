@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
+from overlord._src.config.chat import schema_problems
 from overlord._src.config.columns import base_name, metadata_problems, mixable_sources
 from overlord._src.config.media import (
     media_problems,
@@ -194,6 +195,8 @@ def _source_problems(config: JobConfig, source: SourceConfig) -> list[Problem]:
                 "a directory that save_to_disk wrote ends with `/`",
             )
         )
+    elif source.chat is not None or source.interleaved is not None:
+        problems += schema_problems(config, source, kind)
     elif kind == "megatron":
         problems += _megatron_problems(source)
     else:
@@ -252,7 +255,7 @@ def _column_problems(source: SourceConfig) -> list[Problem]:
             Problem(
                 (),
                 "needs a column: neither text nor tokens is given",
-                advice="add `text: COLUMN` and `tokenizer:`, or `tokens: COLUMN`",
+                advice="add `text: COLUMN` and `tokenizer:`, or `tokens: COLUMN`, or `chat:`",
             )
         ]
     if source.text is not None and source.tokens is not None:

@@ -9,6 +9,9 @@ from overlord.config import json_schema
 _ORDER = (
     "JobConfig",
     "SourceConfig",
+    "ChatConfig",
+    "AlpacaColumnsConfig",
+    "InterleavedConfig",
     "MediaConfig",
     "MediaTokensConfig",
     "SplitConfig",
@@ -38,6 +41,9 @@ _ORDER = (
 _TITLES = {
     "JobConfig": "Top level",
     "SourceConfig": "`sources.NAME`",
+    "ChatConfig": "`sources.NAME.chat`",
+    "AlpacaColumnsConfig": "`sources.NAME.chat.columns`",
+    "InterleavedConfig": "`sources.NAME.interleaved`",
     "MediaConfig": "`sources.NAME.media.FIELD`",
     "MediaTokensConfig": "`sources.NAME.media.FIELD.tokens`",
     "SplitConfig": "`sources.NAME.split`",

@@ -191,7 +191,7 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
   window.first = first;
   window.tokens.resize(rows.size());
   WindowMedia media(source, rows.size());
-  const bool masked = !source.spec.mask_column.empty() || media.any();
+  const bool masked = model::carries_mask(source.spec) || media.any();
   std::vector<int64_t> bytes;
   const std::vector<uint64_t> numbers = row_numbers(source, rows);
   const SubSourceFilter filter(source);

@@ -1,0 +1,177 @@
+"""Chat and interleaved rows in the engine's own values: the template found, its settings frozen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overlord._src.config.columns import base_name
+from overlord._src.errors import Problem
+from overlord._src.native import core
+
+if TYPE_CHECKING:
+    from overlord._src.config.chat_models import ChatConfig
+    from overlord._src.config.reading import LoadedConfig
+    from overlord.config import SourceConfig
+
+MOST_SETTINGS = 120_000  # one argument of a process holds 128 KiB
+_SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+_CHATML_TOKENS = ("<|im_start|>", "<|im_end|>")
+
+
+def lower_schema(config: SourceConfig) -> core.RowSchema:
+    """How the text of a row is made; of a source with one column, nothing."""
+    schema = core.RowSchema()
+    if config.interleaved is not None:
+        schema.text = core.RowText.interleaved
+        schema.columns = [config.interleaved.texts, config.interleaved.images]
+        schema.required = schema.expected = 2
+        schema.marker = config.interleaved.marker
+        schema.separator = config.interleaved.separator
+    elif config.chat is not None:
+        columns, required, expected = _columns(config.chat)
+        schema.text = core.RowText.record
+        schema.columns = list(columns.values())
+        schema.required, schema.expected = required, expected
+        schema.masked = config.chat.loss == "answers"
+    return schema
+
+
+def _columns(chat: ChatConfig) -> tuple[dict[str, str], int, int]:
+    """What the format wants and where it lies: first what every row has, then what is declared."""
+    if chat.format != "alpaca":
+        default = "messages" if chat.format == "messages" else "conversations"
+        columns = {"messages": chat.column or default}
+        if chat.tools is not None:
+            columns["tools"] = chat.tools
+        return columns, 1, len(columns)
+    declared = chat.columns.model_dump(exclude_none=True) if chat.columns is not None else {}
+    columns = {name: declared.pop(name, name) for name in ("instruction", "output")}
+    columns.update(declared)
+    expected = len(columns)
+    columns.setdefault("input", "input")
+    return columns, 2, expected
+
+
+def chat_settings(loaded: LoadedConfig, name: str, tokenizer: Path) -> str:
+    """All that decides what a conversation becomes, as the worker takes it; "" without `chat`."""
+    source = base_name(name)
+    chat = loaded.config.sources[source].chat
+    if chat is None:
+        return ""
+
+    def refuse(key: str, wrong: str, value: object = None, advice: str = "") -> Exception:
+        return loaded.refuse(Problem(("sources", source, "chat", key), wrong, value, "", advice))
+
+    try:
+        from overlord import _chat_template
+    except ImportError as error:
+        raise refuse("template", str(error), chat.template) from None
+    folder = _Folder(tokenizer)
+    try:
+        template = _template_text(loaded, chat, folder, _chat_template.CHATML)
+        variables = {**folder.special_tokens(), **chat.variables}
+        settings = json.dumps(
+            {
+                "format": chat.format,
+                "columns": _columns(chat)[0],
+                "template": template,
+                "loss": chat.loss,
+                "roles": chat.roles,
+                "markers": chat.markers,
+                "variables": variables,
+                "date": chat.date,
+            },
+            sort_keys=True,
+        )
+        if len(settings) > MOST_SETTINGS:
+            raise _TemplateNotUsable(f"is too long: {len(settings)} of {MOST_SETTINGS} characters")
+        _chat_template.ChatRenderer(settings)
+    except _TemplateNotUsable as error:
+        raise refuse("template", str(error), chat.template, error.advice) from None
+    except _chat_template.TemplateError as error:
+        raise refuse("template", f"cannot be used: {error}", chat.template) from None
+    except (TypeError, ValueError) as error:
+        raise refuse("variables", f"have no JSON: {error}") from None
+    return settings
+
+
+class _TemplateNotUsable(Exception):
+    def __init__(self, wrong: str, advice: str = "") -> None:
+        super().__init__(wrong)
+        self.advice = advice
+
+
+def _template_text(loaded: LoadedConfig, chat: ChatConfig, folder: _Folder, chatml: str) -> str:
+    if chat.template == "tokenizer":
+        return folder.template(chat.tools is not None)
+    if chat.template == "chatml":
+        missing = [token for token in _CHATML_TOKENS if token not in folder.added_tokens()]
+        if missing:
+            raise _TemplateNotUsable(
+                f"the tokenizer has no token {missing[0]}", "use a template that suits it"
+            )
+        return chatml
+    path = loaded.base / chat.template
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise _TemplateNotUsable(
+            f"{path} cannot be read: {reason}", "name a Jinja file, `tokenizer` or `chatml`"
+        ) from None
+
+
+class _Folder:
+    """What lies beside a tokenizer.json."""
+
+    def __init__(self, tokenizer: Path) -> None:
+        self._tokenizer = tokenizer
+
+    def _json(self, name: str) -> dict[str, Any]:
+        path = self._tokenizer.with_name(name)
+        if not path.is_file():
+            return {}
+        try:
+            found = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise _TemplateNotUsable(f"{path} cannot be read: {error}") from None
+        return found if isinstance(found, dict) else {}
+
+    def template(self, tools: bool) -> str:
+        """The tokenizer's own template, as Hugging Face finds it."""
+        file = self._tokenizer.with_name("chat_template.jinja")
+        if file.is_file():
+            try:
+                return file.read_text()
+            except (OSError, UnicodeDecodeError) as error:
+                raise _TemplateNotUsable(f"{file} cannot be read: {error}") from None
+        for name in ("tokenizer_config.json", "chat_template.json"):
+            found = self._json(name).get("chat_template")
+            if isinstance(found, list):  # several, by name
+                named = {entry["name"]: entry["template"] for entry in found}
+                found = (named.get("tool_use") if tools else None) or named.get("default")
+            if isinstance(found, str):
+                return found
+        raise _TemplateNotUsable(
+            f"no chat template lies beside {self._tokenizer}",
+            "put chat_template.jinja or tokenizer_config.json there, or set `template:` to the "
+            "path of a Jinja file, or to chatml",
+        )
+
+    def special_tokens(self) -> dict[str, Any]:
+        """The variables that templates know: bos_token and its like."""
+        found = {**self._json("special_tokens_map.json"), **self._json("tokenizer_config.json")}
+        tokens: dict[str, Any] = {}
+        for name in (f"{kind}_token" for kind in _SPECIAL):
+            token = found.get(name)
+            token = token.get("content") if isinstance(token, dict) else token
+            if isinstance(token, str):
+                tokens[name] = token
+        return tokens
+
+    def added_tokens(self) -> set[str]:
+        """Tokens that text is never cut through."""
+        added = self._json(self._tokenizer.name).get("added_tokens", [])
+        return {str(entry.get("content")) for entry in added if isinstance(entry, dict)}
