@@ -142,7 +142,8 @@ TEST(VideoCodec, IsListed) {
   EXPECT_EQ(codec.name, "video");
   EXPECT_EQ(codec.present, !video_library_version().empty());
   // H.264 and VP9 are exact by definition and the rest is whole numbers: the same on every CPU.
-  if (codec.present) EXPECT_EQ(codec.fingerprint.hex(), "a1827d5c3061905881e155d526edd936");
+  if (!codec.present) return;
+  EXPECT_EQ(codec.fingerprint.hex(), "a1827d5c3061905881e155d526edd936");
 }
 
 }  // namespace
