@@ -98,8 +98,21 @@ Processes::Processes(World& world, SlowTransport& transport, host::HostStart sta
                      host::HostSeams seams, const Layout& layout)
     : world_(world), start_(std::move(start)), seams_(std::move(seams)), storm_(layout.storm) {
   std::vector<host::HostedRoles> hosted = {host::HostedRoles{}};
-  if (layout.split) hosted = split_up(start_, layout.loaders_together);
-  for (host::HostedRoles& roles : hosted) processes_.emplace_back().roles = std::move(roles);
+  if (layout.split) {
+    hosted = split_up(start_, layout.loaders_together);
+    start_.tree_changed = [this](const planner::TreeChanged& change, std::function<void()> ready) {
+      change_tree(change, std::move(ready));
+    };
+    start_.retired = [this](const Address& constructor) {
+      world_.post_after(world_.dice().delay_ns(kNoticeNs),
+                        [this, constructor] { retire(constructor); });
+    };
+  }
+  for (host::HostedRoles& roles : hosted) {
+    Process& process = processes_.emplace_back();
+    process.constructs = roles.constructors && !roles.constructors->empty();
+    process.roles = std::move(roles);
+  }
   transport.connect(
       [this](Envelope envelope, int64_t sent_ns) { arrive(std::move(envelope), sent_ns, false); });
   for (size_t i = 0; i < processes_.size(); ++i) begin(i);
@@ -133,8 +146,81 @@ void Processes::begin(size_t index) {
   process.host = std::make_unique<host::RoleHost>(std::move(start), seams_);
   for (const Address& address : process.host->hosted()) where_[address] = index;
   process.alive = true;
+  take_trees(index);
   process.host->start();
 }
+
+// --- Trees: what a node does with the processes of its host --------------------------------------
+
+// Constructors of a later tree live in the processes that had those of the first.
+void Processes::change_tree(const planner::TreeChanged& change, std::function<void()> ready) {
+  trees_.push_back(change);
+  std::vector<size_t> homes;
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    if (processes_[i].constructs) homes.push_back(i);
+  }
+  std::set<uint32_t> buckets;
+  for (const model::ClientView& view : change.tree.views->by_rank) buckets.insert(view.bucket);
+  size_t next = 0;
+  for (const uint32_t bucket : buckets) {
+    const Address address = protocol::constructor_address(bucket, change.tree.version);
+    const size_t home = homes[next++ % homes.size()];
+    processes_[home].later.push_back(address);
+    where_[address] = home;
+  }
+  tree_ready_ = std::move(ready);
+  clients_told_ = false;
+  offer_tree(false);
+}
+
+void Processes::offer_tree(bool to_clients) {
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    if (processes_[i].roles.planner || mortal(processes_[i].roles) == to_clients) continue;
+    world_.post_after(world_.dice().delay_ns(kNoticeNs), [this, i] {
+      if (processes_[i].alive) take_trees(i);  // a dead one takes them when it starts
+    });
+  }
+}
+
+void Processes::take_trees(size_t index) {
+  Process& process = processes_[index];
+  for (const planner::TreeChanged& change : trees_) {
+    std::vector<uint32_t> buckets;
+    for (const Address& address : process.later) {
+      if (protocol::tree_of(address) == change.tree.version) buckets.push_back(address.index);
+    }
+    process.host->take_tree(change, buckets, process.generation);
+    process.tree = change.tree.version;
+  }
+  tree_taken();
+}
+
+// Clients come last: they ask at once.
+void Processes::tree_taken() {
+  if (!tree_ready_) return;
+  const uint32_t version = trees_.back().tree.version;
+  for (const Process& process : processes_) {
+    if (process.roles.planner || (!mortal(process.roles) && !clients_told_)) continue;
+    if (!process.alive || process.tree < version) return;
+  }
+  if (!clients_told_) {
+    clients_told_ = true;
+    return offer_tree(true);
+  }
+  const std::function<void()> ready = std::move(tree_ready_);
+  tree_ready_ = nullptr;
+  ready();
+}
+
+void Processes::retire(const Address& constructor) {
+  Process& process = processes_[where_.at(constructor)];
+  std::erase(process.later, constructor);
+  if (protocol::tree_of(constructor) == 1) std::erase(*process.roles.constructors, constructor.index);
+  if (process.alive) process.host->retire(constructor);
+  ++seen_.retired;
+}
+
+// --- Life and death ------------------------------------------------------------------------------
 
 void Processes::kill(size_t index) {
   Process& process = processes_[index];
@@ -265,7 +351,7 @@ void Processes::observe(const Envelope& envelope) {
     seen_.most_plans_kept =
         std::max<uint64_t>(seen_.most_plans_kept, host.planner_state().unacknowledged().size());
   }
-  for (const auto& [bucket, probe] : host.constructors()) {
+  for (const auto& [address, probe] : host.constructors()) {
     seen_.most_steps_held = std::max(seen_.most_steps_held, probe->steps_held.load());
   }
 }
