@@ -74,7 +74,8 @@ Steps steps_of(SimCluster& cluster, Rank rank) {
 
 // What every rank gets where the mesh never changes.
 std::vector<Steps> undisturbed(const Axes& axes) {
-  auto cluster = of_mesh(axes).start(1);
+  const Scenario scenario = of_mesh(axes);  // has the objects that are read
+  auto cluster = scenario.start(1);
   EXPECT_TRUE(cluster->run(kSteps));
   EXPECT_FALSE(cluster->failure());
   std::vector<Steps> out;
@@ -171,8 +172,7 @@ TEST(Tree, TheStreamGoesOnOverChangesWhoeverDies) {
     ASSERT_TRUE(to_stages.ok()) << to_stages.status().message();
     ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
     ASSERT_NO_FATAL_FAILURE(check_seats(
-        cluster.get(),
-        {{0, &four}, {*to_pairs, &pairs}, {later, &slices}, {*to_stages, &stages}}));
+        cluster.get(), {{0, &four}, {*to_pairs, &pairs}, {later, &slices}, {*to_stages, &stages}}));
     ASSERT_EQ(cluster->consumer(0).content_chain(), plain->consumer(0).content_chain());
     ASSERT_LT(cluster->world().now_ns(), 1'000'000'000);
     kills += cluster->sightings().kills;
@@ -213,7 +213,8 @@ TEST(Tree, StatesOfBothSidesResume) {
       EXPECT_EQ(protocol::encode_resume_state(*cluster->state(rank)),
                 protocol::encode_resume_state(*state));
     }
-    auto on_new = of_mesh(kPairs).resume(*state, 4);
+    const Scenario paired = of_mesh(kPairs);
+    auto on_new = paired.resume(*state, 4);
     ASSERT_TRUE(on_new->run(kSteps));
     ASSERT_NO_FATAL_FAILURE(check_seats(on_new.get(), {{0, &pairs}}, saved));
     auto on_old = scenario.resume(*state, 4);

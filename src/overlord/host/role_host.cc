@@ -172,8 +172,7 @@ void RoleHost::make_loaders(const HostStart& start) {
 
 void RoleHost::make_constructor(const planner::Tree& tree, uint32_t bucket, StepIndex first_step) {
   const Address address = protocol::constructor_address(bucket, tree.version);
-  constructor::ConstructorStart start =
-      constructor_start(*job_, tree, bucket, ranks_, first_step);
+  constructor::ConstructorStart start = constructor_start(*job_, tree, bucket, ranks_, first_step);
   start.hash_batches = options_.hash_batches;
   start.shared = share_batches_;
   start.job.versions = versions_of(address);
@@ -249,8 +248,8 @@ void RoleHost::report(Rank rank, model::StepFeedback part) {
   std::shared_lock lock(constructors_mutex_);
   const model::Versions versions = versions_of(address);
   lock.unlock();
-  carrier_->send({versions, address, protocol::planner_address(),
-                  protocol::Report{std::move(part)}});
+  carrier_->send(
+      {versions, address, protocol::planner_address(), protocol::Report{std::move(part)}});
 }
 
 void RoleHost::rebuild_tree(planner::TreeWish wish, planner::Planner::TreeAnswer done) {
@@ -284,10 +283,8 @@ void RoleHost::take_tree(const planner::TreeChanged& change,
   for (const auto& [rank, client] : clients_) {  // they ask at once, so those who answer come first
     const uint32_t bucket = tree.views->by_rank[rank].bucket;
     const Address address = protocol::constructor_address(bucket, tree.version);
-    on_loop(protocol::client_address(rank))(
-        [client = client.get(), first = change.first_step, address] {
-          client->reseat(first, address);
-        });
+    on_loop(protocol::client_address(rank))([client = client.get(), first = change.first_step,
+                                             address] { client->reseat(first, address); });
   }
 }
 

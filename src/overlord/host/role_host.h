@@ -75,8 +75,8 @@ struct HostStart {
   std::function<void(Rank, protocol::ReportAnswered)> answered;
   std::function<void(const model::StepFeedback&)> fed_back;
   // Where roles live in several hosts: the tree of later steps is durable. Every host that has
-  // constructors takes it, then those with clients, then `ready` is called. And: a constructor of an
-  // earlier tree is needed no more. Both on the planner's loop; empty in a host of all roles.
+  // constructors takes it, then those with clients, then `ready` is called. And: a constructor of
+  // an earlier tree is needed no more. Both on the planner's loop; empty in a host of all roles.
   std::function<void(const planner::TreeChanged&, std::function<void()> ready)> tree_changed = {};
   std::function<void(const protocol::Address&)> retired = {};
 };
@@ -95,12 +95,12 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void consumed(Rank rank, StepIndex step);
   // What `rank` measured of a step it has consumed; HostStart::answered gets the verdict.
   void report(Rank rank, model::StepFeedback part);
-  // Plans from a step on are made for another mesh with as many ranks; `done` gets that step, or why
-  // not, on the planner's loop.
+  // Plans from a step on are made for another mesh with as many ranks; `done` gets that step, or
+  // why not, on the planner's loop.
   void rebuild_tree(planner::TreeWish wish, planner::Planner::TreeAnswer done);
   // Steps from the change's first on are of another tree: makes its constructors, all or those of
-  // the named buckets, in the generation of this host, and tells the clients whom to ask. Nothing to
-  // do for what is known. Any thread.
+  // the named buckets, in the generation of this host, and tells the clients whom to ask. Nothing
+  // to do for what is known. Any thread.
   void take_tree(const planner::TreeChanged& change,
                  const std::optional<std::vector<uint32_t>>& constructors = std::nullopt,
                  uint32_t generation = 1);

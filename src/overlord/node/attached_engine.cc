@@ -240,9 +240,8 @@ void AttachedEngine::on_control(protocol::Control control) {
     on_tree(*tree);
   } else if (const auto* answer = std::get_if<protocol::TreeAnswered>(&control)) {
     const std::lock_guard lock(mutex_);
-    answers_.emplace(answer->question, answer->status.ok()
-                                           ? Result<StepIndex>(answer->first_step)
-                                           : Result<StepIndex>(answer->status));
+    answers_.emplace(answer->question, answer->status.ok() ? Result<StepIndex>(answer->first_step)
+                                                           : Result<StepIndex>(answer->status));
     changed_.notify_all();
   } else if (const auto* fed_back = std::get_if<protocol::FedBack>(&control)) {
     if (seats_) seats_->fed_back(fed_back->feedback);
@@ -398,7 +397,8 @@ Result<StepIndex> AttachedEngine::rebuild(const model::Mesh& mesh, std::optional
   }
   std::unique_lock lock(mutex_);
   const uint64_t question = ++questions_;
-  carrier_->send_control("node", protocol::TreeAsked{question, mesh.axes(), !step, step.value_or(0)});
+  carrier_->send_control("node",
+                         protocol::TreeAsked{question, mesh.axes(), !step, step.value_or(0)});
   changed_.wait_for(lock, std::chrono::milliseconds(kTreeMs),
                     [&] { return answers_.contains(question) || !failure_.ok() || closed_; });
   const auto answer = answers_.extract(question);

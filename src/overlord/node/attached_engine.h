@@ -115,7 +115,7 @@ class AttachedEngine final : public Engine {
   uint64_t statuses_ = 0;
   NodeStatus node_status_;
   std::vector<loader::QuarantineNote> quarantine_;
-  std::map<std::string, uint32_t> known_;  // generations of role processes
+  std::map<std::string, uint32_t> known_;         // generations of role processes
   std::map<uint32_t, protocol::TreeTold> trees_;  // later ones than the job's own, by version
   uint64_t questions_ = 0;
   std::map<uint64_t, Result<StepIndex>> answers_;

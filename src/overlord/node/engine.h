@@ -73,8 +73,8 @@ class Engine {
   // same ranks; gives that step, once everybody is ready for it. Asked by several ranks it is one
   // change.
   virtual Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) = 0;
-  // Version of the tree of what next(rank) has returned last, and the axes of its mesh; none: of the
-  // job's own.
+  // Version of the tree of what next(rank) has returned last, and the axes of its mesh; none: of
+  // the job's own.
   virtual uint32_t tree(Rank rank) = 0;
   virtual std::vector<model::Axis> axes_of(uint32_t tree) = 0;
   // Wakes every waiting caller with kCancelled and ends all work. Idempotent, any thread.

@@ -23,10 +23,10 @@ std::unique_ptr<TreeRollout> Keeper::tree_rollout() {
   return std::make_unique<TreeRollout>(std::move(wiring));
 }
 
-// Its constructors live in the processes that there are, and in new ones where the config wants more.
+// Its constructors live in the processes that there are, and in new ones where the config wants
+// more.
 void Keeper::place_tree(const planner::TreeChanged& change) {
-  for (protocol::ProcessRoles& more :
-       node::place_tree(job_->spec, *change.tree.views, placing())) {
+  for (protocol::ProcessRoles& more : node::place_tree(job_->spec, *change.tree.views, placing())) {
     more.generation = generation_base_;
     const size_t before = serving_->supervisor->groups().size();
     serving_->supervisor->add_roles(more);

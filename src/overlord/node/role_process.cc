@@ -168,8 +168,7 @@ std::vector<protocol::Address> RoleProcess::own_roles(const protocol::Roster& ro
 void RoleProcess::on_tree(const protocol::TreeTold& told) {
   Result<model::Mesh> mesh = model::Mesh::make(told.axes);
   if (!mesh.ok()) return end(mesh.status());
-  const auto views =
-      plan::make_views(*mesh, job_->delivery, told.version, job_->spec.strategy);
+  const auto views = plan::make_views(*mesh, job_->delivery, told.version, job_->spec.strategy);
   plans_.views.push_back(views);
   carrier_->know(plans_);
   trees_.push_back({told.first_step, {*mesh, views, told.version}});

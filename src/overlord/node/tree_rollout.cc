@@ -23,6 +23,8 @@ void TreeRollout::taken(const std::string& peer, uint32_t version) {
 }
 
 void TreeRollout::greet(const std::string& process) {
+  const std::vector<std::string> names = wiring_.processes();
+  if (std::find(names.begin(), names.end(), process) == names.end()) return;  // somebody who looks
   for (const protocol::TreeTold& tree : trees_) wiring_.send(process, tree);
 }
 

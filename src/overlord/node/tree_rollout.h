@@ -1,7 +1,7 @@
-// TreeRollout: how the processes of a host come to know a new tree. Role processes first, which make
-// its constructors; then the trainers, whose clients ask them at once; then the planner may plan for
-// it. Whoever starts again is told of all trees before anything else. Waits for everybody who lives;
-// a value without threads, on the node's loop.
+// TreeRollout: how the processes of a host come to know a new tree. Role processes first, which
+// make its constructors; then the trainers, whose clients ask them at once; then the planner may
+// plan for it. Whoever starts again is told of all trees before anything else. Waits for everybody
+// who lives; a value without threads, on the node's loop.
 #pragma once
 
 #include <cstdint>

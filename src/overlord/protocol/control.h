@@ -126,8 +126,8 @@ struct LeaseReleased {
   uint64_t generation = 0;
 };
 
-// trainer -> node: plans from a step on are to be made for another mesh. Answered when every process
-// is ready for it, or with the reason why not.
+// trainer -> node: plans from a step on are to be made for another mesh. Answered when every
+// process is ready for it, or with the reason why not.
 struct TreeAsked {
   uint64_t question = 0;
   std::vector<model::Axis> axes;
@@ -154,10 +154,9 @@ struct TreeTaken {
 // A trainer that leaves in good order; without it the node takes the rank for dead.
 struct Detach {};
 
-using Control =
-    std::variant<Hello, Attach, Welcome, Refused, Roster, FedBack, RowNoted, Beat, StatusAsked,
-                 StatusTold, SegmentShared, SegmentForgotten, LeaseReleased, Detach, TreeAsked,
-                 TreeAnswered, TreeTold, TreeTaken>;
+using Control = std::variant<Hello, Attach, Welcome, Refused, Roster, FedBack, RowNoted, Beat,
+                             StatusAsked, StatusTold, SegmentShared, SegmentForgotten,
+                             LeaseReleased, Detach, TreeAsked, TreeAnswered, TreeTold, TreeTaken>;
 
 std::string encode_control(const Control& control);
 Result<Control> decode_control(std::string_view bytes);

@@ -24,8 +24,8 @@ namespace overlord::protocol {
 
 enum class RoleKind : uint8_t { kPlanner, kLoader, kConstructor, kClient };
 
-// planner: (0, 0); loader: (source, slot); constructor: (bucket, tree version - 1), as every tree has
-// constructors of its own; client: (rank, 0).
+// planner: (0, 0); loader: (source, slot); constructor: (bucket, tree version - 1), as every tree
+// has constructors of its own; client: (rank, 0).
 struct Address {
   RoleKind kind = RoleKind::kPlanner;
   uint32_t index = 0;
@@ -102,8 +102,8 @@ struct StepReady {
   std::vector<model::MicrobatchPtr> microbatches;
 };
 
-// constructor -> planner: all its clients are done with steps < acknowledged. client -> constructor of
-// an earlier tree, which it asks for nothing any more: the same of itself.
+// constructor -> planner: all its clients are done with steps < acknowledged. client -> constructor
+// of an earlier tree, which it asks for nothing any more: the same of itself.
 struct Acknowledged {
   StepIndex acknowledged = 0;
 };

@@ -124,8 +124,13 @@ Processes::~Processes() {
   }
 }
 
+// One process of all roles makes constructors of later trees by itself.
+size_t Processes::home(const Address& role) const {
+  return processes_.size() == 1 ? 0 : where_.at(role);
+}
+
 host::RoleHost& Processes::host_of(const Address& role) {
-  Process& process = processes_[where_.at(role)];
+  Process& process = processes_[home(role)];
   OVERLORD_CHECK(process.alive, "asked for the host of a dead role");
   return *process.host;
 }
@@ -213,9 +218,10 @@ void Processes::tree_taken() {
 }
 
 void Processes::retire(const Address& constructor) {
-  Process& process = processes_[where_.at(constructor)];
+  Process& process = processes_[home(constructor)];
   std::erase(process.later, constructor);
-  if (protocol::tree_of(constructor) == 1) std::erase(*process.roles.constructors, constructor.index);
+  if (protocol::tree_of(constructor) == 1)
+    std::erase(*process.roles.constructors, constructor.index);
   if (process.alive) process.host->retire(constructor);
   ++seen_.retired;
 }
@@ -265,7 +271,7 @@ void Processes::haunt(size_t index, size_t dead) {
   std::vector<Envelope> again;
   for (const Envelope& envelope : processes_[dead].said) {
     if (envelope.versions.generation >= processes_[index].told[dead]) continue;
-    if (where_.at(envelope.to) != index) continue;
+    if (home(envelope.to) != index) continue;
     again.push_back(envelope);
   }
   if (!again.empty() && world_.dice().below(2) == 0) {
@@ -274,7 +280,7 @@ void Processes::haunt(size_t index, size_t dead) {
   }
   for (Envelope& envelope : again) {
     world_.post_after(world_.dice().delay_ns(kLateNs), [this, envelope = std::move(envelope)] {
-      if (processes_[where_.at(envelope.to)].alive) hand_over(envelope);
+      if (processes_[home(envelope.to)].alive) hand_over(envelope);
     });
   }
 }
@@ -282,14 +288,14 @@ void Processes::haunt(size_t index, size_t dead) {
 // May what was sent then be lost because the receiver died? Not if the sender reached the
 // one who is there now.
 bool Processes::certain(const Envelope& envelope, int64_t sent_ns) const {
-  const size_t to = where_.at(envelope.to);
-  const Reach& reach = processes_[where_.at(envelope.from)].reach[to];
+  const size_t to = home(envelope.to);
+  const Reach& reach = processes_[home(envelope.from)].reach[to];
   return reach.generation == processes_[to].generation && sent_ns >= reach.since_ns;
 }
 
 // What a dead process has sent is lost, late, or just arrives.
 bool Processes::lost_with_the_dead(const Envelope& envelope, int64_t sent_ns, bool delayed) {
-  const Process& from = processes_[where_.at(envelope.from)];
+  const Process& from = processes_[home(envelope.from)];
   const bool orphan = !from.alive || envelope.versions.generation < from.generation;
   if (!orphan || delayed) return false;
   const uint64_t fate = world_.dice().below(3);
@@ -304,19 +310,19 @@ bool Processes::lost_with_the_dead(const Envelope& envelope, int64_t sent_ns, bo
 
 void Processes::maybe_kill(const Envelope& envelope) {
   if (seen_.kills >= storm_.kills || world_.dice().below(storm_.rarity) != 0) return;
-  const size_t victim = where_.at(world_.dice().below(2) == 0 ? envelope.from : envelope.to);
+  const size_t victim = home(world_.dice().below(2) == 0 ? envelope.from : envelope.to);
   if (processes_[victim].alive && mortal(processes_[victim].roles)) kill(victim);
 }
 
 void Processes::arrive(Envelope envelope, int64_t sent_ns, bool delayed) {
   maybe_kill(envelope);
   if (lost_with_the_dead(envelope, sent_ns, delayed)) return;
-  Process& to = processes_[where_.at(envelope.to)];
+  Process& to = processes_[home(envelope.to)];
   if (!to.alive || (!certain(envelope, sent_ns) && world_.dice().below(2) == 0)) {
     ++seen_.lost;
     return;
   }
-  std::deque<Envelope>& said = processes_[where_.at(envelope.from)].said;
+  std::deque<Envelope>& said = processes_[home(envelope.from)].said;
   if (storm_.kills > 0) {
     said.push_back(envelope);
     if (said.size() > kRemembered) said.pop_front();
@@ -326,9 +332,9 @@ void Processes::arrive(Envelope envelope, int64_t sent_ns, bool delayed) {
 }
 
 void Processes::hand_over(Envelope envelope) {
-  const size_t from = where_.at(envelope.from);
-  Process& to = processes_[where_.at(envelope.to)];
-  reach(where_.at(envelope.to), from, envelope.versions.generation);
+  const size_t from = home(envelope.from);
+  Process& to = processes_[home(envelope.to)];
+  reach(home(envelope.to), from, envelope.versions.generation);
   if (to.told[from] > envelope.versions.generation) {
     ++seen_.lies;
     std::visit(Lie{}, envelope.message);
@@ -345,7 +351,7 @@ void Processes::observe(const Envelope& envelope) {
     seen_.reposts += fresh ? 0 : 1;
     seen_.unequal_reposts += equal(*known->second, *posted->window) ? 0 : 1;
   }
-  const host::RoleHost& host = *processes_[where_.at(envelope.to)].host;
+  const host::RoleHost& host = *processes_[home(envelope.to)].host;
   seen_.most_payload_bytes = std::max(seen_.most_payload_bytes, host.budget().used_bytes.load());
   if (envelope.to.kind == RoleKind::kPlanner) {
     seen_.most_plans_kept =

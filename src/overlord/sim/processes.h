@@ -67,11 +67,12 @@ class Processes {
     std::unique_ptr<host::RoleHost> host;
     std::vector<protocol::Address> later;  // constructors of later trees
     uint32_t tree = 1;                     // newest that it has taken
-    std::vector<Reach> reach;             // by process
-    std::vector<uint32_t> told;           // by process: the generation that all roles here know of
-    std::deque<protocol::Envelope> said;  // newest last
+    std::vector<Reach> reach;              // by process
+    std::vector<uint32_t> told;            // by process: the generation that all roles here know of
+    std::deque<protocol::Envelope> said;   // newest last
   };
 
+  size_t home(const protocol::Address& role) const;
   void change_tree(const planner::TreeChanged& change, std::function<void()> ready);
   void offer_tree(bool to_clients);
   void take_trees(size_t index);

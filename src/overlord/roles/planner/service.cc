@@ -55,9 +55,9 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       // A plan that is being made durable keeps the tree it was made with, and a step that a
       // function is asked about the tree that it was told of.
       const StepIndex next = state_.next_step() + (committing_ || asking_ ? 1 : 0);
-      Result<TreeDecision> decision =
-          state_.failure() ? Result<TreeDecision>(state_.failure()->status)
-                           : decide_tree(job_, state_, wishes_.front().wish, next);
+      Result<TreeDecision> decision = state_.failure()
+                                          ? Result<TreeDecision>(state_.failure()->status)
+                                          : decide_tree(job_, state_, wishes_.front().wish, next);
       if (decision.ok() && decision->change) return carry_out(*decision->change);
       answer_wish(decision.ok() ? Result<StepIndex>(decision->first_step)
                                 : Result<StepIndex>(decision.status()));
@@ -313,7 +313,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   PlannerProbe probe_;
   StepDraft draft_;
   bool committing_ = false;
-  bool changing_ = false;  // a new tree is on its way to the journal and to those who need it
+  bool changing_ = false;     // a new tree is on its way to the journal and to those who need it
   std::deque<Asked> wishes_;  // the first is being granted while changing_
   uint64_t questions_ = 0;
   bool asking_ = false;  // from the question until its answer is durable

@@ -82,9 +82,8 @@ struct PlannerState::Apply {
     forget_acknowledged();
   }
   void operator()(const ConstructorRetired& event) const {
-    std::erase_if(self.constructors_, [&](const ConstructorSlot& slot) {
-      return slot.address == event.constructor;
-    });
+    std::erase_if(self.constructors_,
+                  [&](const ConstructorSlot& slot) { return slot.address == event.constructor; });
     forget_acknowledged();
   }
   void forget_acknowledged() const {

@@ -73,10 +73,10 @@ struct Failed {
   Status status;
 };
 
-using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
-                           ConstructorRetired, LateBadTold, LateBadCommitted, ReportArrived,
-                           FeedbackCommitted, TreeChanged, CalloutAnswered, Failed,
-                           protocol::PeerRestarted>;
+using Event =
+    std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
+                 ConstructorRetired, LateBadTold, LateBadCommitted, ReportArrived,
+                 FeedbackCommitted, TreeChanged, CalloutAnswered, Failed, protocol::PeerRestarted>;
 
 // A constructor that plans are sent to: of one tree, from its first step until the next tree's.
 struct ConstructorSlot {
@@ -94,8 +94,7 @@ class PlannerState {
   // `first_windows`: per source, the sequence number of the window its cursor stands in.
   // `feedback`: of the steps before, as far as it does not count yet.
   PlannerState(model::StreamState stream, std::vector<uint64_t> first_windows,
-               const std::vector<uint32_t>& buckets,
-               std::vector<model::StepFeedback> feedback = {},
+               const std::vector<uint32_t>& buckets, std::vector<model::StepFeedback> feedback = {},
                protocol::PeerGenerations peers = {});
 
   void apply(const Event& event);
@@ -116,8 +115,8 @@ class PlannerState {
   // Windows granted so far: what `posted` will reach.
   uint64_t posted_target(SourceIndex source) const { return grants_[source] - first_[source]; }
   uint64_t step_rows(SourceIndex source) const { return step_rows_[source]; }
-  // Those that are needed: of the tree that holds now, of later ones, and of earlier ones as long as
-  // some rank has not consumed their last step.
+  // Those that are needed: of the tree that holds now, of later ones, and of earlier ones as long
+  // as some rank has not consumed their last step.
   const std::vector<ConstructorSlot>& constructors() const { return constructors_; }
   const ConstructorSlot* constructor(const protocol::Address& address) const;
   // Least step that some constructor has not acknowledged yet.

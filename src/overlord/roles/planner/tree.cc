@@ -32,10 +32,10 @@ Result<TreeDecision> decide_tree(const PlannerJob& job, const PlannerState& stat
   const StepIndex earliest = newest ? std::max(next, since + 1) : next;
   const StepIndex first = wish.step.value_or(earliest);
   if (first < earliest) {
-    return invalid_argument(
-        "step: " + std::to_string(first) + " is planned already, for the mesh " + held.text() +
-        "; the first that can be for another is " + std::to_string(earliest) +
-        ": ask at least runway + prefetch steps ahead, or name no step");
+    return invalid_argument("step: " + std::to_string(first) +
+                            " is planned already, for the mesh " + held.text() +
+                            "; the first that can be for another is " + std::to_string(earliest) +
+                            ": ask at least runway + prefetch steps ahead, or name no step");
   }
   if (state.ended()) return invalid_argument("mesh: the last step of the stream is planned");
   const uint32_t version = state.newest_tree(job.versions.tree) + 1;

@@ -16,14 +16,14 @@ struct TreeWish {
 };
 
 struct TreeDecision {
-  StepIndex first_step = 0;                   // from which the mesh holds
-  std::optional<JournalTree> change = {};     // unset: it does already
+  StepIndex first_step = 0;                // from which the mesh holds
+  std::optional<JournalTree> change = {};  // unset: it does already
 };
 
-// What a wish comes to. `next`: the first step that is not planned and not being planned. Ranks that
-// all wish the same get the same answer, whoever was first. Fails on a mesh with another number of
-// ranks (resume from a state instead), on one that the job does not fit, and on a step that comes
-// too early.
+// What a wish comes to. `next`: the first step that is not planned and not being planned. Ranks
+// that all wish the same get the same answer, whoever was first. Fails on a mesh with another
+// number of ranks (resume from a state instead), on one that the job does not fit, and on a step
+// that comes too early.
 Result<TreeDecision> decide_tree(const PlannerJob& job, const PlannerState& state,
                                  const TreeWish& wish, StepIndex next);
 
