@@ -1,6 +1,7 @@
 // Binds the running side: Job, Engine, Client, PlanCursor. The GIL is free wherever they wait.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -8,7 +9,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "bindings.h"
 #include "callout.h"
@@ -84,6 +87,7 @@ class Client {
                            ", or the report makes no sense; see feedback.reporters"));
   }
   uint64_t wait_ns() const { return engine_->wait_ns(rank_); }
+  uint32_t tree() const { return engine_->tree(rank_); }
   Rank rank() const { return rank_; }
 
  private:
@@ -213,6 +217,26 @@ nb::dict read_row(JobHandle& job, uint32_t source, uint64_t row,
   return out;
 }
 
+using AxisRow = std::pair<std::string, uint32_t>;
+
+StepIndex rebuild(node::Engine& engine, const std::vector<AxisRow>& axes,
+                  std::optional<StepIndex> step) {
+  std::vector<model::Axis> wanted;
+  for (const auto& [name, size] : axes) wanted.push_back({name, size});
+  const model::Mesh mesh = unwrap(model::Mesh::make(std::move(wanted)));
+  Result<StepIndex> first = [&] {
+    nb::gil_scoped_release free;
+    return engine.rebuild(mesh, step);
+  }();
+  return unwrap(std::move(first));
+}
+
+std::vector<AxisRow> axes_of(node::Engine& engine, uint32_t tree) {
+  std::vector<AxisRow> rows;
+  for (const model::Axis& axis : engine.axes_of(tree)) rows.emplace_back(axis.name, axis.size);
+  return rows;
+}
+
 void bind_engine(nb::module_& m) {
   using node::Engine;
   nb::class_<Engine>(m, "Engine", "All roles of a job in this process.")
@@ -241,6 +265,9 @@ void bind_engine(nb::module_& m) {
              nb::gil_scoped_release free;
              engine.close();
            })
+      .def("rebuild", &rebuild, nb::arg("axes"), nb::arg("step").none(),
+           "Plan for another mesh from a step on; the step from which it holds.")
+      .def("axes_of", &axes_of, nb::arg("tree"), "Axes of a later tree's mesh, slowest first.")
       .def_prop_ro("ranks", &Engine::ranks)
       .def(
           "rank_hash", [](Engine& engine, Rank rank) { return engine.rank_hash(rank).hex(); },
@@ -257,6 +284,8 @@ void bind_engine(nb::module_& m) {
            nb::arg("weights") = std::vector<int64_t>(),
            "Report (source, loss sum in 2**-12, tokens) of a consumed step; gives the verdict.")
       .def_prop_ro("wait_ns", &Client::wait_ns, "How long next() has waited so far.")
+      .def_prop_ro("tree", &Client::tree,
+                   "Version of the tree of what next() returned last; 1: the job's own mesh.")
       .def_prop_ro("rank", &Client::rank);
 }
 

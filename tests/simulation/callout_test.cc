@@ -268,11 +268,11 @@ TEST(Callout, AStepThatIsAskedAboutKeepsItsTree) {
       },
       1);
   EXPECT_FALSE(run->run(kSteps));
-  std::optional<Status> verdict;
-  run->host().rebuild_tree(*model::Mesh::make({{"tp", 1}, {"pp", 2}, {"dp", 2}}),
-                           [&](const Status& status) { verdict = status; });
-  ASSERT_TRUE(run->world().run_until([&] { return verdict.has_value(); }, 1'000'000));
-  ASSERT_TRUE(verdict->ok()) << verdict->message();
+  std::optional<Result<StepIndex>> first;
+  run->host().rebuild_tree({*model::Mesh::make({{"tp", 1}, {"pp", 2}, {"dp", 2}}), std::nullopt},
+                           [&](const Result<StepIndex>& answer) { first = answer; });
+  ASSERT_TRUE(run->world().run_until([&] { return first.has_value(); }, 1'000'000));
+  ASSERT_TRUE(first->ok()) << first->status().message();
   scripted(run).unanswered(costs_of(scripted(run).held));
   ASSERT_TRUE(run->run(kSteps - kHeld));
   std::vector<uint32_t> planned;

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
-import math
 import threading
 import weakref
 from collections import deque
@@ -16,8 +15,10 @@ from typing import Any
 
 from overlord._src import state as states
 from overlord._src.callouts import AnyFunction
+from overlord._src.errors import ConfigError, Problem
 from overlord._src.function_desk import FunctionDesk
-from overlord._src.mesh import Mesh
+from overlord._src.loss_sums import known_source, quantised
+from overlord._src.mesh import Mesh, as_mesh
 from overlord._src.microbatch import Microbatch
 from overlord._src.mix_rule import Rule, RuleDesk
 from overlord._src.native import core
@@ -28,7 +29,6 @@ from overlord._tokenizer_worker import worker_command
 
 _WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
 _TIMES_KEPT = 4096  # steps whose reported times a loader keeps
-_LOSS_ONE = 2**12  # as in the engine
 _LOG = logging.getLogger("overlord")
 
 
@@ -40,25 +40,6 @@ def _essential(mesh_text: str) -> list[str]:
 @lru_cache(maxsize=64)
 def _peers_of(mesh: Mesh, rank: int) -> tuple[int, ...]:
     return tuple(mesh.peers(rank))
-
-
-def known_source(name: str, names: Sequence[str]) -> bool:
-    """True, or an error that names the sources there are."""
-    if name not in names:
-        raise ValueError(f"losses: no source {name!r} in this stream; sources: {', '.join(names)}")
-    return True
-
-
-def quantised(name: str, loss_sum: float, tokens: int) -> tuple[int, int]:
-    """A loss sum as the engine counts it: in units of 2**-12, exactly rounded."""
-    if not math.isfinite(loss_sum) or abs(loss_sum) > 2**32:
-        raise ValueError(
-            f"losses: the loss sum of source {name} is {loss_sum}; report finite sums, and leave "
-            "out what cannot be used"
-        )
-    if int(tokens) != tokens or not 0 <= tokens <= 2**46:
-        raise ValueError(f"losses: the token count of source {name} is {tokens}")
-    return round(float(loss_sum) * _LOSS_ONE), int(tokens)
 
 
 # Threads that wait for a batch must come back before the interpreter ends.
@@ -115,13 +96,24 @@ class SharedEngine:
         """How long a batch may be late before the log names what is waited for."""
         return max(float(self._options.alarm_ms) / 1000, _WAIT_SECONDS)
 
-    def layout(self, rank: int) -> str:
+    def layout(self, rank: int, mesh: Mesh | None = None) -> str:
         """What a state saved inside a step is bound to: the mesh, and how bins are dealt.
 
         With hybrid data parallelism also to the consumer: each has its own number of microbatches.
         """
-        own = f",consumer {self.mesh.peers(rank).index(rank)}" if self.hybrid else ""
-        return f"{self.mesh.text()},{self._dealing}{own}"
+        mesh = mesh or self.mesh
+        own = f",consumer {mesh.peers(rank).index(rank)}" if self.hybrid else ""
+        return f"{mesh.text()},{self._dealing}{own}"
+
+    def rebuild(self, mesh: Mesh, step: int | None) -> int:
+        """Plan for another mesh from a step on, and tell which."""
+        if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
+            raise ConfigError(Problem(("step",), "not a step", step, "an integer >= 0, or None"))
+        return int(self.running().rebuild(list(mesh.axes), step))
+
+    def mesh_of(self, tree: int) -> Mesh:
+        """The mesh of a version of the tree."""
+        return self.mesh if tree == 1 else Mesh.from_axes(self.running().axes_of(tree))
 
     @property
     def started(self) -> bool:
@@ -221,9 +213,9 @@ class SharedEngine:
         total = sum(found.values()) or 1
         return {name: weight / total for name, weight in found.items()}
 
-    def state_dict(self, blob: bytes, rank: int) -> dict[str, Any]:
+    def state_dict(self, blob: bytes, rank: int, mesh: Mesh) -> dict[str, Any]:
         """The state dict around an encoded state of a rank."""
-        return states.build_state(blob, self.describe(blob), self.job, self.layout(rank))
+        return states.build_state(blob, self.describe(blob), self.job, self.layout(rank, mesh))
 
     def check_state(self, state: Any, allow: Sequence[str]) -> bytes:
         """The blob of a state that fits this job; otherwise an error that says what differs."""
@@ -280,7 +272,8 @@ class Loader(Iterator[Microbatch]):
         self._owner = owner
         self._client: Any = None
         self._ended = False
-        self._peers = partial(_peers_of, shared.mesh, rank)  # batches must not hold the loader
+        self._tree = 1
+        self._set_mesh(shared.mesh)
         self.reported_times: deque[tuple[int, dict[str, float]]] = deque(maxlen=_TIMES_KEPT)
         self._times = TimeReports(rank)
 
@@ -291,8 +284,24 @@ class Loader(Iterator[Microbatch]):
 
     @property
     def mesh(self) -> Mesh:
-        """The mesh that the rank belongs to."""
-        return self._shared.mesh
+        """The mesh of the step that `next()` returned a batch of last; see `rebuild`."""
+        return self._mesh
+
+    def _set_mesh(self, mesh: Mesh) -> None:
+        self._mesh = mesh
+        self._peers = partial(_peers_of, mesh, self._rank)  # batches must not hold the loader
+
+    def rebuild(self, mesh: Mesh | str | Mapping[str, int], step: int | None = None) -> int:
+        """Change the mesh of the running job at a step boundary; gives the first step on it.
+
+        `mesh` has the same ranks on other axes, as `ol.mesh(dp=2, tp=2)`, `"dp=2,tp=2"` or a dict.
+        Steps from `step` on are planned for it, or from the first that is not planned yet. One
+        rank's call is enough, and ranks that all ask for the same mesh get the same answer. What
+        the steps hold does not change. `mesh` of a loader is the new one when `next()` has returned
+        its first batch of that step.
+        """
+        wanted = Mesh(**mesh) if isinstance(mesh, Mapping) else as_mesh(mesh)
+        return self._shared.rebuild(wanted, step)
 
     def _connected(self) -> Any:
         if self._client is None:
@@ -320,6 +329,10 @@ class Loader(Iterator[Microbatch]):
             if native is None:
                 self._ended = True
                 raise StopIteration
+            tree = client.tree
+            if tree != self._tree:
+                self._tree = tree
+                self._set_mesh(self._shared.mesh_of(tree))
             batch = Microbatch(native, self._peers, self._shared.writable)
             self._times.note(batch)
             return batch
@@ -340,7 +353,7 @@ class Loader(Iterator[Microbatch]):
         follows losses it waits until every reporter has reported the steps before.
         """
         blob = self._connected().state(self._shared.alarm_seconds)
-        return self._shared.state_dict(blob, self._rank)
+        return self._shared.state_dict(blob, self._rank, self._mesh)
 
     def report(
         self,
@@ -398,6 +411,8 @@ class Loader(Iterator[Microbatch]):
     def _forget_client(self) -> None:
         self._client = None
         self._ended = False
+        self._tree = 1
+        self._set_mesh(self._shared.mesh)
         self._times.forget()
 
     def wait_seconds(self) -> float:
@@ -460,8 +475,12 @@ class RankLoaders(Mapping[int, Loader]):
 
     @property
     def mesh(self) -> Mesh:
-        """The mesh of the job."""
-        return self._shared.mesh
+        """The mesh of the step that the first rank is at; see `Loader.rebuild`."""
+        return next(iter(self._loaders.values())).mesh
+
+    def rebuild(self, mesh: Mesh | str | Mapping[str, int], step: int | None = None) -> int:
+        """Change the mesh of the running job at a step boundary; see `Loader.rebuild`."""
+        return next(iter(self._loaders.values())).rebuild(mesh, step)
 
     @property
     def hybrid(self) -> bool:

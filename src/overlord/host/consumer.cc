@@ -28,6 +28,7 @@ void Consumer::feed(client::ReadyStep ready) {
     return;
   }
   current_ = std::move(ready);
+  tree_ = current_->plan->versions.tree;
   next_ = pass_over_;
   pass_over_ = 0;
   if (next_ >= current_->microbatches.size()) finish_step();

@@ -32,6 +32,8 @@ class Consumer {
   std::optional<StepIndex> take_consumed();
 
   protocol::ResumeState state() const;
+  // Of the tree that the step of the newest microbatch was planned for.
+  uint32_t tree() const { return tree_; }
   const Digest& rank_hash() const { return rank_hash_; }
   const Digest& content_chain() const { return base_.content_chain; }
   const Digest& plan_chain() const { return base_.plan_chain; }
@@ -48,6 +50,7 @@ class Consumer {
   std::optional<StepIndex> consumed_;
   std::optional<Status> failure_;
   bool ended_ = false;
+  uint32_t tree_ = 1;
   Digest rank_hash_;
 };
 

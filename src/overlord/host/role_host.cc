@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "overlord/base/check.h"
+#include "overlord/host/constructor_start.h"
 #include "overlord/host/media_checks.h"
 #include "overlord/plan/place_tree.h"
 #include "overlord/plan/source_order.h"
@@ -12,8 +13,6 @@ namespace {
 
 using protocol::Address;
 using protocol::RoleKind;
-
-constexpr uint64_t kLongestRow = (uint64_t{1} << 31) - 1;
 
 plan::SourceOrder order_of(const OpenJob& job, SourceIndex s, uint32_t pass) {
   const loader::OpenSource& source = *job.sources[s];
@@ -27,31 +26,9 @@ uint64_t window_sequence(const OpenJob& job, SourceIndex s, const model::SourceC
   return uint64_t{cursor.pass} * order.windows() + order.window_of(cursor.position);
 }
 
-model::OwnerMap owner_map(const OpenJob& job) {
-  model::OwnerMap owners;
-  for (const model::Source& source : job.spec.sources) owners.slots.push_back(source.loaders);
-  return owners;
-}
-
 template <typename Value>
 bool hosted_here(const std::optional<std::vector<Value>>& some, const Value& value) {
   return !some || std::find(some->begin(), some->end(), value) != some->end();
-}
-
-columnar::AssembleSpec assemble_spec(const OpenJob& job, uint32_t slices) {
-  columnar::AssembleSpec spec;
-  spec.context = job.spec.context;
-  spec.rows = job.delivery.microbatch_size;
-  spec.align = job.spec.align;
-  spec.pad_token = job.spec.pad_token;
-  spec.token_type = job.delivery.token_type;
-  spec.weight_type = job.delivery.weight_type;
-  spec.slicing = job.delivery.slicing;
-  spec.slices = slices;
-  for (const model::Source& source : job.spec.sources) {
-    spec.specials.push_back({source.bos, source.eod});
-  }
-  return spec;
 }
 
 }  // namespace
@@ -62,6 +39,9 @@ RoleHost::RoleHost(HostStart start, HostSeams seams)
       carrier_(seams_.transport != nullptr ? seams_.transport : this),
       generations_(std::move(start.generations)),
       views_(plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)),
+      ranks_(start.ranks),
+      options_(start.options),
+      share_batches_(start.share_batches),
       budget_(std::make_shared<loader::PayloadBudget>(start.options.payload_budget_bytes)) {
   versions_.job = job_->config.low;
   versions_.attempt = start.attempt;
@@ -71,7 +51,11 @@ RoleHost::RoleHost(HostStart start, HostSeams seams)
   for (const Rank rank : start.ranks) buckets_.push_back(views_->by_rank[rank].bucket);
   std::sort(buckets_.begin(), buckets_.end());
   buckets_.erase(std::unique(buckets_.begin(), buckets_.end()), buckets_.end());
-  make_constructors(start);
+  const planner::Tree own{job_->mesh, views_, 1};
+  for (const uint32_t bucket : buckets_) {
+    if (!hosted_here(start.hosted.constructors, bucket)) continue;
+    make_constructor(own, bucket, start.state.state.next_step);
+  }
   make_clients(start);
   make_loaders(start);
   if (start.hosted.planner) make_planner(start);
@@ -87,12 +71,17 @@ model::Versions RoleHost::versions_of(const Address& address) const {
 }
 
 std::function<void(runtime::Task)> RoleHost::on_loop(const Address& address) {
-  Loop* loop = loops_.at(address).get();
+  return poster(loops_.at(address).get());
+}
+
+std::function<void(runtime::Task)> RoleHost::poster(Loop* loop) {
   return [loop](runtime::Task task) { loop->post(std::move(task)); };
 }
 
-void RoleHost::add_loop(const Address& address) {
-  loops_[address] = std::make_unique<Loop>(*seams_.executor, [](runtime::Task&& task) { task(); });
+void RoleHost::add_loop(const Address& address) { loops_[address] = make_loop(); }
+
+std::unique_ptr<RoleHost::Loop> RoleHost::make_loop() {
+  return std::make_unique<Loop>(*seams_.executor, [](runtime::Task&& task) { task(); });
 }
 
 void RoleHost::make_planner(HostStart& start) {
@@ -121,10 +110,24 @@ void RoleHost::make_planner(HostStart& start) {
   planner_start.peers = protocol::PeerGenerations(generations_);
   planner_start.config = job_->config;
   planner_start.manifest = job_->manifest.digest;
-  planner_ = std::make_unique<planner::Planner>(
-      std::move(planner_start),
-      planner::PlannerSeams{carrier_, seams_.journal, seams_.clock,
-                            on_loop(protocol::planner_address()), start.fed_back, seams_.callouts});
+  planner::PlannerSeams seams;
+  seams.transport = carrier_;
+  seams.journal = seams_.journal;
+  seams.clock = seams_.clock;
+  seams.on_loop = on_loop(protocol::planner_address());
+  seams.fed_back = start.fed_back;
+  seams.callouts = seams_.callouts;
+  seams.tree_changed = start.tree_changed;
+  seams.retired = start.retired;
+  if (!seams.tree_changed) {  // all roles are here
+    seams.tree_changed = [this](const planner::TreeChanged& change,
+                                const std::function<void()>& ready) {
+      take_tree(change);
+      ready();
+    };
+    seams.retired = [this](const Address& constructor) { retire(constructor); };
+  }
+  planner_ = std::make_unique<planner::Planner>(std::move(planner_start), std::move(seams));
 }
 
 void RoleHost::make_loaders(const HostStart& start) {
@@ -168,59 +171,19 @@ void RoleHost::make_loaders(const HostStart& start) {
   }
 }
 
-void RoleHost::make_constructors(const HostStart& start) {
-  const std::shared_ptr<const constructor::MediaChains> chains = media_chains(*job_);
-  for (const uint32_t bucket : buckets_) {
-    if (!hosted_here(start.hosted.constructors, bucket)) continue;
-    const Address address = protocol::constructor_address(bucket);
-    add_loop(address);
-    constructor::ConstructorStart ctor;
-    uint32_t slices = 1;
-    for (const Rank rank : start.ranks) {
-      const model::ClientView& view = views_->by_rank[rank];
-      if (view.bucket != bucket) continue;
-      ctor.ranks.push_back(rank);
-      ctor.views.push_back(view);
-      slices = std::max(slices, view.slices);
-    }
-    ctor.assemble = assemble_spec(*job_, slices);
-    if (job_->spec.strategy.atoms == model::Atoms::kSamples) {
-      ctor.assemble.rows = 1;  // the longest there may be; every plan says how long they are
-      ctor.assemble.context = plan::microbatch_limit(job_->spec, job_->delivery);
-    }
-    ctor.first_step = start.state.state.next_step;
-    ctor.hash_batches = start.options.hash_batches;
-    ctor.shared = start.share_batches;
-    ctor.media = job_->media;
-    ctor.chains = chains;
-    for (const model::MediaLayout& layout : job_->media) {
-      ctor.job.media_row_bytes.push_back(layout.row_bytes());
-    }
-    ctor.job.encodes = encodes_media(*job_);
-    ctor.job.bucket = bucket;
-    ctor.job.sources = static_cast<uint32_t>(job_->sources.size());
-    ctor.job.owners = owner_map(*job_);
-    ctor.job.versions = versions_of(address);
-    ctor.peers = protocol::PeerGenerations(generations_);
-    ctor.job.wants_payload = std::any_of(
-        ctor.views.begin(), ctor.views.end(),
-        [](const model::ClientView& view) { return (view.fields & model::kPayloadFields) != 0; });
-    ctor.job.wants_payload = ctor.job.wants_payload || ctor.job.encodes;
-    const uint32_t consumers = plan::consumer_count(job_->spec.strategy, job_->mesh);
-    uint32_t microbatches = (job_->spec.bins / consumers + 1) / job_->delivery.microbatch_size + 1;
-    if (job_->spec.strategy.atoms == model::Atoms::kSlices) {
-      // Even work is not even tokens: who has the short sequences has more of them.
-      const uint64_t tokens = 2 * job_->spec.step_tokens() / consumers + job_->spec.align;
-      ctor.assemble.rows = 1;
-      ctor.assemble.context = static_cast<uint32_t>(std::min<uint64_t>(tokens, kLongestRow));
-      microbatches = 1;
-    }
-    ctor.job.step_bytes = constructor::microbatch_bytes(ctor) * microbatches;
-    ctor.job.budget_bytes = start.options.constructor_budget_bytes;
-    constructors_[bucket] = std::make_unique<constructor::Constructor>(
-        std::move(ctor), constructor::ConstructorSeams{carrier_, seams_.executor, seams_.clock,
-                                                       seams_.pool, on_loop(address)});
-  }
+void RoleHost::make_constructor(const planner::Tree& tree, uint32_t bucket, StepIndex first_step) {
+  const Address address = protocol::constructor_address(bucket, tree.version);
+  constructor::ConstructorStart start = constructor_start(*job_, tree, bucket, ranks_, first_step);
+  start.hash_batches = options_.hash_batches;
+  start.shared = share_batches_;
+  start.job.versions = versions_of(address);
+  start.job.budget_bytes = options_.constructor_budget_bytes;
+  start.peers = protocol::PeerGenerations(generations_);
+  HostedConstructor& made = constructors_[address];
+  made.loop = make_loop();
+  made.role = std::make_unique<constructor::Constructor>(
+      std::move(start), constructor::ConstructorSeams{carrier_, seams_.executor, seams_.clock,
+                                                      seams_.pool, poster(made.loop.get())});
 }
 
 void RoleHost::make_clients(const HostStart& start) {
@@ -266,64 +229,109 @@ void RoleHost::shed_all() {
 void RoleHost::stop() {
   if (stopped_) return;
   stopped_ = true;
-  for (auto& [address, loop] : loops_) loop->stop();
+  std::vector<Loop*> loops;
+  for (auto& [address, loop] : loops_) loops.push_back(loop.get());
+  {
+    const std::shared_lock lock(constructors_mutex_);
+    for (auto& [address, hosted] : constructors_) loops.push_back(hosted.loop.get());
+  }
+  for (Loop* loop : loops) loop->stop();
   for (auto& [address, loader] : loaders_) loader->stop();  // its loop is quiet: safe here
 }
 
 void RoleHost::consumed(Rank rank, StepIndex step) {
   client::Client* client = clients_.at(rank).get();
-  loops_.at(protocol::client_address(rank))->post([client, step] { client->consumed(step); });
+  on_loop(protocol::client_address(rank))([client, step] { client->consumed(step); });
 }
 
 void RoleHost::report(Rank rank, model::StepFeedback part) {
   const Address address = protocol::client_address(rank);
-  carrier_->send({versions_of(address), address, protocol::planner_address(),
-                  protocol::Report{std::move(part)}});
+  std::shared_lock lock(constructors_mutex_);
+  const model::Versions versions = versions_of(address);
+  lock.unlock();
+  carrier_->send(
+      {versions, address, protocol::planner_address(), protocol::Report{std::move(part)}});
 }
 
-void RoleHost::rebuild_tree(const model::Mesh& mesh, std::function<void(const Status&)> done) {
-  on_loop(protocol::planner_address())([this, mesh, done = std::move(done)] {
-    const auto views = plan::make_views(mesh, job_->delivery, 1, job_->spec.strategy);
-    for (const auto& [rank, client] : clients_) {
-      if (rank < views->by_rank.size() && views->by_rank[rank] == views_->by_rank[rank]) continue;
-      done(invalid_argument("mesh: rank " + std::to_string(rank) + " would see something else on " +
-                            mesh.text() + " than on " + job_->mesh.text() +
-                            "; resume from a state to seat it anew"));
-      return;
+void RoleHost::rebuild_tree(planner::TreeWish wish, planner::Planner::TreeAnswer done) {
+  on_loop(protocol::planner_address())(
+      [this, wish = std::move(wish), done = std::move(done)]() mutable {
+        if (ranks_.size() == job_->mesh.world_size()) {
+          return planner_->rebuild_tree(std::move(wish), std::move(done));
+        }
+        done(invalid_argument(
+            "mesh: it is changed while the job runs by the one planner that serves all ranks; this "
+            "one serves " +
+            std::to_string(ranks_.size()) + " of " + std::to_string(job_->mesh.world_size()) +
+            ": restart from a state, which resumes on any mesh"));
+      });
+}
+
+void RoleHost::take_tree(const planner::TreeChanged& change,
+                         const std::optional<std::vector<uint32_t>>& constructors,
+                         uint32_t generation) {
+  const planner::Tree& tree = change.tree;
+  {
+    const std::unique_lock lock(constructors_mutex_);
+    for (const Rank rank : ranks_) {
+      const uint32_t bucket = tree.views->by_rank[rank].bucket;
+      const Address address = protocol::constructor_address(bucket, tree.version);
+      if (constructors_.contains(address) || !hosted_here(constructors, bucket)) continue;
+      generations_[address] = generation;
+      make_constructor(tree, bucket, change.first_step);
     }
-    done(planner_->rebuild_tree(mesh));
-  });
+  }
+  for (const auto& [rank, client] : clients_) {  // they ask at once, so those who answer come first
+    const uint32_t bucket = tree.views->by_rank[rank].bucket;
+    const Address address = protocol::constructor_address(bucket, tree.version);
+    on_loop(protocol::client_address(rank))([client = client.get(), first = change.first_step,
+                                             address] { client->reseat(first, address); });
+  }
+}
+
+void RoleHost::retire(const Address& constructor) {
+  HostedConstructor retired;
+  {
+    const std::unique_lock lock(constructors_mutex_);
+    auto found = constructors_.extract(constructor);
+    if (!found) return;
+    retired = std::move(found.mapped());
+  }
+  retired.loop->stop();  // unlocked: what it is at may want to send
+  const std::unique_lock lock(constructors_mutex_);
+  retired_.push_back(std::move(retired));
 }
 
 void RoleHost::send(protocol::Envelope envelope) { deliver(std::move(envelope)); }
 
 void RoleHost::deliver(protocol::Envelope envelope) {
-  const auto found = loops_.find(envelope.to);
-  if (found == loops_.end()) return;  // a role that lives elsewhere
   const Address to = envelope.to;
   auto shared = std::make_shared<protocol::Envelope>(std::move(envelope));
+  if (to.kind == RoleKind::kConstructor) {
+    const std::shared_lock lock(constructors_mutex_);
+    const auto found = constructors_.find(to);
+    if (found == constructors_.end()) return;  // one that lives elsewhere, or has retired
+    found->second.loop->post([role = found->second.role.get(), shared] { role->receive(*shared); });
+    return;
+  }
+  const auto found = loops_.find(to);
+  if (found == loops_.end()) return;  // a role that lives elsewhere
   found->second->post([this, to, shared] {
-    switch (to.kind) {
-      case RoleKind::kPlanner:
-        planner_->receive(*shared);
-        break;
-      case RoleKind::kLoader:
-        loaders_.at(to)->receive(*shared);
-        break;
-      case RoleKind::kConstructor:
-        constructors_.at(to.index)->receive(*shared);
-        break;
-      case RoleKind::kClient:
-        clients_.at(to.index)->receive(*shared);
-        break;
-    }
+    if (to.kind == RoleKind::kPlanner) planner_->receive(*shared);
+    if (to.kind == RoleKind::kLoader) loaders_.at(to)->receive(*shared);
+    if (to.kind == RoleKind::kClient) clients_.at(to.index)->receive(*shared);
   });
 }
 
 void RoleHost::peer_restarted(const Address& role, uint32_t generation) {
   model::Versions versions = versions_;
   versions.generation = generation;
-  for (const auto& [address, loop] : loops_) {
+  {
+    const std::unique_lock lock(constructors_mutex_);
+    uint32_t& known = generations_[role];  // for constructors that are made later
+    known = std::max(known, generation);
+  }
+  for (const Address& address : hosted()) {
     deliver({versions, role, address, protocol::PeerRestarted{role, generation}});
   }
 }
@@ -331,6 +339,8 @@ void RoleHost::peer_restarted(const Address& role, uint32_t generation) {
 std::vector<Address> RoleHost::hosted() const {
   std::vector<Address> addresses;
   for (const auto& [address, loop] : loops_) addresses.push_back(address);
+  const std::shared_lock lock(constructors_mutex_);
+  for (const auto& [address, hosted] : constructors_) addresses.push_back(address);
   return addresses;
 }
 
@@ -352,9 +362,10 @@ std::vector<RoleHost::LoaderView> RoleHost::loaders() const {
   return views;
 }
 
-std::map<uint32_t, const constructor::ConstructorProbe*> RoleHost::constructors() const {
-  std::map<uint32_t, const constructor::ConstructorProbe*> probes;
-  for (const auto& [bucket, role] : constructors_) probes[bucket] = &role->probe();
+std::map<Address, const constructor::ConstructorProbe*> RoleHost::constructors() const {
+  const std::shared_lock lock(constructors_mutex_);
+  std::map<Address, const constructor::ConstructorProbe*> probes;
+  for (const auto& [address, hosted] : constructors_) probes[address] = &hosted.role->probe();
   return probes;
 }
 
@@ -363,6 +374,8 @@ client::ClientProbe& RoleHost::client_probe(Rank rank) { return clients_.at(rank
 size_t RoleHost::queue_depth() const {
   size_t depth = 0;
   for (const auto& [address, loop] : loops_) depth += loop->depth();
+  const std::shared_lock lock(constructors_mutex_);
+  for (const auto& [address, hosted] : constructors_) depth += hosted.loop->depth();
   return depth;
 }
 

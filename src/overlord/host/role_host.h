@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "overlord/roles/constructor/role.h"
 #include "overlord/roles/loader/role.h"
 #include "overlord/roles/planner/role.h"
+#include "overlord/roles/planner/tree.h"
 #include "overlord/runtime/buffer.h"
 #include "overlord/runtime/role_loop.h"
 #include "overlord/runtime/seams.h"
@@ -73,6 +75,11 @@ struct HostStart {
   // feedback is complete (on the planner's).
   std::function<void(Rank, protocol::ReportAnswered)> answered;
   std::function<void(const model::StepFeedback&)> fed_back;
+  // Where roles live in several hosts: the tree of later steps is durable. Every host that has
+  // constructors takes it, then those with clients, then `ready` is called. And: a constructor of
+  // an earlier tree is needed no more. Both on the planner's loop; empty in a host of all roles.
+  std::function<void(const planner::TreeChanged&, std::function<void()> ready)> tree_changed = {};
+  std::function<void(const protocol::Address&)> retired = {};
 };
 
 class RoleHost final : public runtime::Transport<protocol::Envelope> {
@@ -89,10 +96,17 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void consumed(Rank rank, StepIndex step);
   // What `rank` measured of a step it has consumed; HostStart::answered gets the verdict.
   void report(Rank rank, model::StepFeedback part);
-  // Plans from the next unplanned step on are made for another mesh; `done` gets the verdict, on
-  // the planner's loop. The seats of ranks and constructors stay, so a mesh that would give a
-  // hosted rank another view is refused: resume from a state for that.
-  void rebuild_tree(const model::Mesh& mesh, std::function<void(const Status&)> done);
+  // Plans from a step on are made for another mesh with as many ranks; `done` gets that step, or
+  // why not, on the planner's loop.
+  void rebuild_tree(planner::TreeWish wish, planner::Planner::TreeAnswer done);
+  // Steps from the change's first on are of another tree: makes its constructors, all or those of
+  // the named buckets, in the generation of this host, and tells the clients whom to ask. Nothing
+  // to do for what is known. Any thread.
+  void take_tree(const planner::TreeChanged& change,
+                 const std::optional<std::vector<uint32_t>>& constructors = std::nullopt,
+                 uint32_t generation = 1);
+  // A constructor whose tree is past. Any thread but its own loop's.
+  void retire(const protocol::Address& constructor);
   // Where a carrier puts an envelope that has arrived; one for a role elsewhere is dropped.
   void deliver(protocol::Envelope envelope);
   // A role that lives elsewhere was restarted: told to every role here, which send it again what
@@ -112,7 +126,8 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   // Only where the planner is hosted.
   const planner::PlannerProbe& planner_probe() const;
   const planner::PlannerState& planner_state() const;
-  std::map<uint32_t, const constructor::ConstructorProbe*> constructors() const;
+  // Those that have not retired; the probes live as long as the host.
+  std::map<protocol::Address, const constructor::ConstructorProbe*> constructors() const;
   client::ClientProbe& client_probe(Rank rank);
   const loader::PayloadBudget& budget() const { return *budget_; }
   size_t queue_depth() const;  // messages waiting in all loops
@@ -121,9 +136,11 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void send(protocol::Envelope envelope) override;  // direct carrier
   std::function<void(runtime::Task)> on_loop(const protocol::Address& address);
   void add_loop(const protocol::Address& address);
+  std::unique_ptr<Loop> make_loop();
+  static std::function<void(runtime::Task)> poster(Loop* loop);
   void make_planner(HostStart& start);
   void make_loaders(const HostStart& start);
-  void make_constructors(const HostStart& start);
+  void make_constructor(const planner::Tree& tree, uint32_t bucket, StepIndex first_step);
   void make_clients(const HostStart& start);
   model::Versions versions_of(const protocol::Address& address) const;
   void shed_all();
@@ -132,16 +149,26 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   HostSeams seams_;
   runtime::Transport<protocol::Envelope>* carrier_;
   model::Versions versions_;
-  std::map<protocol::Address, uint32_t> generations_;  // as they were when this host began
+  std::map<protocol::Address, uint32_t> generations_;  // newest known; under constructors_mutex_
   std::shared_ptr<const model::ViewTable> views_;
-  std::vector<uint32_t> buckets_;
+  std::vector<uint32_t> buckets_;  // of the job's own tree
+  const std::vector<Rank> ranks_;
+  const model::RuntimeOptions options_;
+  const bool share_batches_;
   std::shared_ptr<loader::PayloadBudget> budget_;
-  // Loops are found by address and never added after start.
+  // Of all but constructors, by address; never added after start.
   std::map<protocol::Address, std::unique_ptr<Loop>> loops_;
   std::unique_ptr<planner::Planner> planner_;
   std::map<protocol::Address, std::unique_ptr<loader::Loader>> loaders_;
-  std::map<uint32_t, std::unique_ptr<constructor::Constructor>> constructors_;
   std::map<Rank, std::unique_ptr<client::Client>> clients_;
+  struct HostedConstructor {
+    std::unique_ptr<Loop> loop;
+    std::unique_ptr<constructor::Constructor> role;
+  };
+  mutable std::shared_mutex constructors_mutex_;  // they come and go with trees
+  std::map<protocol::Address, HostedConstructor> constructors_;
+  // Stopped; kept because tasks in the executor may point at them. They hold no step any more.
+  std::vector<HostedConstructor> retired_;
   std::atomic<int64_t> last_shed_ns_{0};
   bool stopped_ = false;
 };

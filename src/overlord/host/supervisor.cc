@@ -12,6 +12,19 @@ protocol::ProcessRoles* Supervisor::find(const std::string& name) {
   return nullptr;
 }
 
+void Supervisor::add_roles(const protocol::ProcessRoles& more) {
+  protocol::ProcessRoles* group = find(more.name);
+  if (group == nullptr) {
+    groups_.push_back(more);
+  } else {
+    group->roles.insert(group->roles.end(), more.roles.begin(), more.roles.end());
+  }
+}
+
+void Supervisor::remove_role(const protocol::Address& role) {
+  for (protocol::ProcessRoles& group : groups_) std::erase(group.roles, role);
+}
+
 void Supervisor::placed(const std::string& name, int64_t now_ns) {
   Watch& watch = watches_[name];
   watch.heard_ns = now_ns;

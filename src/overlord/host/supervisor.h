@@ -29,6 +29,9 @@ class Supervisor {
 
   // All groups as they are to be placed now.
   const std::vector<protocol::ProcessRoles>& groups() const { return groups_; }
+  // Roles for a group, which is made where there is none of that name.
+  void add_roles(const protocol::ProcessRoles& more);
+  void remove_role(const protocol::Address& role);
   void placed(const std::string& name, int64_t now_ns);
   void heard(const std::string& name, uint32_t generation, int64_t now_ns);
 

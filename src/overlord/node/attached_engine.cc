@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kAnswerMs = 10'000;  // a node that says nothing for so long is no use
 constexpr int64_t kBeatNs = 1'000'000'000;
+constexpr int64_t kTreeMs = 60'000;  // until all processes have taken a new tree
 
 std::string name_of(const AttachRequest& request) {
   return "rank-" + std::to_string(request.ranks.front()) + "@" + std::to_string(getpid()) + "." +
@@ -203,6 +204,13 @@ Status AttachedEngine::start_clients() {
     for (const protocol::ConstructorPlace& place : welcome_.constructors) {
       if (needed.contains(place.bucket)) endpoint_->call(place.process, place.wire);
     }
+    started_ = true;
+    std::map<uint32_t, protocol::TreeTold> trees;
+    {
+      const std::lock_guard lock(mutex_);
+      trees = trees_;
+    }
+    for (const auto& [version, tree] : trees) take_tree(tree);
     beat();
   });
   for (auto& [rank, hosted] : hosted_) {
@@ -228,6 +236,13 @@ void AttachedEngine::on_control(protocol::Control control) {
     fail(refused->status);
   } else if (const auto* roster = std::get_if<protocol::Roster>(&control)) {
     on_roster(*roster);
+  } else if (const auto* tree = std::get_if<protocol::TreeTold>(&control)) {
+    on_tree(*tree);
+  } else if (const auto* answer = std::get_if<protocol::TreeAnswered>(&control)) {
+    const std::lock_guard lock(mutex_);
+    answers_.emplace(answer->question, answer->status.ok() ? Result<StepIndex>(answer->first_step)
+                                                           : Result<StepIndex>(answer->status));
+    changed_.notify_all();
   } else if (const auto* fed_back = std::get_if<protocol::FedBack>(&control)) {
     if (seats_) seats_->fed_back(fed_back->feedback);
   } else if (const auto* note = std::get_if<protocol::RowNoted>(&control)) {
@@ -253,15 +268,48 @@ void AttachedEngine::on_welcome(const protocol::Welcome& welcome) {
   Result<std::shared_ptr<const model::ViewTable>> views =
       protocol::decode_views(welcome.view_table);
   if (!views.ok()) return fail(views.status());
-  carrier_->know({{*views}, static_cast<uint32_t>(welcome.source_names.size())});
+  plans_ = {{*views}, static_cast<uint32_t>(welcome.source_names.size())};
+  carrier_->know(plans_);
   const std::lock_guard lock(mutex_);
   welcome_ = welcome;
   welcomed_ = true;
   changed_.notify_all();
 }
 
+// Steps from the tree's first on are asked for where its constructors are.
+void AttachedEngine::on_tree(const protocol::TreeTold& tree) {
+  {
+    const std::lock_guard lock(mutex_);
+    trees_[tree.version] = tree;
+  }
+  if (started_) take_tree(tree);
+}
+
+void AttachedEngine::take_tree(const protocol::TreeTold& tree) {
+  Result<std::shared_ptr<const model::ViewTable>> views = protocol::decode_views(tree.view_table);
+  if (!views.ok()) return fail(views.status());
+  plans_.views.push_back(*views);
+  carrier_->know(plans_);
+  for (const Rank rank : request_.ranks) {
+    const protocol::Address constructor =
+        protocol::constructor_address((*views)->by_rank[rank].bucket, tree.version);
+    for (const protocol::ProcessRoles& process : roster_.processes) {
+      const auto& roles = process.roles;
+      if (std::find(roles.begin(), roles.end(), constructor) == roles.end()) continue;
+      known_.emplace(process.name, process.generation);
+      endpoint_->call(process.name, process.host == welcome_.host ? "" : process.wire);
+    }
+    Hosted& at = hosted_.at(rank);
+    at.loop->post([client = at.client.get(), first = tree.first_step, constructor] {
+      client->reseat(first, constructor);
+    });
+  }
+  carrier_->send_control("node", protocol::TreeTaken{tree.version});
+}
+
 void AttachedEngine::on_roster(const protocol::Roster& roster) {
   carrier_->set_roster(roster);
+  roster_ = roster;
   for (const protocol::ProcessRoles& process : roster.processes) {
     const auto known = known_.find(process.name);
     if (known == known_.end() || process.generation <= known->second) continue;
@@ -343,6 +391,29 @@ Result<protocol::Verdict> AttachedEngine::report(Rank rank, model::StepFeedback 
   return seats_->report(rank, std::move(part));
 }
 
+Result<StepIndex> AttachedEngine::rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) {
+  if (process_ != getpid()) {
+    return Status(Code::kCancelled, "this loader was started in another process");
+  }
+  std::unique_lock lock(mutex_);
+  const uint64_t question = ++questions_;
+  carrier_->send_control("node",
+                         protocol::TreeAsked{question, mesh.axes(), !step, step.value_or(0)});
+  changed_.wait_for(lock, std::chrono::milliseconds(kTreeMs),
+                    [&] { return answers_.contains(question) || !failure_.ok() || closed_; });
+  const auto answer = answers_.extract(question);
+  if (answer) return answer.mapped();
+  if (!failure_.ok()) return failure_;
+  if (closed_) return Status(Code::kCancelled, "the engine was closed");
+  return Status(Code::kDeadline, "mesh: not every process of the job is ready for another one");
+}
+
+std::vector<model::Axis> AttachedEngine::axes_of(uint32_t tree) {
+  const std::lock_guard lock(mutex_);
+  const auto found = trees_.find(tree);
+  return found == trees_.end() ? std::vector<model::Axis>() : found->second.axes;
+}
+
 // The node has told of a row before anything was served in its place, but on another link: its
 // answer to a question is behind all that it had told.
 Status AttachedEngine::late_rows_over_budget(const model::StreamState& at_end) {
@@ -405,6 +476,7 @@ void AttachedEngine::close() {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     closed_ = true;
+    changed_.notify_all();
   }
   if (seats_) seats_->close(Status(Code::kCancelled, "the engine was closed"));
   if (carrier_) carrier_->send_control("node", protocol::Detach{});

@@ -49,6 +49,9 @@ class AttachedEngine final : public Engine {
   Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms) override;
   Result<std::string> state(Rank rank, int64_t timeout_ms) override;
   Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) override;
+  Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) override;
+  uint32_t tree(Rank rank) override { return seats_->tree(rank); }
+  std::vector<model::Axis> axes_of(uint32_t tree) override;
   void close() override;
 
   EngineStatus status() override;
@@ -83,6 +86,8 @@ class AttachedEngine final : public Engine {
   void on_control(protocol::Control control);
   void on_welcome(const protocol::Welcome& welcome);
   void on_roster(const protocol::Roster& roster);
+  void on_tree(const protocol::TreeTold& tree);
+  void take_tree(const protocol::TreeTold& tree);
   void on_lost(const std::string& peer);
   void fail(const Status& status);
   void deliver(protocol::Envelope envelope);
@@ -110,7 +115,14 @@ class AttachedEngine final : public Engine {
   uint64_t statuses_ = 0;
   NodeStatus node_status_;
   std::vector<loader::QuarantineNote> quarantine_;
-  std::map<std::string, uint32_t> known_;  // generations of role processes
+  std::map<std::string, uint32_t> known_;         // generations of role processes
+  std::map<uint32_t, protocol::TreeTold> trees_;  // later ones than the job's own, by version
+  uint64_t questions_ = 0;
+  std::map<uint64_t, Result<StepIndex>> answers_;
+  // Of the loop's thread alone.
+  protocol::Roster roster_;
+  protocol::PlanContext plans_;
+  bool started_ = false;  // the clients are there
   bool closed_ = false;
   std::atomic<bool> node_died_{false};
   std::unique_ptr<transport::Endpoint> endpoint_;  // last: its loop uses all of the above

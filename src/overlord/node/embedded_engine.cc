@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 
 #include "overlord/node/late_rows.h"
 #include "overlord/node/profile.h"
@@ -12,6 +14,8 @@
 
 namespace overlord::node {
 namespace {
+
+constexpr std::chrono::seconds kAnswerTime{60};  // of a planner that is asked for another mesh
 
 // How much recycled memory waits for the next batch: two steps' worth of whatever is in use.
 uint64_t idle_limit(const model::RuntimeOptions& options) {
@@ -154,6 +158,16 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   start.answered = [this](Rank rank, protocol::ReportAnswered answer) {
     seats_->answer(rank, answer);
   };
+  start.tree_changed = [this](const planner::TreeChanged& change,
+                              const std::function<void()>& ready) {
+    host().take_tree(change);
+    {
+      const std::lock_guard lock(trees_mutex_);
+      trees_[change.tree.version] = change.tree.mesh.axes();
+    }
+    ready();
+  };
+  start.retired = [this](const protocol::Address& constructor) { host().retire(constructor); };
   start.fed_back = [this](const model::StepFeedback& feedback) { seats_->fed_back(feedback); };
   RoleRuntimeOptions with{
       options_.worker_command,      options_.journal_path,   nullptr,
@@ -211,6 +225,24 @@ Result<std::string> EmbeddedEngine::state(Rank rank, int64_t timeout_ms) {
 
 Result<protocol::Verdict> EmbeddedEngine::report(Rank rank, model::StepFeedback part) {
   return seats_->report(rank, std::move(part));
+}
+
+Result<StepIndex> EmbeddedEngine::rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) {
+  if (in_another_process()) {
+    return Status(Code::kCancelled, "this loader was started in another process");
+  }
+  auto answer = std::make_shared<std::promise<Result<StepIndex>>>();
+  std::future<Result<StepIndex>> answered = answer->get_future();
+  host().rebuild_tree({mesh, step},
+                      [answer](const Result<StepIndex>& first) { answer->set_value(first); });
+  if (answered.wait_for(kAnswerTime) == std::future_status::ready) return answered.get();
+  return Status(Code::kDeadline, "mesh: the planner does not answer");
+}
+
+std::vector<model::Axis> EmbeddedEngine::axes_of(uint32_t tree) {
+  const std::lock_guard lock(trees_mutex_);
+  const auto found = trees_.find(tree);
+  return found == trees_.end() ? std::vector<model::Axis>() : found->second;
 }
 
 void EmbeddedEngine::close() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,6 +41,9 @@ class EmbeddedEngine final : public Engine {
   Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms) override;
   Result<std::string> state(Rank rank, int64_t timeout_ms = 0) override;
   Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) override;
+  Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) override;
+  uint32_t tree(Rank rank) override { return seats_->tree(rank); }
+  std::vector<model::Axis> axes_of(uint32_t tree) override;
   void close() override;
 
   EngineStatus status() override;
@@ -76,6 +80,8 @@ class EmbeddedEngine final : public Engine {
   std::mutex quarantine_mutex_;
   std::vector<loader::QuarantineNote> quarantine_;
   int64_t process_ = 0;  // where it was started: its threads live there alone
+  std::mutex trees_mutex_;
+  std::map<uint32_t, std::vector<model::Axis>> trees_;  // later ones than the job's own, by version
   std::mutex close_mutex_;
   bool closed_ = false;
 };

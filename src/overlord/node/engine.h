@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
+#include "overlord/model/mesh.h"
 #include "overlord/model/microbatch.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/loader/role.h"
@@ -67,6 +69,14 @@ class Engine {
   virtual Result<std::string> state(Rank rank, int64_t timeout_ms) = 0;
   // What the trainer of `rank` measured of a step that it has consumed; waits for the verdict.
   virtual Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) = 0;
+  // Steps from `step` on, or from the first that is possible, are planned for another mesh of the
+  // same ranks; gives that step, once everybody is ready for it. Asked by several ranks it is one
+  // change.
+  virtual Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) = 0;
+  // Version of the tree of what next(rank) has returned last, and the axes of its mesh; none: of
+  // the job's own.
+  virtual uint32_t tree(Rank rank) = 0;
+  virtual std::vector<model::Axis> axes_of(uint32_t tree) = 0;
   // Wakes every waiting caller with kCancelled and ends all work. Idempotent, any thread.
   virtual void close() = 0;
 

@@ -4,25 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <future>
-#include <map>
-#include <optional>
-#include <set>
 
-#include "overlord/host/supervisor.h"
-#include "overlord/node/attach_book.h"
+#include "overlord/node/job_keeper.h"
 #include "overlord/node/job_memory.h"
-#include "overlord/node/keeper_metrics.h"
 #include "overlord/node/open_files.h"
-#include "overlord/node/process_cluster.h"
 #include "overlord/node/role_command.h"
-#include "overlord/node/role_runtime.h"
-#include "overlord/node/status_codec.h"
-#include "overlord/node/trace_switch.h"
 #include "overlord/node/welcome.h"
 #include "overlord/plan/place_tree.h"
-#include "overlord/transport/carrier.h"
-#include "overlord/transport/endpoint.h"
 
 namespace overlord::node {
 namespace {
@@ -38,89 +26,7 @@ bool is_trainer(const std::string& name) {
   return name.starts_with("rank-") || name.starts_with("host-");
 }
 
-class Keeper {
- public:
-  Keeper(const KeeperArguments& arguments, const protocol::JobFile& file)
-      : arguments_(arguments),
-        file_(file),
-        local_(arguments.local.empty() ? file.ranks : arguments.local),
-        follows_(arguments.wire.several_hosts() && !arguments.wire.leads),
-        book_(follows_ ? local_ : file.ranks, arguments.job),
-        trace_(arguments.directory, "node") {}
-  ~Keeper();
-
-  Status open();
-  int wait() { return ended_.get_future().get(); }
-
- private:
-  struct Serving {  // one attempt
-    transport::Descriptor job;
-    std::unique_ptr<ProcessCluster> cluster;
-    std::unique_ptr<host::Supervisor> supervisor;
-    std::unique_ptr<RoleRuntime> planner;
-    protocol::ResumeState state;
-    bool welcomed = false;
-    std::set<std::string> told;  // followers that were
-  };
-
-  transport::CarrierOptions carrier_options();
-  Status admit(const Hello& hello);
-  void on_connected(const Hello& hello);
-  void on_lost(const std::string& peer);
-  void on_control(const std::string& peer, Control control);
-  void on_attach(const std::string& peer, const protocol::Attach& attach);
-  void on_beat(const std::string& peer, const protocol::Beat& beat);
-  void on_ended(const host::GroupEnd& end);
-  void leave(const std::string& peer);
-
-  Status serve();
-  Status start_planner();
-  Status start_processes();
-  void stop_serving();
-  void welcome_all();
-  protocol::Welcome welcome_for(const std::vector<Rank>& ranks) const;
-  HostRosters rosters() const;
-  protocol::Roster roster() const { return rosters().all(); }
-  void on_roster(const std::string& peer, const protocol::Roster& roster);
-  void on_lead(const protocol::Welcome& welcome);
-  void roster_changed();
-  Status open_endpoint();
-  void tell_trainers(const Control& control);
-  void tell_processes(const Control& control);
-  void give_up(const Status& status);
-  void watch_silence();
-  NodeStatus status();
-  void end(int code);
-
-  const KeeperArguments arguments_;
-  const protocol::JobFile& file_;
-  const std::vector<Rank> local_;
-  const bool follows_;  // another node plans
-  runtime::SteadyClock clock_;
-  std::shared_ptr<const host::OpenJob> job_;
-  std::shared_ptr<const model::ViewTable> views_;
-  std::vector<uint32_t> buckets_;
-  std::unique_ptr<transport::Carrier> carrier_;
-  std::unique_ptr<transport::Endpoint> endpoint_;
-  // All below belongs to the loop's thread.
-  AttachBook book_;
-  std::map<std::string, AttachBook::Connection> connections_;  // of trainers that have attached
-  std::map<AttachBook::Connection, std::string> peers_;
-  AttachBook::Connection last_connection_ = 0;
-  std::map<std::string, uint32_t> pids_;
-  std::map<std::string, EngineStatus> told_;           // by process, newest
-  std::map<std::string, std::string> wires_;           // of role processes: where others call them
-  std::map<std::string, protocol::Roster> elsewhere_;  // by node of another host
-  std::optional<protocol::Welcome> lead_;              // what the lead has said
-  std::vector<protocol::RowNoted> notes_;
-  std::unique_ptr<Serving> serving_;
-  uint32_t generation_base_ = 1;
-  TraceSwitch trace_;
-  std::unique_ptr<MetricsDoor> metrics_;  // of nobody's thread but its own
-  Status failure_;
-  bool over_ = false;
-  std::promise<int> ended_;
-};
+}  // namespace
 
 Keeper::~Keeper() {
   metrics_.reset();
@@ -133,24 +39,9 @@ Status Keeper::open() {
   OVERLORD_RETURN_IF_ERROR(storage.status());
   OVERLORD_TRY(job_,
                open_files(file_.spec, file_.delivery, file_.mesh, file_.index_paths, storage));
-  if (job_->spec.strategy.has_callout()) {
-    return invalid_argument(
-        "functions of your own in a strategy run in the process that plans, and a node has no "
-        "Python; use engine=\"embedded\" with all ranks in one process");
-  }
-  if (job_->spec.mixture.metric_driven() && file_.ranks.size() != job_->mesh.world_size()) {
-    return invalid_argument(
-        "a metric-driven mixture needs one planner that hears every report: this node serves " +
-        std::to_string(file_.ranks.size()) + " of " + std::to_string(job_->mesh.world_size()) +
-        " ranks, and the node of another host plans for itself");
-  }
+  OVERLORD_RETURN_IF_ERROR(check_node_can_plan(*job_, file_.ranks.size()));
   views_ = plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy);
-  // A bucket's constructor is where its first rank is.
-  std::map<uint32_t, Rank> first_of;
-  for (const Rank rank : file_.ranks) first_of.emplace(views_->by_rank[rank].bucket, rank);
-  for (const auto& [bucket, rank] : first_of) {
-    if (std::find(local_.begin(), local_.end(), rank) != local_.end()) buckets_.push_back(bucket);
-  }
+  buckets_ = buckets_of_host(*views_, file_.ranks, local_);
   carrier_ = std::make_unique<transport::Carrier>(carrier_options());
   if (!follows_) carrier_->host({protocol::planner_address()});
   OVERLORD_RETURN_IF_ERROR(open_endpoint());
@@ -238,6 +129,7 @@ void Keeper::on_connected(const Hello& hello) {
   if (is_trainer(hello.name) || !serving_) return;
   serving_->supervisor->heard(hello.name, hello.generation, clock_.now_ns());
   wires_[hello.name] = hello.wire;
+  serving_->trees->greet(hello.name);  // before it makes its roles
   carrier_->send_control(hello.name, roster());
   roster_changed();
 }
@@ -295,7 +187,9 @@ void Keeper::leave(const std::string& peer) {
   connections_.erase(found);
   peers_.erase(connection);
   told_.erase(peer);
-  if (!book_.leave(connection)) return;
+  const bool last = book_.leave(connection);
+  if (serving_) serving_->trees->look();
+  if (!last) return;
   if (arguments_.stays) {
     failure_ = {};
     book_.begin_anew();
@@ -322,6 +216,10 @@ void Keeper::on_control(const std::string& peer, Control control) {
     if (peer == "lead") give_up(refused->status.with_context("the lead"));
   } else if (const auto* fed_back = std::get_if<protocol::FedBack>(&control)) {
     if (peer == "lead") tell_trainers(*fed_back);
+  } else if (const auto* asked = std::get_if<protocol::TreeAsked>(&control)) {
+    on_tree_asked(peer, *asked);
+  } else if (const auto* taken = std::get_if<protocol::TreeTaken>(&control)) {
+    if (serving_) serving_->trees->taken(peer, taken->version);
   } else if (std::holds_alternative<protocol::Detach>(control)) {
     leave(peer);
   }
@@ -379,10 +277,8 @@ Status Keeper::serve() {
     OVERLORD_TRY(protocol::ResumeState saved, protocol::decode_resume_state(book_.state()));
     OVERLORD_TRY(serving_->state, host::resume_from(*job_, saved, book_.allowed()));
   }
-  PlacementOptions placing = arguments_.placement;
-  placing.loaders = !follows_;
-  if (follows_) placing.prefix = "h" + std::to_string(local_.front()) + "-";
-  ProcessPlacement placement = place_processes(job_->spec, buckets_, placing);
+  serving_->trees = tree_rollout();
+  ProcessPlacement placement = place_processes(job_->spec, buckets_, placing());
   for (protocol::ProcessRoles& process : placement.processes) {
     process.generation = generation_base_;
   }
@@ -410,6 +306,19 @@ Status Keeper::start_planner() {
   start.state = serving_->state;
   start.fed_back = [this](const model::StepFeedback& feedback) {
     endpoint_->post([this, feedback] { tell_trainers(protocol::FedBack{feedback}); });
+  };
+  start.tree_changed = [this, attempt = start.attempt](const planner::TreeChanged& change,
+                                                       const std::function<void()>& ready) {
+    endpoint_->post([this, attempt, change, ready] {
+      if (serving_ && book_.attempt() == attempt) serving_->trees->begin(change, ready);
+    });
+  };
+  start.retired = [this, attempt = start.attempt](const protocol::Address& constructor) {
+    endpoint_->post([this, attempt, constructor] {
+      if (!serving_ || book_.attempt() != attempt) return;
+      serving_->supervisor->remove_role(constructor);
+      roster_changed();
+    });
   };
   OVERLORD_TRY(serving_->planner, RoleRuntime::make(std::move(start), carrier_.get(),
                                                     {{}, file_.journal_path, nullptr}));
@@ -439,6 +348,13 @@ Status Keeper::start_processes() {
   return {};
 }
 
+PlacementOptions Keeper::placing() const {
+  PlacementOptions out = arguments_.placement;
+  out.loaders = !follows_;
+  if (follows_) out.prefix = "h" + std::to_string(local_.front()) + "-";
+  return out;
+}
+
 void Keeper::stop_serving() {
   if (!serving_) return;
   for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
@@ -461,6 +377,7 @@ void Keeper::on_ended(const host::GroupEnd& end) {
   std::fprintf(stderr, "%s ended with %s and is started again, generation %u\n", end.name.c_str(),
                end.how.c_str(), decision.restart->generation);
   wires_.erase(end.name);
+  serving_->trees->ended(end.name);
   carrier_->set_roster(roster());
   serving_->supervisor->placed(end.name, clock_.now_ns());
   if (Status status = serving_->cluster->place(*decision.restart); !status.ok()) {
@@ -562,6 +479,9 @@ NodeStatus Keeper::status() {
   const bool plans = serving_ && serving_->planner;
   out.waits = what_is_waited_for(book_.gone(), job_->spec,
                                  plans ? &serving_->planner->host().planner_probe() : nullptr);
+  if (const std::string tree = serving_ ? serving_->trees->waits() : ""; !tree.empty()) {
+    out.waits += (out.waits.empty() ? "" : "; ") + tree;
+  }
   if (serving_ && serving_->planner) out.engine = serving_->planner->status();
   for (const auto& [name, part] : told_) merge_status(part, &out.engine);
   if (!serving_) return out;
@@ -584,8 +504,6 @@ void Keeper::end(int code) {
   over_ = true;
   ended_.set_value(code);
 }
-
-}  // namespace
 
 int run_keeper(const KeeperArguments& arguments, const protocol::JobFile& job) {
   Keeper keeper(arguments, job);

@@ -1,6 +1,8 @@
 #include "overlord/node/process_placement.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace overlord::node {
 namespace {
@@ -67,6 +69,36 @@ ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<u
   out.reasons.push_back(std::to_string(buckets.size()) + " constructors share " +
                         std::to_string(constructors) +
                         (constructors == 1 ? " process" : " processes"));
+  return out;
+}
+
+std::vector<protocol::ProcessRoles> place_tree(const model::JobSpec& spec,
+                                               const model::ViewTable& views,
+                                               const PlacementOptions& options) {
+  std::set<uint32_t> buckets;
+  for (const model::ClientView& view : views.by_rank) buckets.insert(view.bucket);
+  std::vector<protocol::ProcessRoles> out;
+  for (protocol::ProcessRoles& process :
+       place_processes(spec, {buckets.begin(), buckets.end()}, options).processes) {
+    std::erase_if(process.roles, [](const protocol::Address& role) {
+      return role.kind != protocol::RoleKind::kConstructor;
+    });
+    for (protocol::Address& role : process.roles) {
+      role = protocol::constructor_address(role.index, views.tree_version);
+    }
+    if (!process.roles.empty()) out.push_back(std::move(process));
+  }
+  return out;
+}
+
+std::vector<uint32_t> buckets_of_host(const model::ViewTable& views, const std::vector<Rank>& ranks,
+                                      const std::vector<Rank>& local) {
+  std::map<uint32_t, Rank> first_of;
+  for (const Rank rank : ranks) first_of.emplace(views.by_rank[rank].bucket, rank);
+  std::vector<uint32_t> out;
+  for (const auto& [bucket, rank] : first_of) {
+    if (std::find(local.begin(), local.end(), rank) != local.end()) out.push_back(bucket);
+  }
   return out;
 }
 

@@ -31,4 +31,13 @@ struct ProcessPlacement {
 ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<uint32_t>& buckets,
                                  const PlacementOptions& options);
 
+// Processes for the constructors of a later tree of the job, alone: some may be there already.
+std::vector<protocol::ProcessRoles> place_tree(const model::JobSpec& spec,
+                                               const model::ViewTable& views,
+                                               const PlacementOptions& options);
+
+// Buckets whose constructor is on the host of the `local` ones of `ranks`: where its first rank is.
+std::vector<uint32_t> buckets_of_host(const model::ViewTable& views, const std::vector<Rank>& ranks,
+                                      const std::vector<Rank>& local);
+
 }  // namespace overlord::node

@@ -157,6 +157,12 @@ Result<protocol::Verdict> RankSeats::report(Rank rank, model::StepFeedback part)
   }
 }
 
+uint32_t RankSeats::tree(Rank rank) {
+  Seat& at = *seat(rank).value();
+  const std::lock_guard lock(at.mutex);
+  return at.consumer.tree();
+}
+
 Digest RankSeats::rank_hash(Rank rank) {
   Seat& at = *seat(rank).value();
   const std::lock_guard lock(at.mutex);

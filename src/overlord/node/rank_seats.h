@@ -52,6 +52,7 @@ class RankSeats {
   Result<std::string> state(Rank rank, int64_t timeout_ms);
   Result<protocol::Verdict> report(Rank rank, model::StepFeedback part);
   uint64_t wait_ns(Rank rank) { return wiring_.probe(rank).wait_ns; }
+  uint32_t tree(Rank rank);
   Digest rank_hash(Rank rank);
   Digest plan_chain();
   Digest content_chain();

@@ -39,6 +39,11 @@ class RoleProcess {
   protocol::Hello hello() const;
   void on_control(protocol::Control control);
   void on_roster(const protocol::Roster& roster);
+  void on_tree(const protocol::TreeTold& told);
+  void take_trees();
+  void retire(const std::vector<protocol::Address>& roles);
+  void host_roles(const std::vector<protocol::Address>& roles);
+  std::vector<protocol::Address> own_roles(const protocol::Roster& roster) const;
   Status start(const protocol::Roster& roster);
   void call_loaders(const protocol::Roster& roster);
   void tell_restarts(const protocol::Roster& roster);
@@ -54,6 +59,9 @@ class RoleProcess {
   std::unique_ptr<transport::Endpoint> endpoint_;
   std::map<std::string, uint32_t> known_;  // generations of the other processes
   std::vector<protocol::Envelope> early_;  // for roles that are being made
+  protocol::Roster roster_;
+  protocol::PlanContext plans_;
+  std::vector<planner::TreeChanged> trees_;  // later ones than the job's own
   TraceSwitch trace_;
   uint64_t beats_ = 0;
   bool over_ = false;
@@ -112,8 +120,9 @@ transport::CarrierOptions RoleProcess::carrier_options() {
   transport::CarrierOptions options;
   options.name = arguments_.name;
   options.pool = pool_;
-  options.plans.views = {plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)};
-  options.plans.sources = static_cast<uint32_t>(job_->sources.size());
+  plans_.views = {plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)};
+  plans_.sources = static_cast<uint32_t>(job_->sources.size());
+  options.plans = plans_;
   options.deliver = [this](protocol::Envelope envelope) {
     if (runtime_) return runtime_->host().deliver(std::move(envelope));
     early_.push_back(std::move(envelope));  // the planner asks as soon as we are connected
@@ -129,15 +138,18 @@ transport::CarrierOptions RoleProcess::carrier_options() {
 
 void RoleProcess::on_control(protocol::Control control) {
   if (const auto* roster = std::get_if<protocol::Roster>(&control)) on_roster(*roster);
+  if (const auto* tree = std::get_if<protocol::TreeTold>(&control)) on_tree(*tree);
   if (const auto* refused = std::get_if<protocol::Refused>(&control)) end(refused->status);
 }
 
 void RoleProcess::on_roster(const protocol::Roster& roster) {
   carrier_->set_roster(roster);
+  roster_ = roster;
   if (!runtime_) {
     if (Status status = start(roster); !status.ok()) return end(status);
   } else {
     tell_restarts(roster);
+    retire(own_roles(roster));
   }
   for (const protocol::ProcessRoles& process : roster.processes) {
     known_[process.name] = process.generation;
@@ -145,12 +157,58 @@ void RoleProcess::on_roster(const protocol::Roster& roster) {
   call_loaders(roster);
 }
 
+std::vector<protocol::Address> RoleProcess::own_roles(const protocol::Roster& roster) const {
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    if (process.name == arguments_.name) return process.roles;
+  }
+  return {};
+}
+
+// The roster has said where its constructors live; one that starts anew is told of trees first.
+void RoleProcess::on_tree(const protocol::TreeTold& told) {
+  Result<model::Mesh> mesh = model::Mesh::make(told.axes);
+  if (!mesh.ok()) return end(mesh.status());
+  const auto views = plan::make_views(*mesh, job_->delivery, told.version, job_->spec.strategy);
+  plans_.views.push_back(views);
+  carrier_->know(plans_);
+  trees_.push_back({told.first_step, {*mesh, views, told.version}});
+  if (runtime_) take_trees();
+}
+
+void RoleProcess::take_trees() {
+  if (trees_.empty()) return;
+  const std::vector<protocol::Address> roles = own_roles(roster_);
+  host_roles(roles);
+  for (const planner::TreeChanged& change : trees_) {
+    std::vector<uint32_t> buckets;
+    for (const protocol::Address& role : roles) {
+      if (role.kind != RoleKind::kConstructor) continue;
+      if (protocol::tree_of(role) == change.tree.version) buckets.push_back(role.index);
+    }
+    runtime_->host().take_tree(change, buckets, arguments_.generation);
+  }
+  call_loaders(roster_);
+  carrier_->send_control("node", protocol::TreeTaken{trees_.back().tree.version});
+}
+
+// Constructors of a tree that is past are in no roster any more.
+void RoleProcess::retire(const std::vector<protocol::Address>& roles) {
+  for (const auto& [address, probe] : runtime_->host().constructors()) {
+    if (std::find(roles.begin(), roles.end(), address) != roles.end()) continue;
+    runtime_->host().retire(address);
+  }
+}
+
+void RoleProcess::host_roles(const std::vector<protocol::Address>& roles) {
+  carrier_->host(roles);
+  protocol::Hello self = hello();
+  self.roles = roles;
+  endpoint_->introduce(std::move(self));
+}
+
 Status RoleProcess::start(const protocol::Roster& roster) {
   host::HostStart start;
-  std::vector<protocol::Address> roles;
-  for (const protocol::ProcessRoles& process : roster.processes) {
-    if (process.name == arguments_.name) roles = process.roles;
-  }
+  const std::vector<protocol::Address> roles = own_roles(roster);
   start.generations = later_generations(roster);
   start.job = job_;
   start.ranks = file_.ranks;
@@ -164,20 +222,19 @@ Status RoleProcess::start(const protocol::Roster& roster) {
   start.hosted.clients.emplace();
   for (const protocol::Address& role : roles) {
     if (role.kind == RoleKind::kLoader) start.hosted.loaders->push_back(role);
-    if (role.kind == RoleKind::kConstructor) start.hosted.constructors->push_back(role.index);
+    if (role.kind != RoleKind::kConstructor || protocol::tree_of(role) != 1) continue;
+    start.hosted.constructors->push_back(role.index);
   }
   OVERLORD_TRY(start.state, protocol::decode_resume_state(file_.state));
   start.quarantined = [this](const loader::QuarantineNote& note) {
     carrier_->send_control("node", protocol::RowNoted{note.id, note.row, note.reason, note.late});
   };
-  carrier_->host(roles);
-  protocol::Hello self = hello();
-  self.roles = roles;
-  endpoint_->introduce(std::move(self));
+  host_roles(roles);
   OVERLORD_TRY(runtime_, RoleRuntime::make(std::move(start), carrier_.get(),
                                            {file_.worker_command, "", pool_}));
   OVERLORD_RETURN_IF_ERROR(endpoint_->listen(arguments_.name));
   runtime_->start_roles();
+  take_trees();
   for (protocol::Envelope& envelope : early_) runtime_->host().deliver(std::move(envelope));
   early_.clear();
   beat();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "overlord/node/status_codec.h"
 #include "overlord/runtime/memory_journal.h"
 #include "overlord/storage/file_journal.h"
 
@@ -137,9 +138,10 @@ EngineStatus RoleRuntime::status() {
                            probe.cache_hits, probe.decode_ns, probe.tokenise_ns, probe.media_ns,
                            probe.sent_bytes});
   }
-  for (const auto& [bucket, probe] : host_->constructors()) {
-    out.constructors.push_back({bucket, probe->steps_ready, probe->steps_held, probe->payloads,
-                                probe->assemble_ns, probe->bytes_assembled});
+  for (const auto& [address, probe] : host_->constructors()) {
+    add_constructor({address.index, probe->steps_ready, probe->steps_held, probe->payloads,
+                     probe->assemble_ns, probe->bytes_assembled},
+                    &out.constructors);
   }
   out.payload_bytes = host_->budget().used_bytes;
   out.payload_limit_bytes = host_->budget().limit_bytes;

@@ -120,10 +120,25 @@ Result<NodeStatus> decode_node_status(std::string_view bytes) {
   return decode<NodeStatus>(bytes, "status of a node");
 }
 
+void add_constructor(const ConstructorStatus& part, std::vector<ConstructorStatus>* whole) {
+  for (ConstructorStatus& known : *whole) {
+    if (known.bucket != part.bucket) continue;
+    known.steps_ready += part.steps_ready;
+    known.steps_held += part.steps_held;
+    known.payloads += part.payloads;
+    known.assemble_ns += part.assemble_ns;
+    known.bytes_assembled += part.bytes_assembled;
+    return;
+  }
+  whole->push_back(part);
+}
+
 void merge_status(const EngineStatus& part, EngineStatus* whole) {
   whole->queue_depth += part.queue_depth;
   append(part.loaders, &whole->loaders);
-  append(part.constructors, &whole->constructors);
+  for (const ConstructorStatus& constructor : part.constructors) {
+    add_constructor(constructor, &whole->constructors);
+  }
   append(part.clients, &whole->clients);
   whole->payload_bytes += part.payload_bytes;
   whole->payload_limit_bytes += part.payload_limit_bytes;

@@ -40,6 +40,8 @@ Result<EngineStatus> decode_engine_status(std::string_view bytes);
 std::string encode_node_status(const NodeStatus& status);
 Result<NodeStatus> decode_node_status(std::string_view bytes);
 
+// A group has two constructors while its mesh changes, and is one line.
+void add_constructor(const ConstructorStatus& part, std::vector<ConstructorStatus>* whole);
 // Adds what another process told of its roles.
 void merge_status(const EngineStatus& part, EngineStatus* whole);
 

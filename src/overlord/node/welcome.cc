@@ -71,6 +71,21 @@ protocol::Welcome make_welcome(const host::OpenJob& job, const model::RuntimeOpt
   return out;
 }
 
+Status check_node_can_plan(const host::OpenJob& job, size_t ranks) {
+  if (job.spec.strategy.has_callout()) {
+    return invalid_argument(
+        "functions of your own in a strategy run in the process that plans, and a node has no "
+        "Python; use engine=\"embedded\" with all ranks in one process");
+  }
+  if (job.spec.mixture.metric_driven() && ranks != job.mesh.world_size()) {
+    return invalid_argument(
+        "a metric-driven mixture needs one planner that hears every report: this node serves " +
+        std::to_string(ranks) + " of " + std::to_string(job.mesh.world_size()) +
+        " ranks, and the node of another host plans for itself");
+  }
+  return {};
+}
+
 std::string what_is_waited_for(const std::vector<Rank>& gone, const model::JobSpec& spec,
                                const planner::PlannerProbe* planner) {
   std::string text;

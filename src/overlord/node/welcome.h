@@ -32,6 +32,9 @@ protocol::Welcome make_welcome(const host::OpenJob& job, const model::RuntimeOpt
                                const model::ViewTable& views, const HostRosters& rosters,
                                const std::vector<Rank>& ranks);
 
+// Whether a node that serves so many ranks can plan this job.
+Status check_node_can_plan(const host::OpenJob& job, size_t ranks);
+
 // What everybody waits for, for people; empty: nothing. `planner`: null where another host plans.
 std::string what_is_waited_for(const std::vector<Rank>& gone, const model::JobSpec& spec,
                                const planner::PlannerProbe* planner);

@@ -117,6 +117,31 @@ template <>
 struct Fields<Detach> {
   static void list(auto&, auto&) {}
 };
+template <>
+struct Fields<TreeAsked> {
+  static void list(auto& codec, auto& value) {
+    auto& [question, axes, any_step, step] = value;
+    codec(question, axes, any_step, step);
+  }
+};
+template <>
+struct Fields<TreeAnswered> {
+  static void list(auto& codec, auto& value) {
+    auto& [question, status, first_step] = value;
+    codec(question, status, first_step);
+  }
+};
+template <>
+struct Fields<TreeTold> {
+  static void list(auto& codec, auto& value) {
+    auto& [version, first_step, axes, view_table] = value;
+    codec(version, first_step, axes, view_table);
+  }
+};
+template <>
+struct Fields<TreeTaken> {
+  static void list(auto& codec, auto& value) { codec(value.version); }
+};
 
 std::string encode_control(const Control& control) {
   ByteWriter writer;

@@ -21,7 +21,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kControlFormat = 1;
+inline constexpr uint32_t kControlFormat = 2;
 
 // First words of a process that connects to another of the same host.
 struct Hello {
@@ -126,12 +126,37 @@ struct LeaseReleased {
   uint64_t generation = 0;
 };
 
+// trainer -> node: plans from a step on are to be made for another mesh. Answered when every
+// process is ready for it, or with the reason why not.
+struct TreeAsked {
+  uint64_t question = 0;
+  std::vector<model::Axis> axes;
+  bool any_step = true;  // the first that is possible
+  StepIndex step = 0;
+};
+struct TreeAnswered {
+  uint64_t question = 0;
+  Status status;
+  StepIndex first_step = 0;  // from which the mesh holds
+};
+// node -> role processes, then trainers: the tree of steps from first_step on. Answered with the
+// version, once there is nothing of that tree that the process would not know.
+struct TreeTold {
+  uint32_t version = 0;
+  StepIndex first_step = 0;
+  std::vector<model::Axis> axes;
+  std::string view_table;  // encode_views
+};
+struct TreeTaken {
+  uint32_t version = 0;
+};
+
 // A trainer that leaves in good order; without it the node takes the rank for dead.
 struct Detach {};
 
-using Control =
-    std::variant<Hello, Attach, Welcome, Refused, Roster, FedBack, RowNoted, Beat, StatusAsked,
-                 StatusTold, SegmentShared, SegmentForgotten, LeaseReleased, Detach>;
+using Control = std::variant<Hello, Attach, Welcome, Refused, Roster, FedBack, RowNoted, Beat,
+                             StatusAsked, StatusTold, SegmentShared, SegmentForgotten,
+                             LeaseReleased, Detach, TreeAsked, TreeAnswered, TreeTold, TreeTaken>;
 
 std::string encode_control(const Control& control);
 Result<Control> decode_control(std::string_view bytes);

@@ -9,7 +9,8 @@ std::string to_text(const Address& address) {
     case RoleKind::kLoader:
       return "loader " + std::to_string(address.index) + "/" + std::to_string(address.slot);
     case RoleKind::kConstructor:
-      return "constructor " + std::to_string(address.index);
+      return "constructor " + std::to_string(address.index) +
+             (address.slot == 0 ? "" : " of tree " + std::to_string(tree_of(address)));
     case RoleKind::kClient:
       return "client " + std::to_string(address.index);
   }

@@ -24,7 +24,8 @@ namespace overlord::protocol {
 
 enum class RoleKind : uint8_t { kPlanner, kLoader, kConstructor, kClient };
 
-// planner: (0, 0); loader: (source, slot); constructor: (bucket, 0); client: (rank, 0).
+// planner: (0, 0); loader: (source, slot); constructor: (bucket, tree version - 1), as every tree
+// has constructors of its own; client: (rank, 0).
 struct Address {
   RoleKind kind = RoleKind::kPlanner;
   uint32_t index = 0;
@@ -37,7 +38,10 @@ inline Address planner_address() { return {RoleKind::kPlanner, 0, 0}; }
 inline Address loader_address(SourceIndex source, uint32_t slot) {
   return {RoleKind::kLoader, source, slot};
 }
-inline Address constructor_address(uint32_t bucket) { return {RoleKind::kConstructor, bucket, 0}; }
+inline Address constructor_address(uint32_t bucket, uint32_t tree = 1) {
+  return {RoleKind::kConstructor, bucket, tree - 1};
+}
+inline uint32_t tree_of(const Address& constructor) { return constructor.slot + 1; }
 inline Address client_address(Rank rank) { return {RoleKind::kClient, rank, 0}; }
 std::string to_text(const Address& address);
 
@@ -54,7 +58,8 @@ struct MetaPosted {
   std::shared_ptr<const model::MetaWindow> window;
 };
 
-// planner -> loaders with segments in it, and all constructors. One atomic record per step.
+// planner -> loaders with segments in it, and all constructors of its tree. One atomic record per
+// step.
 struct PlanPublished {
   model::PlanPtr plan;
   std::shared_ptr<const model::PlanIndex> index;
@@ -107,7 +112,8 @@ struct StepReady {
   std::vector<model::MicrobatchPtr> microbatches;
 };
 
-// constructor -> planner: all its clients are done with steps < acknowledged.
+// constructor -> planner: all its clients are done with steps < acknowledged. client -> constructor
+// of an earlier tree, which it asks for nothing any more: the same of itself.
 struct Acknowledged {
   StepIndex acknowledged = 0;
 };

@@ -98,8 +98,21 @@ Processes::Processes(World& world, SlowTransport& transport, host::HostStart sta
                      host::HostSeams seams, const Layout& layout)
     : world_(world), start_(std::move(start)), seams_(std::move(seams)), storm_(layout.storm) {
   std::vector<host::HostedRoles> hosted = {host::HostedRoles{}};
-  if (layout.split) hosted = split_up(start_, layout.loaders_together);
-  for (host::HostedRoles& roles : hosted) processes_.emplace_back().roles = std::move(roles);
+  if (layout.split) {
+    hosted = split_up(start_, layout.loaders_together);
+    start_.tree_changed = [this](const planner::TreeChanged& change, std::function<void()> ready) {
+      change_tree(change, std::move(ready));
+    };
+    start_.retired = [this](const Address& constructor) {
+      world_.post_after(world_.dice().delay_ns(kNoticeNs),
+                        [this, constructor] { retire(constructor); });
+    };
+  }
+  for (host::HostedRoles& roles : hosted) {
+    Process& process = processes_.emplace_back();
+    process.constructs = roles.constructors && !roles.constructors->empty();
+    process.roles = std::move(roles);
+  }
   transport.connect(
       [this](Envelope envelope, int64_t sent_ns) { arrive(std::move(envelope), sent_ns, false); });
   for (size_t i = 0; i < processes_.size(); ++i) begin(i);
@@ -111,8 +124,13 @@ Processes::~Processes() {
   }
 }
 
+// One process of all roles makes constructors of later trees by itself.
+size_t Processes::home(const Address& role) const {
+  return processes_.size() == 1 ? 0 : where_.at(role);
+}
+
 host::RoleHost& Processes::host_of(const Address& role) {
-  Process& process = processes_[where_.at(role)];
+  Process& process = processes_[home(role)];
   OVERLORD_CHECK(process.alive, "asked for the host of a dead role");
   return *process.host;
 }
@@ -133,8 +151,82 @@ void Processes::begin(size_t index) {
   process.host = std::make_unique<host::RoleHost>(std::move(start), seams_);
   for (const Address& address : process.host->hosted()) where_[address] = index;
   process.alive = true;
+  take_trees(index);
   process.host->start();
 }
+
+// --- Trees: what a node does with the processes of its host --------------------------------------
+
+// Constructors of a later tree live in the processes that had those of the first.
+void Processes::change_tree(const planner::TreeChanged& change, std::function<void()> ready) {
+  trees_.push_back(change);
+  std::vector<size_t> homes;
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    if (processes_[i].constructs) homes.push_back(i);
+  }
+  std::set<uint32_t> buckets;
+  for (const model::ClientView& view : change.tree.views->by_rank) buckets.insert(view.bucket);
+  size_t next = 0;
+  for (const uint32_t bucket : buckets) {
+    const Address address = protocol::constructor_address(bucket, change.tree.version);
+    const size_t home = homes[next++ % homes.size()];
+    processes_[home].later.push_back(address);
+    where_[address] = home;
+  }
+  tree_ready_ = std::move(ready);
+  clients_told_ = false;
+  offer_tree(false);
+}
+
+void Processes::offer_tree(bool to_clients) {
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    if (processes_[i].roles.planner || mortal(processes_[i].roles) == to_clients) continue;
+    world_.post_after(world_.dice().delay_ns(kNoticeNs), [this, i] {
+      if (processes_[i].alive) take_trees(i);  // a dead one takes them when it starts
+    });
+  }
+}
+
+void Processes::take_trees(size_t index) {
+  Process& process = processes_[index];
+  for (const planner::TreeChanged& change : trees_) {
+    std::vector<uint32_t> buckets;
+    for (const Address& address : process.later) {
+      if (protocol::tree_of(address) == change.tree.version) buckets.push_back(address.index);
+    }
+    process.host->take_tree(change, buckets, process.generation);
+    process.tree = change.tree.version;
+  }
+  tree_taken();
+}
+
+// Clients come last: they ask at once.
+void Processes::tree_taken() {
+  if (!tree_ready_) return;
+  const uint32_t version = trees_.back().tree.version;
+  for (const Process& process : processes_) {
+    if (process.roles.planner || (!mortal(process.roles) && !clients_told_)) continue;
+    if (!process.alive || process.tree < version) return;
+  }
+  if (!clients_told_) {
+    clients_told_ = true;
+    return offer_tree(true);
+  }
+  const std::function<void()> ready = std::move(tree_ready_);
+  tree_ready_ = nullptr;
+  ready();
+}
+
+void Processes::retire(const Address& constructor) {
+  Process& process = processes_[home(constructor)];
+  std::erase(process.later, constructor);
+  if (protocol::tree_of(constructor) == 1)
+    std::erase(*process.roles.constructors, constructor.index);
+  if (process.alive) process.host->retire(constructor);
+  ++seen_.retired;
+}
+
+// --- Life and death ------------------------------------------------------------------------------
 
 void Processes::kill(size_t index) {
   Process& process = processes_[index];
@@ -179,7 +271,7 @@ void Processes::haunt(size_t index, size_t dead) {
   std::vector<Envelope> again;
   for (const Envelope& envelope : processes_[dead].said) {
     if (envelope.versions.generation >= processes_[index].told[dead]) continue;
-    if (where_.at(envelope.to) != index) continue;
+    if (home(envelope.to) != index) continue;
     again.push_back(envelope);
   }
   if (!again.empty() && world_.dice().below(2) == 0) {
@@ -188,7 +280,7 @@ void Processes::haunt(size_t index, size_t dead) {
   }
   for (Envelope& envelope : again) {
     world_.post_after(world_.dice().delay_ns(kLateNs), [this, envelope = std::move(envelope)] {
-      if (processes_[where_.at(envelope.to)].alive) hand_over(envelope);
+      if (processes_[home(envelope.to)].alive) hand_over(envelope);
     });
   }
 }
@@ -196,14 +288,14 @@ void Processes::haunt(size_t index, size_t dead) {
 // May what was sent then be lost because the receiver died? Not if the sender reached the
 // one who is there now.
 bool Processes::certain(const Envelope& envelope, int64_t sent_ns) const {
-  const size_t to = where_.at(envelope.to);
-  const Reach& reach = processes_[where_.at(envelope.from)].reach[to];
+  const size_t to = home(envelope.to);
+  const Reach& reach = processes_[home(envelope.from)].reach[to];
   return reach.generation == processes_[to].generation && sent_ns >= reach.since_ns;
 }
 
 // What a dead process has sent is lost, late, or just arrives.
 bool Processes::lost_with_the_dead(const Envelope& envelope, int64_t sent_ns, bool delayed) {
-  const Process& from = processes_[where_.at(envelope.from)];
+  const Process& from = processes_[home(envelope.from)];
   const bool orphan = !from.alive || envelope.versions.generation < from.generation;
   if (!orphan || delayed) return false;
   const uint64_t fate = world_.dice().below(3);
@@ -218,19 +310,19 @@ bool Processes::lost_with_the_dead(const Envelope& envelope, int64_t sent_ns, bo
 
 void Processes::maybe_kill(const Envelope& envelope) {
   if (seen_.kills >= storm_.kills || world_.dice().below(storm_.rarity) != 0) return;
-  const size_t victim = where_.at(world_.dice().below(2) == 0 ? envelope.from : envelope.to);
+  const size_t victim = home(world_.dice().below(2) == 0 ? envelope.from : envelope.to);
   if (processes_[victim].alive && mortal(processes_[victim].roles)) kill(victim);
 }
 
 void Processes::arrive(Envelope envelope, int64_t sent_ns, bool delayed) {
   maybe_kill(envelope);
   if (lost_with_the_dead(envelope, sent_ns, delayed)) return;
-  Process& to = processes_[where_.at(envelope.to)];
+  Process& to = processes_[home(envelope.to)];
   if (!to.alive || (!certain(envelope, sent_ns) && world_.dice().below(2) == 0)) {
     ++seen_.lost;
     return;
   }
-  std::deque<Envelope>& said = processes_[where_.at(envelope.from)].said;
+  std::deque<Envelope>& said = processes_[home(envelope.from)].said;
   if (storm_.kills > 0) {
     said.push_back(envelope);
     if (said.size() > kRemembered) said.pop_front();
@@ -240,9 +332,9 @@ void Processes::arrive(Envelope envelope, int64_t sent_ns, bool delayed) {
 }
 
 void Processes::hand_over(Envelope envelope) {
-  const size_t from = where_.at(envelope.from);
-  Process& to = processes_[where_.at(envelope.to)];
-  reach(where_.at(envelope.to), from, envelope.versions.generation);
+  const size_t from = home(envelope.from);
+  Process& to = processes_[home(envelope.to)];
+  reach(home(envelope.to), from, envelope.versions.generation);
   if (to.told[from] > envelope.versions.generation) {
     ++seen_.lies;
     std::visit(Lie{}, envelope.message);
@@ -259,13 +351,13 @@ void Processes::observe(const Envelope& envelope) {
     seen_.reposts += fresh ? 0 : 1;
     seen_.unequal_reposts += equal(*known->second, *posted->window) ? 0 : 1;
   }
-  const host::RoleHost& host = *processes_[where_.at(envelope.to)].host;
+  const host::RoleHost& host = *processes_[home(envelope.to)].host;
   seen_.most_payload_bytes = std::max(seen_.most_payload_bytes, host.budget().used_bytes.load());
   if (envelope.to.kind == RoleKind::kPlanner) {
     seen_.most_plans_kept =
         std::max<uint64_t>(seen_.most_plans_kept, host.planner_state().unacknowledged().size());
   }
-  for (const auto& [bucket, probe] : host.constructors()) {
+  for (const auto& [address, probe] : host.constructors()) {
     seen_.most_steps_held = std::max(seen_.most_steps_held, probe->steps_held.load());
   }
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -39,6 +40,7 @@ struct Sightings {  // over the whole run
   uint64_t most_plans_kept = 0;  // by the planner
   uint64_t most_steps_held = 0;  // by one constructor
   uint64_t most_payload_bytes = 0;
+  uint64_t retired = 0;  // constructors of earlier trees
 };
 
 class Processes {
@@ -61,12 +63,21 @@ class Processes {
     host::HostedRoles roles;
     uint32_t generation = 1;
     bool alive = false;
+    bool constructs = false;
     std::unique_ptr<host::RoleHost> host;
-    std::vector<Reach> reach;             // by process
-    std::vector<uint32_t> told;           // by process: the generation that all roles here know of
-    std::deque<protocol::Envelope> said;  // newest last
+    std::vector<protocol::Address> later;  // constructors of later trees
+    uint32_t tree = 1;                     // newest that it has taken
+    std::vector<Reach> reach;              // by process
+    std::vector<uint32_t> told;            // by process: the generation that all roles here know of
+    std::deque<protocol::Envelope> said;   // newest last
   };
 
+  size_t home(const protocol::Address& role) const;
+  void change_tree(const planner::TreeChanged& change, std::function<void()> ready);
+  void offer_tree(bool to_clients);
+  void take_trees(size_t index);
+  void tree_taken();
+  void retire(const protocol::Address& constructor);
   void begin(size_t index);
   void kill(size_t index);
   void restart(size_t index);
@@ -87,6 +98,9 @@ class Processes {
   Sightings seen_;
   std::vector<Process> processes_;
   std::map<protocol::Address, size_t> where_;
+  std::vector<planner::TreeChanged> trees_;
+  std::function<void()> tree_ready_;  // of the tree that is being told
+  bool clients_told_ = false;
   // Stopped, and kept because tasks in the world still point at their loops.
   std::vector<std::unique_ptr<host::RoleHost>> dead_;
   std::map<std::pair<SourceIndex, uint64_t>, std::shared_ptr<const model::MetaWindow>> posted_;

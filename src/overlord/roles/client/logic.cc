@@ -1,7 +1,32 @@
 #include "overlord/roles/client/logic.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace overlord::client {
 namespace {
+
+constexpr StepIndex kNoEnd = std::numeric_limits<StepIndex>::max();
+
+struct Seat {  // where the steps of one tree come from
+  protocol::Address constructor;
+  StepIndex first = 0;
+  StepIndex until = kNoEnd;
+};
+
+std::vector<Seat> seats_of(const ClientJob& job, const ClientState& state) {
+  std::vector<Seat> seats = {{protocol::constructor_address(job.bucket)}};
+  for (const auto& [first, constructor] : state.seats()) {
+    seats.back().until = first;
+    seats.push_back({constructor, first});
+  }
+  return seats;
+}
+
+void ask(const ClientState& state, StepIndex step, const protocol::Address& constructor,
+         Reaction* out) {
+  out->effects.push_back(Send{constructor, protocol::Get{step, state.consumed()}});
+}
 
 struct OnMessage {
   const ClientJob& job;
@@ -21,9 +46,18 @@ struct OnMessage {
   void operator()(const protocol::PeerRestarted& message) const {
     if (message.generation < state.peers().of(message.role)) return;
     out->events.push_back(message);
-    if (message.role != protocol::constructor_address(job.bucket)) return;
-    for (const StepIndex step : state.missing()) {
-      out->effects.push_back(Send{message.role, protocol::Get{step, state.consumed()}});
+    for (const Seat& seat : seats_of(job, state)) {
+      if (message.role != seat.constructor) continue;
+      bool asked = false;
+      for (const StepIndex step : state.missing()) {
+        if (step < seat.first || step >= seat.until) continue;
+        ask(state, step, seat.constructor, out);
+        asked = true;
+      }
+      // One of an earlier tree that has nothing left to make waits for this alone.
+      if (asked || seat.until == kNoEnd) continue;
+      const StepIndex done = std::min(state.consumed(), seat.until);
+      out->effects.push_back(Send{seat.constructor, protocol::Acknowledged{done}});
     }
   }
   template <typename Other>
@@ -51,8 +85,33 @@ Reaction next_work(const ClientJob& job, const ClientState& state) {
   if (!state.finished() && state.next_ask() <= state.consumed() + job.prefetch_steps) {
     const StepIndex step = state.next_ask();
     out.events.push_back(StepAsked{step});
-    out.effects.push_back(
-        Send{protocol::constructor_address(job.bucket), protocol::Get{step, state.consumed()}});
+    for (const Seat& seat : seats_of(job, state)) {
+      if (step >= seat.first && step < seat.until) ask(state, step, seat.constructor, &out);
+    }
+  }
+  return out;
+}
+
+Reaction on_consumed(const ClientJob& job, const ClientState& state, StepIndex step) {
+  Reaction out;
+  out.events.push_back(StepConsumed{step});
+  for (const Seat& seat : seats_of(job, state)) {
+    if (step < seat.first || step >= seat.until || seat.until == kNoEnd) continue;
+    out.effects.push_back(Send{seat.constructor, protocol::Acknowledged{step + 1}});
+  }
+  return out;
+}
+
+Reaction on_reseated(const ClientJob& job, const ClientState& state, StepIndex first_step,
+                     const protocol::Address& constructor) {
+  Reaction out;
+  if (state.seats().contains(first_step)) return out;  // told twice
+  out.events.push_back(Reseated{first_step, constructor});
+  const Seat before = seats_of(job, state).back();
+  const StepIndex done = std::min(state.consumed(), first_step);
+  out.effects.push_back(Send{before.constructor, protocol::Acknowledged{done}});
+  for (const StepIndex step : state.missing()) {
+    if (step >= first_step) ask(state, step, constructor, &out);
   }
   return out;
 }

@@ -12,7 +12,7 @@ namespace overlord::client {
 
 struct ClientJob {
   Rank rank = 0;
-  uint32_t bucket = 0;
+  uint32_t bucket = 0;  // of the first tree
   uint32_t prefetch_steps = 2;
   model::Versions versions;
 };
@@ -37,5 +37,11 @@ struct Reaction {
 Reaction on_message(const ClientJob& job, const ClientState& state,
                     const protocol::Envelope& envelope);
 Reaction next_work(const ClientJob& job, const ClientState& state);
+// The trainer is done with a step. A constructor that is asked for nothing any more is told.
+Reaction on_consumed(const ClientJob& job, const ClientState& state, StepIndex step);
+// Steps from `first_step` on are of another tree: what was asked for of them and has not come is
+// asked for at its constructor. The steps before stay where they are.
+Reaction on_reseated(const ClientJob& job, const ClientState& state, StepIndex first_step,
+                     const protocol::Address& constructor);
 
 }  // namespace overlord::client

@@ -119,5 +119,56 @@ TEST(ClientLogic, RefusesAStepOfADeadConstructor) {
   EXPECT_FALSE(on_message(job, state, late).events.empty());
 }
 
+struct Told {
+  std::vector<std::pair<protocol::Address, StepIndex>> asked;
+  std::vector<std::pair<protocol::Address, StepIndex>> acknowledged;
+};
+
+Told told_by(const Reaction& reaction) {
+  Told out;
+  for (const Effect& effect : reaction.effects) {
+    const auto& send = std::get<Send>(effect);
+    if (const auto* get = std::get_if<protocol::Get>(&send.message)) {
+      out.asked.emplace_back(send.to, get->step);
+    } else {
+      out.acknowledged.emplace_back(send.to,
+                                    std::get<protocol::Acknowledged>(send.message).acknowledged);
+    }
+  }
+  return out;
+}
+
+// Steps of the old tree stay where they are, those of the new are asked for anew, and the old
+// constructor hears what is consumed until it can retire.
+TEST(ClientLogic, ANewTreeChangesWhomItAsksFromItsStepOn) {
+  using Pairs = std::vector<std::pair<protocol::Address, StepIndex>>;
+  const ClientJob job = job_of(3);
+  const auto old_one = protocol::constructor_address(job.bucket);
+  const auto new_one = protocol::constructor_address(0, 2);
+  ClientState state(4);
+  run(job, &state);  // asks for 4 to 7
+  const Reaction reseated = on_reseated(job, state, 6, new_one);
+  EXPECT_EQ(told_by(reseated).asked, (Pairs{{new_one, 6}, {new_one, 7}}));
+  EXPECT_EQ(told_by(reseated).acknowledged, (Pairs{{old_one, 4}}));
+  for (const Event& event : reseated.events) state.apply(event);
+  EXPECT_TRUE(on_reseated(job, state, 6, new_one).effects.empty()) << "told twice";
+
+  EXPECT_EQ(told_by(on_message(job, state, restarted(job.bucket, 2))).asked,
+            (Pairs{{old_one, 4}, {old_one, 5}}));
+  receive(job, &state, ready(4));
+  receive(job, &state, ready(5));
+  run(job, &state);
+  const Reaction consumed = on_consumed(job, state, 4);
+  EXPECT_EQ(told_by(consumed).acknowledged, (Pairs{{old_one, 5}}));
+  for (const Event& event : consumed.events) state.apply(event);
+  const Told again = told_by(on_message(job, state, restarted(job.bucket, 3)));
+  EXPECT_TRUE(again.asked.empty());
+  EXPECT_EQ(again.acknowledged, (Pairs{{old_one, 5}})) << "it has nothing to make and must know";
+  const Told next = told_by(next_work(job, state));
+  EXPECT_EQ(next.asked, (Pairs{{new_one, 8}}));
+  for (const Event& event : on_consumed(job, state, 5).events) state.apply(event);
+  EXPECT_TRUE(told_by(on_consumed(job, state, 6)).acknowledged.empty()) << "no later tree";
+}
+
 }  // namespace
 }  // namespace overlord::client

@@ -28,6 +28,8 @@ class Client {
   void start();
   void receive(const protocol::Envelope& envelope);
   void consumed(StepIndex step);
+  // Steps from `first_step` on, none of which has been planned, are of another tree.
+  void reseat(StepIndex first_step, const protocol::Address& constructor);
 
   ClientProbe& probe();
 

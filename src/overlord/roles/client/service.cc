@@ -14,9 +14,13 @@ class Client::Service {
   }
 
   void consumed(StepIndex step) {
-    state_.apply(StepConsumed{step});
+    perform(on_consumed(job_, state_, step));
     probe_.steps_consumed = state_.consumed();
     pump();
+  }
+
+  void reseat(StepIndex first_step, const protocol::Address& constructor) {
+    perform(on_reseated(job_, state_, first_step, constructor));
   }
 
   void pump() {
@@ -63,6 +67,9 @@ Client::~Client() = default;
 void Client::start() { service_->pump(); }
 void Client::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
 void Client::consumed(StepIndex step) { service_->consumed(step); }
+void Client::reseat(StepIndex first_step, const protocol::Address& constructor) {
+  service_->reseat(first_step, constructor);
+}
 ClientProbe& Client::probe() { return service_->probe(); }
 
 }  // namespace overlord::client

@@ -30,6 +30,10 @@ struct ClientState::Apply {
   void operator()(const StepConsumed& event) const {
     self.consumed_ = std::max(self.consumed_, event.step + 1);
   }
+  void operator()(const Reseated& event) const {
+    OVERLORD_CHECK(event.first_step >= self.consumed_, "consumed steps keep their tree");
+    self.seats_.emplace(event.first_step, event.constructor);
+  }
   void operator()(const protocol::PeerRestarted& event) const { self.peers_.apply(event); }
 };
 

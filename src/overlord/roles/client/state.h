@@ -36,8 +36,13 @@ struct StepConsumed {
   StepIndex step = 0;
 };
 
-using Event =
-    std::variant<StepAsked, StepArrived, StepHandedOver, StepConsumed, protocol::PeerRestarted>;
+struct Reseated {  // steps from this one on come from another tree's constructor
+  StepIndex first_step = 0;
+  protocol::Address constructor;
+};
+
+using Event = std::variant<StepAsked, StepArrived, StepHandedOver, StepConsumed, Reseated,
+                           protocol::PeerRestarted>;
 
 class ClientState {
  public:
@@ -55,6 +60,8 @@ class ClientState {
   const ReadyStep* ready() const;
   bool finished() const { return finished_; }  // the last step, or a failure, was handed over
   std::vector<StepIndex> missing() const;      // asked for, and not come
+  // Constructors of later trees than the first, by the first step of each.
+  const std::map<StepIndex, protocol::Address>& seats() const { return seats_; }
   const protocol::PeerGenerations& peers() const { return peers_; }
 
  private:
@@ -64,6 +71,7 @@ class ClientState {
   StepIndex consumed_;
   bool finished_ = false;
   std::map<StepIndex, ReadyStep> arrived_;
+  std::map<StepIndex, protocol::Address> seats_;  // one per tree of the run
   protocol::PeerGenerations peers_;
 };
 

@@ -17,12 +17,17 @@ struct OnMessage {
   Reaction* out;
 
   void operator()(const protocol::PlanPublished& message) const {
+    if (message.plan->versions.tree != job.tree) return;    // of another constructor's tree
     if (state.step(message.plan->step) != nullptr) return;  // told twice
     if (message.plan->step < state.acknowledged()) return;
     out->events.push_back(PlanSeen{message.plan, message.index});
   }
   void operator()(const protocol::Get& message) const {
     out->events.push_back(StepWanted{envelope.from.index, message.step, message.acknowledged});
+  }
+  // A rank of a later tree asks for nothing here any more, and is still to be waited for.
+  void operator()(const protocol::Acknowledged& message) const {
+    out->events.push_back(RankDone{envelope.from.index, message.acknowledged});
   }
   void operator()(const protocol::PayloadPtr& message) const {
     const StepEntry* entry = state.step(message->step);

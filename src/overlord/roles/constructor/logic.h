@@ -16,6 +16,7 @@ namespace overlord::constructor {
 
 struct ConstructorJob {
   uint32_t bucket = 0;
+  uint32_t tree = 1;  // whose plans it makes
   uint32_t sources = 0;
   model::OwnerMap owners;
   model::Versions versions;

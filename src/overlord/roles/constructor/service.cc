@@ -107,8 +107,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   }
 
   void carry_out(Send& send) {
-    seams_.transport->send({job_.versions, protocol::constructor_address(job_.bucket), send.to,
-                            std::move(send.message)});
+    const protocol::Address self = protocol::constructor_address(job_.bucket, job_.tree);
+    seams_.transport->send({job_.versions, self, send.to, std::move(send.message)});
   }
 
   std::shared_ptr<Held>& hold(StepIndex step) {

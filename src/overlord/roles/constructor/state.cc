@@ -37,13 +37,16 @@ struct ConstructorState::Apply {
     self.steps_[event.plan->step] = {Stage::kPlanned, event.plan, event.index, {}};
   }
   void operator()(const StepWanted& event) const {
+    self.wanted_[self.client_of(event.rank)].insert(event.step);
+    self.wanted_limit_ = std::max(self.wanted_limit_, event.step + 1);
+    (*this)(RankDone{event.rank, event.acknowledged});
+  }
+  void operator()(const RankDone& event) const {
     const size_t client = self.client_of(event.rank);
     StepIndex& done = self.acknowledged_[client];
     done = std::max(done, event.acknowledged);
     std::set<StepIndex>& wanted = self.wanted_[client];
-    wanted.insert(event.step);
     wanted.erase(wanted.begin(), wanted.lower_bound(done));  // asked again, and not any more
-    self.wanted_limit_ = std::max(self.wanted_limit_, event.step + 1);
     self.steps_.erase(self.steps_.begin(), self.steps_.lower_bound(self.acknowledged()));
   }
   void operator()(const StepStarted& event) const {

@@ -27,6 +27,10 @@ struct StepWanted {
   StepIndex step = 0;
   StepIndex acknowledged = 0;
 };
+struct RankDone {  // with the steps before
+  Rank rank = 0;
+  StepIndex acknowledged = 0;
+};
 struct StepStarted {  // fetches sent
   StepIndex step = 0;
   std::set<protocol::Address> loaders;  // whose answers to wait for
@@ -53,7 +57,7 @@ struct Failed {
   Status status;
 };
 
-using Event = std::variant<PlanSeen, StepWanted, StepStarted, PayloadArrived, PayloadRefused,
+using Event = std::variant<PlanSeen, StepWanted, RankDone, StepStarted, PayloadArrived, PayloadRefused,
                            StepAssembled, StepDelivered, Failed, protocol::PeerRestarted>;
 
 enum class Stage : uint8_t { kPlanned, kFetching, kAssembling, kReady };

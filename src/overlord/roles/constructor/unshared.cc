@@ -38,7 +38,7 @@ Unshared::Unshared(ConstructorStart start, ConstructorSeams seams)
 Unshared::~Unshared() = default;
 
 void Unshared::receive(const protocol::Envelope& envelope) {
-  if (std::holds_alternative<protocol::Get>(envelope.message)) {
+  if (envelope.from.kind == protocol::RoleKind::kClient) {
     const auto rank = std::find(ranks_.begin(), ranks_.end(), envelope.from.index);
     if (rank == ranks_.end()) return;
     clients_[static_cast<size_t>(rank - ranks_.begin())]->receive(envelope);

@@ -365,7 +365,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     state_.apply(FetchAnswered{key});
     probe_.sent_bytes += bytes_of(*payload);
     if (holes.empty()) {
-      send(protocol::constructor_address(key.second), protocol::PayloadPtr(std::move(payload)));
+      answer(key, std::move(payload));
       return pump();
     }
     std::set<SampleId> ids;
@@ -381,8 +381,16 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
 
   void carry_out(const Answer& effect) {
     const auto found = unlogged_.find(effect.key);
-    send(protocol::constructor_address(effect.key.second), std::move(found->second));
+    answer(effect.key, std::move(found->second));
     unlogged_.erase(found);
+  }
+
+  // A plan is of one tree, and so are those that ask for it. One that all are done with is gone.
+  void answer(const FetchKey& key, protocol::PayloadPtr payload) {
+    const KnownPlan* known = state_.plan(key.first);
+    if (known == nullptr) return;
+    const uint32_t tree = known->plan->versions.tree;
+    send(protocol::constructor_address(key.second, tree), std::move(payload));
   }
 
   model::TokenSpan span_of(const Wanted& want, const Gathering& got, Holes* holes) const {

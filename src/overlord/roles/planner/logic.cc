@@ -27,10 +27,14 @@ void send_to_slots(const PlannerJob& job, SourceIndex source, const Message& mes
   }
 }
 
-void send_to_constructors(const PlannerJob& job, const Message& message, Reaction* out) {
-  for (uint32_t bucket : job.buckets) {
-    out->effects.push_back(Send{protocol::constructor_address(bucket), message});
+void send_to_constructors(const PlannerState& state, const Message& message, Reaction* out) {
+  for (const ConstructorSlot& slot : state.constructors()) {
+    out->effects.push_back(Send{slot.address, message});
   }
+}
+
+bool of_tree(const ConstructorSlot& slot, const model::Plan& plan) {
+  return protocol::tree_of(slot.address) == plan.versions.tree;
 }
 
 void raise_grant(const PlannerJob& job, const PlannerState& state, SourceIndex source,
@@ -75,10 +79,10 @@ void top_up(const PlannerJob& job, const PlannerState& state, Reaction* out) {
 }
 
 // No further step can be planned; what was published is still served.
-Reaction stop(const PlannerJob& job, const PlannerState& state, const Status& status) {
+Reaction stop(const PlannerState& state, const Status& status) {
   Reaction out;
   out.events.push_back(Failed{state.next_step(), status});
-  send_to_constructors(job, protocol::StreamFailed{state.next_step(), status}, &out);
+  send_to_constructors(state, protocol::StreamFailed{state.next_step(), status}, &out);
   return out;
 }
 
@@ -101,10 +105,10 @@ void brief_loader(const PlannerJob& job, const PlannerState& state, const protoc
 
 void brief_constructor(const PlannerJob& job, const PlannerState& state,
                        const protocol::Address& constructor, Reaction* out) {
-  const auto& buckets = job.buckets;
-  if (std::find(buckets.begin(), buckets.end(), constructor.index) == buckets.end()) return;
+  const ConstructorSlot* slot = state.constructor(constructor);
+  if (slot == nullptr) return;
   for (const auto& [step, plan] : state.unacknowledged()) {
-    if (step < state.acknowledged(constructor.index)) continue;
+    if (step < slot->acknowledged || !of_tree(*slot, *plan)) continue;
     out->effects.push_back(Send{constructor, publication(job, plan)});
   }
   if (!state.failure()) return;
@@ -122,7 +126,7 @@ struct OnMessage {
     out->events.push_back(MetaArrived{message.sequence, message.window});
   }
   void operator()(const protocol::Acknowledged& message) const {
-    out->events.push_back(ConstructorAcknowledged{envelope.from.index, message.acknowledged});
+    out->events.push_back(ConstructorAcknowledged{envelope.from, message.acknowledged});
   }
   void operator()(const protocol::LateBad& message) const {
     // Told by another fetch, or before a restart: it counts once, and is answered every time.
@@ -136,7 +140,7 @@ struct OnMessage {
   }
   void operator()(const protocol::StreamFailed& message) const {
     out->events.push_back(Failed{message.step, message.status});
-    send_to_constructors(job, message, out);
+    send_to_constructors(state, message, out);
   }
   void operator()(const protocol::PeerRestarted& message) const {
     if (message.generation < state.peers().of(message.role)) return;
@@ -185,7 +189,7 @@ bool select_next(const PlannerJob& job, const PlannerState& state, plan::StepSel
   Result<plan::Selection> selected =
       selector.step(job.spec, job.source_rows, state.stream(), state.meta(), feedback);
   if (!selected.ok()) {
-    *out = stop(job, state, selected.status());
+    *out = stop(state, selected.status());
     return false;
   }
   if (selected->content) {
@@ -215,7 +219,7 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSe
   if (job.spec.strategy.has_callout()) {
     Result<std::optional<model::CalloutRequest>> asks = plan::next_callout(
         inputs, state.next_step(), *draft.selection->content, state.callout_answers());
-    if (!asks.ok()) return stop(job, state, asks.status());
+    if (!asks.ok()) return stop(state, asks.status());
     if (*asks) {
       out.effects.push_back(Ask{std::move(**asks)});
       return out;
@@ -225,7 +229,7 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSe
   draft.selection.reset();
   Result<model::Plan> plan =
       plan::build_plan(inputs, state.next_step(), std::move(selection), &placer);
-  if (!plan.ok()) return stop(job, state, plan.status());
+  if (!plan.ok()) return stop(state, plan.status());
   out.effects.push_back(Commit{std::make_shared<const model::Plan>(std::move(*plan))});
   return out;
 }
@@ -236,11 +240,11 @@ Reaction on_answer(const PlannerJob& job, const PlannerState& state,
   if (state.failure() || request.step != state.next_step()) return {};
   if (!answer.ok()) {
     const Status& status = answer.status();
-    return stop(job, state,
+    return stop(state,
                 {Code::kUserFunction, plan::callout_text(request) + ": " + status.message()});
   }
   const Status checked = plan::check_answer(job.spec, request, *answer);
-  if (!checked.ok()) return stop(job, state, checked);
+  if (!checked.ok()) return stop(state, checked);
   Reaction out;
   const model::Versions versions = inputs_at(job, state, request.step).versions;
   out.effects.push_back(
@@ -252,7 +256,9 @@ Reaction on_committed(const PlannerJob& job, const PlannerState& state,
                       const model::PlanPtr& plan) {
   Reaction out;
   const protocol::PlanPublished published = publication(job, plan);
-  send_to_constructors(job, published, &out);
+  for (const ConstructorSlot& slot : state.constructors()) {
+    if (of_tree(slot, *plan)) out.effects.push_back(Send{slot.address, published});
+  }
   for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
     if (published.index->source_present[s]) send_to_slots(job, s, published, &out);
   }

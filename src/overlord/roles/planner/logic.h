@@ -28,7 +28,7 @@ struct PlannerJob {
   model::OwnerMap owners;
   model::Versions versions;       // of the plans, which no restart changes
   uint32_t generation = 1;        // of this planner, on what it sends
-  std::vector<uint32_t> buckets;  // constructors this planner serves
+  std::vector<uint32_t> buckets;  // constructors of the job's own tree that this planner serves
   uint32_t runway = 4;
   std::vector<Rank> reporters;  // whose parts make up a step's feedback, ascending
 };

@@ -68,8 +68,8 @@ TEST(PlannerLogic, ARestartedConstructorIsToldWhatItHasNotAcknowledgedAndTheFail
   const PlannerJob job = job_of_two_buckets();
   PlannerState state = state_of(3);
   for (StepIndex step = 3; step < 7; ++step) state.apply(PlanCommitted{plan_of(step)});
-  state.apply(ConstructorAcknowledged{0, 6});
-  state.apply(ConstructorAcknowledged{1, 4});
+  state.apply(ConstructorAcknowledged{protocol::constructor_address(0), 6});
+  state.apply(ConstructorAcknowledged{protocol::constructor_address(1), 4});
   EXPECT_EQ(state.unacknowledged().size(), 3u) << "bucket 1 still needs 4, 5 and 6";
   EXPECT_EQ(on_message(job, state, restarted(protocol::constructor_address(0), 2)).effects.size(),
             1u);

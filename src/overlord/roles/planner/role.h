@@ -8,6 +8,7 @@
 #include "overlord/roles/planner/callouts.h"
 #include "overlord/roles/planner/logic.h"
 #include "overlord/roles/planner/probe.h"
+#include "overlord/roles/planner/tree.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::planner {
@@ -20,6 +21,11 @@ struct PlannerSeams {
   std::function<void(runtime::Task)> on_loop;
   // A step's feedback is complete and durable; on the loop. May be empty.
   std::function<void(const model::StepFeedback&)> fed_back;
+  // A new tree is durable: those who need it are to be told, and then the planner; nothing is
+  // planned meanwhile. On the loop; the answer from anywhere. May be empty.
+  std::function<void(const TreeChanged&, std::function<void()> ready)> tree_changed = {};
+  // A constructor of an earlier tree is needed no more; on the loop. May be empty.
+  std::function<void(const protocol::Address&)> retired = {};
   // Asks the functions that the strategy names. Null: it names none.
   Callouts* callouts = nullptr;
 };
@@ -42,8 +48,10 @@ class Planner {
   // All on the role's loop.
   void start();
   void receive(const protocol::Envelope& envelope);
-  // Steps that are not planned yet get the tree of another mesh, from the next step boundary on.
-  Status rebuild_tree(const model::Mesh& mesh);
+  // Steps that are not planned yet get the tree of another mesh. The answer, on the loop, is the
+  // first of them: given once it is durable and everybody is ready for it.
+  using TreeAnswer = std::function<void(const Result<StepIndex>&)>;
+  void rebuild_tree(TreeWish wish, TreeAnswer done);
 
   const PlannerProbe& probe() const;
   const PlannerState& state() const;  // for tests and simulation, on the loop

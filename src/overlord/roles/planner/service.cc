@@ -1,5 +1,6 @@
 // Carries out the planner's effects: sends, journals, and applies what has become durable.
 #include <algorithm>
+#include <deque>
 
 #include "overlord/base/check.h"
 #include "overlord/protocol/journal_record.h"
@@ -30,23 +31,62 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   void receive(const protocol::Envelope& envelope) {
     if (std::holds_alternative<protocol::MetaPosted>(envelope.message)) ++probe_.meta_windows;
     perform(on_message(job_, state_, envelope));
+    if (!changing_) retire();
     pump();
   }
 
-  Status rebuild_tree(const model::Mesh& mesh) {
-    if (changing_) return {Code::kUnavailable, "mesh: another tree is on its way to the journal"};
-    // A plan that is being made durable keeps the tree it was made with, and a step that a function
-    // is asked about the tree that it was told of.
-    const StepIndex first = state_.next_step() + (committing_ || asking_ ? 1 : 0);
-    OVERLORD_TRY(Reaction reaction, planner::rebuild_tree(job_, state_, mesh, first));
-    perform(std::move(reaction));
-    return {};
+  void rebuild_tree(TreeWish wish, TreeAnswer done) {
+    wishes_.push_back({std::move(wish), std::move(done)});
+    grant_wishes();
   }
 
   const PlannerProbe& probe() const { return probe_; }
   const PlannerState& state() const { return state_; }
 
  private:
+  struct Asked {
+    TreeWish wish;
+    TreeAnswer done;
+  };
+
+  // One tree at a time. Who wishes the same as the one before gets the same answer.
+  void grant_wishes() {
+    while (!changing_ && !wishes_.empty()) {
+      // A plan that is being made durable keeps the tree it was made with, and a step that a
+      // function is asked about the tree that it was told of.
+      const StepIndex next = state_.next_step() + (committing_ || asking_ ? 1 : 0);
+      Result<TreeDecision> decision = state_.failure()
+                                          ? Result<TreeDecision>(state_.failure()->status)
+                                          : decide_tree(job_, state_, wishes_.front().wish, next);
+      if (decision.ok() && decision->change) return carry_out(*decision->change);
+      answer_wish(decision.ok() ? Result<StepIndex>(decision->first_step)
+                                : Result<StepIndex>(decision.status()));
+    }
+  }
+
+  void answer_wish(const Result<StepIndex>& answer) {
+    if (wishes_.empty()) return;  // answered when the stream failed
+    const TreeAnswer done = std::move(wishes_.front().done);
+    wishes_.pop_front();
+    if (done) done(answer);
+  }
+
+  // Everybody is ready for the new tree: plans may be made for it.
+  void tree_ready(StepIndex first_step) {
+    changing_ = false;
+    answer_wish(first_step);
+    retire();
+    grant_wishes();
+    pump();
+  }
+
+  void retire() {
+    for (const protocol::Address& constructor : to_retire(state_)) {
+      state_.apply(ConstructorRetired{constructor});
+      if (seams_.retired) seams_.retired(constructor);
+    }
+  }
+
   void start_journal() {
     journal(protocol::JournalStart{job_.versions, config_, manifest_,
                                    protocol::encode_stream_state(state_.stream())},
@@ -170,8 +210,16 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     journal(protocol::TreeRecord{versions, change.first_step, change.tree.mesh.axes()},
             [change](Service& self) {
               self.state_.apply(change);
-              self.changing_ = false;
-              self.pump();
+              const StepIndex first = change.first_step;
+              if (!self.seams_.tree_changed) return self.tree_ready(first);
+              self.seams_.tree_changed(
+                  change, [weak = self.weak_from_this(), on_loop = self.seams_.on_loop, first] {
+                    on_loop([weak, first] {
+                      if (const std::shared_ptr<Service> alive = weak.lock()) {
+                        alive->tree_ready(first);
+                      }
+                    });
+                  });
             });
   }
 
@@ -248,11 +296,11 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   void fail(const Status& status) {
     if (state_.failure()) return;
     state_.apply(Failed{state_.next_step(), status});
-    for (uint32_t bucket : job_.buckets) {
-      Send send{protocol::constructor_address(bucket),
-                protocol::StreamFailed{state_.next_step(), status}};
+    for (const ConstructorSlot& slot : state_.constructors()) {
+      Send send{slot.address, protocol::StreamFailed{state_.next_step(), status}};
       carry_out(send);
     }
+    while (!wishes_.empty()) answer_wish(status);
   }
 
   PlannerJob job_;
@@ -265,7 +313,8 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   PlannerProbe probe_;
   StepDraft draft_;
   bool committing_ = false;
-  bool changing_ = false;  // a new tree is on its way to the journal
+  bool changing_ = false;     // a new tree is on its way to the journal and to those who need it
+  std::deque<Asked> wishes_;  // the first is being granted while changing_
   uint64_t questions_ = 0;
   bool asking_ = false;  // from the question until its answer is durable
 };
@@ -275,7 +324,9 @@ Planner::Planner(PlannerStart start, PlannerSeams seams)
 Planner::~Planner() = default;
 void Planner::start() { service_->start(); }
 void Planner::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
-Status Planner::rebuild_tree(const model::Mesh& mesh) { return service_->rebuild_tree(mesh); }
+void Planner::rebuild_tree(TreeWish wish, TreeAnswer done) {
+  service_->rebuild_tree(std::move(wish), std::move(done));
+}
 const PlannerProbe& Planner::probe() const { return service_->probe(); }
 const PlannerState& Planner::state() const { return service_->state(); }
 

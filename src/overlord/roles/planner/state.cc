@@ -8,7 +8,8 @@
 namespace overlord::planner {
 
 PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> first_windows,
-                           std::vector<uint32_t> buckets, std::vector<model::StepFeedback> feedback,
+                           const std::vector<uint32_t>& buckets,
+                           std::vector<model::StepFeedback> feedback,
                            protocol::PeerGenerations peers)
     : stream_(std::move(stream)),
       meta_(first_windows.size()),
@@ -18,10 +19,12 @@ PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> firs
       posted_above_(meta_.size()),
       step_rows_(meta_.size(), 0),
       late_bad_(meta_.size(), 0),
-      buckets_(std::move(buckets)),
-      acknowledged_(buckets_.size(), stream_.next_step),
       first_step_(stream_.next_step),
       peers_(std::move(peers)) {
+  for (const uint32_t bucket : buckets) {
+    constructors_.push_back(
+        {protocol::constructor_address(bucket), ConstructorSlot::kNoEnd, first_step_});
+  }
   for (model::StepFeedback& item : feedback) feedback_[item.step] = std::move(item);
   OVERLORD_CHECK(meta_.size() == stream_.cursors.size(), "one cursor per source");
 }
@@ -72,10 +75,18 @@ struct PlannerState::Apply {
     self.plan_chain_ = chain(self.plan_chain_, event.plan->plan_hash);
   }
   void operator()(const ConstructorAcknowledged& event) const {
-    for (size_t i = 0; i < self.buckets_.size(); ++i) {
-      if (self.buckets_[i] != event.bucket) continue;
-      self.acknowledged_[i] = std::max(self.acknowledged_[i], event.acknowledged);
+    for (ConstructorSlot& slot : self.constructors_) {
+      if (slot.address != event.constructor) continue;
+      slot.acknowledged = std::max(slot.acknowledged, event.acknowledged);
     }
+    forget_acknowledged();
+  }
+  void operator()(const ConstructorRetired& event) const {
+    std::erase_if(self.constructors_,
+                  [&](const ConstructorSlot& slot) { return slot.address == event.constructor; });
+    forget_acknowledged();
+  }
+  void forget_acknowledged() const {
     self.unacknowledged_.erase(self.unacknowledged_.begin(),
                                self.unacknowledged_.lower_bound(self.acknowledged()));
   }
@@ -93,7 +104,18 @@ struct PlannerState::Apply {
   }
   void operator()(const TreeChanged& event) const {
     OVERLORD_CHECK(event.first_step >= self.stream_.next_step, "planned steps keep their tree");
+    OVERLORD_CHECK(self.trees_.empty() || self.trees_.rbegin()->first < event.first_step,
+                   "trees follow each other");
     self.trees_[event.first_step] = event.tree;
+    for (ConstructorSlot& slot : self.constructors_) {
+      slot.until = std::min(slot.until, event.first_step);
+    }
+    std::set<uint32_t> buckets;
+    for (const model::ClientView& view : event.tree.views->by_rank) buckets.insert(view.bucket);
+    for (const uint32_t bucket : buckets) {
+      self.constructors_.push_back({protocol::constructor_address(bucket, event.tree.version),
+                                    ConstructorSlot::kNoEnd, event.first_step});
+    }
   }
   void operator()(const CalloutAnswered& event) const {
     if (event.step != self.stream_.next_step) return;  // folded: the plan came first
@@ -132,15 +154,17 @@ bool PlannerState::news(SourceIndex source, uint64_t sequence) const {
          !posted_above_[source].contains(sequence);
 }
 
-StepIndex PlannerState::acknowledged(uint32_t bucket) const {
-  const auto found = std::find(buckets_.begin(), buckets_.end(), bucket);
-  OVERLORD_CHECK(found != buckets_.end(), "a constructor this planner does not serve");
-  return acknowledged_[static_cast<size_t>(found - buckets_.begin())];
+const ConstructorSlot* PlannerState::constructor(const protocol::Address& address) const {
+  for (const ConstructorSlot& slot : constructors_) {
+    if (slot.address == address) return &slot;
+  }
+  return nullptr;
 }
 
 StepIndex PlannerState::acknowledged() const {
-  OVERLORD_CHECK(!acknowledged_.empty(), "a planner serves at least one constructor");
-  return *std::min_element(acknowledged_.begin(), acknowledged_.end());
+  StepIndex least = ConstructorSlot::kNoEnd;
+  for (const ConstructorSlot& slot : constructors_) least = std::min(least, slot.acknowledged);
+  return least;
 }
 
 }  // namespace overlord::planner

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -32,8 +34,11 @@ struct PlanCommitted {  // durable in the journal
   model::PlanPtr plan;
 };
 struct ConstructorAcknowledged {
-  uint32_t bucket = 0;
+  protocol::Address constructor;
   StepIndex acknowledged = 0;
+};
+struct ConstructorRetired {  // of an earlier tree, all of whose steps are consumed
+  protocol::Address constructor;
 };
 struct LateBadTold {  // on its way to the journal
   SampleId id;
@@ -68,9 +73,19 @@ struct Failed {
   Status status;
 };
 
-using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
-                           LateBadTold, LateBadCommitted, ReportArrived, FeedbackCommitted,
-                           TreeChanged, CalloutAnswered, Failed, protocol::PeerRestarted>;
+using Event =
+    std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
+                 ConstructorRetired, LateBadTold, LateBadCommitted, ReportArrived,
+                 FeedbackCommitted, TreeChanged, CalloutAnswered, Failed, protocol::PeerRestarted>;
+
+// A constructor that plans are sent to: of one tree, from its first step until the next tree's.
+struct ConstructorSlot {
+  static constexpr StepIndex kNoEnd = std::numeric_limits<StepIndex>::max();
+
+  protocol::Address address;
+  StepIndex until = kNoEnd;
+  StepIndex acknowledged = 0;
+};
 
 class PlannerState {
  public:
@@ -79,7 +94,7 @@ class PlannerState {
   // `first_windows`: per source, the sequence number of the window its cursor stands in.
   // `feedback`: of the steps before, as far as it does not count yet.
   PlannerState(model::StreamState stream, std::vector<uint64_t> first_windows,
-               std::vector<uint32_t> buckets, std::vector<model::StepFeedback> feedback = {},
+               const std::vector<uint32_t>& buckets, std::vector<model::StepFeedback> feedback = {},
                protocol::PeerGenerations peers = {});
 
   void apply(const Event& event);
@@ -100,9 +115,12 @@ class PlannerState {
   // Windows granted so far: what `posted` will reach.
   uint64_t posted_target(SourceIndex source) const { return grants_[source] - first_[source]; }
   uint64_t step_rows(SourceIndex source) const { return step_rows_[source]; }
-  // Least step that some hosted constructor has not acknowledged yet.
+  // Those that are needed: of the tree that holds now, of later ones, and of earlier ones as long
+  // as some rank has not consumed their last step.
+  const std::vector<ConstructorSlot>& constructors() const { return constructors_; }
+  const ConstructorSlot* constructor(const protocol::Address& address) const;
+  // Least step that some constructor has not acknowledged yet.
   StepIndex acknowledged() const;
-  StepIndex acknowledged(uint32_t bucket) const;
   // Published plans that some constructor may still need, and the loaders it asks.
   const std::map<StepIndex, model::PlanPtr>& unacknowledged() const { return unacknowledged_; }
   bool told_bad(const SampleId& id) const { return late_rows_.contains(id); }
@@ -121,6 +139,10 @@ class PlannerState {
   uint32_t newest_tree(uint32_t own) const {
     return trees_.empty() ? own : trees_.rbegin()->second.version;
   }
+  // The newest tree, from its first step on; null: the job's own.
+  const std::pair<const StepIndex, Tree>* newest() const {
+    return trees_.empty() ? nullptr : &*trees_.rbegin();
+  }
   // What users' functions have answered of the next step.
   const model::CalloutAnswers& callout_answers() const { return callout_answers_; }
   // Chained over every committed plan: equal after folding the journal.
@@ -138,8 +160,7 @@ class PlannerState {
   std::vector<uint64_t> step_rows_;               // most rows one step has drawn, to size grants
   std::vector<uint64_t> late_bad_;
   std::map<SampleId, bool> late_rows_;  // durable yet? As many as bad_rows_allowed lets live
-  std::vector<uint32_t> buckets_;
-  std::vector<StepIndex> acknowledged_;                 // parallel to buckets_
+  std::vector<ConstructorSlot> constructors_;
   std::map<StepIndex, model::PlanPtr> unacknowledged_;  // at most `runway`
   StepIndex first_step_;
   std::map<StepIndex, model::StepFeedback> feedback_;

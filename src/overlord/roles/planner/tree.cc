@@ -1,28 +1,53 @@
 #include "overlord/roles/planner/tree.h"
 
+#include <algorithm>
 #include <string>
 
 namespace overlord::planner {
 
-Result<Reaction> rebuild_tree(const PlannerJob& job, const PlannerState& state,
-                              const model::Mesh& mesh, StepIndex first) {
-  const auto differs = [&](const std::string& what, uint32_t now, uint32_t wanted) {
-    return invalid_argument("mesh: a tree is rebuilt with as many " + what + " as before, " +
-                            std::to_string(now) + ", got " + std::to_string(wanted) + " with " +
-                            mesh.text() + "; for another number resume from a state");
-  };
+namespace {
+
+Status check_mesh(const PlannerJob& job, const model::Mesh& mesh) {
   if (mesh.world_size() != job.mesh.world_size()) {
-    return differs("ranks", job.mesh.world_size(), mesh.world_size());
-  }
-  if (plan::bucket_count(mesh) != plan::bucket_count(job.mesh)) {
-    return differs("data-parallel groups", plan::bucket_count(job.mesh), plan::bucket_count(mesh));
+    return invalid_argument("mesh: " + mesh.text() + " has " + std::to_string(mesh.world_size()) +
+                            " ranks, the job runs with " + std::to_string(job.mesh.world_size()) +
+                            "; for another number of ranks restart from a state, which resumes on "
+                            "any mesh");
   }
   OVERLORD_RETURN_IF_ERROR(plan::check_fit(job.spec, mesh, job.delivery));
-  OVERLORD_RETURN_IF_ERROR(plan::check_strategy(job.spec, mesh, job.delivery));
+  return plan::check_strategy(job.spec, mesh, job.delivery);
+}
+
+}  // namespace
+
+Result<TreeDecision> decide_tree(const PlannerJob& job, const PlannerState& state,
+                                 const TreeWish& wish, StepIndex next) {
+  const auto* newest = state.newest();
+  const model::Mesh& held = newest ? newest->second.mesh : job.mesh;
+  const StepIndex since = newest ? newest->first : state.first_step();
+  if (wish.mesh.digest() == held.digest() && wish.step.value_or(since) >= since) {
+    return TreeDecision{since};
+  }
+  OVERLORD_RETURN_IF_ERROR(check_mesh(job, wish.mesh));
+  const StepIndex earliest = newest ? std::max(next, since + 1) : next;
+  const StepIndex first = wish.step.value_or(earliest);
+  if (first < earliest) {
+    return invalid_argument("step: " + std::to_string(first) +
+                            " is planned already, for the mesh " + held.text() +
+                            "; the first that can be for another is " + std::to_string(earliest) +
+                            ": ask at least runway + prefetch steps ahead, or name no step");
+  }
+  if (state.ended()) return invalid_argument("mesh: the last step of the stream is planned");
   const uint32_t version = state.newest_tree(job.versions.tree) + 1;
-  Reaction out;
-  out.effects.push_back(JournalTree{
-      {first, {mesh, plan::make_views(mesh, job.delivery, version, job.spec.strategy), version}}});
+  const auto views = plan::make_views(wish.mesh, job.delivery, version, job.spec.strategy);
+  return TreeDecision{first, JournalTree{{first, {wish.mesh, views, version}}}};
+}
+
+std::vector<protocol::Address> to_retire(const PlannerState& state) {
+  std::vector<protocol::Address> out;
+  for (const ConstructorSlot& slot : state.constructors()) {
+    if (slot.acknowledged >= slot.until) out.push_back(slot.address);
+  }
   return out;
 }
 

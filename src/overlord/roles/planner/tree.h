@@ -2,16 +2,33 @@
 // counts from a step boundary on. It changes where things go, never what a step holds.
 #pragma once
 
+#include <optional>
+
 #include "overlord/plan/place_tree.h"
 #include "overlord/roles/planner/logic.h"
 
 namespace overlord::planner {
 
-// Builds the tree of another mesh for steps from `first` on. Fails on a mesh with another number of
-// ranks or data-parallel groups (other constructors would be needed: resume from a state instead)
-// and on one that the job does not fit.
-Result<Reaction> rebuild_tree(const PlannerJob& job, const PlannerState& state,
-                              const model::Mesh& mesh, StepIndex first);
+// Somebody wants plans to be made for another mesh.
+struct TreeWish {
+  model::Mesh mesh;
+  std::optional<StepIndex> step;  // the first that is for it; unset: the first that can be
+};
+
+struct TreeDecision {
+  StepIndex first_step = 0;                // from which the mesh holds
+  std::optional<JournalTree> change = {};  // unset: it does already
+};
+
+// What a wish comes to. `next`: the first step that is not planned and not being planned. Ranks
+// that all wish the same get the same answer, whoever was first. Fails on a mesh with another
+// number of ranks (resume from a state instead), on one that the job does not fit, and on a step
+// that comes too early.
+Result<TreeDecision> decide_tree(const PlannerJob& job, const PlannerState& state,
+                                 const TreeWish& wish, StepIndex next);
+
+// Constructors of earlier trees that nobody needs any more.
+std::vector<protocol::Address> to_retire(const PlannerState& state);
 
 // What the plan of a step is made from, by the tree that holds then.
 plan::PlanInputs inputs_at(const PlannerJob& job, const PlannerState& state, StepIndex step);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "overlord/plan/place_tree.h"
 #include "overlord/plan/selection.h"
 
@@ -48,11 +50,10 @@ struct Bare {
     return commit->plan;
   }
 
-  Status rebuild(const model::Mesh& mesh, StepIndex first) {
-    const auto reaction = rebuild_tree(job, state, mesh, first);
-    if (!reaction.ok()) return reaction.status();
-    state.apply(std::get<JournalTree>(reaction->effects.front()).change);
-    return {};
+  Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> first) {
+    OVERLORD_TRY(TreeDecision decision, decide_tree(job, state, {mesh, first}, state.next_step()));
+    if (decision.change) state.apply(decision.change->change);
+    return decision.first_step;
   }
 
   PlannerJob job;
@@ -65,13 +66,14 @@ struct Bare {
 TEST(TreeChange, MovesThingsFromItsStepOnAndChangesNoContent) {
   const model::Mesh before = mesh_of({{"dp", 2}, {"tp", 2}});
   const model::Mesh orders[] = {mesh_of({{"tp", 2}, {"dp", 2}}), mesh_of({{"dp", 2}, {"cp", 2}}),
-                                mesh_of({{"pp", 2}, {"dp", 2}})};
+                                mesh_of({{"pp", 2}, {"dp", 2}}), mesh_of({{"dp", 4}}),
+                                mesh_of({{"cp", 4}})};
   for (const model::Mesh& after : orders) {
     Bare kept(job_on(before)), rebuilt(job_on(before)), other(job_on(after));
     for (StepIndex step = 0; step < 8; ++step) {
       if (step == 3) {
-        const Status status = rebuilt.rebuild(after, 5);
-        ASSERT_TRUE(status.ok()) << status.message();
+        const auto first = rebuilt.rebuild(after, 5);
+        ASSERT_TRUE(first.ok()) << first.status().message();
       }
       const model::PlanPtr plain = kept.next(), plan = rebuilt.next(), there = other.next();
       EXPECT_EQ(plan->content_hash, plain->content_hash) << step;
@@ -97,13 +99,59 @@ TEST(TreeChange, TheNewestTreeBeforeAStepHolds) {
   EXPECT_EQ(bare.state.newest_tree(1), 3u);
 }
 
-TEST(TreeChange, RefusesWhatNeedsOtherConstructors) {
+TEST(TreeChange, EveryTreeHasConstructorsOfItsOwnUntilItsLastStepIsConsumed) {
+  Bare bare(job_on(mesh_of({{"dp", 2}, {"tp", 2}})));
+  for (int i = 0; i < 2; ++i) bare.next();
+  ASSERT_EQ(bare.rebuild(mesh_of({{"dp", 4}}), std::nullopt).value(), 2u);
+  ASSERT_EQ(bare.state.constructors().size(), 6u);
+  const model::PlanPtr plan = bare.next();
+  std::set<protocol::Address> told;
+  for (const Effect& effect : on_committed(bare.job, bare.state, plan).effects) {
+    const protocol::Address& to = std::get<Send>(effect).to;
+    if (to.kind == protocol::RoleKind::kConstructor) told.insert(to);
+  }
+  std::set<protocol::Address> of_new;
+  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+    of_new.insert(protocol::constructor_address(bucket, 2));
+  }
+  EXPECT_EQ(told, of_new);
+  EXPECT_EQ(bare.state.acknowledged(), 0u);
+  bare.state.apply(ConstructorAcknowledged{protocol::constructor_address(0), 2});
+  EXPECT_EQ(to_retire(bare.state), std::vector{protocol::constructor_address(0)});
+  bare.state.apply(ConstructorRetired{protocol::constructor_address(0)});
+  EXPECT_EQ(bare.state.acknowledged(), 0u) << "the other group is not done";
+  bare.state.apply(ConstructorAcknowledged{protocol::constructor_address(1), 2});
+  bare.state.apply(ConstructorRetired{protocol::constructor_address(1)});
+  EXPECT_EQ(bare.state.acknowledged(), 2u);
+  EXPECT_EQ(bare.state.unacknowledged().begin()->first, 2u);
+}
+
+TEST(TreeChange, WhoWishesTheSameGetsTheSameAnswer) {
+  const model::Mesh other = mesh_of({{"dp", 4}});
+  Bare bare(job_on(mesh_of({{"dp", 2}, {"tp", 2}})));
+  bare.next();
+  EXPECT_EQ(bare.rebuild(other, std::nullopt).value(), 1u);
+  for (int i = 0; i < 3; ++i) bare.next();
+  EXPECT_EQ(bare.rebuild(other, std::nullopt).value(), 1u) << "asked by a rank that is behind";
+  EXPECT_EQ(bare.rebuild(other, 1).value(), 1u);
+  EXPECT_EQ(bare.rebuild(other, 9).value(), 1u) << "it holds by then";
+  EXPECT_EQ(bare.state.newest_tree(1), 2u);
+  EXPECT_EQ(bare.rebuild(mesh_of({{"dp", 2}, {"tp", 2}}), 20).value(), 20u);
+  EXPECT_EQ(bare.rebuild(mesh_of({{"cp", 4}}), std::nullopt).value(), 21u)
+      << "changes follow each other";
+  const auto early = bare.rebuild(other, 3);
+  ASSERT_FALSE(early.ok());
+  EXPECT_NE(early.status().message().find("the first that can be for another is 22"),
+            std::string::npos)
+      << early.status().message();
+}
+
+TEST(TreeChange, RefusesAnotherNumberOfRanksAndWhatDoesNotFit) {
   Bare bare(job_on(mesh_of({{"dp", 2}, {"tp", 2}})));
   const auto why = [&](std::vector<model::Axis> axes) {
-    return bare.rebuild(mesh_of(std::move(axes)), 0).message();
+    return bare.rebuild(mesh_of(std::move(axes)), 0).status().message();
   };
-  EXPECT_NE(why({{"dp", 2}, {"tp", 4}}).find("as many ranks"), std::string::npos);
-  EXPECT_NE(why({{"dp", 4}}).find("as many data-parallel groups"), std::string::npos);
+  EXPECT_NE(why({{"dp", 2}, {"tp", 4}}).find("restart from a state"), std::string::npos);
   bare.job.spec.context = 66;  // which cannot be cut into four chunks
   bare.job.spec.align = 1;
   EXPECT_FALSE(bare.rebuild(mesh_of({{"dp", 2}, {"cp", 2}}), 0).ok());
