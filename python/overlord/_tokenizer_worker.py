@@ -120,10 +120,12 @@ def load_encoder(
         encoded = encode_batch(texts, add_special_tokens=add_special_tokens)
         return [row.ids for row in encoded]
 
+    # Ids may have gaps, so their number says less than the largest.
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     hello = {
         "version": tokenizers.__version__,
         "digest": tokenizer_digest(content, add_special_tokens),
-        "vocab_size": tokenizer.get_vocab_size(with_added_tokens=True),
+        "vocab_size": max(vocabulary.values(), default=-1) + 1,
     }
     return encode, json.dumps(hello)
 
