@@ -104,9 +104,9 @@ DEMO = CorpusParameters(
         SourceShape("law", "megatron", LAW, 1_200, 2, "int32"),
         # Cut at chapters: a whole book would fill several of the small steps of the demo alone.
         SourceShape("books", "megatron", pile(60.0, 0.7), 700, 2, "uint16"),
-        SourceShape("drawings", "pairs", CAPTIONS, 600, 2),
+        SourceShape("drawings", "pairs", CAPTIONS, 400, 2),
         SourceShape("tunes", "sounds", CAPTIONS, 120, 2),
-        SourceShape("guides", "interleaved", ILLUSTRATED, 120, 2, row_group=20),
+        SourceShape("guides", "interleaved", ILLUSTRATED, 100, 2, row_group=20),
     ),
 )
 

@@ -46,7 +46,8 @@ class Note:
     @property
     def phase_step(self) -> int:
         """Phase units from sample to sample; A4 is 440 Hz."""
-        return round(440.0 * 2.0 ** ((self.key - 57) / 12) * _TURN / RATE)
+        hertz: float = 440.0 * 2.0 ** ((self.key - 57) / 12)
+        return round(hertz * _TURN / RATE)
 
 
 @dataclass(frozen=True)
