@@ -34,7 +34,7 @@ SCENES = 60
 TUNES = 40
 # Made of whole numbers alone: a machine that gives others is not one that we know.
 PIXELS = "796162fb045c76f5f18651e5628a886e"
-SAMPLES = "13ea166c5ba19612b18354ad9b3d038e"
+SAMPLES = "d2f41c22cb304cddbbb9ee4d3d74da40"
 
 
 def scenes() -> list[tuple[Scene, Any]]:

@@ -137,7 +137,7 @@ def _sine() -> npt.NDArray[np.int64]:
 
 
 def _voice(phase_steps: npt.NDArray[np.int64]) -> Any:
-    """A note with two overtones that rises and falls softly."""
+    """A note with two overtones that rises fast and dies away, as a string does."""
     phase = np.cumsum(phase_steps) - phase_steps
     shift = 32 - _TABLE_BITS
     table, last = _sine(), (1 << _TABLE_BITS) - 1
@@ -148,4 +148,5 @@ def _voice(phase_steps: npt.NDArray[np.int64]) -> Any:
     count = len(phase)
     at = np.arange(count, dtype=np.int64)
     level = np.minimum(np.minimum(at, count - 1 - at), _FADE)
-    return wave * level // (16 * _FADE)
+    rest = 1024 - 768 * at // count
+    return wave * level // (16 * _FADE) * rest >> 10

@@ -22,6 +22,7 @@ PAGE = "page.html"
 _SHEET_TILES = 60
 _MOST_ITEMS = 240  # pictures or sounds of a page
 _DOCUMENTS_OF_A_SOURCE = 20
+_CAPTION_WORDS = 24
 _LETTERS = 600  # of a document's text
 _PLAYED_BYTES = 1 << 20  # a sound up to this size can be heard
 
@@ -204,13 +205,14 @@ def item_facts(item: Item) -> list[str]:
 
 
 def caption_of(item: Item) -> str:
-    """The text that belongs to an item: of its document, or what stands right before it."""
+    """The text that belongs to an item: all of a short one, or what stands right before it."""
     parts = item.document.parts
     at = next(number for number, part in enumerate(parts) if part is item)
     before = parts[at - 1] if at > 0 else ""
-    if len(item.document.items()) > 1 and isinstance(before, str) and before.strip():
-        return "... " + " ".join(before.split()[-12:])
-    return item.document.text()
+    words = item.document.text().split()
+    if len(words) > _CAPTION_WORDS and isinstance(before, str) and before.strip():
+        return "... " + " ".join(before.split()[-_CAPTION_WORDS // 2 :])
+    return " ".join(words[:_CAPTION_WORDS]) + (" ..." if len(words) > _CAPTION_WORDS else "")
 
 
 def _pictures(shown: Shown, items: list[Item]) -> str:
@@ -239,7 +241,7 @@ def _sounds(shown: Shown, items: list[Item]) -> str:
             looks.append(waveform_svg(core.decode_audio(stored), heard["milliseconds"] / 1000))
             facts.append(
                 f"{heard['format']}, {heard['milliseconds'] / 1000:.2f} s, "
-                f"{heard['sample_rate']:,} Hz, {heard['channels']} channels"
+                f"{heard['sample_rate']:,} Hz, {_channels(heard)}"
             )
             if len(stored) <= _PLAYED_BYTES:
                 kind = {"mp3": "mpeg"}.get(heard["format"], heard["format"])
@@ -249,9 +251,14 @@ def _sounds(shown: Shown, items: list[Item]) -> str:
         if spectrum is not None:
             pixels = spectrum_picture(spectrum)
             shown.sheets.setdefault(item.field, []).append(Tile(pixels, caption, facts))
-            looks.append(page_parts.picture(pixels, f"log-mel of {caption}"))
+            looks.append(page_parts.picture(pixels, f"log-mel of {caption}", "spectrum"))
         cards.append(_card("".join(looks), caption, facts))
     return f'<div class="cards wide">\n{"".join(cards)}\n</div>' + _rest(len(items), _MOST_ITEMS)
+
+
+def _channels(heard: dict[str, Any]) -> str:
+    count = heard["channels"]
+    return {1: "mono", 2: "stereo"}.get(count, f"{count} channels")
 
 
 def _stored(reader: BatchReader, item: Item) -> bytes | None:
@@ -291,6 +298,13 @@ def _documents(shown: Shown, colours: dict[str, str]) -> str:
     return "".join(listed) + _rest(len(shown.documents), len(listed))
 
 
+def _both_ends(text: str, room: int) -> str:
+    """A text, or its begin and its end: what stands next to media says most of it."""
+    if len(text) <= room:
+        return text
+    return f"{text[: room * 2 // 3]} ... {text[-room // 3 :]}"
+
+
 def _document(document: Document, colour: str) -> str:
     loss = "" if document.loss is None else f", {document.loss:,} with loss"
     cut = "" if document.first == 0 else f", from token {document.first:,} on"
@@ -298,7 +312,8 @@ def _document(document: Document, colour: str) -> str:
         f"{document.name}, {document.file}:{document.file_row}, sequence "
         f"{document.microbatch}.{document.row}, {document.count:,} tokens{loss}{cut}"
     )
-    left = _LETTERS
+    strings = sum(isinstance(part, str) for part in document.parts)
+    room = max(_LETTERS // max(strings, 1), 120)
     texts = []
     for part in document.parts:
         if isinstance(part, Item):
@@ -306,9 +321,8 @@ def _document(document: Document, colour: str) -> str:
             drawn = part.pictures()[:1] if len(document.items()) > 1 else []
             small = "".join(page_parts.picture(pixels, part.placed()) for pixels in drawn)
             texts.append(f'{small}<span class="chip">{escape(part.placed()[1:-1])}</span> ')
-        elif left > 0:
-            texts.append(escape(part[:left]) + (" ..." if len(part) > left else ""))
-            left -= len(part)
+        else:
+            texts.append(escape(_both_ends(part, room)))
     return (
         f'<div class="doc" style="--source:{colour}"><small>{escape(facts)}</small>'
         f"<p>{''.join(texts)}</p></div>\n"

@@ -121,7 +121,8 @@ def histogram_svg(one: Histogram) -> str:
         f'<line class="axis" stroke="#d9dde5" x1="{left}" y1="{bottom}" x2="{right}" '
         f'y2="{bottom}"/>'
     )
-    for at, anchor in ((0, "start"), (len(one.counts) // 2, "middle"), (len(one.counts), "end")):
+    marks = [(0, "start"), (len(one.counts) // 2, "middle"), (len(one.counts), "end")]
+    for at, anchor in marks if len(one.counts) > 3 else marks[::2]:
         place = left + at * wide
         parts.append(svg_text(place, bottom + 16, show_value(one.edges[at]), anchor=anchor))
     return "\n".join([*parts, "</svg>"])

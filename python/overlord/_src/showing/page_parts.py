@@ -52,6 +52,7 @@ STYLE = """
   figure img { display: block; margin: 0 auto 0.6rem; max-width: 100%; border-radius: 4px; }
   figcaption { font-size: 0.92rem; }
   figcaption small, .doc small { display: block; color: var(--quiet); font-size: 0.78rem; }
+  figure img.spectrum { width: 100%; height: 8rem; object-fit: fill; }
   audio { width: 100%; height: 2.2rem; margin: 0.3rem 0; }
   .doc { margin-bottom: 0.7rem; border-left: 5px solid var(--source, var(--rule)); }
   .doc p { overflow-wrap: anywhere; max-width: none; }
@@ -86,19 +87,22 @@ def data_uri(kind: str, data: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def picture(pixels: Pixels, name: str) -> str:
+def picture(pixels: Pixels, name: str, look: str = "") -> str:
     """A picture inside the page."""
+    looks = f' class="{look}"' if look else ""
     high, wide = pixels.shape[:2]
     source = data_uri("image/png", encode_png(pixels))
-    return f'<img src="{source}" width="{wide}" height="{high}" alt="{escape(name)}">'
+    return f'<img{looks} src="{source}" width="{wide}" height="{high}" alt="{escape(name)}">'
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A table; the first `left` columns are words."""
+def table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[int] = (0,)
+) -> str:
+    """A table; the columns of `words` begin at the left, numbers end at the right."""
 
     def line(cells: Sequence[str], tag: str) -> str:
         return "".join(
-            f"<{tag}{' class=left' if at < left else ''}>{escape(cell)}</{tag}>"
+            f"<{tag}{' class=left' if at in words else ''}>{escape(cell)}</{tag}>"
             for at, cell in enumerate(cells)
         )
 

@@ -16,6 +16,7 @@ from overlord._src.showing import page_parts
 from overlord._src.showing.histogram import ROW_HEADINGS, Histogram, histogram, histogram_row
 
 PAGE = "histograms.html"
+WORDS = [ROW_HEADINGS.index(name) for name in ("of", "unit", "spread")]
 # What the probe of a kind of media keeps behind the size in bytes.
 _PROBED = {"image": (("width", "pixels"), ("height", "pixels"))}
 
@@ -31,7 +32,8 @@ def source_histograms(job: Any, opened: Any) -> dict[str, list[Histogram]]:
         made: list[Histogram | None] = []
         if columns["lengths"] is not None:
             lengths = columns["lengths"]
-            made.append(histogram(f"{name}: length", "tokens", lengths[lengths != columns["bad"]]))
+            what = "text" if columns["media"] else "length"  # placeholders are not counted
+            made.append(histogram(f"{name}: {what}", "tokens", lengths[lengths != columns["bad"]]))
         for field, values in columns["media"].items():
             declared = job.config.sources[name].media[field]
             made += _media_histograms(name, field, declared, values, columns["absent"])
@@ -63,7 +65,7 @@ def histograms_page(job: str, found: dict[str, list[Histogram]]) -> str:
     without = [name for name, histograms in found.items() if not histograms]
     parts = [
         f"<h1>{escape(job)}: what the indexes know</h1>",
-        page_parts.table(ROW_HEADINGS, [histogram_row(one) for one in every], left=2),
+        page_parts.table(ROW_HEADINGS, [histogram_row(one) for one in every], WORDS),
         "<h2>Spread</h2>",
         '<p class="quiet">Bins grow by a factor where the largest value is much larger than the '
         "smallest; numbers below a chart are edges of bins.</p>",
@@ -76,7 +78,10 @@ def histograms_page(job: str, found: dict[str, list[Histogram]]) -> str:
 
 def advice(without: Sequence[str]) -> str:
     """What to do about sources whose index has nothing to count."""
-    return f"not known of {', '.join(without)}: `overlord index --lengths` counts tokens"
+    return (
+        f"not known of {', '.join(without)}: `overlord index --lengths` counts tokens, but not of "
+        "sources with a `mask`"
+    )
 
 
 def write_histograms(job: str, found: dict[str, list[Histogram]], folder: Path) -> Path:
