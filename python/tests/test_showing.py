@@ -248,6 +248,23 @@ def test_a_rank_with_a_slice_shows_the_same(demo: Path) -> None:
     assert folded[0] and folded[0] == folded[1] == folded[2]
 
 
+def test_what_a_rank_encodes_is_shown(demo: Path, tmp_path: Path) -> None:
+    strategy = ["--set", "strategy={encoder: {column: image_patches, bytes_per_unit: 8}}"]
+    words = ["--mesh", "dp=2", *strategy, *(f"--set={word}" for word in SMALL_STEP)]
+    encoded = []
+    for rank in range(2):
+        out = tmp_path / str(rank)
+        assert main(["inspect", str(demo), *words, "rank", str(rank), "--out", str(out)]) == 0
+        page = Page((out / "page.html").read_text())
+        assert "this rank encodes" in page.words
+        assert rank == 1 or "are with other ranks" in page.words  # rank 1 has no such document
+        encoded += [name for name, _ in page.images]
+    job = ol.job(demo, overrides=SMALL_STEP)
+    with job.train() as loader:
+        documents = BatchReader(job, job.open_stream()).documents([next(loader) for _ in range(4)])
+    assert sorted(encoded) == sorted(caption_of(item) for d in documents for item in d.items())
+
+
 def test_texts_of_strangers_are_only_text() -> None:
     document = Document("<b>web</b>", 0, 1, 0, 9, 0, 0, 0, 8, False, "a&b.parquet", 3, 3)
     document.parts = ["<script>alert(1)</script> & more"]

@@ -33,6 +33,7 @@ def show_batch(
         job.config.context,
         reader.documents(batches),
         reader,
+        reader.encoded(batches),
     )
     headings = [(name, "right") if at else name for at, name in enumerate(SUMMARY_HEADINGS)]
     console.print(add_rows(make_table(*headings), summary_rows(shown.documents)))

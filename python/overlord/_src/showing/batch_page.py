@@ -13,7 +13,7 @@ import numpy as np
 from overlord._src.native import core
 from overlord._src.png import encode_png
 from overlord._src.showing import page_parts
-from overlord._src.showing.batch_told import BatchReader, Document, Item
+from overlord._src.showing.batch_told import ELSEWHERE, BatchReader, Document, Item
 from overlord._src.showing.contact_sheet import Tile, contact_sheet
 from overlord._src.showing.histogram import Histogram, histogram, svg_text
 from overlord._src.showing.sounds import spectrum_picture, waveform_svg
@@ -39,6 +39,7 @@ class Shown:
     context: int
     documents: list[Document]
     reader: BatchReader
+    encoded: list[Item] = field(default_factory=list)
     sheets: dict[str, list[Tile]] = field(default_factory=dict)
 
     @property
@@ -88,6 +89,12 @@ def batch_page(shown: Shown) -> str:
     ]
     if images:
         parts += [f"<h2>Pictures ({len(images)})</h2>", _pictures(shown, images)]
+    encoded = [item for item in shown.encoded if item.kind == "image"]
+    if encoded:
+        parts += [
+            f"<h2>Pictures that this rank encodes ({len(encoded)})</h2>",
+            _pictures(shown, encoded),
+        ]
     if sounds:
         parts += [f"<h2>Sounds ({len(sounds)})</h2>", _sounds(shown, sounds)]
     parts += ["<h2>Lengths</h2>", page_parts.charts(lengths_of(shown.documents))]
@@ -198,6 +205,8 @@ def item_facts(item: Item) -> list[str]:
     """Short lines that say where an item is from and where it stands."""
     document = item.document
     where = item.placed()[1:-1]
+    if item.first == ELSEWHERE:
+        return [f"{document.name}  {document.file}:{document.file_row}", where]
     stands = (
         f"microbatch {document.microbatch}, places {item.first} to {item.first + item.tokens - 1}"
     )
@@ -216,17 +225,19 @@ def caption_of(item: Item) -> str:
 
 
 def _pictures(shown: Shown, items: list[Item]) -> str:
+    here = [item for item in items if item.rows is not None]
     cards = []
-    for item in items[:_MOST_ITEMS]:
+    for item in here[:_MOST_ITEMS]:
         caption, facts = caption_of(item), item_facts(item)
         drawn = item.pictures()
         for pixels in drawn:
             shown.sheets.setdefault(item.field, []).append(Tile(pixels, caption, facts))
-        shown_pixels = "".join(page_parts.picture(pixels, caption) for pixels in drawn)
-        if not drawn:
-            shown_pixels = '<p class="quiet">its pixels go to the ranks that encode it</p>'
-        cards.append(_card(shown_pixels, caption, facts))
-    return f'<div class="cards">\n{"".join(cards)}\n</div>' + _rest(len(items), _MOST_ITEMS)
+        looks = "".join(page_parts.picture(pixels, caption) for pixels in drawn)
+        cards.append(_card(looks, caption, facts))
+    away = len(items) - len(here)
+    note = f'<p class="quiet">pixels of {away:,} are with other ranks</p>' if away else ""
+    gallery = f'<div class="cards">\n{"".join(cards)}\n</div>' if cards else ""
+    return gallery + note + _rest(len(here), _MOST_ITEMS)
 
 
 def _sounds(shown: Shown, items: list[Item]) -> str:

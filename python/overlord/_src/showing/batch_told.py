@@ -17,6 +17,7 @@ from overlord._src.showing.pixels import Pixels, pictures_of
 from overlord._tokenizer_worker import worker_command
 
 _LETTERS = 6000  # most of a text that is kept
+ELSEWHERE = -1  # the place of placeholders that another rank has
 _NUMBERS = 48  # most of a document's ids, where there is no text
 
 
@@ -40,6 +41,8 @@ class Item:
         shape = f"{wide}x{high}" + (f"x{times}" if times > 1 else "")
         if self.kind == "audio":
             shape = f"{times * high * wide:,} frames"
+        if self.first == ELSEWHERE:
+            return f"[{self.field} {shape}]"
         return f"[{self.field} {shape} -> {self.tokens} tokens]"
 
     def pictures(self) -> list[Pixels]:
@@ -128,12 +131,7 @@ class BatchReader:
                 None if weights is None else int(np.count_nonzero(weights[begin : begin + count])),
                 bool(row["flags"] & HOLE),
             )
-            where = self._opened.native.locate(
-                int(row["source"]), document.number, document.position
-            )
-            document.file = where["shard"].rsplit("/", 1)[-1]
-            document.file_row, document.source_row = where["row_in_shard"], where["row"]
-            documents.append(document)
+            documents.append(self._located(document))
         items = self._items(batch, documents)
         for document, begin in zip(documents, begins.tolist(), strict=True):
             mine = sorted(items.get(id(document), []), key=lambda item: item.first)
@@ -144,52 +142,58 @@ class BatchReader:
                 document.parts = [*mine, self._stored_text(document)]
         return documents
 
+    def _located(self, document: Document) -> Document:
+        number = self._opened.source_names.index(document.source)
+        where = self._opened.native.locate(number, document.number, document.position)
+        document.file = where["shard"].rsplit("/", 1)[-1]
+        document.file_row, document.source_row = where["row_in_shard"], where["row"]
+        return document
+
+    def encoded(self, batches: Sequence[Any]) -> list[Item]:
+        """What this rank encodes, with the text of documents that other ranks may have."""
+        items = []
+        for batch in batches:
+            for name, media in batch.encoder.media.items() if batch.encoder is not None else ():
+                samples = batch.encoder.samples[media.documents]
+                for sample, grid, rows in zip(samples, media.grid_thw, media, strict=True):
+                    source = self._opened.source_names[sample["source"]]
+                    place = (int(sample["pass"]), int(sample["position"]))
+                    document = self._located(
+                        Document(source, *place, 0, 0, batch.microbatch, 0, 0, None, False)
+                    )
+                    item = self._item(name, grid.tolist(), (ELSEWHERE, ELSEWHERE), rows, document)
+                    document.parts = [item, self._stored_text(document)]
+                    items.append(item)
+        return items
+
     def _items(self, batch: Any, documents: list[Document]) -> dict[int, list[Item]]:
         """Items by the identity of their document."""
-        encoded = self._encoded_rows(batch, documents)
         found: dict[int, list[Item]] = {}
         for name, media in batch.media.items():
-            spans, grids = media.token_spans, media.grid_thw
-            counts: dict[int, int] = {}
+            spans, grids = media.token_spans.tolist(), media.grid_thw.tolist()
             for at, place in enumerate(media.documents.tolist()):
                 document = documents[place]
-                declared = self._field(document.source, name)
-                number = counts.get(place, 0)
-                counts[place] = number + 1
-                rows = media[at] if media.data is not None else encoded.get((id(document), name))
-                found.setdefault(id(document), []).append(
-                    Item(
-                        name,
-                        getattr(declared, "kind", "image"),
-                        (int(grids[at][0]), int(grids[at][1]), int(grids[at][2])),
-                        int(spans[at][1] - spans[at][0]),
-                        int(spans[at][0]),
-                        rows,
-                        _whole_chain(declared),
-                        document,
-                        number,
-                    )
-                )
+                rows = None if media.data is None else media[at]
+                mine = found.setdefault(id(document), [])
+                number = sum(item.field == name for item in mine)
+                mine.append(self._item(name, grids[at], spans[at], rows, document, number))
         return found
 
-    @staticmethod
-    def _encoded_rows(batch: Any, documents: list[Document]) -> dict[tuple[int, str], Any]:
-        """Rows that this rank got as an encoder, of documents that it has too."""
-        part = batch.encoder
-        if part is None:
-            return {}
-        ids = {
-            (int(row["source"]), int(row["pass"]), int(row["position"])): documents[at]
-            for at, row in enumerate(batch.lineage())
-        }
-        found = {}
-        for name, media in part.media.items():
-            for place, rows in zip(media.documents.tolist(), media, strict=True):
-                sample = part.samples[place]
-                key = (int(sample["source"]), int(sample["pass"]), int(sample["position"]))
-                if key in ids:
-                    found[(id(ids[key]), name)] = rows
-        return found
+    def _item(
+        self,
+        name: str,
+        grid: Sequence[int],
+        span: Sequence[int],
+        rows: Any,
+        document: Document,
+        number: int = 0,
+    ) -> Item:
+        declared = self._field(document.source, name)
+        kind = getattr(declared, "kind", "image")
+        shape = (grid[0], grid[1], grid[2])
+        chain = _whole_chain(declared)
+        tokens = span[1] - span[0]
+        return Item(name, kind, shape, tokens, span[0], rows, chain, document, number)
 
     def _field(self, source: str, name: str) -> Any:
         return self._job.config.sources[base_name(source)].media[name]
