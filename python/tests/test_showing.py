@@ -48,7 +48,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
     ensure_corpus(folder / "data", SMALL)
     config = folder / "mix.yaml"
-    config.write_text(demo_config())
+    # One process of tokenizers for each of many small engines is enough.
+    config.write_text(demo_config().replace("tokenizer_processes: 2", "tokenizer_processes: 1"))
     return config
 
 

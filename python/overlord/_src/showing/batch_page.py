@@ -280,12 +280,10 @@ def _stored(reader: BatchReader, item: Item) -> bytes | None:
 
 
 def _spectrum(item: Item) -> Any:
-    """[mels, frames] of an item, if that is what it is."""
-    if item.rows is None:
+    """[mels, frames] of an item, if that is what it is: rows are frames, or spectra of chunks."""
+    if item.rows is None or "log_mel" not in item.chain:
         return None
     rows = np.asarray(item.rows)
-    if rows.dtype != np.float32 or rows.ndim not in (2, 3):
-        return None
     return rows.T if rows.ndim == 2 else np.concatenate(list(rows), axis=1)
 
 

@@ -27,7 +27,7 @@ class Item:
 
     field: str
     kind: str  # image or audio
-    grid: tuple[int, int, int]
+    grid: tuple[int, int, int]  # as grid_thw has it; of a sound: chunks, frames, real frames
     tokens: int
     first: int  # place of its first placeholder in the microbatch
     rows: Any  # None: this rank gets no data
@@ -40,7 +40,7 @@ class Item:
         times, high, wide = self.grid
         shape = f"{wide}x{high}" + (f"x{times}" if times > 1 else "")
         if self.kind == "audio":
-            shape = f"{times * high * wide:,} frames"
+            shape = f"{wide:,} {'frames' if 'log_mel' in self.chain else 'samples'}"
         if self.first == ELSEWHERE:
             return f"[{self.field} {shape}]"
         return f"[{self.field} {shape} -> {self.tokens} tokens]"
@@ -245,8 +245,7 @@ class BatchReader:
 
 
 def _whole_chain(declared: Any) -> str:
-    """A field's transform with every option named; empty for sounds."""
-    if getattr(declared, "kind", "image") != "image":
-        return ""
-    text: str = core.ImageChain(declared.transform).text
+    """A field's transform with every option named."""
+    kind = core.AudioChain if getattr(declared, "kind", "image") == "audio" else core.ImageChain
+    text: str = kind(declared.transform).text
     return text
