@@ -23,6 +23,8 @@ from overlord._src.showing.histogram import histogram, histogram_svg
 from overlord._src.showing.pixels import pictures_of, shrink
 from overlord._src.showing.sounds import spectrum_picture, waveform_svg
 from overlord.cli import main
+from overlord.cli.demo_command import write_config
+from overlord.cli.terminal import make_console
 
 import overlord as ol
 from overlord import _core as core
@@ -300,6 +302,19 @@ def test_a_stored_picture_is_described_and_written(
     assert "image: " in said and "patches" in said and "tokens" in said
     (file,) = tmp_path.iterdir()
     assert core.probe_image(file.read_bytes())["width"] >= 112
+
+
+def test_the_demo_writes_its_config_anew_for_another_corpus(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mix.yaml"
+    console = make_console()
+    write_config(console, path, "first", anew=False)
+    write_config(console, path, "second", anew=False)
+    assert path.read_text() == "first"  # a config that somebody edited stays
+    write_config(console, path, "second", anew=True)
+    assert path.read_text() == "second" and (tmp_path / "mix.yaml.old").read_text() == "first"
+    assert "mix.yaml.old" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_demo_is_one_stream_on_every_mesh(demo: Path, tmp_path: Path) -> None:

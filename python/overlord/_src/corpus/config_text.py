@@ -57,10 +57,10 @@ streams:
 
 def demo_config() -> str:
     """The config of `overlord demo`: sources in all formats, with media; two mixtures."""
-    weights = (
-        ", ".join(f"{name}: {first:.2f}" for name, first, _ in _DEMO_WEIGHTS),
-        ", ".join(f"{name}: {second:.2f}" for name, _, second in _DEMO_WEIGHTS),
-    )
+    left_out = set(_MEDIA_SOURCES) - set(_MEDIA_IN_STREAM)
+    listed = [row for row in _DEMO_WEIGHTS if row[0] not in left_out]
+    weights = [_weights({row[0]: row[stage] for row in listed}) for stage in (1, 2)]
+    media = "".join(_MEDIA_SOURCES[name] for name in _MEDIA_IN_STREAM)
     return f"""\
 job: demo
 seed: 20250414
@@ -97,13 +97,23 @@ sources:
   captions: {{files: data/captions/*.parquet, tokens: input_ids, eod: {EOD_TOKEN}}}
   law: {{files: data/law/*.bin, eod: {EOD_TOKEN}}}
   books: {{files: data/books/*.bin, eod: {EOD_TOKEN}}}
-{_MEDIA_SOURCES}
+{media}
 delivery: {{microbatch_size: 1, cp_slicing: sequence_zigzag, token_dtype: int32}}
 runtime: {{tokenizer_processes: 2}}
 """
 
 
-# Shares of each source in the first hundred steps, and later.
+def _weights(weights: dict[str, float]) -> str:
+    """Weights in lines of five."""
+    words = [f"{name}: {weight:.2f}" for name, weight in weights.items()]
+    lines = [", ".join(words[at : at + 5]) for at in range(0, len(words), 5)]
+    return (",\n" + " " * 16).join(lines)
+
+
+# The media sources that are mixed into the demo, of those below.
+_MEDIA_IN_STREAM = ("drawings",)
+
+# Weights of each source in the first hundred steps, and later; they need not sum to 1.
 _DEMO_WEIGHTS = (
     ("web", 0.28, 0.14),
     ("code", 0.10, 0.20),
@@ -114,10 +124,27 @@ _DEMO_WEIGHTS = (
     ("law", 0.15, 0.13),
     ("books", 0.15, 0.13),
     ("drawings", 0.04, 0.06),
+    ("tunes", 0.02, 0.03),
+    ("guides", 0.02, 0.03),
 )
 
-# Pictures as Qwen2-VL takes them. A token stands for 28 x 28 pixels.
-_DRAWINGS = f"""\
+_IMAGE_TOKENS = (
+    f"pad: {MEDIA_TOKENS['<|image_pad|>']}, before: {MEDIA_TOKENS['<|image_begin|>']}, "
+    f"after: {MEDIA_TOKENS['<|image_end|>']}"
+)
+_AUDIO_TOKENS = (
+    f"pad: {MEDIA_TOKENS['<|audio_pad|>']}, before: {MEDIA_TOKENS['<|audio_begin|>']}, "
+    f"after: {MEDIA_TOKENS['<|audio_end|>']}"
+)
+# Pictures as Qwen2-VL takes them: a token stands for 28 x 28 pixels.
+_IMAGE_TRANSFORM = """\
+        transform:
+          - smart_resize: {factor: 28, min_pixels: 3136, max_pixels: 50176}
+          - normalise: {mean: [0.48145466, 0.4578275, 0.40821073],
+                        std: [0.26862954, 0.26130258, 0.27577711]}
+          - patchify: {layout: qwen2vl, patch: 14, temporal: 2, merge: 2}"""
+_MEDIA_SOURCES = {
+    "drawings": f"""\
   drawings:              # pictures with captions, in tars
     files: data/drawings/*.tar
     text: txt
@@ -128,12 +155,37 @@ _DRAWINGS = f"""\
     media:
       image:
         from: [jpg, png]
-        transform:
-          - smart_resize: {{factor: 28, min_pixels: 3136, max_pixels: 50176}}
-          - normalise: {{mean: [0.48145466, 0.4578275, 0.40821073],
-                        std: [0.26862954, 0.26130258, 0.27577711]}}
-          - patchify: {{layout: qwen2vl, patch: 14, temporal: 2, merge: 2}}
-        tokens: {{pad: {MEDIA_TOKENS["<|image_pad|>"]}, before: {MEDIA_TOKENS["<|image_begin|>"]}, \
-after: {MEDIA_TOKENS["<|image_end|>"]}}}
-"""
-_MEDIA_SOURCES = _DRAWINGS
+{_IMAGE_TRANSFORM}
+        tokens: {{{_IMAGE_TOKENS}}}
+""",
+    "tunes": f"""\
+  tunes:                 # sounds with captions, in tars
+    files: data/tunes/*.tar
+    text: txt
+    tokenizer: bpe
+    window_rows: 64
+    eod: {EOD_TOKEN}
+    over_length: drop
+    media:
+      audio:
+        kind: audio
+        from: wav
+        transform: [mono, resample: {{rate: 16000}}, log_mel: {{mels: 80, tokens: qwen2_audio}}]
+        tokens: {{{_AUDIO_TOKENS}}}
+""",
+    "guides": f"""\
+  guides:                # texts with pictures between them, as lists in Parquet
+    files: data/guides/*.parquet
+    interleaved: {{texts: texts, images: images, marker: "<|image_pad|>", separator: " "}}
+    tokenizer: bpe
+    window_rows: 20
+    eod: {EOD_TOKEN}
+    over_length: drop
+    media:
+      image:
+        from: images
+        many: true
+{_IMAGE_TRANSFORM}
+        tokens: {{{_IMAGE_TOKENS}, place: text}}
+""",
+}
