@@ -59,7 +59,7 @@ def demo_config() -> str:
     """The config of `overlord demo`: sources in all formats, with media; two mixtures."""
     left_out = set(_MEDIA_SOURCES) - set(_MEDIA_IN_STREAM)
     listed = [row for row in _DEMO_WEIGHTS if row[0] not in left_out]
-    weights = [_weights({row[0]: row[stage] for row in listed}) for stage in (1, 2)]
+    weights = [_weights({name: shares[stage] for name, *shares in listed}) for stage in (0, 1)]
     media = "".join(_MEDIA_SOURCES[name] for name in _MEDIA_IN_STREAM)
     return f"""\
 job: demo
