@@ -17,6 +17,9 @@ namespace nb = nanobind;
 namespace overlord::python {
 namespace {
 
+// The size that stands for a blob which is not there; no blob is so large.
+constexpr uint32_t kAbsent = 0xffffffffu;
+
 nb::object copy_of(std::span<const uint32_t> values) {
   return owned_array(std::vector<uint32_t>(values.begin(), values.end()));
 }
@@ -36,7 +39,7 @@ nb::dict index_columns(const std::string& path, const model::Source& source) {
   out["lengths"] = known ? copy_of(index->manifest().lengths) : nb::none();
   out["media"] = media;
   out["bad"] = model::kBadRow;
-  out["absent"] = columnar::kNoMedia;
+  out["absent"] = kAbsent;
   return out;
 }
 
