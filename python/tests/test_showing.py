@@ -21,7 +21,7 @@ from overlord._src.showing.batch_told import BatchReader, Document
 from overlord._src.showing.contact_sheet import Tile, contact_sheet
 from overlord._src.showing.histogram import histogram, histogram_svg
 from overlord._src.showing.pixels import pictures_of, shrink
-from overlord._src.showing.sounds import spectrum_picture, waveform_svg
+from overlord._src.showing.sounds import sound_picture, spectrum_picture, waveform_svg
 from overlord.cli import main
 from overlord.cli.demo_command import write_config
 from overlord.cli.terminal import make_console
@@ -164,6 +164,11 @@ def test_sounds_have_a_wave_and_a_spectrum() -> None:
     picture = spectrum_picture(mels)
     assert picture.shape == (160, 60, 3)
     assert picture[0].sum() > picture[-1].sum()  # high notes, which are loud here, are at the top
+    loud = np.concatenate([np.zeros(500), np.sin(np.arange(500))])[:, None]
+    drawn = sound_picture(loud, mels)
+    ink = np.all(drawn[:56] == (44, 95, 179), axis=2).sum(axis=0)
+    assert drawn.shape == (136, 256, 3) and ink[:120].max() == 1 and ink[140:].mean() > 20
+    assert sound_picture(loud, None).shape == (56, 256, 3)
 
 
 class Page(HTMLParser):

@@ -16,7 +16,7 @@ from overlord._src.showing import page_parts
 from overlord._src.showing.batch_told import ELSEWHERE, BatchReader, Document, Item
 from overlord._src.showing.contact_sheet import Tile, contact_sheet
 from overlord._src.showing.histogram import Histogram, histogram, svg_text
-from overlord._src.showing.sounds import spectrum_picture, waveform_svg
+from overlord._src.showing.sounds import sound_picture, spectrum_picture, waveform_svg
 
 PAGE = "page.html"
 _SHEET_TILES = 60
@@ -24,7 +24,7 @@ _MOST_ITEMS = 240  # pictures or sounds of a page
 _DOCUMENTS_OF_A_SOURCE = 20
 _CAPTION_WORDS = 24
 _LETTERS = 600  # of a document's text
-_PLAYED_BYTES = 1 << 20  # a sound up to this size can be heard
+_HEARD_BYTES = 4 << 20  # of sounds that can be heard, the first ones
 
 
 @dataclass
@@ -243,26 +243,31 @@ def _pictures(shown: Shown, items: list[Item]) -> str:
 def _sounds(shown: Shown, items: list[Item]) -> str:
     """Waveforms of the stored sounds, and spectra where they are what arrived."""
     cards = []
+    left = _HEARD_BYTES
     for item in items[:_MOST_ITEMS]:
         caption, facts = caption_of(item), item_facts(item)
         looks = []
-        stored = _stored(shown.reader, item)
+        stored, spectrum = _stored(shown.reader, item), _spectrum(item)
+        samples = None if stored is None else core.decode_audio(stored)
         if stored is not None:
             heard = core.probe_audio(stored)
-            looks.append(waveform_svg(core.decode_audio(stored), heard["milliseconds"] / 1000))
+            seconds = heard["milliseconds"] / 1000
+            looks.append(waveform_svg(samples, seconds))
             facts.append(
-                f"{heard['format']}, {heard['milliseconds'] / 1000:.2f} s, "
-                f"{heard['sample_rate']:,} Hz, {_channels(heard)}"
+                f"{heard['format']}, {seconds:.2f} s, {heard['sample_rate']:,} Hz, "
+                f"{_channels(heard)}"
             )
-            if len(stored) <= _PLAYED_BYTES:
-                kind = {"mp3": "mpeg"}.get(heard["format"], heard["format"])
-                source = page_parts.data_uri(f"audio/{kind}", stored)
-                looks.append(f'<audio controls preload="none" src="{source}"></audio>')
-        spectrum = _spectrum(item)
         if spectrum is not None:
-            pixels = spectrum_picture(spectrum)
-            shown.sheets.setdefault(item.field, []).append(Tile(pixels, caption, facts))
-            looks.append(page_parts.picture(pixels, f"log-mel of {caption}", "spectrum"))
+            drawn = spectrum_picture(spectrum)
+            looks.append(page_parts.picture(drawn, f"log-mel of {caption}", "spectrum"))
+        if stored is not None and len(stored) <= left:
+            left -= len(stored)
+            kind = {"mp3": "mpeg"}.get(heard["format"], heard["format"])
+            source = page_parts.data_uri(f"audio/{kind}", stored)
+            looks.append(f'<audio controls preload="none" src="{source}"></audio>')
+        if samples is not None or spectrum is not None:
+            tile = Tile(sound_picture(samples, spectrum), caption, facts)
+            shown.sheets.setdefault(item.field, []).append(tile)
         cards.append(_card("".join(looks), caption, facts))
     return f'<div class="cards wide">\n{"".join(cards)}\n</div>' + _rest(len(items), _MOST_ITEMS)
 

@@ -10,6 +10,8 @@ import numpy as np
 from overlord._src.showing.histogram import svg_text
 from overlord._src.showing.pixels import Pixels
 
+_WAVE_HIGH, _SPECTRUM_HIGH = 56, 80
+_INK = (44, 95, 179)
 _POINTS = 320  # columns of a waveform
 # Colours of a spectrum from quiet to loud.
 _RAMP = np.array(
@@ -20,14 +22,8 @@ _RAMP = np.array(
 
 def waveform_svg(samples: Any, seconds: float, width: int = 640, height: int = 90) -> str:
     """Least and largest sample of every column, as one shape."""
-    mono = np.asarray(samples, np.float64)
-    if mono.ndim == 2:
-        mono = mono.mean(axis=1)
-    columns = max(1, min(_POINTS, len(mono)))
-    edges = np.arange(columns + 1) * len(mono) // columns
-    parts = [mono[begin:end] for begin, end in pairwise(edges.tolist())]
-    highest = [float(part.max(initial=-1.0)) if len(part) else 0.0 for part in parts]
-    lowest = [float(part.min(initial=1.0)) if len(part) else 0.0 for part in parts]
+    lowest, highest = _envelope(samples, _POINTS)
+    columns = len(lowest)
     middle, reach = height / 2 - 6, height / 2 - 8
     scale = reach / max(1e-9, max(max(highest), -min(lowest)))
     step = width / columns
@@ -44,6 +40,38 @@ def waveform_svg(samples: Any, seconds: float, width: int = 640, height: int = 9
         f'y2="{middle:.1f}"/>'
         f'<polygon class="bar" fill="#2c5fb3" points="{points}"/>{marks}</svg>'
     )
+
+
+def _envelope(samples: Any, most: int) -> tuple[list[float], list[float]]:
+    """Least and largest sample of each of at most so many stretches."""
+    mono = np.asarray(samples, np.float64)
+    if mono.ndim == 2:
+        mono = mono.mean(axis=1)
+    columns = max(1, min(most, len(mono)))
+    edges = np.arange(columns + 1) * len(mono) // columns
+    parts = [mono[begin:end] for begin, end in pairwise(edges.tolist())]
+    lowest = [float(part.min()) if len(part) else 0.0 for part in parts]
+    return lowest, [float(part.max()) if len(part) else 0.0 for part in parts]
+
+
+def sound_picture(samples: Any, mels: Any, width: int = 256) -> Pixels:
+    """For a contact sheet: the waveform, and below it the spectrum, over the same seconds."""
+    parts = []
+    if samples is not None:
+        lowest, highest = _envelope(samples, width)
+        level = max(max(highest), -min(lowest), 1e-9)
+        middle = _WAVE_HIGH // 2
+        wave = np.full((_WAVE_HIGH, width, 3), 255, np.uint8)
+        for x in range(width):
+            at = x * len(lowest) // width
+            top = middle - round(highest[at] / level * (middle - 1))
+            bottom = middle - round(lowest[at] / level * (middle - 1))
+            wave[top : bottom + 1, x] = _INK
+        parts.append(wave)
+    if mels is not None:
+        drawn = spectrum_picture(mels, _SPECTRUM_HIGH)
+        parts.append(drawn[:, np.arange(width) * drawn.shape[1] // width])
+    return np.concatenate(parts)
 
 
 def spectrum_picture(mels: Any, high: int = 160) -> Pixels:
