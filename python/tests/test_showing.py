@@ -22,6 +22,7 @@ from overlord._src.showing.contact_sheet import Tile, contact_sheet
 from overlord._src.showing.histogram import histogram, histogram_svg
 from overlord._src.showing.pixels import pictures_of, shrink
 from overlord._src.showing.sounds import sound_picture, spectrum_picture, waveform_svg
+from overlord._src.showing.source_histograms import probed
 from overlord.cli import main
 from overlord.cli.demo_command import write_config
 from overlord.cli.terminal import make_console
@@ -288,7 +289,9 @@ def test_histograms_of_indexes(
 ) -> None:
     assert main(["inspect", str(demo), "histograms", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "drawings: image width" in said and "law: length" in said
+    assert (
+        "drawings: image width" in said and "drawings: image size" in said and "law: length" in said
+    )
     assert "not known of" in said and "overlord index --lengths" in said
     text = (tmp_path / "histograms.html").read_text()
     page = Page(text)
@@ -296,6 +299,16 @@ def test_histograms_of_indexes(
     assert page.tags.count("svg") == said.count("tokens ") + said.count("bytes") + said.count(
         "pixels"
     )
+
+
+def test_headers_tell_sizes_and_durations() -> None:
+    one = [np.array([number], np.int64) for number in (16_000, 1, 40_000, 0)]
+    told = {name: int(column[0]) for name, _, column in probed("audio", one)}
+    assert told == {"duration": 2500, "rate": 16_000}
+    one = [np.array([number], np.int64) for number in (224, 168, 1)]
+    told = {name: int(column[0]) for name, _, column in probed("image", one)}
+    assert told == {"width": 224, "height": 168, "area": 224 * 168}
+    assert probed("video", one) == []
 
 
 def test_a_stored_picture_is_described_and_written(

@@ -17,8 +17,6 @@ from overlord._src.showing.histogram import ROW_HEADINGS, Histogram, histogram, 
 
 PAGE = "histograms.html"
 WORDS = [ROW_HEADINGS.index(name) for name in ("of", "unit", "spread")]
-# What the probe of a kind of media keeps behind the size in bytes.
-_PROBED = {"image": (("width", "pixels"), ("height", "pixels"))}
 
 
 def source_histograms(job: Any, opened: Any) -> dict[str, list[Histogram]]:
@@ -44,19 +42,28 @@ def source_histograms(job: Any, opened: Any) -> dict[str, list[Histogram]]:
 def _media_histograms(
     source: str, field: str, declared: Any, values: Sequence[Any], absent: int
 ) -> list[Histogram | None]:
-    sizes = values[0]
-    there = sizes != absent
-    made = [histogram(f"{source}: {field}", "bytes", sizes[there])]
-    if declared.transform is None:
-        return made  # nobody looked inside
-    for (what, unit), column in zip(
-        _PROBED.get(getattr(declared, "kind", "image"), ()), values[1:], strict=False
-    ):
-        made.append(histogram(f"{source}: {field} {what}", unit, column[there]))
-    if len(values) > 2 and getattr(declared, "kind", "image") == "image":
-        area = values[1][there].astype(np.int64) * values[2][there].astype(np.int64)
-        made.append(histogram(f"{source}: {field} area", "pixels", area))
-    return made
+    there = values[0] != absent
+    columns = [column[there].astype(np.int64) for column in values]
+    found = [("size", "bytes", columns[0])]
+    if declared.transform is not None:  # otherwise nobody looked inside
+        found += probed(getattr(declared, "kind", "image"), columns[1:])
+    return [histogram(f"{source}: {field} {what}", unit, column) for what, unit, column in found]
+
+
+def probed(kind: str, values: Sequence[Any]) -> list[tuple[str, str, Any]]:
+    """What the headers of a kind of media told the index: name, unit, one number per blob."""
+    if kind == "image" and len(values) >= 2:
+        wide, high = values[:2]
+        return [
+            ("width", "pixels", wide),
+            ("height", "pixels", high),
+            ("area", "pixels", wide * high),
+        ]
+    if kind == "audio" and len(values) >= 4:
+        rate, _, low, more = values[:4]
+        frames = low + (more << 32)
+        return [("duration", "ms", frames * 1000 // np.maximum(rate, 1)), ("rate", "hertz", rate)]
+    return []
 
 
 def histograms_page(job: str, found: dict[str, list[Histogram]]) -> str:
