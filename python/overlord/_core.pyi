@@ -1409,6 +1409,11 @@ def read_media(path: str, source: Source, row: int) -> dict:
 def list_files(pattern: str) -> list[str]:
     """A glob as sorted URIs."""
 
+def index_columns(path: str, source: Source) -> dict:
+    """
+    What an index keeps by row: `lengths` in tokens (None: not known; `bad` where the row is bad), and by media field the sizes in bytes (`absent`: none) and what the probe found.
+    """
+
 class CalloutDesk:
     """Where the planner leaves its questions to Python functions."""
 
@@ -1609,6 +1614,11 @@ class AudioChain:
 
     def planned_size(self, bytes: bytes) -> dict:
         """The geometry that run() will deliver, from the header alone."""
+
+def encode_jpeg(pixels: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], quality: int = 90) -> bytes:
+    """
+    height x width x 3 (RGB) or x 1 (grey), uint8, as a baseline JPEG file.
+    """
 
 def mix_stats(kind: ControllerKind, sources: int, steps: int) -> dict:
     """

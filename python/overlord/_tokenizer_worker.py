@@ -208,10 +208,12 @@ def load_encoder(path: str, add_special_tokens: bool, chat: str = "") -> tuple[E
     tokenizer = tokenizers.Tokenizer.from_buffer(content)
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    # Ids may have gaps, so their number says less than the largest.
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     hello = {
         "version": tokenizers.__version__,
         "digest": tokenizer_digest(content, add_special_tokens, chat),
-        "vocab_size": tokenizer.get_vocab_size(with_added_tokens=True),
+        "vocab_size": max(vocabulary.values(), default=-1) + 1,
     }
     if chat:
         return chat_encoder(tokenizer, chat), json.dumps(hello)

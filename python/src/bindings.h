@@ -19,10 +19,12 @@ void bind_plan_order(nanobind::module_& module);
 void bind_plan_hdp(nanobind::module_& module);
 void bind_plan_balance(nanobind::module_& module);
 void bind_index(nanobind::module_& module);
+void bind_index_columns(nanobind::module_& module);
 void bind_job(nanobind::module_& module);
 void bind_media(nanobind::module_& module);
 void bind_media_audio(nanobind::module_& module);
 void bind_media_video(nanobind::module_& module);
+void bind_media_encode(nanobind::module_& module);
 void bind_mix(nanobind::module_& module);
 void bind_node(nanobind::module_& module);
 

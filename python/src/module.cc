@@ -22,12 +22,14 @@ NB_MODULE(_core, m) {
   bind_plan_hdp(m);
   bind_plan_balance(m);
   bind_index(m);
+  bind_index_columns(m);
   bind_callout(m);
   bind_transform_desk(m);
   bind_job(m);
   bind_media(m);
   bind_media_audio(m);
   bind_media_video(m);
+  bind_media_encode(m);
   bind_mix(m);
   bind_node(m);
 }

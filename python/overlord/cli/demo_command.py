@@ -47,18 +47,34 @@ def run(options: argparse.Namespace) -> int:
     console = make_console()
     made = make_corpus(console, options.folder)
     config = options.folder / "mix.yaml"
-    if not config.exists():
-        config.write_text(demo_config())
+    write_config(console, config, demo_config(), anew=made)
     loaded = read_config(config)
     if made:  # an index of an older corpus would be refused
         index_sources(loaded, sorted(loaded.config.sources), lengths=False, threads=options.threads)
-    return run_job(
+    status = run_job(
         Job(loaded, Mesh.parse(options.mesh)),
         steps=options.steps,
         threads=options.threads,
         live=options.live,
         json_file=options.json,
     )
+    if status == 0:
+        look = options.folder / "look"
+        console.print(
+            f"look at a step: overlord inspect {config} rank 0 --step 3 --out {look}", markup=False
+        )
+    return status
+
+
+def write_config(console: Any, path: Path, text: str, anew: bool) -> None:
+    """The config beside its corpus. For another corpus it is written anew, and the old one kept."""
+    if path.exists() and not anew:
+        return
+    if path.exists() and path.read_text() != text:
+        old = path.with_name(path.name + ".old")
+        path.replace(old)
+        console.print(f"{path} is written anew for this corpus; what it was is in {old}")
+    path.write_text(text)
 
 
 def make_corpus(console: Any, folder: Path) -> bool:

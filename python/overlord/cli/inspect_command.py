@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from overlord.cli import arguments
+from overlord.cli.inspect_media import show_batch, show_histograms, show_stored_media
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +24,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rank = what.add_parser("rank", help="the batch of a rank")
     rank.add_argument("rank", metavar="R", type=int)
     rank.add_argument("--step", type=int, default=0)
+    histograms = what.add_parser(
+        "histograms", help="lengths, sizes and durations that the indexes know"
+    )
+    for command, text in (
+        (sample, "write the row's media there, as stored"),
+        (rank, "write a page to look at there, and contact sheets of its pictures"),
+        (histograms, "write them as a page there"),
+    ):
+        command.add_argument("--out", metavar="DIR", type=Path, default=None, help=text)
     for command in (step, rank):
         command.add_argument(
             "--limit", type=int, default=24, help="most documents to list (default 24)"
@@ -34,7 +45,14 @@ def run(options: argparse.Namespace) -> int:
 
     job = arguments.load_job(options)
     console = make_console()
-    show = {None: _sources, "sources": _sources, "sample": _sample, "step": _step, "rank": _rank}
+    show = {
+        None: _sources,
+        "sources": _sources,
+        "sample": _sample,
+        "step": _step,
+        "rank": _rank,
+        "histograms": show_histograms,
+    }
     show[options.what](console, job, options)
     return 0
 
@@ -139,6 +157,7 @@ def _sample(console: Any, job: Any, options: argparse.Namespace) -> None:
         console.print(show_loss(tokens, row["mask"], decoder), markup=False, highlight=False)
     elif decoder is not None:
         console.print("decoded: " + show_tokens(tokens, decoder, 400), markup=False)
+    show_stored_media(console, job, opened, number, options)
 
 
 def _step(console: Any, job: Any, options: argparse.Namespace) -> None:
@@ -209,6 +228,9 @@ def _rank(console: Any, job: Any, options: argparse.Namespace) -> None:
     console.print(
         f"rank {options.rank} ({coordinates}), step {options.step}: {len(batches)} microbatches"
     )
+    if options.out is not None:
+        show_batch(console, job, opened, options, batches)
+        return
     shown: list[tuple[str, dict[str, Any]]] = []
     for batch in batches:
         console.print(f"  {batch!r}", markup=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overlord._src.corpus.words import EOD_TOKEN, PAD_TOKEN, VOCABULARY
+from overlord._src.corpus.words import EOD_TOKEN, MEDIA_TOKENS, PAD_TOKEN, TOKENIZER_VOCABULARY
 
 
 def starter_config() -> str:
@@ -16,7 +16,7 @@ seed: 7                # decides every random choice; there is no default
 context: 1024          # tokens of a sequence
 bins: 16               # sequences of a step, over the whole job
 align: 8               # documents are packed at lengths rounded up to this
-vocabulary: {VOCABULARY}
+vocabulary: {TOKENIZER_VOCABULARY}
 pad_token: {PAD_TOKEN}
 at_end: repeat         # what happens when a source has been read: repeat, drop or stop
 
@@ -56,14 +56,18 @@ streams:
 
 
 def demo_config() -> str:
-    """The config of `overlord demo`: eight sources in all formats, two mixtures."""
+    """The config of `overlord demo`: sources in all formats, with media; two mixtures."""
+    left_out = set(_MEDIA_SOURCES) - set(_MEDIA_IN_STREAM)
+    listed = [row for row in _DEMO_WEIGHTS if row[0] not in left_out]
+    weights = [_weights({name: shares[stage] for name, *shares in listed}) for stage in (0, 1)]
+    media = "".join(_MEDIA_SOURCES[name] for name in _MEDIA_IN_STREAM)
     return f"""\
 job: demo
 seed: 20250414
 context: 4096
 bins: 16
 align: 8
-vocabulary: {VOCABULARY}
+vocabulary: {TOKENIZER_VOCABULARY}
 pad_token: {PAD_TOKEN}
 at_end: repeat
 
@@ -71,11 +75,9 @@ mixture:
   unit: tokens
   stages:
     - steps: [0, 100]
-      weights: {{web: 0.30, code: 0.10, forum: 0.08, papers: 0.07,
-                chat: 0.05, captions: 0.10, law: 0.15, books: 0.15}}
+      weights: {{{weights[0]}}}
     - steps: [100, null]
-      weights: {{web: 0.15, code: 0.20, forum: 0.05, papers: 0.10,
-                chat: 0.15, captions: 0.05, law: 0.15, books: 0.15}}
+      weights: {{{weights[1]}}}
 
 tokenizers:
   bpe: {{path: data/tokenizer.json}}
@@ -95,7 +97,95 @@ sources:
   captions: {{files: data/captions/*.parquet, tokens: input_ids, eod: {EOD_TOKEN}}}
   law: {{files: data/law/*.bin, eod: {EOD_TOKEN}}}
   books: {{files: data/books/*.bin, eod: {EOD_TOKEN}}}
-
+{media}
 delivery: {{microbatch_size: 1, cp_slicing: sequence_zigzag, token_dtype: int32}}
 runtime: {{tokenizer_processes: 2}}
 """
+
+
+def _weights(weights: dict[str, float]) -> str:
+    """Weights in lines of five."""
+    words = [f"{name}: {weight:.2f}" for name, weight in weights.items()]
+    lines = [", ".join(words[at : at + 5]) for at in range(0, len(words), 5)]
+    return (",\n" + " " * 16).join(lines)
+
+
+# The media sources that are mixed into the demo, of those below.
+_MEDIA_IN_STREAM = ("drawings",)
+
+# Weights of each source in the first hundred steps, and later; they need not sum to 1.
+_DEMO_WEIGHTS = (
+    ("web", 0.28, 0.14),
+    ("code", 0.10, 0.20),
+    ("forum", 0.08, 0.05),
+    ("papers", 0.07, 0.10),
+    ("chat", 0.05, 0.15),
+    ("captions", 0.08, 0.04),
+    ("law", 0.15, 0.13),
+    ("books", 0.15, 0.13),
+    ("drawings", 0.04, 0.06),
+    ("tunes", 0.02, 0.03),
+    ("guides", 0.02, 0.03),
+)
+
+_IMAGE_TOKENS = (
+    f"pad: {MEDIA_TOKENS['<|image_pad|>']}, before: {MEDIA_TOKENS['<|image_begin|>']}, "
+    f"after: {MEDIA_TOKENS['<|image_end|>']}"
+)
+_AUDIO_TOKENS = (
+    f"pad: {MEDIA_TOKENS['<|audio_pad|>']}, before: {MEDIA_TOKENS['<|audio_begin|>']}, "
+    f"after: {MEDIA_TOKENS['<|audio_end|>']}"
+)
+# Pictures as Qwen2-VL takes them: a token stands for 28 x 28 pixels.
+_IMAGE_TRANSFORM = """\
+        transform:
+          - smart_resize: {factor: 28, min_pixels: 3136, max_pixels: 50176}
+          - normalise: {mean: [0.48145466, 0.4578275, 0.40821073],
+                        std: [0.26862954, 0.26130258, 0.27577711]}
+          - patchify: {layout: qwen2vl, patch: 14, temporal: 2, merge: 2}"""
+_MEDIA_SOURCES = {
+    "drawings": f"""\
+  drawings:              # pictures with captions, in tars
+    files: data/drawings/*.tar
+    text: txt
+    tokenizer: bpe
+    window_rows: 128
+    eod: {EOD_TOKEN}
+    over_length: drop    # a document with media is never cut
+    media:
+      image:
+        from: [jpg, png]
+{_IMAGE_TRANSFORM}
+        tokens: {{{_IMAGE_TOKENS}}}
+""",
+    "tunes": f"""\
+  tunes:                 # sounds with captions, in tars
+    files: data/tunes/*.tar
+    text: txt
+    tokenizer: bpe
+    window_rows: 64
+    eod: {EOD_TOKEN}
+    over_length: drop
+    media:
+      audio:
+        kind: audio
+        from: wav
+        transform: [mono, resample: {{rate: 16000}}, log_mel: {{mels: 80, tokens: qwen2_audio}}]
+        tokens: {{{_AUDIO_TOKENS}}}
+""",
+    "guides": f"""\
+  guides:                # texts with pictures between them, as lists in Parquet
+    files: data/guides/*.parquet
+    interleaved: {{texts: texts, images: images, marker: "<|image_pad|>", separator: " "}}
+    tokenizer: bpe
+    window_rows: 20
+    eod: {EOD_TOKEN}
+    over_length: drop
+    media:
+      image:
+        from: images
+        many: true
+{_IMAGE_TRANSFORM}
+        tokens: {{{_IMAGE_TOKENS}, place: text}}
+""",
+}

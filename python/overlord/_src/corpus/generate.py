@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overlord._src.corpus import file_formats, sampling, words
+from overlord._src.corpus import file_formats, media_files, sampling, words
 from overlord._src.corpus.parameters import CorpusParameters, SourceShape
 
 MARKER = "corpus.json"
@@ -23,6 +23,9 @@ SUFFIXES = {
     "jsonl_gz": ".jsonl.gz",
     "jsonl_zst": ".jsonl.zst",
     "megatron": ".bin",
+    "pairs": ".tar",
+    "sounds": ".tar",
+    "interleaved": ".parquet",
 }
 Progress = Callable[[str, int, int], None]  # (file, done, total)
 
@@ -55,7 +58,12 @@ def ensure_corpus(
 
 def parameters_digest(parameters: CorpusParameters) -> str:
     """Stands for everything that decides the corpus's bytes."""
-    data = {"parameters": parameters.as_data(), "vocabulary": words.VOCABULARY}
+    data = {
+        "parameters": parameters.as_data(),
+        "vocabulary": words.VOCABULARY,
+        "tokenizer": hashlib.sha256(words.tokenizer_json().encode()).hexdigest(),
+        "media": media_files.VERSION,
+    }
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -120,6 +128,15 @@ def write_shard(path: Path, parameters: CorpusParameters, source: SourceShape, s
             file_formats.write_megatron(path, source, tokens, counts)
         else:
             file_formats.write_parquet_tokens(path, source, tokens, counts)
+        return
+    if source.kind in ("pairs", "sounds", "interleaved"):
+        chances = media_files.shard_chances(parameters, source, shard)
+        if source.kind == "pairs":
+            media_files.write_pairs(path, chances)
+        elif source.kind == "sounds":
+            media_files.write_sounds(path, chances)
+        else:
+            media_files.write_interleaved(path, source, chances)
         return
     texts = shard_texts(parameters, source, shard)
     if source.kind == "parquet_text":

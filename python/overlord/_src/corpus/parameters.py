@@ -10,7 +10,17 @@ from dataclasses import asdict, dataclass, replace
 from math import exp, log
 from typing import Literal
 
-Kind = Literal["parquet_text", "parquet_tokens", "jsonl", "jsonl_gz", "jsonl_zst", "megatron"]
+Kind = Literal[
+    "parquet_text",
+    "parquet_tokens",
+    "jsonl",
+    "jsonl_gz",
+    "jsonl_zst",
+    "megatron",
+    "pairs",  # drawings with captions in a tar
+    "sounds",  # clips with captions in a tar
+    "interleaved",  # drawings inside texts, Parquet lists
+]
 KIB = 1024
 BYTES_PER_TOKEN = 4.3
 
@@ -47,6 +57,7 @@ FORUM = pile(2.16, 0.9)
 LAW = pile(15.1, 1.0)
 PAPERS = pile(46.6, 0.8)
 BOOKS = pile(538.4, 0.7)
+ILLUSTRATED = lengths_of(160, 0.6, 16, 1200)  # OBELICS has 816 on average; here they stay short
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,9 @@ DEMO = CorpusParameters(
         SourceShape("law", "megatron", LAW, 1_200, 2, "int32"),
         # Cut at chapters: a whole book would fill several of the small steps of the demo alone.
         SourceShape("books", "megatron", pile(60.0, 0.7), 700, 2, "uint16"),
+        SourceShape("drawings", "pairs", CAPTIONS, 400, 2),
+        SourceShape("tunes", "sounds", CAPTIONS, 120, 2),
+        SourceShape("guides", "interleaved", ILLUSTRATED, 100, 2, row_group=20),
     ),
 )
 

@@ -2,6 +2,7 @@
 
 Words are one to three syllables. The merges join letters to syllables, a space and a syllable to a
 word start, and word starts with further syllables to words, so a text of n words has n tokens.
+Words of captions and the tokens around media have ids behind those that generated tokens may have.
 """
 
 from __future__ import annotations
@@ -15,11 +16,23 @@ import numpy as np
 import numpy.typing as npt
 
 from overlord._src.corpus.sampling import Words64, scramble
+from overlord._src.corpus.scenes import scene_words
+from overlord._src.corpus.tunes import tune_words
 
 PAD_TOKEN = 0
 EOD_TOKEN = 1
 FIRST_TOKEN = 2  # generated token ids start here: the special ones never occur inside a document
-VOCABULARY = 16_384
+VOCABULARY = 16_384  # generated token ids end here
+MEDIA_TOKENS = {
+    "<|image_begin|>": VOCABULARY,
+    "<|image_pad|>": VOCABULARY + 1,
+    "<|image_end|>": VOCABULARY + 2,
+    "<|audio_begin|>": VOCABULARY + 3,
+    "<|audio_pad|>": VOCABULARY + 4,
+    "<|audio_end|>": VOCABULARY + 5,
+}
+FIRST_CAPTION_WORD = VOCABULARY + 16
+TOKENIZER_VOCABULARY = VOCABULARY + 128  # ids of the tokenizer end here
 SPECIAL = ("<|pad|>", "<|endoftext|>")
 SPACE = "Ġ"  # byte-level BPE writes a space as this letter
 _CONSONANTS, _VOWELS = "bcdfghjklmnpqrstvwxz", "aeiou"
@@ -102,6 +115,12 @@ def tokenizer_json() -> str:
         for word in (word for word in words if len(word) == size):
             head, tail = SPACE + word[:-2], word[-2:]
             merge(head, tail)
+    made_up = len(vocabulary)
+    for word in (*scene_words(), *tune_words()):
+        # No merge leads here: a word that is in the vocabulary is taken whole (ignore_merges).
+        if SPACE + word not in vocabulary:
+            vocabulary[SPACE + word] = FIRST_CAPTION_WORD + len(vocabulary) - made_up
+    vocabulary.update(MEDIA_TOKENS)
     return json.dumps(_tokenizer_data(vocabulary, merges), ensure_ascii=False, indent=1)
 
 
@@ -126,7 +145,7 @@ def _tokenizer_data(vocabulary: dict[str, int], merges: list[list[str]]) -> dict
                 "normalized": False,
                 "special": True,
             }
-            for token in SPECIAL
+            for token in (*SPECIAL, *MEDIA_TOKENS)
         ],
         "normalizer": None,
         "pre_tokenizer": byte_level,

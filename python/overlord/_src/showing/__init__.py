@@ -1,0 +1,1 @@
+"""What a batch or a source holds, as pictures and pages that one can look at."""
