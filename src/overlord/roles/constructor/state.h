@@ -57,8 +57,9 @@ struct Failed {
   Status status;
 };
 
-using Event = std::variant<PlanSeen, StepWanted, RankDone, StepStarted, PayloadArrived, PayloadRefused,
-                           StepAssembled, StepDelivered, Failed, protocol::PeerRestarted>;
+using Event =
+    std::variant<PlanSeen, StepWanted, RankDone, StepStarted, PayloadArrived, PayloadRefused,
+                 StepAssembled, StepDelivered, Failed, protocol::PeerRestarted>;
 
 enum class Stage : uint8_t { kPlanned, kFetching, kAssembling, kReady };
 
