@@ -157,38 +157,44 @@ BaselineDecoder::BlockEnd BaselineDecoder::decode_block(Component& part) {
   bool more = reader.step();
   while (more) {
     reader.bits.refill();
-    more = reader.step() && reader.step() && reader.step() && reader.step();
+    more = reader.step() && reader.step() && reader.step();
   }
   bits_ = reader.bits;
   block_.values[0] = static_cast<int16_t>(average);
   const bool in_range = reader.at == kLast || reader.at >= AcTable::kEndOfBlock;
   const bool tame = reader.energy <= (kFlat ? kTamestAverage * kTamestAverage : kTamestEnergy);
-  return {in_range && tame, reader.at == AcTable::kEndOfBlock};
+  return {in_range && tame, reader.at % AcTable::kEndOfBlock};
 }
 
+// All blocks that stand for the same pixels.
 bool BaselineDecoder::decode_unit(int32_t column, int32_t row) {
   for (int32_t c = 0; c < count_; ++c) {
     Component& part = components_[static_cast<size_t>(c)];
-    for (int32_t i = 0; i < part.across * part.down; ++i) {
-      const int32_t x = column * part.across + i % part.across;
-      const int32_t y = row * part.down + i / part.across;
-      const BlockEnd end = part.size == 1 ? decode_block<true>(part) : decode_block<false>(part);
-      if (!end.good) return false;
-      if (x < part.blocks_across && y < part.blocks_down) {
-        uint8_t* to = part.to + y * part.size * part.stride + x * part.size;
-        if (end.flat || part.size == 1) {
-          const uint8_t sample = flat_sample(block_.values[0]);
-          for (int32_t n = 0; n < part.size; ++n, to += part.stride) {
-            std::memset(to, sample, static_cast<size_t>(part.size));
-          }
-        } else {
-          shrinker_.add(block_, part.size, to, part.stride);
+    for (int32_t y = row * part.down; y < (row + 1) * part.down; ++y) {
+      for (int32_t x = column * part.across; x < (column + 1) * part.across; ++x) {
+        const BlockEnd end = part.size == 1 ? decode_block<true>(part) : decode_block<false>(part);
+        if (!end.good) return false;
+        if (x < part.blocks_across && y < part.blocks_down) {
+          deliver(part, end.last, part.to + y * part.size * part.stride + x * part.size);
         }
+        if (end.last > 0 && part.size > 1) std::memset(block_.values, 0, sizeof block_.values);
       }
-      if (!end.flat && part.size != 1) std::memset(block_.values, 0, sizeof block_.values);
     }
   }
   return true;
+}
+
+// What is in block_ becomes samples.
+void BaselineDecoder::deliver(const Component& part, uint32_t last, uint8_t* to) {
+  constexpr uint32_t kLastLow = 9;  // up to here, rows and columns are below four
+  if (last > 0 && part.size > 1) {
+    shrinker_.add(block_, last <= kLastLow, part.size, to, part.stride);
+    return;
+  }
+  const uint8_t sample = flat_sample(block_.values[0]);
+  for (int32_t n = 0; n < part.size; ++n, to += part.stride) {
+    std::memset(to, sample, static_cast<size_t>(part.size));
+  }
 }
 
 // The units [from, to) of the picture, out of a segment of `length` bytes.

@@ -60,11 +60,12 @@ class BaselineDecoder {
   // What decoding one block told: whether it went well, and its largest index with a coefficient.
   struct BlockEnd {
     bool good = false;
-    bool flat = false;  // no AC coefficient
+    uint32_t last = 0;
   };
   void prepare(const BaselineHeader& file, int32_t divisor);
   bool decode_units(int32_t from, int32_t to, int32_t per_row, size_t length);
   bool decode_unit(int32_t column, int32_t row);
+  void deliver(const Component& part, uint32_t last, uint8_t* to);
   template <bool kFlat>
   struct BlockReader;
   template <bool kFlat>

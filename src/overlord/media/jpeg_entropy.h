@@ -55,7 +55,9 @@ struct CanonicalCodes {
 // The bits of a segment, from the highest of `window` down. The segment is followed by zeros.
 struct BitReader {
   uint64_t window = 0;
-  uint32_t count = 0;  // bits of the window that were taken note of; those below are right as well
+  // The lowest six bits count the bits of the window that were taken note of (those below are right
+  // as well); what is above may be anything, which saves a mask on the way from look to look.
+  uint64_t count = 0;
   const uint8_t* next = nullptr;
 
   // At least 56 bits after this.
@@ -63,12 +65,13 @@ struct BitReader {
     uint64_t word = 0;
     std::memcpy(&word, next, sizeof word);
     if constexpr (std::endian::native == std::endian::little) word = __builtin_bswap64(word);
-    window |= word >> count;
-    next += (63 - count) >> 3;
+    window |= word >> (count & 63);
+    next += (~count >> 3) & 7;
     count |= 56;
   }
-  void drop(uint32_t bits) {
-    window <<= bits;
+  // By the lowest six bits of `bits`.
+  void drop(uint64_t bits) {
+    window <<= bits & 63;
     count -= bits;
   }
 };
@@ -123,8 +126,8 @@ class AcTable {
     uint64_t entry;
 
     bool is_long() const { return all_steps() == kNoLook; }
-    // In the lowest bits, where a shift by them needs no mask: the next look waits for it.
-    uint32_t all_bits() const { return static_cast<uint32_t>(entry & 63); }
+    // The lowest six bits, as BitReader::drop() takes them: nothing to wait for in between.
+    uint64_t all_bits() const { return entry; }
     uint32_t first_bits() const { return static_cast<uint8_t>(entry >> 8); }
     uint32_t first_step() const { return static_cast<uint8_t>(entry >> 16); }
     uint32_t all_steps() const { return static_cast<uint8_t>(entry >> 24); }

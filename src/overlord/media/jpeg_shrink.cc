@@ -32,21 +32,22 @@ struct Final {
   }
 };
 
-// One pass over eight lanes: in[k] holds coefficient k of each lane, out[n] sample n. Constants
-// count 2^-13: root(2) * cos(k * pi / 16) and what sums of them the fast algorithm is made of,
-// whose rounding they keep.
-template <template <int> typename Pass>
+// One pass over eight lanes: in[k] holds coefficient k < kInputs of each lane, out[n] sample n.
+// Constants count 2^-13: root(2) * cos(k * pi / 16) and what sums of them the fast algorithm is
+// made of, whose rounding they keep.
+template <int kInputs, template <int> typename Pass>
 void to_8(const int16_t (*__restrict in)[kLanes],
           typename Pass<8>::Sample (*__restrict out)[kLanes]) {
   for (int i = 0; i < kLanes; ++i) {
-    const int32_t sum = in[0][i] * 8192 + in[4][i] * 8192;
-    const int32_t difference = in[0][i] * 8192 - in[4][i] * 8192;
-    const int32_t wide = in[2][i] * 10703 + in[6][i] * 4433;
-    const int32_t narrow = in[2][i] * 4433 - in[6][i] * 10704;
-    const int32_t odd0 = in[1][i] * 11363 + in[3][i] * 9633 + in[5][i] * 6437 + in[7][i] * 2260;
-    const int32_t odd1 = in[1][i] * 9633 - in[3][i] * 2259 - in[5][i] * 11362 - in[7][i] * 6436;
-    const int32_t odd2 = in[1][i] * 6437 - in[3][i] * 11362 + in[5][i] * 2261 + in[7][i] * 9633;
-    const int32_t odd3 = in[1][i] * 2260 - in[3][i] * 6436 + in[5][i] * 9633 - in[7][i] * 11363;
+    const auto high = [&](int k) -> int32_t { return kInputs == 8 ? in[k][i] : 0; };
+    const int32_t sum = in[0][i] * 8192 + high(4) * 8192;
+    const int32_t difference = in[0][i] * 8192 - high(4) * 8192;
+    const int32_t wide = in[2][i] * 10703 + high(6) * 4433;
+    const int32_t narrow = in[2][i] * 4433 - high(6) * 10704;
+    const int32_t odd0 = in[1][i] * 11363 + in[3][i] * 9633 + high(5) * 6437 + high(7) * 2260;
+    const int32_t odd1 = in[1][i] * 9633 - in[3][i] * 2259 - high(5) * 11362 - high(7) * 6436;
+    const int32_t odd2 = in[1][i] * 6437 - in[3][i] * 11362 + high(5) * 2261 + high(7) * 9633;
+    const int32_t odd3 = in[1][i] * 2260 - in[3][i] * 6436 + high(5) * 9633 - high(7) * 11363;
     out[0][i] = Pass<8>::of(sum + wide + odd0);
     out[7][i] = Pass<8>::of(sum + wide - odd0);
     out[1][i] = Pass<8>::of(difference + narrow + odd1);
@@ -59,14 +60,15 @@ void to_8(const int16_t (*__restrict in)[kLanes],
 }
 
 // Sums of neighbours n and n + 1; coefficient 4 cancels out.
-template <template <int> typename Pass>
+template <int kInputs, template <int> typename Pass>
 void to_4(const int16_t (*__restrict in)[kLanes],
           typename Pass<4>::Sample (*__restrict out)[kLanes]) {
   for (int i = 0; i < kLanes; ++i) {
+    const auto high = [&](int k) -> int32_t { return kInputs == 8 ? in[k][i] : 0; };
     const int32_t base = in[0][i] * 16384;
-    const int32_t even = in[2][i] * 15137 - in[6][i] * 6270;
-    const int32_t outer = in[1][i] * 20995 + in[3][i] * 7373 - in[5][i] * 4926 - in[7][i] * 4176;
-    const int32_t inner = in[1][i] * 8697 - in[3][i] * 17799 + in[5][i] * 11893 - in[7][i] * 1730;
+    const int32_t even = in[2][i] * 15137 - high(6) * 6270;
+    const int32_t outer = in[1][i] * 20995 + in[3][i] * 7373 - high(5) * 4926 - high(7) * 4176;
+    const int32_t inner = in[1][i] * 8697 - in[3][i] * 17799 + high(5) * 11893 - high(7) * 1730;
     out[0][i] = Pass<4>::of(base + even + outer);
     out[3][i] = Pass<4>::of(base + even - outer);
     out[1][i] = Pass<4>::of(base - even + inner);
@@ -75,25 +77,26 @@ void to_4(const int16_t (*__restrict in)[kLanes],
 }
 
 // Sums of four; all even coefficients but the first cancel out.
-template <template <int> typename Pass>
+template <int kInputs, template <int> typename Pass>
 void to_2(const int16_t (*__restrict in)[kLanes],
           typename Pass<2>::Sample (*__restrict out)[kLanes]) {
   for (int i = 0; i < kLanes; ++i) {
+    const auto high = [&](int k) -> int32_t { return kInputs == 8 ? in[k][i] : 0; };
     const int32_t base = in[0][i] * 16384 + in[0][i] * 16384;
-    const int32_t odd = in[1][i] * 29692 - in[3][i] * 10426 + in[5][i] * 6967 - in[7][i] * 5906;
+    const int32_t odd = in[1][i] * 29692 - in[3][i] * 10426 + high(5) * 6967 - high(7) * 5906;
     out[0][i] = Pass<2>::of(base + odd);
     out[1][i] = Pass<2>::of(base - odd);
   }
 }
 
-template <int kSize, template <int> typename Pass>
+template <int kSize, int kInputs, template <int> typename Pass>
 void transform(const int16_t (*in)[kLanes], typename Pass<kSize>::Sample (*out)[kLanes]) {
   if constexpr (kSize == 8) {
-    to_8<Pass>(in, out);
+    to_8<kInputs, Pass>(in, out);
   } else if constexpr (kSize == 4) {
-    to_4<Pass>(in, out);
+    to_4<kInputs, Pass>(in, out);
   } else {
-    to_2<Pass>(in, out);
+    to_2<kInputs, Pass>(in, out);
   }
 }
 
@@ -146,7 +149,11 @@ void BlockShrinker::finish(Strip& strip) {
   alignas(16) uint8_t samples[kSize][kLanes];
   alignas(16) uint8_t rows[kLanes][kSize];
   transpose(strip.rows, columns);
-  transform<kSize, Final>(columns, samples);
+  if (strip.low) {
+    transform<kSize, 4, Final>(columns, samples);
+  } else {
+    transform<kSize, 8, Final>(columns, samples);
+  }
   transpose_bytes<kSize>(samples, rows);
   for (int block = 0; block < strip.blocks; ++block) {
     uint8_t* to = strip.to[block];
@@ -155,27 +162,34 @@ void BlockShrinker::finish(Strip& strip) {
     }
   }
   strip.blocks = 0;
+  strip.low = true;
 }
 
 template <int kSize>
-void BlockShrinker::add_to(const CoefficientBlock& block, Strip& strip, uint8_t* to,
+void BlockShrinker::add_to(const CoefficientBlock& block, bool low, Strip& strip, uint8_t* to,
                            ptrdiff_t stride) {
   const auto* const in = reinterpret_cast<const int16_t (*)[kLanes]>(block.values);
-  transform<kSize, Between>(in, strip.rows + strip.blocks * kSize);
+  int16_t (*const rows)[kLanes] = strip.rows + strip.blocks * kSize;
+  if (low) {
+    transform<kSize, 4, Between>(in, rows);
+  } else {
+    transform<kSize, 8, Between>(in, rows);
+    strip.low = false;
+  }
   strip.to[strip.blocks] = to;
   strip.strides[strip.blocks] = stride;
   ++strip.blocks;
   if (strip.blocks == kLanes / kSize) finish<kSize>(strip);
 }
 
-void BlockShrinker::add(const CoefficientBlock& block, int32_t size, uint8_t* to,
+void BlockShrinker::add(const CoefficientBlock& block, bool low, int32_t size, uint8_t* to,
                         ptrdiff_t stride) {
   if (size == 4) {
-    add_to<4>(block, strips_[1], to, stride);
+    add_to<4>(block, low, strips_[1], to, stride);
   } else if (size == 2) {
-    add_to<2>(block, strips_[2], to, stride);
+    add_to<2>(block, low, strips_[2], to, stride);
   } else {
-    add_to<8>(block, strips_[0], to, stride);
+    add_to<8>(block, low, strips_[0], to, stride);
   }
 }
 

@@ -31,12 +31,16 @@ inline uint8_t flat_sample(int32_t average) {
 
 class BlockShrinker {
  public:
-  // `size` is 8, 4 or 2. Samples arrive at `to` now or at flush().
-  void add(const CoefficientBlock& block, int32_t size, uint8_t* to, ptrdiff_t stride);
+  // `size` is 8, 4 or 2; low: all coefficients lie in the first four rows and columns. Samples
+  // arrive at `to` now or at flush().
+  void add(const CoefficientBlock& block, bool low, int32_t size, uint8_t* to, ptrdiff_t stride);
   void flush();
   // Drops what was not flushed.
   void forget() {
-    for (Strip& strip : strips_) strip.blocks = 0;
+    for (Strip& strip : strips_) {
+      strip.blocks = 0;
+      strip.low = true;
+    }
   }
 
  private:
@@ -48,9 +52,10 @@ class BlockShrinker {
     uint8_t* to[4];
     ptrdiff_t strides[4];
     int blocks = 0;
+    bool low = true;  // all of them
   };
   template <int kSize>
-  void add_to(const CoefficientBlock& block, Strip& strip, uint8_t* to, ptrdiff_t stride);
+  void add_to(const CoefficientBlock& block, bool low, Strip& strip, uint8_t* to, ptrdiff_t stride);
   template <int kSize>
   static void finish(Strip& strip);
 
