@@ -139,11 +139,12 @@ struct BaselineDecoder::BlockReader {
   }
 };
 
-// Into block_, which is all zeros before; kFlat: only the average is wanted, in its place 0.
+// Into block_, all zeros before; kFlat: only the average is wanted, in its first place.
 template <bool kFlat>
-BaselineDecoder::BlockEnd BaselineDecoder::decode_block(Component& part) {
-  if (bits_.next > latest_) return {};
-  BlockReader<kFlat> reader = {bits_, 0, 0, part.factors.data(), block_.values, *part.ac};
+[[gnu::always_inline]] inline BaselineDecoder::BlockEnd BaselineDecoder::decode_block(
+    BitReader& bits, Component& part) {
+  if (bits.next > latest_) return {};
+  BlockReader<kFlat> reader = {bits, 0, 0, part.factors.data(), block_.values, *part.ac};
   reader.bits.refill();
   const DcTable::Difference difference = part.dc->decode(reader.bits.window);
   if (difference.bits == 0) return {};
@@ -159,7 +160,7 @@ BaselineDecoder::BlockEnd BaselineDecoder::decode_block(Component& part) {
     reader.bits.refill();
     more = reader.step() && reader.step() && reader.step();
   }
-  bits_ = reader.bits;
+  bits = reader.bits;
   block_.values[0] = static_cast<int16_t>(average);
   const bool in_range = reader.at == kLast || reader.at >= AcTable::kEndOfBlock;
   const bool tame = reader.energy <= (kFlat ? kTamestAverage * kTamestAverage : kTamestEnergy);
@@ -167,47 +168,56 @@ BaselineDecoder::BlockEnd BaselineDecoder::decode_block(Component& part) {
 }
 
 // All blocks that stand for the same pixels.
-bool BaselineDecoder::decode_unit(int32_t column, int32_t row) {
+[[gnu::always_inline]] inline bool BaselineDecoder::decode_unit(BitReader& bits, int32_t column,
+                                                                int32_t row) {
   for (int32_t c = 0; c < count_; ++c) {
     Component& part = components_[static_cast<size_t>(c)];
     for (int32_t y = row * part.down; y < (row + 1) * part.down; ++y) {
       for (int32_t x = column * part.across; x < (column + 1) * part.across; ++x) {
-        const BlockEnd end = part.size == 1 ? decode_block<true>(part) : decode_block<false>(part);
+        const BlockEnd end =
+            part.size == 1 ? decode_block<true>(bits, part) : decode_block<false>(bits, part);
         if (!end.good) return false;
-        if (x < part.blocks_across && y < part.blocks_down) {
-          deliver(part, end.last, part.to + y * part.size * part.stride + x * part.size);
-        }
-        if (end.last > 0 && part.size > 1) std::memset(block_.values, 0, sizeof block_.values);
+        const bool wanted = x < part.blocks_across && y < part.blocks_down;
+        deliver(part, end.last,
+                wanted ? part.to + y * part.size * part.stride + x * part.size : nullptr);
       }
     }
   }
   return true;
 }
 
-// What is in block_ becomes samples.
+// block_ becomes samples, where it is wanted, and zeros.
 void BaselineDecoder::deliver(const Component& part, uint32_t last, uint8_t* to) {
   constexpr uint32_t kLastLow = 9;  // up to here, rows and columns are below four
   if (last > 0 && part.size > 1) {
-    shrinker_.add(block_, last <= kLastLow, part.size, to, part.stride);
-    return;
-  }
-  const uint8_t sample = flat_sample(block_.values[0]);
-  for (int32_t n = 0; n < part.size; ++n, to += part.stride) {
-    std::memset(to, sample, static_cast<size_t>(part.size));
+    if (to != nullptr) shrinker_.add(block_, last <= kLastLow, part.size, to, part.stride);
+    std::memset(block_.values, 0, sizeof block_.values);
+  } else if (to != nullptr) {
+    const uint8_t sample = flat_sample(block_.values[0]);
+    for (int32_t n = 0; n < part.size; ++n, to += part.stride) {
+      std::memset(to, sample, static_cast<size_t>(part.size));
+    }
   }
 }
 
 // The units [from, to) of the picture, out of a segment of `length` bytes.
 bool BaselineDecoder::decode_units(int32_t from, int32_t to, int32_t per_row, size_t length) {
   std::memset(segment_.data() + length, 0, kPad);
-  bits_ = {.next = segment_.data()};
+  BitReader bits;
+  bits.next = segment_.data();
   latest_ = segment_.data() + length + kAhead;
   for (Component& part : components_) part.average = 0;
+  int32_t column = from % per_row;
+  int32_t row = from / per_row;
   for (int32_t unit = from; unit < to; ++unit) {
-    if (!decode_unit(unit % per_row, unit / per_row)) return false;
+    if (!decode_unit(bits, column, row)) return false;
+    if (++column == per_row) {
+      column = 0;
+      ++row;
+    }
   }
   // All of the segment was needed, and no bit more; the last byte may be filled up.
-  const auto read = static_cast<size_t>(bits_.next - segment_.data()) * 8 - (bits_.count & 63);
+  const auto read = static_cast<size_t>(bits.next - segment_.data()) * 8 - (bits.count & 63);
   return read <= length * 8 && read + 8 > length * 8;
 }
 
@@ -233,7 +243,7 @@ bool BaselineDecoder::decode(std::string_view bytes, const BaselineHeader& file,
   const size_t room = bytes.size() - file.scan_at + kPad + kAhead + kStorePad;
   if (segment_.size() < room) segment_.resize(room);
   shrinker_.forget();
-  std::memset(block_.values, 0, sizeof block_.values);
+  block_ = {};
   size_t at = file.scan_at;
   const int32_t step = file.restart_every > 0 ? file.restart_every : units;
   for (int32_t from = 0; from < units; from += step) {

@@ -64,18 +64,17 @@ class BaselineDecoder {
   };
   void prepare(const BaselineHeader& file, int32_t divisor);
   bool decode_units(int32_t from, int32_t to, int32_t per_row, size_t length);
-  bool decode_unit(int32_t column, int32_t row);
+  bool decode_unit(BitReader& bits, int32_t column, int32_t row);
   void deliver(const Component& part, uint32_t last, uint8_t* to);
   template <bool kFlat>
   struct BlockReader;
   template <bool kFlat>
-  BlockEnd decode_block(Component& part);
+  BlockEnd decode_block(BitReader& bits, Component& part);
 
   std::array<DcTable, 4> dc_;
   std::array<AcTable, 4> ac_;
   std::array<Component, 3> components_;
   int32_t count_ = 0;
-  BitReader bits_;
   const uint8_t* latest_ = nullptr;  // where a block's reader may still be when it starts
   CoefficientBlock block_;
   BlockShrinker shrinker_;

@@ -84,7 +84,7 @@ void count_scans(j_common_ptr info) {
 
 }  // namespace
 
-// A decompressor that is used again and again. Functions with a setjmp keep no object with a
+// A decompressor, made anew for every file. Functions with a setjmp keep no object with a
 // destructor, because libjpeg leaves them by longjmp.
 class JpegSession {
  public:
@@ -94,10 +94,6 @@ class JpegSession {
     errors_.base.emit_message = note;
     errors_.base.output_message = say_nothing;
     limit_.base.progress_monitor = count_scans;
-    if (setjmp(errors_.back) == 0) {
-      jpeg_create_decompress(&info_);
-      alive_ = true;
-    }
   }
   ~JpegSession() {
     if (alive_) jpeg_destroy_decompress(&info_);
@@ -107,11 +103,16 @@ class JpegSession {
 
   // Reads the headers and sets the output; leaves info() ready for start().
   bool open(std::string_view bytes, const ImageLimits& limits, int32_t divisor) {
-    if (!alive_) return false;
     errors_.cut = errors_.corrupt = false;
     errors_.message[0] = '\0';
     limit_.scans = limits.scans;
+    // A decompressor keeps its tables for files that have none; what a file becomes must not depend
+    // on the file before it.
+    if (alive_) jpeg_destroy_decompress(&info_);
+    alive_ = false;
     if (setjmp(errors_.back) != 0) return false;
+    jpeg_create_decompress(&info_);
+    alive_ = true;
     info_.progress = &limit_.base;
     jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(bytes.data()),
                  static_cast<unsigned long>(bytes.size()));
