@@ -22,7 +22,8 @@ add_compile_options(-ffp-contract=off -Wall -Wextra -Wno-maybe-uninitialized)
 set_source_files_properties(src/overlord/columnar/widen.cc src/overlord/columnar/assemble.cc
                             src/overlord/columnar/token_checks.cc src/overlord/media/resize_kernels.cc
                             src/overlord/media/colour.cc src/overlord/media/patchify.cc
-                            src/overlord/media/fft_400.cc src/overlord/media/log_mel.cc
+                            src/overlord/media/jpeg_shrink.cc src/overlord/media/fft_400.cc
+                            src/overlord/media/log_mel.cc
                             src/overlord/media/resample.cc src/overlord/media/audio_decode.cc
                             PROPERTIES COMPILE_OPTIONS -O3)
 if(OVERLORD_WERROR)

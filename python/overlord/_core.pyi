@@ -236,6 +236,13 @@ class Shuffle(enum.Enum):
 
     full = 2
 
+class DecodeAt(enum.Enum):
+    auto = 0
+
+    loader = 1
+
+    constructor = 2
+
 class EndPolicy(enum.Enum):
     repeat = 0
 
@@ -559,12 +566,12 @@ class Source:
 
     def set_filter(self, column: str, least: int, most: int) -> None: ...
 
-    def add_media(self, name: str, places: Sequence[str]) -> None: ...
+    def add_media(self, name: str, places: Sequence[str], many: bool = False) -> None: ...
 
     def use_media(self, kind: str, transform: str) -> None:
         """The field that was added last travels with its documents, transformed."""
 
-    def place_media(self, pad: int, before: int | None, after: int | None, pads: int, units_per_pad: int) -> None:
+    def place_media(self, pad: int, before: int | None, after: int | None, pads: int, units_per_pad: int, in_text: bool = False) -> None:
         """The tokens of the field that was used last."""
 
     @property
@@ -662,6 +669,12 @@ class Source:
 
     @transform.setter
     def transform(self, arg: Transform, /) -> None: ...
+
+    @property
+    def decode_at(self) -> DecodeAt: ...
+
+    @decode_at.setter
+    def decode_at(self, arg: DecodeAt, /) -> None: ...
 
     @property
     def schema(self) -> RowSchema: ...
@@ -1403,7 +1416,7 @@ def index_info(path: str, source: Source) -> dict:
 
 def read_media(path: str, source: Source, row: int) -> dict:
     """
-    Bytes of a row's media by name, read through the index; absent ones are left out.
+    Bytes of a row's media by name, read through the index; absent ones are left out, fields with many are lists.
     """
 
 def list_files(pattern: str) -> list[str]:
@@ -1515,6 +1528,12 @@ class Engine:
 
     def close(self) -> None: ...
 
+    def rebuild(self, axes: Sequence[tuple[str, int]], step: int | None) -> int:
+        """Plan for another mesh from a step on; the step from which it holds."""
+
+    def axes_of(self, tree: int) -> list[tuple[str, int]]:
+        """Axes of a later tree's mesh, slowest first."""
+
     @property
     def ranks(self) -> list[int]: ...
 
@@ -1545,6 +1564,12 @@ class Client:
     @property
     def wait_ns(self) -> int:
         """How long next() has waited so far."""
+
+    @property
+    def tree(self) -> int:
+        """
+        Version of the tree of what next() returned last; 1: the job's own mesh.
+        """
 
     @property
     def rank(self) -> int: ...
@@ -1601,6 +1626,32 @@ def run_audio_chain(bytes: bytes, chain: str, key: int = 0) -> tuple:
     """(array, geometry) of a chain in its text form."""
 
 class AudioChain:
+    """A prepared chain; may be used by many threads at once."""
+
+    def __init__(self, text: str) -> None: ...
+
+    @property
+    def text(self) -> str:
+        """The text form with every value named."""
+
+    def run(self, bytes: bytes, key: int = 0) -> tuple:
+        """(array, geometry)"""
+
+    def planned_size(self, bytes: bytes) -> dict:
+        """The geometry that run() will deliver, from the header alone."""
+
+def probe_video(bytes: bytes) -> dict:
+    """What the headers say, without decoding."""
+
+def decode_video(bytes: bytes, options: str = '') -> object:
+    """
+    Every frame, 8-bit RGB as stored, frames x height x width x 3. Options as in a chain: "threads=2".
+    """
+
+def run_video_chain(bytes: bytes, chain: str, key: int = 0) -> tuple:
+    """(array, geometry) of a chain in its text form."""
+
+class VideoChain:
     """A prepared chain; may be used by many threads at once."""
 
     def __init__(self, text: str) -> None: ...

@@ -155,6 +155,21 @@ def test_exif_orientation(orientation: int) -> None:
     assert difference(ours, reference.crop((left, top, left + 33, top + 64))) <= 1
 
 
+@pytest.mark.parametrize("quality", [10, 50, 90, 100])
+@pytest.mark.parametrize("divisor", [2, 4, 8])
+@pytest.mark.parametrize("options", [{}, {"optimize": True}, {"restart_marker_blocks": 7}])
+def test_scaled_grey_equals_pillows_draft(
+    quality: int, divisor: int, options: dict[str, Any]
+) -> None:
+    grey = rgb(56 * divisor, 40 * divisor).convert("L")
+    data = encode(grey, "JPEG", quality=quality, **options)
+    image = pillow(data)
+    image.draft("L", (56, 40))
+    assert image.size == (56, 40)
+    ours, _ = media.run_image_chain(data, "decode jpeg=scaled; resize width=56 height=40")
+    assert np.array_equal(ours[..., 0], np.asarray(image))
+
+
 @pytest.mark.parametrize("sampling", [0, 1, 2])
 @pytest.mark.parametrize("size", [(640, 480), (1001, 777), (300, 260), (2000, 1600)])
 def test_scaled_decoding_is_close_to_pillows_draft(size: tuple[int, int], sampling: int) -> None:

@@ -289,7 +289,9 @@ TEST(MediaLists, CountsThatLieAreRefused) {
     write(&out);
     ByteReader reader(out.bytes());
     MediaPlaces places;
-    return read_media_rows(&reader, "mem:/a.parquet", rows, media, &places);
+    model::ShardEntry shard;
+    shard.uri = "mem:/a.parquet";
+    return read_media_rows(&reader, shard, rows, media, &places);
   };
   const auto blob = [](ByteWriter* out) {
     out->u8(static_cast<uint8_t>(MediaPlace::Kind::kDecoded));

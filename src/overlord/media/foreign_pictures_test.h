@@ -1,10 +1,12 @@
-// What a decoder promises of bytes from anywhere: a Status, or a picture of the planned size.
+// What a decoder promises of bytes from anywhere: a Status, or a picture of the planned size; and
+// of a JPEG, what libjpeg says of it.
 #pragma once
 
 #include <string_view>
 
 #include "overlord/base/check.h"
 #include "overlord/media/image_chain.h"
+#include "overlord/media/jpeg_planes_test.h"
 
 namespace overlord::media {
 
@@ -29,6 +31,13 @@ inline void takes_picture(std::string_view bytes) {
     const auto planned = chain->planned_size(outcome->header);
     OVERLORD_CHECK(planned.ok() && planned->bytes() == outcome->bytes.size(),
                    "a picture of another size than planned");
+  }
+  const auto header = probe_image(bytes);
+  if (!header.ok() || header->format != ImageFormat::kJpeg) return;
+  for (const int32_t divisor : {1, 2, 4, 8}) {
+    int64_t taken = 0;
+    const std::string difference = difference_from_libjpeg(bytes, *header, divisor, &taken);
+    OVERLORD_CHECK(difference.empty(), ("JPEG decoded in two ways: " + difference).c_str());
   }
 }
 

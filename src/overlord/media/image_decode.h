@@ -60,6 +60,7 @@ struct JpegPlanes {
   std::array<Plane, 3> planes;
 };
 
+class BaselineDecoder;
 class JpegSession;
 
 // Memory that decoding keeps between pictures. One per thread.
@@ -71,11 +72,14 @@ class DecodeScratch {
   DecodeScratch& operator=(DecodeScratch&&) noexcept;
 
   JpegSession& jpeg();
+  BaselineDecoder& baseline();
   Image wide;                        // four channels, on the way to three
   std::vector<uint8_t> plane_bytes;  // what JpegPlanes points to
+  bool only_libjpeg = false;         // without our own decoder, to compare the two
 
  private:
   std::unique_ptr<JpegSession> jpeg_;
+  std::unique_ptr<BaselineDecoder> baseline_;
 };
 
 // Ok when a picture of this header and this many encoded bytes may be decoded.

@@ -93,6 +93,20 @@ TEST(ImageDecode, CutFilesAreRefusedNotFilledWithGrey) {
   }
 }
 
+// libjpeg would take the tables of the file before.
+TEST(ImageDecode, AFileWithoutItsTablesIsRefusedWhateverCameBefore) {
+  const std::string whole = jpeg_of(photo(64, 48, 8));
+  std::string bare = whole;
+  const size_t table = bare.find("\xFF\xDB");
+  bare.erase(table, bare.find("\xFF\xC0") - table);
+  const ImageHeader header = probe_image(bare).value();
+  DecodeScratch scratch;
+  Image out;
+  ASSERT_TRUE(decode_image(whole, header, {}, 1, scratch, &out).ok());
+  EXPECT_FALSE(decode_image(bare, header, {}, 1, scratch, &out).ok());
+  EXPECT_TRUE(decode_image(whole, header, {}, 1, scratch, &out).ok());
+}
+
 TEST(ImageDecode, PlanesHoldThePictureAtEveryDivisorAndSampling) {
   for (const int across : {1, 2}) {
     for (const int down : {1, 2}) {

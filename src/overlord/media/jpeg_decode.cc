@@ -1,9 +1,11 @@
-// JPEG through libjpeg-turbo: whole pictures as RGB, or the planes as they lie in the file. The
-// slow integer transform and smooth upsampling, whose results are the same on every CPU.
+// JPEG through libjpeg-turbo: whole pictures as RGB, or the planes as they lie in the file, which
+// our own decoder (jpeg_baseline.h) gives where it can. The slow integer transform and smooth
+// upsampling, whose results are the same on every CPU.
 #include <string>
 
 #include "overlord/media/colour.h"
 #include "overlord/media/image_decode.h"
+#include "overlord/media/jpeg_baseline.h"
 
 #ifdef OVERLORD_HAS_JPEG
 #include <csetjmp>
@@ -82,7 +84,7 @@ void count_scans(j_common_ptr info) {
 
 }  // namespace
 
-// A decompressor that is used again and again. Functions with a setjmp keep no object with a
+// A decompressor, made anew for every file. Functions with a setjmp keep no object with a
 // destructor, because libjpeg leaves them by longjmp.
 class JpegSession {
  public:
@@ -92,10 +94,6 @@ class JpegSession {
     errors_.base.emit_message = note;
     errors_.base.output_message = say_nothing;
     limit_.base.progress_monitor = count_scans;
-    if (setjmp(errors_.back) == 0) {
-      jpeg_create_decompress(&info_);
-      alive_ = true;
-    }
   }
   ~JpegSession() {
     if (alive_) jpeg_destroy_decompress(&info_);
@@ -105,11 +103,16 @@ class JpegSession {
 
   // Reads the headers and sets the output; leaves info() ready for start().
   bool open(std::string_view bytes, const ImageLimits& limits, int32_t divisor) {
-    if (!alive_) return false;
     errors_.cut = errors_.corrupt = false;
     errors_.message[0] = '\0';
     limit_.scans = limits.scans;
+    // A decompressor keeps its tables for files that have none; what a file becomes must not depend
+    // on the file before it.
+    if (alive_) jpeg_destroy_decompress(&info_);
+    alive_ = false;
     if (setjmp(errors_.back) != 0) return false;
+    jpeg_create_decompress(&info_);
+    alive_ = true;
     info_.progress = &limit_.base;
     jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(bytes.data()),
                  static_cast<unsigned long>(bytes.size()));
@@ -201,32 +204,14 @@ Status check_size(const jpeg_decompress_struct& info, const ImageHeader& header)
 // Lays the planes of the opened session out in the scratch memory.
 void lay_out(const jpeg_decompress_struct& info, const ImageHeader& header, DecodeScratch& scratch,
              JpegPlanes* out, uint8_t** starts, ptrdiff_t* strides) {
-  size_t total = 0;
-  size_t offsets[3] = {};
-  out->count = info.num_components;
-  const int64_t groups = (int64_t{header.height} + info.max_v_samp_factor * DCTSIZE - 1) /
-                         (info.max_v_samp_factor * DCTSIZE);
-  for (int32_t c = 0; c < info.num_components; ++c) {
+  std::array<PlaneShape, 3> shapes;
+  const auto count = static_cast<size_t>(info.num_components);
+  for (size_t c = 0; c < count; ++c) {
     const jpeg_component_info& part = info.comp_info[c];
-    Plane& plane = out->planes[static_cast<size_t>(c)];
-    const int64_t block = scaled_block(part);
-    const int64_t padded_rows = groups * part.v_samp_factor * block;
-    plane.stride = static_cast<ptrdiff_t>(part.width_in_blocks * block + 63) / 64 * 64;
-    plane.across = int64_t{header.width} * part.h_samp_factor * block;
-    plane.across_per = int64_t{info.max_h_samp_factor} * DCTSIZE;
-    plane.down = int64_t{header.height} * part.v_samp_factor * block;
-    plane.down_per = int64_t{info.max_v_samp_factor} * DCTSIZE;
-    plane.width = static_cast<int32_t>((plane.across + plane.across_per - 1) / plane.across_per);
-    plane.height = static_cast<int32_t>((plane.down + plane.down_per - 1) / plane.down_per);
-    strides[c] = plane.stride;
-    offsets[c] = total;
-    total += static_cast<size_t>(plane.stride) * static_cast<size_t>(padded_rows) + 64;
+    shapes[c] = {part.h_samp_factor, part.v_samp_factor, scaled_block(part)};
   }
-  if (scratch.plane_bytes.size() < total) scratch.plane_bytes.resize(total);
-  for (int32_t c = 0; c < info.num_components; ++c) {
-    starts[c] = scratch.plane_bytes.data() + offsets[c];
-    out->planes[static_cast<size_t>(c)].data = starts[c];
-  }
+  lay_out_planes(header, std::span(shapes).first(count), scratch, out, starts);
+  for (size_t c = 0; c < count; ++c) strides[c] = out->planes[c].stride;
 }
 
 }  // namespace
@@ -261,6 +246,10 @@ Status decode_jpeg_planes(std::string_view bytes, const ImageHeader& header,
                           JpegPlanes* out) {
   out->count = 0;
   if (const Status status = check_limits(header, bytes.size(), limits); !status.ok()) return status;
+  if (!scratch.only_libjpeg && decode_baseline_planes(bytes, header, divisor, scratch, out)) {
+    return {};
+  }
+  out->count = 0;
   JpegSession& session = scratch.jpeg();
   if (!session.open(bytes, limits, divisor)) return session.finish(false);
   if (const Status status = check_size(session.info(), header); !status.ok()) {
@@ -300,6 +289,11 @@ DecodeScratch& DecodeScratch::operator=(DecodeScratch&&) noexcept = default;
 JpegSession& DecodeScratch::jpeg() {
   if (jpeg_ == nullptr) jpeg_ = std::make_unique<JpegSession>();
   return *jpeg_;
+}
+
+BaselineDecoder& DecodeScratch::baseline() {
+  if (baseline_ == nullptr) baseline_ = std::make_unique<BaselineDecoder>();
+  return *baseline_;
 }
 
 }  // namespace overlord::media

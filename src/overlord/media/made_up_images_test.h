@@ -19,6 +19,16 @@
 
 namespace overlord::media {
 
+// Every sample by chance: blocks full of large coefficients.
+inline Image noise(int32_t width, int32_t height, uint64_t seed, int32_t channels = 3) {
+  Image image;
+  image.shape(width, height, channels);
+  for (size_t i = 0; i < image.size_bytes(); ++i) {
+    image.samples[i] = static_cast<uint8_t>(random_u64(seed, i, 0));
+  }
+  return image;
+}
+
 // Waves, a few hard edges and a little noise; the same for the same seed.
 inline Image photo(int32_t width, int32_t height, uint64_t seed, int32_t channels = 3) {
   Image image;
@@ -47,7 +57,11 @@ struct JpegShape {
   int across = 2;  // luma samples per chroma sample
   int down = 2;
   bool progressive = false;
-  int orientation = 0;  // 0: no EXIF
+  int orientation = 0;     // 0: no EXIF
+  int restart = 0;         // MCUs between restart markers; 0: none
+  bool optimised = false;  // Huffman tables made for the picture
+  bool jfif = true;
+  bool adobe = false;
 };
 
 inline std::string exif_block(int orientation) {
@@ -76,6 +90,10 @@ inline std::string jpeg_of(const Image& image, const JpegShape& shape = {}) {
     info.comp_info[0].h_samp_factor = shape.across;
     info.comp_info[0].v_samp_factor = shape.down;
   }
+  info.restart_interval = static_cast<unsigned>(shape.restart);
+  info.optimize_coding = shape.optimised ? TRUE : FALSE;
+  info.write_JFIF_header = shape.jfif ? TRUE : FALSE;
+  info.write_Adobe_marker = shape.adobe ? TRUE : FALSE;
   if (shape.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   if (shape.orientation > 0) {
