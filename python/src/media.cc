@@ -15,7 +15,7 @@
 #include "media_chain.h"
 #include "overlord/media/codecs.h"
 #include "overlord/media/image_chain.h"
-#include "overlord/media/measure_pictures.h"
+#include "overlord/node/measure_pictures.h"
 #include "overlord/media/mrope.h"
 #include "owned_array.h"
 
@@ -116,10 +116,10 @@ std::tuple<double, uint64_t> pictures_per_second(const std::vector<nb::bytes>& f
                                                  double seconds) {
   std::vector<std::string> held;
   for (const nb::bytes& file : files) held.emplace_back(view_of(file));
-  const auto loop = whole_chain ? media::PictureLoop::kChain : media::PictureLoop::kPlain;
+  const auto loop = whole_chain ? node::PictureLoop::kChain : node::PictureLoop::kPlain;
   const nb::gil_scoped_release free;
-  const media::PictureFigures figures =
-      unwrap(media::measure_pictures(held, side, loop, threads, seconds));
+  const node::PictureFigures figures =
+      unwrap(node::measure_pictures(held, side, loop, threads, seconds));
   return {static_cast<double>(figures.pictures) / figures.seconds, figures.checksum};
 }
 

@@ -300,7 +300,7 @@ class Loader(Iterator[Microbatch]):
         the steps hold does not change. `mesh` of a loader is the new one when `next()` has returned
         its first batch of that step.
         """
-        wanted = Mesh(**mesh) if isinstance(mesh, Mapping) else as_mesh(mesh)
+        wanted = as_mesh(mesh)
         return self._shared.rebuild(wanted, step)
 
     def _connected(self) -> Any:

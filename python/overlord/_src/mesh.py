@@ -249,9 +249,11 @@ mesh = Mesh
 
 
 def as_mesh(given: Mesh | str | Any | None, environment: Mapping[str, str] | None = None) -> Mesh:
-    """A mesh out of what a caller may pass: a Mesh, text, a torch DeviceMesh, or None."""
+    """A mesh out of what a caller may pass: a Mesh, text, a dict, a torch DeviceMesh, or None."""
     if isinstance(given, Mesh):
         return given
+    if isinstance(given, Mapping):
+        given = ",".join(f"{axis}={size}" for axis, size in given.items())
     if isinstance(given, str):
         return Mesh.parse(given)
     if given is not None:

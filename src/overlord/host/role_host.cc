@@ -232,7 +232,7 @@ void RoleHost::stop() {
   std::vector<Loop*> loops;
   for (auto& [address, loop] : loops_) loops.push_back(loop.get());
   {
-    const std::shared_lock lock(constructors_mutex_);
+    const runtime::ReadLock lock(constructors_mutex_);
     for (auto& [address, hosted] : constructors_) loops.push_back(hosted.loop.get());
   }
   for (Loop* loop : loops) loop->stop();
@@ -246,7 +246,7 @@ void RoleHost::consumed(Rank rank, StepIndex step) {
 
 void RoleHost::report(Rank rank, model::StepFeedback part) {
   const Address address = protocol::client_address(rank);
-  std::shared_lock lock(constructors_mutex_);
+  runtime::ReadLock lock(constructors_mutex_);
   const model::Versions versions = versions_of(address);
   lock.unlock();
   carrier_->send(
@@ -272,7 +272,7 @@ void RoleHost::take_tree(const planner::TreeChanged& change,
                          uint32_t generation) {
   const planner::Tree& tree = change.tree;
   {
-    const std::unique_lock lock(constructors_mutex_);
+    const runtime::WriteLock lock(constructors_mutex_);
     for (const Rank rank : ranks_) {
       const uint32_t bucket = tree.views->by_rank[rank].bucket;
       const Address address = protocol::constructor_address(bucket, tree.version);
@@ -292,13 +292,13 @@ void RoleHost::take_tree(const planner::TreeChanged& change,
 void RoleHost::retire(const Address& constructor) {
   HostedConstructor retired;
   {
-    const std::unique_lock lock(constructors_mutex_);
+    const runtime::WriteLock lock(constructors_mutex_);
     auto found = constructors_.extract(constructor);
     if (!found) return;
     retired = std::move(found.mapped());
   }
   retired.loop->stop();  // unlocked: what it is at may want to send
-  const std::unique_lock lock(constructors_mutex_);
+  const runtime::WriteLock lock(constructors_mutex_);
   retired_.push_back(std::move(retired));
 }
 
@@ -308,7 +308,7 @@ void RoleHost::deliver(protocol::Envelope envelope) {
   const Address to = envelope.to;
   auto shared = std::make_shared<protocol::Envelope>(std::move(envelope));
   if (to.kind == RoleKind::kConstructor) {
-    const std::shared_lock lock(constructors_mutex_);
+    const runtime::ReadLock lock(constructors_mutex_);
     const auto found = constructors_.find(to);
     if (found == constructors_.end()) return;  // one that lives elsewhere, or has retired
     found->second.loop->post([role = found->second.role.get(), shared] { role->receive(*shared); });
@@ -327,7 +327,7 @@ void RoleHost::peer_restarted(const Address& role, uint32_t generation) {
   model::Versions versions = versions_;
   versions.generation = generation;
   {
-    const std::unique_lock lock(constructors_mutex_);
+    const runtime::WriteLock lock(constructors_mutex_);
     uint32_t& known = generations_[role];  // for constructors that are made later
     known = std::max(known, generation);
   }
@@ -339,7 +339,7 @@ void RoleHost::peer_restarted(const Address& role, uint32_t generation) {
 std::vector<Address> RoleHost::hosted() const {
   std::vector<Address> addresses;
   for (const auto& [address, loop] : loops_) addresses.push_back(address);
-  const std::shared_lock lock(constructors_mutex_);
+  const runtime::ReadLock lock(constructors_mutex_);
   for (const auto& [address, hosted] : constructors_) addresses.push_back(address);
   return addresses;
 }
@@ -363,7 +363,7 @@ std::vector<RoleHost::LoaderView> RoleHost::loaders() const {
 }
 
 std::map<Address, const constructor::ConstructorProbe*> RoleHost::constructors() const {
-  const std::shared_lock lock(constructors_mutex_);
+  const runtime::ReadLock lock(constructors_mutex_);
   std::map<Address, const constructor::ConstructorProbe*> probes;
   for (const auto& [address, hosted] : constructors_) probes[address] = &hosted.role->probe();
   return probes;
@@ -374,7 +374,7 @@ client::ClientProbe& RoleHost::client_probe(Rank rank) { return clients_.at(rank
 size_t RoleHost::queue_depth() const {
   size_t depth = 0;
   for (const auto& [address, loop] : loops_) depth += loop->depth();
-  const std::shared_lock lock(constructors_mutex_);
+  const runtime::ReadLock lock(constructors_mutex_);
   for (const auto& [address, hosted] : constructors_) depth += hosted.loop->depth();
   return depth;
 }

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include "overlord/runtime/buffer.h"
 #include "overlord/runtime/role_loop.h"
 #include "overlord/runtime/seams.h"
+#include "overlord/runtime/shared_mutex.h"
 
 namespace overlord::host {
 
@@ -165,7 +165,7 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
     std::unique_ptr<Loop> loop;
     std::unique_ptr<constructor::Constructor> role;
   };
-  mutable std::shared_mutex constructors_mutex_;  // they come and go with trees
+  mutable runtime::SharedMutex constructors_mutex_;  // they come and go with trees
   std::map<protocol::Address, HostedConstructor> constructors_;
   // Stopped; kept because tasks in the executor may point at them. They hold no step any more.
   std::vector<HostedConstructor> retired_;

@@ -1,4 +1,4 @@
-#include "overlord/media/measure_pictures.h"
+#include "overlord/node/measure_pictures.h"
 
 #include <atomic>
 #include <chrono>
@@ -11,22 +11,33 @@
 #include "overlord/media/image_header.h"
 #include "overlord/media/resize.h"
 
-namespace overlord::media {
+namespace overlord::node {
 namespace {
+
+using media::ChainScratch;
+using media::DecodeOptions;
+using media::DecodeScratch;
+using media::Image;
+using media::ImageChain;
+using media::ImageHeader;
+using media::PreparedImageChain;
+using media::ResizeAxis;
+using media::ResizeScratch;
 
 using SteadyTime = std::chrono::steady_clock;
 
 class PlainLoop {
  public:
-  explicit PlainLoop(int32_t side) : side_(side) { options_.jpeg = JpegMode::kScaled; }
+  explicit PlainLoop(int32_t side) : side_(side) { options_.jpeg = media::JpegMode::kScaled; }
 
   Status operator()(std::string_view file, std::span<uint8_t> out) {
-    OVERLORD_TRY(const ImageHeader header, probe_image(file));
-    const int32_t divisor = jpeg_divisor({header.width, header.height}, {side_, side_});
-    OVERLORD_RETURN_IF_ERROR(decode_jpeg(file, header, options_, divisor, decode_, &decoded_));
-    resize(decoded_.view(), ResizeAxis::whole(decoded_.width, side_),
-           ResizeAxis::whole(decoded_.height, side_), ResizeFilter::kBilinear, resize_, out.data(),
-           side_ * 3);
+    OVERLORD_TRY(const ImageHeader header, media::probe_image(file));
+    const int32_t divisor = media::jpeg_divisor({header.width, header.height}, {side_, side_});
+    OVERLORD_RETURN_IF_ERROR(
+        media::decode_jpeg(file, header, options_, divisor, decode_, &decoded_));
+    media::resize(decoded_.view(), ResizeAxis::whole(decoded_.width, side_),
+                  ResizeAxis::whole(decoded_.height, side_), media::ResizeFilter::kBilinear,
+                  resize_, out.data(), side_ * 3);
     return {};
   }
 
@@ -43,7 +54,7 @@ class ChainLoop {
   explicit ChainLoop(const PreparedImageChain& chain) : chain_(chain) {}
 
   Status operator()(std::string_view file, std::span<uint8_t> out) {
-    OVERLORD_TRY(const ImageHeader header, probe_image(file));
+    OVERLORD_TRY(const ImageHeader header, media::probe_image(file));
     return chain_.run(file, header, 0, scratch_, out);
   }
 
@@ -90,7 +101,7 @@ Result<PictureFigures> measure_pictures(const std::vector<std::string>& files, i
   }
   const std::string sides = " width=" + std::to_string(side) + " height=" + std::to_string(side);
   OVERLORD_TRY(ImageChain parsed,
-               parse_chain("decode jpeg=scaled; resize" + sides + " filter=bilinear"));
+               media::parse_chain("decode jpeg=scaled; resize" + sides + " filter=bilinear"));
   OVERLORD_TRY(const PreparedImageChain chain, PreparedImageChain::prepare(std::move(parsed)));
   const SteadyTime::time_point begin = SteadyTime::now();
   const auto wanted =
@@ -113,4 +124,4 @@ Result<PictureFigures> measure_pictures(const std::vector<std::string>& files, i
   return PictureFigures{round.next, taken.count(), round.checksum};
 }
 
-}  // namespace overlord::media
+}  // namespace overlord::node
