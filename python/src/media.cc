@@ -15,8 +15,8 @@
 #include "media_chain.h"
 #include "overlord/media/codecs.h"
 #include "overlord/media/image_chain.h"
-#include "overlord/node/measure_pictures.h"
 #include "overlord/media/mrope.h"
+#include "overlord/node/measure_pictures.h"
 #include "owned_array.h"
 
 namespace nb = nanobind;
