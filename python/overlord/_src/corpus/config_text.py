@@ -111,7 +111,7 @@ def _weights(weights: dict[str, float]) -> str:
 
 
 # The media sources that are mixed into the demo, of those below.
-_MEDIA_IN_STREAM = ("drawings",)
+_MEDIA_IN_STREAM = ("drawings", "tunes", "guides")
 
 # Weights of each source in the first hundred steps, and later; they need not sum to 1.
 _DEMO_WEIGHTS = (

@@ -47,10 +47,10 @@ class Shown:
         """One line for headings."""
         return f"{self.job}: step {self.step}, rank {self.rank}"
 
-    def items(self, kind: str) -> list[Item]:
-        """Its media of one kind."""
+    def items(self, *kinds: str) -> list[Item]:
+        """Its media of these kinds."""
         return [
-            item for document in self.documents for item in document.items() if item.kind == kind
+            item for document in self.documents for item in document.items() if item.kind in kinds
         ]
 
 
@@ -76,7 +76,7 @@ def batch_page(shown: Shown) -> str:
     """The whole page; also fills the contact sheets."""
     sources = sorted({document.source for document in shown.documents})
     colours = page_parts.source_colours(sources)
-    images, sounds = shown.items("image"), shown.items("audio")
+    images, sounds = shown.items("image", "video"), shown.items("audio")
     parts = [
         f"<h1>{escape(shown.title)}</h1>",
         f'<p class="quiet">{escape(_facts(shown))}</p>',
@@ -89,7 +89,7 @@ def batch_page(shown: Shown) -> str:
     ]
     if images:
         parts += [f"<h2>Pictures ({len(images)})</h2>", _pictures(shown, images)]
-    encoded = [item for item in shown.encoded if item.kind == "image"]
+    encoded = [item for item in shown.encoded if item.kind != "audio"]
     if encoded:
         parts += [
             f"<h2>Pictures that this rank encodes ({len(encoded)})</h2>",

@@ -26,7 +26,7 @@ class Item:
     """One item of media as it arrived."""
 
     field: str
-    kind: str  # image or audio
+    kind: str  # image, audio or video
     grid: tuple[int, int, int]  # as grid_thw has it; of a sound: chunks, frames, real frames
     tokens: int
     first: int  # place of its first placeholder in the microbatch
@@ -47,7 +47,7 @@ class Item:
 
     def pictures(self) -> list[Pixels]:
         """The item as the model sees it; nothing where the data is not here."""
-        if self.rows is None or self.kind != "image":
+        if self.rows is None or self.kind == "audio":
             return []
         return pictures_of(self.rows, self.grid, self.chain)
 
@@ -189,7 +189,7 @@ class BatchReader:
         number: int = 0,
     ) -> Item:
         declared = self._field(document.source, name)
-        kind = getattr(declared, "kind", "image")
+        kind = declared.kind
         shape = (grid[0], grid[1], grid[2])
         chain = _whole_chain(declared)
         tokens = span[1] - span[0]
@@ -246,6 +246,10 @@ class BatchReader:
 
 def _whole_chain(declared: Any) -> str:
     """A field's transform with every option named."""
-    kind = core.AudioChain if getattr(declared, "kind", "image") == "audio" else core.ImageChain
-    text: str = kind(declared.transform).text
+    kinds: dict[str, Any] = {
+        "image": core.ImageChain,
+        "audio": core.AudioChain,
+        "video": core.VideoChain,
+    }
+    text: str = kinds[declared.kind](declared.transform).text
     return text

@@ -60,6 +60,7 @@ STYLE = """
   .chip { background: var(--chip); border-radius: 5px; padding: 0.05rem 0.4rem; font-size: 0.84em;
           white-space: nowrap; }
   svg { width: 100%; height: auto; display: block; }
+  .wave { margin-bottom: 0.5rem; }
   .chart { background: var(--card); border: 1px solid var(--rule); border-radius: 10px; }
   .bar { fill: var(--bar); } .axis { stroke: var(--rule); stroke-width: 1; }
   .name { fill: var(--ink); font-size: 13px; font-weight: 600; }

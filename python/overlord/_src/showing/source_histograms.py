@@ -46,13 +46,13 @@ def _media_histograms(
     columns = [column[there].astype(np.int64) for column in values]
     found = [("size", "bytes", columns[0])]
     if declared.transform is not None:  # otherwise nobody looked inside
-        found += probed(getattr(declared, "kind", "image"), columns[1:])
+        found += probed(declared.kind, columns[1:])
     return [histogram(f"{source}: {field} {what}", unit, column) for what, unit, column in found]
 
 
 def probed(kind: str, values: Sequence[Any]) -> list[tuple[str, str, Any]]:
     """What the headers of a kind of media told the index: name, unit, one number per blob."""
-    if kind == "image" and len(values) >= 2:
+    if kind in ("image", "video") and len(values) >= 2:
         wide, high = values[:2]
         return [
             ("width", "pixels", wide),
