@@ -75,7 +75,9 @@ class Changing(Trainer):
 
     def all_words(self) -> list[dict[str, Any]]:
         """What it said, to its good end."""
-        assert self.until("end")["end"] == "good", self.words[-1]
+        if not self.words or "end" not in self.words[-1]:
+            self.until("end")
+        assert self.words[-1]["end"] == "good", self.words[-1]
         return self.words
 
 

@@ -240,8 +240,8 @@ void AttachedEngine::on_control(protocol::Control control) {
     on_tree(*tree);
   } else if (const auto* answer = std::get_if<protocol::TreeAnswered>(&control)) {
     const std::lock_guard lock(mutex_);
-    answers_.emplace(answer->question, answer->status.ok() ? Result<StepIndex>(answer->first_step)
-                                                           : Result<StepIndex>(answer->status));
+    answers_.emplace(answer->question, answer->refused ? Result<StepIndex>(*answer->refused)
+                                                       : Result<StepIndex>(answer->first_step));
     changed_.notify_all();
   } else if (const auto* fed_back = std::get_if<protocol::FedBack>(&control)) {
     if (seats_) seats_->fed_back(fed_back->feedback);
@@ -268,8 +268,7 @@ void AttachedEngine::on_welcome(const protocol::Welcome& welcome) {
   Result<std::shared_ptr<const model::ViewTable>> views =
       protocol::decode_views(welcome.view_table);
   if (!views.ok()) return fail(views.status());
-  plans_ = {{*views}, static_cast<uint32_t>(welcome.source_names.size())};
-  carrier_->know(plans_);
+  carrier_->know({{*views}, static_cast<uint32_t>(welcome.source_names.size())});
   const std::lock_guard lock(mutex_);
   welcome_ = welcome;
   welcomed_ = true;
@@ -288,8 +287,6 @@ void AttachedEngine::on_tree(const protocol::TreeTold& tree) {
 void AttachedEngine::take_tree(const protocol::TreeTold& tree) {
   Result<std::shared_ptr<const model::ViewTable>> views = protocol::decode_views(tree.view_table);
   if (!views.ok()) return fail(views.status());
-  plans_.views.push_back(*views);
-  carrier_->know(plans_);
   for (const Rank rank : request_.ranks) {
     const protocol::Address constructor =
         protocol::constructor_address((*views)->by_rank[rank].bucket, tree.version);
@@ -397,8 +394,7 @@ Result<StepIndex> AttachedEngine::rebuild(const model::Mesh& mesh, std::optional
   }
   std::unique_lock lock(mutex_);
   const uint64_t question = ++questions_;
-  carrier_->send_control("node",
-                         protocol::TreeAsked{question, mesh.axes(), !step, step.value_or(0)});
+  carrier_->send_control("node", protocol::TreeAsked{question, mesh.axes(), step});
   changed_.wait_for(lock, std::chrono::milliseconds(kTreeMs),
                     [&] { return answers_.contains(question) || !failure_.ok() || closed_; });
   const auto answer = answers_.extract(question);

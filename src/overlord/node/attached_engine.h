@@ -121,7 +121,6 @@ class AttachedEngine final : public Engine {
   std::map<uint64_t, Result<StepIndex>> answers_;
   // Of the loop's thread alone.
   protocol::Roster roster_;
-  protocol::PlanContext plans_;
   bool started_ = false;  // the clients are there
   bool closed_ = false;
   std::atomic<bool> node_died_{false};

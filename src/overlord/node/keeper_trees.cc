@@ -39,7 +39,12 @@ void Keeper::place_tree(const planner::TreeChanged& change) {
 
 void Keeper::on_tree_asked(const std::string& peer, const protocol::TreeAsked& asked) {
   const auto answer = [this, peer, question = asked.question](const Result<StepIndex>& first) {
-    protocol::TreeAnswered out{question, first.status(), first.ok() ? *first : 0};
+    protocol::TreeAnswered out{question, std::nullopt, 0};
+    if (first.ok()) {
+      out.first_step = *first;
+    } else {
+      out.refused = first.status();
+    }
     endpoint_->post([this, peer, out] { carrier_->send_control(peer, out); });
   };
   const Result<model::Mesh> mesh = model::Mesh::make(asked.axes);
@@ -49,9 +54,7 @@ void Keeper::on_tree_asked(const std::string& peer, const protocol::TreeAsked& a
         "mesh: it is changed while the job runs where one host has all ranks; restart from a "
         "state, which resumes on any mesh"));
   }
-  std::optional<StepIndex> step;
-  if (!asked.any_step) step = asked.step;
-  serving_->planner->host().rebuild_tree({*mesh, step}, answer);
+  serving_->planner->host().rebuild_tree({*mesh, asked.step}, answer);
 }
 
 }  // namespace overlord::node

@@ -60,7 +60,6 @@ class RoleProcess {
   std::map<std::string, uint32_t> known_;  // generations of the other processes
   std::vector<protocol::Envelope> early_;  // for roles that are being made
   protocol::Roster roster_;
-  protocol::PlanContext plans_;
   std::vector<planner::TreeChanged> trees_;  // later ones than the job's own
   TraceSwitch trace_;
   uint64_t beats_ = 0;
@@ -120,9 +119,8 @@ transport::CarrierOptions RoleProcess::carrier_options() {
   transport::CarrierOptions options;
   options.name = arguments_.name;
   options.pool = pool_;
-  plans_.views = {plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)};
-  plans_.sources = static_cast<uint32_t>(job_->sources.size());
-  options.plans = plans_;
+  options.plans.views = {plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)};
+  options.plans.sources = static_cast<uint32_t>(job_->sources.size());
   options.deliver = [this](protocol::Envelope envelope) {
     if (runtime_) return runtime_->host().deliver(std::move(envelope));
     early_.push_back(std::move(envelope));  // the planner asks as soon as we are connected
@@ -169,8 +167,6 @@ void RoleProcess::on_tree(const protocol::TreeTold& told) {
   Result<model::Mesh> mesh = model::Mesh::make(told.axes);
   if (!mesh.ok()) return end(mesh.status());
   const auto views = plan::make_views(*mesh, job_->delivery, told.version, job_->spec.strategy);
-  plans_.views.push_back(views);
-  carrier_->know(plans_);
   trees_.push_back({told.first_step, {*mesh, views, told.version}});
   if (runtime_) take_trees();
 }

@@ -120,15 +120,15 @@ struct Fields<Detach> {
 template <>
 struct Fields<TreeAsked> {
   static void list(auto& codec, auto& value) {
-    auto& [question, axes, any_step, step] = value;
-    codec(question, axes, any_step, step);
+    auto& [question, axes, step] = value;
+    codec(question, axes, step);
   }
 };
 template <>
 struct Fields<TreeAnswered> {
   static void list(auto& codec, auto& value) {
-    auto& [question, status, first_step] = value;
-    codec(question, status, first_step);
+    auto& [question, refused, first_step] = value;
+    codec(question, refused, first_step);
   }
 };
 template <>

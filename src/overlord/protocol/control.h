@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -131,12 +132,11 @@ struct LeaseReleased {
 struct TreeAsked {
   uint64_t question = 0;
   std::vector<model::Axis> axes;
-  bool any_step = true;  // the first that is possible
-  StepIndex step = 0;
+  std::optional<StepIndex> step;  // unset: the first that is possible
 };
 struct TreeAnswered {
   uint64_t question = 0;
-  Status status;
+  std::optional<Status> refused;
   StepIndex first_step = 0;  // from which the mesh holds
 };
 // node -> role processes, then trainers: the tree of steps from first_step on. Answered with the

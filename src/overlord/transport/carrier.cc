@@ -21,6 +21,7 @@ enum Frame : uint8_t {
   kPlan = 2,        // the plan of a step, once per link, as WrittenPlans writes it for roles
   kPublished = 3,   // envelope head, step: that plan, for one role
   kClientPlan = 4,  // what clients need of a step's plan, once per link: a StepReady goes without
+  kViews = 5,       // a table of views that plans name, once per link, before the first of them
 };
 
 constexpr size_t kPlansKept = 64;         // more than any runway; a role asks for no older one
@@ -44,6 +45,7 @@ struct Carrier::Peer {
   bool remote = false;
   std::set<SegmentId> shared;                         // our segments that it has
   std::set<StepIndex> plans_sent, client_plans_sent;  // over this link
+  std::set<uint32_t> trees_sent;                      // whose views were
   std::deque<Envelope> waiting;
   // Of the loop's thread alone.
   std::shared_ptr<SegmentMap> segments;  // its segments that we have
@@ -219,6 +221,7 @@ void Carrier::connect(const protocol::Hello& hello, LinkPtr link, bool remote) {
   peer->shared.clear();
   peer->plans_sent.clear();
   peer->client_plans_sent.clear();
+  peer->trees_sent.clear();
   peer->segments = std::make_shared<SegmentMap>(options_.segments);
   peer->plans.clear();
   peer->client_plans.clear();
@@ -295,11 +298,24 @@ void Carrier::send_to(Peer& peer, const Envelope& envelope) {
   }
 }
 
+// Those of the job's own tree are known to everybody. Of a later one the receiver may not have heard:
+// one that starts anew gets plans that waited for it before anything else.
+void Carrier::send_views(Peer& peer, const model::Plan& plan) {
+  for (const model::Layer& layer : plan.layers) {
+    if (!layer.views || layer.views->tree_version == 1) continue;
+    if (!peer.trees_sent.insert(layer.views->tree_version).second) continue;
+    std::string frame(1, static_cast<char>(kViews));
+    frame += protocol::encode_views(*layer.views);
+    put(peer, std::move(frame));
+  }
+}
+
 // Hundreds of loaders of one process are told of one plan: it travels once.
 void Carrier::send_plan(Peer& peer, const Envelope& envelope,
                         const protocol::PlanPublished& published) {
   const StepIndex step = published.plan->step;
   if (peer.plans_sent.insert(step).second) {
+    send_views(peer, *published.plan);
     std::string frame(1, static_cast<char>(kPlan));
     frame += *written_plans_.for_roles(published.plan);
     put(peer, std::move(frame));
@@ -319,6 +335,7 @@ void Carrier::send_plan(Peer& peer, const Envelope& envelope,
 // or because it is older than what the receiver keeps.
 bool Carrier::send_client_plan(Peer& peer, const model::PlanPtr& plan) {
   std::set<StepIndex>& sent = peer.client_plans_sent;
+  send_views(peer, *plan);
   if (peer.remote) return false;
   if (!sent.empty() && plan->step + kPlansKept / 2 < *sent.rbegin()) return false;
   if (!sent.insert(plan->step).second) return true;
@@ -424,6 +441,8 @@ Status Carrier::take(Peer& peer, std::string_view frame, std::vector<Descriptor>
       return take_published(peer, rest);
     case kClientPlan:
       return take_client_plan(peer, rest);
+    case kViews:
+      return take_views(rest);
     default:
       return bad_data("an unknown kind of frame");
   }
@@ -467,6 +486,15 @@ Status Carrier::take_plan(Peer& peer, std::string_view rest) {
     }
   }
   while (peer.plans.size() > kPlansKept) peer.plans.erase(peer.plans.begin());
+  return {};
+}
+
+Status Carrier::take_views(std::string_view rest) {
+  OVERLORD_TRY(std::shared_ptr<const model::ViewTable> views, protocol::decode_views(rest));
+  for (const auto& known : plans_.views) {
+    if (known->tree_version == views->tree_version && known->digest == views->digest) return {};
+  }
+  plans_.views.push_back(std::move(views));
   return {};
 }
 

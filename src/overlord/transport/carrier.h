@@ -101,10 +101,12 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
                  const protocol::PlanPublished& published);
   void send_message(Peer& peer, const protocol::Envelope& envelope);
   bool send_client_plan(Peer& peer, const model::PlanPtr& plan);
+  void send_views(Peer& peer, const model::Plan& plan);
   void put(Peer& peer, std::string frame);
   Status take(Peer& peer, std::string_view frame, std::vector<Descriptor> descriptors);
   Status take_envelope(Peer& peer, std::string_view rest);
   Status take_plan(Peer& peer, std::string_view rest);
+  Status take_views(std::string_view rest);
   Status take_client_plan(Peer& peer, std::string_view rest);
   Status take_published(Peer& peer, std::string_view rest);
   Status take_control(Peer& peer, std::string_view rest, std::vector<Descriptor> descriptors);
