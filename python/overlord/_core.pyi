@@ -497,12 +497,12 @@ class Source:
 
     def set_filter(self, column: str, least: int, most: int) -> None: ...
 
-    def add_media(self, name: str, places: Sequence[str]) -> None: ...
+    def add_media(self, name: str, places: Sequence[str], many: bool = False) -> None: ...
 
     def use_media(self, kind: str, transform: str) -> None:
         """The field that was added last travels with its documents, transformed."""
 
-    def place_media(self, pad: int, before: int | None, after: int | None, pads: int, units_per_pad: int) -> None:
+    def place_media(self, pad: int, before: int | None, after: int | None, pads: int, units_per_pad: int, in_text: bool = False) -> None:
         """The tokens of the field that was used last."""
 
     @property
@@ -1335,7 +1335,7 @@ def index_info(path: str, source: Source) -> dict:
 
 def read_media(path: str, source: Source, row: int) -> dict:
     """
-    Bytes of a row's media by name, read through the index; absent ones are left out.
+    Bytes of a row's media by name, read through the index; absent ones are left out, fields with many are lists.
     """
 
 def list_files(pattern: str) -> list[str]:
