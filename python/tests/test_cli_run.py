@@ -190,7 +190,7 @@ def test_doctor(starter: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", str(starter)]) == 0
     text = capsys.readouterr().out
     assert "built with Arrow 25.0" in text and "tokenizer bpe" in text and "all fine" in text
-    for codec in ("jpeg", "png", "webp", "audio"):
+    for codec in ("jpeg", "png", "webp", "audio", "video"):
         assert f"codec {codec}" in text
     assert main(["doctor", str(starter), "--set", "vocabulary=300"]) == 1
     assert "more than vocabulary: 300" in capsys.readouterr().out

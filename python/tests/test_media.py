@@ -283,7 +283,7 @@ def test_bad_pictures_say_why(data: bytes, reason: str) -> None:
 
 def test_codecs_are_listed() -> None:
     listed = {codec["name"]: codec for codec in media.media_codecs()}
-    assert list(listed) == ["jpeg", "png", "webp", "audio"]
+    assert list(listed) == ["jpeg", "png", "webp", "audio", "video"]
     assert all(codec["present"] and codec["version"] for codec in listed.values())
 
 

@@ -272,7 +272,7 @@ def test_long_files_of_every_format_are_known_by_their_begin(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("field", "match"),
     [
-        ({**SOUND, "kind": "video"}, "kind"),
+        ({**SOUND, "kind": "smell"}, "kind"),
         ({**SOUND, "transform": "patchify layout=vit patch=8"}, "patchify"),
         ({**SOUND, "transform": "fit samples=100"}, "channels"),
         ({**SOUND, "transform": "mono; pcm16"}, "sample rates"),
