@@ -1439,6 +1439,12 @@ class Engine:
 
     def close(self) -> None: ...
 
+    def rebuild(self, axes: Sequence[tuple[str, int]], step: int | None) -> int:
+        """Plan for another mesh from a step on; the step from which it holds."""
+
+    def axes_of(self, tree: int) -> list[tuple[str, int]]:
+        """Axes of a later tree's mesh, slowest first."""
+
     @property
     def ranks(self) -> list[int]: ...
 
@@ -1469,6 +1475,12 @@ class Client:
     @property
     def wait_ns(self) -> int:
         """How long next() has waited so far."""
+
+    @property
+    def tree(self) -> int:
+        """
+        Version of the tree of what next() returned last; 1: the job's own mesh.
+        """
 
     @property
     def rank(self) -> int: ...

@@ -65,8 +65,7 @@ RoleHost::~RoleHost() { stop(); }
 
 model::Versions RoleHost::versions_of(const Address& address) const {
   model::Versions versions = versions_;
-  const auto found = generations_.find(address);
-  if (found != generations_.end()) versions.generation = found->second;
+  versions.generation = generations_.find(address).value_or(versions.generation);
   return versions;
 }
 
@@ -107,7 +106,7 @@ void RoleHost::make_planner(HostStart& start) {
     planner_start.first_windows.push_back(window_sequence(*job_, s, start.state.state.cursors[s]));
   }
   planner_start.state = start.state.state;
-  planner_start.peers = protocol::PeerGenerations(generations_);
+  planner_start.peers = protocol::PeerGenerations(generations_.copy());
   planner_start.config = job_->config;
   planner_start.manifest = job_->manifest.digest;
   planner::PlannerSeams seams;
@@ -152,7 +151,7 @@ void RoleHost::make_loaders(const HostStart& start) {
       loader_start.source = source;
       loader_start.budget = budget_;
       loader_start.first_window = window_sequence(*job_, s, start.state.state.cursors[s]);
-      loader_start.peers = protocol::PeerGenerations(generations_);
+      loader_start.peers = protocol::PeerGenerations(generations_.copy());
       loader_start.sparse_reads = ready_tokens && (spec.shuffle == model::Shuffle::kFull ||
                                                    buckets_.size() * 2 < total_buckets);
       loader_start.media_fields = media_numbers(*job_, *source);
@@ -177,12 +176,13 @@ void RoleHost::make_constructor(const planner::Tree& tree, uint32_t bucket, Step
   start.shared = share_batches_;
   start.job.versions = versions_of(address);
   start.job.budget_bytes = options_.constructor_budget_bytes;
-  start.peers = protocol::PeerGenerations(generations_);
-  HostedConstructor& made = constructors_[address];
-  made.loop = make_loop();
-  made.role = std::make_unique<constructor::Constructor>(
+  start.peers = protocol::PeerGenerations(generations_.copy());
+  auto made = std::make_shared<HostedConstructor>();
+  made->loop = make_loop();
+  made->role = std::make_unique<constructor::Constructor>(
       std::move(start), constructor::ConstructorSeams{carrier_, seams_.executor, seams_.clock,
-                                                      seams_.pool, poster(made.loop.get())});
+                                                      seams_.pool, poster(made->loop.get())});
+  constructors_.put(address, std::move(made));
 }
 
 void RoleHost::make_clients(const HostStart& start) {
@@ -201,7 +201,7 @@ void RoleHost::make_clients(const HostStart& start) {
                             [answered = start.answered, rank](protocol::ReportAnswered answer) {
                               if (answered) answered(rank, answer);
                             }},
-        protocol::PeerGenerations(generations_));
+        protocol::PeerGenerations(generations_.copy()));
   }
 }
 
@@ -228,13 +228,8 @@ void RoleHost::shed_all() {
 void RoleHost::stop() {
   if (stopped_) return;
   stopped_ = true;
-  std::vector<Loop*> loops;
-  for (auto& [address, loop] : loops_) loops.push_back(loop.get());
-  {
-    const std::shared_lock lock(constructors_mutex_);
-    for (auto& [address, hosted] : constructors_) loops.push_back(hosted.loop.get());
-  }
-  for (Loop* loop : loops) loop->stop();
+  for (auto& [address, loop] : loops_) loop->stop();
+  for (const auto& [address, hosted] : constructors_.copy()) hosted->loop->stop();
   for (auto& [address, loader] : loaders_) loader->stop();  // its loop is quiet: safe here
 }
 
@@ -245,11 +240,8 @@ void RoleHost::consumed(Rank rank, StepIndex step) {
 
 void RoleHost::report(Rank rank, model::StepFeedback part) {
   const Address address = protocol::client_address(rank);
-  std::shared_lock lock(constructors_mutex_);
-  const model::Versions versions = versions_of(address);
-  lock.unlock();
-  carrier_->send(
-      {versions, address, protocol::planner_address(), protocol::Report{std::move(part)}});
+  carrier_->send({versions_of(address), address, protocol::planner_address(),
+                  protocol::Report{std::move(part)}});
 }
 
 void RoleHost::rebuild_tree(planner::TreeWish wish, planner::Planner::TreeAnswer done) {
@@ -270,15 +262,12 @@ void RoleHost::take_tree(const planner::TreeChanged& change,
                          const std::optional<std::vector<uint32_t>>& constructors,
                          uint32_t generation) {
   const planner::Tree& tree = change.tree;
-  {
-    const std::unique_lock lock(constructors_mutex_);
-    for (const Rank rank : ranks_) {
-      const uint32_t bucket = tree.views->by_rank[rank].bucket;
-      const Address address = protocol::constructor_address(bucket, tree.version);
-      if (constructors_.contains(address) || !hosted_here(constructors, bucket)) continue;
-      generations_[address] = generation;
-      make_constructor(tree, bucket, change.first_step);
-    }
+  for (const Rank rank : ranks_) {
+    const uint32_t bucket = tree.views->by_rank[rank].bucket;
+    const Address address = protocol::constructor_address(bucket, tree.version);
+    if (constructors_.find(address) || !hosted_here(constructors, bucket)) continue;
+    generations_.put(address, generation);
+    make_constructor(tree, bucket, change.first_step);
   }
   for (const auto& [rank, client] : clients_) {  // they ask at once, so those who answer come first
     const uint32_t bucket = tree.views->by_rank[rank].bucket;
@@ -289,16 +278,10 @@ void RoleHost::take_tree(const planner::TreeChanged& change,
 }
 
 void RoleHost::retire(const Address& constructor) {
-  HostedConstructor retired;
-  {
-    const std::unique_lock lock(constructors_mutex_);
-    auto found = constructors_.extract(constructor);
-    if (!found) return;
-    retired = std::move(found.mapped());
-  }
-  retired.loop->stop();  // unlocked: what it is at may want to send
-  const std::unique_lock lock(constructors_mutex_);
-  retired_.push_back(std::move(retired));
+  const auto retired = constructors_.take(constructor);
+  if (!retired) return;
+  (*retired)->loop->stop();
+  retired_.put(constructor, *retired);
 }
 
 void RoleHost::send(protocol::Envelope envelope) { deliver(std::move(envelope)); }
@@ -307,10 +290,9 @@ void RoleHost::deliver(protocol::Envelope envelope) {
   const Address to = envelope.to;
   auto shared = std::make_shared<protocol::Envelope>(std::move(envelope));
   if (to.kind == RoleKind::kConstructor) {
-    const std::shared_lock lock(constructors_mutex_);
     const auto found = constructors_.find(to);
-    if (found == constructors_.end()) return;  // one that lives elsewhere, or has retired
-    found->second.loop->post([role = found->second.role.get(), shared] { role->receive(*shared); });
+    if (!found) return;  // one that lives elsewhere, or has retired
+    (*found)->loop->post([role = (*found)->role.get(), shared] { role->receive(*shared); });
     return;
   }
   const auto found = loops_.find(to);
@@ -325,11 +307,8 @@ void RoleHost::deliver(protocol::Envelope envelope) {
 void RoleHost::peer_restarted(const Address& role, uint32_t generation) {
   model::Versions versions = versions_;
   versions.generation = generation;
-  {
-    const std::unique_lock lock(constructors_mutex_);
-    uint32_t& known = generations_[role];  // for constructors that are made later
-    known = std::max(known, generation);
-  }
+  // For constructors that are made later.
+  generations_.put(role, std::max(generation, generations_.find(role).value_or(1)));
   for (const Address& address : hosted()) {
     deliver({versions, role, address, protocol::PeerRestarted{role, generation}});
   }
@@ -338,8 +317,7 @@ void RoleHost::peer_restarted(const Address& role, uint32_t generation) {
 std::vector<Address> RoleHost::hosted() const {
   std::vector<Address> addresses;
   for (const auto& [address, loop] : loops_) addresses.push_back(address);
-  const std::shared_lock lock(constructors_mutex_);
-  for (const auto& [address, hosted] : constructors_) addresses.push_back(address);
+  for (const auto& [address, hosted] : constructors_.copy()) addresses.push_back(address);
   return addresses;
 }
 
@@ -362,9 +340,10 @@ std::vector<RoleHost::LoaderView> RoleHost::loaders() const {
 }
 
 std::map<Address, const constructor::ConstructorProbe*> RoleHost::constructors() const {
-  const std::shared_lock lock(constructors_mutex_);
   std::map<Address, const constructor::ConstructorProbe*> probes;
-  for (const auto& [address, hosted] : constructors_) probes[address] = &hosted.role->probe();
+  for (const auto& [address, hosted] : constructors_.copy()) {
+    probes[address] = &hosted->role->probe();
+  }
   return probes;
 }
 
@@ -373,8 +352,7 @@ client::ClientProbe& RoleHost::client_probe(Rank rank) { return clients_.at(rank
 size_t RoleHost::queue_depth() const {
   size_t depth = 0;
   for (const auto& [address, loop] : loops_) depth += loop->depth();
-  const std::shared_lock lock(constructors_mutex_);
-  for (const auto& [address, hosted] : constructors_) depth += hosted.loop->depth();
+  for (const auto& [address, hosted] : constructors_.copy()) depth += hosted->loop->depth();
   return depth;
 }
 

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -23,6 +22,7 @@
 #include "overlord/roles/planner/role.h"
 #include "overlord/roles/planner/tree.h"
 #include "overlord/runtime/buffer.h"
+#include "overlord/runtime/guarded_map.h"
 #include "overlord/runtime/role_loop.h"
 #include "overlord/runtime/seams.h"
 
@@ -148,7 +148,7 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   HostSeams seams_;
   runtime::Transport<protocol::Envelope>* carrier_;
   model::Versions versions_;
-  std::map<protocol::Address, uint32_t> generations_;  // newest known; under constructors_mutex_
+  runtime::GuardedMap<protocol::Address, uint32_t> generations_;  // newest known
   std::shared_ptr<const model::ViewTable> views_;
   std::vector<uint32_t> buckets_;  // of the job's own tree
   const std::vector<Rank> ranks_;
@@ -164,10 +164,10 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
     std::unique_ptr<Loop> loop;
     std::unique_ptr<constructor::Constructor> role;
   };
-  mutable std::shared_mutex constructors_mutex_;  // they come and go with trees
-  std::map<protocol::Address, HostedConstructor> constructors_;
+  using Constructors = runtime::GuardedMap<protocol::Address, std::shared_ptr<HostedConstructor>>;
+  Constructors constructors_;  // they come and go with trees
   // Stopped; kept because tasks in the executor may point at them. They hold no step any more.
-  std::vector<HostedConstructor> retired_;
+  Constructors retired_;
   std::atomic<int64_t> last_shed_ns_{0};
   bool stopped_ = false;
 };
