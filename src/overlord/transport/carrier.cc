@@ -298,8 +298,8 @@ void Carrier::send_to(Peer& peer, const Envelope& envelope) {
   }
 }
 
-// Those of the job's own tree are known to everybody. Of a later one the receiver may not have heard:
-// one that starts anew gets plans that waited for it before anything else.
+// Those of the job's own tree are known to everybody. Of a later one the receiver may not have
+// heard: one that starts anew gets plans that waited for it before anything else.
 void Carrier::send_views(Peer& peer, const model::Plan& plan) {
   for (const model::Layer& layer : plan.layers) {
     if (!layer.views || layer.views->tree_version == 1) continue;
