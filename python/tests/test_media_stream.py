@@ -164,6 +164,22 @@ def test_engines_give_the_same_stream(tmp_path: Path) -> None:
             assert hashes_of(started) == embedded_hashes(config, mesh)
 
 
+@pytest.mark.parametrize("way", ["hybrid", "one owner"])
+def test_engines_agree_on_the_strategies_for_pictures_and_text(tmp_path: Path, way: str) -> None:
+    patches = {"kind": "sum", "terms": [{"column": "image_patches", "linear_q32": 1 << 32}]}
+    tokens = {"kind": "sum", "terms": [{"column": "tokens", "linear_q32": 1 << 32}]}
+    strategy: dict[str, Any] = {"distribute": {"axis": "dp"}, "cost": tokens}
+    if way == "hybrid":
+        strategy |= {"balance": {"method": "lpt_search"}}
+        strategy |= {"encoder": {"cost": patches, "bytes_per_unit": 8}}
+    else:
+        strategy |= {"balance": {"method": "vector"}, "further_costs": [patches]}
+    config = pairs_config(tmp_path, made_up_pairs(48), strategy=strategy, bins=8)
+    mesh = {"pp": 2, "dp": 2}
+    with trainers(config, mesh, engine="processes") as started:
+        assert hashes_of(started) == embedded_hashes(config, mesh)
+
+
 def test_a_picture_that_does_not_decode_is_a_named_hole(tmp_path: Path) -> None:
     samples = made_up_pairs()
     broken = next(row for row, sample in enumerate(samples) if "png" in sample)
