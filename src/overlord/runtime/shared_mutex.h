@@ -2,6 +2,7 @@
 // times in a run. Rooms above this one lock through it and nothing else.
 #pragma once
 
+#include <mutex>
 #include <shared_mutex>
 
 namespace overlord::runtime {

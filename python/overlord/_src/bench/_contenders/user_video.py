@@ -24,7 +24,7 @@ def _small(frame: Any, side: int) -> Any:
 
 def with_pyav(work: dict[str, Any], threads: str, skips: bool) -> Taker:
     """Decode through and keep what is wanted."""
-    import av
+    import av  # type: ignore[import-not-found,unused-ignore]
 
     def frames(name: str) -> Any:
         with av.open(name) as file:
@@ -45,7 +45,7 @@ def with_pyav(work: dict[str, Any], threads: str, skips: bool) -> Taker:
 
 def with_pyav_seek(work: dict[str, Any]) -> Taker:
     """Seek to the key frame before each wanted frame and decode on."""
-    import av
+    import av  # type: ignore[import-not-found,unused-ignore]
 
     def frames(name: str) -> Any:
         with av.open(name) as file:

@@ -38,7 +38,7 @@ def names(work: dict[str, Any]) -> list[str]:
 
 
 def _write(name: str, work: dict[str, Any], seed: int) -> None:
-    import av
+    import av  # type: ignore[import-not-found,unused-ignore]
 
     with av.open(name, "w", format="mp4") as file:
         stream: Any = file.add_stream("libx264", rate=Fraction(RATE))
