@@ -21,6 +21,7 @@ def _config(work: dict[str, Any]) -> dict[str, Any]:
     return {
         "job": "bench-images",
         "seed": 7,
+        "index_dir": work["folder"] + "/index-images",
         "steps": 1_000_000,
         "context": 64,
         "bins": work["batch"],

@@ -29,6 +29,7 @@ def config_of(work: dict[str, Any]) -> dict[str, Any]:
     return {
         "job": "bench-vlm",
         "seed": 7,
+        "index_dir": work["folder"] + "/index-vlm",
         "steps": 1_000_000,
         "context": work["context"],
         "bins": 1,
