@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.batches_per_second import shuffled
+from overlord._src.bench._contenders.batches_per_second import Endless
 from overlord._src.bench._contenders.picture_files import caption, names
 
 PATCH, MERGE, PAD = 14, 2, 300
@@ -103,17 +103,10 @@ def measure(work: dict[str, Any]) -> dict[str, Any]:
             ids = np.concatenate([np.full(pads, PAD), text]).astype(np.int64)
             return ids, np.asarray(made["pixel_values"]), grid
 
-    class Endless:
-        def __iter__(self) -> Iterator[int]:
-            return shuffled(len(files))
-
-        def __len__(self) -> int:
-            return 1 << 30
-
     loader = DataLoader(
         Pairs(),
         batch_size=None,
-        sampler=Endless(),
+        sampler=Endless(len(files)),
         num_workers=work["workers"],
         prefetch_factor=8,
     )

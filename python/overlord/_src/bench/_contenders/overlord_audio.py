@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from overlord._src.bench._contenders.audio_files import names
-from overlord._src.bench._contenders.batches_per_second import measure_batches, shuffled
+from overlord._src.bench._contenders.batches_per_second import measure_threads
 from overlord._version import __version__
 
 CHAIN = "mono; resample rate=16000; log_mel mels=80"
@@ -22,19 +17,8 @@ def measure(work: dict[str, Any]) -> dict[str, Any]:
     from overlord._src.native import core
 
     chain = core.AudioChain(CHAIN)
-    files, batch = names(work), work["batch"]
 
     def spectrogram(name: str) -> Any:
         return chain.run(Path(name).read_bytes())[0]
 
-    def batches(pool: ThreadPoolExecutor) -> Iterator[Any]:
-        waiting: deque[Future[Any]] = deque()
-        for index in shuffled(len(files)):
-            waiting.append(pool.submit(spectrogram, files[index]))
-            if len(waiting) >= 3 * batch:
-                yield np.stack([waiting.popleft().result() for _ in range(batch)])
-
-    with ThreadPoolExecutor(work["workers"]) as pool:
-        figures = measure_batches(batches(pool), work)
-        pool.shutdown(cancel_futures=True)
-    return {"version": __version__, **figures}
+    return {"version": __version__, **measure_threads(spectrogram, names(work), work)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from overlord._src.bench._contenders.audio_files import names
-from overlord._src.bench._contenders.batches_per_second import measure_batches, shuffled
+from overlord._src.bench._contenders.batches_per_second import measure_dataloader
 
 RATE, SIZE, HOP, MELS = 16_000, 400, 160, 80
 
@@ -118,41 +118,4 @@ WAYS = {
 
 def measure(work: dict[str, Any]) -> dict[str, Any]:
     """Files a second."""
-    import torch
-    from torch.utils.data import DataLoader, Dataset
-
-    torch.set_num_threads(1)
-    files, way = names(work), WAYS[work["way"]]
-    way()(files[0])  # whoever is missing is missed here, and nobody compiles in a worker
-
-    class Spectrograms(Dataset):  # type: ignore[misc]
-        made: Callable[[str], Any] | None = None
-
-        def __len__(self) -> int:
-            return len(files)
-
-        def __getitem__(self, index: int) -> Any:
-            self.made = self.made or way()
-            return torch.as_tensor(self.made(files[index]))
-
-    loader = DataLoader(
-        Spectrograms(),
-        batch_size=work["batch"],
-        sampler=_Endless(len(files)),
-        num_workers=work["workers"],
-        prefetch_factor=4,
-    )
-    return {"version": str(torch.__version__), **measure_batches(iter(loader), work)}
-
-
-class _Endless:
-    """A sampler that goes on."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def __iter__(self) -> Iterator[int]:
-        return shuffled(self.count)
-
-    def __len__(self) -> int:
-        return 1 << 30
+    return measure_dataloader(WAYS[work["way"]], names(work), work, prefetch=4)

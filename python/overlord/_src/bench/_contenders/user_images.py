@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.batches_per_second import measure_batches, shuffled
+from overlord._src.bench._contenders.batches_per_second import Endless, measure_batches, shuffled
 from overlord._src.bench._contenders.picture_files import names, tar_name
 
 Decoder = Callable[[bytes], Any]
@@ -100,18 +100,11 @@ def _dataloader(work: dict[str, Any]) -> Iterator[Any]:
             self.decode = self.decode or make(side)
             return torch.from_numpy(np.array(self.decode(Path(files[index]).read_bytes())))
 
-    class Endless:
-        def __iter__(self) -> Iterator[int]:
-            return shuffled(len(files))
-
-        def __len__(self) -> int:
-            return 1 << 30
-
     return iter(
         DataLoader(
             Pictures(),
             batch_size=work["batch"],
-            sampler=Endless(),
+            sampler=Endless(len(files)),
             num_workers=work["workers"],
             prefetch_factor=4,
         )

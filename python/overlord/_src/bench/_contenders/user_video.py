@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.batches_per_second import measure_batches, shuffled
+from overlord._src.bench._contenders.batches_per_second import measure_dataloader
 from overlord._src.bench._contenders.video_files import names
 
 Taker = Callable[[str], Any]
@@ -109,41 +109,4 @@ def _made(work: dict[str, Any]) -> Taker:
 
 def measure(work: dict[str, Any]) -> dict[str, Any]:
     """Files a second."""
-    import torch
-    from torch.utils.data import DataLoader, Dataset
-
-    torch.set_num_threads(1)
-    files = names(work)
-    _made(work)(files[0])  # whoever is missing is missed here
-
-    class Clips(Dataset):  # type: ignore[misc]
-        made: Taker | None = None
-
-        def __len__(self) -> int:
-            return len(files)
-
-        def __getitem__(self, index: int) -> Any:
-            self.made = self.made or _made(work)
-            return torch.as_tensor(self.made(files[index]))
-
-    loader = DataLoader(
-        Clips(),
-        batch_size=work["batch"],
-        sampler=_Endless(len(files)),
-        num_workers=work["workers"],
-        prefetch_factor=2,
-    )
-    return {"version": str(torch.__version__), **measure_batches(iter(loader), work)}
-
-
-class _Endless:
-    """A sampler that goes on."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def __iter__(self) -> Iterator[int]:
-        return shuffled(self.count)
-
-    def __len__(self) -> int:
-        return 1 << 30
+    return measure_dataloader(lambda: _made(work), names(work), work, prefetch=2)
