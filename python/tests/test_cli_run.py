@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from overlord.cli import main
-from trainers import in_time, nothing_left
+from trainers import until_nothing_left
 
 SMALL_STEP = ["context=256", "bins=8"]
 
@@ -84,7 +84,7 @@ def test_engines_give_the_same_stream(starter: Path, tmp_path: Path) -> None:
     names = [item["name"].partition("@")[0] for item in processes["node"]["processes"]]
     assert names == ["node", "loaders-0", "constructors-0", "rank-0"]
     assert [item["rank"] for item in processes["node"]["ranks"]] == [0, 1, 2, 3]
-    in_time(lambda: nothing_left(sockets), "the node and its directory are gone")
+    until_nothing_left(sockets, "the node and its directory are gone")
 
 
 def test_the_live_view_shows_processes(starter: Path) -> None:

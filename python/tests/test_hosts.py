@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trainers import Trainer, embedded_hashes, hashes_of, in_time, kill_all, nothing_left
+from trainers import Trainer, embedded_hashes, hashes_of, in_time, kill_all, until_nothing_left
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")  # hosts of tests that run at the same time
 NAMES = (f"ovl-a{WORKER}", f"ovl-b{WORKER}")
@@ -128,7 +128,7 @@ def test_hosts_on_loopback_give_the_same_stream(
         assert hashes_of(started) == embedded_hashes(config, mesh)
         for trainer in started:
             trainer.until("end")
-    in_time(lambda: nothing_left(sockets), "nothing is left on either host")
+    until_nothing_left(sockets, "nothing is left on either host")
 
 
 def test_hosts_in_namespaces_give_the_same_stream(

@@ -164,6 +164,25 @@ def test_engines_give_the_same_stream(tmp_path: Path) -> None:
             assert hashes_of(started) == embedded_hashes(config, mesh)
 
 
+def test_held_pictures_count_and_are_copied(tmp_path: Path) -> None:
+    config = pairs_config(tmp_path, made_up_pairs(), steps=20)
+    expected = [
+        batch.media["image"].data.copy() for batch in train(config) if "image" in batch.media
+    ]
+    held: list[Any] = []
+    config["runtime"] = {"constructor_budget": "8KiB", "private_copy_limit": "12KiB"}
+    with train(config, engine="processes") as loader:
+        with pytest.raises(ol.ResourceError, match="private_copy_limit"):
+            for batch in loader:
+                if "image" in batch.media:
+                    held.append(batch.media["image"].data)
+        assert sum(data.nbytes for data in held) > 8 * 1024, "shared ones and copies"
+        for data, told in zip(held, expected, strict=False):
+            assert np.array_equal(data, told)
+        held.clear()
+        assert next(loader) is not None, "what was let go of can be used again"
+
+
 @pytest.mark.parametrize("way", ["hybrid", "one owner"])
 def test_engines_agree_on_the_strategies_for_pictures_and_text(tmp_path: Path, way: str) -> None:
     patches = {"kind": "sum", "terms": [{"column": "image_patches", "linear_q32": 1 << 32}]}

@@ -18,9 +18,9 @@ from trainers import (
     hashes_of,
     in_time,
     kill_all,
-    nothing_left,
     processes_of,
     trainers,
+    until_nothing_left,
 )
 
 import overlord as ol
@@ -45,7 +45,7 @@ def test_the_stream_is_the_embedded_one(
         assert hashes_of(started) == embedded_hashes(config, mesh)
         for trainer in started:
             trainer.until("end")
-    in_time(lambda: nothing_left(sockets), "the node and its directory are gone")
+    until_nothing_left(sockets, "the node and its directory are gone")
 
 
 def test_auto_attaches_where_ranks_share_a_host(config: dict[str, Any], sockets: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_dead_role_process_is_replaced(
         assert hashes_of(started) == embedded_hashes(config, {"dp": 2})
         for trainer in started:
             trainer.until("end")
-    in_time(lambda: nothing_left(sockets), "nothing is left")
+    until_nothing_left(sockets, "nothing is left")
 
 
 def test_a_hung_role_process_is_replaced(config: dict[str, Any], sockets: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_dead_node_is_a_clear_stop(config: dict[str, Any], sockets: Path) -> N
             word = trainer.until("end", seconds=10)
             assert (word["end"], word["error"]) == ("bad", "UnavailableError")
             assert "node process" in word["text"]
-        in_time(lambda: nothing_left(sockets), "the survivors have cleaned up")
+        until_nothing_left(sockets, "the survivors have cleaned up")
 
 
 def test_a_dead_rank_is_named_and_all_end(config: dict[str, Any], sockets: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_dead_rank_is_named_and_all_end(config: dict[str, Any], sockets: Path)
 
         in_time(named, "the status names the rank")
         started[0].kill()
-        in_time(lambda: nothing_left(sockets), "the node ends with its last trainer")
+        until_nothing_left(sockets, "the node ends with its last trainer")
 
 
 def test_a_new_attempt_fences_the_old(config: dict[str, Any], sockets: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_new_attempt_fences_the_old(config: dict[str, Any], sockets: Path) -> 
             for trainer in new:
                 assert trainer.until("end")["end"] == "good"
         assert hashes == embedded_hashes(config, {"dp": 2})
-    in_time(lambda: nothing_left(sockets), "nothing is left")
+    until_nothing_left(sockets, "nothing is left")
 
 
 def test_a_slow_rank_delays_nobody_for_the_runway(config: dict[str, Any]) -> None:
@@ -212,7 +212,7 @@ def test_a_node_of_its_own_serves_attempt_after_attempt(
     finally:
         served.send_signal(signal.SIGINT)
         assert served.wait(20) == 130
-    in_time(lambda: nothing_left(sockets), "nothing is left")
+    until_nothing_left(sockets, "nothing is left")
 
 
 @pytest.mark.parametrize("engine", ["embedded", "processes"])
@@ -278,7 +278,7 @@ def test_groups_that_read_for_themselves_see_the_same_stream(
         assert hashes_of(started) == expected
         for trainer in started:
             trainer.until("end")
-    in_time(lambda: nothing_left(sockets), "nothing is left")
+    until_nothing_left(sockets, "nothing is left")
 
 
 def test_groups_that_read_for_themselves_have_no_node_in_common(config: dict[str, Any]) -> None:
@@ -316,7 +316,7 @@ def test_ranks_that_fetch_for_themselves_see_the_same_stream(
             assert hashes_of(started) == expected
             for trainer in started:
                 trainer.until("end")
-        in_time(lambda: nothing_left(sockets), "nothing is left")
+        until_nothing_left(sockets, "nothing is left")
     assert laid_out[False] >= 2 * laid_out[True], "peers have their own copies"
 
 
@@ -330,7 +330,7 @@ def test_a_dead_loader_is_asked_again_for_every_rank(config: dict[str, Any], soc
                 started[0].until("step")
             in_time(lambda: kill_all(sockets, victim), "there is one to kill")  # noqa: B023
         assert hashes_of(started) == embedded_hashes(config, {"dp": 1, "tp": 4})
-    in_time(lambda: nothing_left(sockets), "nothing is left")
+    until_nothing_left(sockets, "nothing is left")
 
 
 def test_a_node_keeps_to_its_share_of_the_cores(config: dict[str, Any], sockets: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trainers import Trainer, in_time, kill_all, nothing_left, processes_of
+from trainers import Trainer, in_time, kill_all, processes_of, until_nothing_left
 
 import overlord as ol
 
@@ -202,7 +202,7 @@ def test_four_trainers_over_two_changes(
         later = {answer[-1] for answer in answers}
         assert len(later) == 1, "all ranks asked for the second, and it is one"
         check_seats(started, job, [(0, FOUR), (10, PAIRS), (later.pop(), SLICES)])
-    in_time(lambda: nothing_left(sockets), "nothing is left")
+    until_nothing_left(sockets, "nothing is left")
 
 
 @pytest.mark.parametrize("victim", ["constructors", "loaders"])
@@ -224,7 +224,7 @@ def test_whoever_dies_at_the_change(job: dict[str, Any], sockets: Path, victim: 
         words = [word for trainer in started for word in trainer.all_words()]
         first, second = sorted(word["first"] for word in words if "first" in word)
         check_seats(started, job, [(0, FOUR), (first, PAIRS), (second, STAGES)])
-    in_time(lambda: nothing_left(sockets), "nothing is left")
+    until_nothing_left(sockets, "nothing is left")
 
 
 def test_constructors_of_the_old_mesh_retire(job: dict[str, Any], sockets: Path) -> None:

@@ -28,7 +28,7 @@ from overlord._src.node_metrics import node_metrics as figures_of
 from overlord._src.node_watch import NodeWatch, ask, process_memory
 from overlord.cli import main
 from small_job import WEIGHTS, small_job
-from trainers import Trainer, in_time, nothing_left, trainers
+from trainers import Trainer, in_time, trainers, until_nothing_left
 
 ENDLESS = 1_000_000
 JOB = f"watched-{os.getpid()}"  # other tests watch jobs of this host at the same time
@@ -45,7 +45,7 @@ def running(folder: Path, name: str = JOB, **options: Any) -> Iterator[tuple[lis
             trainer.until("step")
         [directory] = sockets.iterdir()
         yield started, str(directory)
-    in_time(lambda: nothing_left(sockets), "nothing is left")
+    until_nothing_left(sockets, "nothing is left")
 
 
 def all_told(directory: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from overlord._src.node_trace import TraceEvent, chrome_trace, read_events
 from overlord.cli import main
 from small_job import WEIGHTS, small_job
-from trainers import in_time, nothing_left, trainers
+from trainers import in_time, trainers, until_nothing_left
 
 import overlord as ol
 
@@ -28,7 +28,7 @@ def test_a_window_of_a_running_node(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert main(["trace", str(directory), "--seconds", "0.5", "-o", str(file)]) == 0
         assert "without a word" not in capsys.readouterr().out
         assert {path.name for path in directory.iterdir()} == before, "nothing is left there"
-    in_time(lambda: nothing_left(sockets), "nothing is left")
+    until_nothing_left(sockets, "nothing is left")
     rows = json.loads(file.read_text())["traceEvents"]
     names = {row["pid"]: row["args"]["name"].partition("@")[0] for row in rows if row["ph"] == "M"}
     assert set(names.values()) == {"node", "loaders-0", "constructors-0", "rank-0", "rank-1"}

@@ -13,7 +13,7 @@ import pytest
 from corpora import EOD, json_lines, made_up_texts
 from delivered import documents_of, pieces_of
 from own_transforms import BOOM, loud
-from trainers import in_time, nothing_left
+from trainers import in_time, until_nothing_left
 
 import overlord as ol
 
@@ -117,7 +117,7 @@ def test_one_stream_in_every_lane_and_engine(tmp_path: Path, sockets: Path) -> N
     assert read(config, engine="processes")[0] == first
     config["runtime"]["processes"]["loaders"] = 2
     assert read(config, engine="processes")[0] == first
-    in_time(lambda: nothing_left(sockets), "the node is gone")
+    until_nothing_left(sockets, "the node is gone")
 
 
 def test_a_lane_is_no_part_of_the_stream_a_version_is(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_58_the_same_under_processes(tmp_path: Path, sockets: Path) -> None:
     config = config_of(tmp_path, "own_transforms:exits", texts, bad_rows_allowed=1)
     config["runtime"] = {"processes": {"directory": str(sockets)}}
     assert read(config, engine="processes")[0] == read(config)[0]
-    in_time(lambda: nothing_left(sockets), "the node is gone")
+    until_nothing_left(sockets, "the node is gone")
 
 
 def test_a_killed_worker_costs_no_row(tmp_path: Path) -> None:

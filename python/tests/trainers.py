@@ -174,9 +174,22 @@ def processes_of(directory: Path) -> dict[int, str]:
     return found
 
 
+def left_of(directory: Path) -> list[str]:
+    """Processes and files of jobs whose sockets lay under this folder."""
+    processes = [f"{name} ({pid})" for pid, name in processes_of(directory).items()]
+    return processes + [str(path) for path in directory.rglob("*")]
+
+
 def nothing_left(directory: Path) -> bool:
-    """No process and no file of any job whose sockets lay under this folder."""
-    return not processes_of(directory) and not list(directory.iterdir())
+    return not left_of(directory)
+
+
+def until_nothing_left(directory: Path, what: str = "nothing is left") -> None:
+    """Wait until all processes and files of a job are gone."""
+    deadline = time.monotonic() + 10
+    while left := left_of(directory):
+        assert time.monotonic() < deadline, f"not within 10 s: {what}; there are {left}"
+        threading.Event().wait(0.005)
 
 
 def embedded_hashes(config: dict[str, Any], mesh: dict[str, int]) -> dict[int, str]:

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <optional>
 #include <set>
 
+#include "overlord/node/held_batch.h"
 #include "overlord/node/late_rows.h"
+#include "overlord/runtime/steady_clock.h"
 #include "overlord/transport/socket_directory.h"
 
 namespace overlord::node {
@@ -16,35 +17,12 @@ namespace {
 
 constexpr int64_t kAnswerMs = 10'000;  // a node that says nothing for so long is no use
 constexpr int64_t kBeatNs = 1'000'000'000;
-constexpr int64_t kTreeMs = 60'000;  // until all processes have taken a new tree
+constexpr int64_t kLeftoverWaitNs = 2'000'000'000;  // until a killed node's lock is released
+constexpr int64_t kTreeMs = 60'000;                 // until all processes have taken a new tree
 
 std::string name_of(const AttachRequest& request) {
   return "rank-" + std::to_string(request.ranks.front()) + "@" + std::to_string(getpid()) + "." +
          std::to_string(request.attempt);
-}
-
-// The same slab in private memory, so that the shared one can go back.
-std::shared_ptr<const model::Slab> private_copy(const model::Slab& slab,
-                                                std::shared_ptr<const void> counted) {
-  const auto bytes_of = [](const model::FieldView& view) {
-    return (view.size_bytes + 63) / 64 * 64;
-  };
-  const model::FieldView fields[] = {slab.tokens, slab.targets, slab.loss_weights, slab.positions};
-  uint64_t total = 64;
-  for (const model::FieldView& view : fields) total += bytes_of(view);
-  auto memory = std::make_shared<std::vector<char>>(total);
-  auto copy = std::make_shared<model::Slab>(slab);
-  char* at = memory->data() + (64 - reinterpret_cast<uintptr_t>(memory->data()) % 64) % 64;
-  for (model::FieldView* view :
-       {&copy->tokens, &copy->targets, &copy->loss_weights, &copy->positions}) {
-    if (view->data == nullptr) continue;
-    std::memcpy(at, view->data, view->size_bytes);
-    view->data = at;
-    at += bytes_of(*view);
-  }
-  using Pair = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
-  copy->holder = std::make_shared<const Pair>(std::move(memory), std::move(counted));
-  return copy;
 }
 
 // A node that was killed could not clean up behind itself. Whoever gets its lock does; a node that
@@ -52,14 +30,11 @@ std::shared_ptr<const model::Slab> private_copy(const model::Slab& slab,
 void remove_leftovers(const std::string& path) {
   Result<transport::SocketDirectory> directory = transport::SocketDirectory::find(path);
   if (!directory.ok()) return;
-  Result<std::optional<transport::DirectoryLock>> lock = directory->try_lock();
-  if (!lock.ok() || !*lock) return;
-  static_cast<void>(directory->remove(std::move(**lock)));
-}
-
-uint64_t slab_size(const model::Slab& slab) {
-  return slab.tokens.size_bytes + slab.targets.size_bytes + slab.loss_weights.size_bytes +
-         slab.positions.size_bytes;
+  // The kernel closes a dead process's files one by one: its links may end before its lock does.
+  Result<transport::DirectoryLock> lock =
+      directory->lock(runtime::steady_now_ns() + kLeftoverWaitNs);
+  if (!lock.ok()) return;
+  static_cast<void>(directory->remove(std::move(*lock)));
 }
 
 }  // namespace
@@ -350,8 +325,8 @@ void AttachedEngine::beat() {
 
 // A rank that holds more than its share of the pool gets copies of its own, up to a limit (law 14).
 Result<model::MicrobatchPtr> AttachedEngine::give_out(model::MicrobatchPtr batch) {
-  if (!batch->slab) return batch;
-  const uint64_t bytes = slab_size(*batch->slab);
+  const uint64_t bytes = payload_bytes(*batch);
+  if (bytes == 0) return batch;
   const bool copy = held_->shared + bytes > welcome_.hold_limit_bytes && held_->shared > 0;
   if (copy && held_->copied + bytes > welcome_.copy_limit_bytes) {
     return Status(Code::kResource,
@@ -364,16 +339,7 @@ Result<model::MicrobatchPtr> AttachedEngine::give_out(model::MicrobatchPtr batch
   count += bytes;
   std::shared_ptr<const void> counted(
       &count, [held = held_, &count, bytes](const void*) { count -= bytes; });
-  auto given = std::make_shared<model::Microbatch>(*batch);
-  if (copy) {
-    given->slab = private_copy(*batch->slab, std::move(counted));
-    return model::MicrobatchPtr(std::move(given));
-  }
-  auto slab = std::make_shared<model::Slab>(*batch->slab);
-  using Pair = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
-  slab->holder = std::make_shared<const Pair>(slab->holder, std::move(counted));
-  given->slab = std::move(slab);
-  return model::MicrobatchPtr(std::move(given));
+  return copy ? private_batch(*batch, counted) : counted_batch(*batch, counted);
 }
 
 Result<model::MicrobatchPtr> AttachedEngine::next(Rank rank, int64_t timeout_ms) {
