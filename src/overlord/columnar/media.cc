@@ -22,9 +22,10 @@ MediaNotes::MediaNotes(const ShardJob& job, ShardPart* part)
   part_->media_ends.resize(job.source->media.size());
 }
 
-uint32_t MediaNotes::head_bytes() const {
+uint32_t MediaNotes::head_bytes(bool can_read) const {
   const bool looks = job_.options->probe != nullptr && !job_.source->media.empty();
-  return looks ? std::min(job_.options->probe->head_bytes(), kMaxHeadBytes) : 0;
+  if (!looks) return 0;
+  return can_read ? std::min(job_.options->probe->head_bytes(), kMaxHeadBytes) : kMaxHeadBytes;
 }
 
 void MediaNotes::begin_row() {
@@ -33,21 +34,52 @@ void MediaNotes::begin_row() {
   }
 }
 
-BlobNote MediaNotes::look(size_t field, std::string_view head, uint64_t size_bytes) const {
+Result<BlobNote> MediaNotes::look(size_t field, const BlobSource& blob) const {
   const uint64_t most = std::min<uint64_t>(job_.source->limits.max_media_bytes, UINT32_MAX - 1);
   const model::MediaField& what = job_.source->media[field];
   BlobNote note;
-  if (size_bytes > most) {
-    note.fault = "media " + runtime::quote(what.name) + " has " + std::to_string(size_bytes) +
+  if (blob.size_bytes > most) {
+    note.fault = "media " + runtime::quote(what.name) + " has " + std::to_string(blob.size_bytes) +
                  " bytes, over limits.max_media (" + std::to_string(most) + ")";
     return note;
   }
-  note.size_bytes = static_cast<uint32_t>(size_bytes);
+  note.size_bytes = static_cast<uint32_t>(blob.size_bytes);
   if (job_.options->probe == nullptr) return note;
-  const std::string fault =
-      job_.options->probe->look(what, head, size_bytes, std::span(note.values, per_field_ - 1));
+  OVERLORD_TRY(const std::string fault, probe(what, blob, std::span(note.values, per_field_ - 1)));
   if (!fault.empty()) note.fault = "media " + runtime::quote(what.name) + ": " + fault;
   return note;
+}
+
+Result<std::string> MediaNotes::probe(const model::MediaField& field, const BlobSource& blob,
+                                      std::span<uint32_t> values) const {
+  const MediaProbe& probe = *job_.options->probe;
+  // The same bytes are looked at wherever a blob lies: so much more may be at hand.
+  BlobParts parts{blob.head.substr(0, probe.head_bytes()), blob.size_bytes};
+  runtime::Bytes more;
+  if (parts.head.size() < parts.size_bytes) {
+    const Result<BlobRange> need = probe.need(field, parts);
+    if (!need.ok()) return need.status().message();
+    if (need->size_bytes > 0) {
+      const bool at_hand = need->offset + need->size_bytes <= blob.head.size();
+      if (need->size_bytes > kMaxHeadBytes || (!at_hand && !blob.read)) {
+        return "what describes it lies behind the " +
+               std::to_string(at_hand || blob.read ? kMaxHeadBytes : blob.head.size()) +
+               " bytes that are read to index it";
+      }
+      std::string_view bytes = blob.head.substr(at_hand ? need->offset : 0, need->size_bytes);
+      if (!at_hand) {
+        OVERLORD_TRY(more, blob.read(*need));
+        bytes = {more.data, more.size};
+      }
+      if (need->offset == 0) {
+        parts.head = bytes;
+      } else {
+        parts.tail_offset = need->offset;
+        parts.tail = bytes;
+      }
+    }
+  }
+  return probe.look(field, parts, values);
 }
 
 std::string MediaNotes::add(size_t field, const BlobNote& note) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,8 +23,20 @@ struct BlockRequest;
 struct ShardJob;
 struct ShardPart;
 
-inline constexpr uint32_t kMaxHeadBytes = 256 << 20;  // a clip may have its tables at its end
+inline constexpr uint32_t kMaxHeadBytes = 256 << 20;  // Matroska is looked at as a whole
 inline constexpr uint32_t kMaxProbeValues = 8;
+
+// What of a blob a probe sees: its first bytes, and what it asked for beside them.
+struct BlobParts {
+  std::string_view head;  // the whole blob where that is shorter
+  uint64_t size_bytes = 0;
+  uint64_t tail_offset = 0;
+  std::string_view tail = {};
+};
+struct BlobRange {
+  uint64_t offset = 0;
+  uint64_t size_bytes = 0;
+};
 
 // Looks at the first bytes of every blob while its shard is indexed: sizes of images, durations.
 // Thread-safe and pure: the values it gives are kept in the index and taken over from there when a
@@ -34,10 +47,14 @@ class MediaProbe {
   virtual std::string version() const = 0;       // an index made with another one is built anew
   virtual uint32_t head_bytes() const = 0;       // it wants to see, at most kMaxHeadBytes
   virtual uint32_t values_per_blob() const = 0;  // it gives, at most kMaxProbeValues
-  // `head` is the whole blob where that is shorter. What is wrong with it (the row is bad then),
-  // or empty.
-  virtual std::string look(const model::MediaField& field, std::string_view head,
-                           uint64_t size_bytes, std::span<uint32_t> values) const = 0;
+  // What it has to see beside the head of a longer blob, at most kMaxHeadBytes; from 0 on: instead
+  // of it. Empty: nothing. kBadData: what is wrong with the blob.
+  virtual Result<BlobRange> need(const model::MediaField&, const BlobParts&) const {
+    return BlobRange();
+  }
+  // What is wrong with the blob (the row is bad then), or empty.
+  virtual std::string look(const model::MediaField& field, const BlobParts& parts,
+                           std::span<uint32_t> values) const = 0;
 };
 
 // Where one blob is.
@@ -68,25 +85,36 @@ struct BlobNote {
   std::string fault;  // what is wrong with it, or empty
 };
 
+// A blob while its shard is indexed.
+struct BlobSource {
+  std::string_view head;  // at least MediaNotes::head_bytes of it, or all
+  uint64_t size_bytes = 0;
+  // Any other part of it; null where there is no way back to it.
+  std::function<Result<runtime::Bytes>(BlobRange range)> read;
+};
+
 // Gathers what the index keeps of each blob: its size and what the probe says, row after row.
 class MediaNotes {
  public:
   MediaNotes(const ShardJob& job, ShardPart* part);
 
-  uint32_t head_bytes() const;
+  // Bytes that look() must be given of a blob; of one that it cannot go back to, all that it may
+  // ever ask for.
+  uint32_t head_bytes(bool can_read) const;
   // The next row, which has no blob yet.
   void begin_row();
   // What there is to say about a blob, before it is known whether and where it belongs to the row.
-  BlobNote look(size_t field, std::string_view head, uint64_t size_bytes) const;
+  // A Status where the store fails.
+  Result<BlobNote> look(size_t field, const BlobSource& blob) const;
   // The row's next blob of a field. What is wrong with it, or empty.
   std::string add(size_t field, const BlobNote& note);
-  std::string note(size_t field, std::string_view head, uint64_t size_bytes) {
-    return add(field, look(field, head, size_bytes));
-  }
   // The row is bad after all: it has no blobs.
   void drop_row();
 
  private:
+  Result<std::string> probe(const model::MediaField& field, const BlobSource& blob,
+                            std::span<uint32_t> values) const;
+
   const ShardJob& job_;
   ShardPart* const part_;
   const size_t per_field_;  // values kept of a blob: its size and those of the probe

@@ -98,7 +98,7 @@ class RowNotes {
   Result<std::string> add_cell(size_t field, const MediaCell& cell, ByteWriter* places) {
     if (cell.kind == MediaCell::Kind::kPath) return add_file(field, cell.value, places);
     add_bytes(cell.value, places);
-    return notes_->note(field, cell.value.substr(0, notes_->head_bytes()), cell.value.size());
+    return note(field, {cell.value, cell.value.size(), nullptr});
   }
 
   void add_bytes(std::string_view bytes, ByteWriter* places) const {
@@ -122,12 +122,19 @@ class RowNotes {
     places->u8(kKeptFile);
     places->text(path);
     layout::write_fingerprint(info->fingerprint, places);
-    const uint64_t head_bytes = std::min<uint64_t>(notes_->head_bytes(), size);
+    const uint64_t head_bytes = std::min<uint64_t>(notes_->head_bytes(true), size);
     runtime::Bytes head;
     if (head_bytes > 0) {
       OVERLORD_TRY(head, job_.read(*info, 0, head_bytes));
     }
-    return notes_->note(field, std::string_view(head.data, head.size), size);
+    return note(field, {std::string_view(head.data, head.size), size, [&](BlobRange range) {
+                          return job_.read(*info, range.offset, range.size_bytes);
+                        }});
+  }
+
+  Result<std::string> note(size_t field, const BlobSource& blob) {
+    OVERLORD_TRY(const BlobNote note, notes_->look(field, blob));
+    return notes_->add(field, note);
   }
 
   const ShardJob& job_;

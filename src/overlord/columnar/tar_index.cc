@@ -94,11 +94,12 @@ class SampleCutter {
         notes_(job, part),
         restarts_(coding_of(job.file.uri)) {}
 
-  size_t head_bytes() const { return notes_.head_bytes(); }
+  size_t head_bytes() const { return notes_.head_bytes(stream_ == nullptr); }
 
-  void add(const TarMember& member) {
+  // A Status where the store fails.
+  Status add(const TarMember& member) {
     const auto name = split_sample_name(member.name);
-    if (!name) return;
+    if (!name) return {};
     if (!in_sample_ || name->key != key_) {
       end_sample();
       begin_sample(std::string(name->key), member.begin);
@@ -110,14 +111,14 @@ class SampleCutter {
     if (!taken_.insert(name->extension).second) {
       fail("has two members ." + shortened(name->extension) + ", the second at offset " +
            std::to_string(member.offset));
-      return;
+      return {};
     }
     const MemberPlace place{true, member.offset, member.size_bytes};
     if (name->extension == text_.extension) take_text(place);
     if (name->extension == kMetadataExtension && !job_.source->metadata_columns.empty()) {
       take_metadata(place);
     }
-    take_media(name->extension, member, place);
+    return take_media(name->extension, member, place);
   }
 
   void end_sample() {
@@ -210,7 +211,8 @@ class SampleCutter {
          " bytes, over limits.max_document (" + std::to_string(most) + ")");
   }
 
-  void take_media(const std::string& extension, const TarMember& member, const MemberPlace& place) {
+  Status take_media(const std::string& extension, const TarMember& member,
+                    const MemberPlace& place) {
     for (size_t i = 0; i < found_.size(); ++i) {
       const model::MediaField& field = job_.source->media[i];
       const auto number = number_in_field(field, extension);
@@ -225,8 +227,16 @@ class SampleCutter {
         fail(fault);
         continue;
       }
-      found.push_back({*number, place, notes_.look(i, member.head, place.size_bytes)});
+      BlobSource blob{member.head, place.size_bytes, nullptr};
+      if (stream_ == nullptr) {
+        blob.read = [&](BlobRange range) {
+          return job_.read(job_.file, place.offset + range.offset, range.size_bytes);
+        };
+      }
+      OVERLORD_TRY(BlobNote note, notes_.look(i, blob));
+      found.push_back({*number, place, std::move(note)});
     }
+    return {};
   }
 
   void note_media() {
@@ -353,10 +363,8 @@ Result<ShardPart> index_tar_shard(const ShardJob& job) {
   std::unique_ptr<TextStream> stream;
   if (coding_of(job.file.uri) != Coding::kPlain) stream = open_text_stream(job);
   SampleCutter cutter(job, stream.get(), &part);
-  TarScanner scanner(cutter.head_bytes(), [&](const TarMember& member) -> Status {
-    cutter.add(member);
-    return {};
-  });
+  TarScanner scanner(cutter.head_bytes(),
+                     [&](const TarMember& member) { return cutter.add(member); });
   OVERLORD_RETURN_IF_ERROR(stream == nullptr ? scan_plain(job, &scanner)
                                              : scan_stream(job, stream.get(), &scanner, &cutter));
   cutter.finish();

@@ -165,12 +165,12 @@ class FirstByte final : public MediaProbe {
   std::string version() const override { return "first-byte/1"; }
   uint32_t head_bytes() const override { return 6; }
   uint32_t values_per_blob() const override { return 1; }
-  std::string look(const model::MediaField& field, std::string_view head, uint64_t size_bytes,
+  std::string look(const model::MediaField& field, const BlobParts& parts,
                    std::span<uint32_t> values) const override {
     EXPECT_EQ(field.name, "image");
-    EXPECT_EQ(head.size(), std::min<uint64_t>(6, size_bytes));
-    if (head.starts_with("image3")) return "is the third";
-    values[0] = static_cast<uint32_t>(head.back());
+    EXPECT_EQ(parts.head.size(), std::min<uint64_t>(6, parts.size_bytes));
+    if (parts.head.starts_with("image3")) return "is the third";
+    values[0] = static_cast<uint32_t>(parts.head.back());
     return {};
   }
 };

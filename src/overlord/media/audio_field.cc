@@ -33,7 +33,7 @@ std::string header_text(const HeaderValues& values) {
 }
 
 Result<HeaderValues> probe(const BlobHead& blob) {
-  OVERLORD_TRY(const AudioHeader header, probe_audio_head(blob.head, blob.size_bytes));
+  OVERLORD_TRY(const AudioHeader header, probe_audio_head(blob));
   return values_of(header);
 }
 
@@ -155,8 +155,14 @@ Result<FieldChainPtr> prepare(std::string_view transform) {
 }  // namespace
 
 const KindOfMedia& audio_kind() {
-  static constexpr KindOfMedia kKind = {
-      model::MediaKind::kAudio, "audio", "sound headers 1", 1 << 20, 4, probe, prepare};
+  static constexpr KindOfMedia kKind = {model::MediaKind::kAudio,
+                                        "audio",
+                                        "sound headers 2",
+                                        64 << 10,
+                                        4,
+                                        audio_probe_need,
+                                        probe,
+                                        prepare};
   return kKind;
 }
 

@@ -86,7 +86,7 @@ Result<AudioHeader> probe_as(AudioFormat format, std::string_view bytes, uint64_
     case AudioFormat::kFlac:
       return probe_flac(bytes);
     case AudioFormat::kOgg:
-      return probe_ogg(bytes);
+      return probe_ogg(bytes, bytes);
     case AudioFormat::kMp3:
       return probe_mp3(bytes, size_bytes);
   }
@@ -123,19 +123,18 @@ Result<AudioHeader> probe_audio(std::string_view bytes) {
   return header;
 }
 
-Result<AudioHeader> probe_audio_head(std::string_view head, uint64_t size_bytes) {
-  if (head.size() >= size_bytes) return probe_audio(head);
-  OVERLORD_TRY(const AudioFormat format, audio_format(head));
-  const std::string where = "in its first " + std::to_string(head.size()) + " of " +
-                            std::to_string(size_bytes) + " bytes";
-  if (format == AudioFormat::kOgg) {
-    return bad_data("ogg says on its last page how long it is, and that is not " + where +
-                    "; store it as FLAC, or in shorter files");
+Result<AudioHeader> probe_audio_head(const BlobHead& blob) {
+  if (blob.whole()) return probe_audio(blob.head);
+  OVERLORD_TRY(const AudioFormat format, audio_format(blob.head));
+  Result<AudioHeader> header = format == AudioFormat::kOgg
+                                   ? probe_ogg(blob.head, blob.tail)
+                                   : probe_as(format, blob.head, blob.size_bytes);
+  if (header.ok()) {
+    OVERLORD_RETURN_IF_ERROR(check_header(*header));
+    return header;
   }
-  const Result<AudioHeader> header = probe_as(format, head, size_bytes);
-  if (!header.ok()) return header.status().with_context(where);
-  OVERLORD_RETURN_IF_ERROR(check_header(*header));
-  return header;
+  return header.status().with_context("in its first " + std::to_string(blob.head.size()) + " of " +
+                                      std::to_string(blob.size_bytes) + " bytes");
 }
 
 }  // namespace overlord::media

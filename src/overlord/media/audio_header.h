@@ -40,13 +40,16 @@ Result<AudioFormat> audio_format(std::string_view bytes);
 
 Result<AudioHeader> probe_audio(std::string_view bytes);
 
+inline constexpr uint64_t kLargestOggPage = 27 + 255 + 255 * 255;
+
 // One per format; `bytes` start with the format's signature. MP3 has no header of its own: the
 // library reads its length from the tag of the first frame, or estimates it from the first frames
 // and the file's size where there is none; so it is read only by builds that have the library.
 // `size_bytes` are those of the whole file where `bytes` are only its begin.
 Result<AudioHeader> probe_wav(std::string_view bytes, uint64_t size_bytes);
 Result<AudioHeader> probe_flac(std::string_view bytes);
-Result<AudioHeader> probe_ogg(std::string_view bytes);
+// `end` are the file's last bytes, kLargestOggPage of them or all.
+Result<AudioHeader> probe_ogg(std::string_view bytes, std::string_view end);
 Result<AudioHeader> probe_mp3(std::string_view bytes, uint64_t size_bytes);
 
 }  // namespace overlord::media

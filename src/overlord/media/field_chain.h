@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/media/blob_head.h"
 #include "overlord/model/element.h"
 #include "overlord/model/media_slab.h"
 #include "overlord/model/source.h"
@@ -24,14 +25,6 @@ namespace overlord::media {
 inline constexpr size_t kMostHeaderValues = 8;
 // Those of the kind first, the rest 0. The first one of a readable blob is never 0.
 using HeaderValues = std::array<uint32_t, kMostHeaderValues>;
-
-// What of a blob is there when it is indexed.
-struct BlobHead {
-  std::string_view head;  // its first bytes, or all of it
-  uint64_t size_bytes = 0;
-
-  bool whole() const { return head.size() >= size_bytes; }
-};
 
 // How the items of a field lie in one array of rows.
 struct FieldRows {
@@ -76,8 +69,9 @@ struct KindOfMedia {
   model::MediaKind kind;
   std::string_view name;           // in configs
   std::string_view probe_version;  // an index whose headers were read by another one is built anew
-  uint32_t head_bytes;             // of a blob that probe() gets to see at most
+  uint32_t head_bytes;             // of a blob that are read first
   uint32_t header_values;          // how many of HeaderValues it gives
+  Result<BlobNeed> (*need)(const BlobHead& blob);       // of a blob that is not whole
   Result<HeaderValues> (*probe)(const BlobHead& blob);  // without decoding
   // Refuses steps that cannot follow each other, and outcomes without a row size in common.
   Result<FieldChainPtr> (*prepare)(std::string_view transform);

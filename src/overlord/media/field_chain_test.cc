@@ -24,7 +24,7 @@ TEST(FieldChain, KindsAreKnownByName) {
 // What an index of pictures was made with: another text would build all of them anew.
 TEST(FieldChain, IndexesOfPicturesStayValid) {
   const KindOfMedia& pictures = kind_of_media(MediaKind::kImage);
-  EXPECT_EQ(pictures.probe_version, "picture headers 1");
+  EXPECT_EQ(pictures.probe_version, "picture headers 2");
   EXPECT_EQ(pictures.header_values, 3u);
   EXPECT_EQ(pictures.head_bytes, 65536u);
 }

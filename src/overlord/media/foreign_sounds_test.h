@@ -9,9 +9,16 @@
 
 namespace overlord::media {
 
-// From the first half of the bytes, as an index may see them.
+// From the first half of the bytes and what is needed beside it, as an index sees them.
 inline void takes_sound_head(std::string_view bytes) {
-  const auto header = probe_audio_head(bytes.substr(0, bytes.size() / 2), bytes.size());
+  BlobHead blob{bytes.substr(0, bytes.size() / 2), bytes.size()};
+  const auto need = audio_probe_need(blob);
+  if (need.ok() && need->size_bytes > 0) {
+    OVERLORD_CHECK(need->offset + need->size_bytes <= bytes.size(), "bytes that are not there");
+    (need->offset == 0 ? blob.head : blob.tail) = bytes.substr(need->offset, need->size_bytes);
+    blob.tail_offset = need->offset;
+  }
+  const auto header = probe_audio_head(blob);
   OVERLORD_CHECK(header.ok() || !header.status().message().empty(), "a refusal without a reason");
   OVERLORD_CHECK(!header.ok() || header->sample_rate > 0, "a header without a rate");
 }

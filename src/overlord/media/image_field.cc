@@ -29,7 +29,7 @@ std::string header_text(const HeaderValues& values) {
 }
 
 Result<HeaderValues> probe(const BlobHead& blob) {
-  OVERLORD_TRY(const ImageHeader header, probe_image_head(blob.head, blob.size_bytes));
+  OVERLORD_TRY(const ImageHeader header, probe_image_head(blob));
   return values_of(header);
 }
 
@@ -97,8 +97,14 @@ Result<FieldChainPtr> prepare(std::string_view transform) {
 }  // namespace
 
 const KindOfMedia& image_kind() {
-  static constexpr KindOfMedia kKind = {
-      model::MediaKind::kImage, "image", "picture headers 1", 64 << 10, 3, probe, prepare};
+  static constexpr KindOfMedia kKind = {model::MediaKind::kImage,
+                                        "image",
+                                        "picture headers 2",
+                                        64 << 10,
+                                        3,
+                                        image_probe_need,
+                                        probe,
+                                        prepare};
   return kKind;
 }
 

@@ -1,17 +1,16 @@
-// What the first bytes of a picture tell of it, for those who index pictures and do not want to
-// read them whole. Less than probe_image says: EXIF that a format keeps behind its pixels (WebP,
-// some PNG) is not seen, so who decodes compares the two.
+// What some of a picture's bytes tell of it, for those who index pictures and do not want to read
+// them whole. Less than probe_image says where a PNG has its EXIF behind its pixels, so who decodes
+// compares the two.
 #pragma once
 
-#include <cstdint>
-#include <string_view>
-
 #include "overlord/base/status.h"
+#include "overlord/media/blob_head.h"
 #include "overlord/media/image_header.h"
 
 namespace overlord::media {
 
-// `head` is the begin of a picture of `size_bytes`, or all of it.
-Result<ImageHeader> probe_image_head(std::string_view head, uint64_t size_bytes);
+// What it takes beside a head: the end of a WebP, which keeps its EXIF there.
+Result<BlobNeed> image_probe_need(const BlobHead& blob);
+Result<ImageHeader> probe_image_head(const BlobHead& blob);
 
 }  // namespace overlord::media

@@ -13,7 +13,7 @@ namespace {
 struct TopBoxes {
   std::optional<std::string_view> moov;  // its body
   std::vector<int64_t> fragments;        // where each `moof` starts
-  std::optional<int64_t> unread;         // the first byte that is needed and not there
+  std::optional<VideoNeed> unread;       // what is needed first and not there
 };
 
 std::optional<std::string_view> bytes_at(const VideoParts& parts, int64_t offset, int64_t count) {
@@ -36,7 +36,7 @@ Result<TopBoxes> walk_top(const VideoParts& parts) {
   while (at + 8 <= parts.size) {
     const auto head = bytes_at(parts, at, 8);
     if (!head) {
-      top.unread = at;
+      top.unread = VideoNeed{at, parts.size - at};
       return top;
     }
     int64_t size = big_u32(*head, 0);
@@ -44,7 +44,7 @@ Result<TopBoxes> walk_top(const VideoParts& parts) {
     if (size == 1) {
       const auto wide = bytes_at(parts, at, 16);
       if (!wide) {
-        top.unread = at;
+        top.unread = VideoNeed{at, parts.size - at};
         return top;
       }
       size = static_cast<int64_t>(std::min<uint64_t>(big_u64(*wide, 8), INT64_MAX));
@@ -61,7 +61,7 @@ Result<TopBoxes> walk_top(const VideoParts& parts) {
     if (type == "moov" && !top.moov) {
       top.moov = bytes_at(parts, at + header, size - header);
       if (!top.moov) {
-        top.unread = at;
+        top.unread = VideoNeed{at, size};
         return top;
       }
     }
@@ -343,7 +343,7 @@ Result<VideoNeed> mp4_probe_need(std::string_view head, int64_t size) {
   const auto read = static_cast<int64_t>(head.size());
   if (!top.moov) {
     if (!top.unread) return bad_data("mp4 has no moov box, which describes its frames");
-    return VideoNeed{*top.unread, size - *top.unread};
+    return *top.unread;
   }
   OVERLORD_TRY(const Mp4Tables tables, read_mp4_tables(*top.moov, {}));
   if (tables.fragmented) return VideoNeed{read, size - read};

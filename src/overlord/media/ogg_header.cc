@@ -9,7 +9,6 @@ namespace overlord::media {
 namespace {
 
 constexpr size_t kPageHeader = 27;
-constexpr size_t kLargestPage = kPageHeader + 255 + 255 * 255;
 constexpr uint32_t kFirst = 2;  // flags of a page
 constexpr uint32_t kLast = 4;
 constexpr int32_t kOpusRate = 48000;  // Opus counts and decodes at this rate whatever it was fed
@@ -39,7 +38,7 @@ bool read_page(std::string_view bytes, size_t at, Page* page) {
 
 // The page that ends where the bytes end.
 bool find_last_page(std::string_view bytes, Page* page) {
-  const size_t low = bytes.size() > kLargestPage ? bytes.size() - kLargestPage : 0;
+  const size_t low = bytes.size() > kLargestOggPage ? bytes.size() - kLargestOggPage : 0;
   for (size_t at = bytes.rfind("OggS"); at != std::string_view::npos && at >= low;
        at = at == 0 ? std::string_view::npos : bytes.rfind("OggS", at - 1)) {
     if (read_page(bytes, at, page) && page->start + page->size == bytes.size()) return true;
@@ -49,7 +48,7 @@ bool find_last_page(std::string_view bytes, Page* page) {
 
 }  // namespace
 
-Result<AudioHeader> probe_ogg(std::string_view bytes) {
+Result<AudioHeader> probe_ogg(std::string_view bytes, std::string_view end) {
   Page first;
   if (!read_page(bytes, 0, &first)) {
     return bad_data("ogg is cut: " + std::to_string(bytes.size()) +
@@ -74,10 +73,7 @@ Result<AudioHeader> probe_ogg(std::string_view bytes) {
                     runtime::quote(packet.substr(0, 8)));
   }
   Page last;
-  if (!find_last_page(bytes, &last)) {
-    return bad_data("ogg is cut: no page ends where the " + std::to_string(bytes.size()) +
-                    " bytes end");
-  }
+  if (!find_last_page(end, &last)) return bad_data("ogg is cut: no page ends where the file ends");
   if (last.stream != first.stream || (first.flags & kFirst) == 0) {
     return bad_data("ogg holds more than one stream; one stream of sound per file is read");
   }

@@ -8,9 +8,6 @@
 namespace overlord::media {
 namespace {
 
-// The index sees clips whole, up to this: where an MP4 has its tables is the writer's choice.
-constexpr uint32_t kHeadBytes = 256 << 20;
-
 Result<HeaderValues> values_of(const VideoHeader& header) {
   for (const int64_t value : {header.frames, header.ticks, header.tick_num, header.tick_den}) {
     if (value > UINT32_MAX) {
@@ -46,17 +43,20 @@ std::string header_text(const HeaderValues& values) {
          std::to_string(values[6]) + " s";
 }
 
+// Where an MP4 has its tables is the writer's choice; Matroska has its times all over the file.
+Result<BlobNeed> need(const BlobHead& blob) {
+  OVERLORD_TRY(const VideoNeed more,
+               video_probe_need(blob.head, static_cast<int64_t>(blob.size_bytes)));
+  const auto offset = static_cast<uint64_t>(more.offset);
+  const auto length = static_cast<uint64_t>(more.length);
+  // Readers of whole clips take one piece.
+  if (offset == blob.head.size()) return BlobNeed{0, offset + length};
+  return BlobNeed{offset, length};
+}
+
 Result<HeaderValues> probe(const BlobHead& blob) {
-  VideoParts parts{blob.head, 0, {}, static_cast<int64_t>(blob.size_bytes)};
-  if (!blob.whole()) {
-    OVERLORD_TRY(const VideoNeed need, video_probe_need(blob.head, parts.size));
-    if (need.length > 0) {
-      return bad_data("clip describes its frames behind its first " +
-                      std::to_string(blob.head.size()) +
-                      " bytes, which is all that the index reads; write it as MP4 with the tables "
-                      "in front (faststart)");
-    }
-  }
+  const VideoParts parts{blob.head, static_cast<int64_t>(blob.tail_offset), blob.tail,
+                         static_cast<int64_t>(blob.size_bytes)};
   OVERLORD_TRY(const VideoHeader header, probe_video(parts, {}));
   return values_of(header);
 }
@@ -144,7 +144,7 @@ Result<FieldChainPtr> prepare(std::string_view transform) {
 
 const KindOfMedia& video_kind() {
   static constexpr KindOfMedia kKind = {
-      model::MediaKind::kVideo, "video", "clip headers 1", kHeadBytes, 7, probe, prepare};
+      model::MediaKind::kVideo, "video", "clip headers 2", 64 << 10, 7, need, probe, prepare};
   return kKind;
 }
 

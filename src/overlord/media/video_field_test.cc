@@ -52,21 +52,53 @@ TEST(VideoField, RunsAsTheChainDoesAndKeepsThePromise) {
   EXPECT_EQ(chain->run(clip, header, 1, out).code(), Code::kBadData);
 }
 
-TEST(VideoField, AHeadIsEnoughWhereTheTablesAreInFront) {
+// What a probe says of a clip of which `head` bytes are read, and what it needs beside them.
+Result<HeaderValues> probed_in_parts(std::string_view clip, size_t head, BlobNeed* need) {
+  BlobHead blob{clip.substr(0, head), clip.size()};
+  OVERLORD_TRY(*need, kind().need(blob));
+  const std::string_view more = clip.substr(need->offset, need->size_bytes);
+  if (need->size_bytes > 0 && need->offset == 0) blob.head = more;
+  if (need->offset > 0) {
+    blob.tail_offset = need->offset;
+    blob.tail = more;
+  }
+  return kind().probe(blob);
+}
+
+TEST(VideoField, TablesAreReadWhereverTheyAre) {
   const std::string_view clip = kept_clips()[0];  // has them behind
   EXPECT_FALSE(kind().probe({clip.substr(0, 200), clip.size()}).ok());
   const size_t frames = clip.find("mdat") - 4;
   const size_t tables = clip.find("moov") - 4;
+  BlobNeed need;
+  const auto behind = probed_in_parts(clip, 200, &need);
+  ASSERT_TRUE(behind.ok()) << behind.status().message();
+  EXPECT_EQ(*behind, header_of(clip));
+  EXPECT_EQ(need.offset, tables);
+
   std::string front(clip.substr(0, frames));
   front += clip.substr(tables);
   front += clip.substr(frames, tables - frames);
   // The places of frames are off then, and inside the blob: a probe sees no difference.
-  const auto whole = kind().probe({front, front.size()});
-  const auto head =
-      kind().probe({std::string_view(front).substr(0, clip.size() - 200), front.size()});
-  ASSERT_TRUE(whole.ok()) << whole.status().message();
-  ASSERT_TRUE(head.ok()) << head.status().message();
-  EXPECT_EQ(*whole, *head);
+  const auto ahead = probed_in_parts(front, clip.size() - 200, &need);
+  ASSERT_TRUE(ahead.ok()) << ahead.status().message();
+  EXPECT_EQ(*ahead, *behind);
+  EXPECT_EQ(need.size_bytes, 0U);
+  const auto begun = probed_in_parts(front, frames + 40, &need);
+  ASSERT_TRUE(begun.ok()) << begun.status().message();
+  EXPECT_EQ(*begun, *behind);
+  EXPECT_EQ(need.size_bytes, clip.size() - tables) << "the box and no frames";
+}
+
+TEST(VideoField, MatroskaIsReadWhole) {
+  BlobNeed need;
+  for (const std::string_view clip : kept_clips()) {
+    if (video_format(clip).value() != VideoFormat::kMatroska) continue;
+    const auto header = probed_in_parts(clip, 200, &need);
+    ASSERT_TRUE(header.ok()) << header.status().message();
+    EXPECT_EQ(*header, header_of(clip));
+    EXPECT_EQ(need.size_bytes, clip.size());
+  }
 }
 
 }  // namespace

@@ -20,12 +20,19 @@ class HeaderProbe final : public columnar::MediaProbe {
   std::string version() const override { return version_; }
   uint32_t head_bytes() const override { return head_bytes_; }
   uint32_t values_per_blob() const override { return values_; }
-  std::string look(const model::MediaField& field, std::string_view head, uint64_t size_bytes,
+  Result<columnar::BlobRange> need(const model::MediaField& field,
+                                   const columnar::BlobParts& parts) const override {
+    if (!field.use) return columnar::BlobRange();
+    const media::KindOfMedia& kind = media::kind_of_media(field.use->kind);
+    OVERLORD_TRY(const media::BlobNeed need, kind.need({parts.head, parts.size_bytes}));
+    return columnar::BlobRange{need.offset, need.size_bytes};
+  }
+  std::string look(const model::MediaField& field, const columnar::BlobParts& parts,
                    std::span<uint32_t> values) const override {
     if (!field.use) return {};
     const media::KindOfMedia& kind = media::kind_of_media(field.use->kind);
     const Result<media::HeaderValues> header =
-        kind.probe({head.substr(0, kind.head_bytes), size_bytes});
+        kind.probe({parts.head, parts.size_bytes, parts.tail_offset, parts.tail});
     if (!header.ok()) return header.status().message();
     std::copy_n(header->begin(), kind.header_values, values.begin());
     return {};
