@@ -216,3 +216,23 @@ def test_a_saved_dataset_of_pictures(tmp_path: Path) -> None:
     with train(columns_config(tmp_path, "set/")) as loader:
         count = sum(len(batch.media.get("image", ())) for batch in loader)
     assert count == sum(image_of(sample) is not None for sample in samples)
+
+
+def test_a_row_group_is_decoded_once_for_all_its_rows(tmp_path: Path) -> None:
+    samples = [sample for sample in made_up_pairs(64) if image_of(sample) is not None]
+    images = in_bytes(tmp_path, [image_of(sample) for sample in samples])
+    table = pa.table({"text": [sample["txt"].decode() for sample in samples], "image": images})
+    pq.write_table(table, tmp_path / "pairs.parquet", row_group_size=16, use_dictionary=False)
+    source = {
+        "files": "pairs.parquet",
+        "text": "text",
+        "tokenizer": "bytes",
+        "media": {"image": FIELD},
+        "over_length": "drop",
+    }
+    with train(job_config(tmp_path, {"s": source}, context=96)) as loader:
+        fetches = sum(1 for _ in loader)
+        [status] = loader.status()["loaders"]
+    assert fetches > 8
+    size = (tmp_path / "pairs.parquet").stat().st_size
+    assert status["read_bytes"] < 1.5 * size, "text and pictures once each"

@@ -75,23 +75,22 @@ struct MediaServing::Work {
   Done done;
 };
 
-// Blobs inside something compressed: they come together.
-struct MediaServing::Block {
-  columnar::BlockRequest request;
-  std::vector<size_t> documents;  // parallel to request.rows
-  MediaPlaces places;
-  std::vector<runtime::Bytes> pieces;
-  std::atomic<size_t> outstanding{0};
-};
-
-MediaServing::MediaServing(std::shared_ptr<const OpenSource> source, LoaderSeams seams,
+MediaServing::MediaServing(std::shared_ptr<const OpenSource> source,
+                           std::shared_ptr<PayloadBudget> budget, LoaderSeams seams,
                            LoaderProbe* probe, bool packs)
-    : source_(std::move(source)), seams_(std::move(seams)), probe_(probe), packs_(packs) {}
+    : source_(std::move(source)),
+      seams_(std::move(seams)),
+      probe_(probe),
+      packs_(packs),
+      blocks_(std::make_shared<MediaBlocks>(source_, std::move(budget), seams_, probe)) {}
 
 void MediaServing::stop() {
   stopped_ = true;
   cancel_.cancel();
+  blocks_->stop();
 }
+
+void MediaServing::shed() { blocks_->shed(); }
 
 std::string MediaServing::row_text(const plan::RowRef& ref) const {
   return columnar::row_name(source_->spec, source_->manifest, ref.block, ref.row);
@@ -158,32 +157,28 @@ void MediaServing::serve(std::vector<MediaWant> wants, Done done) {
 
 void MediaServing::read_block(const std::shared_ptr<Work>& work,
                               const std::vector<size_t>& documents) {
-  auto block = std::make_shared<Block>();
-  block->documents = documents;
-  block->request.block = work->documents[documents.front()]->want.ref.block;
-  block->request.scratch = seams_.scratch;
-  block->request.pool = seams_.scratch ? seams_.scratch : seams_.pool;
-  for (const size_t i : documents) {
-    block->request.rows.push_back(work->documents[i]->want.ref.row);
-  }
-  Result<MediaPlaces> places = source_->reader->media_places(block->request);
+  columnar::BlockRequest request;
+  request.block = work->documents[documents.front()]->want.ref.block;
+  request.scratch = seams_.scratch;
+  request.pool = seams_.scratch ? seams_.scratch : seams_.pool;
+  for (const size_t i : documents) request.rows.push_back(work->documents[i]->want.ref.row);
+  Result<MediaPlaces> places = source_->reader->media_places(request);
   if (!places.ok()) return give_up(*work, places.status());
   const size_t fields = source_->spec.media.size();
   OVERLORD_CHECK(places->ends.size() == documents.size() * fields, "a list per row and field");
   // What is not delivered is not read.
-  bool decoded = false;
+  std::vector<size_t> decoded;  // documents that have such blobs
   const std::vector<BlobOwner> owners = owners_of(*places, fields);
   for (size_t i = 0; i < owners.size(); ++i) {
     MediaPlace& place = places->blobs[i];
-    work->documents[documents[owners[i].row]]->blobs[owners[i].field].emplace_back();
+    const size_t document = documents[owners[i].row];
+    work->documents[document]->blobs[owners[i].field].emplace_back();
     if (!source_->spec.media[owners[i].field].use) place = MediaPlace();
-    decoded = decoded || place.kind == MediaPlace::Kind::kDecoded;
+    if (place.kind != MediaPlace::Kind::kDecoded) continue;
+    if (decoded.empty() || decoded.back() != document) decoded.push_back(document);
   }
   read_ranges(work, documents, *places);
-  if (!decoded) return;
-  block->places = std::move(*places);
-  for (const size_t i : documents) ++work->documents[i]->pending;
-  read_decoded(work, block);
+  if (!decoded.empty()) read_decoded(work, request.block, std::move(decoded));
 }
 
 void MediaServing::read_ranges(const std::shared_ptr<Work>& work,
@@ -213,62 +208,37 @@ void MediaServing::read_ranges(const std::shared_ptr<Work>& work,
   }
 }
 
-void MediaServing::read_decoded(const std::shared_ptr<Work>& work,
-                                const std::shared_ptr<Block>& block) {
-  Result<std::vector<columnar::RangeRequest>> ranges =
-      source_->reader->media_ranges(block->request);
-  if (!ranges.ok()) {
-    give_up(*work, ranges.status());
-    for (const size_t i : block->documents) arrived(work, i);
-    return;
-  }
-  block->pieces.resize(ranges->size());
-  block->outstanding = ranges->size() + 1;
-  const auto piece_done = [self = shared_from_this(), work, block] {
-    if (--block->outstanding == 0) self->decode_block(work, block);
-  };
-  for (size_t i = 0; i < ranges->size(); ++i) {
-    const columnar::RangeRequest& range = (*ranges)[i];
-    const model::ShardEntry& shard = source_->manifest.shards[range.shard];
-    seams_.storage->read(
-        {shard.uri, range.offset, range.size_bytes, shard.fingerprint}, cancel_,
-        [self = shared_from_this(), work, block, piece_done, i](Result<runtime::Bytes> bytes) {
-          if (bytes.ok()) {
-            self->probe_->read_bytes += bytes->size;
-            block->pieces[i] = std::move(*bytes);
-          } else {
-            self->give_up(*work, bytes.status());
-          }
-          piece_done();
-        });
-  }
-  piece_done();
+// Blobs inside something compressed: they come together.
+void MediaServing::read_decoded(const std::shared_ptr<Work>& work, uint32_t block,
+                                std::vector<size_t> documents) {
+  for (const size_t i : documents) ++work->documents[i]->pending;
+  blocks_->load(block, [self = shared_from_this(), work,
+                        documents = std::move(documents)](const Result<DecodedBlobsPtr>& blobs) {
+    if (!blobs.ok() && blobs.status().code() != Code::kBadData) {
+      self->give_up(*work, blobs.status());
+    }
+    for (const size_t i : documents) {
+      Document& document = *work->documents[i];
+      if (blobs.ok()) {
+        self->take_decoded(**blobs, &document);
+      } else {
+        document.served.fault = blobs.status().message();
+      }
+      self->arrived(work, i);
+    }
+  });
 }
 
-void MediaServing::decode_block(const std::shared_ptr<Work>& work,
-                                const std::shared_ptr<Block>& block) {
-  seams_.executor->post([self = shared_from_this(), work, block] {
-    if (!work->failed && !self->cancel_.cancelled()) {
-      Result<std::vector<runtime::Bytes>> blobs =
-          self->source_->reader->decode_media(block->request, block->pieces);
-      const std::vector<BlobOwner> owners =
-          owners_of(block->places, self->source_->spec.media.size());
-      if (!blobs.ok() && blobs.status().code() != Code::kBadData) {
-        self->give_up(*work, blobs.status());
-      }
-      for (size_t i = 0; i < owners.size(); ++i) {
-        if (block->places.blobs[i].kind != MediaPlace::Kind::kDecoded) continue;
-        Document& document = *work->documents[block->documents[owners[i].row]];
-        if (blobs.ok()) {
-          document.blobs[owners[i].field][owners[i].number] = std::move((*blobs)[i]);
-        } else {
-          document.served.fault = blobs.status().message();
-        }
-      }
-      block->pieces.clear();
+void MediaServing::take_decoded(const DecodedBlobs& decoded, Document* document) const {
+  const size_t fields = source_->spec.media.size();
+  for (size_t field = 0; field < fields; ++field) {
+    if (!source_->spec.media[field].use) continue;
+    const auto blobs = decoded.of(document->want.ref.row, field, fields);
+    std::vector<runtime::Bytes>& own = document->blobs[field];
+    for (size_t i = 0; i < blobs.size() && i < own.size(); ++i) {
+      if (blobs[i].data != nullptr) own[i] = blobs[i];
     }
-    for (const size_t i : block->documents) self->arrived(work, i);
-  });
+  }
 }
 
 // Once all blobs of a document are there it is transformed; the last document ends the work.

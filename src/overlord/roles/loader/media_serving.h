@@ -17,6 +17,7 @@
 #include "overlord/plan/source_order.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/loader/document_layout.h"
+#include "overlord/roles/loader/media_blocks.h"
 #include "overlord/roles/loader/open_media.h"
 #include "overlord/roles/loader/role.h"
 
@@ -42,24 +43,26 @@ struct ServedMedia {
 class MediaServing : public std::enable_shared_from_this<MediaServing> {
  public:
   // `packs`: blobs are handed on as they are stored; who gets them decodes them.
-  MediaServing(std::shared_ptr<const OpenSource> source, LoaderSeams seams, LoaderProbe* probe,
-               bool packs);
+  MediaServing(std::shared_ptr<const OpenSource> source, std::shared_ptr<PayloadBudget> budget,
+               LoaderSeams seams, LoaderProbe* probe, bool packs);
 
   // One answer per want, in their order. Calls back on the loop, exactly once unless stopped.
   using Done = std::function<void(Result<std::vector<ServedMedia>>)>;
   void serve(std::vector<MediaWant> wants, Done done);
+  // Drops decoded blocks that nobody has used since the last call.
+  void shed();
   void stop();
 
  private:
   struct Document;
   struct Work;  // one call of serve()
-  struct Block;
 
   void read_block(const std::shared_ptr<Work>& work, const std::vector<size_t>& documents);
   void read_ranges(const std::shared_ptr<Work>& work, const std::vector<size_t>& documents,
                    const columnar::MediaPlaces& places);
-  void read_decoded(const std::shared_ptr<Work>& work, const std::shared_ptr<Block>& block);
-  void decode_block(const std::shared_ptr<Work>& work, const std::shared_ptr<Block>& block);
+  void read_decoded(const std::shared_ptr<Work>& work, uint32_t block,
+                    std::vector<size_t> documents);
+  void take_decoded(const DecodedBlobs& decoded, Document* document) const;
   void arrived(const std::shared_ptr<Work>& work, size_t document);
   void transform(Work& work, Document& document);
   Result<ServedBlob> run_chain(const MediaWant& want, const PlannedBlob& planned,
@@ -76,6 +79,7 @@ class MediaServing : public std::enable_shared_from_this<MediaServing> {
   LoaderSeams seams_;
   LoaderProbe* probe_;
   bool packs_;
+  std::shared_ptr<MediaBlocks> blocks_;
   runtime::CancelToken cancel_;
   bool stopped_ = false;
   // What was made for one fetch and is wanted by another; the oldest goes first.

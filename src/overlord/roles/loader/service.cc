@@ -42,10 +42,11 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
         seams_(std::move(seams)),
         state_(start.first_window, std::move(start.peers)),
         orders_(source_),
-        blocks_(std::make_shared<BlockLoads>(source_, std::move(start.budget), seams_, &probe_)),
+        blocks_(std::make_shared<BlockLoads>(source_, start.budget, seams_, &probe_)),
         media_numbers_{std::move(start.media_fields), start.encoded_field} {
     if (source_->media) {
-      media_ = std::make_shared<MediaServing>(source_, seams_, &probe_, start.pack_media);
+      media_ = std::make_shared<MediaServing>(source_, std::move(start.budget), seams_, &probe_,
+                                              start.pack_media);
     }
   }
 
@@ -61,7 +62,10 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     if (media_) media_->stop();
   }
 
-  void shed() { blocks_->shed(); }
+  void shed() {
+    blocks_->shed();
+    if (media_) media_->shed();
+  }
 
   const LoaderProbe& probe() const { return probe_; }
 
