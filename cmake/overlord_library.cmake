@@ -71,12 +71,28 @@ function(overlord_tests room)
   endif()
 endfunction()
 
+# GoogleTest's header takes longer to read than most tests. All tests share one precompiled copy, but not
+# where a compiler cache would no longer recognise them.
+function(overlord_share_gtest target)
+  if(OVERLORD_CCACHE)
+    return()
+  endif()
+  get_property(first GLOBAL PROPERTY overlord_first_gtest)
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${target} PRIVATE <gtest/gtest.h>)
+    set_property(GLOBAL PROPERTY overlord_first_gtest ${target})
+  endif()
+endfunction()
+
 # A GoogleTest binary registered with ctest as one test.
 function(overlord_gtest target sources)
   add_executable(${target} ${sources} "${PROJECT_SOURCE_DIR}/cmake/gtest_main.cc")
   target_link_libraries(${target} PRIVATE ${ARGN} external::gtest Threads::Threads)
   # Tests are half of what a clean build compiles, and wait for the code under test, not for their own.
   target_compile_options(${target} PRIVATE -O1)
+  overlord_share_gtest(${target})
   add_test(NAME ${target} COMMAND ${target} --gtest_brief=1)
   set_tests_properties(${target} PROPERTIES TIMEOUT 600)
   add_dependencies(overlord_tests ${target})
