@@ -1,8 +1,10 @@
 """8 frames of a 10 s H.264 clip, two cores, against PyAV, decord or torchcodec in a DataLoader.
 
 Everyone reads the same files in a shuffled order and delivers batches of 8 clips, each of 8 frames
-from the first to the last, resized to 224 x 224: ours with two threads, peers in a torch DataLoader
-with two worker processes and one thread of the decoder each (`pyav-threads`: as many as it likes).
+from the first to the last, resized to 224 x 224: ours is the whole stream, from a tar with
+captions, with two threads (`bare/chain`: the native chain alone), peers give frames in a torch
+DataLoader with two worker processes and one thread of the decoder each (`pyav-threads`: as many as
+it likes).
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from typing import Any
 from overlord._src.bench import _contract, _peers, _web_corpus
 from overlord._src.bench._peers import Contender
 from overlord._src.bench._quiet import Patience
+from overlord._src.bench.audio import CHAIN, OURS, best_peer
 
-OURS = "overlord"
 _WAYS = ("pyav", "pyav-threads", "pyav-seek", "decord", "torchcodec")
 
 
@@ -40,7 +42,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 def _contenders() -> list[Contender]:
     quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     peers = [Contender(f"dataloader/{way}", "user_video", {"way": way}, quiet) for way in _WAYS]
-    return [Contender(OURS, "overlord_video", is_peer=False), *peers]
+    ours = [
+        Contender(key, "overlord_video", {"way": way}, is_peer=False)
+        for key, way in ((OURS, "stream"), (CHAIN, "chain"))
+    ]
+    return [*ours, *peers]
 
 
 def _prepare(pythons: _peers.Pythons, work: dict[str, Any]) -> None:
@@ -77,8 +83,12 @@ def run(arguments: list[str]) -> dict[str, Any]:
         pythons, _contenders(), work, options.rounds, Patience(options.patience)
     )
     ours = found[OURS].get("files_per_s")
-    peers = [one.get("files_per_s", 0.0) for key, one in found.items() if key != OURS]
-    best = max(peers, default=0.0)
-    figures = {"files_per_s": ours, "ratio_vs_best_peer": ours / best if ours and best else None}
+    best = best_peer(found)
+    chain = found[CHAIN].get("files_per_s")
+    figures = {
+        "files_per_s": ours,
+        "ratio_vs_best_peer": ours / best if ours and best else None,
+        "fraction_of_bare_chain": ours / chain if ours and chain else None,
+    }
     settings = {"clips": f"10 s, H.264, {size}, 30 fps", "frames": 8, "rounds": options.rounds}
     return _contract.report("video", figures, found, settings, host)

@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> dict[str, Any]:
     host = _contract.machine()
     pythons = _peers.find_pythons(options.peers)
     work = {
-        "folder": str(options.data / f"images-v2-{options.files}"),
+        "folder": str(options.data / f"images-v3-{options.files}"),
         "files": options.files,
         "context": options.context,
         "min_pixels": 4 * 28 * 28,

@@ -6,13 +6,13 @@ edges; at quality 90 it takes about as many bytes as a photograph of its size.
 
 from __future__ import annotations
 
-import io
 import os
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from overlord._src.bench._contenders.media_stream import write_tar
 
 QUALITY = 90
 
@@ -50,11 +50,6 @@ def tar_name(work: dict[str, Any]) -> str:
     return str(Path(work["folder"]) / "pictures.tar")
 
 
-def caption(number: int) -> str:
-    """A few words."""
-    return f"picture number {number} of the bench, drawn by chance"
-
-
 def measure(work: dict[str, Any]) -> dict[str, Any]:
     """Write what is not there yet."""
     from PIL import Image
@@ -64,19 +59,5 @@ def measure(work: dict[str, Any]) -> dict[str, Any]:
         if not Path(name).exists():
             Image.fromarray(pixels_of(seed)).save(name + ".part", "JPEG", quality=QUALITY)
             os.replace(name + ".part", name)
-    if not Path(tar_name(work)).exists():
-        _write_tar(tar_name(work), names(work))
+    write_tar(tar_name(work), names(work))
     return {"bytes": sum(Path(name).stat().st_size for name in names(work))}
-
-
-def _write_tar(path: str, files: list[str]) -> None:
-    with tarfile.open(path + ".part", "w", format=tarfile.USTAR_FORMAT) as tar:
-        for number, name in enumerate(files):
-            for suffix, data in (
-                ("jpg", Path(name).read_bytes()),
-                ("txt", caption(number).encode()),
-            ):
-                entry = tarfile.TarInfo(f"{number:06}.{suffix}")
-                entry.size = len(data)
-                tar.addfile(entry, io.BytesIO(data))
-    os.replace(path + ".part", path)
