@@ -4,7 +4,8 @@ Everyone reads the same files in a shuffled order and delivers batches of 8 floa
 80 mels by Whisper's definition: ours is the whole stream, from a tar with captions, with two
 threads (`bare/chain`: the native chain alone), peers give spectrograms in a torch DataLoader with
 two worker processes. First speech-like mono at 16 kHz, then stereo at 44.1 kHz, which has to be
-mixed down and resampled. Peers get one thread per worker and the fastest way we know for each library.
+mixed down and resampled. Peers get one thread per worker and the fastest way we know for each
+library.
 """
 
 from __future__ import annotations
