@@ -1256,6 +1256,11 @@ class Microbatch:
         By field: (rows or None, int64 [items, 8]: document, first token, tokens, first row, rows, t, h, w).
         """
 
+    def token_index(self, slicing: Slicing) -> object:
+        """
+        int64 [rows, columns]: where each token of the slice stands in the whole microbatch.
+        """
+
     def lineage(self) -> object:
         """
         int64 [documents, 7]: source, pass, position, first, count, bin, flags.

@@ -5,7 +5,9 @@
 
 #include "bindings.h"
 #include "hdp_tables.h"
+#include "overlord/columnar/assemble.h"
 #include "overlord/model/microbatch.h"
+#include "owned_array.h"
 
 namespace nb = nanobind;
 
@@ -126,6 +128,29 @@ nb::dict media(nb::handle self, model::MediaSlabs Microbatch::* member) {
   return out;
 }
 
+// int64 [rows, columns]: where each token of this rank's slice stands in the whole microbatch. None
+// where the rank has no tokens of its own.
+nb::object token_index(const Microbatch& batch, model::Slicing slicing) {
+  if (!batch.slab) return nb::none();
+  const size_t rows = batch.slab->rows;
+  const size_t columns = batch.slab->columns;
+  std::vector<int64_t> places;
+  places.reserve(rows * columns);
+  columnar::AssembleSpec spec;
+  spec.context = batch.core->context;
+  spec.rows = batch.slab->rows;
+  spec.slicing = slicing;
+  spec.slices = batch.view.slices;
+  std::vector<columnar::TokenRange> ranges = {{0, static_cast<uint32_t>(rows * columns)}};
+  if (spec.slices > 1) {
+    ranges = columnar::slice_ranges(spec, batch.core->boundaries, batch.view.slice);
+  }
+  for (const columnar::TokenRange& range : ranges) {
+    for (uint32_t at = range.begin; at < range.end; ++at) places.push_back(at);
+  }
+  return owned_array<int64_t>(std::move(places), {rows, columns});
+}
+
 uint64_t bytes_of(const Microbatch& batch) {
   const model::Boundaries& bounds = batch.core->boundaries;
   uint64_t bytes = 0;
@@ -198,6 +223,8 @@ void bind_batch(nb::module_& m) {
           "media", [](nb::handle self) { return media(self, &Microbatch::media); },
           "By field: (rows or None, int64 [items, 8]: document, first token, tokens, first row, "
           "rows, t, h, w).")
+      .def("token_index", &token_index, nb::arg("slicing"),
+           "int64 [rows, columns]: where each token of the slice stands in the whole microbatch.")
       .def("lineage", &lineage,
            "int64 [documents, 7]: source, pass, position, first, count, bin, flags.");
 }

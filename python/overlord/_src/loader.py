@@ -81,6 +81,7 @@ class SharedEngine:
         self.hybrid = hybrid
         self.rule_desk = RuleDesk(rule, self.source_names, options.reporters) if rule else None
         self.writable = False  # batches on private pages
+        self.slicing = "sequence_zigzag"  # of context-parallel ranks
         self.pinning: Any = None  # who registers their memory with CUDA
         self._functions = dict(functions or {})
         self._desk: FunctionDesk | None = None
@@ -333,7 +334,7 @@ class Loader(Iterator[Microbatch]):
             if tree != self._tree:
                 self._tree = tree
                 self._set_mesh(self._shared.mesh_of(tree))
-            batch = Microbatch(native, self._peers, self._shared.writable)
+            batch = Microbatch(native, self._peers, self._shared.writable, self._shared.slicing)
             self._times.note(batch)
             return batch
 

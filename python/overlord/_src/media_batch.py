@@ -71,6 +71,17 @@ class Media:
         splits: Array = np.concatenate([np.zeros(1, np.int64), ends])
         return splits
 
+    def interpolated_positions(self, side: int, merge: int = 2) -> tuple[Array, Array]:
+        """Where patches stand between the places of a learnt table of side x side positions.
+
+        Indexes into the table, int64 [4, rows], and weights, float32 [4, rows]: a patch's embedding
+        is the weighted sum of four, in the order of `data`. As Qwen3-VL spreads its table over a
+        picture of any size; `merge` is that of `patchify` (1 for plain ViT layouts).
+        """
+        from overlord._src.model_positions import interpolated_positions
+
+        return interpolated_positions(self.grid_thw, side, merge)
+
     def torch(self) -> Any:
         """`data` as a CPU tensor over the same memory; see `Microbatch.torch`."""
         from overlord._src.microbatch import as_tensor

@@ -9,10 +9,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+import numpy as np
 import numpy.typing as npt
 
 from overlord._src.encoder_part import EncoderPart
 from overlord._src.media_batch import Media
+from overlord._src.native import core
 
 if TYPE_CHECKING:
     from overlord.hdp import Share
@@ -60,16 +62,18 @@ class Microbatch:
     does not need (by its pipeline stage or a broadcast) is None.
     """
 
-    __slots__ = ("_copies", "_native", "_peers")
+    __slots__ = ("_copies", "_native", "_peers", "_slicing")
 
     def __init__(
         self,
         native: Any,
         peers: Callable[[], Sequence[int]] = lambda: (0,),
         writable: bool = False,
+        slicing: str = "sequence_zigzag",
     ) -> None:
         self._native = native
         self._peers = peers
+        self._slicing = slicing
         # Private pages: made once per batch, so that all views of a field are one array.
         self._copies: dict[str, Array] | None = {} if writable else None
 
@@ -137,6 +141,36 @@ class Microbatch:
         Ranks without payload (middle pipeline stages) have none, those without tokens no data.
         """
         return self._media("media", self._native.media())
+
+    @property
+    def token_index(self) -> Array | None:
+        """int64, shaped like `tokens`: where each stands in the whole microbatch, before slicing.
+
+        `media[...].token_spans` and `cu_seqlens_padded` count there. None where this rank has no
+        tokens or targets, or where slices of documents are dealt (`hdp` says which).
+        """
+        if self._native.hdp() is not None:
+            return None
+        index: Array | None = self._native.token_index(getattr(core.Slicing, self._slicing))
+        return index
+
+    def mrope_positions(self, merge: int = 2, fields: Sequence[str] | None = None) -> Array | None:
+        """Positions in three planes (time, height, width) as Qwen2-VL counts them, for this slice.
+
+        int32 [3, *tokens.shape]; 0 starts a document. `fields` are the media whose placeholders
+        stand for patches, `merge` x `merge` of them each; None: all whose placeholders fit that.
+        None where `token_index` is None.
+        """
+        from overlord._src.model_positions import mrope_positions, patched_fields
+
+        index = self.token_index
+        if index is None or self.cu_seqlens is None or self.cu_seqlens_padded is None:
+            return None
+        media = self.media
+        names = patched_fields(media, merge) if fields is None else fields
+        lengths = np.diff(self.cu_seqlens)
+        planes: Array = mrope_positions(self.cu_seqlens_padded, lengths, media, names, merge)
+        return planes[:, index]
 
     def _media(self, kind: str, fields: dict[str, tuple[Array | None, Array]]) -> dict[str, Media]:
         out = {}
