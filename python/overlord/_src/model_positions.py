@@ -54,7 +54,8 @@ def mrope_positions(
     planes = np.zeros((3, int(starts[-1])), np.int32)
     for begin, length in zip(starts[:-1].tolist(), lengths.tolist(), strict=True):
         own = [(first - begin, t, h, w) for first, t, h, w in spans if 0 <= first - begin < length]
-        planes[:, begin : begin + length] = core.mrope_positions(length, own)
+        counted: Any = core.mrope_positions(length, own)
+        planes[:, begin : begin + length] = counted
     return planes
 
 
@@ -67,7 +68,8 @@ def _between(size: int, side: int) -> tuple[Array, Array, Array]:
 
 def interpolated_positions(grids: Array, side: int, merge: int) -> tuple[Array, Array]:
     """See `Media.interpolated_positions`."""
-    indexes, weights = [], []
+    indexes: list[Array] = []
+    weights: list[Array] = []
     for t, high, wide in grids.tolist():
         if high % merge or wide % merge:
             raise ValueError(f"a grid of {high} x {wide} patches does not divide by merge {merge}")
