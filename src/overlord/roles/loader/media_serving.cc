@@ -69,6 +69,9 @@ struct MediaServing::Document {
 
 struct MediaServing::Work {
   std::vector<std::unique_ptr<Document>> documents;
+  int64_t begin_ns = 0;
+  std::atomic<size_t> ranges{1};  // being read; one extra until all are asked for
+  bool reads_ranges = false;
   std::atomic<size_t> outstanding{0};
   std::atomic<bool> failed{false};
   Status fatal;  // written once, by whoever set `failed`
@@ -82,6 +85,7 @@ struct MediaServing::Block {
   MediaPlaces places;
   std::vector<runtime::Bytes> pieces;
   std::atomic<size_t> outstanding{0};
+  int64_t begin_ns = 0;
 };
 
 MediaServing::MediaServing(std::shared_ptr<const OpenSource> source, LoaderSeams seams,
@@ -130,6 +134,7 @@ void MediaServing::serve(std::vector<MediaWant> wants, Done done) {
   auto work = std::make_shared<Work>();
   work->done = std::move(done);
   work->outstanding = wants.size() + 1;
+  work->begin_ns = seams_.clock->now_ns();
   // A row that is wanted twice (in two passes) is asked for twice: a request names it once.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> blocks;  // (block, which time)
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> times;              // by (block, row)
@@ -152,6 +157,7 @@ void MediaServing::serve(std::vector<MediaWant> wants, Done done) {
     });
     read_block(work, documents);
   }
+  if (--work->ranges == 0 && work->reads_ranges) count_read(work->begin_ns);
   for (size_t i = 0; i < work->documents.size(); ++i) arrived(work, i);
   if (work->documents.empty()) work->done(std::vector<ServedMedia>());
 }
@@ -199,6 +205,8 @@ void MediaServing::read_ranges(const std::shared_ptr<Work>& work,
       continue;
     }
     ++work->documents[document]->pending;
+    ++work->ranges;
+    work->reads_ranges = true;
     seams_.storage->read(
         {place.uri, place.offset, place.size_bytes, place.expected}, cancel_,
         [self = shared_from_this(), work, document, blob](Result<runtime::Bytes> bytes) {
@@ -208,6 +216,7 @@ void MediaServing::read_ranges(const std::shared_ptr<Work>& work,
           } else {
             self->give_up(*work, bytes.status());
           }
+          if (--work->ranges == 0) self->count_read(work->begin_ns);
           self->arrived(work, document);
         });
   }
@@ -222,10 +231,13 @@ void MediaServing::read_decoded(const std::shared_ptr<Work>& work,
     for (const size_t i : block->documents) arrived(work, i);
     return;
   }
+  block->begin_ns = seams_.clock->now_ns();
   block->pieces.resize(ranges->size());
   block->outstanding = ranges->size() + 1;
   const auto piece_done = [self = shared_from_this(), work, block] {
-    if (--block->outstanding == 0) self->decode_block(work, block);
+    if (--block->outstanding != 0) return;
+    self->count_read(block->begin_ns);
+    self->decode_block(work, block);
   };
   for (size_t i = 0; i < ranges->size(); ++i) {
     const columnar::RangeRequest& range = (*ranges)[i];
@@ -245,12 +257,34 @@ void MediaServing::read_decoded(const std::shared_ptr<Work>& work,
   piece_done();
 }
 
+// All that was asked for together at `begin_ns` is there.
+void MediaServing::count_read(int64_t begin_ns) {
+  const int64_t end_ns = seams_.clock->now_ns();
+  probe_->read_wait_ns += static_cast<uint64_t>(end_ns - begin_ns);
+  if (!runtime::tracing()) return;
+  runtime::TraceBook::of_process().note("read", source_->spec.name, begin_ns, end_ns);
+}
+
+void MediaServing::count_decoding(int64_t begin_ns, const std::vector<runtime::Bytes>& pieces,
+                                  const Result<std::vector<runtime::Bytes>>& blobs) {
+  const int64_t end_ns = seams_.clock->now_ns();
+  probe_->decode_ns += static_cast<uint64_t>(end_ns - begin_ns);
+  for (const runtime::Bytes& piece : pieces) probe_->decode_in_bytes += piece.size;
+  if (blobs.ok()) {
+    for (const runtime::Bytes& blob : *blobs) probe_->decode_out_bytes += blob.size;
+  }
+  if (!runtime::tracing()) return;
+  runtime::TraceBook::of_process().note("decode", source_->spec.name, begin_ns, end_ns);
+}
+
 void MediaServing::decode_block(const std::shared_ptr<Work>& work,
                                 const std::shared_ptr<Block>& block) {
   seams_.executor->post([self = shared_from_this(), work, block] {
     if (!work->failed && !self->cancel_.cancelled()) {
+      const int64_t begin_ns = self->seams_.clock->now_ns();
       Result<std::vector<runtime::Bytes>> blobs =
           self->source_->reader->decode_media(block->request, block->pieces);
+      self->count_decoding(begin_ns, block->pieces, blobs);
       const std::vector<BlobOwner> owners =
           owners_of(block->places, self->source_->spec.media.size());
       if (!blobs.ok() && blobs.status().code() != Code::kBadData) {
@@ -306,9 +340,12 @@ void MediaServing::transform(Work& work, Document& document) {
   for (const PlannedBlob& blob : planned->blobs) {
     const OpenMediaField& field = media.fields()[blob.field];
     const std::vector<runtime::Bytes>& own = document.blobs[field.number];
-    Result<ServedBlob> made = run_chain(
-        document.want, blob, blob.number < own.size() ? own[blob.number] : runtime::Bytes());
+    const runtime::Bytes stored = blob.number < own.size() ? own[blob.number] : runtime::Bytes();
+    Result<ServedBlob> made = run_chain(document.want, blob, stored);
+    ++probe_->media_blobs;
+    probe_->media_in_bytes += stored.size;
     if (made.ok()) {
+      probe_->media_out_bytes += made->bytes.size;
       served.blobs.push_back(std::move(*made));
     } else if (made.status().code() == Code::kBadData) {
       served.blobs.clear();

@@ -60,6 +60,9 @@ class MediaServing : public std::enable_shared_from_this<MediaServing> {
                    const columnar::MediaPlaces& places);
   void read_decoded(const std::shared_ptr<Work>& work, const std::shared_ptr<Block>& block);
   void decode_block(const std::shared_ptr<Work>& work, const std::shared_ptr<Block>& block);
+  void count_read(int64_t begin_ns);
+  void count_decoding(int64_t begin_ns, const std::vector<runtime::Bytes>& pieces,
+                      const Result<std::vector<runtime::Bytes>>& blobs);
   void arrived(const std::shared_ptr<Work>& work, size_t document);
   void transform(Work& work, Document& document);
   Result<ServedBlob> run_chain(const MediaWant& want, const PlannedBlob& planned,
