@@ -113,9 +113,10 @@ def test_media_inside_of_something_compressed_count_as_decoding(tmp_path: Path) 
     samples = made_up_pairs(48)
     plain = absolute(pairs_config(tmp_path, samples), tmp_path)
     (tmp_path / "pairs.tar.gz").write_bytes(gzip.compress((tmp_path / "pairs.tar").read_bytes()))
-    source = {**plain["sources"]["s"], "files": "pairs.tar.gz"}
+    source = {**plain["sources"]["s"], "files": str(tmp_path / "pairs.tar.gz")}
     before = profile_after(plain, "embedded")
-    after = profile_after({**plain, "sources": {"s": source}}, "embedded")
+    other = {**plain, "sources": {"s": source}, "index_dir": str(tmp_path / "other")}
+    after = profile_after(other, "embedded")
     media = before.stages["media"].in_bytes
     assert after.stages["media"].in_bytes == media
     more = after.stages["decode"].out_bytes - before.stages["decode"].out_bytes
@@ -134,9 +135,9 @@ def test_a_folder_that_takes_no_profile_fails_no_run(tmp_path: Path, engine: str
 
 
 def test_a_look_at_a_step_leaves_the_profile_of_a_run(tmp_path: Path) -> None:
-    config = absolute(pairs_config(tmp_path, made_up_pairs(200)), tmp_path)
+    config = absolute(pairs_config(tmp_path, made_up_pairs(600)), tmp_path)
     whole = profile_after(config, "embedded")
-    with ol.job(config).train() as loader:
+    with ol.job(config).train(prefetch=1) as loader:
         next(loader)
     assert read_profile(ol.job(config).loaded, "s") == whole
 

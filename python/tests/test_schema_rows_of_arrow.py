@@ -253,6 +253,7 @@ def test_rows_of_tars_that_are_none_are_named(tmp_path: Path) -> None:
         ol.job(job_config(tmp_path, {"s": source}))
     config = chat_job(tmp_path, str(tmp_path / "lonely.tar"), {"template": "chatml"})
     config["sources"]["sft"]["bad_rows_allowed"] = 1
+    config["index_dir"] = str(tmp_path / "other")
     reason = ol.job(config).open_stream().native.read_row(0, 0, [])["bad"]
     assert "has no member .json; it has .txt" in reason
 
