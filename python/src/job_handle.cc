@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "overlord/columnar/widen.h"
+#include "overlord/node/profile.h"
 #include "overlord/plan/source_order.h"
 
 namespace overlord::python {
@@ -60,11 +61,8 @@ Result<std::shared_ptr<node::Engine>> JobHandle::open(OpenRequest request) {
   options.transforms = std::move(request.transforms);
   options.pinning = std::move(request.pinning);
   for (size_t s = 0; s < index_paths_.size(); ++s) {
-    // Sub-sources share an index, and each costs what it costs.
-    const std::string& name = job_->spec.sources[s].name;
-    const size_t mark = name.find('/');
-    const std::string own = mark == std::string::npos ? "" : "." + name.substr(mark + 1);
-    options.profile_paths.push_back(index_paths_[s] + own + ".profile");
+    options.profile_paths.push_back(
+        node::profile_path(index_paths_[s], job_->spec.sources[s].name));
   }
   OVERLORD_TRY(auto engine, node::EmbeddedEngine::start(job_, std::move(request.ranks),
                                                         std::move(options), std::move(state)));

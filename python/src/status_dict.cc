@@ -32,6 +32,33 @@ nb::dict loader_dict(const node::LoaderStatus& loader) {
   out["tokenise_ns"] = loader.tokenise_ns;
   out["media_ns"] = loader.media_ns;
   out["sent_bytes"] = loader.sent_bytes;
+  out["python_ns"] = loader.python_ns;
+  out["decode_in_bytes"] = loader.decode_in_bytes;
+  out["decode_out_bytes"] = loader.decode_out_bytes;
+  out["tokenise_in_bytes"] = loader.tokenise_in_bytes;
+  out["tokenise_out_bytes"] = loader.tokenise_out_bytes;
+  out["media_in_bytes"] = loader.media_in_bytes;
+  out["media_out_bytes"] = loader.media_out_bytes;
+  out["media_blobs"] = loader.media_blobs;
+  out["reading_bytes"] = loader.reading_bytes;
+  out["reading_peak_bytes"] = loader.reading_peak_bytes;
+  out["buffer_peak_bytes"] = loader.buffer_peak_bytes;
+  out["in_flight_bytes"] = loader.in_flight_bytes;
+  out["in_flight_peak_bytes"] = loader.in_flight_peak_bytes;
+  out["worker_bytes"] = loader.worker_bytes;
+  out["worker_peak_bytes"] = loader.worker_peak_bytes;
+  return out;
+}
+
+nb::dict unpack_dict(const node::UnpackStatus& unpacking) {
+  nb::dict out;
+  out["source"] = unpacking.source;
+  out["blobs"] = unpacking.blobs;
+  out["unpack_ns"] = unpacking.unpack_ns;
+  out["in_bytes"] = unpacking.in_bytes;
+  out["out_bytes"] = unpacking.out_bytes;
+  out["held_bytes"] = unpacking.held_bytes;
+  out["peak_bytes"] = unpacking.peak_bytes;
   return out;
 }
 
@@ -103,16 +130,18 @@ nb::dict status_dict(const node::EngineStatus& status) {
   executor["queued"] = status.executor.queued;
   executor["executed"] = status.executor.executed;
   executor["busy_ns"] = status.executor.busy_ns;
-  nb::list loaders, constructors, clients;
+  nb::list loaders, constructors, unpacking, clients;
   for (const auto& loader : status.loaders) loaders.append(loader_dict(loader));
   for (const auto& constructor : status.constructors) {
     constructors.append(constructor_dict(constructor));
   }
+  for (const auto& one : status.unpacking) unpacking.append(unpack_dict(one));
   for (const auto& client : status.clients) clients.append(client_dict(client));
   nb::dict out;
   out["planner"] = planner;
   out["loaders"] = loaders;
   out["constructors"] = constructors;
+  out["unpacking"] = unpacking;
   out["clients"] = clients;
   out["memory"] = memory;
   out["executor"] = executor;

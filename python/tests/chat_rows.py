@@ -6,8 +6,10 @@ loss or not: nothing of the code under test, and no Jinja, is behind it.
 
 from __future__ import annotations
 
+import io
 import json
 import random
+import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -145,13 +147,32 @@ def from_alpaca(row: dict[str, Any]) -> list[Message]:
     ]
 
 
+def json_members(rows: Sequence[dict[str, Any]]) -> bytes:
+    """A tar in which every row is the json member of a sample."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for number, row in enumerate(rows):
+            body = json.dumps(row).encode()
+            member = tarfile.TarInfo(f"{number:06d}.json")
+            member.size = len(body)
+            tar.addfile(member, io.BytesIO(body))
+    return out.getvalue()
+
+
 def write_rows(folder: Path, kind: str, rows: Sequence[dict[str, Any]], schema: Any = None) -> str:
     """A file of these rows; its name."""
     folder.mkdir(parents=True, exist_ok=True)
     if kind == "jsonl":
         (folder / "rows.jsonl").write_bytes(json_lines(rows))
         return str(folder / "rows.jsonl")
+    if kind == "webdataset":
+        (folder / "rows.tar").write_bytes(json_members(rows))
+        return str(folder / "rows.tar")
     table = pa.Table.from_pylist(list(rows), schema=schema)
+    if kind == "arrow":
+        with pa.ipc.new_file(folder / "rows.arrow", table.schema) as out:
+            out.write_table(table, max_chunksize=64)
+        return str(folder / "rows.arrow")
     pq.write_table(table, folder / "rows.parquet", row_group_size=64)
     return str(folder / "rows.parquet")
 

@@ -39,6 +39,7 @@ from overlord.cli import main
 import overlord as ol
 
 Rows = dict[int, tuple[list[int], list[int]]]
+KINDS = ["jsonl", "parquet", "arrow", "webdataset"]
 
 
 def stored(job: ol.Job, count: int) -> Rows:
@@ -94,7 +95,7 @@ def reference(tokenizer: Any, made: Reference, turns: Sequence[Message]) -> Any:
     return tokens_and_mask(tokenizer, made(turns))
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("template", "made"), [("chatml", chatml), ("llama3", llama3), ("mistral", mistral)]
 )
@@ -115,7 +116,7 @@ def test_messages_are_what_the_template_makes(
             assert rows[row] == (tokens, weights_of(mask))
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_sharegpt_is_the_same_conversation(tmp_path: Path, kind: str) -> None:
     tokenizer = chat_tokenizer(tmp_path / "model", (TEMPLATES / "llama3.jinja").read_text())
     turns = conversations(40, seed=4)
@@ -124,7 +125,7 @@ def test_sharegpt_is_the_same_conversation(tmp_path: Path, kind: str) -> None:
     assert rows == {row: reference(tokenizer, llama3, one) for row, one in enumerate(turns)}
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_alpaca_is_a_question_and_an_answer(tmp_path: Path, kind: str) -> None:
     tokenizer = chat_tokenizer(tmp_path / "model")
     listed = [as_alpaca(one, place) for place, one in enumerate(conversations(40, seed=5))]
@@ -143,7 +144,7 @@ def test_columns_of_alpaca_may_have_other_names_or_no_input(tmp_path: Path) -> N
         "template": "chatml",
         "columns": {"instruction": "q", "output": "a"},
     }
-    for kind in ("jsonl", "parquet"):
+    for kind in KINDS:
         folder = tmp_path / kind
         files = write_rows(folder, kind, listed)
         config = {**chat_job(tmp_path, files, chat), "index_dir": str(folder / "index")}
@@ -166,7 +167,7 @@ def picture_talk(place: int) -> list[Message]:
     return [{"role": "user", "content": parts}, {"role": "assistant", "content": answer}]
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_part_that_is_an_image_becomes_the_templates_marker(tmp_path: Path, kind: str) -> None:
     tokenizer = chat_tokenizer(tmp_path / "model")
     turns = [picture_talk(place) for place in range(20)]
@@ -194,7 +195,7 @@ def test_a_template_of_texts_gets_the_declared_marker(tmp_path: Path) -> None:
     assert "message 0 (user) has a part of type image" in row["bad"]
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_tools_and_calls_reach_the_template(tmp_path: Path, kind: str) -> None:
     tokenizer = chat_tokenizer(tmp_path / "model")
     tool = {"type": "function", "function": {"name": "add", "arity": 2}}

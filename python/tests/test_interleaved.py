@@ -26,7 +26,7 @@ def rows_of(count: int) -> list[list[str | None]]:
 
 def written(folder: Path, kind: str, rows: list[list[str | None]]) -> str:
     """A file with these rows in OBELICS' form; images as URLs, or as the Hub writes them."""
-    hub = kind == "hub"
+    hub = kind in ("hub", "arrow-hub")
 
     def image(place: str | None) -> Any:
         if place is not None:
@@ -36,7 +36,8 @@ def written(folder: Path, kind: str, rows: list[list[str | None]]) -> str:
     listed = [{"texts": row, "images": [image(place) for place in row]} for row in rows]
     images = pa.list_(IMAGE if hub else pa.string())
     schema = pa.schema([("texts", pa.list_(pa.string())), ("images", images)])
-    return write_rows(folder, "jsonl" if kind == "jsonl" else "parquet", listed, schema)
+    form = {"hub": "parquet", "arrow-hub": "arrow"}.get(kind, kind)
+    return write_rows(folder, form, listed, schema)
 
 
 def config_of(folder: Path, files: str, interleaved: Any = None, **source: Any) -> Any:
@@ -74,7 +75,7 @@ def read(config: Any, engine: str = "embedded") -> tuple[str, dict[int, list[int
         return loader.rank_hash(), documents, bad
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet", "hub"])
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "hub", "arrow", "arrow-hub", "webdataset"])
 def test_images_are_markers_between_the_texts(tmp_path: Path, kind: str) -> None:
     tokenizer = chat_tokenizer(tmp_path / "model")
     rows = rows_of(60)
@@ -139,6 +140,7 @@ def test_media_of_lines_are_refused(tmp_path: Path) -> None:
 
 def test_texts_of_another_type_are_refused(tmp_path: Path) -> None:
     chat_tokenizer(tmp_path / "model")
-    files = write_rows(tmp_path, "parquet", [{"texts": "x", "images": [None]}])
-    with pytest.raises(ol.OverlordError, match="texts must be a list of strings"):
-        ol.job(config_of(tmp_path, files)).open_stream()
+    for kind in ("parquet", "arrow"):
+        files = write_rows(tmp_path / kind, kind, [{"texts": "x", "images": [None]}])
+        with pytest.raises(ol.OverlordError, match="texts must be a list of strings"):
+            ol.job(config_of(tmp_path, files)).open_stream()

@@ -159,7 +159,9 @@ def test_rates_survive_a_restart_and_forget_the_past() -> None:
         loader = dict.fromkeys(
             ("queue", "in_work", "documents", "buffer_bytes", "bad_rows", "read_wait_ns"), 0
         )
+        loader |= dict.fromkeys(("decode_ns", "python_ns", "tokenise_ns", "media_ns"), 0)
         loader |= {"source": "web", "slot": 0, "read_bytes": read, "rows_posted": read}
+        unpacking = {"source": "web", "unpack_ns": waited // 4}
         client = {"rank": 0, "steps_arrived": 9, "steps_consumed": read // 100, "microbatches": 9}
         return {
             "job": "j",
@@ -173,10 +175,11 @@ def test_rates_survive_a_restart_and_forget_the_past() -> None:
             "gone": [],
             "waits": "",
             "constructors": [],
+            "unpacking": [unpacking] if read > 1000 else [],
             "planner": {},
             "memory": {},
             "loaders": [
-                {**loader, "transform_ns": waited // 2},
+                {**loader, "transform_ns": waited // 2, "tokenise_ns": waited // 2},
                 {**loader, "source": "idle", "transform_ns": 0},
             ],
             "clients": [{**client, "queue": 0, "wait_ns": waited}],
@@ -192,6 +195,8 @@ def test_rates_survive_a_restart_and_forget_the_past() -> None:
     assert second["sources"][1]["bytes_per_s"] == 1000
     assert second["sources"][1]["busy"] == 0.5 and second["sources"][0]["busy"] == 0
     assert (first["slowest_source"], second["slowest_source"]) == (None, "web")
+    assert [item["stage"] for item in second["sources"]] == [None, "tokenise"]
+    assert second["sources"][1]["stage_share"] == pytest.approx(2 / 3), "the rest is unpacking"
     assert second["ranks"][0]["interval_wait_s"] == 1
     assert second["ranks"][0]["wait_per_step_s"] == 0.1
     now = 2.0

@@ -132,6 +132,11 @@ def show_tick(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
+def show_rounded(value: float) -> str:
+    """Three digits that count, and never an exponent: 25,800."""
+    return show_tick(float(f"{value:.3g}"))
+
+
 def bar_chart(
     title: str, subtitle: str, axis: str, bars: Sequence[Bar], part_name: str = ""
 ) -> str:
@@ -257,7 +262,7 @@ def _legend(canvas: _Canvas, left: float, y: float, largest: float, unit: str) -
         canvas.rect(left + number * wide, y, wide, 12, fill=ramp_color(number / (steps - 1)))
     canvas.text(left, y + 26, "0", "small", "middle")
     end = left + steps * wide
-    canvas.text(end, y + 26, f"{largest:.3g}", "small", "middle")
+    canvas.text(end, y + 26, show_rounded(largest), "small", "middle")
     canvas.text(end + 14, y + 11, unit, "small")
 
 

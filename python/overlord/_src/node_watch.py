@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overlord._src.native import core
+from overlord._src.source_profile import TIMED_STAGES, dominating, stage_counters
 
 if TYPE_CHECKING:
     from overlord._src.loader import RankLoaders
@@ -174,6 +175,8 @@ def _counters(status: Status) -> dict[str, int]:
     for loader in status["loaders"]:
         for key in ("read_bytes", "rows_posted", "transform_ns", "read_wait_ns"):
             found[f"source {loader['source']} {loader['slot']} {key}"] = loader[key]
+    for (source, who, stage), spent in stage_counters(status).items():
+        found[f"stage {stage} of {source} {who}"] = spent
     for client in status["clients"]:
         for key in ("wait_ns", "steps_consumed"):
             found[f"rank {client['rank']} {key}"] = client[key]
@@ -196,7 +199,26 @@ def _sources(status: Status, gained: Callable[[str], int], passed: float) -> lis
             source[rate] = source.get(rate, 0.0) + more
         worked = gained(f"{prefix} transform_ns") + gained(f"{prefix} read_wait_ns")
         source["busy"] += worked / 1e9 / seconds if passed else 0.0
+    for name, times in _stage_times(status, gained).items():
+        if name not in found:  # constructors may tell before loaders do
+            continue
+        stage = dominating(times)
+        found[name]["stage"] = stage
+        found[name]["stage_share"] = times[stage] / sum(times.values()) if stage else 0.0
+        found[name]["stage_ns"] = times
     return list(found.values())
+
+
+def _stage_times(status: Status, gained: Callable[[str], int]) -> dict[str, dict[str, int]]:
+    """Time by source and stage: of the last seconds, or of all where nothing was done in them."""
+    recent: dict[str, dict[str, int]] = {}
+    whole: dict[str, dict[str, int]] = {}
+    for (source, who, stage), spent in stage_counters(status).items():
+        more = gained(f"stage {stage} of {source} {who}")
+        for times, value in ((recent, more), (whole, spent)):
+            own = times.setdefault(source, dict.fromkeys(TIMED_STAGES, 0))
+            own[stage] += value
+    return {name: times if any(times.values()) else whole[name] for name, times in recent.items()}
 
 
 _SOURCE_SUMS = {

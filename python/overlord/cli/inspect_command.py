@@ -8,6 +8,7 @@ from typing import Any
 
 from overlord.cli import arguments
 from overlord.cli.inspect_media import show_batch, show_histograms, show_stored_media
+from overlord.cli.inspect_profile import print_summary, show_profiles
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     histograms = what.add_parser(
         "histograms", help="lengths, sizes and durations that the indexes know"
     )
+    profile = what.add_parser("profile", help="what sources cost in the last run, by stage")
+    profile.add_argument("--json", action="store_true", help="print it as JSON")
     for command, text in (
         (sample, "write the row's media there, as stored"),
         (rank, "write a page to look at there, and contact sheets of its pictures"),
@@ -52,6 +55,7 @@ def run(options: argparse.Namespace) -> int:
         "step": _step,
         "rank": _rank,
         "histograms": show_histograms,
+        "profile": show_profiles,
     }
     show[options.what](console, job, options)
     return 0
@@ -62,6 +66,7 @@ def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
     from overlord._src.config.columns import base_name
     from overlord._src.config.schedule import stage_shares
     from overlord._src.config.weights import show_steps
+    from overlord._src.source_profile import read_profiles
     from overlord.cli.terminal import add_rows, make_table, show_count, show_size
 
     opened = job.open_stream(options.stream)
@@ -113,6 +118,10 @@ def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
         console.print(
             f"mixture by {opened.resolved.mixture.unit}, {show_steps(*stage.steps)}: {shares}"
         )
+    profiles = read_profiles(job.loaded, opened.source_names)
+    if profiles:
+        console.print()
+        print_summary(console, profiles.values())
 
 
 def _source_number(job: Any, opened: Any, name: str) -> int:

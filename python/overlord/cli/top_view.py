@@ -84,6 +84,7 @@ def source_table(sources: Sequence[dict[str, Any]], slowest: str | None) -> Tabl
         ("read", "right"),
         ("bytes/s", "right"),
         ("busy", "right"),
+        "most time in",
         ("bad rows", "right"),
     )
     for item in sorted(sources, key=lambda row: -row["busy"])[:_MOST_SOURCES]:
@@ -98,6 +99,7 @@ def source_table(sources: Sequence[dict[str, Any]], slowest: str | None) -> Tabl
             show_size(item["read_bytes"]),
             show_size(item["bytes_per_s"]),
             f"{item['busy']:.0%}",
+            f"{item['stage']} {item['stage_share']:.0%}" if item.get("stage") else "-",
             Text(str(item["bad_rows"]), style="yellow" if item["bad_rows"] else ""),
         )
     if len(sources) > _MOST_SOURCES:

@@ -8,11 +8,13 @@
 #include <arrow/record_batch.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "overlord/base/bytes.h"
 #include "overlord/columnar/column_types.h"
 #include "overlord/columnar/joined_ranges.h"
 #include "overlord/columnar/ranges_file.h"
+#include "overlord/columnar/table_schema_text.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
@@ -76,18 +78,41 @@ class BufferCount {
   size_t variadic_ = 0;
 };
 
+// Which of the buffers of a list of struct{bytes, path} has the bytes.
+std::optional<size_t> buffer_of_bytes(const arrow::DataType& images, BufferCount count) {
+  if (images.id() != arrow::Type::LIST && images.id() != arrow::Type::LARGE_LIST) return {};
+  const arrow::DataType& image = *images.field(0)->type();
+  if (image.id() != arrow::Type::STRUCT) return {};
+  size_t at = 3;  // after the lists' validity and offsets, and the structs' validity
+  for (const auto& field : image.fields()) {
+    if (field->name() == "bytes" && is_bytes(*field->type())) return at + 2;
+    at += count.of(*field->type()).value_or(0);
+  }
+  return {};
+}
+
+struct WantedBuffer {
+  BatchBuffer place;
+  bool spare = false;  // what is in it does not matter
+};
+
 // The buffers of the wanted columns; nullopt: the header has other columns than the schema.
-std::optional<std::vector<BatchBuffer>> wanted_buffers(const ArrowColumns& columns,
-                                                       const BatchHeader& header) {
-  std::vector<BatchBuffer> wanted;
+std::optional<std::vector<WantedBuffer>> wanted_buffers(const ArrowColumns& columns,
+                                                        const BatchHeader& header) {
+  std::vector<WantedBuffer> wanted;
   BufferCount count(header);
   size_t next = 0;
   for (int i = 0; i < columns.schema->num_fields(); ++i) {
     const std::optional<size_t> buffers = count.of(*columns.schema->field(i)->type());
     if (!buffers || *buffers > header.buffers.size() - next) return std::nullopt;
     if (std::find(columns.fields.begin(), columns.fields.end(), i) != columns.fields.end()) {
-      const auto begin = header.buffers.begin() + static_cast<ptrdiff_t>(next);
-      wanted.insert(wanted.end(), begin, begin + static_cast<ptrdiff_t>(*buffers));
+      std::optional<size_t> spare;  // what is compressed has to decompress
+      if (columns.images == i && !header.compressed) {
+        spare = buffer_of_bytes(*columns.schema->field(i)->type(), BufferCount(header));
+      }
+      for (size_t b = 0; b < *buffers; ++b) {
+        wanted.push_back({header.buffers[next + b], spare == b});
+      }
     }
     next += *buffers;
   }
@@ -115,8 +140,14 @@ Result<uint64_t> decoded_size(const ShardJob& job, const BatchMessage& batch,
 
 }  // namespace
 
-std::vector<std::string> row_column_names(const model::Source& source) {
+std::vector<std::string> row_column_names(const model::Source& source,
+                                          const arrow::Schema& schema) {
   std::vector<std::string> names;
+  for (size_t i = 0; i < source.schema.columns.size(); ++i) {
+    const std::string& name = source.schema.columns[i];
+    if (i < source.schema.expected || schema.GetFieldIndex(name) >= 0) names.push_back(name);
+  }
+  if (source.schema.declared()) return names;
   for (const std::string* name : {&source.text_column, &source.token_column, &source.mask_column}) {
     if (!name->empty()) names.push_back(*name);
   }
@@ -137,10 +168,18 @@ ArrowColumns find_columns(const std::shared_ptr<arrow::Schema>& schema,
     std::shared_ptr<arrow::Field>& field = fields[static_cast<size_t>(i)];
     if (std::find(names.begin(), names.end(), field->name()) == names.end()) continue;
     columns.fields.push_back(i);
-    if (field->name() != source.text_column || !is_bytes(*field->type())) continue;
-    field = field->WithType(is_large(*field->type()) ? arrow::large_binary() : arrow::binary());
+    const std::vector<std::string>& own = source.schema.columns;
+    if (field->name() != source.text_column &&
+        std::find(own.begin(), own.end(), field->name()) == own.end()) {
+      continue;
+    }
+    field = field->WithType(without_strings(field->type()));
   }
   columns.schema = arrow::schema(std::move(fields));
+  const bool rows = std::find(names.begin(), names.end(), source.text_column) != names.end();
+  if (rows && source.schema.text == model::RowText::kInterleaved) {
+    columns.images = columns.schema->GetFieldIndex(source.schema.columns[1]);
+  }
   return columns;
 }
 
@@ -210,16 +249,22 @@ Result<BatchPlaces> batch_places(const ShardJob& job, const ArrowColumns& column
   BatchPlaces places;
   JoinedRanges joined(0);
   joined.want(batch.metadata_offset, batch.metadata.size());
-  for (const BatchBuffer& buffer : *buffers) {
-    joined.want(batch.body_offset + buffer.offset, buffer.size_bytes);
-    OVERLORD_TRY(const uint64_t bytes, decoded_size(job, batch, buffer));
-    places.decoded_bytes += std::min(bytes, ~uint64_t{0} - places.decoded_bytes);
-  }
-  places.ranges = joined.ranges();
   ByteWriter metadata;
   metadata.varint(batch.metadata_offset);
   metadata.varint(batch.metadata.size());
   metadata.varint(batch.body_offset);
+  for (const auto& [buffer, spare] : *buffers) {
+    const uint64_t offset = batch.body_offset + buffer.offset;
+    if (spare) {
+      metadata.varint(offset);
+      metadata.varint(buffer.size_bytes);
+      continue;
+    }
+    joined.want(offset, buffer.size_bytes);
+    OVERLORD_TRY(const uint64_t bytes, decoded_size(job, batch, buffer));
+    places.decoded_bytes += std::min(bytes, ~uint64_t{0} - places.decoded_bytes);
+  }
+  places.ranges = joined.ranges();
   places.metadata = metadata.take();
   return places;
 }
@@ -233,11 +278,24 @@ arrow::Result<std::shared_ptr<arrow::Table>> read_batch(const ArrowColumns& colu
   const uint64_t offset = in.varint();
   const uint64_t size = in.varint();
   const uint64_t body = in.varint();
-  if (!in.status("record batch").ok() || offset > shard_bytes || size > shard_bytes ||
-      body > shard_bytes) {
+  // What was left where it is gets memory that nobody looks into, so that no page of it is made.
+  std::vector<RangeRequest> ranges = block.ranges;
+  std::vector<runtime::Bytes> held = pieces;
+  bool fits = true;
+  while (fits && !in.failed() && !in.at_end()) {
+    const uint64_t at = in.varint();
+    const uint64_t bytes = in.varint();
+    fits = at <= shard_bytes && bytes <= shard_bytes - at;
+    if (!fits || bytes == 0) continue;
+    const std::shared_ptr<void> zeros(std::calloc(bytes, 1), std::free);
+    if (!zeros) return arrow::Status::OutOfMemory("no memory to decode it");
+    ranges.push_back({0, at, bytes});
+    held.push_back({zeros, static_cast<const char*>(zeros.get()), bytes});
+  }
+  if (!fits || in.failed() || offset > shard_bytes || size > shard_bytes || body > shard_bytes) {
     return arrow::Status::Invalid("the index does not say where it is");
   }
-  RangesFile whole(shard_bytes, block.ranges, pieces);
+  RangesFile whole(shard_bytes, ranges, held);
   std::string header(size, '\0');  // a copy: its alignment is ours
   ARROW_RETURN_NOT_OK(
       whole.ReadAt(static_cast<int64_t>(offset), static_cast<int64_t>(size), header.data()));
@@ -247,7 +305,7 @@ arrow::Result<std::shared_ptr<arrow::Table>> read_batch(const ArrowColumns& colu
   options.use_threads = false;
   options.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
   const arrow::ipc::DictionaryMemo memo;
-  RangesFile file(shard_bytes, block.ranges, pieces, body);
+  RangesFile file(shard_bytes, ranges, held, body);
   ARROW_ASSIGN_OR_RAISE(const auto batch,
                         arrow::ipc::ReadRecordBatch(*arrow::Buffer::FromString(std::move(header)),
                                                     columns.schema, &memo, options, &file));

@@ -22,15 +22,19 @@
 
 namespace overlord::columnar {
 
-// Names of the columns that a source wants: text or tokens and mask; media.
-std::vector<std::string> row_column_names(const model::Source& source);
+// Names of the columns that a source wants: text or tokens and mask, or those of its schema that
+// the shard has; media.
+std::vector<std::string> row_column_names(const model::Source& source, const arrow::Schema& schema);
 std::vector<std::string> media_column_names(const model::Source& source);
 
-// Columns of a shard by name, in the shard's order. A text column is read as plain bytes, so that
-// one row of broken UTF-8 is one bad row and not the end of its batch.
+// Columns of a shard by name, in the shard's order. Text is read as plain bytes, so that one row of
+// broken UTF-8 is one bad row and not the end of its batch.
 struct ArrowColumns {
   std::shared_ptr<arrow::Schema> schema;  // of the whole shard
   std::vector<int> fields;                // of it, ascending
+  // Of them, a column of interleaved images that is read for its rows: of an image only one thing
+  // is wanted then, whether it is there, so its bytes are left where they are.
+  std::optional<int> images = std::nullopt;
 };
 ArrowColumns find_columns(const std::shared_ptr<arrow::Schema>& schema,
                           const std::vector<std::string>& names, const model::Source& source);

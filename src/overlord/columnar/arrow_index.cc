@@ -12,6 +12,7 @@
 #include "overlord/columnar/column_types.h"
 #include "overlord/columnar/media_columns.h"
 #include "overlord/columnar/metadata_columns.h"
+#include "overlord/columnar/table_schema_text.h"
 
 namespace overlord::columnar {
 namespace {
@@ -39,10 +40,11 @@ class Batches {
 
   Status begin(const std::shared_ptr<arrow::Schema>& schema) {
     const model::Source& source = *job_.source;
-    const std::vector<std::string> row_names = row_column_names(source);
+    const std::vector<std::string> row_names = row_column_names(source, *schema);
+    const FieldCheck check_row = source.schema.declared() ? check_schema_type : check_row_type;
     const std::vector<std::string> media_names = media_column_names(source);
     std::string description;
-    OVERLORD_RETURN_IF_ERROR(check_columns(job_, *schema, row_names, check_row_type, &description));
+    OVERLORD_RETURN_IF_ERROR(check_columns(job_, *schema, row_names, check_row, &description));
     std::string unused;  // shards may differ in the widths of their integers
     OVERLORD_RETURN_IF_ERROR(
         check_columns(job_, *schema, source.metadata_columns, check_metadata_type, &unused));

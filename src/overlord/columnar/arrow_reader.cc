@@ -10,7 +10,6 @@ class ArrowReader final : public TableReader {
  public:
   ArrowReader(std::shared_ptr<const IndexFile> file, const model::Source& source)
       : TableReader(std::move(file), source, "record batch"),
-        row_names_(row_column_names(source_)),
         media_names_(media_column_names(source_)) {}
 
  protected:
@@ -20,7 +19,8 @@ class ArrowReader final : public TableReader {
     const model::BlockEntry& entry = block(request.block);
     const auto schema = kept_schema(file_->shard_extra(entry.shard));
     if (schema == nullptr) return wrong(request);
-    const auto& names = columns == Columns::kMedia ? media_names_ : row_names_;
+    const std::vector<std::string> names =
+        columns == Columns::kMedia ? media_names_ : row_column_names(source_, *schema);
     auto decoded = std::make_shared<Decoded>();
     decoded->memory = decode_memory(request, 0);
     auto table =
@@ -33,7 +33,6 @@ class ArrowReader final : public TableReader {
   }
 
  private:
-  const std::vector<std::string> row_names_;
   const std::vector<std::string> media_names_;
 };
 

@@ -115,9 +115,8 @@ Status check_arguments(const model::Source& source, const IndexOptions& options,
   if (source.format == model::Format::kWebDataset && source.text_column.empty()) {
     return invalid_argument(where + "webdataset has text members and no token columns");
   }
-  if (source.schema.declared() && source.format != model::Format::kParquet &&
-      source.format != model::Format::kJsonl) {
-    return invalid_argument(where + "chat and interleaved rows are read from Parquet and JSONL");
+  if (source.schema.declared() && megatron) {
+    return invalid_argument(where + "megatron files have no chat and interleaved rows");
   }
   OVERLORD_RETURN_IF_ERROR(check_metadata_columns(source, where));
   OVERLORD_RETURN_IF_ERROR(check_media(source, options, where));

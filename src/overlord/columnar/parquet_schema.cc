@@ -8,7 +8,7 @@
 
 #include "overlord/columnar/column_types.h"
 #include "overlord/columnar/media_columns.h"
-#include "overlord/columnar/parquet_schema_text.h"
+#include "overlord/columnar/table_schema_text.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {

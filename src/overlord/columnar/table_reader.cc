@@ -9,7 +9,7 @@
 #include "overlord/columnar/arrow_rows.h"
 #include "overlord/columnar/column_types.h"
 #include "overlord/columnar/media_columns.h"
-#include "overlord/columnar/parquet_schema_text.h"
+#include "overlord/columnar/table_schema_text.h"
 #include "overlord/columnar/widen.h"
 
 namespace overlord::columnar {

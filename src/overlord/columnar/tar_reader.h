@@ -17,10 +17,11 @@
 
 namespace overlord::columnar {
 
-// Where a source's text lies: in a member, or in one field of it.
+// Where a source's text lies: in a member, or in one field of it. Rows with a schema are the fields
+// of their json member.
 struct TextMember {
   std::string extension;
-  std::string field;  // empty: the member is the text
+  std::string field;  // empty: the member is the text, or has all fields of the schema
 };
 TextMember text_member(const model::Source& source);
 

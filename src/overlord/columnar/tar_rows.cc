@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "overlord/columnar/json_fields.h"
+#include "overlord/columnar/json_schema_text.h"
 #include "overlord/columnar/text_rules.h"
 #include "overlord/runtime/quote.h"
 
@@ -72,6 +73,7 @@ void SampleRows::add_bad(std::string reason) {
 }
 
 std::string SampleRows::take_text(std::string_view member) {
+  if (source_.schema.declared()) return take_schema_text(member);
   if (text_.field.empty()) {
     if (!is_valid_utf8(member)) return "member ." + text_.extension + " is not valid UTF-8";
     if (is_blank(member)) return "empty text in member ." + text_.extension;
@@ -89,6 +91,18 @@ std::string SampleRows::take_text(std::string_view member) {
   if (is_blank(text)) return "empty text in field " + quote(text_.field);
   out_.text.rows.bytes.append(text);
   return {};
+}
+
+std::string SampleRows::take_schema_text(std::string_view member) {
+  dom::object object;
+  std::string fault = parser_->parse(member, text_.extension, &object);
+  if (!fault.empty()) return fault;
+  std::string& bytes = out_.text.rows.bytes;
+  const size_t before = bytes.size();
+  fault = append_schema_text(source_, object, &bytes);
+  if (fault.empty()) return {};
+  bytes.resize(before);
+  return "member ." + text_.extension + ": " + fault;
 }
 
 // A sample that lacks a field has 0 there.

@@ -30,8 +30,9 @@ class SampleRows {
  private:
   struct Parser;  // simdjson stays out of this header
 
-  std::string take_text(std::string_view member);      // what is wrong, or empty
-  std::string take_metadata(std::string_view member);  // ditto
+  std::string take_text(std::string_view member);         // what is wrong, or empty
+  std::string take_schema_text(std::string_view member);  // ditto
+  std::string take_metadata(std::string_view member);     // ditto
 
   const model::Source& source_;
   const RowNamer name_;

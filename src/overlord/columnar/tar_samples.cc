@@ -33,6 +33,7 @@ bool read_list(ByteReader* in, uint64_t base, const model::MediaField& field,
 }  // namespace
 
 TextMember text_member(const model::Source& source) {
+  if (source.schema.declared()) return {"json", {}};
   const std::string& text = source.text_column;
   const size_t colon = text.find(':');
   if (colon == std::string::npos) return {text, {}};

@@ -59,6 +59,9 @@ constructor::ConstructorStart constructor_start(const OpenJob& job, const planne
   out.first_step = first_step;
   out.media = job.media;
   out.chains = media_chains(job);
+  std::vector<std::string> names;
+  for (const model::Source& source : job.spec.sources) names.push_back(source.name);
+  out.source_names = std::make_shared<const std::vector<std::string>>(std::move(names));
   for (const model::MediaLayout& layout : job.media) {
     out.job.media_row_bytes.push_back(layout.row_bytes());
   }

@@ -369,6 +369,25 @@ std::map<Address, const constructor::ConstructorProbe*> RoleHost::constructors()
   return probes;
 }
 
+std::vector<RoleHost::Unpacking> RoleHost::unpacking() const {
+  std::vector<Unpacking> sums(job_->sources.size());
+  const auto add = [&sums](const constructor::ConstructorProbe& probe) {
+    for (size_t s = 0; s < probe.unpacking.size() && s < sums.size(); ++s) {
+      const constructor::UnpackProbe& one = probe.unpacking[s];
+      sums[s].blobs += one.blobs;
+      sums[s].unpack_ns += one.unpack_ns;
+      sums[s].in_bytes += one.in_bytes;
+      sums[s].out_bytes += one.out_bytes;
+      sums[s].held_bytes += one.held->now;
+      sums[s].peak_bytes += one.held->peak;
+    }
+  };
+  const runtime::ReadLock lock(constructors_mutex_);
+  for (const auto& [address, hosted] : constructors_) add(hosted.role->probe());
+  for (const HostedConstructor& hosted : retired_) add(hosted.role->probe());
+  return sums;
+}
+
 client::ClientProbe& RoleHost::client_probe(Rank rank) { return clients_.at(rank)->probe(); }
 
 size_t RoleHost::queue_depth() const {

@@ -128,6 +128,11 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   const planner::PlannerState& planner_state() const;
   // Those that have not retired; the probes live as long as the host.
   std::map<protocol::Address, const constructor::ConstructorProbe*> constructors() const;
+  // What unpacking media has cost all constructors that there are or were, by source.
+  struct Unpacking {
+    uint64_t blobs = 0, unpack_ns = 0, in_bytes = 0, out_bytes = 0, held_bytes = 0, peak_bytes = 0;
+  };
+  std::vector<Unpacking> unpacking() const;
   client::ClientProbe& client_probe(Rank rank);
   const loader::PayloadBudget& budget() const { return *budget_; }
   size_t queue_depth() const;  // messages waiting in all loops

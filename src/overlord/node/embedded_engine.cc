@@ -254,8 +254,10 @@ void EmbeddedEngine::close() {
   if (options_.callouts) options_.callouts->close();  // also when a function never returns
   if (options_.transforms) options_.transforms->close();
   if (!runtime_) return;
+  const int64_t elapsed_ns = runtime_->elapsed_ns();
+  runtime_->status();  // looks at processes that stop() ends
   runtime_->stop();
-  write_profiles();
+  write_profiles(elapsed_ns);
 }
 
 std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
@@ -321,14 +323,14 @@ std::vector<loader::QuarantineNote> EmbeddedEngine::quarantine() {
   return quarantine_;
 }
 
-void EmbeddedEngine::write_profiles() {
+void EmbeddedEngine::write_profiles(int64_t elapsed_ns) {
   if (options_.profile_paths.size() != job_->spec.sources.size()) return;
-  std::vector<SourceProfile> profiles(job_->spec.sources.size());
-  for (const host::RoleHost::LoaderView& view : host().loaders()) {
-    add_costs(*view.probe, &profiles[view.source]);
-  }
-  for (size_t s = 0; s < profiles.size(); ++s) {
-    write_profile(options_.profile_paths[s], job_->spec.sources[s].name, profiles[s]);
+  SourceProfiles profiles;
+  add_costs(runtime_->status(), &profiles);
+  const ProfiledRun run{"embedded", job_->config.hex(), elapsed_ns};
+  for (size_t s = 0; s < options_.profile_paths.size(); ++s) {
+    const std::string& name = job_->spec.sources[s].name;
+    write_profile(options_.profile_paths[s], name, profiles[name], run);
   }
 }
 

@@ -68,7 +68,7 @@ class EmbeddedEngine final : public Engine {
   bool in_another_process() const;
   Status late_rows_over_budget(const model::StreamState& state);
   std::string explain_wait(Rank rank, StepIndex step);
-  void write_profiles();
+  void write_profiles(int64_t elapsed_ns);
   host::RoleHost& host() { return runtime_->host(); }
 
   std::shared_ptr<const host::OpenJob> job_;

@@ -24,8 +24,7 @@ Result<runtime::TextEncoder*> Encoders::get(const model::Source& source) {
   std::unique_ptr<runtime::TextEncoder>& encoder = transforming_[source.name];
   if (encoder) return encoder.get();
   OVERLORD_TRY(auto transform, make_transform(source, hosting_));
-  encoder = std::make_unique<TransformingEncoder>(std::move(transform), source.transform.function,
-                                                  tokenizer);
+  encoder = std::make_unique<TransformingEncoder>(std::move(transform), source, tokenizer);
   return encoder.get();
 }
 

@@ -25,6 +25,17 @@ struct LoaderStatus {
   uint64_t queue = 0, in_work = 0, rows_posted = 0, documents = 0, read_bytes = 0, buffer_bytes = 0,
            transform_ns = 0, read_wait_ns = 0, file_state_bytes = 0, bad_rows = 0, blocks_read = 0,
            cache_hits = 0, decode_ns = 0, tokenise_ns = 0, media_ns = 0, sent_bytes = 0;
+  uint64_t python_ns = 0, decode_in_bytes = 0, decode_out_bytes = 0, tokenise_in_bytes = 0,
+           tokenise_out_bytes = 0, media_in_bytes = 0, media_out_bytes = 0, media_blobs = 0;
+  // Memory now, and the most it was: read and not decoded, decoded blocks, with constructors, and
+  // resident of the processes that tokenise its rows or run its Python.
+  uint64_t reading_bytes = 0, reading_peak_bytes = 0, buffer_peak_bytes = 0, in_flight_bytes = 0,
+           in_flight_peak_bytes = 0, worker_bytes = 0, worker_peak_bytes = 0;
+};
+// What constructors spent on the packed media of a source.
+struct UnpackStatus {
+  std::string source;
+  uint64_t blobs = 0, unpack_ns = 0, in_bytes = 0, out_bytes = 0, held_bytes = 0, peak_bytes = 0;
 };
 struct ConstructorStatus {
   uint32_t bucket = 0;
@@ -50,6 +61,7 @@ struct EngineStatus {
   uint64_t plans = 0, planning_ns = 0, planner_waits = 0, meta_windows = 0, queue_depth = 0;
   std::vector<LoaderStatus> loaders;
   std::vector<ConstructorStatus> constructors;
+  std::vector<UnpackStatus> unpacking;  // of sources that have any
   std::vector<ClientStatus> clients;
   uint64_t payload_bytes = 0, payload_limit_bytes = 0;
   CalloutStatus callouts;

@@ -1,8 +1,10 @@
 // Keeper: what a node process does for its job. Admits trainers and role processes, starts and
 // supervises the latter, hosts the planner, tells everybody where roles live. Its parts: keeper.cc,
-// and keeper_trees.cc for a mesh that changes. Private to them.
+// keeper_trees.cc for a mesh that changes, keeper_profiles.cc for what sources cost. Private to
+// them.
 #pragma once
 
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -16,6 +18,7 @@
 #include "overlord/node/keeper.h"
 #include "overlord/node/keeper_metrics.h"
 #include "overlord/node/process_cluster.h"
+#include "overlord/node/profile.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/node/status_codec.h"
 #include "overlord/node/trace_switch.h"
@@ -50,6 +53,8 @@ class Keeper {
     protocol::ResumeState state;
     bool welcomed = false;
     std::set<std::string> told;  // followers that were
+    ProfileBook profiles;
+    int64_t begin_ns = 0, profiled_ns = 0;  // profiles were written
   };
 
   transport::CarrierOptions carrier_options();
@@ -83,6 +88,13 @@ class Keeper {
   void give_up(const Status& status);
   void watch_silence();
   NodeStatus status();
+  void hear_last_words(std::function<void()> then);
+  void on_last_words(const std::string& peer, const protocol::StatusTold& told);
+  void part();
+  void tell_lead_of_unpacking();
+  std::function<void()> profile_writing();
+  void write_profiles_now_and_then();
+  void write_last_profiles();
   void end(int code);
 
   const KeeperArguments arguments_;
@@ -109,6 +121,10 @@ class Keeper {
   std::unique_ptr<Serving> serving_;
   uint32_t generation_base_ = 1;
   TraceSwitch trace_;
+  std::function<void()> parting_;  // what is done once all of `unheard_` have said what they did
+  std::set<std::string> unheard_;
+  uint64_t partings_ = 0;
+  std::future<void> writing_;             // profiles, while the job runs
   std::unique_ptr<MetricsDoor> metrics_;  // of nobody's thread but its own
   Status failure_;
   bool over_ = false;

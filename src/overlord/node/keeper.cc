@@ -189,13 +189,13 @@ void Keeper::leave(const std::string& peer) {
   told_.erase(peer);
   const bool last = book_.leave(connection);
   if (serving_) serving_->trees->look();
-  if (!last) return;
-  if (arguments_.stays) {
+  if (!last || parting_) return;
+  hear_last_words([this] {
+    if (!arguments_.stays) return end(failure_.ok() ? 0 : 1);
     failure_ = {};
     book_.begin_anew();
-    return stop_serving();
-  }
-  end(failure_.ok() ? 0 : 1);
+    stop_serving();
+  });
 }
 
 void Keeper::on_control(const std::string& peer, Control control) {
@@ -208,6 +208,8 @@ void Keeper::on_control(const std::string& peer, Control control) {
     tell_trainers(*note);
   } else if (std::holds_alternative<protocol::StatusAsked>(control)) {
     carrier_->send_control(peer, protocol::StatusTold{encode_node_status(status())});
+  } else if (const auto* told = std::get_if<protocol::StatusTold>(&control)) {
+    on_last_words(peer, *told);
   } else if (const auto* others = std::get_if<protocol::Roster>(&control)) {
     if (serving_ || follows_) on_roster(peer, *others);
   } else if (const auto* welcome = std::get_if<protocol::Welcome>(&control)) {
@@ -226,6 +228,7 @@ void Keeper::on_control(const std::string& peer, Control control) {
 }
 
 void Keeper::on_attach(const std::string& peer, const protocol::Attach& attach) {
+  part();  // those before it have all left
   if (!failure_.ok()) {
     carrier_->send_control(peer, protocol::Refused{failure_});
     return;
@@ -262,13 +265,16 @@ void Keeper::on_beat(const std::string& peer, const protocol::Beat& beat) {
   }
   if (beat.status.empty()) return;
   Result<EngineStatus> status = decode_engine_status(beat.status);
-  if (status.ok()) told_[peer] = std::move(*status);
+  if (!status.ok()) return;
+  if (serving_) serving_->profiles.told(peer, *status);
+  told_[peer] = std::move(*status);
 }
 
 // --- Serving ------------------------------------------------------------------------------------
 
 Status Keeper::serve() {
   serving_ = std::make_unique<Serving>();
+  serving_->begin_ns = serving_->profiled_ns = clock_.now_ns();
   if (follows_) {
     OVERLORD_TRY(serving_->state, protocol::decode_resume_state(lead_->state));
   } else if (book_.state().empty()) {
@@ -366,6 +372,7 @@ void Keeper::stop_serving() {
   }
   if (serving_->cluster) serving_->cluster->stop();
   if (serving_->planner) serving_->planner->stop();
+  write_last_profiles();
   serving_.reset();
 }
 
@@ -376,6 +383,7 @@ void Keeper::on_ended(const host::GroupEnd& end) {
   if (!decision.restart) return;
   std::fprintf(stderr, "%s ended with %s and is started again, generation %u\n", end.name.c_str(),
                end.how.c_str(), decision.restart->generation);
+  serving_->profiles.ended(end.name);
   wires_.erase(end.name);
   serving_->trees->ended(end.name);
   carrier_->set_roster(roster());
@@ -456,6 +464,7 @@ void Keeper::give_up(const Status& status) {
 void Keeper::watch_silence() {
   if (over_) return;
   trace_.poll();
+  write_profiles_now_and_then();
   if (serving_) {
     for (const std::string& name : serving_->supervisor->silent(clock_.now_ns())) {
       std::fprintf(stderr, "%s says nothing and is killed\n", name.c_str());

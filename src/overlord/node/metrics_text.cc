@@ -88,11 +88,31 @@ void add_loader(const LoaderStatus& loader, MetricText* out) {
                    loader.transform_ns, labels);
   out->add_seconds(name + "decode_seconds_total", "Of it decoding blocks of rows", loader.decode_ns,
                    labels);
+  out->add_seconds(name + "python_seconds_total", "Of it in its own Python transform",
+                   loader.python_ns, labels);
   out->add_seconds(name + "tokenise_seconds_total", "Of it tokenising", loader.tokenise_ns, labels);
   out->add_seconds(name + "media_seconds_total", "Of it decoding and transforming media",
                    loader.media_ns, labels);
   out->add_seconds(name + "read_wait_seconds_total", "Time spent waiting for storage",
                    loader.read_wait_ns, labels);
+  out->add(name + "in_flight_bytes", Kind::kGauge, "Bytes that constructors have not let go of",
+           loader.in_flight_bytes, labels);
+  out->add(name + "worker_bytes", Kind::kGauge,
+           "Resident memory of the processes that tokenise its rows or run its Python",
+           loader.worker_bytes, labels);
+}
+
+void add_unpack(const UnpackStatus& unpacking, MetricText* out) {
+  const Labels labels = {{"source", unpacking.source}};
+  const std::string name = "overlord_source_unpack_";
+  out->add_seconds(name + "seconds_total", "Time constructors spent decoding its media",
+                   unpacking.unpack_ns, labels);
+  out->add(name + "in_bytes_total", Kind::kCounter, "Bytes of media that they decoded",
+           unpacking.in_bytes, labels);
+  out->add(name + "out_bytes_total", Kind::kCounter, "Bytes that they made of them",
+           unpacking.out_bytes, labels);
+  out->add(name + "held_bytes", Kind::kGauge, "Of these, for steps that are not laid out",
+           unpacking.held_bytes, labels);
 }
 
 void add_client(const ClientStatus& client, MetricText* out) {
@@ -181,6 +201,7 @@ std::string metrics_text(const NodeStatus& status) {
   MetricText out({{"job", status.job}, {"stream", status.stream}});
   add_node(status, &out);
   for (const LoaderStatus& loader : status.engine.loaders) add_loader(loader, &out);
+  for (const UnpackStatus& unpacking : status.engine.unpacking) add_unpack(unpacking, &out);
   for (const ClientStatus& client : status.engine.clients) add_client(client, &out);
   for (const ConstructorStatus& one : status.engine.constructors) add_constructor(one, &out);
   add_process("node", status.process, 0, &out);

@@ -138,6 +138,9 @@ void RoleProcess::on_control(protocol::Control control) {
   if (const auto* roster = std::get_if<protocol::Roster>(&control)) on_roster(*roster);
   if (const auto* tree = std::get_if<protocol::TreeTold>(&control)) on_tree(*tree);
   if (const auto* refused = std::get_if<protocol::Refused>(&control)) end(refused->status);
+  if (std::holds_alternative<protocol::StatusAsked>(control) && runtime_) {
+    carrier_->send_control("node", protocol::StatusTold{encode_engine_status(runtime_->status())});
+  }
 }
 
 void RoleProcess::on_roster(const protocol::Roster& roster) {

@@ -63,6 +63,15 @@ void add_planner(const planner::PlannerProbe& planner, EngineStatus* out) {
   out->meta_windows = planner.meta_windows;
 }
 
+// A slot's share of the time in its source's own code, which so far counts as tokenising.
+void split_python(uint64_t python_ns, uint64_t all_slots_ns, LoaderStatus* loader) {
+  if (all_slots_ns == 0) return;
+  const double share = static_cast<double>(loader->tokenise_ns) / static_cast<double>(all_slots_ns);
+  const auto own = static_cast<uint64_t>(share * static_cast<double>(python_ns));
+  loader->python_ns = std::min(own, loader->tokenise_ns);
+  loader->tokenise_ns -= loader->python_ns;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RoleRuntime>> RoleRuntime::make(
@@ -89,7 +98,8 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
   encoders_->set_transforms({options.transforms, runtime.one_planner});
   for (SourceIndex s = 0; s < job_->spec.sources.size(); ++s) {
     if (!hosts_loader_of(start.hosted, s)) continue;
-    OVERLORD_RETURN_IF_ERROR(encoders_->get(job_->spec.sources[s]).status());
+    OVERLORD_TRY(const runtime::TextEncoder* encoder, encoders_->get(job_->spec.sources[s]));
+    workers_[s].costs = dynamic_cast<const runtime::EncoderCosts*>(encoder);
   }
   const bool reads = !start.hosted.loaders || !start.hosted.loaders->empty();
   host::HostSeams seams;
@@ -119,29 +129,96 @@ void RoleRuntime::stop() {
   if (!host_ || !storage_) return;
   host_->stop();          // no role runs any more
   executor_->shutdown();  // no decoding, no packing
-  encoders_->clear();     // their last callbacks find stopped loops
+  {
+    const std::lock_guard lock(workers_mutex_);
+    for (auto& [source, workers] : workers_) workers.costs = nullptr;
+  }
+  encoders_->clear();  // their last callbacks find stopped loops
   storage_.reset();
   scratch_storage_.reset();
   journal_.reset();
+}
+
+// Looked at now and then: what a process had in between is not known.
+void RoleRuntime::weigh_workers() {
+  const std::lock_guard lock(workers_mutex_);
+  for (auto& [source, workers] : workers_) {
+    workers.now_bytes = workers.costs != nullptr ? workers.costs->worker_bytes() : 0;
+    workers.peak_bytes = std::max(workers.peak_bytes, workers.now_bytes);
+    if (workers.costs != nullptr) workers.python_ns = workers.costs->python_ns();
+  }
+}
+
+// Of all slots of a source here: they share its encoder.
+uint64_t RoleRuntime::tokenised_ns(SourceIndex source) const {
+  uint64_t sum = 0;
+  for (const host::RoleHost::LoaderView& view : host_->loaders()) {
+    if (view.source == source) sum += view.probe->tokenise_ns;
+  }
+  return sum;
+}
+
+LoaderStatus RoleRuntime::loader_status(const host::RoleHost::LoaderView& view) {
+  const loader::LoaderProbe& probe = *view.probe;
+  LoaderStatus out;
+  out.source = job_->spec.sources[view.source].name;
+  out.slot = view.slot;
+  out.queue = view.queue;
+  out.in_work = probe.in_work;
+  out.rows_posted = probe.rows_posted;
+  out.documents = probe.documents;
+  out.read_bytes = probe.read_bytes;
+  out.buffer_bytes = probe.buffer.now;
+  out.transform_ns = probe.transform_ns();
+  out.read_wait_ns = probe.read_wait_ns;
+  out.file_state_bytes = probe.file_state_bytes;
+  out.bad_rows = probe.bad_rows;
+  out.blocks_read = probe.blocks_read;
+  out.cache_hits = probe.cache_hits;
+  out.decode_ns = probe.decode_ns;
+  out.tokenise_ns = probe.tokenise_ns;
+  out.media_ns = probe.media_ns;
+  out.sent_bytes = probe.sent_bytes;
+  out.decode_in_bytes = probe.decode_in_bytes;
+  out.decode_out_bytes = probe.decode_out_bytes;
+  out.tokenise_in_bytes = probe.tokenise_in_bytes;
+  out.tokenise_out_bytes = probe.tokenise_out_bytes;
+  out.media_in_bytes = probe.media_in_bytes;
+  out.media_out_bytes = probe.media_out_bytes;
+  out.media_blobs = probe.media_blobs;
+  out.reading_bytes = probe.reading->now;
+  out.reading_peak_bytes = probe.reading->peak;
+  out.buffer_peak_bytes = probe.buffer.peak;
+  out.in_flight_bytes = probe.in_flight->now;
+  out.in_flight_peak_bytes = probe.in_flight->peak;
+  const std::lock_guard lock(workers_mutex_);
+  if (const auto workers = workers_.find(view.source); workers != workers_.end()) {
+    out.worker_bytes = workers->second.now_bytes;
+    out.worker_peak_bytes = workers->second.peak_bytes;
+    split_python(workers->second.python_ns, tokenised_ns(view.source), &out);
+  }
+  return out;
 }
 
 EngineStatus RoleRuntime::status() {
   EngineStatus out;
   if (has_planner_) add_planner(host_->planner_probe(), &out);
   out.queue_depth = host_->queue_depth();
+  weigh_workers();
   for (const host::RoleHost::LoaderView& view : host_->loaders()) {
-    const loader::LoaderProbe& probe = *view.probe;
-    out.loaders.push_back({job_->spec.sources[view.source].name, view.slot, view.queue,
-                           probe.in_work, probe.rows_posted, probe.documents, probe.read_bytes,
-                           probe.buffer_bytes, probe.transform_ns(), probe.read_wait_ns,
-                           probe.file_state_bytes, probe.bad_rows, probe.blocks_read,
-                           probe.cache_hits, probe.decode_ns, probe.tokenise_ns, probe.media_ns,
-                           probe.sent_bytes});
+    out.loaders.push_back(loader_status(view));
   }
   for (const auto& [address, probe] : host_->constructors()) {
     add_constructor({address.index, probe->steps_ready, probe->steps_held, probe->payloads,
                      probe->assemble_ns, probe->bytes_assembled},
                     &out.constructors);
+  }
+  const std::vector<host::RoleHost::Unpacking> unpacking = host_->unpacking();
+  for (SourceIndex s = 0; s < unpacking.size(); ++s) {
+    const auto& [blobs, unpack_ns, in_bytes, out_bytes, held_bytes, peak_bytes] = unpacking[s];
+    if (blobs == 0) continue;
+    out.unpacking.push_back({job_->spec.sources[s].name, blobs, unpack_ns, in_bytes, out_bytes,
+                             held_bytes, peak_bytes});
   }
   out.payload_bytes = host_->budget().used_bytes;
   out.payload_limit_bytes = host_->budget().limit_bytes;

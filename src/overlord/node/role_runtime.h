@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "overlord/host/role_host.h"
 #include "overlord/node/encoders.h"
 #include "overlord/node/engine.h"
+#include "overlord/runtime/encoder_costs.h"
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/runtime/thread_executor.h"
 #include "overlord/storage/local_storage.h"
@@ -36,18 +39,26 @@ class RoleRuntime {
       RoleRuntimeOptions options);
   ~RoleRuntime();
 
-  void start_roles() { host_->start(); }
+  void start_roles() {
+    begin_ns_ = clock_.now_ns();
+    host_->start();
+  }
   void stop();
   host::RoleHost& host() { return *host_; }
   const host::OpenJob& job() const { return *job_; }
   // What the roles here do; without clients and users' functions.
   EngineStatus status();
   uint64_t held_bytes() const { return pool_->stats().held_bytes; }
+  // Since its roles were started.
+  int64_t elapsed_ns() { return clock_.now_ns() - begin_ns_; }
 
  private:
   RoleRuntime() = default;
   Status build(host::HostStart start, runtime::Transport<protocol::Envelope>* transport,
                RoleRuntimeOptions options);
+  LoaderStatus loader_status(const host::RoleHost::LoaderView& view);
+  uint64_t tokenised_ns(SourceIndex source) const;
+  void weigh_workers();
 
   std::shared_ptr<const host::OpenJob> job_;
   bool has_planner_ = false;
@@ -58,6 +69,13 @@ class RoleRuntime {
   std::unique_ptr<storage::LocalStorage> storage_, scratch_storage_;
   std::unique_ptr<Encoders> encoders_;
   std::unique_ptr<host::RoleHost> host_;
+  int64_t begin_ns_ = 0;
+  struct Workers {                                 // of a source's encoder
+    const runtime::EncoderCosts* costs = nullptr;  // null: it has none
+    uint64_t now_bytes = 0, peak_bytes = 0, python_ns = 0;
+  };
+  std::mutex workers_mutex_;
+  std::map<SourceIndex, Workers> workers_;
 };
 
 }  // namespace overlord::node

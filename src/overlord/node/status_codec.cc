@@ -9,10 +9,23 @@ struct Fields<node::LoaderStatus> {
   static void list(auto& codec, auto& value) {
     auto& [source, slot, queue, in_work, rows_posted, documents, read_bytes, buffer_bytes,
            transform_ns, read_wait_ns, file_state_bytes, bad_rows, blocks_read, cache_hits,
-           decode_ns, tokenise_ns, media_ns, sent_bytes] = value;
+           decode_ns, tokenise_ns, media_ns, sent_bytes, python_ns, decode_in_bytes,
+           decode_out_bytes, tokenise_in_bytes, tokenise_out_bytes, media_in_bytes, media_out_bytes,
+           media_blobs, reading_bytes, reading_peak_bytes, buffer_peak_bytes, in_flight_bytes,
+           in_flight_peak_bytes, worker_bytes, worker_peak_bytes] = value;
     codec(source, slot, queue, in_work, rows_posted, documents, read_bytes, buffer_bytes);
     codec(transform_ns, read_wait_ns, file_state_bytes, bad_rows, blocks_read, cache_hits);
-    codec(decode_ns, tokenise_ns, media_ns, sent_bytes);
+    codec(decode_ns, tokenise_ns, media_ns, sent_bytes, python_ns, decode_in_bytes);
+    codec(decode_out_bytes, tokenise_in_bytes, tokenise_out_bytes, media_in_bytes);
+    codec(media_out_bytes, media_blobs, reading_bytes, reading_peak_bytes, buffer_peak_bytes);
+    codec(in_flight_bytes, in_flight_peak_bytes, worker_bytes, worker_peak_bytes);
+  }
+};
+template <>
+struct Fields<node::UnpackStatus> {
+  static void list(auto& codec, auto& value) {
+    auto& [source, blobs, unpack_ns, in_bytes, out_bytes, held_bytes, peak_bytes] = value;
+    codec(source, blobs, unpack_ns, in_bytes, out_bytes, held_bytes, peak_bytes);
   }
 };
 template <>
@@ -56,11 +69,12 @@ struct Fields<node::EngineStatus> {
     auto& [predicted_ns, arrival_ns, fullest_ns, bound_ns, encoder_predicted_ns, encoder_arrival_ns,
            encoder_mean_ns, encoder_bound_ns, segments, segments_waited, steps_waited, longest_wait,
            plans, planning_ns, planner_waits, meta_windows, queue_depth, loaders, constructors,
-           clients, payload_bytes, payload_limit_bytes, callouts, pool, executor] = value;
+           unpacking, clients, payload_bytes, payload_limit_bytes, callouts, pool, executor] =
+        value;
     codec(predicted_ns, arrival_ns, fullest_ns, bound_ns, encoder_predicted_ns);
     codec(encoder_arrival_ns, encoder_mean_ns, encoder_bound_ns, segments, segments_waited);
     codec(steps_waited, longest_wait, plans, planning_ns, planner_waits);
-    codec(meta_windows, queue_depth, loaders, constructors, clients, payload_bytes);
+    codec(meta_windows, queue_depth, loaders, constructors, unpacking, clients, payload_bytes);
     codec(payload_limit_bytes, callouts, pool, executor);
   }
 };
@@ -133,12 +147,27 @@ void add_constructor(const ConstructorStatus& part, std::vector<ConstructorStatu
   whole->push_back(part);
 }
 
+void add_unpacking(const UnpackStatus& part, std::vector<UnpackStatus>* whole) {
+  for (UnpackStatus& known : *whole) {
+    if (known.source != part.source) continue;
+    known.blobs += part.blobs;
+    known.unpack_ns += part.unpack_ns;
+    known.in_bytes += part.in_bytes;
+    known.out_bytes += part.out_bytes;
+    known.held_bytes += part.held_bytes;
+    known.peak_bytes += part.peak_bytes;
+    return;
+  }
+  whole->push_back(part);
+}
+
 void merge_status(const EngineStatus& part, EngineStatus* whole) {
   whole->queue_depth += part.queue_depth;
   append(part.loaders, &whole->loaders);
   for (const ConstructorStatus& constructor : part.constructors) {
     add_constructor(constructor, &whole->constructors);
   }
+  for (const UnpackStatus& one : part.unpacking) add_unpacking(one, &whole->unpacking);
   append(part.clients, &whole->clients);
   whole->payload_bytes += part.payload_bytes;
   whole->payload_limit_bytes += part.payload_limit_bytes;

@@ -42,6 +42,8 @@ Result<NodeStatus> decode_node_status(std::string_view bytes);
 
 // A group has two constructors while its mesh changes, and is one line.
 void add_constructor(const ConstructorStatus& part, std::vector<ConstructorStatus>* whole);
+// What several processes unpacked of a source.
+void add_unpacking(const UnpackStatus& part, std::vector<UnpackStatus>* whole);
 // Adds what another process told of its roles.
 void merge_status(const EngineStatus& part, EngineStatus* whole);
 

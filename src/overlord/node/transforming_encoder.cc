@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "overlord/runtime/steady_clock.h"
+#include "overlord/runtime/trace.h"
 #include "overlord/transport/transform_pool.h"
 
 namespace overlord::node {
@@ -55,6 +57,13 @@ Result<std::shared_ptr<Workers>> workers_of(const model::Transform& transform) {
   settings.stop_descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (settings.stop_descriptor < 0) return Status(Code::kResource, "cannot make an eventfd");
   return workers;
+}
+
+// It has ended just now.
+void note_span(const std::string& source, int64_t elapsed_ns) {
+  if (!runtime::tracing()) return;
+  const int64_t end_ns = runtime::steady_now_ns();
+  runtime::TraceBook::of_process().note("python", source, end_ns - elapsed_ns, end_ns);
 }
 
 // Tokens of the transform where it gave them, else those of the tokenizer.
@@ -120,6 +129,7 @@ Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Sourc
   } else {
     OVERLORD_TRY(const std::shared_ptr<Workers> workers, workers_of(transform));
     options.make_runner = [workers] { return std::make_unique<WorkerSeat>(workers); };
+    options.worker_bytes = [workers] { return workers->counters.living.resident_bytes(); };
     stop = [workers] { eventfd_write(workers->settings.stop_descriptor, 1); };
   }
   OVERLORD_TRY(auto pool, transport::TransformPool::make(std::move(options)));
@@ -127,27 +137,43 @@ Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Sourc
   return std::unique_ptr<runtime::RowTransform>(std::move(pool));
 }
 
+TransformingEncoder::TransformingEncoder(std::unique_ptr<runtime::RowTransform> transform,
+                                         const model::Source& source,
+                                         runtime::TextEncoder* tokenizer)
+    : transform_(std::move(transform)),
+      source_(source.name),
+      function_(source.transform.function),
+      tokenizer_(tokenizer),
+      python_ns_(std::make_shared<std::atomic<uint64_t>>(0)) {}
+
+uint64_t TransformingEncoder::worker_bytes() const {
+  const auto* workers = dynamic_cast<const runtime::EncoderCosts*>(transform_.get());
+  const auto* tokenizers = dynamic_cast<const runtime::EncoderCosts*>(tokenizer_);
+  return (workers != nullptr ? workers->worker_bytes() : 0) +
+         (tokenizers != nullptr ? tokenizers->worker_bytes() : 0);
+}
+
 void TransformingEncoder::encode(runtime::TextRows rows, runtime::CancelToken cancel,
                                  runtime::EncodeDone done) {
-  transform_->apply(std::move(rows), cancel,
-                    [function = function_, tokenizer = tokenizer_, cancel,
-                     done = std::move(done)](Result<TransformedRows> got) {
-                      if (!got.ok()) return done(got.status());
-                      if (tokenizer == nullptr)
-                        return done(tokens_alone(std::move(*got), function));
-                      if (got->text.bytes.empty()) return done(joined(std::move(*got), {}));
-                      auto held = std::make_shared<TransformedRows>(std::move(*got));
-                      runtime::TextRows text = std::move(held->text);
-                      tokenizer->encode(std::move(text), cancel,
-                                        [held, done](Result<EncodedRows> encoded) {
-                                          if (!encoded.ok()) return done(encoded.status());
-                                          if (held->token_rows > 0)
-                                            return done(joined(std::move(*held), *encoded));
-                                          encoded->elapsed_ns += held->elapsed_ns;
-                                          encoded->bad = std::move(held->bad);
-                                          done(std::move(encoded));
-                                        });
-                    });
+  transform_->apply(
+      std::move(rows), cancel,
+      [source = source_, function = function_, tokenizer = tokenizer_, python_ns = python_ns_,
+       cancel, done = std::move(done)](Result<TransformedRows> got) {
+        if (!got.ok()) return done(got.status());
+        *python_ns += static_cast<uint64_t>(got->elapsed_ns);
+        note_span(source, got->elapsed_ns);
+        if (tokenizer == nullptr) return done(tokens_alone(std::move(*got), function));
+        if (got->text.bytes.empty()) return done(joined(std::move(*got), {}));
+        auto held = std::make_shared<TransformedRows>(std::move(*got));
+        runtime::TextRows text = std::move(held->text);
+        tokenizer->encode(std::move(text), cancel, [held, done](Result<EncodedRows> encoded) {
+          if (!encoded.ok()) return done(encoded.status());
+          if (held->token_rows > 0) return done(joined(std::move(*held), *encoded));
+          encoded->elapsed_ns += held->elapsed_ns;
+          encoded->bad = std::move(held->bad);
+          done(std::move(encoded));
+        });
+      });
 }
 
 }  // namespace overlord::node

@@ -2,12 +2,15 @@
 // text go on to the tokenizer, tokens are taken as they are, the others are bad. Owned by Encoders.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "overlord/base/status.h"
 #include "overlord/model/source.h"
 #include "overlord/node/transform_desk.h"
+#include "overlord/runtime/encoder_costs.h"
 #include "overlord/runtime/row_transform.h"
 #include "overlord/runtime/seams.h"
 
@@ -23,20 +26,23 @@ struct TransformHosting {
 Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Source& source,
                                                               const TransformHosting& hosting);
 
-class TransformingEncoder final : public runtime::TextEncoder {
+class TransformingEncoder final : public runtime::TextEncoder, public runtime::EncoderCosts {
  public:
   // `tokenizer` outlives it; null: rows may only come out as tokens.
-  TransformingEncoder(std::unique_ptr<runtime::RowTransform> transform, std::string function,
-                      runtime::TextEncoder* tokenizer)
-      : transform_(std::move(transform)), function_(std::move(function)), tokenizer_(tokenizer) {}
+  TransformingEncoder(std::unique_ptr<runtime::RowTransform> transform, const model::Source& source,
+                      runtime::TextEncoder* tokenizer);
 
   void encode(runtime::TextRows rows, runtime::CancelToken cancel,
               runtime::EncodeDone done) override;
+  uint64_t worker_bytes() const override;
+  uint64_t python_ns() const override { return *python_ns_; }
 
  private:
   std::unique_ptr<runtime::RowTransform> transform_;
-  std::string function_;
+  const std::string source_;
+  const std::string function_;
   runtime::TextEncoder* tokenizer_;
+  const std::shared_ptr<std::atomic<uint64_t>> python_ns_;  // callbacks may come last
 };
 
 }  // namespace overlord::node

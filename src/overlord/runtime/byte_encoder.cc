@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "overlord/runtime/steady_clock.h"
 #include "overlord/runtime/text_rows.h"
 
 namespace overlord::runtime {
@@ -24,7 +25,10 @@ Result<EncodedRows> bytes_as_tokens(TextRows rows, const CancelToken& cancel) {
 void ByteEncoder::encode(TextRows rows, CancelToken cancel, EncodeDone done) {
   executor_.post(
       [rows = std::move(rows), cancel = std::move(cancel), done = std::move(done)]() mutable {
-        done(bytes_as_tokens(std::move(rows), cancel));
+        const int64_t begin_ns = steady_now_ns();
+        Result<EncodedRows> encoded = bytes_as_tokens(std::move(rows), cancel);
+        if (encoded.ok()) encoded->elapsed_ns = steady_now_ns() - begin_ns;
+        done(std::move(encoded));
       });
 }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/runtime/encoder_costs.h"
 #include "overlord/runtime/seams.h"
 #include "overlord/transport/tokenizer_frames.h"
 #include "overlord/transport/tokenizer_worker.h"
@@ -47,7 +48,7 @@ struct TokenizerPoolStats {
   uint64_t failures = 0;  // processes that died, hung or sent garbage over a batch
 };
 
-class TokenizerPool final : public runtime::TextEncoder {
+class TokenizerPool final : public runtime::TextEncoder, public runtime::EncoderCosts {
  public:
   // kInvalidArgument for options that cannot work, kResource without threads or descriptors. No
   // process is started yet.
@@ -70,6 +71,7 @@ class TokenizerPool final : public runtime::TextEncoder {
   Result<TokenizerGreeting> greeting();
 
   TokenizerPoolStats stats() const;
+  uint64_t worker_bytes() const override { return counters_.living.resident_bytes(); }
 
  private:
   struct Seat;

@@ -92,7 +92,9 @@ Result<TokenizerGreeting> TokenizerWorker::greet() {
 }
 
 void TokenizerWorker::leave() {
-  if (process_ != nullptr) process_->finish(kLeaveGraceNs);
+  if (process_ == nullptr) return;
+  counters_.living.remove(process_->pid());
+  process_->finish(kLeaveGraceNs);
   process_.reset();
 }
 
@@ -101,6 +103,7 @@ std::string TokenizerWorker::bury(const Status& failure, bool* killed) {
   counters_.failures.fetch_add(1, std::memory_order_relaxed);
   std::string story = "it " + failure.message();
   if (process_ == nullptr) return story;  // it never started, and the message says so
+  counters_.living.remove(process_->pid());
   const bool hung = failure.code() == Code::kDeadline;
   story += "; its end: " + process_->finish(hung ? 0 : kDeathGraceNs);
   *killed = process_->killed_by_others();
@@ -115,6 +118,7 @@ Status TokenizerWorker::ensure_process() {
   if (process_ != nullptr) return {};
   OVERLORD_TRY(process_, WorkerProcess::start(settings_.command, settings_.stop_descriptor));
   counters_.starts.fetch_add(1, std::memory_order_relaxed);
+  counters_.living.add(process_->pid());
   Status status;
   if (Result<TokenizerGreeting> greeting = read_greeting(); greeting.ok()) {
     greeting_ = std::move(greeting).value();

@@ -12,6 +12,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
+#include "overlord/transport/living_workers.h"
 #include "overlord/transport/tokenizer_frames.h"
 #include "overlord/transport/worker_process.h"
 
@@ -31,6 +32,7 @@ struct TokenizerWorkerSettings {
 struct TokenizerWorkerCounters {
   std::atomic<uint64_t> starts{0};    // processes started
   std::atomic<uint64_t> failures{0};  // tries that ended with a dead process
+  LivingWorkers living;
 };
 
 class TokenizerWorker {

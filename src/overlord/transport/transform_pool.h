@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/runtime/encoder_costs.h"
 #include "overlord/runtime/row_transform.h"
 #include "overlord/transport/transform_runner.h"
 
@@ -35,6 +36,7 @@ struct TransformPoolOptions {
   bool may_decide = true;
   uint64_t give_up_after = 8;  // such rows
   std::function<std::unique_ptr<TransformRunner>()> make_runner;
+  std::function<uint64_t()> worker_bytes = {};  // resident, of the processes of all runners
 };
 
 struct TransformPoolStats {
@@ -46,7 +48,7 @@ struct TransformPoolStats {
   uint64_t busy_ns = 0;  // of all seats
 };
 
-class TransformPool final : public runtime::RowTransform {
+class TransformPool final : public runtime::RowTransform, public runtime::EncoderCosts {
  public:
   static Result<std::unique_ptr<TransformPool>> make(TransformPoolOptions options);
   // Everything not yet answered is answered with kCancelled. Whoever runs a call is told to stop
@@ -63,6 +65,9 @@ class TransformPool final : public runtime::RowTransform {
              runtime::TransformDone done) override;
 
   TransformPoolStats stats() const;
+  uint64_t worker_bytes() const override {
+    return options_.worker_bytes ? options_.worker_bytes() : 0;
+  }
 
  private:
   using Rows = std::vector<uint32_t>;  // of one Work, ascending

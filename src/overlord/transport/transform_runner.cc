@@ -1,11 +1,7 @@
 #include "overlord/transport/transform_runner.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -20,23 +16,6 @@ constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kLeaveGraceNs = 20 * kMillisecond;
 constexpr int64_t kDeathGraceNs = 50 * kMillisecond;
 constexpr int64_t kLookEveryNs = 100 * kMillisecond;  // at the memory of a worker
-
-// Resident bytes of a process; 0 when it cannot be told.
-uint64_t resident_bytes(pid_t pid) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/statm";
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  char text[128];
-  const ssize_t size = read(file, text, sizeof(text));
-  close(file);
-  if (size <= 0) return 0;
-  const std::string_view fields(text, static_cast<size_t>(size));
-  const size_t gap = fields.find(' ');
-  if (gap == std::string_view::npos) return 0;
-  uint64_t pages = 0;
-  std::from_chars(fields.data() + gap + 1, fields.data() + fields.size(), pages);
-  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
 
 Status as_garbage(const Status& status) {
   if (status.ok()) return status;
@@ -61,17 +40,23 @@ std::string seconds(int64_t ns) {
 }  // namespace
 
 TransformProcess::~TransformProcess() {
-  if (process_ != nullptr) process_->finish(kLeaveGraceNs);
+  if (process_ != nullptr) finish(kLeaveGraceNs);
+}
+
+std::string TransformProcess::finish(int64_t grace_ns) {
+  counters_.living.remove(process_->pid());
+  return process_->finish(grace_ns);
 }
 
 Status TransformProcess::ready() {
   if (process_ != nullptr) return {};
   OVERLORD_TRY(process_, WorkerProcess::start(settings_.command, settings_.stop_descriptor));
   counters_.starts.fetch_add(1, std::memory_order_relaxed);
+  counters_.living.add(process_->pid());
   const Status greeted = greet();
   if (greeted.ok()) return {};
   if (may_go_better(greeted.code())) return bury(greeted);
-  process_->finish(kLeaveGraceNs);
+  finish(kLeaveGraceNs);
   process_.reset();
   return greeted;
 }
@@ -185,7 +170,7 @@ Status TransformProcess::bury(const Status& failure) {
   counters_.failures.fetch_add(1, std::memory_order_relaxed);
   const bool hung = failure.code() == Code::kDeadline;
   std::string story = "its worker " + failure.message();
-  story += "; its end: " + process_->finish(hung ? 0 : kDeathGraceNs);
+  story += "; its end: " + finish(hung ? 0 : kDeathGraceNs);
   const std::string words = process_->last_words();
   if (!words.empty()) story += "; last lines on stderr: " + words;
   process_.reset();
@@ -199,7 +184,7 @@ void TransformProcess::recycle_when_large() {
   looked_ns_ = now_ns;
   if (!over_memory()) return;
   counters_.recycled.fetch_add(1, std::memory_order_relaxed);
-  process_->finish(kLeaveGraceNs);
+  finish(kLeaveGraceNs);
   process_.reset();
 }
 

@@ -9,6 +9,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
+#include "overlord/transport/living_workers.h"
 #include "overlord/transport/tokenizer_frames.h"
 #include "overlord/transport/transform_frames.h"
 #include "overlord/transport/worker_process.h"
@@ -39,6 +40,7 @@ struct TransformProcessCounters {
   std::atomic<uint64_t> starts{0};
   std::atomic<uint64_t> failures{0};  // ended over a batch
   std::atomic<uint64_t> recycled{0};  // ended between two, for memory they had not given back
+  LivingWorkers living;
 };
 
 // One process after another, each killed and reaped before the next is started.
@@ -59,6 +61,7 @@ class TransformProcess final : public TransformRunner {
   Result<std::string> read_text(uint32_t size_bytes, int64_t deadline_ns);
   Status receive(void* data, size_t size_bytes, int64_t deadline_ns);
   bool over_memory() const;
+  std::string finish(int64_t grace_ns);
   Status bury(const Status& failure);
   void recycle_when_large();
 

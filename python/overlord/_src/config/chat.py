@@ -7,7 +7,7 @@ import datetime
 from overlord._src.errors import Problem
 from overlord.config import JobConfig, SourceConfig
 
-_FORMATS = ("parquet", "jsonl")
+_FORMATS = ("parquet", "jsonl", "arrow", "webdataset")
 
 
 def text_field(source: SourceConfig) -> str:
@@ -36,7 +36,7 @@ def schema_problems(config: JobConfig, source: SourceConfig, kind: str) -> list[
     ]
     if kind not in _FORMATS:
         problems.append(
-            Problem((key,), f"{kind} files have no such rows", allowed=" or ".join(_FORMATS))
+            Problem((key,), f"{kind} files have no such rows", allowed=", ".join(_FORMATS))
         )
     if source.tokenizer is None:
         problems.append(

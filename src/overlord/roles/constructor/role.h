@@ -37,6 +37,7 @@ struct ConstructorStart {
   bool shared = true;  // false: every client fetches and lays out for itself, for measurements
   std::vector<model::MediaLayout> media;      // the job's list of delivered fields
   std::shared_ptr<const MediaChains> chains;  // of packed media; null: none can come
+  std::shared_ptr<const std::vector<std::string>> source_names = nullptr;  // for a trace
 };
 
 // Bytes of the slabs of one microbatch, for the budget.

@@ -47,10 +47,12 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
         hash_batches_(start.hash_batches),
         media_(std::move(start.media)),
         chains_(std::move(start.chains)),
+        source_names_(std::move(start.source_names)),
         fields_(payload_fields(views_)),
         slices_(wanted_slices(views_, assemble_.slices)),
         seams_(std::move(seams)),
-        probe_owner_(seams_.probe ? seams_.probe : std::make_shared<ConstructorProbe>()),
+        probe_owner_(seams_.probe ? seams_.probe
+                                  : std::make_shared<ConstructorProbe>(job_.sources)),
         probe_(*probe_owner_),
         state_(start.first_step, std::move(start.ranks), std::move(start.peers)),
         acknowledged_(start.first_step) {}
@@ -145,7 +147,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
       }
     }
     if (packed.empty()) return lay_out(held);
-    unpack({seams_.executor, seams_.pool, chains_}, packed,
+    unpack({seams_.executor, seams_.clock, seams_.pool, chains_, probe_owner_, source_names_},
+           effect.step, packed,
            [self = shared_from_this(), held, packed](std::vector<Result<runtime::Bytes>> made) {
              self->seams_.on_loop([self, held, packed, made = std::move(made)] {
                self->unpacked(held, packed, made);
@@ -425,6 +428,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   bool hash_batches_;
   std::vector<model::MediaLayout> media_;
   std::shared_ptr<const MediaChains> chains_;
+  std::shared_ptr<const std::vector<std::string>> source_names_;
   uint8_t fields_;
   std::vector<bool> slices_;
   ConstructorSeams seams_;

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "overlord/runtime/trace.h"
+
 namespace overlord::constructor {
 namespace {
 
@@ -41,9 +43,31 @@ Result<runtime::Bytes> unpack_one(const UnpackingSeams& seams, const PackedPiece
   return runtime::Bytes{buffer.data, buffer.data.get(), plan.size_bytes};
 }
 
+// Counted while anybody holds what was made.
+Result<runtime::Bytes> unpack_counted(const UnpackingSeams& seams, const PackedPiece& packed,
+                                      StepIndex step) {
+  const int64_t begin_ns = seams.clock->now_ns();
+  Result<runtime::Bytes> made = unpack_one(seams, packed);
+  const int64_t end_ns = seams.clock->now_ns();
+  if (packed.source >= seams.probe->unpacking.size()) return made;
+  UnpackProbe& probe = seams.probe->unpacking[packed.source];
+  ++probe.blobs;
+  probe.unpack_ns += static_cast<uint64_t>(end_ns - begin_ns);
+  probe.in_bytes += packed.piece->data.size_bytes;
+  if (made.ok()) {
+    probe.out_bytes += made->size;
+    made->holder = runtime::counted(probe.held, made->size, std::move(made->holder));
+  }
+  if (runtime::tracing() && seams.sources) {
+    runtime::TraceBook::of_process().note("unpack", (*seams.sources)[packed.source], begin_ns,
+                                          end_ns, static_cast<int64_t>(step));
+  }
+  return made;
+}
+
 }  // namespace
 
-void unpack(const UnpackingSeams& seams, std::vector<PackedPiece> pieces,
+void unpack(const UnpackingSeams& seams, StepIndex step, std::vector<PackedPiece> pieces,
             std::function<void(std::vector<Result<runtime::Bytes>>)> done) {
   auto work = std::make_shared<Work>();
   work->seams = seams;
@@ -52,8 +76,8 @@ void unpack(const UnpackingSeams& seams, std::vector<PackedPiece> pieces,
   work->done = std::move(done);
   work->outstanding = work->pieces.size();
   for (size_t i = 0; i < work->pieces.size(); ++i) {
-    seams.executor->post([work, i] {
-      work->made[i] = unpack_one(work->seams, work->pieces[i]);
+    seams.executor->post([work, i, step] {
+      work->made[i] = unpack_counted(work->seams, work->pieces[i], step);
       if (--work->outstanding == 0) work->done(std::move(work->made));
     });
   }

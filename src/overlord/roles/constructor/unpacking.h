@@ -5,12 +5,14 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
 #include "overlord/media/field_chain.h"
 #include "overlord/model/media_slab.h"
+#include "overlord/roles/constructor/probe.h"
 #include "overlord/runtime/buffer.h"
 #include "overlord/runtime/seams.h"
 
@@ -26,14 +28,17 @@ struct PackedPiece {
 
 struct UnpackingSeams {
   runtime::Executor* executor = nullptr;
+  runtime::Clock* clock = nullptr;
   std::shared_ptr<runtime::BufferPool> pool;
   std::shared_ptr<const MediaChains> chains;
+  std::shared_ptr<ConstructorProbe> probe;                            // to count in, by source
+  std::shared_ptr<const std::vector<std::string>> sources = nullptr;  // their names, for a trace
 };
 
 // One answer per piece, in their order: its rows, kBadData for what does not decode, or what keeps
 // this process from decoding at all. `done` is called on the pool, once. What the pieces point to
 // stays alive until then.
-void unpack(const UnpackingSeams& seams, std::vector<PackedPiece> pieces,
+void unpack(const UnpackingSeams& seams, StepIndex step, std::vector<PackedPiece> pieces,
             std::function<void(std::vector<Result<runtime::Bytes>>)> done);
 
 }  // namespace overlord::constructor

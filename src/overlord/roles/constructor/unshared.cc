@@ -17,7 +17,7 @@ class Unshared::Gate final : public runtime::Transport<protocol::Envelope> {
 Unshared::Unshared(ConstructorStart start, ConstructorSeams seams)
     : transport_(seams.transport),
       ranks_(start.ranks),
-      probe_(std::make_shared<ConstructorProbe>()),
+      probe_(std::make_shared<ConstructorProbe>(start.job.sources)),
       acknowledged_(start.ranks.size(), start.first_step),
       told_(start.first_step) {
   for (size_t i = 0; i < ranks_.size(); ++i) {

@@ -32,6 +32,10 @@ Status tokenizer_failure(const Status& status) {
   return Status(code, "tokenizer: " + status.message());
 }
 
+uint64_t bytes_of(const columnar::RowBlock& rows) {
+  return rows.is_text ? rows.text.rows.bytes.size() : rows.tokens.size_bytes();
+}
+
 }  // namespace
 
 struct BlockLoads::Read {
@@ -41,6 +45,11 @@ struct BlockLoads::Read {
   std::atomic<bool> failed{false};
   int64_t begin_ns = 0;
   BlockDone done;
+  runtime::HeldBytesPtr reading;
+  std::atomic<uint64_t> read_bytes{0};  // counted in `reading`
+
+  ~Read() { let_go(); }
+  void let_go() { reading->let_go(read_bytes.exchange(0)); }
 };
 
 BlockLoads::BlockLoads(std::shared_ptr<const OpenSource> source,
@@ -97,6 +106,7 @@ void BlockLoads::read(columnar::BlockRequest request, BlockDone done) {
   read->request.pool = seams_.pool;
   read->request.scratch = seams_.scratch;
   read->done = std::move(done);
+  read->reading = probe_->reading;
   read->begin_ns = seams_.clock->now_ns();
   Result<std::vector<columnar::RangeRequest>> ranges = source_->reader->ranges(read->request);
   if (!ranges.ok()) {
@@ -111,6 +121,8 @@ void BlockLoads::read(columnar::BlockRequest request, BlockDone done) {
   const auto arrived = [self = shared_from_this(), read](size_t i, Result<runtime::Bytes> bytes) {
     if (bytes.ok()) {
       self->probe_->read_bytes += bytes->size;
+      self->probe_->reading->take(bytes->size);
+      read->read_bytes += bytes->size;
       read->pieces[i] = std::move(*bytes);
     } else if (!read->failed.exchange(true)) {
       self->finish(read, bytes.status());
@@ -141,6 +153,9 @@ void BlockLoads::decode(const std::shared_ptr<Read>& read) {
     read->pieces.clear();
     const int64_t end_ns = self->seams_.clock->now_ns();
     self->probe_->decode_ns += static_cast<uint64_t>(end_ns - begin_ns);
+    self->probe_->decode_in_bytes += read->read_bytes;
+    read->let_go();
+    if (rows.ok()) self->probe_->decode_out_bytes += bytes_of(*rows);
     if (runtime::tracing()) {
       runtime::TraceBook::of_process().note("decode", self->source_->spec.name, begin_ns, end_ns);
     }
@@ -158,11 +173,12 @@ void BlockLoads::tokenise(const std::shared_ptr<Read>& read, columnar::TextBlock
   probe_->stage = LoadStage::kTokenise;
   auto bad = std::make_shared<std::vector<model::BadRow>>(std::move(text.bad));
   std::vector<uint32_t> bytes = columnar::text_bytes(source_->spec, text.rows);
+  probe_->tokenise_in_bytes += text.rows.bytes.size();
   seams_.encoder->encode(
       std::move(text.rows), cancel_,
       [self = shared_from_this(), read, bad,
        bytes = std::move(bytes)](Result<runtime::EncodedRows> encoded) {
-        if (encoded.ok()) self->probe_->tokenise_ns += static_cast<uint64_t>(encoded->elapsed_ns);
+        if (encoded.ok()) self->count_tokens(*encoded);
         if (!encoded.ok()) {
           self->finish(read, tokenizer_failure(encoded.status()));
           return;
@@ -173,6 +189,17 @@ void BlockLoads::tokenise(const std::shared_ptr<Read>& read, columnar::TextBlock
         block.text_bytes = bytes;
         self->finish(read, std::make_shared<const columnar::TokenBlock>(std::move(block)));
       });
+}
+
+// Its rows waited for a turn before: the time that was spent on them ends here.
+void BlockLoads::count_tokens(const runtime::EncodedRows& encoded) {
+  probe_->tokenise_ns += static_cast<uint64_t>(encoded.elapsed_ns);
+  probe_->tokenise_out_bytes +=
+      encoded.tokens.size() * sizeof(encoded.tokens[0]) + encoded.mask.size();
+  if (!runtime::tracing()) return;
+  const int64_t end_ns = seams_.clock->now_ns();
+  runtime::TraceBook::of_process().note("tokenise", source_->spec.name, end_ns - encoded.elapsed_ns,
+                                        end_ns);
 }
 
 void BlockLoads::finish(const std::shared_ptr<Read>& read, Result<TokenBlockPtr> result) {
@@ -197,12 +224,12 @@ void BlockLoads::keep(uint32_t block, const TokenBlockPtr& tokens) {
   budget_->used_bytes += size;
   recent_.push_front(block);
   cache_[block] = {tokens, size, true, recent_.begin()};
-  probe_->buffer_bytes += size;
+  probe_->buffer.take(size);
 }
 
 void BlockLoads::forget(std::map<uint32_t, Cached>::iterator cached) {
   budget_->used_bytes -= cached->second.size_bytes;
-  probe_->buffer_bytes -= cached->second.size_bytes;
+  probe_->buffer.let_go(cached->second.size_bytes);
   recent_.erase(cached->second.recent);
   cache_.erase(cached);
 }

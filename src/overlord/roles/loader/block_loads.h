@@ -47,6 +47,7 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
   void read(columnar::BlockRequest request, BlockDone done);
   void decode(const std::shared_ptr<Read>& read);
   void tokenise(const std::shared_ptr<Read>& read, columnar::TextBlock text);
+  void count_tokens(const runtime::EncodedRows& encoded);
   void finish(const std::shared_ptr<Read>& read, Result<TokenBlockPtr> result);
   void keep(uint32_t block, const TokenBlockPtr& tokens);
   void evict_until(uint64_t limit_bytes);

@@ -18,6 +18,7 @@ struct MediaBlocks::Read {
   columnar::BlockRequest request;
   std::vector<runtime::Bytes> pieces;
   std::atomic<size_t> outstanding{1};  // one extra until all are asked for
+  int64_t begin_ns = 0;
   std::atomic<bool> failed{false};
   Status failure;  // written once, by whoever set `failed`
 };
@@ -60,6 +61,7 @@ void MediaBlocks::read(uint32_t block) {
   Result<std::vector<columnar::RangeRequest>> ranges = source_->reader->media_ranges(read->request);
   if (!ranges.ok()) return finish(block, ranges.status());
   ++probe_->blocks_read;
+  read->begin_ns = seams_.clock->now_ns();
   read->pieces.resize(ranges->size());
   read->outstanding += ranges->size();
   for (size_t i = 0; i < ranges->size(); ++i) {
@@ -80,6 +82,11 @@ void MediaBlocks::read(uint32_t block) {
 }
 
 void MediaBlocks::decode(const std::shared_ptr<Read>& read) {
+  const int64_t read_ns = seams_.clock->now_ns();
+  probe_->read_wait_ns += static_cast<uint64_t>(read_ns - read->begin_ns);
+  if (runtime::tracing()) {
+    runtime::TraceBook::of_process().note("read", source_->spec.name, read->begin_ns, read_ns);
+  }
   seams_.executor->post([self = shared_from_this(), read] {
     Result<DecodedBlobsPtr> blobs =
         read->failed ? Result<DecodedBlobsPtr>(read->failure) : self->decoded(*read);
@@ -97,6 +104,8 @@ Result<DecodedBlobsPtr> MediaBlocks::decoded(const Read& read) const {
   OVERLORD_TRY(out->places, source_->reader->media_places(read.request));
   OVERLORD_TRY(out->blobs, source_->reader->decode_media(read.request, read.pieces));
   for (const runtime::Bytes& blob : out->blobs) out->size_bytes += blob.size;
+  for (const runtime::Bytes& piece : read.pieces) probe_->decode_in_bytes += piece.size;
+  probe_->decode_out_bytes += out->size_bytes;
   const int64_t end_ns = seams_.clock->now_ns();
   probe_->decode_ns += static_cast<uint64_t>(end_ns - begin_ns);
   if (runtime::tracing()) {
@@ -124,14 +133,14 @@ void MediaBlocks::keep(uint32_t block, const DecodedBlobsPtr& blobs) {
     return;
   }
   budget_->used_bytes += size;
-  probe_->buffer_bytes += size;
+  probe_->buffer.take(size);
   recent_.push_front(block);
   kept_[block] = {blobs, true, recent_.begin()};
 }
 
 void MediaBlocks::forget(std::map<uint32_t, Kept>::iterator kept) {
   budget_->used_bytes -= kept->second.blobs->size_bytes;
-  probe_->buffer_bytes -= kept->second.blobs->size_bytes;
+  probe_->buffer.let_go(kept->second.blobs->size_bytes);
   recent_.erase(kept->second.recent);
   kept_.erase(kept);
 }

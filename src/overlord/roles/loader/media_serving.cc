@@ -69,6 +69,9 @@ struct MediaServing::Document {
 
 struct MediaServing::Work {
   std::vector<std::unique_ptr<Document>> documents;
+  int64_t begin_ns = 0;
+  std::atomic<size_t> ranges{1};  // being read; one extra until all are asked for
+  bool reads_ranges = false;
   std::atomic<size_t> outstanding{0};
   std::atomic<bool> failed{false};
   Status fatal;  // written once, by whoever set `failed`
@@ -129,6 +132,7 @@ void MediaServing::serve(std::vector<MediaWant> wants, Done done) {
   auto work = std::make_shared<Work>();
   work->done = std::move(done);
   work->outstanding = wants.size() + 1;
+  work->begin_ns = seams_.clock->now_ns();
   // A row that is wanted twice (in two passes) is asked for twice: a request names it once.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> blocks;  // (block, which time)
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> times;              // by (block, row)
@@ -151,6 +155,7 @@ void MediaServing::serve(std::vector<MediaWant> wants, Done done) {
     });
     read_block(work, documents);
   }
+  if (--work->ranges == 0 && work->reads_ranges) count_read(work->begin_ns);
   for (size_t i = 0; i < work->documents.size(); ++i) arrived(work, i);
   if (work->documents.empty()) work->done(std::vector<ServedMedia>());
 }
@@ -194,6 +199,8 @@ void MediaServing::read_ranges(const std::shared_ptr<Work>& work,
       continue;
     }
     ++work->documents[document]->pending;
+    ++work->ranges;
+    work->reads_ranges = true;
     seams_.storage->read(
         {place.uri, place.offset, place.size_bytes, place.expected}, cancel_,
         [self = shared_from_this(), work, document, blob](Result<runtime::Bytes> bytes) {
@@ -203,9 +210,18 @@ void MediaServing::read_ranges(const std::shared_ptr<Work>& work,
           } else {
             self->give_up(*work, bytes.status());
           }
+          if (--work->ranges == 0) self->count_read(work->begin_ns);
           self->arrived(work, document);
         });
   }
+}
+
+// All that was asked for together at `begin_ns` is there.
+void MediaServing::count_read(int64_t begin_ns) {
+  const int64_t end_ns = seams_.clock->now_ns();
+  probe_->read_wait_ns += static_cast<uint64_t>(end_ns - begin_ns);
+  if (!runtime::tracing()) return;
+  runtime::TraceBook::of_process().note("read", source_->spec.name, begin_ns, end_ns);
 }
 
 // Blobs inside something compressed: they come together.
@@ -276,9 +292,12 @@ void MediaServing::transform(Work& work, Document& document) {
   for (const PlannedBlob& blob : planned->blobs) {
     const OpenMediaField& field = media.fields()[blob.field];
     const std::vector<runtime::Bytes>& own = document.blobs[field.number];
-    Result<ServedBlob> made = run_chain(
-        document.want, blob, blob.number < own.size() ? own[blob.number] : runtime::Bytes());
+    const runtime::Bytes stored = blob.number < own.size() ? own[blob.number] : runtime::Bytes();
+    Result<ServedBlob> made = run_chain(document.want, blob, stored);
+    ++probe_->media_blobs;
+    probe_->media_in_bytes += stored.size;
     if (made.ok()) {
+      probe_->media_out_bytes += made->bytes.size;
       served.blobs.push_back(std::move(*made));
     } else if (made.status().code() == Code::kBadData) {
       served.blobs.clear();

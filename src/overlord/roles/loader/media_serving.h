@@ -63,6 +63,7 @@ class MediaServing : public std::enable_shared_from_this<MediaServing> {
   void read_decoded(const std::shared_ptr<Work>& work, uint32_t block,
                     std::vector<size_t> documents);
   void take_decoded(const DecodedBlobs& decoded, Document* document) const;
+  void count_read(int64_t begin_ns);
   void arrived(const std::shared_ptr<Work>& work, size_t document);
   void transform(Work& work, Document& document);
   Result<ServedBlob> run_chain(const MediaWant& want, const PlannedBlob& planned,

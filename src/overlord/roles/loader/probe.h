@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+
+#include "overlord/runtime/held_bytes.h"
 
 namespace overlord::loader {
 
@@ -20,13 +23,21 @@ struct LoaderProbe {
   std::atomic<uint64_t> cache_hits{0};
   std::atomic<uint64_t> read_bytes{0};  // transfer from storage
   std::atomic<uint64_t> read_wait_ns{0};
-  // CPU time by stage: blocks, tokens (as their encoder tells), media.
+  // CPU time by stage: blocks of rows, tokens (as their encoder tells, with users' Python), media.
   std::atomic<uint64_t> decode_ns{0};
   std::atomic<uint64_t> tokenise_ns{0};
   std::atomic<uint64_t> media_ns{0};
-  std::atomic<uint64_t> sent_bytes{0};        // handed to constructors: tokens, masks, media
-  std::atomic<uint64_t> buffer_bytes{0};      // decoded blocks held now
+  // What goes into these stages and comes out of them.
+  std::atomic<uint64_t> decode_in_bytes{0}, decode_out_bytes{0};
+  std::atomic<uint64_t> tokenise_in_bytes{0}, tokenise_out_bytes{0};
+  std::atomic<uint64_t> media_in_bytes{0}, media_out_bytes{0};
+  std::atomic<uint64_t> media_blobs{0};
+  std::atomic<uint64_t> sent_bytes{0};  // handed to constructors: tokens, masks, media
+  const runtime::HeldBytesPtr reading = std::make_shared<runtime::HeldBytes>();  // not decoded yet
+  runtime::HeldBytes buffer;                  // decoded blocks that are kept
   std::atomic<uint64_t> file_state_bytes{0};  // order tables and expanded windows
+  // Handed to constructors, and not let go of by them.
+  const runtime::HeldBytesPtr in_flight = std::make_shared<runtime::HeldBytes>();
   std::atomic<uint64_t> bad_rows{0};
   std::atomic<uint32_t> current_block{0};
   std::atomic<LoadStage> stage{LoadStage::kIdle};

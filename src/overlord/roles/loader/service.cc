@@ -367,7 +367,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   void hand_over(const FetchKey& key, std::shared_ptr<protocol::Payload> payload,
                  const Holes& holes) {
     state_.apply(FetchAnswered{key});
-    probe_.sent_bytes += bytes_of(*payload);
+    const uint64_t bytes = bytes_of(*payload);
+    probe_.sent_bytes += bytes;
+    payload->holders.push_back(runtime::counted(probe_.in_flight, bytes));
     if (holes.empty()) {
       answer(key, std::move(payload));
       return pump();

@@ -1,4 +1,4 @@
-#include "overlord/columnar/parquet_schema_text.h"
+#include "overlord/columnar/table_schema_text.h"
 
 #include <arrow/array.h>
 #include <arrow/type_traits.h>
@@ -25,6 +25,7 @@ bool is_any_list(arrow::Type::type type) {
 std::string foreign_part(const arrow::DataType& type, size_t depth) {
   switch (type.id()) {
     case arrow::Type::STRING:
+    case arrow::Type::LARGE_STRING:
     case arrow::Type::BOOL:
     case arrow::Type::FLOAT:
     case arrow::Type::DOUBLE:
@@ -49,11 +50,18 @@ Status check_interleaved(const ShardJob& job, const arrow::Field& field) {
   const arrow::DataType& type = *field.type();
   if (is_any_list(type.id())) {
     const arrow::DataType& item = *type.field(0)->type();
-    if (!texts || item.id() == arrow::Type::STRING) return {};
+    if (!texts || arrow::is_string(item.id())) return {};
   }
   return job.error("column " + quote(field.name()) + " is " + type.ToString() +
                        (texts ? ", texts must be a list of strings" : ", images must be a list"),
                    Code::kInvalidArgument);
+}
+
+std::string_view bytes_at(const arrow::Array& array, int64_t i) {
+  if (array.type_id() == arrow::Type::BINARY) {
+    return static_cast<const arrow::BinaryArray&>(array).GetView(i);
+  }
+  return static_cast<const arrow::LargeBinaryArray&>(array).GetView(i);
 }
 
 // Values of one column as JSON. One per column and row group; arrays are validated.
@@ -67,7 +75,8 @@ class JsonColumn {
     }
     switch (array.type_id()) {
       case arrow::Type::BINARY:
-        return append_text(static_cast<const arrow::BinaryArray&>(array).GetView(i), out);
+      case arrow::Type::LARGE_BINARY:
+        return append_text(bytes_at(array, i), out);
       case arrow::Type::BOOL:
         out->append(static_cast<const arrow::BooleanArray&>(array).Value(i) ? "true" : "false");
         return {};
@@ -230,10 +239,10 @@ std::string interleaved_text(const model::Source& source, std::vector<Cells>* ce
                         static_cast<uint64_t>(images.count));
   }
   Interleaver joined(source, out);
-  const auto& words = static_cast<const arrow::BinaryArray&>(*texts.values);
+  const arrow::Array& words = *texts.values;
   for (int64_t i = 0; i < texts.count; ++i) {
     const bool has_text = !words.IsNull(texts.begin + i);
-    const std::string_view text = has_text ? words.GetView(texts.begin + i) : std::string_view();
+    const std::string_view text = has_text ? bytes_at(words, texts.begin + i) : std::string_view();
     std::string fault =
         joined.add(has_text ? &text : nullptr, !images.values->IsNull(images.begin + i));
     if (!fault.empty()) return fault;
@@ -244,7 +253,8 @@ std::string interleaved_text(const model::Source& source, std::vector<Cells>* ce
 // Whether a column of an interleaved row has the type that was checked when it was indexed.
 bool is_interleaved(const arrow::ChunkedArray& column, bool texts) {
   if (!is_any_list(column.type()->id())) return false;
-  return !texts || column.type()->field(0)->type()->id() == arrow::Type::BINARY;
+  return !texts || arrow::is_binary_like(column.type()->field(0)->type()->id()) ||
+         arrow::is_large_binary_like(column.type()->field(0)->type()->id());
 }
 
 }  // namespace
@@ -259,6 +269,31 @@ Status check_schema_type(const ShardJob& job, const arrow::Field& field) {
                    Code::kInvalidArgument);
 }
 
+std::shared_ptr<arrow::DataType> without_strings(const std::shared_ptr<arrow::DataType>& type) {
+  const auto item = [&] {
+    return type->field(0)->WithType(without_strings(type->field(0)->type()));
+  };
+  switch (type->id()) {
+    case arrow::Type::STRING:
+      return arrow::binary();
+    case arrow::Type::LARGE_STRING:
+      return arrow::large_binary();
+    case arrow::Type::LIST:
+      return arrow::list(item());
+    case arrow::Type::LARGE_LIST:
+      return arrow::large_list(item());
+    case arrow::Type::STRUCT: {
+      arrow::FieldVector fields;
+      for (const auto& field : type->fields()) {
+        fields.push_back(field->WithType(without_strings(field->type())));
+      }
+      return arrow::struct_(std::move(fields));
+    }
+    default:
+      return type;
+  }
+}
+
 Result<TextBlock> schema_rows(const arrow::Table& table, const model::Source& source,
                               const RowNamer& name) {
   const bool record = source.schema.text == model::RowText::kRecord;
@@ -269,7 +304,7 @@ Result<TextBlock> schema_rows(const arrow::Table& table, const model::Source& so
     const bool there = columns.back() != nullptr;
     if ((!there && i < source.schema.expected) ||
         (!record && !is_interleaved(*columns.back(), i == 0))) {
-      return bad_data("row group is not what was indexed; run `overlord index`");
+      return bad_data("its columns are not what was indexed; run `overlord index`");
     }
     cells.emplace_back(columns.back().get());
   }
