@@ -121,15 +121,20 @@ void place(const float* from, int64_t frames, int32_t channels, bool mono, int64
   }
 }
 
-// Infinities and what is no number have all bits of the exponent set.
+// Sums of larger samples overflow in filters and spectra, and which bits a value that is no number
+// has is the CPU's choice. Infinities and what is no number are larger still, by their bits.
 Status check_numbers(const float* samples, int64_t count, int32_t channels, int64_t before) {
-  constexpr uint32_t kExponent = 0x7F800000;
+  constexpr uint32_t kInfinite = 0x7F800000;
+  constexpr uint32_t kTooLarge = (127U + 40U) << 23U;  // 2^40
   for (int64_t i = 0; i < count; ++i) {
     uint32_t bits = 0;
     std::memcpy(&bits, samples + i, sizeof bits);
-    if ((bits & kExponent) == kExponent) {
-      return bad_data("sound holds no number at sample " + std::to_string(before + i / channels) +
-                      " of channel " + std::to_string(i % channels) + " (NaN or infinite)");
+    bits &= 0x7FFFFFFF;
+    if (bits >= kTooLarge) {
+      const std::string place = " at sample " + std::to_string(before + i / channels) +
+                                " of channel " + std::to_string(i % channels);
+      if (bits < kInfinite) return bad_data("sound is too loud, more than 2^40," + place);
+      return bad_data("sound holds no number" + place + " (NaN or infinite)");
     }
   }
   return {};

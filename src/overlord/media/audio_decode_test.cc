@@ -69,7 +69,8 @@ TEST(AudioDecode, AHeaderThatPromisesMoreIsFoundOut) {
 
 TEST(AudioDecode, WhatIsNoNumberIsNamedByItsPlace) {
   for (const float bad :
-       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::max(), 1099511627776.0F}) {
     std::string bytes = sound_file(hum(1000, 2, 11), 2, 8000, kWavFloat);
     const size_t start = bytes.find("data") + 8;
     std::memcpy(bytes.data() + start + size_t{8} * 321 + 4, &bad, 4);
