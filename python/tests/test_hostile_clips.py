@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hostile_corpus import PAD, check_hostile
+from hostile_corpus import PAD, check_hostile, hostile_config
 from kept_clips import SMALL, WEBM, WIDE
+from trainers import in_time, kill_all
 
+import overlord as ol
 from overlord import _core as core
 
 if not next(codec for codec in core.media_codecs() if codec["name"] == "video")["present"]:
@@ -290,3 +292,17 @@ def test_every_good_clip_arrives_once_and_every_bad_one_is_named(
     }
     for name, word in words.items():
         assert word in reasons[name], (name, reasons[name])
+
+
+def test_a_loader_that_starts_again_names_every_bad_clip_once(
+    tmp_path: Path, sockets: Path
+) -> None:
+    good, bad = good_clips(), bad_clips()
+    config, _ = hostile_config(tmp_path, good, bad, FIELD)
+    config["runtime"] = {"processes": {"directory": str(sockets)}}
+    with ol.job(config).train(engine="processes") as loader:
+        for step, _ in enumerate(loader):
+            if step % 8 == 2:
+                in_time(lambda: kill_all(sockets, "loaders"), "there is one to kill")
+        rows = [note["row"] for note in loader.quarantine()]
+    assert len(rows) == len(set(rows)) == len(bad)
