@@ -194,6 +194,8 @@ Options options_of(int argc, char** argv) {
       options.seed = static_cast<uint64_t>(seed);
     } else if (text.starts_with("--out=")) {
       options.out = text.substr(6);
+    } else if (text.starts_with("-")) {
+      continue;  // libFuzzer's way of saying the same
     } else if (std::filesystem::is_directory(text)) {
       for (const auto& entry : std::filesystem::directory_iterator(text)) {
         if (entry.is_regular_file()) options.inputs.push_back(contents(entry.path()));

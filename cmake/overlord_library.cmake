@@ -7,7 +7,7 @@ add_custom_target(overlord_tests)
 add_custom_target(overlord_benchmarks)
 add_custom_target(check_headers)
 add_custom_target(overlord_fuzzers)
-set(OVERLORD_FUZZ_SMOKE_RUNS 400)  # of each target, among the tests
+set(OVERLORD_FUZZ_SMOKE_RUNS 2000)  # of each target, among the tests
 
 # "roles/planner" -> "role_planner", "plan" -> "plan".
 function(overlord_room_name room output)
@@ -147,13 +147,15 @@ function(overlord_fuzzers room)
       target_compile_options(${target} PRIVATE -fsanitize=fuzzer)
       target_link_options(${target} PRIVATE -fsanitize=fuzzer)
       target_compile_options(overlord_${name} PRIVATE -fsanitize=fuzzer-no-link)
-      add_test(NAME ${target} COMMAND ${target} -runs=${OVERLORD_FUZZ_SMOKE_RUNS})
     else()
       add_executable(${target} "${source}" "${PROJECT_SOURCE_DIR}/cmake/fuzz_main.cc")
-      add_test(NAME ${target} COMMAND ${target} --runs=${OVERLORD_FUZZ_SMOKE_RUNS} "--out=${CMAKE_BINARY_DIR}")
     endif()
     target_compile_options(${target} PRIVATE -O1)
-    target_link_libraries(${target} PRIVATE overlord_${name} overlord_testing Threads::Threads)
+    target_link_libraries(${target} PRIVATE overlord_${name} overlord_testing external::gtest Threads::Threads)
+    # Each of the two fuzzers ignores what is for the other.
+    add_test(NAME ${target} COMMAND ${target} --runs=${OVERLORD_FUZZ_SMOKE_RUNS} -runs=${OVERLORD_FUZZ_SMOKE_RUNS}
+                                    "--out=${CMAKE_BINARY_DIR}" "-artifact_prefix=${CMAKE_BINARY_DIR}/")
+    set_tests_properties(${target} PROPERTIES TIMEOUT 300)
     add_dependencies(overlord_fuzzers ${target})
     add_dependencies(overlord_tests ${target})
   endforeach()
