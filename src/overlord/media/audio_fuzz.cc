@@ -1,4 +1,5 @@
 // Entry for a fuzzer: header readers and decoders of all sound formats (foreign_sounds_test.h).
+// Needs codecs: AUDIO
 #include <cstddef>
 #include <cstdint>
 #include <string>

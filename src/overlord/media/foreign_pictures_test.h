@@ -1,5 +1,6 @@
 // What a decoder promises of bytes from anywhere: a Status, or a picture of the planned size; and
 // of a JPEG, what libjpeg says of it.
+// Needs codecs: JPEG PNG WEBP
 #pragma once
 
 #include <string>

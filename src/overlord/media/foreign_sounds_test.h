@@ -1,4 +1,5 @@
 // What a decoder promises of bytes from anywhere: a Status, or a sound of the planned size.
+// Needs codecs: AUDIO
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // Entry for a fuzzer: header readers and decoders of all formats (foreign_pictures_test.h).
+// Needs codecs: JPEG PNG WEBP
 #include <cstddef>
 #include <cstdint>
 #include <string>

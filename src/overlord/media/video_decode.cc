@@ -377,6 +377,8 @@ Status decode_frames(std::string_view bytes, const VideoTrack& track,
   return {};
 }
 
+Status video_library() { return ffmpeg_library().status(); }
+
 std::string video_library_version() {
   const auto library = ffmpeg_library();
   return library.ok() ? (*library)->version() : "";
@@ -412,6 +414,8 @@ Status decode_frames(std::string_view, const VideoTrack& track, std::span<const 
   OVERLORD_RETURN_IF_ERROR(check_work(track, stretches_of(track, wanted), options.limits));
   return codec_absent("video", "libavcodec-dev");
 }
+
+Status video_library() { return codec_absent("video", "libavcodec-dev"); }
 
 std::string video_library_version() { return ""; }
 
