@@ -240,6 +240,11 @@ __sanitizer_cov_trace_pc() {
   place_before = mixed >> 1;
 }
 
+// That sanitizer has callbacks of its own; abort() it shares with everybody.
+extern "C" __attribute__((visibility("default"))) const char* __ubsan_default_options() {
+  return "abort_on_error=1:print_stacktrace=1";
+}
+
 int main(int argc, char** argv) {
   const Options options = options_of(argc, argv);
   const std::string name = std::filesystem::path(argv[0]).filename().string();

@@ -26,7 +26,8 @@ Result<JournalContents> read_as_journal(std::string_view bytes) {
   static const std::string path = folder() + ".journal";
   FILE* const file = std::fopen(path.c_str(), "wb");
   OVERLORD_CHECK(file != nullptr, "no room for a journal");
-  OVERLORD_CHECK(std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size(), "a short write");
+  const size_t wrote = bytes.empty() ? 0 : std::fwrite(bytes.data(), 1, bytes.size(), file);
+  OVERLORD_CHECK(wrote == bytes.size(), "a short write");
   std::fclose(file);
   auto contents = read_journal(path);
   unlink(path.c_str());
