@@ -53,6 +53,18 @@ tsan: setup ## C++ tests under the thread sanitizer
 	if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
 	"$${fixed_addresses[@]}" ctest --preset tsan -j $(JOBS)
 
+.PHONY: fuzz
+fuzz: setup ## every fuzz target for a while, sanitized; FUZZ_SECONDS sets how long each (600), FUZZ picks some
+	@cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS) --target overlord_fuzzers
+	mkdir -p build-fuzz/crashes
+	export ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=0
+	seconds=$${FUZZ_SECONDS:-600}
+	for binary in build-fuzz/bin/overlord_*$${FUZZ:-}*_fuzz; do
+	  "$$binary" --seconds=$$seconds -max_total_time=$$seconds --seed=$$RANDOM \
+	    --out=build-fuzz/crashes -artifact_prefix=build-fuzz/crashes/
+	done
+
 .PHONY: bench
 bench: setup ## micro benchmarks; results as JSON in build/benchmarks
 	@cmake --preset dev -DOVERLORD_BENCHMARKS=ON

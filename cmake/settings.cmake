@@ -43,6 +43,11 @@ elseif(OVERLORD_SANITIZE)
   message(FATAL_ERROR "OVERLORD_SANITIZE must be empty, address or thread, not ${OVERLORD_SANITIZE}")
 endif()
 
+# Lets the small fuzzer of cmake/fuzz_main.cc see which code an input reaches; clang brings its own way.
+if(OVERLORD_FUZZ_COVERAGE AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-fsanitize-coverage=trace-pc)
+endif()
+
 find_program(OVERLORD_CCACHE ccache)
 if(OVERLORD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${OVERLORD_CCACHE}")

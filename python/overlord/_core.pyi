@@ -1590,7 +1590,9 @@ def pictures_per_second(files: Sequence[bytes], side: int, whole_chain: bool, th
     """
 
 def media_codecs() -> list:
-    """Codecs of this build: name, made_by, version, present, fingerprint."""
+    """
+    Codecs of this build: name, made_by, package, version, present, fingerprint.
+    """
 
 def probe_image(bytes: bytes) -> dict:
     """What the headers say, without decoding."""

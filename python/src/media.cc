@@ -91,6 +91,7 @@ nb::list list_codecs() {
     nb::dict row;
     row["name"] = codec.name;
     row["made_by"] = codec.made_by;
+    row["package"] = codec.package;
     row["version"] = codec.version;
     row["present"] = codec.present;
     row["fingerprint"] = codec.fingerprint.hex();
@@ -132,7 +133,7 @@ void bind_media(nb::module_& m) {
       "(rate, checksum) of JPEGs to side x side RGB without a loader: libjpeg-turbo and a resize, "
       "or the chain of sources.");
   m.def("media_codecs", &list_codecs,
-        "Codecs of this build: name, made_by, version, present, fingerprint.");
+        "Codecs of this build: name, made_by, package, version, present, fingerprint.");
   bind_chain<Pictures>(
       m, "image", "ImageChain",
       "8-bit RGB as stored, height x width x 3. Options as in a chain: \"alpha=drop\".");

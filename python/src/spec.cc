@@ -159,7 +159,8 @@ void bind_source(nb::module_& m) {
       .def(
           "use_media",
           [](Source& source, const std::string& kind, const std::string& transform) {
-            source.media.back().use = unwrap(node::media_use(kind, transform));
+            model::MediaField& field = source.media.back();
+            field.use = unwrap(node::media_use(kind, transform, field.from));
           },
           nb::arg("kind"), nb::arg("transform"),
           "The field that was added last travels with its documents, transformed.")

@@ -5,24 +5,23 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from corpora import job_config
-from delivered import pieces_of
-from test_webdataset import tar_of
-
-import overlord as ol
+from hostile_corpus import PAD, check_hostile
 
 PIL = pytest.importorskip("PIL.Image")
 
 GOOD = 1200
-SIDE = 16
-PAD = 900
 RNG = np.random.default_rng(41)
+FIELD = {
+    "kind": "image",
+    "from": ["jpg", "png", "webp"],
+    "transform": "orient; resize width=16 height=16",
+    "tokens": {"pad": PAD, "count": 2},
+}
 
 
 def pixels(width: int = 40, height: int = 30) -> np.ndarray[Any, Any]:
@@ -123,43 +122,7 @@ def test_every_good_picture_arrives_once_and_every_bad_one_is_named(
 ) -> None:
     good, bad = good_pictures(), bad_pictures()
     assert len(bad) > len(good) / 100
-    names = [*good, *bad]
-    order = RNG.permutation(len(names))
-    samples: list[dict[str, Any]] = []
-    for number in order:
-        name = names[number]
-        suffix, data = (good | bad)[name]
-        samples.append(
-            {"__key__": f"{len(samples):06d}", suffix: data, "txt": f"[{name}]".encode()}
-        )
-    (tmp_path / "pairs.tar").write_bytes(tar_of(samples))
-    image = {
-        "from": ["jpg", "png", "webp"],
-        "transform": f"orient; resize width={SIDE} height={SIDE}",
-        "tokens": {"pad": PAD, "count": 2},
-    }
-    source = {
-        "files": "pairs.tar",
-        "text": "txt",
-        "tokenizer": "bytes",
-        "media": {"image": image},
-        "over_length": "drop",
-        "bad_rows_allowed": len(bad),
-    }
-    config = job_config(tmp_path, {"s": source}, context=256, bins=8)
-    arrived: Counter[str] = Counter()
-    with ol.job(config).train(engine=engine) as loader:
-        for batch in loader:
-            pieces = pieces_of(batch)
-            for piece in pieces:
-                if not piece.hole:
-                    arrived[bytes(piece.tokens[2:].astype("u1")).decode()] += 1
-            media = batch.media.get("image")
-            shown = 0 if media is None else len(media)
-            assert shown == sum(not piece.hole for piece in pieces)
-        notes = loader.quarantine()
-    assert arrived == Counter({f"[{name}]": 1 for name in good})
-    named = {bytes(samples[note["row"]]["txt"]).decode()[1:-1]: note["reason"] for note in notes}
-    assert set(named) == set(bad) and len(notes) == len(bad)
-    for name, reason in named.items():
-        assert "image" in reason and len(reason) < 400, (name, reason)
+    reasons = check_hostile(tmp_path, engine, good, bad, FIELD)
+    words = {"empty": "0 bytes", "bomb": "max_pixels", "endless_scans": "max_scans", "gif": "GIF"}
+    for name, word in words.items():
+        assert word in reasons[name], (name, reasons[name])

@@ -101,7 +101,7 @@ def check_codecs() -> list[Finding]:
     for codec in core.media_codecs():
         text = f"{codec['made_by']} {codec['version']}, fingerprint {codec['fingerprint'][:8]}"
         if not codec["present"]:
-            text = f"not in this build; install {codec['made_by']} and build again (optional)"
+            text = f"not in this build; install {codec['package']} and build again (optional)"
         findings.append(Finding("ok", f"codec {codec['name']}", text))
     return findings
 

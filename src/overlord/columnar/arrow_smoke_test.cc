@@ -8,26 +8,6 @@
 namespace overlord::columnar {
 namespace {
 
-std::shared_ptr<arrow::Table> small_table() {
-  arrow::ListBuilder ids(arrow::default_memory_pool(), std::make_shared<arrow::Int32Builder>());
-  arrow::Int64Builder numbers;
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_TRUE(ids.Append().ok());
-    EXPECT_TRUE(static_cast<arrow::Int32Builder*>(ids.value_builder())->Append(i).ok());
-    EXPECT_TRUE(numbers.Append(i).ok());
-  }
-  const auto image =
-      *arrow::StructArray::Make({bytes_array({"one", {}, "three", {}}, arrow::binary()),
-                                 bytes_array({{}, "b.png", {}, {}}, arrow::utf8())},
-                                std::vector<std::string>{"bytes", "path"});
-  return arrow::Table::Make(
-      arrow::schema({arrow::field("ids", arrow::list(arrow::int32())),
-                     arrow::field("n", arrow::int64()), arrow::field("image", image->type()),
-                     arrow::field("text", arrow::utf8())}),
-      {*ids.Finish(), *numbers.Finish(), image,
-       bytes_array({"a", "bc", "def", {}}, arrow::utf8())});
-}
-
 TEST(ArrowSmoke, AnyBytesAreRowsOrAStatus) {
   const auto table = small_table();
   uint64_t drawn = 0;

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "overlord/base/hash.h"
+#include "overlord/columnar/foreign_index_test.h"
 #include "overlord/columnar/reading_test.h"
 
 namespace overlord::columnar {
@@ -239,23 +240,6 @@ TEST_F(IndexTest, AChangedShardWhileIndexingIsRefused) {
 // the section hashes too, so that the checks behind the hashes are reached.
 class FuzzIndex : public IndexTest {};
 
-void repair_hashes(std::string* bytes) {
-  const auto u64 = [&](size_t at) {
-    uint64_t value;
-    std::memcpy(&value, bytes->data() + at, 8);
-    return value;
-  };
-  const auto put = [&](size_t at, uint64_t value) { std::memcpy(bytes->data() + at, &value, 8); };
-  for (size_t section = 0; section < 7; ++section) {
-    const size_t at = 44 + section * 28;
-    const uint64_t offset = u64(at + 4), size = u64(at + 12);
-    if (offset > bytes->size() || size > bytes->size() - offset) continue;
-    put(at + 20, hash64(bytes->data() + offset, size));
-  }
-  const size_t header = 44 + 7 * 28;
-  put(header, hash64(bytes->data(), header));
-}
-
 TEST_F(FuzzIndex, EveryFlippedByteIsFound) {
   const auto good = build_index_bytes(storage_, nullptr, source_, {}, nullptr, {});
   size_t accepted = 0;
@@ -296,6 +280,20 @@ TEST_F(FuzzIndex, HostileButHashedFilesNeverCrash) {
       const auto all = read_block(storage_, **index, **reader, {block, {}});
       static_cast<void>(all.ok());
     }
+  }
+}
+
+// The same with media, metadata and several shards.
+TEST(ForeignIndex, NoBytesBreakAPromise) {
+  const IndexedWorld world;
+  std::mt19937 random(8);
+  for (int round = 0; round < 900; ++round) {
+    const size_t which = static_cast<size_t>(round) % world.indexes.size();
+    std::string bytes = static_cast<char>(which) + world.indexes[which];
+    for (size_t flips = 1 + random() % 3; flips > 0; --flips) {
+      bytes[1 + random() % (bytes.size() - 1)] = static_cast<char>(random());
+    }
+    takes_index(bytes);
   }
 }
 

@@ -1,3 +1,4 @@
+// Needs codecs: AUDIO
 #include "overlord/media/audio_chain.h"
 
 #include <gtest/gtest.h>

@@ -153,21 +153,22 @@ void Sound::shape(int32_t new_channels, int64_t new_frames) {
 
 Status check_limits(const AudioHeader& header, size_t encoded_bytes, const AudioLimits& limits) {
   const auto encoded = static_cast<int64_t>(encoded_bytes);
-  if (encoded > limits.bytes) return over_limit("size in bytes", encoded, "bytes", limits.bytes);
+  if (encoded > limits.bytes)
+    return over_limit("size in bytes", encoded, "max_bytes", limits.bytes);
   if (header.channels > limits.channels) {
-    return over_limit("number of channels", header.channels, "channels", limits.channels);
+    return over_limit("number of channels", header.channels, "max_channels", limits.channels);
   }
   if (header.frames > limits.frames) {
-    return over_limit("number of samples per channel", header.frames, "frames", limits.frames);
+    return over_limit("number of samples per channel", header.frames, "max_frames", limits.frames);
   }
   const int64_t seconds = header.frames / header.sample_rate;
   if (seconds > limits.seconds) {
-    return over_limit("duration in seconds", seconds, "seconds", limits.seconds);
+    return over_limit("duration in seconds", seconds, "max_seconds", limits.seconds);
   }
   const int64_t decoded = header.frames * header.channels * 4;
   const int64_t ratio = decoded / std::max<int64_t>(encoded, 1);
   if (decoded > limits.ratio_floor && ratio > limits.ratio) {
-    return over_limit("decoded bytes per encoded byte", ratio, "ratio", limits.ratio);
+    return over_limit("decoded bytes per encoded byte", ratio, "max_ratio", limits.ratio);
   }
   return {};
 }

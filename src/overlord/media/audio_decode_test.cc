@@ -1,3 +1,4 @@
+// Needs codecs: AUDIO
 #include "overlord/media/audio_decode.h"
 
 #include <gtest/gtest.h>
@@ -49,11 +50,11 @@ TEST(AudioDecode, LimitsAreKeptBeforeAnythingIsAllocated) {
   const auto refusal = [&](const AudioLimits& limits) {
     return decoded(bytes, limits).status().message();
   };
-  EXPECT_NE(refusal({.bytes = 100}).find("limit bytes = 100"), std::string::npos);
-  EXPECT_NE(refusal({.frames = 15999}).find("limit frames = 15999"), std::string::npos);
-  EXPECT_NE(refusal({.channels = 1}).find("limit channels = 1"), std::string::npos);
-  EXPECT_NE(refusal({.seconds = 1}).find("limit seconds = 1"), std::string::npos);
-  EXPECT_NE(refusal({.ratio = 1, .ratio_floor = 0}).find("limit ratio = 1"), std::string::npos);
+  EXPECT_NE(refusal({.bytes = 100}).find("limit max_bytes = 100"), std::string::npos);
+  EXPECT_NE(refusal({.frames = 15999}).find("limit max_frames = 15999"), std::string::npos);
+  EXPECT_NE(refusal({.channels = 1}).find("limit max_channels = 1"), std::string::npos);
+  EXPECT_NE(refusal({.seconds = 1}).find("limit max_seconds = 1"), std::string::npos);
+  EXPECT_NE(refusal({.ratio = 1, .ratio_floor = 0}).find("limit max_ratio = 1"), std::string::npos);
   // Two billion samples out of a few bytes.
   std::string lie = bytes;
   std::memset(lie.data() + 22, 0x7F, 4);

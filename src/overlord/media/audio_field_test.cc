@@ -1,3 +1,4 @@
+// Needs codecs: AUDIO
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// Needs codecs: AUDIO
 #include "overlord/media/audio_head.h"
 
 #include <gtest/gtest.h>

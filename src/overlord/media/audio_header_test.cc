@@ -1,3 +1,4 @@
+// Needs codecs: AUDIO
 #include "overlord/media/audio_header.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 #include "overlord/media/codecs.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -81,9 +82,11 @@ std::string webp_version() {
 #endif
 }
 
-Codec codec_of(const char* name, const char* made_by, std::string version,
+char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+Codec codec_of(const char* name, const char* made_by, const char* package, std::string version,
                std::initializer_list<std::string_view> pictures) {
-  Codec codec{name, made_by, std::move(version), false, {}};
+  Codec codec{name, made_by, package, std::move(version), false, {}};
   codec.present = !codec.version.empty();
   if (codec.present) codec.fingerprint = fingerprint(pictures);
   return codec;
@@ -93,16 +96,36 @@ Codec codec_of(const char* name, const char* made_by, std::string version,
 
 const std::vector<Codec>& codecs() {
   static const auto* const list = new std::vector<Codec>{
-      codec_of("jpeg", "libjpeg-turbo", jpeg_version(),
+      codec_of("jpeg", "libjpeg-turbo", "libjpeg-dev", jpeg_version(),
                {bytes_of(kJpeg420), bytes_of(kJpegProgressive)}),
-      codec_of("png", "libspng", png_version(), {bytes_of(kPngColour)}),
-      codec_of("webp", "libwebp", webp_version(), {bytes_of(kWebpLossy), bytes_of(kWebpLossless)}),
-      {"audio", "libsndfile", audio_library_version(), !audio_library_version().empty(),
-       audio_fingerprint()},
-      {"video", "FFmpeg", video_library_version(), !video_library_version().empty(),
-       video_fingerprint()},
+      codec_of("png", "libspng", "libspng-dev", png_version(), {bytes_of(kPngColour)}),
+      codec_of("webp", "libwebp", "libwebp-dev", webp_version(),
+               {bytes_of(kWebpLossy), bytes_of(kWebpLossless)}),
+      {"audio", "libsndfile", "libsndfile1-dev", audio_library_version(),
+       !audio_library_version().empty(), audio_fingerprint()},
+      {"video", "FFmpeg", "libavcodec-dev", video_library_version(),
+       !video_library_version().empty(), video_fingerprint()},
   };
   return *list;
+}
+
+Status require_codecs(model::MediaKind kind, std::span<const std::string> places) {
+  if (kind == model::MediaKind::kVideo) return video_library();
+  if (kind == model::MediaKind::kAudio) {
+    return audio_library_version().empty() ? codec_absent("sounds", "libsndfile1-dev") : Status();
+  }
+  if (jpeg_version().empty() && png_version().empty() && webp_version().empty()) {
+    return codec_absent("pictures", "libjpeg-dev, libspng-dev and libwebp-dev");
+  }
+  for (std::string place : places) {
+    std::transform(place.begin(), place.end(), place.begin(), ascii_lower);
+    if ((place == "jpg" || place == "jpeg") && jpeg_version().empty()) {
+      return codec_absent("JPEG", "libjpeg-dev");
+    }
+    if (place == "png" && png_version().empty()) return codec_absent("PNG", "libspng-dev");
+    if (place == "webp" && webp_version().empty()) return codec_absent("WebP", "libwebp-dev");
+  }
+  return {};
 }
 
 Digest codecs_fingerprint() {

@@ -3,17 +3,21 @@
 // agree on those, whatever their versions are called.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "overlord/base/hash.h"
+#include "overlord/base/status.h"
+#include "overlord/model/source.h"
 
 namespace overlord::media {
 
 struct Codec {
   std::string name;     // "jpeg", "png", "webp", "audio", "video"
   std::string made_by;  // "libjpeg-turbo"
+  std::string package;  // of Debian, to build with
   std::string version;  // as built; "" where absent
   bool present = false;
   Digest fingerprint;  // zero where absent
@@ -21,6 +25,10 @@ struct Codec {
 
 // In a fixed order, absent ones included. Decodes the kept pictures on the first call.
 const std::vector<Codec>& codecs();
+
+// Ok when this build has what a field of media needs, by its kind and by the names its blobs come
+// under where those are endings of files ("png"); else what to install.
+Status require_codecs(model::MediaKind kind, std::span<const std::string> places);
 
 // One digest over all of them and over the version of our own pixel arithmetic.
 Digest codecs_fingerprint();

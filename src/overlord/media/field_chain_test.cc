@@ -1,3 +1,4 @@
+// Needs codecs: JPEG PNG
 #include "overlord/media/field_chain.h"
 
 #include <gtest/gtest.h>

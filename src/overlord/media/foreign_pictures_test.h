@@ -1,14 +1,36 @@
 // What a decoder promises of bytes from anywhere: a Status, or a picture of the planned size; and
 // of a JPEG, what libjpeg says of it.
+// Needs codecs: JPEG PNG WEBP
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "overlord/base/check.h"
 #include "overlord/media/image_chain.h"
+#include "overlord/media/image_head.h"
 #include "overlord/media/jpeg_planes_test.h"
+#include "overlord/media/made_up_images_test.h"
 
 namespace overlord::media {
+
+// One of every kind that decoders tell apart, to change bytes of.
+inline std::vector<std::string> good_pictures() {
+  const Image image = photo(50, 40, 1);
+  const Image wide = photo(50, 40, 2, 4);
+  return {
+      jpeg_of(image, {.quality = 50, .orientation = 6}),
+      jpeg_of(image, {.quality = 50, .progressive = true}),
+      jpeg_of(wide, {.quality = 50}),
+      jpeg_of(image, {.quality = 95, .across = 1, .down = 1, .restart = 3, .optimised = true}),
+      jpeg_of(photo(50, 40, 3, 1), {.quality = 80, .restart = 5}),
+      png_of(image),
+      png_of(wide),
+      webp_of(image, false),
+      webp_of(wide, true),
+  };
+}
 
 // Small limits, so that a fuzzer looks at headers and codes rather than at many pixels.
 inline void takes_picture(std::string_view bytes) {
@@ -32,6 +54,9 @@ inline void takes_picture(std::string_view bytes) {
     OVERLORD_CHECK(planned.ok() && planned->bytes() == outcome->bytes.size(),
                    "a picture of another size than planned");
   }
+  const auto head = probe_image_head(bytes.substr(0, bytes.size() / 2), bytes.size());
+  OVERLORD_CHECK(head.ok() ? head->width > 0 && head->height > 0 : !head.status().message().empty(),
+                 "a head without a size or a reason");
   const auto header = probe_image(bytes);
   if (!header.ok() || header->format != ImageFormat::kJpeg) return;
   for (const int32_t divisor : {1, 2, 4, 8}) {

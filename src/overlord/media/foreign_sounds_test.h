@@ -1,13 +1,30 @@
 // What a decoder promises of bytes from anywhere: a Status, or a sound of the planned size.
+// Needs codecs: AUDIO
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "overlord/base/check.h"
 #include "overlord/media/audio_chain.h"
 #include "overlord/media/audio_head.h"
+#include "overlord/media/made_up_sounds_test.h"
 
 namespace overlord::media {
+
+// One of every coding, to change bytes of.
+inline std::vector<std::string> good_sounds() {
+  return {
+      sound_file(hum(3000, 1, 1), 1, 16000, kWav16),
+      sound_file(hum(900, 2, 1), 2, 44100, kWavFloat),
+      sound_file(hum(900, 1, 1), 1, 8000, SF_FORMAT_WAVEX | SF_FORMAT_ULAW),
+      sound_file(hum(3000, 2, 2), 2, 44100, kFlac16),
+      sound_file(hum(3000, 1, 2), 1, 16000, kOggVorbis),
+      sound_file(hum(4800, 1, 2), 1, 48000, kOggOpus),
+      sound_file(hum(4800, 1, 2), 1, 16000, kMp3),
+  };
+}
 
 // From the first half of the bytes and what is needed beside it, as an index sees them.
 inline void takes_sound_head(std::string_view bytes) {

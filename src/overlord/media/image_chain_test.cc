@@ -1,3 +1,4 @@
+// Needs codecs: JPEG PNG WEBP
 #include "overlord/media/image_chain.h"
 
 #include <gtest/gtest.h>

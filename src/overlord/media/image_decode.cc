@@ -18,21 +18,22 @@ Status over_limit(const std::string& what, int64_t found, std::string_view limit
 
 Status check_limits(const ImageHeader& header, size_t encoded_bytes, const ImageLimits& limits) {
   const auto encoded = static_cast<int64_t>(encoded_bytes);
-  if (encoded > limits.bytes) return over_limit("size in bytes", encoded, "bytes", limits.bytes);
+  if (encoded > limits.bytes)
+    return over_limit("size in bytes", encoded, "max_bytes", limits.bytes);
   const int64_t pixels = int64_t{header.width} * header.height;
   if (pixels > limits.pixels) {
-    return over_limit("number of pixels (" + size_text(header) + ")", pixels, "pixels",
+    return over_limit("number of pixels (" + size_text(header) + ")", pixels, "max_pixels",
                       limits.pixels);
   }
   if (header.scans > limits.scans) {
-    return over_limit("number of JPEG scans", header.scans, "scans", limits.scans);
+    return over_limit("number of JPEG scans", header.scans, "max_scans", limits.scans);
   }
   const int64_t decoded = pixels * 3;
   const int64_t ratio = decoded / (encoded > 0 ? encoded : 1);
   if (decoded > limits.ratio_floor && ratio > limits.ratio) {
     return over_limit("decoded bytes per encoded byte (" + size_text(header) + " from " +
                           std::to_string(encoded) + " bytes)",
-                      ratio, "ratio", limits.ratio);
+                      ratio, "max_ratio", limits.ratio);
   }
   if (header.frames > 1) {
     return bad_data("picture refused before decoding: it is animated (" +

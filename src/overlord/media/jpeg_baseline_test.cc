@@ -1,3 +1,4 @@
+// Needs codecs: JPEG
 #include "overlord/media/jpeg_baseline.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Needs codecs: JPEG
 #include "overlord/media/jpeg_encode.h"
 
 #include <gtest/gtest.h>

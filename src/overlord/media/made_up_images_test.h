@@ -8,10 +8,16 @@
 #include <cstdlib>
 #include <string>
 
+#ifdef OVERLORD_HAS_JPEG
 // jpeglib.h wants cstdio before it.
 #include <jpeglib.h>
+#endif
+#ifdef OVERLORD_HAS_PNG
 #include <spng.h>
+#endif
+#ifdef OVERLORD_HAS_WEBP
 #include <webp/encode.h>
+#endif
 
 #include "overlord/base/check.h"
 #include "overlord/base/rng.h"
@@ -70,6 +76,7 @@ inline std::string exif_block(int orientation) {
   return tiff + std::string(6, '\0');
 }
 
+#ifdef OVERLORD_HAS_JPEG
 inline std::string jpeg_of(const Image& image, const JpegShape& shape = {}) {
   jpeg_compress_struct info = {};
   jpeg_error_mgr errors = {};
@@ -112,7 +119,9 @@ inline std::string jpeg_of(const Image& image, const JpegShape& shape = {}) {
   jpeg_destroy_compress(&info);
   return bytes;
 }
+#endif
 
+#ifdef OVERLORD_HAS_PNG
 inline std::string png_of(const Image& image) {
   spng_ctx* context = spng_ctx_new(SPNG_CTX_ENCODER);
   spng_set_option(context, SPNG_ENCODE_TO_BUFFER, 1);
@@ -135,7 +144,9 @@ inline std::string png_of(const Image& image) {
   spng_ctx_free(context);
   return bytes;
 }
+#endif
 
+#ifdef OVERLORD_HAS_WEBP
 inline std::string webp_of(const Image& image, bool lossless) {
   uint8_t* data = nullptr;
   const int stride = static_cast<int>(image.stride());
@@ -152,5 +163,6 @@ inline std::string webp_of(const Image& image, bool lossless) {
   WebPFree(data);
   return bytes;
 }
+#endif
 
 }  // namespace overlord::media

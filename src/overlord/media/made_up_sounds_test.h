@@ -1,6 +1,7 @@
 // Sounds for tests: chirps, hum and noise made of integers only, so that every machine and the
 // Python that made the reference values have the same samples, encoded with the library that
 // decodes them.
+// Needs codecs: AUDIO
 #pragma once
 
 #include <sndfile.h>

@@ -32,6 +32,9 @@ constexpr uint32_t kBlock = 0xA1;
 constexpr uint32_t kReferenceBlock = 0xFB;
 constexpr uint32_t kBlockDuration = 0x9B;
 
+// Numbers of tracks that blocks name in one byte; nobody writes more tracks than that.
+constexpr uint64_t kMostTracks = 126;
+
 struct Element {
   uint32_t id = 0;
   bool unknown_size = false;
@@ -39,7 +42,8 @@ struct Element {
 };
 
 Status cut(size_t at) {
-  return bad_data("matroska is cut or damaged at byte " + std::to_string(at));
+  return bad_data("matroska is cut or damaged: the element at byte " + std::to_string(at) +
+                  " has no sense or no end");
 }
 
 // Elements of a body, one after the other.
@@ -214,6 +218,10 @@ class Matroska {
       }
     }
     if (type != 1 || number == 0) return {};
+    if (number > kMostTracks) {
+      return bad_data("matroska numbers its video track " + std::to_string(number) + "; 1 to " +
+                      std::to_string(kMostTracks) + " are read");
+    }
     if (encoded) return bad_data("matroska compresses or encrypts its video track once more");
     while (codec.ends_with('\0')) codec.remove_suffix(1);
     const CodecName* known = nullptr;
@@ -263,7 +271,6 @@ class Matroska {
   }
 
   Status take_block(std::string_view body, bool simple, int64_t duration) {
-    // Track numbers up to 127 take one byte; nobody writes more tracks than that.
     if (!holds(body, 0, 4)) return cut(place(body));
     if (number_ == 0 || byte_at(body, 0) != (0x80U | number_)) return {};
     const uint32_t flags = byte_at(body, 3);

@@ -49,16 +49,18 @@ Status take_edits(std::string_view body, Mp4Tables* out) {
   const bool wide = byte_at(body, 0) == 1;
   const size_t row = wide ? 20 : 12;
   const int64_t count = big_u32(body, 4);
-  if (count > kMostEdits || !holds(body, 8, static_cast<size_t>(count) * row)) {
-    return bad_data("mp4 has an edit list of " + std::to_string(count) + " parts");
+  if (count > kMostEdits) {
+    return bad_data("mp4 has an edit list of " + std::to_string(count) + " parts; up to " +
+                    std::to_string(kMostEdits) + " are read");
   }
+  if (!holds(body, 8, static_cast<size_t>(count) * row)) return damaged("elst");
   for (int64_t i = 0; i < count; ++i) {
     const size_t at = 8 + static_cast<size_t>(i) * row;
     const int64_t length = wide ? static_cast<int64_t>(big_u64(body, at)) : big_u32(body, at);
     const int64_t start = wide ? static_cast<int64_t>(big_u64(body, at + 8))
                                : static_cast<int32_t>(big_u32(body, at + 4));
     if (start < 0) continue;
-    if (out->edit) return bad_data("mp4 is edited out of several parts of itself");
+    if (out->edit) return bad_data("mp4 is edited out of several parts of itself; one is read");
     out->edit = Mp4Edit{start, {}};
     if (length > 0) out->edit->length = length;
   }

@@ -1,6 +1,7 @@
 #include "overlord/media/video_decode.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <numeric>
 
@@ -19,10 +20,12 @@ struct Stretch {
 };
 
 // The last key frame from which a sample can be decoded. Frames that are shown before it may lean
-// on what was there before the key frame ("open" groups), so it must not be shown later.
+// on what was there before the key frame ("open" groups), so it must not be shown later. Where
+// many key frames in a row are, the times make no sense: the first sample always serves.
 int64_t key_before(const VideoTrack& track, std::span<const int64_t> keys, int64_t sample) {
+  constexpr int kFarthest = 64;  // key frames back
   auto after = std::upper_bound(keys.begin(), keys.end(), sample);
-  while (after != keys.begin()) {
+  for (int back = 0; back < kFarthest && after != keys.begin(); ++back) {
     const int64_t key = *--after;
     if (track.samples[static_cast<size_t>(key)].time <=
         track.samples[static_cast<size_t>(sample)].time) {
@@ -38,25 +41,30 @@ std::vector<Stretch> stretches_of(const VideoTrack& track, std::span<const int64
     if (track.samples[i].key) keys.push_back(static_cast<int64_t>(i));
   }
   std::vector<Stretch> out;
+  std::map<int64_t, size_t> places;  // of stretches in `out`, by their first sample
   for (size_t i = 0; i < wanted.size(); ++i) {
     const int64_t first = key_before(track, keys, wanted[i]);
-    auto same = std::find_if(out.begin(), out.end(),
-                             [&](const Stretch& one) { return one.first == first; });
-    if (same == out.end()) same = out.insert(out.end(), {first, first, {}});
-    same->last = std::max(same->last, wanted[i]);
-    same->wanted.push_back(i);
+    const auto [place, fresh] = places.try_emplace(first, out.size());
+    if (fresh) out.push_back({first, first, {}});
+    Stretch& stretch = out[place->second];
+    stretch.last = std::max(stretch.last, wanted[i]);
+    stretch.wanted.push_back(i);
   }
   return out;
+}
+
+Status check_pixels(const VideoTrack& track, int64_t frames, const VideoLimits& limits) {
+  const int64_t work = frames * track.header.width * track.header.height;
+  if (work <= limits.work) return {};
+  return clip_over_limit("number of pixels that would have to be decoded", work, "max_work",
+                         limits.work);
 }
 
 Status check_work(const VideoTrack& track, std::span<const Stretch> stretches,
                   const VideoLimits& limits) {
   int64_t frames = 0;
   for (const Stretch& stretch : stretches) frames += stretch.last - stretch.first + 1;
-  const int64_t work = frames * track.header.width * track.header.height;
-  if (work <= limits.work) return {};
-  return clip_over_limit("number of pixels that would have to be decoded", work, "max_work",
-                         limits.work);
+  return check_pixels(track, frames, limits);
 }
 
 #ifdef OVERLORD_HAS_VIDEO
@@ -225,7 +233,13 @@ class Decoder {
     const int64_t first = from_start ? 0 : stretch.first;
     const auto samples = std::span(track_.samples);
     std::vector<int64_t> whole;  // samples that must be decoded whatever refers to them
-    for (const size_t which : stretch.wanted) whole.push_back(wanted_[which]);
+    missing_.clear();
+    for (const size_t which : stretch.wanted) {
+      whole.push_back(wanted_[which]);
+      if (!taken_[which]) {
+        missing_.emplace(samples[static_cast<size_t>(wanted_[which])].time, which);
+      }
+    }
     std::sort(whole.begin(), whole.end());
     const int64_t key_time = samples[static_cast<size_t>(first)].time;
     for (int64_t i = first; i <= stretch.last; ++i) {
@@ -234,15 +248,13 @@ class Decoder {
       if (sample.size == 0 || (!from_start && sample.time < key_time)) continue;
       const bool wanted = std::binary_search(whole.begin(), whole.end(), i);
       context_->skip_frame = wanted ? AVDISCARD_DEFAULT : AVDISCARD_NONREF;
-      OVERLORD_RETURN_IF_ERROR(feed(sample, stretch));
+      OVERLORD_RETURN_IF_ERROR(feed(sample));
     }
-    OVERLORD_RETURN_IF_ERROR(drain(stretch));
-    for (const size_t which : stretch.wanted) {
-      if (!taken_[which]) {
-        return bad_data("clip is cut or damaged: its frame at tick " +
-                        std::to_string(samples[static_cast<size_t>(wanted_[which])].time) +
-                        " does not come out of the decoder");
-      }
+    OVERLORD_RETURN_IF_ERROR(drain());
+    if (!missing_.empty()) {
+      return bad_data("clip is cut or damaged: its frame at tick " +
+                      std::to_string(missing_.begin()->first) +
+                      " does not come out of the decoder");
     }
     return {};
   }
@@ -256,7 +268,7 @@ class Decoder {
                     " cannot be decoded: " + ffmpeg_error(library_, code));
   }
 
-  Status feed(const VideoSample& sample, const Stretch& stretch) {
+  Status feed(const VideoSample& sample) {
     // Without a buffer of its own the packet is copied, with the padding that decoders read into.
     packet_->data = reinterpret_cast<uint8_t*>(const_cast<char*>(bytes_.data() + sample.offset));
     packet_->size = static_cast<int>(sample.size);
@@ -266,35 +278,34 @@ class Decoder {
     packet_->flags = sample.key ? AV_PKT_FLAG_KEY : 0;
     int code = library_.send_packet(context_, packet_);
     if (code == AVERROR(EAGAIN)) {
-      OVERLORD_RETURN_IF_ERROR(collect(stretch));
+      OVERLORD_RETURN_IF_ERROR(collect());
       code = library_.send_packet(context_, packet_);
     }
     if (code < 0) return undecodable(code);
-    return collect(stretch);
+    return collect();
   }
 
-  Status drain(const Stretch& stretch) {
+  Status drain() {
     const int code = library_.send_packet(context_, nullptr);
     if (code < 0 && code != AVERROR_EOF) return undecodable(code);
-    return collect(stretch);
+    return collect();
   }
 
   // Takes what the decoder has ready.
-  Status collect(const Stretch& stretch) {
+  Status collect() {
     for (;;) {
       const int code = library_.receive_frame(context_, frame_);
       if (code == AVERROR(EAGAIN) || code == AVERROR_EOF) return {};
       if (code < 0) return undecodable(code);
-      const Status status = look_at(stretch);
+      const Status status = look_at();
       library_.unref_frame(frame_);
       OVERLORD_RETURN_IF_ERROR(status);
     }
   }
 
-  Status look_at(const Stretch& stretch) {
-    for (const size_t which : stretch.wanted) {
-      const VideoSample& sample = track_.samples[static_cast<size_t>(wanted_[which])];
-      if (taken_[which] || sample.time != frame_->pts) continue;
+  Status look_at() {
+    for (auto next = missing_.find(frame_->pts);
+         next != missing_.end() && next->first == frame_->pts; next = missing_.erase(next)) {
       if (frame_->width != track_.header.width || frame_->height != track_.header.height) {
         return bad_data("clip contradicts its header: frames of " +
                         std::to_string(track_.header.width) + "x" +
@@ -302,11 +313,11 @@ class Decoder {
                         std::to_string(frame_->width) + "x" + std::to_string(frame_->height));
       }
       if (frame_->decode_error_flags != 0 || (frame_->flags & AV_FRAME_FLAG_CORRUPT) != 0) {
-        return bad_data("clip is damaged at tick " + std::to_string(sample.time));
+        return bad_data("clip is damaged at tick " + std::to_string(next->first));
       }
       OVERLORD_TRY(const YuvFrame planes, planes_.of(library_, *frame_));
-      taken_[which] = true;
-      OVERLORD_RETURN_IF_ERROR(take_(which, planes));
+      taken_[next->second] = true;
+      OVERLORD_RETURN_IF_ERROR(take_(next->second, planes));
     }
     return {};
   }
@@ -317,6 +328,7 @@ class Decoder {
   std::span<const int64_t> wanted_;
   const FrameTaker& take_;
   std::vector<bool> taken_;
+  std::multimap<int64_t, size_t> missing_;  // of this run: times of wanted frames, and which
   AVCodecContext* context_ = nullptr;
   AVPacket* packet_ = nullptr;
   AVFrame* frame_ = nullptr;
@@ -349,19 +361,23 @@ Status decode_frames(std::string_view bytes, const VideoTrack& track,
   OVERLORD_RETURN_IF_ERROR(check_work(track, stretches, options.limits));
   Decoder decoder(*library, bytes, track, wanted, take);
   OVERLORD_RETURN_IF_ERROR(decoder.open(options));
+  int64_t again = 0;  // frames of second tries
   for (size_t i = 0; i < stretches.size(); ++i) {
     if (i > 0) decoder.flush();
-    Status status = decoder.run(stretches[i], false);
-    if (!status.ok() && stretches[i].first > 0) {
-      // Some streams mark frames as keys from which a picture only heals with time.
-      decoder.flush();
-      if (!decoder.run(stretches[i], true).ok()) return status;
-    } else if (!status.ok()) {
-      return status;
-    }
+    const Status status = decoder.run(stretches[i], false);
+    if (status.ok()) continue;
+    if (stretches[i].first == 0) return status;
+    // Some streams mark frames as keys from which a picture only heals with time. Clips of
+    // nothing but such frames would be decoded over and over: that is work like any other.
+    again += stretches[i].last + 1;
+    OVERLORD_RETURN_IF_ERROR(check_pixels(track, again, options.limits));
+    decoder.flush();
+    if (!decoder.run(stretches[i], true).ok()) return status;
   }
   return {};
 }
+
+Status video_library() { return ffmpeg_library().status(); }
 
 std::string video_library_version() {
   const auto library = ffmpeg_library();
@@ -398,6 +414,8 @@ Status decode_frames(std::string_view, const VideoTrack& track, std::span<const 
   OVERLORD_RETURN_IF_ERROR(check_work(track, stretches_of(track, wanted), options.limits));
   return codec_absent("video", "libavcodec-dev");
 }
+
+Status video_library() { return codec_absent("video", "libavcodec-dev"); }
 
 std::string video_library_version() { return ""; }
 

@@ -37,6 +37,7 @@ Status decode_frames(std::string_view bytes, const VideoTrack& track,
                      const FrameTaker& take);
 
 // For media::codecs(); "" where the build has no video or the library is not there.
+Status video_library();  // why there is none
 std::string video_library_version();
 Digest video_fingerprint();
 

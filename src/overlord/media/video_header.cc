@@ -16,6 +16,43 @@ constexpr int64_t kMostTicks = int64_t{1} << 52;  // no sum or difference of two
 
 constexpr std::string_view kFirstBoxes[] = {"ftyp", "moov", "mdat", "free", "skip", "wide"};
 
+// Formats that turn up under names of clips and are not ours to decode.
+struct KnownStranger {
+  std::string_view start;
+  std::string_view name;
+};
+constexpr KnownStranger kStrangers[] = {
+    {"#EXTM3U", "a playlist (HLS), which names clips and holds none"},
+    {"<?xml", "an XML document or a playlist (DASH)"},
+    {"<!DOCTYPE", "an HTML page"},
+    {"<!doctype", "an HTML page"},
+    {"<html", "an HTML page"},
+    {"{\"", "a JSON document"},
+    {"RIFF", "an AVI or other RIFF file"},
+    {"FLV\x01", "a Flash video"},
+    {"\x47\x40", "an MPEG transport stream"},
+    {std::string_view("\x00\x00\x01\xBA", 4), "an MPEG program stream"},
+    {"\x30\x26\xB2\x75", "a Windows media file"},
+    {"OggS", "an OGG file"},
+    {"GIF8", "a GIF"},
+    {"\xFF\xD8\xFF", "a JPEG"},
+    {"\x89PNG", "a PNG"},
+    {"PK\x03\x04", "a ZIP archive"},
+    {"\x1f\x8b", "gzip data"},
+};
+
+Status not_a_clip(std::string_view head) {
+  constexpr std::string_view kAllowed = "; clips must be MP4, QuickTime, Matroska or WebM";
+  if (head.empty()) return bad_data("clip is empty: 0 bytes");
+  for (const KnownStranger& stranger : kStrangers) {
+    if (!head.starts_with(stranger.start)) continue;
+    return bad_data("clip is of an unsupported format: " + std::string(stranger.name) +
+                    std::string(kAllowed));
+  }
+  return bad_data("clip is of an unknown format: it starts with " +
+                  runtime::quote(head.substr(0, 12)) + std::string(kAllowed));
+}
+
 }  // namespace
 
 std::string_view format_name(VideoFormat format) {
@@ -73,10 +110,7 @@ Result<VideoFormat> video_format(std::string_view head) {
       if (head.substr(4, 4) == box) return VideoFormat::kMp4;
     }
   }
-  if (head.empty()) return bad_data("clip is empty: 0 bytes");
-  return bad_data("clip is of an unknown format: it starts with " +
-                  runtime::quote(head.substr(0, 12)) +
-                  "; clips must be MP4, QuickTime, Matroska or WebM");
+  return not_a_clip(head);
 }
 
 Status clip_over_limit(std::string_view what, int64_t found, std::string_view limit,
@@ -136,6 +170,10 @@ Status finish_track(const VideoLimits& limits, VideoTrack* track) {
     ++header.frames;
   }
   if (first == nullptr) return bad_data("clip shows no frame");
+  if (header.frames > 1 && last->time == first->time) {
+    return bad_data("clip shows all of its " + std::to_string(header.frames) +
+                    " frames at one time: no rate can be told");
+  }
   // A last frame that does not say how long it is stays as long as the others on average.
   if (last->duration == 0 && header.frames > 1) {
     end = std::max(end, last->time + (last->time - first->time) / (header.frames - 1));

@@ -221,7 +221,9 @@ void AttachedEngine::on_control(protocol::Control control) {
   } else if (const auto* fed_back = std::get_if<protocol::FedBack>(&control)) {
     if (seats_) seats_->fed_back(fed_back->feedback);
   } else if (const auto* note = std::get_if<protocol::RowNoted>(&control)) {
+    // Told again to those that attach, and by loaders that were started again.
     const std::lock_guard lock(mutex_);
+    if (!noted_.insert(note->id).second) return;
     quarantine_.push_back({note->id, note->row, note->reason, note->late});
   } else if (const auto* told = std::get_if<protocol::StatusTold>(&control)) {
     Result<NodeStatus> status = decode_node_status(told->status);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -115,6 +116,7 @@ class AttachedEngine final : public Engine {
   uint64_t statuses_ = 0;
   NodeStatus node_status_;
   std::vector<loader::QuarantineNote> quarantine_;
+  std::set<SampleId> noted_;                      // those in `quarantine_`: a row counts once
   std::map<std::string, uint32_t> known_;         // generations of role processes
   std::map<uint32_t, protocol::TreeTold> trees_;  // later ones than the job's own, by version
   uint64_t questions_ = 0;

@@ -61,9 +61,11 @@ Result<std::vector<std::vector<std::string>>> read_row_media(const model::Source
   return out;
 }
 
-Result<model::MediaUse> media_use(std::string_view kind, const std::string& transform) {
+Result<model::MediaUse> media_use(std::string_view kind, const std::string& transform,
+                                  std::span<const std::string> places) {
   model::MediaUse use;
   OVERLORD_TRY(use.kind, media::media_kind(kind));
+  OVERLORD_RETURN_IF_ERROR(media::require_codecs(use.kind, places));
   OVERLORD_TRY(const auto chain, media::kind_of_media(use.kind).prepare(transform));
   use.transform = chain->text();
   use.decoder = media::codecs_fingerprint().hex();

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,9 @@ Result<std::vector<std::vector<std::string>>> read_row_media(const model::Source
 
 // What becomes of a media field of a kind, with the transform in its full form and the codecs of
 // this build, without its tokens. Refuses a transform that cannot run, or whose outcome cannot
-// travel.
-Result<model::MediaUse> media_use(std::string_view kind, const std::string& transform);
+// travel, and what this build has no codec for. `places`: where its blobs come from.
+Result<model::MediaUse> media_use(std::string_view kind, const std::string& transform,
+                                  std::span<const std::string> places);
 
 // A glob or a plain path as sorted URIs.
 Result<std::vector<std::string>> list_files(const std::string& pattern);

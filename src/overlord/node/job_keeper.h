@@ -117,7 +117,7 @@ class Keeper {
   std::map<std::string, std::string> wires_;           // of role processes: where others call them
   std::map<std::string, protocol::Roster> elsewhere_;  // by node of another host
   std::optional<protocol::Welcome> lead_;              // what the lead has said
-  std::vector<protocol::RowNoted> notes_;
+  std::map<SampleId, protocol::RowNoted> notes_;       // a restarted loader finds rows again
   std::unique_ptr<Serving> serving_;
   uint32_t generation_base_ = 1;
   TraceSwitch trace_;

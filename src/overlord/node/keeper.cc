@@ -204,7 +204,7 @@ void Keeper::on_control(const std::string& peer, Control control) {
   } else if (const auto* beat = std::get_if<protocol::Beat>(&control)) {
     on_beat(peer, *beat);
   } else if (const auto* note = std::get_if<protocol::RowNoted>(&control)) {
-    if (notes_.size() < kNotesKept) notes_.push_back(*note);
+    if (notes_.size() < kNotesKept) notes_.try_emplace(note->id, *note);
     tell_trainers(*note);
   } else if (std::holds_alternative<protocol::StatusAsked>(control)) {
     carrier_->send_control(peer, protocol::StatusTold{encode_node_status(status())});
@@ -418,7 +418,7 @@ void Keeper::welcome_all() {
   for (const auto& [connection, ranks] : book_.attached()) {
     if (peers_[connection].starts_with("host-")) continue;
     carrier_->send_control(peers_[connection], welcome_for(ranks));
-    for (const protocol::RowNoted& note : notes_) carrier_->send_control(peers_[connection], note);
+    for (const auto& [id, note] : notes_) carrier_->send_control(peers_[connection], note);
   }
 }
 

@@ -4,42 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include "overlord/protocol/job_fields.h"
 #include "overlord/protocol/largest_allocation_test.h"
 
 namespace overlord::protocol {
 namespace {
 
-constexpr size_t kKinds = std::variant_size_v<Message>;
 // Seats of an index (4 bytes each); inputs are a few kilobytes.
 constexpr size_t kMostBytes = kMaxSeats * 4;
-
-JobFile small_job(uint64_t seed) {
-  RandomFields random(seed);
-  auto job = random.make<JobFile>();
-  job.mesh = model::Mesh::make({{"dp", 3}}).value();
-  job.ranks = {0, 2};
-  job.spec.mixture.max_passes.resize(job.spec.sources.size());
-  job.index_paths.resize(job.spec.sources.size());
-  return job;
-}
-
-// Good inputs of every decoder, each with the byte that chooses it.
-std::vector<std::string> good_inputs(MadeUpWorld& world, uint64_t seeds) {
-  world.shape.microbatches = 2;
-  world.shape.microbatch_size = 1;
-  std::vector<std::string> inputs;
-  for (uint64_t seed = 0; seed < seeds; ++seed) {
-    for (size_t kind = 0; kind < kKinds; ++kind) {
-      const EncodeOptions options{world.context.regions, std::nullopt};
-      inputs.push_back('\0' + encode_envelope(world.envelope(seed, kind), options));
-    }
-    inputs.push_back('\1' + encode_plan(*random_plan(seed, world.shape, world.views)));
-    inputs.push_back('\2' + encode_views(*world.views));
-    inputs.push_back('\3' + encode_job_file(small_job(seed)).substr(16));
-  }
-  return inputs;
-}
 
 TEST(ForeignBytes, GoodInputsAreTaken) {
   for (const bool shared_memory : {false, true}) {

@@ -4,9 +4,12 @@
 
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "overlord/base/check.h"
 #include "overlord/protocol/job_codec.h"
+#include "overlord/protocol/job_fields.h"
 #include "overlord/protocol/made_up_messages_test.h"
 #include "overlord/protocol/plan_codec.h"
 #include "overlord/protocol/wire.h"
@@ -63,6 +66,33 @@ inline bool takes_bytes(std::string_view bytes, MadeUpWorld& world) {
     default:
       return takes_job_body(rest);
   }
+}
+
+inline JobFile small_job(uint64_t seed) {
+  RandomFields random(seed);
+  auto job = random.make<JobFile>();
+  job.mesh = model::Mesh::make({{"dp", 3}}).value();
+  job.ranks = {0, 2};
+  job.spec.mixture.max_passes.resize(job.spec.sources.size());
+  job.index_paths.resize(job.spec.sources.size());
+  return job;
+}
+
+// Good inputs of every decoder, each with the byte that chooses it.
+inline std::vector<std::string> good_inputs(MadeUpWorld& world, uint64_t seeds) {
+  world.shape.microbatches = 2;
+  world.shape.microbatch_size = 1;
+  std::vector<std::string> inputs;
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    for (size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
+      const EncodeOptions options{world.context.regions, std::nullopt};
+      inputs.push_back('\0' + encode_envelope(world.envelope(seed, kind), options));
+    }
+    inputs.push_back('\1' + encode_plan(*random_plan(seed, world.shape, world.views)));
+    inputs.push_back('\2' + encode_views(*world.views));
+    inputs.push_back('\3' + encode_job_file(small_job(seed)).substr(16));
+  }
+  return inputs;
 }
 
 }  // namespace overlord::protocol
