@@ -54,7 +54,13 @@ inline void takes_picture(std::string_view bytes) {
     OVERLORD_CHECK(planned.ok() && planned->bytes() == outcome->bytes.size(),
                    "a picture of another size than planned");
   }
-  const auto head = probe_image_head(bytes.substr(0, bytes.size() / 2), bytes.size());
+  BlobHead half{bytes.substr(0, bytes.size() / 2), bytes.size()};
+  if (const auto need = image_probe_need(half); need.ok() && need->size_bytes > 0) {
+    OVERLORD_CHECK(need->offset + need->size_bytes <= bytes.size(), "bytes that are not there");
+    half.tail_offset = need->offset;
+    half.tail = bytes.substr(need->offset, need->size_bytes);
+  }
+  const auto head = probe_image_head(half);
   OVERLORD_CHECK(head.ok() ? head->width > 0 && head->height > 0 : !head.status().message().empty(),
                  "a head without a size or a reason");
   const auto header = probe_image(bytes);
