@@ -12,6 +12,7 @@
 #include "overlord/host/role_host.h"
 #include "overlord/node/encoders.h"
 #include "overlord/node/engine.h"
+#include "overlord/node/media_functions.h"
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/runtime/thread_executor.h"
 #include "overlord/storage/local_storage.h"
@@ -57,6 +58,7 @@ class RoleRuntime {
   std::unique_ptr<runtime::Journal> journal_;
   std::unique_ptr<storage::LocalStorage> storage_, scratch_storage_;
   std::unique_ptr<Encoders> encoders_;
+  std::unique_ptr<MediaFunctions> media_functions_;
   std::unique_ptr<host::RoleHost> host_;
 };
 

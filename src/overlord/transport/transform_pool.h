@@ -34,6 +34,7 @@ struct TransformPoolOptions {
   // Rows may be found bad for what is no function of their bytes; else it ends the stream.
   bool may_decide = true;
   uint64_t give_up_after = 8;  // such rows
+  bool items = false;          // rows are tickets of media items, answers digests: for messages
   std::function<std::unique_ptr<TransformRunner>()> make_runner;
 };
 
