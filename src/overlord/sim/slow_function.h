@@ -18,14 +18,15 @@ class SlowFunction final : public runtime::MediaFunction {
 
   void apply(runtime::FunctionItem item, runtime::CancelToken,
              runtime::FunctionDone done) override {
-    world_.post_after(world_.delay_ns(200'000), [item = std::move(item), done = std::move(done)] {
-      if (item.key % kRefusedOneIn == 0) return done(bad_data("is not to its taste"));
-      for (size_t i = 0; i < item.given.size; ++i) {
-        item.made.data.get()[i] = static_cast<char>(static_cast<uint8_t>(item.given.data[i]) ^
-                                                    static_cast<uint8_t>(item.key >> i % 64));
-      }
-      done(int64_t{1000});
-    });
+    world_.post_after(
+        world_.dice().delay_ns(200'000), [item = std::move(item), done = std::move(done)] {
+          if (item.key % kRefusedOneIn == 0) return done(bad_data("is not to its taste"));
+          for (size_t i = 0; i < item.given.size; ++i) {
+            item.made.data.get()[i] = static_cast<char>(static_cast<uint8_t>(item.given.data[i]) ^
+                                                        static_cast<uint8_t>(item.key >> i % 64));
+          }
+          done(int64_t{1000});
+        });
   }
 
  private:
