@@ -83,9 +83,13 @@ COUNTS: dict[str, str] = {
         )
     },
     **{f"sources.{key}": SOURCE for key in ("at_end", "over_length")},
-    "sources.transform.function": "source: with the version in its decorator",
+    **dict.fromkeys(
+        ("sources.transform.function", "sources.media.function.function"),
+        "source: with the version in its decorator",
+    ),
     **{
-        f"sources.transform.{key}": "no"
+        f"sources.{place}.{key}": "no"
+        for place in ("transform", "media.function")
         for key in ("workers", "batch", "deadline_seconds", "memory", "check_every")
     },
     **{f"sources.limits.{key}": SOURCE for key in ("max_document", "max_block", "max_expansion")},

@@ -1,7 +1,8 @@
-"""Transform worker: a user's function over batches of rows, in a process of its own.
+"""Transform worker: a user's function over batches of rows or media items, in its own process.
 
 Run as a script, `python _transform_worker.py JSON`, with the function's module:name, the column its
-rows come from and the search path of the process that starts it. Requests, the hello and errors are
+rows come from and the search path of the process that starts it. Without a column it is over media
+items, whose texts are those of `_media_items.py`. Requests, the hello and errors are
 framed as in `_tokenizer_worker.py`; an answer is
 
   answer  'OVTR' u32 rows, then: u64 bytes, u64 tokens, u8 kinds[rows], u32 sizes[rows],
@@ -30,8 +31,8 @@ _MAX_REASON = 2000
 _LEAST_TOKEN, _MOST_TOKEN = -(1 << 31), (1 << 31) - 1
 
 
-def worker_command(function: str, column: str, path: Sequence[str]) -> list[str]:
-    """The command that starts a worker for a function of a module."""
+def worker_command(function: str, column: str | None, path: Sequence[str]) -> list[str]:
+    """The command that starts a worker for a function of a module; no column: over media."""
     told = {"function": function, "column": column, "path": list(path)}
     return [sys.executable, os.path.abspath(__file__), json.dumps(told)]
 
@@ -58,6 +59,11 @@ def answer_body(
     """
     rows: list[Row] = []
     _solve(call, name, texts, column, rows)
+    return packed_answer(rows)
+
+
+def packed_answer(rows: Sequence[Row]) -> bytes:
+    """Rows as an answer has them, from the byte after their count on."""
     kinds = bytes(kind for kind, _ in rows)
     sizes = array("I", [len(value) for _, value in rows])
     text = b"".join(value for kind, value in rows if kind in (TEXT, BAD))
@@ -152,13 +158,17 @@ def _load(told: dict[str, Any]) -> tuple[Callable[[Sequence[str]], bytes], str]:
     version = getattr(function, "version", None)
     if version is None:
         raise TypeError(f"{name} has no version; decorate it with @ol.transform(version=...)")
+    hello = json.dumps({"version": str(version), "digest": f"{name}@{version}"}, ensure_ascii=False)
+    if told["column"] is None:
+        from overlord._media_items import ItemCalls
+
+        return ItemCalls(function, name).answer, hello
     column = told["column"] if getattr(function, "rows", "text") == "dict" else None
 
     def answer(texts: Sequence[str]) -> bytes:
         return answer_body(function, name, texts, column)
 
-    hello = {"version": str(version), "digest": f"{name}@{version}"}
-    return answer, json.dumps(hello, ensure_ascii=False)
+    return answer, hello
 
 
 def main(arguments: list[str]) -> int:

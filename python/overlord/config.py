@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from overlord._src.config.chat_models import (
     AlpacaColumnsConfig,
@@ -27,6 +27,7 @@ from overlord._src.config.field_types import (
     Text,
     Token,
 )
+from overlord._src.config.function_models import TransformConfig, TransformField
 from overlord._src.config.media_models import MediaConfig, MediaField, MediaTokensConfig
 from overlord._src.config.runtime_models import (
     AblationConfig,
@@ -132,36 +133,6 @@ class SplitConfig(ConfigModel):
     )
 
 
-def _function_alone(value: Any) -> Any:
-    return {"function": value} if isinstance(value, str) else value
-
-
-class TransformConfig(ConfigModel):
-    """A Python function of your own over a source's text rows; `transform: module:name` is short.
-
-    How it is run never changes what it gives. Its lane and version are in its decorator.
-    """
-
-    function: Text = Field(
-        description="module:name of a function under `@ol.transform`, found beside the config file "
-        "or where Python finds modules; or a name of `ol.job(transforms={...})`"
-    )
-    workers: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=2, description="processes, or threads, of every process that hosts loaders"
-    )
-    batch: Count32 = Field(default=64, description="most rows of one call")
-    deadline_seconds: float = Field(
-        default=30.0, gt=0, le=86400, description="of one call; whoever runs it is ended then"
-    )
-    memory: Bytes = Field(default=2048 * MIB, description="resident memory of one worker process")
-    check_every: int = Field(
-        default=100,
-        ge=0,
-        le=2**32 - 1,
-        description="one call in so many is made twice and compared; 0: none",
-    )
-
-
 class SourceConfig(ConfigModel):
     """One dataset: its files, the column with text or tokens, and how it is read."""
 
@@ -210,7 +181,7 @@ class SourceConfig(ConfigModel):
     tokenizer: Text | None = Field(
         default=None, description="a name under `tokenizers`, or `bytes`"
     )
-    transform: Annotated[TransformConfig | None, BeforeValidator(_function_alone)] = Field(
+    transform: TransformField | None = Field(
         default=None, description="a Python function of your own over the text, before `tokenizer`"
     )
     bos: Token | None = Field(default=None, description="token put before each document")

@@ -112,7 +112,8 @@ void bind_source_parts(nb::module_& m) {
       .def_rw("separator", &RowSchema::separator)
       .def_rw("masked", &RowSchema::masked);
   nb::enum_<Lane>(m, "Lane").value("process", Lane::kProcess).value("thread", Lane::kThread);
-  nb::class_<Transform>(m, "Transform", "A user's own Python over the rows of a source.")
+  nb::class_<Transform>(m, "Transform",
+                        "A user's own Python over the rows of a source, or over its media.")
       .def(nb::init<>())
       .def_rw("function", &Transform::function)
       .def_rw("version", &Transform::version)
@@ -179,6 +180,12 @@ void bind_source(nb::module_& m) {
           nb::arg("pad"), nb::arg("before").none(), nb::arg("after").none(), nb::arg("pads"),
           nb::arg("units_per_pad"), nb::arg("in_text") = false,
           "The tokens of the field that was used last.")
+      .def(
+          "call_on_media",
+          [](Source& source, const Transform& function) {
+            source.media.back().use.value().function = function;
+          },
+          nb::arg("function"), "What the field that was used last goes through after its chain.")
       .def_rw("tokenizer", &Source::tokenizer)
       .def_rw("bos", &Source::bos, nb::arg().none())
       .def_rw("eod", &Source::eod, nb::arg().none())

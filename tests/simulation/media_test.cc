@@ -363,6 +363,62 @@ TEST(PackedMedia, RolesMayDieAtAnyTime) {
   }
 }
 
+Scenario with_function() {
+  Scenario scenario = with_pictures();
+  for (model::MediaField& field : scenario.spec.sources[1].media) {
+    if (field.use) field.use->function.function = "sim:slow";
+  }
+  return scenario;
+}
+
+TEST(MediaFunctions, GiveOneStreamHoweverLateTheyAnswer) {
+  const Digest expected = hash_of(with_function(), 1);
+  EXPECT_NE(expected, hash_of(with_pictures(), 1));
+  Scenario scenario = with_function();
+  for (uint64_t seed = 2; seed < 8; ++seed) EXPECT_EQ(hash_of(scenario, seed), expected);
+  scenario.spec.sources[1].loaders = 3;
+  EXPECT_EQ(hash_of(scenario, 5), expected);
+  scenario.spec.sources[1].decode_at = model::DecodeAt::kConstructor;  // never of such a field
+  EXPECT_EQ(hash_of(scenario, 6), expected);
+}
+
+TEST(MediaFunctions, WhatTheyRefuseIsANamedHole) {
+  const Scenario scenario = with_function();
+  auto cluster = scenario.start(3);
+  ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
+  ASSERT_FALSE(cluster->failure()) << cluster->failure()->message();
+  ASSERT_FALSE(cluster->quarantine().empty());
+  for (const loader::QuarantineNote& note : cluster->quarantine()) {
+    EXPECT_TRUE(note.late);
+    EXPECT_NE(note.reason.find("pairs-00000.tar"), std::string::npos) << note.reason;
+    EXPECT_NE(note.reason.find("media 'image': is not to its taste"), std::string::npos)
+        << note.reason;
+  }
+}
+
+TEST(MediaFunctions, ResumeAtEveryMicrobatch) {
+  expect_resumes_at_every_microbatch(with_function());
+}
+
+TEST(MediaFunctions, RolesMayDieAtAnyTime) {
+  Scenario scenario = with_function();
+  scenario.axes = {{"dp", 2}, {"tp", 2}};
+  const Digest expected = hash_of(scenario, 1);
+  scenario.spec.sources[1].loaders = 2;
+  const auto job = scenario.open();
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Layout layout;
+    layout.split = true;
+    layout.storm.kills = 1 + seed % 6;
+    layout.storm.rarity = 10 + seed % 50;
+    SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
+                       host::start_state(*job), seed, layout);
+    ASSERT_TRUE(cluster.run(kSteps)) << "hangs, seed " << seed;
+    ASSERT_FALSE(cluster.failure()) << cluster.failure()->message();
+    ASSERT_EQ(cluster.stream_hash(), expected) << "seed " << seed;
+  }
+}
+
 using Pixels = std::map<SampleId, std::string>;
 
 std::string rows_of(const model::MediaSlab& slab, const model::MediaItem& item) {

@@ -19,7 +19,7 @@ from overlord._src.errors import Problem
 from overlord._src.mesh import Mesh, is_data_axis
 from overlord._src.native import core
 from overlord._src.strategy_lowering import cost_data, lower_strategy, python_cost
-from overlord._src.transforms import lower_transform
+from overlord._src.transforms import lower_media_function, lower_transform
 from overlord._tokenizer_worker import tokenizer_digest
 from overlord.config import (
     DeliveryConfig,
@@ -195,6 +195,8 @@ def _lower_media(
                     ("sources", name, "media", field, "transform"), str(error), declared.transform
                 )
             ) from None
+        if (function := lower_media_function(loaded, name, field)) is not None:
+            source.call_on_media(function)
         if (tokens := declared.tokens) is not None:
             source.place_media(
                 tokens.pad,

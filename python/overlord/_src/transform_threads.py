@@ -1,7 +1,8 @@
 """TransformThreads: threads that call transforms of lane thread for an embedded engine.
 
-One call per batch of rows. Daemons, with nothing native below the functions on their stacks: one
-that never returns ends the stream, which says so, and the process can end all the same.
+One call per batch of rows, or of media items. Daemons, with nothing native below the functions on
+their stacks: one that never returns ends the stream, which says so, and the process can end all the
+same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any
 
 from overlord._src.native import core
 from overlord._src.transforms import ThreadTransform
-from overlord._transform_worker import answer_body
 
 _IDLE_SECONDS = 3600.0
 _CLOSE_SECONDS = 1.0
@@ -58,6 +58,6 @@ def _serve(owner: weakref.ref[TransformThreads], transforms: dict[str, ThreadTra
         number, key, texts = taken
         own: Any = transforms[key]
         try:
-            desk.answer(number, answer_body(own.transform, own.name, texts, own.column))
+            desk.answer(number, own.answer(texts))
         except BaseException as error:
             desk.fail(number, f"raised {type(error).__name__}: {error}")

@@ -12,11 +12,11 @@ from overlord._src.config.chat import text_field
 from overlord._src.config.columns import base_name
 from overlord._src.errors import Problem
 from overlord._src.transform_function import Transform
-from overlord._transform_worker import find_function, worker_command
+from overlord._transform_worker import answer_body, find_function, worker_command
 
 if TYPE_CHECKING:
     from overlord._src.config.reading import LoadedConfig
-    from overlord.config import TransformConfig
+    from overlord.config import SourceConfig, TransformConfig
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,15 @@ class ThreadTransform:
     name: str
     column: str | None  # rows are dicts with it
     workers: int
+    media: bool = False  # over items instead of rows
+
+    def answer(self, texts: Sequence[str]) -> bytes:
+        """What a worker process would answer to a batch, less its head."""
+        if self.media:
+            from overlord._media_items import ItemCalls
+
+            return ItemCalls(self.transform, self.name).answer(texts)
+        return answer_body(self.transform, self.name, texts, self.column)
 
 
 @dataclass(frozen=True)
@@ -42,8 +51,7 @@ def search_path(loaded: LoadedConfig) -> list[str]:
     return list(dict.fromkeys(os.path.abspath(place) for place in places))
 
 
-def _find(loaded: LoadedConfig, source: str, config: TransformConfig) -> _Found:
-    path = ("sources", source, "transform")
+def _find(loaded: LoadedConfig, path: tuple[str | int, ...], config: TransformConfig) -> _Found:
 
     def refuse(wrong: str, advice: str, allowed: str = "") -> Exception:
         return loaded.refuse(Problem(path, wrong, config.function, allowed, advice))
@@ -84,21 +92,19 @@ def _imported(loaded: LoadedConfig, name: str, refuse: Callable[[str, str], Exce
         sys.path[:] = before
 
 
-def lower_transform(loaded: LoadedConfig, name: str) -> Any:
-    """A source's transform in the engine's own values; one without a function where it has none."""
+def _path(source: str, field: str | None = None) -> tuple[str | int, ...]:
+    where = ("transform",) if field is None else ("media", field, "function")
+    return ("sources", source, *where)
+
+
+def _lowered(loaded: LoadedConfig, found: _Found, config: TransformConfig, column: Any) -> Any:
     from overlord._src.native import core
 
-    source = base_name(name)
-    config = loaded.config.sources[source].transform
     lowered = core.Transform()
-    if config is None:
-        return lowered
-    found = _find(loaded, source, config)
     lowered.function = found.name
     lowered.version = found.transform.version
     lowered.lane = getattr(core.Lane, found.transform.lane)
     if found.importable:
-        column = text_field(loaded.config.sources[source])
         lowered.command = worker_command(found.name, column, search_path(loaded))
     lowered.workers = config.workers
     lowered.batch_rows = config.batch
@@ -108,30 +114,65 @@ def lower_transform(loaded: LoadedConfig, name: str) -> Any:
     return lowered
 
 
+def lower_transform(loaded: LoadedConfig, name: str) -> Any:
+    """A source's transform in the engine's own values; one without a function where it has none."""
+    from overlord._src.native import core
+
+    source = base_name(name)
+    config = loaded.config.sources[source].transform
+    if config is None:
+        return core.Transform()
+    found = _find(loaded, _path(source), config)
+    return _lowered(loaded, found, config, text_field(loaded.config.sources[source]))
+
+
+def lower_media_function(loaded: LoadedConfig, source: str, field: str) -> Any | None:
+    """The function over a media field in the engine's own values; None where it has none."""
+    config = loaded.config.sources[source].media[field].function
+    if config is None:
+        return None
+    return _lowered(loaded, _find(loaded, _path(source, field), config), config, None)
+
+
 def thread_transforms(loaded: LoadedConfig, sources: Sequence[Any]) -> dict[str, ThreadTransform]:
     """Those of lane thread, by what the engine calls them."""
     out = {}
-    for source in sources:
-        config = loaded.config.sources[base_name(source.name)]
-        if config.transform is None:
-            continue
-        found = _find(loaded, base_name(source.name), config.transform)
-        if found.transform.lane == "thread":
-            column = text_field(config) if found.transform.rows == "dict" else None
-            out[source.transform.key] = ThreadTransform(
-                found.transform, found.name, column, config.transform.workers
+    for name in dict.fromkeys(base_name(source.name) for source in sources):
+        source = loaded.config.sources[name]
+        for path, config in _functions(name, source):
+            found = _find(loaded, path, config)
+            if found.transform.lane != "thread":
+                continue
+            media = path != _path(name)
+            by_dict = found.transform.rows == "dict" and not media
+            key = f"{found.name}@{found.transform.version}"
+            out[f"media {key}" if media else key] = ThreadTransform(
+                found.transform,
+                found.name,
+                text_field(source) if by_dict else None,
+                config.workers,
+                media,
             )
     return out
 
 
+def _functions(
+    name: str, source: SourceConfig
+) -> list[tuple[tuple[str | int, ...], TransformConfig]]:
+    """Where a source names functions, and how they are run."""
+    named = [(_path(name), source.transform)]
+    named += [(_path(name, field), declared.function) for field, declared in source.media.items()]
+    return [(path, config) for path, config in named if config is not None]
+
+
 def thread_problem(loaded: LoadedConfig, source: str) -> Problem | None:
-    """Why a node, which has no Python, cannot run the transform of a source."""
-    config = loaded.config.sources[source].transform
-    if config is None or _find(loaded, source, config).transform.lane == "process":
-        return None
-    return Problem(
-        ("sources", source, "transform"),
-        "lane thread runs in the process that reads, and a node has no Python",
-        config.function,
-        advice='use lane="process", or engine="embedded"',
-    )
+    """Why a node, which has no Python, cannot run a function of a source."""
+    for path, config in _functions(source, loaded.config.sources[source]):
+        if _find(loaded, path, config).transform.lane == "thread":
+            return Problem(
+                path,
+                "lane thread runs in the process that reads, and a node has no Python",
+                config.function,
+                advice='use lane="process", or engine="embedded"',
+            )
+    return None

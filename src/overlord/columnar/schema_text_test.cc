@@ -183,14 +183,15 @@ TEST(SchemaText, InterleavedRowsAreTheSameOutOfEveryFile) {
   check(rows_of(interleaved_source(model::Format::kJsonl), lines), false);
 }
 
-TEST(SchemaText, OtherFormatsHaveNoSuchRows) {
+TEST(SchemaText, MegatronHasNoSuchRows) {
   runtime::MemoryStorage storage;
-  model::Source source = chat_source(model::Format::kWebDataset);
-  source.files = {"mem://a.tar"};
-  storage.put("mem://a.tar", std::string(1024, '\0'));
+  model::Source source = chat_source(model::Format::kMegatron);
+  source.files = {"mem://a.bin"};
+  source.text_column.clear();
+  storage.put("mem://a.bin", "");
   const auto index = build(storage, source);
   ASSERT_FALSE(index.ok());
-  EXPECT_TRUE(contains(index.status().message(), "Parquet and JSONL"));
+  EXPECT_TRUE(contains(index.status().message(), "no chat and interleaved rows"));
 }
 
 }  // namespace

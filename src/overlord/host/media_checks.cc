@@ -132,6 +132,7 @@ Weighed weigh(const loader::OpenMedia& media, uint64_t rows) {
     const Result<loader::PlannedMedia> planned = media.planned(row);
     if (!planned.ok()) continue;
     for (const loader::PlannedBlob& blob : planned->blobs) {
+      if (media.fields()[blob.field].use.function.declared()) continue;  // not packed
       sum.stored += media.fields()[blob.field].sizes[blob.blob];
       sum.decoded += blob.plan.size_bytes;
     }
@@ -149,6 +150,17 @@ bool packs_media(const OpenJob& job, const loader::OpenSource& source, bool far)
   if (!far) return false;
   const Weighed sum = weigh(*source.media, source.manifest.rows);
   return sum.decoded >= 2 * sum.stored;
+}
+
+std::vector<runtime::MediaFunction*> media_functions(
+    const loader::OpenSource& source,
+    const std::function<runtime::MediaFunction*(const model::Source&, size_t)>& find) {
+  std::vector<runtime::MediaFunction*> functions;
+  if (!source.media) return functions;
+  for (const loader::OpenMediaField& field : source.media->fields()) {
+    functions.push_back(field.use.function.declared() ? find(source.spec, field.number) : nullptr);
+  }
+  return functions;
 }
 
 std::shared_ptr<const constructor::MediaChains> media_chains(const OpenJob& job) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -34,8 +35,14 @@ bool encodes_media(const OpenJob& job);
 
 // Whether loaders of the source send its blobs as they are stored, for the constructor to decode.
 // `far`: constructors may be on other hosts. Never where an encoder with owners of its own
-// reads a field of it: the document's constructor has to know of what another one decodes.
+// reads a field of it: the document's constructor has to know of what another one decodes. A field
+// with a user's function is left out: it is decoded where the function runs.
 bool packs_media(const OpenJob& job, const loader::OpenSource& source, bool far);
+
+// Users' functions over a source's delivered fields, parallel to OpenMedia::fields(); null: none.
+std::vector<runtime::MediaFunction*> media_functions(
+    const loader::OpenSource& source,
+    const std::function<runtime::MediaFunction*(const model::Source&, size_t)>& find);
 
 // What constructors run over packed blobs.
 std::shared_ptr<const constructor::MediaChains> media_chains(const OpenJob& job);

@@ -166,7 +166,8 @@ void RoleHost::make_loaders(const HostStart& start) {
           loader::LoaderSeams{carrier_, from_scratch ? seams_.scratch_storage : seams_.storage,
                               seams_.executor, needs_encoder ? seams_.encoder(spec) : nullptr,
                               seams_.clock, seams_.pool, on_loop(address), start.quarantined,
-                              [this] { shed_all(); }, seams_.scratch});
+                              [this] { shed_all(); }, seams_.scratch,
+                              media_functions(*source, seams_.media_function)});
     }
   }
 }

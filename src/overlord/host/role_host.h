@@ -22,6 +22,7 @@
 #include "overlord/roles/planner/role.h"
 #include "overlord/roles/planner/tree.h"
 #include "overlord/runtime/buffer.h"
+#include "overlord/runtime/media_function.h"
 #include "overlord/runtime/role_loop.h"
 #include "overlord/runtime/seams.h"
 #include "overlord/runtime/shared_mutex.h"
@@ -40,6 +41,9 @@ struct HostSeams {
   runtime::Storage* scratch_storage = nullptr;
   // The encoder of a source's tokenizer; asked once per source that holds text.
   std::function<runtime::TextEncoder*(const model::Source&)> encoder;
+  // The user's function over a source's media field (its place in Source::media), null where it has
+  // none; may be empty where no source has any.
+  std::function<runtime::MediaFunction*(const model::Source&, size_t)> media_function = {};
   // Carries envelopes to the deliver() of whoever hosts the addressee; null: handed over at once,
   // for a host of all roles.
   runtime::Transport<protocol::Envelope>* transport = nullptr;

@@ -78,6 +78,7 @@ struct MediaUse {
   // They take the place of one `pad` per blob that the row's own tokens have; else they stand
   // before them.
   bool in_text = false;
+  Transform function = {};  // over what the chain gives; changes values, never shapes
 
   friend bool operator==(const MediaUse&, const MediaUse&) = default;
 };
@@ -165,6 +166,11 @@ inline bool delivers_media(const Source& source) {
     if (field.use) return true;
   }
   return false;
+}
+
+// Whether a function of a user's runs over a delivered field.
+inline bool calls_media_function(const MediaField& field) {
+  return field.use && field.use->function.declared();
 }
 
 // Whether the row's own tokens have the places of its media.

@@ -1,6 +1,6 @@
-// Transform: a user's own Python over the rows of one source, as the config and its decorator
-// declare it. Which function it is, and in which version, is part of the source's digest; how it is
-// run never changes what it gives and is not.
+// Transform: a user's own Python over the rows of one source, or over the items of one of its media
+// fields, as the config and its decorator declare it. Which function it is, and in which version,
+// is part of the source's digest; how it is run never changes what it gives and is not.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,8 @@ struct Transform {
   bool declared() const { return !function.empty(); }
   // What a worker must say of itself before it gets rows.
   std::string key() const { return function + "@" + version; }
+
+  friend bool operator==(const Transform&, const Transform&) = default;
 };
 
 }  // namespace overlord::model

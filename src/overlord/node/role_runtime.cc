@@ -95,11 +95,14 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
   OVERLORD_RETURN_IF_ERROR(storage_->status());
   encoders_ =
       std::make_unique<Encoders>(*executor_, options.worker_command, runtime.tokenizer_processes);
-  encoders_->set_transforms({options.transforms, runtime.one_planner});
+  const TransformHosting hosting{options.transforms, runtime.one_planner};
+  encoders_->set_transforms(hosting);
+  media_functions_ = std::make_unique<MediaFunctions>(hosting);
   for (SourceIndex s = 0; s < job_->spec.sources.size(); ++s) {
     if (!hosts_loader_of(start.hosted, s)) continue;
     OVERLORD_TRY(const runtime::TextEncoder* encoder, encoders_->get(job_->spec.sources[s]));
     workers_[s].costs = dynamic_cast<const runtime::EncoderCosts*>(encoder);
+    OVERLORD_RETURN_IF_ERROR(media_functions_->open(job_->spec.sources[s]));
   }
   const bool reads = !start.hosted.loaders || !start.hosted.loaders->empty();
   host::HostSeams seams;
@@ -117,6 +120,9 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
     seams.scratch_storage = scratch_storage_.get();
   }
   seams.encoder = [this](const model::Source& source) { return encoders_->get(source).value(); };
+  seams.media_function = [this](const model::Source& source, size_t field) {
+    return media_functions_->get(source, field).value();
+  };
   seams.transport = transport;
   seams.callouts = options.callouts;
   host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
@@ -134,6 +140,7 @@ void RoleRuntime::stop() {
     for (auto& [source, workers] : workers_) workers.costs = nullptr;
   }
   encoders_->clear();  // their last callbacks find stopped loops
+  media_functions_->clear();
   storage_.reset();
   scratch_storage_.reset();
   journal_.reset();

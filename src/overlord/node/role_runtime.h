@@ -14,6 +14,7 @@
 #include "overlord/host/role_host.h"
 #include "overlord/node/encoders.h"
 #include "overlord/node/engine.h"
+#include "overlord/node/media_functions.h"
 #include "overlord/runtime/encoder_costs.h"
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/runtime/thread_executor.h"
@@ -68,6 +69,7 @@ class RoleRuntime {
   std::unique_ptr<runtime::Journal> journal_;
   std::unique_ptr<storage::LocalStorage> storage_, scratch_storage_;
   std::unique_ptr<Encoders> encoders_;
+  std::unique_ptr<MediaFunctions> media_functions_;
   std::unique_ptr<host::RoleHost> host_;
   int64_t begin_ns_ = 0;
   struct Workers {                                 // of a source's encoder

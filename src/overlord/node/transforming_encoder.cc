@@ -7,7 +7,6 @@
 
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/runtime/trace.h"
-#include "overlord/transport/transform_pool.h"
 
 namespace overlord::node {
 namespace {
@@ -104,9 +103,33 @@ EncodedRows tokens_alone(TransformedRows rows, const std::string& function) {
 
 }  // namespace
 
-Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Source& source,
-                                                              const TransformHosting& hosting) {
-  const model::Transform& transform = source.transform;
+Result<TransformSeats> transform_seats(const model::Transform& transform, const std::string& where,
+                                       const std::string& desk_key,
+                                       const TransformHosting& hosting) {
+  TransformSeats seats;
+  if (transform.lane == model::Lane::kThread && hosting.desk) {
+    seats.make = [desk = hosting.desk, desk_key,
+                  deadline_ns = int64_t{transform.deadline_ms} * kMillisecond] {
+      return std::make_unique<DeskRunner>(desk, desk_key, deadline_ns);
+    };
+    seats.stop = [desk = hosting.desk] { desk->close(); };
+    return seats;
+  }
+  if (transform.command.empty()) {
+    return invalid_argument(where + ": transform " + transform.function +
+                            " of lane thread is no function of a module, so it runs only in the "
+                            "process that it was passed to, in the embedded engine");
+  }
+  OVERLORD_TRY(const std::shared_ptr<Workers> workers, workers_of(transform));
+  seats.make = [workers] { return std::make_unique<WorkerSeat>(workers); };
+  seats.worker_bytes = [workers] { return workers->counters.living.resident_bytes(); };
+  seats.stop = [workers] { eventfd_write(workers->settings.stop_descriptor, 1); };
+  return seats;
+}
+
+transport::TransformPoolOptions pool_options(const model::Source& source,
+                                             const model::Transform& transform,
+                                             const TransformHosting& hosting) {
   transport::TransformPoolOptions options;
   options.function = transform.function;
   options.workers = transform.workers;
@@ -115,25 +138,19 @@ Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Sourc
   options.max_row_bytes = source.limits.max_document_bytes;
   options.may_decide = hosting.one_planner;
   options.give_up_after += source.bad_rows_allowed;
-  std::function<void()> stop;
-  if (transform.lane == model::Lane::kThread && hosting.desk) {
-    options.make_runner = [desk = hosting.desk, key = transform.key(),
-                           deadline_ns = int64_t{transform.deadline_ms} * kMillisecond] {
-      return std::make_unique<DeskRunner>(desk, key, deadline_ns);
-    };
-    stop = [desk = hosting.desk] { desk->close(); };
-  } else if (transform.command.empty()) {
-    return invalid_argument("source " + source.name + ": transform " + transform.function +
-                            " of lane thread is no function of a module, so it runs only in the "
-                            "process that it was passed to, in the embedded engine");
-  } else {
-    OVERLORD_TRY(const std::shared_ptr<Workers> workers, workers_of(transform));
-    options.make_runner = [workers] { return std::make_unique<WorkerSeat>(workers); };
-    options.worker_bytes = [workers] { return workers->counters.living.resident_bytes(); };
-    stop = [workers] { eventfd_write(workers->settings.stop_descriptor, 1); };
-  }
+  return options;
+}
+
+Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Source& source,
+                                                              const TransformHosting& hosting) {
+  const model::Transform& transform = source.transform;
+  OVERLORD_TRY(TransformSeats seats,
+               transform_seats(transform, "source " + source.name, transform.key(), hosting));
+  transport::TransformPoolOptions options = pool_options(source, transform, hosting);
+  options.make_runner = std::move(seats.make);
+  options.worker_bytes = std::move(seats.worker_bytes);
   OVERLORD_TRY(auto pool, transport::TransformPool::make(std::move(options)));
-  pool->on_stop(std::move(stop));
+  pool->on_stop(std::move(seats.stop));
   return std::unique_ptr<runtime::RowTransform>(std::move(pool));
 }
 

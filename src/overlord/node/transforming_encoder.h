@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,8 @@
 #include "overlord/runtime/encoder_costs.h"
 #include "overlord/runtime/row_transform.h"
 #include "overlord/runtime/seams.h"
+#include "overlord/transport/transform_pool.h"
+#include "overlord/transport/transform_runner.h"
 
 namespace overlord::node {
 
@@ -21,6 +24,23 @@ struct TransformHosting {
   std::shared_ptr<TransformDesk> desk;  // null: lane thread has worker processes too
   bool one_planner = true;              // see model::RuntimeOptions
 };
+
+// Who makes the calls of a transform, and how those that are made are told to stop.
+struct TransformSeats {
+  std::function<std::unique_ptr<transport::TransformRunner>()> make;
+  std::function<void()> stop;
+  std::function<uint64_t()> worker_bytes;  // resident; null where there are no processes
+};
+
+// `where` is for messages; `desk_key` is what threads of Python know it by.
+Result<TransformSeats> transform_seats(const model::Transform& transform, const std::string& where,
+                                       const std::string& desk_key,
+                                       const TransformHosting& hosting);
+
+// All but its runners.
+transport::TransformPoolOptions pool_options(const model::Source& source,
+                                             const model::Transform& transform,
+                                             const TransformHosting& hosting);
 
 // The pool that runs a source's transform.
 Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Source& source,

@@ -144,10 +144,21 @@ struct Fields<model::SourceLimits> {
 };
 
 template <>
+struct Fields<model::Transform> {
+  static void list(auto& codec, auto& value) {
+    auto& [function, version, lane, command, workers, batch_rows, deadline_ms, memory_bytes,
+           check_every] = value;
+    codec(function, version, lane, command, workers, batch_rows, deadline_ms, memory_bytes);
+    codec(check_every);
+  }
+};
+
+template <>
 struct Fields<model::MediaUse> {
   static void list(auto& codec, auto& value) {
-    auto& [kind, transform, decoder, pad, before, after, pads, units_per_pad, in_text] = value;
-    codec(kind, transform, decoder, pad, before, after, pads, units_per_pad, in_text);
+    auto& [kind, transform, decoder, pad, before, after, pads, units_per_pad, in_text, function] =
+        value;
+    codec(kind, transform, decoder, pad, before, after, pads, units_per_pad, in_text, function);
   }
 };
 
@@ -156,16 +167,6 @@ struct Fields<model::MediaField> {
   static void list(auto& codec, auto& value) {
     auto& [name, from, use, many] = value;
     codec(name, from, use, many);
-  }
-};
-
-template <>
-struct Fields<model::Transform> {
-  static void list(auto& codec, auto& value) {
-    auto& [function, version, lane, command, workers, batch_rows, deadline_ms, memory_bytes,
-           check_every] = value;
-    codec(function, version, lane, command, workers, batch_rows, deadline_ms, memory_bytes);
-    codec(check_every);
   }
 };
 

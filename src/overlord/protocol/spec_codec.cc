@@ -117,6 +117,11 @@ void write_media_use(ByteWriter* writer, const model::MediaField& field) {
     writer->u32(field.use->units_per_pad);
   }
   if (field.use->in_text) writer->text("in text");
+  if (field.use->function.declared()) {
+    writer->text("function");
+    writer->text(field.use->function.function);
+    writer->text(field.use->function.version);
+  }
 }
 
 Digest source_digest(const model::Source& source) {

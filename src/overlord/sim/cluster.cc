@@ -55,6 +55,7 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
       transport_(world_),
       journal_(world_),
       encoder_(world_),
+      function_(world_),
       ledger_(state.feedback) {
   for (const Rank rank : ranks_) seats_.emplace(rank, Seat(state));
   host::HostStart start;
@@ -79,6 +80,7 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   seams.journal = &journal_;
   seams.pool = runtime::BufferPool::make(64 << 20);
   seams.encoder = [this](const model::Source&) { return &encoder_; };
+  seams.media_function = [this](const model::Source&, size_t) { return &function_; };
   seams.transport = &transport_;
   seams.callouts = callouts;
   processes_ =

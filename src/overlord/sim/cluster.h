@@ -17,6 +17,7 @@
 #include "overlord/runtime/byte_encoder.h"
 #include "overlord/runtime/memory_storage.h"
 #include "overlord/sim/processes.h"
+#include "overlord/sim/slow_function.h"
 #include "overlord/sim/world.h"
 
 namespace overlord::sim {
@@ -84,6 +85,7 @@ class SimCluster {
   SlowTransport transport_;
   SlowJournal journal_;
   runtime::ByteEncoder encoder_;
+  SlowFunction function_;  // of every media field that declares one
   std::map<Rank, Seat> seats_;
   std::vector<loader::QuarantineNote> quarantine_;
   std::vector<std::pair<Rank, protocol::ReportAnswered>> answers_;

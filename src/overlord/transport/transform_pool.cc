@@ -37,9 +37,10 @@ std::pair<uint64_t, uint64_t> content_key(std::string_view text) {
   return {digest.high, digest.low};
 }
 
-std::string told(const TransformCursor::Row& row) {
+std::string told(const TransformCursor::Row& row, bool is_item) {
   switch (row.kind) {
     case TransformedAs::kText:
+      if (is_item) return "an array";
       return "a text of " + std::to_string(row.text.size()) + " bytes";
     case TransformedAs::kTokens:
       return std::to_string(row.count) + " tokens";
@@ -322,12 +323,14 @@ Status TransformPool::compare(TransformRunner& runner, const Task& task) {
     const TransformCursor::Row& after = seconds[turned.size() - 1 - i];
     if (before.same(after)) continue;
     const std::string_view text = task.work->rows.row(task.rows[i]);
-    return named(Status(Code::kUserFunction,
-                        "is not deterministic: for the same row (" + std::to_string(text.size()) +
-                            " bytes) it gave " + told(before) +
-                            " and then, in a batch in another order, " + told(after) +
-                            (before.kind == after.kind ? " that differ" : "") +
-                            "; what it gives for a row must follow from that row alone"));
+    const std::string what = options_.items ? "item" : "row";
+    const std::string size = options_.items ? "" : " (" + std::to_string(text.size()) + " bytes)";
+    return named(
+        Status(Code::kUserFunction,
+               "is not deterministic: for the same " + what + size + " it gave " +
+                   told(before, options_.items) + " and then, in a batch in another order, " +
+                   told(after, options_.items) + (before.kind == after.kind ? " that differ" : "") +
+                   "; what it gives for a " + what + " must follow from that " + what + " alone"));
   }
   return {};
 }

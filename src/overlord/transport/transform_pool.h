@@ -35,6 +35,7 @@ struct TransformPoolOptions {
   // Rows may be found bad for what is no function of their bytes; else it ends the stream.
   bool may_decide = true;
   uint64_t give_up_after = 8;  // such rows
+  bool items = false;          // rows are tickets of media items, answers digests: for messages
   std::function<std::unique_ptr<TransformRunner>()> make_runner;
   std::function<uint64_t()> worker_bytes = {};  // resident, of the processes of all runners
 };

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from overlord._src.config.media_models import UNITS
 from overlord._src.errors import Problem
-from overlord.config import SourceConfig
+from overlord.config import MediaConfig, SourceConfig
 
 WEBDATASET = "webdataset"
 _WITH_COLUMNS = ("parquet", "arrow")
@@ -40,6 +40,7 @@ def media_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
                     advice="add `transform:`, or remove it",
                 )
             )
+        problems += _function_problems(name, field, source.decode_at)
         if field.tokens is not None and field.tokens.count and field.tokens.every:
             problems.append(
                 Problem(
@@ -60,6 +61,34 @@ def media_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
         if column in source.metadata
     ]
     return problems + _pad_problems(source)
+
+
+def _function_problems(name: str, field: MediaConfig, decode_at: str) -> list[Problem]:
+    """A function over what is not there, or not where it runs."""
+    if field.function is None:
+        return []
+    called = field.function.function
+    problems = []
+    if field.transform is None:
+        problems.append(
+            Problem(
+                ("media", name, "function"),
+                "a field without `transform` does not travel, and there is nothing to call it with",
+                called,
+                advice="add `transform:`, or remove it",
+            )
+        )
+    if decode_at == "constructor":
+        problems.append(
+            Problem(
+                ("decode_at",),
+                f"media {name} goes through {called}, which runs at the loader",
+                decode_at,
+                "auto, loader",
+                "remove it: other fields of the source may travel packed all the same",
+            )
+        )
+    return problems
 
 
 def _pad_problems(source: SourceConfig) -> list[Problem]:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from overlord._src.config.field_types import ConfigModel, Count32, Files, Token
+from overlord._src.config.function_models import TransformField
 
 _STEP_FORM = "a name, text like `resize_short side=256`, or a mapping of one name to its options"
 
@@ -101,6 +102,10 @@ class MediaConfig(ConfigModel):
         default=None,
         description="steps from the stored bytes to what batches carry, as text or as a list; "
         "absent: the bytes do not travel",
+    )
+    function: TransformField | None = Field(
+        default=None,
+        description="a Python function of your own over what `transform` gives, same shapes out",
     )
     tokens: MediaTokensConfig | None = Field(
         default=None, description="its place among the document's tokens; absent: it has none"

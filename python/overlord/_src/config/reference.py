@@ -48,7 +48,7 @@ _TITLES = {
     "MediaTokensConfig": "`sources.NAME.media.FIELD.tokens`",
     "SplitConfig": "`sources.NAME.split`",
     "LimitsConfig": "`sources.NAME.limits`",
-    "TransformConfig": "`sources.NAME.transform`",
+    "TransformConfig": "`sources.NAME.transform`, `sources.NAME.media.FIELD.function`",
     "TokenizerConfig": "`tokenizers.NAME`",
     "MixtureConfig": "`mixture`",
     "EpochConfig": "`mixture.epoch`",

@@ -65,6 +65,10 @@ struct MediaServing::Document {
   std::atomic<size_t> pending{1};  // blobs on their way; one extra until all are asked for
   ServedMedia served;
   bool ready = false;  // was kept: nothing to read
+  // While users' functions are called: those on their way, with one extra; by served blob what
+  // became of it, each written by its own callback.
+  std::atomic<size_t> calls{0};
+  std::vector<std::string> call_faults;
 };
 
 struct MediaServing::Work {
@@ -265,20 +269,86 @@ void MediaServing::arrived(const std::shared_ptr<Work>& work, size_t document) {
     const bool wanted = !own.ready && !work->failed && !self->cancel_.cancelled();
     if (wanted) self->transform(*work, own);
     own.blobs.clear();
-    // One more than there are documents, so that the one that makes it 1 is the last.
-    if (--work->outstanding != 1) return;
-    self->seams_.on_loop([self, work] {
-      if (self->stopped_) return;
-      const Done done = std::move(work->done);
-      if (work->failed) return done(work->fatal);
-      std::vector<ServedMedia> all;
-      for (auto& each : work->documents) {
-        if (each->want.again && !each->ready) self->keep(each->want.id, each->served);
-        all.push_back(std::move(each->served));
-      }
-      done(std::move(all));
-    });
+    if (!wanted || !self->call_functions(work, document)) self->document_done(work);
   });
+}
+
+// The last one ends the work. From any thread.
+void MediaServing::document_done(const std::shared_ptr<Work>& work) {
+  // One more than there are documents, so that the one that makes it 1 is the last.
+  if (--work->outstanding != 1) return;
+  seams_.on_loop([self = shared_from_this(), work] {
+    if (self->stopped_) return;
+    const Done done = std::move(work->done);
+    if (work->failed) return done(work->fatal);
+    std::vector<ServedMedia> all;
+    for (auto& each : work->documents) {
+      if (each->want.again && !each->ready) self->keep(each->want.id, each->served);
+      all.push_back(std::move(each->served));
+    }
+    done(std::move(all));
+  });
+}
+
+runtime::MediaFunction* MediaServing::function_of(const PlannedBlob& planned) const {
+  return seams_.media_functions.empty() ? nullptr : seams_.media_functions[planned.field];
+}
+
+// Every blob whose field has a function goes to it. False: there is none, or nothing to call it
+// with.
+bool MediaServing::call_functions(const std::shared_ptr<Work>& work, size_t document) {
+  Document& own = *work->documents[document];
+  std::vector<ServedBlob>& blobs = own.served.blobs;
+  if (work->failed || std::none_of(blobs.begin(), blobs.end(), [&](const ServedBlob& blob) {
+        return function_of(blob.planned) != nullptr;
+      })) {
+    return false;
+  }
+  own.call_faults.resize(blobs.size());
+  own.calls = 1;
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    runtime::MediaFunction* function = function_of(blobs[i].planned);
+    if (function == nullptr) continue;
+    const size_t size = blobs[i].bytes.size;
+    const runtime::Buffer made = seams_.pool->acquire(std::max<size_t>(size, 1));
+    if (!made.data) {
+      give_up(*work, seams_.pool->refusal(size));
+      break;
+    }
+    ++own.calls;
+    runtime::FunctionItem item{chain_key(*source_, own.want.id, blobs[i].planned),
+                               source_->media->fields()[blobs[i].planned.field].layout,
+                               blobs[i].planned.plan.shape, std::move(blobs[i].bytes), made};
+    blobs[i].bytes = {made.data, made.data.get(), size};
+    function->apply(std::move(item), cancel_,
+                    [self = shared_from_this(), work, document, i](Result<int64_t> elapsed_ns) {
+                      Document& called = *work->documents[document];
+                      if (elapsed_ns.ok()) {
+                        self->probe_->media_ns += static_cast<uint64_t>(*elapsed_ns);
+                      } else if (elapsed_ns.status().code() == Code::kBadData) {
+                        called.call_faults[i] = elapsed_ns.status().message();
+                      } else {
+                        self->give_up(*work, elapsed_ns.status());
+                      }
+                      self->called(work, document);
+                    });
+  }
+  called(work, document);
+  return true;
+}
+
+// The first blob that went wrong names the document's fault, whichever call came back first.
+void MediaServing::called(const std::shared_ptr<Work>& work, size_t document) {
+  Document& own = *work->documents[document];
+  if (--own.calls != 0) return;
+  for (size_t i = 0; i < own.call_faults.size(); ++i) {
+    if (own.call_faults[i].empty()) continue;
+    own.served.fault = row_text(own.want.ref) + ", media " +
+                       name_of(*source_, own.served.blobs[i].planned) + ": " + own.call_faults[i];
+    own.served.blobs.clear();
+    break;
+  }
+  document_done(work);
 }
 
 void MediaServing::transform(Work& work, Document& document) {
@@ -320,11 +390,14 @@ Result<ServedBlob> MediaServing::run_chain(const MediaWant& want, const PlannedB
                                            const runtime::Bytes& blob) const {
   const OpenMediaField& field = source_->media->fields()[planned.field];
   if (blob.data == nullptr) return bad_data("is not there, and the index has it");
-  if (packs_) return pack(want, planned, blob);
+  const bool goes_on = function_of(planned) != nullptr;
+  if (packs_ && !goes_on) return pack(want, planned, blob);
   const media::HeaderValues promised = source_->media->promised(field, planned.blob);
   const size_t size = planned.plan.size_bytes;
-  const runtime::Buffer buffer = seams_.pool->acquire(std::max<size_t>(size, 1));
-  if (!buffer.data) return seams_.pool->refusal(size);
+  // What a function is given nobody else sees.
+  runtime::BufferPool& pool = goes_on && seams_.scratch ? *seams_.scratch : *seams_.pool;
+  const runtime::Buffer buffer = pool.acquire(std::max<size_t>(size, 1));
+  if (!buffer.data) return pool.refusal(size);
   OVERLORD_RETURN_IF_ERROR(field.chain->run(text_of(blob), promised,
                                             chain_key(*source_, want.id, planned),
                                             {reinterpret_cast<uint8_t*>(buffer.data.get()), size}));

@@ -1,6 +1,6 @@
 // MediaServing: the loader's way from planned documents to their transformed media: read the blobs,
-// decode and transform them on the CPU pool, lay their placeholders among the documents' tokens.
-// On one role's loop; never blocks it.
+// decode and transform them on the CPU pool, have users' functions called, lay their placeholders
+// among the documents' tokens. On one role's loop; never blocks it.
 #pragma once
 
 #include <cstdint>
@@ -66,6 +66,10 @@ class MediaServing : public std::enable_shared_from_this<MediaServing> {
   void count_read(int64_t begin_ns);
   void arrived(const std::shared_ptr<Work>& work, size_t document);
   void transform(Work& work, Document& document);
+  bool call_functions(const std::shared_ptr<Work>& work, size_t document);
+  void called(const std::shared_ptr<Work>& work, size_t document);
+  void document_done(const std::shared_ptr<Work>& work);
+  runtime::MediaFunction* function_of(const PlannedBlob& planned) const;
   Result<ServedBlob> run_chain(const MediaWant& want, const PlannedBlob& planned,
                                const runtime::Bytes& blob) const;
   Result<ServedBlob> pack(const MediaWant& want, const PlannedBlob& planned,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "overlord/columnar/block_reader.h"
 #include "overlord/model/job_spec.h"
@@ -15,6 +16,7 @@
 #include "overlord/roles/loader/logic.h"
 #include "overlord/roles/loader/open_media.h"
 #include "overlord/roles/loader/probe.h"
+#include "overlord/runtime/media_function.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::loader {
@@ -54,6 +56,8 @@ struct LoaderSeams {
   std::function<void(QuarantineNote)> quarantined;  // called on the loop
   std::function<void()> reclaim;  // the budget is full: let idle loaders of the host shed
   std::shared_ptr<runtime::BufferPool> scratch;  // see columnar::BlockRequest; may be null
+  // Users' functions, parallel to OpenMedia::fields(); empty where none has one.
+  std::vector<runtime::MediaFunction*> media_functions = {};
 };
 
 struct LoaderStart {
