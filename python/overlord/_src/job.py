@@ -29,7 +29,13 @@ from overlord._src.node_limits import check_memory_share, node_cores
 from overlord._src.node_process import Attachment, NodePlan
 from overlord._src.pinning import find_pinning
 from overlord._src.strategy_lowering import functions_of, match_functions, strategy_digest
-from overlord._src.transforms import ThreadTransform, thread_problem, thread_transforms
+from overlord._src.transforms import (
+    ThreadTransform,
+    batch_thread_problem,
+    thread_batch_transform,
+    thread_problem,
+    thread_transforms,
+)
 from overlord._tokenizer_worker import worker_command
 from overlord.config import JobConfig
 
@@ -147,13 +153,15 @@ class Job:
         )
         indexing.ensure_indexes(self._loaded, indexed, self.config.runtime.threads)
         infos = [indexing.check_indexed_files(self._loaded, source) for source in sources]
+        spec = lowering.lower_stream(self._loaded, resolved, sources)
         native = core.Job(
-            lowering.lower_stream(self._loaded, resolved, sources),
+            spec,
             lowering.lower_delivery(self.config.delivery, resolved, self.config.strategy),
             lowering.lower_mesh(self._mesh),
             [str(indexing.index_path(self._loaded, source)) for source in names],
         )
         threads = thread_transforms(self._loaded, sources)
+        threads |= thread_batch_transform(self._loaded, spec.batch_transform)
         return OpenStream(resolved, sources, infos, native, self._functions, threads)
 
     @overload
@@ -406,8 +414,11 @@ class Job:
                     advice='use engine="embedded" with all ranks in one process',
                 )
             )
-        for source in dict.fromkeys(base_name(item) for item in stream.mixture.source_names()):
-            threaded = thread_problem(self._loaded, source)
+        names = dict.fromkeys(base_name(item) for item in stream.mixture.source_names())
+        for threaded in (
+            *(thread_problem(self._loaded, source) for source in names),
+            batch_thread_problem(self._loaded),
+        ):
             if threaded is not None:
                 raise self._loaded.refuse(threaded)
         several = len(local) < self._mesh.world_size

@@ -58,6 +58,14 @@ def _serve(owner: weakref.ref[TransformThreads], transforms: dict[str, ThreadTra
         number, key, texts = taken
         own: Any = transforms[key]
         try:
-            desk.answer(number, answer_body(own.transform, own.name, texts, own.column))
+            desk.answer(number, _body(own, texts))
         except BaseException as error:
             desk.fail(number, f"raised {type(error).__name__}: {error}")
+
+
+def _body(own: ThreadTransform, rows: list[Any]) -> bytes:
+    if not own.microbatches:
+        return answer_body(own.transform, own.name, rows, own.column)
+    from overlord._batch_transform_worker import answer_body as batch_answer_body
+
+    return batch_answer_body(own.transform, own.name, rows[0])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from overlord._batch_transform_worker import worker_command as batch_worker_command
 from overlord._src.config.chat import text_field
 from overlord._src.config.columns import base_name
 from overlord._src.errors import Problem
@@ -16,7 +17,9 @@ from overlord._transform_worker import find_function, worker_command
 
 if TYPE_CHECKING:
     from overlord._src.config.reading import LoadedConfig
-    from overlord.config import TransformConfig
+    from overlord.config import BatchTransformConfig, TransformConfig
+
+_BATCH_PATH = ("batch_transform",)
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class ThreadTransform:
     name: str
     column: str | None  # rows are dicts with it
     workers: int
+    microbatches: bool = False  # it is given these instead of rows
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,13 @@ def search_path(loaded: LoadedConfig) -> list[str]:
     return list(dict.fromkeys(os.path.abspath(place) for place in places))
 
 
-def _find(loaded: LoadedConfig, source: str, config: TransformConfig) -> _Found:
-    path = ("sources", source, "transform")
+def _source_path(source: str) -> tuple[str, ...]:
+    return ("sources", source, "transform")
 
+
+def _find(
+    loaded: LoadedConfig, path: tuple[str, ...], config: TransformConfig | BatchTransformConfig
+) -> _Found:
     def refuse(wrong: str, advice: str, allowed: str = "") -> Exception:
         return loaded.refuse(Problem(path, wrong, config.function, allowed, advice))
 
@@ -93,7 +101,7 @@ def lower_transform(loaded: LoadedConfig, name: str) -> Any:
     lowered = core.Transform()
     if config is None:
         return lowered
-    found = _find(loaded, source, config)
+    found = _find(loaded, _source_path(source), config)
     lowered.function = found.name
     lowered.version = found.transform.version
     lowered.lane = getattr(core.Lane, found.transform.lane)
@@ -108,6 +116,42 @@ def lower_transform(loaded: LoadedConfig, name: str) -> Any:
     return lowered
 
 
+def lower_batch_transform(loaded: LoadedConfig) -> Any:
+    """The job's batch transform in the engine's own values; without a function where it has none.
+
+    Where a worker would have to import a function that it cannot, no command is given.
+    """
+    from overlord._src.native import core
+
+    config, lowered = loaded.config.batch_transform, core.Transform()
+    if config is None:
+        return lowered
+    found = _find(loaded, _BATCH_PATH, config)
+    lowered.function = found.name
+    lowered.version = found.transform.version
+    lowered.lane = getattr(core.Lane, found.transform.lane)
+    if found.importable:
+        lowered.command = batch_worker_command(found.name, search_path(loaded))
+    lowered.workers = config.workers
+    lowered.batch_rows = 1
+    lowered.deadline_ms = max(1, round(config.deadline_seconds * 1000))
+    lowered.memory_bytes = config.memory
+    lowered.check_every = config.check_every
+    return lowered
+
+
+def thread_batch_transform(loaded: LoadedConfig, lowered: Any) -> dict[str, ThreadTransform]:
+    """The batch transform where it is of lane thread, by what the engine calls it."""
+    config = loaded.config.batch_transform
+    if config is None:
+        return {}
+    found = _find(loaded, _BATCH_PATH, config)
+    if found.transform.lane != "thread":
+        return {}
+    own = ThreadTransform(found.transform, found.name, None, config.workers, microbatches=True)
+    return {lowered.key: own}
+
+
 def thread_transforms(loaded: LoadedConfig, sources: Sequence[Any]) -> dict[str, ThreadTransform]:
     """Those of lane thread, by what the engine calls them."""
     out = {}
@@ -115,7 +159,7 @@ def thread_transforms(loaded: LoadedConfig, sources: Sequence[Any]) -> dict[str,
         config = loaded.config.sources[base_name(source.name)]
         if config.transform is None:
             continue
-        found = _find(loaded, base_name(source.name), config.transform)
+        found = _find(loaded, _source_path(base_name(source.name)), config.transform)
         if found.transform.lane == "thread":
             column = text_field(config) if found.transform.rows == "dict" else None
             out[source.transform.key] = ThreadTransform(
@@ -127,10 +171,24 @@ def thread_transforms(loaded: LoadedConfig, sources: Sequence[Any]) -> dict[str,
 def thread_problem(loaded: LoadedConfig, source: str) -> Problem | None:
     """Why a node, which has no Python, cannot run the transform of a source."""
     config = loaded.config.sources[source].transform
-    if config is None or _find(loaded, source, config).transform.lane == "process":
+    if config is None:
+        return None
+    return _thread_problem(loaded, _source_path(source), config)
+
+
+def batch_thread_problem(loaded: LoadedConfig) -> Problem | None:
+    """Why a node cannot run the batch transform."""
+    config = loaded.config.batch_transform
+    return None if config is None else _thread_problem(loaded, _BATCH_PATH, config)
+
+
+def _thread_problem(
+    loaded: LoadedConfig, path: tuple[str, ...], config: TransformConfig | BatchTransformConfig
+) -> Problem | None:
+    if _find(loaded, path, config).transform.lane == "process":
         return None
     return Problem(
-        ("sources", source, "transform"),
+        path,
         "lane thread runs in the process that reads, and a node has no Python",
         config.function,
         advice='use lane="process", or engine="embedded"',

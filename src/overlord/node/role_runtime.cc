@@ -91,6 +91,10 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
     if (!hosts_loader_of(start.hosted, s)) continue;
     OVERLORD_RETURN_IF_ERROR(encoders_->get(job_->spec.sources[s]).status());
   }
+  if (job_->spec.batch_transform.declared()) {
+    OVERLORD_TRY(batch_transform_,
+                 make_batch_transform(job_->spec, {options.transforms, runtime.one_planner}));
+  }
   const bool reads = !start.hosted.loaders || !start.hosted.loaders->empty();
   host::HostSeams seams;
   seams.executor = executor_.get();
@@ -109,6 +113,7 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
   seams.encoder = [this](const model::Source& source) { return encoders_->get(source).value(); };
   seams.transport = transport;
   seams.callouts = options.callouts;
+  seams.batch_transform = batch_transform_.get();
   host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
   return {};
 }
@@ -120,6 +125,7 @@ void RoleRuntime::stop() {
   host_->stop();          // no role runs any more
   executor_->shutdown();  // no decoding, no packing
   encoders_->clear();     // their last callbacks find stopped loops
+  batch_transform_.reset();
   storage_.reset();
   scratch_storage_.reset();
   journal_.reset();

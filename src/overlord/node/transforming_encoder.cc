@@ -95,6 +95,27 @@ EncodedRows tokens_alone(TransformedRows rows, const std::string& function) {
 
 }  // namespace
 
+Result<TransformSeats> transform_seats(const std::string& place, const model::Transform& transform,
+                                       const TransformHosting& hosting, bool binary) {
+  TransformSeats seats;
+  if (transform.lane == model::Lane::kThread && hosting.desk) {
+    seats.make_runner = [desk = hosting.desk, key = transform.key(), binary,
+                         deadline_ns = int64_t{transform.deadline_ms} * kMillisecond] {
+      return std::make_unique<DeskRunner>(desk, key, deadline_ns, binary);
+    };
+    seats.stop = [desk = hosting.desk] { desk->close(); };
+  } else if (transform.command.empty()) {
+    return invalid_argument(place + " " + transform.function +
+                            " of lane thread is no function of a module, so it runs only in the "
+                            "process that it was passed to, in the embedded engine");
+  } else {
+    OVERLORD_TRY(const std::shared_ptr<Workers> workers, workers_of(transform));
+    seats.make_runner = [workers] { return std::make_unique<WorkerSeat>(workers); };
+    seats.stop = [workers] { eventfd_write(workers->settings.stop_descriptor, 1); };
+  }
+  return seats;
+}
+
 Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Source& source,
                                                               const TransformHosting& hosting) {
   const model::Transform& transform = source.transform;
@@ -106,24 +127,11 @@ Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Sourc
   options.max_row_bytes = source.limits.max_document_bytes;
   options.may_decide = hosting.one_planner;
   options.give_up_after += source.bad_rows_allowed;
-  std::function<void()> stop;
-  if (transform.lane == model::Lane::kThread && hosting.desk) {
-    options.make_runner = [desk = hosting.desk, key = transform.key(),
-                           deadline_ns = int64_t{transform.deadline_ms} * kMillisecond] {
-      return std::make_unique<DeskRunner>(desk, key, deadline_ns);
-    };
-    stop = [desk = hosting.desk] { desk->close(); };
-  } else if (transform.command.empty()) {
-    return invalid_argument("source " + source.name + ": transform " + transform.function +
-                            " of lane thread is no function of a module, so it runs only in the "
-                            "process that it was passed to, in the embedded engine");
-  } else {
-    OVERLORD_TRY(const std::shared_ptr<Workers> workers, workers_of(transform));
-    options.make_runner = [workers] { return std::make_unique<WorkerSeat>(workers); };
-    stop = [workers] { eventfd_write(workers->settings.stop_descriptor, 1); };
-  }
+  OVERLORD_TRY(TransformSeats seats,
+               transform_seats("source " + source.name + ": transform", transform, hosting));
+  options.make_runner = std::move(seats.make_runner);
   OVERLORD_TRY(auto pool, transport::TransformPool::make(std::move(options)));
-  pool->on_stop(std::move(stop));
+  pool->on_stop(std::move(seats.stop));
   return std::unique_ptr<runtime::RowTransform>(std::move(pool));
 }
 

@@ -2,6 +2,7 @@
 // text go on to the tokenizer, tokens are taken as they are, the others are bad. Owned by Encoders.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,15 @@ struct TransformHosting {
   std::shared_ptr<TransformDesk> desk;  // null: lane thread has worker processes too
   bool one_planner = true;              // see model::RuntimeOptions
 };
+
+// Who calls a transform's function: one of them for every seat of a pool.
+struct TransformSeats {
+  std::function<std::unique_ptr<transport::TransformRunner>()> make_runner;
+  std::function<void()> stop;  // whoever runs a call gives up
+};
+// `place` names the transform's owner in messages; `binary`: it is given bytes in place of text.
+Result<TransformSeats> transform_seats(const std::string& place, const model::Transform& transform,
+                                       const TransformHosting& hosting, bool binary = false);
 
 // The pool that runs a source's transform.
 Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Source& source,
