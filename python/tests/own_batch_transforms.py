@@ -45,6 +45,18 @@ def masked_thread(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @ol.transform(version="1")
+def shifted(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Adds to every token a number that follows from its document alone."""
+    out = []
+    for batch in batches:
+        places = np.diff(batch["cu_seqlens_padded"])
+        shift = np.repeat((batch["document_keys"] % 500).astype(np.int32), places)
+        real = batch["loss_weights"] > 0
+        out.append({"tokens": batch["tokens"] + shift.reshape(real.shape) * real})
+    return out
+
+
+@ol.transform(version="1")
 def untouched(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Everything back as it came."""
     return [dict(batch) for batch in batches]
@@ -59,7 +71,7 @@ def described(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
         assert tokens.ndim == 2 and tokens.shape == batch["positions"].shape
         assert isinstance(batch["key"], int) and isinstance(batch["step"], int)
         assert bounds[0] == 0 and bounds[-1] == tokens.size
-        assert len(batch["cu_seqlens"]) == len(bounds)
+        assert len(batch["cu_seqlens"]) == len(bounds) == len(batch["document_keys"]) + 1
         starts = batch["positions"].reshape(-1)[bounds[:-1]]
         assert not starts.any() or (bounds[:-1] % tokens.shape[1] == 0)[starts > 0].all()
         assert batch["media"] == {}

@@ -132,6 +132,18 @@ def test_slices_come_from_the_transformed_batch(tmp_path: Path) -> None:
             np.testing.assert_array_equal(got[name], np.concatenate(parts, axis=1))
 
 
+def test_chance_by_document_is_the_same_on_every_mesh(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "own_batch_transforms:shifted")
+    rows = []
+    for mesh in ({"dp": 1}, {"dp": 4}):
+        _, got = read(config, **mesh)
+        sequences: dict[int, list[bytes]] = {}
+        for (_, step, _), batch in got.items():
+            sequences.setdefault(step, []).extend(row.tobytes() for row in batch["tokens"])
+        rows.append({step: sorted(found) for step, found in sequences.items()})
+    assert rows[0] == rows[1]
+
+
 def test_what_a_rank_gets_does_not_hang_on_who_is_hosted(tmp_path: Path) -> None:
     config = config_of(tmp_path, "own_batch_transforms:described")
     mesh = ol.mesh(pp=2, dp=2)

@@ -33,9 +33,28 @@ Element element_of(model::WeightType type) {
   return type == model::WeightType::kUint8 ? Element::kU8 : Element::kF32;
 }
 
+// Of every document between two boundaries: it follows from the sample and from where a piece of
+// it begins, so chance drawn from it is the same on every mesh. An empty bin has 0.
+std::vector<uint64_t> document_keys(const Draft& draft, uint64_t job_key) {
+  std::vector<uint64_t> keys;
+  const std::vector<model::LineageRow>& lineage = draft.core->lineage;
+  const uint64_t own = derive_key(job_key, "document");
+  size_t next = 0;
+  for (uint32_t row = 0; row < draft.spec.rows; ++row) {
+    if (next == lineage.size() || lineage[next].row != row) keys.push_back(0);
+    for (; next < lineage.size() && lineage[next].row == row; ++next) {
+      const SampleId& id = lineage[next].id;
+      keys.push_back(
+          random_u64(own, uint64_t{id.source} << 32 | id.pass, id.position, lineage[next].first));
+    }
+  }
+  return keys;
+}
+
 // Keeps what the arrays of a question show.
 struct Shown {
   std::shared_ptr<const Draft> draft;
+  std::vector<uint64_t> keys;
   std::deque<std::vector<int64_t>> numbers;
 };
 
@@ -118,6 +137,8 @@ runtime::BatchQuestion question_of(const std::shared_ptr<const Draft>& draft, ui
   }
   auto shown = std::make_shared<Shown>();
   shown->draft = draft;
+  shown->keys = document_keys(*draft, job_key);
+  add(&question, "document_keys", Element::kU64, {shown->keys.size()}, shown->keys.data());
   if (draft->media) {
     for (const model::MediaSlab& slab : *draft->media) add_media(slab, shown.get(), &question);
   }
