@@ -91,7 +91,7 @@ def write_arrays(arrays: Mapping[str, Any]) -> bytes:
         head.append(struct.pack("<I", len(told)) + told)
         element = _ELEMENTS.index(array.dtype.newbyteorder("<"))
         head.append(struct.pack(f"<BB{array.ndim}Q", element, array.ndim, *array.shape))
-    pieces = [b"".join(head)]
+    pieces: list[bytes | memoryview] = [b"".join(head)]
     at = len(pieces[0])
     for array in arrays.values():
         if array.nbytes:

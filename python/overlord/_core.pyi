@@ -984,6 +984,12 @@ class JobSpec:
     @columns.setter
     def columns(self, arg: Sequence[str], /) -> None: ...
 
+    @property
+    def batch_transform(self) -> Transform: ...
+
+    @batch_transform.setter
+    def batch_transform(self, arg: Transform, /) -> None: ...
+
 class RuntimeOptions:
     """Sizes and limits; they never change the stream."""
 
@@ -1453,9 +1459,9 @@ class TransformDesk:
 
     def __init__(self) -> None: ...
 
-    def take(self, timeout_s: float) -> tuple[int, str, list[str]] | None:
+    def take(self, timeout_s: float) -> tuple[int, str, list[str | bytes]] | None:
         """
-        The next batch: its number, name@version of the function, texts. None after timeout_s, or when it is closed.
+        The next batch: its number, name@version of the function, texts, or one frame of bytes where the function is given microbatches. None after timeout_s, or when it is closed.
         """
 
     def answer(self, number: int, bytes: bytes) -> None:

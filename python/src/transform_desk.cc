@@ -41,7 +41,7 @@ void bind_transform_desk(nb::module_& m) {
                             "Where transforms of lane thread find their batches.")
       .def(nb::init<>())
       .def("take", &take, nb::arg("timeout_s"),
-           nb::sig("def take(self, timeout_s: float) -> tuple[int, str, list[Any]] | None"),
+           nb::sig("def take(self, timeout_s: float) -> tuple[int, str, list[str | bytes]] | None"),
            "The next batch: its number, name@version of the function, texts, or one frame of bytes "
            "where the function is given microbatches. None after timeout_s, or when it is closed.")
       .def(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from corpora import EOD, json_lines, made_up_texts
 from own_batch_transforms import MASK
+from test_media_stream import made_up_pairs, pairs_config, train
 from trainers import in_time, kill_all, until_nothing_left
 
 import overlord as ol
@@ -294,6 +295,24 @@ def test_what_cannot_run_is_refused_before_it_starts(tmp_path: Path) -> None:
     hybrid = {"hybrid": {"model": "llama-12b", "capacity": 64}, "cost": "llama-12b"}
     with pytest.raises(ol.ConfigError, match="whole sequences"):
         ol.job(config_of(tmp_path, "own_batch_transforms:masked", strategy=hybrid))
+
+
+@pytest.mark.parametrize("engine", ["embedded", "processes"])
+def test_media_data_may_be_replaced(tmp_path: Path, engine: str) -> None:
+    config = pairs_config(tmp_path, made_up_pairs(24))
+    brighter = {**config, "batch_transform": "own_batch_transforms:brighter"}
+    with train(config, engine=engine) as plain, train(brighter, engine=engine) as changed:
+        pictures = 0
+        for before, after in zip(plain, changed, strict=True):
+            assert set(before.media) == set(after.media)
+            for name, field in before.media.items():
+                got = after.media[name]
+                one = np.asarray(1, field.data.dtype)
+                np.testing.assert_array_equal(got.data, field.data + one)
+                np.testing.assert_array_equal(got.token_spans, field.token_spans)
+                pictures += len(field)
+            np.testing.assert_array_equal(before.tokens, after.tokens)
+        assert pictures > 0
 
 
 def test_nobody_is_left(tmp_path: Path) -> None:

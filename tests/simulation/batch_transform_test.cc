@@ -133,7 +133,7 @@ TEST(BatchTransform, AFailureEndsAllGroupsAndNamesThePlace) {
     ASSERT_TRUE(cluster->run(kSteps)) << "hangs, seed " << seed;
     ASSERT_TRUE(cluster->failure().has_value());
     EXPECT_EQ(cluster->failure()->code(), Code::kUserFunction);
-    EXPECT_NE(cluster->failure()->message().find("step 3, "), std::string::npos)
+    EXPECT_NE(cluster->failure()->message().find("batch_transform f, step "), std::string::npos)
         << cluster->failure()->message();
     for (const Rank rank : cluster->ranks()) {
       EXPECT_TRUE(cluster->consumer(rank).ended());
