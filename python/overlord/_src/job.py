@@ -29,13 +29,7 @@ from overlord._src.node_limits import check_memory_share, node_cores
 from overlord._src.node_process import Attachment, NodePlan
 from overlord._src.pinning import find_pinning
 from overlord._src.strategy_lowering import functions_of, match_functions, strategy_digest
-from overlord._src.transforms import (
-    ThreadTransform,
-    batch_thread_problem,
-    thread_batch_transform,
-    thread_problem,
-    thread_transforms,
-)
+from overlord._src.transforms import ThreadTransform, thread_problem, thread_transforms
 from overlord._tokenizer_worker import worker_command
 from overlord.config import JobConfig
 
@@ -160,8 +154,7 @@ class Job:
             lowering.lower_mesh(self._mesh),
             [str(indexing.index_path(self._loaded, source)) for source in names],
         )
-        threads = thread_transforms(self._loaded, sources)
-        threads |= thread_batch_transform(self._loaded, spec.batch_transform)
+        threads = thread_transforms(self._loaded, sources, spec.batch_transform)
         return OpenStream(resolved, sources, infos, native, self._functions, threads)
 
     @overload
@@ -415,12 +408,9 @@ class Job:
                 )
             )
         names = dict.fromkeys(base_name(item) for item in stream.mixture.source_names())
-        for threaded in (
-            *(thread_problem(self._loaded, source) for source in names),
-            batch_thread_problem(self._loaded),
-        ):
-            if threaded is not None:
-                raise self._loaded.refuse(threaded)
+        threaded = thread_problem(self._loaded, list(names))
+        if threaded is not None:
+            raise self._loaded.refuse(threaded)
         several = len(local) < self._mesh.world_size
         if stream.mixture.metric_driven and several and self.config.runtime.wire.planner is None:
             raise self._loaded.refuse(

@@ -117,10 +117,7 @@ def lower_transform(loaded: LoadedConfig, name: str) -> Any:
 
 
 def lower_batch_transform(loaded: LoadedConfig) -> Any:
-    """The job's batch transform in the engine's own values; without a function where it has none.
-
-    Where a worker would have to import a function that it cannot, no command is given.
-    """
+    """The job's batch transform in the engine's own values; none without a function."""
     from overlord._src.native import core
 
     config, lowered = loaded.config.batch_transform, core.Transform()
@@ -140,8 +137,7 @@ def lower_batch_transform(loaded: LoadedConfig) -> Any:
     return lowered
 
 
-def thread_batch_transform(loaded: LoadedConfig, lowered: Any) -> dict[str, ThreadTransform]:
-    """The batch transform where it is of lane thread, by what the engine calls it."""
+def _thread_batch_transform(loaded: LoadedConfig, lowered: Any) -> dict[str, ThreadTransform]:
     config = loaded.config.batch_transform
     if config is None:
         return {}
@@ -152,9 +148,11 @@ def thread_batch_transform(loaded: LoadedConfig, lowered: Any) -> dict[str, Thre
     return {lowered.key: own}
 
 
-def thread_transforms(loaded: LoadedConfig, sources: Sequence[Any]) -> dict[str, ThreadTransform]:
+def thread_transforms(
+    loaded: LoadedConfig, sources: Sequence[Any], batch_transform: Any
+) -> dict[str, ThreadTransform]:
     """Those of lane thread, by what the engine calls them."""
-    out = {}
+    out = _thread_batch_transform(loaded, batch_transform)
     for source in sources:
         config = loaded.config.sources[base_name(source.name)]
         if config.transform is None:
@@ -168,28 +166,18 @@ def thread_transforms(loaded: LoadedConfig, sources: Sequence[Any]) -> dict[str,
     return out
 
 
-def thread_problem(loaded: LoadedConfig, source: str) -> Problem | None:
-    """Why a node, which has no Python, cannot run the transform of a source."""
-    config = loaded.config.sources[source].transform
-    if config is None:
-        return None
-    return _thread_problem(loaded, _source_path(source), config)
-
-
-def batch_thread_problem(loaded: LoadedConfig) -> Problem | None:
-    """Why a node cannot run the batch transform."""
-    config = loaded.config.batch_transform
-    return None if config is None else _thread_problem(loaded, _BATCH_PATH, config)
-
-
-def _thread_problem(
-    loaded: LoadedConfig, path: tuple[str, ...], config: TransformConfig | BatchTransformConfig
-) -> Problem | None:
-    if _find(loaded, path, config).transform.lane == "process":
-        return None
-    return Problem(
-        path,
-        "lane thread runs in the process that reads, and a node has no Python",
-        config.function,
-        advice='use lane="process", or engine="embedded"',
-    )
+def thread_problem(loaded: LoadedConfig, sources: Sequence[str]) -> Problem | None:
+    """Why a node, which has no Python, cannot run the transforms of these sources or of the job."""
+    declared: dict[tuple[str, ...], TransformConfig | BatchTransformConfig | None] = {
+        _source_path(source): loaded.config.sources[source].transform for source in sources
+    }
+    declared[_BATCH_PATH] = loaded.config.batch_transform
+    for path, config in declared.items():
+        if config is not None and _find(loaded, path, config).transform.lane == "thread":
+            return Problem(
+                path,
+                "lane thread runs in the process that reads, and a node has no Python",
+                config.function,
+                advice='use lane="process", or engine="embedded"',
+            )
+    return None
