@@ -92,6 +92,11 @@ COUNTS: dict[str, str] = {
         for place in ("transform", "media.function")
         for key in ("workers", "batch", "deadline_seconds", "memory", "check_every")
     },
+    "batch_transform.function": "stream: with the version in its decorator",
+    **{
+        f"batch_transform.{key}": "no"
+        for key in ("workers", "deadline_seconds", "memory", "check_every")
+    },
     **{f"sources.limits.{key}": SOURCE for key in ("max_document", "max_block", "max_expansion")},
     "sources.limits.max_media": "source, where it has `media`",
     "sources.chat.template": "source: the template's text, not its path",

@@ -427,7 +427,7 @@ class Lane(enum.Enum):
     thread = 1
 
 class Transform:
-    """A user's own Python over the rows of a source."""
+    """A user's own Python over the rows of a source, or over its media."""
 
     def __init__(self) -> None: ...
 
@@ -573,6 +573,9 @@ class Source:
 
     def place_media(self, pad: int, before: int | None, after: int | None, pads: int, units_per_pad: int, in_text: bool = False) -> None:
         """The tokens of the field that was used last."""
+
+    def call_on_media(self, function: Transform) -> None:
+        """What the field that was used last goes through after its chain."""
 
     @property
     def tokenizer(self) -> Tokenizer: ...
@@ -983,6 +986,12 @@ class JobSpec:
 
     @columns.setter
     def columns(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def batch_transform(self) -> Transform: ...
+
+    @batch_transform.setter
+    def batch_transform(self, arg: Transform, /) -> None: ...
 
 class RuntimeOptions:
     """Sizes and limits; they never change the stream."""
@@ -1458,9 +1467,9 @@ class TransformDesk:
 
     def __init__(self) -> None: ...
 
-    def take(self, timeout_s: float) -> tuple[int, str, list[str]] | None:
+    def take(self, timeout_s: float) -> tuple[int, str, list[str | bytes]] | None:
         """
-        The next batch: its number, name@version of the function, texts. None after timeout_s, or when it is closed.
+        The next batch: its number, name@version of the function, texts, or one frame of bytes where the function is given microbatches. None after timeout_s, or when it is closed.
         """
 
     def answer(self, number: int, bytes: bytes) -> None:

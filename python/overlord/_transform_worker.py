@@ -10,7 +10,8 @@ framed as in `_tokenizer_worker.py`; an answer is
 
 A row is text (kind 0), tokens (1), dropped (2) or bad (3, its text is the reason). What a function
 raises, or answers in the wrong shape, is traced to single rows here; what kills or hangs the
-process is traced by whoever started it.
+process is traced by whoever started it. A function over microbatches is told by `microbatches` in
+the JSON; what differs is in `_batch_transform_worker.py`.
 """
 
 from __future__ import annotations
@@ -182,16 +183,24 @@ def main(arguments: list[str]) -> int:
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)  # a function that reads stdin must not read requests
     told = json.loads(arguments[0])
+    read: Callable[[Any], Any] = framing.read_request
     try:
-        answer, hello = _load(told)
+        if told.get("microbatches"):
+            from overlord import _batch_transform_worker as microbatches
+
+            read = microbatches.read_frame
+            answer, hello = microbatches.load(told)
+        else:
+            answer, hello = _load(told)
     except BaseException as error:
         framing.write_text(sink, framing.ERROR, f"{type(error).__name__}: {error}")
         return 1
     try:
         framing.write_text(sink, framing.HELLO, hello)
-        while (texts := framing.read_request(source)) is not None:
+        while (texts := read(source)) is not None:
             body = answer(texts)
-            sink.write(framing.ANSWER + struct.pack("<I", len(texts)) + body)
+            sink.write(framing.ANSWER + struct.pack("<I", len(texts)))
+            sink.write(body)
             sink.flush()
     except BrokenPipeError:
         return 0  # the parent is gone

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from overlord._src.config.batch_models import BatchTransform, BatchTransformConfig
 from overlord._src.config.chat_models import (
     AlpacaColumnsConfig,
     Chat,
@@ -53,6 +54,7 @@ __all__ = [
     "AblationConfig",
     "AlpacaColumnsConfig",
     "BalanceConfig",
+    "BatchTransformConfig",
     "ChatConfig",
     "ConfigError",
     "DeliveryConfig",
@@ -511,6 +513,10 @@ class JobConfig(ConfigModel):
     mixture: MixtureConfig = Field(description="how much of each source")
     tokenizers: dict[Name, TokenizerConfig] = Field(default={}, description="tokenizers by name")
     sources: dict[Name, SourceConfig] = Field(min_length=1, description="datasets by name")
+    batch_transform: BatchTransform = Field(
+        default=None,
+        description="your own Python function over every microbatch, before ranks get their parts",
+    )
     delivery: DeliveryConfig = Field(default=DeliveryConfig(), description="what ranks receive")
     strategy: StrategyConfig | None = Field(
         default=None, description="how sequences are dealt to ranks; absent: in arrival order"

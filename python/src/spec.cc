@@ -268,7 +268,8 @@ void bind_job_spec(nb::module_& m) {
       .def_rw("mixture", &JobSpec::mixture)
       .def_rw("strategy", &JobSpec::strategy)
       .def_rw("sources", &JobSpec::sources)
-      .def_rw("columns", &JobSpec::columns);
+      .def_rw("columns", &JobSpec::columns)
+      .def_rw("batch_transform", &JobSpec::batch_transform);
 }
 
 void bind_options(nb::module_& m) {

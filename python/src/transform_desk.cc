@@ -25,7 +25,11 @@ nb::object take(TransformDesk& desk, double timeout_s) {
   nb::list rows;
   for (size_t row = 0; row < question->rows.rows(); ++row) {
     const std::string_view text = question->rows.row(row);
-    rows.append(nb::str(text.data(), text.size()));
+    if (question->binary) {
+      rows.append(nb::bytes(text.data(), text.size()));
+    } else {
+      rows.append(nb::str(text.data(), text.size()));
+    }
   }
   return nb::make_tuple(question->number, question->function, rows);
 }
@@ -37,9 +41,9 @@ void bind_transform_desk(nb::module_& m) {
                             "Where transforms of lane thread find their batches.")
       .def(nb::init<>())
       .def("take", &take, nb::arg("timeout_s"),
-           nb::sig("def take(self, timeout_s: float) -> tuple[int, str, list[str]] | None"),
-           "The next batch: its number, name@version of the function, texts. None after timeout_s, "
-           "or when it is closed.")
+           nb::sig("def take(self, timeout_s: float) -> tuple[int, str, list[str | bytes]] | None"),
+           "The next batch: its number, name@version of the function, texts, or one frame of bytes "
+           "where the function is given microbatches. None after timeout_s, or when it is closed.")
       .def(
           "answer",
           [](TransformDesk& desk, uint64_t number, const nb::bytes& bytes) {

@@ -147,13 +147,14 @@ class Job:
         )
         indexing.ensure_indexes(self._loaded, indexed, self.config.runtime.threads)
         infos = [indexing.check_indexed_files(self._loaded, source) for source in sources]
+        spec = lowering.lower_stream(self._loaded, resolved, sources)
         native = core.Job(
-            lowering.lower_stream(self._loaded, resolved, sources),
+            spec,
             lowering.lower_delivery(self.config.delivery, resolved, self.config.strategy),
             lowering.lower_mesh(self._mesh),
             [str(indexing.index_path(self._loaded, source)) for source in names],
         )
-        threads = thread_transforms(self._loaded, sources)
+        threads = thread_transforms(self._loaded, sources, spec.batch_transform)
         return OpenStream(resolved, sources, infos, native, self._functions, threads)
 
     @overload
@@ -407,10 +408,10 @@ class Job:
                     advice='use engine="embedded" with all ranks in one process',
                 )
             )
-        for source in dict.fromkeys(base_name(item) for item in stream.mixture.source_names()):
-            threaded = thread_problem(self._loaded, source)
-            if threaded is not None:
-                raise self._loaded.refuse(threaded)
+        names = dict.fromkeys(base_name(item) for item in stream.mixture.source_names())
+        threaded = thread_problem(self._loaded, list(names))
+        if threaded is not None:
+            raise self._loaded.refuse(threaded)
         several = len(local) < self._mesh.world_size
         if stream.mixture.metric_driven and several and self.config.runtime.wire.planner is None:
             raise self._loaded.refuse(

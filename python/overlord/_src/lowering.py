@@ -19,7 +19,11 @@ from overlord._src.errors import Problem
 from overlord._src.mesh import Mesh, is_data_axis
 from overlord._src.native import core
 from overlord._src.strategy_lowering import cost_data, lower_strategy, python_cost
-from overlord._src.transforms import lower_media_function, lower_transform
+from overlord._src.transforms import (
+    lower_batch_transform,
+    lower_media_function,
+    lower_transform,
+)
 from overlord._tokenizer_worker import tokenizer_digest
 from overlord.config import (
     DeliveryConfig,
@@ -236,6 +240,7 @@ def lower_stream(
     spec.window = _lower_window(loaded)
     spec.mixture = _lower_mixture(stream, [source.name for source in sources])
     spec.strategy = _lower_strategy(loaded)
+    spec.batch_transform = lower_batch_transform(loaded)
     spec.sources = list(sources)
     given = (media_columns(loaded.config.sources[base_name(source.name)]) for source in sources)
     spec.columns = sorted(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from overlord._batch_transform_worker import worker_command as batch_worker_command
 from overlord._src.config.chat import text_field
 from overlord._src.config.columns import base_name
 from overlord._src.errors import Problem
@@ -16,7 +17,9 @@ from overlord._transform_worker import answer_body, find_function, worker_comman
 
 if TYPE_CHECKING:
     from overlord._src.config.reading import LoadedConfig
-    from overlord.config import SourceConfig, TransformConfig
+    from overlord.config import BatchTransformConfig, SourceConfig, TransformConfig
+
+_BATCH_PATH: tuple[str | int, ...] = ("batch_transform",)
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,19 @@ class ThreadTransform:
     column: str | None  # rows are dicts with it
     workers: int
     media: bool = False  # over items instead of rows
+    microbatches: bool = False  # over these instead of rows
 
-    def answer(self, texts: Sequence[str]) -> bytes:
+    def answer(self, rows: Sequence[Any]) -> bytes:
         """What a worker process would answer to a batch, less its head."""
         if self.media:
             from overlord._media_items import ItemCalls
 
-            return ItemCalls(self.transform, self.name).answer(texts)
-        return answer_body(self.transform, self.name, texts, self.column)
+            return ItemCalls(self.transform, self.name).answer(rows)
+        if self.microbatches:
+            from overlord._batch_transform_worker import answer_body as batch_answer_body
+
+            return batch_answer_body(self.transform, self.name, rows[0])
+        return answer_body(self.transform, self.name, rows, self.column)
 
 
 @dataclass(frozen=True)
@@ -51,8 +59,11 @@ def search_path(loaded: LoadedConfig) -> list[str]:
     return list(dict.fromkeys(os.path.abspath(place) for place in places))
 
 
-def _find(loaded: LoadedConfig, path: tuple[str | int, ...], config: TransformConfig) -> _Found:
-
+def _find(
+    loaded: LoadedConfig,
+    path: tuple[str | int, ...],
+    config: TransformConfig | BatchTransformConfig,
+) -> _Found:
     def refuse(wrong: str, advice: str, allowed: str = "") -> Exception:
         return loaded.refuse(Problem(path, wrong, config.function, allowed, advice))
 
@@ -134,9 +145,43 @@ def lower_media_function(loaded: LoadedConfig, source: str, field: str) -> Any |
     return _lowered(loaded, _find(loaded, _path(source, field), config), config, None)
 
 
-def thread_transforms(loaded: LoadedConfig, sources: Sequence[Any]) -> dict[str, ThreadTransform]:
+def lower_batch_transform(loaded: LoadedConfig) -> Any:
+    """The job's batch transform in the engine's own values; none without a function."""
+    from overlord._src.native import core
+
+    config, lowered = loaded.config.batch_transform, core.Transform()
+    if config is None:
+        return lowered
+    found = _find(loaded, _BATCH_PATH, config)
+    lowered.function = found.name
+    lowered.version = found.transform.version
+    lowered.lane = getattr(core.Lane, found.transform.lane)
+    if found.importable:
+        lowered.command = batch_worker_command(found.name, search_path(loaded))
+    lowered.workers = config.workers
+    lowered.batch_rows = 1
+    lowered.deadline_ms = max(1, round(config.deadline_seconds * 1000))
+    lowered.memory_bytes = config.memory
+    lowered.check_every = config.check_every
+    return lowered
+
+
+def _thread_batch_transform(loaded: LoadedConfig, lowered: Any) -> dict[str, ThreadTransform]:
+    config = loaded.config.batch_transform
+    if config is None:
+        return {}
+    found = _find(loaded, _BATCH_PATH, config)
+    if found.transform.lane != "thread":
+        return {}
+    own = ThreadTransform(found.transform, found.name, None, config.workers, microbatches=True)
+    return {lowered.key: own}
+
+
+def thread_transforms(
+    loaded: LoadedConfig, sources: Sequence[Any], batch_transform: Any
+) -> dict[str, ThreadTransform]:
     """Those of lane thread, by what the engine calls them."""
-    out = {}
+    out = _thread_batch_transform(loaded, batch_transform)
     for name in dict.fromkeys(base_name(source.name) for source in sources):
         source = loaded.config.sources[name]
         for path, config in _functions(name, source):
@@ -165,9 +210,14 @@ def _functions(
     return [(path, config) for path, config in named if config is not None]
 
 
-def thread_problem(loaded: LoadedConfig, source: str) -> Problem | None:
-    """Why a node, which has no Python, cannot run a function of a source."""
-    for path, config in _functions(source, loaded.config.sources[source]):
+def thread_problem(loaded: LoadedConfig, sources: Sequence[str]) -> Problem | None:
+    """Why a node, which has no Python, cannot run the functions of these sources or of the job."""
+    declared: list[tuple[tuple[str | int, ...], TransformConfig | BatchTransformConfig]] = []
+    for source in sources:
+        declared += _functions(source, loaded.config.sources[source])
+    if loaded.config.batch_transform is not None:
+        declared.append((_BATCH_PATH, loaded.config.batch_transform))
+    for path, config in declared:
         if _find(loaded, path, config).transform.lane == "thread":
             return Problem(
                 path,

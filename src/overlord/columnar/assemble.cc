@@ -52,14 +52,6 @@ SlabLayout layout_of(const AssembleSpec& spec, uint64_t elements, uint8_t fields
   return layout;
 }
 
-struct MutableSlab {
-  runtime::Buffer buffer;
-  char* tokens = nullptr;
-  char* targets = nullptr;
-  char* weights = nullptr;
-  char* positions = nullptr;
-};
-
 MutableSlab acquire_slab(const AssembleSpec& spec, uint64_t elements, uint8_t fields,
                          runtime::BufferPool& pool) {
   const SlabLayout layout = layout_of(spec, elements, fields);
@@ -251,7 +243,7 @@ void write_whole(const AssembleSpec& spec, std::span<const Piece> pieces, const 
 }
 
 void gather(const char* from, char* to, size_t width, std::span<const TokenRange> ranges) {
-  if (from == nullptr) return;
+  if (from == nullptr || to == nullptr) return;
   for (const TokenRange& range : ranges) {
     const size_t size = (range.end - range.begin) * width;
     std::memcpy(to, from + range.begin * width, size);
@@ -303,11 +295,28 @@ void fill_core(const AssembleSpec& spec, std::span<const Piece> pieces,
 std::vector<std::shared_ptr<const model::Slab>> fill_slabs(
     const AssembleSpec& spec, std::span<const Piece> pieces, const model::MicrobatchCore& core,
     uint8_t fields, const std::vector<bool>& slices_wanted, runtime::BufferPool& pool) {
-  const uint64_t elements = uint64_t{spec.rows} * spec.context;
-  MutableSlab whole = acquire_slab(spec, elements, fields, pool);
+  return cut_slabs(spec, core, fill_whole(spec, pieces, fields, pool), fields, slices_wanted, pool);
+}
+
+MutableSlab fill_whole(const AssembleSpec& spec, std::span<const Piece> pieces, uint8_t fields,
+                       runtime::BufferPool& pool) {
+  MutableSlab whole = acquire_slab(spec, uint64_t{spec.rows} * spec.context, fields, pool);
   write_whole(spec, pieces, whole);
+  return whole;
+}
+
+std::vector<std::shared_ptr<const model::Slab>> cut_slabs(const AssembleSpec& spec,
+                                                          const model::MicrobatchCore& core,
+                                                          MutableSlab whole, uint8_t fields,
+                                                          const std::vector<bool>& slices_wanted,
+                                                          runtime::BufferPool& pool) {
+  const uint64_t elements = uint64_t{spec.rows} * spec.context;
   std::vector<std::shared_ptr<const model::Slab>> slabs(slices_wanted.size());
   if (spec.slices == 1) {
+    if (!(fields & model::kFieldTokens)) whole.tokens = nullptr;
+    if (!(fields & model::kFieldTargets)) whole.targets = nullptr;
+    if (!(fields & model::kFieldLossWeights)) whole.weights = nullptr;
+    if (!(fields & model::kFieldPositions)) whole.positions = nullptr;
     slabs[0] = freeze(spec, std::move(whole), elements);
     return slabs;
   }

@@ -47,7 +47,27 @@ struct Piece {
 void fill_core(const AssembleSpec& spec, std::span<const Piece> pieces,
                model::MicrobatchCore* core);
 
-// The payload fields of the wanted slices (`slices_wanted[i]`: slice i; with slices == 1 index 0 is
+// Arrays in memory that nobody else has seen yet: they may still be written.
+struct MutableSlab {
+  runtime::Buffer buffer;
+  char* tokens = nullptr;
+  char* targets = nullptr;
+  char* weights = nullptr;
+  char* positions = nullptr;
+};
+
+// The payload fields of the whole microbatch.
+MutableSlab fill_whole(const AssembleSpec& spec, std::span<const Piece> pieces, uint8_t fields,
+                       runtime::BufferPool& pool);
+
+// The slices that are wanted of it, with those of its arrays that `fields` names.
+std::vector<std::shared_ptr<const model::Slab>> cut_slabs(const AssembleSpec& spec,
+                                                          const model::MicrobatchCore& core,
+                                                          MutableSlab whole, uint8_t fields,
+                                                          const std::vector<bool>& slices_wanted,
+                                                          runtime::BufferPool& pool);
+
+// Both: the payload fields of the wanted slices (`slices_wanted[i]`: slice i; with slices == 1 index 0 is
 // the whole). `fields`: union over the ranks that will see it.
 std::vector<std::shared_ptr<const model::Slab>> fill_slabs(
     const AssembleSpec& spec, std::span<const Piece> pieces, const model::MicrobatchCore& core,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "overlord/base/rng.h"
 #include "overlord/host/media_checks.h"
 #include "overlord/plan/place_tree.h"
 
@@ -64,6 +65,9 @@ constructor::ConstructorStart constructor_start(const OpenJob& job, const planne
   out.source_names = std::make_shared<const std::vector<std::string>>(std::move(names));
   for (const model::MediaLayout& layout : job.media) {
     out.job.media_row_bytes.push_back(layout.row_bytes());
+  }
+  if (job.spec.batch_transform.declared()) {
+    out.batch_key = derive_key(job.spec.seed, "batch_transform");
   }
   out.job.encodes = encodes_media(job);
   out.job.bucket = bucket;

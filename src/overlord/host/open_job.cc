@@ -94,6 +94,11 @@ Status check_spec(const model::JobSpec& spec) {
   OVERLORD_RETURN_IF_ERROR(check_sources(spec));
   OVERLORD_RETURN_IF_ERROR(check_columns(spec));
   OVERLORD_RETURN_IF_ERROR(check_media(spec));
+  if (spec.batch_transform.declared() && spec.strategy.atoms == model::Atoms::kSlices) {
+    return invalid_argument(
+        "batch_transform: a function over microbatches sees whole "
+        "sequences, and strategy.hybrid cuts them");
+  }
   return plan::check_mixture(spec);
 }
 

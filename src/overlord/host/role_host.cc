@@ -183,8 +183,9 @@ void RoleHost::make_constructor(const planner::Tree& tree, uint32_t bucket, Step
   HostedConstructor& made = constructors_[address];
   made.loop = make_loop();
   made.role = std::make_unique<constructor::Constructor>(
-      std::move(start), constructor::ConstructorSeams{carrier_, seams_.executor, seams_.clock,
-                                                      seams_.pool, poster(made.loop.get())});
+      std::move(start),
+      constructor::ConstructorSeams{carrier_, seams_.executor, seams_.clock, seams_.pool,
+                                    poster(made.loop.get()), nullptr, seams_.batch_transform});
 }
 
 void RoleHost::make_clients(const HostStart& start) {

@@ -21,6 +21,7 @@
 #include "overlord/roles/loader/role.h"
 #include "overlord/roles/planner/role.h"
 #include "overlord/roles/planner/tree.h"
+#include "overlord/runtime/batch_transform.h"
 #include "overlord/runtime/buffer.h"
 #include "overlord/runtime/media_function.h"
 #include "overlord/runtime/role_loop.h"
@@ -49,6 +50,8 @@ struct HostSeams {
   runtime::Transport<protocol::Envelope>* transport = nullptr;
   // Asks the functions that the strategy names; null where it names none.
   planner::Callouts* callouts = nullptr;
+  // Runs the job's batch transform; null where it has none.
+  runtime::BatchTransform* batch_transform = nullptr;
 };
 
 // Which roles of the job live in this host; the others are reached through the transport. What is

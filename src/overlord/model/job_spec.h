@@ -50,6 +50,7 @@ struct JobSpec {
   std::vector<Source> sources;  // sorted by name, names unique
   // Metadata columns of all sources together, sorted: what plans may read beside token counts.
   std::vector<std::string> columns;
+  Transform batch_transform;  // of whole microbatches, at constructors
 
   uint64_t step_tokens() const { return uint64_t{bins} * context; }
 };

@@ -104,6 +104,10 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
     workers_[s].costs = dynamic_cast<const runtime::EncoderCosts*>(encoder);
     OVERLORD_RETURN_IF_ERROR(media_functions_->open(job_->spec.sources[s]));
   }
+  if (job_->spec.batch_transform.declared()) {
+    OVERLORD_TRY(batch_transform_,
+                 make_batch_transform(job_->spec, {options.transforms, runtime.one_planner}));
+  }
   const bool reads = !start.hosted.loaders || !start.hosted.loaders->empty();
   host::HostSeams seams;
   seams.executor = executor_.get();
@@ -125,6 +129,7 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
   };
   seams.transport = transport;
   seams.callouts = options.callouts;
+  seams.batch_transform = batch_transform_.get();
   host_ = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
   return {};
 }
@@ -141,6 +146,7 @@ void RoleRuntime::stop() {
   }
   encoders_->clear();  // their last callbacks find stopped loops
   media_functions_->clear();
+  batch_transform_.reset();
   storage_.reset();
   scratch_storage_.reset();
   journal_.reset();

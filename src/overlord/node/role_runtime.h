@@ -12,6 +12,7 @@
 #include "overlord/base/status.h"
 #include "overlord/host/open_job.h"
 #include "overlord/host/role_host.h"
+#include "overlord/node/batch_transforming.h"
 #include "overlord/node/encoders.h"
 #include "overlord/node/engine.h"
 #include "overlord/node/media_functions.h"
@@ -70,6 +71,7 @@ class RoleRuntime {
   std::unique_ptr<storage::LocalStorage> storage_, scratch_storage_;
   std::unique_ptr<Encoders> encoders_;
   std::unique_ptr<MediaFunctions> media_functions_;
+  std::unique_ptr<runtime::BatchTransform> batch_transform_;  // null: the job has none
   std::unique_ptr<host::RoleHost> host_;
   int64_t begin_ns_ = 0;
   struct Workers {                                 // of a source's encoder

@@ -24,12 +24,13 @@ class TransformDesk {
     uint64_t number = 0;
     std::string function;  // model::Transform::key()
     runtime::TextRows rows;
+    bool binary = false;  // rows of bytes that are no text
   };
 
   // Blocks until somebody has answered. The answer as transport/transform_frames.h has it.
   // kCancelled: closed; kDeadline: nobody has.
   Result<std::string> ask(const std::string& function, const runtime::TextRows& rows,
-                          int64_t deadline_ns);
+                          int64_t deadline_ns, bool binary = false);
 
   // The next batch; nothing when none came in time, or when the desk is closed.
   std::optional<Question> take(int64_t timeout_ms) { return questions_.pop(timeout_ms); }
@@ -51,8 +52,12 @@ class TransformDesk {
 // A seat of a TransformPool whose calls are made by threads of Python.
 class DeskRunner final : public transport::TransformRunner {
  public:
-  DeskRunner(std::shared_ptr<TransformDesk> desk, std::string function, int64_t deadline_ns)
-      : desk_(std::move(desk)), function_(std::move(function)), deadline_ns_(deadline_ns) {}
+  DeskRunner(std::shared_ptr<TransformDesk> desk, std::string function, int64_t deadline_ns,
+             bool binary = false)
+      : desk_(std::move(desk)),
+        function_(std::move(function)),
+        deadline_ns_(deadline_ns),
+        binary_(binary) {}
   Status ready() override { return {}; }
   Result<transport::TransformAnswer> run(const runtime::TextRows& rows) override;
 
@@ -60,6 +65,7 @@ class DeskRunner final : public transport::TransformRunner {
   std::shared_ptr<TransformDesk> desk_;
   std::string function_;
   int64_t deadline_ns_;
+  bool binary_;
 };
 
 }  // namespace overlord::node

@@ -104,13 +104,13 @@ EncodedRows tokens_alone(TransformedRows rows, const std::string& function) {
 }  // namespace
 
 Result<TransformSeats> transform_seats(const model::Transform& transform, const std::string& where,
-                                       const std::string& desk_key,
-                                       const TransformHosting& hosting) {
+                                       const std::string& desk_key, const TransformHosting& hosting,
+                                       bool binary) {
   TransformSeats seats;
   if (transform.lane == model::Lane::kThread && hosting.desk) {
-    seats.make = [desk = hosting.desk, desk_key,
+    seats.make = [desk = hosting.desk, desk_key, binary,
                   deadline_ns = int64_t{transform.deadline_ms} * kMillisecond] {
-      return std::make_unique<DeskRunner>(desk, desk_key, deadline_ns);
+      return std::make_unique<DeskRunner>(desk, desk_key, deadline_ns, binary);
     };
     seats.stop = [desk = hosting.desk] { desk->close(); };
     return seats;

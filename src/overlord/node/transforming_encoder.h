@@ -32,10 +32,11 @@ struct TransformSeats {
   std::function<uint64_t()> worker_bytes;  // resident; null where there are no processes
 };
 
-// `where` is for messages; `desk_key` is what threads of Python know it by.
+// `where` is for messages; `desk_key` is what threads of Python know it by; `binary`:
+// it is given bytes in place of text.
 Result<TransformSeats> transform_seats(const model::Transform& transform, const std::string& where,
-                                       const std::string& desk_key,
-                                       const TransformHosting& hosting);
+                                       const std::string& desk_key, const TransformHosting& hosting,
+                                       bool binary = false);
 
 // All but its runners.
 transport::TransformPoolOptions pool_options(const model::Source& source,

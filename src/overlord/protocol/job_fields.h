@@ -197,9 +197,9 @@ template <>
 struct Fields<model::JobSpec> {
   static void list(auto& codec, auto& value) {
     auto& [name, stream, seed, context, bins, substeps, align, pad_token, max_steps, leftover,
-           packing, window, mixture, strategy, sources, columns] = value;
+           packing, window, mixture, strategy, sources, columns, batch_transform] = value;
     codec(name, stream, seed, context, bins, substeps, align, pad_token, max_steps, leftover);
-    codec(packing, window, mixture, strategy, sources, columns);
+    codec(packing, window, mixture, strategy, sources, columns, batch_transform);
   }
 };
 

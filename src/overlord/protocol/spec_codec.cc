@@ -32,6 +32,11 @@ Digest stream_digest(const model::JobSpec& spec) {
     writer.u32(spec.window.width);
     model::write_cost_model(spec.window.cost, &writer);
   }
+  if (spec.batch_transform.declared()) {
+    writer.text("batch_transform");
+    writer.text(spec.batch_transform.function);
+    writer.text(spec.batch_transform.version);
+  }
   return digest_of(writer.bytes());
 }
 

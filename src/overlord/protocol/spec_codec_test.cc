@@ -32,6 +32,8 @@ TEST(ConfigDigest, ChangesWithWhatDecidesTheStream) {
   EXPECT_TRUE(changed([](model::JobSpec& s) { s.sources[1].shuffle = model::Shuffle::kFull; }));
   EXPECT_TRUE(changed([](model::JobSpec& s) { s.packing.max_delay_steps = 9; }));
   using model::JobSpec;
+  EXPECT_TRUE(changed([](JobSpec& s) { s.batch_transform.function = "m:f"; }));
+  EXPECT_FALSE(changed([](JobSpec& s) { s.batch_transform.workers = 9; }));
   EXPECT_TRUE(changed([](JobSpec& s) { s.mixture.unit = model::MixUnit::kBytes; }));
   EXPECT_TRUE(changed([](JobSpec& s) { s.mixture.max_passes = {0, 3}; }));
   EXPECT_TRUE(changed([](JobSpec& s) { s.mixture.grain = model::Grain::kSubstep; }));

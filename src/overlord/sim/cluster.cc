@@ -48,7 +48,7 @@ Result<std::shared_ptr<const host::OpenJob>> open_in_memory(model::JobSpec spec,
 SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::MemoryStorage& objects,
                        std::vector<Rank> ranks, model::RuntimeOptions options,
                        protocol::ResumeState state, uint64_t seed, const Layout& layout,
-                       planner::Callouts* callouts)
+                       planner::Callouts* callouts, const MakeBatchTransform& make_batch_transform)
     : ranks_(std::move(ranks)),
       world_(seed),
       storage_(world_, objects),
@@ -56,6 +56,7 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
       journal_(world_),
       encoder_(world_),
       function_(world_),
+      batch_transform_(make_batch_transform ? make_batch_transform(world_) : nullptr),
       ledger_(state.feedback) {
   for (const Rank rank : ranks_) seats_.emplace(rank, Seat(state));
   host::HostStart start;
@@ -83,6 +84,7 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   seams.media_function = [this](const model::Source&, size_t) { return &function_; };
   seams.transport = &transport_;
   seams.callouts = callouts;
+  seams.batch_transform = batch_transform_.get();
   processes_ =
       std::make_unique<Processes>(world_, transport_, std::move(start), std::move(seams), layout);
 }

@@ -29,6 +29,9 @@ Result<std::shared_ptr<const host::OpenJob>> open_in_memory(model::JobSpec spec,
                                                             runtime::MemoryStorage& objects,
                                                             bool lengths);
 
+// Whoever plays a user's function over microbatches lives in the cluster's world.
+using MakeBatchTransform = std::function<std::unique_ptr<runtime::BatchTransform>(World&)>;
+
 struct Delivered {  // what one rank got, in order
   std::vector<model::MicrobatchPtr> batches;
 };
@@ -37,7 +40,8 @@ class SimCluster {
  public:
   SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::MemoryStorage& objects,
              std::vector<Rank> ranks, model::RuntimeOptions options, protocol::ResumeState state,
-             uint64_t seed, const Layout& layout = {}, planner::Callouts* callouts = nullptr);
+             uint64_t seed, const Layout& layout = {}, planner::Callouts* callouts = nullptr,
+             const MakeBatchTransform& make_batch_transform = {});
 
   // Every rank takes batches until it has finished `steps` more steps or the stream ends. False: it
   // hangs, which is a bug.
@@ -86,6 +90,7 @@ class SimCluster {
   SlowJournal journal_;
   runtime::ByteEncoder encoder_;
   SlowFunction function_;  // of every media field that declares one
+  std::unique_ptr<runtime::BatchTransform> batch_transform_;
   std::map<Rank, Seat> seats_;
   std::vector<loader::QuarantineNote> quarantine_;
   std::vector<std::pair<Rank, protocol::ReportAnswered>> answers_;

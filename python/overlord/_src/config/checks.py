@@ -64,6 +64,7 @@ def find_problems(config: JobConfig) -> list[Problem]:
         _token_problems,
         _tokenizer_problems,
         _stream_name_problems,
+        _batch_transform_problems,
     ]
     for check in checks:
         problems += check(config)
@@ -171,6 +172,20 @@ def _stream_name_problems(config: JobConfig) -> list[Problem]:
             )
         ]
     return []
+
+
+def _batch_transform_problems(config: JobConfig) -> list[Problem]:
+    hybrid = config.strategy is not None and config.strategy.hybrid is not None
+    if config.batch_transform is None or not hybrid:
+        return []
+    return [
+        Problem(
+            ("batch_transform",),
+            "a function over microbatches sees whole sequences, and `strategy.hybrid` cuts them",
+            config.batch_transform.function,
+            advice="use another strategy, or a transform of the source",
+        )
+    ]
 
 
 def _source_problems(config: JobConfig, source: SourceConfig) -> list[Problem]:

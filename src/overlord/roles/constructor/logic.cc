@@ -106,6 +106,14 @@ Reaction on_undecodable(
   return out;
 }
 
+Reaction on_transform_failed(const ConstructorState& state, StepIndex step, const Status& status) {
+  Reaction out;
+  if (state.step(step) == nullptr) return out;  // acknowledged meanwhile
+  out.events.push_back(Failed{step, status});
+  out.effects.push_back(Send{protocol::planner_address(), protocol::StreamFailed{step, status}});
+  return out;
+}
+
 Reaction next_work(const ConstructorJob& job, const ConstructorState& state) {
   Reaction out;
   for (size_t client = 0; client < state.ranks().size(); ++client) {

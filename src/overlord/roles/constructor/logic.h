@@ -55,6 +55,8 @@ Reaction on_message(const ConstructorJob& job, const ConstructorState& state,
 Reaction on_undecodable(
     const ConstructorJob& job, const ConstructorState& state, StepIndex step,
     const std::map<protocol::Address, std::vector<protocol::Undecodable>>& found);
+// A user's function over a microbatch of the step has failed: no group gets it any more.
+Reaction on_transform_failed(const ConstructorState& state, StepIndex step, const Status& status);
 // Steps that may start, and deliveries that are due; call until it returns nothing.
 Reaction next_work(const ConstructorJob& job, const ConstructorState& state);
 

@@ -163,6 +163,24 @@ TEST(ConstructorLogic, AStepGoesToEachClientOnceAndIsFreedByTheSlowest) {
   EXPECT_EQ(state.step(0), nullptr);
 }
 
+TEST(ConstructorLogic, AFailedFunctionEndsTheStreamOfAllGroups) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(0, {0});
+  receive(job, &state, from(0, plan_of(1, false, true)));
+  const Status failed(Code::kUserFunction, "step 1");
+  EXPECT_TRUE(on_transform_failed(state, 0, failed).events.empty()) << "acknowledged meanwhile";
+  const Reaction reaction = on_transform_failed(state, 1, failed);
+  for (const Event& event : reaction.events) state.apply(event);
+  const auto& send = std::get<Send>(reaction.effects.at(0));
+  EXPECT_EQ(send.to, protocol::planner_address());
+  EXPECT_EQ(std::get<protocol::StreamFailed>(send.message).step, 1u);
+  receive(job, &state, from(0, protocol::Get{1, 0}));
+  const std::vector<Effect> effects = run(job, &state);
+  EXPECT_EQ(
+      std::get<protocol::StreamFailed>(std::get<Send>(effects.at(0)).message).status.message(),
+      "step 1");
+}
+
 TEST(ConstructorLogic, AFailureReachesWhoeverAsksFromThatStepOn) {
   const ConstructorJob job = job_of(10, 100);
   ConstructorState state(0, {0});

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "overlord/columnar/assemble.h"
@@ -12,6 +13,7 @@
 #include "overlord/roles/constructor/logic.h"
 #include "overlord/roles/constructor/probe.h"
 #include "overlord/roles/constructor/unpacking.h"
+#include "overlord/runtime/batch_transform.h"
 #include "overlord/runtime/buffer.h"
 #include "overlord/runtime/seams.h"
 
@@ -23,7 +25,8 @@ struct ConstructorSeams {
   runtime::Clock* clock = nullptr;
   std::shared_ptr<runtime::BufferPool> pool;
   std::function<void(runtime::Task)> on_loop;
-  std::shared_ptr<ConstructorProbe> probe = nullptr;  // to count in; null: one of its own
+  std::shared_ptr<ConstructorProbe> probe = nullptr;   // to count in; null: one of its own
+  runtime::BatchTransform* batch_transform = nullptr;  // where the start has a batch_key
 };
 
 struct ConstructorStart {
@@ -38,6 +41,8 @@ struct ConstructorStart {
   std::vector<model::MediaLayout> media;      // the job's list of delivered fields
   std::shared_ptr<const MediaChains> chains;  // of packed media; null: none can come
   std::shared_ptr<const std::vector<std::string>> source_names = nullptr;  // for a trace
+  // Microbatches go through a user's function before they are cut; this decides all chance in it.
+  std::optional<uint64_t> batch_key;
 };
 
 // Bytes of the slabs of one microbatch, for the budget.

@@ -8,6 +8,7 @@
 
 #include "overlord/base/check.h"
 #include "overlord/columnar/media_slabs.h"
+#include "overlord/roles/constructor/batch_call.h"
 #include "overlord/roles/constructor/role.h"
 #include "overlord/roles/constructor/unshared.h"
 #include "overlord/runtime/quote.h"
@@ -22,6 +23,12 @@ uint8_t payload_fields(const std::vector<model::ClientView>& views) {
   return fields;
 }
 
+// A user's function is given all fields, also those that no rank here sees: what it makes of the
+// others may follow from them.
+uint8_t laid_out(uint8_t seen, const std::optional<uint64_t>& batch_key) {
+  return batch_key && seen != 0 ? uint8_t{model::kPayloadFields} : seen;
+}
+
 std::vector<bool> wanted_slices(const std::vector<model::ClientView>& views, uint32_t slices) {
   std::vector<bool> wanted(slices, false);
   for (const model::ClientView& view : views) {
@@ -33,7 +40,8 @@ std::vector<bool> wanted_slices(const std::vector<model::ClientView>& views, uin
 }  // namespace
 
 uint64_t microbatch_bytes(const ConstructorStart& start) {
-  const uint64_t whole = columnar::slab_bytes(start.assemble, payload_fields(start.views));
+  const uint8_t seen = payload_fields(start.views);
+  const uint64_t whole = columnar::slab_bytes(start.assemble, laid_out(seen, start.batch_key));
   return start.assemble.slices == 1 ? whole : 2 * whole;  // the whole, and its slices
 }
 
@@ -49,13 +57,17 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
         chains_(std::move(start.chains)),
         source_names_(std::move(start.source_names)),
         fields_(payload_fields(views_)),
+        batch_key_(start.batch_key),
         slices_(wanted_slices(views_, assemble_.slices)),
         seams_(std::move(seams)),
         probe_owner_(seams_.probe ? seams_.probe
                                   : std::make_shared<ConstructorProbe>(job_.sources)),
         probe_(*probe_owner_),
         state_(start.first_step, std::move(start.ranks), std::move(start.peers)),
-        acknowledged_(start.first_step) {}
+        acknowledged_(start.first_step) {
+    OVERLORD_CHECK(!batch_key_ || seams_.batch_transform != nullptr,
+                   "a batch transform has somebody who runs it");
+  }
 
   void receive(const protocol::Envelope& envelope) {
     perform(on_message(job_, state_, envelope));
@@ -229,17 +241,73 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     held->by_client.assign(views_.size(), std::vector<model::MicrobatchPtr>(microbatches));
     held->outstanding = microbatches;
     for (uint32_t m = 0; m < microbatches; ++m) {
-      seams_.executor->post([self = shared_from_this(), held, m] {
-        self->assemble_one(*held, m);
-        if (--held->outstanding != 0) return;
-        self->seams_.on_loop([self, held] { self->assembled(*held); });
-      });
+      seams_.executor->post([self = shared_from_this(), held, m] { self->assemble_one(held, m); });
     }
   }
 
   // On the CPU pool: reads only what is immutable while the step is in flight.
-  void assemble_one(Held& held, uint32_t microbatch) {
+  void assemble_one(const std::shared_ptr<Held>& held, uint32_t microbatch) {
     const int64_t begin_ns = seams_.clock->now_ns();
+    const auto draft = std::make_shared<Draft>();
+    lay_out_one(*held, microbatch, draft.get());
+    if (batch_key_ && fields_ != 0 && draft->core->boundaries.documents > 0) {
+      count_time(*held, "assemble", begin_ns);
+      ask(held, draft);
+    } else {
+      cut_and_share(held, draft.get(), begin_ns);
+    }
+  }
+
+  // The answer comes on a thread of whoever runs the function.
+  void ask(const std::shared_ptr<Held>& held, const std::shared_ptr<Draft>& draft) {
+    const int64_t begin_ns = seams_.clock->now_ns();
+    seams_.batch_transform->apply(
+        question_of(draft, job_.bucket, *batch_key_),
+        [self = shared_from_this(), held, draft, begin_ns](Result<runtime::BatchAnswer> answer) {
+          self->note(*held, "batch_transform", begin_ns, self->seams_.clock->now_ns());
+          if (!answer.ok()) return self->transform_failed(held, answer.status());
+          self->seams_.executor->post([self, held, draft, answer = std::move(*answer)] {
+            const int64_t again_ns = self->seams_.clock->now_ns();
+            take_answer(answer, *self->seams_.pool, draft.get());
+            self->cut_and_share(held, draft.get(), again_ns);
+          });
+        });
+  }
+
+  void transform_failed(const std::shared_ptr<Held>& held, const Status& status) {
+    if (status.code() == Code::kCancelled) return;  // the engine ends
+    seams_.on_loop([self = shared_from_this(), held, status] {
+      self->perform(on_transform_failed(self->state_, held->plan->step, status));
+      self->pump();
+    });
+  }
+
+  void cut_and_share(const std::shared_ptr<Held>& held, Draft* draft, int64_t begin_ns) {
+    std::vector<std::shared_ptr<const model::Slab>> slabs(draft->spec.slices);
+    if (fields_ != 0) {
+      slabs = columnar::cut_slabs(draft->spec, *draft->core, std::move(draft->whole), fields_,
+                                  slices_, *seams_.pool);
+    }
+    share(*held, draft->microbatch, draft->core, slabs, draft->media);
+    count_time(*held, "assemble", begin_ns);
+    probe_.bytes_assembled += columnar::slab_bytes(draft->spec, fields_);
+    if (--held->outstanding != 0) return;
+    seams_.on_loop([self = shared_from_this(), held] { self->assembled(*held); });
+  }
+
+  void count_time(const Held& held, const char* what, int64_t begin_ns) {
+    const int64_t end_ns = seams_.clock->now_ns();
+    probe_.assemble_ns += static_cast<uint64_t>(end_ns - begin_ns);
+    note(held, what, begin_ns, end_ns);
+  }
+
+  void note(const Held& held, const char* what, int64_t begin_ns, int64_t end_ns) const {
+    if (!runtime::tracing()) return;
+    runtime::TraceBook::of_process().note(what, "group " + std::to_string(job_.bucket), begin_ns,
+                                          end_ns, static_cast<int64_t>(held.plan->step));
+  }
+
+  void lay_out_one(const Held& held, uint32_t microbatch, Draft* draft) const {
     const std::vector<columnar::Piece> pieces = pieces_of(held, microbatch);
     const columnar::AssembleSpec spec = spec_of(held, microbatch);
     auto core = std::make_shared<model::MicrobatchCore>();
@@ -255,19 +323,14 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     }
     columnar::fill_core(spec, pieces, core.get());
     mark_holes(pieces, core.get());
-    std::vector<std::shared_ptr<const model::Slab>> slabs(spec.slices);
     if (fields_ != 0) {
-      slabs = columnar::fill_slabs(spec, pieces, *core, fields_, slices_, *seams_.pool);
+      draft->whole =
+          columnar::fill_whole(spec, pieces, laid_out(fields_, batch_key_), *seams_.pool);
     }
-    share(held, microbatch, std::move(core), slabs, media_of(held, microbatch, spec, pieces));
-    const int64_t end_ns = seams_.clock->now_ns();
-    probe_.assemble_ns += static_cast<uint64_t>(end_ns - begin_ns);
-    if (runtime::tracing()) {
-      runtime::TraceBook::of_process().note("assemble", "group " + std::to_string(job_.bucket),
-                                            begin_ns, end_ns,
-                                            static_cast<int64_t>(held.plan->step));
-    }
-    probe_.bytes_assembled += columnar::slab_bytes(spec, fields_);
+    draft->microbatch = microbatch;
+    draft->media = media_of(held, microbatch, spec, pieces);
+    draft->core = std::move(core);
+    draft->spec = spec;
   }
 
   // Microbatches of samples are one row, as long as the plan says.
@@ -312,7 +375,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
       for (const model::MediaPiece& piece : found->second) placed.push_back({&piece, i, starts[i]});
     }
     if (placed.empty()) return nullptr;
-    const bool seen = (fields_ & model::kFieldTokens) != 0;
+    const bool seen = (laid_out(fields_, batch_key_) & model::kFieldTokens) != 0;
     return std::make_shared<const std::vector<model::MediaSlab>>(
         columnar::fill_media(media_, placed, seen, *seams_.pool));
   }
@@ -430,6 +493,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   std::shared_ptr<const MediaChains> chains_;
   std::shared_ptr<const std::vector<std::string>> source_names_;
   uint8_t fields_;
+  std::optional<uint64_t> batch_key_;
   std::vector<bool> slices_;
   ConstructorSeams seams_;
   const std::shared_ptr<ConstructorProbe> probe_owner_;

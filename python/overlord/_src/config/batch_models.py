@@ -1,0 +1,41 @@
+"""The config's model of a function over microbatches."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from overlord._src.config.field_types import MIB, Bytes, ConfigModel, Text
+
+
+class BatchTransformConfig(ConfigModel):
+    """A Python function of your own over microbatches; `batch_transform: module:name` is short.
+
+    How it is run never changes what it gives. Its lane and version are in its decorator.
+    """
+
+    function: Text = Field(
+        description="module:name of a function under `@ol.transform`, found beside the config file "
+        "or where Python finds modules; or a name of `ol.job(transforms={...})`"
+    )
+    workers: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=2, description="processes, or threads, of every process that hosts constructors"
+    )
+    deadline_seconds: float = Field(
+        default=30.0, gt=0, le=86400, description="of one call; whoever runs it is ended then"
+    )
+    memory: Bytes = Field(default=2048 * MIB, description="resident memory of one worker process")
+    check_every: int = Field(
+        default=100,
+        ge=0,
+        le=2**32 - 1,
+        description="one call in so many is made twice and compared; 0: none",
+    )
+
+
+def _function_alone(value: Any) -> Any:
+    return {"function": value} if isinstance(value, str) else value
+
+
+BatchTransform = Annotated[BatchTransformConfig | None, BeforeValidator(_function_alone)]
