@@ -43,6 +43,12 @@ def plain(options: Any) -> Any:
     return {**options, "function": f"own_media:{options['function']}"}
 
 
+def with_field(config: dict[str, Any], field: Any) -> dict[str, Any]:
+    """The same job over the same file with another field."""
+    source = {**config["sources"]["s"], "media": {"image": field}}
+    return {**config, "sources": {"s": source}}
+
+
 def config_of(folder: Path, function: Any, samples: Any = None, **source: Any) -> dict[str, Any]:
     """A job over pairs whose pictures go through a function."""
     rows = samples if samples is not None else made_up_pairs()
@@ -100,13 +106,11 @@ def _grids(batch: ol.Microbatch) -> list[list[int]]:
 
 def test_floats_go_through_too(tmp_path: Path) -> None:
     chain = "normalise mean=0.5,0.5,0.5 std=0.25,0.25,0.25; patchify layout=vit patch=8"
-    samples = made_up_pairs()
+    config = pairs_config(tmp_path, made_up_pairs())
     whole, half = (
         [
             media.data
-            for batch in train(
-                pairs_config(tmp_path, samples, {**IMAGE, "transform": chain, **own})
-            )
+            for batch in train(with_field(config, {**IMAGE, "transform": chain, **own}))
             for media in batch.media.values()
         ]
         for own in ({}, {"function": "own_media:halved"})
@@ -121,7 +125,7 @@ def test_one_stream_in_every_engine_and_however_it_is_run(tmp_path: Path, socket
     config = config_of(tmp_path, "noise", samples)
     config["runtime"] = {"processes": {"directory": str(sockets)}}
     first = read(config)
-    assert first[1] == [] and first[0] != read(pairs_config(tmp_path, samples))[0]
+    assert first[1] == [] and first[0] != read(with_field(config, IMAGE))[0]
     many = {"function": "noise", "workers": 3, "batch": 5, "check_every": 1}
     config["sources"]["s"]["media"]["image"]["function"] = plain(many)
     config["sources"]["s"] |= {"loaders": 3, "workers": 4}
@@ -132,7 +136,11 @@ def test_one_stream_in_every_engine_and_however_it_is_run(tmp_path: Path, socket
     until_nothing_left(sockets, "the node is gone")
 
 
-def test_ranks_in_processes_of_their_own_see_the_same(tmp_path: Path) -> None:
+def test_ranks_in_processes_of_their_own_see_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(places))  # where trainers find own_media
     config = config_of(tmp_path, "noise", made_up_pairs(48))
     mesh = {"dp": 2}
     with trainers(config, mesh, engine="processes") as started:
@@ -153,14 +161,17 @@ def test_resuming_goes_on_with_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_function_and_its_version_are_in_the_digest_how_it_is_run_is_not(tmp_path: Path) -> None:
-    digests = set()
-    for function in (None, "invert", "invert_again", "noise"):
-        field = IMAGE if function is None else with_function(plain(function))
-        config = pairs_config(tmp_path, made_up_pairs(4), field)
-        digests.add(ol.job(config).open_stream().native.section_digests()["source:s"])
+    config = pairs_config(tmp_path, made_up_pairs(4))
+
+    def digest(field: Any) -> str:
+        opened = ol.job(with_field(config, field)).open_stream()
+        return str(opened.native.section_digests()["source:s"])
+
+    functions = ("invert", "invert_again", "noise")
+    digests = {digest(IMAGE), *(digest(with_function(plain(name))) for name in functions)}
     assert len(digests) == 4
-    config = config_of(tmp_path, {"function": "noise", "workers": 7, "batch": 1}, made_up_pairs(4))
-    assert ol.job(config).open_stream().native.section_digests()["source:s"] in digests
+    otherwise = with_function(plain({"function": "noise", "workers": 7, "batch": 1}))
+    assert digest(otherwise) in digests
 
 
 REASONS = {
