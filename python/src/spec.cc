@@ -133,24 +133,10 @@ void bind_source_parts(nb::module_& m) {
       .def_rw("max_media_bytes", &SourceLimits::max_media_bytes);
 }
 
-void bind_source(nb::module_& m) {
+// Fields are added one by one; what follows is said of the last.
+void bind_source_media(nb::class_<model::Source>& bound) {
   using namespace model;
-  bind_source_parts(m);
-  nb::class_<Source>(m, "Source", "One dataset: a name, files, columns and policies.")
-      .def(nb::init<>())
-      .def_rw("name", &Source::name)
-      .def_rw("format", &Source::format)
-      .def_rw("files", &Source::files)
-      .def_rw("text_column", &Source::text_column)
-      .def_rw("token_column", &Source::token_column)
-      .def_rw("mask_column", &Source::mask_column)
-      .def_rw("metadata_columns", &Source::metadata_columns)
-      .def(
-          "set_filter",
-          [](Source& source, std::string column, uint32_t least, uint32_t most) {
-            source.filter = RowFilter{std::move(column), least, most};
-          },
-          nb::arg("column"), nb::arg("least"), nb::arg("most"))
+  bound
       .def(
           "add_media",
           [](Source& source, std::string name, std::vector<std::string> places, bool many) {
@@ -185,7 +171,28 @@ void bind_source(nb::module_& m) {
           [](Source& source, const Transform& function) {
             source.media.back().use.value().function = function;
           },
-          nb::arg("function"), "What the field that was used last goes through after its chain.")
+          nb::arg("function"), "What the field that was used last goes through after its chain.");
+}
+
+void bind_source(nb::module_& m) {
+  using namespace model;
+  bind_source_parts(m);
+  nb::class_<Source> source(m, "Source", "One dataset: a name, files, columns and policies.");
+  bind_source_media(source);
+  source.def(nb::init<>())
+      .def_rw("name", &Source::name)
+      .def_rw("format", &Source::format)
+      .def_rw("files", &Source::files)
+      .def_rw("text_column", &Source::text_column)
+      .def_rw("token_column", &Source::token_column)
+      .def_rw("mask_column", &Source::mask_column)
+      .def_rw("metadata_columns", &Source::metadata_columns)
+      .def(
+          "set_filter",
+          [](Source& source, std::string column, uint32_t least, uint32_t most) {
+            source.filter = RowFilter{std::move(column), least, most};
+          },
+          nb::arg("column"), nb::arg("least"), nb::arg("most"))
       .def_rw("tokenizer", &Source::tokenizer)
       .def_rw("bos", &Source::bos, nb::arg().none())
       .def_rw("eod", &Source::eod, nb::arg().none())
