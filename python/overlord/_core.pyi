@@ -427,7 +427,7 @@ class Lane(enum.Enum):
     thread = 1
 
 class Transform:
-    """A user's own Python over the rows of a source."""
+    """A user's own Python over the rows of a source, or over its media."""
 
     def __init__(self) -> None: ...
 
@@ -573,6 +573,9 @@ class Source:
 
     def place_media(self, pad: int, before: int | None, after: int | None, pads: int, units_per_pad: int, in_text: bool = False) -> None:
         """The tokens of the field that was used last."""
+
+    def call_on_media(self, function: Transform) -> None:
+        """What the field that was used last goes through after its chain."""
 
     @property
     def tokenizer(self) -> Tokenizer: ...

@@ -133,6 +133,10 @@ void bind_source_parts(nb::module_& m) {
       .def_rw("max_media_bytes", &SourceLimits::max_media_bytes);
 }
 
+void call_on_media(model::Source& source, const model::Transform& function) {
+  source.media.back().use.value().function = function;
+}
+
 void bind_source(nb::module_& m) {
   using namespace model;
   bind_source_parts(m);
@@ -179,12 +183,8 @@ void bind_source(nb::module_& m) {
           nb::arg("pad"), nb::arg("before").none(), nb::arg("after").none(), nb::arg("pads"),
           nb::arg("units_per_pad"), nb::arg("in_text") = false,
           "The tokens of the field that was used last.")
-      .def(
-          "call_on_media",
-          [](Source& source, const Transform& function) {
-            source.media.back().use.value().function = function;
-          },
-          nb::arg("function"), "What the field that was used last goes through after its chain.")
+      .def("call_on_media", &call_on_media, nb::arg("function"),
+           "What the field that was used last goes through after its chain.")
       .def_rw("tokenizer", &Source::tokenizer)
       .def_rw("bos", &Source::bos, nb::arg().none())
       .def_rw("eod", &Source::eod, nb::arg().none())

@@ -58,7 +58,11 @@ TEST(ConfigDigest, KnowsWhatBecomesOfMedia) {
   EXPECT_NE(digest([](model::MediaUse& use) { use.in_text = true; }), base);
   const Digest called = digest([](model::MediaUse& use) { use.function.function = "m:f"; });
   EXPECT_NE(called, base);
-  EXPECT_NE(digest([](model::MediaUse& use) { use.function = {"m:f", "2"}; }), called);
+  EXPECT_NE(digest([](model::MediaUse& use) {
+              use.function.function = "m:f";
+              use.function.version = "2";
+            }),
+            called);
   EXPECT_EQ(digest([](model::MediaUse& use) {
               use.function.function = "m:f";
               use.function.workers = 9;  // how it is run
