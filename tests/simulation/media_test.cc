@@ -300,7 +300,7 @@ TEST(Media, APictureThatDoesNotDecodeIsAHoleEverywhere) {
     for (const loader::QuarantineNote& note : cluster->quarantine()) {
       EXPECT_TRUE(note.late);
       EXPECT_EQ(note.row, 9u);
-      EXPECT_NE(note.reason.find("pairs-00000.tar"), std::string::npos) << note.reason;
+      EXPECT_NE(note.reason.find("shard mem:/corpus/pairs-0000"), std::string::npos) << note.reason;
       EXPECT_NE(note.reason.find("image"), std::string::npos) << note.reason;
     }
   }
@@ -390,7 +390,7 @@ TEST(MediaFunctions, WhatTheyRefuseIsANamedHole) {
   ASSERT_FALSE(cluster->quarantine().empty());
   for (const loader::QuarantineNote& note : cluster->quarantine()) {
     EXPECT_TRUE(note.late);
-    EXPECT_NE(note.reason.find("pairs-00000.tar"), std::string::npos) << note.reason;
+    EXPECT_NE(note.reason.find("shard mem:/corpus/pairs-0000"), std::string::npos) << note.reason;
     EXPECT_NE(note.reason.find("media 'image': is not to its taste"), std::string::npos)
         << note.reason;
   }
