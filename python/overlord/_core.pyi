@@ -522,6 +522,17 @@ class Source:
 
     def __init__(self) -> None: ...
 
+    def add_media(self, name: str, places: Sequence[str], many: bool = False) -> None: ...
+
+    def use_media(self, kind: str, transform: str) -> None:
+        """The field that was added last travels with its documents, transformed."""
+
+    def place_media(self, pad: int, before: int | None, after: int | None, pads: int, units_per_pad: int, in_text: bool = False) -> None:
+        """The tokens of the field that was used last."""
+
+    def call_on_media(self, function: Transform) -> None:
+        """What the field that was used last goes through after its chain."""
+
     @property
     def name(self) -> str: ...
 
@@ -565,17 +576,6 @@ class Source:
     def metadata_columns(self, arg: Sequence[str], /) -> None: ...
 
     def set_filter(self, column: str, least: int, most: int) -> None: ...
-
-    def add_media(self, name: str, places: Sequence[str], many: bool = False) -> None: ...
-
-    def use_media(self, kind: str, transform: str) -> None:
-        """The field that was added last travels with its documents, transformed."""
-
-    def place_media(self, pad: int, before: int | None, after: int | None, pads: int, units_per_pad: int, in_text: bool = False) -> None:
-        """The tokens of the field that was used last."""
-
-    def call_on_media(self, function: Transform) -> None:
-        """What the field that was used last goes through after its chain."""
 
     @property
     def tokenizer(self) -> Tokenizer: ...

@@ -282,8 +282,7 @@ class Job:
             )
         else:
             shared = self._embedded(name, hosted, options)
-        shared.writable = writable
-        shared.slicing = self.config.delivery.cp_slicing
+        shared.writable, shared.slicing = writable, self.config.delivery.cp_slicing
         shared.pinning = find_pinning(pin)
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 

@@ -9,8 +9,8 @@ namespace overlord::node {
 Result<std::unique_ptr<runtime::BatchTransform>> make_batch_transform(
     const model::JobSpec& spec, const TransformHosting& hosting) {
   const model::Transform& transform = spec.batch_transform;
-  OVERLORD_TRY(TransformSeats seats,
-               transform_seats(transform, "batch_transform", transform.key(), hosting, /*binary=*/true));
+  OVERLORD_TRY(TransformSeats seats, transform_seats(transform, "batch_transform", transform.key(),
+                                                     hosting, /*binary=*/true));
   transport::BatchPoolOptions options;
   options.function = transform.function;
   options.workers = transform.workers;
