@@ -320,7 +320,6 @@ def test_another_template_is_another_source(tmp_path: Path) -> None:
         ({"text": "t"}, "says already what a row is"),
         ({"transform": "a:b"}, "conversations"),
         ({"media": {"image": "jpg"}}, "jsonl files have no media"),
-        ({"files": "a.tar"}, "webdataset files have no such rows"),
         ({"chat": {"format": "alpaca", "column": "x"}}, "format alpaca has none"),
         ({"chat": {"date": "2026-13-01"}}, "date"),
         ({"chat": "instruct"}, "messages"),
