@@ -97,8 +97,8 @@ char* array_of(const Draft& draft, std::string_view name) {
   return nullptr;
 }
 
-void replace_media(const BatchArray& array, runtime::BufferPool& pool,
-                   std::vector<model::MediaSlab>* slabs) {
+Status replace_media(const BatchArray& array, runtime::BufferPool& pool,
+                     std::vector<model::MediaSlab>* slabs) {
   std::string_view name = array.name;
   name.remove_prefix(kMedia.size());
   name.remove_suffix(kData.size());
@@ -106,12 +106,13 @@ void replace_media(const BatchArray& array, runtime::BufferPool& pool,
                                  [name](const auto& one) { return one.layout.name == name; });
   OVERLORD_CHECK(slab != slabs->end() && slab->data.size_bytes == array.view.size_bytes,
                  "an answer that was checked fits its question");
-  if (array.view.size_bytes == 0) return;
+  if (array.view.size_bytes == 0) return {};
   const runtime::Buffer buffer = pool.acquire(array.view.size_bytes);
-  OVERLORD_CHECK(buffer.data != nullptr, "out of memory for the media of a batch");
+  if (!buffer.data) return pool.refusal(array.view.size_bytes);
   std::memcpy(buffer.data.get(), array.view.data, array.view.size_bytes);
   slab->data.data = buffer.data.get();
   slab->holder = buffer.data;
+  return {};
 }
 
 }  // namespace
@@ -146,7 +147,7 @@ runtime::BatchQuestion question_of(const std::shared_ptr<const Draft>& draft, ui
   return question;
 }
 
-void take_answer(const runtime::BatchAnswer& answer, runtime::BufferPool& pool, Draft* draft) {
+Status take_answer(const runtime::BatchAnswer& answer, runtime::BufferPool& pool, Draft* draft) {
   std::vector<model::MediaSlab> media;
   bool replaced = false;
   for (const BatchArray& array : answer.arrays) {
@@ -156,10 +157,11 @@ void take_answer(const runtime::BatchAnswer& answer, runtime::BufferPool& pool, 
     }
     if (!replaced) media = *draft->media;
     replaced = true;
-    replace_media(array, pool, &media);
+    OVERLORD_RETURN_IF_ERROR(replace_media(array, pool, &media));
   }
-  if (!replaced) return;
+  if (!replaced) return {};
   draft->media = std::make_shared<const std::vector<model::MediaSlab>>(std::move(media));
+  return {};
 }
 
 }  // namespace overlord::constructor

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "overlord/base/status.h"
 #include "overlord/columnar/assemble.h"
 #include "overlord/model/media_slab.h"
 #include "overlord/model/microbatch.h"
@@ -25,7 +26,8 @@ struct Draft {
 runtime::BatchQuestion question_of(const std::shared_ptr<const Draft>& draft, uint32_t group,
                                    uint64_t job_key);
 
-// Writes what the function has replaced; the answer was checked against the question.
-void take_answer(const runtime::BatchAnswer& answer, runtime::BufferPool& pool, Draft* draft);
+// Writes what the function has replaced; the answer was checked against the question. kResource
+// when the pool is exhausted.
+Status take_answer(const runtime::BatchAnswer& answer, runtime::BufferPool& pool, Draft* draft);
 
 }  // namespace overlord::constructor

@@ -268,7 +268,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
           if (!answer.ok()) return self->transform_failed(held, answer.status());
           self->seams_.executor->post([self, held, draft, answer = std::move(*answer)] {
             const int64_t again_ns = self->seams_.clock->now_ns();
-            take_answer(answer, *self->seams_.pool, draft.get());
+            const Status taken = take_answer(answer, *self->seams_.pool, draft.get());
+            if (!taken.ok()) return self->transform_failed(held, taken);
             self->cut_and_share(held, draft.get(), again_ns);
           });
         });
