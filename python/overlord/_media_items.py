@@ -16,7 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from overlord._transform_worker import BAD, DROPPED, TEXT, Row, _reason, _Wrong, packed_answer
+from overlord._transform_worker import (
+    BAD,
+    DROPPED,
+    TEXT,
+    Row,
+    _reason,
+    _Wrong,
+    packed_answer,
+    solve,
+)
 
 _MADE = b"made"
 Call = Callable[[list[Any]], Any]
@@ -95,27 +104,11 @@ class ItemCalls:
         told = [json.loads(text) for text in texts]
         items = [_Item(self._memory.find(one), one) for one in told]
         rows: list[Row] = []
-        self._solve(items, rows)
+        solve(self._given, self._name, "item", items, self._taken, rows)
         return packed_answer(rows)
 
-    def _solve(self, items: Sequence[_Item], out: list[Row]) -> None:
-        """Answers of all items; a list that fails is cut in halves until the item is found."""
-        try:
-            answer = self._call([item.given() for item in items])
-            if not isinstance(answer, list | tuple):
-                raise _Wrong(f"answered {type(answer).__name__}, not a list")
-            if len(answer) != len(items):
-                raise _Wrong(
-                    f"answered {len(answer)} items for {len(items)}; give None for one to drop"
-                )
-        except MemoryError:
-            raise  # nothing the item can be blamed for alone: the process ends, and is looked into
-        except BaseException as error:
-            if len(items) == 1:
-                out.append((BAD, _reason(self._name, error)))
-                return
-            middle = len(items) // 2
-            self._solve(items[:middle], out)
-            self._solve(items[middle:], out)
-            return
-        out += [item.take(self._name, value) for item, value in zip(items, answer, strict=True)]
+    def _given(self, items: Sequence[_Item]) -> Any:
+        return self._call([item.given() for item in items])
+
+    def _taken(self, item: _Item, value: Any) -> Row:
+        return item.take(self._name, value)

@@ -58,8 +58,12 @@ def answer_body(
 
     `column`: rows are dicts with this key; None: rows are texts.
     """
+
+    def called(given: Sequence[str]) -> Any:  # with rows of its own each time: it may change them
+        return call(list(given) if column is None else [{column: text} for text in given])
+
     rows: list[Row] = []
-    _solve(call, name, texts, column, rows)
+    solve(called, name, "row", texts, lambda _, value: _row(name, value), rows)
     return packed_answer(rows)
 
 
@@ -79,34 +83,34 @@ def packed_answer(rows: Sequence[Row]) -> bytes:
     return b"".join((head, kinds, sizes.tobytes(), text, tokens.tobytes()))
 
 
-def _solve(
-    call: Callable[[list[Any]], Any],
+def solve(
+    call: Callable[[Sequence[Any]], Any],
     name: str,
-    texts: Sequence[str],
-    column: str | None,
+    noun: str,
+    given: Sequence[Any],
+    taken: Callable[[Any, Any], Row],
     out: list[Row],
 ) -> None:
-    """Answers of all rows; a batch that fails is cut in halves until the row is found."""
-    given: list[Any] = list(texts) if column is None else [{column: text} for text in texts]
+    """Answers of all that is given; a list that fails is cut in halves until the one is found."""
     try:
         answer = call(given)
         if not isinstance(answer, list | tuple):
             raise _Wrong(f"answered {type(answer).__name__}, not a list")
-        if len(answer) != len(texts):
+        if len(answer) != len(given):
             raise _Wrong(
-                f"answered {len(answer)} rows for {len(texts)}; give None for a row to drop"
+                f"answered {len(answer)} {noun}s for {len(given)}; give None for one to drop"
             )
     except MemoryError:
-        raise  # nothing the row can be blamed for alone: the process ends, and is looked into
+        raise  # nothing the one can be blamed for alone: the process ends, and is looked into
     except BaseException as error:
-        if len(texts) == 1:
+        if len(given) == 1:
             out.append((BAD, _reason(name, error)))
             return
-        middle = len(texts) // 2
-        _solve(call, name, texts[:middle], column, out)
-        _solve(call, name, texts[middle:], column, out)
+        middle = len(given) // 2
+        solve(call, name, noun, given[:middle], taken, out)
+        solve(call, name, noun, given[middle:], taken, out)
         return
-    out += [_row(name, value) for value in answer]
+    out += [taken(one, value) for one, value in zip(given, answer, strict=True)]
 
 
 def _reason(name: str, error: BaseException) -> bytes:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from overlord._src.config.batch_models import BatchTransform, BatchTransformConfig
 from overlord._src.config.chat_models import (
     AlpacaColumnsConfig,
     Chat,
@@ -28,7 +27,12 @@ from overlord._src.config.field_types import (
     Text,
     Token,
 )
-from overlord._src.config.function_models import TransformConfig, TransformField
+from overlord._src.config.function_models import (
+    BatchTransform,
+    BatchTransformConfig,
+    TransformConfig,
+    TransformField,
+)
 from overlord._src.config.media_models import MediaConfig, MediaField, MediaTokensConfig
 from overlord._src.config.runtime_models import (
     AblationConfig,

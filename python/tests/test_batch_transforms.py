@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from corpora import EOD, json_lines, made_up_texts
 from own_batch_transforms import MASK
 from test_media_stream import made_up_pairs, pairs_config, train
+from test_transforms import workers
 from trainers import in_time, kill_all, until_nothing_left
 
 import overlord as ol
@@ -319,21 +319,3 @@ def test_nobody_is_left(tmp_path: Path) -> None:
     before = set(workers())
     read(config_of(tmp_path, "own_batch_transforms:masked"))
     in_time(lambda: not set(workers()) - before, "all transform workers are gone")
-
-
-_MARK = f"PYTEST_XDIST_WORKER={os.environ.setdefault('PYTEST_XDIST_WORKER', 'alone')}".encode()
-
-
-def workers() -> list[int]:
-    """Transform workers of these tests that still run."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes()
-                environment = (entry / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if b"_transform_worker.py" in words and _MARK in environment:
-                found.append(int(entry.name))
-    return found

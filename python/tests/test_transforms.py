@@ -174,7 +174,7 @@ REASONS = {
     "hangs": "did not answer within its deadline of 2.0 s",
     "eats": "used more than its limit of 256 MiB",
     "raises": "raised ValueError: no such thing at ",
-    "short": "answered 0 rows for 1; give None for a row to drop",
+    "short": "answered 0 rows for 1; give None for one to drop",
     "floats": "answered float for a row; allowed: str, token ids, None",
     "raises_thread": "raised ValueError: no such thing at ",
 }

@@ -9,24 +9,16 @@ from pydantic import BeforeValidator, Field
 from overlord._src.config.field_types import MIB, Bytes, ConfigModel, Count32, Text
 
 
-def _function_alone(value: Any) -> Any:
-    return {"function": value} if isinstance(value, str) else value
-
-
-class TransformConfig(ConfigModel):
-    """A Python function of your own over a source's text rows or media; `module:name` is short.
-
-    How it is run never changes what it gives. Its lane and version are in its decorator.
-    """
-
+class _FunctionConfig(ConfigModel):
     function: Text = Field(
         description="module:name of a function under `@ol.transform`, found beside the config file "
         "or where Python finds modules; or a name of `ol.job(transforms={...})`"
     )
     workers: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=2, description="processes, or threads, of every process that hosts loaders"
+        default=2,
+        description="processes, or threads, of every process that hosts loaders, or constructors "
+        "for `batch_transform`",
     )
-    batch: Count32 = Field(default=64, description="most rows or items of one call")
     deadline_seconds: float = Field(
         default=30.0, gt=0, le=86400, description="of one call; whoever runs it is ended then"
     )
@@ -39,4 +31,25 @@ class TransformConfig(ConfigModel):
     )
 
 
+class TransformConfig(_FunctionConfig):
+    """A Python function of your own over a source's text rows or media; `module:name` is short.
+
+    How it is run never changes what it gives. Its lane and version are in its decorator.
+    """
+
+    batch: Count32 = Field(default=64, description="most rows or items of one call")
+
+
+class BatchTransformConfig(_FunctionConfig):
+    """A Python function of your own over microbatches; `batch_transform: module:name` is short.
+
+    How it is run never changes what it gives. Its lane and version are in its decorator.
+    """
+
+
+def _function_alone(value: Any) -> Any:
+    return {"function": value} if isinstance(value, str) else value
+
+
 TransformField = Annotated[TransformConfig, BeforeValidator(_function_alone)]
+BatchTransform = Annotated[BatchTransformConfig | None, BeforeValidator(_function_alone)]
