@@ -15,16 +15,6 @@ function(overlord_room_name room output)
   set(${output} "${name}" PARENT_SCOPE)
 endfunction()
 
-# Rooms that wait for others more than they compute are compiled with less effort where tests are built:
-# a quarter of the time, and a clean run of all tests has to end soon. What measures keeps its own.
-function(overlord_ease room sources)
-  if(NOT OVERLORD_BUILD_TESTS OR NOT room MATCHES "^(node|host|sim|testing|roles/.*)$")
-    return()
-  endif()
-  list(FILTER sources EXCLUDE REGEX "/measure_[a-z]+\\.cc$")
-  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -O1)
-endfunction()
-
 # overlord_library(ROOM [DEPS room...] [LIBS target...] [TEST_ONLY])
 # Makes static library overlord_<name> (alias overlord::<name>) of the room's sources, an INTERFACE library
 # while it has none, together with the room's tests, link test, header check and benchmarks.
@@ -48,7 +38,9 @@ function(overlord_library room)
     add_library(${target} STATIC ${sources})
     target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(${target} PUBLIC ${links})
-    overlord_ease(${room} "${sources}")
+    if(arg_TEST_ONLY)  # a clean run of all tests has to end soon; what ships has the same options in every build
+      target_compile_options(${target} PRIVATE -O1)
+    endif()
   else()
     add_library(${target} INTERFACE)
     target_include_directories(${target} INTERFACE "${PROJECT_SOURCE_DIR}/src")
