@@ -85,8 +85,8 @@ peers: wheel ## environment .venv-peers with the loaders that benchmarks compare
 	@tools/peers.sh
 
 .PHONY: soak
-soak: setup-test build ## hours of simulation seeds and long runs; SEEDS sets how many (20000)
-	@OVERLORD_SIM_SEEDS=$${SEEDS:-20000} build/bin/overlord_simulation_test
+soak: setup-test build ## storms of the simulated world over fresh seeds, and long runs; SEEDS worlds of each (20000)
+	@tools/soak.sh
 	$(PYTHON) -m pytest -q -m soak || test $$? -eq 5
 
 .PHONY: chaos

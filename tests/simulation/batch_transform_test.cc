@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "overlord/sim/scenario.h"
+#include "simulation/seeds.h"
 
 namespace overlord::sim {
 namespace {
@@ -74,14 +75,15 @@ TEST(BatchTransform, TheStreamIsTheSameHoweverItIsRunAndWhoeverDies) {
   ASSERT_TRUE(calm->run(kSteps));
   ASSERT_FALSE(calm->failure()) << calm->failure()->message();
   uint64_t kills = 0;
-  for (uint64_t seed = 0; seed < 25; ++seed) {
+  const uint64_t worlds = for_each_seed(25, [&](uint64_t seed) {
     auto cluster = start(scenario, seed, stormy(seed));
-    ASSERT_TRUE(cluster->run(kSteps)) << "hangs, seed " << seed;
+    ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
     ASSERT_FALSE(cluster->failure()) << cluster->failure()->message();
-    EXPECT_EQ(cluster->stream_hash(), calm->stream_hash()) << "seed " << seed;
+    EXPECT_EQ(cluster->stream_hash(), calm->stream_hash());
     kills += cluster->sightings().kills;
-  }
-  EXPECT_GT(kills, 25u) << "it was a storm";
+  });
+  if (worlds < 25) return;  // one of them, run again
+  EXPECT_GT(kills, worlds) << "it was a storm";
 }
 
 // Tokens of a rank's slice of a step, in order.
@@ -128,19 +130,19 @@ TEST(BatchTransform, RanksOfAGroupSeeOneResultAndSlicesAreCutFromIt) {
 
 TEST(BatchTransform, AFailureEndsAllGroupsAndNamesThePlace) {
   const Scenario scenario = transformed();
-  for (uint64_t seed = 0; seed < 20; ++seed) {
+  for_each_seed(20, [&](uint64_t seed) {
     auto cluster = start(scenario, seed, seed % 2 == 0 ? Layout{} : stormy(seed), 3);
-    ASSERT_TRUE(cluster->run(kSteps)) << "hangs, seed " << seed;
+    ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
     ASSERT_TRUE(cluster->failure().has_value());
     EXPECT_EQ(cluster->failure()->code(), Code::kUserFunction);
     EXPECT_NE(cluster->failure()->message().find("batch_transform f, step "), std::string::npos)
         << cluster->failure()->message();
     for (const Rank rank : cluster->ranks()) {
       EXPECT_TRUE(cluster->consumer(rank).ended());
-      EXPECT_TRUE(cluster->consumer(rank).failure()) << "rank " << rank << ", seed " << seed;
+      EXPECT_TRUE(cluster->consumer(rank).failure()) << "rank " << rank;
     }
     EXPECT_EQ(cluster->delivered(1).batches.back()->core->step, 2u);
-  }
+  });
 }
 
 TEST(BatchTransform, AResumedRunMakesTheSame) {

@@ -5,6 +5,7 @@
 #include "overlord/plan/cost.h"
 #include "overlord/protocol/journal_record.h"
 #include "overlord/sim/scenario.h"
+#include "simulation/seeds.h"
 
 namespace overlord::sim {
 namespace {
@@ -120,13 +121,13 @@ std::vector<Digest> plans(const SimCluster& cluster) {
 TEST(Callout, LateAnswersInEveryOrderGiveOneStream) {
   const Scenario scenario = with_functions();
   std::optional<Digest> expected;
-  for (uint64_t seed = 0; seed < 20; ++seed) {
+  for_each_seed(20, [&](uint64_t seed) {
     const AskedJob run = start(scenario, sound, seed);
-    ASSERT_TRUE(run->run(kSteps)) << "hangs with seed " << seed;
+    ASSERT_TRUE(run->run(kSteps)) << "hangs";
     EXPECT_EQ(scripted(run).asked, kSteps) << "asked once a step";
     if (!expected) expected = run->stream_hash();
-    ASSERT_EQ(run->stream_hash(), *expected) << seed;
-  }
+    ASSERT_EQ(run->stream_hash(), *expected);
+  });
 }
 
 // The strategy is in the digest that plans carry, so hashes differ; places must not.

@@ -4,6 +4,7 @@
 
 #include "overlord/protocol/journal_record.h"
 #include "overlord/sim/scenario.h"
+#include "simulation/seeds.h"
 
 namespace overlord::sim {
 namespace {
@@ -80,13 +81,13 @@ TEST_P(Feedback, ResumeAtEveryStepIsAsIfItHadNotStopped) {
 TEST_P(Feedback, ManySeedsOfTheWorldGiveOneStream) {
   const Scenario scenario = metric_driven(GetParam());
   std::optional<Digest> expected;
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for_each_seed(40, [&](uint64_t seed) {
     auto cluster = scenario.start(seed);
     cluster->reports = losses;
-    ASSERT_TRUE(cluster->run(kSteps)) << "hangs with seed " << seed;
+    ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
     if (!expected) expected = cluster->stream_hash();
-    ASSERT_EQ(cluster->stream_hash(), *expected) << seed;
-  }
+    ASSERT_EQ(cluster->stream_hash(), *expected);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Controllers, Feedback,

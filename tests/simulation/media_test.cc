@@ -7,6 +7,7 @@
 
 #include "overlord/sim/scenario.h"
 #include "overlord/testing/picture_corpus.h"
+#include "simulation/seeds.h"
 
 namespace overlord::sim {
 namespace {
@@ -247,23 +248,27 @@ TEST(Media, ContentDoesNotDependOnTheMesh) {
   }
 }
 
+void expect_survives(uint64_t usual, const Scenario& scenario, const Digest& expected) {
+  const auto job = scenario.open();
+  for_each_seed(usual, [&](uint64_t seed) {
+    Layout layout;
+    layout.split = true;
+    layout.storm.kills = seed % 7;
+    layout.storm.rarity = 10 + seed % 50;
+    SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
+                       host::start_state(*job), seed, layout);
+    ASSERT_TRUE(cluster.run(kSteps)) << "hangs";
+    ASSERT_FALSE(cluster.failure()) << cluster.failure()->message();
+    ASSERT_EQ(cluster.stream_hash(), expected);
+  });
+}
+
 TEST(Media, RolesMayDieAtAnyTime) {
   Scenario scenario = with_pictures();
   scenario.axes = {{"dp", 2}, {"tp", 2}};
   scenario.spec.sources[1].loaders = 2;
-  const auto job = scenario.open();
   const Digest expected = hash_of(scenario, 1);
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
-    Layout layout;
-    layout.split = true;
-    layout.storm.kills = 1 + seed % 6;
-    layout.storm.rarity = 10 + seed % 50;
-    SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
-                       host::start_state(*job), seed, layout);
-    ASSERT_TRUE(cluster.run(kSteps)) << "hangs, seed " << seed;
-    ASSERT_FALSE(cluster.failure()) << cluster.failure()->message();
-    ASSERT_EQ(cluster.stream_hash(), expected) << "seed " << seed;
-  }
+  expect_survives(30, scenario, expected);
 }
 
 void expect_resumes_at_every_microbatch(const Scenario& scenario) {
@@ -349,18 +354,7 @@ TEST(PackedMedia, RolesMayDieAtAnyTime) {
   Scenario scenario = decoded_at(model::DecodeAt::kConstructor, 9);
   scenario.axes = {{"dp", 2}, {"tp", 2}};
   scenario.spec.sources[1].loaders = 2;
-  const auto job = scenario.open();
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
-    Layout layout;
-    layout.split = true;
-    layout.storm.kills = 1 + seed % 6;
-    layout.storm.rarity = 10 + seed % 50;
-    SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
-                       host::start_state(*job), seed, layout);
-    ASSERT_TRUE(cluster.run(kSteps)) << "hangs, seed " << seed;
-    ASSERT_FALSE(cluster.failure()) << cluster.failure()->message();
-    ASSERT_EQ(cluster.stream_hash(), expected) << "seed " << seed;
-  }
+  expect_survives(40, scenario, expected);
 }
 
 Scenario with_function() {
@@ -405,18 +399,7 @@ TEST(MediaFunctions, RolesMayDieAtAnyTime) {
   scenario.axes = {{"dp", 2}, {"tp", 2}};
   const Digest expected = hash_of(scenario, 1);
   scenario.spec.sources[1].loaders = 2;
-  const auto job = scenario.open();
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
-    Layout layout;
-    layout.split = true;
-    layout.storm.kills = 1 + seed % 6;
-    layout.storm.rarity = 10 + seed % 50;
-    SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
-                       host::start_state(*job), seed, layout);
-    ASSERT_TRUE(cluster.run(kSteps)) << "hangs, seed " << seed;
-    ASSERT_FALSE(cluster.failure()) << cluster.failure()->message();
-    ASSERT_EQ(cluster.stream_hash(), expected) << "seed " << seed;
-  }
+  expect_survives(40, scenario, expected);
 }
 
 using Pixels = std::map<SampleId, std::string>;
@@ -493,19 +476,8 @@ TEST(Media, GoToTheRanksThatEncodeThem) {
 
 TEST(Media, AreEncodedTheSameWhoeverDies) {
   const Scenario scenario = with_encoders(9);
-  const auto job = scenario.open();
   const Digest expected = hash_of(scenario, 1);
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    Layout layout;
-    layout.split = true;
-    layout.storm.kills = seed % 6;
-    layout.storm.rarity = 10 + seed % 50;
-    SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
-                       host::start_state(*job), seed, layout);
-    ASSERT_TRUE(cluster.run(kSteps)) << "hangs, seed " << seed;
-    ASSERT_FALSE(cluster.failure()) << cluster.failure()->message();
-    ASSERT_EQ(cluster.stream_hash(), expected) << "seed " << seed;
-  }
+  expect_survives(20, scenario, expected);
 }
 
 TEST(Media, WhatCutsDocumentsIsRefused) {

@@ -2,20 +2,15 @@
 // threads' worth of interleavings, loaders, workers, prefetch, budgets and hosts.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "overlord/sim/scenario.h"
+#include "simulation/seeds.h"
 
 namespace overlord::sim {
 namespace {
 
 constexpr uint64_t kSteps = 6;
-
-uint64_t seed_count() {
-  const char* text = std::getenv("OVERLORD_SIM_SEEDS");
-  return text == nullptr ? 400 : std::strtoull(text, nullptr, 10);
-}
 
 Digest hash_of(const Scenario& scenario, uint64_t seed) {
   auto cluster = scenario.start(seed);
@@ -28,13 +23,13 @@ TEST(Stream, EverySeedOfTheWorldGivesTheSameHash) {
   const Scenario scenario = Scenario::small();
   const auto job = scenario.open();
   const Digest expected = hash_of(scenario, 0);
-  for (uint64_t seed = 1; seed < seed_count(); ++seed) {
+  for_each_seed(400, [&](uint64_t seed) {
     SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
                        host::start_state(*job), seed);
     cluster.keep_batches = false;
-    ASSERT_TRUE(cluster.run(kSteps)) << "hangs with seed " << seed;
-    ASSERT_EQ(cluster.stream_hash(), expected) << "seed " << seed;
-  }
+    ASSERT_TRUE(cluster.run(kSteps)) << "hangs";
+    ASSERT_EQ(cluster.stream_hash(), expected);
+  });
 }
 
 TEST(Stream, AnotherJobSeedGivesAnotherHash) {

@@ -3,20 +3,14 @@
 // it would have had on the old mesh, from it on what it would have had on the new, whoever dies.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "overlord/protocol/journal_record.h"
 #include "overlord/sim/scenario.h"
+#include "simulation/seeds.h"
 
 namespace overlord::sim {
 namespace {
 
 constexpr uint64_t kSteps = 24;
-
-uint64_t seed_count() {
-  const char* text = std::getenv("OVERLORD_SIM_SEEDS");
-  return text == nullptr ? 200 : std::strtoull(text, nullptr, 10);
-}
 
 using Axes = std::vector<model::Axis>;
 
@@ -146,8 +140,7 @@ TEST(Tree, TheStreamGoesOnOverChangesWhoeverDies) {
   auto plain = scenario.start(1);
   ASSERT_TRUE(plain->run(kSteps));
   uint64_t kills = 0, retired = 0;
-  for (uint64_t seed = 1; seed <= seed_count(); ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  const uint64_t worlds = for_each_seed(200, [&](uint64_t seed) {
     Layout layout;
     layout.split = true;
     layout.loaders_together = 1 + static_cast<uint32_t>(seed % 3);
@@ -177,9 +170,10 @@ TEST(Tree, TheStreamGoesOnOverChangesWhoeverDies) {
     ASSERT_LT(cluster->world().now_ns(), 1'000'000'000);
     kills += cluster->sightings().kills;
     retired += cluster->sightings().retired;
-  }
-  EXPECT_GT(kills, 2 * seed_count());
-  EXPECT_GT(retired, 5 * seed_count());
+  });
+  if (worlds < 25) return;  // one of them, run again
+  EXPECT_GT(kills, 2 * worlds);
+  EXPECT_GT(retired, 5 * worlds);
 }
 
 // Ranks that all ask, each when it gets there, agree; and the one that is told last has its steps.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "overlord/sim/scenario.h"
+#include "simulation/seeds.h"
 
 namespace overlord::sim {
 namespace {
@@ -44,7 +45,7 @@ TEST(Quarantine, BadRowsKeepTheirPlaceAndAreCounted) {
 TEST(Quarantine, AnExceededBudgetEndsAllRanksBeforeTheSameStep) {
   std::optional<size_t> expected;
   const Scenario scenario = with_bad_lines(3, 2);
-  for (uint64_t seed = 0; seed < 20; ++seed) {
+  for_each_seed(20, [&](uint64_t seed) {
     auto cluster = scenario.start(seed);
     ASSERT_TRUE(cluster->run(100'000)) << "hangs";
     ASSERT_TRUE(cluster->failure().has_value());
@@ -55,7 +56,7 @@ TEST(Quarantine, AnExceededBudgetEndsAllRanksBeforeTheSameStep) {
       if (!expected) expected = batches;
       EXPECT_EQ(batches, *expected);
     }
-  }
+  });
 }
 
 TEST(Trouble, AChangedShardStopsTheRunByName) {

@@ -54,8 +54,8 @@ struct OnMessage {
         ask(state, step, seat.constructor, out);
         asked = true;
       }
-      // One of an earlier tree that has nothing left to make waits for this alone.
-      if (asked || seat.until == kNoEnd) continue;
+      // It holds every step until all its ranks are done with it, those that miss nothing as well.
+      if (asked) continue;
       const StepIndex done = std::min(state.consumed(), seat.until);
       out->effects.push_back(Send{seat.constructor, protocol::Acknowledged{done}});
     }
@@ -96,7 +96,8 @@ Reaction on_consumed(const ClientJob& job, const ClientState& state, StepIndex s
   Reaction out;
   out.events.push_back(StepConsumed{step});
   for (const Seat& seat : seats_of(job, state)) {
-    if (step < seat.first || step >= seat.until || seat.until == kNoEnd) continue;
+    if (step < seat.first || step >= seat.until) continue;
+    if (seat.until == kNoEnd && !state.finished()) continue;  // the next Get tells it
     out.effects.push_back(Send{seat.constructor, protocol::Acknowledged{step + 1}});
   }
   return out;

@@ -106,6 +106,29 @@ TEST(ClientLogic, AsksARestartedConstructorAgainForWhatHasNotCome) {
   EXPECT_EQ(asked, (std::vector<StepIndex>{5, 7, 8}));
 }
 
+std::vector<StepIndex> acknowledged(const Reaction& reaction) {
+  std::vector<StepIndex> steps;
+  for (const Effect& effect : reaction.effects) {
+    const auto* ack = std::get_if<protocol::Acknowledged>(&std::get<Send>(effect).message);
+    if (ack != nullptr) steps.push_back(ack->acknowledged);
+  }
+  return steps;
+}
+
+// Its other ranks may wait for a step for which it has no room as long as it holds one for us.
+TEST(ClientLogic, TellsARestartedConstructorWhereItStandsThoughItMissesNothing) {
+  ClientState state(6);
+  const ClientJob job = job_of(1);
+  run(job, &state);
+  receive(job, &state, ready(6));
+  receive(job, &state, ready(7, true));
+  EXPECT_EQ(run(job, &state).handed, (std::vector<StepIndex>{6, 7}));
+  const Reaction told = on_message(job, state, restarted(job.bucket, 2));
+  EXPECT_EQ(acknowledged(told), (std::vector<StepIndex>{6}));
+  EXPECT_EQ(acknowledged(on_consumed(job, state, 6)), (std::vector<StepIndex>{7}))
+      << "no Get will tell it any more";
+}
+
 TEST(ClientLogic, RefusesAStepOfADeadConstructor) {
   ClientState state(0);
   const ClientJob job = job_of(1);

@@ -52,13 +52,11 @@ Reaction on_message(const LoaderJob& job, const LoaderState& state,
 Reaction next_work(const LoaderJob& job, const LoaderState& state) {
   Reaction out;
   // Planned samples first: somebody waits for them. The oldest is always allowed to start.
-  if (!state.waiting().empty()) {
-    const FetchKey key = *state.waiting().begin();
-    if (state.plan(key.first) != nullptr && state.fetches_in_work() < job.workers) {
-      out.events.push_back(FetchStarted{key});
-      out.effects.push_back(Serve{key});
-      return out;
-    }
+  const std::optional<FetchKey> key = state.oldest_planned();
+  if (key && state.fetches_in_work() < job.workers) {
+    out.events.push_back(FetchStarted{*key});
+    out.effects.push_back(Serve{*key});
+    return out;
   }
   const bool behind_the_end = job.one_pass && state.next_window() >= job.windows_per_pass;
   if (state.next_window() < state.grant() && !behind_the_end) {

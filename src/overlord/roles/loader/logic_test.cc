@@ -82,6 +82,18 @@ TEST(LoaderLogic, AFetchWaitsForItsPlanAndTheOldestGoesFirst) {
   EXPECT_EQ(std::get<Serve>(reaction.effects[0]).key, (FetchKey{6, 1}));
 }
 
+// Asked of a process that has died, of a step that is done with: no plan of it comes any more.
+TEST(LoaderLogic, AFetchWhosePlanNeverComesHoldsUpNobody) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1);
+  state.apply(FetchAsked{{6, 0}});
+  state.apply(FetchAsked{{7, 0}});
+  receive(job, &state, plan_of(7));
+  const Reaction reaction = next_work(job, state);
+  ASSERT_EQ(reaction.effects.size(), 1u);
+  EXPECT_EQ(std::get<Serve>(reaction.effects[0]).key, (FetchKey{7, 0}));
+}
+
 TEST(LoaderLogic, OldPlansAreForgotten) {
   LoaderState state(0);
   LoaderJob job = job_of(0, 1);

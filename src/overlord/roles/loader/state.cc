@@ -61,6 +61,13 @@ const std::map<SampleId, std::string>& LoaderState::undecodable(const FetchKey& 
   return found == undecodable_.end() ? kNone : found->second;
 }
 
+std::optional<FetchKey> LoaderState::oldest_planned() const {
+  for (const FetchKey& key : waiting_) {
+    if (plan(key.first) != nullptr) return key;
+  }
+  return std::nullopt;
+}
+
 const KnownPlan* LoaderState::plan(StepIndex step) const {
   const auto found = plans_.find(step);
   return found == plans_.end() ? nullptr : &found->second;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -76,6 +77,10 @@ class LoaderState {
   uint64_t next_window() const { return next_window_; }  // not yet started
   size_t windows_in_work() const { return windows_in_work_.size(); }
   const std::set<FetchKey>& waiting() const { return waiting_; }  // asked, not started
+  // The first of them whose plan is known. An older one may wait for a plan that is on its way, or
+  // for none: asked of a process that has died, when the step was done with, it reaches the next
+  // one, which is never told of that step. It must not hold up the others.
+  std::optional<FetchKey> oldest_planned() const;
   size_t fetches_in_work() const { return in_work_.size(); }
   // Answers that are made and wait for the journal, with the rows they wait for.
   const std::map<FetchKey, std::set<SampleId>>& unlogged() const { return unlogged_; }

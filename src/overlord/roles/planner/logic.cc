@@ -107,13 +107,15 @@ void brief_constructor(const PlannerJob& job, const PlannerState& state,
                        const protocol::Address& constructor, Reaction* out) {
   const ConstructorSlot* slot = state.constructor(constructor);
   if (slot == nullptr) return;
+  // First of all where the stream ends: it must not begin a step that nobody else gets.
+  if (const auto& failure = state.failure()) {
+    out->effects.push_back(
+        Send{constructor, protocol::StreamFailed{failure->step, failure->status}});
+  }
   for (const auto& [step, plan] : state.unacknowledged()) {
     if (step < slot->acknowledged || !of_tree(*slot, *plan)) continue;
     out->effects.push_back(Send{constructor, publication(job, plan)});
   }
-  if (!state.failure()) return;
-  out->effects.push_back(
-      Send{constructor, protocol::StreamFailed{state.failure()->step, state.failure()->status}});
 }
 
 struct OnMessage {

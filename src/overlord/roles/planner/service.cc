@@ -54,7 +54,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     while (!changing_ && !wishes_.empty()) {
       // A plan that is being made durable keeps the tree it was made with, and a step that a
       // function is asked about the tree that it was told of.
-      const StepIndex next = state_.next_step() + (committing_ || asking_ ? 1 : 0);
+      const StepIndex next = first_unplanned() + (asking_ ? 1 : 0);
       Result<TreeDecision> decision = state_.failure()
                                           ? Result<TreeDecision>(state_.failure()->status)
                                           : decide_tree(job_, state_, wishes_.front().wish, next);
@@ -63,6 +63,9 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
                                 : Result<StepIndex>(decision.status()));
     }
   }
+
+  // The first step that no plan is made of yet; one may be on its way to the journal.
+  StepIndex first_unplanned() const { return state_.next_step() + (committing_ ? 1 : 0); }
 
   void answer_wish(const Result<StepIndex>& answer) {
     if (wishes_.empty()) return;  // answered when the stream failed
@@ -269,7 +272,9 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
         state_.late_bad(bad.id.source) + state_.stream().cursors[bad.id.source].bad;
     const uint32_t pass = state_.stream().cursors[bad.id.source].pass;
     if (seen <= model::bad_rows_budget(source, pass) || state_.failure()) return;
-    fail(Status(Code::kBudgetExceeded,
+    // A plan that is on its way to the journal will be published; the stream ends behind it.
+    fail(first_unplanned(),
+         Status(Code::kBudgetExceeded,
                 "source " + source.name + ": " + std::to_string(seen) + " bad rows, allowed " +
                     std::to_string(source.bad_rows_allowed) + " a pass; last: " + bad.reason +
                     "; raise bad_rows_allowed or repair the data"));
@@ -287,17 +292,18 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
             if (status.ok()) {
               then(*self);
             } else {
-              self->fail(status.with_context("journal"));
+              // What was appended behind it fails too, plans among them.
+              self->fail(self->state_.next_step(), status.with_context("journal"));
             }
           });
         });
   }
 
-  void fail(const Status& status) {
+  void fail(StepIndex step, const Status& status) {
     if (state_.failure()) return;
-    state_.apply(Failed{state_.next_step(), status});
+    state_.apply(Failed{step, status});
     for (const ConstructorSlot& slot : state_.constructors()) {
-      Send send{slot.address, protocol::StreamFailed{state_.next_step(), status}};
+      Send send{slot.address, protocol::StreamFailed{step, status}};
       carry_out(send);
     }
     while (!wishes_.empty()) answer_wish(status);
