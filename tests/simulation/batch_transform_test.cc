@@ -130,7 +130,7 @@ TEST(BatchTransform, RanksOfAGroupSeeOneResultAndSlicesAreCutFromIt) {
 
 TEST(BatchTransform, AFailureEndsAllGroupsAndNamesThePlace) {
   const Scenario scenario = transformed();
-  for_each_seed(20, [&](uint64_t seed) {
+  const auto world = [&](uint64_t seed) {
     auto cluster = start(scenario, seed, seed % 2 == 0 ? Layout{} : stormy(seed), 3);
     ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
     ASSERT_TRUE(cluster->failure().has_value());
@@ -142,7 +142,9 @@ TEST(BatchTransform, AFailureEndsAllGroupsAndNamesThePlace) {
       EXPECT_TRUE(cluster->consumer(rank).failure()) << "rank " << rank;
     }
     EXPECT_EQ(cluster->delivered(1).batches.back()->core->step, 2u);
-  });
+  };
+  // A group that told its own ranks died before it had told the planner.
+  for_each_seed(20, world, {9'569'321'803'573});
 }
 
 TEST(BatchTransform, AResumedRunMakesTheSame) {

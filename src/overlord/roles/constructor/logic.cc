@@ -109,7 +109,9 @@ Reaction on_undecodable(
 Reaction on_transform_failed(const ConstructorState& state, StepIndex step, const Status& status) {
   Reaction out;
   if (state.step(step) == nullptr) return out;  // acknowledged meanwhile
-  out.events.push_back(Failed{step, status});
+  // Ranks here hear of it from the planner's answer, as all others do: a rank that has heard of it
+  // asks no more, so if this process died before the planner knows, nobody would ever tell the
+  // other groups.
   out.effects.push_back(Send{protocol::planner_address(), protocol::StreamFailed{step, status}});
   return out;
 }

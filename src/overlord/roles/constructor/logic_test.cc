@@ -168,13 +168,18 @@ TEST(ConstructorLogic, AFailedFunctionEndsTheStreamOfAllGroups) {
   ConstructorState state(0, {0});
   receive(job, &state, from(0, plan_of(1, false, true)));
   const Status failed(Code::kUserFunction, "step 1");
-  EXPECT_TRUE(on_transform_failed(state, 0, failed).events.empty()) << "acknowledged meanwhile";
+  EXPECT_TRUE(on_transform_failed(state, 0, failed).effects.empty()) << "acknowledged meanwhile";
   const Reaction reaction = on_transform_failed(state, 1, failed);
   for (const Event& event : reaction.events) state.apply(event);
   const auto& send = std::get<Send>(reaction.effects.at(0));
   EXPECT_EQ(send.to, protocol::planner_address());
   EXPECT_EQ(std::get<protocol::StreamFailed>(send.message).step, 1u);
   receive(job, &state, from(0, protocol::Get{1, 0}));
+  for (const Effect& effect : run(job, &state)) {
+    const auto* told = std::get_if<protocol::StreamFailed>(&std::get<Send>(effect).message);
+    EXPECT_EQ(told, nullptr) << "the planner may not know yet";
+  }
+  receive(job, &state, from(0, send.message));
   const std::vector<Effect> effects = run(job, &state);
   EXPECT_EQ(
       std::get<protocol::StreamFailed>(std::get<Send>(effects.at(0)).message).status.message(),
