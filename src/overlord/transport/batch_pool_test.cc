@@ -147,7 +147,7 @@ TEST(BatchPool, WhatFailsIsTriedOnceMoreInAFreshSeat) {
     ASSERT_FALSE(answer.ok());
     EXPECT_EQ(answer.status().code(), Code::kUserFunction);
     EXPECT_EQ(always.calls, 2);
-    const std::string& message = answer.status().message();
+    const std::string message = answer.status().message();
     EXPECT_NE(message.find("batch_transform m:f, step 12, microbatch 3 of group 1: "),
               std::string::npos)
         << message;
