@@ -14,10 +14,10 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 .PHONY: run
-run: setup ## set up, build the extension, run the demonstration
+run: setup ## set up, build the product, run the demonstration
 	@mkdir -p build
 	cmake --preset dev >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
-	cmake --build build -j $(JOBS) --target _core
+	cmake --build build -j $(JOBS) --target product
 	.venv/bin/overlord demo
 
 .PHONY: setup
