@@ -93,6 +93,10 @@ soak: setup-test build ## hours of simulation seeds and long runs; SEEDS sets ho
 chaos: setup-test build ## kill -9 of every process of a job at random moments; CHAOS_ROUNDS sets how often (100)
 	@$(PYTHON) -m pytest -q -m chaos python/tests/chaos
 
+.PHONY: flaky
+flaky: setup-test build ## tests that start processes, on a busy machine; FLAKY_ROUNDS sets how often (20)
+	@tools/flaky.sh
+
 .PHONY: format
 format: setup-test ## format C++ and Python
 	@tools/cpp_files.sh | xargs -0 -r clang-format -i
