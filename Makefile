@@ -14,10 +14,10 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 .PHONY: run
-run: setup ## set up, build the extension, run the demonstration
+run: setup ## set up, build the product, run the demonstration
 	@mkdir -p build
 	cmake --preset dev >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
-	cmake --build build -j $(JOBS) --target _core
+	cmake --build build -j $(JOBS) --target product
 	.venv/bin/overlord demo
 
 .PHONY: setup
@@ -92,6 +92,10 @@ soak: setup-test build ## storms of the simulated world over fresh seeds, and lo
 .PHONY: chaos
 chaos: setup-test build ## kill -9 of every process of a job at random moments; CHAOS_ROUNDS sets how often (100)
 	@$(PYTHON) -m pytest -q -m chaos python/tests/chaos
+
+.PHONY: flaky
+flaky: setup-test build ## tests that start processes, on a busy machine; FLAKY_ROUNDS sets how often (20)
+	@tools/flaky.sh
 
 .PHONY: format
 format: setup-test ## format C++ and Python

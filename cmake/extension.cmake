@@ -29,6 +29,8 @@ set_target_properties(
              LINK_DEPENDS "${overlord_exports}"
              INSTALL_RPATH "$ORIGIN/../pyarrow")
 
+# Everything that users run: what the wheel ships and `make run` builds.
+add_custom_target(product DEPENDS _core)
 install(TARGETS _core LIBRARY DESTINATION overlord COMPONENT python)
 
 # The node process is a program beside the module.
@@ -37,5 +39,6 @@ if(TARGET overlord-node)
     overlord-node
     PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${OVERLORD_EXTENSION_DIR}"
                INSTALL_RPATH "$ORIGIN/../pyarrow")
+  add_dependencies(product overlord-node)
   install(TARGETS overlord-node RUNTIME DESTINATION overlord COMPONENT python)
 endif()

@@ -1,5 +1,6 @@
 """A small GPT on the CPU, with data and tensor parallelism, that resumes on another mesh.
 
+    .venv/bin/pip install torch  # once; brings torchrun
     torchrun --nproc-per-node 4 examples/train_tiny.py --tp 2
     torchrun --nproc-per-node 2 examples/train_tiny.py --tp 1 --resume tiny/step-20.pt --steps 40
 
@@ -17,11 +18,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import torch
-import torch.distributed as dist
-from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.nn import functional
+try:
+    import torch
+    import torch.distributed as dist
+    from torch import Tensor, nn
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.nn import functional
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"this example trains with PyTorch ({error}). Install it where Overlord is "
+        f"installed, which brings torchrun as well:\n    {sys.executable} -m pip install torch"
+    )
 
 import overlord as ol
 

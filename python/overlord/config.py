@@ -406,7 +406,10 @@ class PackingConfig(ConfigModel):
         "sequence ends; pad: one document per sequence",
     )
     slack: float = Field(
-        default=0.05, ge=0, le=0.4, description="how much more than a step best_fit draws ahead"
+        default=0.05,
+        ge=0,
+        le=0.4,
+        description="share of its bins that best_fit draws beyond them, to choose from",
     )
     max_delay: int = Field(
         default=4, ge=1, le=1024, description="most steps a drawn document may wait to be placed"
@@ -469,7 +472,7 @@ class StreamConfig(ConfigModel):
     bins: Count32 | None = Field(default=None, description="sequences of a step")
     substeps: Count32 | None = Field(default=None, description="equal parts of a step")
     align: Count32 | None = Field(default=None, description="document alignment")
-    leftover: Leftover | None = Field(default=None, description="the last step's carry-over")
+    leftover: Leftover | None = Field(default=None, description="as the job's, of this stream")
     packing: PackingConfig | None = Field(default=None, description="replaces the whole packing")
     at_end: AtEnd | None = Field(default=None, description="of every source of this stream")
     over_length: OverLength | None = Field(
@@ -504,7 +507,7 @@ class JobConfig(ConfigModel):
     )
     leftover: Leftover = Field(
         default="drain",
-        description="what the last step does with drawn documents: place or drop them",
+        description="what was drawn when sources are spent: placed in further steps, or dropped",
     )
     at_end: AtEnd | None = Field(
         default=None, description="of sources that do not say; never guessed"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import inspect
+import random
 import signal
 import socket
 from collections.abc import Iterator
@@ -24,6 +27,7 @@ from overlord import _core as core
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+TESTS = Path(__file__).resolve().parent
 GOOD: dict[str, Any] = {
     "job": "demo",
     "seed": 7,
@@ -65,6 +69,44 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     skip_what_needs_a_codec((yield))
 
 
+# What a test that starts processes or threads names somewhere on its way: a module, the engine that
+# has processes, functions of users that run in workers.
+STARTERS = {"subprocess", "threading", "fork"}
+STARTED = ("processes", "own_transforms:", "own_media:", "own_batch_transforms:")
+
+
+def starts_processes(function: Any, seen: set[Any]) -> bool:
+    """Whether a function of the tests, or one that it calls, starts processes or threads."""
+    function = inspect.unwrap(function)
+    if inspect.isclass(function):
+        return any(starts_processes(item, seen) for item in vars(function).values())
+    if not inspect.isfunction(function) or function in seen:
+        return False
+    seen.add(function)
+    if TESTS not in Path(function.__code__.co_filename).parents:
+        return False
+    codes = [function.__code__]
+    for code in codes:  # and those inside of it
+        codes += [item for item in code.co_consts if inspect.iscode(item)]
+        texts = [item for item in code.co_consts if isinstance(item, str)]
+        if STARTERS & set(code.co_names) or any(text.startswith(STARTED) for text in texts):
+            return True
+    names = {name for code in codes for name in code.co_names}
+    return any(starts_processes(function.__globals__.get(name), seen) for name in names)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that `make flaky` runs."""
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
+        functions = [item.function, *(each.func for all in fixtures.values() for each in all)]  # type: ignore[attr-defined]
+        given = getattr(item, "callspec", None)
+        if (given is not None and "processes" in map(str, given.params.values())) or any(
+            starts_processes(function, set()) for function in functions
+        ):
+            item.add_marker(pytest.mark.processes)
+
+
 @pytest.fixture
 def good() -> dict[str, Any]:
     """A config that is fine."""
@@ -99,7 +141,9 @@ def starter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return config
 
 
-DEADLINE_SECONDS = 60
+# Of a whole test, on a busy machine too. What a test starts and waits for needs no deadline of its
+# own: this one ends it.
+DEADLINE_SECONDS = 280
 
 
 @pytest.fixture(autouse=True)
@@ -123,11 +167,12 @@ def deadline(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def free_port() -> int:
-    """A TCP port that nobody uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port that nobody uses, and that the kernel gives to nobody who asks for any."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture

@@ -316,7 +316,7 @@ def one_long_line(folder: Path) -> dict[str, Any]:
 def test_claims_cost_no_memory(make: Callable[[Path], dict[str, Any]], tmp_path: Path) -> None:
     config = job_config(tmp_path, {"web": make(tmp_path)})
     command = [sys.executable, "-c", HUNGRY, json.dumps(config)]
-    output = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True).stdout
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     outcome, grown = json.loads(output)
     if make is claims_of_rows:
         assert "Error" in outcome and "web" in outcome and "a.parquet" in outcome
@@ -443,7 +443,7 @@ def test_a_changed_byte_never_crashes(suffix: str, tmp_path: Path) -> None:
     config = job_config(tmp_path, {"web": {**source, "bad_rows_allowed": 1000}}, steps=20)
     step = max(1, path.stat().st_size // 150)
     command = [sys.executable, "-c", FLIPPED, json.dumps(config), str(path), str(step)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=55)
+    run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]
     outcomes = json.loads(run.stdout)
     assert sum(outcomes.values()) >= 150 and "InternalError" not in outcomes

@@ -98,11 +98,12 @@ def test_bench_dispatches(
 
 
 def test_starting_is_cheap() -> None:
+    """Time is spent on importing: on large packages, or on very many small modules."""
     code = (
-        "import sys, time; begin = time.perf_counter(); import overlord, overlord.cli; "
-        "took = time.perf_counter() - begin; "
-        "heavy = [m for m in ('pyarrow', 'pydantic', 'numpy', 'torch') if m in sys.modules]; "
-        "assert took < 0.5 and not heavy, (took, heavy)"
+        "import sys; before = set(sys.modules); import overlord, overlord.cli; "
+        "more = set(sys.modules) - before; "
+        "heavy = more & {'pyarrow', 'pydantic', 'numpy', 'rich', 'torch', 'yaml'}; "
+        "assert len(more) < 100 and not heavy, (len(more), heavy)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -115,5 +116,5 @@ def test_a_closed_pipe_ends_quietly() -> None:
     assert process.stdout is not None and process.stderr is not None
     os.close(process.stdout.fileno())
     error = process.stderr.read()
-    process.wait(timeout=60)
+    process.wait()
     assert b"Traceback" not in error

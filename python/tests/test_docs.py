@@ -1,13 +1,19 @@
-"""The docs name only what exists: files, links, tests, keys; and say how each config key counts."""
+"""The docs name only what exists: files, links, tests, commands, keys, defaults; and say how each
+config key counts."""
 
 from __future__ import annotations
 
+import argparse
+import ast
+import functools
+import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import config_reference
 import pytest
-from overlord.cli import COMMANDS
+from overlord.cli import COMMANDS, _module
 
 import overlord as ol
 
@@ -130,6 +136,111 @@ def test_every_command_and_error_has_its_line() -> None:
     assert all(f"`overlord {name}" in commands for name in COMMANDS)
     errors = (ROOT / "docs/reference/errors.md").read_text()
     assert all(f"ol.{name}`" in errors for name in (*ol._ERRORS, "ConfigError"))
+
+
+NAMED_COMMAND = re.compile(r"(?<![\w-] )(?<![\w-])overlord ([a-z]+)\b([^`|#\n]*)")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
+
+def options_of(command: str) -> dict[str, Any]:
+    """A command's options and their defaults."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--traceback")
+    _module(command).add_arguments(parser)
+    known = {word: action.default for action in parser._actions for word in action.option_strings}
+    for action in parser._actions:  # commands of a command
+        for further in (getattr(action, "choices", None) or {}) if action.nargs == "A..." else ():
+            known |= {
+                word: inner.default
+                for inner in action.choices[further]._actions
+                for word in inner.option_strings
+            }
+    return known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_commands_that_are_named_exist(page: Path) -> None:
+    text = page.read_text()
+    spans = [*CODE.findall(prose(page)), *FENCE.findall(text), *re.findall(r"^    .*", text, re.M)]
+    for command, rest in (found for span in spans for found in NAMED_COMMAND.findall(span)):
+        assert command in COMMANDS, f"`overlord {command}`"
+        if command != "bench":  # whose further words are the benchmark's own
+            assert set(OPTION.findall(rest)) <= set(options_of(command)), f"{command} {rest}"
+
+
+def test_options_and_their_defaults_are_those_of_the_commands() -> None:
+    text = (ROOT / "docs/reference/cli.md").read_text()
+    sections = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    for command, body in zip(sections[1::2], sections[2::2], strict=True):
+        commands = [options_of(word) for word in command.split(" and ")]
+        known = {option: default for options in commands for option, default in options.items()}
+        named = {option for code in CODE.findall(body) for option in OPTION.findall(code)}
+        assert named <= set(known), f"{command}: {named - set(known)}"
+        said = re.findall(r"`(--[a-z-]+)[^`]*` \(default:? `?([\w./]+)", body)
+        for option, default in said:
+            assert default in ("all", str(known[option])), f"{command} {option}: {known[option]}"
+
+
+API = ROOT / "docs/reference/api.md"
+SIGNATURE = re.compile(r"(?:\*\*|^\| )`@?((?:ol|job|loader)\.[\w.]+)\(([^`]*)\)`", re.MULTILINE)
+PARAMETER = re.compile(r"\*{0,2}(\w+)(=(?:\([^)]*\)|[^,]*))?(?:, |$)")
+
+
+def test_signatures_are_those_of_the_code() -> None:
+    owners = {"ol": ol, "job": ol.Job, "loader": ol.Loader}
+    found = SIGNATURE.findall(API.read_text())
+    assert len(found) > 8
+    for name, words in found:
+        owner, *path = name.split(".")
+        function = functools.reduce(getattr, path, owners[owner])
+        known = dict(inspect.signature(function).parameters)
+        known.pop("self", None)
+        said = PARAMETER.findall(words.replace("*, ", "").removesuffix("...").removesuffix(", "))
+        listed = list(known)[: len(said)] if words.endswith("...") else list(known)
+        assert [parameter for parameter, _ in said] == listed, name
+        for parameter, default in said:
+            value, real = default.lstrip("="), known[parameter].default
+            if default != "=":  # its value is not said
+                assert (
+                    real is inspect.Parameter.empty
+                    if not value
+                    else repr(real) == repr(ast.literal_eval(value))
+                ), f"{name}: {parameter}={real!r}"
+
+
+def test_every_public_name_is_on_the_page() -> None:
+    text = API.read_text() + (ROOT / "docs/reference/errors.md").read_text()
+    missing = [name for name in ol.__all__ if not re.search(rf"`@?ol\.{name}\b", text)]
+    assert not missing
+
+
+KEYS = {
+    tuple(key.split(".")[:depth])
+    for key in config_reference.COUNTS
+    for depth in range(1, key.count(".") + 2)
+}
+SECTIONS = {key[0] for key in KEYS if len(key) > 1}
+BY_NAME = {"sources", "tokenizers", "streams", "media", "weights", "max_passes", "stages"}
+
+
+def is_config_key(parts: list[str]) -> bool:
+    """Whether the config has this key; under some any name or number may stand."""
+    at: tuple[str, ...] = ()
+    for before, part in zip(["", *parts], parts, strict=False):
+        if (*at, part) in KEYS:
+            at = (*at, part)
+        elif before not in BY_NAME or before != at[-1]:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_config_keys_that_are_named_exist(page: Path) -> None:
+    for word in codes(page):
+        key = re.split(r"[=:]", word)[0]
+        parts = key.split(".")
+        if parts[0] in SECTIONS and len(parts) > 1 and re.fullmatch(r"[\w.]+", key):
+            assert is_config_key(parts), f"`{word}`"
 
 
 def test_every_decision_is_listed() -> None:

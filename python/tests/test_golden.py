@@ -160,7 +160,7 @@ def run_elsewhere(variables: dict[str, str]) -> str:
         filter(None, [os.environ.get("PYTHONPATH", ""), here])
     )
     command = [sys.executable, __file__, "--print"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=55, env=environment)
+    run = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert run.returncode == 0, run.stderr[-2000:]
     return run.stdout
 

@@ -7,6 +7,7 @@ encrypted. Where namespaces cannot be made (no privilege) only the loopback form
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -18,9 +19,10 @@ from typing import Any
 import pytest
 from trainers import Trainer, embedded_hashes, hashes_of, in_time, kill_all, until_nothing_left
 
-WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")  # hosts of tests that run at the same time
-NAMES = (f"ovl-a{WORKER}", f"ovl-b{WORKER}")
-LINKS = (f"ova{WORKER}", f"ovb{WORKER}")
+PREFIXES = ("ovl-a", "ovl-b")
+NAMES = tuple(f"{prefix}{os.getpid()}" for prefix in PREFIXES)  # others may run the same tests
+LINKS = tuple(f"ov{end}{os.getpid()}" for end in "ab")
+PORTS = itertools.count(7411)  # one each: who ends may still hold the last one
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 
 
@@ -28,12 +30,20 @@ def run(*words: str) -> None:
     subprocess.run(words, check=True, capture_output=True)
 
 
+def remove_namespaces() -> None:
+    """Ours, and those of processes that were killed before they could."""
+    found = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    for name in (line.split()[0] for line in found.splitlines() if line.startswith(PREFIXES)):
+        if name in NAMES or not Path(f"/proc/{name[5:]}").exists():
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
 @pytest.fixture(scope="module")
 def namespaces() -> Iterator[None]:
     """Two hosts that see nothing but each other."""
     try:
+        remove_namespaces()
         for name in NAMES:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
             run("ip", "netns", "add", name)
         run("ip", "link", "add", LINKS[0], "type", "veth", "peer", "name", LINKS[1])
         for name, link, address in zip(NAMES, LINKS, ADDRESSES, strict=True):
@@ -44,8 +54,7 @@ def namespaces() -> Iterator[None]:
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"no network namespaces here: {error}")
     yield
-    for name in NAMES:
-        subprocess.run(["ip", "netns", "del", name], capture_output=True)
+    remove_namespaces()
 
 
 @pytest.fixture
@@ -107,8 +116,8 @@ def on_hosts(config: dict[str, Any], wire: dict[str, str], own: list[str]) -> li
     ]
 
 
-def in_namespaces(config: dict[str, Any], secrets: dict[str, str], port: int) -> Any:
-    wire = {**secrets, "planner": f"{ADDRESSES[0]}:{port}"}
+def in_namespaces(config: dict[str, Any], secrets: dict[str, str]) -> Any:
+    wire = {**secrets, "planner": f"{ADDRESSES[0]}:{next(PORTS)}"}
     prefixes = [["ip", "netns", "exec", name] for name in NAMES]
     return on_hosts(config, wire, list(ADDRESSES)), prefixes
 
@@ -138,7 +147,7 @@ def test_hosts_in_namespaces_give_the_same_stream(
     namespaces: None,
 ) -> None:
     mesh = {"pp": 2, "dp": 2, "tp": 2}
-    configs, prefixes = in_namespaces(config, secrets, 7411)
+    configs, prefixes = in_namespaces(config, secrets)
     with hosts(configs, mesh, prefixes) as started:
         assert hashes_of(started) == embedded_hashes(config, mesh)
 
@@ -152,7 +161,7 @@ def test_a_dead_role_process_is_replaced_across_hosts(
     victim: str,
 ) -> None:
     config["steps"] = 200
-    configs, prefixes = in_namespaces(config, secrets, 7412)
+    configs, prefixes = in_namespaces(config, secrets)
     with hosts(configs, {"dp": 2}, prefixes) as started:
         for trainer in started:
             for _ in range(5):
@@ -167,7 +176,7 @@ def test_without_tls_nothing_opens_between_hosts(
     namespaces: None,
 ) -> None:
     config["runtime"]["processes"]["attach_seconds"] = 10
-    configs, prefixes = in_namespaces(config, {}, 7413)
+    configs, prefixes = in_namespaces(config, {})
     with hosts(configs, {"dp": 2}, prefixes) as started:
         for trainer in started:
             assert trainer.until("end")["end"] == "bad"
@@ -180,13 +189,13 @@ def test_a_cut_between_hosts_is_a_clear_stop(
     namespaces: None,
 ) -> None:
     config["steps"] = 100_000
-    configs, prefixes = in_namespaces(config, secrets, 7414)
+    configs, prefixes = in_namespaces(config, secrets)
     with hosts(configs, {"dp": 2}, prefixes) as started:
         for trainer in started:
             trainer.until("step")
         run("ip", "-n", NAMES[1], "link", "set", LINKS[1], "down")
         try:
-            word = started[1].until("end", seconds=30)
+            word = started[1].until("end")
             assert (word["end"], word["error"]) == ("bad", "UnavailableError")
         finally:
             run("ip", "-n", NAMES[1], "link", "set", LINKS[1], "up")

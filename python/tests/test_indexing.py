@@ -174,7 +174,7 @@ def test_processes_that_index_at_once(tmp_path: Path) -> None:
     config = shards_config(tmp_path, "jsonl", range(10))
     command = [sys.executable, "-c", BUILDER, json.dumps(config)]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    digests = {process.communicate(timeout=50)[0] for process in started}
+    digests = {process.communicate()[0] for process in started}
     assert len(digests) == 1 and all(process.returncode == 0 for process in started)
 
 
@@ -190,7 +190,7 @@ def test_a_killed_build_leaves_no_index(tmp_path: Path) -> None:
     while not (tmp_path / "index").exists() and process.poll() is None:
         pass
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=20)
+    process.communicate()
     assert not index.exists() or process.returncode == 0
     assert ol.job(config).open_stream().infos[0]["rows"] == sum(2000 + n for n in range(20))
     left = {path.name for path in (tmp_path / "index").iterdir()}

@@ -136,7 +136,7 @@ def test_a_dead_node_is_a_clear_stop(config: dict[str, Any], sockets: Path) -> N
         [node] = [pid for pid, name in processes_of(sockets).items() if name.endswith("-node")]
         os.kill(node, signal.SIGKILL)
         for trainer in started:
-            word = trainer.until("end", seconds=10)
+            word = trainer.until("end")
             assert (word["end"], word["error"]) == ("bad", "UnavailableError")
             assert "node process" in word["text"]
         until_nothing_left(sockets, "the survivors have cleaned up")
@@ -211,7 +211,7 @@ def test_a_node_of_its_own_serves_attempt_after_attempt(
         assert served.poll() is None
     finally:
         served.send_signal(signal.SIGINT)
-        assert served.wait(20) == 130
+        assert served.wait() == 130
     until_nothing_left(sockets, "nothing is left")
 
 

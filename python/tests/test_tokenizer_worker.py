@@ -8,7 +8,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from overlord._src.corpus.words import (
     tokenizer_json,
 )
 from overlord._tokenizer_worker import tokenizer_digest, worker_command
+from trainers import in_time
 
 LARGEST_ID = max(tokenizers.Tokenizer.from_str(tokenizer_json()).get_vocab().values())
 TEXTS = [
@@ -75,7 +75,7 @@ class Worker:
 
     def finish(self) -> int:
         self.input.close()
-        return self.process.wait(timeout=20)
+        return self.process.wait()
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_bad_row_is_an_error_and_the_worker_lives(worker: Worker) -> None:
 def test_broken_framing_ends_it(worker: Worker, frame: bytes) -> None:
     worker.input.write(frame)
     worker.input.flush()
-    assert worker.process.wait(timeout=20) == 3
+    assert worker.process.wait() == 3
 
 
 def test_a_truncated_request_ends_it(worker: Worker) -> None:
@@ -191,10 +191,7 @@ def test_it_dies_with_its_parent(tokenizer_path: Path) -> None:
     command = [*worker_command(), str(tokenizer_path), "0"]
     answer = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, check=True)
     pid = int(answer.stdout)
-    deadline = time.monotonic() + 20
-    while is_alive(pid):
-        assert time.monotonic() < deadline, "the worker outlived its parent"
-        os.sched_yield()
+    in_time(lambda: not is_alive(pid), "the worker dies with its parent")
 
 
 def is_alive(pid: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from overlord._src.node_trace import TraceEvent, chrome_trace, read_events
+from overlord._src.node_watch import ask
 from overlord.cli import main
 from small_job import WEIGHTS, small_job
 from trainers import in_time, trainers, until_nothing_left
@@ -22,9 +24,23 @@ def names_in(rows: list[dict[str, Any]]) -> dict[int, str]:
     return {row["pid"]: row["args"]["name"].partition("@")[0] for row in rows if row["ph"] == "M"}
 
 
+def whole_ways(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Steps that are followed from the plan through all five processes to a rank."""
+    names, ways = names_in(rows), {}
+    for row in rows:
+        if row["ph"] in "stf":
+            ways.setdefault(row["id"], []).append(row)
+    return [
+        way
+        for way in ways.values()
+        if len({names[row["pid"]] for row in way}) == 5 and names[way[0]["pid"]] == "node"
+    ]
+
+
 def test_a_window_of_a_running_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config, sockets = small_job(tmp_path, steps=1_000_000)
     file = tmp_path / "trace.json"
+    windows = (0.5 * 2**number for number in itertools.count())
     with trainers(config, {"dp": 2}) as started:
         for trainer in started:
             trainer.until("step")
@@ -32,12 +48,14 @@ def test_a_window_of_a_running_node(tmp_path: Path, capsys: pytest.CaptureFixtur
         before = {path.name for path in directory.iterdir()}
 
         def traced() -> bool:
-            """Once more where the machine was too busy for every process to have had a turn."""
-            assert main(["trace", str(directory), "--seconds", "0.5", "-o", str(file)]) == 0
-            assert "without a word" not in capsys.readouterr().out
-            return len(names_in(json.loads(file.read_text())["traceEvents"])) == 5
+            """In a longer window where the machine was too busy for everybody to have a turn."""
+            words = ["--seconds", str(next(windows)), "-o", str(file)]
+            assert main(["trace", str(directory), *words]) == 0
+            silent = "without a word" in capsys.readouterr().out
+            rows = json.loads(file.read_text())["traceEvents"]
+            return not silent and len(names_in(rows)) == 5 and bool(whole_ways(rows))
 
-        in_time(traced, "all processes are in it", seconds=30)
+        in_time(traced, "steps are followed from plan to rank")
         assert {path.name for path in directory.iterdir()} == before, "nothing is left there"
     until_nothing_left(sockets, "nothing is left")
     rows = json.loads(file.read_text())["traceEvents"]
@@ -52,18 +70,7 @@ def test_a_window_of_a_running_node(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert whose("answer") == {f"loaders-0 {name}" for name in WEIGHTS}
     assert whose("assemble") == {"constructors-0 group 0", "constructors-0 group 1"}
     assert whose("wait") == {"rank-0 rank 0", "rank-1 rank 1"}
-    # A step in the middle goes through all of them, planned first.
-    ways: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        if row["ph"] in "stf":
-            ways.setdefault(row["id"], []).append(row)
-    whole = [
-        way
-        for way in ways.values()
-        if len({names[row["pid"]] for row in way}) == 5 and names[way[0]["pid"]] == "node"
-    ]
-    assert whole, "no step was followed from plan to rank"
-    for way in whole:
+    for way in whole_ways(rows):
         assert [row["ph"] for row in way] == ["s", *"t" * (len(way) - 2), "f"]
         assert [row["ts"] for row in way] == sorted(row["ts"] for row in way)
 
@@ -86,20 +93,20 @@ def test_a_forgotten_wish_ends(tmp_path: Path) -> None:
         next(loader)
         [directory] = sockets.iterdir()
         wanted = directory / "trace-wanted"
-        wanted.touch()
-        kept = directory / "trace-of-loaders-0"
-        long_ago = time.time() - 100
+        told: list[int] = []
 
-        def ended() -> bool:
-            if kept.exists():
-                return True
-            # Young for a while, so that it is noticed, then as if nobody had touched it for long.
-            young = int(time.monotonic() * 2) % 2 == 0
-            os.utime(wanted, None if young else (long_ago, long_ago))
+        def noticed() -> bool:
+            """Who tells of its work has looked for wishes just before; the first may be older."""
+            wanted.touch()
             next(loader)
-            return False
+            documents = sum(item["documents"] for item in ask(str(directory))["loaders"])
+            if documents not in told:
+                told.append(documents)
+            return len(told) > 3
 
-        in_time(ended, "the process stops tracing", 20)
+        in_time(noticed, "the process has told of its work more than once")
+        os.utime(wanted, (time.time() - 100,) * 2)  # as if nobody had touched it for long
+        in_time((directory / "trace-of-loaders-0").exists, "the process stops tracing")
 
 
 def test_events_as_chrome_reads_them() -> None:

@@ -14,7 +14,6 @@ import pytest
 # Looked for, not imported: only the trainers need it.
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch"),
-    pytest.mark.deadline(180),
 ]
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "train_tiny.py"

@@ -20,7 +20,7 @@ constexpr const char* kScript =
     "*) echo cannot open a.parquet; exit 3;; esac";
 
 bool wait_until(const std::function<bool()>& done) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (!done()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::yield();

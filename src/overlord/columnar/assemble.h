@@ -1,5 +1,5 @@
-// Assembly: segments of documents into the arrays of a microbatch. The one place where payload is
-// copied: tokens are widened, shifted into targets, numbered and weighted in one walk.
+// Assembly: segments of documents into the arrays of a microbatch. The one place where tokens are
+// copied: widened, shifted into targets, weighted and numbered, one array after the other.
 // Plain functions on a CPU thread; memory comes from the pool given in.
 #pragma once
 
@@ -67,7 +67,7 @@ std::vector<std::shared_ptr<const model::Slab>> cut_slabs(const AssembleSpec& sp
                                                           const std::vector<bool>& slices_wanted,
                                                           runtime::BufferPool& pool);
 
-// Both: the payload fields of the wanted slices (`slices_wanted[i]`: slice i; with slices == 1
+// Both, for tests: the payload fields of the wanted slices (`slices_wanted[i]`: slice i; with slices == 1
 // index 0 is the whole). `fields`: union over the ranks that will see it.
 std::vector<std::shared_ptr<const model::Slab>> fill_slabs(
     const AssembleSpec& spec, std::span<const Piece> pieces, const model::MicrobatchCore& core,

@@ -44,7 +44,7 @@ class Signal {
   }
   bool wait() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(10), [this] { return is_set_; });
+    return changed_.wait_for(lock, std::chrono::seconds(120), [this] { return is_set_; });
   }
 
  private:

@@ -23,7 +23,7 @@ using std::chrono::seconds;
 constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kHour = 3600LL * 1000 * kMillisecond;
 
-// Counts down to zero; wait() is false when that takes longer than ten seconds.
+// Counts down to zero; wait() is false when that takes longer than two minutes.
 class Latch {
  public:
   explicit Latch(int count) : count_(count) {}
@@ -33,7 +33,7 @@ class Latch {
   }
   bool wait() {
     std::unique_lock lock(mutex_);
-    return zero_.wait_for(lock, seconds(10), [this] { return count_ <= 0; });
+    return zero_.wait_for(lock, seconds(120), [this] { return count_ <= 0; });
   }
 
  private:
@@ -139,16 +139,17 @@ TEST(ThreadExecutor, TimersRunInOrderAndNotEarly) {
       done.down();
     };
   };
-  // Posted from a task, so that all are in the heap before the only thread looks at it again.
+  // Posted from a task, so that all are in the heap before the only thread looks at it again. Far
+  // apart, so that a busy machine does not turn their order round between two calls.
   executor.post([&] {
-    executor.post_after(20 * kMillisecond, note(3));
-    executor.post_after(5 * kMillisecond, note(1));
-    executor.post_after(10 * kMillisecond, note(2));
+    executor.post_after(600 * kMillisecond, note(3));
+    executor.post_after(300 * kMillisecond, note(1));
+    executor.post_after(400 * kMillisecond, note(2));
     executor.post_after(-1, note(0));
   });
   ASSERT_TRUE(done.wait());
   EXPECT_EQ(seen, (std::vector<int>{0, 1, 2, 3}));
-  EXPECT_GE(last_ran.load() - begin, 20 * kMillisecond);
+  EXPECT_GE(last_ran.load() - begin, 600 * kMillisecond);
 }
 
 TEST(ThreadExecutor, TheEarlierTimerOvertakesASleepingWatch) {
@@ -231,12 +232,11 @@ TEST(ThreadExecutor, ShutdownDropsWhatIsQueuedAndIsQuick) {
   EXPECT_EQ(executor.stats().dropped, 12u);
 }
 
-TEST(ThreadExecutor, IdleShutdownTakesMilliseconds) {
+TEST(ThreadExecutor, IdleShutdownDoesNotWaitForTimers) {
   ThreadExecutor executor(4);
-  executor.post_after(kHour, [] {});
-  const int64_t begin = steady_now_ns();
+  executor.post_after(kHour, [] { FAIL(); });
   executor.shutdown();
-  EXPECT_LT(steady_now_ns() - begin, 500 * kMillisecond);  // generous: the machine is shared
+  EXPECT_EQ(executor.stats().dropped, 1u);
 }
 
 TEST(ThreadExecutor, ADroppedTaskMayPostAgain) {

@@ -16,7 +16,7 @@
 namespace overlord::transport {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kPatience = std::chrono::seconds(120);
 
 // One end of a link, as a test sees it.
 class End {
