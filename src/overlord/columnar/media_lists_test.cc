@@ -114,7 +114,11 @@ std::vector<std::vector<size_t>> sizes_of(const std::vector<Texts>& lists) {
 }
 
 TEST(MediaLists, NullListsAndNullEntriesAreLeftOutAndOrderIsKept) {
-  const Lists bytes = {{{"a0", "a1"}}, {}, {{{}, "c1", {}, "c3"}}, {{}}, {{{}, {}}}, {{"", "f"}}};
+  // Said in full where braces alone could mean either: a list without entries, an entry or list
+  // that is null.
+  const List none = List::value_type();
+  const List nulls = List::value_type(2);
+  const Lists bytes = {{{"a0", "a1"}}, {}, {{{}, "c1", {}, "c3"}}, none, nulls, {{"", "f"}}};
   const std::vector<Texts> expected = {{"a0", "a1"}, {}, {"c1", "c3"}, {}, {}, {"", "f"}};
   runtime::MemoryStorage storage;
   storage.put("mem:/d/a.parquet", parquet_lists(bytes, Entry::kBytes));

@@ -89,6 +89,16 @@ class OpenSound {
   SNDFILE* file_ = nullptr;
 };
 
+// What the library may not be given: OGG whose headers fail (check_ogg_headers says why). It looks
+// behind ID3 tags for any format it knows; OGG has no business there.
+Status check_before_opening(std::string_view bytes, AudioFormat format) {
+  if (format == AudioFormat::kOgg) return check_ogg_headers(bytes);
+  if (format != AudioFormat::kMp3) return {};
+  const uint64_t at = behind_id3_tags(bytes);
+  if (at >= bytes.size() || !bytes.substr(at).starts_with("OggS")) return {};
+  return bad_data("mp3 cannot be decoded: behind its ID3 tag stands OGG; take the tag off");
+}
+
 Status check_opened(const OpenSound& sound, const AudioHeader& header) {
   OVERLORD_RETURN_IF_ERROR(sound.opened(header.format));
   const SF_INFO& info = sound.info();
@@ -176,6 +186,7 @@ Status check_limits(const AudioHeader& header, size_t encoded_bytes, const Audio
 #ifdef OVERLORD_HAS_AUDIO
 
 Result<AudioHeader> probe_mp3(std::string_view bytes, uint64_t size_bytes) {
+  OVERLORD_RETURN_IF_ERROR(check_before_opening(bytes, AudioFormat::kMp3));
   const OpenSound sound(bytes, size_bytes);
   OVERLORD_RETURN_IF_ERROR(sound.opened(AudioFormat::kMp3));
   AudioHeader header;
@@ -191,6 +202,7 @@ Status decode_audio(std::string_view bytes, const AudioHeader& header, const Aud
                     bool mono, AudioDecodeScratch& scratch, Sound* out) {
   constexpr int64_t kBlock = 16384;  // samples of all channels: stays in the inner caches
   OVERLORD_RETURN_IF_ERROR(check_limits(header, bytes.size(), limits));
+  OVERLORD_RETURN_IF_ERROR(check_before_opening(bytes, header.format));
   OpenSound sound(bytes);
   OVERLORD_RETURN_IF_ERROR(check_opened(sound, header));
   out->shape(mono ? 1 : header.channels, header.frames);

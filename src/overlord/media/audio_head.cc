@@ -31,10 +31,8 @@ BlobNeed wav_need(const BlobHead& blob) {
 
 // The frames of an MP3 begin behind its ID3 tag, in which there may be a picture.
 BlobNeed mp3_need(const BlobHead& blob) {
-  const std::string_view tag = blob.at(0, 10);
-  if (!tag.starts_with("ID3")) return {};
-  uint64_t size = 10;
-  for (size_t i = 6; i < 10; ++i) size += uint64_t{byte_at(tag, i) & 0x7F} << (7 * (9 - i));
+  const uint64_t size = behind_id3_tags(blob.head);
+  if (size == 0) return {};
   if (size + kBeyond / 2 <= blob.head.size()) return {};
   return head_beyond(blob, size);
 }

@@ -116,6 +116,17 @@ Result<AudioFormat> audio_format(std::string_view bytes) {
   return not_a_sound(bytes);
 }
 
+uint64_t behind_id3_tags(std::string_view bytes) {
+  constexpr size_t kTagHeader = 10;
+  uint64_t at = 0;
+  while (holds(bytes, at, kTagHeader) && bytes.substr(at, 3) == "ID3") {
+    const std::string_view tag = bytes.substr(at, kTagHeader);
+    at += kTagHeader;
+    for (size_t i = 6; i < 10; ++i) at += uint64_t{byte_at(tag, i) & 0x7F} << (7 * (9 - i));
+  }
+  return at;
+}
+
 Result<AudioHeader> probe_audio(std::string_view bytes) {
   OVERLORD_TRY(const AudioFormat format, audio_format(bytes));
   OVERLORD_TRY(const AudioHeader header, probe_as(format, bytes, bytes.size()));

@@ -52,4 +52,12 @@ Result<AudioHeader> probe_flac(std::string_view bytes);
 Result<AudioHeader> probe_ogg(std::string_view bytes, std::string_view end);
 Result<AudioHeader> probe_mp3(std::string_view bytes, uint64_t size_bytes);
 
+// Whether the packets that set a decoder up are whole, by the checksums of their pages. libsndfile
+// (1.2 and before) never frees what it made of the first ones when a later one fails, so nothing
+// that would fail there may reach it.
+Status check_ogg_headers(std::string_view bytes);
+
+// Where the sound begins behind the ID3 tags at the start; 0 where there are none.
+uint64_t behind_id3_tags(std::string_view bytes);
+
 }  // namespace overlord::media

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "overlord/media/audio_decode.h"
 #include "overlord/media/codecs.h"
 #include "overlord/media/made_up_sounds_test.h"
@@ -104,6 +106,21 @@ TEST(AudioHeader, RefusesWhatMakesNoSense) {
   std::memset(flac.data() + 22, 0, 4);
   flac[21] = static_cast<char>(flac[21] & 0xF0);
   EXPECT_TRUE(says(message(flac), "how long"));
+}
+
+TEST(AudioHeader, AnOpusFileThatEndsBeforeItBeginsIsEmpty) {
+  std::string ogg = sound_file(hum(9600, 1, 5), 1, 48000, kOggOpus);
+  const size_t position = ogg.rfind("OggS") + 6;
+  ASSERT_GT(probe_audio(ogg).value().frames, 0);
+  for (const int64_t last : {INT64_MIN, INT64_MIN + 1, int64_t{-1}, int64_t{0}, int64_t{1}}) {
+    std::memcpy(ogg.data() + position, &last, sizeof last);
+    const Result<AudioHeader> header = probe_audio(ogg);
+    ASSERT_TRUE(header.ok()) << header.status().message();
+    EXPECT_EQ(header->frames, 0) << last;
+  }
+  const int64_t latest = INT64_MAX;
+  std::memcpy(ogg.data() + position, &latest, sizeof latest);
+  EXPECT_TRUE(says(message(ogg), "0 to 2^40 make sense"));
 }
 
 TEST(AudioHeader, AStreamedWavIsAsLongAsItsBytes) {
