@@ -76,9 +76,15 @@ bench: setup ## micro benchmarks; results as JSON in build/benchmarks
 	done
 
 .PHONY: wheel
-wheel: setup ## build the wheel into build/wheel, out of the objects of the development build
-	@rm -rf build/wheel
-	$(PYTHON) -m pip wheel . -qq --no-deps --no-build-isolation --config-settings=build-dir=build -w build/wheel
+wheel: ## build the wheel into build/wheel, with the codecs inside
+	@tools/setup.sh wheel
+	tools/wheel.sh build/wheel
+
+.PHONY: wheel-check
+wheel-check: wheel ## install the wheel into a bare Debian (debootstrap, as root) and run the demonstration there
+	@cmake --preset dev >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	cmake --build build -j $(JOBS) --target _core overlord-node
+	tools/wheel_check.sh build/wheel
 
 .PHONY: peers
 peers: wheel ## environment .venv-peers with the loaders that benchmarks compare with, and Overlord

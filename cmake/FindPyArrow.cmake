@@ -4,6 +4,12 @@
 #
 # Targets: PyArrow::arrow, PyArrow::compute, PyArrow::parquet, PyArrow::flight
 # Variables: PyArrow_VERSION, PyArrow_INCLUDE_DIR, PyArrow_LIBRARY_DIR
+
+# The series has one home, pyproject.toml: what is built here is what the package asks for.
+file(STRINGS "${PROJECT_SOURCE_DIR}/pyproject.toml" PyArrow_pins REGEX "^  \"pyarrow==[0-9]+\\.[0-9]+\\.\\*\",$")
+string(REGEX REPLACE "^.*==([0-9]+)\\.([0-9]+)\\..*$" "\\1.\\2" PyArrow_SERIES "${PyArrow_pins}")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS pyproject.toml)
+
 if(NOT PyArrow_PROBED STREQUAL Python_EXECUTABLE)
   execute_process(
     COMMAND "${Python_EXECUTABLE}" -c
@@ -14,7 +20,7 @@ if(NOT PyArrow_PROBED STREQUAL Python_EXECUTABLE)
     OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(NOT PyArrow_result EQUAL 0)
     message(FATAL_ERROR "${Python_EXECUTABLE} cannot import pyarrow:\n${PyArrow_error}"
-                        "Run `make setup`, or install it with: ${Python_EXECUTABLE} -m pip install 'pyarrow==25.0.*'")
+                        "Run `make setup`, or install it with: ${Python_EXECUTABLE} -m pip install 'pyarrow==${PyArrow_SERIES}.*'")
   endif()
   list(GET PyArrow_answer 0 PyArrow_answer_version)
   list(GET PyArrow_answer 1 PyArrow_answer_include)
@@ -25,12 +31,13 @@ if(NOT PyArrow_PROBED STREQUAL Python_EXECUTABLE)
   set(PyArrow_PROBED "${Python_EXECUTABLE}" CACHE INTERNAL "")
 endif()
 
-set(PyArrow_REQUIRED_SERIES 25.0)
-if(NOT PyArrow_VERSION MATCHES "^25\\.0\\.")
-  message(FATAL_ERROR "pyarrow ${PyArrow_REQUIRED_SERIES}.* is needed (one soname per Arrow minor), "
+if(NOT PyArrow_VERSION MATCHES "^${PyArrow_SERIES}\\.")
+  message(FATAL_ERROR "pyarrow ${PyArrow_SERIES}.* is needed (one soname per Arrow minor), "
                       "but ${Python_EXECUTABLE} has ${PyArrow_VERSION}")
 endif()
-set(PyArrow_SOVERSION 2500)
+# Arrow 25.0 is libarrow.so.2500.
+string(REGEX REPLACE "^([0-9]+)\\.([0-9])$" "\\10\\2" PyArrow_SOVERSION "${PyArrow_SERIES}")
+string(REPLACE "." "" PyArrow_SOVERSION "${PyArrow_SOVERSION}")
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(PyArrow REQUIRED_VARS PyArrow_INCLUDE_DIR PyArrow_LIBRARY_DIR

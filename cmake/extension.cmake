@@ -15,7 +15,9 @@ if(NOT overlord_nanobind_result EQUAL 0)
 endif()
 find_package(nanobind CONFIG REQUIRED)
 
-nanobind_add_module(_core NB_STATIC NOMINSIZE ${overlord_extension_sources})
+# Stable ABI of Python 3.10: one file for every Python from there on. nanobind offers that where the part of it that
+# is compiled for one Python is a package of its own, nanobind-backend (docs/decisions/0049).
+nanobind_add_module(_core BACKEND_MODULE nanobind_backend STABLE_ABI_VERSION 3.10 NOMINSIZE ${overlord_extension_sources})
 target_link_libraries(_core PRIVATE overlord_node overlord_plan overlord_columnar overlord_media)
 target_compile_definitions(_core PRIVATE OVERLORD_VERSION="${PROJECT_VERSION}"
                                          OVERLORD_BUILD_ARROW_VERSION="${PyArrow_VERSION}")
@@ -31,6 +33,12 @@ set_target_properties(
 
 # Everything that users run: what the wheel ships and `make run` builds.
 add_custom_target(product DEPENDS _core)
+# A module of an older build, named after one Python, would be imported instead.
+file(GLOB overlord_older_modules "${OVERLORD_EXTENSION_DIR}/_core.cpython-*.so")
+if(overlord_older_modules)
+  file(REMOVE ${overlord_older_modules})
+endif()
+
 install(TARGETS _core LIBRARY DESTINATION overlord COMPONENT python)
 
 # The node process is a program beside the module.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes this checkout ready to build: system packages, then a virtual environment in .venv.
-# Usage: tools/setup.sh [run|test]   `run` (the default) is enough to build and use the package; `test`
-# adds what `make test` needs. Finished steps leave a stamp, so a second call returns at once.
+# Usage: tools/setup.sh [run|wheel|test]   `run` (the default) is enough to build and use the package; `wheel`
+# adds what makes a wheel of it, `test` adds to that what `make test` needs. Finished steps leave a stamp, so a
+# second call returns at once.
 # OVERLORD_PYTHON names the interpreter to use; by default the first of Python 3.10 or newer is taken.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,9 +13,15 @@ venv=$root/.venv
 inputs=$(cat pyproject.toml tools/setup.sh tools/requirements.py | sha256sum | cut -d' ' -f1)
 stamp="$root $(uname -m) $inputs"
 is_done() { [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.setup-$1" 2>/dev/null)" = "$stamp" ]; }
-if is_done "$level" || { [ "$level" = run ] && is_done test; }; then
-  exit 0
-fi
+case $level in
+run) enough=(run wheel test) groups=(build) ;;
+wheel) enough=(wheel test) groups=(build wheel) ;;
+test) enough=(test) groups=(build wheel test) ;;
+*) echo "setup: run, wheel or test, not $level" >&2 && exit 2 ;;
+esac
+for done_level in "${enough[@]}"; do
+  if is_done "$done_level"; then exit 0; fi
+done
 
 recent_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
 find_python() {
@@ -79,8 +86,6 @@ if [ ! -x "$venv/bin/python" ] || [ "$(cat "$venv/.home" 2>/dev/null)" != "$root
   echo "$root" >"$venv/.home"
 fi
 
-groups=(build)
-[ "$level" = test ] && groups+=(test)
 echo "setup: installing Python packages (${groups[*]})"
 "$venv/bin/python" tools/requirements.py "${groups[@]}" >"$venv/requirements.txt"
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check \

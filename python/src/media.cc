@@ -93,6 +93,7 @@ nb::list list_codecs() {
     row["made_by"] = codec.made_by;
     row["package"] = codec.package;
     row["version"] = codec.version;
+    row["in_build"] = codec.in_build;
     row["present"] = codec.present;
     row["fingerprint"] = codec.fingerprint.hex();
     out.append(row);

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from overlord._src.arrow_match import check_arrow
+from overlord._src.arrow_match import check_arrow, explain_failed_import
 
 import overlord as ol
 
@@ -39,6 +39,16 @@ def test_arrow_must_match() -> None:
     check_arrow("25.0.1", "25.0.9")
     with pytest.raises(ImportError, match=r"built with Arrow 25\.0\.1, but pyarrow 26\.1\.0"):
         check_arrow("25.0.1", "26.1.0")
+
+
+def test_a_native_module_that_cannot_be_loaded_says_what_to_do() -> None:
+    absent = ImportError("libarrow_flight.so.2500: cannot open shared object file: No such file")
+    told = str(explain_failed_import(absent, "26.0.1"))
+    assert "built with Arrow 25.0, but pyarrow 26.0.1 is installed" in told
+    assert "`pip install 'pyarrow==25.0.*'`" in told
+    for error, running in [(absent, "25.0.1"), (ImportError("no module overlord._core"), "26.0.1")]:
+        told = str(explain_failed_import(error, running))
+        assert str(error) in told and "`make build`" in told and "built with" not in told
 
 
 DEVICE_MESH = """

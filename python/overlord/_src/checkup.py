@@ -100,8 +100,10 @@ def check_codecs() -> list[Finding]:
     findings = []
     for codec in core.media_codecs():
         text = f"{codec['made_by']} {codec['version']}, fingerprint {codec['fingerprint'][:8]}"
-        if not codec["present"]:
+        if not codec["in_build"]:
             text = f"not in this build; install {codec['package']} and build again (optional)"
+        elif not codec["present"]:
+            text = f"not on this machine; install {codec['package']} (optional)"
         findings.append(Finding("ok", f"codec {codec['name']}", text))
     return findings
 

@@ -10,15 +10,12 @@ import threading
 
 import pyarrow
 
-from overlord._src.arrow_match import check_arrow
+from overlord._src.arrow_match import check_arrow, explain_failed_import
 
 try:
     import overlord._core as core
 except ImportError as error:
-    raise ImportError(
-        f"the native module overlord._core cannot be loaded: {error}. In a checkout `make build` "
-        f"builds it; an installed one needs pyarrow 25.0.* (found {pyarrow.__version__})"
-    ) from error
+    raise explain_failed_import(error, pyarrow.__version__) from error
 
 check_arrow(core.arrow_version, pyarrow.__version__)
 

@@ -85,28 +85,62 @@ std::string webp_version() {
 char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 Codec codec_of(const char* name, const char* made_by, const char* package, std::string version,
-               std::initializer_list<std::string_view> pictures) {
-  Codec codec{name, made_by, package, std::move(version), false, {}};
-  codec.present = !codec.version.empty();
-  if (codec.present) codec.fingerprint = fingerprint(pictures);
+               Digest (*decoded)()) {
+  Codec codec{name, made_by, package, std::move(version), false, false, {}};
+  codec.in_build = codec.present = !codec.version.empty();
+  if (codec.present) codec.fingerprint = decoded();
   return codec;
+}
+
+std::vector<Codec> picture_codecs() {
+  return {
+      codec_of("jpeg", "libjpeg-turbo", "libjpeg-dev", jpeg_version(),
+               [] { return fingerprint({bytes_of(kJpeg420), bytes_of(kJpegProgressive)}); }),
+      codec_of("png", "libspng", "libspng-dev", png_version(),
+               [] { return fingerprint({bytes_of(kPngColour)}); }),
+      codec_of("webp", "libwebp", "libwebp-dev", webp_version(),
+               [] { return fingerprint({bytes_of(kWebpLossy), bytes_of(kWebpLossless)}); }),
+  };
+}
+
+// Video alone may be in the build and its library not on the machine.
+Codec video_codec() {
+  Codec codec =
+      codec_of("video", "FFmpeg", "libavcodec-dev", video_library_version(), video_fingerprint);
+  if (!video_package().empty()) {
+    codec.in_build = true;
+    codec.package = video_package();
+  }
+  return codec;
+}
+
+// By kind, so that FFmpeg is not loaded for a job without clips.
+const std::vector<Codec>& codecs_of(model::MediaKind kind) {
+  if (kind == model::MediaKind::kVideo) {
+    static const auto* const video = new std::vector<Codec>{video_codec()};
+    return *video;
+  }
+  if (kind == model::MediaKind::kAudio) {
+    static const auto* const audio = new std::vector<Codec>{codec_of(
+        "audio", "libsndfile", "libsndfile1-dev", audio_library_version(), audio_fingerprint)};
+    return *audio;
+  }
+  static const auto* const pictures = new std::vector<Codec>(picture_codecs());
+  return *pictures;
 }
 
 }  // namespace
 
 const std::vector<Codec>& codecs() {
-  static const auto* const list = new std::vector<Codec>{
-      codec_of("jpeg", "libjpeg-turbo", "libjpeg-dev", jpeg_version(),
-               {bytes_of(kJpeg420), bytes_of(kJpegProgressive)}),
-      codec_of("png", "libspng", "libspng-dev", png_version(), {bytes_of(kPngColour)}),
-      codec_of("webp", "libwebp", "libwebp-dev", webp_version(),
-               {bytes_of(kWebpLossy), bytes_of(kWebpLossless)}),
-      {"audio", "libsndfile", "libsndfile1-dev", audio_library_version(),
-       !audio_library_version().empty(), audio_fingerprint()},
-      {"video", "FFmpeg", "libavcodec-dev", video_library_version(),
-       !video_library_version().empty(), video_fingerprint()},
-  };
-  return *list;
+  static const auto* const all = [] {
+    auto* const list = new std::vector<Codec>;
+    for (const auto kind :
+         {model::MediaKind::kImage, model::MediaKind::kAudio, model::MediaKind::kVideo}) {
+      list->insert(list->end(), codecs_of(kind).begin(), codecs_of(kind).end());
+    }
+    return list;
+  }();
+  return *all;
 }
 
 Status require_codecs(model::MediaKind kind, std::span<const std::string> places) {
@@ -128,11 +162,15 @@ Status require_codecs(model::MediaKind kind, std::span<const std::string> places
   return {};
 }
 
-Digest codecs_fingerprint() {
+Digest codecs_fingerprint(model::MediaKind kind) {
   Digest digest = digest_of(kPixelRules);
-  for (const Codec& codec : codecs()) {
-    digest = chain(chain(digest, digest_of(codec.name)), codec.fingerprint);
-  }
+  const auto add = [&digest](const std::string& name, const Digest& fingerprint) {
+    digest = chain(chain(digest, digest_of(name)), fingerprint);
+  };
+  for (const Codec& codec : codecs_of(model::MediaKind::kImage)) add(codec.name, codec.fingerprint);
+  for (const Codec& codec : codecs_of(model::MediaKind::kAudio)) add(codec.name, codec.fingerprint);
+  const bool clips = kind == model::MediaKind::kVideo;
+  add("video", clips ? codecs_of(kind).front().fingerprint : kVideoFingerprint);
   return digest;
 }
 

@@ -17,10 +17,11 @@ namespace overlord::media {
 struct Codec {
   std::string name;     // "jpeg", "png", "webp", "audio", "video"
   std::string made_by;  // "libjpeg-turbo"
-  std::string package;  // of Debian, to build with
+  std::string package;  // of Debian: to build with, or, where in_build, to run with
   std::string version;  // as built; "" where absent
-  bool present = false;
-  Digest fingerprint;  // zero where absent
+  bool in_build = false;
+  bool present = false;  // in the build, and its library on this machine
+  Digest fingerprint;    // zero where absent
 };
 
 // In a fixed order, absent ones included. Decodes the kept pictures on the first call.
@@ -30,7 +31,13 @@ const std::vector<Codec>& codecs();
 // under where those are endings of files ("png"); else what to install.
 Status require_codecs(model::MediaKind kind, std::span<const std::string> places);
 
-// One digest over all of them and over the version of our own pixel arithmetic.
-Digest codecs_fingerprint();
+// What FFmpeg's decoders make of the kept clips, the same with every version and on every CPU:
+// H.264 and VP9 are exact by definition, and the rest is whole numbers.
+inline constexpr Digest kVideoFingerprint{0xa1827d5c30619058, 0x81e155d526edd936};
+
+// One digest over all of them and over the version of our own pixel arithmetic, for the digest of a
+// job with media of that kind. A job without clips is the same with and without FFmpeg: there
+// kVideoFingerprint stands for it.
+Digest codecs_fingerprint(model::MediaKind kind);
 
 }  // namespace overlord::media

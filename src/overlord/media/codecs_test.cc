@@ -44,7 +44,14 @@ TEST(Codecs, AbsentOnesAreListedWithTheirPackage) {
     EXPECT_FALSE(one.package.empty());
     EXPECT_EQ(one.present, !one.version.empty());
     EXPECT_EQ(one.present, one.fingerprint != Digest{}) << one.name;
+    EXPECT_TRUE(one.in_build || !one.present) << one.name;
   }
+}
+
+TEST(Codecs, FfmpegChangesTheFingerprintOfJobsWithClipsAlone) {
+  EXPECT_EQ(codecs_fingerprint(MediaKind::kImage), codecs_fingerprint(MediaKind::kAudio));
+  const bool there = codec("video").present;
+  EXPECT_EQ(codecs_fingerprint(MediaKind::kImage) == codecs_fingerprint(MediaKind::kVideo), there);
 }
 
 }  // namespace

@@ -20,9 +20,8 @@ Result<const FfmpegLibrary*> load() {
   void* const codec = dlopen(codec_name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (util == nullptr || codec == nullptr) {
     return invalid_argument("video cannot be decoded: " + util_name + " and " + codec_name +
-                            " of FFmpeg, which this build was made for, are not there; install "
-                            "libavcodec" +
-                            std::to_string(LIBAVCODEC_VERSION_MAJOR));
+                            " of FFmpeg, which this build was made for, are not there; install " +
+                            ffmpeg_package() + " (`overlord doctor` lists the codecs)");
   }
   static FfmpegLibrary library;  // for the process's life, as what it points to
   FfmpegLibrary& f = library;
@@ -57,6 +56,8 @@ Result<const FfmpegLibrary*> ffmpeg_library() {
   static const auto* const loaded = new Result<const FfmpegLibrary*>(load());
   return *loaded;
 }
+
+std::string ffmpeg_package() { return "libavcodec" + std::to_string(LIBAVCODEC_VERSION_MAJOR); }
 
 std::string ffmpeg_error(const FfmpegLibrary& library, int code) {
   char text[AV_ERROR_MAX_STRING_SIZE] = {};

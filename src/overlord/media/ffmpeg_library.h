@@ -46,6 +46,9 @@ struct FfmpegLibrary {
 // One for the process; a Status that names the missing file where there is none.
 Result<const FfmpegLibrary*> ffmpeg_library();
 
+// The package of Debian and Ubuntu with the major version that this build was made for.
+std::string ffmpeg_package();
+
 std::string ffmpeg_error(const FfmpegLibrary& library, int code);
 
 }  // namespace overlord::media

@@ -384,6 +384,8 @@ std::string video_library_version() {
   return library.ok() ? (*library)->version() : "";
 }
 
+std::string video_package() { return ffmpeg_package(); }
+
 Digest video_fingerprint() {
   Digest digest = digest_of(kClipRules);
   for (const std::string_view clip : kept_clips()) {
@@ -418,6 +420,8 @@ Status decode_frames(std::string_view, const VideoTrack& track, std::span<const 
 Status video_library() { return codec_absent("video", "libavcodec-dev"); }
 
 std::string video_library_version() { return ""; }
+
+std::string video_package() { return ""; }
 
 Digest video_fingerprint() { return {}; }
 

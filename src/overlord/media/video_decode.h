@@ -39,6 +39,7 @@ Status decode_frames(std::string_view bytes, const VideoTrack& track,
 // For media::codecs(); "" where the build has no video or the library is not there.
 Status video_library();  // why there is none
 std::string video_library_version();
+std::string video_package();  // of Debian, that brings the library; "" where the build has no video
 Digest video_fingerprint();
 
 }  // namespace overlord::media

@@ -108,7 +108,7 @@ Result<model::MediaUse> media_use(std::string_view kind, const std::string& tran
   OVERLORD_RETURN_IF_ERROR(media::require_codecs(use.kind, places));
   OVERLORD_TRY(const auto chain, media::kind_of_media(use.kind).prepare(transform));
   use.transform = chain->text();
-  use.decoder = media::codecs_fingerprint().hex();
+  use.decoder = media::codecs_fingerprint(use.kind).hex();
   return use;
 }
 
