@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from overlord._src import state as states
-from overlord._src.callouts import AnyFunction
+from overlord._src.callouts import AnyFunction, answer_request
 from overlord._src.errors import ConfigError, Problem
 from overlord._src.function_desk import FunctionDesk
 from overlord._src.loss_sums import known_source, quantised
 from overlord._src.mesh import Mesh, as_mesh
 from overlord._src.microbatch import Microbatch
-from overlord._src.mix_rule import Rule, RuleDesk
+from overlord._src.mix_rule import Rule, RuleAnswers
 from overlord._src.native import core
 from overlord._src.time_reports import TimeReports, Times, write_reports
 from overlord._src.transform_threads import TransformThreads
@@ -79,7 +79,9 @@ class SharedEngine:
         self._source_digests = dict(source_digests)
         self._dealing = dealing
         self.hybrid = hybrid
-        self.rule_desk = RuleDesk(rule, self.source_names, options.reporters) if rule else None
+        self._rule = rule
+        self.rule_answers: RuleAnswers | None = None  # where the rule is asked in this process
+        self._rule_desk: FunctionDesk | None = None
         self.writable = False  # batches on private pages
         self.slicing = "sequence_zigzag"  # of context-parallel ranks
         self.pinning: Any = None  # who registers their memory with CUDA
@@ -142,7 +144,10 @@ class SharedEngine:
 
     def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> Any:
         if self._functions:
-            self._desk = FunctionDesk(self._functions, self.source_names)
+            functions, names = self._functions, self.source_names
+            self._desk = FunctionDesk(
+                core.CalloutDesk(), lambda request: answer_request(request, functions, names)
+            )
         if self._transforms:
             self._transform_desk = TransformThreads(self._transforms)
         return self._native_job.open(
@@ -165,9 +170,9 @@ class SharedEngine:
             self._stop()
             raise
         self._engine = engine
-        if self.rule_desk is not None:
-            described = self.describe(engine.client(self.ranks[0]).state())
-            self.rule_desk.begin(described["step"], described["weights"])
+        if self._rule is not None and min(self._options.reporters) in self.ranks:
+            self.rule_answers = RuleAnswers(self._rule, self._names_of(engine))
+            self._rule_desk = FunctionDesk(engine.rule, self.rule_answers)
         if self._closed:  # closed from another thread while it started
             self._stop()
             raise RuntimeError("the loader was closed while it started")
@@ -176,9 +181,10 @@ class SharedEngine:
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
-        desk, self._desk = self._desk, None
-        if desk is not None:
-            desk.close()
+        for desk in (self._desk, self._rule_desk):
+            if desk is not None:
+                desk.close()
+        self._desk = self._rule_desk = None
         threads, self._transform_desk = self._transform_desk, None
         if threads is not None:
             threads.close()
@@ -192,6 +198,9 @@ class SharedEngine:
     def source_names(self) -> list[str]:
         """Sources of the stream, in the engine's order."""
         return sorted(self._source_digests)
+
+    def _names_of(self, engine: Any) -> list[str]:
+        return self.source_names
 
     def quarantine(self) -> list[dict[str, Any]]:
         """Rows found bad so far, with the names of their sources."""
@@ -383,9 +392,11 @@ class Loader(Iterator[Microbatch]):
             if known_source(name, names)
         ]
         client = self._connected()
-        desk = self._shared.rule_desk
-        weights = desk.weights_after(step, self._rank, part) if desk is not None else []
-        return str(client.report(step, part, weights))
+        verdict = str(client.report(step, part))
+        answers = self._shared.rule_answers
+        if answers is not None and answers.failure is not None:
+            raise answers.failure
+        return verdict
 
     def reports(self) -> list[dict[str, Any]]:
         """Times reported so far, each with what its microbatch held."""
