@@ -62,9 +62,7 @@ def test_a_source_that_cannot_be_indexed(
     assert count_starts(tmp_path) == 1
 
 
-def test_a_rank_that_dies_while_it_opens_the_sources(
-    config: dict[str, Any], sockets: Path
-) -> None:
+def test_a_rank_that_dies_while_it_opens_the_sources(config: dict[str, Any], sockets: Path) -> None:
     hangs = "before_the_job(lambda: (say(opening=True), wait_for('never')))"
     with trainers(config, MESH, first={str(rank): hangs for rank in range(WORLD)}) as started:
         [opener] = until_one_says(started, "opening")

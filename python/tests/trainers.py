@@ -40,7 +40,7 @@ def wait_for(word):
 
 
 def before_the_job(do):
-    """Have something done by the rank that opens the sources for its host, before it does."""
+    # By the rank that opens the sources for its host.
     import overlord._src.job as jobs
 
     open_stream = jobs.Job.open_stream

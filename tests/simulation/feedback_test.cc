@@ -59,8 +59,8 @@ protocol::ResumeState saved(const protocol::ResumeState& state) {
 // A user's rule: the source with the highest mean loss gets more than it had.
 Result<std::vector<int64_t>> raise_the_worst(const model::StepFeedback& asked) {
   std::vector<int64_t> weights = asked.weights;
-  const auto worst = std::max_element(
-      asked.losses.begin(), asked.losses.end(), [](const auto& a, const auto& b) {
+  const auto worst =
+      std::max_element(asked.losses.begin(), asked.losses.end(), [](const auto& a, const auto& b) {
         return a.loss / static_cast<int64_t>(a.tokens) < b.loss / static_cast<int64_t>(b.tokens);
       });
   weights[worst->source] = std::min(weights[worst->source] / 4 * 5, model::kWeightOne);
@@ -109,8 +109,7 @@ TEST_P(Feedback, ManySeedsOfTheWorldGiveOneStream) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Controllers, Feedback,
-                         ::testing::Values(model::ControllerKind::kOdm,
-                                           model::ControllerKind::kAdo,
+                         ::testing::Values(model::ControllerKind::kOdm, model::ControllerKind::kAdo,
                                            model::ControllerKind::kRule));
 
 TEST(FeedbackRule, IsAskedOnceAStepInOrderWithTheNewestWeights) {

@@ -43,14 +43,11 @@ class AttachedEngine(SharedEngine):
         attempt = self._restarts * _OPENS_PER_ATTEMPT + self._opened
         return self._attachment.attach(attempt, blob, allow, self.pinning)
 
-    def _names_of(self, engine: Any) -> list[str]:
-        names: list[str] = engine.source_names
-        return names
-
     @property
     def source_names(self) -> list[str]:
         """Sources of the stream, in the engine's order; starts the engine."""
-        names: list[str] = self.running().source_names
+        engine = self._engine if self._engine is not None else self.running()
+        names: list[str] = engine.source_names
         return names
 
     def _differences(self, described: dict[str, Any], allow: tuple[str, ...]) -> list[str]:

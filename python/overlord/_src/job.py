@@ -336,14 +336,12 @@ class Job:
         if launch is None and len(hosted) == self._mesh.world_size:
             # Nobody else reads this stream: another reader of the same job has a node of its own.
             run = f"process {os.getpid()}, loader {next(_LOADERS)}"
-        elif shared and set(hosted) < set(local):
-            plan = replace(plan, run=_digest([local, run, os.getuid()]))
         attachment = Attachment(
             agreed,
             _digest([agreed, local, run, os.getuid()]),
             hosted,
             lambda: self.job_file(name, served, options),
-            plan,
+            replace(plan, run=_digest([local, run, os.getuid()])),
             self.config.runtime.processes.directory or "",
             path,
         )

@@ -81,12 +81,11 @@ class SharedEngine:
         self.hybrid = hybrid
         self._rule = rule
         self.rule_answers: RuleAnswers | None = None  # where the rule is asked in this process
-        self._rule_desk: FunctionDesk | None = None
         self.writable = False  # batches on private pages
         self.slicing = "sequence_zigzag"  # of context-parallel ranks
         self.pinning: Any = None  # who registers their memory with CUDA
         self._functions = dict(functions or {})
-        self._desk: FunctionDesk | None = None
+        self._desks: list[FunctionDesk] = []
         self._transforms = dict(transforms or {})
         self._transform_desk: TransformThreads | None = None
         self._engine: Any = None
@@ -144,10 +143,8 @@ class SharedEngine:
 
     def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> Any:
         if self._functions:
-            functions, names = self._functions, self.source_names
-            self._desk = FunctionDesk(
-                core.CalloutDesk(), lambda request: answer_request(request, functions, names)
-            )
+            asked = partial(answer_request, functions=self._functions, sources=self.source_names)
+            self._desks.append(FunctionDesk(core.CalloutDesk(), asked))
         if self._transforms:
             self._transform_desk = TransformThreads(self._transforms)
         return self._native_job.open(
@@ -157,7 +154,7 @@ class SharedEngine:
             worker_command(),
             allow_mixture="mixture" in allow,
             allow_sources="sources" in allow,
-            callouts=self._desk.native if self._desk is not None else None,
+            callouts=self._desks[0].native if self._desks else None,
             pinning=self.pinning,
             transforms=self._transform_desk.native if self._transform_desk is not None else None,
         )
@@ -171,8 +168,8 @@ class SharedEngine:
             raise
         self._engine = engine
         if self._rule is not None and min(self._options.reporters) in self.ranks:
-            self.rule_answers = RuleAnswers(self._rule, self._names_of(engine))
-            self._rule_desk = FunctionDesk(engine.rule, self.rule_answers)
+            self.rule_answers = RuleAnswers(self._rule, self.source_names)
+            self._desks.append(FunctionDesk(engine.rule, self.rule_answers))
         if self._closed:  # closed from another thread while it started
             self._stop()
             raise RuntimeError("the loader was closed while it started")
@@ -181,10 +178,8 @@ class SharedEngine:
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
-        for desk in (self._desk, self._rule_desk):
-            if desk is not None:
-                desk.close()
-        self._desk = self._rule_desk = None
+        while self._desks:
+            self._desks.pop().close()
         threads, self._transform_desk = self._transform_desk, None
         if threads is not None:
             threads.close()
@@ -198,9 +193,6 @@ class SharedEngine:
     def source_names(self) -> list[str]:
         """Sources of the stream, in the engine's order."""
         return sorted(self._source_digests)
-
-    def _names_of(self, engine: Any) -> list[str]:
-        return self.source_names
 
     def quarantine(self) -> list[dict[str, Any]]:
         """Rows found bad so far, with the names of their sources."""
@@ -391,10 +383,8 @@ class Loader(Iterator[Microbatch]):
             for name, pair in sorted(losses.items())
             if known_source(name, names)
         ]
-        client = self._connected()
-        verdict = str(client.report(step, part))
-        answers = self._shared.rule_answers
-        if answers is not None and answers.failure is not None:
+        verdict = str(self._connected().report(step, part))
+        if (answers := self._shared.rule_answers) is not None and answers.failure is not None:
             raise answers.failure
         return verdict
 

@@ -9,8 +9,8 @@ void FailureBook::told(const std::vector<Rank>& ranks) {
 }
 
 std::optional<Status> FailureBook::tell(const std::vector<Rank>& ranks, uint32_t attempt) {
-  const bool awaited = std::any_of(ranks.begin(), ranks.end(),
-                                   [this](Rank rank) { return untold_.contains(rank); });
+  const bool awaited =
+      std::any_of(ranks.begin(), ranks.end(), [this](Rank rank) { return untold_.contains(rank); });
   if (attempt > attempt_ || !awaited) return std::nullopt;
   told(ranks);
   return why_;

@@ -95,7 +95,7 @@ class Keeper {
   Status open_endpoint();
   void tell_trainers(const protocol::Control& control);
   void tell_processes(const protocol::Control& control);
-  void give_up(const Status& status);
+  void give_up(const Status& status, uint32_t attempt = 0);
   void watch_silence();
   void look_for_other_nodes();
   NodeStatus status();
@@ -138,8 +138,8 @@ class Keeper {
   uint64_t partings_ = 0;
   std::future<void> writing_;             // profiles, while the job runs
   std::unique_ptr<MetricsDoor> metrics_;  // of nobody's thread but its own
-  std::optional<FailureBook> failed_;   // the attempt that is there
-  std::optional<FailureBook> earlier_;  // one that has left: its late ranks are told as well
+  std::optional<FailureBook> failed_;     // the attempt that is there
+  std::optional<FailureBook> earlier_;    // one that has left: its late ranks are told as well
   uint64_t failures_ = 0;
   bool over_ = false;
   std::promise<void> ended_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "overlord/node/job_keeper.h"
 #include "overlord/node/job_memory.h"
@@ -19,7 +20,7 @@ using protocol::Control;
 using protocol::Hello;
 
 constexpr int64_t kWatchNs = 500'000'000;
-constexpr size_t kNotesKept = 10'000;  // rows found bad, for ranks that attach later
+constexpr size_t kNotesKept = 10'000;               // rows found bad, for ranks that attach later
 constexpr int64_t kFailureKeptNs = 10'000'000'000;  // for ranks that come late, where a node stays
 
 // Those that attach: trainers of this host, and to a lead the nodes of the others.
@@ -263,7 +264,7 @@ bool Keeper::refused_before(const std::string& peer, const protocol::Attach& att
 void Keeper::refuse(const std::string& peer, const protocol::Attach& attach, const Status& why) {
   carrier_->send_control(peer, protocol::Refused{why});
   if (book_.serving() || attach.job == arguments_.job) return;
-  give_up(why);
+  give_up(why, attach.attempt);
   if (failed_) failed_->told(attach.ranks);
   if (arguments_.stays && peers_.empty()) begin_anew();
 }
@@ -494,9 +495,9 @@ void Keeper::tell_processes(const Control& control) {
 }
 
 // The job cannot go on: everybody is told why, and the node ends when they have left.
-void Keeper::give_up(const Status& status) {
+void Keeper::give_up(const Status& status, uint32_t attempt) {
   if (failed_ || over_) return;
-  failed_.emplace(status, std::max(book_.attempt(), arguments_.attempt), local_);
+  failed_.emplace(status, std::max({attempt, book_.attempt(), arguments_.attempt}), local_);
   std::fprintf(stderr, "%s\n", status.message().c_str());
   tell_trainers(protocol::Refused{status});
   if (follows_) carrier_->send_control("lead", protocol::Refused{status});

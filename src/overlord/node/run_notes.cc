@@ -12,9 +12,9 @@
 namespace overlord::node {
 namespace {
 
-constexpr const char* kWaits = "waits";         // run, job, ranks that are here
+constexpr const char* kWaits = "waits";           // run, job, ranks that are here
 constexpr const char* kVerdict = "disagreement";  // left by the node that found it
-constexpr int64_t kCertainNs = 2'000'000'000;   // ranks may be about to come to both
+constexpr int64_t kCertainNs = 2'000'000'000;     // ranks may be about to come to both
 constexpr size_t kMostBytes = 1 << 20;
 
 std::string read_note(const transport::SocketDirectory& directory, const char* name) {
@@ -45,6 +45,20 @@ std::string list_of(const std::vector<Rank>& ranks) {
   std::string text;
   for (const Rank rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
   return text;
+}
+
+// Directories of nodes beside this one that come after it.
+std::vector<std::string> beyond(const std::string& directory) {
+  std::vector<std::string> out;
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::path(directory).parent_path();
+  std::filesystem::directory_iterator entry(parent, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string path = entry->path().string();
+    const bool node = entry->path().filename().string().starts_with("overlord-");
+    if (node && path > directory) out.push_back(path);
+  }
+  return out;
 }
 
 struct Note {
@@ -84,12 +98,8 @@ std::optional<Status> RunNotes::look(const std::vector<Rank>& here,
   const auto own = transport::SocketDirectory::find(directory_);
   if (!own.ok()) return std::nullopt;
   if (const std::string told = read_note(*own, kVerdict); !told.empty()) return disagreement(told);
-  std::error_code error;
   std::map<std::string, int64_t> since;
-  const std::filesystem::path place(directory_);
-  for (const auto& entry : std::filesystem::directory_iterator(place.parent_path(), error)) {
-    const std::string path = entry.path().string();
-    if (path <= directory_ || !entry.path().filename().string().starts_with("overlord-")) continue;
+  for (const std::string& path : beyond(directory_)) {
     const auto other = transport::SocketDirectory::find(path);
     if (!other.ok()) continue;
     const Note note = parse(read_note(*other, kWaits));

@@ -109,8 +109,8 @@ Reaction ask_rule(const PlannerJob& job, const PlannerState& state) {
   model::StepFeedback question = sum_parts(rule.step, *parts);
   question.weights = rule.weights;
   out.events.push_back(RuleAsked{});
-  out.effects.push_back(Send{protocol::client_address(job.reporters.front()),
-                             protocol::Report{std::move(question)}});
+  out.effects.push_back(
+      Send{protocol::client_address(job.reporters.front()), protocol::Report{std::move(question)}});
   return out;
 }
 

@@ -78,10 +78,10 @@ struct Failed {
   Status status;
 };
 
-using Event =
-    std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
-                 ConstructorRetired, LateBadTold, LateBadCommitted, ReportArrived,
-                 FeedbackCommitted, RuleAsked, RuleAnswered, RuleFailed, TreeChanged, CalloutAnswered, Failed, protocol::PeerRestarted>;
+using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
+                           ConstructorRetired, LateBadTold, LateBadCommitted, ReportArrived,
+                           FeedbackCommitted, RuleAsked, RuleAnswered, RuleFailed, TreeChanged,
+                           CalloutAnswered, Failed, protocol::PeerRestarted>;
 
 // A constructor that plans are sent to: of one tree, from its first step until the next tree's.
 struct ConstructorSlot {
