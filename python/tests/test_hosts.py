@@ -24,6 +24,7 @@ from trainers import (
     hashes_of,
     in_time,
     kill_all,
+    processes_of,
     until_nothing_left,
 )
 
@@ -249,9 +250,12 @@ def test_a_follower_that_gives_up_tells_the_lead(
     with hosts(configs, {"dp": 2}, prefixes) as started:
         for trainer in started:
             trainer.until("step")
-        for killed in range(9):
-            in_time(lambda: kill_all(sockets, "h1-constructors"), f"there is one, {killed} died")
+        nodes = [pid for pid, name in processes_of(sockets).items() if name.endswith("-node")]
+        told = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in nodes}
+        [follower] = [pid for pid, words in told.items() if b"wire.leads=1" not in words]
+        os.kill(follower, signal.SIGTERM)
         for trainer in started:
             word = trainer.until("end", seconds=30)
             assert (word["end"], word["error"]) == ("bad", "UnavailableError")
-            assert "h1-constructors-0 has ended 9 times" in word["text"]
+            assert "was told to end (SIGTERM)" in word["text"]
+    until_nothing_left(sockets)

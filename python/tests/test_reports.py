@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from reported import more_of_the_worst
+from test_serve import served
 from trainers import embedded_hashes, hashes_of, trainers, until_nothing_left
 
 import overlord as ol
 
 MESH = {"dp": 2, "tp": 2}
+pytestmark = pytest.mark.deadline(180)
 
 
 def following(config: dict[str, Any], kind: str, reporters: Any) -> dict[str, Any]:
@@ -71,4 +74,17 @@ def test_reports_of_one_rank_reach_a_rule_in_its_process(config: dict[str, Any])
     rule = ol.mix.rule(more_of_the_worst, version=1)
     expected = embedded_hashes(config, MESH, [2], rule)
     with trainers(config, MESH, reports=[2], rule="more_of_the_worst") as started:
+        assert hashes_of(started) == expected
+
+
+def test_a_node_of_its_own_asks_a_rule_of_the_trainers(
+    config: dict[str, Any], tmp_path: Path, sockets: Path
+) -> None:
+    config = following(config, "rule", [0, 1])
+    expected = embedded_hashes(config, {"dp": 2}, [0, 1], ol.mix.rule(more_of_the_worst, version=1))
+    config_file = tmp_path / "mix.yaml"
+    config_file.write_text(json.dumps(config))
+    node = sockets / "node"
+    told: dict[str, Any] = {"node": str(node), "reports": [0, 1], "rule": "more_of_the_worst"}
+    with served(config_file, node), trainers(str(config_file), {"dp": 2}, **told) as started:
         assert hashes_of(started) == expected

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from trainers import in_time, processes_of, trainers, until_nothing_left
 
+pytestmark = pytest.mark.deadline(180)
+
 
 @contextlib.contextmanager
 def served(
@@ -29,7 +31,7 @@ def served(
         yield process
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(60)
     finally:
         process.kill()
         process.wait()
@@ -64,12 +66,12 @@ def test_it_ends_and_starts_again(config_file: Path, sockets: Path, number: sign
         for trainer in started:
             trainer.until("step")
         process.send_signal(number)
-        assert process.wait(20) == (-number if number == signal.SIGKILL else 0)
+        assert process.wait(60) == (-number if number == signal.SIGKILL else 0)
         if number != signal.SIGKILL:
             assert not processes_of(sockets), "what it started ends before it does"
         serves_again(config_file, node)  # at once
         for trainer in started:
-            word = trainer.until("end", seconds=20)
+            word = trainer.until("end")
             assert (word["end"], word["error"]) == ("bad", "UnavailableError")
             assert "restart from the last checkpoint" in word["text"]
     until_nothing_left(sockets)
@@ -78,9 +80,9 @@ def test_it_ends_and_starts_again(config_file: Path, sockets: Path, number: sign
 def test_it_ends_before_a_rank_has_come(config_file: Path, sockets: Path) -> None:
     node = sockets / "node"
     with served(config_file, node) as process:
-        in_time((node / "node").exists, "it serves", 30)
+        in_time((node / "node").exists, "it serves", 60)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     until_nothing_left(sockets)
 
 
@@ -92,7 +94,7 @@ def test_a_node_that_is_told_to_end_tells_its_ranks(config: dict[str, Any], sock
         [node] = [pid for pid, name in processes_of(sockets).items() if name.endswith("-node")]
         os.kill(node, signal.SIGTERM)
         for trainer in started:
-            word = trainer.until("end", seconds=10)
+            word = trainer.until("end")
             assert (word["end"], word["error"]) == ("bad", "UnavailableError")
             assert "was told to end (SIGTERM)" in word["text"]
         until_nothing_left(sockets)
@@ -114,7 +116,7 @@ def test_as_the_first_process_of_a_container(config_file: Path, sockets: Path) -
         pytest.skip("no pid namespaces here")
     node = sockets / "node"
     with served(config_file, node, unshare) as outer:
-        in_time((node / "node").exists, "it serves", 30)
+        in_time((node / "node").exists, "it serves", 60)
         inner = child_of(outer.pid)
         assert inner is not None
         fork = [sys.executable, "-c", "import os; os.fork()"]
@@ -128,5 +130,5 @@ def test_as_the_first_process_of_a_container(config_file: Path, sockets: Path) -
 
         in_time(no_dead_children, "orphans are reaped")
         os.kill(inner, signal.SIGTERM)
-        assert outer.wait(20) == 0
+        assert outer.wait(60) == 0
     until_nothing_left(sockets)

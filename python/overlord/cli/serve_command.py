@@ -10,9 +10,13 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from overlord.cli import arguments
+
+if TYPE_CHECKING:
+    from overlord._src.config.reading import LoadedConfig
+    from overlord._src.mix_rule import Metrics, Rule, Weights
 
 _LOCK_SECONDS = 10.0  # for the node of a `serve` that was killed to notice, and to end
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # of systemd, Docker and Slurm; of a closed terminal
@@ -90,7 +94,7 @@ def _serve(options: argparse.Namespace) -> None:
     from overlord.cli.terminal import make_console
 
     console = make_console()
-    job = arguments.load_job(options)
+    job = arguments.load_job(options, _rule_of_trainers)
     ranks = ranks_of(options.ranks, job.mesh.world_size)
     mixture = resolve_stream(job.config, options.stream).mixture
     engine_options = lowering.lower_runtime(
@@ -119,6 +123,21 @@ def _serve(options: argparse.Namespace) -> None:
         with contextlib.suppress(OSError, core.OverlordError):
             if directory.try_lock():
                 directory.remove()
+
+
+def _rule_of_trainers(loaded: LoadedConfig) -> Rule | None:
+    """Stands for the mixing rule, which trainers bring along and are asked for."""
+    from overlord._src.config.streams import resolve_stream, stream_names
+    from overlord._src.mix_rule import Rule
+
+    def elsewhere(step: int, weights: Weights, metrics: Metrics) -> Weights:
+        raise NotImplementedError("a node asks the rule in a trainer's process")
+
+    for name in stream_names(loaded.config):
+        schedule = resolve_stream(loaded.config, name).mixture.schedule
+        if schedule is not None and schedule.kind == "rule":
+            return Rule(elsewhere, schedule.version or 0)
+    return None
 
 
 def ranks_of(text: str, world: int) -> list[int]:

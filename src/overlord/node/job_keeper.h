@@ -1,7 +1,7 @@
 // Keeper: what a node process does for its job. Admits trainers and role processes, starts and
 // supervises the latter, hosts the planner, tells everybody where roles live. Its parts: keeper.cc,
-// keeper_trees.cc for a mesh that changes, keeper_profiles.cc for what sources cost. Private to
-// them.
+// keeper_trees.cc for a mesh that changes, keeper_profiles.cc for what sources cost,
+// keeper_failures.cc for what cannot be served. Private to them.
 #pragma once
 
 #include <functional>
@@ -95,7 +95,8 @@ class Keeper {
   Status open_endpoint();
   void tell_trainers(const protocol::Control& control);
   void tell_processes(const protocol::Control& control);
-  void give_up(const Status& status, uint32_t attempt = 0);
+  // `refused`: who has been told already.
+  void give_up(const Status& status, const protocol::Attach* refused = nullptr);
   void watch_silence();
   void look_for_other_nodes();
   NodeStatus status();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <utility>
 
 #include "overlord/node/job_keeper.h"
 #include "overlord/node/job_memory.h"
@@ -20,8 +19,8 @@ using protocol::Control;
 using protocol::Hello;
 
 constexpr int64_t kWatchNs = 500'000'000;
-constexpr size_t kNotesKept = 10'000;               // rows found bad, for ranks that attach later
-constexpr int64_t kFailureKeptNs = 10'000'000'000;  // for ranks that come late, where a node stays
+constexpr size_t kNotesKept = 10'000;           // rows found bad, for ranks that attach later
+constexpr int64_t kLastWordNs = 1'000'000'000;  // for other hosts to hear it
 
 // Those that attach: trainers of this host, and to a lead the nodes of the others.
 bool is_trainer(const std::string& name) {
@@ -53,16 +52,6 @@ Status Keeper::open() {
   endpoint_->post([this] { watch_silence(); });
   endpoint_->post_after(arguments_.attach_ms * 1'000'000, [this] { give_up_waiting(); });
   return {};
-}
-
-void Keeper::give_up_waiting() {
-  if (serving_ || arguments_.stays || over_) return;
-  std::string missing;
-  for (const Rank rank : book_.missing()) missing += " " + std::to_string(rank);
-  give_up(Status(Code::kDeadline,
-                 missing.empty() ? "the node that plans for all hosts, at " + arguments_.wire.lead +
-                                       ", does not answer, or waits for ranks of other hosts"
-                                 : "these ranks have not attached:" + missing));
 }
 
 Status Keeper::open_endpoint() {
@@ -204,18 +193,6 @@ void Keeper::leave(const std::string& peer) {
   });
 }
 
-// A node that stays waits for the next attempt, and tells late ranks of this one how it ended.
-void Keeper::begin_anew() {
-  if (failed_) {
-    earlier_ = std::exchange(failed_, std::nullopt);
-    endpoint_->post_after(kFailureKeptNs, [this, failure = ++failures_] {
-      if (failure == failures_) earlier_.reset();
-    });
-  }
-  book_.begin_anew();
-  stop_serving();
-}
-
 void Keeper::on_control(const std::string& peer, Control control) {
   if (const auto* attach = std::get_if<protocol::Attach>(&control)) {
     on_attach(peer, *attach);
@@ -244,29 +221,6 @@ void Keeper::on_control(const std::string& peer, Control control) {
   } else if (std::holds_alternative<protocol::Detach>(control)) {
     leave(peer);
   }
-}
-
-// The attempt that it belongs to has failed.
-bool Keeper::refused_before(const std::string& peer, const protocol::Attach& attach) {
-  if (failed_) {
-    carrier_->send_control(peer, protocol::Refused{failed_->why()});
-    failed_->told(attach.ranks);
-    return true;
-  }
-  if (!earlier_) return false;
-  const std::optional<Status> why = earlier_->tell(attach.ranks, attach.attempt);
-  if (!why) earlier_.reset();
-  if (why) carrier_->send_control(peer, protocol::Refused{*why});
-  return why.has_value();
-}
-
-// Where its job differs, the others of its attempt wait in vain and are told the same.
-void Keeper::refuse(const std::string& peer, const protocol::Attach& attach, const Status& why) {
-  carrier_->send_control(peer, protocol::Refused{why});
-  if (book_.serving() || attach.job == arguments_.job) return;
-  give_up(why, attach.attempt);
-  if (failed_) failed_->told(attach.ranks);
-  if (arguments_.stays && peers_.empty()) begin_anew();
 }
 
 void Keeper::on_attach(const std::string& peer, const protocol::Attach& attach) {
@@ -494,25 +448,6 @@ void Keeper::tell_processes(const Control& control) {
   }
 }
 
-// The job cannot go on: everybody is told why, and the node ends when they have left.
-void Keeper::give_up(const Status& status, uint32_t attempt) {
-  if (failed_ || over_) return;
-  failed_.emplace(status, std::max({attempt, book_.attempt(), arguments_.attempt}), local_);
-  std::fprintf(stderr, "%s\n", status.message().c_str());
-  tell_trainers(protocol::Refused{status});
-  if (follows_) carrier_->send_control("lead", protocol::Refused{status});
-  for (const auto& [connection, ranks] : book_.attached()) failed_->told(ranks);
-  stop_serving();
-  if (peers_.empty() && !arguments_.stays) end();
-}
-
-void Keeper::end_because(const Status& why) {
-  endpoint_->post([this, why] {
-    give_up(why);
-    end();
-  });
-}
-
 void Keeper::watch_silence() {
   if (over_) return;
   trace_.poll();
@@ -525,18 +460,6 @@ void Keeper::watch_silence() {
     }
   }
   endpoint_->post_after(kWatchNs, [this] { watch_silence(); });
-}
-
-// Ranks that we miss may be with another node, because their job differs.
-void Keeper::look_for_other_nodes() {
-  if (serving_) return notes_of_run_.stop();
-  std::vector<Rank> here;
-  for (const auto& [connection, ranks] : book_.attached()) {
-    here.insert(here.end(), ranks.begin(), ranks.end());
-  }
-  if (const auto differ = notes_of_run_.look(here, book_.missing(), clock_.now_ns())) {
-    give_up(*differ);
-  }
 }
 
 // --- What others may know -----------------------------------------------------------------------
