@@ -41,6 +41,7 @@ class EmbeddedEngine final : public Engine {
   Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms) override;
   KeptPlace place(Rank rank) override { return seats_->place(rank); }
   Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) override;
+  std::shared_ptr<RuleDesk> rule() override { return seats_->rule(); }
   Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) override;
   std::vector<model::Axis> axes_of(uint32_t tree) override;
   void close() override;

@@ -17,6 +17,7 @@ RankSeats::RankSeats(std::vector<Rank> ranks, const protocol::ResumeState& state
       clock_(clock),
       wiring_(std::move(wiring)),
       book_(std::make_shared<StateBook>(state, kept_feedback)),
+      rule_(std::make_shared<RuleDesk>(wiring_.tell_planner)),
       process_(getpid()) {
   for (const Rank rank : ranks_) seats_[rank] = std::make_unique<Seat>(state);
 }
@@ -35,6 +36,7 @@ void RankSeats::close(Status why) {
     if (!why_.ok()) return;
     why_ = std::move(why);
   }
+  rule_->close();
   for (auto& [rank, seat] : seats_) {
     seat->steps.close();
     seat->answers.close();
@@ -122,7 +124,7 @@ Result<protocol::Verdict> RankSeats::report(Rank rank, model::StepFeedback part)
     }
   }
   const std::lock_guard one(at->report_mutex);
-  wiring_.report(rank, std::move(part));
+  wiring_.tell_planner(rank, protocol::Report{std::move(part)});
   for (;;) {
     const std::optional<protocol::ReportAnswered> answer = at->answers.pop(kAnswerMs);
     if (answer && answer->step == step) return answer->verdict;
