@@ -30,7 +30,7 @@ for ((round = 1; round <= rounds; round++)); do
   for name in "${binaries[@]}"; do
     log=$logs/$round-$name.log
     "build/bin/overlord_${name}_test" --gtest_shuffle --gtest_brief=1 >"$log" 2>&1 </dev/null ||
-      failed "$log" 's/^\[  FAILED  \] ([A-Za-z]\w*[.\/]\S+).*/\1/p' "$name" >>"$logs/failed"
+      failed "$log" 's/^\[  FAILED  \] ([A-Za-z]\w*[.\/][^ ,]+).*/\1/p' "$name" >>"$logs/failed"
   done
   log=$logs/$round-python.log
   python -m pytest -q -n "$cores" -m "processes and not soak and not chaos" "$@" \

@@ -71,6 +71,11 @@ def _at_boom(kind: str) -> None:
         os._exit(7)
     if kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "leave":  # hangs up, and takes its time to end
+        os.closerange(0, 2)
+        os.closerange(3, 256)
+        threading.Event().wait(0.3)
+        os._exit(5)
     if kind == "hang":
         threading.Event().wait()
     if kind == "eat":
@@ -96,6 +101,7 @@ def _bad(kind: str) -> Any:
 
 
 exits, kills, hangs, eats = _bad("exit"), _bad("kill"), _bad("hang"), _bad("eat")
+leaves = _bad("leave")
 raises, short, floats = _bad("raise"), _bad("short"), _bad("float")
 
 

@@ -69,18 +69,18 @@ def namespaces() -> Iterator[None]:
     remove_namespaces()
 
 
-@pytest.fixture
-def secrets(tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A certificate for both hosts, signed by an authority of its own, and a token."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl to make certificates with")
-    folder = tmp_path / "secrets"
-    folder.mkdir(mode=0o700)
+    folder = tmp_path_factory.mktemp("secrets")
     names = ",".join(f"IP:{address}" for address in ADDRESSES)
     (folder / "names").write_text(f"subjectAltName={names}\n")
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    make = ["openssl", "req", "-x509", *key, "-days", "2"]
     run(*make, "-keyout", f"{folder}/ca.key", "-out", f"{folder}/ca.pem", "-subj", "/CN=test ca")
-    request = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=overlord"]
+    request = ["openssl", "req", *key, "-subj", "/CN=overlord"]
     run(*request, "-keyout", f"{folder}/key.pem", "-out", f"{folder}/csr.pem")
     sign = ["openssl", "x509", "-req", "-in", f"{folder}/csr.pem", "-days", "2", "-CAcreateserial"]
     sign += ["-CA", f"{folder}/ca.pem", "-CAkey", f"{folder}/ca.key"]

@@ -172,6 +172,7 @@ def test_planning_without_an_engine_runs_it_too(tmp_path: Path) -> None:
 REASONS = {
     "exits": "exit status 7",
     "kills": "signal 9",
+    "leaves": "exit status 5",
     "hangs": "did not answer within its deadline of 5.0 s",
     "eats": "used more than its limit of 256 MiB",
     "raises": "raised ValueError: no such thing at ",

@@ -94,6 +94,11 @@ while True:
         sys.stderr.write("line one\nthe reason\n")
         sys.stderr.flush()
         os._exit(3)
+    if word == "LEAVE":
+        os.close(0)
+        os.close(1)
+        time.sleep(0.3)
+        os._exit(4)
     if word == "KILLED" or (word == "KILLED-THRICE" and any(once(path + n) for n in "123")):
         os.kill(os.getpid(), 9)
     if word == "ABORT":
@@ -325,6 +330,13 @@ TEST_F(TokenizerPoolTest, ASecondCrashIsToldWithStatusAndLastWords) {
   const Status aborted = encode(*pool, {"ABORT"}).status();
   EXPECT_NE(aborted.message().find("signal 6"), std::string::npos) << aborted.message();
   EXPECT_TRUE(encode(*pool, {"still here"}).ok());
+}
+
+// On a busy machine a while passes between the last word of a process and its end.
+TEST_F(TokenizerPoolTest, AWorkerThatTakesItsTimeToDieIsToldByItsOwnEnd) {
+  auto pool = make(options());
+  const Status status = encode(*pool, {"LEAVE"}).status();
+  EXPECT_NE(status.message().find("exit status 4"), std::string::npos) << status.message();
 }
 
 TEST_F(TokenizerPoolTest, KillsByOthersAreForgivenUpToALimit) {

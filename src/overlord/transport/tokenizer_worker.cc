@@ -22,8 +22,8 @@ constexpr int kTries = 2;
 constexpr int kKillsForgiven = 8;
 constexpr size_t kShownWordBytes = 300;
 constexpr int64_t kMillisecond = 1'000'000;
-constexpr int64_t kLeaveGraceNs = 20 * kMillisecond;  // to leave when the pool ends
-constexpr int64_t kDeathGraceNs = 50 * kMillisecond;  // to be really dead after it hung up
+constexpr int64_t kLeaveGraceNs = 20 * kMillisecond;    // to leave when the pool ends
+constexpr int64_t kDeathGraceNs = 5000 * kMillisecond;  // to be really dead after it hung up
 
 // What may go better with another process. Everything else is an answer.
 bool worth_another_try(Code code) {

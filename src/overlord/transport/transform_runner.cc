@@ -14,8 +14,8 @@ using runtime::steady_now_ns;
 
 constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kLeaveGraceNs = 20 * kMillisecond;
-constexpr int64_t kDeathGraceNs = 50 * kMillisecond;
-constexpr int64_t kLookEveryNs = 100 * kMillisecond;  // at the memory of a worker
+constexpr int64_t kDeathGraceNs = 5000 * kMillisecond;  // what hung up dies soon, if not at once
+constexpr int64_t kLookEveryNs = 100 * kMillisecond;    // at the memory of a worker
 
 Status as_garbage(const Status& status) {
   if (status.ok()) return status;
@@ -113,9 +113,8 @@ Status TransformProcess::wait_for_answer(int64_t deadline_ns) {
     const Status readable = process_->wait_readable(std::min(now_ns + kLookEveryNs, deadline_ns));
     if (readable.code() != Code::kDeadline) return readable;
     if (over_memory()) {
-      return {Code::kUnavailable, "used more than its limit of " +
-                                      std::to_string(settings_.memory_bytes >> 20) +
-                                      " MiB of memory"};
+      return {Code::kResource, "used more than its limit of " +
+                                   std::to_string(settings_.memory_bytes >> 20) + " MiB of memory"};
     }
   }
 }
@@ -168,9 +167,9 @@ bool TransformProcess::over_memory() const {
 // Ends the failed process and tells its story.
 Status TransformProcess::bury(const Status& failure) {
   counters_.failures.fetch_add(1, std::memory_order_relaxed);
-  const bool hung = failure.code() == Code::kDeadline;
+  const bool dying = failure.code() == Code::kUnavailable;
   std::string story = "its worker " + failure.message();
-  story += "; its end: " + finish(hung ? 0 : kDeathGraceNs);
+  story += "; its end: " + finish(dying ? kDeathGraceNs : 0);
   const std::string words = process_->last_words();
   if (!words.empty()) story += "; last lines on stderr: " + words;
   process_.reset();
