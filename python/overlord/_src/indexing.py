@@ -11,6 +11,7 @@ from typing import Any
 
 from overlord._src.config.columns import base_name
 from overlord._src.config.reading import LoadedConfig
+from overlord._src.index_folder import told_by_key
 from overlord._src.native import core
 from overlord._tokenizer_worker import worker_command
 
@@ -61,7 +62,8 @@ def build_indexes(
     watch: Watcher | None = None,
 ) -> list[SourceProgress]:
     """Build or refresh indexes, several sources at a time; unchanged shards are taken over."""
-    make_folder(loaded.index_dir)
+    with told_by_key(loaded):
+        make_folder(loaded.index_dir)
     builds = [
         _Build(source, index_path(loaded, source.name), SourceProgress(source.name))
         for source in sources
@@ -99,6 +101,7 @@ def _finish(build: _Build) -> bool:
 def make_folder(folder: Path) -> None:
     """The folder of the indexes; it keeps itself out of version control."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".lock").touch()  # what cannot be written to is found out before anything is read
     ignore = folder / ".gitignore"
     if not ignore.exists():
         with contextlib.suppress(OSError):
@@ -106,10 +109,12 @@ def make_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _building(folder: Path) -> Iterator[None]:
+def _building(loaded: LoadedConfig) -> Iterator[None]:
     """One process at a time builds indexes in a folder, where its file system can tell."""
-    make_folder(folder)
-    with (folder / ".lock").open("a") as file:
+    with told_by_key(loaded):
+        make_folder(loaded.index_dir)
+        file = (loaded.index_dir / ".lock").open("a")
+    with file:
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -120,7 +125,7 @@ def ensure_indexes(loaded: LoadedConfig, sources: Sequence[core.Source], threads
     missing = [source for source in sources if not index_path(loaded, source.name).exists()]
     if not missing:
         return
-    with _building(loaded.index_dir):
+    with _building(loaded):
         missing = [source for source in missing if not index_path(loaded, source.name).exists()]
         if missing:
             build_indexes(loaded, missing, threads=threads)

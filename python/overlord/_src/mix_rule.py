@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from overlord._src.config.streams import ResolvedStream
 from overlord._src.config.weights import WEIGHT_ONE, fixed_point
+from overlord._src.errors import Problem
 
 Weights = Mapping[str, float]
 Metrics = Mapping[str, tuple[float, int]]
@@ -96,3 +98,29 @@ class RuleDesk:
             for index, name in enumerate(self._names)
             if tokens[index]
         }
+
+
+def rule_problems(stream: ResolvedStream, rule: Rule | None) -> list[Problem]:
+    """What keeps a stream's mixture and the rule that was passed from fitting together."""
+    schedule = stream.mixture.schedule
+    if schedule is None or schedule.kind != "rule":
+        return []
+    path = (*stream.path_of("mixture"), "schedule")
+    if rule is None:
+        return [
+            Problem(
+                path,
+                "a schedule of kind rule needs the function",
+                advice="pass rule=ol.mix.rule(function, version=...) to ol.job",
+            )
+        ]
+    if rule.version != schedule.version:
+        return [
+            Problem(
+                (*path, "version"),
+                f"the rule that was passed has version {rule.version}",
+                schedule.version,
+                advice="a changed rule is another mixture: raise both versions together",
+            )
+        ]
+    return []
