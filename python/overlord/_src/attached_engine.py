@@ -42,7 +42,8 @@ class AttachedEngine(SharedEngine):
         # All ranks open the same streams in the same order, so they agree on this number.
         self._opened += 1
         attempt = self._restarts * _OPENS_PER_ATTEMPT + self._opened
-        engine = self._attachment.attach(attempt, blob, allow, self.pinning)
+        attachment = self._attachment.of_reading(self.readings.repeated)
+        engine = attachment.attach(attempt, blob, allow, self.pinning)
         if self._rule is not None:
             self.rule_desk = RuleDesk(self._rule, engine.source_names, self._options.reporters)
         return engine

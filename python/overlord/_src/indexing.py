@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 from overlord._src.config.columns import base_name
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.index_folder import told_by_key
+from overlord._src.index_progress import LineProgress
 from overlord._src.native import core
 from overlord._tokenizer_worker import worker_command
 
 _POLL_SECONDS = 0.05
+_LOG = logging.getLogger("overlord")
 
 
 @dataclass
@@ -128,7 +131,8 @@ def ensure_indexes(loaded: LoadedConfig, sources: Sequence[core.Source], threads
     with _building(loaded):
         missing = [source for source in missing if not index_path(loaded, source.name).exists()]
         if missing:
-            build_indexes(loaded, missing, threads=threads)
+            lines = LineProgress(_LOG.info)
+            build_indexes(loaded, missing, threads=threads, watch=lines.update)
 
 
 def check_indexed_files(loaded: LoadedConfig, source: core.Source) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from overlord._src.native import core
 from overlord._src.node_limits import check_memory_share, node_cores
 from overlord._src.node_process import Attachment, NodePlan
 from overlord._src.pinning import find_pinning
+from overlord._src.state_keys import keys_of
 from overlord._src.strategy_lowering import functions_of, match_functions, strategy_digest
 from overlord._src.transforms import ThreadTransform, thread_problem, thread_transforms
 from overlord._tokenizer_worker import worker_command
@@ -288,6 +289,7 @@ class Job:
             shared = self._embedded(name, hosted, options)
         shared.writable, shared.slicing = writable, self.config.delivery.cp_slicing
         shared.pinning = find_pinning(pin)
+        shared.keys = keys_of(self.config, resolved)
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 
     def _shares_readers(self, launch: Launch | None, hosted: Sequence[int]) -> bool:

@@ -11,6 +11,8 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from overlord._src import state_keys
+
 FORMAT = "overlord-state/1"
 _FAMILY, _VERSION = "overlord-state", 1
 _SHORT = 12  # hex digits of a source's digest that people see; the blob has all of it
@@ -90,7 +92,7 @@ def open_state(state: Any) -> tuple[bytes, str]:
     if version != str(_VERSION):
         raise StateVersionError(f"state of format {form!r}; this version reads {FORMAT!r}")
     missing = [name for name in _FIELDS if name not in state]
-    unknown = [name for name in state if name not in (*_FIELDS, _MIDSTEP)]
+    unknown = [name for name in state if name not in (*_FIELDS, _MIDSTEP, state_keys.FIELD)]
     if missing or unknown:
         raise StateError(
             f"the state is incomplete or was edited: missing {missing}, unknown {unknown}; "
@@ -124,6 +126,11 @@ def _compare(path: str, blob: Mapping[str, Any], shown: Any, found: list[str]) -
             ]
         elif says != value:
             found.append(f"{here}: the state says {says!r}, its blob says {value!r}")
+
+
+def essential(layout: str) -> list[str]:
+    """A layout without the axes of one rank."""
+    return [part for part in layout.split(",") if not part.endswith("=1")]
 
 
 ALLOWABLE = ("mixture", "sources")
