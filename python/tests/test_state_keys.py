@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from overlord._src.config.reading import read_config
 from overlord._src.config.streams import resolve_stream
+from overlord._src.node_process import Attachment
 from overlord._src.state_keys import FIELD, key_differences, keys_of
-from trainers import until_nothing_left
 
 import overlord as ol
 
@@ -85,35 +84,49 @@ def test_many_sources_keep_less(alike: bool, good: dict[str, Any]) -> None:
     assert found == (["sources.source-007.eod: saved 3, now 5"] if alike else [])
 
 
-@pytest.mark.parametrize("engine", ["embedded", "processes"])
-def test_a_refusal_names_the_keys(config: dict[str, Any], sockets: Path, engine: str) -> None:
-    with ol.job(config).train(engine="embedded") as loader:
+def saved_state(config: dict[str, Any]) -> dict[str, Any]:
+    with ol.job(config).train() as loader:
         next(loader)
-        state = json.loads(json.dumps(loader.state_dict()))
+        state: dict[str, Any] = json.loads(json.dumps(loader.state_dict()))
+        return state
 
-    def refused(key: str, value: Any, allow: tuple[str, ...] = ()) -> str:
-        with (
-            ol.job(changed(config, key, value)).train(engine=engine) as other,
-            pytest.raises(ol.StateMismatchError) as caught,
-        ):
-            other.load_state_dict(state, allow)
-        return str(caught.value)
 
-    assert "\n  bins: saved 16, now 32" in refused("bins", 32)
-    text = refused("mixture.weights.web", 0.75)
-    assert "\n  mixture.weights.web: saved 0.5, now 0.75" in text and "bins" not in text
-    text = refused("sources.web.eod", 7, ("mixture",))
-    assert "\n  sources.web.eod: saved its default, now 7" in text
-    # A state of before has no keys, and is refused as it was.
-    old = {key: value for key, value in state.items() if key != FIELD}
-    with ol.job(config).train(engine=engine) as loader:
-        loader.load_state_dict(old)
-        loader.load_state_dict(state)
-    edited = copy.deepcopy(state)
-    edited[FIELD]["values"]["seed"] = 1
+def refused(
+    config: dict[str, Any], state: Any, allow: tuple[str, ...] = (), engine: str = "embedded"
+) -> str:
     with (
         ol.job(config).train(engine=engine) as loader,
-        pytest.raises(ol.StateMismatchError, match="keys: the state was edited"),
+        pytest.raises(ol.StateMismatchError) as caught,
     ):
-        loader.load_state_dict(edited)
-    until_nothing_left(sockets)
+        loader.load_state_dict(state, allow)
+    return str(caught.value)
+
+
+def test_a_refusal_names_the_keys(config: dict[str, Any]) -> None:
+    state = saved_state(config)
+    assert "\n  bins: saved 16, now 32" in refused(changed(config, "bins", 32), state)
+    text = refused(changed(config, "mixture.weights.web", 0.75), state)
+    assert "\n  mixture.weights.web: saved 0.5, now 0.75" in text and "bins" not in text
+    text = refused(changed(config, "sources.web.eod", 7), state, ("mixture",))
+    assert "\n  sources.web.eod: saved its default, now 7" in text
+    edited = copy.deepcopy(state)
+    edited[FIELD]["values"]["seed"] = 1
+    assert "keys: the state was edited" in refused(config, edited)
+    # A state of before has no keys: it loads, or is refused as it was.
+    old = {key: value for key, value in state.items() if key != FIELD}
+    with ol.job(config).train() as loader:
+        loader.load_state_dict(old)
+        loader.load_state_dict(state)
+    assert "config of stream: saved" in refused(changed(config, "bins", 32), old)
+
+
+def test_so_does_one_by_a_node(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which compares digests, and has no words for keys."""
+    state = saved_state(config)
+
+    def refuse(*_: object) -> None:
+        raise ol.StateMismatchError("resume state does not fit this job")
+
+    monkeypatch.setattr(Attachment, "attach", refuse)
+    text = refused(changed(config, "bins", 32), state, engine="processes")
+    assert text.startswith("resume state does not fit") and "\n  bins: saved 16, now 32" in text
