@@ -18,11 +18,14 @@ from overlord._src.config.chat_models import (
 )
 from overlord._src.config.field_types import (
     MIB,
+    BoundReasons,
     Bytes,
     ConfigModel,
     Count32,
+    FilePath,
     Files,
     Name,
+    Slots,
     StepRange,
     Text,
     Token,
@@ -102,6 +105,14 @@ DecodeAt = Literal["auto", "loader", "constructor"]
 Leftover = Literal["drain", "drop"]
 Transition = Literal["linear", "cosine"]
 Share = Annotated[float, Field(ge=0, le=1)]
+Temperature = Annotated[
+    float,
+    Field(ge=0.01, le=1000),
+    BoundReasons(
+        "below it the largest weight takes everything: give that source alone",
+        "above it all weights are equal: write them so",
+    ),
+]
 
 
 class TokenizerConfig(ConfigModel):
@@ -110,7 +121,7 @@ class TokenizerConfig(ConfigModel):
     kind: Literal["huggingface", "bytes"] = Field(
         default="huggingface", description="`huggingface` reads a tokenizer.json"
     )
-    path: Text | None = Field(default=None, description="tokenizer.json of kind huggingface")
+    path: FilePath | None = Field(default=None, description="tokenizer.json of kind huggingface")
     add_special_tokens: bool = Field(
         default=False, description="let the tokenizer add its own special tokens to every document"
     )
@@ -222,8 +233,8 @@ class SourceConfig(ConfigModel):
     allow_duplicates: bool = Field(
         default=False, description="accept a file that this or another source already lists"
     )
-    loaders: Count32 = Field(default=1, description="loader slots; never changes the stream")
-    workers: Count32 = Field(
+    loaders: Slots = Field(default=1, description="loader slots; never changes the stream")
+    workers: Slots = Field(
         default=2, description="blocks in work at once per slot; never changes the stream"
     )
     decode_at: DecodeAt = Field(
@@ -351,10 +362,8 @@ class MixtureConfig(ConfigModel):
     schedule: ScheduleConfig | None = Field(
         default=None, description="beside `weights`: how they move; absent: they do not"
     )
-    temperature: float | None = Field(
+    temperature: Temperature | None = Field(
         default=None,
-        gt=0,
-        le=1000,
         description="every weight p counts as p ** (1 / temperature): above 1 evens them out",
     )
     max_passes: dict[str, Count32] = Field(
@@ -530,7 +539,7 @@ class JobConfig(ConfigModel):
     )
     runtime: RuntimeConfig = Field(default=RuntimeConfig(), description="sizes of the engine")
     streams: dict[Name, StreamConfig] = Field(default={}, description="further streams, like valid")
-    index_dir: Text = Field(default=".overlord", description="folder of the indexes")
+    index_dir: FilePath = Field(default=".overlord", description="folder of the indexes")
 
     @model_validator(mode="after")
     def _check_meaning(self) -> JobConfig:

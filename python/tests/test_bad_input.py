@@ -419,6 +419,56 @@ def test_too_few_file_descriptors(tmp_path: Path) -> None:
     assert few == many and many[0] == "served"
 
 
+# The folder of the indexes. Root may write anywhere, so files and /proc stand in the way.
+
+
+@pytest.mark.parametrize(
+    ("folder", "wrong"),
+    [
+        ("a.jsonl", "a.jsonl is not a folder"),
+        ("a.jsonl/below/it", "a.jsonl is not a folder"),
+        ("dangling", "dangling is not a folder"),
+    ],
+)
+def test_an_index_folder_that_cannot_be_is_refused_at_once(
+    tmp_path: Path, folder: str, wrong: str
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(LINES)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    source = {"web": {**TOKENS, "files": "a.jsonl"}}
+    config = {**job_config(tmp_path, source), "index_dir": str(tmp_path / folder)}
+    with pytest.raises(ol.ConfigError, match=wrong) as caught:
+        ol.job(config)
+    assert "index_dir: " in str(caught.value) and "set index_dir to" in str(caught.value)
+
+
+@pytest.mark.parametrize("folder", ["/proc/overlord", "/proc/self", "/proc/self/fd/below"])
+def test_an_index_folder_that_may_not_be_written(
+    tmp_path: Path, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(LINES)
+    source = {"web": {**TOKENS, "files": str(tmp_path / "a.jsonl")}}
+    config = {**job_config(tmp_path, source), "index_dir": folder}
+    text = refusal(config, ol.ConfigError)
+    assert text.startswith("index_dir: ") and folder in text and "set index_dir to" in text
+    path = tmp_path / "mix.json"
+    path.write_text(json.dumps(config))
+    assert main(["index", str(path)]) != 0
+    shown = capsys.readouterr()
+    assert "index_dir" in shown.err.replace("\n", " ") and "Traceback" not in shown.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_an_index_folder_below_a_read_only_one(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(LINES)
+    source = {"web": {**TOKENS, "files": "a.jsonl"}}
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    config = {**job_config(tmp_path, source), "index_dir": str(locked / "index")}
+    with pytest.raises(ol.ConfigError, match=r"index_dir: .*locked may not be written to"):
+        ol.job(config)
+
+
 # The command line: the message, no traceback, an exit code that is not 0
 
 

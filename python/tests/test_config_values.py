@@ -79,6 +79,22 @@ REFUSALS = [
     ("runtime.payload_budget", "12 parsecs", ["runtime.payload_budget", "256MB"]),
     ("runtime.payload_budget", 0, ["runtime.payload_budget", "at least 1"]),
     ("steps", 0, ["steps: too small", "at least 1"]),
+    ("mixture.temperature", 1e-9, ["temperature: too small", "at least 0.01, at most 1000"]),
+    ("mixture.temperature", 1e9, ["temperature: too large", "at least 0.01, at most 1000"]),
+    ("mixture.temperature", math.nan, ["mixture.temperature"]),
+    ("runtime.prefetch", 100_000, ["runtime.prefetch: too large", "at most 1024", "planned"]),
+    ("runtime.runway", 100_000, ["runtime.runway: too large", "at most 1024", "planned"]),
+    ("runtime.tokenizer_processes", 10_000, ["too large", "at most 256", "each is a process"]),
+    ("runtime.threads", 10**6, ["too large", "at most 1024", "each is a thread"]),
+    ("runtime.io_threads", 10**6, ["too large", "at most 1024", "each is a thread"]),
+    ("runtime.processes.loaders", 10_000, ["at most 256", "each is a process"]),
+    ("runtime.processes.constructors", 10_000, ["at most 256", "each is a process"]),
+    ("runtime.ablation.uniform_loaders", 10**6, ["too large", "at most 1024", "each has"]),
+    ("sources.web.loaders", 10**6, ["sources.web.loaders: too large", "at most 1024", "each has"]),
+    ("sources.web.workers", 10**6, ["sources.web.workers: too large", "at most 1024", "each has"]),
+    ("index_dir", "in\0dex", ["index_dir: holds a NUL character", "a path"]),
+    ("tokenizers.bpe.path", "a\0b", ["tokenizers.bpe.path: holds a NUL character"]),
+    ("sources.web.files", ["a\0.parquet"], ["sources.web.files.0: holds a NUL character"]),
     ("substeps", 3, ["substeps", "does not divide bins = 8", "1, 2, 4, 8"]),
     ("align", 7, ["align", "does not divide context = 64", "63 or 70"]),
     ("pad_token", 32000, ["pad_token: not in the vocabulary", "0 to 31999"]),
@@ -113,6 +129,26 @@ def test_bad_weights(weights: Any, parts: list[str], good: dict[str, Any]) -> No
     message = refused(change(good, "mixture", {"weights": weights}))
     for part in parts:
         assert part in message
+
+
+def test_a_temperature_that_leaves_a_source_nothing(good: dict[str, Any]) -> None:
+    mixture = {"weights": {"web": 1.0, "code": 4.0}, "temperature": 0.02}
+    message = refused(change(good, "mixture", mixture))
+    assert "mixture.weights.web: too small beside the others" in message
+    assert "temperature 0.02" in message
+
+
+@pytest.mark.parametrize("kind", ["odm", "ado", "rule"])
+@pytest.mark.parametrize("stream", ["train", "valid"])
+def test_windows_do_not_follow_losses(kind: str, stream: str, good: dict[str, Any]) -> None:
+    schedule = {"kind": kind, **({"version": 1} if kind == "rule" else {})}
+    mixture = {"weights": {"web": 1.0, "code": 1.0}, "schedule": schedule}
+    path = "mixture" if stream == "train" else "streams.valid.mixture"
+    config = change(good, path, mixture)
+    read_config(config)
+    message = refused(change(config, "window", {"steps": 4}))
+    assert "window.steps" in message and f"stream {stream}" in message
+    assert f"{path}.schedule" in message and "got 4" in message
 
 
 def stages(*ranges: Any) -> list[dict[str, Any]]:

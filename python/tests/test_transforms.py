@@ -5,7 +5,9 @@ Numbers are those of the catalogue of bad inputs (research/reliability.md, 5: 57
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -271,6 +273,54 @@ def test_what_cannot_run_is_refused_before_it_starts(
 ) -> None:
     with pytest.raises(ol.ConfigError, match=words):
         ol.job(config_of(tmp_path, transform)).open_stream()
+
+
+BESIDE = """
+import random, numpy, types
+import beside_constants
+import overlord as ol
+
+@ol.transform(version="1")
+def {name}(rows):
+    assert random.Random(1).random() > 0 and numpy.arange(3).sum() == 3 and types.ModuleType
+    return [row + beside_constants.TAIL for row in rows]
+"""
+
+
+def written_beside(folder: Path, name: str) -> Path:
+    """A config with a module of a transform beside it, and files that have names of packages."""
+    for taken in ("random", "numpy", "types", "json", "array", "struct", "overlord"):
+        (folder / f"{taken}.py").write_text("raise ImportError('a file beside the config')\n")
+    (folder / "beside_constants.py").write_text("TAIL = '!'\n")
+    (folder / f"{name}.py").write_text(BESIDE.format(name=name))
+    path = folder / "mix.yaml"
+    path.write_text(json.dumps(config_of(folder, f"{name}:{name}")))
+    return path
+
+
+@pytest.mark.parametrize("engine", ["embedded", "processes"])
+def test_files_beside_the_config_shadow_nothing(
+    tmp_path: Path, sockets: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where Python itself would look there first, as from `python -m`."""
+    monkeypatch.delitem(sys.modules, "beside_constants", raising=False)
+    path = written_beside(tmp_path, f"beside_{engine}")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    changes = {"runtime.processes.directory": str(sockets)}
+    _, documents, bad = read(path, engine, overrides=changes)
+    assert not bad and documents == {row: f"{text}!".encode() for row, text in enumerate(TEXTS)}
+    if engine == "processes":
+        until_nothing_left(sockets, "the node is gone")
+
+
+@pytest.mark.parametrize("taken", ["random", "time"])
+def test_a_module_that_python_has_already_is_refused(tmp_path: Path, taken: str) -> None:
+    written_beside(tmp_path, "beside_taken")
+    (tmp_path / f"{taken}.py").write_text(BESIDE.format(name="clean"))
+    path = tmp_path / "taken.yaml"
+    path.write_text(json.dumps(config_of(tmp_path, f"{taken}:clean")))
+    with pytest.raises(ol.ConfigError, match=f"hides it.*give {taken}.py another name"):
+        ol.job(path).open_stream()
 
 
 def test_a_node_has_no_threads_of_python(tmp_path: Path) -> None:

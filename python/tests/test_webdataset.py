@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +101,47 @@ def test_samples_are_those_of_webdataset(tmp_path: Path, suffix: str) -> None:
     expected = [(sample["txt"].decode(), media_of(sample)) for sample in library]
     assert len(expected) == ROWS
     assert read_samples(tmp_path, open_pairs(tmp_path, f"a{suffix}")) == expected
+
+
+@pytest.mark.parametrize("engine", ["embedded", "processes"])
+def test_a_tar_cut_between_members_is_told(tmp_path: Path, engine: str) -> None:
+    """Readers of tar take it in silence; the bad row counts under `bad_rows_allowed`."""
+    samples = [{"__key__": f"s{i}", "txt": f"text {i} ".encode() * 9} for i in range(40)]
+    whole = tar_of(samples)
+    members = len(whole.rstrip(b"\0")) + 511 & ~511
+    (tmp_path / "pairs.tar").write_bytes(whole[:members])
+    with tarfile.open(tmp_path / "pairs.tar") as tar:
+        assert len(tar.getnames()) == 40
+    with (
+        pytest.raises(ol.BudgetExceededError, match=rf"pairs.tar.* offset {members}"),
+        open_pairs(tmp_path, "pairs.tar").train(engine=engine) as loader,
+    ):
+        list(loader)
+    with open_pairs(tmp_path, "pairs.tar", bad_rows_allowed=1).train(engine=engine) as loader:
+        assert len(list(loader)) > 0
+        [row] = loader.quarantine()
+    assert "behind sample 's39'" in row["reason"] and row["row"] == 40
+
+
+def written_by_gnu_tar(folder: Path) -> bytes:
+    (folder / "a.txt").write_text("text")
+    return subprocess.run(
+        ["tar", "-c", "-C", str(folder), "a.txt"], capture_output=True, check=True
+    ).stdout
+
+
+def written_by_webdataset(folder: Path) -> bytes:
+    wds = pytest.importorskip("webdataset")
+    with wds.TarWriter(str(folder / "wds.tar")) as writer:
+        writer.write({"__key__": "a", "txt": "text"})
+    return (folder / "wds.tar").read_bytes()
+
+
+@pytest.mark.parametrize("write", [written_by_gnu_tar, written_by_webdataset])
+def test_tars_of_other_writers_end(tmp_path: Path, write: Callable[[Path], bytes]) -> None:
+    (tmp_path / "pairs.tar").write_bytes(write(tmp_path))
+    [info] = open_pairs(tmp_path, "pairs.tar").open_stream().infos
+    assert info["rows"] == 1 and not info["bad_rows"]
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])

@@ -41,7 +41,8 @@ class AttachedEngine(SharedEngine):
         # All ranks open the same streams in the same order, so they agree on this number.
         self._opened += 1
         attempt = self._restarts * _OPENS_PER_ATTEMPT + self._opened
-        return self._attachment.attach(attempt, blob, allow, self.pinning)
+        attachment = self._attachment.of_reading(self.readings.repeated)
+        return attachment.attach(attempt, blob, allow, self.pinning)
 
     def _has_private_memory(self) -> bool:
         return self.pinning is None  # every rank maps its own pages, but CUDA registers shared ones

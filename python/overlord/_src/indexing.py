@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +13,15 @@ from typing import Any
 
 from overlord._src.config.columns import base_name
 from overlord._src.config.reading import LoadedConfig
+from overlord._src.index_folder import told_by_key
+from overlord._src.index_progress import LineProgress
 from overlord._src.lowering import absolute_uri
 from overlord._src.native import core
 from overlord._tokenizer_worker import worker_command
 
 _POLL_SECONDS = 0.05
 _MOST_OTHERS = 8  # indexes of one source that are looked into when a new one is built
+_LOG = logging.getLogger("overlord")
 
 
 @dataclass
@@ -93,7 +97,8 @@ def build_indexes(
 
     Lengths that are known are kept, whether they are asked for or not.
     """
-    make_folder(loaded.index_dir)
+    with told_by_key(loaded):
+        make_folder(loaded.index_dir)
     builds = [
         _Build(source, index_path(loaded, source), SourceProgress(source.name))
         for source in sources
@@ -138,6 +143,7 @@ def _finish(build: _Build) -> bool:
 def make_folder(folder: Path) -> None:
     """The folder of the indexes; it keeps itself out of version control."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".lock").touch()  # what cannot be written to is found out before anything is read
     ignore = folder / ".gitignore"
     if not ignore.exists():
         with contextlib.suppress(OSError):
@@ -145,10 +151,12 @@ def make_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _building(folder: Path) -> Iterator[None]:
+def _building(loaded: LoadedConfig) -> Iterator[None]:
     """One process at a time builds indexes in a folder, where its file system can tell."""
-    make_folder(folder)
-    with (folder / ".lock").open("a") as file:
+    with told_by_key(loaded):
+        make_folder(loaded.index_dir)
+        file = (loaded.index_dir / ".lock").open("a")
+    with file:
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -164,10 +172,11 @@ def ensure_indexes(loaded: LoadedConfig, sources: Sequence[core.Source], threads
     missing = missing_indexes(loaded, sources)
     if not missing:
         return
-    with _building(loaded.index_dir):
+    with _building(loaded):
         missing = missing_indexes(loaded, missing)
         if missing:
-            build_indexes(loaded, missing, threads=threads)
+            lines = LineProgress(_LOG.info)
+            build_indexes(loaded, missing, threads=threads, watch=lines.update)
 
 
 def check_indexed_files(loaded: LoadedConfig, source: core.Source) -> dict[str, Any]:

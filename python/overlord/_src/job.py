@@ -11,27 +11,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
+from pydantic import ValidationError
+
 from overlord._src import indexing, lowering
 from overlord._src.attached_engine import AttachedEngine
 from overlord._src.callouts import AnyFunction, answer_request
 from overlord._src.config.columns import base_name
 from overlord._src.config.mesh_fit import fit_problems
 from overlord._src.config.reading import ConfigInput, LoadedConfig, read_config
+from overlord._src.config.refusals import problems_of
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.substitution import Overrides
 from overlord._src.errors import ConfigError, Problem
+from overlord._src.index_folder import folder_problems
 from overlord._src.launch import Launch, find_launch
 from overlord._src.loader import Loader, RankLoaders, SharedEngine
 from overlord._src.mesh import Mesh, as_mesh, is_data_axis
-from overlord._src.mix_rule import Rule
+from overlord._src.mix_rule import Rule, rule_problems
 from overlord._src.native import core
 from overlord._src.node_limits import check_memory_share, node_cores
 from overlord._src.node_process import Attachment, NodePlan
 from overlord._src.pinning import find_pinning
+from overlord._src.state_keys import keys_of
 from overlord._src.strategy_lowering import functions_of, match_functions, strategy_digest
 from overlord._src.transforms import ThreadTransform, thread_problem, thread_transforms
 from overlord._tokenizer_worker import worker_command
-from overlord.config import JobConfig
+from overlord.config import JobConfig, RuntimeConfig
 
 ENGINES = ("auto", "embedded", "processes")
 _LOADERS = itertools.count()  # of this process, which hosts all ranks of each
@@ -95,8 +100,8 @@ class Job:
             for problem in fit_problems(loaded.config, resolve_stream(loaded.config, name), mesh)
         ]
         for name in stream_names(loaded.config):
-            problems += _rule_problems(resolve_stream(loaded.config, name), rule)
-        problems += unfit
+            problems += rule_problems(resolve_stream(loaded.config, name), rule)
+        problems += [*unfit, *folder_problems(loaded)]
         if problems:
             raise loaded.refuse(dict.fromkeys(problems))
 
@@ -283,6 +288,7 @@ class Job:
         else:
             shared = self._embedded(name, hosted, options)
         shared.form_batches(self.config.delivery.cp_slicing, writable, find_pinning(pin))
+        shared.keys = keys_of(self.config, resolved)
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 
     def _shares_readers(self, launch: Launch | None, hosted: Sequence[int]) -> bool:
@@ -516,31 +522,6 @@ class Job:
         )
 
 
-def _rule_problems(stream: ResolvedStream, rule: Rule | None) -> list[Problem]:
-    schedule = stream.mixture.schedule
-    if schedule is None or schedule.kind != "rule":
-        return []
-    path = (*stream.path_of("mixture"), "schedule")
-    if rule is None:
-        return [
-            Problem(
-                path,
-                "a schedule of kind rule needs the function",
-                advice="pass rule=ol.mix.rule(function, version=...) to ol.job",
-            )
-        ]
-    if rule.version != schedule.version:
-        return [
-            Problem(
-                (*path, "version"),
-                f"the rule that was passed has version {rule.version}",
-                schedule.version,
-                advice="a changed rule is another mixture: raise both versions together",
-            )
-        ]
-    return []
-
-
 def _digest(told: Any) -> str:
     text = json.dumps(told, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
@@ -552,11 +533,12 @@ def _check_call(engine: str, prefetch: int | None, threads: int | None) -> None:
         problems.append(
             Problem(("engine",), "no such engine in this version", engine, ", ".join(ENGINES))
         )
-    for key, value in (("prefetch", prefetch), ("threads", threads)):
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int) or value < 1
-        ):
-            problems.append(Problem((key,), "too small", value, "an integer, at least 1"))
+    given = {"prefetch": prefetch, "threads": threads}
+    given = {key: value for key, value in given.items() if value is not None}
+    try:
+        RuntimeConfig.model_validate(given)
+    except ValidationError as error:
+        problems += problems_of(error, RuntimeConfig, given)
     if problems:
         raise ConfigError(problems)
 

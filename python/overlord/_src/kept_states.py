@@ -8,6 +8,7 @@ from typing import Any
 
 from overlord._src import state as states
 from overlord._src.native import core
+from overlord._src.state_keys import StreamKeys
 
 STEPS_KEPT = 16  # finished steps whose states a loader can still give
 
@@ -19,11 +20,12 @@ class StateMaker:
     job: str
     layout: str  # what a state inside a step is bound to
     timeout_s: float  # for reports that the state needs
+    keys: StreamKeys
 
     def state_dict(self, place: Any) -> dict[str, Any]:
         """The state dict of a place."""
         blob = core.bound_state(place.state(self.timeout_s), self.layout)
-        return states.build_state(blob, core.describe_state(blob), self.job)
+        return self.keys.added_to(states.build_state(blob, core.describe_state(blob), self.job))
 
 
 class KeptStates:

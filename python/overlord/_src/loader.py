@@ -6,8 +6,8 @@ import logging
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from overlord._src.callouts import AnyFunction, answer_request
 from overlord._src.errors import ConfigError, Problem
 from overlord._src.function_desk import FunctionDesk
 from overlord._src.kept_states import KeptStates, StateMaker
-from overlord._src.loss_sums import known_source, quantised
-from overlord._src.mesh import Mesh, as_mesh
+from overlord._src.loss_sums import known_source, quantised, shares_asked
+from overlord._src.mesh import Mesh, as_mesh, peers_of
 from overlord._src.microbatch import BatchForm, Microbatch
 from overlord._src.mix_rule import Rule, RuleAnswers
 from overlord._src.native import core
+from overlord._src.readings import Readings
+from overlord._src.state_keys import StreamKeys, naming_keys
 from overlord._src.time_reports import TimeReports, Times, write_reports
 from overlord._src.transform_threads import TransformThreads
 from overlord._src.transforms import ThreadTransform
@@ -29,11 +31,6 @@ from overlord._tokenizer_worker import worker_command
 _WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
 _TIMES_KEPT = 4096  # steps whose reported times a loader keeps
 _LOG = logging.getLogger("overlord")
-
-
-@lru_cache(maxsize=64)
-def _peers_of(mesh: Mesh, rank: int) -> tuple[int, ...]:
-    return tuple(mesh.peers(rank))
 
 
 class SharedEngine:
@@ -67,6 +64,7 @@ class SharedEngine:
         self.rule_answers: RuleAnswers | None = None  # where the rule is asked in this process
         self.form = BatchForm()
         self.pinning: Any = None  # who registers the memory of batches with CUDA
+        self.keys = StreamKeys()  # of the config, for messages
         self._functions = dict(functions or {})
         self._desks: list[FunctionDesk] = []
         self._transforms = dict(transforms or {})
@@ -74,6 +72,7 @@ class SharedEngine:
         self._engine: Any = None
         self._closed = False
         self._starting = threading.Lock()
+        self.readings = Readings(stream, self.ranks)
 
     def close_with(self, owner: object) -> None:
         """Close when the owner is gone, or when the interpreter begins to end.
@@ -139,6 +138,11 @@ class SharedEngine:
         with self._starting:
             self._start(blob, allow)
 
+    def read_again(self, reading: int) -> bool:
+        """Start from the stream's start after a reading that has ended; False: it is read once."""
+        with self._starting:
+            return self.readings.again(reading, lambda: self._start(None, ()))
+
     def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> Any:
         if self._functions:
             asked = partial(answer_request, functions=self._functions, sources=self.source_names)
@@ -159,6 +163,7 @@ class SharedEngine:
 
     def _start(self, blob: bytes | None, allow: tuple[str, ...]) -> None:
         self._stop()
+        self.readings.begin()
         try:
             engine = self._open(blob, allow)
         except BaseException:
@@ -215,7 +220,15 @@ class SharedEngine:
 
     def state_maker(self, rank: int, mesh: Mesh) -> StateMaker:
         """Who makes the state dicts of a rank on a mesh."""
-        return StateMaker(self.job, self.layout(rank, mesh), self.alarm_seconds)
+        return StateMaker(self.job, self.layout(rank, mesh), self.alarm_seconds, self.keys)
+
+    def load(self, state: Any, allow: Sequence[str], loaders: Iterable[Loader]) -> None:
+        """Go on from a state; `loaders`: who must forget what ran before."""
+        with naming_keys(state, self.keys, allow):
+            blob = self.check_state(state, allow)
+            for loader in loaders:
+                loader._forget_client()
+            self.start(blob, tuple(allow))
 
     def check_state(self, state: Any, allow: Sequence[str]) -> bytes:
         """The blob of a state that fits this job; otherwise an error that says what differs."""
@@ -240,27 +253,22 @@ class SharedEngine:
         ):
             if saved != now:
                 raise core.StateMismatchError(f"the state is of {what} {saved!r}, this is {now!r}")
-        found = self._differences(blob, described, tuple(allow))
+        job = self._native_job
+        found = states.differences(
+            described, job.section_digests(), self._source_digests, job.changed_data(blob), allow
+        )
         layouts = sorted({self.layout(rank) for rank in self.ranks})
         found += states.layout_differences(described, layouts, self.hybrid)
         if found:
             raise core.StateMismatchError(states.refusal(found))
         return blob
 
-    def _differences(
-        self, blob: bytes, described: dict[str, Any], allow: tuple[str, ...]
-    ) -> list[str]:
-        job = self._native_job
-        return states.differences(
-            described, job.section_digests(), self._source_digests, job.changed_data(blob), allow
-        )
-
 
 class Loader(Iterator[Microbatch]):
     """Microbatches of one rank, in order. Stop it with `close()`, a `with` block, or `del`.
 
     The engine starts with the first `next()` or `load_state_dict()`. A loader has no length:
-    ask the config for `steps`.
+    ask the config for `steps`. Read again after its end, it starts anew, unless it is `train`.
     """
 
     def __init__(self, shared: SharedEngine, rank: int, *, owner: bool = True) -> None:
@@ -268,7 +276,7 @@ class Loader(Iterator[Microbatch]):
         self._rank = rank
         self._owner = owner
         self._client: Any = None
-        self._ended = False
+        self._ended = 0  # the reading that has ended
         self._tree = 1
         self._set_mesh(shared.mesh)
         self.reported_times: deque[tuple[int, dict[str, float]]] = deque(maxlen=_TIMES_KEPT)
@@ -290,7 +298,7 @@ class Loader(Iterator[Microbatch]):
     def _set_mesh(self, mesh: Mesh) -> None:
         self._mesh = mesh
         self._states = self._shared.state_maker(self._rank, mesh)
-        self._peers = partial(_peers_of, mesh, self._rank)  # batches must not hold the loader
+        self._peers = partial(peers_of, mesh, self._rank)  # batches must not hold the loader
 
     def rebuild(self, mesh: Mesh | str | Mapping[str, int], step: int | None = None) -> int:
         """Change the mesh of the running job at a step boundary; gives the first step on it.
@@ -311,6 +319,8 @@ class Loader(Iterator[Microbatch]):
         return self._client
 
     def __iter__(self) -> Loader:
+        if self._ended and self._shared.read_again(self._ended):
+            self._forget_client()
         return self
 
     def __next__(self) -> Microbatch:
@@ -329,7 +339,7 @@ class Loader(Iterator[Microbatch]):
                     _LOG.warning("no batch for %.0f s: %s", waited, late)
                 continue
             if native is None:
-                self._ended = True
+                self._ended = self._shared.readings.end(self._rank)
                 raise StopIteration
             place = client.place()
             if place.tree != self._tree:
@@ -410,13 +420,11 @@ class Loader(Iterator[Microbatch]):
             raise ValueError(
                 "this loader shares its engine: call load_state_dict of the group it is in"
             )
-        blob = self._shared.check_state(state, allow)
-        self._forget_client()
-        self._shared.start(blob, tuple(allow))
+        self._shared.load(state, allow, [self])
 
     def _forget_client(self) -> None:
         self._client = None
-        self._ended = False
+        self._ended = 0
         self._tree = 1
         self._set_mesh(self._shared.mesh)
         self._kept.forget()
@@ -497,7 +505,7 @@ class RankLoaders(Mapping[int, Loader]):
         Where ranks have different numbers of microbatches, those that are done with the step are
         left out until all are.
         """
-        waiting = list(self._loaders)
+        waiting = [iter(loader).rank for loader in self._loaders.values()]  # again from the start
         while True:
             batches = {rank: next(self._loaders[rank], None) for rank in waiting}
             present = {rank: batch for rank, batch in batches.items() if batch is not None}
@@ -546,10 +554,7 @@ class RankLoaders(Mapping[int, Loader]):
 
     def load_state_dict(self, state: Mapping[str, Any], allow: Sequence[str] = ()) -> None:
         """Go on from a state with all ranks; see `Loader.load_state_dict`."""
-        blob = self._shared.check_state(state, allow)
-        for loader in self._loaders.values():
-            loader._forget_client()
-        self._shared.start(blob, tuple(allow))
+        self._shared.load(state, allow, self._loaders.values())
 
     def status(self) -> dict[str, Any]:
         """What roles, queues, memory and sources do right now."""
@@ -571,11 +576,7 @@ class RankLoaders(Mapping[int, Loader]):
 
     def asked_shares(self, unit: str) -> dict[str, float]:
         """The share each source was asked for since step 0, from what it gave and what it owes."""
-        sources = self._shared.described(next(iter(self._loaders)))["sources"]
-        key = "samples" if unit == "samples" else "tokens"
-        asked = {name: float(source[key]) + source["debt"] for name, source in sources.items()}
-        total = sum(asked.values()) or 1.0
-        return {name: value / total for name, value in asked.items()}
+        return shares_asked(self._shared.described(next(iter(self._loaders)))["sources"], unit)
 
     def stream_hash(self) -> str:
         """Chain of plans and of the bytes of every rank (needs hash=True)."""

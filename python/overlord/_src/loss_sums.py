@@ -1,9 +1,10 @@
-"""Loss sums as a trainer reports them: of sources that there are, in the engine's whole numbers."""
+"""Sums by source: of losses as a trainer reports them, and of what the mixture has asked for."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 _LOSS_ONE = 2**12  # as in the engine
 
@@ -27,4 +28,12 @@ def quantised(name: str, loss_sum: float, tokens: int) -> tuple[int, int]:
     return round(float(loss_sum) * _LOSS_ONE), int(tokens)
 
 
-__all__ = ["known_source", "quantised"]
+def shares_asked(sources: Mapping[str, Any], unit: str) -> dict[str, float]:
+    """The share that each source of a described state was asked for since step 0."""
+    key = "samples" if unit == "samples" else "tokens"
+    asked = {name: float(source[key]) + source["debt"] for name, source in sources.items()}
+    total = sum(asked.values()) or 1.0
+    return {name: value / total for name, value in asked.items()}
+
+
+__all__ = ["known_source", "quantised", "shares_asked"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -407,3 +408,9 @@ def _named_axes(axes: list[tuple[str, int]], mapping: Mapping[str, str]) -> list
         else:
             result.append((target, size))
     return result
+
+
+@lru_cache(maxsize=64)
+def peers_of(mesh: Mesh, rank: int) -> tuple[int, ...]:
+    """`mesh.peers(rank)`, kept: every batch asks."""
+    return tuple(mesh.peers(rank))

@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from overlord._src.config.streams import ResolvedStream
 from overlord._src.config.weights import WEIGHT_ONE, fixed_point
+from overlord._src.errors import Problem
 
 Weights = Mapping[str, float]
 Metrics = Mapping[str, tuple[float, int]]
@@ -81,3 +83,29 @@ class RuleAnswers:
 
 def _named(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
+
+
+def rule_problems(stream: ResolvedStream, rule: Rule | None) -> list[Problem]:
+    """What keeps a stream's mixture and the rule that was passed from fitting together."""
+    schedule = stream.mixture.schedule
+    if schedule is None or schedule.kind != "rule":
+        return []
+    path = (*stream.path_of("mixture"), "schedule")
+    if rule is None:
+        return [
+            Problem(
+                path,
+                "a schedule of kind rule needs the function",
+                advice="pass rule=ol.mix.rule(function, version=...) to ol.job",
+            )
+        ]
+    if rule.version != schedule.version:
+        return [
+            Problem(
+                (*path, "version"),
+                f"the rule that was passed has version {rule.version}",
+                schedule.version,
+                advice="a changed rule is another mixture: raise both versions together",
+            )
+        ]
+    return []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,17 @@ class Attachment:
     plan: NodePlan = field(default_factory=NodePlan)
     base: str = ""  # where directories of jobs are made; empty: the host's usual place
     path: str = ""  # of a node that somebody else runs
+
+    def of_reading(self, number: int) -> Attachment:
+        """The same for a stream that is read again: a node of its own, as ranks end one by one.
+
+        A node that somebody else runs, or that plans for other hosts at a fixed address, is one for
+        all readings: there a rank that reads again ends those that still read.
+        """
+        if number == 0 or self.path or self.plan.wire:
+            return self
+        key = f"{self.place} reading {number}".encode()
+        return replace(self, place=hashlib.blake2b(key, digest_size=16).hexdigest())
 
     def attach(
         self, attempt: int, state: bytes | None, allow: Sequence[str], pinning: Any = None

@@ -11,6 +11,8 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from overlord._src import state_keys
+
 FORMAT = "overlord-state/1"
 _FAMILY, _VERSION = "overlord-state", 1
 _SHORT = 12  # hex digits of a source's digest that people see; the blob has all of it
@@ -87,7 +89,7 @@ def open_state(state: Any) -> bytes:
     if version != str(_VERSION):
         raise StateVersionError(f"state of format {form!r}; this version reads {FORMAT!r}")
     missing = [name for name in _FIELDS if name not in state]
-    unknown = [name for name in state if name not in (*_FIELDS, _MIDSTEP)]
+    unknown = [name for name in state if name not in (*_FIELDS, _MIDSTEP, state_keys.FIELD)]
     if missing or unknown:
         raise StateError(
             f"the state is incomplete or was edited: missing {missing}, unknown {unknown}; "

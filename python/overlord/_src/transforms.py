@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 from overlord._batch_transform_worker import worker_command as batch_worker_command
@@ -54,9 +55,26 @@ class _Found:
 
 
 def search_path(loaded: LoadedConfig) -> list[str]:
-    """Where modules of transforms are found: beside the config, then where Python looks here."""
-    places = [str(loaded.base), *(entry or os.getcwd() for entry in sys.path)]
-    return list(dict.fromkeys(os.path.abspath(place) for place in places))
+    """Where modules of transforms are found: where Python looks here, then beside the config.
+
+    The config's folder comes last even where Python has it in front, as the folder of a script or
+    the current one: a file like `random.py` in it must not replace what everybody imports.
+    """
+    base = os.path.abspath(loaded.base)
+    places = dict.fromkeys(os.path.abspath(entry or os.getcwd()) for entry in sys.path)
+    return [*(place for place in places if place != base), base]
+
+
+def _hidden_by(loaded: LoadedConfig, module: str) -> str | None:
+    """What is imported instead of a module that lies beside the config under the same name."""
+    top = module.partition(".")[0]
+    beside = PathFinder.find_spec(top, [os.path.abspath(loaded.base)])
+    if beside is None or beside.origin is None:
+        return None
+    if top in sys.builtin_module_names:
+        return f"Python's own {top}"
+    found = PathFinder.find_spec(top, search_path(loaded))
+    return None if found is None or found.origin == beside.origin else str(found.origin)
 
 
 def _find(
@@ -90,6 +108,12 @@ def _find(
 
 
 def _imported(loaded: LoadedConfig, name: str, refuse: Callable[[str, str], Exception]) -> Any:
+    module = name.partition(":")[0]
+    hidden_by = _hidden_by(loaded, module)
+    if hidden_by is not None:
+        raise refuse(
+            f"lies beside the config, where {hidden_by} hides it", f"give {module}.py another name"
+        )
     before = list(sys.path)
     sys.path[:] = search_path(loaded)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from overlord.cli import arguments
@@ -104,14 +104,17 @@ def lower_sources(loaded: Any, names: Sequence[str]) -> list[Any]:
 
 
 class IndexView:
-    """A progress bar per source on a terminal; silence elsewhere."""
+    """A progress bar per source on a terminal; a line now and then elsewhere."""
 
-    def __init__(self, console: Any) -> None:
+    def __init__(self, console: Any, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
+        from overlord._src.index_progress import LineProgress
+
+        self._lines = None if console.is_terminal else LineProgress(console.print, clock)
         self._progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=20),  # all of it in 80 columns
             DownloadColumn(),
             TextColumn("{task.fields[rows]} rows"),
             TimeElapsedColumn(),
@@ -130,6 +133,9 @@ class IndexView:
 
     def update(self, sources: Sequence[Any]) -> None:
         """Show how far each source is."""
+        if self._lines is not None:
+            self._lines.update(sources)
+            return
         for item in sources:
             if item.name not in self._tasks:
                 self._tasks[item.name] = self._progress.add_task(item.name, rows=0, total=None)

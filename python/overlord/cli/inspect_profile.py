@@ -61,6 +61,7 @@ def print_summary(console: Any, profiles: Any) -> None:
         *((f"{name} us", "right") for name in ("read", *WORKING_STAGES)),
         *((name, "right") for name in ("in a row", "out", "out/in", "memory")),
         "most time in",
+        spare=("out/in", "out", "in a row", "rows", *(f"{name} us" for name in WORKING_STAGES)),
     )
     console.print(add_rows(table, [shown(profile) for profile in profiles]))
 

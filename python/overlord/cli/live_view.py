@@ -19,6 +19,7 @@ _REFRESH_SECONDS = 0.2
 _NODE_SECONDS = 1.0
 _LINE_SECONDS = 3.0
 _MOST_SOURCES = 16
+_WIDE = 110  # columns that hold all figures of the speed in one line
 
 
 class Pace:
@@ -120,22 +121,25 @@ class RunView:
             return []
         return node_parts(self._node)
 
-    def _speed(self, steps_per_s: float, tokens_per_s: float) -> Table:
+    def _speed(self, steps_per_s: float, tokens_per_s: float) -> RenderableType:
         loop = self._loop
         wanted = loop.steps_wanted
         share = loop.steps / wanted if wanted else 0.0
-        grid = Table.grid(padding=(0, 3))
-        grid.add_row(
-            Text.assemble(
-                (bar(share, 24), "green"),
-                f" step {loop.steps}" + (f" of {wanted}" if wanted else ""),
-            ),
+        place = Text.assemble(
+            (bar(share, 24), "green"), f" step {loop.steps}" + (f" of {wanted}" if wanted else "")
+        )
+        figures = (
             Text(f"{steps_per_s:.1f} steps/s"),
             Text(f"{show_count(tokens_per_s)} tokens/s"),
             Text(f"fill {loop.fill:.4f}"),
             Text(f"left {self.eta(steps_per_s)}"),
         )
-        return grid
+        grid = Table.grid(padding=(0, 3))
+        if self._console.width >= _WIDE:
+            grid.add_row(place, *figures)
+            return grid
+        grid.add_row(*figures)
+        return Group(place, grid)
 
 
 def mixture_table(loop: RunLoop) -> Table:
@@ -152,6 +156,7 @@ def mixture_table(loop: RunLoop) -> Table:
         ("tokens", "right"),
         ("off by", "right"),
         *((("loss", "right"), "asked over the run") if moving else ()),
+        spare=("", "tokens", "asked over the run", "asked now"),
     )
     widest = max((item["served"] for item in mixture.values()), default=1.0) or 1.0
     shown = sorted(mixture.items(), key=lambda item: -item[1]["asked"])
@@ -261,7 +266,7 @@ def memory_line(status: dict[str, Any]) -> Text:
     """Memory of the process and of the engine's pools."""
     memory = status["memory"]
     return Text(
-        f"memory: process {show_size(rss_bytes())} · payload {show_size(memory['payload_bytes'])} "
+        f"memory {show_size(rss_bytes())} · payload {show_size(memory['payload_bytes'])} "
         f"of {show_size(memory['payload_limit_bytes'])} · pool "
-        f"{show_size(memory['pool_held_bytes'])} held, {show_size(memory['pool_idle_bytes'])} idle"
+        f"{show_size(memory['pool_held_bytes'])}, {show_size(memory['pool_idle_bytes'])} idle"
     )

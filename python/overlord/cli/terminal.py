@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 _PIPE_WIDTH = 160  # columns of tables that no terminal limits
+_ANY_WIDTH = 10_000
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
@@ -52,9 +55,45 @@ def bar(share: float, width: int = 20) -> str:
     return ("█" * full + (BLOCKS[rest] if rest else "")).ljust(width)
 
 
-def make_table(*columns: str | tuple[str, str], title: str = "") -> Table:
-    """A light table; a column is its heading, or (heading, alignment)."""
-    table = Table(
+class FittingTable(Table):
+    """A table that leaves out columns where all of them would not fit, rather than wrap numbers."""
+
+    spare: Sequence[str] = ()  # headings of what may go, first to go first
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table with as many columns as fit."""
+        yield from Table.__rich_console__(self._fitted(console, options), console, options)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """The width of what would be shown."""
+        return Table.__rich_measure__(self._fitted(console, options), console, options)
+
+    def _fitted(self, console: Console, options: ConsoleOptions) -> Table:
+        # Asked without a limit, as a table that is too wide says that it would shrink.
+        free = options.update(max_width=_ANY_WIDTH)
+        for gone in range(len(self.spare) + 1):
+            shown = self._without(self.spare[:gone])
+            if Table.__rich_measure__(shown, console, free).maximum <= options.max_width:
+                break
+        return shown
+
+    def _without(self, headings: Sequence[str]) -> Table:
+        shown = copy.copy(self)
+        kept = [column for column in self.columns if str(column.header) not in headings]
+        shown.columns = [copy.copy(column) for column in kept]
+        for index, column in enumerate(shown.columns):
+            column._index = index
+        return shown
+
+
+def make_table(
+    *columns: str | tuple[str, str], title: str = "", spare: Sequence[str] = ()
+) -> FittingTable:
+    """A light table; a column is its heading, or (heading, alignment).
+
+    `spare`: headings of columns that a narrow terminal does without, first to go first.
+    """
+    table = FittingTable(
         title=title or None,
         box=None,
         pad_edge=False,
@@ -62,13 +101,19 @@ def make_table(*columns: str | tuple[str, str], title: str = "") -> Table:
         title_justify="left",
         title_style="bold",
     )
+    table.spare = spare
     for column in columns:
         heading, justify = (column, "left") if isinstance(column, str) else column
-        table.add_column(Text(heading), justify=justify, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(
+            Text(heading),
+            justify=justify,  # type: ignore[arg-type]
+            overflow="ellipsis" if justify == "right" else "fold",
+            no_wrap=justify == "right",  # a number in two lines is two numbers
+        )
     return table
 
 
-def add_rows(table: Table, rows: Sequence[Sequence[Any]]) -> Table:
+def add_rows(table: FittingTable, rows: Sequence[Sequence[Any]]) -> FittingTable:
     """The table with rows of plain values."""
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))

@@ -54,6 +54,7 @@ def process_table(processes: Sequence[dict[str, Any]]) -> Table:
         ("pss", "right"),
         ("private", "right"),
         ("shared", "right"),
+        spare=("shared", "life", "private", "roles"),
     )
     total = 0
     for item in processes:
@@ -86,6 +87,7 @@ def source_table(sources: Sequence[dict[str, Any]], slowest: str | None) -> Tabl
         ("busy", "right"),
         "most time in",
         ("bad rows", "right"),
+        spare=("in work", "queue", "loaders", "read", "rows", "bytes/s"),
     )
     for item in sorted(sources, key=lambda row: -row["busy"])[:_MOST_SOURCES]:
         is_slowest = item["source"] == slowest and len(sources) > 1
@@ -135,6 +137,7 @@ def rank_table(ranks: Sequence[dict[str, Any]], interval: float, gone: Sequence[
         ("wait per step", "right"),
         ("of the time", "right"),
         ("waited in all", "right"),
+        spare=("queue", "waited in all"),
     )
     return add_rows(table, rows)
 

@@ -141,7 +141,8 @@ class SampleCutter {
     if (fault_.empty()) note_media();
     if (!fault_.empty()) {
       notes_.drop_row();
-      part_->bad.emplace_back(row, job_.reason(row, "sample " + quote(key_, 200) + " " + fault_));
+      const std::string which = key_.empty() ? "" : "sample " + quote(key_, 200) + " ";
+      part_->bad.emplace_back(row, job_.reason(row, which + fault_));
       sample_ = {};
       sample_.bad = true;
     }
@@ -156,6 +157,22 @@ class SampleCutter {
     block_bytes_ += wanted_bytes(block_.back());
     block_end_ = sample_end_;
     block_compressed_end_ = stream_ == nullptr ? 0 : stream_->compressed_end();
+  }
+
+  // The archive ends at `at` without an end mark: what may have followed is one more row, a bad
+  // one.
+  void note_missing_end(uint64_t at) {
+    end_sample();
+    const std::string last = key_;
+    begin_sample({}, at);
+    sample_end_ = at;
+    const char* const mend = stream_ == nullptr ? "add the mark with `truncate -s +1024 FILE`"
+                                                : "write it again with any tar program";
+    fail("the tar ends at offset " + std::to_string(at) + ", behind sample " + quote(last, 200) +
+         ", without the zero blocks that end a tar: it was cut there, or its writer was stopped; "
+         "copy it again. If it is known to be whole, " +
+         mend);
+    end_sample();
   }
 
   void finish() {
@@ -327,7 +344,7 @@ Status named(const ShardJob& job, const Status& status) {
 }
 
 // Headers and what follows them closely are read; long bodies are stepped over.
-Status scan_plain(const ShardJob& job, TarScanner* scanner) {
+Status scan_plain(const ShardJob& job, TarScanner* scanner, SampleCutter* cutter) {
   const uint64_t size = job.file.fingerprint.size_bytes;
   while (scanner->next() < size) {
     const uint64_t at = scanner->next();
@@ -338,7 +355,9 @@ Status scan_plain(const ShardJob& job, TarScanner* scanner) {
     OVERLORD_RETURN_IF_ERROR(named(job, scanner->add(piece, at)));
     job.note_scanned(std::min(size, std::max(scanner->next(), at + bytes.size)) - at);
   }
-  return named(job, scanner->finish(size));
+  OVERLORD_RETURN_IF_ERROR(named(job, scanner->finish(size)));
+  if (!scanner->has_end_mark()) cutter->note_missing_end(size);
+  return {};
 }
 
 Status scan_stream(const ShardJob& job, TextStream* stream, TarScanner* scanner,
@@ -351,7 +370,9 @@ Status scan_stream(const ShardJob& job, TextStream* stream, TarScanner* scanner,
     OVERLORD_RETURN_IF_ERROR(named(job, scanner->add(piece, stream->text_offset())));
     size = stream->text_offset() + piece.size();
   }
-  return named(job, scanner->finish(size));
+  OVERLORD_RETURN_IF_ERROR(named(job, scanner->finish(size)));
+  if (!scanner->has_end_mark()) cutter->note_missing_end(size);
+  return {};
 }
 
 }  // namespace
@@ -365,7 +386,7 @@ Result<ShardPart> index_tar_shard(const ShardJob& job) {
   SampleCutter cutter(job, stream.get(), &part);
   TarScanner scanner(cutter.head_bytes(),
                      [&](const TarMember& member) { return cutter.add(member); });
-  OVERLORD_RETURN_IF_ERROR(stream == nullptr ? scan_plain(job, &scanner)
+  OVERLORD_RETURN_IF_ERROR(stream == nullptr ? scan_plain(job, &scanner, &cutter)
                                              : scan_stream(job, stream.get(), &scanner, &cutter));
   cutter.finish();
   part.scanned = stream == nullptr ? scanner.scanned() : stream->scanned();

@@ -160,6 +160,42 @@ TEST(TarReader, DamageNamesTheShard) {
   EXPECT_TRUE(contains(told("mem:/wrong.tar"), "name it .tar.gz"));
 }
 
+// A file that was cut exactly behind a member looks whole: only its end mark tells.
+TEST(TarReader, ATarWithoutItsEndHasABadRowForWhatIsMissing) {
+  const std::string whole = pairs(3);
+  const size_t members = whole.size() - 1024;
+  const auto bad_of = [](const std::string& uri, const std::string& bytes) {
+    runtime::MemoryStorage storage;
+    storage.put(uri, bytes);
+    const auto index = build(storage, tar_source(uri));
+    EXPECT_TRUE(index.ok()) << index.status().message();
+    const auto rows = read_all(storage, **index);
+    EXPECT_TRUE(rows.ok() && !rows->texts.empty());
+    return rows->bad;
+  };
+  const auto cut = whole.substr(0, members);
+  const auto past_padding = whole.substr(0, members - 500);  // the last text has six bytes
+  for (const auto& [uri, bytes] : std::vector<std::pair<std::string, std::string>>{
+           {"mem:/a.tar", cut},
+           {"mem:/b.tar", past_padding},
+           {"mem:/a.tar.gz", gzipped(cut)},
+           {"mem:/a.tar.zst", zstd_frames(cut, 5000)}}) {
+    const auto bad = bad_of(uri, bytes);
+    ASSERT_EQ(bad.size(), 1u) << uri;
+    EXPECT_EQ(bad[0].first, 3u);
+    const size_t at = uri == "mem:/b.tar" ? past_padding.size() : cut.size();
+    for (const std::string& part : {"'" + uri + "'", "offset " + std::to_string(at),
+                                    std::string("behind sample 'd/2'"), std::string("zero")}) {
+      EXPECT_TRUE(contains(bad[0].second, part)) << bad[0].second;
+    }
+  }
+  // Half a mark is one, and so is one with the padding of GNU tar behind it.
+  for (const size_t zeros : {512u, 700u, 1024u, 10240u}) {
+    EXPECT_TRUE(bad_of("mem:/a.tar", cut + std::string(zeros, '\0')).empty()) << zeros;
+    EXPECT_TRUE(bad_of("mem:/a.tar.gz", gzipped(cut + std::string(zeros, '\0'))).empty()) << zeros;
+  }
+}
+
 class FirstByte final : public MediaProbe {
  public:
   std::string version() const override { return "first-byte/1"; }

@@ -264,7 +264,7 @@ Status TarScanner::finish(uint64_t size_bytes) {
                     " ends at offset " + std::to_string(body_end_) + ", the file at " +
                     std::to_string(size_bytes) + "; copy it again");
   }
-  return {};  // without an end mark too
+  return {};  // without an end mark too: see has_end_mark()
 }
 
 std::optional<SampleName> split_sample_name(std::string_view name) {

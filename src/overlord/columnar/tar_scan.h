@@ -36,6 +36,9 @@ class TarScanner {
   uint64_t group_begin() const { return group_begin_; }
   // No bytes come after `size_bytes`.
   Status finish(uint64_t size_bytes);
+  // Whether the zero block came that ends an archive. GNU tar, bsdtar, Python, Go and Rust all
+  // write two; without any, nobody can tell a whole archive from one that was cut behind a member.
+  bool has_end_mark() const { return state_ == State::kEnd; }
   uint64_t scanned() const { return scanned_; }  // hash of all headers
 
  private:

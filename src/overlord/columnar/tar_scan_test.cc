@@ -67,7 +67,7 @@ TEST(TarScan, RefusesWhatItCannotRead) {
   TarWriter tar;
   tar.add("a.txt", std::string(600, 'x'));
   const std::string whole = tar.finished();
-  EXPECT_TRUE(scan(tar.bytes).status.ok()) << "an end mark is not needed";
+  EXPECT_TRUE(scan(tar.bytes).status.ok()) << "whoever indexes it looks for the end mark";
   const auto told = [](const std::string& bytes) { return scan(bytes).status.message(); };
   EXPECT_TRUE(contains(told(whole.substr(0, 700)), "cut short: the member 'a.txt'"));
   EXPECT_TRUE(contains(told(whole.substr(0, 300)), "cut short inside of a header"));

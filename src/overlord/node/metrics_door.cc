@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <system_error>
 
 #include "overlord/node/metrics_text.h"
@@ -27,40 +28,12 @@ using transport::Descriptor;
 constexpr char kSocketName[] = "metrics";
 constexpr size_t kRequestBytes = 8192;
 constexpr int64_t kCallerNs = 2'000'000'000;  // for all that one caller says and hears
-constexpr int kBacklog = 16;
+constexpr size_t kCallers = 16;               // at once; one more, and the oldest silent one goes
+constexpr int kBacklog = 64;
 
 Status failed(const std::string& what) {
   return {Code::kResource,
           "runtime.metrics: cannot " + what + ": " + std::generic_category().message(errno)};
-}
-
-// Waits until a socket is ready; false when it is not in time.
-bool ready(int socket, short what, int64_t deadline_ns) {
-  pollfd one{socket, what, 0};
-  const int64_t left = deadline_ns - runtime::steady_now_ns();
-  return left > 0 && poll(&one, 1, static_cast<int>(left / 1'000'000) + 1) > 0;
-}
-
-std::string read_head(int caller, int64_t deadline_ns) {
-  std::string head;
-  char bytes[1024];
-  while (head.size() < kRequestBytes && head.find("\r\n\r\n") == std::string::npos) {
-    if (!ready(caller, POLLIN, deadline_ns)) return {};
-    const ssize_t got = recv(caller, bytes, sizeof bytes, MSG_DONTWAIT);
-    if (got <= 0) return {};
-    head.append(bytes, static_cast<size_t>(got));
-  }
-  return head;
-}
-
-void write_all(int caller, const std::string& text, int64_t deadline_ns) {
-  for (size_t sent = 0; sent < text.size();) {
-    if (!ready(caller, POLLOUT, deadline_ns)) return;
-    const ssize_t more =
-        send(caller, text.data() + sent, text.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (more <= 0) return;
-    sent += static_cast<size_t>(more);
-  }
 }
 
 std::string response(const std::string& status, const std::string& body) {
@@ -128,7 +101,7 @@ Status MetricsDoor::listen_on_socket(const std::string& directory) {
   }
   std::copy(path.begin(), path.end(), name.sun_path);
   unlink(path.c_str());  // of a node that died here; we have the directory's lock
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid() ||
       bind(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
       ::listen(socket.get(), kBacklog) != 0) {
@@ -154,7 +127,7 @@ Status MetricsDoor::listen_on_port(const std::string& address) {
   }
   auto* any = v6 ? reinterpret_cast<sockaddr*>(&name6) : reinterpret_cast<sockaddr*>(&name);
   socklen_t size = v6 ? sizeof name6 : sizeof name;
-  Descriptor socket(::socket(any->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor socket(::socket(any->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   if (socket.valid()) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (!socket.valid() || bind(socket.get(), any, size) != 0 ||
@@ -166,32 +139,73 @@ Status MetricsDoor::listen_on_port(const std::string& address) {
   return {};
 }
 
+// Whoever has said what he wants is answered before a new caller can push him out.
 void MetricsDoor::serve() {
-  std::vector<pollfd> watched{{stop_.get(), POLLIN, 0}};
-  for (const Descriptor& door : doors_) watched.push_back({door.get(), POLLIN, 0});
+  std::vector<Caller> callers;
   for (;;) {
-    if (poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) return;
+    std::vector<pollfd> watched{{stop_.get(), POLLIN, 0}};
+    for (const Descriptor& door : doors_) watched.push_back({door.get(), POLLIN, 0});
+    int64_t first_ns = std::numeric_limits<int64_t>::max();
+    for (const Caller& caller : callers) {
+      const short what = caller.answer.empty() ? POLLIN : POLLOUT;
+      watched.push_back({caller.socket.get(), what, 0});
+      first_ns = std::min(first_ns, caller.deadline_ns);
+    }
+    const int64_t left_ms = (first_ns - runtime::steady_now_ns()) / 1'000'000 + 1;
+    const int wait_ms = callers.empty() ? -1 : static_cast<int>(std::max<int64_t>(left_ms, 0));
+    if (poll(watched.data(), watched.size(), wait_ms) < 0) {
+      if (errno != EINTR) return;
+      continue;
+    }
     if (watched[0].revents != 0) return;
-    for (size_t i = 1; i < watched.size(); ++i) {
-      if (watched[i].revents == 0) continue;
-      const Descriptor caller(accept4(watched[i].fd, nullptr, nullptr, SOCK_CLOEXEC));
-      if (caller.valid()) answer(caller.get());
+    const int64_t now_ns = runtime::steady_now_ns();
+    for (size_t i = 0; i < callers.size(); ++i) {
+      const bool ready = watched[1 + doors_.size() + i].revents != 0;
+      const bool stays = ready ? go_on(&callers[i]) : callers[i].deadline_ns > now_ns;
+      if (!stays) callers[i].socket.reset();
+    }
+    std::erase_if(callers, [](const Caller& caller) { return !caller.socket.valid(); });
+    for (size_t i = 0; i < doors_.size(); ++i) {
+      if (watched[1 + i].revents != 0) let_in(doors_[i].get(), &callers);
     }
   }
 }
 
-void MetricsDoor::answer(int caller) const {
-  const int64_t deadline_ns = runtime::steady_now_ns() + kCallerNs;
-  const std::string head = read_head(caller, deadline_ns);
-  if (head.empty()) return;  // said nothing, or too slowly
-  const std::string path = path_of(head);
-  if (path.empty()) return write_all(caller, response("400 Bad Request", ""), deadline_ns);
-  if (path != "/" && path != "/metrics") {
-    return write_all(caller, response("404 Not Found", ""), deadline_ns);
+void MetricsDoor::let_in(int door, std::vector<Caller>* callers) {
+  Descriptor socket(accept4(door, nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket.valid()) return;
+  if (callers->size() == kCallers) {
+    const auto silent = std::find_if(callers->begin(), callers->end(),
+                                     [](const Caller& caller) { return caller.answer.empty(); });
+    callers->erase(silent == callers->end() ? callers->begin() : silent);
   }
+  callers->push_back({std::move(socket), runtime::steady_now_ns() + kCallerNs, {}, {}, 0});
+}
+
+// Hears or says as much as goes without waiting; false: there is nothing more to say.
+bool MetricsDoor::go_on(Caller* caller) const {
+  if (caller->answer.empty()) {
+    char bytes[1024];
+    const ssize_t got = recv(caller->socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got <= 0) return got < 0 && errno == EAGAIN;
+    caller->request.append(bytes, static_cast<size_t>(got));
+    const bool whole = caller->request.find("\r\n\r\n") != std::string::npos;
+    if (!whole && caller->request.size() < kRequestBytes) return true;
+    caller->answer = answer_to(caller->request);
+  }
+  const ssize_t sent = send(caller->socket.get(), caller->answer.data() + caller->sent,
+                            caller->answer.size() - caller->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent < 0) return errno == EAGAIN;
+  caller->sent += static_cast<size_t>(sent);
+  return caller->sent < caller->answer.size();
+}
+
+std::string MetricsDoor::answer_to(const std::string& request) const {
+  const std::string path = path_of(request);
+  if (path.empty()) return response("400 Bad Request", "");
+  if (path != "/" && path != "/metrics") return response("404 Not Found", "");
   const std::optional<std::string> text = figures_();
-  write_all(caller, text ? response("200 OK", *text) : response("503 Service Unavailable", ""),
-            deadline_ns);
+  return text ? response("200 OK", *text) : response("503 Service Unavailable", "");
 }
 
 }  // namespace overlord::node

@@ -1,7 +1,8 @@
 // MetricsDoor: a node's figures over HTTP, for whoever collects them on this host: on a socket in
 // the node's own directory, which this user alone can enter, or on a loopback port. Anything beyond
-// this host is refused, as the figures have no lock; nothing is opened that was not asked for. One
-// caller at a time, each for a bounded time. A thread of its own.
+// this host is refused, as the figures have no lock; nothing is opened that was not asked for. A
+// bounded number of callers, each for a bounded time; silent ones keep nobody out. A thread of its
+// own.
 #pragma once
 
 #include <functional>
@@ -40,8 +41,18 @@ class MetricsDoor {
   explicit MetricsDoor(Figures figures) : figures_(std::move(figures)) {}
   Status listen_on_socket(const std::string& directory);
   Status listen_on_port(const std::string& address);
+  // Who has connected; says nothing until he has asked.
+  struct Caller {
+    transport::Descriptor socket;
+    int64_t deadline_ns = 0;
+    std::string request;
+    std::string answer;
+    size_t sent = 0;
+  };
   void serve();
-  void answer(int caller) const;
+  static void let_in(int door, std::vector<Caller>* callers);
+  bool go_on(Caller* caller) const;
+  std::string answer_to(const std::string& request) const;
 
   const Figures figures_;
   std::vector<transport::Descriptor> doors_;

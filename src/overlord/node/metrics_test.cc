@@ -33,15 +33,25 @@ TEST(MetricsDoor, NothingBeyondThisHostIsOpened) {
   }
 }
 
-// What a caller hears who says `request`.
-std::string said_to(uint16_t port, const std::string& request) {
+// Invalid when it cannot connect within ten seconds, or hears nothing for as long.
+transport::Descriptor caller_of(uint16_t port) {
   sockaddr_in where{};
   where.sin_family = AF_INET;
   where.sin_port = htons(port);
   where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const transport::Descriptor caller(socket(AF_INET, SOCK_STREAM, 0));
+  transport::Descriptor caller(socket(AF_INET, SOCK_STREAM, 0));
+  const timeval patience{10, 0};
+  setsockopt(caller.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  setsockopt(caller.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   if (connect(caller.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where) != 0)
-    return {};
+    caller.reset();
+  return caller;
+}
+
+// What a caller hears who says `request`.
+std::string said_to(uint16_t port, const std::string& request) {
+  const transport::Descriptor caller = caller_of(port);
+  if (!caller.valid()) return {};
   send(caller.get(), request.data(), request.size(), MSG_NOSIGNAL);
   shutdown(caller.get(), SHUT_WR);
   std::string heard;
@@ -72,6 +82,27 @@ TEST(MetricsDoor, CallersGetTheFiguresAndNonsenseHurtsNobody) {
   EXPECT_EQ(said_to(port, ""), "");
   known = false;
   EXPECT_TRUE(said_to(port, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 503"));
+}
+
+// One after another they would take two seconds each: over a minute.
+TEST(MetricsDoor, SilentCallersKeepNobodyOut) {
+  const auto door = MetricsDoor::open({false, "127.0.0.1:0"}, "", [] { return "figures\n"; });
+  ASSERT_TRUE(door.ok()) << door.status().message();
+  const uint16_t port = (*door)->port();
+  std::vector<transport::Descriptor> silent;
+  for (int i = 0; i < 40; ++i) {
+    silent.push_back(caller_of(port));
+    ASSERT_TRUE(silent.back().valid()) << i;
+    if (i % 2 == 0) send(silent.back().get(), "GET /", 5, MSG_NOSIGNAL);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(said_to(port, "GET / HTTP/1.1\r\n\r\n").ends_with("figures\n"));
+  }
+  // Whoever stays silent is let go.
+  for (const transport::Descriptor& one : silent) {
+    char byte = 0;
+    EXPECT_LE(recv(one.get(), &byte, 1, 0), 0);
+  }
 }
 
 }  // namespace

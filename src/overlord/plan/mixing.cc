@@ -270,8 +270,8 @@ Mixer::Look Mixer::look(SourceIndex source) {
     if (cursor.position >= lane.rows) {
       if (at_last_end(source)) return Look::kEnd;
       if (barren >= lane.rows) {
-        failure_ =
-            invalid_argument("a whole pass holds no document to draw: source " + declared.name);
+        failure_ = invalid_argument("a whole pass holds no document to draw: source " +
+                                    declared.name + ": " + why_barren(source));
         return Look::kFailed;
       }
       ++cursor.pass;
@@ -305,16 +305,61 @@ Mixer::Look Mixer::look(SourceIndex source) {
 Status Mixer::too_many_bad(SourceIndex source) const {
   const Lane& lane = lanes_[source];
   const SampleId& first = lane.bad_window->first;
-  std::string reason = "no reason was given";
-  for (const model::BadRow& bad : lane.bad_window->bad) {
-    if (bad.index == lane.bad_row) reason = bad.reason;
-  }
   return {Code::kBudgetExceeded,
           "more bad rows than allowed: source " + spec_->sources[source].name + ", allowed " +
               std::to_string(spec_->sources[source].bad_rows_allowed) + " a pass, first of step " +
               std::to_string(moment_.step) + " at pass " + std::to_string(first.pass) +
-              ", position " + std::to_string(first.position + lane.bad_row) + ": " + reason +
-              "; raise bad_rows_allowed or repair the data"};
+              ", position " + std::to_string(first.position + lane.bad_row) + ": " +
+              first_bad(lane) + "; raise bad_rows_allowed or repair the data"};
+}
+
+std::string Mixer::first_bad(const Lane& lane) const {
+  for (const model::BadRow& bad : lane.bad_window->bad) {
+    if (bad.index == lane.bad_row) return bad.reason;
+  }
+  return "no reason was given";
+}
+
+std::string Mixer::why_barren(SourceIndex source) const {
+  const Lane& lane = lanes_[source];
+  const uint64_t bad = lane.cursor.bad - lane.before.bad;
+  const uint64_t dropped = lane.cursor.dropped - lane.before.dropped;
+  const uint64_t passes = lane.cursor.pass - lane.before.pass;
+  const uint64_t seen = passes * lane.rows + lane.cursor.position - lane.before.position;
+  std::string out = "of " + std::to_string(seen) + " rows none can be used";
+  if (dropped > 0) {
+    out += ", " + std::to_string(dropped) +
+           " are longer than context = " + std::to_string(spec_->context) + " (over_length: drop)";
+  }
+  const uint64_t known = bad + dropped + lane.cursor.samples - lane.before.samples;
+  if (seen > known) {
+    out += ", " + std::to_string(seen - known) + " belong to other parts of its split";
+  }
+  if (bad > 0) out += ", " + std::to_string(bad) + " are bad, the first: " + first_bad(lane);
+  return out;
+}
+
+std::string Mixer::why_nothing() const {
+  constexpr size_t kShown = 8;
+  std::string out, stopped_by;
+  for (size_t s = 0; s < lanes_.size(); ++s) {
+    const bool stops = spec_->sources[s].at_end == EndPolicy::kStop;
+    if (lanes_[s].cursor.dry && stops) stopped_by = spec_->sources[s].name;
+  }
+  for (size_t s = 0; s < std::min(lanes_.size(), kShown); ++s) {
+    out += "; source " + spec_->sources[s].name + ": ";
+    if (weights_[s] == 0) {
+      out += "its weight is 0 at step " + std::to_string(moment_.step);
+    } else if (lanes_[s].cursor.dry) {
+      out += why_barren(static_cast<SourceIndex>(s));
+    } else {
+      out += "not asked, as source " + stopped_by + " ended the stream (at_end: stop)";
+    }
+  }
+  if (lanes_.size() > kShown) {
+    out += "; and " + std::to_string(lanes_.size() - kShown) + " more sources";
+  }
+  return out.substr(2);
 }
 
 void Mixer::retire(SourceIndex source) {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "overlord/base/fixed_point.h"
@@ -63,6 +64,8 @@ class Mixer {
   bool over() const { return over_; }
   const MetaNeed& need() const { return need_; }
   const Status& failure() const { return failure_; }
+  // For a step that got no document: what kept each source from giving one.
+  std::string why_nothing() const;
   // Settles the debts. `asked`: units this step asked of each source, rounded down so that the sums
   // over the steps are the running total rounded down.
   void finish(std::vector<model::SourceCursor>* cursors, std::vector<uint64_t>* asked);
@@ -106,6 +109,8 @@ class Mixer {
   bool pick_by_chance();
   Look look(SourceIndex source);  // moves a cursor to its next document
   Status too_many_bad(SourceIndex source) const;
+  std::string first_bad(const Lane& lane) const;
+  std::string why_barren(SourceIndex source) const;  // what its rows since the step's begin were
   void retire(SourceIndex source);
 
   const model::JobSpec* spec_ = nullptr;

@@ -256,6 +256,10 @@ TEST(Mixer, APassWithoutADocumentIsAnErrorNotALoop) {
   job.spec.sources[0].bad_rows_allowed = 100;
   const auto drawn = draw(job, job.post(3), 9);
   EXPECT_EQ(drawn.failure.code(), Code::kInvalidArgument);
+  EXPECT_EQ(
+      drawn.failure.message(),
+      "a whole pass holds no document to draw: source source0: of 3 rows none can be used, "
+      "2 are longer than context = 100 (over_length: drop), 1 are bad, the first: torn row 1");
   MadeUpJob empty(100, 1);
   empty.add({}, EndPolicy::kRepeat);
   EXPECT_EQ(draw(empty, empty.post(1), 9).failure.code(), Code::kInvalidArgument);

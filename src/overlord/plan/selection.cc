@@ -371,7 +371,7 @@ Result<Selection> Selector::finish(std::span<const uint64_t> source_rows,
     content.last = ahead == Draw::kOver;
   }
   if (writer_.segments.empty() && before_->next_step == 0) {
-    return invalid_argument("no source can serve a document");
+    return invalid_argument("no source can serve a document: " + mixer_.why_nothing());
   }
   if (content.last) {
     for (const Carried& carried : after.carried)

@@ -251,6 +251,33 @@ TEST(Selection, ABudgetThatEndsTheNextStepLeavesThisOne) {
             Code::kBudgetExceeded);
 }
 
+TEST(Selection, NoDocumentAtAllIsToldSourceBySource) {
+  MadeUpJob job(100, 1);
+  job.add({0, 0, 0}, EndPolicy::kDrop).bad_rows_allowed = 3;
+  job.add({200, 300}, EndPolicy::kDrop).over_length = OverLength::kDrop;
+  job.add({50}, EndPolicy::kDrop, 0);
+  job.add({model::kPassedOver, 0}, EndPolicy::kDrop).bad_rows_allowed = 1;
+  const std::string told = "no source can serve a document: ";
+  const std::string first =
+      "source source0: of 3 rows none can be used, 3 are bad, the first: torn ";
+  EXPECT_EQ(texts(job),
+            std::vector<std::string>{
+                told + first +
+                "row 0; source source1: of 2 rows none can be used, 2 are longer than context = "
+                "100 (over_length: drop); source source2: its weight is 0 at step 0; source "
+                "source3: of 2 rows none can be used, 1 belong to other parts of its split, 1 are "
+                "bad, the first: torn row 1"});
+  MadeUpJob stopped(100, 1);
+  stopped.add({0}, EndPolicy::kStop).bad_rows_allowed = 1;
+  stopped.add({50}, EndPolicy::kDrop);
+  for (int i = 0; i < 8; ++i) stopped.add({50}, EndPolicy::kDrop, 0);
+  const std::string said = texts(stopped).front();
+  EXPECT_NE(said.find("source source1: not asked, as source source0 ended the stream"),
+            std::string::npos)
+      << said;
+  EXPECT_TRUE(said.ends_with("; and 2 more sources")) << said;
+}
+
 TEST(Selection, RefusesWhatCannotBe) {
   MadeUpJob job(12, 4);
   job.add({5}, EndPolicy::kDrop);

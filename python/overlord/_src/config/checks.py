@@ -17,7 +17,7 @@ from overlord._src.config.refusals import did_you_mean
 from overlord._src.config.schedule import weight_sets
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.weights import mixture_problems
-from overlord._src.errors import Problem, has_url_password, redact
+from overlord._src.errors import Problem, has_url_password, redact, show_path
 from overlord.config import JobConfig, SourceConfig
 
 BYTES = "bytes"  # the built-in tokenizer
@@ -333,6 +333,17 @@ def _stream_problems(config: JobConfig, stream: ResolvedStream) -> list[Problem]
     )
     if not problems:
         problems += _end_problems(stream)
+    if config.window.steps > 1 and stream.mixture.metric_driven:
+        problems.append(
+            Problem(
+                ("window", "steps"),
+                f"the mixture of stream {stream.name} follows the losses of every step, and the "
+                "steps of a window are chosen together, before any of them is trained on",
+                config.window.steps,
+                "1 beside schedules of kind odm, ado and rule",
+                f"remove the window, or {show_path((*stream.path_of('mixture'), 'schedule'))}",
+            )
+        )
     for name in dict.fromkeys(base_name(mixed) for mixed in stream.over_length):
         source = config.sources[name]
         mixed = next(one for one in stream.over_length if base_name(one) == name)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 MIB = 1 << 20
@@ -36,6 +44,14 @@ def _refused(wrong: str, allowed: str, advice: str = "") -> PydanticCustomError:
     return PydanticCustomError(
         "refused", "{wrong}", {"wrong": wrong, "allowed": allowed, "advice": advice}
     )
+
+
+@dataclass(frozen=True)
+class BoundReasons:
+    """Beside the bounds of a number: why they are there, for the message that refuses it."""
+
+    too_small: str = ""
+    too_large: str = ""
 
 
 def parse_bytes(value: Any) -> Any:
@@ -71,6 +87,12 @@ def _as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _without_nul(value: str) -> str:
+    if "\0" in value:
+        raise _refused("holds a NUL character", "a path", "remove it: no file has such a name")
+    return value
+
+
 def _step_range(value: Any) -> Any:
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise _refused("not a range of steps", "[first, end], end not included, null for no end")
@@ -91,8 +113,11 @@ Bytes = Annotated[
     Field(ge=1, le=2**63 - 1),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}),
 ]
+FilePath = Annotated[
+    str, BeforeValidator(_as_text), Field(min_length=1), AfterValidator(_without_nul)
+]
 Files = Annotated[
-    list[str],
+    list[Annotated[str, AfterValidator(_without_nul)]],
     BeforeValidator(_one_or_many),
     Field(min_length=1),
     WithJsonSchema(
@@ -120,4 +145,23 @@ Text = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
 NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$"
 Name = Annotated[str, BeforeValidator(_as_text), Field(pattern=NAME_PATTERN)]
 Count32 = Annotated[int, Field(ge=1, le=2**32 - 1)]
+# More than any host has use for. Beyond them a start takes minutes, or the system refuses it.
+PROCESS_REASONS = BoundReasons(too_large="each is a process of the host")
+Processes = Annotated[int, Field(ge=1, le=256), PROCESS_REASONS]
+Threads = Annotated[
+    int, Field(ge=1, le=1024), BoundReasons(too_large="each is a thread of the process")
+]
+Slots = Annotated[
+    int,
+    Field(ge=1, le=1024),
+    BoundReasons(too_large="each has reads, buffers and messages of its own"),
+]
+StepsAhead = Annotated[
+    int,
+    Field(ge=1, le=1024),
+    BoundReasons(
+        "the minimum is 1: a rank asks for the step it needs next",
+        "all these steps are planned, and kept, before they are used",
+    ),
+]
 Token = Annotated[int, Field(ge=0, le=2**32 - 1)]

@@ -11,8 +11,8 @@ from overlord._src.config.field_types import MIB, Bytes, ConfigModel, Count32, T
 
 class _FunctionConfig(ConfigModel):
     function: Text = Field(
-        description="module:name of a function under `@ol.transform`, found beside the config file "
-        "or where Python finds modules; or a name of `ol.job(transforms={...})`"
+        description="module:name of a function under `@ol.transform`, found where Python finds "
+        "modules or beside the config file; or a name of `ol.job(transforms={...})`"
     )
     workers: Annotated[int, Field(ge=1, le=256)] = Field(
         default=2,

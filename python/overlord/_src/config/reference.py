@@ -37,6 +37,10 @@ _ORDER = (
     "EncoderBalanceConfig",
     "DeliveryConfig",
     "RuntimeConfig",
+    "ProcessesConfig",
+    "WireConfig",
+    "MetricsConfig",
+    "AblationConfig",
     "StreamConfig",
 )
 _TITLES = {
@@ -70,8 +74,22 @@ _TITLES = {
     "EncoderBalanceConfig": "`strategy.encoder.balance`",
     "DeliveryConfig": "`delivery`",
     "RuntimeConfig": "`runtime`",
+    "ProcessesConfig": "`runtime.processes`",
+    "WireConfig": "`runtime.wire`",
+    "MetricsConfig": "`runtime.metrics`",
+    "AblationConfig": "`runtime.ablation`",
     "StreamConfig": "`streams.NAME`",
 }
+
+
+_KINDS = {
+    "integer": "integer",
+    "number": "number",
+    "string": "text",
+    "boolean": "true, false",
+    "array": "list",
+}
+_WIDE = 2**31 - 1  # bounds that only say how a number is kept
 
 
 def reference_tables() -> str:
@@ -125,10 +143,13 @@ def _show_type(field: dict[str, Any]) -> str:
         return " or ".join(dict.fromkeys(shown))
     if field.get("type") == "object":
         return "mapping by name"
-    return {
-        "integer": "integer",
-        "number": "number",
-        "string": "text",
-        "boolean": "true, false",
-        "array": "list",
-    }.get(str(field.get("type")), "")
+    kind = _KINDS.get(str(field.get("type")), "")
+    return kind + _show_range(field) if kind in ("integer", "number") else kind
+
+
+def _show_range(field: dict[str, Any]) -> str:
+    """The bounds of a number, where both say something."""
+    low, high = field.get("minimum"), field.get("maximum")
+    if low is None or high is None or high >= _WIDE:
+        return ""
+    return f", {low:g} to {high:g}" if isinstance(high, float) else f", {low} to {high}"

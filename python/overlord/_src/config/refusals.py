@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
+from overlord._src.config.field_types import BoundReasons
 from overlord._src.errors import ABSENT, ConfigError, KeyPath, Problem
 
 
@@ -70,7 +72,50 @@ def _problem(path: KeyPath, item: Any, model: type[BaseModel], data: Any) -> Pro
         return Problem(
             path, "not a name", value, "letters, digits, _ and - (at most 128, no - in front)"
         )
-    return Problem(path, _wrong(kind), value, _allowed(kind, context), _advice(kind, path))
+    if kind in _TOO_SMALL or kind in _TOO_LARGE:
+        return _out_of_bounds(path, item, model)
+    return Problem(path, _wrong(kind), value, _allowed(kind), _advice(kind))
+
+
+_TOO_SMALL = {"greater_than": ("gt", "more than"), "greater_than_equal": ("ge", "at least")}
+_TOO_LARGE = {"less_than": ("lt", "less than"), "less_than_equal": ("le", "at most")}
+
+
+def _out_of_bounds(path: KeyPath, item: Any, model: type[BaseModel]) -> Problem:
+    """A number that is too small or too large, with all its bounds and why they are there."""
+    small = item["type"] in _TOO_SMALL
+    notes = _notes_of(_model_at(model, path[:-1]).model_fields.get(str(path[-1])))
+    found = [f"{words} {bound}" for words, bound in _bounds_in(notes)]
+    if not found:  # a number in a list or a mapping
+        key, words = (_TOO_SMALL if small else _TOO_LARGE)[item["type"]]
+        found = [f"{words} {item['ctx'][key]}"]
+    reasons = next((note for note in notes if isinstance(note, BoundReasons)), BoundReasons())
+    return Problem(
+        path,
+        "too small" if small else "too large",
+        item.get("input", ABSENT),
+        ", ".join(found),
+        reasons.too_small if small else reasons.too_large,
+    )
+
+
+def _notes_of(field: Any) -> list[Any]:
+    """What is noted beside a field's type, also where it may be absent."""
+    if field is None:
+        return []
+    notes = list(field.metadata)
+    for part in typing.get_args(field.annotation):
+        if typing.get_origin(part) is typing.Annotated:
+            for note in part.__metadata__:
+                notes += note.metadata if isinstance(note, FieldInfo) else [note]
+    return notes
+
+
+def _bounds_in(notes: list[Any]) -> Iterator[tuple[str, object]]:
+    for key, words in (*_TOO_SMALL.values(), *_TOO_LARGE.values()):
+        for note in notes:
+            if getattr(note, key, None) is not None:
+                yield words, getattr(note, key)
 
 
 def _missing(path: KeyPath, model: type[BaseModel]) -> Problem:
@@ -104,23 +149,10 @@ _WRONG = {
 
 
 def _wrong(kind: str) -> str:
-    if kind in ("greater_than", "greater_than_equal"):
-        return "too small"
-    if kind in ("less_than", "less_than_equal"):
-        return "too large"
     return _WRONG.get(kind, kind.replace("_", " "))
 
 
-def _allowed(kind: str, context: Mapping[str, Any]) -> str:
-    bounds = {
-        "greater_than": ("gt", "more than"),
-        "greater_than_equal": ("ge", "at least"),
-        "less_than": ("lt", "less than"),
-        "less_than_equal": ("le", "at most"),
-    }
-    if kind in bounds:
-        key, words = bounds[kind]
-        return f"{words} {context[key]}"
+def _allowed(kind: str) -> str:
     return {
         "int_type": "an integer",
         "float_type": "a number",
@@ -135,9 +167,7 @@ def _allowed(kind: str, context: Mapping[str, Any]) -> str:
     }.get(kind, "")
 
 
-def _advice(kind: str, path: KeyPath) -> str:
-    if path[-2:] == ("runtime", "prefetch") or path[-1:] == ("prefetch",):
-        return "the minimum is 1: a rank asks for the step it needs next"
+def _advice(kind: str) -> str:
     if kind in ("string_type",):
         return "put it in quotes"
     return ""

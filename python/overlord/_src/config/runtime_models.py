@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
-from overlord._src.config.field_types import MIB, Bytes, ConfigModel, Count32
+from overlord._src.config.field_types import (
+    MIB,
+    PROCESS_REASONS,
+    Bytes,
+    ConfigModel,
+    Count32,
+    Processes,
+    Slots,
+    StepsAhead,
+    Threads,
+)
 
 
 class ProcessesConfig(ConfigModel):
     """Which roles share a process where the ranks of a host share one set of readers."""
 
-    loaders: Count32 = Field(
+    loaders: Processes = Field(
         default=1, description="processes over which sources are dealt, besides isolated ones"
     )
-    constructors: int = Field(
+    constructors: Annotated[int, PROCESS_REASONS] = Field(
         default=1,
         ge=0,
-        le=2**32 - 1,
+        le=256,
         description="processes over which data-parallel groups are dealt; 0: the loaders' own",
     )
     isolate: list[str] = Field(
@@ -54,7 +66,7 @@ class AblationConfig(ConfigModel):
         description="false: each data-parallel group of a host has loaders of its own, over all "
         "sources (engine processes)",
     )
-    uniform_loaders: Count32 | None = Field(
+    uniform_loaders: Slots | None = Field(
         default=None, description="loader slots of every source, instead of sources.NAME.loaders"
     )
     sharing: bool = Field(
@@ -95,12 +107,14 @@ class WireConfig(ConfigModel):
 class RuntimeConfig(ConfigModel):
     """Sizes and limits of the running engine; none of them changes a byte of the stream."""
 
-    threads: Count32 = Field(default=2, description="CPU pool: decoding, packing bytes, role loops")
-    io_threads: Count32 = Field(default=2, description="blocking storage calls")
-    prefetch: Count32 = Field(
+    threads: Threads = Field(default=2, description="CPU pool: decoding, packing bytes, role loops")
+    io_threads: Threads = Field(default=2, description="blocking storage calls")
+    prefetch: StepsAhead = Field(
         default=3, description="steps a rank asks for ahead of the one it holds"
     )
-    runway: Count32 = Field(default=4, description="plans published ahead of the slowest consumer")
+    runway: StepsAhead = Field(
+        default=4, description="plans published ahead of the slowest consumer"
+    )
     payload_budget: Bytes = Field(
         default=256 * MIB, description="decoded blocks kept by all loaders"
     )
@@ -111,7 +125,7 @@ class RuntimeConfig(ConfigModel):
         default=1024 * MIB, description="batches held by the trainer beyond the pool"
     )
     open_files: Count32 = Field(default=64, description="open file handles kept")
-    tokenizer_processes: Count32 = Field(default=1, description="worker processes per tokenizer")
+    tokenizer_processes: Processes = Field(default=1, description="worker processes per tokenizer")
     alarm_seconds: float = Field(
         default=10.0, gt=0, le=86_400, description="a source later than this is named in the log"
     )

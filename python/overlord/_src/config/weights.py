@@ -129,6 +129,7 @@ def _weight_problems(
                 "at least one weight > 0",
             )
         ]
+    sharpened = temperature is not None and temperature < 1
     for name, fixed in fixed_point(weights, temperature).items():
         if weights[name] > 0 and fixed == 0:
             problems.append(
@@ -137,7 +138,8 @@ def _weight_problems(
                     f"too small beside the others in {span}",
                     weights[name],
                     "at least 2**-32 of the sum",
-                    "raise it, or set it to 0",
+                    "raise it, or set it to 0"
+                    + (f"; temperature {temperature} makes it so" if sharpened else ""),
                 )
             )
     return problems
