@@ -1,6 +1,11 @@
 #include "overlord/media/jpeg_shrink.h"
 
+#include <algorithm>
 #include <cstring>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 namespace overlord::media {
 namespace {
@@ -12,91 +17,151 @@ constexpr int kLanes = 8;
 constexpr int kConstantBits = 13;
 constexpr int kKeptBits = 2;  // below the point, between the passes
 
-// What becomes of a sum at the end of a pass. A transform to half the size adds up pairs without
-// halving them, one to a quarter quads: one and two bits more to drop.
-template <int kSize>
-struct Between {
-  using Sample = int16_t;
-  static constexpr int kDrop = kConstantBits - kKeptBits + (kSize == 4) + 2 * (kSize == 2);
-  static int16_t of(int32_t sum) {
-    return static_cast<int16_t>((sum + (1 << (kDrop - 1))) >> kDrop);
+// Coefficients of one or of all eight lanes, and sums of products of them. x86-64 has no multiply
+// of 32 bits before SSE 4.1, but one of pairs of 16 bits that adds the two up, which is all that
+// the transforms need; elsewhere compilers make vectors of the plain loop.
+#ifdef __SSE2__
+struct Lanes {
+  static constexpr int kAtOnce = kLanes;
+  using Values = __m128i;
+  struct Sums {
+    __m128i low;
+    __m128i high;
+    Sums operator+(const Sums& b) const {
+      return {_mm_add_epi32(low, b.low), _mm_add_epi32(high, b.high)};
+    }
+    Sums operator-(const Sums& b) const {
+      return {_mm_sub_epi32(low, b.low), _mm_sub_epi32(high, b.high)};
+    }
+  };
+  static Values load(const int16_t* from) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  }
+  static Values zero() { return _mm_setzero_si128(); }
+  static Sums dot(Values a, int16_t by_a, Values b, int16_t by_b) {
+    const __m128i by = _mm_unpacklo_epi16(_mm_set1_epi16(by_a), _mm_set1_epi16(by_b));
+    return {_mm_madd_epi16(_mm_unpacklo_epi16(a, b), by),
+            _mm_madd_epi16(_mm_unpackhi_epi16(a, b), by)};
+  }
+  // Saturation changes nothing between the passes: numbers of tame blocks fit.
+  template <int kDrop>
+  static __m128i words(const Sums& sums, int32_t more) {
+    const __m128i added = _mm_set1_epi32(more + (1 << (kDrop - 1)));
+    return _mm_packs_epi32(_mm_srai_epi32(_mm_add_epi32(sums.low, added), kDrop),
+                           _mm_srai_epi32(_mm_add_epi32(sums.high, added), kDrop));
+  }
+  template <int kDrop>
+  static void store(const Sums& sums, int16_t* to) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), words<kDrop>(sums, 0));
+  }
+  template <int kDrop>
+  static void store(const Sums& sums, uint8_t* to) {
+    const __m128i samples = words<kDrop>(sums, 128 << kDrop);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(samples, samples));
   }
 };
-template <int kSize>
-struct Final {
-  using Sample = uint8_t;
-  static constexpr int kDrop = kConstantBits + kKeptBits + 3 + (kSize == 4) + 2 * (kSize == 2);
-  static uint8_t of(int32_t sum) {
+#else
+struct Lanes {
+  static constexpr int kAtOnce = 1;
+  using Values = int32_t;
+  using Sums = int32_t;
+  static Values load(const int16_t* from) { return *from; }
+  static Values zero() { return 0; }
+  static Sums dot(Values a, int16_t by_a, Values b, int16_t by_b) { return a * by_a + b * by_b; }
+  template <int kDrop>
+  static void store(Sums sum, int16_t* to) {
+    *to = static_cast<int16_t>((sum + (1 << (kDrop - 1))) >> kDrop);
+  }
+  template <int kDrop>
+  static void store(Sums sum, uint8_t* to) {
     const int32_t sample = (sum + (128 << kDrop) + (1 << (kDrop - 1))) >> kDrop;
-    return static_cast<uint8_t>(sample < 0 ? 0 : sample > 255 ? 255 : sample);
+    *to = static_cast<uint8_t>(std::clamp(sample, 0, 255));
   }
 };
+#endif
+
+// The bits to drop at the end of a pass, before numbers go between the passes or become samples. A
+// transform to half the size adds up pairs without halving them, one to a quarter quads: one and
+// two bits more.
+template <int kSize, typename To>
+constexpr int kDrop =
+    (sizeof(To) == 1 ? kConstantBits + kKeptBits + 3 : kConstantBits - kKeptBits) + (kSize == 4) +
+    2 * (kSize == 2);
 
 // One pass over eight lanes: in[k] holds coefficient k < kInputs of each lane, out[n] sample n.
 // Constants count 2^-13: root(2) * cos(k * pi / 16) and what sums of them the fast algorithm is
 // made of, whose rounding they keep.
-template <int kInputs, template <int> typename Pass>
-void to_8(const int16_t (*__restrict in)[kLanes],
-          typename Pass<8>::Sample (*__restrict out)[kLanes]) {
-  for (int i = 0; i < kLanes; ++i) {
-    const auto high = [&](int k) -> int32_t { return kInputs == 8 ? in[k][i] : 0; };
-    const int32_t sum = in[0][i] * 8192 + high(4) * 8192;
-    const int32_t difference = in[0][i] * 8192 - high(4) * 8192;
-    const int32_t wide = in[2][i] * 10703 + high(6) * 4433;
-    const int32_t narrow = in[2][i] * 4433 - high(6) * 10704;
-    const int32_t odd0 = in[1][i] * 11363 + in[3][i] * 9633 + high(5) * 6437 + high(7) * 2260;
-    const int32_t odd1 = in[1][i] * 9633 - in[3][i] * 2259 - high(5) * 11362 - high(7) * 6436;
-    const int32_t odd2 = in[1][i] * 6437 - in[3][i] * 11362 + high(5) * 2261 + high(7) * 9633;
-    const int32_t odd3 = in[1][i] * 2260 - in[3][i] * 6436 + high(5) * 9633 - high(7) * 11363;
-    out[0][i] = Pass<8>::of(sum + wide + odd0);
-    out[7][i] = Pass<8>::of(sum + wide - odd0);
-    out[1][i] = Pass<8>::of(difference + narrow + odd1);
-    out[6][i] = Pass<8>::of(difference + narrow - odd1);
-    out[2][i] = Pass<8>::of(difference - narrow + odd2);
-    out[5][i] = Pass<8>::of(difference - narrow - odd2);
-    out[3][i] = Pass<8>::of(sum - wide + odd3);
-    out[4][i] = Pass<8>::of(sum - wide - odd3);
+template <int kInputs, typename To>
+void to_8(const int16_t (*__restrict in)[kLanes], To (*__restrict out)[kLanes]) {
+  constexpr int kBits = kDrop<8, To>;
+  for (int i = 0; i < kLanes; i += Lanes::kAtOnce) {
+    const auto at = [&](int k) { return k < kInputs ? Lanes::load(in[k] + i) : Lanes::zero(); };
+    const Lanes::Sums sum = Lanes::dot(at(0), 8192, at(4), 8192);
+    const Lanes::Sums difference = Lanes::dot(at(0), 8192, at(4), -8192);
+    const Lanes::Sums wide = Lanes::dot(at(2), 10703, at(6), 4433);
+    const Lanes::Sums narrow = Lanes::dot(at(2), 4433, at(6), -10704);
+    const auto odd = [&](int16_t by1, int16_t by3, int16_t by5, int16_t by7) {
+      const Lanes::Sums low = Lanes::dot(at(1), by1, at(3), by3);
+      return kInputs == 8 ? low + Lanes::dot(at(5), by5, at(7), by7) : low;
+    };
+    const Lanes::Sums odd0 = odd(11363, 9633, 6437, 2260);
+    const Lanes::Sums odd1 = odd(9633, -2259, -11362, -6436);
+    const Lanes::Sums odd2 = odd(6437, -11362, 2261, 9633);
+    const Lanes::Sums odd3 = odd(2260, -6436, 9633, -11363);
+    Lanes::store<kBits>(sum + wide + odd0, out[0] + i);
+    Lanes::store<kBits>(sum + wide - odd0, out[7] + i);
+    Lanes::store<kBits>(difference + narrow + odd1, out[1] + i);
+    Lanes::store<kBits>(difference + narrow - odd1, out[6] + i);
+    Lanes::store<kBits>(difference - narrow + odd2, out[2] + i);
+    Lanes::store<kBits>(difference - narrow - odd2, out[5] + i);
+    Lanes::store<kBits>(sum - wide + odd3, out[3] + i);
+    Lanes::store<kBits>(sum - wide - odd3, out[4] + i);
   }
 }
 
 // Sums of neighbours n and n + 1; coefficient 4 cancels out.
-template <int kInputs, template <int> typename Pass>
-void to_4(const int16_t (*__restrict in)[kLanes],
-          typename Pass<4>::Sample (*__restrict out)[kLanes]) {
-  for (int i = 0; i < kLanes; ++i) {
-    const auto high = [&](int k) -> int32_t { return kInputs == 8 ? in[k][i] : 0; };
-    const int32_t base = in[0][i] * 16384;
-    const int32_t even = in[2][i] * 15137 - high(6) * 6270;
-    const int32_t outer = in[1][i] * 20995 + in[3][i] * 7373 - high(5) * 4926 - high(7) * 4176;
-    const int32_t inner = in[1][i] * 8697 - in[3][i] * 17799 + high(5) * 11893 - high(7) * 1730;
-    out[0][i] = Pass<4>::of(base + even + outer);
-    out[3][i] = Pass<4>::of(base + even - outer);
-    out[1][i] = Pass<4>::of(base - even + inner);
-    out[2][i] = Pass<4>::of(base - even - inner);
+template <int kInputs, typename To>
+void to_4(const int16_t (*__restrict in)[kLanes], To (*__restrict out)[kLanes]) {
+  constexpr int kBits = kDrop<4, To>;
+  for (int i = 0; i < kLanes; i += Lanes::kAtOnce) {
+    const auto at = [&](int k) { return k < kInputs ? Lanes::load(in[k] + i) : Lanes::zero(); };
+    const Lanes::Sums base = Lanes::dot(at(0), 16384, Lanes::zero(), 0);
+    const Lanes::Sums even = Lanes::dot(at(2), 15137, at(6), -6270);
+    Lanes::Sums outer = Lanes::dot(at(1), 20995, at(3), 7373);
+    Lanes::Sums inner = Lanes::dot(at(1), 8697, at(3), -17799);
+    if (kInputs == 8) {
+      outer = outer + Lanes::dot(at(5), -4926, at(7), -4176);
+      inner = inner + Lanes::dot(at(5), 11893, at(7), -1730);
+    }
+    Lanes::store<kBits>(base + even + outer, out[0] + i);
+    Lanes::store<kBits>(base + even - outer, out[3] + i);
+    Lanes::store<kBits>(base - even + inner, out[1] + i);
+    Lanes::store<kBits>(base - even - inner, out[2] + i);
   }
 }
 
 // Sums of four; all even coefficients but the first cancel out.
-template <int kInputs, template <int> typename Pass>
-void to_2(const int16_t (*__restrict in)[kLanes],
-          typename Pass<2>::Sample (*__restrict out)[kLanes]) {
-  for (int i = 0; i < kLanes; ++i) {
-    const auto high = [&](int k) -> int32_t { return kInputs == 8 ? in[k][i] : 0; };
-    const int32_t base = in[0][i] * 16384 + in[0][i] * 16384;
-    const int32_t odd = in[1][i] * 29692 - in[3][i] * 10426 + high(5) * 6967 - high(7) * 5906;
-    out[0][i] = Pass<2>::of(base + odd);
-    out[1][i] = Pass<2>::of(base - odd);
+template <int kInputs, typename To>
+void to_2(const int16_t (*__restrict in)[kLanes], To (*__restrict out)[kLanes]) {
+  constexpr int kBits = kDrop<2, To>;
+  for (int i = 0; i < kLanes; i += Lanes::kAtOnce) {
+    const auto at = [&](int k) { return k < kInputs ? Lanes::load(in[k] + i) : Lanes::zero(); };
+    const Lanes::Sums base = Lanes::dot(at(0), 16384, at(0), 16384);
+    Lanes::Sums odd = Lanes::dot(at(1), 29692, at(3), -10426);
+    if (kInputs == 8) odd = odd + Lanes::dot(at(5), 6967, at(7), -5906);
+    Lanes::store<kBits>(base + odd, out[0] + i);
+    Lanes::store<kBits>(base - odd, out[1] + i);
   }
 }
 
-template <int kSize, int kInputs, template <int> typename Pass>
-void transform(const int16_t (*in)[kLanes], typename Pass<kSize>::Sample (*out)[kLanes]) {
+template <int kSize, int kInputs, typename To>
+void transform(const int16_t (*in)[kLanes], To (*out)[kLanes]) {
   if constexpr (kSize == 8) {
-    to_8<kInputs, Pass>(in, out);
+    to_8<kInputs>(in, out);
   } else if constexpr (kSize == 4) {
-    to_4<kInputs, Pass>(in, out);
+    to_4<kInputs>(in, out);
   } else {
-    to_2<kInputs, Pass>(in, out);
+    to_2<kInputs>(in, out);
   }
 }
 
@@ -150,9 +215,9 @@ void BlockShrinker::finish(Strip& strip) {
   alignas(16) uint8_t rows[kLanes][kSize];
   transpose(strip.rows, columns);
   if (strip.low) {
-    transform<kSize, 4, Final>(columns, samples);
+    transform<kSize, 4>(columns, samples);
   } else {
-    transform<kSize, 8, Final>(columns, samples);
+    transform<kSize, 8>(columns, samples);
   }
   transpose_bytes<kSize>(samples, rows);
   for (int block = 0; block < strip.blocks; ++block) {
@@ -171,9 +236,9 @@ void BlockShrinker::add_to(const CoefficientBlock& block, bool low, Strip& strip
   const auto* const in = reinterpret_cast<const int16_t (*)[kLanes]>(block.values);
   int16_t (*const rows)[kLanes] = strip.rows + strip.blocks * kSize;
   if (low) {
-    transform<kSize, 4, Between>(in, rows);
+    transform<kSize, 4>(in, rows);
   } else {
-    transform<kSize, 8, Between>(in, rows);
+    transform<kSize, 8>(in, rows);
     strip.low = false;
   }
   strip.to[strip.blocks] = to;

@@ -4,6 +4,10 @@
 #include <bit>
 #include <cstring>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace overlord::media {
 namespace {
 
@@ -35,7 +39,66 @@ inline Words8 zip_high(Words8 a, Words8 b) {
   return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
-// Sixteen running sums in four registers of 128 bits.
+// Sixteen running sums of samples times weights, wherever a tap's sixteen samples lie.
+#ifdef __SSE2__
+// x86-64 has no multiply of 32 bits before SSE 4.1, but one of pairs of 16 bits that adds the two
+// up: taps are taken two by two, with the upper and the lower part of their weights apart. All sums
+// are taken modulo 2^32, so what comes out is the same.
+class Sums16 {
+ public:
+  // One after the other: the registers hold the sums of one.
+  template <int kCount>
+  static void add_taps(const uint8_t* samples, ptrdiff_t step, const int32_t* weights, int32_t taps,
+                       Sums16 (&sums)[kCount]) {
+    for (int n = 0; n < kCount; ++n) sums[n].add_taps(samples + n * kLanes, step, weights, taps);
+  }
+
+  Bytes16 clip() const {
+    __m128i sums[4];
+    for (int n = 0; n < 4; ++n) {
+      const __m128i sum = _mm_add_epi32(_mm_slli_epi32(upper_[n], kLowerBits), lower_[n]);
+      sums[n] = _mm_srai_epi32(_mm_add_epi32(sum, _mm_set1_epi32(kHalf)), ResizeWeights::kBits);
+    }
+    return reinterpret_cast<Bytes16>(
+        _mm_packus_epi16(_mm_packs_epi32(sums[0], sums[1]), _mm_packs_epi32(sums[2], sums[3])));
+  }
+
+ private:
+  static constexpr int kLowerBits = 12;
+
+  void add_taps(const uint8_t* samples, ptrdiff_t step, const int32_t* weights, int32_t taps) {
+    int32_t k = 0;
+    for (; k + 2 <= taps; k += 2, samples += 2 * step) {
+      add_pair(samples, samples + step, _mm_loadl_epi64(as_vector(weights + k)));
+    }
+    if (k < taps) add_pair(samples, samples, _mm_cvtsi32_si128(weights[k]));
+  }
+
+  static const __m128i* as_vector(const void* at) { return static_cast<const __m128i*>(at); }
+
+  void add_pair(const uint8_t* first, const uint8_t* second, __m128i weights) {
+    const __m128i parts =
+        _mm_packs_epi32(_mm_and_si128(weights, _mm_set1_epi32((1 << kLowerBits) - 1)),
+                        _mm_srai_epi32(weights, kLowerBits));
+    const __m128i lower = _mm_shuffle_epi32(parts, 0x00);
+    const __m128i upper = _mm_shuffle_epi32(parts, 0xAA);
+    const __m128i a = _mm_loadu_si128(as_vector(first));
+    const __m128i b = _mm_loadu_si128(as_vector(second));
+    const __m128i zero = _mm_setzero_si128();
+    const __m128i low = _mm_unpacklo_epi8(a, b);
+    const __m128i high = _mm_unpackhi_epi8(a, b);
+    const __m128i pairs[4] = {_mm_unpacklo_epi8(low, zero), _mm_unpackhi_epi8(low, zero),
+                              _mm_unpacklo_epi8(high, zero), _mm_unpackhi_epi8(high, zero)};
+    for (int n = 0; n < 4; ++n) {
+      lower_[n] = _mm_add_epi32(lower_[n], _mm_madd_epi16(pairs[n], lower));
+      upper_[n] = _mm_add_epi32(upper_[n], _mm_madd_epi16(pairs[n], upper));
+    }
+  }
+
+  __m128i lower_[4] = {};
+  __m128i upper_[4] = {};
+};
+#else
 struct Sums16 {
   Sums4 sums[4] = {Sums4{} + kHalf, Sums4{} + kHalf, Sums4{} + kHalf, Sums4{} + kHalf};
 
@@ -48,6 +111,14 @@ struct Sums16 {
     sums[1] += reinterpret_cast<Sums4>(zip_high(low, Words8{})) * weight;
     sums[2] += reinterpret_cast<Sums4>(zip_low(high, Words8{})) * weight;
     sums[3] += reinterpret_cast<Sums4>(zip_high(high, Words8{})) * weight;
+  }
+
+  template <int kCount>
+  static void add_taps(const uint8_t* samples, ptrdiff_t step, const int32_t* weights, int32_t taps,
+                       Sums16 (&sums)[kCount]) {
+    for (int32_t k = 0; k < taps; ++k, samples += step) {
+      for (int n = 0; n < kCount; ++n) sums[n].add(samples + n * kLanes, weights[k]);
+    }
   }
 
   static Words8 clipped(Sums4 sums) {
@@ -66,6 +137,7 @@ struct Sums16 {
                                    0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   }
 };
+#endif
 
 // Rows and columns of 8 x 8 bytes change places: three perfect shuffles of all 64.
 inline void transpose(Bytes16 (&block)[4]) {
@@ -112,13 +184,12 @@ inline Bytes16 filter_column(const uint8_t* columns, const ResizeWeights& weight
                              int32_t j) {
   const auto i = static_cast<size_t>(j / kChannels);
   const int32_t* const w = weights.weights.data() + i * static_cast<size_t>(weights.stride);
-  const uint8_t* at =
+  const uint8_t* const at =
       columns +
       (static_cast<ptrdiff_t>(weights.starts[i] - from) * kChannels + j % kChannels) * kLanes;
-  Sums16 sums;
-  const int32_t taps = weights.taps[i];
-  for (int32_t k = 0; k < taps; ++k, at += kLanes * kChannels) sums.add(at, w[k]);
-  return sums.clip();
+  Sums16 sums[1];
+  Sums16::add_taps(at, kLanes * kChannels, w, weights.taps[i], sums);
+  return sums[0].clip();
 }
 
 template <int kChannels>
@@ -157,9 +228,7 @@ template <int kCount>
 void down_block(const uint8_t* from, ptrdiff_t from_stride, const int32_t* weights, int32_t taps,
                 uint8_t* to) {
   Sums16 sums[kCount];
-  for (int32_t k = 0; k < taps; ++k, from += from_stride) {
-    for (int n = 0; n < kCount; ++n) sums[n].add(from + n * kLanes, weights[k]);
-  }
+  Sums16::add_taps(from, from_stride, weights, taps, sums);
   for (int n = 0; n < kCount; ++n) {
     const Bytes16 samples = sums[n].clip();
     std::memcpy(to + n * kLanes, &samples, kLanes);
