@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 peers=.venv-peers
-stamp=$(sha256sum benchmarks/requirements-peers*.txt tools/peers.sh)
+stamp=$(sha256sum benchmarks/requirements-peers*.txt tools/peers.sh pyproject.toml)
 
 install() { "$peers/bin/python" -m pip install -qq --disable-pip-version-check "$@" </dev/null; }
 if [ "$(cat "$peers/.setup" 2>/dev/null)" != "$stamp" ]; then

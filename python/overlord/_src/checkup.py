@@ -23,7 +23,7 @@ from overlord._tokenizer_worker import HELLO, worker_command
 from overlord._version import __version__
 from overlord.config import RuntimeConfig
 
-_NEEDED = ("numpy", "pyarrow", "pydantic", "PyYAML", "rich", "tokenizers")
+_NEEDED = ("nanobind-backend", "numpy", "pyarrow", "pydantic", "PyYAML", "rich", "tokenizers")
 _OPTIONAL = ("torch", "ray")
 _SPARE_FILES, _SPARE_THREADS = 64, 16
 _FILES_PER_WORKER = 4
