@@ -315,8 +315,12 @@ class Loader(Iterator[Microbatch]):
     def _connected(self) -> Any:
         if self._client is None:
             self._client = self._shared.running().client(self._rank)
-            self._kept.note(self._client.place(), self._states)  # resumed at a step boundary
+            self._stand_at(self._client.place())
         return self._client
+
+    def _stand_at(self, place: Any) -> None:
+        self._stands = (place, self._states)
+        self._kept.note(place, self._states)
 
     def __iter__(self) -> Loader:
         if self._ended and self._shared.read_again(self._ended):
@@ -346,7 +350,7 @@ class Loader(Iterator[Microbatch]):
                 self._tree = place.tree
                 self._set_mesh(self._shared.mesh_of(place.tree))
             batch = Microbatch(native, self._peers, self._shared.form, place, self._states)
-            self._kept.note(place, self._states)
+            self._stand_at(place)
             self._times.note(batch)
             return batch
 
@@ -369,7 +373,9 @@ class Loader(Iterator[Microbatch]):
         """
         if step is not None:
             return self._kept.state_dict(step)
-        return self._states.state_dict(self._connected().place())
+        self._connected()
+        place, maker = self._stands  # no call of the engine: another thread may wait in next()
+        return maker.state_dict(place)
 
     def report(
         self,
