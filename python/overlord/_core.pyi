@@ -257,6 +257,11 @@ class OverLength(enum.Enum):
 
     drop = 2
 
+class EmptyRows(enum.Enum):
+    bad = 0
+
+    skip = 1
+
 class TokenizerKind(enum.Enum):
     none = 0
 
@@ -630,6 +635,12 @@ class Source:
 
     @over_length.setter
     def over_length(self, arg: OverLength, /) -> None: ...
+
+    @property
+    def empty(self) -> EmptyRows: ...
+
+    @empty.setter
+    def empty(self, arg: EmptyRows, /) -> None: ...
 
     @property
     def bad_rows_allowed(self) -> int: ...

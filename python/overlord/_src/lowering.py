@@ -191,6 +191,7 @@ def lower_source(
     source.window_bytes = config.window_bytes
     source.at_end = getattr(core.EndPolicy, stream.at_end[name] or "repeat")
     source.over_length = getattr(core.OverLength, stream.over_length[name])
+    source.empty = getattr(core.EmptyRows, config.empty)
     source.bad_rows_allowed = config.bad_rows_allowed
     source.allow_duplicates = config.allow_duplicates
     source.decode_at = getattr(core.DecodeAt, config.decode_at)

@@ -108,7 +108,9 @@ def _bad_rows(
     part = sub_source_range(source.name, config)
     if part is not None and part[1] > 0:
         return []  # metadata of a bad row is 0: the sub-source with 0 has it
-    rows = info["bad_rows"]
+    empty = set(info["empty_rows"])
+    skipped = empty if config.empty == "skip" else set()
+    rows = [(row, reason) for row, reason in info["bad_rows"] if row not in skipped]
     if len(rows) <= config.bad_rows_allowed:
         return []
     key = f"sources.{base_name(source.name)}"
@@ -116,6 +118,8 @@ def _bad_rows(
     more = f"; and {len(rows) - _SHOWN_ROWS} more" if len(rows) > _SHOWN_ROWS else ""
     share = (config.bad_rows_allowed + 1) / (len(rows) + 1)
     certain = _reads_all(stream, source.name)
+    held = sum(row in empty for row, _ in rows)
+    advice = f"set {key}.empty: skip for the {held} empty ones, " if held else ""
     when = "the run reads all of it" if certain else f"met after about {share:.0%} of a pass"
     return [
         Finding(
@@ -123,7 +127,7 @@ def _bad_rows(
             f"bad rows of {source.name}",
             f"source {source.name}: its index knows {len(rows)} bad rows of {info['rows']}, and "
             f"{key}.bad_rows_allowed is {config.bad_rows_allowed} a pass; {when}: {listed}{more}; "
-            f"set {key}.bad_rows_allowed: {len(rows)}, or repair the data",
+            f"{advice}set {key}.bad_rows_allowed: {len(rows)}, or repair the data",
         )
     ]
 
