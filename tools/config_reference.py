@@ -82,7 +82,7 @@ COUNTS: dict[str, str] = {
             *("shuffle", "window_rows", "window_bytes"),
         )
     },
-    **{f"sources.{key}": SOURCE for key in ("at_end", "over_length")},
+    **{f"sources.{key}": SOURCE for key in ("at_end", "over_length", "empty")},
     **dict.fromkeys(
         ("sources.transform.function", "sources.media.function.function"),
         "source: with the version in its decorator",

@@ -257,6 +257,11 @@ class OverLength(enum.Enum):
 
     drop = 2
 
+class EmptyRows(enum.Enum):
+    bad = 0
+
+    skip = 1
+
 class TokenizerKind(enum.Enum):
     none = 0
 
@@ -630,6 +635,12 @@ class Source:
 
     @over_length.setter
     def over_length(self, arg: OverLength, /) -> None: ...
+
+    @property
+    def empty(self) -> EmptyRows: ...
+
+    @empty.setter
+    def empty(self, arg: EmptyRows, /) -> None: ...
 
     @property
     def bad_rows_allowed(self) -> int: ...
@@ -1441,6 +1452,11 @@ def index_columns(path: str, source: Source) -> dict:
     What an index keeps by row: `lengths` in tokens (None: not known; `bad` where the row is bad), and by media field the sizes in bytes (`absent`: none) and what the probe found.
     """
 
+def length_counts(path: str, source: Source, limits: Sequence[int]) -> dict | None:
+    """
+    Documents of a source by the lengths its index has, with bos and eod: how many, their tokens, the longest, and documents and tokens of those `above` each limit; None: lengths are not known.
+    """
+
 class CalloutDesk:
     """Where the planner leaves its questions to Python functions."""
 
@@ -1489,6 +1505,11 @@ class PlanCursor:
     def next(self) -> Plan | None: ...
 
     def seek(self, step: int) -> None: ...
+
+    def weights(self) -> list[int]:
+        """
+        By source: the mixture's weights at the last plan's step; 0 where it gives no more.
+        """
 
     def graph(self) -> object:
         """

@@ -224,6 +224,11 @@ class SourceConfig(ConfigModel):
     over_length: OverLength | None = Field(
         default=None, description="documents longer than the context; absent: the top-level value"
     )
+    empty: Literal["bad", "skip"] = Field(
+        default="bad",
+        description="rows without text or tokens; skip: they use up their position like bad rows, "
+        "and count in no budget",
+    )
     bad_rows_allowed: int = Field(
         default=0,
         ge=0,

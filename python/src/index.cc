@@ -11,6 +11,7 @@
 #include "bindings.h"
 #include "errors.h"
 #include "overlord/columnar/source_index.h"
+#include "overlord/columnar/text_rules.h"
 #include "overlord/node/indexing.h"
 #include "overlord/runtime/thread_executor.h"
 
@@ -104,7 +105,13 @@ nb::dict index_info(const std::string& path, const model::Source& source) {
   out["digest"] = manifest.digest.hex();
   out["has_lengths"] = manifest.meta_origin == model::MetaOrigin::kIndex;
   out["tokens"] = tokens;
-  out["bad_rows"] = nb::cast(index->bad_rows());
+  const auto bad = index->bad_rows();
+  std::vector<uint64_t> empty;
+  for (const auto& [row, reason] : bad) {
+    if (columnar::tells_empty_row(reason)) empty.push_back(row);
+  }
+  out["bad_rows"] = nb::cast(bad);
+  out["empty_rows"] = nb::cast(empty);  // those of them that hold nothing
   out["mapped_bytes"] = index->mapped_bytes();
   return out;
 }

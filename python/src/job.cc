@@ -132,6 +132,7 @@ class Cursor {
                    "step " + std::to_string(step) + " lies before this cursor; make a new one"));
     }
   }
+  std::vector<int64_t> weights() const { return cursor_->weights(); }
   nb::object graph() const { return graph_table(cursor_->graph().get()); }
   nb::object samples(const model::Plan& plan, std::optional<SourceIndex> source,
                      const std::vector<std::tuple<std::string, std::string, int64_t>>& conditions) {
@@ -329,6 +330,8 @@ void bind_job(nb::module_& m) {
   nb::class_<Cursor>(m, "PlanCursor", "Plans one after another, from metadata alone.")
       .def("next", &Cursor::next, nb::sig("def next(self) -> Plan | None"))
       .def("seek", &Cursor::seek, nb::arg("step"))
+      .def("weights", &Cursor::weights,
+           "By source: the mixture's weights at the last plan's step; 0 where it gives no more.")
       .def(
           "graph", &Cursor::graph,
           "Edges, costs and metadata columns of the graph that the last plan was read out of; None "

@@ -40,6 +40,9 @@ void bind_enums(nb::module_& m) {
       .value("split", OverLength::kSplit)
       .value("truncate", OverLength::kTruncate)
       .value("drop", OverLength::kDrop);
+  nb::enum_<EmptyRows>(m, "EmptyRows")
+      .value("bad", EmptyRows::kBad)
+      .value("skip", EmptyRows::kSkip);
   nb::enum_<TokenizerKind>(m, "TokenizerKind")
       .value("none", TokenizerKind::kNone)
       .value("bytes", TokenizerKind::kBytes)
@@ -202,6 +205,7 @@ void bind_source(nb::module_& m) {
       .def_rw("window_bytes", &Source::window_bytes)
       .def_rw("at_end", &Source::at_end)
       .def_rw("over_length", &Source::over_length)
+      .def_rw("empty", &Source::empty)
       .def_rw("bad_rows_allowed", &Source::bad_rows_allowed)
       .def_rw("allow_duplicates", &Source::allow_duplicates)
       .def_rw("limits", &Source::limits)

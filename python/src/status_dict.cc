@@ -26,6 +26,7 @@ nb::dict loader_dict(const node::LoaderStatus& loader) {
   out["read_wait_ns"] = loader.read_wait_ns;
   out["file_state_bytes"] = loader.file_state_bytes;
   out["bad_rows"] = loader.bad_rows;
+  out["empty_rows"] = loader.empty_rows;
   out["blocks_read"] = loader.blocks_read;
   out["cache_hits"] = loader.cache_hits;
   out["decode_ns"] = loader.decode_ns;

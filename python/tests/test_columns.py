@@ -258,8 +258,8 @@ def test_bad_values_are_bad_rows(tmp_path: Path) -> None:
     assert sorted(item["row"] for item in bad) == [7, 9]
     assert any("metadata column 'n' is -1" in item["reason"] for item in bad)
     config["sources"]["a"]["bad_rows_allowed"] = 1
-    with ol.job(config).train() as loader, pytest.raises(ol.BudgetExceededError):
-        list(loader)
+    with pytest.raises(ol.BudgetExceededError, match="2 bad rows of 60"):
+        ol.job(config).train()
 
 
 def test_samples_are_explained_filtered_and_exported_with_their_columns(

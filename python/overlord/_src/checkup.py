@@ -49,6 +49,7 @@ def check_all(loaded: LoadedConfig | None, mesh: Mesh | None = None) -> list[Fin
     ]
     if loaded is not None:
         findings += [check_tokenizer(loaded, name) for name in loaded.config.tokenizers]
+        findings += check_indexes(loaded)
     return findings
 
 
@@ -194,6 +195,15 @@ def check_tokenizer(loaded: LoadedConfig, name: str) -> Finding:
     return Finding(
         "ok", what, f"{size} ids, tokenizers {hello['version']}, digest {hello['digest'][:12]}"
     )
+
+
+def check_indexes(loaded: LoadedConfig) -> list[Finding]:
+    """What the indexes of the training stream know, against the config."""
+    try:
+        from overlord._src.preflight import index_findings
+    except ImportError:
+        return []  # check_native says why
+    return index_findings(loaded)
 
 
 def _text_frame(data: bytes) -> str:

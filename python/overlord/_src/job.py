@@ -32,6 +32,7 @@ from overlord._src.native import core
 from overlord._src.node_limits import check_memory_share, node_cores
 from overlord._src.node_process import Attachment, NodePlan
 from overlord._src.pinning import find_pinning
+from overlord._src.preflight import check_stream
 from overlord._src.state_keys import keys_of
 from overlord._src.strategy_lowering import functions_of, match_functions, strategy_digest
 from overlord._src.transforms import ThreadTransform, thread_problem, thread_transforms
@@ -300,7 +301,7 @@ class Job:
         return len(launch.local_ranks) > 1 and set(hosted) < set(launch.local_ranks)
 
     def _embedded(self, name: str, hosted: list[int], options: Any) -> SharedEngine:
-        opened = self.open_stream(name)
+        opened = check_stream(self._loaded, self.open_stream(name), tell=0 in hosted)
         return SharedEngine(
             opened.native,
             hosted,
@@ -382,9 +383,8 @@ class Job:
 
     def job_file(self, name: str, ranks: Sequence[int], options: Any) -> bytes:
         """A stream of the job as a node process is started with it; opens and indexes its data."""
-        file: bytes = core.job_file(
-            self.open_stream(name).native, list(ranks), options, worker_command()
-        )
+        opened = check_stream(self._loaded, self.open_stream(name))
+        file: bytes = core.job_file(opened.native, list(ranks), options, worker_command())
         return file
 
     def node_plan(self) -> NodePlan:

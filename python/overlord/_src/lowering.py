@@ -19,6 +19,7 @@ from overlord._src.errors import Problem
 from overlord._src.mesh import Mesh, is_data_axis
 from overlord._src.native import core
 from overlord._src.strategy_lowering import cost_data, lower_strategy, python_cost
+from overlord._src.tokenizer_ids import tokenizer_ids
 from overlord._src.transforms import (
     lower_batch_transform,
     lower_media_function,
@@ -136,12 +137,30 @@ def lower_tokenizer(loaded: LoadedConfig, name: str) -> core.Tokenizer:
                 "a tokenizer.json",
             )
         ) from None
+    _check_vocabulary(loaded, base_name(name), content)
     tokenizer.kind = core.TokenizerKind.huggingface
     tokenizer.path = str(path)
     tokenizer.chat = chat_settings(loaded, name, path)
     tokenizer.digest = tokenizer_digest(content, declared.add_special_tokens, tokenizer.chat)
     tokenizer.add_special_tokens = declared.add_special_tokens
     return tokenizer
+
+
+def _check_vocabulary(loaded: LoadedConfig, name: str, content: bytes) -> None:
+    """Refuse a tokenizer with ids outside of the vocabulary, where the first ends the run."""
+    source, ids = loaded.config.sources[name], tokenizer_ids(content)
+    if ids > loaded.config.vocabulary and source.bad_rows_allowed == 0:
+        raise loaded.refuse(
+            Problem(
+                ("vocabulary",),
+                f"tokenizer {source.tokenizer} has ids up to {ids - 1}, added tokens included, and "
+                f"the first row of source {name} with one outside ends the run",
+                loaded.config.vocabulary,
+                f"{ids} or more",
+                "raise it to the rows of the model's embedding; if such ids are rare, allow the "
+                f"rows that have them: sources.{name}.bad_rows_allowed",
+            )
+        )
 
 
 def lower_source(
@@ -172,6 +191,7 @@ def lower_source(
     source.window_bytes = config.window_bytes
     source.at_end = getattr(core.EndPolicy, stream.at_end[name] or "repeat")
     source.over_length = getattr(core.OverLength, stream.over_length[name])
+    source.empty = getattr(core.EmptyRows, config.empty)
     source.bad_rows_allowed = config.bad_rows_allowed
     source.allow_duplicates = config.allow_duplicates
     source.decode_at = getattr(core.DecodeAt, config.decode_at)

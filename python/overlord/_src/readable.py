@@ -96,9 +96,10 @@ def planned_step(opened: OpenStream, step: int) -> PlannedStep:
     return PlannedStep.read(cursor, plan, opened.source_names)
 
 
-def plan_data(opened: OpenStream, plan: Any, rank: int | None = None) -> dict[str, Any]:
+def plan_data(opened: OpenStream, step: PlannedStep, rank: int | None = None) -> dict[str, Any]:
     """A plan as plain data; with a rank, only what that rank sees."""
-    names = opened.source_names
+    plan, names = step.plan, opened.source_names
+    weights = step.cursor.weights()
     bins, placement, views = plan.bins(), plan.placement(), plan.views()
     wanted = None if rank is None else views[rank]["bucket"]
     resolved = opened.resolved
@@ -117,7 +118,11 @@ def plan_data(opened: OpenStream, plan: Any, rank: int | None = None) -> dict[st
         "plan_hash": plan.plan_hash,
         "unit": unit,
         "mixture": {
-            name: {"asked": plan.asked[index], "served": plan.served[index]}
+            name: {
+                "asked": plan.asked[index],
+                "served": plan.served[index],
+                "weight": weights[index] / (sum(weights) or 1),
+            }
             for index, name in enumerate(names)
         },
         "bins": [

@@ -47,6 +47,8 @@ def index_missing(loaded: Any, names: Sequence[str], threads: int) -> None:
 def index_sources(loaded: Any, names: Sequence[str], *, lengths: bool, threads: int) -> None:
     """Index sources of a config, with progress, and say what they hold."""
     from overlord._src import indexing
+    from overlord._src.config.streams import TRAIN, resolve_stream
+    from overlord._src.preflight import stream_findings
     from overlord.cli.terminal import add_rows, make_console, make_table, show_count, show_size
 
     console = make_console()
@@ -55,8 +57,8 @@ def index_sources(loaded: Any, names: Sequence[str], *, lengths: bool, threads: 
     with IndexView(console) as view:
         indexing.build_indexes(loaded, sources, lengths=lengths, threads=threads, watch=view.update)
     rows, bad = [], []
-    for source in sources:
-        info = indexing.check_indexed_files(loaded, source)
+    infos = [indexing.check_indexed_files(loaded, source) for source in sources]
+    for source, info in zip(sources, infos, strict=True):
         size = sum(shard["size_bytes"] for shard in info["shards"])
         tokens = show_count(info["tokens"]) if info["has_lengths"] else "-"
         rows.append(
@@ -89,6 +91,10 @@ def index_sources(loaded: Any, names: Sequence[str], *, lengths: bool, threads: 
     )
     for name, row, reason in bad:
         console.print(f"bad: source {name}, row {row}: {reason}")
+    stream = resolve_stream(loaded.config, TRAIN)
+    for finding in stream_findings(loaded, stream, sources, infos):
+        lead = "" if finding.verdict == "ok" else "warning: "
+        console.print(f"{lead}{finding.detail}", highlight=False, markup=False)
     console.print(f"indexed in {time.monotonic() - started:.1f} s into {loaded.index_dir}")
 
 

@@ -176,7 +176,7 @@ def _step(console: Any, job: Any, options: argparse.Namespace) -> None:
 
     opened = job.open_stream(options.stream)
     step = planned_step(opened, options.step)
-    data = plan_data(opened, step.plan)
+    data = plan_data(opened, step)
     print_plan(console, data)
     print_report(console, step, told(job, opened, step))
     segments = [

@@ -39,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
     from overlord._src import explain
     from overlord._src.errors import ConfigError, Problem
     from overlord._src.plan_told import told
+    from overlord._src.preflight import stream_findings
     from overlord._src.readable import encoder_data, plan_data, planned_step
     from overlord.cli.terminal import make_console
 
@@ -50,7 +51,9 @@ def run(options: argparse.Namespace) -> int:
     opened = job.open_stream(options.stream)
     step = planned_step(opened, options.step)
     plan = step.plan
-    data = {**plan_data(opened, plan, options.rank), "report": told(job, opened, step)}
+    data = {**plan_data(opened, step, options.rank), "report": told(job, opened, step)}
+    found = stream_findings(job.loaded, opened.resolved, opened.sources, opened.infos)
+    data["warnings"] = [finding.detail for finding in found if finding.verdict != "ok"]
     if step.encoder is not None:
         data["encoder"] = encoder_data(step.encoder, step.sources)
     if step.further_reports:
@@ -75,6 +78,8 @@ def run(options: argparse.Namespace) -> int:
     if options.rank is None:
         print_places(console, job, plan)
     print_bins(console, data, options.bins)
+    for line in data["warnings"]:
+        console.print(f"warning: {line}", highlight=False, markup=False)
     return 0
 
 
@@ -136,12 +141,14 @@ def print_plan(console: Any, data: dict[str, Any]) -> None:
     for item in data["bins"]:
         for segment in item["segments"]:
             counts[segment["source"]] = counts.get(segment["source"], 0) + 1
-    asked_total = sum(item["asked"] for item in data["mixture"].values()) or 1
+    # Nothing is asked of a step that the rest of one document fills: then the weights tell.
+    key = "asked" if any(item["asked"] for item in data["mixture"].values()) else "weight"
+    asked_total = sum(item[key] for item in data["mixture"].values()) or 1
     served_total = sum(item["served"] for item in data["mixture"].values()) or 1
     rows = [
         (
             name,
-            f"{item['asked'] / asked_total:.2%}",
+            f"{item[key] / asked_total:.2%}",
             f"{item['served'] / served_total:.2%}",
             show_count(item["served"]),
             counts.get(name, 0),

@@ -21,7 +21,7 @@ std::string fault_of_text(std::string_view text, const model::Source& source) {
            std::to_string(source.limits.max_document_bytes) + ")";
   }
   if (!is_valid_utf8(text)) return column() + " is not valid UTF-8";
-  if (is_blank(text)) return "empty text in " + column();
+  if (is_blank(text)) return empty_row("empty text in " + column());
   return {};
 }
 
@@ -142,7 +142,7 @@ class TokenRows {
     const auto column = [&] { return "column " + quote(source_.token_column); };
     if (tokens_.is_null(i)) return column() + " is null";
     const int64_t begin = tokens_.begin(i), count = tokens_.count(i);
-    if (count == 0) return column() + " is an empty list";
+    if (count == 0) return empty_row(column() + " is an empty list");
     if (static_cast<uint64_t>(count) * width > source_.limits.max_document_bytes ||
         count >= model::kBadRow) {
       return column() + " has " + std::to_string(count) + " tokens, over limits.max_document (" +

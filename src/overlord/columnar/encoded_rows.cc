@@ -4,9 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "overlord/columnar/text_rules.h"
+
 namespace overlord::columnar {
 std::string token_fault(const model::Source& source, const int32_t* tokens, uint64_t count) {
-  if (count == 0) return "no tokens";
+  if (count == 0) return empty_row("no tokens");
   if (count >= model::kBadRow) return "more tokens than a document may have";
   for (uint64_t i = 0; i < count; ++i) {
     if (tokens[i] < 0 ||

@@ -124,7 +124,7 @@ std::string JsonRowParser::take_text(const void* opaque) {
   const dom::element element = *static_cast<const dom::element*>(opaque);
   std::string_view text;
   if (element.get(text)) return wrong_type(source_.text_column, element.type(), "a string");
-  if (is_blank(text)) return "empty text in field " + quote(source_.text_column);
+  if (is_blank(text)) return empty_row("empty text in field " + quote(source_.text_column));
   out_.text.rows.bytes.append(text);
   return {};
 }
@@ -160,7 +160,9 @@ std::string JsonRowParser::take_tokens(const void* opaque_tokens, const void* op
     OVERLORD_CHECK(token_count_ < room, "a number takes at least two bytes of JSON");
     ids[token_count_++] = static_cast<int32_t>(id);
   }
-  if (token_count_ == begin) return "field " + quote(source_.token_column) + " is an empty array";
+  if (token_count_ == begin) {
+    return empty_row("field " + quote(source_.token_column) + " is an empty array");
+  }
   if (opaque_mask == nullptr) return {};
 
   const dom::element mask = *static_cast<const dom::element*>(opaque_mask);

@@ -10,6 +10,7 @@
 #include "overlord/columnar/encoded_rows.h"
 #include "overlord/columnar/megatron_reader.h"
 #include "overlord/columnar/reader_factory.h"
+#include "overlord/columnar/text_rules.h"
 
 namespace overlord::columnar {
 namespace {
@@ -158,7 +159,9 @@ class LengthPass {
       if (part_->columns.empty() && part_->media.empty()) continue;
       if (counting_) part_->lengths[row] = model::kBadRow;
       for (std::vector<uint32_t>& values : part_->columns) values[row] = 0;
-      all.emplace(row, std::move(reason));
+      const auto [found, is_new] = all.try_emplace(row, std::move(reason));
+      // An empty row may be skipped, one that is bad otherwise may not.
+      if (!is_new && tells_empty_row(found->second)) found->second = std::move(reason);
     }
     part_->bad.assign(std::make_move_iterator(all.begin()), std::make_move_iterator(all.end()));
   }

@@ -7,6 +7,7 @@
 #include "overlord/base/bytes.h"
 #include "overlord/base/hash.h"
 #include "overlord/columnar/megatron_reader.h"
+#include "overlord/columnar/text_rules.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
@@ -146,7 +147,7 @@ class BlockCutter {
       return;
     }
     if (document.tokens == 0) {
-      bad(row, "empty document");
+      bad(row, empty_row("empty document"));
       if (!has_room(0)) open_block(row, next_offset_);
       extend(0);
       return;

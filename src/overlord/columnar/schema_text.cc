@@ -66,7 +66,9 @@ std::string Interleaver::add(const std::string_view* text, bool image) {
 
 std::string Interleaver::finish(const model::SourceLimits& limits) const {
   const std::string_view text = std::string_view(*out_).substr(begin_);
-  if (is_blank(text)) return "no text and no image in " + quote(schema_.columns.front());
+  if (is_blank(text)) {
+    return empty_row("no text and no image in " + quote(schema_.columns.front()));
+  }
   return fault_of_size(text.size(), limits);
 }
 

@@ -76,7 +76,7 @@ std::string SampleRows::take_text(std::string_view member) {
   if (source_.schema.declared()) return take_schema_text(member);
   if (text_.field.empty()) {
     if (!is_valid_utf8(member)) return "member ." + text_.extension + " is not valid UTF-8";
-    if (is_blank(member)) return "empty text in member ." + text_.extension;
+    if (is_blank(member)) return empty_row("empty text in member ." + text_.extension);
     out_.text.rows.bytes.append(member);
     return {};
   }
@@ -88,7 +88,7 @@ std::string SampleRows::take_text(std::string_view member) {
   if (!fault.empty()) return fault + " in member ." + text_.extension;
   std::string_view text;
   if (found->get(text)) return wrong_type(text_.field, found->type(), "a string");
-  if (is_blank(text)) return "empty text in field " + quote(text_.field);
+  if (is_blank(text)) return empty_row("empty text in field " + quote(text_.field));
   out_.text.rows.bytes.append(text);
   return {};
 }

@@ -2,8 +2,12 @@
 
 #include <simdjson.h>
 
+#include <utility>
+
 namespace overlord::columnar {
 namespace {
+
+constexpr std::string_view kEmptyRow = " (empty row)";
 
 // Bytes of the white space character at the front of `text`, 0 when there is none.
 size_t white_space(std::string_view text) {
@@ -33,5 +37,9 @@ bool is_blank(std::string_view text) {
   }
   return true;
 }
+
+std::string empty_row(std::string what) { return std::move(what.append(kEmptyRow)); }
+
+bool tells_empty_row(std::string_view reason) { return reason.ends_with(kEmptyRow); }
 
 }  // namespace overlord::columnar

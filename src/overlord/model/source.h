@@ -18,6 +18,8 @@ enum class Format : uint8_t { kParquet, kJsonl, kMegatron, kWebDataset, kArrow }
 enum class Shuffle : uint8_t { kNone, kWindow, kFull };
 enum class EndPolicy : uint8_t { kRepeat, kDrop, kStop };
 enum class OverLength : uint8_t { kSplit, kTruncate, kDrop };
+enum class EmptyRows : uint8_t { kBad, kSkip };
+inline constexpr uint32_t kEmptyRow = 0xfffffffeu;  // in MetaWindow::tokens: one that is skipped
 
 // Who decodes media. Packed ones travel as they are stored, to the constructor. kAuto: there, where
 // the job has several hosts and that at least halves the bytes that go to it.
@@ -133,6 +135,8 @@ struct Source {
   Transform transform;                   // of text, before it is tokenised
   DecodeAt decode_at = DecodeAt::kAuto;  // not in the digest: who decodes never changes the bytes
   RowSchema schema;                      // where the text is made of more than text_column
+  // Rows without text or tokens. Skipped ones use up their position, and are no bad rows.
+  EmptyRows empty = EmptyRows::kBad;
 };
 
 // Whether documents have a loss mask of their own, so that metadata needs more than their lengths.

@@ -34,6 +34,7 @@ struct LoaderStatus {
   // resident of the processes that tokenise its rows or run its Python.
   uint64_t reading_bytes = 0, reading_peak_bytes = 0, buffer_peak_bytes = 0, in_flight_bytes = 0,
            in_flight_peak_bytes = 0, worker_bytes = 0, worker_peak_bytes = 0;
+  uint64_t empty_rows = 0;  // skipped
 };
 // What constructors spent on the packed media of a source.
 struct UnpackStatus {

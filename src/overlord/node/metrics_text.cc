@@ -80,6 +80,8 @@ void add_loader(const LoaderStatus& loader, MetricText* out) {
   out->add(name + "read_bytes_total", Kind::kCounter, "Bytes read from storage", loader.read_bytes,
            labels);
   out->add(name + "bad_rows_total", Kind::kCounter, "Rows found bad", loader.bad_rows, labels);
+  out->add(name + "empty_rows_total", Kind::kCounter, "Empty rows that were skipped",
+           loader.empty_rows, labels);
   out->add(name + "buffer_bytes", Kind::kGauge, "Bytes of rows kept ready", loader.buffer_bytes,
            labels);
   out->add(name + "sent_bytes_total", Kind::kCounter, "Bytes handed to constructors",

@@ -4,6 +4,7 @@
 
 #include "overlord/node/open_files.h"
 #include "overlord/plan/callout.h"
+#include "overlord/plan/mix_schedule.h"
 #include "overlord/roles/loader/meta_window.h"
 
 namespace overlord::node {
@@ -44,6 +45,7 @@ Result<model::PlanPtr> PlanCursor::next() {
     OVERLORD_TRY(model::Plan made, plan::build_plan(inputs, state_.next_step, std::move(selection),
                                                     &placer_, &graph_));
     auto plan = std::make_shared<const model::Plan>(std::move(made));
+    set_weights(*plan);
     state_ = *plan->state_after;
     for (size_t s = 0; s < meta_.size(); ++s) {
       meta_[s].trim(state_.cursors[s].pass, state_.cursors[s].position);
@@ -51,6 +53,21 @@ Result<model::PlanPtr> PlanCursor::next() {
     base_.content_chain = chain(base_.content_chain, plan->content_hash);
     base_.plan_chain = chain(base_.plan_chain, plan->plan_hash);
     return model::PlanPtr(std::move(plan));
+  }
+}
+
+void PlanCursor::set_weights(const model::Plan& plan) {
+  const model::JobSpec& spec = job_->spec;
+  const uint32_t parts = spec.mixture.grain == model::Grain::kSubstep ? spec.substeps : 1;
+  plan::MixMoment moment{plan.step, 0, 0, &plan.state_after->controller};
+  moment.epoch = plan::epoch_at(spec.mixture, source_rows_, state_.cursors, plan.step);
+  weights_.assign(spec.sources.size(), 0);
+  std::vector<int64_t> weights;
+  for (; moment.substep < parts; ++moment.substep) {
+    plan::weights_at(spec, moment, &weights);
+    for (size_t s = 0; s < weights.size(); ++s) {
+      if (!state_.cursors[s].dry) weights_[s] += weights[s];
+    }
   }
 }
 

@@ -36,9 +36,13 @@ class PlanCursor {
   protocol::ResumeState state() const;
   // Of the plan that next() gave last: why its samples are where they are.
   const std::shared_ptr<const plan::DGraph>& graph() const { return graph_; }
+  // Of the same plan, by source: the mixture's weights, 0 where it gives no more. Also of a step
+  // that the rest of one document fills, of which nothing is asked.
+  const std::vector<int64_t>& weights() const { return weights_; }
 
  private:
   Status post(const plan::MetaNeed& need);
+  void set_weights(const model::Plan& plan);
   Result<model::CalloutAnswers> call_functions(const plan::PlanInputs& inputs,
                                                const plan::StepContent& content);
 
@@ -53,6 +57,7 @@ class PlanCursor {
   plan::StepSelector selector_;
   plan::Placer placer_;
   std::shared_ptr<const plan::DGraph> graph_;
+  std::vector<int64_t> weights_;
   host::FeedbackLedger ledger_;
   CallFunction call_;
 };

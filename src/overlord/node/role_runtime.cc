@@ -186,6 +186,7 @@ LoaderStatus RoleRuntime::loader_status(const host::RoleHost::LoaderView& view) 
   out.read_wait_ns = probe.read_wait_ns;
   out.file_state_bytes = probe.file_state_bytes;
   out.bad_rows = probe.bad_rows;
+  out.empty_rows = probe.empty_rows;
   out.blocks_read = probe.blocks_read;
   out.cache_hits = probe.cache_hits;
   out.decode_ns = probe.decode_ns;

@@ -12,13 +12,13 @@ struct Fields<node::LoaderStatus> {
            decode_ns, tokenise_ns, media_ns, sent_bytes, python_ns, decode_in_bytes,
            decode_out_bytes, tokenise_in_bytes, tokenise_out_bytes, media_in_bytes, media_out_bytes,
            media_blobs, reading_bytes, reading_peak_bytes, buffer_peak_bytes, in_flight_bytes,
-           in_flight_peak_bytes, worker_bytes, worker_peak_bytes] = value;
+           in_flight_peak_bytes, worker_bytes, worker_peak_bytes, empty_rows] = value;
     codec(source, slot, queue, in_work, rows_posted, documents, read_bytes, buffer_bytes);
     codec(transform_ns, read_wait_ns, file_state_bytes, bad_rows, blocks_read, cache_hits);
     codec(decode_ns, tokenise_ns, media_ns, sent_bytes, python_ns, decode_in_bytes);
     codec(decode_out_bytes, tokenise_in_bytes, tokenise_out_bytes, media_in_bytes);
     codec(media_out_bytes, media_blobs, reading_bytes, reading_peak_bytes, buffer_peak_bytes);
-    codec(in_flight_bytes, in_flight_peak_bytes, worker_bytes, worker_peak_bytes);
+    codec(in_flight_bytes, in_flight_peak_bytes, worker_bytes, worker_peak_bytes, empty_rows);
   }
 };
 template <>

@@ -284,7 +284,7 @@ Mixer::Look Mixer::look(SourceIndex source) {
       lane.row = cursor.position - lane.window->first.position;
     }
     const uint32_t tokens = lane.window->tokens[lane.row];
-    if (tokens == model::kPassedOver) continue;
+    if (tokens == model::kPassedOver || tokens == model::kEmptyRow) continue;
     if (tokens == 0) {
       if (lane.bad_window == nullptr) {
         lane.bad_window = lane.window;

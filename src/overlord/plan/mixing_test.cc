@@ -212,6 +212,16 @@ TEST(Mixer, BadRowsKeepTheirPlace) {
   EXPECT_EQ(drawn.cursors[0].tokens, 30u);
 }
 
+TEST(Mixer, SkippedRowsKeepTheirPlaceAndCountInNoBudget) {
+  MadeUpJob job(100, 1);
+  job.add({10, model::kEmptyRow, model::kEmptyRow, 10, 10, model::kEmptyRow}, EndPolicy::kDrop);
+  const auto drawn = draw(job, job.post(1), 9);
+  EXPECT_EQ(drawn.ids.size(), 3u);
+  EXPECT_EQ(drawn.ids[1].position, 3u);
+  EXPECT_EQ(drawn.cursors[0].bad, 0u);
+  EXPECT_EQ(drawn.cursors[0].position, 6u);
+}
+
 TEST(Mixer, TooManyBadRowsNameTheSourceAndTheRow) {
   MadeUpJob job(100, 1);
   job.window_rows = 2;

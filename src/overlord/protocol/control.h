@@ -22,7 +22,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kControlFormat = 3;
+inline constexpr uint32_t kControlFormat = 4;
 
 // First words of a process that connects to another of the same host.
 struct Hello {

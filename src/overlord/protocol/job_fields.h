@@ -184,12 +184,12 @@ struct Fields<model::Source> {
     auto& [name, format, files, text_column, token_column, mask_column, metadata_columns, filter,
            media, tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end,
            over_length, bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes,
-           transform, decode_at, schema] = value;
+           transform, decode_at, schema, empty] = value;
     codec(name, format, files, text_column, token_column, mask_column, metadata_columns, filter);
     codec(media);
     codec(tokenizer, bos, eod, vocabulary, shuffle, window_rows, window_bytes, at_end, over_length);
     codec(bad_rows_allowed, allow_duplicates, limits, loaders, workers, count_bytes);
-    codec(transform, decode_at, schema);
+    codec(transform, decode_at, schema, empty);
   }
 };
 

@@ -265,6 +265,16 @@ constexpr bool is_known(model::OverLength value) {
   return false;
 }
 
+constexpr bool is_known(model::EmptyRows value) {
+  using enum model::EmptyRows;
+  switch (value) {
+    case kBad:
+    case kSkip:
+      return true;
+  }
+  return false;
+}
+
 constexpr bool is_known(model::Lane value) {
   using enum model::Lane;
   switch (value) {

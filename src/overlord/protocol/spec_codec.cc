@@ -187,6 +187,7 @@ Digest source_digest(const model::Source& source) {
     writer.text(source.schema.marker);
     writer.text(source.schema.separator);
   }
+  if (source.empty == model::EmptyRows::kSkip) writer.text("skip empty");
   return digest_of(writer.bytes());
 }
 

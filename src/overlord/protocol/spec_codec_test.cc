@@ -30,6 +30,7 @@ TEST(ConfigDigest, ChangesWithWhatDecidesTheStream) {
   EXPECT_TRUE(changed([](model::JobSpec& s) { s.mixture.stages[0].weights[1] = 3; }));
   EXPECT_TRUE(changed([](model::JobSpec& s) { s.sources[0].eod = 0; }));
   EXPECT_TRUE(changed([](model::JobSpec& s) { s.sources[1].shuffle = model::Shuffle::kFull; }));
+  EXPECT_TRUE(changed([](model::JobSpec& s) { s.sources[1].empty = model::EmptyRows::kSkip; }));
   EXPECT_TRUE(changed([](model::JobSpec& s) { s.packing.max_delay_steps = 9; }));
   using model::JobSpec;
   EXPECT_TRUE(changed([](JobSpec& s) { s.batch_transform.function = "m:f"; }));

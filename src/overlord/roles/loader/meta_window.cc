@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "overlord/columnar/encoded_rows.h"
+#include "overlord/columnar/text_rules.h"
 #include "overlord/roles/loader/document_layout.h"
 
 namespace overlord::loader {
@@ -23,6 +26,21 @@ const std::string* known_bad(const OpenSource& source, uint64_t row) {
 std::string index_reason(const OpenSource& source, uint64_t row) {
   const std::string* reason = known_bad(source, row);
   return reason != nullptr ? *reason : "found bad when indexed";
+}
+
+// A row that cannot be used: bad, or empty where the source skips those. What the index has as bad
+// for another reason is no mere empty row.
+void set_aside(const OpenSource& source, uint32_t index, uint64_t row, std::string reason,
+               model::MetaWindow* window) {
+  if (source.spec.empty == model::EmptyRows::kSkip && columnar::tells_empty_row(reason)) {
+    const std::string* known = known_bad(source, row);
+    if (known == nullptr || columnar::tells_empty_row(*known)) {
+      window->tokens[index] = model::kEmptyRow;
+      return;
+    }
+    reason = *known;
+  }
+  window->bad.push_back({index, std::move(reason)});
 }
 
 // The metadata columns of the window's rows, as the index has them.
@@ -172,7 +190,9 @@ model::MetaWindow window_from_index(const OpenSource& source, const SampleId& fi
       return columnar::row_name(source.spec, source.manifest, rows[i].block, rows[i].row);
     };
     if (length == model::kBadRow || length == 0) {
-      window.bad.push_back({i, length == 0 ? where() + ": no tokens" : index_reason(source, row)});
+      std::string reason =
+          length == 0 ? columnar::empty_row(where() + ": no tokens") : index_reason(source, row);
+      set_aside(source, i, row, std::move(reason), &window);
       continue;
     }
     const model::TokenSpan raw{nullptr, nullptr, length, model::Element::kI32};
@@ -208,11 +228,12 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
         condemned == broken.end() ? blocks.at(ref.block).get() : nullptr;
     const uint32_t count = block ? block->counts[ref.row] : model::kBadRow;
     if (count == model::kBadRow) {
-      window.bad.push_back({i, block ? block_reason(*block, ref.row) : condemned->second});
+      set_aside(source, i, numbers[i], block ? block_reason(*block, ref.row) : condemned->second,
+                &window);
     } else if (count == 0) {
       const std::string where =
           columnar::row_name(source.spec, source.manifest, ref.block, ref.row);
-      window.bad.push_back({i, where + ": no tokens"});
+      set_aside(source, i, numbers[i], columnar::empty_row(where + ": no tokens"), &window);
     } else if (const std::string* reason = known_bad(source, numbers[i])) {
       window.bad.push_back({i, *reason});  // its metadata is
     } else {

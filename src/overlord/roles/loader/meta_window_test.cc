@@ -4,6 +4,7 @@
 
 #include "overlord/columnar/encoded_rows.h"
 #include "overlord/columnar/source_index.h"
+#include "overlord/columnar/text_rules.h"
 #include "overlord/runtime/memory_storage.h"
 #include "overlord/testing/picture_corpus.h"
 
@@ -74,6 +75,28 @@ TEST_F(Metadata, PartsHaveEveryRowOnceAndBadOnesToo) {
   }
   EXPECT_EQ(seen, std::vector<int>(6, 1));
   EXPECT_EQ(bad, (std::vector<int>{1, 0, 0, 0, 1, 0}));
+}
+
+// Rows 4 and 5 are empty; row 4 is bad for another reason too, which only the index knows.
+TEST_F(Metadata, EmptyRowsAreSkippedWhereTheSourceSaysSo) {
+  const std::string empty = columnar::empty_row("row 5 holds nothing");
+  columnar::TokenBlock second;
+  second.counts = {0, model::kBadRow, model::kBadRow};
+  second.bad = {{1, columnar::empty_row("row 4 holds nothing")}, {2, empty}};
+  read_[1] = std::make_shared<const columnar::TokenBlock>(second);
+  open_.bad_rows = {{4, "row 4 is bad"}, {5, empty}};
+  lengths_[3] = 0;
+  open_.spec.empty = model::EmptyRows::kSkip;
+  for (const model::MetaWindow& window : {from_blocks(), from_index()}) {
+    EXPECT_EQ(window.tokens,
+              (std::vector<uint32_t>{model::kEmptyRow, 13, model::kEmptyRow, 11, 0, 12}));
+    ASSERT_EQ(window.bad.size(), 1u);
+    EXPECT_EQ(window.bad[0].reason, "row 4 is bad");
+  }
+  open_.spec.empty = model::EmptyRows::kBad;
+  for (const model::MetaWindow& window : {from_blocks(), from_index()}) {
+    EXPECT_EQ(window.bad.size(), 3u);
+  }
 }
 
 // The pictures of a small corpus, indexed in memory.

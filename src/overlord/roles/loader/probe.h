@@ -39,6 +39,7 @@ struct LoaderProbe {
   // Handed to constructors, and not let go of by them.
   const runtime::HeldBytesPtr in_flight = std::make_shared<runtime::HeldBytes>();
   std::atomic<uint64_t> bad_rows{0};
+  std::atomic<uint64_t> empty_rows{0};  // skipped, where the source does so
   std::atomic<uint32_t> current_block{0};
   std::atomic<LoadStage> stage{LoadStage::kIdle};
   std::atomic<uint64_t> in_work{0};  // fetches and windows being made now

@@ -131,6 +131,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     }
     ++probe_.windows_posted;
     probe_.rows_posted += window.rows();
+    probe_.empty_rows += static_cast<uint64_t>(
+        std::count(window.tokens.begin(), window.tokens.end(), model::kEmptyRow));
     state_.apply(WindowPosted{sequence});
     window.generation = job_.versions.generation;
     send(protocol::planner_address(),
