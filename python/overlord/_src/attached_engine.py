@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from overlord._src.loader import SharedEngine
 from overlord._src.mesh import Mesh
 from overlord._src.mix_rule import Rule
 from overlord._src.node_process import Attachment
+from overlord._src.shared_engine import SharedEngine
 
 _OPENS_PER_ATTEMPT = 1 << 16  # of one stream by one process
 

@@ -25,7 +25,7 @@ from overlord._src.config.substitution import Overrides
 from overlord._src.errors import ConfigError, Problem
 from overlord._src.index_folder import folder_problems
 from overlord._src.launch import Launch, find_launch
-from overlord._src.loader import Loader, RankLoaders, SharedEngine
+from overlord._src.loader import Loader, RankLoaders
 from overlord._src.mesh import Mesh, as_mesh, is_data_axis
 from overlord._src.mix_rule import Rule, rule_problems
 from overlord._src.native import core
@@ -33,6 +33,7 @@ from overlord._src.node_limits import check_memory_share, node_cores
 from overlord._src.node_process import Attachment, NodePlan
 from overlord._src.pinning import find_pinning
 from overlord._src.preflight import check_stream
+from overlord._src.shared_engine import SharedEngine
 from overlord._src.state_keys import keys_of
 from overlord._src.strategy_lowering import functions_of, match_functions, strategy_digest
 from overlord._src.transforms import ThreadTransform, thread_problem, thread_transforms
