@@ -115,18 +115,17 @@ def test_roles_that_cannot_start(config: dict[str, Any], tmp_path: Path, sockets
     assert count_starts(tmp_path) == 1
 
 
-def disagreeing(config: dict[str, Any], mesh: dict[str, int], **told: Any) -> list[Trainer]:
-    """Two ranks of which the second has another seed."""
+def disagreeing(configs: list[Any], **told: Any) -> list[Trainer]:
+    """Two ranks, each with its own config."""
     started = []
-    for rank in range(2):
-        own = {**config, "seed": config["seed"] + rank}
-        message = {"config": own, "mesh": mesh, "engine": "auto", "tests": TESTS, **told}
+    for rank, own in enumerate(configs):
+        message = {"config": own, "mesh": {"dp": 2}, "engine": "auto", "tests": TESTS, **told}
         started.append(Trainer(message, rank, 2, "test", 0))
     return started
 
 
 def test_ranks_with_different_configs(config: dict[str, Any], sockets: Path) -> None:
-    started = disagreeing(config, {"dp": 2})
+    started = disagreeing([config, {**config, "seed": 6}])
     try:
         words = all_told(started, "every rank must use the same config")
         assert {word["error"] for word in words} == {"StateMismatchError"}
@@ -141,12 +140,13 @@ def test_ranks_with_different_configs(config: dict[str, Any], sockets: Path) -> 
 def test_a_rank_that_disagrees_with_a_node_of_its_own(
     config: dict[str, Any], tmp_path: Path, sockets: Path, first: int
 ) -> None:
-    config_file = tmp_path / "mix.yaml"
+    config_file, wrong = tmp_path / "mix.yaml", tmp_path / "wrong.yaml"
     config_file.write_text(json.dumps(config))
+    wrong.write_text(json.dumps({**config, "seed": 6}))
     node = sockets / "node"
     with served(config_file, node):
         waits = {str(1 - first): "say(waiting=True)\nwait_for('go')"}
-        started = disagreeing(config, {"dp": 2}, node=str(node), first=waits)
+        started = disagreeing([str(config_file), str(wrong)], node=str(node), first=waits)
         try:
             started[1 - first].until("waiting")
             if first == 0:
