@@ -143,7 +143,9 @@ def differences(change: dict[str, Any], *allow: str) -> list[str]:
     )
     for name in change.get("lost", ()):
         del sections[f"source:{name}"], data[name]
-    return states.differences(saved, sections, data, allow)
+    known = {name: entry["digest"] for name, entry in saved["sources"].items() if name in data}
+    changed = {name: "" for name, before in known.items() if before != data[name]}
+    return states.differences(saved, sections, data, changed, allow)
 
 
 def test_differences_are_precise() -> None:

@@ -14,10 +14,9 @@ from overlord._src.loss_sums import known_source, quantised, shares_asked
 from overlord._src.mesh import Mesh, as_mesh, peers_of
 from overlord._src.microbatch import Microbatch
 from overlord._src.native import core
-from overlord._src.shared_engine import SharedEngine
+from overlord._src.shared_engine import WAIT_SECONDS, SharedEngine
 from overlord._src.time_reports import TimeReports, Times, write_reports
 
-_WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
 _TIMES_KEPT = 4096  # steps whose reported times a loader keeps
 _LOG = logging.getLogger("overlord")
 
@@ -92,11 +91,11 @@ class Loader(Iterator[Microbatch]):
         waited = 0.0
         while True:
             try:
-                native = client.next(_WAIT_SECONDS)
+                native = client.next(WAIT_SECONDS)
             except core.DeadlineError as late:
                 if self._shared.closed:
                     raise RuntimeError("the loader was closed while a batch was awaited") from None
-                before, waited = waited, waited + _WAIT_SECONDS
+                before, waited = waited, waited + WAIT_SECONDS
                 if before // self._shared.alarm_seconds < waited // self._shared.alarm_seconds:
                     _LOG.warning("no batch for %.0f s: %s", waited, late)
                 continue

@@ -23,6 +23,8 @@ from overlord._src.transform_threads import TransformThreads
 from overlord._src.transforms import ThreadTransform
 from overlord._tokenizer_worker import worker_command
 
+WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
+
 
 class SharedEngine:
     """The engine behind the loaders of one process; it starts with the first batch."""
@@ -84,7 +86,7 @@ class SharedEngine:
     @property
     def alarm_seconds(self) -> float:
         """How long a batch may be late before the log names what is waited for."""
-        return max(float(self._options.alarm_ms) / 1000, _WAIT_SECONDS)
+        return max(float(self._options.alarm_ms) / 1000, WAIT_SECONDS)
 
     def layout(self, rank: int, mesh: Mesh | None = None) -> str:
         """What a state saved inside a step is bound to: the mesh, and how bins are dealt.
@@ -245,8 +247,9 @@ class SharedEngine:
             if saved != now:
                 raise core.StateMismatchError(f"the state is of {what} {saved!r}, this is {now!r}")
         job = self._native_job
+        changed = job.changed_data(blob)
         found = states.differences(
-            described, job.section_digests(), self._source_digests, job.changed_data(blob), allow
+            described, job.section_digests(), self._source_digests, changed, tuple(allow)
         )
         layouts = sorted({self.layout(rank) for rank in self.ranks})
         found += states.layout_differences(described, layouts, self.hybrid)
