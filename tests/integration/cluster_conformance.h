@@ -157,7 +157,8 @@ TEST_P(ClusterConformance, MayBeAskedFromInsideAnEnd) {
 }
 
 TEST_P(ClusterConformance, KeepsWhatASupervisorWantsKept) {
-  Supervisor supervisor({group("stays-0"), group("fails-0")}, {.restarts_allowed = 3});
+  Supervisor supervisor({group("stays-0"), group("fails-0")},
+                        {.restarts_allowed = 3, .failed_starts_allowed = 3});
   Status gave_up;
   also_ = [&](const GroupEnd& end) {
     const Supervisor::Decision decision = supervisor.ended(end, 0);

@@ -40,7 +40,7 @@ def check_stream(loaded: LoadedConfig, opened: OpenStream, *, tell: bool = True)
         findings = [one for one in findings if one not in budgets]
     for finding in findings if tell else ():
         if finding.verdict != "ok":
-            warnings.warn(f"overlord preflight: {finding.detail}", UserWarning, stacklevel=5)
+            warnings.warn(f"overlord: {finding.detail}", UserWarning, stacklevel=5)
     return opened
 
 
@@ -69,7 +69,7 @@ def index_findings(loaded: LoadedConfig) -> list[Finding]:
         what = f"index {name}"
         try:
             source = lower_source(loaded, stream, name, list_source_files(loaded, base_name(name)))
-            if not index_path(loaded, name).exists():
+            if not index_path(loaded, source).exists():
                 findings.append(Finding("ok", what, "not there yet; `overlord index` builds it"))
                 continue
             info = check_indexed_files(loaded, source)
@@ -169,7 +169,7 @@ def _lengths(loaded: LoadedConfig, stream: ResolvedStream, source: core.Source) 
     step = stream.bins * stream.context
     large = max(stream.context, int(step * _LARGE_SHARE))
     limits = [stream.context, large, step]
-    path = str(index_path(loaded, source.name))
+    path = str(index_path(loaded, source))
     known = core.length_counts(path, source, limits)
     if known is None or known["longest"] <= stream.context:
         return []
