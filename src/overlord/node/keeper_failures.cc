@@ -88,9 +88,10 @@ void Keeper::look_for_other_nodes() {
   for (const auto& [connection, ranks] : book_.attached()) {
     here.insert(here.end(), ranks.begin(), ranks.end());
   }
-  if (const auto differ = notes_of_run_.look(here, book_.missing(), clock_.now_ns())) {
-    give_up(*differ);
-  }
+  const auto differ = notes_of_run_.look(here, book_.missing(), clock_.now_ns());
+  if (!differ || failed_) return;
+  give_up(*differ);
+  if (failed_) failed_->told(book_.missing());  // by the other node
 }
 
 }  // namespace overlord::node

@@ -92,7 +92,9 @@ def run(arguments: list[str]) -> dict[str, Any]:
             for pin in (False, True):
                 loader = job.train(rank=0, engine=engine, pin=pin)
                 loaders.append(loader)
-                tensor = as_tensor(next(loader).tokens)  # as batch.torch(device) sends it
+                tensor = as_tensor(
+                    next(loader).arrays()["tokens"]
+                )  # as batch.torch(device) sends it
                 contenders[f"{engine}_{'pinned' if pin else 'plain'}"] = tensor
                 contenders.setdefault("pin_memory", tensor.clone().pin_memory())
                 if pin and not tensor.is_pinned():
