@@ -1,13 +1,16 @@
-// Binds node/callout_desk.h: how the planner's questions reach Python functions.
+// Binds node/callout_desk.h and node/rule_desk.h: how the planner's questions reach Python
+// functions.
 #include "callout.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 
 #include "bindings.h"
 #include "overlord/node/callout_desk.h"
+#include "overlord/node/rule_desk.h"
 #include "owned_array.h"
 
 namespace nb = nanobind;
@@ -85,8 +88,52 @@ void FunctionCaller::rethrow() {
   if (raised_) std::rethrow_exception(std::exchange(raised_, nullptr));
 }
 
+namespace {
+
+// A question as FunctionDesk takes it: its number, which is the step, and what it asks.
+nb::object take_rule(node::RuleDesk& desk, double timeout_s) {
+  if (desk.closed()) return nb::none();  // as above
+  const std::optional<model::StepFeedback> question = [&] {
+    nb::gil_scoped_release free;
+    return desk.take(static_cast<int64_t>(timeout_s * 1000));
+  }();
+  if (!question) return nb::none();
+  nb::list losses;
+  for (const model::SourceLoss& loss : question->losses) {
+    losses.append(nb::make_tuple(loss.source, loss.loss, loss.tokens));
+  }
+  return nb::make_tuple(question->step,
+                        nb::make_tuple(question->step, losses, nb::cast(question->weights)));
+}
+
+void bind_rule_desk(nb::module_& m) {
+  using node::RuleDesk;
+  nb::class_<RuleDesk>(m, "RuleDesk", "Where the planner asks a mixing rule of the user's.")
+      .def("take", &take_rule, nb::arg("timeout_s"),
+           nb::sig("def take(self, timeout_s: float) -> tuple[int, tuple[int, "
+                   "list[tuple[int, int, int]], list[int]]] | None"),
+           "A step, its (source, loss sum in 2**-12, tokens) and the newest weights.")
+      .def(
+          "answer",
+          [](RuleDesk& desk, StepIndex step, std::vector<int64_t> weights) {
+            desk.answer(step, std::move(weights));
+          },
+          nb::arg("step"), nb::arg("weights"), "Weights of all sources, in units of 2**-32.")
+      .def(
+          "fail",
+          [](RuleDesk& desk, StepIndex step, std::string wrong) {
+            desk.answer(step, Status(Code::kUserFunction, std::move(wrong)));
+          },
+          nb::arg("step"), nb::arg("wrong"), "The rule has no answer that can be used.")
+      .def("close", &RuleDesk::close)
+      .def_prop_ro("closed", &RuleDesk::closed);
+}
+
+}  // namespace
+
 void bind_callout(nb::module_& m) {
   using node::CalloutDesk;
+  bind_rule_desk(m);
   nb::class_<CalloutDesk>(m, "CalloutDesk",
                           "Where the planner leaves its questions to Python functions.")
       .def(nb::init<>())

@@ -50,6 +50,13 @@ void bind_errors(nb::module_& module) {
   }
 }
 
+Code code_named(const std::string& name) {
+  for (const ErrorType& error : error_types()) {
+    if (error.name == name) return error.code;
+  }
+  return Code::kInternal;
+}
+
 void raise(const Status& status) {
   PyObject* type = PyExc_RuntimeError;
   for (const ErrorType& error : error_types()) {

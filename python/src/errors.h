@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
 #include <utility>
 
 #include "overlord/base/status.h"
@@ -11,6 +12,8 @@
 namespace overlord::python {
 
 void bind_errors(nanobind::module_& module);
+// The code of an exception's name; kInternal for others.
+Code code_named(const std::string& name);
 // Throws the exception of `status`; the GIL must be held.
 [[noreturn]] void raise(const Status& status);
 

@@ -30,9 +30,8 @@ constexpr int64_t kSignalSliceMs = 50;  // how long Ctrl-C may go unnoticed
 
 using LossRow = std::tuple<SourceIndex, int64_t, uint64_t>;
 
-model::StepFeedback feedback_of(StepIndex step, const std::vector<LossRow>& losses,
-                                std::vector<int64_t> weights = {}) {
-  model::StepFeedback feedback{step, {}, std::move(weights)};
+model::StepFeedback feedback_of(StepIndex step, const std::vector<LossRow>& losses) {
+  model::StepFeedback feedback{step, {}, {}};
   for (const auto& [source, loss, tokens] : losses) {
     feedback.losses.push_back({source, loss, tokens});
   }
@@ -65,11 +64,10 @@ class Client {
     const std::string bytes = unwrap(std::move(state));
     return nb::bytes(bytes.data(), bytes.size());
   }
-  std::string report(StepIndex step, const std::vector<LossRow>& losses,
-                     std::vector<int64_t> weights) {
+  std::string report(StepIndex step, const std::vector<LossRow>& losses) {
     Result<protocol::Verdict> verdict = [&] {
       nb::gil_scoped_release free;
-      return engine_->report(rank_, feedback_of(step, losses, std::move(weights)));
+      return engine_->report(rank_, feedback_of(step, losses));
     }();
     switch (unwrap(std::move(verdict))) {
       case protocol::Verdict::kAccepted:
@@ -269,6 +267,7 @@ void bind_engine(nb::module_& m) {
            "Plan for another mesh from a step on; the step from which it holds.")
       .def("axes_of", &axes_of, nb::arg("tree"), "Axes of a later tree's mesh, slowest first.")
       .def_prop_ro("ranks", &Engine::ranks)
+      .def_prop_ro("rule", &Engine::rule)
       .def(
           "rank_hash", [](Engine& engine, Rank rank) { return engine.rank_hash(rank).hex(); },
           nb::arg("rank"))
@@ -281,7 +280,6 @@ void bind_engine(nb::module_& m) {
       .def("state", &Client::state, nb::arg("timeout_s") = 0.0,
            "Resume state after what next() has returned.")
       .def("report", &Client::report, nb::arg("step"), nb::arg("losses"),
-           nb::arg("weights") = std::vector<int64_t>(),
            "Report (source, loss sum in 2**-12, tokens) of a consumed step; gives the verdict.")
       .def_prop_ro("wait_ns", &Client::wait_ns, "How long next() has waited so far.")
       .def_prop_ro("tree", &Client::tree,

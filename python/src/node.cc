@@ -75,6 +75,12 @@ nb::bytes job_file(const JobHandle& job, std::vector<Rank> ranks,
   return nb::bytes(bytes.data(), bytes.size());
 }
 
+nb::bytes refusal(const std::string& error, std::string text) {
+  const std::string bytes =
+      protocol::encode_control(protocol::Refused{Status(code_named(error), std::move(text))});
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
 std::shared_ptr<node::AttachedEngine> attach(std::string directory, const std::string& job,
                                              uint32_t attempt, std::vector<Rank> ranks,
                                              const std::optional<nb::bytes>& state,
@@ -198,7 +204,9 @@ void bind_node(nb::module_& m) {
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
         nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),
         nb::arg("pinning").none() = nb::none(),
-        "Attach ranks to the node in a directory; waits until it serves.");
+        "Attach ranks to the node in a directory; waits until it serves. None: nobody is there.");
+  m.def("refusal", &refusal, nb::arg("error"), nb::arg("text"),
+        "What a node that waits for its job is sent instead: the name of an error, and its text.");
   m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
         nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
         "Processes with the number of their roles, and the reasons; sources are (name, loaders).");

@@ -16,7 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trainers import Trainer, embedded_hashes, hashes_of, in_time, kill_all, until_nothing_left
+from reported import more_of_the_worst
+from trainers import (
+    TESTS,
+    Trainer,
+    embedded_hashes,
+    hashes_of,
+    in_time,
+    kill_all,
+    processes_of,
+    until_nothing_left,
+)
+
+import overlord as ol
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")  # hosts of tests that run at the same time
 NAMES = (f"ovl-a{WORKER}", f"ovl-b{WORKER}")
@@ -90,7 +102,7 @@ def hosts(
     started = []
     for rank in range(world):
         host = rank // per_host
-        message = {"config": configs[host], "mesh": mesh, "engine": "auto", **told}
+        message = {"config": configs[host], "mesh": mesh, "engine": "auto", "tests": TESTS, **told}
         started.append(Trainer(message, rank, world, "hosts", 0, per_host, prefixes[host]))
     try:
         yield started
@@ -191,3 +203,59 @@ def test_a_cut_between_hosts_is_a_clear_stop(
         finally:
             run("ip", "-n", NAMES[1], "link", "set", LINKS[1], "up")
             os.kill(started[0].process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kind", ["odm", "rule"])
+@pytest.mark.parametrize("reports", [[0, 1, 2, 3], [2]], ids=["all", "one-follower"])
+def test_ranks_of_all_hosts_report_to_one_planner(
+    config: dict[str, Any],
+    sockets: Path,
+    secrets: dict[str, str],
+    namespaces: None,
+    kind: str,
+    reports: list[int],
+) -> None:
+    schedule = {"kind": kind, "version": 1} if kind == "rule" else {"kind": kind}
+    feedback = {"delay": 3, "reporters": reports}
+    config["mixture"] |= {"schedule": schedule, "feedback": feedback}
+    mesh = {"dp": 2, "tp": 2}
+    rule = ol.mix.rule(more_of_the_worst, version=1) if kind == "rule" else None
+    expected = embedded_hashes(config, mesh, reports, rule)
+    configs, prefixes = in_namespaces(config, secrets, 7415)
+    named = "more_of_the_worst" if kind == "rule" else None
+    with hosts(configs, mesh, prefixes, reports=reports, rule=named) as started:
+        assert hashes_of(started) == expected
+        for trainer in started:
+            trainer.until("end")
+    until_nothing_left(sockets, "nothing is left on either host")
+
+
+def test_a_lead_that_cannot_open_the_job_tells_the_other_hosts(
+    config: dict[str, Any], secrets: dict[str, str], namespaces: None
+) -> None:
+    configs, prefixes = in_namespaces(config, secrets, 7416)
+    broken = "def fail(): raise OSError('the disk of rank 0 is gone')\nbefore_the_job(fail)"
+    with hosts(configs, {"dp": 2}, prefixes, first={"0": broken}) as started:
+        for trainer in started:
+            word = trainer.until("end", seconds=30)
+            assert word["end"] == "bad"
+            assert "the disk of rank 0 is gone" in word["text"]
+
+
+def test_a_follower_that_gives_up_tells_the_lead(
+    config: dict[str, Any], sockets: Path, secrets: dict[str, str], namespaces: None
+) -> None:
+    config["steps"] = 100_000
+    configs, prefixes = in_namespaces(config, secrets, 7417)
+    with hosts(configs, {"dp": 2}, prefixes) as started:
+        for trainer in started:
+            trainer.until("step")
+        nodes = [pid for pid, name in processes_of(sockets).items() if name.endswith("-node")]
+        told = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in nodes}
+        [follower] = [pid for pid, words in told.items() if b"wire.leads=1" not in words]
+        os.kill(follower, signal.SIGTERM)
+        for trainer in started:
+            word = trainer.until("end", seconds=30)
+            assert (word["end"], word["error"]) == ("bad", "UnavailableError")
+            assert "was told to end (SIGTERM)" in word["text"]
+    until_nothing_left(sockets)

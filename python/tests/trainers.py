@@ -15,8 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from reported import losses
+
 import overlord as ol
 
+TESTS = str(Path(__file__).parent)
+# `first`: what a rank does before anything else, by rank; `reports`: ranks that report losses.
 PROGRAM = r"""
 import json, os, sys
 import overlord as ol
@@ -35,8 +39,29 @@ def wait_for(word):
             return
 
 
+def before_the_job(do):
+    # By the rank that opens the sources for its host.
+    import overlord._src.job as jobs
+
+    open_stream = jobs.Job.open_stream
+
+    def opened(self, *words):
+        do()
+        return open_stream(self, *words)
+
+    jobs.Job.open_stream = opened
+
+
 try:
-    job = ol.job(told["config"], mesh=ol.mesh(**told["mesh"]))
+    rule = None
+    if "reports" in told:
+        sys.path.insert(0, told["tests"])
+        import reported
+
+        rule = told.get("rule") and ol.mix.rule(getattr(reported, told["rule"]), version=1)
+    if str(rank) in told.get("first", {}):
+        exec(told["first"][str(rank)])
+    job = ol.job(told["config"], mesh=ol.mesh(**told["mesh"]), rule=rule)
     loader = job.train(rank, engine=told["engine"], hash=True, node=told.get("node"))
     if told.get("state") is not None:
         loader.load_state_dict(told["state"])
@@ -44,6 +69,8 @@ try:
     for batches in loader.steps():
         steps += 1
         say(step=batches[-1].step)
+        if rank in told.get("reports", []):
+            loader.report(batches[-1].step, reported.losses(batches[-1].step, rank))
         if steps == told.get("pause_after"):
             say(paused=True)
             wait_for("go")
@@ -117,6 +144,13 @@ class Trainer:
             if key in word:
                 return word
 
+    def heard(self) -> list[dict[str, Any]]:
+        """All words so far, without waiting for more."""
+        with contextlib.suppress(queue.Empty):
+            while (word := self._queue.get_nowait()) is not None:
+                self.words.append(word)
+        return self.words
+
     def go(self) -> None:
         """Let it go on after its pause."""
         assert self.process.stdin is not None
@@ -141,7 +175,7 @@ def trainers(
     world = 1
     for size in mesh.values():
         world *= size
-    message = {"config": config, "mesh": mesh, "engine": engine, **told}
+    message = {"config": config, "mesh": mesh, "engine": engine, "tests": TESTS, **told}
     started = [Trainer(message, rank, world, run, restarts) for rank in range(world)]
     try:
         yield started
@@ -192,10 +226,18 @@ def until_nothing_left(directory: Path, what: str = "nothing is left") -> None:
         threading.Event().wait(0.005)
 
 
-def embedded_hashes(config: dict[str, Any], mesh: dict[str, int]) -> dict[int, str]:
-    loaders = ol.job(config, mesh=ol.mesh(**mesh)).train(ranks="all", hash=True, engine="embedded")
-    for _ in loaders.steps():
-        pass
+def embedded_hashes(
+    config: dict[str, Any],
+    mesh: dict[str, int],
+    reports: Sequence[int] = (),
+    rule: Any = None,
+) -> dict[int, str]:
+    job = ol.job(config, mesh=ol.mesh(**mesh), rule=rule)
+    loaders = job.train(ranks="all", hash=True, engine="embedded")
+    for batches in loaders.steps():
+        step = next(iter(batches.values()))[-1].step
+        for rank in reports:
+            loaders[rank].report(step, losses(step, rank))
     return {rank: loader.rank_hash() for rank, loader in loaders.items()}
 
 

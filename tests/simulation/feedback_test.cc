@@ -2,6 +2,8 @@
 // and not before; a resumed run draws the same samples; the journal folds to the live state.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "overlord/protocol/journal_record.h"
 #include "overlord/sim/scenario.h"
 
@@ -54,23 +56,40 @@ protocol::ResumeState saved(const protocol::ResumeState& state) {
   return *decoded;
 }
 
+// A user's rule: the source with the highest mean loss gets more than it had.
+Result<std::vector<int64_t>> raise_the_worst(const model::StepFeedback& asked) {
+  std::vector<int64_t> weights = asked.weights;
+  const auto worst =
+      std::max_element(asked.losses.begin(), asked.losses.end(), [](const auto& a, const auto& b) {
+        return a.loss / static_cast<int64_t>(a.tokens) < b.loss / static_cast<int64_t>(b.tokens);
+      });
+  weights[worst->source] = std::min(weights[worst->source] / 4 * 5, model::kWeightOne);
+  weights[asked.step % weights.size()] /= 2;
+  return weights;
+}
+
+void report_losses(SimCluster* cluster) {
+  cluster->reports = losses;
+  cluster->rule = raise_the_worst;
+}
+
 class Feedback : public ::testing::TestWithParam<model::ControllerKind> {};
 
 TEST_P(Feedback, ResumeAtEveryStepIsAsIfItHadNotStopped) {
   const Scenario scenario = metric_driven(GetParam());
   auto whole = scenario.start(1);
-  whole->reports = losses;
+  report_losses(whole.get());
   ASSERT_TRUE(whole->run(kSteps));
   for (uint64_t stop = 0; stop < kSteps; ++stop) {
     auto before = scenario.start(10 + stop);
-    before->reports = losses;
+    report_losses(before.get());
     ASSERT_TRUE(before->run(stop));
     const auto state = before->state(0);
     ASSERT_TRUE(state.has_value()) << "feedback never completes at " << stop;
     const auto other = before->state(1);
     ASSERT_EQ(protocol::encode_resume_state(*state), protocol::encode_resume_state(*other));
     auto after = scenario.resume(saved(*state), 50 + stop);
-    after->reports = losses;
+    report_losses(after.get());
     ASSERT_TRUE(after->run(kSteps)) << "hangs when resumed at " << stop;
     ASSERT_EQ(after->consumer(0).content_chain(), whole->consumer(0).content_chain()) << stop;
     ASSERT_EQ(after->consumer(0).plan_chain(), whole->consumer(0).plan_chain()) << stop;
@@ -82,7 +101,7 @@ TEST_P(Feedback, ManySeedsOfTheWorldGiveOneStream) {
   std::optional<Digest> expected;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     auto cluster = scenario.start(seed);
-    cluster->reports = losses;
+    report_losses(cluster.get());
     ASSERT_TRUE(cluster->run(kSteps)) << "hangs with seed " << seed;
     if (!expected) expected = cluster->stream_hash();
     ASSERT_EQ(cluster->stream_hash(), *expected) << seed;
@@ -90,8 +109,50 @@ TEST_P(Feedback, ManySeedsOfTheWorldGiveOneStream) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Controllers, Feedback,
-                         ::testing::Values(model::ControllerKind::kOdm,
-                                           model::ControllerKind::kAdo));
+                         ::testing::Values(model::ControllerKind::kOdm, model::ControllerKind::kAdo,
+                                           model::ControllerKind::kRule));
+
+TEST(FeedbackRule, IsAskedOnceAStepInOrderWithTheNewestWeights) {
+  const Scenario scenario = metric_driven(model::ControllerKind::kRule);
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    auto cluster = scenario.start(seed);
+    std::vector<int64_t> newest;
+    StepIndex next = 0;
+    cluster->reports = losses;
+    cluster->rule = [&](const model::StepFeedback& asked) {
+      EXPECT_EQ(asked.step, next++);
+      EXPECT_EQ(asked.losses.size(), 3u);
+      EXPECT_EQ(asked.losses[1].tokens, 212u) << "the sum over both reporters";
+      if (asked.step > 0) EXPECT_EQ(asked.weights, newest);
+      newest = *raise_the_worst(asked);
+      return Result<std::vector<int64_t>>(newest);
+    };
+    ASSERT_TRUE(cluster->run(kSteps));
+    EXPECT_GE(next, kSteps - kDelay);
+  }
+}
+
+TEST(FeedbackRule, OneThatFailsEndsAllRanksBeforeTheFirstStepThatNeedsIt) {
+  const Scenario scenario = metric_driven(model::ControllerKind::kRule);
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    auto cluster = scenario.start(seed);
+    cluster->reports = losses;
+    cluster->rule = [&](const model::StepFeedback& asked) -> Result<std::vector<int64_t>> {
+      if (asked.step < 4) return raise_the_worst(asked);
+      return Status(Code::kUserFunction, "the rule is tired");
+    };
+    cluster->run(kSteps);
+    ASSERT_TRUE(cluster->failure().has_value());
+    EXPECT_EQ(cluster->failure()->message(), "the rule is tired");
+    for (const Rank rank : kReporters) {
+      EXPECT_EQ(cluster->consumer(rank).state().state.next_step, 4u + kDelay);
+    }
+    // The last reporter of a step is not left without an answer.
+    size_t answered = 0;
+    for (const auto& [rank, answer] : cluster->answers()) answered += answer.step <= 5;
+    EXPECT_EQ(answered, 6u * kReporters.size());
+  }
+}
 
 TEST(FeedbackDelay, AReportCountsFromThePromisedStepOnAndNotBefore) {
   const Scenario scenario = metric_driven();

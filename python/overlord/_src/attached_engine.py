@@ -6,7 +6,7 @@ from typing import Any
 
 from overlord._src.loader import SharedEngine
 from overlord._src.mesh import Mesh
-from overlord._src.mix_rule import Rule, RuleDesk
+from overlord._src.mix_rule import Rule
 from overlord._src.node_process import Attachment
 
 _OPENS_PER_ATTEMPT = 1 << 16  # of one stream by one process
@@ -31,26 +31,23 @@ class AttachedEngine(SharedEngine):
         hybrid: bool = False,
     ) -> None:
         super().__init__(
-            None, attachment.ranks, options, job, stream, mesh, {}, dealing, None, hybrid
+            None, attachment.ranks, options, job, stream, mesh, {}, dealing, rule, hybrid
         )
         self._attachment = attachment
         self._restarts = restarts
         self._opened = 0
-        self._rule = rule
 
     def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> Any:
         # All ranks open the same streams in the same order, so they agree on this number.
         self._opened += 1
         attempt = self._restarts * _OPENS_PER_ATTEMPT + self._opened
-        engine = self._attachment.attach(attempt, blob, allow, self.pinning)
-        if self._rule is not None:
-            self.rule_desk = RuleDesk(self._rule, engine.source_names, self._options.reporters)
-        return engine
+        return self._attachment.attach(attempt, blob, allow, self.pinning)
 
     @property
     def source_names(self) -> list[str]:
         """Sources of the stream, in the engine's order; starts the engine."""
-        names: list[str] = self.running().source_names
+        engine = self._engine if self._engine is not None else self.running()
+        names: list[str] = engine.source_names
         return names
 
     def _differences(self, described: dict[str, Any], allow: tuple[str, ...]) -> list[str]:

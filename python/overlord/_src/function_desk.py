@@ -1,4 +1,4 @@
-"""FunctionDesk: the thread that calls users' functions for a running planner.
+"""FunctionDesk: a thread that calls users' functions for a running planner.
 
 A thread of its own, so that no role waits for Python: a function that never returns holds up the
 stream, which says so, and nothing else. It is a daemon and nothing native lies below the functions
@@ -10,11 +10,8 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
-
-from overlord._src.callouts import AnyFunction, answer_request
-from overlord._src.native import core
 
 _IDLE_SECONDS = 3600.0
 _CLOSE_SECONDS = 5.0
@@ -23,12 +20,12 @@ _CLOSE_SECONDS = 5.0
 class FunctionDesk:
     """Takes the planner's questions until it is closed."""
 
-    def __init__(self, functions: Mapping[str, AnyFunction], sources: Sequence[str]) -> None:
-        self.native = core.CalloutDesk()
+    def __init__(self, native: Any, answer: Callable[[Any], Any]) -> None:
+        self.native = native
         self.calling = False
         self._thread = threading.Thread(
             target=_serve,
-            args=(weakref.ref(self), dict(functions), list(sources)),
+            args=(weakref.ref(self), answer),
             name="overlord-functions",
             daemon=True,
         )
@@ -58,9 +55,7 @@ class FunctionDesk:
             self.native.answer(number, answer)
 
 
-def _serve(
-    desk_of: weakref.ref[FunctionDesk], functions: dict[str, AnyFunction], sources: list[str]
-) -> None:
+def _serve(desk_of: weakref.ref[FunctionDesk], answer_to: Callable[[Any], Any]) -> None:
     """Calls functions until the desk is closed. Holds nothing of it while a function runs."""
     while (desk := desk_of()) is not None and not desk.native.closed:
         taken = desk.take()
@@ -70,7 +65,7 @@ def _serve(
         number, request = taken
         del taken
         try:
-            answer: Any = answer_request(request, functions, sources)
+            answer: Any = answer_to(request)
         except BaseException as error:  # SystemExit too: the stream ends, and says why
             answer = f"raised {type(error).__name__}: {error}"
         if (desk := desk_of()) is not None:

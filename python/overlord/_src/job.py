@@ -326,11 +326,11 @@ class Job:
             local = hosted
         if not self.config.runtime.ablation.disaggregation:
             local = self._same_group(hosted, local, path)
-        plan, served = self.node_plan(), local
+        plan, served = replace(self.node_plan(), local=sorted(local), starter=hosted), local
         self._check_attachable(resolved, local)
         if self.config.runtime.wire.planner is not None and len(local) < self._mesh.world_size:
             served = list(range(self._mesh.world_size))
-            plan = replace(plan, local=local, wire=self._wire_words(leads=0 in local))
+            plan = replace(plan, wire=self._wire_words(leads=0 in local))
         agreed = self.agreed_key(name, options.hash_batches)
         run = launch.run if launch is not None else ""
         if launch is None and len(hosted) == self._mesh.world_size:
@@ -341,7 +341,7 @@ class Job:
             _digest([agreed, local, run, os.getuid()]),
             hosted,
             lambda: self.job_file(name, served, options),
-            plan,
+            replace(plan, run=_digest([local, run, os.getuid()])),
             self.config.runtime.processes.directory or "",
             path,
         )

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from overlord._src import state as states
-from overlord._src.callouts import AnyFunction
+from overlord._src.callouts import AnyFunction, answer_request
 from overlord._src.errors import ConfigError, Problem
 from overlord._src.function_desk import FunctionDesk
 from overlord._src.loss_sums import known_source, quantised
 from overlord._src.mesh import Mesh, as_mesh
 from overlord._src.microbatch import Microbatch
-from overlord._src.mix_rule import Rule, RuleDesk
+from overlord._src.mix_rule import Rule, RuleAnswers
 from overlord._src.native import core
 from overlord._src.time_reports import TimeReports, Times, write_reports
 from overlord._src.transform_threads import TransformThreads
@@ -79,12 +79,13 @@ class SharedEngine:
         self._source_digests = dict(source_digests)
         self._dealing = dealing
         self.hybrid = hybrid
-        self.rule_desk = RuleDesk(rule, self.source_names, options.reporters) if rule else None
+        self._rule = rule
+        self.rule_answers: RuleAnswers | None = None  # where the rule is asked in this process
         self.writable = False  # batches on private pages
         self.slicing = "sequence_zigzag"  # of context-parallel ranks
         self.pinning: Any = None  # who registers their memory with CUDA
         self._functions = dict(functions or {})
-        self._desk: FunctionDesk | None = None
+        self._desks: list[FunctionDesk] = []
         self._transforms = dict(transforms or {})
         self._transform_desk: TransformThreads | None = None
         self._engine: Any = None
@@ -142,7 +143,8 @@ class SharedEngine:
 
     def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> Any:
         if self._functions:
-            self._desk = FunctionDesk(self._functions, self.source_names)
+            asked = partial(answer_request, functions=self._functions, sources=self.source_names)
+            self._desks.append(FunctionDesk(core.CalloutDesk(), asked))
         if self._transforms:
             self._transform_desk = TransformThreads(self._transforms)
         return self._native_job.open(
@@ -152,7 +154,7 @@ class SharedEngine:
             worker_command(),
             allow_mixture="mixture" in allow,
             allow_sources="sources" in allow,
-            callouts=self._desk.native if self._desk is not None else None,
+            callouts=self._desks[0].native if self._desks else None,
             pinning=self.pinning,
             transforms=self._transform_desk.native if self._transform_desk is not None else None,
         )
@@ -165,9 +167,9 @@ class SharedEngine:
             self._stop()
             raise
         self._engine = engine
-        if self.rule_desk is not None:
-            described = self.describe(engine.client(self.ranks[0]).state())
-            self.rule_desk.begin(described["step"], described["weights"])
+        if self._rule is not None and min(self._options.reporters) in self.ranks:
+            self.rule_answers = RuleAnswers(self._rule, self.source_names)
+            self._desks.append(FunctionDesk(engine.rule, self.rule_answers))
         if self._closed:  # closed from another thread while it started
             self._stop()
             raise RuntimeError("the loader was closed while it started")
@@ -176,9 +178,8 @@ class SharedEngine:
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
-        desk, self._desk = self._desk, None
-        if desk is not None:
-            desk.close()
+        while self._desks:
+            self._desks.pop().close()
         threads, self._transform_desk = self._transform_desk, None
         if threads is not None:
             threads.close()
@@ -382,10 +383,10 @@ class Loader(Iterator[Microbatch]):
             for name, pair in sorted(losses.items())
             if known_source(name, names)
         ]
-        client = self._connected()
-        desk = self._shared.rule_desk
-        weights = desk.weights_after(step, self._rank, part) if desk is not None else []
-        return str(client.report(step, part, weights))
+        verdict = str(self._connected().report(step, part))
+        if (answers := self._shared.rule_answers) is not None and answers.failure is not None:
+            raise answers.failure
+        return verdict
 
     def reports(self) -> list[dict[str, Any]]:
         """Times reported so far, each with what its microbatch held."""

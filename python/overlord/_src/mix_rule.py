@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,10 @@ Weights = Mapping[str, float]
 Metrics = Mapping[str, tuple[float, int]]
 LossRow = tuple[int, int, int]  # source, loss sum in units of 2**-12, tokens
 _LOSS_ONE = 2**12
+
+
+class RuleError(ValueError):
+    """A rule gave what are no weights."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +30,14 @@ class Rule:
         answer = self.function(step, weights, metrics)
         where = f"the mixing rule, asked after step {step},"
         if not isinstance(answer, Mapping):
-            raise TypeError(f"{where} gave {type(answer).__name__}, not a mapping of weights")
+            raise RuleError(f"{where} gave {type(answer).__name__}, not a mapping of weights")
         for name, weight in answer.items():
             if name not in weights:
-                raise ValueError(f"{where} gave a weight to {name!r}; sources: {list(weights)}")
+                raise RuleError(f"{where} gave a weight to {name!r}; sources: {list(weights)}")
             if not math.isfinite(weight) or weight < 0:
-                raise ValueError(f"{where} gave source {name} the weight {weight}")
+                raise RuleError(f"{where} gave source {name} the weight {weight}")
         if not any(weight > 0 for weight in answer.values()):
-            raise ValueError(f"{where} gave no source a weight above 0")
+            raise RuleError(f"{where} gave no source a weight above 0")
         return fixed_point(answer)
 
 
@@ -49,50 +52,32 @@ def rule(function: Callable[[int, Weights, Metrics], Weights], *, version: int) 
     return Rule(function, version)
 
 
-class RuleDesk:
-    """Gathers the reports of a step; whoever brings the last one gets the rule's weights along."""
+class RuleAnswers:
+    """Answers the planner's questions to a rule; on a thread of its own."""
 
-    def __init__(self, decides: Rule, names: Sequence[str], reporters: Sequence[int]) -> None:
+    def __init__(self, decides: Rule, names: Sequence[str]) -> None:
         self._rule = decides
         self._names = list(names)
-        self._reporters = set(reporters)
-        self._lock = threading.Lock()
-        self._weights: dict[str, int] = {}
-        self._parts: dict[int, dict[int, list[LossRow]]] = {}
-        self._next = 0
+        self.failure: BaseException | None = None  # the rule decides nothing any more
 
-    def begin(self, step: int, weights: Mapping[str, int]) -> None:
-        """Start at a step, with the newest weights of the state."""
-        with self._lock:
-            self._next = step
-            self._weights = dict(weights)
-            self._parts.clear()
-
-    def weights_after(self, step: int, rank: int, part: list[LossRow]) -> list[int]:
-        """The weights to send with this report; empty where it is not the last of its step."""
-        with self._lock:
-            if step < self._next or rank not in self._reporters:
-                return []
-            parts = self._parts.setdefault(step, {})
-            parts.setdefault(rank, part)
-            if set(parts) != self._reporters:
-                return []
-            shares = {name: self._weights.get(name, 0) / WEIGHT_ONE for name in self._names}
-            decided = self._rule.decide(step, shares, self._metrics(parts))
-            self._weights = {name: decided.get(name, 0) for name in self._names}
-            self._next = step + 1
-            for done in [item for item in self._parts if item <= step]:
-                del self._parts[done]
-            return [self._weights[name] for name in self._names]
-
-    def _metrics(self, parts: Mapping[int, list[LossRow]]) -> dict[str, tuple[float, int]]:
-        losses, tokens = [0] * len(self._names), [0] * len(self._names)
-        for rank in sorted(parts):
-            for source, loss, count in parts[rank]:
-                losses[source] += loss
-                tokens[source] += count
-        return {
-            name: (losses[index] / _LOSS_ONE / tokens[index], tokens[index])
-            for index, name in enumerate(self._names)
-            if tokens[index]
+    def __call__(self, question: tuple[int, list[LossRow], list[int]]) -> list[int] | str:
+        """Weights in the order of sources, or a text that says why there are none."""
+        step, losses, newest = question
+        weights = dict(zip(self._names, (weight / WEIGHT_ONE for weight in newest), strict=True))
+        metrics = {
+            self._names[source]: (loss / _LOSS_ONE / tokens, tokens)
+            for source, loss, tokens in losses
         }
+        try:
+            decided = self._rule.decide(step, weights, metrics)
+        except RuleError as error:
+            self.failure = error
+            return str(error)
+        except BaseException as error:  # SystemExit too: the stream ends, and says why
+            self.failure = error
+            return f"the mixing rule, asked after step {step}, raised {_named(error)}"
+        return [decided.get(name, 0) for name in self._names]
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import struct
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from overlord._src.native import core
 from overlord._src.node_limits import on_cores
 
 _CONNECT_SECONDS = 2.0  # to a node that is there, before we look again whether it is
-_START_SECONDS = 120.0  # for a node to open its sources and its door
+_LAST_WORD_SECONDS = 5.0  # after its deadline a node says which ranks are missing
+_STARTS_ALLOWED = 3  # of nodes that end without a word, by one process
+_END_SECONDS = 10.0  # for a node that was asked to end
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,9 @@ class NodePlan:
     attach_seconds: float = 300.0
     stays: bool = False
     log: Path | None = None
-    local: Sequence[int] = ()  # ranks of this host, where the job's are on several
+    local: Sequence[int] = ()  # ranks of this host; empty: all of the job's
+    starter: Sequence[int] = ()  # those of the process that starts it
+    run: str = ""  # what all ranks that one launcher started on this host have in common
     wire: Sequence[str] = ()  # KEY=VALUE, as the node takes them
     metrics_socket: bool = False
     metrics_port: int | None = None  # of 127.0.0.1
@@ -44,6 +49,8 @@ class NodePlan:
             f"stays={int(self.stays)}",
             *(f"isolate={name}" for name in self.isolate),
             *([f"local={','.join(map(str, self.local))}"] if self.local else []),
+            *([f"starter={','.join(map(str, self.starter))}"] if self.starter else []),
+            *([f"run={self.run}"] if self.run else []),
             *(["metrics.socket=1"] if self.metrics_socket else []),
             *([f"metrics.address=127.0.0.1:{self.metrics_port}"] if self.metrics_port else []),
             *([] if self.share_batches else ["share_batches=0"]),
@@ -79,78 +86,169 @@ class Attachment:
     ) -> Any:
         """An engine over the node of this host; starts the node where nobody has."""
         deadline = time.monotonic() + self.plan.attach_seconds
+        starts = 0
         while True:
-            path = self.path or self._own_node()
-            try:
-                return core.attach(
-                    path,
-                    self.job,
-                    attempt,
-                    self.ranks,
-                    state,
-                    "mixture" in allow,
-                    "sources" in allow,
-                    list(self.plan.wire),
-                    connect_s=_CONNECT_SECONDS,
-                    timeout_s=max(0.0, deadline - time.monotonic()),
-                    pinning=pinning,
+            path = self.path
+            if not path:
+                path, started = self._own_node(attempt)
+                starts += started
+            engine = core.attach(
+                path,
+                self.job,
+                attempt,
+                self.ranks,
+                state,
+                "mixture" in allow,
+                "sources" in allow,
+                list(self.plan.wire),
+                connect_s=_CONNECT_SECONDS,
+                timeout_s=max(0.0, deadline - time.monotonic()) + _LAST_WORD_SECONDS,
+                pinning=pinning,
+            )
+            if engine is not None:
+                return engine
+            # Nobody listens: the one that held the lock has ended, or is about to.
+            if starts >= _STARTS_ALLOWED:
+                raise core.UnavailableError(
+                    f"the node process was started {starts} times and ended each time without a "
+                    "word: look for its end in the log of this host"
                 )
-            except core.UnavailableError:
-                # Nobody listens: the one that held the lock has ended, or is about to.
-                if time.monotonic() > deadline:
-                    raise
+            if time.monotonic() > deadline:
+                raise core.UnavailableError(f"no node answers in {path}")
 
-    def _own_node(self) -> str:
-        """The directory of this run's node, which is started where nobody has."""
+    def _own_node(self, attempt: int) -> tuple[str, bool]:
+        """The directory of this run's node, which is started where nobody has; and whether."""
+        executable()  # every rank finds out for itself, before anything is made
         directory = core.SocketDirectory(self.place, self.base)
-        if directory.try_lock():
-            launch_node(directory, self.job, self.make_job(), self.plan)
-        return str(directory.path)
+        started = directory.try_lock()
+        if started:
+            with started_node(directory, self.job, self.plan, attempt) as node:
+                try:
+                    job_file = self.make_job()
+                except BaseException as error:
+                    _send(node, b"F" + self._refusal(error))
+                    raise
+                _send(node, b"J" + job_file)
+        return str(directory.path), started
+
+    def _refusal(self, error: BaseException) -> bytes:
+        """What the node tells the other ranks: why this one could not open the stream."""
+        ranks = ", ".join(map(str, self.ranks))
+        told = str(error) or type(error).__name__
+        text = f"rank {ranks}, which opens the sources for this host, failed: {told}"
+        refusal: bytes = core.refusal(_code_of(error), text)
+        return refusal
 
 
-def launch_node(directory: Any, job: str, job_file: bytes, plan: NodePlan) -> None:
-    """Start the node of a directory whose lock is held; the node has it from then on.
+_CODES = (
+    (core.OverlordError, ""),  # their own
+    (FileNotFoundError, "NotFoundError"),
+    (OSError, "ResourceError"),
+    (ValueError, "InvalidArgumentError"),  # ConfigError among them
+    (KeyboardInterrupt, "CancelledError"),
+    (SystemExit, "CancelledError"),
+)
 
-    Returns when the node stands on its own, or has ended where it stays in the foreground.
+
+def _code_of(error: BaseException) -> str:
+    """The name of the engine's error that says the same as this one."""
+    for kind, name in _CODES:
+        if isinstance(error, kind):
+            return name or type(error).__name__
+    return "InternalError"
+
+
+def _send(node: subprocess.Popen[bytes], message: bytes) -> None:
+    """A message to a node that is being started; one that has ended hears nothing."""
+    assert node.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        node.stdin.write(struct.pack("<Q", len(message)) + message)
+        node.stdin.flush()
+
+
+@contextlib.contextmanager
+def started_node(
+    directory: Any, job: str, plan: NodePlan, attempt: int = 0
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The node of a directory whose lock is held; it has the lock from then on.
+
+    It waits for the job, or for the reason why there is none, on its standard input.
     """
-    path = Path(directory.path) / "job"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(job_file)
     command = [
         str(executable()),
         "keep",
-        str(path),
         directory.path,
         str(directory.lock_descriptor),
         job,
+        f"attempt={attempt}",
         *plan.words(),
     ]
-    log = None if plan.log is None else open(plan.log, "ab")  # noqa: SIM115
-    try:
-        with on_cores(plan.cores):
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove, directory)  # where nobody has got it
+        log = None if plan.log is None else stack.enter_context(open(plan.log, "ab"))
+        stack.enter_context(on_cores(plan.cores))
+        try:
             node = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 pass_fds=[directory.lock_descriptor],
             )
-        try:
-            status = node.wait(None if plan.stays else _START_SECONDS)
-        finally:
-            node.kill()
-            node.wait()
+        except OSError as error:
+            raise core.ResourceError(
+                f"cannot run {command[0]}: {error.strerror}; install overlord again, or use "
+                'engine="embedded"'
+            ) from error
+        status = 0 if plan.stays else node.wait()  # only the first process, which steps back
         if status != 0:
-            raise core.UnavailableError(f"the node process ended with status {status}")
-    except BaseException:
-        with contextlib.suppress(OSError):
-            path.unlink()
-        raise
-    finally:
+            raise core.UnavailableError(f"overlord-node cannot start, it ended with {status}")
         directory.hand_over_lock()
-        if log is not None:
-            log.close()
+    assert node.stdin is not None
+    try:
+        yield node
+    finally:
+        with contextlib.suppress(BrokenPipeError):
+            node.stdin.close()
 
 
-__all__ = ["Attachment", "NodePlan", "executable", "launch_node"]
+def _remove(directory: Any) -> None:
+    """Nothing is left of a directory whose lock is still held."""
+    with contextlib.suppress(OSError, core.OverlordError):
+        directory.remove()
+
+
+def serve_node(directory: Any, job: str, job_file: bytes, plan: NodePlan) -> None:
+    """Run the node of a directory whose lock is held until it ends, or this process is to end."""
+    with started_node(directory, job, plan) as node:
+        try:
+            _send(node, b"J" + job_file)
+            _wait(node)
+        finally:
+            _end(node)
+    if node.returncode != 0:
+        raise core.UnavailableError(f"the node process ended with status {node.returncode}")
+
+
+def _wait(node: subprocess.Popen[bytes]) -> None:
+    """Wait for the node. The first process of a container is the parent of all orphans in it."""
+    everybody = os.getpid() == 1
+    while node.returncode is None:
+        pid, status = os.waitpid(-1 if everybody else node.pid, 0)
+        if pid == node.pid:
+            node.returncode = os.waitstatus_to_exitcode(status)
+
+
+def _end(node: subprocess.Popen[bytes]) -> None:
+    """Ask a node to end, and wait until it has."""
+    if node.returncode is not None:
+        return
+    node.terminate()
+    try:
+        node.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        node.kill()
+        node.wait()
+
+
+__all__ = ["Attachment", "NodePlan", "executable", "serve_node", "started_node"]

@@ -70,7 +70,7 @@ def _directories_of_processes() -> Iterable[str]:
                 continue
             words = (entry / "cmdline").read_bytes().split(b"\0")
             if len(words) > 3 and words[0].endswith(b"overlord-node") and words[1] == b"keep":
-                yield os.fsdecode(words[3])
+                yield os.fsdecode(words[2])
 
 
 def _directories_under(bases: Iterable[str]) -> Iterable[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from overlord._src.config.reading import LoadedConfig
     from overlord._src.job import Job
+    from overlord._src.mix_rule import Rule
 
 MESH_FORM = "pp=..,dp=..,cp=..,tp=.."
 
@@ -83,14 +85,17 @@ def load_declared(options: argparse.Namespace) -> tuple[LoadedConfig, dict[str, 
     return loaded, functions
 
 
-def load_job(options: argparse.Namespace) -> Job:
-    """The job on the mesh of the command line."""
+def load_job(
+    options: argparse.Namespace,
+    rule_of: Callable[[LoadedConfig], Rule | None] = lambda loaded: None,
+) -> Job:
+    """The job on the mesh of the command line; `rule_of` gives the rule that it follows."""
     from overlord._src.mesh import Mesh
 
     (loaded, functions), mesh = load_declared(options), Mesh.parse(options.mesh)
     from overlord._src.job import Job  # after the config: what is wrong there needs no engine
 
-    return Job(loaded, mesh, None, functions)
+    return Job(loaded, mesh, rule_of(loaded), functions)
 
 
 def load_functions(path: str, loaded: LoadedConfig) -> dict[str, Any]:

@@ -6,9 +6,20 @@ import argparse
 import contextlib
 import dataclasses
 import re
+import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from overlord.cli import arguments
+
+if TYPE_CHECKING:
+    from overlord._src.config.reading import LoadedConfig
+    from overlord._src.mix_rule import Metrics, Rule, Weights
+
+_LOCK_SECONDS = 10.0  # for the node of a `serve` that was killed to notice, and to end
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # of systemd, Docker and Slurm; of a closed terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,15 +39,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until interrupted, one attempt of the trainers after another."""
+    """Serve until told to end, one attempt of the trainers after another."""
+    try:
+        with _told_to_end():
+            _serve(options)
+    except _ToldToEnd:
+        pass
+    return 0
+
+
+class _ToldToEnd(BaseException):
+    """A signal has asked this process to end."""
+
+
+@contextlib.contextmanager
+def _told_to_end() -> Iterator[None]:
+    """Signals that ask this process to end raise _ToldToEnd, once.
+
+    The first process of a container gets no signal that it does not handle.
+    """
+    # What is ignored stays so: nohup.
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    handled = [number for number in _SIGNALS if before[number] is not signal.SIG_IGN]
+
+    def ask(number: int, frame: Any) -> None:
+        for other in handled:
+            signal.signal(other, signal.SIG_IGN)
+        raise _ToldToEnd
+
+    for number in handled:
+        signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, before[number])
+
+
+def _locked(directory: Any) -> bool:
+    """Whether the directory is ours, as soon as an ending node has left it."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while not directory.try_lock():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _serve(options: argparse.Namespace) -> None:
     from overlord._src import lowering
     from overlord._src.config.streams import resolve_stream
     from overlord._src.native import core
-    from overlord._src.node_process import launch_node
+    from overlord._src.node_process import serve_node
     from overlord.cli.terminal import make_console
 
     console = make_console()
-    job = arguments.load_job(options)
+    job = arguments.load_job(options, _rule_of_trainers)
     ranks = ranks_of(options.ranks, job.mesh.world_size)
     mixture = resolve_stream(job.config, options.stream).mixture
     engine_options = lowering.lower_runtime(
@@ -48,14 +106,14 @@ def run(options: argparse.Namespace) -> int:
     directory = core.SocketDirectory.at(
         str((options.directory or Path(f"overlord-{job.config.job}")).resolve())
     )
-    if not directory.try_lock():
+    if not _locked(directory):
         raise core.UnavailableError(f"{directory.path}: a node serves there already")
     console.print(
         f"serving {len(ranks)} of {job.mesh.world_size} ranks of job {job.config.job!r}; attach "
-        f"with job.train(rank, node={directory.path!r}); Ctrl-C ends it"
+        f"with job.train(rank, node={directory.path!r}); Ctrl-C or SIGTERM ends it"
     )
     try:
-        launch_node(
+        serve_node(
             directory,
             job.agreed_key(options.stream, options.hash),
             job_file,
@@ -65,7 +123,21 @@ def run(options: argparse.Namespace) -> int:
         with contextlib.suppress(OSError, core.OverlordError):
             if directory.try_lock():
                 directory.remove()
-    return 0
+
+
+def _rule_of_trainers(loaded: LoadedConfig) -> Rule | None:
+    """Stands for the mixing rule, which trainers bring along and are asked for."""
+    from overlord._src.config.streams import resolve_stream, stream_names
+    from overlord._src.mix_rule import Rule
+
+    def elsewhere(step: int, weights: Weights, metrics: Metrics) -> Weights:
+        raise NotImplementedError("a node asks the rule in a trainer's process")
+
+    for name in stream_names(loaded.config):
+        schedule = resolve_stream(loaded.config, name).mixture.schedule
+        if schedule is not None and schedule.kind == "rule":
+            return Rule(elsewhere, schedule.version or 0)
+    return None
 
 
 def ranks_of(text: str, world: int) -> list[int]:

@@ -24,6 +24,7 @@ struct GroupEnd {
   uint32_t generation = 0;
   std::string how;         // "exit status 1", "signal 9"
   std::string last_words;  // of its log; may be empty
+  bool by_itself = false;  // it exited; nobody killed it
 };
 
 class Cluster {

@@ -203,6 +203,9 @@ void RoleHost::make_clients(const HostStart& start) {
                             },
                             [answered = start.answered, rank](protocol::ReportAnswered answer) {
                               if (answered) answered(rank, answer);
+                            },
+                            [asked = start.rule_asked, rank](model::StepFeedback question) {
+                              if (asked) asked(rank, std::move(question));
                             }},
         protocol::PeerGenerations(generations_));
   }
@@ -247,12 +250,15 @@ void RoleHost::consumed(Rank rank, StepIndex step) {
 }
 
 void RoleHost::report(Rank rank, model::StepFeedback part) {
+  tell_planner(rank, protocol::Report{std::move(part)});
+}
+
+void RoleHost::tell_planner(Rank rank, protocol::Message message) {
   const Address address = protocol::client_address(rank);
   runtime::ReadLock lock(constructors_mutex_);
   const model::Versions versions = versions_of(address);
   lock.unlock();
-  carrier_->send(
-      {versions, address, protocol::planner_address(), protocol::Report{std::move(part)}});
+  carrier_->send({versions, address, protocol::planner_address(), std::move(message)});
 }
 
 void RoleHost::rebuild_tree(planner::TreeWish wish, planner::Planner::TreeAnswer done) {

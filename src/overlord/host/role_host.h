@@ -82,6 +82,8 @@ struct HostStart {
   // feedback is complete (on the planner's).
   std::function<void(Rank, protocol::ReportAnswered)> answered;
   std::function<void(const model::StepFeedback&)> fed_back;
+  // A user's mixing rule is asked in the process of this rank; on the client's loop.
+  std::function<void(Rank, model::StepFeedback)> rule_asked = {};
   // Where roles live in several hosts: the tree of later steps is durable. Every host that has
   // constructors takes it, then those with clients, then `ready` is called. And: a constructor of
   // an earlier tree is needed no more. Both on the planner's loop; empty in a host of all roles.
@@ -103,6 +105,7 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void consumed(Rank rank, StepIndex step);
   // What `rank` measured of a step it has consumed; HostStart::answered gets the verdict.
   void report(Rank rank, model::StepFeedback part);
+  void tell_planner(Rank rank, protocol::Message message);
   // Plans from a step on are made for another mesh with as many ranks; `done` gets that step, or
   // why not, on the planner's loop.
   void rebuild_tree(planner::TreeWish wish, planner::Planner::TreeAnswer done);

@@ -44,7 +44,17 @@ Supervisor::Decision Supervisor::ended(const GroupEnd& end, int64_t now_ns) {
   Decision out;
   protocol::ProcessRoles* group = find(end.name);
   if (group == nullptr || group->generation != end.generation) return out;
-  std::deque<int64_t>& ends = watches_[end.name].ends_ns;
+  Watch& watch = watches_[end.name];
+  watch.failed_starts = end.by_itself && !watch.spoken ? watch.failed_starts + 1 : 0;
+  if (watch.failed_starts > options_.failed_starts_allowed) {
+    out.give_up =
+        Status(Code::kUnavailable, end.name + " cannot start, it ended " +
+                                       std::to_string(watch.failed_starts) +
+                                       " times before it had begun, last with " + end.how +
+                                       (end.last_words.empty() ? "" : ": " + end.last_words));
+    return out;
+  }
+  std::deque<int64_t>& ends = watch.ends_ns;
   ends.push_back(now_ns);
   while (!ends.empty() && now_ns - ends.front() > options_.within_ns) ends.pop_front();
   if (ends.size() > options_.restarts_allowed) {

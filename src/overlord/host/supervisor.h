@@ -18,6 +18,7 @@ namespace overlord::host {
 
 struct SupervisorOptions {
   uint32_t restarts_allowed = 8;       // of one group ...
+  uint32_t failed_starts_allowed = 2;  // the same, where it exited before its first word
   int64_t within_ns = 60'000'000'000;  // ... in this time; one more ends the job
   int64_t silence_ns = 3'000'000'000;  // a group that says nothing for so long is taken for hung
   int64_t start_ns = 30'000'000'000;   // the same before its first word: it opens files
@@ -52,6 +53,7 @@ class Supervisor {
     bool spoken = false;
     bool condemned = false;
     std::deque<int64_t> ends_ns;
+    uint32_t failed_starts = 0;  // one after another
   };
   protocol::ProcessRoles* find(const std::string& name);
 

@@ -41,6 +41,29 @@ TEST(Supervisor, GivesUpOnWhatCannotStayAlive) {
   EXPECT_NE(last.give_up.message().find("signal 11: cannot open a.parquet"), std::string::npos);
 }
 
+TEST(Supervisor, GivesUpSoonerOnWhatCannotStart) {
+  Supervisor supervisor({group("loaders-0")}, {.failed_starts_allowed = 2});
+  const auto ends = [&](uint32_t generation) {
+    supervisor.placed("loaders-0", 0);
+    return supervisor.ended({"loaders-0", generation, "exit status 1", "no shard", true}, 0);
+  };
+  ASSERT_TRUE(ends(1).restart);
+  ASSERT_TRUE(ends(2).restart);
+  supervisor.placed("loaders-0", 0);
+  supervisor.heard("loaders-0", 3, 0);
+  ASSERT_TRUE(supervisor.ended({"loaders-0", 3, "exit status 1", "", true}, 0).restart)
+      << "one that had begun";
+  ASSERT_TRUE(ends(4).restart);
+  supervisor.placed("loaders-0", 0);
+  ASSERT_TRUE(supervisor.ended({"loaders-0", 5, "signal 9", ""}, 0).restart) << "was killed";
+  ASSERT_TRUE(ends(6).restart);
+  ASSERT_TRUE(ends(7).restart);
+  const Supervisor::Decision last = ends(8);
+  EXPECT_FALSE(last.restart);
+  EXPECT_NE(last.give_up.message().find("cannot start"), std::string::npos);
+  EXPECT_NE(last.give_up.message().find("exit status 1: no shard"), std::string::npos);
+}
+
 TEST(Supervisor, ForgetsOldEnds) {
   Supervisor supervisor({group("loaders-0")}, {.restarts_allowed = 1, .within_ns = kSecond});
   for (uint32_t i = 1; i <= 20; ++i) {

@@ -49,7 +49,10 @@ Result<std::unique_ptr<AttachedEngine>> AttachedEngine::attach(AttachRequest req
   if (request.ranks.empty()) return invalid_argument("ranks: at least one is needed");
   std::unique_ptr<AttachedEngine> engine(new AttachedEngine(std::move(request)));
   OVERLORD_RETURN_IF_ERROR(engine->open());
-  OVERLORD_RETURN_IF_ERROR(engine->wait_for_welcome());
+  if (const Status status = engine->wait_for_welcome(); !status.ok()) {
+    if (engine->no_node_) return std::unique_ptr<AttachedEngine>();
+    return status;
+  }
   OVERLORD_RETURN_IF_ERROR(engine->start_clients());
   return engine;
 }
@@ -116,6 +119,7 @@ Status AttachedEngine::wait_for_welcome() {
   changed_.wait_for(lock, std::chrono::milliseconds(request_.connect_ms),
                     [this] { return connected_ || !failure_.ok(); });
   if (!connected_ && failure_.ok()) {
+    no_node_ = true;
     return {Code::kUnavailable, "no node answers in " + request_.directory};
   }
   changed_.wait_for(lock, std::chrono::milliseconds(request_.timeout_ms),
@@ -135,9 +139,9 @@ Status AttachedEngine::start_clients() {
     Hosted& at = hosted_.at(rank);
     at.loop->post([client = at.client.get(), step] { client->consumed(step); });
   };
-  wiring.report = [this](Rank rank, model::StepFeedback part) {
+  wiring.tell_planner = [this](Rank rank, protocol::Message message) {
     carrier_->send({welcome_.versions, protocol::client_address(rank), protocol::planner_address(),
-                    protocol::Report{std::move(part)}});
+                    std::move(message)});
   };
   wiring.probe = [this](Rank rank) -> client::ClientProbe& {
     return hosted_.at(rank).client->probe();
@@ -164,7 +168,10 @@ Status AttachedEngine::start_clients() {
         client::ClientSeams{
             carrier_.get(),
             [this, rank](client::ReadyStep ready) { seats_->deliver(rank, std::move(ready)); },
-            [this, rank](protocol::ReportAnswered answer) { seats_->answer(rank, answer); }},
+            [this, rank](protocol::ReportAnswered answer) { seats_->answer(rank, answer); },
+            [this, rank](model::StepFeedback question) {
+              seats_->rule_asked(rank, std::move(question));
+            }},
         protocol::PeerGenerations(generations));
   }
   endpoint_->post([this] {
@@ -235,7 +242,9 @@ void AttachedEngine::on_control(protocol::Control control) {
 }
 
 void AttachedEngine::on_welcome(const protocol::Welcome& welcome) {
+  // Where another host plans, the node of this one hands on what is for the planner.
   protocol::Roster roster;
+  roster.processes.push_back({"node", 1, {protocol::planner_address()}});
   for (const protocol::ConstructorPlace& place : welcome.constructors) {
     known_[place.process] = place.generation;
     roster.processes.push_back(
@@ -301,6 +310,10 @@ void AttachedEngine::on_roster(const protocol::Roster& roster) {
 void AttachedEngine::on_lost(const std::string& peer) {
   if (peer != "node") return;  // a constructor: the node brings the next one, or says why not
   node_died_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    no_node_ = failure_.ok();
+  }
   fail(Status(Code::kUnavailable,
               "the node process of this host is gone; its planner went with it, so the stream "
               "stops here: restart from the last checkpoint"));

@@ -37,19 +37,21 @@ struct AttachRequest {
   protocol::AllowedChanges allowed;
   WireOptions wire;                                 // where constructors may be on other hosts
   std::shared_ptr<transport::HostPinning> pinning;  // of shared memory; null: nobody pins it
-  int64_t connect_ms = 2'000;                       // until the node answers at all: kUnavailable
+  int64_t connect_ms = 2'000;                       // until the node answers at all
   int64_t timeout_ms = 300'000;                     // until it serves
 };
 
 class AttachedEngine final : public Engine {
  public:
-  // Waits until all ranks of the node have attached. kUnavailable when there is no node.
+  // Waits until all ranks of the node have attached. Null: there is no node, or it has ended
+  // without a word.
   static Result<std::unique_ptr<AttachedEngine>> attach(AttachRequest request);
   ~AttachedEngine() override;
 
   Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms) override;
   Result<std::string> state(Rank rank, int64_t timeout_ms) override;
   Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) override;
+  std::shared_ptr<RuleDesk> rule() override { return seats_->rule(); }
   Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) override;
   uint32_t tree(Rank rank) override { return seats_->tree(rank); }
   std::vector<model::Axis> axes_of(uint32_t tree) override;
@@ -113,6 +115,7 @@ class AttachedEngine final : public Engine {
   bool connected_ = false;
   bool welcomed_ = false;
   Status failure_;
+  bool no_node_ = false;  // nobody answered, or nobody is there any more
   uint64_t statuses_ = 0;
   NodeStatus node_status_;
   std::vector<loader::QuarantineNote> quarantine_;

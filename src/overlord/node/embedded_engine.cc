@@ -169,6 +169,9 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   };
   start.retired = [this](const protocol::Address& constructor) { host().retire(constructor); };
   start.fed_back = [this](const model::StepFeedback& feedback) { seats_->fed_back(feedback); };
+  start.rule_asked = [this](Rank rank, model::StepFeedback question) {
+    seats_->rule_asked(rank, std::move(question));
+  };
   RoleRuntimeOptions with{
       options_.worker_command,      options_.journal_path,   nullptr,
       idle_limit(options_.runtime), options_.callouts.get(), options_.transforms};
@@ -183,8 +186,8 @@ void EmbeddedEngine::seat_ranks(const protocol::ResumeState& state) {
   const model::RuntimeOptions& runtime = options_.runtime;
   RankSeats::Wiring wiring;
   wiring.consumed = [this](Rank rank, StepIndex step) { host().consumed(rank, step); };
-  wiring.report = [this](Rank rank, model::StepFeedback part) {
-    host().report(rank, std::move(part));
+  wiring.tell_planner = [this](Rank rank, protocol::Message message) {
+    host().tell_planner(rank, std::move(message));
   };
   wiring.probe = [this](Rank rank) -> client::ClientProbe& { return host().client_probe(rank); };
   wiring.may_wait = [this] { return held_too_much(); };

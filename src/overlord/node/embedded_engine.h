@@ -41,6 +41,7 @@ class EmbeddedEngine final : public Engine {
   Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms) override;
   Result<std::string> state(Rank rank, int64_t timeout_ms = 0) override;
   Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) override;
+  std::shared_ptr<RuleDesk> rule() override { return seats_->rule(); }
   Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) override;
   uint32_t tree(Rank rank) override { return seats_->tree(rank); }
   std::vector<model::Axis> axes_of(uint32_t tree) override;

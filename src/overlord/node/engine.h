@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "overlord/base/status.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/microbatch.h"
+#include "overlord/node/rule_desk.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/loader/role.h"
 #include "overlord/runtime/buffer.h"
@@ -81,6 +83,9 @@ class Engine {
   virtual Result<std::string> state(Rank rank, int64_t timeout_ms) = 0;
   // What the trainer of `rank` measured of a step that it has consumed; waits for the verdict.
   virtual Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) = 0;
+  // Where the planner asks a user's mixing rule, if the first reporter is hosted here. Closed with
+  // the engine, which it does not hold.
+  virtual std::shared_ptr<RuleDesk> rule() = 0;
   // Steps from `step` on, or from the first that is possible, are planned for another mesh of the
   // same ranks; gives that step, once everybody is ready for it. Asked by several ranks it is one
   // change.

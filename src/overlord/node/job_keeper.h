@@ -1,7 +1,7 @@
 // Keeper: what a node process does for its job. Admits trainers and role processes, starts and
 // supervises the latter, hosts the planner, tells everybody where roles live. Its parts: keeper.cc,
-// keeper_trees.cc for a mesh that changes, keeper_profiles.cc for what sources cost. Private to
-// them.
+// keeper_trees.cc for a mesh that changes, keeper_profiles.cc for what sources cost,
+// keeper_failures.cc for what cannot be served. Private to them.
 #pragma once
 
 #include <functional>
@@ -20,6 +20,7 @@
 #include "overlord/node/process_cluster.h"
 #include "overlord/node/profile.h"
 #include "overlord/node/role_runtime.h"
+#include "overlord/node/run_notes.h"
 #include "overlord/node/status_codec.h"
 #include "overlord/node/trace_switch.h"
 #include "overlord/node/tree_rollout.h"
@@ -37,11 +38,16 @@ class Keeper {
         local_(arguments.local.empty() ? file.ranks : arguments.local),
         follows_(arguments.wire.several_hosts() && !arguments.wire.leads),
         book_(follows_ ? local_ : file.ranks, arguments.job),
+        notes_of_run_(arguments.directory, arguments.run, arguments.job),
         trace_(arguments.directory, "node") {}
   ~Keeper();
 
   Status open();
-  int wait() { return ended_.get_future().get(); }
+  void wait() { ended_.get_future().get(); }
+  // Any thread: everybody is told why, and the node ends at once.
+  void end_because(const Status& why);
+  // After wait(): why the job was not served, if it was not.
+  std::optional<FailureBook> failure() const { return failed_; }
 
  private:
   struct Serving {  // one attempt
@@ -66,6 +72,10 @@ class Keeper {
   void on_beat(const std::string& peer, const protocol::Beat& beat);
   void on_ended(const host::GroupEnd& end);
   void leave(const std::string& peer);
+  bool refused_before(const std::string& peer, const protocol::Attach& attach);
+  void refuse(const std::string& peer, const protocol::Attach& attach, const Status& why);
+  void give_up_waiting();
+  void begin_anew();
 
   Status serve();
   Status start_planner();
@@ -85,8 +95,10 @@ class Keeper {
   Status open_endpoint();
   void tell_trainers(const protocol::Control& control);
   void tell_processes(const protocol::Control& control);
-  void give_up(const Status& status);
+  // `refused`: who has been told already.
+  void give_up(const Status& status, const protocol::Attach* refused = nullptr);
   void watch_silence();
+  void look_for_other_nodes();
   NodeStatus status();
   void hear_last_words(std::function<void()> then);
   void on_last_words(const std::string& peer, const protocol::StatusTold& told);
@@ -95,7 +107,7 @@ class Keeper {
   std::function<void()> profile_writing();
   void write_profiles_now_and_then();
   void write_last_profiles();
-  void end(int code);
+  void end();
 
   const KeeperArguments arguments_;
   const protocol::JobFile& file_;
@@ -120,15 +132,18 @@ class Keeper {
   std::map<SampleId, protocol::RowNoted> notes_;       // a restarted loader finds rows again
   std::unique_ptr<Serving> serving_;
   uint32_t generation_base_ = 1;
+  RunNotes notes_of_run_;
   TraceSwitch trace_;
   std::function<void()> parting_;  // what is done once all of `unheard_` have said what they did
   std::set<std::string> unheard_;
   uint64_t partings_ = 0;
   std::future<void> writing_;             // profiles, while the job runs
   std::unique_ptr<MetricsDoor> metrics_;  // of nobody's thread but its own
-  Status failure_;
+  std::optional<FailureBook> failed_;     // the attempt that is there
+  std::optional<FailureBook> earlier_;    // one that has left: its late ranks are told as well
+  uint64_t failures_ = 0;
   bool over_ = false;
-  std::promise<int> ended_;
+  std::promise<void> ended_;
 };
 
 }  // namespace overlord::node

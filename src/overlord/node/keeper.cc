@@ -19,7 +19,8 @@ using protocol::Control;
 using protocol::Hello;
 
 constexpr int64_t kWatchNs = 500'000'000;
-constexpr size_t kNotesKept = 10'000;  // rows found bad, for ranks that attach later
+constexpr size_t kNotesKept = 10'000;           // rows found bad, for ranks that attach later
+constexpr int64_t kLastWordNs = 1'000'000'000;  // for other hosts to hear it
 
 // Those that attach: trainers of this host, and to a lead the nodes of the others.
 bool is_trainer(const std::string& name) {
@@ -49,12 +50,7 @@ Status Keeper::open() {
       arguments_, [this](runtime::Task task) { endpoint_->post(std::move(task)); },
       [this] { return status(); });
   endpoint_->post([this] { watch_silence(); });
-  endpoint_->post_after(arguments_.attach_ms * 1'000'000, [this] {
-    if (serving_ || arguments_.stays || over_) return;
-    std::string missing;
-    for (const Rank rank : book_.missing()) missing += " " + std::to_string(rank);
-    give_up(Status(Code::kDeadline, "these ranks have not attached:" + missing));
-  });
+  endpoint_->post_after(arguments_.attach_ms * 1'000'000, [this] { give_up_waiting(); });
   return {};
 }
 
@@ -87,6 +83,7 @@ transport::CarrierOptions Keeper::carrier_options() {
   options.plans.views = {views_};
   options.plans.sources = static_cast<uint32_t>(job_->sources.size());
   options.deliver = [this](protocol::Envelope envelope) {
+    if (follows_) return carrier_->send(std::move(envelope));  // between ranks here and the lead
     if (serving_ && serving_->planner) serving_->planner->host().deliver(std::move(envelope));
   };
   options.control = [this](const std::string& peer, Control control) {
@@ -191,10 +188,8 @@ void Keeper::leave(const std::string& peer) {
   if (serving_) serving_->trees->look();
   if (!last || parting_) return;
   hear_last_words([this] {
-    if (!arguments_.stays) return end(failure_.ok() ? 0 : 1);
-    failure_ = {};
-    book_.begin_anew();
-    stop_serving();
+    if (!arguments_.stays) return end();
+    begin_anew();
   });
 }
 
@@ -216,6 +211,7 @@ void Keeper::on_control(const std::string& peer, Control control) {
     if (follows_ && peer == "lead") on_lead(*welcome);
   } else if (const auto* refused = std::get_if<protocol::Refused>(&control)) {
     if (peer == "lead") give_up(refused->status.with_context("the lead"));
+    if (connections_.contains(peer)) give_up(refused->status.with_context(peer));  // a follower
   } else if (const auto* fed_back = std::get_if<protocol::FedBack>(&control)) {
     if (peer == "lead") tell_trainers(*fed_back);
   } else if (const auto* asked = std::get_if<protocol::TreeAsked>(&control)) {
@@ -229,16 +225,10 @@ void Keeper::on_control(const std::string& peer, Control control) {
 
 void Keeper::on_attach(const std::string& peer, const protocol::Attach& attach) {
   part();  // those before it have all left
-  if (!failure_.ok()) {
-    carrier_->send_control(peer, protocol::Refused{failure_});
-    return;
-  }
+  if (refused_before(peer, attach)) return;
   const AttachBook::Connection connection = ++last_connection_;
   const AttachBook::Outcome outcome = book_.attach(connection, attach);
-  if (!outcome.refused.ok()) {
-    carrier_->send_control(peer, protocol::Refused{outcome.refused});
-    return;
-  }
+  if (!outcome.refused.ok()) return refuse(peer, attach, outcome.refused);
   for (const AttachBook::Connection fenced : outcome.fenced) {
     const std::string name = peers_[fenced];
     peers_.erase(fenced);
@@ -249,6 +239,13 @@ void Keeper::on_attach(const std::string& peer, const protocol::Attach& attach) 
   connections_[peer] = connection;
   peers_[connection] = peer;
   pids_[peer] = attach.process;
+  if (peer.starts_with("host-")) {  // answers to its ranks go through its node
+    protocol::ProcessRoles clients{peer, 1, {}};
+    for (const Rank rank : attach.ranks) clients.roles.push_back(protocol::client_address(rank));
+    protocol::Roster behind;
+    behind.processes.push_back(std::move(clients));
+    carrier_->set_roster(behind);
+  }
   if (attach.attempt != 0 && serving_ && !book_.serving()) stop_serving();
   if (!outcome.disagreement.ok()) return give_up(outcome.disagreement);
   if (!outcome.serve) return;
@@ -451,20 +448,11 @@ void Keeper::tell_processes(const Control& control) {
   }
 }
 
-// The job cannot go on: everybody is told why, and the node ends when they have left.
-void Keeper::give_up(const Status& status) {
-  if (!failure_.ok() || over_) return;
-  failure_ = status;
-  std::fprintf(stderr, "%s\n", status.message().c_str());
-  tell_trainers(protocol::Refused{status});
-  stop_serving();
-  if (peers_.empty()) end(1);
-}
-
 void Keeper::watch_silence() {
   if (over_) return;
   trace_.poll();
   write_profiles_now_and_then();
+  look_for_other_nodes();
   if (serving_) {
     for (const std::string& name : serving_->supervisor->silent(clock_.now_ns())) {
       std::fprintf(stderr, "%s says nothing and is killed\n", name.c_str());
@@ -508,19 +496,27 @@ NodeStatus Keeper::status() {
   return out;
 }
 
-void Keeper::end(int code) {
+void Keeper::end() {
   if (over_) return;
   over_ = true;
-  ended_.set_value(code);
+  ended_.set_value();
 }
 
-int run_keeper(const KeeperArguments& arguments, const protocol::JobFile& job) {
+std::optional<FailureBook> run_keeper(const KeeperArguments& arguments,
+                                      const protocol::JobFile& job, LifeLine& line) {
   Keeper keeper(arguments, job);
-  if (Status status = keeper.open(); !status.ok()) {
-    std::fprintf(stderr, "%s\n", status.message().c_str());
-    return 1;
+  Status status = keeper.open();
+  if (status.ok()) {
+    status = line.watch(arguments.stays, [&keeper](const Status& why) { keeper.end_because(why); });
   }
-  return keeper.wait();
+  if (!status.ok()) {
+    std::fprintf(stderr, "%s\n", status.message().c_str());
+    return FailureBook(status, arguments.attempt,
+                       arguments.local.empty() ? job.ranks : arguments.local);
+  }
+  keeper.wait();
+  line.unwatch();
+  return keeper.failure();
 }
 
 }  // namespace overlord::node

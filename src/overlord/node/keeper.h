@@ -7,9 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "overlord/base/hash.h"
+#include "overlord/node/failure_book.h"
+#include "overlord/node/life_line.h"
 #include "overlord/node/metrics_door.h"
 #include "overlord/node/process_placement.h"
 #include "overlord/node/wire_options.h"
@@ -23,6 +27,9 @@ struct KeeperArguments {
   Digest job;              // what attaching ranks must name
   PlacementOptions placement;
   int64_t attach_ms = 300'000;  // how long ranks may take to attach, all of them
+  uint32_t attempt = 0;         // of the trainer that started the node
+  std::vector<Rank> starter;    // its ranks
+  std::string run;              // what ranks of one launcher on this host share; empty: nothing
   bool stays = false;           // a sidecar: waits for the next attempt instead of ending
   std::vector<Rank> local;      // ranks of this host; empty: all that the job has
   WireOptions wire;
@@ -30,7 +37,9 @@ struct KeeperArguments {
   bool share_batches = true;  // false: every rank has its own, for measurements
 };
 
-// Runs until nobody needs it. The exit status.
-int run_keeper(const KeeperArguments& arguments, const protocol::JobFile& job);
+// Runs until nobody needs it, or it is told to end. Where the job cannot be served: why, and which
+// ranks of this host have not been told.
+std::optional<FailureBook> run_keeper(const KeeperArguments& arguments,
+                                      const protocol::JobFile& job, LifeLine& line);
 
 }  // namespace overlord::node

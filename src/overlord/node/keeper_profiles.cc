@@ -21,7 +21,7 @@ void Keeper::hear_last_words(std::function<void()> then) {
   OVERLORD_CHECK(!parting_, "the last rank leaves once");
   parting_ = std::move(then);
   unheard_.clear();
-  if (serving_ && failure_.ok()) {
+  if (serving_ && !failed_) {
     for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
       if (!carrier_->connected(process.name)) continue;
       unheard_.insert(process.name);

@@ -1,7 +1,7 @@
 // overlord-node: the node process of a job on one host, and its role processes. Started by the
 // first trainer or by `overlord serve`; not for typing by hand.
 //
-//   overlord-node keep JOB_FILE DIRECTORY LOCK_DESCRIPTOR JOB_DIGEST OPTION=VALUE...
+//   overlord-node keep DIRECTORY LOCK_DESCRIPTOR JOB_DIGEST OPTION=VALUE...  (the job on stdin)
 //   overlord-node role DIRECTORY NAME GENERATION        (the job on descriptor 3)
 //   overlord-node handover DIRECTORY BYTES ROUNDS       (for `overlord bench handover`)
 //   overlord-node transport send|take wire|raw ADDRESS BYTES BATCHES STREAMS SLICE OPTION=VALUE...
@@ -18,8 +18,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -27,6 +25,7 @@
 #include "overlord/node/measure_handover.h"
 #include "overlord/node/measure_tracing.h"
 #include "overlord/node/measure_transport.h"
+#include "overlord/node/refusal.h"
 #include "overlord/node/role_process.h"
 #include "overlord/protocol/job_codec.h"
 #include "overlord/transport/socket_directory.h"
@@ -72,6 +71,15 @@ void keep_large_buffers() {
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
+std::vector<Rank> ranks_in(const std::string& text) {
+  std::vector<Rank> ranks;
+  for (size_t at = 0; at < text.size(); at = text.find(',', at) + 1) {
+    ranks.push_back(static_cast<Rank>(std::strtoul(text.c_str() + at, nullptr, 10)));
+    if (text.find(',', at) == std::string::npos) break;
+  }
+  return ranks;
+}
+
 bool set_option(const std::string& text, KeeperArguments* arguments) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return false;
@@ -88,10 +96,13 @@ bool set_option(const std::string& text, KeeperArguments* arguments) {
   } else if (key == "stays") {
     arguments->stays = value == "1";
   } else if (key == "local") {
-    for (size_t at = 0; at < value.size(); at = value.find(',', at) + 1) {
-      arguments->local.push_back(static_cast<Rank>(std::strtoul(value.c_str() + at, nullptr, 10)));
-      if (value.find(',', at) == std::string::npos) break;
-    }
+    arguments->local = ranks_in(value);
+  } else if (key == "starter") {
+    arguments->starter = ranks_in(value);
+  } else if (key == "attempt") {
+    arguments->attempt = static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
+  } else if (key == "run") {
+    arguments->run = value;
   } else if (key == "share_batches") {
     arguments->share_batches = value == "1";
   } else {
@@ -107,14 +118,31 @@ bool step_back() {
   return setsid() >= 0;
 }
 
+// From the job that comes, or does not come, over `line` to the end.
+int keep_job(const KeeperArguments& arguments, LifeLine& line) {
+  std::optional<FailureBook> failure;
+  Result<std::string> bytes = line.job();
+  if (bytes.ok()) {
+    Result<protocol::JobFile> job = protocol::decode_job_file(*bytes);
+    failure = job.ok() ? run_keeper(arguments, *job, line)
+                       : FailureBook(job.status(), arguments.attempt, arguments.local);
+  } else if (bytes.status().code() != Code::kCancelled) {
+    complain(bytes.status().message());
+    failure.emplace(bytes.status(), arguments.attempt, arguments.local);
+    failure->told(arguments.starter);
+  }
+  if (failure && !arguments.stays) run_refusal(arguments, *failure, line);
+  return failure ? 1 : 0;
+}
+
 int keep(const std::vector<std::string>& words) {
-  if (words.size() < 4) return complain("keep JOB_FILE DIRECTORY LOCK JOB_DIGEST [OPTION=VALUE]");
+  if (words.size() < 3) return complain("keep DIRECTORY LOCK JOB_DIGEST [OPTION=VALUE]");
   KeeperArguments arguments;
-  arguments.directory = words[1];
+  arguments.directory = words[0];
   arguments.executable = own_executable();
-  const int lock = std::atoi(words[2].c_str());
-  if (!Digest::parse(words[3], &arguments.job)) return complain("not a digest: " + words[3]);
-  for (size_t i = 4; i < words.size(); ++i) {
+  const int lock = std::atoi(words[1].c_str());
+  if (!Digest::parse(words[2], &arguments.job)) return complain("not a digest: " + words[2]);
+  for (size_t i = 3; i < words.size(); ++i) {
     if (!set_option(words[i], &arguments)) return complain("unknown option " + words[i]);
   }
   if (!arguments.stays && !step_back()) return complain("setsid failed");
@@ -122,13 +150,9 @@ int keep(const std::vector<std::string>& words) {
   ignore_signals();
   prctl(PR_SET_NAME, "overlord-node");
   fcntl(lock, F_SETFD, FD_CLOEXEC);  // ours as long as we live, no child's
-  std::ifstream file(words[0], std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  file.close();
-  unlink(words[0].c_str());
-  Result<protocol::JobFile> job = protocol::decode_job_file(bytes);
-  if (!job.ok()) return complain(job.status().message());
-  const int code = run_keeper(arguments, *job);
+  Result<std::unique_ptr<LifeLine>> line = LifeLine::make();
+  if (!line.ok()) return complain(line.status().message());
+  const int code = keep_job(arguments, **line);
   Result<transport::SocketDirectory> directory =
       transport::SocketDirectory::find(arguments.directory);
   if (directory.ok()) {

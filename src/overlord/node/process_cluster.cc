@@ -255,7 +255,7 @@ void ProcessCluster::reap(const std::string& name) {
   if (child.output.valid()) read_output(&child);
   int status = 0;
   waitpid(child.pid, &status, 0);
-  host::GroupEnd end{name, child.group.generation, describe_end(status), {}};
+  host::GroupEnd end{name, child.group.generation, describe_end(status), {}, WIFEXITED(status)};
   for (const std::string& line : child.last_words) {
     end.last_words += (end.last_words.empty() ? "" : "\n") + line;
   }

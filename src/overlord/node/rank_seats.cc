@@ -18,6 +18,7 @@ RankSeats::RankSeats(std::vector<Rank> ranks, const protocol::ResumeState& state
     : ranks_(std::move(ranks)),
       clock_(clock),
       wiring_(std::move(wiring)),
+      rule_(std::make_shared<RuleDesk>(wiring_.tell_planner)),
       ledger_(state.feedback, kept_feedback),
       process_(getpid()) {
   for (const Rank rank : ranks_) seats_[rank] = std::make_unique<Seat>(state);
@@ -43,6 +44,7 @@ void RankSeats::close(Status why) {
     if (!why_.ok()) return;
     why_ = std::move(why);
   }
+  rule_->close();
   for (auto& [rank, seat] : seats_) {
     seat->steps.close();
     seat->answers.close();
@@ -146,7 +148,7 @@ Result<protocol::Verdict> RankSeats::report(Rank rank, model::StepFeedback part)
     }
   }
   const std::lock_guard one(at->report_mutex);
-  wiring_.report(rank, std::move(part));
+  wiring_.tell_planner(rank, protocol::Report{std::move(part)});
   for (;;) {
     const std::optional<protocol::ReportAnswered> answer = at->answers.pop(kAnswerMs);
     if (answer && answer->step == step) return answer->verdict;

@@ -15,6 +15,7 @@
 #include "overlord/base/status.h"
 #include "overlord/host/consumer.h"
 #include "overlord/host/feedback_ledger.h"
+#include "overlord/node/rule_desk.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/client/probe.h"
 #include "overlord/runtime/handoff.h"
@@ -27,7 +28,7 @@ class RankSeats {
   // Called on the caller's thread, with its rank's seat locked.
   struct Wiring {
     std::function<void(Rank, StepIndex)> consumed;            // the trainer is done with a step
-    std::function<void(Rank, model::StepFeedback)> report;    // to the planner
+    std::function<void(Rank, protocol::Message)> tell_planner;
     std::function<client::ClientProbe&(Rank)> probe;          // counters of a rank
     std::function<Status()> may_wait;                         // refuse to hand out still more
     std::function<Status(const model::StreamState&)> at_end;  // what the end itself may say
@@ -44,6 +45,7 @@ class RankSeats {
   void deliver(Rank rank, client::ReadyStep ready);
   void answer(Rank rank, protocol::ReportAnswered answer);
   void fed_back(const model::StepFeedback& feedback);
+  void rule_asked(Rank rank, model::StepFeedback question) { rule_->ask(rank, std::move(question)); }
   // Wakes every waiting caller; they get `why`.
   void close(Status why);
 
@@ -58,6 +60,7 @@ class RankSeats {
   Digest content_chain();
   Digest stream_hash();
   const std::vector<Rank>& ranks() const { return ranks_; }
+  const std::shared_ptr<RuleDesk>& rule() const { return rule_; }
   size_t steps_waiting(Rank rank) const { return seats_.at(rank)->steps.size(); }
 
  private:
@@ -79,6 +82,7 @@ class RankSeats {
   runtime::Clock& clock_;
   Wiring wiring_;
   std::map<Rank, std::unique_ptr<Seat>> seats_;
+  std::shared_ptr<RuleDesk> rule_;
   std::mutex ledger_mutex_;
   std::condition_variable ledger_grown_;
   host::FeedbackLedger ledger_;

@@ -95,7 +95,10 @@ std::string what_is_waited_for(const std::vector<Rank>& gone, const model::JobSp
   if (planner->waiting_since_ns != 0) {
     add("the planner waits for metadata of source " + spec.sources[planner->waiting_source].name);
   }
-  if (const uint64_t reported = planner->waits_for_feedback) {
+  if (const uint64_t asked = planner->waits_for_rule) {
+    add("the mixing rule was asked after step " + std::to_string(asked - 1) +
+        " and has not answered");
+  } else if (const uint64_t reported = planner->waits_for_feedback) {
     add("the planner waits for the reports of step " + std::to_string(reported - 1) +
         ": every reporter must call report() for it");
   }

@@ -133,8 +133,8 @@ struct LateBad {
   std::string reason;
 };
 
-// client -> planner: what one rank measured of a step it has consumed; a part of the step's
-// feedback. `weights`: of a user's rule, from whoever evaluated it; else empty.
+// client -> planner: what one rank measured of a step that it has consumed. planner -> client: the
+// sum of all, with the newest weights: a user's rule is asked, and answers with weights alone.
 struct Report {
   model::StepFeedback part;
 };

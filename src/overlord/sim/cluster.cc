@@ -74,6 +74,9 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
     answers_.emplace_back(rank, answer);
   };
   start.fed_back = [this](const model::StepFeedback& feedback) { ledger_.add(feedback); };
+  start.rule_asked = [this](Rank rank, const model::StepFeedback& question) {
+    ask_rule(rank, question);
+  };
   host::HostSeams seams;
   seams.executor = &world_;
   seams.storage = &storage_;
@@ -97,6 +100,15 @@ void SimCluster::consumed(Rank rank, StepIndex step) {
   host_of(rank).consumed(rank, step);
   if (!reports) return;
   if (std::optional<model::StepFeedback> part = reports(rank, step)) report(rank, *part);
+}
+
+void SimCluster::ask_rule(Rank rank, const model::StepFeedback& question) {
+  const Result<std::vector<int64_t>> weights = rule(question);
+  if (weights.ok()) {
+    host_of(rank).tell_planner(rank, protocol::Report{{question.step, {}, *weights}});
+  } else {
+    host_of(rank).tell_planner(rank, protocol::StreamFailed{question.step, weights.status()});
+  }
 }
 
 std::optional<protocol::ResumeState> SimCluster::state(Rank rank) {

@@ -67,6 +67,8 @@ class SimCluster {
   const std::vector<std::pair<Rank, protocol::ReportAnswered>>& answers() const { return answers_; }
   // What a rank reports of a step when it has consumed it; unset: nothing.
   std::function<std::optional<model::StepFeedback>(Rank, StepIndex)> reports;
+  // A user's mixing rule: weights after a step, out of its losses and the newest weights.
+  std::function<Result<std::vector<int64_t>>(const model::StepFeedback&)> rule;
   bool keep_batches = true;
 
  private:
@@ -81,6 +83,7 @@ class SimCluster {
   host::RoleHost& host_of(Rank rank) { return processes_->host_of(protocol::client_address(rank)); }
   void drain(Rank rank);
   void consumed(Rank rank, StepIndex step);
+  void ask_rule(Rank rank, const model::StepFeedback& question);
   bool satisfied(const Seat& seat) const;
 
   std::vector<Rank> ranks_;

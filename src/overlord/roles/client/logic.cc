@@ -42,6 +42,9 @@ struct OnMessage {
   void operator()(const protocol::ReportAnswered& message) const {
     out->effects.push_back(Answered{message});
   }
+  void operator()(const protocol::Report& message) const {
+    out->effects.push_back(RuleAsked{message.part});
+  }
   // Its memory is gone, and with it what it was asked.
   void operator()(const protocol::PeerRestarted& message) const {
     if (message.generation < state.peers().of(message.role)) return;

@@ -27,7 +27,10 @@ struct HandOver {
 struct Answered {  // a report of this rank
   protocol::ReportAnswered answer;
 };
-using Effect = std::variant<Send, HandOver, Answered>;
+struct RuleAsked {  // the user's mixing rule, which lives where this rank does
+  model::StepFeedback question;
+};
+using Effect = std::variant<Send, HandOver, Answered, RuleAsked>;
 
 struct Reaction {
   std::vector<Event> events;

@@ -16,6 +16,7 @@ struct ClientSeams {
   runtime::Transport<protocol::Envelope>* transport = nullptr;
   std::function<void(ReadyStep)> deliver;                  // called on the loop; must not block
   std::function<void(protocol::ReportAnswered)> answered;  // to a report; the same
+  std::function<void(model::StepFeedback)> rule_asked;     // a user's mixing rule; the same
 };
 
 class Client {

@@ -53,6 +53,10 @@ class Client::Service {
     if (seams_.answered) seams_.answered(effect.answer);
   }
 
+  void carry_out(RuleAsked& effect) {
+    if (seams_.rule_asked) seams_.rule_asked(std::move(effect.question));
+  }
+
   ClientJob job_;
   ClientSeams seams_;
   ClientState state_;

@@ -136,9 +136,16 @@ struct OnMessage {
     out->effects.push_back(JournalLateBad{message, envelope.from});
   }
   void operator()(const protocol::Report& message) const {
-    take_report(job, state, envelope.from.index, message.part, out);
+    const Rank rank = envelope.from.index;
+    if (!message.part.weights.empty()) {
+      return take_rule_answer(job, state, rank, message.part, out);
+    }
+    take_report(job, state, rank, message.part, out);
   }
   void operator()(const protocol::StreamFailed& message) const {
+    if (envelope.from.kind == protocol::RoleKind::kClient) {
+      return take_rule_failure(job, state, envelope.from.index, message, out);
+    }
     out->events.push_back(Failed{message.step, message.status});
     send_to_constructors(state, message, out);
   }
@@ -183,6 +190,7 @@ bool select_next(const PlannerJob& job, const PlannerState& state, plan::StepSel
     feedback = state.feedback(*reported);
     if (feedback == nullptr) {  // law 1: wait for it, never plan without
       out->waits_for_feedback = reported;
+      if (state.rule().failure) *out = stop(state, *state.rule().failure);
       return false;
     }
   }

@@ -15,6 +15,7 @@ struct PlannerProbe {
   std::atomic<uint64_t> late_bad{0};
   std::atomic<uint64_t> feedback{0};            // steps whose feedback is complete
   std::atomic<uint64_t> waits_for_feedback{0};  // of step n - 1; 0: of none
+  std::atomic<uint64_t> waits_for_rule{0};      // which was asked about step n - 1; 0: it was not
   std::atomic<int64_t> waiting_since_ns{0};     // 0: not waiting for metadata
   std::atomic<uint32_t> waiting_source{0};
   // Users' functions: answers so far and the time they took; who is asked now (a

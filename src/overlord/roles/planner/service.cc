@@ -5,6 +5,7 @@
 #include "overlord/base/check.h"
 #include "overlord/protocol/journal_record.h"
 #include "overlord/protocol/state_codec.h"
+#include "overlord/roles/planner/reports.h"
 #include "overlord/roles/planner/role.h"
 #include "overlord/roles/planner/tree.h"
 #include "overlord/runtime/trace.h"
@@ -31,6 +32,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   void receive(const protocol::Envelope& envelope) {
     if (std::holds_alternative<protocol::MetaPosted>(envelope.message)) ++probe_.meta_windows;
     perform(on_message(job_, state_, envelope));
+    ask_user_rule();
     if (!changing_) retire();
     pump();
   }
@@ -198,8 +200,16 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
               Send answer{protocol::client_address(last),
                           protocol::ReportAnswered{feedback.step, protocol::Verdict::kAccepted}};
               self.carry_out(answer);
+              self.ask_user_rule();
               self.pump();
             });
+  }
+
+  void ask_user_rule() {
+    perform(ask_rule(job_, state_));
+    const PlannerState::Rule& rule = state_.rule();
+    const bool waits = rule.stage == PlannerState::Rule::Stage::kAsked && !rule.failure;
+    probe_.waits_for_rule = waits ? rule.step + 1 : 0;
   }
 
   void carry_out(JournalTree& tree) {

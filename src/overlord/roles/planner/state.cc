@@ -25,7 +25,14 @@ PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> firs
     constructors_.push_back(
         {protocol::constructor_address(bucket), ConstructorSlot::kNoEnd, first_step_});
   }
-  for (model::StepFeedback& item : feedback) feedback_[item.step] = std::move(item);
+  rule_.step = first_step_;
+  for (const model::SourceMemory& source : stream_.controller.sources) {
+    rule_.weights.push_back(source.weight);
+  }
+  for (model::StepFeedback& item : feedback) {
+    if (!item.weights.empty()) rule_.weights = item.weights;
+    feedback_[item.step] = std::move(item);
+  }
   OVERLORD_CHECK(meta_.size() == stream_.cursors.size(), "one cursor per source");
 }
 
@@ -97,11 +104,20 @@ struct PlannerState::Apply {
   }
   void operator()(const ReportArrived& event) const {
     self.parts_[event.part.step].emplace(event.rank, event.part);
+    self.last_reporters_[event.part.step] = event.rank;
   }
   void operator()(const FeedbackCommitted& event) const {
     self.parts_.erase(event.feedback.step);
+    self.last_reporters_.erase(event.feedback.step);
     self.feedback_[event.feedback.step] = event.feedback;
+    if (event.feedback.weights.empty()) return;
+    self.rule_.step = event.feedback.step + 1;
+    self.rule_.stage = Rule::Stage::kIdle;
+    self.rule_.weights = event.feedback.weights;
   }
+  void operator()(const RuleAsked&) const { self.rule_.stage = Rule::Stage::kAsked; }
+  void operator()(const RuleAnswered&) const { self.rule_.stage = Rule::Stage::kAnswered; }
+  void operator()(const RuleFailed& event) const { self.rule_.failure = event.status; }
   void operator()(const TreeChanged& event) const {
     OVERLORD_CHECK(event.first_step >= self.stream_.next_step, "planned steps keep their tree");
     OVERLORD_CHECK(self.trees_.empty() || self.trees_.rbegin()->first < event.first_step,
@@ -133,6 +149,8 @@ const model::StepFeedback* PlannerState::feedback(StepIndex step) const {
   const auto found = feedback_.find(step);
   return found == feedback_.end() ? nullptr : &found->second;
 }
+
+Rank PlannerState::last_reporter(StepIndex step) const { return last_reporters_.at(step); }
 
 const PlannerState::Parts* PlannerState::parts(StepIndex step) const {
   const auto found = parts_.find(step);

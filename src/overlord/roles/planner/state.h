@@ -53,6 +53,11 @@ struct ReportArrived {  // one reporter's part of a step's feedback
 struct FeedbackCommitted {  // all parts of a step, summed; durable in the journal
   model::StepFeedback feedback;
 };
+struct RuleAsked {};     // the user's rule, about the next step it has not decided
+struct RuleAnswered {};  // on its way to the journal
+struct RuleFailed {      // it decides no further step
+  Status status;
+};
 // The trainer's mesh as plans see it; rebuilding it makes a new version.
 struct Tree {
   model::Mesh mesh;
@@ -73,10 +78,10 @@ struct Failed {
   Status status;
 };
 
-using Event =
-    std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
-                 ConstructorRetired, LateBadTold, LateBadCommitted, ReportArrived,
-                 FeedbackCommitted, TreeChanged, CalloutAnswered, Failed, protocol::PeerRestarted>;
+using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
+                           ConstructorRetired, LateBadTold, LateBadCommitted, ReportArrived,
+                           FeedbackCommitted, RuleAsked, RuleAnswered, RuleFailed, TreeChanged,
+                           CalloutAnswered, Failed, protocol::PeerRestarted>;
 
 // A constructor that plans are sent to: of one tree, from its first step until the next tree's.
 struct ConstructorSlot {
@@ -133,6 +138,16 @@ class PlannerState {
   const std::map<StepIndex, model::StepFeedback>& pending_feedback() const { return feedback_; }
   // What has been reported of a step whose feedback is not complete and durable yet.
   const Parts* parts(StepIndex step) const;
+  Rank last_reporter(StepIndex step) const;  // of those in `parts`
+  // A user's rule decides one step after another, each with the newest weights before it.
+  struct Rule {
+    enum class Stage : uint8_t { kIdle, kAsked, kAnswered };
+    StepIndex step = 0;  // the next that is not decided
+    Stage stage = Stage::kIdle;
+    std::vector<int64_t> weights;  // the newest; they may not count yet
+    std::optional<Status> failure;
+  };
+  const Rule& rule() const { return rule_; }
   // The tree that a step is planned with; null: the job's own.
   const Tree* tree_at(StepIndex step) const;
   // Version of the newest tree; `own` where the job's was never rebuilt.
@@ -165,6 +180,8 @@ class PlannerState {
   StepIndex first_step_;
   std::map<StepIndex, model::StepFeedback> feedback_;
   std::map<StepIndex, Parts> parts_;
+  std::map<StepIndex, Rank> last_reporters_;
+  Rule rule_;
   std::map<StepIndex, Tree> trees_;  // by the first step; those that no step needs any more go
   model::CalloutAnswers callout_answers_;
   std::optional<Failed> failure_;

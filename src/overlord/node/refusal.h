@@ -1,0 +1,14 @@
+// Refusal: the door of a node that has nothing to serve. Whoever calls is told why, so that no rank
+// waits for what will not come: until all ranks of this host have been told, another try begins, or
+// nobody else comes for a while.
+#pragma once
+
+#include "overlord/node/failure_book.h"
+#include "overlord/node/keeper.h"
+#include "overlord/node/life_line.h"
+
+namespace overlord::node {
+
+void run_refusal(const KeeperArguments& arguments, FailureBook failure, LifeLine& line);
+
+}  // namespace overlord::node
