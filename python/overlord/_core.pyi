@@ -28,6 +28,11 @@ from overlord import (
 
 arrow_version: str = '25.0.1'
 
+def set_leak_warnings(value: bool) -> None:
+    """
+    Whether objects of this module that are alive when Python is gone are told on stderr.
+    """
+
 class BalanceMethod(enum.Enum):
     arrival = 0
 
@@ -1559,6 +1564,23 @@ class Engine:
 
     def stream_hash(self) -> str: ...
 
+class Place:
+    """Where a rank stood; lives without its engine."""
+
+    @property
+    def next_step(self) -> int: ...
+
+    @property
+    def microbatch(self) -> int:
+        """Microbatches of the next step that were returned already."""
+
+    @property
+    def tree(self) -> int:
+        """Version of the tree of what was returned last; 1: the job's own mesh."""
+
+    def state(self, timeout_s: float = 0.0) -> bytes:
+        """The resume state of this place."""
+
 class Client:
     """One rank's end of an engine."""
 
@@ -1579,17 +1601,17 @@ class Client:
     def wait_ns(self) -> int:
         """How long next() has waited so far."""
 
-    @property
-    def tree(self) -> int:
-        """
-        Version of the tree of what next() returned last; 1: the job's own mesh.
-        """
+    def place(self) -> Place:
+        """Where the rank stands after what next() has returned."""
 
     @property
     def rank(self) -> int: ...
 
 def describe_state(state: bytes) -> dict:
     """The readable part of an encoded resume state."""
+
+def bound_state(state: bytes, layout: str) -> bytes:
+    """An encoded resume state, bound to a layout where it is inside a step."""
 
 def combine_stream_hash(plan_chain: str, rank_hashes: Sequence[str]) -> str: ...
 

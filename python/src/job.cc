@@ -39,6 +39,15 @@ model::StepFeedback feedback_of(StepIndex step, const std::vector<LossRow>& loss
   return feedback;
 }
 
+nb::bytes state_of(const node::KeptPlace& place, double timeout_s) {
+  Result<std::string> state = [&] {
+    nb::gil_scoped_release free;
+    return place.state(static_cast<int64_t>(std::min(timeout_s, 1e9) * 1000));
+  }();
+  const std::string bytes = unwrap(std::move(state));
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
 // One rank's end of an engine.
 class Client {
  public:
@@ -57,14 +66,8 @@ class Client {
     }
   }
 
-  nb::bytes state(double timeout_s) const {
-    Result<std::string> state = [&] {
-      nb::gil_scoped_release free;
-      return engine_->state(rank_, static_cast<int64_t>(std::min(timeout_s, 1e9) * 1000));
-    }();
-    const std::string bytes = unwrap(std::move(state));
-    return nb::bytes(bytes.data(), bytes.size());
-  }
+  nb::bytes state(double timeout_s) const { return state_of(place(), timeout_s); }
+  node::KeptPlace place() const { return engine_->place(rank_); }
   std::string report(StepIndex step, const std::vector<LossRow>& losses,
                      std::vector<int64_t> weights) {
     Result<protocol::Verdict> verdict = [&] {
@@ -87,7 +90,6 @@ class Client {
                            ", or the report makes no sense; see feedback.reporters"));
   }
   uint64_t wait_ns() const { return engine_->wait_ns(rank_); }
-  uint32_t tree() const { return engine_->tree(rank_); }
   Rank rank() const { return rank_; }
 
  private:
@@ -275,6 +277,15 @@ void bind_engine(nb::module_& m) {
       .def("plan_chain", [](Engine& engine) { return engine.plan_chain().hex(); })
       .def("content_hash", [](Engine& engine) { return engine.content_chain().hex(); })
       .def("stream_hash", [](Engine& engine) { return engine.stream_hash().hex(); });
+  nb::class_<node::KeptPlace>(m, "Place", "Where a rank stood; lives without its engine.")
+      .def_prop_ro("next_step", [](const node::KeptPlace& at) { return at.place().next_step; })
+      .def_prop_ro(
+          "microbatch", [](const node::KeptPlace& at) { return at.place().microbatch; },
+          "Microbatches of the next step that were returned already.")
+      .def_prop_ro(
+          "tree", [](const node::KeptPlace& at) { return at.place().tree; },
+          "Version of the tree of what was returned last; 1: the job's own mesh.")
+      .def("state", &state_of, nb::arg("timeout_s") = 0.0, "The resume state of this place.");
   nb::class_<Client>(m, "Client", "One rank's end of an engine.")
       .def("next", &Client::next, nb::arg("timeout_s"),
            "The next microbatch, or None at the end; DeadlineError after timeout_s.")
@@ -284,8 +295,7 @@ void bind_engine(nb::module_& m) {
            nb::arg("weights") = std::vector<int64_t>(),
            "Report (source, loss sum in 2**-12, tokens) of a consumed step; gives the verdict.")
       .def_prop_ro("wait_ns", &Client::wait_ns, "How long next() has waited so far.")
-      .def_prop_ro("tree", &Client::tree,
-                   "Version of the tree of what next() returned last; 1: the job's own mesh.")
+      .def("place", &Client::place, "Where the rank stands after what next() has returned.")
       .def_prop_ro("rank", &Client::rank);
 }
 
@@ -354,6 +364,15 @@ void bind_job(nb::module_& m) {
             unwrap(protocol::decode_resume_state(std::string_view(state.c_str(), state.size()))));
       },
       nb::arg("state"), "The readable part of an encoded resume state.");
+  m.def(
+      "bound_state",
+      [](nb::bytes state, std::string layout) {
+        const std::string bytes = unwrap(protocol::bound_state(
+            std::string_view(state.c_str(), state.size()), std::move(layout)));
+        return nb::bytes(bytes.data(), bytes.size());
+      },
+      nb::arg("state"), nb::arg("layout"),
+      "An encoded resume state, bound to a layout where it is inside a step.");
   m.def("combine_stream_hash", &combine_stream_hash, nb::arg("plan_chain"), nb::arg("rank_hashes"));
 }
 

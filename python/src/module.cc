@@ -9,6 +9,8 @@ NB_MODULE(_core, m) {
   m.doc() = "Overlord's native engine. The public face is the package overlord.";
   m.attr("__version__") = OVERLORD_VERSION;
   m.attr("arrow_version") = OVERLORD_BUILD_ARROW_VERSION;
+  m.def("set_leak_warnings", &nanobind::set_leak_warnings, nanobind::arg("value"),
+        "Whether objects of this module that are alive when Python is gone are told on stderr.");
   bind_errors(m);
   bind_strategy(m);
   bind_spec(m);

@@ -193,6 +193,7 @@ nb::dict state_dict(const protocol::ResumeState& state) {
   out["stream"] = state.stream;
   out["step"] = state.state.next_step;
   out["microbatch"] = state.microbatch;
+  out["layout"] = state.layout;
   out["ended"] = state.state.ended;
   out["config_digest"] = state.config.hex();
   out["manifest_digest"] = state.manifest.hex();

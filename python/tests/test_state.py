@@ -15,7 +15,7 @@ def digest(*words: object) -> str:
     return hashlib.md5(repr(words).encode()).hexdigest()
 
 
-def described(sources: int, microbatch: int = 0) -> dict[str, Any]:
+def described(sources: int, microbatch: int = 0, layout: str | None = None) -> dict[str, Any]:
     """What the engine would say of a blob with this many sources."""
     names = [f"source-{number:03d}" for number in range(sources)]
     return {
@@ -23,6 +23,7 @@ def described(sources: int, microbatch: int = 0) -> dict[str, Any]:
         "stream": "train",
         "step": 18_234,
         "microbatch": microbatch,
+        "layout": ("dp=2,tp=2" if microbatch else "") if layout is None else layout,
         "config_digest": digest("config"),
         "manifest_digest": digest("manifest"),
         "sections": {
@@ -45,14 +46,14 @@ def described(sources: int, microbatch: int = 0) -> dict[str, Any]:
 
 
 def make(sources: int = 3, microbatch: int = 0, blob: bytes = b"blob") -> dict[str, Any]:
-    return states.build_state(blob, described(sources, microbatch), "demo", "dp=2,tp=2")
+    return states.build_state(blob, described(sources, microbatch), "demo")
 
 
 def test_it_is_plain_data_and_comes_back() -> None:
     state = json.loads(json.dumps(make()))
     assert state["format"] == "overlord-state/1" and state["step"] == 18_234
     assert state["sources"]["source-001"]["position"] == 123_456_790
-    assert states.open_state(state) == (b"blob", "")
+    assert states.open_state(state) == b"blob" and "mesh" not in state
     assert states.edited_fields(state, described(3)) == []
 
 
@@ -64,7 +65,21 @@ def test_306_sources_fit_in_64_kib() -> None:
 
 
 def test_inside_a_step_the_mesh_is_added() -> None:
-    assert states.open_state(make(microbatch=3)) == (b"blob", "dp=2,tp=2")
+    state, told = make(microbatch=3), described(3, 3)
+    assert state["mesh"] == "dp=2,tp=2" and states.edited_fields(state, told) == []
+    (found,) = states.edited_fields({**state, "mesh": "dp=4"}, told)
+    assert found == "mesh: the state says 'dp=4', its blob says 'dp=2,tp=2'"
+    del state["mesh"]
+    (found,) = states.edited_fields(state, told)
+    assert found == "mesh: the state says None, its blob says 'dp=2,tp=2'"
+    (found,) = states.edited_fields({**make(), "mesh": "dp=4"}, described(3))
+    assert found == "mesh: the state says 'dp=4', its blob has none"
+
+
+def test_a_state_whose_mesh_is_not_in_its_blob_is_told_by_name() -> None:
+    older = {**make(microbatch=3), "mesh": "dp=2,tp=2"}
+    (found,) = states.edited_fields(older, described(3, 3, layout=""))
+    assert "inside step 18234 by a version that did not put the mesh into its blob" in found
 
 
 EDITS = [

@@ -47,6 +47,9 @@ class AttachedEngine(SharedEngine):
             self.rule_desk = RuleDesk(self._rule, engine.source_names, self._options.reporters)
         return engine
 
+    def _has_private_memory(self) -> bool:
+        return self.pinning is None  # every rank maps its own pages, but CUDA registers shared ones
+
     @property
     def source_names(self) -> list[str]:
         """Sources of the stream, in the engine's order; starts the engine."""

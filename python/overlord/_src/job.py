@@ -224,7 +224,7 @@ class Job:
         `engine` is `embedded` (all roles in this process), `processes` (a node process of this host
         reads for all its ranks), or `auto`: the latter where the launcher's environment says that
         this is one of several ranks of the host. `node` is the directory of a node that
-        `overlord serve` runs. `writable` gives batches of private pages, at the cost of a copy.
+        `overlord serve` runs. `writable` gives arrays that may be changed, at the cost of a copy.
         `pin` registers the memory of batches with CUDA, so that copies to the device run at full
         speed beside the host; `True` means this process's current device, a number that device.
         """
@@ -282,8 +282,7 @@ class Job:
             )
         else:
             shared = self._embedded(name, hosted, options)
-        shared.writable, shared.slicing = writable, self.config.delivery.cp_slicing
-        shared.pinning = find_pinning(pin)
+        shared.form_batches(self.config.delivery.cp_slicing, writable, find_pinning(pin))
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 
     def _shares_readers(self, launch: Launch | None, hosted: Sequence[int]) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import logging
 import threading
 import weakref
@@ -17,9 +15,10 @@ from overlord._src import state as states
 from overlord._src.callouts import AnyFunction
 from overlord._src.errors import ConfigError, Problem
 from overlord._src.function_desk import FunctionDesk
+from overlord._src.kept_states import KeptStates, StateMaker
 from overlord._src.loss_sums import known_source, quantised
 from overlord._src.mesh import Mesh, as_mesh
-from overlord._src.microbatch import Microbatch
+from overlord._src.microbatch import BatchForm, Microbatch
 from overlord._src.mix_rule import Rule, RuleDesk
 from overlord._src.native import core
 from overlord._src.time_reports import TimeReports, Times, write_reports
@@ -32,24 +31,9 @@ _TIMES_KEPT = 4096  # steps whose reported times a loader keeps
 _LOG = logging.getLogger("overlord")
 
 
-def _essential(mesh_text: str) -> list[str]:
-    """The axes of a mesh that have more than one rank."""
-    return [axis for axis in mesh_text.split(",") if not axis.endswith("=1")]
-
-
 @lru_cache(maxsize=64)
 def _peers_of(mesh: Mesh, rank: int) -> tuple[int, ...]:
     return tuple(mesh.peers(rank))
-
-
-# Threads that wait for a batch must come back before the interpreter ends.
-_LIVE: weakref.WeakSet[SharedEngine] = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    for engine in list(_LIVE):
-        engine.close()
 
 
 class SharedEngine:
@@ -80,9 +64,8 @@ class SharedEngine:
         self._dealing = dealing
         self.hybrid = hybrid
         self.rule_desk = RuleDesk(rule, self.source_names, options.reporters) if rule else None
-        self.writable = False  # batches on private pages
-        self.slicing = "sequence_zigzag"  # of context-parallel ranks
-        self.pinning: Any = None  # who registers their memory with CUDA
+        self.form = BatchForm()
+        self.pinning: Any = None  # who registers the memory of batches with CUDA
         self._functions = dict(functions or {})
         self._desk: FunctionDesk | None = None
         self._transforms = dict(transforms or {})
@@ -90,7 +73,22 @@ class SharedEngine:
         self._engine: Any = None
         self._closed = False
         self._starting = threading.Lock()
-        _LIVE.add(self)
+
+    def close_with(self, owner: object) -> None:
+        """Close when the owner is gone, or when the interpreter begins to end.
+
+        Not in its `__del__`, which may find modules taken apart. Threads that wait for a batch must
+        come back before the interpreter ends.
+        """
+        weakref.finalize(owner, self.close)
+
+    def form_batches(self, slicing: str, writable: bool, pinning: Any) -> None:
+        """Say what batches are made like; before the start."""
+        self.pinning = pinning
+        self.form = BatchForm(slicing, writable, self._has_private_memory(), pinning is not None)
+
+    def _has_private_memory(self) -> bool:
+        return len(self.ranks) == 1  # ranks of one engine see the same arrays
 
     @property
     def alarm_seconds(self) -> float:
@@ -214,9 +212,9 @@ class SharedEngine:
         total = sum(found.values()) or 1
         return {name: weight / total for name, weight in found.items()}
 
-    def state_dict(self, blob: bytes, rank: int, mesh: Mesh) -> dict[str, Any]:
-        """The state dict around an encoded state of a rank."""
-        return states.build_state(blob, self.describe(blob), self.job, self.layout(rank, mesh))
+    def state_maker(self, rank: int, mesh: Mesh) -> StateMaker:
+        """Who makes the state dicts of a rank on a mesh."""
+        return StateMaker(self.job, self.layout(rank, mesh), self.alarm_seconds)
 
     def check_state(self, state: Any, allow: Sequence[str]) -> bytes:
         """The blob of a state that fits this job; otherwise an error that says what differs."""
@@ -226,7 +224,7 @@ class SharedEngine:
                 f"allow: unknown change {unknown[0]!r}; allowed: {', '.join(states.ALLOWABLE)}"
             )
         try:
-            blob, bound_mesh = states.open_state(state)
+            blob = states.open_state(state)
         except states.StateVersionError as error:
             raise core.VersionMismatchError(str(error)) from None
         except states.StateError as error:
@@ -242,14 +240,8 @@ class SharedEngine:
             if saved != now:
                 raise core.StateMismatchError(f"the state is of {what} {saved!r}, this is {now!r}")
         found = self._differences(described, tuple(allow))
-        layouts = sorted({self.layout(rank) for rank in self.ranks}) if bound_mesh else []
-        if bound_mesh and [_essential(bound_mesh)] != [_essential(layout) for layout in layouts]:
-            found.append(
-                f"mesh: saved inside step {described['step']}, after {described['microbatch']} "
-                f"microbatches on {bound_mesh}, now {' and '.join(layouts)}; another mesh can go "
-                "on from a state saved at a step boundary"
-                + (", and so can another rank" if self.hybrid else "")
-            )
+        layouts = sorted({self.layout(rank) for rank in self.ranks})
+        found += states.layout_differences(described, layouts, self.hybrid)
         if found:
             raise core.StateMismatchError(states.refusal(found))
         return blob
@@ -277,6 +269,9 @@ class Loader(Iterator[Microbatch]):
         self._set_mesh(shared.mesh)
         self.reported_times: deque[tuple[int, dict[str, float]]] = deque(maxlen=_TIMES_KEPT)
         self._times = TimeReports(rank)
+        self._kept = KeptStates()
+        if owner:
+            shared.close_with(self)
 
     @property
     def rank(self) -> int:
@@ -290,6 +285,7 @@ class Loader(Iterator[Microbatch]):
 
     def _set_mesh(self, mesh: Mesh) -> None:
         self._mesh = mesh
+        self._states = self._shared.state_maker(self._rank, mesh)
         self._peers = partial(_peers_of, mesh, self._rank)  # batches must not hold the loader
 
     def rebuild(self, mesh: Mesh | str | Mapping[str, int], step: int | None = None) -> int:
@@ -307,7 +303,12 @@ class Loader(Iterator[Microbatch]):
     def _connected(self) -> Any:
         if self._client is None:
             self._client = self._shared.running().client(self._rank)
+            self._stand_at(self._client.place())
         return self._client
+
+    def _stand_at(self, place: Any) -> None:
+        self._stands = (place, self._states)
+        self._kept.note(place, self._states)
 
     def __iter__(self) -> Loader:
         return self
@@ -330,11 +331,12 @@ class Loader(Iterator[Microbatch]):
             if native is None:
                 self._ended = True
                 raise StopIteration
-            tree = client.tree
-            if tree != self._tree:
-                self._tree = tree
-                self._set_mesh(self._shared.mesh_of(tree))
-            batch = Microbatch(native, self._peers, self._shared.writable, self._shared.slicing)
+            place = client.place()
+            if place.tree != self._tree:
+                self._tree = place.tree
+                self._set_mesh(self._shared.mesh_of(place.tree))
+            batch = Microbatch(native, self._peers, self._shared.form, place, self._states)
+            self._stand_at(place)
             self._times.note(batch)
             return batch
 
@@ -347,14 +349,19 @@ class Loader(Iterator[Microbatch]):
                 yield batches
                 batches = []
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Where the stream stands after what `next()` returned: small, plain data, fit for JSON.
 
         At a step boundary it is the same on every rank, and loads on any mesh. Where the mixture
-        follows losses it waits until every reporter has reported the steps before.
+        follows losses it waits until every reporter has reported the steps before. A trainer that
+        fetches ahead saves `state_dict(step=N)`, the state after step N, one of the last 16 that
+        were finished here, or `batch.state` of the batch that it trained last.
         """
-        blob = self._connected().state(self._shared.alarm_seconds)
-        return self._shared.state_dict(blob, self._rank, self._mesh)
+        if step is not None:
+            return self._kept.state_dict(step)
+        self._connected()
+        place, maker = self._stands  # no call of the engine: another thread may wait in next()
+        return maker.state_dict(place)
 
     def report(
         self,
@@ -414,6 +421,7 @@ class Loader(Iterator[Microbatch]):
         self._ended = False
         self._tree = 1
         self._set_mesh(self._shared.mesh)
+        self._kept.forget()
         self._times.forget()
 
     def wait_seconds(self) -> float:
@@ -453,10 +461,6 @@ class Loader(Iterator[Microbatch]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):
-            self.close()
-
 
 class RankLoaders(Mapping[int, Loader]):
     """Loaders of several ranks over one engine: `loaders[rank]`, or whole steps of all of them."""
@@ -464,6 +468,7 @@ class RankLoaders(Mapping[int, Loader]):
     def __init__(self, shared: SharedEngine) -> None:
         self._shared = shared
         self._loaders = {rank: Loader(shared, rank, owner=False) for rank in shared.ranks}
+        shared.close_with(self)
 
     def __getitem__(self, rank: int) -> Loader:
         return self._loaders[rank]
@@ -528,10 +533,10 @@ class RankLoaders(Mapping[int, Loader]):
         """Write `reports()` as JSON lines for `overlord calibrate --from`; gives their number."""
         return write_reports(path, self.reports())
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state of the first rank; at a step boundary every rank has the same."""
-        if not self._shared.hybrid:
-            return next(iter(self._loaders.values())).state_dict()
+    def state_dict(self, step: int | None = None) -> dict[str, Any]:
+        """The state of the first rank; at a step boundary, as after `step`, all have the same."""
+        if not self._shared.hybrid or step is not None:
+            return next(iter(self._loaders.values())).state_dict(step)
         saved = [loader.state_dict() for loader in self._loaders.values()]
         if any(state != saved[0] for state in saved):
             raise core.InvalidArgumentError(
@@ -591,7 +596,3 @@ class RankLoaders(Mapping[int, Loader]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):
-            self.close()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from overlord._src.tensors import as_tensor
 
 Array = npt.NDArray[Any]
 _DOCUMENT, _FIRST, _TOKENS, _BEGIN, _ROWS, _GRID = 0, 1, 2, 3, 4, slice(5, 8)
@@ -18,12 +20,19 @@ class Media:
     Arrays live as long as they are held, read-only. Ranks that get no tokens have no `data`.
     """
 
-    __slots__ = ("_items", "data", "name")
+    __slots__ = ("_items", "_tensor", "data", "name")
 
-    def __init__(self, name: str, data: Array | None, items: Array) -> None:
+    def __init__(
+        self,
+        name: str,
+        data: Array | None,
+        items: Array,
+        tensor: Callable[[Array], Any] = as_tensor,
+    ) -> None:
         self.name = name
         self.data = data
         self._items = items
+        self._tensor = tensor
 
     def __len__(self) -> int:
         return len(self._items)
@@ -83,10 +92,8 @@ class Media:
         return interpolated_positions(self.grid_thw, side, merge)
 
     def torch(self) -> Any:
-        """`data` as a CPU tensor over the same memory; see `Microbatch.torch`."""
-        from overlord._src.microbatch import as_tensor
-
-        return None if self.data is None else as_tensor(self.data)
+        """`data` as a CPU tensor of this batch's own; see `Microbatch.torch`."""
+        return None if self.data is None else self._tensor(self.data)
 
     def __repr__(self) -> str:
         shape = "no data" if self.data is None else f"{self.data.dtype}{list(self.data.shape)}"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-import threading
-import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -15,8 +13,10 @@ import numpy.typing as npt
 from overlord._src.encoder_part import EncoderPart
 from overlord._src.media_batch import Media
 from overlord._src.native import core
+from overlord._src.tensors import as_tensor, on_device, own_tensor
 
 if TYPE_CHECKING:
+    from overlord._src.kept_states import StateMaker
     from overlord.hdp import Share
 
 T = TypeVar("T")
@@ -28,8 +28,6 @@ LINEAGE = [
 HOLE = (
     1 << 16
 )  # in the flags of a lineage row: served as padding, because the document was found bad
-_first_torch = threading.Lock()
-_warned_torch = False
 
 
 class _Native(Generic[T]):
@@ -55,6 +53,16 @@ class _Native(Generic[T]):
         return value
 
 
+@dataclass(frozen=True)
+class BatchForm:
+    """What the batches of a loader are made like."""
+
+    slicing: str = "sequence_zigzag"  # of context-parallel ranks
+    writable: bool = False  # arrays are copies that may be changed
+    private: bool = False  # their memory is this batch's alone: a write is seen by nobody else
+    pinned: bool = False  # it is registered with CUDA
+
+
 class Microbatch:
     """What one rank receives: arrays that live as long as they are held, read-only, never copied.
 
@@ -62,28 +70,48 @@ class Microbatch:
     does not need (by its pipeline stage or a broadcast) is None.
     """
 
-    __slots__ = ("_copies", "_native", "_peers", "_slicing")
+    __slots__ = ("_copies", "_form", "_native", "_peers", "_place", "_states")
 
     def __init__(
         self,
         native: Any,
-        peers: Callable[[], Sequence[int]] = lambda: (0,),
-        writable: bool = False,
-        slicing: str = "sequence_zigzag",
+        peers: Callable[[], Sequence[int]],
+        form: BatchForm,
+        place: Any,
+        states: StateMaker,
     ) -> None:
         self._native = native
         self._peers = peers
-        self._slicing = slicing
-        # Private pages: made once per batch, so that all views of a field are one array.
-        self._copies: dict[str, Array] | None = {} if writable else None
+        self._form = form
+        self._place = place
+        self._states = states
+        # Made once per batch, so that all views of a field are one array.
+        self._copies: dict[str, Any] = {}
+
+    def _copied(self, key: str, value: Any, copy: Callable[[Any], Any]) -> Any:
+        if key not in self._copies:
+            self._copies[key] = copy(value)
+        return self._copies[key]
 
     def _field(self, name: str) -> Any:
         value = getattr(self._native, name)
-        if self._copies is None or name not in _ARRAYS or value is None:
+        if not self._form.writable or name not in _ARRAYS or value is None:
             return value
-        if name not in self._copies:
-            self._copies[name] = value.copy()
-        return self._copies[name]
+        return self._copied(name, value, np.copy)
+
+    def _tensor(self, key: str, array: Array) -> Any:
+        if self._form.private or array.flags.writeable:
+            return as_tensor(array)
+        return self._copied(f"torch.{key}", array, partial(own_tensor, pinned=self._form.pinned))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state after this batch: what `state_dict()` of its loader gave before the next one.
+
+        For trainers that fetch ahead of what they train. Made when it is asked for, also after the
+        loader was closed.
+        """
+        return self._states.state_dict(self._place)
 
     step = _Native[int]("The optimizer step this belongs to.")
     microbatch = _Native[int]("Its number within the step, from 0.")
@@ -151,7 +179,7 @@ class Microbatch:
         """
         if self._native.hdp() is not None:
             return None
-        index: Array | None = self._native.token_index(getattr(core.Slicing, self._slicing))
+        index: Array | None = self._native.token_index(getattr(core.Slicing, self._form.slicing))
         return index
 
     def mrope_positions(self, merge: int = 2, fields: Sequence[str] | None = None) -> Array | None:
@@ -175,12 +203,10 @@ class Microbatch:
     def _media(self, kind: str, fields: dict[str, tuple[Array | None, Array]]) -> dict[str, Media]:
         out = {}
         for name, (data, items) in fields.items():
-            if data is not None and self._copies is not None:
-                key = f"{kind}.{name}"
-                if key not in self._copies:
-                    self._copies[key] = data.copy()
-                data = self._copies[key]
-            out[name] = Media(name, data, items)
+            key = f"{kind}.{name}"
+            if data is not None and self._form.writable:
+                data = self._copied(key, data, np.copy)
+            out[name] = Media(name, data, items, partial(self._tensor, key))
         return out
 
     def lineage(self) -> Array:
@@ -196,13 +222,18 @@ class Microbatch:
         named = ((name, self._field(name)) for name in _ARRAYS)
         return {name: array for name, array in named if array is not None}
 
-    def torch(self) -> dict[str, Any]:
-        """The same arrays as CPU torch tensors over the same memory.
+    def torch(self, device: Any = None) -> dict[str, Any]:
+        """The arrays as torch tensors of this batch's own: writing to them changes nothing else.
 
-        Unless they were read with `writable=True` they are read-only, which torch does not know: an
-        in-place operation ends the process where the memory belongs to a node.
+        On the CPU they lie over the memory of the arrays, without a copy where no other rank of
+        this process reads it and it is not pinned for others; a page that is written to is then
+        copied by the kernel. With `device` they are copied there, out of pinned memory (`pin=True`)
+        without one on the way; the batch is held until that is done.
         """
-        return {name: as_tensor(array) for name, array in self.arrays().items()}
+        arrays = self.arrays()
+        if device is not None and str(device) != "cpu":
+            return on_device(arrays, device, self._form.pinned)
+        return {name: self._tensor(name, array) for name, array in arrays.items()}
 
     def __repr__(self) -> str:
         fields = ", ".join(
@@ -210,16 +241,3 @@ class Microbatch:
         )
         place = f"step={self.step}, microbatch={self.microbatch}/{self.microbatches}"
         return f"Microbatch({place}, {fields or 'no fields for this rank'})"
-
-
-def as_tensor(array: Array) -> Any:
-    """A tensor over the array's memory. Torch warns once about read-only memory; we mean it."""
-    global _warned_torch
-    torch: Any = sys.modules.get("torch") or importlib.import_module("torch")
-    if _warned_torch or array.flags.writeable:
-        return torch.from_numpy(array)
-    with _first_torch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        tensor = torch.from_numpy(array)
-        _warned_torch = True
-        return tensor

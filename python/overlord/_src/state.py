@@ -26,7 +26,7 @@ _FIELDS = (
     "sources",
     "blob",
 )
-_MIDSTEP = "mesh"  # added inside a step: a microbatch count means something on one mesh only
+_MIDSTEP = "mesh"  # added inside a step: what its count of microbatches means something on
 
 
 class StateError(ValueError):
@@ -37,22 +37,18 @@ class StateVersionError(StateError):
     """A state of another format version."""
 
 
-def build_state(
-    blob: bytes, described: Mapping[str, Any], job: str, mesh_text: str
-) -> dict[str, Any]:
+def build_state(blob: bytes, described: Mapping[str, Any], job: str) -> dict[str, Any]:
     """The state dict around an encoded state; `described` is what the engine says of the blob."""
-    state: dict[str, Any] = {
+    return {
         "format": FORMAT,
         "job": job,
         **_readable(described),
         "blob": base64.b64encode(blob).decode(),
     }
-    if state["microbatch"]:
-        state[_MIDSTEP] = mesh_text
-    return state
 
 
 def _readable(described: Mapping[str, Any]) -> dict[str, Any]:
+    bound = {_MIDSTEP: described["layout"]} if described["layout"] else {}
     return {
         "stream": described["stream"],
         "step": int(described["step"]),
@@ -72,11 +68,12 @@ def _readable(described: Mapping[str, Any]) -> dict[str, Any]:
             }
             for name, source in described["sources"].items()
         },
+        **bound,
     }
 
 
-def open_state(state: Any) -> tuple[bytes, str]:
-    """The blob of a state dict, and the mesh it is bound to ("" at a step boundary)."""
+def open_state(state: Any) -> bytes:
+    """The blob of a state dict."""
     if not isinstance(state, Mapping):
         raise StateError(
             f"a state is a mapping as state_dict() gives it, got {type(state).__name__}"
@@ -97,16 +94,23 @@ def open_state(state: Any) -> tuple[bytes, str]:
             "use the dict that state_dict() gave, whole"
         )
     try:
-        blob = base64.b64decode(str(state["blob"]), validate=True)
+        return base64.b64decode(str(state["blob"]), validate=True)
     except (binascii.Error, ValueError):
         raise StateError("the state's blob is not base64: it was truncated or edited") from None
-    return blob, str(state.get(_MIDSTEP, ""))
 
 
 def edited_fields(state: Mapping[str, Any], described: Mapping[str, Any]) -> list[str]:
     """Fields of the readable part that say something else than the blob, both values shown."""
     found: list[str] = []
+    if described["microbatch"] and not described["layout"]:
+        return [
+            f"mesh: the state was saved inside step {described['step']} by a version that did not "
+            "put the mesh into its blob, so nothing shows that the mesh it names is the one; "
+            "resume from a state saved at a step boundary"
+        ]
     _compare("", _readable(described), state, found)
+    if _MIDSTEP in state and not described["layout"]:
+        found.append(f"mesh: the state says {state[_MIDSTEP]!r}, its blob has none")
     return found
 
 
@@ -124,6 +128,23 @@ def _compare(path: str, blob: Mapping[str, Any], shown: Any, found: list[str]) -
             ]
         elif says != value:
             found.append(f"{here}: the state says {says!r}, its blob says {value!r}")
+
+
+def layout_differences(described: Mapping[str, Any], layouts: list[str], hybrid: bool) -> list[str]:
+    """What a state inside a step is bound to and this loader has not; at a boundary nothing."""
+    bound = described["layout"]
+    if not bound or [_essential(bound)] == [_essential(layout) for layout in layouts]:
+        return []
+    return [
+        f"mesh: saved inside step {described['step']}, after {described['microbatch']} "
+        f"microbatches on {bound}, now {' and '.join(layouts)}; another mesh can go on from a "
+        "state saved at a step boundary" + (", and so can another rank" if hybrid else "")
+    ]
+
+
+def _essential(layout: str) -> list[str]:
+    """A layout without the axes of one rank."""
+    return [part for part in layout.split(",") if not part.endswith("=1")]
 
 
 ALLOWABLE = ("mixture", "sources")

@@ -38,8 +38,7 @@ def run(options: argparse.Namespace) -> int:
     from overlord.cli.terminal import add_rows, make_console, make_table, show_count
 
     state = read_state(options.file)
-    blob, mesh = states.open_state(state)
-    described: dict[str, Any] = core.describe_state(blob)
+    described: dict[str, Any] = core.describe_state(states.open_state(state))
     edited = states.edited_fields(state, described)
     if edited:
         raise states.StateError("the state was edited: " + "; ".join(edited))
@@ -55,7 +54,9 @@ def run(options: argparse.Namespace) -> int:
     console = make_console()
     size = len(json.dumps(state))
     where = f"step {state['step']}" + (
-        f", microbatch {state['microbatch']} on {mesh}" if mesh else ""
+        f", microbatch {state['microbatch']} on {described['layout']}"
+        if state["microbatch"]
+        else ""
     )
     console.print(f"state of job {state['job']!r}, stream {state['stream']!r}: next is {where}")
     console.print(

@@ -58,11 +58,17 @@ std::optional<StepIndex> Consumer::take_consumed() {
   return step;
 }
 
-protocol::ResumeState Consumer::state() const {
-  protocol::ResumeState state = base_;
-  if (after_) state.state = *after_;
-  state.microbatch = current_ ? next_ : pass_over_;
-  return state;
+Place Consumer::place() const {
+  return {after_, next_step(),         current_ ? next_ : pass_over_,
+          tree_,  base_.content_chain, base_.plan_chain};
+}
+
+protocol::ResumeState state_of(protocol::ResumeState base, const Place& place) {
+  if (place.after) base.state = *place.after;
+  base.microbatch = place.microbatch;
+  base.content_chain = place.content_chain;
+  base.plan_chain = place.plan_chain;
+  return base;
 }
 
 Digest stream_hash(const Digest& plan_chain, const std::vector<Digest>& rank_hashes) {

@@ -16,6 +16,20 @@
 
 namespace overlord::host {
 
+// Where a rank stands between two microbatches: what its resume state has beyond where the stream
+// was started. A few pointers and numbers, so that it can be taken after every microbatch.
+struct Place {
+  std::shared_ptr<const model::StreamState> after;  // of the last finished step; null: none here
+  StepIndex next_step = 0;
+  uint32_t microbatch = 0;  // microbatches of it already returned
+  uint32_t tree = 1;        // of the step of the newest microbatch
+  Digest content_chain;
+  Digest plan_chain;
+};
+
+// The state of a place; `base` is where the stream was started.
+protocol::ResumeState state_of(protocol::ResumeState base, const Place& place);
+
 class Consumer {
  public:
   // `base`: where the stream starts; its `microbatch` ones of the first step are passed over.
@@ -31,7 +45,8 @@ class Consumer {
   // A step whose microbatches have all been returned, told once.
   std::optional<StepIndex> take_consumed();
 
-  protocol::ResumeState state() const;
+  Place place() const;
+  protocol::ResumeState state() const { return state_of(base_, place()); }
   // Of the tree that the step of the newest microbatch was planned for.
   uint32_t tree() const { return tree_; }
   const Digest& rank_hash() const { return rank_hash_; }

@@ -18,7 +18,10 @@ FeedbackLedger::FeedbackLedger(const std::vector<model::StepFeedback>& start, ui
 
 void FeedbackLedger::add(const model::StepFeedback& feedback) {
   steps_[feedback.step] = feedback;
-  while (steps_.begin()->first + kept_steps_ < feedback.step) steps_.erase(steps_.begin());
+  while (steps_.begin()->first + kept_steps_ < feedback.step) {
+    dropped_before_ = steps_.begin()->first + 1;
+    steps_.erase(steps_.begin());
+  }
 }
 
 const model::StepFeedback* FeedbackLedger::find(StepIndex step) const {

@@ -17,6 +17,8 @@ class FeedbackLedger {
 
   void add(const model::StepFeedback& feedback);
   const model::StepFeedback* find(StepIndex step) const;
+  // Whether it was known and is kept no more.
+  bool dropped(StepIndex step) const { return step < dropped_before_; }
   // Gives the state the feedback it needs, no more and no less, so that it is the same on every
   // rank; or the first step of which something is missing.
   std::optional<StepIndex> attach(protocol::ResumeState* state) const;
@@ -24,6 +26,7 @@ class FeedbackLedger {
  private:
   std::map<StepIndex, model::StepFeedback> steps_;
   uint64_t kept_steps_;
+  StepIndex dropped_before_ = 0;
 };
 
 // Steps [first, state.next_step) whose feedback a run from this state needs.

@@ -101,6 +101,8 @@ transport::CarrierOptions AttachedEngine::carrier_options() {
   transport::CarrierOptions options;
   options.name = name_of(request_);
   options.segments.pinning = request_.pinning;
+  // What CUDA registers has to stay where the device reads it; all else may be written here.
+  options.segments.private_pages = request_.pinning == nullptr;
   options.deliver = [this](protocol::Envelope envelope) { deliver(std::move(envelope)); };
   options.control = [this](const std::string& peer, protocol::Control control) {
     if (peer == "node") on_control(std::move(control));
@@ -346,10 +348,6 @@ Result<model::MicrobatchPtr> AttachedEngine::give_out(model::MicrobatchPtr batch
 
 Result<model::MicrobatchPtr> AttachedEngine::next(Rank rank, int64_t timeout_ms) {
   return seats_->next(rank, timeout_ms);
-}
-
-Result<std::string> AttachedEngine::state(Rank rank, int64_t timeout_ms) {
-  return seats_->state(rank, timeout_ms);
 }
 
 Result<protocol::Verdict> AttachedEngine::report(Rank rank, model::StepFeedback part) {

@@ -219,10 +219,6 @@ Status EmbeddedEngine::late_rows_over_budget(const model::StreamState& state) {
   return node::late_rows_over_budget(quarantine_, bad_row_limits(job_->spec), state);
 }
 
-Result<std::string> EmbeddedEngine::state(Rank rank, int64_t timeout_ms) {
-  return seats_->state(rank, timeout_ms);
-}
-
 Result<protocol::Verdict> EmbeddedEngine::report(Rank rank, model::StepFeedback part) {
   return seats_->report(rank, std::move(part));
 }

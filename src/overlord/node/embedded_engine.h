@@ -39,10 +39,9 @@ class EmbeddedEngine final : public Engine {
   ~EmbeddedEngine() override;
 
   Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms) override;
-  Result<std::string> state(Rank rank, int64_t timeout_ms = 0) override;
+  KeptPlace place(Rank rank) override { return seats_->place(rank); }
   Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) override;
   Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) override;
-  uint32_t tree(Rank rank) override { return seats_->tree(rank); }
   std::vector<model::Axis> axes_of(uint32_t tree) override;
   void close() override;
 

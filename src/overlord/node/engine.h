@@ -12,6 +12,7 @@
 #include "overlord/base/status.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/microbatch.h"
+#include "overlord/node/state_book.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/loader/role.h"
 #include "overlord/runtime/buffer.h"
@@ -76,18 +77,15 @@ class Engine {
   // The next microbatch of `rank`; null at the end of the stream. kDeadline, naming what is waited
   // for, when nothing came in time: call again. One caller per rank at a time.
   virtual Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms) = 0;
-  // Encoded resume state after what next(rank) has returned. With a metric-driven mixture it waits
-  // until every reporter has reported the steps before: kDeadline names the first that is missing.
-  virtual Result<std::string> state(Rank rank, int64_t timeout_ms) = 0;
+  // Where `rank` stands after what next(rank) has returned; gives its resume state, now or later.
+  virtual KeptPlace place(Rank rank) = 0;
   // What the trainer of `rank` measured of a step that it has consumed; waits for the verdict.
   virtual Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) = 0;
   // Steps from `step` on, or from the first that is possible, are planned for another mesh of the
   // same ranks; gives that step, once everybody is ready for it. Asked by several ranks it is one
   // change.
   virtual Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) = 0;
-  // Version of the tree of what next(rank) has returned last, and the axes of its mesh; none: of
-  // the job's own.
-  virtual uint32_t tree(Rank rank) = 0;
+  // The axes of the mesh of a later tree than the job's own.
   virtual std::vector<model::Axis> axes_of(uint32_t tree) = 0;
   // Wakes every waiting caller with kCancelled and ends all work. Idempotent, any thread.
   virtual void close() = 0;

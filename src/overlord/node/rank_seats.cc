@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
-
 #include "overlord/runtime/trace.h"
 
 namespace overlord::node {
@@ -18,7 +16,7 @@ RankSeats::RankSeats(std::vector<Rank> ranks, const protocol::ResumeState& state
     : ranks_(std::move(ranks)),
       clock_(clock),
       wiring_(std::move(wiring)),
-      ledger_(state.feedback, kept_feedback),
+      book_(std::make_shared<StateBook>(state, kept_feedback)),
       process_(getpid()) {
   for (const Rank rank : ranks_) seats_[rank] = std::make_unique<Seat>(state);
 }
@@ -29,12 +27,6 @@ void RankSeats::deliver(Rank rank, client::ReadyStep ready) {
 
 void RankSeats::answer(Rank rank, protocol::ReportAnswered answer) {
   seats_.at(rank)->answers.push(answer);
-}
-
-void RankSeats::fed_back(const model::StepFeedback& feedback) {
-  const std::lock_guard lock(ledger_mutex_);
-  ledger_.add(feedback);
-  ledger_grown_.notify_all();
 }
 
 void RankSeats::close(Status why) {
@@ -97,38 +89,22 @@ Result<model::MicrobatchPtr> RankSeats::next(Rank rank, int64_t timeout_ms) {
     const int64_t end_ns = clock_.now_ns();
     wiring_.probe(rank).wait_ns += static_cast<uint64_t>(end_ns - begin_ns);
     if (runtime::tracing()) {
-      runtime::TraceBook::of_process().note(
-          "wait", "rank " + std::to_string(rank), begin_ns, end_ns,
-          static_cast<int64_t>(at->consumer.state().state.next_step));
+      runtime::TraceBook::of_process().note("wait", "rank " + std::to_string(rank), begin_ns,
+                                            end_ns,
+                                            static_cast<int64_t>(at->consumer.place().next_step));
     }
     if (!ready) {
       if (at->steps.closed()) return closed_because();
-      return Status(Code::kDeadline,
-                    wiring_.explain_wait(rank, at->consumer.state().state.next_step));
+      return Status(Code::kDeadline, wiring_.explain_wait(rank, at->consumer.place().next_step));
     }
     at->consumer.feed(std::move(*ready));
   }
 }
 
-Result<std::string> RankSeats::state(Rank rank, int64_t timeout_ms) {
-  OVERLORD_TRY(Seat * at, seat(rank));
-  protocol::ResumeState state;
-  {
-    const std::lock_guard lock(at->mutex);
-    state = at->consumer.state();
-  }
-  std::unique_lock lock(ledger_mutex_);
-  std::optional<StepIndex> missing;
-  ledger_grown_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] {
-    missing = ledger_.attach(&state);
-    return !missing;
-  });
-  if (missing) {
-    return Status(Code::kDeadline, "a state needs what was reported of step " +
-                                       std::to_string(*missing) +
-                                       ", and not every reporter has reported it");
-  }
-  return protocol::encode_resume_state(state);
+KeptPlace RankSeats::place(Rank rank) {
+  Seat& at = *seat(rank).value();
+  const std::lock_guard lock(at.mutex);
+  return {book_, at.consumer.place()};
 }
 
 Result<protocol::Verdict> RankSeats::report(Rank rank, model::StepFeedback part) {
@@ -140,7 +116,7 @@ Result<protocol::Verdict> RankSeats::report(Rank rank, model::StepFeedback part)
   const StepIndex step = part.step;
   {
     const std::lock_guard lock(at->mutex);
-    if (at->consumer.state().state.next_step <= step) {
+    if (at->consumer.place().next_step <= step) {
       return invalid_argument("rank " + std::to_string(rank) + " has not consumed step " +
                               std::to_string(step));
     }
@@ -155,12 +131,6 @@ Result<protocol::Verdict> RankSeats::report(Rank rank, model::StepFeedback part)
     return Status(Code::kDeadline,
                   "no answer to the report of step " + std::to_string(step) + " for a minute");
   }
-}
-
-uint32_t RankSeats::tree(Rank rank) {
-  Seat& at = *seat(rank).value();
-  const std::lock_guard lock(at.mutex);
-  return at.consumer.tree();
 }
 
 Digest RankSeats::rank_hash(Rank rank) {

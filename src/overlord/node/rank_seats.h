@@ -3,7 +3,6 @@
 // is the engine's business.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,7 +13,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/host/consumer.h"
-#include "overlord/host/feedback_ledger.h"
+#include "overlord/node/state_book.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/client/probe.h"
 #include "overlord/runtime/handoff.h"
@@ -43,16 +42,15 @@ class RankSeats {
   // From the roles' side, any thread.
   void deliver(Rank rank, client::ReadyStep ready);
   void answer(Rank rank, protocol::ReportAnswered answer);
-  void fed_back(const model::StepFeedback& feedback);
+  void fed_back(const model::StepFeedback& feedback) { book_->fed_back(feedback); }
   // Wakes every waiting caller; they get `why`.
   void close(Status why);
 
   // As Engine's.
   Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms);
-  Result<std::string> state(Rank rank, int64_t timeout_ms);
+  KeptPlace place(Rank rank);
   Result<protocol::Verdict> report(Rank rank, model::StepFeedback part);
   uint64_t wait_ns(Rank rank) { return wiring_.probe(rank).wait_ns; }
-  uint32_t tree(Rank rank);
   Digest rank_hash(Rank rank);
   Digest plan_chain();
   Digest content_chain();
@@ -79,9 +77,7 @@ class RankSeats {
   runtime::Clock& clock_;
   Wiring wiring_;
   std::map<Rank, std::unique_ptr<Seat>> seats_;
-  std::mutex ledger_mutex_;
-  std::condition_variable ledger_grown_;
-  host::FeedbackLedger ledger_;
+  std::shared_ptr<StateBook> book_;
   std::mutex why_mutex_;
   Status why_;           // once closed
   int64_t process_ = 0;  // where it was made: a forked child has none of the threads behind it

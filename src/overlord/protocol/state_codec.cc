@@ -249,6 +249,7 @@ Result<model::StreamState> decode_stream_state(std::string_view bytes) {
 }
 
 uint32_t state_format(const ResumeState& saved) {
+  if (!saved.layout.empty()) return kBoundStateFormat;
   if (!saved.columns.empty()) return kColumnsStateFormat;
   const bool plain = saved.state.controller.sources.empty() && saved.feedback.empty();
   return plain ? kPlainStateFormat : kStateFormat;
@@ -264,7 +265,7 @@ std::string encode_resume_state(const ResumeState& saved) {
   body.digest(saved.plan_chain);
   write_sections(&body, saved);
   body.text(encode_stream_state(saved.state));
-  if (state_format(saved) == kColumnsStateFormat) {
+  if (state_format(saved) >= kColumnsStateFormat) {
     body.varint(saved.columns.size());
     for (const std::string& column : saved.columns) body.text(column);
   }
@@ -272,6 +273,7 @@ std::string encode_resume_state(const ResumeState& saved) {
     body.varint(saved.feedback.size());
     for (const model::StepFeedback& feedback : saved.feedback) write_feedback(&body, feedback);
   }
+  if (state_format(saved) == kBoundStateFormat) body.text(saved.layout);
   ByteWriter out;
   out.u32(kMagic);
   out.u32(state_format(saved));
@@ -286,11 +288,11 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
   const uint32_t format = head.u32();
   const uint64_t checksum = head.u64();
   if (head.failed() || magic != kMagic) return bad_data("resume state: not an Overlord state");
-  if (format < kPlainStateFormat || format > kColumnsStateFormat) {
+  if (format < kPlainStateFormat || format > kBoundStateFormat) {
     return Status(Code::kVersionMismatch, "resume state: format " + std::to_string(format) +
                                               ", this build reads " +
                                               std::to_string(kPlainStateFormat) + " to " +
-                                              std::to_string(kColumnsStateFormat));
+                                              std::to_string(kBoundStateFormat));
   }
   const std::string_view body = bytes.substr(16);
   if (hash64(body.data(), body.size()) != checksum) {
@@ -306,7 +308,7 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
   saved.plan_chain = reader.digest();
   read_sections(&reader, &saved);
   const std::string_view state_bytes = reader.text();
-  if (format == kColumnsStateFormat) {
+  if (format >= kColumnsStateFormat) {
     saved.columns.resize(reader.count(1));
     for (std::string& column : saved.columns) column = reader.text();
   }
@@ -314,8 +316,12 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
     saved.feedback.resize(reader.count(3));
     for (model::StepFeedback& feedback : saved.feedback) feedback = read_feedback(&reader);
   }
+  if (format == kBoundStateFormat) saved.layout = reader.text();
   OVERLORD_RETURN_IF_ERROR(reader.status("resume state"));
   OVERLORD_TRY(saved.state, decode_stream_state(state_bytes));
+  if (format == kBoundStateFormat && (saved.microbatch == 0 || saved.layout.empty())) {
+    return bad_data("resume state: bound to a layout, which only one inside a step is");
+  }
   if (saved.state.cursors.size() != saved.source_names.size()) {
     return bad_data("resume state: cursors and source names differ in number");
   }
@@ -330,6 +336,13 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
     }
   }
   return saved;
+}
+
+Result<std::string> bound_state(std::string_view bytes, std::string layout) {
+  OVERLORD_TRY(ResumeState saved, decode_resume_state(bytes));
+  if (saved.microbatch == 0) return std::string(bytes);
+  saved.layout = std::move(layout);
+  return encode_resume_state(saved);
 }
 
 Result<model::StreamState> adapt_state(const ResumeState& saved, const model::JobSpec& spec,

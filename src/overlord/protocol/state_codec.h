@@ -1,5 +1,6 @@
 // ResumeState: what `state_dict()` holds (law 7). The same bytes on every rank at a step boundary;
-// inside a step only `microbatch` is added. Keyed by source name and digest, guarded by a checksum.
+// inside a step only `microbatch` and its `layout` are added. Keyed by source name and digest,
+// guarded by a checksum.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +23,15 @@ inline constexpr uint32_t kStateFormat = 2;
 inline constexpr uint32_t kPlainStateFormat = 1;
 // 3: 2 of a job with metadata columns; their names tell what the values of carried documents are.
 inline constexpr uint32_t kColumnsStateFormat = 3;
+// 4: 3 inside a step, with the layout that the count of microbatches means something on.
+inline constexpr uint32_t kBoundStateFormat = 4;
 
 struct ResumeState {
   std::string stream;
   uint32_t microbatch = 0;  // microbatches of step `state.next_step` already returned
+  // Mesh and dealing that `microbatch` counts on, as the face of the engine words them. Empty at a
+  // step boundary, and inside the engine, which knows its own.
+  std::string layout;
   Digest config;
   Digest manifest;
   std::vector<SectionDigest> sections;
@@ -49,6 +55,8 @@ uint32_t state_format(const ResumeState& state);
 std::string encode_resume_state(const ResumeState& state);
 // kBadData: truncated or damaged; kVersionMismatch: another format, naming both versions.
 Result<ResumeState> decode_resume_state(std::string_view bytes);
+// The encoded state with its layout, where it is inside a step; else as it is.
+Result<std::string> bound_state(std::string_view bytes, std::string layout);
 
 // What may differ between the job that saved a state and the one that loads it.
 struct AllowedChanges {

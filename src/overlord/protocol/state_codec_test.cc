@@ -127,6 +127,38 @@ TEST(ResumeState, MetadataColumnsSurviveARoundTrip) {
   EXPECT_EQ(decode_resume_state(encode_resume_state(state))->feedback, state.feedback);
 }
 
+TEST(ResumeState, InsideAStepItIsBoundToItsLayout) {
+  for (const bool columns : {false, true}) {
+    ResumeState state = sample_state(3);
+    carry(&state, 2);
+    if (columns) add_columns(&state);
+    const std::string boundary = encode_resume_state(state);
+    EXPECT_EQ(*bound_state(boundary, "dp=2,tp=2"), boundary);
+    state.microbatch = 3;
+    steer(&state, 2);
+    const auto bytes = bound_state(encode_resume_state(state), "dp=2,tp=2");
+    ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+    EXPECT_EQ((*bytes)[4], 4);
+    const auto decoded = decode_resume_state(*bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+    EXPECT_EQ(decoded->layout, "dp=2,tp=2");
+    EXPECT_EQ(decoded->microbatch, 3u);
+    EXPECT_EQ(decoded->columns, state.columns);
+    EXPECT_EQ(decoded->feedback, state.feedback);
+    EXPECT_EQ(encode_resume_state(*decoded), *bytes);
+    for (size_t size = 0; size < bytes->size(); ++size) {
+      EXPECT_FALSE(decode_resume_state(std::string_view(*bytes).substr(0, size)).ok());
+    }
+  }
+}
+
+TEST(ResumeState, ALayoutAtAStepBoundaryMakesNoSense) {
+  ResumeState state = sample_state(2);
+  state.microbatch = 0;
+  state.layout = "dp=2";
+  EXPECT_EQ(decode_resume_state(encode_resume_state(state)).status().code(), Code::kBadData);
+}
+
 TEST(ResumeState, CarriedColumnsMustBeThoseOfTheJob) {
   ResumeState state = sample_state(3);
   carry(&state, 2);

@@ -21,6 +21,15 @@ class SegmentMap::Mapping {
     if (pinned_by_) pinned_by_->unpin(data_);
     munmap(const_cast<char*>(data_), size_bytes_);
   }
+  static Result<std::shared_ptr<Mapping>> make(int file, size_t size_bytes, int protection,
+                                               int flags, const std::string& what) {
+    void* data = mmap(nullptr, size_bytes, protection, flags, file, 0);
+    if (data == MAP_FAILED) {
+      return Status(Code::kResource, "cannot map " + what + " of " + std::to_string(size_bytes) +
+                                         " bytes: " + std::generic_category().message(errno));
+    }
+    return std::make_shared<Mapping>(static_cast<const char*>(data), size_bytes);
+  }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
@@ -30,10 +39,15 @@ class SegmentMap::Mapping {
     return {};
   }
 
+  // The file stays open, for maps with private pages.
+  void keep(Descriptor file) { file_ = std::move(file); }
+
   const char* data() const { return data_; }
   size_t size_bytes() const { return size_bytes_; }
+  const Descriptor& file() const { return file_; }
 
  private:
+  Descriptor file_;
   std::shared_ptr<HostPinning> pinned_by_;
   const char* const data_;
   const size_t size_bytes_;
@@ -58,19 +72,16 @@ Status SegmentMap::refuse(Status why) {
   return why;
 }
 
-Result<std::shared_ptr<const SegmentMap::Mapping>> SegmentMap::map_checked(
-    SegmentId id, uint64_t size_bytes, const Descriptor& descriptor) {
+Result<std::shared_ptr<const SegmentMap::Mapping>> SegmentMap::map_checked(SegmentId id,
+                                                                           uint64_t size_bytes,
+                                                                           Descriptor descriptor) {
   if (!descriptor.valid()) return bad_data(name_of(id) + " came without a descriptor");
   OVERLORD_RETURN_IF_ERROR(check_sealed(descriptor.get(), size_bytes, name_of(id)));
   const int flags = MAP_SHARED | (options_.prefault ? MAP_POPULATE : 0);
-  void* data = mmap(nullptr, size_bytes, PROT_READ, flags, descriptor.get(), 0);
-  if (data == MAP_FAILED) {
-    return Status(Code::kResource, "cannot map " + name_of(id) + " of " +
-                                       std::to_string(size_bytes) +
-                                       " bytes: " + std::generic_category().message(errno));
-  }
-  const auto mapping = std::make_shared<Mapping>(static_cast<const char*>(data), size_bytes);
+  OVERLORD_TRY(const std::shared_ptr<Mapping> mapping,
+               Mapping::make(descriptor.get(), size_bytes, PROT_READ, flags, name_of(id)));
   if (options_.pinning) OVERLORD_RETURN_IF_ERROR(mapping->pin(options_.pinning));
+  if (options_.private_pages) mapping->keep(std::move(descriptor));
   return std::shared_ptr<const Mapping>(mapping);
 }
 
@@ -88,7 +99,7 @@ Status SegmentMap::add(SegmentId id, uint64_t size_bytes, Descriptor descriptor)
                                    std::to_string(options_.limit_bytes)};
     }
   }
-  auto mapping = map_checked(id, size_bytes, descriptor);
+  auto mapping = map_checked(id, size_bytes, std::move(descriptor));
   if (!mapping.ok()) return refuse(mapping.status());
   std::lock_guard lock(mutex_);
   if (!mappings_.emplace(id, *mapping).second) {
@@ -136,6 +147,12 @@ Result<runtime::Bytes> SegmentMap::whole(SegmentId id) {
     if (found != mappings_.end()) mapping = found->second;
   }
   if (!mapping) return refuse(bad_data(name_of(id) + " is not known here"));
+  if (options_.private_pages) {
+    // Not reserved: few pages are ever written. Never populated: that would copy every one of them.
+    OVERLORD_TRY(mapping,
+                 Mapping::make(mapping->file().get(), mapping->size_bytes(), PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_NORESERVE, name_of(id) + " with private pages"));
+  }
   const char* data = mapping->data();
   const size_t size_bytes = mapping->size_bytes();
   return runtime::Bytes{std::move(mapping), data, size_bytes};

@@ -2,7 +2,9 @@
 // nothing before it is checked (seals, size), maps for reading only, and gives bounds-checked views
 // whose last release is told to a callback, so that the owner learns of it. A map lives as long as
 // a view of it is held, also when the owner is dead and this object gone. Thread-safe; owned by the
-// reader, one per owner. Writing through a view kills the process: the pages are not writable.
+// reader, one per owner. Writing through a view kills the process, unless it has private pages:
+// then every call of whole() gives a map of its own, in which a write makes a copy of the page that
+// nobody else sees and that goes with the map.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +26,8 @@ namespace overlord::transport {
 struct SegmentMapOptions {
   uint64_t limit_bytes = uint64_t{1} << 40;  // of addresses, all segments together
   size_t limit_segments = 4096;
-  bool prefault = false;  // fill the page table when a segment is mapped (about 10 GB/s)
+  bool prefault = false;       // fill the page table when a segment is mapped (about 10 GB/s)
+  bool private_pages = false;  // of whole(): may be written; segments then keep their descriptors
   std::shared_ptr<HostPinning> pinning =
       nullptr;  // registers every map as long as it lives; null: nobody
 };
@@ -47,7 +50,8 @@ class SegmentMap {
   // kBadData when the segment is not known or the range not inside it: `released` is then dropped
   // uncalled, since nothing was taken.
   Result<runtime::Bytes> view(SegmentRef ref, uint64_t size_bytes, Released released);
-  // All of a segment, for who looks at many places in it; kBadData when it is not known.
+  // All of a segment, for who looks at many places in it; kBadData when it is not known, kResource
+  // when the system refuses a map with private pages.
   Result<runtime::Bytes> whole(SegmentId id);
 
   size_t segments() const;
@@ -59,7 +63,7 @@ class SegmentMap {
   struct View;
   Status refuse(Status why);
   Result<std::shared_ptr<const Mapping>> map_checked(SegmentId id, uint64_t size_bytes,
-                                                     const Descriptor& descriptor);
+                                                     Descriptor descriptor);
 
   const SegmentMapOptions options_;
   mutable std::mutex mutex_;

@@ -52,6 +52,30 @@ TEST_F(SegmentMapTest, SharesTheOwnersPages) {
   EXPECT_EQ(released, 1);
 }
 
+TEST_F(SegmentMapTest, PrivatePagesAreCopiedWhenWrittenAndGoWithTheirMap) {
+  SegmentMap map(SegmentMapOptions{.private_pages = true});
+  ASSERT_TRUE(add(map).ok());
+  auto first = map.whole(ref_.segment);
+  auto second = map.whole(ref_.segment);
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status().message();
+  char* const mine = const_cast<char*>(first->data) + ref_.offset;
+  const char* const theirs = second->data + ref_.offset;
+  mine[7] = 'b';  // as a trainer's in-place operation does
+  EXPECT_EQ(mine[7], 'b');
+  EXPECT_EQ(mine[8], 'a') << "the rest of the page is what it was";
+  EXPECT_EQ(theirs[7], 'a');
+  EXPECT_EQ(buffer_.data.get()[7], 'a');
+  *first = {};
+  std::memset(buffer_.data.get(), 'c', buffer_.size);  // the owner uses the place again
+  const auto third = map.whole(ref_.segment);
+  ASSERT_TRUE(third.ok());
+  EXPECT_EQ(third->data[ref_.offset + 7], 'c') << "no page of the map before is left";
+  EXPECT_EQ(theirs[7], 'c') << "what was not written is shared";
+  EXPECT_TRUE(map.forget(ref_.segment));
+  EXPECT_EQ(map.whole(ref_.segment).status().code(), Code::kBadData);
+  EXPECT_EQ(third->data[ref_.offset], 'c');
+}
+
 TEST_F(SegmentMapTest, AViewSurvivesOwnerAndMap) {
   runtime::Bytes view;
   bool released = false;

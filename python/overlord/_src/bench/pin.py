@@ -15,6 +15,7 @@ from typing import Any
 
 from overlord._src.bench import _contract
 from overlord._src.bench._contract import Figures
+from overlord._src.tensors import as_tensor
 
 CONTEXT = 65_536
 BINS = 64
@@ -91,7 +92,9 @@ def run(arguments: list[str]) -> dict[str, Any]:
             for pin in (False, True):
                 loader = job.train(rank=0, engine=engine, pin=pin)
                 loaders.append(loader)
-                tensor = next(loader).torch()["tokens"]
+                tensor = as_tensor(
+                    next(loader).arrays()["tokens"]
+                )  # as batch.torch(device) sends it
                 contenders[f"{engine}_{'pinned' if pin else 'plain'}"] = tensor
                 contenders.setdefault("pin_memory", tensor.clone().pin_memory())
                 if pin and not tensor.is_pinned():

@@ -25,7 +25,7 @@ def state_after(job: Any, samples: int) -> tuple[dict[str, Any], int]:
         for _ in range(max(1, left // MOST_PER_STEP)):
             cursor.next()
         described = core.describe_state(cursor.state())
-    state = build_state(cursor.state(), described, job.config.job, job.mesh.text())
+    state = build_state(cursor.state(), described, job.config.job)
     return state, samples_of(described)
 
 
