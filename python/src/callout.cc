@@ -69,6 +69,7 @@ nb::dict request_dict(const model::CalloutRequest& request) {
 
 Result<std::vector<int64_t>> FunctionCaller::call(const model::CalloutRequest& request) {
   const nb::gil_scoped_acquire held;
+  if (!function_.is_valid()) return Status(Code::kCancelled, "the function is gone");
   try {
     const nb::object answer = function_(request_dict(request));
     if (nb::isinstance<nb::str>(answer)) {

@@ -19,6 +19,11 @@ class FunctionCaller {
   Result<std::vector<int64_t>> call(const model::CalloutRequest& request);
   void rethrow();
 
+  // For the garbage collector: a function reaches the globals of its module, and they whoever calls
+  // it. Forgotten, it answers no more.
+  nanobind::handle function() const { return function_; }
+  void forget() { function_.reset(); }
+
  private:
   nanobind::object function_;
   std::exception_ptr raised_;

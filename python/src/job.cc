@@ -151,6 +151,19 @@ class Cursor {
     return nb::bytes(bytes.data(), bytes.size());
   }
 
+  static int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (!nb::inst_ready(self)) return 0;
+    const Cursor& cursor = *nb::inst_ptr<Cursor>(self);
+    if (cursor.caller_) Py_VISIT(cursor.caller_->function().ptr());
+    return 0;
+  }
+  static int clear(PyObject* self) {
+    const Cursor& cursor = *nb::inst_ptr<Cursor>(self);
+    if (cursor.caller_) cursor.caller_->forget();
+    return 0;
+  }
+
  private:
   std::shared_ptr<JobHandle> job_;
   std::shared_ptr<FunctionCaller> caller_;
@@ -314,8 +327,14 @@ std::string combine_stream_hash(const std::string& plan_chain,
 
 }  // namespace
 
+// A user's function that a cursor calls may lead back to the cursor: the collector must see it.
+PyType_Slot cursor_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&Cursor::traverse)},
+                              {Py_tp_clear, reinterpret_cast<void*>(&Cursor::clear)},
+                              {0, nullptr}};
+
 void bind_job(nb::module_& m) {
-  nb::class_<Cursor>(m, "PlanCursor", "Plans one after another, from metadata alone.")
+  nb::class_<Cursor>(m, "PlanCursor", nb::type_slots(cursor_slots),
+                     "Plans one after another, from metadata alone.")
       .def("next", &Cursor::next, nb::sig("def next(self) -> Plan | None"))
       .def("seek", &Cursor::seek, nb::arg("step"))
       .def(
