@@ -17,6 +17,7 @@ from corpora import EOD, job_config, json_lines, write_megatron
 from delivered import documents_of, read_pieces
 from overlord._src import indexing
 from overlord._src.config.reading import read_config
+from trainers import in_time
 
 import overlord as ol
 
@@ -77,9 +78,13 @@ def read(config: dict[str, Any], **how: Any) -> tuple[str, set[int], int]:
     with job.train(hash=True, **how) as loader:
         names = documents_of(read_pieces(loader))
         assert loader.quarantine() == []
-        skipped = sum(item["empty_rows"] for item in loader.status()["loaders"])
+
+        def skipped() -> int:
+            return sum(item["empty_rows"] for item in loader.status()["loaders"])
+
+        in_time(lambda: skipped() >= len(EMPTY), "a node hears of it from its processes")
         native = job.open_stream().native
-        return loader.stream_hash(), {native.locate(*name)["row"] for name in names}, skipped
+        return loader.stream_hash(), {native.locate(*name)["row"] for name in names}, skipped()
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ def test_ranks_of_all_hosts_report_to_one_planner(
     mesh = {"dp": 2, "tp": 2}
     rule = ol.mix.rule(more_of_the_worst, version=1) if kind == "rule" else None
     expected = embedded_hashes(config, mesh, reports, rule)
-    configs, prefixes = in_namespaces(config, secrets, 7415)
+    configs, prefixes = in_namespaces(config, secrets)
     named = "more_of_the_worst" if kind == "rule" else None
     with hosts(configs, mesh, prefixes, reports=reports, rule=named) as started:
         assert hashes_of(started) == expected
@@ -242,7 +242,7 @@ def test_ranks_of_all_hosts_report_to_one_planner(
 def test_a_lead_that_cannot_open_the_job_tells_the_other_hosts(
     config: dict[str, Any], secrets: dict[str, str], namespaces: None
 ) -> None:
-    configs, prefixes = in_namespaces(config, secrets, 7416)
+    configs, prefixes = in_namespaces(config, secrets)
     broken = "def fail(): raise OSError('the disk of rank 0 is gone')\nbefore_the_job(fail)"
     with hosts(configs, {"dp": 2}, prefixes, first={"0": broken}) as started:
         for trainer in started:
@@ -255,7 +255,7 @@ def test_a_follower_that_gives_up_tells_the_lead(
     config: dict[str, Any], sockets: Path, secrets: dict[str, str], namespaces: None
 ) -> None:
     config["steps"] = 100_000
-    configs, prefixes = in_namespaces(config, secrets, 7417)
+    configs, prefixes = in_namespaces(config, secrets)
     with hosts(configs, {"dp": 2}, prefixes) as started:
         for trainer in started:
             trainer.until("step")

@@ -111,7 +111,7 @@ def test_a_refusal_names_the_keys(config: dict[str, Any]) -> None:
     assert "\n  sources.web.eod: saved its default, now 7" in text
     edited = copy.deepcopy(state)
     edited[FIELD]["values"]["seed"] = 1
-    assert "keys: the state was edited" in refused(config, edited)
+    assert "the state was edited: keys:" in refused(config, edited)
     # A state of before has no keys: it loads, or is refused as it was.
     old = {key: value for key, value in state.items() if key != FIELD}
     with ol.job(config).train() as loader:

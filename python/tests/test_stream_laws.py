@@ -377,7 +377,9 @@ def plain(value: Any) -> bool:
     """Whether a value is data that JSON has."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and plain(item) for key, item in value.items())
-    return isinstance(value, str | int | bool)
+    if isinstance(value, list):
+        return all(plain(item) for item in value)
+    return value is None or isinstance(value, str | int | float | bool)
 
 
 @pytest.mark.parametrize("with_masks", [False, True])

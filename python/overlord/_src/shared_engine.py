@@ -18,7 +18,7 @@ from overlord._src.microbatch import BatchForm
 from overlord._src.mix_rule import Rule, RuleAnswers
 from overlord._src.native import core
 from overlord._src.readings import Readings
-from overlord._src.state_keys import StreamKeys, naming_keys
+from overlord._src.state_keys import StreamKeys, edited_keys, naming_keys
 from overlord._src.transform_threads import TransformThreads
 from overlord._src.transforms import ThreadTransform
 from overlord._tokenizer_worker import worker_command
@@ -237,7 +237,7 @@ class SharedEngine:
         except states.StateError as error:
             raise core.StateMismatchError(str(error)) from None
         described = self.describe(blob)
-        edited = states.edited_fields(state, described)
+        edited = [*states.edited_fields(state, described), *edited_keys(state)]
         if edited:
             raise core.StateMismatchError("the state was edited: " + "; ".join(edited))
         for what, saved, now in (
@@ -246,13 +246,17 @@ class SharedEngine:
         ):
             if saved != now:
                 raise core.StateMismatchError(f"the state is of {what} {saved!r}, this is {now!r}")
-        job = self._native_job
-        changed = job.changed_data(blob)
-        found = states.differences(
-            described, job.section_digests(), self._source_digests, changed, tuple(allow)
-        )
+        found = self._differences(blob, described, tuple(allow))
         layouts = sorted({self.layout(rank) for rank in self.ranks})
         found += states.layout_differences(described, layouts, self.hybrid)
         if found:
             raise core.StateMismatchError(states.refusal(found))
         return blob
+
+    def _differences(
+        self, blob: bytes, described: dict[str, Any], allow: tuple[str, ...]
+    ) -> list[str]:
+        job = self._native_job
+        return states.differences(
+            described, job.section_digests(), self._source_digests, job.changed_data(blob), allow
+        )

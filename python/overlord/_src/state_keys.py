@@ -74,6 +74,12 @@ def key_differences(saved: StreamKeys, now: StreamKeys) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def edited_keys(state: Mapping[str, Any]) -> list[str]:
+    """Says so where the keys of a state are not those that were kept."""
+    edited = is_edited(state.get(FIELD, {}))
+    return [f"{FIELD}: not what was saved; use the dict it was, whole"] if edited else []
+
+
 def is_edited(saved: Any) -> bool:
     """Whether what a state says of its keys is not what was kept."""
     if not isinstance(saved, Mapping):
@@ -86,11 +92,11 @@ def is_edited(saved: Any) -> bool:
 def naming_keys(state: Any, now: StreamKeys, allow: Sequence[str]) -> Iterator[None]:
     """Adds to a refusal of the state the keys that differ, where the state knows them."""
     saved = state.get(FIELD, {}) if isinstance(state, Mapping) else {}
-    if is_edited(saved):
-        raise core.StateMismatchError(f"{FIELD}: the state was edited; use the dict it was, whole")
     try:
         yield
     except core.StateMismatchError as error:
+        if is_edited(saved):
+            raise
         names = sorted(state.get("sources", ())) if isinstance(state, Mapping) else []
         found = [
             item

@@ -132,6 +132,7 @@ TEST(ResumeState, InsideAStepItIsBoundToItsLayout) {
     ResumeState state = sample_state(3);
     carry(&state, 2);
     if (columns) add_columns(&state);
+    state.microbatch = 0;
     const std::string boundary = encode_resume_state(state);
     EXPECT_EQ(*bound_state(boundary, "dp=2,tp=2"), boundary);
     state.microbatch = 3;
