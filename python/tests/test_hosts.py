@@ -205,6 +205,7 @@ def test_a_cut_between_hosts_is_a_clear_stop(
             os.kill(started[0].process.pid, signal.SIGKILL)
 
 
+@pytest.mark.deadline(180)
 @pytest.mark.parametrize("kind", ["odm", "rule"])
 @pytest.mark.parametrize("reports", [[0, 1, 2, 3], [2]], ids=["all", "one-follower"])
 def test_ranks_of_all_hosts_report_to_one_planner(
@@ -230,6 +231,7 @@ def test_ranks_of_all_hosts_report_to_one_planner(
     until_nothing_left(sockets, "nothing is left on either host")
 
 
+@pytest.mark.deadline(180)
 def test_a_lead_that_cannot_open_the_job_tells_the_other_hosts(
     config: dict[str, Any], secrets: dict[str, str], namespaces: None
 ) -> None:
@@ -237,11 +239,12 @@ def test_a_lead_that_cannot_open_the_job_tells_the_other_hosts(
     broken = "def fail(): raise OSError('the disk of rank 0 is gone')\nbefore_the_job(fail)"
     with hosts(configs, {"dp": 2}, prefixes, first={"0": broken}) as started:
         for trainer in started:
-            word = trainer.until("end", seconds=30)
+            word = trainer.until("end")
             assert word["end"] == "bad"
             assert "the disk of rank 0 is gone" in word["text"]
 
 
+@pytest.mark.deadline(180)
 def test_a_follower_that_gives_up_tells_the_lead(
     config: dict[str, Any], sockets: Path, secrets: dict[str, str], namespaces: None
 ) -> None:

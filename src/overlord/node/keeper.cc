@@ -511,8 +511,8 @@ std::optional<FailureBook> run_keeper(const KeeperArguments& arguments,
   }
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", status.message().c_str());
-    return FailureBook(status, arguments.attempt,
-                       arguments.local.empty() ? job.ranks : arguments.local);
+    const bool all = arguments.local.empty() || arguments.wire.leads;
+    return FailureBook(status, arguments.attempt, all ? job.ranks : arguments.local);
   }
   keeper.wait();
   line.unwatch();

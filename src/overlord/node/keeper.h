@@ -38,7 +38,7 @@ struct KeeperArguments {
 };
 
 // Runs until nobody needs it, or it is told to end. Where the job cannot be served: why, and which
-// ranks of this host have not been told.
+// ranks that it serves have not been told.
 std::optional<FailureBook> run_keeper(const KeeperArguments& arguments,
                                       const protocol::JobFile& job, LifeLine& line);
 

@@ -18,7 +18,7 @@ constexpr int64_t kFailureKeptNs = 10'000'000'000;  // for ranks that come late,
 void Keeper::give_up(const Status& status, const protocol::Attach* refused) {
   if (failed_ || over_) return;
   const uint32_t attempt = refused == nullptr ? arguments_.attempt : refused->attempt;
-  failed_.emplace(status, std::max(attempt, book_.attempt()), local_);
+  failed_.emplace(status, std::max(attempt, book_.attempt()), follows_ ? local_ : file_.ranks);
   if (refused != nullptr) failed_->told(refused->ranks);
   std::fprintf(stderr, "%s\n", status.message().c_str());
   tell_trainers(protocol::Refused{status});

@@ -131,7 +131,9 @@ int keep_job(const KeeperArguments& arguments, LifeLine& line) {
     failure.emplace(bytes.status(), arguments.attempt, arguments.local);
     failure->told(arguments.starter);
   }
-  if (failure && !arguments.stays) run_refusal(arguments, *failure, line);
+  // A lead that has no job does not know the ranks of other hosts.
+  const bool unknown = arguments.wire.leads && !bytes.ok();
+  if (failure && !arguments.stays) run_refusal(arguments, *failure, unknown, line);
   return failure ? 1 : 0;
 }
 

@@ -19,8 +19,9 @@ std::vector<Rank> ranks_of(const protocol::Hello& hello) {
 
 }  // namespace
 
-void run_refusal(const KeeperArguments& arguments, FailureBook failure, LifeLine& line) {
-  if (failure.all_told() && !arguments.wire.leads) return;
+void run_refusal(const KeeperArguments& arguments, FailureBook failure, bool unknown,
+                 LifeLine& line) {
+  if (failure.all_told() && !unknown) return;
   std::promise<void> over;
   std::atomic<bool> ended{false};
   const auto end = [&] {
@@ -38,7 +39,7 @@ void run_refusal(const KeeperArguments& arguments, FailureBook failure, LifeLine
     if (!hello.name.starts_with("rank-")) return failure.why();
     const std::optional<Status> why = failure.tell(ranks_of(hello), hello.attempt);
     // One of another try is let in, and finds that this node has ended: it starts the next.
-    if (!why || (failure.all_told() && !arguments.wire.leads)) end();
+    if (!why || (failure.all_told() && !unknown)) end();
     return why.value_or(Status());
   };
   Result<transport::WireSecurity> security = read_security(arguments.wire);

@@ -1,6 +1,6 @@
 // Refusal: the door of a node that has nothing to serve. Whoever calls is told why, so that no rank
-// waits for what will not come: until all ranks of this host have been told, another try begins, or
-// nobody else comes for a while.
+// waits for what will not come: until all ranks have been told, another try begins, or nobody else
+// comes for a while.
 #pragma once
 
 #include "overlord/node/failure_book.h"
@@ -9,6 +9,8 @@
 
 namespace overlord::node {
 
-void run_refusal(const KeeperArguments& arguments, FailureBook failure, LifeLine& line);
+// `unknown`: ranks may come that the failure's book does not expect.
+void run_refusal(const KeeperArguments& arguments, FailureBook failure, bool unknown,
+                 LifeLine& line);
 
 }  // namespace overlord::node
