@@ -214,7 +214,7 @@ def test_doctor_looks_at_what_a_node_needs(
     assert "source web: a process of its own, as declared" in text
     assert "isolate names 'wbe'" in shown("--set", "runtime.processes.isolate=[wbe]")
     assert "lower runtime.processes.loaders" in shown(
-        "--mesh", "dp=4096", "--set", "runtime.processes.constructors=4000"
+        "--mesh", "dp=512", "--set", "runtime.processes.constructors=256"
     )
     missing = "runtime.processes.directory=/nowhere"
     assert "FAIL socket directory" in shown("--set", missing)

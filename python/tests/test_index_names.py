@@ -274,7 +274,7 @@ def test_a_file_that_cannot_be_counted_says_how_to_go_without(tmp_path: Path) ->
     path = index_file(tmp_path / "index", "s")
     before = path.read_bytes()
     (tmp_path / "job.json").write_text(json.dumps(config))
-    with pytest.raises(ol.BadDataError, match=rf"b\.parquet.*has lengths.*move '{path}' away"):
+    with pytest.raises(ol.BadDataError, match=rf"(?s)b\.parquet.*has lengths.*move '{path}' away"):
         main(["--traceback", "index", str(tmp_path / "job.json")])
     assert path.read_bytes() == before
     path.rename(tmp_path / "away")

@@ -229,8 +229,7 @@ def _rank(console: Any, job: Any, options: argparse.Namespace) -> None:
     hosted = "all" if opened.functions else [options.rank]  # functions are asked for all ranks
     with job.stream(options.stream, ranks=hosted, prefetch=1) as loaders:
         if before is not None:
-            state = loaders._shared.state_dict(before, options.rank, job.mesh)
-            loaders.load_state_dict(state)
+            loaders.go_to(before)
         batches = next(loaders[options.rank].steps())
     coordinates = ", ".join(
         f"{axis}={job.mesh.coordinate(options.rank, axis)}" for axis, _ in job.mesh.axes

@@ -23,8 +23,10 @@ constexpr size_t kLargestSmallSection = 1 << 20;
 Status damaged(const std::string& what) { return bad_data("damaged: " + what); }
 
 Status advise(const Status& status, const std::string& name) {
+  const bool starved = status.code() == Code::kResource;  // nothing is wrong with the file
   return {status.code(), "index " + quote(name) + ": " + status.message() +
-                             "; run `overlord index` to rebuild it"};
+                             (starved ? "; raise `ulimit -n`, or `ulimit -v` where that is set"
+                                      : "; run `overlord index` to rebuild it")};
 }
 
 template <typename T>

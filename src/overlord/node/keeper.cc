@@ -361,6 +361,7 @@ PlacementOptions Keeper::placing() const {
 
 void Keeper::stop_serving() {
   if (!serving_) return;
+  if (!serving_->supervisor) return serving_.reset();  // it had not begun: the state does not fit
   for (const protocol::ProcessRoles& process : serving_->supervisor->groups()) {
     generation_base_ = std::max(generation_base_, process.generation + 1);
     if (endpoint_ && !over_) {
