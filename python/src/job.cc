@@ -31,6 +31,7 @@ namespace overlord::python {
 namespace {
 
 constexpr int64_t kSignalSliceMs = 50;  // how long Ctrl-C may go unnoticed
+constexpr int64_t kComeBackMs = 5000;   // for threads that wait, when an engine is closed
 
 using LossRow = std::tuple<SourceIndex, int64_t, uint64_t>;
 
@@ -95,9 +96,15 @@ class Client {
   Rank rank() const { return rank_; }
 
  private:
+  // Counted until the interpreter's lock is ours again.
   Result<model::MicrobatchPtr> wait(int64_t timeout_ms) {
-    nb::gil_scoped_release free;
-    return engine_->next(rank_, timeout_ms);
+    engine_->callers.enter();
+    Result<model::MicrobatchPtr> batch = [&] {
+      nb::gil_scoped_release free;
+      return engine_->next(rank_, timeout_ms);
+    }();
+    engine_->callers.leave();
+    return batch;
   }
   std::shared_ptr<node::Engine> engine_;
   Rank rank_;
@@ -282,6 +289,7 @@ void bind_engine(nb::module_& m) {
            [](Engine& engine) {
              nb::gil_scoped_release free;
              engine.close();
+             engine.callers.wait_until_none(kComeBackMs);
            })
       .def("rebuild", &rebuild, nb::arg("axes"), nb::arg("step").none(),
            "Plan for another mesh from a step on; the step from which it holds.")

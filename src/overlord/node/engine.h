@@ -13,6 +13,7 @@
 #include "overlord/base/status.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/microbatch.h"
+#include "overlord/node/callers.h"
 #include "overlord/node/rule_desk.h"
 #include "overlord/node/state_book.h"
 #include "overlord/protocol/messages.h"
@@ -76,6 +77,8 @@ struct EngineStatus {
 class Engine {
  public:
   virtual ~Engine() = default;
+
+  Callers callers;  // of next(), as bindings count them
 
   // The next microbatch of `rank`; null at the end of the stream. kDeadline, naming what is waited
   // for, when nothing came in time: call again. One caller per rank at a time.

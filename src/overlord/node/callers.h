@@ -1,0 +1,37 @@
+// Callers: who is inside a call that waits without the interpreter's lock. Python ends a thread
+// that wants its lock back when the interpreter is gone, in the middle of our frames, and with it
+// the process: so whoever closes an engine lets them come back first.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+namespace overlord::node {
+
+class Callers {
+ public:
+  void enter() {
+    const std::lock_guard lock(mutex_);
+    ++inside_;
+  }
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    --inside_;
+    left_.notify_all();
+  }
+  // False: somebody is still there.
+  bool wait_until_none(int64_t timeout_ms) {
+    std::unique_lock lock(mutex_);
+    return left_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                          [this] { return inside_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable left_;
+  uint32_t inside_ = 0;
+};
+
+}  // namespace overlord::node
