@@ -1433,13 +1433,16 @@ def balance(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C'
 class IndexTask:
     """Indexing of one source, in threads of its own."""
 
-    def __init__(self, source: Source, path: str, lengths: bool, threads: int, worker_command: Sequence[str]) -> None: ...
+    def __init__(self, source: Source, path: str, lengths: bool, threads: int, worker_command: Sequence[str], others: Sequence[str] = []) -> None: ...
 
     def wait(self, timeout_s: float) -> bool: ...
 
     def cancel(self) -> None: ...
 
     def progress(self) -> dict: ...
+
+def index_key(source: Source, patterns: Sequence[str]) -> str:
+    """What the name of a source's index has beside the source's."""
 
 def index_info(path: str, source: Source) -> dict:
     """What an index file says of its source."""
@@ -1461,6 +1464,25 @@ def length_counts(path: str, source: Source, limits: Sequence[int]) -> dict | No
     """
     Documents of a source by the lengths its index has, with bos and eod: how many, their tokens, the longest, and documents and tokens of those `above` each limit; None: lengths are not known.
     """
+
+class RuleDesk:
+    """Where the planner asks a mixing rule of the user's."""
+
+    def take(self, timeout_s: float) -> tuple[int, tuple[int, list[tuple[int, int, int]], list[int]]] | None:
+        """
+        A step, its (source, loss sum in 2**-12, tokens) and the newest weights.
+        """
+
+    def answer(self, step: int, weights: Sequence[int]) -> None:
+        """Weights of all sources, in units of 2**-32."""
+
+    def fail(self, step: int, wrong: str) -> None:
+        """The rule has no answer that can be used."""
+
+    def close(self) -> None: ...
+
+    @property
+    def closed(self) -> bool: ...
 
 class CalloutDesk:
     """Where the planner leaves its questions to Python functions."""
@@ -1546,6 +1568,11 @@ class Job:
 
     def section_digests(self) -> dict: ...
 
+    def changed_data(self, state: bytes) -> dict[str, str]:
+        """
+        Sources whose data are not those of an encoded state, with advice or nothing.
+        """
+
     def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None, pinning: HostPinning | None = None, transforms: TransformDesk | None = None) -> Engine: ...
 
     def planner(self, state: bytes | None, worker_command: Sequence[str], call: object | None = None, place: bool = True) -> PlanCursor:
@@ -1576,6 +1603,9 @@ class Engine:
 
     @property
     def ranks(self) -> list[int]: ...
+
+    @property
+    def rule(self) -> RuleDesk: ...
 
     def rank_hash(self, rank: int) -> str: ...
 
@@ -1613,7 +1643,7 @@ class Client:
     def state(self, timeout_s: float = 0.0) -> bytes:
         """Resume state after what next() has returned."""
 
-    def report(self, step: int, losses: Sequence[tuple[int, int, int]], weights: Sequence[int] = []) -> str:
+    def report(self, step: int, losses: Sequence[tuple[int, int, int]]) -> str:
         """
         Report (source, loss sum in 2**-12, tokens) of a consumed step; gives the verdict.
         """
@@ -1779,7 +1809,14 @@ def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_com
     """The job as a node process is started with it."""
 
 def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float, pinning: HostPinning | None = None) -> AttachedEngine:
-    """Attach ranks to the node in a directory; waits until it serves."""
+    """
+    Attach ranks to the node in a directory; waits until it serves. None: nobody is there.
+    """
+
+def refusal(error: str, text: str) -> bytes:
+    """
+    What a node that waits for its job is sent instead: the name of an error, and its text.
+    """
 
 def place_processes(sources: Sequence[tuple[str, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str]) -> dict:
     """

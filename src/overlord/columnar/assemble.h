@@ -67,8 +67,8 @@ std::vector<std::shared_ptr<const model::Slab>> cut_slabs(const AssembleSpec& sp
                                                           const std::vector<bool>& slices_wanted,
                                                           runtime::BufferPool& pool);
 
-// Both, for tests: the payload fields of the wanted slices (`slices_wanted[i]`: slice i; with slices == 1
-// index 0 is the whole). `fields`: union over the ranks that will see it.
+// Both, for tests: the payload fields of the wanted slices (`slices_wanted[i]`: slice i; with
+// slices == 1 index 0 is the whole). `fields`: union over the ranks that will see it.
 std::vector<std::shared_ptr<const model::Slab>> fill_slabs(
     const AssembleSpec& spec, std::span<const Piece> pieces, const model::MicrobatchCore& core,
     uint8_t fields, const std::vector<bool>& slices_wanted, runtime::BufferPool& pool);
