@@ -1441,6 +1441,25 @@ def index_columns(path: str, source: Source) -> dict:
     What an index keeps by row: `lengths` in tokens (None: not known; `bad` where the row is bad), and by media field the sizes in bytes (`absent`: none) and what the probe found.
     """
 
+class RuleDesk:
+    """Where the planner asks a mixing rule of the user's."""
+
+    def take(self, timeout_s: float) -> tuple[int, tuple[int, list[tuple[int, int, int]], list[int]]] | None:
+        """
+        A step, its (source, loss sum in 2**-12, tokens) and the newest weights.
+        """
+
+    def answer(self, step: int, weights: Sequence[int]) -> None:
+        """Weights of all sources, in units of 2**-32."""
+
+    def fail(self, step: int, wrong: str) -> None:
+        """The rule has no answer that can be used."""
+
+    def close(self) -> None: ...
+
+    @property
+    def closed(self) -> bool: ...
+
 class CalloutDesk:
     """Where the planner leaves its questions to Python functions."""
 
@@ -1551,6 +1570,9 @@ class Engine:
     @property
     def ranks(self) -> list[int]: ...
 
+    @property
+    def rule(self) -> RuleDesk: ...
+
     def rank_hash(self, rank: int) -> str: ...
 
     def plan_chain(self) -> str: ...
@@ -1570,7 +1592,7 @@ class Client:
     def state(self, timeout_s: float = 0.0) -> bytes:
         """Resume state after what next() has returned."""
 
-    def report(self, step: int, losses: Sequence[tuple[int, int, int]], weights: Sequence[int] = []) -> str:
+    def report(self, step: int, losses: Sequence[tuple[int, int, int]]) -> str:
         """
         Report (source, loss sum in 2**-12, tokens) of a consumed step; gives the verdict.
         """
@@ -1736,7 +1758,14 @@ def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_com
     """The job as a node process is started with it."""
 
 def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float, pinning: HostPinning | None = None) -> AttachedEngine:
-    """Attach ranks to the node in a directory; waits until it serves."""
+    """
+    Attach ranks to the node in a directory; waits until it serves. None: nobody is there.
+    """
+
+def refusal(error: str, text: str) -> bytes:
+    """
+    What a node that waits for its job is sent instead: the name of an error, and its text.
+    """
 
 def place_processes(sources: Sequence[tuple[str, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str]) -> dict:
     """

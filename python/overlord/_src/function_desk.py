@@ -42,7 +42,7 @@ class FunctionDesk:
 
     def take(self) -> tuple[int, Any] | None:
         """The next question; None when it is time to look whether the desk is closed."""
-        taken = self.native.take(_IDLE_SECONDS)
+        taken: tuple[int, Any] | None = self.native.take(_IDLE_SECONDS)
         self.calling = taken is not None
         return taken
 
