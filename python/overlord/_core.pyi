@@ -1417,13 +1417,16 @@ def balance(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C'
 class IndexTask:
     """Indexing of one source, in threads of its own."""
 
-    def __init__(self, source: Source, path: str, lengths: bool, threads: int, worker_command: Sequence[str]) -> None: ...
+    def __init__(self, source: Source, path: str, lengths: bool, threads: int, worker_command: Sequence[str], others: Sequence[str] = []) -> None: ...
 
     def wait(self, timeout_s: float) -> bool: ...
 
     def cancel(self) -> None: ...
 
     def progress(self) -> dict: ...
+
+def index_key(source: Source, patterns: Sequence[str]) -> str:
+    """What the name of a source's index has beside the source's."""
 
 def index_info(path: str, source: Source) -> dict:
     """What an index file says of its source."""
@@ -1519,6 +1522,11 @@ class Job:
     def manifest_digest(self) -> str: ...
 
     def section_digests(self) -> dict: ...
+
+    def changed_data(self, state: bytes) -> dict[str, str]:
+        """
+        Sources whose data are not those of an encoded state, with advice or nothing.
+        """
 
     def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None, pinning: HostPinning | None = None, transforms: TransformDesk | None = None) -> Engine: ...
 

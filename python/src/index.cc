@@ -23,8 +23,8 @@ namespace {
 class IndexTask {
  public:
   IndexTask(model::Source source, std::string path, bool lengths, uint32_t threads,
-            std::vector<std::string> worker_command)
-      : source_(std::move(source)), path_(std::move(path)) {
+            std::vector<std::string> worker_command, std::vector<std::string> others)
+      : source_(std::move(source)), path_(std::move(path)), others_(std::move(others)) {
     options_.lengths = lengths;
     options_.threads = threads;
     try {
@@ -69,11 +69,13 @@ class IndexTask {
 
  private:
   Status run(const std::vector<std::string>& worker_command) {
-    return node::index_source(source_, path_, options_, worker_command, &progress_, cancel_);
+    return node::index_source(source_, path_, options_, others_, worker_command, &progress_,
+                              cancel_);
   }
 
   model::Source source_;
   std::string path_;
+  std::vector<std::string> others_;
   columnar::IndexOptions options_;
   columnar::IndexProgress progress_;
   runtime::CancelToken cancel_;
@@ -143,12 +145,15 @@ std::vector<std::string> list_files(const std::string& pattern) {
 
 void bind_index(nb::module_& m) {
   nb::class_<IndexTask>(m, "IndexTask", "Indexing of one source, in threads of its own.")
-      .def(nb::init<model::Source, std::string, bool, uint32_t, std::vector<std::string>>(),
+      .def(nb::init<model::Source, std::string, bool, uint32_t, std::vector<std::string>,
+                    std::vector<std::string>>(),
            nb::arg("source"), nb::arg("path"), nb::arg("lengths"), nb::arg("threads"),
-           nb::arg("worker_command"))
+           nb::arg("worker_command"), nb::arg("others") = std::vector<std::string>())
       .def("wait", &IndexTask::wait, nb::arg("timeout_s"))
       .def("cancel", &IndexTask::cancel)
       .def("progress", &IndexTask::progress);
+  m.def("index_key", &node::index_key, nb::arg("source"), nb::arg("patterns"),
+        "What the name of a source's index has beside the source's.");
   m.def("index_info", &index_info, nb::arg("path"), nb::arg("source"),
         "What an index file says of its source.");
   m.def("read_media", &read_media, nb::arg("path"), nb::arg("source"), nb::arg("row"),

@@ -1,5 +1,6 @@
 // Binds the running side: Job, Engine, Client, PlanCursor. The GIL is free wherever they wait.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -8,8 +9,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -302,6 +306,15 @@ std::string combine_stream_hash(const std::string& plan_chain,
   return host::stream_hash(parse(plan_chain), hashes).hex();
 }
 
+std::map<std::string, std::string> changed_data(const JobHandle& job, nb::bytes state) {
+  const std::string_view bytes(state.c_str(), state.size());
+  auto changed = [&] {
+    nb::gil_scoped_release free;  // digests of before are made of the whole index
+    return job.changed_data(bytes);
+  }();
+  return unwrap(std::move(changed));
+}
+
 }  // namespace
 
 void bind_job(nb::module_& m) {
@@ -335,6 +348,8 @@ void bind_job(nb::module_& m) {
       .def_prop_ro("manifest_digest",
                    [](const JobHandle& job) { return job.job().manifest.digest.hex(); })
       .def("section_digests", [](const JobHandle& job) { return section_dict(job.job().sections); })
+      .def("changed_data", &changed_data, nb::arg("state"),
+           "Sources whose data are not those of an encoded state, with advice or nothing.")
       .def("open", &open_engine, nb::arg("ranks"), nb::arg("options"), nb::arg("state").none(),
            nb::arg("worker_command"), nb::arg("allow_mixture") = false,
            nb::arg("allow_sources") = false, nb::arg("journal_path") = "",

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "overlord/columnar/widen.h"
+#include "overlord/node/data_match.h"
 #include "overlord/node/profile.h"
 #include "overlord/plan/source_order.h"
 
@@ -48,7 +49,12 @@ Result<protocol::ResumeState> JobHandle::state_of(const std::optional<std::strin
                                                   protocol::AllowedChanges allowed) const {
   if (!saved) return host::start_state(*job_);
   OVERLORD_TRY(protocol::ResumeState state, protocol::decode_resume_state(*saved));
-  return host::resume_from(*job_, state, allowed);
+  return node::resume_from(*job_, index_paths_, std::move(state), allowed);
+}
+
+Result<std::map<std::string, std::string>> JobHandle::changed_data(std::string_view saved) const {
+  OVERLORD_TRY(protocol::ResumeState state, protocol::decode_resume_state(saved));
+  return node::match_data(*job_, index_paths_, &state);
 }
 
 Result<std::shared_ptr<node::Engine>> JobHandle::open(OpenRequest request) {

@@ -1,9 +1,11 @@
 // JobHandle: a job opened over local files, with the storage its inspection needs.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "overlord/node/embedded_engine.h"
@@ -56,6 +58,8 @@ class JobHandle {
                                                     std::vector<std::string> worker_command,
                                                     node::CallFunction call = {},
                                                     bool place = true);
+  // Sources whose data are not those of an encoded state, with advice (node/data_match.h).
+  Result<std::map<std::string, std::string>> changed_data(std::string_view saved) const;
   // All that a node process needs to run this job for these ranks.
   protocol::JobFile job_file(std::vector<Rank> ranks, const model::RuntimeOptions& options,
                              std::vector<std::string> worker_command,

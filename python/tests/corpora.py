@@ -141,6 +141,12 @@ def job_config(
     }
 
 
+def index_file(folder: Path, name: str) -> Path:
+    """The only index of a source in a folder."""
+    [path] = folder.glob(f"{name}-*.index")
+    return path
+
+
 @dataclass
 class Corpus:
     """Files on disk, the config over them, and the documents that must come out."""

@@ -20,7 +20,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corpora import EOD, gzip_members, job_config, made_up_documents, token_lines, write_megatron
+from corpora import (
+    EOD,
+    gzip_members,
+    index_file,
+    job_config,
+    made_up_documents,
+    token_lines,
+    write_megatron,
+)
 from corpora import zstd_frames as zstd
 
 import overlord as ol
@@ -37,7 +45,7 @@ def refused(folder: Path, source: dict[str, Any], error: type[Exception], *parts
         ol.job(job_config(folder, {"web": source})).open_stream()
     for part in ("'web'", *parts):
         assert part in str(caught.value), str(caught.value)
-    assert not (folder / "index" / "web.index").exists()
+    assert not [*(folder / "index").glob("web-*.index")]
 
 
 # Parquet
@@ -383,7 +391,7 @@ def test_a_damaged_index(damage: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(LINES)
     config = job_config(tmp_path, {"web": {"files": "a.jsonl", **TOKENS}})
     ol.job(config).open_stream()
-    path = tmp_path / "index" / "web.index"
+    path = index_file(tmp_path / "index", "web")
     data = path.read_bytes()
     if damage == "flipped":
         places = range(0, len(data), max(1, len(data) // 97))

@@ -18,6 +18,7 @@ import pytest
 from corpora import (
     EOD,
     gzip_members,
+    index_file,
     job_config,
     json_lines,
     made_up_documents,
@@ -87,7 +88,7 @@ def test_the_same_index_with_any_number_of_threads(
         folder = str(tmp_path / f"index-{threads}")
         config = shards_config(tmp_path, suffix, range(6), index_dir=folder)
         info = build(config, threads=threads, lengths=lengths)
-        found.append((info, (Path(folder) / "s.index").read_bytes()))
+        found.append((info, index_file(Path(folder), "s").read_bytes()))
     assert found[0] == found[1] == found[2]
     assert found[0][0]["rows"] == 240
     if lengths:
@@ -129,13 +130,22 @@ def test_a_refresh_reads_only_what_changed(tmp_path: Path) -> None:
 
 
 def test_lengths_belong_to_a_tokenizer(tmp_path: Path) -> None:
-    """Counted with one tokenizer, read with another: refused, with both digests."""
+    """Counted with one rule, read with another: both have an index, and neither is touched."""
     (tmp_path / "a.jsonl").write_bytes(json_lines({"text": f"text {n}"} for n in range(30)))
     source = {"files": "a.jsonl", "text": "text", "tokenizer": "bytes"}
-    build(job_config(tmp_path, {"s": source}), lengths=True)
-    config = job_config(tmp_path, {"s": source}, vocabulary=500)
+    config = job_config(tmp_path, {"s": source})
+    build(config, lengths=True)
+    path = index_file(tmp_path / "index", "s")
+    before = path.read_bytes()
+    other = ol.job(job_config(tmp_path, {"s": source}, vocabulary=500)).open_stream()
+    assert not other.infos[0]["has_lengths"]
+    assert ol.job(config).open_stream().infos[0]["has_lengths"]
+    assert path.read_bytes() == before and len([*path.parent.glob("s-*.index")]) == 2
+    # Put under its name by hand, it is refused with what differs.
+    changed = {**config, "vocabulary": 500}
+    shutil.copyfile(path, indexing.index_path(read_config(changed), other.sources[0]))
     with pytest.raises(ol.StateMismatchError, match=r"vocabulary was '1000', is '500'.*index"):
-        ol.job(config).open_stream()
+        ol.job(changed).open_stream()
 
 
 def test_file_uris(tmp_path: Path) -> None:
@@ -185,16 +195,15 @@ def test_a_killed_build_leaves_no_index(tmp_path: Path) -> None:
         (tmp_path / f"{number:02d}.jsonl").write_bytes(line * (2000 + number))
     config = job_config(tmp_path, {"s": {"files": "*.jsonl", "tokens": "tokens"}})
     command = [sys.executable, "-c", BUILDER, json.dumps(config)]
-    index = tmp_path / "index" / "s.index"
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     while not (tmp_path / "index").exists() and process.poll() is None:
         pass
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=20)
-    assert not index.exists() or process.returncode == 0
+    assert not [*(tmp_path / "index").glob("s-*.index")] or process.returncode == 0
     assert ol.job(config).open_stream().infos[0]["rows"] == sum(2000 + n for n in range(20))
     left = {path.name for path in (tmp_path / "index").iterdir()}
-    assert left <= {"s.index", ".lock", ".gitignore"}
+    assert left <= {index_file(tmp_path / "index", "s").name, ".lock", ".gitignore"}
 
 
 def test_a_failed_build_keeps_the_old_index(tmp_path: Path) -> None:
@@ -213,7 +222,8 @@ def test_costs_are_kept_beside_the_index(tmp_path: Path) -> None:
     with ol.job(config).train() as loader:
         for _ in loader:
             pass
-    profile = json.loads((tmp_path / "index" / "s.index.profile").read_text())
+    index = index_file(tmp_path / "index", "s")
+    profile = json.loads(index.with_name(f"{index.name}.profile").read_text())
     assert profile["source"] == "s" and profile["documents"] == 120 and profile["blocks_read"] >= 3
     assert profile["file_state_bytes"] > 0
     for stage in ("read", "decode", "send"):

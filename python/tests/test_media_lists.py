@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corpora import job_config, made_up_texts
+from corpora import index_file, job_config, made_up_texts
 from delivered import flat, pieces_of
 from test_media_stream import AFTER, BEFORE, CHAIN, PATCH, encoded, media_content, picture, train
 from test_webdataset import tar_of
@@ -118,7 +118,7 @@ def lists_config(
 def test_lists_are_read_as_they_were_written(tmp_path: Path, form: str) -> None:
     rows = made_up_rows()
     stream = ol.job(lists_config(tmp_path, rows, form)).open_stream()
-    index = str(tmp_path / "index" / "s.index")
+    index = str(index_file(tmp_path / "index", "s"))
     for number, (_, images) in enumerate(rows):
         assert core.read_media(index, stream.sources[0], number) == {"image": images}
     if form == "parquet":

@@ -90,15 +90,20 @@ def test_embedded_plans_and_the_engine_weigh_alike(folder: Path) -> None:
         assert loop.report()["content_hash"] == content
 
 
-def test_lengths_from_the_index_have_no_bytes(folder: Path, tmp_path: Path) -> None:
+def test_bytes_are_counted_where_the_index_has_lengths(folder: Path, tmp_path: Path) -> None:
+    """Lengths tell no bytes: they are left aside, and the stream is the same."""
     settings = config(folder, unit="bytes")
     settings["index_dir"] = str(tmp_path / "index")
-    job = ol.job(settings)
     opened = ol.job({**settings, "mixture": {"weights": {"web": 1, "code": 1}}})
     sources = [source for source in opened.open_stream().sources if source.name == "web"]
     build_indexes(opened.loaded, sources, lengths=True, threads=1)
-    with pytest.raises(ol.InvalidArgumentError, match=r"index of source web.*without --lengths"):
-        job.open_stream()
+    hashes = []
+    for one in (config(folder, unit="bytes"), settings):
+        with ol.job(one).train(hash=True) as loader:
+            for _ in loader:
+                pass
+            hashes.append(loader.stream_hash())
+    assert hashes[0] == hashes[1]
 
 
 def stages(*weights: dict[str, float]) -> list[dict[str, Any]]:

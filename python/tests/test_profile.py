@@ -12,7 +12,7 @@ import pytest
 from chat_rows import chat_job, chat_tokenizer, conversations, write_rows
 from corpora import made_up_texts
 from overlord._src.node_watch import ask
-from overlord._src.source_profile import SourceProfile, StageProfile, read_profile
+from overlord._src.source_profile import SourceProfile, StageProfile, profile_path, read_profile
 from overlord.cli import main
 from small_job import WEIGHTS, small_job
 from test_media_stream import image_of, made_up_pairs, pairs_config
@@ -28,15 +28,23 @@ ENGINES = ["embedded", "processes"]
 def profile_after(config: dict[str, Any], engine: str, name: str = "s") -> SourceProfile:
     """The profile that a whole run leaves."""
     job = ol.job(config)
-    path = Path(config["index_dir"]) / f"{name}.index.profile"
+    [source] = [one for one in job.open_stream().sources if one.name == name]
+    path = profile_path(job.loaded, source)
     path.unlink(missing_ok=True)
     with job.train(rank=0, engine=engine) as loader:
         for _ in loader:
             pass
     in_time(path.exists, "the node writes its profile before it ends")
-    found = read_profile(job.loaded, name)
+    found = read_profile(job.loaded, source)
     assert found is not None and found.engine == engine
     return found
+
+
+def source_of(config: dict[str, Any]) -> tuple[Any, Any]:
+    """The only source of a job, and the config it is from."""
+    job = ol.job(config)
+    [source] = job.open_stream().sources
+    return job.loaded, source
 
 
 def in_and_out(stage: StageProfile) -> tuple[int, int]:
@@ -126,12 +134,12 @@ def test_media_inside_of_something_compressed_count_as_decoding(tmp_path: Path) 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_folder_that_takes_no_profile_fails_no_run(tmp_path: Path, engine: str) -> None:
     config = absolute(pairs_config(tmp_path, made_up_pairs(24)), tmp_path)
-    in_the_way = tmp_path / "index" / "s.index.profile"
+    in_the_way = profile_path(*source_of(config))
     in_the_way.mkdir(parents=True)  # as root nothing is read-only
     (in_the_way / "file").touch()
     with ol.job(config).train(engine=engine) as loader:
         assert sum(1 for _ in loader) > 0
-    assert read_profile(ol.job(config).loaded, "s") is None
+    assert read_profile(*source_of(config)) is None
 
 
 def test_a_look_at_a_step_leaves_the_profile_of_a_run(tmp_path: Path) -> None:
@@ -139,7 +147,7 @@ def test_a_look_at_a_step_leaves_the_profile_of_a_run(tmp_path: Path) -> None:
     whole = profile_after(config, "embedded")
     with ol.job(config).train(prefetch=1) as loader:
         next(loader)
-    assert read_profile(ol.job(config).loaded, "s") == whole
+    assert read_profile(*source_of(config)) == whole
 
 
 def test_processes_that_die_leave_what_they_have_done(tmp_path: Path) -> None:
@@ -160,7 +168,9 @@ def test_processes_that_die_leave_what_they_have_done(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         in_time(lambda: 0 < documents() < before, "another one begins anew", 30)
     until_nothing_left(sockets)
-    told = [read_profile(ol.job(config).loaded, name) for name in WEIGHTS]
+    job = ol.job(config, mesh="dp=2")
+    told = [read_profile(job.loaded, source) for source in job.open_stream().sources]
+    assert len(told) == len(WEIGHTS)
     assert sum(item.documents for item in told if item is not None) > before
     assert all(item is not None and item.loaders == 1 for item in told)
 
@@ -189,7 +199,7 @@ def test_inspect_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert {"read", "decode", "tokenise", "media", "send", "unpack"} <= named
     assert main(["inspect", where]) == 0
     assert "last run" in capsys.readouterr().out
-    (tmp_path / "index" / "s.index.profile").write_text("{}")
+    profile_path(*source_of(config)).write_text("{}")
     assert main(["inspect", where]) == 0
     assert "last run" not in capsys.readouterr().out
 

@@ -128,7 +128,8 @@ def differences(change: dict[str, Any], *allow: str) -> list[str]:
     )
     for name in change.get("lost", ()):
         del sections[f"source:{name}"], data[name]
-    return states.differences(saved, sections, data, allow)
+    changed = {name: change.get("advice", "") for name in change.get("data", ())}
+    return states.differences(saved, sections, data, changed, allow)
 
 
 def test_differences_are_precise() -> None:
@@ -137,6 +138,8 @@ def test_differences_are_precise() -> None:
     assert found == f"config of mixture: saved {digest('mixture')}, now 11"
     (found,) = differences({"data": {"source-001": "22"}})
     assert found == f"data of source source-001: saved {digest('data', 'source-001')}, now 22"
+    (found,) = differences({"data": {"source-001": "22"}, "advice": "; do this"})
+    assert found.endswith("now 22; do this")
     assert "gained" in differences({"sections": {"source:new": "33"}})[0]
     assert "lost" in differences({"lost": ["source-000"]})[0]
     assert "stream" in differences({"sections": {"stream": "44"}})[0]

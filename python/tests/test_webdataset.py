@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zstandard
-from corpora import job_config, made_up_texts
+from corpora import index_file, job_config, made_up_texts
 from delivered import documents_of, read_pieces
 from overlord._tokenizer_worker import worker_command
 
@@ -76,7 +76,7 @@ def read_samples(folder: Path, job: ol.Job) -> list[tuple[str | None, dict[str, 
     out: list[tuple[str | None, dict[str, bytes]]] = []
     for row in range(stream.infos[0]["rows"]):
         got = stream.native.read_row(0, row, worker_command())
-        media = core.read_media(str(folder / "index" / "s.index"), stream.sources[0], row)
+        media = core.read_media(str(index_file(folder / "index", "s")), stream.sources[0], row)
         out.append((None if got["bad"] else got["text"], media))
     return out
 

@@ -53,5 +53,7 @@ class AttachedEngine(SharedEngine):
         names: list[str] = self.running().source_names
         return names
 
-    def _differences(self, described: dict[str, Any], allow: tuple[str, ...]) -> list[str]:
+    def _differences(
+        self, blob: bytes, described: dict[str, Any], allow: tuple[str, ...]
+    ) -> list[str]:
         return []  # the node compares: it has the data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 
 from overlord._src.config.columns import base_name
 from overlord._src.config.reading import LoadedConfig
+from overlord._src.lowering import absolute_uri
 from overlord._src.native import core
 from overlord._tokenizer_worker import worker_command
 
 _POLL_SECONDS = 0.05
+_MOST_OTHERS = 8  # indexes of one source that are looked into when a new one is built
 
 
 @dataclass
@@ -39,9 +42,35 @@ class SourceProgress:
 Watcher = Callable[[Sequence[SourceProgress]], None]
 
 
-def index_path(loaded: LoadedConfig, name: str) -> Path:
-    """The index file of a source; its sub-sources share it."""
-    return loaded.index_dir / f"{base_name(name)}.index"
+def index_path(loaded: LoadedConfig, source: core.Source) -> Path:
+    """The index file of a source; its sub-sources share it.
+
+    Named by what decides it, so that whoever reads the same finds it, and whoever reads something
+    else under the same name has his own. The patterns of its files count, not what they match
+    today: files that come and go are a change of the source, and are told (check_indexed_files).
+    """
+    name = base_name(source.name)
+    declared = loaded.config.sources[name].files
+    patterns = sorted(absolute_uri(loaded.base, pattern) for pattern in declared)
+    return loaded.index_dir / f"{name}-{core.index_key(source, patterns)}.index"
+
+
+def _others(path: Path, source: core.Source) -> list[str]:
+    """Other indexes under the source's name, newest first, whose shards may be taken over."""
+    name = base_name(source.name)
+    named = re.compile(re.escape(name) + r"-[0-9a-f]{16}\.index")
+    found = list[Path]()
+    with contextlib.suppress(OSError):  # a folder that cannot be listed has none to give
+        found = [other for other in path.parent.iterdir() if named.fullmatch(other.name)]
+    if not source.metadata_columns:  # their values of bad rows were kept in another way
+        found.append(path.with_name(f"{name}.index"))  # as indexes were named once
+    ages = {}
+    for other in found:
+        with contextlib.suppress(OSError):
+            ages[other] = other.stat().st_mtime_ns
+    ages.pop(path, None)
+    newest = sorted(ages, key=lambda other: (-ages[other], other))
+    return [str(other) for other in newest[:_MOST_OTHERS]]
 
 
 @dataclass
@@ -60,10 +89,13 @@ def build_indexes(
     threads: int = 2,
     watch: Watcher | None = None,
 ) -> list[SourceProgress]:
-    """Build or refresh indexes, several sources at a time; unchanged shards are taken over."""
+    """Build or refresh indexes, several sources at a time; unchanged shards are taken over.
+
+    Lengths that are known are kept, whether they are asked for or not.
+    """
     make_folder(loaded.index_dir)
     builds = [
-        _Build(source, index_path(loaded, source.name), SourceProgress(source.name))
+        _Build(source, index_path(loaded, source), SourceProgress(source.name))
         for source in sources
     ]
     waiting, running = list(builds), list[_Build]()
@@ -83,7 +115,14 @@ def build_indexes(
 
 
 def _start(build: _Build, lengths: bool, threads: int) -> _Build:
-    build.task = core.IndexTask(build.source, str(build.path), lengths, threads, worker_command())
+    build.task = core.IndexTask(
+        build.source,
+        str(build.path),
+        lengths,
+        threads,
+        worker_command(),
+        _others(build.path, build.source),
+    )
     return build
 
 
@@ -115,20 +154,25 @@ def _building(folder: Path) -> Iterator[None]:
         yield
 
 
+def missing_indexes(loaded: LoadedConfig, sources: Sequence[core.Source]) -> list[core.Source]:
+    """Those of the sources that have no index yet."""
+    return [source for source in sources if not index_path(loaded, source).exists()]
+
+
 def ensure_indexes(loaded: LoadedConfig, sources: Sequence[core.Source], threads: int) -> None:
     """Build the indexes that are missing. Those that are there are never changed here."""
-    missing = [source for source in sources if not index_path(loaded, source.name).exists()]
+    missing = missing_indexes(loaded, sources)
     if not missing:
         return
     with _building(loaded.index_dir):
-        missing = [source for source in missing if not index_path(loaded, source.name).exists()]
+        missing = missing_indexes(loaded, missing)
         if missing:
             build_indexes(loaded, missing, threads=threads)
 
 
 def check_indexed_files(loaded: LoadedConfig, source: core.Source) -> dict[str, Any]:
     """What the index says of a source; refuses one whose list of files is not today's."""
-    info: dict[str, Any] = core.index_info(str(index_path(loaded, source.name)), source)
+    info: dict[str, Any] = core.index_info(str(index_path(loaded, source)), source)
     # What a directory lists is compared where it is read (SourceIndex::verify).
     folders = tuple(uri for uri in source.files if uri.endswith("/"))
     indexed = {shard["uri"] for shard in info["shards"] if not shard["uri"].startswith(folders)}

@@ -152,7 +152,7 @@ class Job:
             spec,
             lowering.lower_delivery(self.config.delivery, resolved, self.config.strategy),
             lowering.lower_mesh(self._mesh),
-            [str(indexing.index_path(self._loaded, source)) for source in names],
+            [str(indexing.index_path(self._loaded, source)) for source in sources],
         )
         threads = thread_transforms(self._loaded, sources, spec.batch_transform)
         return OpenStream(resolved, sources, infos, native, self._functions, threads)

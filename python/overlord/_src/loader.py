@@ -241,7 +241,7 @@ class SharedEngine:
         ):
             if saved != now:
                 raise core.StateMismatchError(f"the state is of {what} {saved!r}, this is {now!r}")
-        found = self._differences(described, tuple(allow))
+        found = self._differences(blob, described, tuple(allow))
         layouts = sorted({self.layout(rank) for rank in self.ranks}) if bound_mesh else []
         if bound_mesh and [_essential(bound_mesh)] != [_essential(layout) for layout in layouts]:
             found.append(
@@ -254,9 +254,12 @@ class SharedEngine:
             raise core.StateMismatchError(states.refusal(found))
         return blob
 
-    def _differences(self, described: dict[str, Any], allow: tuple[str, ...]) -> list[str]:
+    def _differences(
+        self, blob: bytes, described: dict[str, Any], allow: tuple[str, ...]
+    ) -> list[str]:
+        job = self._native_job
         return states.differences(
-            described, self._native_job.section_digests(), self._source_digests, allow
+            described, job.section_digests(), self._source_digests, job.changed_data(blob), allow
         )
 
 

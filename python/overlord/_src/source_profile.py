@@ -10,6 +10,7 @@ from typing import Any
 
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.indexing import index_path
+from overlord._src.native import core
 
 FORMAT = 3
 # In the order in which rows pass them. `read` is time waited for storage, `send` is of no time.
@@ -90,18 +91,18 @@ class SourceProfile:
         }
 
 
-def profile_path(loaded: LoadedConfig, name: str) -> Path:
+def profile_path(loaded: LoadedConfig, source: core.Source) -> Path:
     """Where the profile of a source lies; a sub-source has its own."""
-    _, mark, number = name.partition("/")
-    path = index_path(loaded, name)
+    _, mark, number = source.name.partition("/")
+    path = index_path(loaded, source)
     return path.with_name(f"{path.name}.{number}.profile" if mark else f"{path.name}.profile")
 
 
-def read_profile(loaded: LoadedConfig, name: str) -> SourceProfile | None:
+def read_profile(loaded: LoadedConfig, source: core.Source) -> SourceProfile | None:
     """The profile of a source; None where no run has written one that can be read."""
     try:
-        told = json.loads(profile_path(loaded, name).read_text())
-        if told["format"] != FORMAT or told["source"] != name:
+        told = json.loads(profile_path(loaded, source).read_text())
+        if told["format"] != FORMAT or told["source"] != source.name:
             return None
         counts = {
             key: told[key] for key in SourceProfile.__dataclass_fields__ if key not in ("stages",)
@@ -112,9 +113,9 @@ def read_profile(loaded: LoadedConfig, name: str) -> SourceProfile | None:
     return SourceProfile(**counts, stages=stages)
 
 
-def read_profiles(loaded: LoadedConfig, names: Iterable[str]) -> dict[str, SourceProfile]:
+def read_profiles(loaded: LoadedConfig, sources: Iterable[core.Source]) -> dict[str, SourceProfile]:
     """Profiles of those sources that have one."""
-    found = {name: read_profile(loaded, name) for name in names}
+    found = {source.name: read_profile(loaded, source) for source in sources}
     return {name: profile for name, profile in found.items() if profile is not None}
 
 

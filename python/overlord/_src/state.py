@@ -133,9 +133,13 @@ def differences(
     described: Mapping[str, Any],
     sections: Mapping[str, str],
     source_digests: Mapping[str, str],
+    changed: Mapping[str, str],
     allow: tuple[str, ...],
 ) -> list[str]:
-    """What the state was saved for and this job is not, unless allowed; both digests shown."""
+    """What the state was saved for and this job is not, unless allowed; both digests shown.
+
+    `changed` are the sources whose data the engine does not find to be the same, with its advice.
+    """
     saved_sections: Mapping[str, str] = described["sections"]
     saved_sources: Mapping[str, Any] = described["sources"]
     found: list[str] = []
@@ -148,10 +152,9 @@ def differences(
             found.append(f"{_title(name)}: {what} since the state was saved")
         else:
             found.append(f"config of {_title(name)}: saved {before}, now {now}")
-    for name in sorted({*saved_sources} & {*source_digests}):
+    for name, advice in sorted(changed.items()):
         before, now = saved_sources[name]["digest"], source_digests[name]
-        if before != now:
-            found.append(f"data of source {name}: saved {before}, now {now}")
+        found.append(f"data of source {name}: saved {before}, now {now}{advice}")
     return found
 
 

@@ -17,7 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lengths",
         action="store_true",
-        help="also count the tokens of every row, so that plans need no data",
+        help="also count the tokens of every row, so that plans need no data; an index that has "
+        "them keeps them with every later run",
     )
     parser.add_argument(
         "--threads", type=int, default=os.cpu_count() or 2, help="threads (default: all CPUs)"
@@ -34,9 +35,11 @@ def run(options: argparse.Namespace) -> int:
 
 def index_missing(loaded: Any, names: Sequence[str], threads: int) -> None:
     """Index those of the sources that have no index yet, with progress."""
-    from overlord._src.indexing import index_path
+    from overlord._src.config.columns import base_name
+    from overlord._src.indexing import missing_indexes
 
-    missing = [name for name in names if not index_path(loaded, name).exists()]
+    whole = list(dict.fromkeys(base_name(name) for name in names))
+    missing = [source.name for source in missing_indexes(loaded, lower_sources(loaded, whole))]
     if missing:
         index_sources(loaded, missing, lengths=False, threads=threads)
 

@@ -118,7 +118,7 @@ def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
         console.print(
             f"mixture by {opened.resolved.mixture.unit}, {show_steps(*stage.steps)}: {shares}"
         )
-    profiles = read_profiles(job.loaded, opened.source_names)
+    profiles = read_profiles(job.loaded, opened.sources)
     if profiles:
         console.print()
         print_summary(console, profiles.values())

@@ -77,7 +77,7 @@ def show_stored_media(
     declared = job.config.sources[options.source.split("/")[0]].media
     if not declared:
         return
-    stored = core.read_media(str(index_path(job.loaded, source.name)), source, options.row)
+    stored = core.read_media(str(index_path(job.loaded, source)), source, options.row)
     for name, found in stored.items():
         blobs = found if isinstance(found, list) else [found]
         for at, blob in enumerate(blobs):

@@ -14,8 +14,9 @@ def show_profiles(console: Any, job: Any, options: argparse.Namespace) -> None:
     """Every source's last run, in short and by stage; or as JSON."""
     from overlord._src.source_profile import read_profiles
 
-    names = job.open_stream(options.stream).source_names
-    found = read_profiles(job.loaded, names)
+    opened = job.open_stream(options.stream)
+    names = opened.source_names
+    found = read_profiles(job.loaded, opened.sources)
     if options.json:
         print(json.dumps([profile.data() for profile in found.values()], indent=1))
         return

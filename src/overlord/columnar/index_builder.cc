@@ -11,6 +11,8 @@
 
 #include "overlord/columnar/arrow_batch.h"
 #include "overlord/columnar/index_file.h"
+#include "overlord/columnar/index_layout.h"
+#include "overlord/columnar/index_naming.h"
 #include "overlord/columnar/length_pass.h"
 #include "overlord/columnar/reader_factory.h"
 #include "overlord/columnar/shard_job.h"
@@ -45,10 +47,11 @@ IndexConfig config_of(const model::Source& source, const IndexOptions& options) 
       config.probe_values = options.probe->values_per_blob();
     }
   }
-  if (options.lengths) {
-    if (!source.text_column.empty()) config.tokenizer_digest = model::text_digest(source);
-    config.vocabulary = source.vocabulary;
+  if (options.lengths && !source.text_column.empty()) {
+    config.tokenizer_digest = model::text_digest(source);
   }
+  // Reading metadata parses whole lines, and finds token ids that are outside.
+  if (options.lengths || !source.metadata_columns.empty()) config.vocabulary = source.vocabulary;
   return config;
 }
 
@@ -143,10 +146,7 @@ class Builder {
         cancel_(cancel),
         config_(config_of(source, options)),
         old_(std::move(old)) {
-    if (old_ == nullptr || !(old_->config() == config_)) {
-      old_ = nullptr;
-      return;
-    }
+    if (old_ == nullptr) return;
     for (uint32_t i = 0; i < old_->shards().size(); ++i) old_shards_[old_->shards()[i].uri] = i;
   }
 
@@ -165,7 +165,9 @@ class Builder {
                          (options_.lengths || source_.format == model::Format::kMegatron);
     std::vector<ShardPart> parts;
     for (auto& part : parts_) parts.push_back(std::move(*part));
-    return encode_index(config_, std::move(parts), lengths);
+    const auto covers = lengths_change_nothing(source_) ? layout::DigestCovers::kFiles
+                                                        : layout::DigestCovers::kLengths;
+    return layout::encode_index(config_, std::move(parts), lengths, covers);
   }
 
  private:
@@ -312,7 +314,60 @@ class Builder {
   std::atomic<size_t> first_failed_{~size_t{0}};
 };
 
+// The first of the files that was made with this config. One that cannot be read is passed over:
+// its index is simply built anew, as the reader advises.
+std::shared_ptr<const IndexFile> made_with(const IndexConfig& config,
+                                           const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) continue;
+    auto opened = IndexFile::map(path);
+    if (opened.ok() && (*opened)->config() == config) return std::move(*opened);
+  }
+  return nullptr;
+}
+
+bool same_shards(const IndexFile& a, const IndexFile& b) {
+  if (a.shards().size() != b.shards().size()) return false;
+  for (uint32_t i = 0; i < a.shards().size(); ++i) {
+    if (a.shards()[i].uri != b.shards()[i].uri ||
+        !(a.shards()[i].fingerprint == b.shards()[i].fingerprint) ||
+        !(a.place(i).companion == b.place(i).companion)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Puts a new index in its place, unless what lies there has lengths that this one lacks.
+Status publish(const model::Source& source, const std::string& path, std::string bytes,
+               IndexOptions options) {
+  const layout::FolderLock lock(path);
+  if (!options.lengths) {
+    options.lengths = true;
+    if (const auto counted = made_with(config_of(source, options), {path})) {
+      OVERLORD_TRY(const auto made, IndexFile::from_bytes(bytes, path));
+      if (same_shards(*made, *counted)) return {};
+    }
+  }
+  return write_index_file(path, bytes);
+}
+
 }  // namespace
+
+std::string index_key(const model::Source& source, const IndexOptions& options,
+                      const std::vector<std::string>& patterns) {
+  IndexOptions counted = options;
+  counted.lengths = true;
+  ByteWriter writer;
+  layout::write_config(config_of(source, counted), &writer);
+  for (const std::string& pattern : patterns) writer.text(pattern);
+  return digest_of(writer.bytes()).hex().substr(0, 16);
+}
+
+bool lengths_change_nothing(const model::Source& source) {
+  return source.format != model::Format::kMegatron && !source.transform.declared();
+}
 
 Result<std::string> build_index_bytes(runtime::Storage& storage, runtime::TextEncoder* encoder,
                                       const model::Source& source, const IndexOptions& options,
@@ -325,17 +380,20 @@ Status build_index(runtime::Storage& storage, runtime::TextEncoder* encoder,
                    const model::Source& source, const std::string& path,
                    const IndexOptions& options, IndexProgress* progress,
                    const runtime::CancelToken& cancel) {
+  return build_index_beside(storage, encoder, source, path, {}, options, progress, cancel);
+}
+
+Status build_index_beside(runtime::Storage& storage, runtime::TextEncoder* encoder,
+                          const model::Source& source, const std::string& path,
+                          const std::vector<std::string>& others, const IndexOptions& options,
+                          IndexProgress* progress, const runtime::CancelToken& cancel) {
   OVERLORD_RETURN_IF_ERROR(check_arguments(source, options, encoder));
-  std::shared_ptr<const IndexFile> old;
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) {
-    // One that cannot be read is simply built anew: that is what the reader advises.
-    auto opened = IndexFile::map(path);
-    if (opened.ok()) old = std::move(*opened);
-  }
-  OVERLORD_TRY(const std::string bytes,
+  std::vector<std::string> paths = {path};
+  paths.insert(paths.end(), others.begin(), others.end());
+  std::shared_ptr<const IndexFile> old = made_with(config_of(source, options), paths);
+  OVERLORD_TRY(std::string bytes,
                Builder(storage, encoder, source, options, progress, cancel, std::move(old)).run());
-  return write_index_file(path, bytes);
+  return publish(source, path, std::move(bytes), options);
 }
 
 }  // namespace overlord::columnar

@@ -6,12 +6,12 @@ namespace overlord::columnar::layout {
 namespace {
 
 // Length of the directory part that all URIs share, with its slash.
-size_t common_directory(const std::vector<ShardPart>& parts) {
-  if (parts.empty()) return 0;
-  const std::string& first = parts.front().entry.uri;
+size_t common_directory(std::span<const ShardIdentity> shards) {
+  if (shards.empty()) return 0;
+  const std::string_view first = shards.front().uri;
   size_t common = first.size();
-  for (const ShardPart& part : parts) {
-    const std::string& uri = part.entry.uri;
+  for (const ShardIdentity& shard : shards) {
+    const std::string_view uri = shard.uri;
     const size_t most = std::min(common, uri.size());
     common = static_cast<size_t>(
         std::mismatch(first.begin(), first.begin() + static_cast<ptrdiff_t>(most), uri.begin())
@@ -19,7 +19,7 @@ size_t common_directory(const std::vector<ShardPart>& parts) {
         first.begin());
   }
   const size_t slash = first.substr(0, common).find_last_of('/');
-  return slash == std::string::npos ? 0 : slash + 1;
+  return slash == std::string_view::npos ? 0 : slash + 1;
 }
 
 }  // namespace
@@ -114,42 +114,69 @@ model::Fingerprint read_fingerprint(ByteReader* in) {
   return fingerprint;
 }
 
-Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& parts,
-                     std::span<const model::BlockEntry> blocks, std::span<const uint32_t> lengths,
-                     bool from_index, std::string_view columns, std::string_view media,
-                     std::string_view media_ends) {
+Digest source_digest(const IndexConfig& config, std::span<const ShardIdentity> shards,
+                     const DigestedArrays& arrays, DigestCovers covers) {
+  const std::span<const uint32_t> lengths =
+      covers == DigestCovers::kLengths ? arrays.lengths : std::span<const uint32_t>();
   ByteWriter out;
   out.u32(kPlainIndexVersion);
   out.u8(static_cast<uint8_t>(config.format));
   out.text(config.text_column);
   out.text(config.token_column);
   out.text(config.mask_column);
-  out.u8(from_index ? 1 : 0);
-  out.text(config.tokenizer_digest);
-  const size_t common = common_directory(parts);
-  for (const ShardPart& part : parts) {
-    out.text(std::string_view(part.entry.uri).substr(common));
-    out.u64(part.entry.rows);
-    for (const model::Fingerprint& fingerprint : {part.entry.fingerprint, part.companion}) {
+  out.u8(lengths.empty() ? 0 : 1);
+  out.text(covers == DigestCovers::kLengths ? config.tokenizer_digest : std::string());
+  const size_t common = common_directory(shards);
+  for (const ShardIdentity& shard : shards) {
+    out.text(shard.uri.substr(common));
+    out.u64(shard.rows);
+    for (const model::Fingerprint& fingerprint : {shard.own, shard.companion}) {
       out.u64(fingerprint.size_bytes);
       out.u64(fingerprint.content);
     }
-    out.u64(part.scanned);
+    out.u64(shard.scanned);
   }
-  out.digest(digest_of(blocks.data(), blocks.size_bytes()));
+  out.digest(digest_of(arrays.blocks.data(), arrays.blocks.size_bytes()));
   out.digest(digest_of(lengths.data(), lengths.size_bytes()));
   for (const std::string& column : config.metadata_columns) out.text(column);
-  if (!config.metadata_columns.empty()) out.digest(digest_of(columns));
+  if (!config.metadata_columns.empty()) out.digest(digest_of(arrays.columns));
   for (const model::MediaField& field : config.media) {
     out.text(field.name);
     for (const std::string& name : field.from) out.text(name);
     out.u8(field.many ? 1 : 0);
   }
   if (!config.media.empty()) {
-    out.digest(digest_of(media));
-    out.digest(digest_of(media_ends));
+    out.digest(digest_of(arrays.media));
+    out.digest(digest_of(arrays.media_ends));
   }
   return digest_of(out.bytes());
+}
+
+Digest older_digest(const IndexFile& file) {
+  std::vector<ShardIdentity> shards;
+  for (uint32_t i = 0; i < file.shards().size(); ++i) {
+    const model::ShardEntry& entry = file.shards()[i];
+    const ShardPlace& place = file.place(i);
+    shards.push_back({entry.uri, entry.rows, entry.fingerprint, place.companion, place.scanned});
+  }
+  // Arrays of one kind lie one after another.
+  const auto bytes = [](const auto* first, uint64_t count) {
+    return std::string_view(reinterpret_cast<const char*>(first), count * sizeof *first);
+  };
+  const IndexConfig& config = file.config();
+  DigestedArrays arrays{file.blocks(), file.lengths(), {}, {}, {}};
+  if (!config.metadata_columns.empty()) {
+    arrays.columns = bytes(file.column(0).data(), config.metadata_columns.size() * file.rows());
+  }
+  if (!config.media.empty()) {
+    uint64_t values = 0;
+    for (size_t field = 0; field < config.media.size(); ++field) {
+      values += file.media(field, 0).size() * (1 + uint64_t{config.probe_values});
+    }
+    arrays.media = bytes(file.media(0, 0).data(), values);
+    arrays.media_ends = bytes(file.media_ends(0).data(), config.media.size() * file.rows());
+  }
+  return source_digest(config, shards, arrays, DigestCovers::kLengths);
 }
 
 }  // namespace overlord::columnar::layout

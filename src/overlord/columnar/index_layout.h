@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,11 +52,51 @@ IndexConfig read_config(uint32_t version, ByteReader* in);
 void write_fingerprint(const model::Fingerprint& fingerprint, ByteWriter* out);
 model::Fingerprint read_fingerprint(ByteReader* in);
 
+// What the digest of a source stands for. kFiles: decoding a row finds all that the length pass
+// finds and nothing else, so that lengths, and who counted them, change nothing. kLengths: not so;
+// the tokenizer and the lengths are named with the files. docs/decisions/0045-indexes-by-content.md
+enum class DigestCovers : uint8_t { kFiles, kLengths };
+
+// What tells one shard from another, wherever it lies.
+struct ShardIdentity {
+  std::string_view uri;
+  uint64_t rows = 0;
+  model::Fingerprint own;
+  model::Fingerprint companion;
+  uint64_t scanned = 0;
+};
+
+struct DigestedArrays {
+  std::span<const model::BlockEntry> blocks;
+  std::span<const uint32_t> lengths;
+  std::string_view columns;
+  std::string_view media;
+  std::string_view media_ends;
+};
+
 // Digest of everything that orders the source. URIs enter relative to the directory they share, so
 // a corpus that was moved keeps its digest; modification times stay out for the same reason.
-Digest source_digest(const IndexConfig& config, const std::vector<ShardPart>& parts,
-                     std::span<const model::BlockEntry> blocks, std::span<const uint32_t> lengths,
-                     bool from_index, std::string_view columns, std::string_view media,
-                     std::string_view media_ends);
+Digest source_digest(const IndexConfig& config, std::span<const ShardIdentity> shards,
+                     const DigestedArrays& arrays, DigestCovers covers);
+
+// What builds before digests left lengths out called the data of an index. Reads all of it.
+Digest older_digest(const IndexFile& file);
+
+// columnar::encode_index() for an index that is kept.
+Result<std::string> encode_index(const IndexConfig& config, std::vector<ShardPart> parts,
+                                 bool keep_lengths, DigestCovers covers);
+
+// Held while somebody looks at an index file and then replaces it: of two who do, one waits for
+// the other, where the file system can tell. Of the folder, so that no file is left.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& path);  // of the index file
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
 
 }  // namespace overlord::columnar::layout

@@ -1,5 +1,6 @@
 // The writing half of index_file.h.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -166,52 +167,7 @@ Status write_error(const std::string& path, int error) {
 
 Result<std::string> encode_index(const IndexConfig& config, std::vector<ShardPart> parts,
                                  bool keep_lengths) {
-  Sections sections;
-  const size_t columns = config.metadata_columns.size();
-  const uint32_t version = config.version();
-  OVERLORD_RETURN_IF_ERROR(gather(&parts, keep_lengths, version >= kIndexVersion, &sections));
-  OVERLORD_RETURN_IF_ERROR(gather_columns(parts, columns, &sections.bytes[layout::kColumns]));
-  OVERLORD_RETURN_IF_ERROR(gather_media(parts, config, &sections));
-  ByteWriter config_bytes;
-  layout::write_config(config, &config_bytes);
-  sections.bytes[layout::kConfig] = config_bytes.take();
-  const Digest digest =
-      layout::source_digest(config, parts, sections.blocks, sections.lengths, keep_lengths,
-                            sections.bytes[layout::kColumns], sections.bytes[layout::kMedia],
-                            sections.bytes[layout::kMediaEnds]);
-  const uint32_t count = layout::section_count(version);
-
-  size_t offset = layout::aligned(layout::header_bytes(version));
-  ByteWriter table;
-  for (uint32_t kind = 1; kind <= count; ++kind) {
-    const std::string& bytes = sections.bytes[kind];
-    table.u32(kind);
-    table.u64(offset);
-    table.u64(bytes.size());
-    table.u64(hash64(bytes.data(), bytes.size()));
-    offset = layout::aligned(offset + bytes.size());
-  }
-  ByteWriter header;
-  header.raw(layout::kMagic.data(), layout::kMagic.size());
-  header.u32(version);
-  header.u32(static_cast<uint32_t>(layout::header_bytes(version)));
-  header.u64(offset);
-  header.digest(digest);
-  header.u32(count);
-  header.raw(table.bytes().data(), table.size());
-  header.u64(hash64(header.bytes().data(), header.size()));
-  OVERLORD_CHECK(header.size() == layout::header_bytes(version), "index header size");
-
-  std::string file;
-  file.reserve(offset);
-  file = header.bytes();
-  for (uint32_t kind = 1; kind <= count; ++kind) {
-    file.resize(layout::aligned(file.size()), '\0');
-    file += sections.bytes[kind];
-    sections.bytes[kind] = {};
-  }
-  file.resize(offset, '\0');
-  return file;
+  return layout::encode_index(config, std::move(parts), keep_lengths, layout::DigestCovers::kFiles);
 }
 
 Status write_index_file(const std::string& path, std::string_view bytes) {
@@ -240,4 +196,73 @@ Status write_index_file(const std::string& path, std::string_view bytes) {
   return {};
 }
 
+namespace layout {
+
+Result<std::string> encode_index(const IndexConfig& config, std::vector<ShardPart> parts,
+                                 bool keep_lengths, DigestCovers covers) {
+  Sections sections;
+  const size_t columns = config.metadata_columns.size();
+  const uint32_t version = config.version();
+  OVERLORD_RETURN_IF_ERROR(gather(&parts, keep_lengths, version >= kIndexVersion, &sections));
+  OVERLORD_RETURN_IF_ERROR(gather_columns(parts, columns, &sections.bytes[kColumns]));
+  OVERLORD_RETURN_IF_ERROR(gather_media(parts, config, &sections));
+  ByteWriter config_bytes;
+  write_config(config, &config_bytes);
+  sections.bytes[kConfig] = config_bytes.take();
+  std::vector<ShardIdentity> shards;
+  for (const ShardPart& part : parts) {
+    shards.push_back(
+        {part.entry.uri, part.entry.rows, part.entry.fingerprint, part.companion, part.scanned});
+  }
+  const Digest digest = source_digest(config, shards,
+                                      {sections.blocks, sections.lengths, sections.bytes[kColumns],
+                                       sections.bytes[kMedia], sections.bytes[kMediaEnds]},
+                                      covers);
+  const uint32_t count = section_count(version);
+
+  size_t offset = aligned(header_bytes(version));
+  ByteWriter table;
+  for (uint32_t kind = 1; kind <= count; ++kind) {
+    const std::string& bytes = sections.bytes[kind];
+    table.u32(kind);
+    table.u64(offset);
+    table.u64(bytes.size());
+    table.u64(hash64(bytes.data(), bytes.size()));
+    offset = aligned(offset + bytes.size());
+  }
+  ByteWriter header;
+  header.raw(kMagic.data(), kMagic.size());
+  header.u32(version);
+  header.u32(static_cast<uint32_t>(header_bytes(version)));
+  header.u64(offset);
+  header.digest(digest);
+  header.u32(count);
+  header.raw(table.bytes().data(), table.size());
+  header.u64(hash64(header.bytes().data(), header.size()));
+  OVERLORD_CHECK(header.size() == header_bytes(version), "index header size");
+
+  std::string file;
+  file.reserve(offset);
+  file = header.bytes();
+  for (uint32_t kind = 1; kind <= count; ++kind) {
+    file.resize(aligned(file.size()), '\0');
+    file += sections.bytes[kind];
+    sections.bytes[kind] = {};
+  }
+  file.resize(offset, '\0');
+  return file;
+}
+
+FolderLock::FolderLock(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  fd_ = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  while (fd_ >= 0 && ::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+}  // namespace layout
 }  // namespace overlord::columnar

@@ -61,9 +61,6 @@ class LengthPass {
     while (!in_flight_.empty()) OVERLORD_RETURN_IF_ERROR(finish_oldest());
     if (counting_) part_->lengths = std::move(lengths_);
     keep_known_bad();
-    for (const auto& [row, reason] : part_->bad) {
-      for (std::vector<uint32_t>& values : part_->columns) values[row] = 0;
-    }
     return {};
   }
 
@@ -136,8 +133,13 @@ class LengthPass {
     take_bad(block, std::move(bad));
   }
 
+  // A row that cannot be read has 0. What only the encoder refuses keeps its values: an index
+  // without lengths has them, too.
   void take_columns(RowBlock* rows) {
     if (rows->columns.empty()) return;
+    for (const model::BadRow& bad : rows->is_text ? rows->text.bad : rows->tokens.bad) {
+      for (std::vector<uint32_t>& values : rows->columns) values[bad.index] = 0;
+    }
     part_->columns.resize(rows->columns.size());
     part_->columns_seen |= rows->columns_seen;
     for (size_t i = 0; i < rows->columns.size(); ++i) {
@@ -155,6 +157,7 @@ class LengthPass {
     for (auto& [row, reason] : part_->bad) {
       if (part_->columns.empty() && part_->media.empty()) continue;
       if (counting_) part_->lengths[row] = model::kBadRow;
+      for (std::vector<uint32_t>& values : part_->columns) values[row] = 0;
       all.emplace(row, std::move(reason));
     }
     part_->bad.assign(std::make_move_iterator(all.begin()), std::make_move_iterator(all.end()));

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "overlord/columnar/index_layout.h"
+#include "overlord/columnar/index_naming.h"
 #include "overlord/columnar/reading_test.h"
 
 namespace overlord::columnar {
@@ -98,16 +100,62 @@ TEST_F(LengthPassTest, BadRowsAreRecordedInOrder) {
   EXPECT_TRUE(contains(bad[2].second, "empty text"));
 }
 
-TEST_F(LengthPassTest, AnotherTokenizerIsAnotherSource) {
+TEST_F(LengthPassTest, LengthsOfAnotherTokenizerAreRefused) {
   use_corpus();
   const auto first = build_index_bytes(storage_, &encoder_, source_, options_, nullptr, {});
   ASSERT_TRUE(first.ok());
-  const Digest digest = (*SourceIndex::from_bytes(*first, source_))->manifest().digest;
   source_.tokenizer.digest = "tokenizer-2";
   const Status status = SourceIndex::from_bytes(*first, source_).status();
   EXPECT_EQ(status.code(), Code::kStateMismatch);
   EXPECT_TRUE(contains(status.message(), "tokenizer was 'tokenizer-1', is 'tokenizer-2'"));
-  EXPECT_NE((*build_it())->manifest().digest, digest);
+}
+
+TEST_F(LengthPassTest, LengthsAreInNoDigestWhereDecodingFindsTheSame) {
+  use_corpus();
+  storage_.put("mem:/bad.jsonl", "broken\n{\"text\": \"---\"}\n");
+  source_.files.push_back("mem:/bad.jsonl");
+  const auto file = [&] {
+    auto bytes = build_index_bytes(storage_, &encoder_, source_, options_, nullptr, {});
+    return *IndexFile::from_bytes(std::move(*bytes), "(in memory)");
+  };
+  const auto counted = file();
+  options_.lengths = false;
+  const auto plain = file();
+  EXPECT_EQ(counted->digest(), plain->digest());
+  EXPECT_EQ(layout::older_digest(*plain), plain->digest());
+  EXPECT_NE(layout::older_digest(*counted), plain->digest());
+
+  // What a user's own code says of a row may depend on more than its bytes.
+  source_.transform.function = "own:loud";
+  EXPECT_EQ(file()->digest(), plain->digest());
+  options_.lengths = true;
+  const auto transformed = file();
+  EXPECT_NE(transformed->digest(), plain->digest());
+  EXPECT_EQ(transformed->digest(), layout::older_digest(*transformed));
+}
+
+TEST_F(LengthPassTest, OnlyWhatDecidesTheIndexIsInItsKey) {
+  const auto key = [&](const std::vector<std::string>& patterns = {"*.jsonl"}) {
+    return index_key(source_, options_, patterns);
+  };
+  const std::string first = key();
+  EXPECT_EQ(first.size(), 16u);
+  options_.lengths = false;
+  options_.threads = 7;
+  source_.name = "other";
+  source_.eod = 1;
+  source_.at_end = model::EndPolicy::kStop;
+  source_.media.clear();
+  EXPECT_EQ(key(), first);
+  EXPECT_NE(key({"*.jsonl", "more.jsonl"}), first);
+  source_.tokenizer.digest = "tokenizer-2";
+  EXPECT_NE(key(), first);
+  source_.tokenizer.digest = "tokenizer-1";
+  source_.vocabulary = 12;
+  EXPECT_NE(key(), first);
+  source_.vocabulary = 0;
+  source_.metadata_columns = {"n"};
+  EXPECT_NE(key(), first);
 }
 
 TEST_F(LengthPassTest, FailuresOfTheEncoderEndTheBuild) {

@@ -198,6 +198,26 @@ TEST(MetadataColumns, MegatronHasNone) {
   EXPECT_TRUE(contains(files.index().status().message(), "write the source as Parquet or JSONL"));
 }
 
+TEST(MetadataColumns, ACountChangesNoColumn) {
+  Files parquet(model::Format::kParquet, {"n"});
+  parquet.put("a.parquet", parquet_of({"a", "zz", "", "d"}, {{"n", integers({3, 4, 5, -1})}}, 3));
+  Files lines(model::Format::kJsonl, {"n"});
+  lines.put("a.jsonl",
+            "{\"text\": \"a\", \"n\": 3}\n{\"text\": \"zz\", \"n\": 4}\n"
+            "{\"text\": \"\", \"n\": 5}\n{\"text\": \"d\", \"n\": -1}\n");
+  for (Files* files : {&parquet, &lines}) {
+    files->source.vocabulary = 'f';  // only a count finds that zz is outside
+    const auto plain = files->index(false);
+    const auto counted = files->index(true);
+    ASSERT_TRUE(counted.ok()) << counted.status().message();
+    EXPECT_EQ((*counted)->bad_rows().size(), 3u);
+    const bool is_parsed = files == &lines;  // a line that is no row has no values
+    EXPECT_EQ(column_of(**counted, 0), (Values{3, 4, is_parsed ? 0u : 5u, 0}));
+    EXPECT_EQ(column_of(**counted, 0), column_of(**plain, 0));
+    EXPECT_EQ((*counted)->manifest().digest, (*plain)->manifest().digest);
+  }
+}
+
 TEST(MetadataColumns, TakenOverShardsKeepTheirs) {
   Files files(model::Format::kJsonl, {"n"});
   for (int i = 0; i < 3; ++i) {

@@ -135,10 +135,10 @@ SourceIndex::SourceIndex(std::shared_ptr<const IndexFile> file, const model::Sou
   for (size_t i = 0; i < source.metadata_columns.size(); ++i) {
     manifest_.columns.push_back(file_->column(i));
   }
-  manifest_.meta_origin =
-      manifest_.lengths.empty() || model::places_media_in_text(source)
-          ? model::MetaOrigin::kDecode  // lengths do not tell where a row's media stand
-          : model::MetaOrigin::kIndex;
+  // Lengths do not tell where a row's media stand, nor how many bytes its text has.
+  const bool tells_all = !model::places_media_in_text(source) && !source.count_bytes;
+  manifest_.meta_origin = tells_all && !manifest_.lengths.empty() ? model::MetaOrigin::kIndex
+                                                                  : model::MetaOrigin::kDecode;
   manifest_.holder = file_;
 }
 

@@ -12,6 +12,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/columnar/foreign_index_test.h"
+#include "overlord/columnar/index_naming.h"
 #include "overlord/columnar/reading_test.h"
 
 namespace overlord::columnar {
@@ -129,6 +130,28 @@ TEST_F(IndexTest, DigestKnowsContentNotPlaceNorTime) {
   IndexOptions options;
   options.block_rows = 13;
   EXPECT_NE((*build(storage_, source_, options))->manifest().digest, here);
+}
+
+TEST_F(IndexTest, AnIndexWithLengthsIsNotReplacedByOneWithout) {
+  IndexOptions counting;
+  counting.lengths = true;
+  ASSERT_TRUE(build_file(counting).ok());
+  const std::string counted = file_bytes();
+  ASSERT_TRUE(build_file().ok());  // as of somebody who began before it was there
+  EXPECT_EQ(file_bytes(), counted);
+  storage_.put("mem:/corpus/demo-00001.bin", files_.at("mem:/corpus/demo-00001.bin"));
+  ASSERT_TRUE(build_file().ok());  // of files that were written again
+  EXPECT_NE(file_bytes(), counted);
+}
+
+TEST_F(IndexTest, ShardsOfAnotherIndexAreTakenOver) {
+  ASSERT_TRUE(build_file().ok());
+  const std::string other = directory_ + "/other.idx";
+  const uint64_t reads = storage_.reads();
+  EXPECT_TRUE(build_index_beside(storage_, nullptr, source_, other,
+                                 {directory_ + "/none.idx", path()}, {}, nullptr, {})
+                  .ok());
+  EXPECT_EQ(storage_.reads(), reads);
 }
 
 TEST_F(IndexTest, SameContentTwiceIsRefusedNamingBoth) {

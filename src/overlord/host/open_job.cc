@@ -31,20 +31,6 @@ Status check_sources(const model::JobSpec& spec) {
   return {};
 }
 
-// An index has token counts and no bytes: a text whose lengths come from it cannot be weighed.
-Status check_bytes(const model::JobSpec& spec, const loader::OpenSource& source) {
-  if (spec.mixture.unit != model::MixUnit::kBytes || plan::tokens_tell_bytes(source.spec)) {
-    return {};
-  }
-  if (source.manifest.meta_origin == model::MetaOrigin::kDecode) return {};
-  return invalid_argument(
-      "mixture.unit: bytes of a text are counted when it is tokenised, and "
-      "the index of source " +
-      source.spec.name +
-      " holds token lengths only; index it again without --lengths, or use "
-      "unit tokens or samples");
-}
-
 Status check_columns(const model::JobSpec& spec) {
   std::set<std::string> declared;
   for (const model::Source& source : spec.sources) {
@@ -126,7 +112,6 @@ Result<std::shared_ptr<const OpenJob>> open_job(
     if (source->manifest.rows == 0) {
       return invalid_argument("source " + source->spec.name + ": no rows");
     }
-    OVERLORD_RETURN_IF_ERROR(check_bytes(spec, *source));
     OVERLORD_RETURN_IF_ERROR(add_media_layouts(*source, &job->media));
     job->manifest.sources.push_back(source->manifest);
     job->manifest.digest = chain(job->manifest.digest, digest_of(source->spec.name));

@@ -39,14 +39,14 @@ struct BlockEntry {
 };
 static_assert(sizeof(BlockEntry) == 32);
 
-// Where SampleMeta comes from; part of the manifest digest (law 4).
+// Where SampleMeta comes from; in no digest, for it is the same (law 4).
 enum class MetaOrigin : uint8_t { kIndex, kDecode };
 
 inline constexpr uint32_t kBadRow = 0xffffffffu;  // in `lengths`: found bad when indexed
 
 struct SourceManifest {
   std::string name;
-  Digest digest;  // shards, rows, blocks, lengths' tokenizer: everything that orders the source
+  Digest digest;  // shards, rows, blocks: everything of the files that orders the source
   uint64_t rows = 0;
   MetaOrigin meta_origin = MetaOrigin::kDecode;
   std::vector<ShardEntry> shards;

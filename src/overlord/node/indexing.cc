@@ -1,12 +1,17 @@
 #include "overlord/node/indexing.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <utility>
 
+#include "overlord/columnar/index_file.h"
+#include "overlord/columnar/index_naming.h"
 #include "overlord/columnar/media.h"
 #include "overlord/media/codecs.h"
 #include "overlord/media/field_chain.h"
 #include "overlord/node/encoders.h"
 #include "overlord/roles/loader/open_media.h"
+#include "overlord/runtime/quote.h"
 #include "overlord/runtime/thread_executor.h"
 #include "overlord/storage/local_storage.h"
 
@@ -16,10 +21,33 @@ namespace {
 constexpr uint64_t kPoolBytes = uint64_t{64} << 20;
 constexpr uint32_t kOpenFiles = 64;
 
+bool is_counted(const std::string& path) {
+  const auto file = columnar::IndexFile::map(path);
+  return file.ok() && (*file)->config().counted;
+}
+
+// Whether lengths are there already, and stay: in the index itself, or in another of the same
+// files, which then comes first among the others.
+bool has_lengths(const model::Source& source, const std::string& path, runtime::Storage& storage,
+                 std::vector<std::string>* others) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) {
+    return is_counted(path) && columnar::SourceIndex::open(path, source).ok();
+  }
+  for (std::string& other : *others) {
+    if (!is_counted(other)) continue;
+    const auto index = columnar::SourceIndex::open(other, source);
+    if (!index.ok() || !(*index)->verify(storage).ok()) continue;
+    std::swap(other, others->front());
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Status index_source(const model::Source& source, const std::string& path,
-                    const columnar::IndexOptions& options,
+                    const columnar::IndexOptions& options, std::vector<std::string> others,
                     const std::vector<std::string>& worker_command,
                     columnar::IndexProgress* progress, const runtime::CancelToken& cancel) {
   runtime::ThreadExecutor executor(1, "ol-index");
@@ -27,12 +55,24 @@ Status index_source(const model::Source& source, const std::string& path,
   Encoders encoders(executor, worker_command, options.threads);
   storage::LocalStorage storage(runtime::BufferPool::make(kPoolBytes), 1, kOpenFiles);
   runtime::TextEncoder* encoder = nullptr;
-  if (options.lengths) {
+  columnar::IndexOptions building = options;
+  building.probe = loader::media_probe(source);
+  building.lengths = options.lengths || has_lengths(source, path, storage, &others);
+  if (building.lengths) {
     OVERLORD_TRY(encoder, encoders.get(source));
   }
-  columnar::IndexOptions probing = options;
-  probing.probe = loader::media_probe(source);
-  return columnar::build_index(storage, encoder, source, path, probing, progress, cancel);
+  const Status built = columnar::build_index_beside(storage, encoder, source, path, others,
+                                                    building, progress, cancel);
+  if (built.code() != Code::kBadData || building.lengths == options.lengths) return built;
+  return {built.code(), built.message() +
+                            "; its index has lengths, which are kept and counted on: " +
+                            "to go on without them move " + runtime::quote(path) + " away"};
+}
+
+std::string index_key(const model::Source& source, const std::vector<std::string>& patterns) {
+  columnar::IndexOptions options;
+  options.probe = loader::media_probe(source);
+  return columnar::index_key(source, options, patterns);
 }
 
 Result<std::vector<std::vector<std::string>>> read_row_media(const model::Source& source,

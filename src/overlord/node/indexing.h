@@ -15,10 +15,16 @@
 
 namespace overlord::node {
 
+// Builds or refreshes the index at `path`. Lengths that it has are kept: what changed since is
+// counted, too. Shards may be taken over from `others` (see columnar::build_index_beside), lengths
+// of all of them where there is no index yet and one of the others is of the same files.
 Status index_source(const model::Source& source, const std::string& path,
-                    const columnar::IndexOptions& options,
+                    const columnar::IndexOptions& options, std::vector<std::string> others,
                     const std::vector<std::string>& worker_command,
                     columnar::IndexProgress* progress, const runtime::CancelToken& cancel);
+
+// What the name of a source's index has beside the source's (see columnar::index_key).
+std::string index_key(const model::Source& source, const std::vector<std::string>& patterns);
 
 // The blobs of one row by media field, read from local files through the index at `path`.
 Result<std::vector<std::vector<std::string>>> read_row_media(const model::Source& source,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "overlord/node/data_match.h"
 #include "overlord/node/job_keeper.h"
 #include "overlord/node/job_memory.h"
 #include "overlord/node/open_files.h"
@@ -281,7 +282,7 @@ Status Keeper::serve() {
     serving_->state = host::start_state(*job_);
   } else {
     OVERLORD_TRY(protocol::ResumeState saved, protocol::decode_resume_state(book_.state()));
-    OVERLORD_TRY(serving_->state, host::resume_from(*job_, saved, book_.allowed()));
+    OVERLORD_TRY(serving_->state, resume_from(*job_, file_.index_paths, saved, book_.allowed()));
   }
   serving_->trees = tree_rollout();
   ProcessPlacement placement = place_processes(job_->spec, buckets_, placing());

@@ -105,7 +105,7 @@ class BatchReader:
         """The blobs of a document's row, as the files have them."""
         number = self._opened.source_names.index(document.source)
         source = self._opened.sources[number]
-        path = index_path(self._job.loaded, source.name)
+        path = index_path(self._job.loaded, source)
         return core.read_media(str(path), source, document.source_row)
 
     def _of_batch(self, batch: Any) -> list[Document]:

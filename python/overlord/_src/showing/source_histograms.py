@@ -26,7 +26,7 @@ def source_histograms(job: Any, opened: Any) -> dict[str, list[Histogram]]:
         name = base_name(source.name)
         if name in found:
             continue
-        columns = core.index_columns(str(index_path(job.loaded, source.name)), source)
+        columns = core.index_columns(str(index_path(job.loaded, source)), source)
         made: list[Histogram | None] = []
         if columns["lengths"] is not None:
             lengths = columns["lengths"]

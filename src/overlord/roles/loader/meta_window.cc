@@ -37,8 +37,8 @@ void add_columns(const OpenSource& source, const std::vector<uint64_t>& rows,
   }
 }
 
-// Rows that are not of this sub-source. A row that the index has as bad has 0 in every column, so
-// exactly one of the sub-sources counts it.
+// Rows that are not of this sub-source. A bad row has values, too (0 where it has none of its own),
+// the same whoever finds it bad: exactly one of the sub-sources counts it.
 class SubSourceFilter {
  public:
   explicit SubSourceFilter(const OpenSource& source) {
