@@ -190,6 +190,7 @@ def test_a_slow_rank_delays_nobody_for_the_runway(config: dict[str, Any]) -> Non
         assert hashes_of(started) == embedded_hashes(config, {"dp": 2})
 
 
+@pytest.mark.deadline(180)
 def test_a_node_of_its_own_serves_attempt_after_attempt(
     config: dict[str, Any], tmp_path: Path, sockets: Path
 ) -> None:

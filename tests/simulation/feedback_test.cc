@@ -123,7 +123,9 @@ TEST(FeedbackRule, IsAskedOnceAStepInOrderWithTheNewestWeights) {
       EXPECT_EQ(asked.step, next++);
       EXPECT_EQ(asked.losses.size(), 3u);
       EXPECT_EQ(asked.losses[1].tokens, 212u) << "the sum over both reporters";
-      if (asked.step > 0) EXPECT_EQ(asked.weights, newest);
+      if (asked.step > 0) {
+        EXPECT_EQ(asked.weights, newest);
+      }
       newest = *raise_the_worst(asked);
       return Result<std::vector<int64_t>>(newest);
     };
