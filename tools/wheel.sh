@@ -9,6 +9,10 @@ export PATH="$PWD/.venv/bin:$PATH"
 
 rm -rf "$folder"
 mkdir -p "$folder"
+# One at a time: two builds in one folder break what the build knows of its objects.
+mkdir -p build
+exec 9>build/.wheel-lock
+flock 9
 bare=$(mktemp -d)
 trap 'rm -rf "$bare"' EXIT
 python -m pip wheel . -qq --no-deps --no-build-isolation --config-settings=build-dir=build -w "$bare" </dev/null
