@@ -192,3 +192,18 @@ def test_a_failed_start_is_not_told_to_the_next_attempt(
             for trainer in again:
                 assert trainer.until("end")["end"] == "good"
     until_nothing_left(sockets)
+
+
+def test_a_state_that_does_not_fit(config: dict[str, Any], tmp_path: Path, sockets: Path) -> None:
+    with trainers(config, MESH, stop_after=2) as started:
+        saved = [trainer.until("state")["state"] for trainer in started]
+        for trainer in started:
+            trainer.until("end")
+    until_nothing_left(sockets)
+    first = {str(rank): node_starts(tmp_path) for rank in range(WORLD)}
+    other = {**config, "context": 128}
+    with trainers(other, MESH, state=saved[0], first=first) as started:
+        words = all_told(started, "resume state")
+        assert {word["error"] for word in words} == {"StateMismatchError"}
+        until_nothing_left(sockets)
+    assert count_starts(tmp_path) == 1
