@@ -37,7 +37,7 @@ overlord_codec(WEBP webp/decode.h webp libwebp-dev)
 overlord_codec(AUDIO sndfile.h sndfile libsndfile1-dev)
 
 # Video: FFmpeg's headers are enough, its libraries are loaded when the first clip is decoded
-# (src/overlord/media/ffmpeg_library.h).
+# (src/overlord/media/video/ffmpeg_library.h).
 find_path(OVERLORD_VIDEO_INCLUDE_DIR "libavcodec/avcodec.h")
 mark_as_advanced(OVERLORD_VIDEO_INCLUDE_DIR)
 if(OVERLORD_VIDEO_INCLUDE_DIR)
@@ -51,8 +51,8 @@ if(OVERLORD_WITH_VIDEO)
     list(APPEND overlord_missing_packages libavcodec-dev)
   else()
     # Only the files that call it see it: everything else compiles the same with and without.
-    file(GLOB overlord_video_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/overlord/media/ffmpeg_*.cc"
-         "${PROJECT_SOURCE_DIR}/src/overlord/media/video_decode.cc" "${PROJECT_SOURCE_DIR}/src/overlord/media/*video*_test.cc")
+    file(GLOB overlord_video_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/overlord/media/video/ffmpeg_*.cc"
+         "${PROJECT_SOURCE_DIR}/src/overlord/media/video/video_decode.cc" "${PROJECT_SOURCE_DIR}/src/overlord/media/video/*video*_test.cc")
     set_property(SOURCE ${overlord_video_files} APPEND PROPERTY COMPILE_DEFINITIONS OVERLORD_HAS_VIDEO=1)
     set_property(SOURCE ${overlord_video_files} APPEND PROPERTY INCLUDE_DIRECTORIES "${OVERLORD_VIDEO_INCLUDE_DIR}")
     list(APPEND OVERLORD_CODEC_TARGETS ${CMAKE_DL_LIBS})

@@ -15,21 +15,26 @@ if(NOT overlord_nanobind_result EQUAL 0)
 endif()
 find_package(nanobind CONFIG REQUIRED)
 
-# Stable ABI of Python 3.10: one file for every Python from there on. nanobind offers that where the part of it that
-# is compiled for one Python is a package of its own, nanobind-backend (docs/decisions/0049).
-nanobind_add_module(_core BACKEND_MODULE nanobind_backend STABLE_ABI_VERSION 3.10 NOMINSIZE ${overlord_extension_sources})
+# overlord_extension(NAME FOLDER SOURCES...): a module for Python. Stable ABI of Python 3.10: one file for every Python
+# from there on. nanobind offers that where the part of it that is compiled for one Python is a package of its own,
+# nanobind-backend (docs/decisions/0049). Only the module's entry point leaves the file, so that no symbol of ours can
+# meet a neighbour's.
+function(overlord_extension name folder)
+  nanobind_add_module(${name} BACKEND_MODULE nanobind_backend STABLE_ABI_VERSION 3.10 NOMINSIZE ${ARGN})
+  set(exports "${PROJECT_SOURCE_DIR}/cmake/extension_exports.map")
+  target_link_options(${name} PRIVATE "-Wl,--version-script=${exports}")
+  if(OVERLORD_UNITY)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    target_compile_options(${name} PRIVATE -Wno-subobject-linkage)
+  endif()
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${folder}" LINK_DEPENDS "${exports}")
+endfunction()
+
+overlord_extension(_core "${OVERLORD_EXTENSION_DIR}" ${overlord_extension_sources})
 target_link_libraries(_core PRIVATE overlord_node overlord_plan overlord_columnar overlord_media)
 target_compile_definitions(_core PRIVATE OVERLORD_VERSION="${PROJECT_VERSION}"
                                          OVERLORD_BUILD_ARROW_VERSION="${PyArrow_VERSION}")
-
-# Only the module's entry point leaves the file, so that no symbol of ours can meet a neighbour's.
-set(overlord_exports "${PROJECT_SOURCE_DIR}/cmake/core_exports.map")
-target_link_options(_core PRIVATE "-Wl,--version-script=${overlord_exports}")
-set_target_properties(
-  _core
-  PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${OVERLORD_EXTENSION_DIR}"
-             LINK_DEPENDS "${overlord_exports}"
-             INSTALL_RPATH "$ORIGIN/../pyarrow")
+set_target_properties(_core PROPERTIES INSTALL_RPATH "$ORIGIN/../pyarrow")
 
 # Everything that users run: what the wheel ships and `make run` builds.
 add_custom_target(product DEPENDS _core)

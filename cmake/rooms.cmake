@@ -13,17 +13,20 @@ overlord_library(runtime DEPS base model LIBS Threads::Threads)
 overlord_library(media DEPS model base runtime LIBS ${OVERLORD_CODEC_TARGETS})
 overlord_library(columnar DEPS model base runtime
                  LIBS PyArrow::parquet PyArrow::compute PyArrow::arrow external::simdjson external::zstd external::zlib)
+overlord_library(batch DEPS model base runtime)
 overlord_library(storage DEPS runtime base model LIBS PyArrow::arrow)
 overlord_library(transport DEPS protocol runtime base model LIBS PyArrow::flight PyArrow::arrow)
+overlord_library(workers DEPS runtime base model)
 overlord_library(roles/planner DEPS plan protocol runtime model base)
 overlord_library(roles/loader DEPS plan protocol runtime model base columnar media)
-overlord_library(roles/constructor DEPS protocol runtime model base columnar media)
-overlord_library(roles/client DEPS protocol runtime model base columnar)
-overlord_library(host DEPS roles/planner roles/loader roles/constructor roles/client columnar media runtime protocol
+overlord_library(roles/constructor DEPS protocol runtime model base batch media)
+overlord_library(roles/client DEPS protocol runtime model base)
+overlord_library(roles/keeper DEPS protocol runtime model base)
+overlord_library(host DEPS roles/planner roles/loader roles/constructor roles/client columnar media batch runtime protocol
                            plan model base)
-overlord_library(node DEPS host roles/planner roles/loader roles/constructor roles/client transport storage columnar
-                           media runtime protocol plan model base)
-overlord_library(sim DEPS host roles/planner roles/loader roles/constructor roles/client testing columnar
+overlord_library(node DEPS host roles/keeper roles/planner roles/loader roles/constructor roles/client transport workers
+                           storage columnar media batch runtime protocol plan model base)
+overlord_library(sim DEPS host roles/keeper roles/planner roles/loader roles/constructor roles/client testing columnar
                           runtime protocol plan model base TEST_ONLY)
 
 overlord_executable(node overlord-node)

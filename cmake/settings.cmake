@@ -19,12 +19,12 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 add_compile_options(-ffp-contract=off -Wall -Wextra -Wno-maybe-uninitialized)
 # The inner loops of assembly, pixels and sounds want the vectoriser's full effort. The bytes stay the same: integers,
 # copies, and floats whose order of operations the compiler may not change.
-set_source_files_properties(src/overlord/columnar/widen.cc src/overlord/columnar/assemble.cc
-                            src/overlord/columnar/token_checks.cc src/overlord/media/resize_kernels.cc
-                            src/overlord/media/colour.cc src/overlord/media/patchify.cc
-                            src/overlord/media/jpeg_shrink.cc src/overlord/media/fft_400.cc
-                            src/overlord/media/log_mel.cc
-                            src/overlord/media/resample.cc src/overlord/media/audio_decode.cc
+set_source_files_properties(src/overlord/model/widen.cc src/overlord/batch/assemble.cc
+                            src/overlord/columnar/token_checks.cc src/overlord/media/image/resize_kernels.cc
+                            src/overlord/media/image/codecs/colour.cc src/overlord/media/image/patchify.cc
+                            src/overlord/media/image/codecs/jpeg_shrink.cc src/overlord/media/audio/fft_400.cc
+                            src/overlord/media/audio/log_mel.cc
+                            src/overlord/media/audio/resample.cc src/overlord/media/audio/audio_decode.cc
                             PROPERTIES COMPILE_OPTIONS -O3)
 if(OVERLORD_WERROR)
   add_compile_options(-Werror)

@@ -4,8 +4,10 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
+#include "errors.h"
 #include "hdp_tables.h"
-#include "overlord/columnar/assemble.h"
+#include "overlord/base/enum_names.h"
+#include "overlord/batch/assemble.h"
 #include "overlord/model/microbatch.h"
 #include "owned_array.h"
 
@@ -67,39 +69,26 @@ nb::object boundary(nb::handle self, std::vector<int32_t> model::Boundaries::* m
   return vector_view(batch.core->boundaries.*member, self);
 }
 
-// Six columns of int64: source, pass, position, first, count, bin; then flags.
+// Seven columns of int64: source, pass, position, first, count, bin, flags.
 nb::object lineage(const Microbatch& batch) {
   const auto& rows = batch.core->lineage;
-  auto* values = new std::vector<int64_t>();
-  values->reserve(rows.size() * 7);
+  OwnedTable table(7, rows.size());
   for (const model::LineageRow& row : rows) {
-    values->insert(values->end(),
-                   {static_cast<int64_t>(row.id.source), static_cast<int64_t>(row.id.pass),
-                    static_cast<int64_t>(row.id.position), static_cast<int64_t>(row.first),
-                    static_cast<int64_t>(row.count), static_cast<int64_t>(row.row),
-                    static_cast<int64_t>(row.flags)});
+    table.add(row.id.source, row.id.pass, row.id.position, row.first, row.count, row.row,
+              row.flags);
   }
-  nb::capsule owner(values,
-                    [](void* held) noexcept { delete static_cast<std::vector<int64_t>*>(held); });
-  const size_t shape[2] = {rows.size(), 7};
-  return nb::cast(nb::ndarray<nb::numpy, int64_t, nb::ndim<2>>(values->data(), 2, shape, owner));
+  return std::move(table).array();
 }
 
 // Eight columns of int64: document, first token, tokens, first row, rows, t, h, w.
 nb::object media_items(const model::MediaSlab& slab) {
-  auto* values = new std::vector<int64_t>();
-  values->reserve(slab.items.size() * 8);
+  OwnedTable table(8, slab.items.size());
   for (const model::MediaItem& item : slab.items) {
     const model::MediaShape& shape = item.shape;
-    values->insert(values->end(),
-                   {int64_t{item.document}, int64_t{item.first}, int64_t{item.tokens},
-                    static_cast<int64_t>(item.row_begin), int64_t{shape.rows}, int64_t{shape.t},
-                    int64_t{shape.h}, int64_t{shape.w}});
+    table.add(item.document, item.first, item.tokens, item.row_begin, shape.rows, shape.t, shape.h,
+              shape.w);
   }
-  nb::capsule owner(values,
-                    [](void* held) noexcept { delete static_cast<std::vector<int64_t>*>(held); });
-  const size_t shape[2] = {slab.items.size(), 8};
-  return nb::cast(nb::ndarray<nb::numpy, int64_t, nb::ndim<2>>(values->data(), 2, shape, owner));
+  return std::move(table).array();
 }
 
 // [rows, *row_shape]; None where this rank gets no data.
@@ -130,22 +119,22 @@ nb::dict media(nb::handle self, model::MediaSlabs Microbatch::* member) {
 
 // int64 [rows, columns]: where each token of this rank's slice stands in the whole microbatch. None
 // where the rank has no tokens of its own.
-nb::object token_index(const Microbatch& batch, model::Slicing slicing) {
+nb::object token_index(const Microbatch& batch, const std::string& slicing) {
   if (!batch.slab) return nb::none();
   const size_t rows = batch.slab->rows;
   const size_t columns = batch.slab->columns;
   std::vector<int64_t> places;
   places.reserve(rows * columns);
-  columnar::AssembleSpec spec;
+  batch::AssembleSpec spec;
   spec.context = batch.core->context;
   spec.rows = batch.slab->rows;
-  spec.slicing = slicing;
+  spec.slicing = unwrap(enum_of<model::Slicing>(slicing, "slicing"));
   spec.slices = batch.view.slices;
-  std::vector<columnar::TokenRange> ranges = {{0, static_cast<uint32_t>(rows * columns)}};
+  std::vector<batch::TokenRange> ranges = {{0, static_cast<uint32_t>(rows * columns)}};
   if (spec.slices > 1) {
-    ranges = columnar::slice_ranges(spec, batch.core->boundaries, batch.view.slice);
+    ranges = batch::slice_ranges(spec, batch.core->boundaries, batch.view.slice);
   }
-  for (const columnar::TokenRange& range : ranges) {
+  for (const batch::TokenRange& range : ranges) {
     for (uint32_t at = range.begin; at < range.end; ++at) places.push_back(at);
   }
   return owned_array<int64_t>(std::move(places), {rows, columns});

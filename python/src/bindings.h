@@ -6,10 +6,8 @@
 namespace overlord::python {
 
 void bind_spec(nanobind::module_& module);
-void bind_strategy(nanobind::module_& module);
 void bind_callout(nanobind::module_& module);
 void bind_transform_desk(nanobind::module_& module);
-void bind_plan_bench(nanobind::module_& module);
 void bind_encoder_part(nanobind::module_& module);
 void bind_batch(nanobind::module_& module);
 void bind_plan(nanobind::module_& module);
@@ -25,7 +23,6 @@ void bind_media(nanobind::module_& module);
 void bind_media_audio(nanobind::module_& module);
 void bind_media_video(nanobind::module_& module);
 void bind_media_encode(nanobind::module_& module);
-void bind_mix(nanobind::module_& module);
 void bind_node(nanobind::module_& module);
 
 }  // namespace overlord::python

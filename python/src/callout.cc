@@ -1,5 +1,5 @@
-// Binds node/callout_desk.h and node/rule_desk.h: how the planner's questions reach Python
-// functions.
+// Binds node/functions/callout_desk.h and node/engine/rule_desk.h: how the planner's questions
+// reach Python functions.
 #include "callout.h"
 
 #include <nanobind/ndarray.h>
@@ -9,8 +9,8 @@
 #include <algorithm>
 
 #include "bindings.h"
-#include "overlord/node/callout_desk.h"
-#include "overlord/node/rule_desk.h"
+#include "overlord/node/engine/rule_desk.h"
+#include "overlord/node/functions/callout_desk.h"
 #include "owned_array.h"
 
 namespace nb = nanobind;

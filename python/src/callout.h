@@ -4,7 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "overlord/model/callout.h"
-#include "overlord/node/plan_cursor.h"
+#include "overlord/node/engine/plan_cursor.h"
 
 namespace overlord::python {
 

@@ -5,9 +5,11 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include <utility>
 #include <vector>
 
 #include "bindings.h"
+#include "owned_array.h"
 
 namespace nb = nanobind;
 
@@ -32,14 +34,11 @@ auto array(std::vector<T> EncoderPart::* member) {
 template <typename T>
 auto splits(std::vector<model::PeerShare> EncoderPart::* member, T model::PeerShare::* value) {
   return [member, value](const EncoderPart& part) {
-    auto* values = new std::vector<int64_t>(part.group->size(), 0);
+    std::vector<int64_t> values(part.group->size(), 0);
     for (const model::PeerShare& share : part.*member) {
-      (*values)[share.peer] = static_cast<int64_t>(share.*value);
+      values[share.peer] = static_cast<int64_t>(share.*value);
     }
-    nb::capsule owner(values,
-                      [](void* held) noexcept { delete static_cast<std::vector<int64_t>*>(held); });
-    const size_t shape[1] = {values->size()};
-    return nb::cast(nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>(values->data(), 1, shape, owner));
+    return owned_array(std::move(values));
   };
 }
 
@@ -47,18 +46,11 @@ auto splits(std::vector<model::PeerShare> EncoderPart::* member, T model::PeerSh
 auto samples(std::vector<model::Segment> EncoderPart::* member) {
   return [member](const EncoderPart& part) {
     const std::vector<model::Segment>& rows = part.*member;
-    auto* values = new std::vector<int64_t>();
-    values->reserve(rows.size() * 6);
+    OwnedTable table(6, rows.size());
     for (const model::Segment& row : rows) {
-      values->insert(values->end(),
-                     {static_cast<int64_t>(row.id.source), static_cast<int64_t>(row.id.pass),
-                      static_cast<int64_t>(row.id.position), static_cast<int64_t>(row.part),
-                      static_cast<int64_t>(row.first), static_cast<int64_t>(row.count)});
+      table.add(row.id.source, row.id.pass, row.id.position, row.part, row.first, row.count);
     }
-    nb::capsule owner(values,
-                      [](void* held) noexcept { delete static_cast<std::vector<int64_t>*>(held); });
-    const size_t shape[2] = {rows.size(), 6};
-    return nb::cast(nb::ndarray<nb::numpy, int64_t, nb::ndim<2>>(values->data(), 2, shape, owner));
+    return std::move(table).array();
   };
 }
 

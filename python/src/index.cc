@@ -10,9 +10,9 @@
 
 #include "bindings.h"
 #include "errors.h"
-#include "overlord/columnar/source_index.h"
+#include "overlord/columnar/index/source_index.h"
 #include "overlord/columnar/text_rules.h"
-#include "overlord/node/indexing.h"
+#include "overlord/node/engine/indexing.h"
 #include "overlord/runtime/thread_executor.h"
 
 namespace nb = nanobind;

@@ -12,7 +12,7 @@
 
 #include "bindings.h"
 #include "errors.h"
-#include "overlord/columnar/source_index.h"
+#include "overlord/columnar/index/source_index.h"
 #include "owned_array.h"
 
 namespace nb = nanobind;

@@ -20,6 +20,7 @@
 #include "bindings.h"
 #include "callout.h"
 #include "errors.h"
+#include "fields_dict.h"
 #include "job_handle.h"
 #include "overlord/columnar/encoded_rows.h"
 #include "plan_tables.h"
@@ -77,20 +78,15 @@ class Client {
       nb::gil_scoped_release free;
       return engine_->report(rank_, feedback_of(step, losses));
     }();
-    switch (unwrap(std::move(verdict))) {
-      case protocol::Verdict::kAccepted:
-        return "accepted";
-      case protocol::Verdict::kDuplicate:
-        return "duplicate";
-      case protocol::Verdict::kLate:
-        return "late";
-      case protocol::Verdict::kEarly:
-        raise(invalid_argument("step " + std::to_string(step) + " has not been planned"));
-      case protocol::Verdict::kUnwanted:
-        break;
+    const protocol::Verdict heard = unwrap(std::move(verdict));
+    if (heard == protocol::Verdict::kEarly) {
+      raise(invalid_argument("step " + std::to_string(step) + " has not been planned"));
     }
-    raise(invalid_argument("nobody waits for reports of rank " + std::to_string(rank_) +
-                           ", or the report makes no sense; see feedback.reporters"));
+    if (heard == protocol::Verdict::kUnwanted) {
+      raise(invalid_argument("nobody waits for reports of rank " + std::to_string(rank_) +
+                             ", or the report makes no sense; see feedback.reporters"));
+    }
+    return enum_name(heard);
   }
   uint64_t wait_ns() const { return engine_->wait_ns(rank_); }
   Rank rank() const { return rank_; }
@@ -282,7 +278,7 @@ void bind_engine(nb::module_& m) {
                nb::gil_scoped_release free;  // a node may take its time to answer
                return engine.status();
              }();
-             return status_dict(status);
+             return dict_of(status);
            })
       .def("quarantine", [](Engine& engine) { return quarantine_list(engine.quarantine()); })
       .def("close",

@@ -1,13 +1,11 @@
 #include "job_handle.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
-#include "overlord/columnar/widen.h"
-#include "overlord/node/data_match.h"
-#include "overlord/node/profile.h"
-#include "overlord/plan/source_order.h"
+#include "overlord/model/widen.h"
+#include "overlord/node/engine/data_match.h"
+#include "overlord/node/status/profile.h"
+#include "overlord/plan/select/source_order.h"
 
 namespace overlord::python {
 namespace {
@@ -24,12 +22,10 @@ std::string reason_of(const std::vector<model::BadRow>& bad, uint32_t row) {
 
 }  // namespace
 
-JobHandle::JobHandle() : process_(getpid()) {}
-
 JobHandle::~JobHandle() {
-  if (process_ == getpid()) return;
+  if (process_.here()) return;
   // In a forked child there are no threads to join: what owns them is left to the process's end.
-  static_cast<void>(new std::shared_ptr<storage::LocalStorage>(std::move(storage_)));
+  static_cast<void>(new std::shared_ptr<runtime::Storage>(std::move(storage_)));
   static_cast<void>(new std::shared_ptr<node::Encoders>(std::move(encoders_)));
   static_cast<void>(new std::shared_ptr<runtime::ThreadExecutor>(std::move(executor_)));
 }
@@ -38,7 +34,7 @@ Result<JobHandle> JobHandle::make(model::JobSpec spec, model::DeliverySpec deliv
                                   model::Mesh mesh, std::vector<std::string> index_paths) {
   JobHandle handle;
   auto pool = runtime::BufferPool::make(kInspectPoolBytes);
-  handle.storage_ = std::make_shared<storage::LocalStorage>(pool, 1, kInspectFiles);
+  OVERLORD_TRY(handle.storage_, node::open_storage_of(spec, {pool, 1, kInspectFiles}));
   OVERLORD_TRY(handle.job_, node::open_files(std::move(spec), std::move(delivery), std::move(mesh),
                                              index_paths, *handle.storage_));
   handle.index_paths_ = std::move(index_paths);
@@ -172,7 +168,7 @@ Result<RowContent> JobHandle::read_row(uint32_t source, uint64_t row,
   const model::TokenSpan span{
       tokens.values.data + tokens.begins[index] * model::element_bytes(tokens.element), nullptr,
       tokens.counts[index], tokens.element};
-  columnar::widen(span, 0, span.count, content.tokens.data());
+  model::widen(span, 0, span.count, content.tokens.data());
   if (tokens.mask.size > 0) {
     const char* mask = tokens.mask.data + tokens.begins[index];
     content.mask.assign(mask, mask + span.count);

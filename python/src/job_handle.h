@@ -8,10 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "overlord/node/embedded_engine.h"
-#include "overlord/node/open_files.h"
-#include "overlord/node/plan_cursor.h"
+#include "overlord/node/engine/embedded_engine.h"
+#include "overlord/node/engine/open_files.h"
+#include "overlord/node/engine/plan_cursor.h"
 #include "overlord/protocol/job_codec.h"
+#include "overlord/runtime/birth_process.h"
 
 namespace overlord::python {
 
@@ -58,7 +59,7 @@ class JobHandle {
                                                     std::vector<std::string> worker_command,
                                                     node::CallFunction call = {},
                                                     bool place = true);
-  // Sources whose data are not those of an encoded state, with advice (node/data_match.h).
+  // Sources whose data are not those of an encoded state, with advice (node/engine/data_match.h).
   Result<std::map<std::string, std::string>> changed_data(std::string_view saved) const;
   // All that a node process needs to run this job for these ranks.
   protocol::JobFile job_file(std::vector<Rank> ranks, const model::RuntimeOptions& options,
@@ -69,15 +70,15 @@ class JobHandle {
                               const std::vector<std::string>& worker_command);
 
  private:
-  JobHandle();
+  JobHandle() = default;
   RowPlace place_of(uint32_t source, uint32_t block, uint32_t row) const;
   Result<protocol::ResumeState> state_of(const std::optional<std::string>& saved,
                                          protocol::AllowedChanges allowed) const;
 
-  int64_t process_ = 0;  // its threads live there alone
+  runtime::BirthProcess process_;  // its threads live there alone
   std::shared_ptr<const host::OpenJob> job_;
   std::vector<std::string> index_paths_;
-  std::shared_ptr<storage::LocalStorage> storage_;
+  std::shared_ptr<runtime::Storage> storage_;
   // Kept for planning and inspection of text; made when first needed.
   std::shared_ptr<runtime::ThreadExecutor> executor_;
   std::shared_ptr<node::Encoders> encoders_;

@@ -12,11 +12,11 @@
 
 #include "bindings.h"
 #include "errors.h"
+#include "fields_dict.h"
 #include "media_chain.h"
 #include "overlord/media/codecs.h"
-#include "overlord/media/image_chain.h"
+#include "overlord/media/image/image_chain.h"
 #include "overlord/media/mrope.h"
-#include "overlord/node/measure_pictures.h"
 #include "owned_array.h"
 
 namespace nb = nanobind;
@@ -25,25 +25,8 @@ namespace overlord::python {
 namespace {
 
 using media::ImageGeometry;
-using media::ImageHeader;
 
-nb::dict dict_of(const ImageHeader& header) {
-  nb::dict out;
-  out["format"] = std::string(media::format_name(header.format));
-  out["width"] = header.width;
-  out["height"] = header.height;
-  out["colour"] = std::string(media::colour_name(header.colour));
-  out["channels"] = header.channels;
-  out["bit_depth"] = header.bit_depth;
-  out["alpha"] = header.alpha;
-  out["orientation"] = header.orientation;
-  out["frames"] = header.frames;
-  out["progressive"] = header.progressive;
-  out["scans"] = header.scans;
-  return out;
-}
-
-nb::dict dict_of(const ImageGeometry& geometry) {
+nb::dict as_dict(const ImageGeometry& geometry) {
   nb::dict out;
   out["width"] = geometry.width;
   out["height"] = geometry.height;
@@ -77,7 +60,8 @@ struct Pictures {
   using Scratch = media::ChainScratch;
   static auto parse(std::string_view text) { return media::parse_chain(text); }
   static auto probe(std::string_view bytes) { return media::probe_image(bytes); }
-  static nb::dict dict_of(const auto& told) { return python::dict_of(told); }
+  static nb::dict dict_of(const media::ImageHeader& header) { return python::dict_of(header); }
+  static nb::dict dict_of(const ImageGeometry& geometry) { return as_dict(geometry); }
   static nb::object array_of(const ImageGeometry& geometry, std::vector<uint8_t> bytes) {
     const std::vector<size_t> shape = shape_of(geometry);
     return geometry.floats ? owned_array<float>(std::move(bytes), shape)
@@ -112,27 +96,9 @@ nb::object mrope(int64_t tokens, const std::vector<std::tuple<int64_t, int, int,
   return owned_array<int32_t>(std::move(places), {3, count});
 }
 
-// (pictures a second, a checksum) of a bare native loop over files in memory.
-std::tuple<double, uint64_t> pictures_per_second(const std::vector<nb::bytes>& files, int32_t side,
-                                                 bool whole_chain, uint32_t threads,
-                                                 double seconds) {
-  std::vector<std::string> held;
-  for (const nb::bytes& file : files) held.emplace_back(view_of(file));
-  const auto loop = whole_chain ? node::PictureLoop::kChain : node::PictureLoop::kPlain;
-  const nb::gil_scoped_release free;
-  const node::PictureFigures figures =
-      unwrap(node::measure_pictures(held, side, loop, threads, seconds));
-  return {static_cast<double>(figures.pictures) / figures.seconds, figures.checksum};
-}
-
 }  // namespace
 
 void bind_media(nb::module_& m) {
-  m.def(
-      "pictures_per_second", &pictures_per_second, nb::arg("files"), nb::arg("side"),
-      nb::arg("whole_chain"), nb::arg("threads"), nb::arg("seconds"),
-      "(rate, checksum) of JPEGs to side x side RGB without a loader: libjpeg-turbo and a resize, "
-      "or the chain of sources.");
   m.def("media_codecs", &list_codecs,
         "Codecs of this build: name, made_by, package, version, present, fingerprint.");
   bind_chain<Pictures>(

@@ -10,8 +10,9 @@
 
 #include "bindings.h"
 #include "errors.h"
+#include "fields_dict.h"
 #include "media_chain.h"
-#include "overlord/media/audio_chain.h"
+#include "overlord/media/audio/audio_chain.h"
 #include "owned_array.h"
 
 namespace nb = nanobind;
@@ -22,20 +23,14 @@ namespace {
 using media::AudioGeometry;
 using media::AudioHeader;
 
-nb::dict dict_of(const AudioHeader& header) {
-  nb::dict out;
-  out["format"] = std::string(media::format_name(header.format));
-  out["coding"] = std::string(media::coding_name(header.coding));
-  out["channels"] = header.channels;
-  out["sample_rate"] = header.sample_rate;
-  out["bit_depth"] = header.bit_depth;
-  out["frames"] = header.frames;
+nb::dict as_dict(const AudioHeader& header) {
+  nb::dict out = python_value(header);
   out["milliseconds"] = header.milliseconds();
   out["exact"] = header.exact();
   return out;
 }
 
-nb::dict dict_of(const AudioGeometry& geometry) {
+nb::dict as_dict(const AudioGeometry& geometry) {
   nb::dict out;
   out["sample_rate"] = geometry.sample_rate;
   out["channels"] = geometry.channels;
@@ -68,7 +63,7 @@ struct Sounds {
   using Scratch = media::AudioScratch;
   static auto parse(std::string_view text) { return media::parse_audio_chain(text); }
   static auto probe(std::string_view bytes) { return media::probe_audio(bytes); }
-  static nb::dict dict_of(const auto& told) { return python::dict_of(told); }
+  static nb::dict dict_of(const auto& told) { return as_dict(told); }
   static nb::object array_of(const AudioGeometry& geometry, std::vector<uint8_t> bytes) {
     const std::vector<size_t> shape = shape_of(geometry);
     return geometry.floats ? owned_array<float>(std::move(bytes), shape)

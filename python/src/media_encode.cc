@@ -4,7 +4,7 @@
 
 #include "bindings.h"
 #include "errors.h"
-#include "overlord/media/jpeg_encode.h"
+#include "overlord/media/image/codecs/jpeg_encode.h"
 
 namespace nb = nanobind;
 

@@ -11,7 +11,8 @@
 #include "bindings.h"
 #include "errors.h"
 #include "media_chain.h"
-#include "overlord/media/video_chain.h"
+#include "overlord/base/enum_names.h"
+#include "overlord/media/video/video_chain.h"
 #include "owned_array.h"
 
 namespace nb = nanobind;
@@ -22,11 +23,11 @@ namespace {
 using media::VideoGeometry;
 using media::VideoHeader;
 
-nb::dict dict_of(const VideoHeader& header) {
+nb::dict as_dict(const VideoHeader& header) {
   const VideoHeader::Rate rate = header.rate();
   nb::dict out;
-  out["format"] = std::string(media::format_name(header.format));
-  out["coding"] = std::string(media::coding_name(header.coding));
+  out["format"] = enum_name(header.format);
+  out["coding"] = enum_name(header.coding);
   out["width"] = header.width;
   out["height"] = header.height;
   out["rotation"] = header.rotation;
@@ -39,7 +40,7 @@ nb::dict dict_of(const VideoHeader& header) {
   return out;
 }
 
-nb::dict dict_of(const VideoGeometry& geometry) {
+nb::dict as_dict(const VideoGeometry& geometry) {
   nb::dict out;
   out["frames"] = geometry.frames;
   out["width"] = geometry.width;
@@ -68,7 +69,7 @@ struct Clips {
   using Scratch = media::VideoScratch;
   static auto parse(std::string_view text) { return media::parse_video_chain(text); }
   static auto probe(std::string_view bytes) { return media::probe_video(bytes); }
-  static nb::dict dict_of(const auto& told) { return python::dict_of(told); }
+  static nb::dict dict_of(const auto& told) { return as_dict(told); }
   static nb::object array_of(const VideoGeometry& geometry, std::vector<uint8_t> bytes) {
     const std::vector<size_t> shape = shape_of(geometry);
     return geometry.floats ? owned_array<float>(std::move(bytes), shape)

@@ -12,13 +12,11 @@ NB_MODULE(_core, m) {
   m.def("set_leak_warnings", &nanobind::set_leak_warnings, nanobind::arg("value"),
         "Whether objects of this module that are alive when Python is gone are told on stderr.");
   bind_errors(m);
-  bind_strategy(m);
   bind_spec(m);
   bind_encoder_part(m);
   bind_batch(m);
   bind_plan(m);
   bind_plan_index(m);
-  bind_plan_bench(m);
   bind_plan_cost(m);
   bind_plan_order(m);
   bind_plan_hdp(m);
@@ -32,6 +30,5 @@ NB_MODULE(_core, m) {
   bind_media_audio(m);
   bind_media_video(m);
   bind_media_encode(m);
-  bind_mix(m);
   bind_node(m);
 }

@@ -13,14 +13,15 @@
 
 #include "bindings.h"
 #include "errors.h"
+#include "fields_dict.h"
 #include "job_handle.h"
-#include "overlord/node/attached_engine.h"
-#include "overlord/node/metrics_text.h"
+#include "overlord/node/engine/attached_engine.h"
+#include "overlord/node/journal_file.h"
 #include "overlord/node/node_directory.h"
-#include "overlord/node/node_status_call.h"
-#include "overlord/node/process_placement.h"
+#include "overlord/node/status/metrics_text.h"
+#include "overlord/node/status/node_status_call.h"
 #include "overlord/protocol/job_codec.h"
-#include "status_dict.h"
+#include "overlord/roles/keeper/process_placement.h"
 
 namespace nb = nanobind;
 
@@ -75,6 +76,16 @@ nb::bytes job_file(const JobHandle& job, std::vector<Rank> ranks,
   return nb::bytes(bytes.data(), bytes.size());
 }
 
+nb::list journal_plans(const std::string& path) {
+  nb::list plans;
+  for (const protocol::JournalRecord& record : unwrap(node::read_records(path))) {
+    const auto* plan = std::get_if<protocol::PlanRecord>(&record);
+    if (plan == nullptr) continue;
+    plans.append(nb::make_tuple(plan->step, plan->content_hash.hex(), plan->plan_hash.hex()));
+  }
+  return plans;
+}
+
 nb::bytes refusal(const std::string& error, std::string text) {
   const std::string bytes =
       protocol::encode_control(protocol::Refused{Status(code_named(error), std::move(text))});
@@ -111,33 +122,17 @@ std::shared_ptr<node::AttachedEngine> attach(std::string directory, const std::s
   return unwrap(std::move(engine));
 }
 
-nb::dict process_dict(const node::ProcessStatus& process) {
-  nb::dict out;
-  out["name"] = process.name;
-  out["pid"] = process.process;
-  out["generation"] = process.generation;
-  out["restarts"] = process.restarts;
-  out["connected"] = process.connected;
-  out["roles"] = process.roles;
-  return out;
-}
-
+// Of the node, with all of its engine's beside it. People know a process by its "pid".
 nb::dict node_dict(const node::NodeStatus& status) {
-  nb::dict out = status_dict(status.engine);
-  nb::list processes;
-  for (const node::ProcessStatus& process : status.processes) {
-    processes.append(process_dict(process));
-  }
-  out["job"] = status.job;
-  out["stream"] = status.stream;
-  out["attempt"] = status.attempt;
-  out["serving"] = status.serving;
-  out["restarts"] = status.restarts;
-  out["pid"] = status.process;
-  out["processes"] = processes;
-  out["missing"] = nb::cast(status.missing);
-  out["gone"] = nb::cast(status.gone);
-  out["waits"] = status.waits;
+  nb::dict out = python::dict_of(status);
+  out.update(nb::cast<nb::dict>(out["engine"]));
+  nb::del(out["engine"]);
+  const auto name_pid = [](nb::handle one) {
+    one["pid"] = one["process"];
+    nb::del(one["process"]);
+  };
+  name_pid(out);
+  for (const nb::handle process : nb::list(out["processes"])) name_pid(process);
   return out;
 }
 
@@ -153,7 +148,7 @@ nb::dict place_processes(const std::vector<std::pair<std::string, uint32_t>>& so
   }
   std::vector<uint32_t> numbers(buckets);
   std::iota(numbers.begin(), numbers.end(), 0u);
-  const node::ProcessPlacement placement = node::place_processes(
+  const keeper::ProcessPlacement placement = keeper::place_processes(
       spec, numbers, {loader_processes, constructor_processes, std::move(isolate)});
   nb::dict processes;
   for (const protocol::ProcessRoles& process : placement.processes) {
@@ -200,6 +195,9 @@ void bind_node(nb::module_& m) {
   m.def("job_file", &job_file, nb::arg("job"), nb::arg("ranks"), nb::arg("options"),
         nb::arg("worker_command"), nb::arg("journal_path") = "",
         "The job as a node process is started with it.");
+  m.def("journal_plans", &journal_plans, nb::arg("path"),
+        nb::sig("def journal_plans(path: str) -> list[tuple[int, str, str]]"),
+        "Step, content hash and plan hash of every plan in a journal, in the order of writing.");
   m.def("attach", &attach, nb::arg("directory"), nb::arg("job"), nb::arg("attempt"),
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
         nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),

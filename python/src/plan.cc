@@ -1,7 +1,6 @@
-// Binds model/plan.h for inspection, and the planner's pure functions that benches call.
+// Binds model/plan.h for inspection.
 #include "overlord/model/plan.h"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -10,12 +9,9 @@
 #include <tuple>
 
 #include "bindings.h"
-#include "errors.h"
 #include "hdp_tables.h"
-#include "overlord/base/hash.h"
-#include "overlord/plan/mixing.h"
-#include "overlord/plan/packing.h"
-#include "overlord/runtime/steady_clock.h"
+#include "overlord/base/enum_names.h"
+#include "overlord/plan/mix/mixing.h"
 #include "plan_tables.h"
 
 namespace nb = nanobind;
@@ -48,50 +44,17 @@ std::vector<std::tuple<uint32_t, uint32_t, uint32_t>> placement_of(const Plan& p
   return out;
 }
 
-const char* share_name(model::Share share) {
-  switch (share) {
-    case model::Share::kNone:
-      return "none";
-    case model::Share::kBoundaries:
-      return "boundaries";
-    case model::Share::kSlice:
-      return "slice";
-    case model::Share::kFull:
-      return "full";
-  }
-  return "unknown";
-}
-
 nb::list views_of(const Plan& plan) {
   nb::list out;
   for (const model::ClientView& view : plan.layers.front().views->by_rank) {
     nb::dict row;
     row["bucket"] = view.bucket;
-    row["share"] = share_name(view.share);
+    row["share"] = enum_name(view.share);
     row["fields"] = view.fields;
     row["slice"] = view.slice;
     row["slices"] = view.slices;
     out.append(row);
   }
-  return out;
-}
-
-nb::dict pack_stats(nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig> lengths,
-                    uint32_t context, uint32_t bins, uint32_t slack_permille, uint32_t max_delay) {
-  plan::PackStats stats;
-  const int64_t begin_ns = runtime::steady_now_ns();
-  {
-    nb::gil_scoped_release free;
-    stats = plan::pack_stream({lengths.data(), lengths.shape(0)}, context, bins, slack_permille,
-                              max_delay);
-  }
-  const int64_t elapsed_ns = runtime::steady_now_ns() - begin_ns;
-  nb::dict out;
-  out["fill"] = stats.fill_ppm / 1e6;
-  out["docs"] = stats.documents;
-  out["steps"] = stats.steps;
-  out["max_delay"] = stats.max_delay;
-  out["seconds"] = static_cast<double>(elapsed_ns) / 1e9;
   return out;
 }
 
@@ -135,15 +98,6 @@ void bind_plan(nb::module_& m) {
       .def("encoder", &encoder_table,
            "The encoder's layer: columns, report, dummies, exchanges; None without one.")
       .def("views", &views_of, "Per rank: what it sees of a microbatch.");
-  m.def("pack_stats", &pack_stats, nb::arg("lengths"), nb::arg("context"), nb::arg("bins"),
-        nb::arg("slack_permille"), nb::arg("max_delay"),
-        "Pack a stream of document lengths with best_fit and report fill, steps and delay.");
-  m.def(
-      "hash_bytes", [](nb::bytes data) { return digest_of(data.c_str(), data.size()).hex(); },
-      nb::arg("data"), "XXH3-128 as 32 hex digits.");
-  m.def(
-      "text_digest", [](nb::bytes data) { return digest_of(data.c_str(), data.size()).hex(); },
-      nb::arg("data"), "XXH3-128 as 32 hex digits.");
 }
 
 }  // namespace overlord::python

@@ -1,9 +1,8 @@
-// Binds plan/balance.h for benches and for a look at what a balancer does.
+// Binds plan/balance/balance.h for benches and for a look at what a balancer does.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,7 +11,8 @@
 
 #include "bindings.h"
 #include "errors.h"
-#include "overlord/plan/balance.h"
+#include "overlord/plan/balance/balance.h"
+#include "owned_array.h"
 
 namespace nb = nanobind;
 
@@ -22,15 +22,6 @@ namespace {
 using Column = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::span<const int64_t> span_of(const Column& column) { return {column.data(), column.shape(0)}; }
-
-nb::object to_numpy(std::vector<uint32_t> values) {
-  auto kept = std::make_unique<std::vector<uint32_t>>(std::move(values));
-  uint32_t* data = kept->data();
-  const size_t count = kept->size();
-  nb::capsule owner(kept.release(),
-                    [](void* p) noexcept { delete static_cast<std::vector<uint32_t>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, uint32_t, nb::ndim<1>>(data, {count}, owner));
-}
 
 nb::object atom_or_none(uint32_t atom) {
   return atom == plan::kNoAtom ? nb::none() : nb::cast(atom);
@@ -59,8 +50,8 @@ nb::dict balance(const Column& costs, uint32_t bins, const std::string& method,
   }
   check(status);
   nb::dict out;
-  out["bin_of"] = to_numpy(std::move(answer.bin_of));
-  out["left"] = to_numpy(std::move(answer.left));
+  out["bin_of"] = owned_array(std::move(answer.bin_of));
+  out["left"] = owned_array(std::move(answer.left));
   out["max_load"] = answer.max_load;
   out["min_load"] = answer.min_load;
   out["total"] = answer.total;

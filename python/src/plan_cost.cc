@@ -1,5 +1,5 @@
-// Binds plan/cost.h, cost_shape.h and cost_presets.h. Models cross the border as plain dicts, the
-// same data that a strategy stores.
+// Binds plan/cost/cost.h, cost_shape.h and cost_presets.h. Models cross the border as plain dicts,
+// the same data that a strategy stores.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "bindings.h"
-#include "cost_dict.h"
 #include "errors.h"
-#include "overlord/plan/cost.h"
-#include "overlord/plan/cost_presets.h"
-#include "overlord/plan/cost_shape.h"
+#include "fields_dict.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/cost/cost_presets.h"
+#include "overlord/plan/cost/cost_shape.h"
+#include "owned_array.h"
 
 namespace nb = nanobind;
 
@@ -22,38 +23,7 @@ namespace overlord::python {
 namespace {
 
 using model::CostModel;
-using model::CostTerm;
 using Lengths = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Numbers = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
-
-int64_t coefficient(const nb::dict& data, const char* name) {
-  return data.contains(name) ? nb::cast<int64_t>(data[name]) : 0;
-}
-
-nb::dict dict_of(const CostModel& model) {
-  nb::list terms;
-  for (const CostTerm& term : model.terms) {
-    nb::dict row;
-    row["column"] = term.column;
-    row["constant_q32"] = term.constant_q32;
-    row["linear_q32"] = term.linear_q32;
-    row["quadratic_q32"] = term.quadratic_q32;
-    row["constant_bytes_q16"] = term.constant_bytes_q16;
-    row["linear_bytes_q16"] = term.linear_bytes_q16;
-    terms.append(row);
-  }
-  nb::dict out;
-  out["kind"] = std::string(model::cost_kind_name(model.kind));
-  out["bin_q32"] = model.bin_q32;
-  out["terms"] = terms;
-  return out;
-}
-
-Numbers array_of(std::vector<int64_t> values) {
-  auto* held = new std::vector<int64_t>(std::move(values));
-  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<int64_t>*>(p); });
-  return Numbers(held->data(), {held->size()}, owner);
-}
 
 nb::tuple evaluate(const nb::dict& data, const nb::dict& columns) {
   const CostModel model = cost_model_of(data);
@@ -72,7 +42,8 @@ nb::tuple evaluate(const nb::dict& data, const nb::dict& columns) {
     costs = plan::evaluate(model, lengths);
     if (costs.ok()) bytes = plan::evaluate_bytes(model, lengths);
   }
-  return nb::make_tuple(array_of(unwrap(std::move(costs))), array_of(unwrap(std::move(bytes))));
+  return nb::make_tuple(owned_array(unwrap(std::move(costs))),
+                        owned_array(unwrap(std::move(bytes))));
 }
 
 // Fields of a shape that the dict names; what it does not name keeps its default.
@@ -161,14 +132,16 @@ nb::list presets() {
 
 CostModel cost_model_of(const nb::dict& data) {
   CostModel out;
-  out.kind = unwrap(model::cost_kind_of(nb::cast<std::string>(data["kind"])));
-  out.bin_q32 = coefficient(data, "bin_q32");
-  for (nb::handle item : nb::cast<nb::list>(data["terms"])) {
+  out.kind = unwrap(
+      enum_of<model::CostKind>(nb::cast<std::string>(data["kind"]), "cost model: unknown kind"));
+  if (data.contains("bin_q32")) out.bin_q32 = nb::cast<int64_t>(data["bin_q32"]);
+  for (const nb::handle item : nb::cast<nb::list>(data["terms"])) {
     const auto term = nb::cast<nb::dict>(item);
-    out.terms.push_back({nb::cast<std::string>(term["column"]), coefficient(term, "constant_q32"),
-                         coefficient(term, "linear_q32"), coefficient(term, "quadratic_q32"),
-                         coefficient(term, "constant_bytes_q16"),
-                         coefficient(term, "linear_bytes_q16")});
+    for_each_field(out.terms.emplace_back(), [&](std::string_view name, auto& field) {
+      const std::string key(name);
+      if (!term.contains(key.c_str())) return;
+      field = nb::cast<std::remove_reference_t<decltype(field)>>(term[key.c_str()]);
+    });
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// Binds plan/hdp.h: lengths and a model in, flat arrays of groups out.
+// Binds plan/hybrid/hdp.h: lengths and a model in, flat arrays of groups out.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
@@ -8,41 +8,39 @@
 
 #include "bindings.h"
 #include "errors.h"
+#include "fields_dict.h"
 #include "hdp_dict.h"
-#include "overlord/plan/hdp.h"
+#include "overlord/plan/hybrid/hdp.h"
 
 namespace nb = nanobind;
 
 namespace overlord::python {
 namespace {
 
-using Lengths = nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig>;
+using Tokens = nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig>;
 
 nb::dict named_model(const std::string& name) {
   const auto model = plan::h200_model(name);
   if (!model) raise(invalid_argument("hdp: no such model; " + name));
-  nb::dict out;
-  visit_hdp_model(*model, [&](const char* key, const auto& field) { out[key] = field; });
-  return out;
+  return dict_of(*model);
 }
 
-nb::dict hdp_plan(Lengths lengths, uint32_t ranks, const nb::dict& model, Lengths targets,
+nb::dict hdp_plan(Tokens lengths, uint32_t ranks, const nb::dict& model, Tokens targets,
                   uint32_t stages, bool offload, const std::string& balance,
                   const std::string& method, bool powers_of_two, uint32_t align,
-                  uint32_t max_microbatches, uint32_t context, bool check_it) {
+                  uint32_t max_microbatches, bool check_it) {
   plan::HdpProblem problem;
   problem.lengths = {lengths.data(), lengths.shape(0)};
   problem.targets = {targets.data(), targets.shape(0)};
   problem.ranks = ranks;
   problem.stages = stages;
-  problem.model = hdp_model_of(model);
+  read_fields(model, "hdp: model", &problem.model);
   problem.offload = offload;
-  problem.balance = hdp_balance_of(balance);
-  problem.method = hdp_method_of(method);
+  problem.balance = unwrap(enum_of<model::HdpBalance>(balance, "hdp: balance"));
+  problem.method = unwrap(enum_of<model::HdpMethod>(method, "hdp: method"));
   problem.powers_of_two = powers_of_two;
   problem.align = align;
   problem.max_microbatches = max_microbatches;
-  problem.context = context;
   Result<plan::HdpPlan> result = [&] {
     nb::gil_scoped_release free;
     return plan::plan_hdp(problem);
@@ -51,9 +49,9 @@ nb::dict hdp_plan(Lengths lengths, uint32_t ranks, const nb::dict& model, Length
   if (check_it) check(plan::check_hdp(plan, problem));
   nb::dict out;
   put_groups(plan.groups, &out);
-  out["rank_microbatches"] = array_of(std::move(plan.rank_microbatches));
-  out["rank_ns"] = array_of(std::move(plan.rank_ns));
-  out["microbatch_targets"] = array_of(std::move(plan.microbatch_targets));
+  out["rank_microbatches"] = owned_array(std::move(plan.rank_microbatches));
+  out["rank_ns"] = owned_array(std::move(plan.rank_ns));
+  out["microbatch_targets"] = owned_array(std::move(plan.microbatch_targets));
   out["targets"] = plan.targets;
   out["makespan_ns"] = plan.makespan_ns;
   out["lower_bound_ns"] = plan.lower_bound_ns;
@@ -71,7 +69,7 @@ nb::object hdp_slices(uint32_t length, uint32_t members, uint32_t align) {
     const plan::HdpSlice slice = plan::slice_of(length, members, member, align);
     rows.insert(rows.end(), {slice.low.first, slice.low.count, slice.high.first, slice.high.count});
   }
-  return array_of(std::move(rows), 4);
+  return owned_array<uint32_t>(std::move(rows), {members, 4});
 }
 
 }  // namespace
@@ -80,7 +78,7 @@ void bind_plan_hdp(nb::module_& m) {
   m.def("hdp_plan", &hdp_plan, nb::arg("lengths"), nb::arg("ranks"), nb::arg("model"),
         nb::arg("targets"), nb::arg("stages"), nb::arg("offload"), nb::arg("balance"),
         nb::arg("method"), nb::arg("powers_of_two"), nb::arg("align"), nb::arg("max_microbatches"),
-        nb::arg("context"), nb::arg("check"),
+        nb::arg("check"),
         "Plan one step of hybrid data parallelism; groups are flat arrays in global order.");
   m.def("hdp_model", &named_model, nb::arg("name"), "A measured cost model by name.");
   m.def("hdp_slices", &hdp_slices, nb::arg("length"), nb::arg("members"), nb::arg("align"),

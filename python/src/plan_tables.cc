@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "overlord/base/enum_names.h"
 #include "owned_array.h"
 
 namespace nb = nanobind;
@@ -25,36 +26,6 @@ nb::object per_segment(const model::Layer& layer,
     }
   }
   return owned_array(std::move(values));
-}
-
-const char* bound_name(model::BoundBy bound) {
-  switch (bound) {
-    case model::BoundBy::kMean:
-      return "mean";
-    case model::BoundBy::kLargest:
-      return "largest";
-    case model::BoundBy::kPigeonhole:
-      return "pigeonhole";
-  }
-  return "unknown";
-}
-
-const char* op_name(plan::EdgeOp op) {
-  switch (op) {
-    case plan::EdgeOp::kPack:
-      return "pack";
-    case plan::EdgeOp::kDeal:
-      return "deal";
-    case plan::EdgeOp::kBalance:
-      return "balance";
-    case plan::EdgeOp::kOrder:
-      return "order";
-    case plan::EdgeOp::kDistribute:
-      return "distribute";
-    case plan::EdgeOp::kUser:
-      return "user";
-  }
-  return "unknown";
 }
 
 nb::dict layer_columns(const model::Layer& layer) {
@@ -85,7 +56,7 @@ nb::dict report_dict(const model::PlanReport* report) {
   out["consumer_max_ns"] = report->consumer_max;
   out["consumer_min_ns"] = report->consumer_min;
   out["lower_bound_ns"] = report->lower_bound;
-  out["bound_by"] = bound_name(report->bound_by);
+  out["bound_by"] = enum_name(report->bound_by);
   out["microbatch_max_ns"] = report->microbatch_max;
   out["microbatch_mean_ns"] = report->microbatch_mean;
   out["limiting_consumer"] = report->limiting_consumer;
@@ -199,9 +170,8 @@ nb::object graph_table(const plan::DGraph* graph) {
   out["to"] = owned_array(std::move(to));
   out["op"] = owned_array(std::move(ops));
   nb::list names;
-  for (const auto op : {plan::EdgeOp::kPack, plan::EdgeOp::kDeal, plan::EdgeOp::kBalance,
-                        plan::EdgeOp::kOrder, plan::EdgeOp::kDistribute, plan::EdgeOp::kUser}) {
-    names.append(op_name(op));
+  for (size_t op = 0; op < kEnumerators<plan::EdgeOp>; ++op) {
+    names.append(enum_name(static_cast<plan::EdgeOp>(op)));
   }
   out["op_names"] = names;
   const auto copied = [](std::span<const int64_t> values) {

@@ -4,8 +4,8 @@
 #include <nanobind/nanobind.h>
 
 #include "overlord/model/plan.h"
-#include "overlord/plan/dgraph.h"
-#include "overlord/plan/graph_filter.h"
+#include "overlord/plan/place/dgraph.h"
+#include "overlord/plan/place/graph_filter.h"
 
 namespace overlord::python {
 

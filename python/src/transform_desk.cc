@@ -1,5 +1,5 @@
-// Binds node/transform_desk.h: how batches of rows reach transforms of lane thread.
-#include "overlord/node/transform_desk.h"
+// Binds node/functions/transform_desk.h: how batches of rows reach transforms of lane thread.
+#include "overlord/node/functions/transform_desk.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>

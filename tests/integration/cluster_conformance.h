@@ -1,5 +1,5 @@
-// What a Cluster is tested with (host/cluster.h has the contract). A filling of the seam joins the
-// suite by a ClusterUnderTest of its own; the name of a group says how it behaves:
+// What a Cluster is tested with (runtime/cluster.h has the contract). A filling of the seam joins
+// the suite by a ClusterUnderTest of its own; the name of a group says how it behaves:
 //   stays-*  lives until it is killed
 //   ends-*   ends well by itself, soon
 //   fails-*  says "cannot open a.parquet" and ends badly by itself, soon
@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "overlord/base/rng.h"
-#include "overlord/host/cluster.h"
-#include "overlord/host/supervisor.h"
+#include "overlord/roles/keeper/supervisor.h"
+#include "overlord/runtime/cluster.h"
 
-namespace overlord::host {
+namespace overlord::runtime {
 
 class ClusterUnderTest {
  public:
@@ -48,8 +48,8 @@ ClusterFilling filling(std::string name) {
 
 // --- The suite ----------------------------------------------------------------------------------
 
-inline protocol::ProcessRoles group(const std::string& name, uint32_t generation = 1) {
-  return {name, generation, {protocol::loader_address(0, 0)}};
+inline GroupPlacement group(const std::string& name, uint32_t generation = 1) {
+  return {name, generation};
 }
 
 class ClusterConformance : public testing::TestWithParam<ClusterFilling> {
@@ -157,13 +157,13 @@ TEST_P(ClusterConformance, MayBeAskedFromInsideAnEnd) {
 }
 
 TEST_P(ClusterConformance, KeepsWhatASupervisorWantsKept) {
-  Supervisor supervisor({group("stays-0"), group("fails-0")},
-                        {.restarts_allowed = 3, .failed_starts_allowed = 3});
+  keeper::Supervisor supervisor({{"stays-0", 1, {}}, {"fails-0", 1, {}}},
+                                {.restarts_allowed = 3, .failed_starts_allowed = 3});
   Status gave_up;
   also_ = [&](const GroupEnd& end) {
-    const Supervisor::Decision decision = supervisor.ended(end, 0);
+    const keeper::Supervisor::Decision decision = supervisor.ended(end, 0);
     if (decision.restart) {
-      EXPECT_TRUE(cluster().place(*decision.restart).ok());
+      EXPECT_TRUE(cluster().place(group(end.name, decision.restart->generation)).ok());
     }
     if (!decision.give_up.ok()) gave_up = decision.give_up;
   };
@@ -203,7 +203,7 @@ TEST_P(ClusterConformance, EveryGenerationEndsOnceInAStorm) {
   size_t placed = 0;
   const auto living = [&] {
     std::set<std::string> names;
-    for (const protocol::ProcessRoles& one : cluster().placed()) names.insert(one.name);
+    for (const GroupPlacement& one : cluster().placed()) names.insert(one.name);
     return names;
   };
   for (int i = 0; i < 200; ++i) {
@@ -241,4 +241,4 @@ TEST_P(ClusterConformance, StopWinsAgainstAPlaceThatIsUnderWay) {
   }
 }
 
-}  // namespace overlord::host
+}  // namespace overlord::runtime

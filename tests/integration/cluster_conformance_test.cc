@@ -1,4 +1,4 @@
-// The contract of host/cluster.h, held by child processes and by threads.
+// The contract of runtime/cluster.h, held by child processes and by threads.
 #include "integration/cluster_conformance.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "integration/thread_cluster.h"
 #include "overlord/node/process_cluster.h"
 
-namespace overlord::host {
+namespace overlord::runtime {
 namespace {
 
 constexpr const char* kScript =
@@ -58,7 +58,7 @@ class ThreadsUnderTest final : public ClusterUnderTest {
  public:
   ThreadsUnderTest() {
     cluster_ = std::make_unique<ThreadCluster>(
-        [this](const protocol::ProcessRoles& group, const std::stop_token& stop) {
+        [this](const GroupPlacement& group, const std::stop_token& stop) {
           return live(group, stop);
         });
   }
@@ -68,7 +68,7 @@ class ThreadsUnderTest final : public ClusterUnderTest {
   void destroy() override { cluster_.reset(); }
 
  private:
-  ThreadCluster::Outcome live(const protocol::ProcessRoles& group, const std::stop_token& stop) {
+  ThreadCluster::Outcome live(const GroupPlacement& group, const std::stop_token& stop) {
     ++alive_;
     ThreadCluster::Outcome out{"exit status 0", {}};
     if (group.name.starts_with("stays")) {
@@ -93,4 +93,4 @@ INSTANTIATE_TEST_SUITE_P(Fillings, ClusterConformance,
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace overlord::host
+}  // namespace overlord::runtime

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "overlord/host/cluster.h"
+#include "overlord/runtime/cluster.h"
 
-namespace overlord::host {
+namespace overlord::runtime {
 
 class ThreadCluster final : public Cluster {
  public:
@@ -24,7 +24,7 @@ class ThreadCluster final : public Cluster {
     std::string last_words;
   };
   // Returns when its work is over, or soon after it is asked to stop.
-  using Body = std::function<Outcome(const protocol::ProcessRoles&, std::stop_token)>;
+  using Body = std::function<Outcome(const GroupPlacement&, std::stop_token)>;
 
   explicit ThreadCluster(Body body) : body_(std::move(body)) {}
   ~ThreadCluster() override { stop(); }
@@ -34,7 +34,7 @@ class ThreadCluster final : public Cluster {
     ended_ = std::move(ended);
   }
 
-  Status place(const protocol::ProcessRoles& group) override {
+  Status place(const GroupPlacement& group) override {
     std::vector<std::jthread> over;  // joined when the lock is free again
     const std::lock_guard lock(mutex_);
     if (stopping_) return {Code::kCancelled, "no group is started any more"};
@@ -54,10 +54,10 @@ class ThreadCluster final : public Cluster {
     if (found != groups_.end()) found->second.thread.request_stop();
   }
 
-  std::vector<protocol::ProcessRoles> placed() const override {
+  std::vector<GroupPlacement> placed() const override {
     const std::lock_guard lock(mutex_);
-    std::vector<protocol::ProcessRoles> out;
-    for (const auto& [name, group] : groups_) out.push_back(group.roles);
+    std::vector<GroupPlacement> out;
+    for (const auto& [name, group] : groups_) out.push_back(group.placement);
     return out;
   }
 
@@ -78,11 +78,11 @@ class ThreadCluster final : public Cluster {
 
  private:
   struct Group {
-    protocol::ProcessRoles roles;
+    GroupPlacement placement;
     std::jthread thread;
   };
 
-  void run(const protocol::ProcessRoles& group, const std::stop_token& stop) {
+  void run(const GroupPlacement& group, const std::stop_token& stop) {
     ++alive_;
     const Outcome outcome = body_(group, stop);
     --alive_;
@@ -117,4 +117,4 @@ class ThreadCluster final : public Cluster {
   bool stopping_ = false;
 };
 
-}  // namespace overlord::host
+}  // namespace overlord::runtime

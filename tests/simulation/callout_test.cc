@@ -2,7 +2,8 @@
 // is in the journal before it counts; a bad answer ends all ranks before the same step.
 #include <gtest/gtest.h>
 
-#include "overlord/plan/cost.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/made_up_cost_test.h"
 #include "overlord/protocol/journal_record.h"
 #include "overlord/sim/scenario.h"
 #include "simulation/seeds.h"
@@ -48,7 +49,7 @@ Scenario balanced() {
   scenario.axes = {{"pp", 2}, {"dp", 2}};
   model::Strategy& strategy = scenario.spec.strategy;
   strategy.has_cost = true;
-  strategy.cost = *plan::quadratic_cost("tokens", 0, int64_t{64} << 32, int64_t{1} << 32);
+  strategy.cost = plan::quadratic_cost("tokens", 0, int64_t{64} << 32, int64_t{1} << 32);
   strategy.balance = model::BalanceMethod::kLptSearch;
   strategy.order = model::OrderMethod::kSearch;
   return scenario;

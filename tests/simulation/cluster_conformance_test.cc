@@ -1,16 +1,16 @@
-// The contract of host/cluster.h, held by groups of the simulated world.
+// The contract of runtime/cluster.h, held by groups of the simulated world.
 #include "integration/cluster_conformance.h"
 
 #include "overlord/sim/simulated_groups.h"
 
-namespace overlord::host {
+namespace overlord::runtime {
 namespace {
 
 class SimulatedUnderTest final : public ClusterUnderTest {
  public:
   SimulatedUnderTest() : world_(7) {
     cluster_ = std::make_unique<sim::SimulatedGroups>(
-        world_, [this](const protocol::ProcessRoles& group) -> sim::SimulatedLife {
+        world_, [this](const GroupPlacement& group) -> sim::SimulatedLife {
           if (group.name.starts_with("stays")) return {};
           const int64_t lasts = 1 + static_cast<int64_t>(world_.dice().below(1'000'000));
           if (group.name.starts_with("ends")) return {lasts, "exit status 0", {}};
@@ -35,4 +35,4 @@ INSTANTIATE_TEST_SUITE_P(Fillings, ClusterConformance,
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace overlord::host
+}  // namespace overlord::runtime

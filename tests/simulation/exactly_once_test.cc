@@ -7,8 +7,8 @@
 #include <set>
 #include <tuple>
 
-#include "overlord/plan/place_tree.h"
-#include "overlord/plan/source_order.h"
+#include "overlord/plan/place/place_tree.h"
+#include "overlord/plan/select/source_order.h"
 #include "overlord/sim/scenario.h"
 
 namespace overlord::sim {

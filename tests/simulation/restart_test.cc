@@ -3,53 +3,16 @@
 // live as long as the run.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "overlord/sim/scenario.h"
 #include "simulation/seeds.h"
+#include "simulation/storms.h"
 
 namespace overlord::sim {
 namespace {
-
-constexpr uint64_t kSteps = 8;
-constexpr int64_t kSecond = 1'000'000'000;
-
-Scenario spread_out() {
-  Scenario scenario = Scenario::small();
-  scenario.axes = {{"dp", 2}, {"tp", 2}};
-  scenario.spec.sources[0].loaders = 2;
-  scenario.spec.sources[1].loaders = 2;
-  return scenario;
-}
-
-Layout stormy(uint64_t seed) {
-  Layout layout;
-  layout.split = true;
-  layout.loaders_together = 1 + static_cast<uint32_t>(seed % 3);
-  layout.storm.kills = 1 + seed % 12;
-  layout.storm.rarity = 10 + seed % 50;
-  return layout;
-}
-
-std::unique_ptr<SimCluster> start(const Scenario& scenario,
-                                  const std::shared_ptr<const host::OpenJob>& job, uint64_t seed,
-                                  const Layout& layout) {
-  auto cluster =
-      std::make_unique<SimCluster>(job, *scenario.objects, scenario.all_ranks(), scenario.options,
-                                   host::start_state(*job), seed, layout);
-  cluster->keep_batches = false;
-  return cluster;
-}
-
-Digest quiet_hash(const Scenario& scenario, uint64_t steps) {
-  auto cluster = scenario.start(1);
-  EXPECT_TRUE(cluster->run(steps));
-  EXPECT_FALSE(cluster->failure());
-  return cluster->stream_hash();
-}
 
 TEST(Restart, RolesInProcessesOfTheirOwnGiveTheSameStream) {
   const Scenario scenario = spread_out();
@@ -61,19 +24,6 @@ TEST(Restart, RolesInProcessesOfTheirOwnGiveTheSameStream) {
   EXPECT_EQ(cluster->stream_hash(), quiet_hash(scenario, kSteps));
 }
 
-void check_undisturbed(SimCluster* cluster, const Scenario& scenario, const Digest& expected) {
-  ASSERT_FALSE(cluster->failure()) << cluster->failure()->message();
-  ASSERT_EQ(cluster->stream_hash(), expected);
-  ASSERT_LT(cluster->world().now_ns(), kSecond);
-  const Sightings& seen = cluster->sightings();
-  ASSERT_EQ(seen.unequal_reposts, 0u);
-  ASSERT_LE(seen.reposts, 4 * seen.kills) << "a restarted loader goes on where the posting stood";
-  const uint64_t runway = std::max(scenario.options.runway, scenario.options.prefetch_steps + 1);
-  ASSERT_LE(seen.most_plans_kept, runway);
-  ASSERT_LE(seen.most_steps_held, runway);
-  ASSERT_LE(seen.most_payload_bytes, scenario.options.payload_budget_bytes);
-}
-
 TEST(Restart, TheStreamGoesOnWhoeverDiesAndWhenever) {
   const Scenario scenario = spread_out();
   const auto job = scenario.open();
@@ -83,7 +33,7 @@ TEST(Restart, TheStreamGoesOnWhoeverDiesAndWhenever) {
     auto cluster = start(scenario, job, seed, stormy(seed));
     ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
     ASSERT_NO_FATAL_FAILURE(check_undisturbed(cluster.get(), scenario, expected));
-    const Sightings& seen = cluster->sightings();
+    const Sightings seen = cluster->sightings();
     all.kills += seen.kills;
     all.lost += seen.lost;
     all.late += seen.late;

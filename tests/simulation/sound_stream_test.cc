@@ -24,7 +24,7 @@ Scenario with_sounds(uint64_t broken = ~uint64_t{0}) {
   scenario.corpora.erase(scenario.corpora.begin(), scenario.corpora.begin() + 2);
   model::Source source = scenario.spec.sources[0];  // "gamma": also text in bytes
   source.name = "sounds";
-  source.format = model::Format::kWebDataset;
+  source.format = model::Format::kWebdataset;
   source.text_column = "txt";
   source.over_length = model::OverLength::kDrop;
   source.bad_rows_allowed = 100;

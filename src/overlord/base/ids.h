@@ -4,6 +4,8 @@
 #include <compare>
 #include <cstdint>
 
+#include "overlord/base/fields.h"
+
 namespace overlord {
 
 // Dense index of a source in the job's list, sorted by name. Stable for a manifest, not across
@@ -19,6 +21,8 @@ struct SampleId {
   uint64_t position = 0;
 
   friend auto operator<=>(const SampleId&, const SampleId&) = default;
+
+  OVERLORD_FIELDS(source, pass, position)
 };
 
 }  // namespace overlord

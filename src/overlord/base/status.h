@@ -32,16 +32,12 @@ enum class Code {
   kInternal,         // a bug of ours that was caught as a value          -> RuntimeError
 };
 
-std::string_view code_name(Code code);
-
 class [[nodiscard]] Status {
  public:
   Status() = default;
   Status(Code code, std::string message)
       : rep_(code == Code::kOk ? nullptr
                                : std::make_shared<const Rep>(Rep{code, std::move(message)})) {}
-
-  static Status ok_status() { return {}; }
 
   bool ok() const { return rep_ == nullptr; }
   Code code() const { return rep_ ? rep_->code : Code::kOk; }

@@ -1,12 +1,12 @@
-#include "overlord/columnar/assemble.h"
+#include "overlord/batch/assemble.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "overlord/base/check.h"
-#include "overlord/columnar/widen.h"
+#include "overlord/model/widen.h"
 
-namespace overlord::columnar {
+namespace overlord::batch {
 namespace {
 
 using model::Segment;
@@ -111,7 +111,7 @@ class RowWriter {
     if (tokens_) copy_tokens(tokens_ + at, piece, specials, piece.segment.first, count);
     if (targets_) write_targets(at, piece, specials);
     if (weights_) write_weights(at, piece, specials);
-    if (positions_) number(positions_ + at, count, piece.position);
+    if (positions_) model::number(positions_ + at, count, piece.position);
   }
 
  private:
@@ -124,7 +124,7 @@ class RowWriter {
     const uint32_t raw_first = first + done - lead;
     const uint32_t raw_count =
         std::min(count - done, piece.span.count - std::min(raw_first, piece.span.count));
-    widen(piece.span, raw_first, raw_count, out + done);
+    model::widen(piece.span, raw_first, raw_count, out + done);
     done += raw_count;
     if (done < count) out[done++] = static_cast<T>(specials.eod.value_or(spec_.pad_token));
     OVERLORD_CHECK(done == count, "a segment asks for tokens its document does not have");
@@ -292,12 +292,6 @@ void fill_core(const AssembleSpec& spec, std::span<const Piece> pieces,
   bounds.cu_seqlens_padded.push_back(static_cast<int32_t>(spec.rows * spec.context));
 }
 
-std::vector<std::shared_ptr<const model::Slab>> fill_slabs(
-    const AssembleSpec& spec, std::span<const Piece> pieces, const model::MicrobatchCore& core,
-    uint8_t fields, const std::vector<bool>& slices_wanted, runtime::BufferPool& pool) {
-  return cut_slabs(spec, core, fill_whole(spec, pieces, fields, pool), fields, slices_wanted, pool);
-}
-
 MutableSlab fill_whole(const AssembleSpec& spec, std::span<const Piece> pieces, uint8_t fields,
                        runtime::BufferPool& pool) {
   MutableSlab whole = acquire_slab(spec, uint64_t{spec.rows} * spec.context, fields, pool);
@@ -382,4 +376,4 @@ uint64_t slab_bytes(const AssembleSpec& spec, uint8_t fields) {
   return layout_of(spec, uint64_t{spec.rows} * spec.context, fields).total;
 }
 
-}  // namespace overlord::columnar
+}  // namespace overlord::batch

@@ -16,7 +16,7 @@
 #include "overlord/model/token_span.h"
 #include "overlord/runtime/buffer.h"
 
-namespace overlord::columnar {
+namespace overlord::batch {
 
 struct SpecialTokens {  // of one source
   std::optional<uint32_t> bos;
@@ -67,12 +67,6 @@ std::vector<std::shared_ptr<const model::Slab>> cut_slabs(const AssembleSpec& sp
                                                           const std::vector<bool>& slices_wanted,
                                                           runtime::BufferPool& pool);
 
-// Both, for tests: the payload fields of the wanted slices (`slices_wanted[i]`: slice i; with
-// slices == 1 index 0 is the whole). `fields`: union over the ranks that will see it.
-std::vector<std::shared_ptr<const model::Slab>> fill_slabs(
-    const AssembleSpec& spec, std::span<const Piece> pieces, const model::MicrobatchCore& core,
-    uint8_t fields, const std::vector<bool>& slices_wanted, runtime::BufferPool& pool);
-
 // Digest of exactly the bytes a rank with `fields` sees.
 Digest batch_digest(const model::MicrobatchCore& core, const model::Slab* slab, uint8_t fields);
 
@@ -86,4 +80,4 @@ std::vector<TokenRange> slice_ranges(const AssembleSpec& spec, const model::Boun
 
 uint64_t slab_bytes(const AssembleSpec& spec, uint8_t fields);
 
-}  // namespace overlord::columnar
+}  // namespace overlord::batch

@@ -1,4 +1,4 @@
-#include "overlord/columnar/assemble.h"
+#include "overlord/batch/assemble.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "overlord/base/rng.h"
 
-namespace overlord::columnar {
+namespace overlord::batch {
 namespace {
 
 using model::Element;
@@ -66,8 +66,8 @@ Assembled assemble(const AssembleSpec& spec, const std::vector<Piece>& pieces) {
   const auto pool = runtime::BufferPool::make(1 << 20);
   Assembled out;
   fill_core(spec, pieces, &out.core);
-  out.slabs = fill_slabs(spec, pieces, out.core, model::kAllFields,
-                         std::vector<bool>(spec.slices, true), *pool);
+  out.slabs = cut_slabs(spec, out.core, fill_whole(spec, pieces, model::kAllFields, *pool),
+                        model::kAllFields, std::vector<bool>(spec.slices, true), *pool);
   return out;
 }
 
@@ -233,4 +233,4 @@ TEST(BatchDigest, SeesOnlyTheFieldsOfTheView) {
 }
 
 }  // namespace
-}  // namespace overlord::columnar
+}  // namespace overlord::batch

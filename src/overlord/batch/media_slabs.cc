@@ -1,11 +1,11 @@
-#include "overlord/columnar/media_slabs.h"
+#include "overlord/batch/media_slabs.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "overlord/base/check.h"
 
-namespace overlord::columnar {
+namespace overlord::batch {
 namespace {
 
 void copy_rows(std::span<const PlacedMedia> placed, uint32_t field, runtime::BufferPool& pool,
@@ -76,4 +76,4 @@ std::vector<model::MediaSlab> without_data(const std::vector<model::MediaSlab>& 
   return out;
 }
 
-}  // namespace overlord::columnar
+}  // namespace overlord::batch

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "overlord/columnar/assemble.h"
+#include "overlord/batch/assemble.h"
 #include "overlord/model/media_slab.h"
 #include "overlord/runtime/buffer.h"
 
-namespace overlord::columnar {
+namespace overlord::batch {
 
 // By piece: the place of its first token in the whole microbatch, rows laid end to end.
 std::vector<uint32_t> document_starts(const AssembleSpec& spec, std::span<const Piece> pieces);
@@ -30,4 +30,4 @@ std::vector<model::MediaSlab> fill_media(std::span<const model::MediaLayout> lay
 // The same without the bytes.
 std::vector<model::MediaSlab> without_data(const std::vector<model::MediaSlab>& slabs);
 
-}  // namespace overlord::columnar
+}  // namespace overlord::batch

@@ -1,10 +1,10 @@
-#include "overlord/columnar/media_slabs.h"
+#include "overlord/batch/media_slabs.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace overlord::columnar {
+namespace overlord::batch {
 namespace {
 
 Piece piece(uint32_t row, uint32_t count) {
@@ -76,4 +76,4 @@ TEST_F(MediaSlabs, ShapesStayWithoutTheBytes) {
 }
 
 }  // namespace
-}  // namespace overlord::columnar
+}  // namespace overlord::batch

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "overlord/columnar/block_reader.h"
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/shard_job.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "overlord/columnar/column_types.h"
-#include "overlord/columnar/index_layout.h"
+#include "overlord/columnar/formats/arrow/column_types.h"
+#include "overlord/columnar/index/index_layout.h"
 #include "overlord/columnar/media_files.h"
 #include "overlord/runtime/quote.h"
 

@@ -17,8 +17,8 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/status.h"
+#include "overlord/columnar/index/shard_job.h"
 #include "overlord/columnar/media.h"
-#include "overlord/columnar/shard_job.h"
 
 namespace overlord::columnar {
 

@@ -10,11 +10,11 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/rng.h"
-#include "overlord/columnar/foreign_tar_test.h"
-#include "overlord/columnar/index_file.h"
+#include "overlord/columnar/formats/tar/foreign_tar_test.h"
+#include "overlord/columnar/formats/tar/tar_writer_test.h"
+#include "overlord/columnar/index/index_file.h"
 #include "overlord/columnar/media_columns.h"
 #include "overlord/columnar/reading_test.h"
-#include "overlord/columnar/tar_writer_test.h"
 
 namespace overlord::columnar {
 namespace {
@@ -271,8 +271,8 @@ TEST(MediaLists, WhatIsTakenOverFromAnOldIndexIsWhatIsIndexed) {
       for (Texts& texts : present(shards[i])) expected.push_back(std::move(texts));
     }
     const std::vector<std::string> some = {files[1]};
-    ASSERT_TRUE(build_index(storage, nullptr, list_source(some), path, {}, nullptr, {}).ok());
-    ASSERT_TRUE(build_index(storage, nullptr, list_source(files), path, {}, nullptr, {}).ok());
+    ASSERT_TRUE(build_index(storage, nullptr, list_source(some), path, {}, {}, nullptr, {}).ok());
+    ASSERT_TRUE(build_index(storage, nullptr, list_source(files), path, {}, {}, nullptr, {}).ok());
     const auto fresh = build_index_bytes(storage, nullptr, list_source(files), {}, nullptr, {});
     std::ifstream kept(path, std::ios::binary);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(kept), {}), *fresh) << seed;

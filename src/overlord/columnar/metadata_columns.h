@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "overlord/base/status.h"
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/shard_job.h"
 
 namespace overlord::columnar {
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "overlord/columnar/index_file.h"
+#include "overlord/columnar/index/index_file.h"
 #include "overlord/columnar/reading_test.h"
 
 namespace overlord::columnar {
@@ -231,7 +231,7 @@ TEST(MetadataColumns, TakenOverShardsKeepTheirs) {
   ASSERT_NE(::mkdtemp(made.data()), nullptr);
   const std::string path = made + "/web.index";
   const auto refresh = [&] {
-    ASSERT_TRUE(build_index(files.storage, nullptr, files.source, path, {}, nullptr, {}).ok());
+    ASSERT_TRUE(build_index(files.storage, nullptr, files.source, path, {}, {}, nullptr, {}).ok());
   };
   refresh();
   files.storage.put("mem:/s1.jsonl", "{\"text\": \"new\", \"n\": 41}\n");

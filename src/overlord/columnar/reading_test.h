@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "overlord/columnar/source_index.h"
-#include "overlord/runtime/memory_storage.h"
+#include "overlord/columnar/index/source_index.h"
+#include "overlord/runtime/in_memory/memory_storage.h"
 #include "overlord/testing/corpus.h"
 
 namespace overlord::columnar {

@@ -57,13 +57,13 @@ std::string parquet_bytes(const std::shared_ptr<arrow::Table>& table) {
   return (*sink->Finish())->ToString();
 }
 
-using Texts = std::vector<std::optional<std::string>>;
+using MaybeTexts = std::vector<std::optional<std::string>>;
 
-std::shared_ptr<arrow::Array> text_lists(const std::vector<Texts>& rows,
+std::shared_ptr<arrow::Array> text_lists(const std::vector<MaybeTexts>& rows,
                                          const std::shared_ptr<arrow::DataType>& item) {
   auto builder = *arrow::MakeBuilder(arrow::list(item));
   auto& lists = static_cast<arrow::ListBuilder&>(*builder);
-  for (const Texts& row : rows) {
+  for (const MaybeTexts& row : rows) {
     EXPECT_TRUE(lists.Append().ok());
     for (const auto& text : row) {
       auto* values = lists.value_builder();
@@ -144,9 +144,9 @@ TEST(SchemaText, ARowOverTheLimitIsBad) {
 // The same rows out of lines, of columns of paths, and of columns of struct{bytes, path}.
 TEST(SchemaText, InterleavedRowsAreTheSameOutOfEveryFile) {
   const std::optional<std::string> none;
-  const std::vector<Texts> texts = {{"a", none, "b"}, {none},        {"x", "y"}, {"x"},
-                                    {none},           {"a <image>"}, {"\xff"},   {}};
-  const std::vector<Texts> images = {
+  const std::vector<MaybeTexts> texts = {{"a", none, "b"}, {none},        {"x", "y"}, {"x"},
+                                         {none},           {"a <image>"}, {"\xff"},   {}};
+  const std::vector<MaybeTexts> images = {
       {none, "1", none}, {"2"}, {none}, {"3"}, {none}, {none}, {none}, {}};
   const std::vector<std::string> wanted = {"a|<image>|b", "<image>", "", "", "", "", "", ""};
   const std::vector<std::string> reasons = {
@@ -170,7 +170,7 @@ TEST(SchemaText, InterleavedRowsAreTheSameOutOfEveryFile) {
     check(rows_of(interleaved_source(model::Format::kParquet), parquet_bytes(table)), true);
   }
   std::string lines;
-  const auto list = [](const Texts& row) {
+  const auto list = [](const MaybeTexts& row) {
     std::string out;
     for (const auto& text : row) {
       out += (out.empty() ? "" : ",") + (text ? "\"" + *text + "\"" : std::string("null"));

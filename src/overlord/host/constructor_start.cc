@@ -4,15 +4,15 @@
 
 #include "overlord/base/rng.h"
 #include "overlord/host/media_checks.h"
-#include "overlord/plan/place_tree.h"
+#include "overlord/plan/place/place_tree.h"
 
 namespace overlord::host {
 namespace {
 
 constexpr uint64_t kLongestRow = (uint64_t{1} << 31) - 1;
 
-columnar::AssembleSpec assemble_spec(const OpenJob& job, uint32_t slices) {
-  columnar::AssembleSpec spec;
+batch::AssembleSpec assemble_spec(const OpenJob& job, uint32_t slices) {
+  batch::AssembleSpec spec;
   spec.context = job.spec.context;
   spec.rows = job.delivery.microbatch_size;
   spec.align = job.spec.align;

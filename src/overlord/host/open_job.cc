@@ -5,10 +5,10 @@
 
 #include "overlord/host/feedback_ledger.h"
 #include "overlord/host/media_checks.h"
-#include "overlord/plan/mix_controller.h"
-#include "overlord/plan/mix_schedule.h"
-#include "overlord/plan/place_tree.h"
-#include "overlord/plan/selection.h"
+#include "overlord/plan/mix/mix_controller.h"
+#include "overlord/plan/mix/mix_schedule.h"
+#include "overlord/plan/place/place_tree.h"
+#include "overlord/plan/select/selection.h"
 
 namespace overlord::host {
 namespace {

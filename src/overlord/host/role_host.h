@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "overlord/base/status.h"
@@ -115,8 +116,15 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void take_tree(const planner::TreeChanged& change,
                  const std::optional<std::vector<uint32_t>>& constructors = std::nullopt,
                  uint32_t generation = 1);
-  // A constructor whose tree is past. Any thread but its own loop's.
-  void retire(const protocol::Address& constructor);
+  // A loader, a client or a constructor of the job's own tree comes after the start, in this
+  // generation; a client from `first_step` on. Roles here are told as by peer_restarted(), those
+  // elsewhere by whoever placed it; trees that have come meanwhile it is told by take_tree(). A
+  // planner comes with its host alone: it needs what was planned before it. Any thread.
+  void add(const protocol::Address& role, uint32_t generation = 1,
+           std::optional<StepIndex> first_step = std::nullopt);
+  // A role that is not needed here any more: no handler of it runs after it returned, what is sent
+  // to it is dropped, and the others notice nothing. Any thread but its own loop's.
+  void retire(const protocol::Address& role);
   // Where a carrier puts an envelope that has arrived; one for a role elsewhere is dropped.
   void deliver(protocol::Envelope envelope);
   // A role that lives elsewhere was restarted: told to every role here, which send it again what
@@ -136,11 +144,12 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   // Only where the planner is hosted.
   const planner::PlannerProbe& planner_probe() const;
   const planner::PlannerState& planner_state() const;
-  // Those that have not retired; the probes live as long as the host.
+  // Those that have not retired; probes live as long as the host.
   std::map<protocol::Address, const constructor::ConstructorProbe*> constructors() const;
   // What unpacking media has cost all constructors that there are or were, by source.
   struct Unpacking {
-    uint64_t blobs = 0, unpack_ns = 0, in_bytes = 0, out_bytes = 0, held_bytes = 0, peak_bytes = 0;
+    constructor::UnpackCounts<Plain> counts;
+    uint64_t held_bytes = 0, peak_bytes = 0;
   };
   std::vector<Unpacking> unpacking() const;
   client::ClientProbe& client_probe(Rank rank);
@@ -149,42 +158,50 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
 
  private:
   void send(protocol::Envelope envelope) override;  // direct carrier
-  std::function<void(runtime::Task)> on_loop(const protocol::Address& address);
-  void add_loop(const protocol::Address& address);
-  std::unique_ptr<Loop> make_loop();
-  static std::function<void(runtime::Task)> poster(Loop* loop);
-  void make_planner(HostStart& start);
-  void make_loaders(const HostStart& start);
+  struct Hosted {                                   // one role and its mailbox
+    std::unique_ptr<Loop> loop;
+    std::variant<std::unique_ptr<planner::Planner>, std::unique_ptr<loader::Loader>,
+                 std::unique_ptr<constructor::Constructor>, std::unique_ptr<client::Client>>
+        role;
+
+    template <typename Role>
+    Role* as() const {  // null: of another kind
+      const auto* held = std::get_if<std::unique_ptr<Role>>(&role);
+      return held == nullptr ? nullptr : held->get();
+    }
+    std::function<void(runtime::Task)> poster() const;
+    void stop();
+  };
+  // Does `work` on the role's loop; nothing where it is not hosted.
+  template <typename Role, typename Work>
+  void post_to(const protocol::Address& address, Work work);
+  template <typename Role>
+  Role& hosted_role(const protocol::Address& address) const;
+  // Where a role is made: in the constructor, or with `mutex_` held.
+  Hosted& make_home(const protocol::Address& address);
+  void make_planner();
+  void make_loader(const protocol::Address& address);
   void make_constructor(const planner::Tree& tree, uint32_t bucket, StepIndex first_step);
-  void make_clients(const HostStart& start);
+  void make_client(Rank rank, StepIndex first_step);
   model::Versions versions_of(const protocol::Address& address) const;
+  uint32_t runway() const;
   void shed_all();
 
-  std::shared_ptr<const OpenJob> job_;
+  const HostStart start_;
+  const std::shared_ptr<const OpenJob> job_;
   HostSeams seams_;
   runtime::Transport<protocol::Envelope>* carrier_;
   model::Versions versions_;
-  std::map<protocol::Address, uint32_t> generations_;  // newest known; under constructors_mutex_
-  std::shared_ptr<const model::ViewTable> views_;
+  const std::shared_ptr<const model::OwnerMap> owners_;
+  const std::shared_ptr<const model::ViewTable> views_;
   std::vector<uint32_t> buckets_;  // of the job's own tree
-  const std::vector<Rank> ranks_;
-  const model::RuntimeOptions options_;
-  const bool share_batches_;
   std::shared_ptr<loader::PayloadBudget> budget_;
-  // Of all but constructors, by address; never added after start.
-  std::map<protocol::Address, std::unique_ptr<Loop>> loops_;
-  std::unique_ptr<planner::Planner> planner_;
-  std::map<protocol::Address, std::unique_ptr<loader::Loader>> loaders_;
-  std::map<Rank, std::unique_ptr<client::Client>> clients_;
-  struct HostedConstructor {
-    std::unique_ptr<Loop> loop;
-    std::unique_ptr<constructor::Constructor> role;
-  };
-  mutable runtime::SharedMutex constructors_mutex_;  // they come and go with trees
-  std::map<protocol::Address, HostedConstructor> constructors_;
-  // Stopped; kept because tasks in the executor may point at them. They hold no step any more.
-  std::vector<HostedConstructor> retired_;
   std::atomic<int64_t> last_shed_ns_{0};
+  mutable runtime::SharedMutex mutex_;                 // of all below: roles come and go
+  std::map<protocol::Address, uint32_t> generations_;  // newest known
+  std::map<protocol::Address, std::unique_ptr<Hosted>> roles_;
+  // Stopped; kept because tasks in the executor may point at them. They hold no data any more.
+  std::vector<std::unique_ptr<Hosted>> retired_;
   bool stopped_ = false;
 };
 

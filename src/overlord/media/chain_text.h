@@ -7,17 +7,17 @@
 #include <concepts>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "overlord/base/enum_names.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::media {
 
-template <typename Enum>
-using Choices = std::vector<std::pair<std::string_view, Enum>>;
 using TextPairs = std::vector<std::pair<std::string_view, std::string_view>>;
 
 inline std::vector<std::string_view> split_text(std::string_view text, char separator) {
@@ -50,10 +50,9 @@ class ChainPrinter {
   }
   void field(std::string_view name, const bool& value) { add(name, value ? "true" : "false"); }
   template <typename Enum>
-  void choice(std::string_view name, const Enum& value, const Choices<Enum>& choices) {
-    for (const auto& [word, one] : choices) {
-      if (one == value) add(name, word);
-    }
+    requires std::is_enum_v<Enum>
+  void field(std::string_view name, const Enum& value) {
+    add(name, enum_name(value));
   }
   void add(std::string_view name, std::string_view value) {
     text.append(" ").append(name).append("=").append(value);
@@ -74,19 +73,24 @@ class ChainParser {
     if (take(name, &text) && !read_number(text, &value)) fail(name, "a whole number", text);
   }
   void field(std::string_view name, bool& value) {
-    choice<bool>(name, value, {{"true", true}, {"false", false}});
+    std::string_view text;
+    if (!take(name, &text)) return;
+    value = text == "true";
+    if (!value && text != "false") fail(name, "one of true, false", text);
   }
   template <typename Enum>
-  void choice(std::string_view name, Enum& value, const Choices<Enum>& choices) {
+    requires std::is_enum_v<Enum>
+  void field(std::string_view name, Enum& value) {
     std::string_view text;
     if (!take(name, &text)) return;
     std::string allowed;
-    for (const auto& [word, one] : choices) {
-      if (word == text) {
+    for (size_t i = 0; i < kEnumerators<Enum>; ++i) {
+      const auto one = static_cast<Enum>(i);
+      if (enum_name(one) == text) {
         value = one;
         return;
       }
-      allowed.append(allowed.empty() ? "" : ", ").append(word);
+      allowed.append(allowed.empty() ? "" : ", ").append(enum_name(one));
     }
     fail(name, "one of " + allowed, text);
   }

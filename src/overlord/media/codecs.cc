@@ -6,11 +6,11 @@
 #include <string_view>
 #include <utility>
 
-#include "overlord/media/audio_decode.h"
-#include "overlord/media/image_decode.h"
-#include "overlord/media/image_header.h"
-#include "overlord/media/kept_pictures.h"
-#include "overlord/media/video_decode.h"
+#include "overlord/media/audio/audio_decode.h"
+#include "overlord/media/image/image_decode.h"
+#include "overlord/media/image/image_header.h"
+#include "overlord/media/image/kept_pictures.h"
+#include "overlord/media/video/video_decode.h"
 
 #ifdef OVERLORD_HAS_JPEG
 #include <cstdio>

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "overlord/media/image_chain.h"
-#include "overlord/media/made_up_images_test.h"
+#include "overlord/media/image/image_chain.h"
+#include "overlord/media/image/made_up_images_test.h"
 
 namespace overlord::media {
 namespace {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/ids.h"
 #include "overlord/model/sample_meta.h"
 
@@ -27,6 +28,8 @@ struct CalloutFunction {
 
   bool declared() const { return !name.empty(); }
   friend bool operator==(const CalloutFunction&, const CalloutFunction&) = default;
+
+  OVERLORD_FIELDS(name, version, scale)
 };
 
 // Where bins can go: microbatch m of a consumer belongs to substep m / (microbatches / substeps).

@@ -1,15 +1,12 @@
 #include "overlord/model/cost_model.h"
 
-#include <array>
-#include <utility>
+#include <string_view>
+#include <type_traits>
 
 namespace overlord::model {
 namespace {
 
-constexpr std::array<std::string_view, 5> kKindNames = {"tokens", "quadratic", "transformer", "vit",
-                                                        "sum"};
 constexpr uint8_t kFormat = 1;
-constexpr size_t kMinTermBytes = 6;  // an empty name and five varints
 
 Status check_coefficient(int64_t value, std::string_view name, const std::string& where) {
   if (value >= 0) return {};
@@ -19,26 +16,16 @@ Status check_coefficient(int64_t value, std::string_view name, const std::string
 
 Status check_term(const CostTerm& term) {
   if (term.column.empty()) return invalid_argument("cost model: a term names no column");
-  const std::string where = "column '" + term.column + "', ";
-  OVERLORD_RETURN_IF_ERROR(check_coefficient(term.constant_q32, "constant_q32", where));
-  OVERLORD_RETURN_IF_ERROR(check_coefficient(term.linear_q32, "linear_q32", where));
-  OVERLORD_RETURN_IF_ERROR(check_coefficient(term.quadratic_q32, "quadratic_q32", where));
-  OVERLORD_RETURN_IF_ERROR(check_coefficient(term.constant_bytes_q16, "constant_bytes_q16", where));
-  return check_coefficient(term.linear_bytes_q16, "linear_bytes_q16", where);
+  Status status;
+  for_each_field(term, [&](std::string_view name, const auto& value) {
+    if constexpr (std::is_same_v<decltype(value), const int64_t&>) {
+      if (status.ok()) status = check_coefficient(value, name, "column '" + term.column + "', ");
+    }
+  });
+  return status;
 }
 
 }  // namespace
-
-std::string_view cost_kind_name(CostKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
-
-Result<CostKind> cost_kind_of(std::string_view name) {
-  for (size_t i = 0; i < kKindNames.size(); ++i) {
-    if (kKindNames[i] == name) return static_cast<CostKind>(i);
-  }
-  return invalid_argument(
-      "cost model: unknown kind; known are tokens, quadratic, transformer, vit, sum; got '" +
-      std::string(name) + "'");
-}
 
 Status check_cost_model(const CostModel& model) {
   if (model.terms.empty()) return invalid_argument("cost model: there is no term");
@@ -64,47 +51,14 @@ void write_cost_model(const CostModel& model, ByteWriter* out) {
   out->zigzag(model.bin_q32);
   out->varint(model.terms.size());
   for (const CostTerm& term : model.terms) {
-    out->text(term.column);
-    out->zigzag(term.constant_q32);
-    out->zigzag(term.linear_q32);
-    out->zigzag(term.quadratic_q32);
-    out->zigzag(term.constant_bytes_q16);
-    out->zigzag(term.linear_bytes_q16);
+    for_each_field(term, [&](std::string_view, const auto& value) {
+      if constexpr (std::is_same_v<decltype(value), const int64_t&>) {
+        out->zigzag(value);
+      } else {
+        out->text(value);
+      }
+    });
   }
-}
-
-Result<CostModel> read_cost_model(ByteReader* in) {
-  const uint8_t format = in->u8();
-  const uint8_t kind = in->u8();
-  CostModel model;
-  model.bin_q32 = in->zigzag();
-  model.terms.resize(in->count(kMinTermBytes));
-  for (CostTerm& term : model.terms) {
-    term.column = in->text();
-    term.constant_q32 = in->zigzag();
-    term.linear_q32 = in->zigzag();
-    term.quadratic_q32 = in->zigzag();
-    term.constant_bytes_q16 = in->zigzag();
-    term.linear_bytes_q16 = in->zigzag();
-  }
-  OVERLORD_RETURN_IF_ERROR(in->status("cost model", /*whole=*/false));
-  if (format != kFormat) {
-    return Status(Code::kVersionMismatch, "cost model: this version reads format " +
-                                              std::to_string(kFormat) + "; got " +
-                                              std::to_string(format));
-  }
-  if (kind >= kKindNames.size()) {
-    return bad_data("cost model: unknown kind " + std::to_string(kind));
-  }
-  model.kind = static_cast<CostKind>(kind);
-  OVERLORD_RETURN_IF_ERROR(check_cost_model(model));
-  return model;
-}
-
-Digest cost_model_digest(const CostModel& model) {
-  ByteWriter out;
-  write_cost_model(model, &out);
-  return digest_of(out.bytes().data(), out.size());
 }
 
 }  // namespace overlord::model

@@ -1,5 +1,5 @@
-// CostModel: what a sample is expected to cost its consumer, as a value that can be stored,
-// compared and hashed. Every kind of model (tokens, quadratic, a transformer's shape, a sum of
+// CostModel: what a sample is expected to cost its consumer, as a value that can be stored
+// and compared. Every kind of model (tokens, quadratic, a transformer's shape, a sum of
 // several) is reduced to one polynomial per metadata column with integer coefficients, so that a
 // plan is the same on every CPU and a strategy holds the very numbers it was planned with.
 //
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "overlord/base/bytes.h"
+#include "overlord/base/fields.h"
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
 
@@ -29,9 +30,6 @@ inline constexpr size_t kMaxCostTerms = 64;
 // What the model was built from; for people. The coefficients alone decide.
 enum class CostKind : uint8_t { kTokens, kQuadratic, kTransformer, kVit, kSum };
 
-std::string_view cost_kind_name(CostKind kind);
-Result<CostKind> cost_kind_of(std::string_view name);
-
 // Coefficients are >= 0, so a longer sample never costs less.
 struct CostTerm {
   std::string column;
@@ -42,6 +40,9 @@ struct CostTerm {
   int64_t linear_bytes_q16 = 0;
 
   bool operator==(const CostTerm&) const = default;
+
+  OVERLORD_FIELDS(column, constant_q32, linear_q32, quadratic_q32, constant_bytes_q16,
+                  linear_bytes_q16)
 };
 
 struct CostModel {
@@ -50,12 +51,11 @@ struct CostModel {
   std::vector<CostTerm> terms;  // sorted by column, each column once: equal models are equal values
 
   bool operator==(const CostModel&) const = default;
+
+  OVERLORD_FIELDS(kind, bin_q32, terms)
 };
 
 Status check_cost_model(const CostModel& model);
-void write_cost_model(const CostModel& model, ByteWriter* out);
-// A model that was read is also checked.
-Result<CostModel> read_cost_model(ByteReader* in);
-Digest cost_model_digest(const CostModel& model);
+void write_cost_model(const CostModel& model, ByteWriter* out);  // for digests
 
 }  // namespace overlord::model

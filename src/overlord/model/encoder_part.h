@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
 #include "overlord/model/plan.h"
@@ -46,6 +47,9 @@ struct EncoderPart {
   std::vector<uint32_t> documents;      // of each of them: row of the microbatch's lineage
   std::vector<uint32_t> receive_order;  // of what arrives, peer after peer: its place in `received`
   std::vector<PeerShare> receives_from;  // by peer
+
+  OVERLORD_FIELDS(module, encoder, encoders, runs, receives, dummy, bytes_per_unit, group, samples,
+                  send_order, sends, received, documents, receive_order, receives_from)
 };
 
 using EncoderPartPtr = std::shared_ptr<const EncoderPart>;

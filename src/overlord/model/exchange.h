@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/ids.h"
 #include "overlord/model/mesh.h"
 
@@ -30,6 +31,8 @@ struct Exchange {  // of one microbatch
   std::vector<uint32_t> permutation;
   std::vector<uint32_t> inverse;
   std::vector<PairBytes> pairs;  // by encoder, then backbone; none of 0 samples
+
+  OVERLORD_FIELDS(sent, received, permutation, inverse, pairs)
 };
 
 // An encoder without a sample that must run all the same, so that collectives do not hang.

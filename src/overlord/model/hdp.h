@@ -1,10 +1,13 @@
 // Hybrid data parallelism as values: what a strategy declares of it, and the groups of ranks that a
-// plan has. How groups are made is in plan/hdp.h; what of them is delivered in model/hdp_layer.h.
+// plan has. How groups are made is in plan/hybrid/hdp.h; what of them is delivered in
+// model/hdp_layer.h.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
+
+#include "overlord/base/fields.h"
 
 namespace overlord::model {
 
@@ -27,14 +30,16 @@ struct HdpModel {
   int64_t ring_token_bytes = 0;  // sent per token and layer, forward and backward together
   int64_t ring_per_s = 0;        // bytes a second of a rank's link; 0: sending is free
   int64_t ring_hop_ns = 0;       // added by every step of the ring
+
+  OVERLORD_FIELDS(square_fs, token_fs, fixed_fs, forward_permille, activation_token_bytes,
+                  activation_fixed_bytes, layers, capacity, to_host_per_s, from_host_per_s,
+                  host_bytes, ring_token_bytes, ring_per_s, ring_hop_ns)
 };
 
-enum class HdpMethod : uint8_t {
-  kStatic,      // every sequence over the same number of ranks, enough for the longest
-  kPowerOfTwo,  // groups of 2^k ranks, equal microbatch counts, each microbatch filled by itself
-  kNaive,       // the ranks each sequence needs, in order of arrival, round the ranks
-  kBuckets,     // ByteScale's balance: equal-work buckets, ranks that are behind go first
-  kSearch,      // the default: degrees and places searched together
+enum class HdpMethod : uint8_t {  // digests know them by these numbers
+  kNaive = 2,    // the ranks each sequence needs, in order of arrival, round the ranks
+  kBuckets = 3,  // ByteScale's balance: equal-work buckets, ranks that are behind go first
+  kSearch = 4,   // the default: degrees and places searched together
 };
 
 enum class HdpBalance : uint8_t {
@@ -50,6 +55,8 @@ struct HdpSpec {
   bool offload = true;
   bool powers_of_two = false;     // kSearch: only such degrees
   uint32_t max_microbatches = 0;  // of a rank and substep; 0: no limit
+
+  OVERLORD_FIELDS(model, method, balance, offload, powers_of_two, max_microbatches)
 };
 
 // Ranks that work on the same sequences at the same time. Members are in ring order.
@@ -63,6 +70,9 @@ struct HdpGroup {
   int64_t cost_ns = 0;
   int64_t start_ns = 0;
   uint32_t substep = 0;
+
+  OVERLORD_FIELDS(microbatch, ranks, sequences, offload_permille, tokens, targets, cost_ns,
+                  start_ns, substep)
 };
 
 }  // namespace overlord::model

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/model/hdp.h"
 #include "overlord/model/plan.h"
 
@@ -35,6 +36,8 @@ struct HdpLayer {
   std::vector<HdpGroup> groups;
   std::vector<HdpPart> parts;    // by segment of the layer
   std::vector<HdpShare> shares;  // by bin of the layer
+
+  OVERLORD_FIELDS(align, substeps, sequences, groups, parts, shares)
 };
 
 }  // namespace overlord::model

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/ids.h"
 #include "overlord/model/mixture.h"
 #include "overlord/model/source.h"
@@ -14,12 +15,14 @@
 namespace overlord::model {
 
 enum class Packing : uint8_t { kBestFit, kConcat, kPad };
-enum class Leftover : uint8_t { kDrain, kDropCounted };  // what the last step does with carry-over
+enum class Leftover : uint8_t { kDrain, kDrop };  // what the last step does with carry-over
 
 struct PackingSpec {
   Packing method = Packing::kBestFit;
   uint32_t slack_permille = 50;  // how much more than the step's bins best_fit draws ahead
   uint32_t max_delay_steps = 4;  // hard cap on how long a drawn document may wait
+
+  OVERLORD_FIELDS(method, slack_permille, max_delay_steps)
 };
 
 // Steps whose bins are dealt anew among each other by cost, so that outliers meet. Changes what a
@@ -29,6 +32,8 @@ struct WindowSpec {
   uint32_t max_delay = 1;
   uint32_t width = 1;
   CostModel cost;
+
+  OVERLORD_FIELDS(steps, max_delay, width, cost)
 };
 
 struct JobSpec {
@@ -53,6 +58,9 @@ struct JobSpec {
   Transform batch_transform;  // of whole microbatches, at constructors
 
   uint64_t step_tokens() const { return uint64_t{bins} * context; }
+
+  OVERLORD_FIELDS(name, stream, seed, context, bins, substeps, align, pad_token, max_steps,
+                  leftover, packing, window, mixture, strategy, sources, columns, batch_transform)
 };
 
 // Limits and sizes of the running system; none of them may change a byte of the stream.
@@ -75,6 +83,10 @@ struct RuntimeOptions {
   // Nobody plans this stream but the planner that these roles belong to, so that it may decide what
   // is not a function of the bytes: that users' code crashed over a row, or ran too long (law 9).
   bool one_planner = true;
+
+  OVERLORD_FIELDS(threads, io_threads, prefetch_steps, runway, payload_budget_bytes,
+                  constructor_budget_bytes, private_copy_limit_bytes, open_files,
+                  tokenizer_processes, alarm_ms, hash_batches, reporters, one_planner)
 };
 
 }  // namespace overlord::model

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/hash.h"
 #include "overlord/model/element.h"
 
@@ -30,6 +31,8 @@ struct MediaLayout {
   uint64_t row_bytes() const { return row_values() * element_bytes(element); }
 
   friend bool operator==(const MediaLayout&, const MediaLayout&) = default;
+
+  OVERLORD_FIELDS(name, element, row_shape)
 };
 
 // The shape of one blob once it is transformed; what t, h and w say is its kind's (docs/media.md).
@@ -41,6 +44,8 @@ struct MediaShape {
   uint32_t w = 0;
 
   friend bool operator==(const MediaShape&, const MediaShape&) = default;
+
+  OVERLORD_FIELDS(rows, t, h, w)
 };
 
 // What the one who decodes a stored blob needs beside it: the sample's key, which decides all
@@ -71,6 +76,8 @@ struct MediaItem {
   MediaShape shape;
 
   friend bool operator==(const MediaItem&, const MediaItem&) = default;
+
+  OVERLORD_FIELDS(document, first, tokens, row_begin, shape)
 };
 
 struct MediaSlab {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
@@ -17,6 +18,8 @@ namespace overlord::model {
 struct Axis {
   std::string name;
   uint32_t size = 1;
+
+  OVERLORD_FIELDS(name, size)
 };
 
 class Mesh {
@@ -61,6 +64,8 @@ struct ClientView {
   uint32_t slices = 1;
 
   friend bool operator==(const ClientView&, const ClientView&) = default;
+
+  OVERLORD_FIELDS(bucket, share, fields, slice, slices)
 };
 
 enum class TokenType : uint8_t { kUint16, kInt32, kInt64 };
@@ -76,6 +81,9 @@ struct DeliverySpec {
   bool all_stages = false;  // every pipeline stage gets every field
   std::vector<std::string>
       broadcast_axes;  // the trainer broadcasts along these: index > 0 fetches nothing
+
+  OVERLORD_FIELDS(microbatch_size, fill_empty, slicing, token_type, weight_type, all_stages,
+                  broadcast_axes)
 };
 
 struct EncoderTable;  // exchange.h

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
 #include "overlord/model/encoder_part.h"
@@ -36,6 +37,8 @@ struct Boundaries {
   uint32_t documents = 0;
   uint64_t tokens = 0;         // real tokens of the microbatch
   uint64_t target_tokens = 0;  // loss-carrying tokens, as planned
+
+  OVERLORD_FIELDS(cu_seqlens, cu_seqlens_padded, max_seqlen, documents, tokens, target_tokens)
 };
 
 struct LineageRow {

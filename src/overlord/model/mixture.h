@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/ids.h"
 
 namespace overlord::model {
@@ -30,6 +31,8 @@ struct MixtureStage {
   // How the weights of the stage before go over into these, from first_step on.
   Ramp ramp = Ramp::kNone;
   uint64_t ramp_steps = 0;
+
+  OVERLORD_FIELDS(first_step, weights, ramp, ramp_steps)
 };
 
 // Weights that follow reported losses. Shares are fixed point like weights.
@@ -44,6 +47,9 @@ struct ControllerSpec {
   uint32_t fit_every = 1000;                  // ado: steps between two fits of a source
   uint32_t fit_after = 500;                   // ado: first steps, which are not fitted
   uint32_t rule_version = 0;                  // rule: of the user's function
+
+  OVERLORD_FIELDS(kind, delay, smoothing, history_rate, follow_rate, history_exponent, floor,
+                  fit_every, fit_after, rule_version)
 };
 
 struct Mixture {
@@ -60,6 +66,9 @@ struct Mixture {
   ControllerSpec controller;  // with one: a single stage, the prior
 
   bool metric_driven() const { return controller.kind != ControllerKind::kNone; }
+
+  OVERLORD_FIELDS(unit, quota, stages, version, grain, epoch_steps, epoch_source, max_passes,
+                  controller)
 };
 
 // Losses of one source in one step: sums over its target tokens.

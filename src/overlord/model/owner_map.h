@@ -17,12 +17,14 @@ struct LoaderSlot {
 };
 
 struct OwnerMap {
-  uint32_t version = 1;
-  std::vector<uint32_t> slots;  // per source, >= 1: window w belongs to slot w % slots
-
-  uint32_t slot_of(SourceIndex source, uint64_t window) const {
-    return static_cast<uint32_t>(window % slots[source]);
-  }
+  uint32_t version = 1;         // Versions::owner_map of messages that rest on it
+  std::vector<uint32_t> slots;  // per source, >= 1
 };
+
+// The slot that reads a window of a pass. Whoever wants to know asks here, so that a map of another
+// kind changes this function and nothing else.
+inline uint32_t owner_of(SourceIndex source, uint64_t window, const OwnerMap& map) {
+  return static_cast<uint32_t>(window % map.slots[source]);
+}
 
 }  // namespace overlord::model

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
 #include "overlord/model/exchange.h"
@@ -77,6 +78,8 @@ struct Versions {    // law 13: on every plan and message, also where they never
   uint32_t format = 1;
 
   friend bool operator==(const Versions&, const Versions&) = default;
+
+  OVERLORD_FIELDS(job, attempt, generation, tree, owner_map, mixture, format)
 };
 
 inline constexpr uint32_t kPlanFormat = 1;
@@ -101,6 +104,9 @@ struct Plan {
 
   // The encoder's layer, or null.
   const Layer* encoder() const { return layers.size() > 1 ? &layers[1] : nullptr; }
+
+  OVERLORD_FIELDS(versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay,
+                  delays, last, content_hash, plan_hash, state_after)
 };
 
 using PlanPtr = std::shared_ptr<const Plan>;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/ids.h"
 
 namespace overlord::model {
@@ -36,6 +37,11 @@ struct PlanReport {
   int64_t halved_step_ns = 0;  // predicted for twice as many even microbatches of half the work
   int64_t memory_max = 0;      // bytes of the largest microbatch; 0: the cost model has none
   bool arrival_for_memory = false;  // balanced microbatches broke the memory limit, these do not
+
+  OVERLORD_FIELDS(consumers, microbatches, total, consumer_max, consumer_min, lower_bound, bound_by,
+                  microbatch_max, microbatch_mean, limiting_consumer, limiting_bin, limiting_sample,
+                  limiting_sample_cost, step_ns, arrival_step_ns, even_step_ns, split_bound,
+                  delay_bound, halved_step_ns, memory_max, arrival_for_memory)
 };
 
 }  // namespace overlord::model

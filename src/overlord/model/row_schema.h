@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/fields.h"
+
 namespace overlord::model {
 
 enum class RowText : uint8_t { kColumn, kRecord, kInterleaved };
@@ -24,6 +26,8 @@ struct RowSchema {
 
   bool declared() const { return text != RowText::kColumn; }
   friend bool operator==(const RowSchema&, const RowSchema&) = default;
+
+  OVERLORD_FIELDS(text, columns, required, expected, marker, separator, masked)
 };
 
 }  // namespace overlord::model

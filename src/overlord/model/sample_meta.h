@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/ids.h"
 
 namespace overlord::model {
@@ -22,11 +23,15 @@ struct LossSpan {
 struct BadRow {
   uint32_t index = 0;  // in the window
   std::string reason;  // names source, shard and row
+
+  OVERLORD_FIELDS(index, reason)
 };
 
 struct MetaColumn {  // per-modality lengths and named user columns
   std::string name;
   std::vector<int64_t> values;
+
+  OVERLORD_FIELDS(name, values)
 };
 
 // The column with the bytes of each document's text, where the mixture counts bytes.
@@ -44,6 +49,8 @@ struct MetaWindow {
   uint32_t generation = 1;  // of the loader slot that posted it
 
   uint64_t rows() const { return tokens.size(); }
+
+  OVERLORD_FIELDS(first, tokens, span_ends, spans, columns, bad, generation)
 };
 
 }  // namespace overlord::model

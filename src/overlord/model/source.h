@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/model/row_schema.h"
 #include "overlord/model/transform.h"
 
 namespace overlord::model {
 
 // jsonl and webdataset (tar) cover .gz and .zst by suffix.
-enum class Format : uint8_t { kParquet, kJsonl, kMegatron, kWebDataset, kArrow };
+enum class Format : uint8_t { kParquet, kJsonl, kMegatron, kWebdataset, kArrow };
 enum class Shuffle : uint8_t { kNone, kWindow, kFull };
 enum class EndPolicy : uint8_t { kRepeat, kDrop, kStop };
 enum class OverLength : uint8_t { kSplit, kTruncate, kDrop };
@@ -26,7 +27,7 @@ inline constexpr uint32_t kEmptyRow = 0xfffffffeu;  // in MetaWindow::tokens: on
 enum class DecodeAt : uint8_t { kAuto, kLoader, kConstructor };
 
 // How text becomes tokens. kNone: the source holds ready tokens.
-enum class TokenizerKind : uint8_t { kNone, kBytes, kHuggingFace };
+enum class TokenizerKind : uint8_t { kNone, kBytes, kHuggingface };
 
 struct Tokenizer {
   TokenizerKind kind = TokenizerKind::kNone;
@@ -36,6 +37,8 @@ struct Tokenizer {
   // Of rows that are conversations: template, format and options as JSON (docs/chat.md); `digest`
   // covers it. Empty: rows are text.
   std::string chat = {};
+
+  OVERLORD_FIELDS(kind, path, digest, add_special_tokens, chat)
 };
 
 // What one bad file or row may cost, checked before memory is allocated.
@@ -44,6 +47,8 @@ struct SourceLimits {
   uint64_t max_block_bytes = 1ull << 30;      // one decoded row group or JSONL block
   uint32_t max_expansion = 1000;              // decompressed over compressed bytes
   uint64_t max_media_bytes = 256ull << 20;    // one image, clip or video as it is stored
+
+  OVERLORD_FIELDS(max_document_bytes, max_block_bytes, max_expansion, max_media_bytes)
 };
 
 inline constexpr size_t kMaxMetadataColumns = 32;  // of one source
@@ -54,6 +59,8 @@ struct RowFilter {
   std::string column;
   uint32_t least = 0;
   uint32_t most = 0xffffffffu;
+
+  OVERLORD_FIELDS(column, least, most)
 };
 
 inline constexpr size_t kMaxMediaFields = 16;   // of one source
@@ -83,6 +90,9 @@ struct MediaUse {
   Transform function = {};  // over what the chain gives; changes values, never shapes
 
   friend bool operator==(const MediaUse&, const MediaUse&) = default;
+
+  OVERLORD_FIELDS(kind, transform, decoder, pad, before, after, pads, units_per_pad, in_text,
+                  function)
 };
 
 // Bytes that a row has beside its text: an image, an audio clip. What they hold is not looked at
@@ -99,6 +109,8 @@ struct MediaField {
   bool many = false;
 
   friend bool operator==(const MediaField&, const MediaField&) = default;
+
+  OVERLORD_FIELDS(name, from, use, many)
 };
 
 struct Source {
@@ -137,6 +149,11 @@ struct Source {
   RowSchema schema;                      // where the text is made of more than text_column
   // Rows without text or tokens. Skipped ones use up their position, and are no bad rows.
   EmptyRows empty = EmptyRows::kBad;
+
+  OVERLORD_FIELDS(name, format, files, text_column, token_column, mask_column, metadata_columns,
+                  filter, media, tokenizer, bos, eod, vocabulary, shuffle, window_rows,
+                  window_bytes, at_end, over_length, bad_rows_allowed, allow_duplicates, limits,
+                  loaders, workers, count_bytes, transform, decode_at, schema, empty)
 };
 
 // Whether documents have a loss mask of their own, so that metadata needs more than their lengths.

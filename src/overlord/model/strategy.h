@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/model/callout.h"
 #include "overlord/model/cost_model.h"
 #include "overlord/model/hdp.h"
@@ -45,6 +46,8 @@ struct EncoderStrategy {
   // one, or a declared dummy, in a microbatch in which any has one.
   bool parity = false;
   uint32_t bytes_per_unit = 0;  // of the output, so that the trainer can size its buffers
+
+  OVERLORD_FIELDS(module, axis, group_size, column, cost, balance, parity, bytes_per_unit)
 };
 
 struct Strategy {
@@ -78,6 +81,10 @@ struct Strategy {
   bool is_declared() const {
     return has_cost || group_size != 0 || axis != "dp" || encoder.has_value() || plan_by.declared();
   }
+
+  OVERLORD_FIELDS(name, axis, group_size, has_cost, cost, further_costs, balance, level, atoms,
+                  microbatch_tokens, memory_limit, order, virtual_stages, backward_permille, hdp,
+                  encoder, cost_by, balance_by, plan_by)
 };
 
 }  // namespace overlord::model

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/fields.h"
+
 namespace overlord::model {
 
 // Where users' Python runs: in spawned workers, or on threads of the process that hosts the engine.
@@ -28,6 +30,9 @@ struct Transform {
   std::string key() const { return function + "@" + version; }
 
   friend bool operator==(const Transform&, const Transform&) = default;
+
+  OVERLORD_FIELDS(function, version, lane, command, workers, batch_rows, deadline_ms, memory_bytes,
+                  check_every)
 };
 
 }  // namespace overlord::model

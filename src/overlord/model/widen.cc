@@ -1,12 +1,12 @@
 // Compiled at -O3 (CMakeLists.txt): these loops are most of the bytes a loader ever touches.
-#include "overlord/columnar/widen.h"
+#include "overlord/model/widen.h"
 
 #include <cstring>
 #include <type_traits>
 
 #include "overlord/base/check.h"
 
-namespace overlord::columnar {
+namespace overlord::model {
 namespace {
 
 template <typename From, typename To>
@@ -62,4 +62,4 @@ void number(int32_t* out, uint32_t count, uint32_t first) {
   for (uint32_t i = 0; i < count; ++i) out[i] = static_cast<int32_t>(first + i);
 }
 
-}  // namespace overlord::columnar
+}  // namespace overlord::model

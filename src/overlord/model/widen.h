@@ -5,7 +5,7 @@
 
 #include "overlord/model/token_span.h"
 
-namespace overlord::columnar {
+namespace overlord::model {
 
 // out[i] = raw token first + i. The caller has checked ids against the vocabulary.
 void widen(const model::TokenSpan& span, uint32_t first, uint32_t count, uint16_t* out);
@@ -15,4 +15,4 @@ void widen(const model::TokenSpan& span, uint32_t first, uint32_t count, int64_t
 // out[i] = first + i
 void number(int32_t* out, uint32_t count, uint32_t first);
 
-}  // namespace overlord::columnar
+}  // namespace overlord::model

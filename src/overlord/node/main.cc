@@ -3,12 +3,7 @@
 //
 //   overlord-node keep DIRECTORY LOCK_DESCRIPTOR JOB_DIGEST OPTION=VALUE...  (the job on stdin)
 //   overlord-node role DIRECTORY NAME GENERATION        (the job on descriptor 3)
-//   overlord-node handover DIRECTORY BYTES ROUNDS       (for `overlord bench handover`)
-//   overlord-node transport send|take wire|raw ADDRESS BYTES BATCHES STREAMS SLICE OPTION=VALUE...
-//                                                       (for `overlord bench transport`)
-//   overlord-node tracing EVENTS                        (for `overlord bench delivery`)
 #include <fcntl.h>
-#include <malloc.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -21,11 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "overlord/node/keeper.h"
-#include "overlord/node/measure_handover.h"
-#include "overlord/node/measure_tracing.h"
-#include "overlord/node/measure_transport.h"
-#include "overlord/node/refusal.h"
+#include "overlord/node/engine/job_memory.h"
+#include "overlord/node/keeper/keeper.h"
+#include "overlord/node/keeper/refusal.h"
+#include "overlord/node/process_memory.h"
 #include "overlord/node/role_process.h"
 #include "overlord/protocol/job_codec.h"
 #include "overlord/transport/socket_directory.h"
@@ -47,28 +41,9 @@ std::string own_executable() {
   return size > 0 ? std::string(path, static_cast<size_t>(size)) : std::string();
 }
 
-std::string read_all(int descriptor) {
-  std::string bytes;
-  char data[65536];
-  lseek(descriptor, 0, SEEK_SET);
-  for (;;) {
-    const ssize_t got = read(descriptor, data, sizeof(data));
-    if (got <= 0) return bytes;
-    bytes.append(data, static_cast<size_t>(got));
-  }
-}
-
 // Signals that a terminal or a trainer's launcher sends to everybody are for the trainers.
 void ignore_signals() {
   for (const int number : {SIGPIPE, SIGINT, SIGHUP}) signal(number, SIG_IGN);
-}
-
-// Every slice that comes over the wire passes through buffers of Flight's, megabytes each. Mapped
-// anew for each slice, their pages would be touched for the first time again and again, which costs
-// more than the rest of receiving; so a process that talks to other hosts keeps them.
-void keep_large_buffers() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
 std::vector<Rank> ranks_in(const std::string& text) {
@@ -120,12 +95,12 @@ bool step_back() {
 
 // From the job that comes, or does not come, over `line` to the end.
 int keep_job(const KeeperArguments& arguments, LifeLine& line) {
-  std::optional<FailureBook> failure;
+  std::optional<keeper::FailureBook> failure;
   Result<std::string> bytes = line.job();
   if (bytes.ok()) {
     Result<protocol::JobFile> job = protocol::decode_job_file(*bytes);
     failure = job.ok() ? run_keeper(arguments, *job, line)
-                       : FailureBook(job.status(), arguments.attempt, arguments.local);
+                       : keeper::FailureBook(job.status(), arguments.attempt, arguments.local);
   } else if (bytes.status().code() != Code::kCancelled) {
     complain(bytes.status().message());
     failure.emplace(bytes.status(), arguments.attempt, arguments.local);
@@ -183,71 +158,11 @@ int serve_roles(const std::vector<std::string>& words) {
   if (getppid() == 1) return 1;  // the node died before we could say that we die with it
   ignore_signals();
   prctl(PR_SET_NAME, words[1].substr(0, 15).c_str());
-  const std::string bytes = read_all(kJobDescriptor);
+  const Result<protocol::JobFile> job = read_job(kJobDescriptor);
   close(kJobDescriptor);
-  Result<protocol::JobFile> job = protocol::decode_job_file(bytes);
   if (!job.ok()) return complain(job.status().message());
   arguments.generation = static_cast<uint32_t>(std::strtoul(words[2].c_str(), nullptr, 10));
   return run_role_process(arguments, *job);
-}
-
-int tell_handover(const std::vector<std::string>& words) {
-  if (words.size() != 3) return complain("handover DIRECTORY BYTES ROUNDS");
-  const auto rounds = static_cast<uint32_t>(std::strtoul(words[2].c_str(), nullptr, 10));
-  const auto found =
-      measure_handover(words[0], std::strtoull(words[1].c_str(), nullptr, 10), rounds);
-  if (!found.ok()) return complain(found.status().message());
-  std::printf(
-      "{\"p50_us\": %.2f, \"p99_us\": %.2f, \"own_p50_us\": %.2f, \"own_p99_us\": %.2f, "
-      "\"queued_p99_us\": %.2f, \"round_p50_us\": %.2f, \"round_p99_us\": %.2f, "
-      "\"inline_bytes\": %llu, \"frame_bytes\": %llu}\n",
-      found->p50_us, found->p99_us, found->own_p50_us, found->own_p99_us, found->queued_p99_us,
-      found->round_p50_us, found->round_p99_us,
-      static_cast<unsigned long long>(found->inline_bytes),
-      static_cast<unsigned long long>(found->frame_bytes));
-  return 0;
-}
-
-// A sender says where it listens on a line of its own, and then, as a taker does, its figures.
-int tell_transport(const std::vector<std::string>& words) {
-  if (words.size() < 7) return complain("transport send|take wire|raw ADDRESS BYTES BATCHES ...");
-  const auto number = [&](size_t i) { return std::strtoull(words[i].c_str(), nullptr, 10); };
-  TransportRun run;
-  run.raw = words[1] == "raw";
-  run.address = words[2];
-  run.batch_bytes = number(3);
-  run.batches = static_cast<uint32_t>(number(4));
-  run.streams = static_cast<uint32_t>(number(5));
-  run.slice_bytes = number(6);
-  WireOptions wire;
-  for (size_t i = 7; i < words.size(); ++i) {
-    const size_t equals = words[i].find('=');
-    if (equals == std::string::npos ||
-        !wire.take(words[i].substr(0, equals), words[i].substr(equals + 1))) {
-      return complain("unknown option " + words[i]);
-    }
-  }
-  keep_large_buffers();
-  Result<transport::WireSecurity> security = read_security(wire);
-  if (!security.ok()) return complain(security.status().message());
-  run.security = std::move(*security);
-  const auto listening = [](const std::string& address) {
-    std::printf("%s\n", address.c_str());
-    std::fflush(stdout);
-  };
-  const Result<TransportFigures> found =
-      words[0] == "send" ? send_batches(run, listening) : take_batches(run);
-  if (!found.ok()) return complain(found.status().message());
-  std::printf("{\"bytes\": %llu, \"wall_s\": %.6f, \"cpu_s\": %.6f}\n",
-              static_cast<unsigned long long>(found->bytes), found->wall_s, found->cpu_s);
-  return 0;
-}
-
-int tell_tracing(const std::vector<std::string>& words) {
-  if (words.size() != 1) return complain("tracing EVENTS");
-  const auto events = static_cast<uint32_t>(std::strtoul(words[0].c_str(), nullptr, 10));
-  std::printf("{\"cpu_ns\": %.1f}\n", measure_tracing(events));
-  return 0;
 }
 
 }  // namespace
@@ -257,14 +172,8 @@ int main(int count, char** words) {
   const std::vector<std::string> rest(words + std::min(count, 2), words + count);
   const std::string what = count > 1 ? words[1] : "";
   umask(077);
-  // Few threads allocate much here, and what they free should go back: by default every thread gets
-  // an arena, and after the first large buffer the following ones are kept in it.
-  mallopt(M_ARENA_MAX, 2);
-  mallopt(M_MMAP_THRESHOLD, 64 << 10);
+  overlord::node::give_back_what_is_freed();
   if (what == "keep") return overlord::node::keep(rest);
   if (what == "role") return overlord::node::serve_roles(rest);
-  if (what == "handover") return overlord::node::tell_handover(rest);
-  if (what == "transport") return overlord::node::tell_transport(rest);
-  if (what == "tracing") return overlord::node::tell_tracing(rest);
   return overlord::node::complain("keep or role, got '" + what + "'");
 }

@@ -12,7 +12,8 @@
 #include <cerrno>
 #include <system_error>
 
-#include "overlord/transport/spawn_settings.h"
+#include "overlord/base/guarded_by.h"
+#include "overlord/workers/spawn_settings.h"
 
 extern char** environ;
 
@@ -32,7 +33,7 @@ std::string describe_end(int status) {
   return "signal " + std::to_string(WTERMSIG(status));
 }
 
-std::string filled(std::string text, const protocol::ProcessRoles& group) {
+std::string filled(std::string text, const runtime::GroupPlacement& group) {
   for (const auto& [word, value] :
        {std::pair<std::string, std::string>{"{name}", group.name},
         std::pair<std::string, std::string>{"{generation}", std::to_string(group.generation)}}) {
@@ -43,7 +44,7 @@ std::string filled(std::string text, const protocol::ProcessRoles& group) {
   return text;
 }
 
-int connect(transport::SpawnSettings* settings, int output, int job) {
+int connect(workers::SpawnSettings* settings, int output, int job) {
   posix_spawn_file_actions_t* actions = &settings->actions;
   int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   if (error == 0) error = posix_spawn_file_actions_adddup2(actions, output, STDOUT_FILENO);
@@ -67,7 +68,7 @@ Result<std::unique_ptr<ProcessCluster>> ProcessCluster::start(ProcessClusterOpti
 }
 
 Status ProcessCluster::prepare() {
-  wake_ = transport::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  wake_ = runtime::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) return system_failure("cannot make an event descriptor", errno);
   try {
     watcher_ = std::thread([this] { run(); });
@@ -91,9 +92,10 @@ void ProcessCluster::wake() {
 }
 
 // A child is killed when the thread that spawned it ends, so the watching thread does it.
-Status ProcessCluster::place(const protocol::ProcessRoles& group) {
+Status ProcessCluster::place(const runtime::GroupPlacement& group) {
   Request request{&group, {}, false};
   std::unique_lock lock(mutex_);
+  is_held(mutex_);
   if (stopping_) return {Code::kCancelled, "no process is started any more"};
   if (std::this_thread::get_id() == watcher_.get_id()) {
     lock.unlock();
@@ -101,7 +103,7 @@ Status ProcessCluster::place(const protocol::ProcessRoles& group) {
   }
   requests_.push_back(&request);
   wake();
-  answered_.wait(lock, [&] { return request.done; });
+  answered_.wait(lock, [&]() OVERLORD_REQUIRES(mutex_) { return request.done; });
   return request.answer;
 }
 
@@ -122,7 +124,7 @@ void ProcessCluster::serve_requests() {
   }
 }
 
-Status ProcessCluster::spawn(const protocol::ProcessRoles& group) {
+Status ProcessCluster::spawn(const runtime::GroupPlacement& group) {
   {
     const std::lock_guard lock(mutex_);
     if (children_.contains(group.name)) {
@@ -131,10 +133,10 @@ Status ProcessCluster::spawn(const protocol::ProcessRoles& group) {
   }
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return system_failure("cannot make a pipe", errno);
-  transport::Descriptor ours(ends[0]);
-  transport::Descriptor its(ends[1]);
+  runtime::Descriptor ours(ends[0]);
+  runtime::Descriptor its(ends[1]);
   fcntl(ours.get(), F_SETFL, O_NONBLOCK);
-  transport::SpawnSettings settings;
+  workers::SpawnSettings settings;
   int error = connect(&settings, its.get(), options_.job_descriptor);
   if (error != 0) return system_failure("cannot prepare a process", error);
   std::vector<std::string> texts;
@@ -149,7 +151,7 @@ Status ProcessCluster::spawn(const protocol::ProcessRoles& group) {
   Child child;
   child.group = group;
   child.pid = pid;
-  child.handle = transport::Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  child.handle = runtime::Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   child.output = std::move(ours);
   if (!child.handle.valid()) {
     const int refused = errno;
@@ -169,17 +171,17 @@ void ProcessCluster::kill(const std::string& name) {
   if (found != children_.end()) ::kill(found->second.pid, SIGKILL);
 }
 
-std::vector<protocol::ProcessRoles> ProcessCluster::placed() const {
+std::vector<runtime::GroupPlacement> ProcessCluster::placed() const {
   const std::lock_guard lock(mutex_);
-  std::vector<protocol::ProcessRoles> out;
+  std::vector<runtime::GroupPlacement> out;
   for (const auto& [name, child] : children_) out.push_back(child.group);
   return out;
 }
 
-pid_t ProcessCluster::process_of(const std::string& name) const {
+uint32_t ProcessCluster::process_of(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   const auto found = children_.find(name);
-  return found == children_.end() ? 0 : found->second.pid;
+  return found == children_.end() ? 0 : static_cast<uint32_t>(found->second.pid);
 }
 
 void ProcessCluster::run() {
@@ -255,7 +257,7 @@ void ProcessCluster::reap(const std::string& name) {
   if (child.output.valid()) read_output(&child);
   int status = 0;
   waitpid(child.pid, &status, 0);
-  host::GroupEnd end{name, child.group.generation, describe_end(status), {}, WIFEXITED(status)};
+  runtime::GroupEnd end{name, child.group.generation, describe_end(status), {}, WIFEXITED(status)};
   for (const std::string& line : child.last_words) {
     end.last_words += (end.last_words.empty() ? "" : "\n") + line;
   }

@@ -16,8 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "overlord/host/cluster.h"
-#include "overlord/transport/descriptor.h"
+#include "overlord/base/guarded_by.h"
+#include "overlord/runtime/cluster.h"
+#include "overlord/runtime/descriptor.h"
 
 namespace overlord::node {
 
@@ -30,31 +31,29 @@ struct ProcessClusterOptions {
   std::function<void(const std::string& name, const std::string& line)> printed;
 };
 
-class ProcessCluster final : public host::Cluster {
+class ProcessCluster final : public runtime::Cluster {
  public:
   static Result<std::unique_ptr<ProcessCluster>> start(ProcessClusterOptions options);
   ~ProcessCluster() override;
 
   void watch(Ended ended) override;
-  Status place(const protocol::ProcessRoles& group) override;
+  Status place(const runtime::GroupPlacement& group) override;
   void kill(const std::string& name) override;
-  std::vector<protocol::ProcessRoles> placed() const override;
+  std::vector<runtime::GroupPlacement> placed() const override;
   void stop() override;
-
-  // For status and tests; 0 when there is none.
-  pid_t process_of(const std::string& name) const;
+  uint32_t process_of(const std::string& name) const override;
 
  private:
   struct Child {
-    protocol::ProcessRoles group;
+    runtime::GroupPlacement group;
     pid_t pid = 0;
-    transport::Descriptor handle;  // pidfd: readable once it has ended
-    transport::Descriptor output;  // what it prints
-    std::string line;              // the beginning of one
+    runtime::Descriptor handle;  // pidfd: readable once it has ended
+    runtime::Descriptor output;  // what it prints
+    std::string line;            // the beginning of one
     std::deque<std::string> last_words;
   };
   struct Request {
-    const protocol::ProcessRoles* group = nullptr;
+    const runtime::GroupPlacement* group = nullptr;
     Status answer;
     bool done = false;
   };
@@ -63,7 +62,7 @@ class ProcessCluster final : public host::Cluster {
   Status prepare();
   void run();
   void serve_requests();
-  Status spawn(const protocol::ProcessRoles& group);
+  Status spawn(const runtime::GroupPlacement& group);
   void look_at_children(const std::vector<::pollfd>& polled);
   void read_output(Child* child);
   void take_lines(Child* child, const char* data, size_t size);
@@ -71,13 +70,13 @@ class ProcessCluster final : public host::Cluster {
   void wake();
 
   const ProcessClusterOptions options_;
-  transport::Descriptor wake_;
+  runtime::Descriptor wake_;
   Ended ended_;
   mutable std::mutex mutex_;
   std::condition_variable answered_;
   std::map<std::string, Child> children_;  // written by the watching thread, under the mutex
-  std::deque<Request*> requests_;
-  bool stopping_ = false;
+  std::deque<Request*> requests_ OVERLORD_GUARDED_BY(mutex_);
+  bool stopping_ OVERLORD_GUARDED_BY(mutex_) = false;
   std::thread watcher_;
 };
 

@@ -4,12 +4,13 @@
 #include <cstdio>
 #include <future>
 
-#include "overlord/node/open_files.h"
+#include "overlord/node/engine/open_files.h"
 #include "overlord/node/role_runtime.h"
-#include "overlord/node/status_codec.h"
-#include "overlord/node/trace_switch.h"
-#include "overlord/node/welcome.h"
-#include "overlord/plan/place_tree.h"
+#include "overlord/node/status/status_codec.h"
+#include "overlord/node/status/trace_switch.h"
+#include "overlord/plan/place/place_tree.h"
+#include "overlord/protocol/one_of.h"
+#include "overlord/roles/keeper/rosters.h"
 #include "overlord/transport/carrier.h"
 #include "overlord/transport/endpoint.h"
 
@@ -37,9 +38,21 @@ class RoleProcess {
  private:
   transport::CarrierOptions carrier_options();
   protocol::Hello hello() const;
-  void on_control(protocol::Control control);
-  void on_roster(const protocol::Roster& roster);
-  void on_tree(const protocol::TreeTold& told);
+  void on_control(const protocol::Control& control) {
+    std::visit([this](const auto& one) { hear(one); }, control);
+  }
+  void hear(const protocol::Roster& roster);
+  void hear(const protocol::TreeTold& told);
+  void hear(const protocol::Refused& refused) { end(refused.status); }
+  void hear(const protocol::StatusAsked&);
+  // Of the links, and for others.
+  template <protocol::OneOf<protocol::Hello, protocol::SegmentShared, protocol::SegmentForgotten,
+                            protocol::LeaseReleased, protocol::Attach, protocol::Welcome,
+                            protocol::FedBack, protocol::RowNoted, protocol::Beat,
+                            protocol::StatusTold, protocol::Detach, protocol::TreeAsked,
+                            protocol::TreeAnswered, protocol::TreeTaken>
+                Other>
+  void hear(const Other&) {}
   void take_trees();
   void retire(const std::vector<protocol::Address>& roles);
   void host_roles(const std::vector<protocol::Address>& roles);
@@ -68,10 +81,10 @@ class RoleProcess {
 };
 
 Status RoleProcess::open() {
-  storage::LocalStorage storage(runtime::BufferPool::make(0), 1, file_.runtime.open_files);
-  OVERLORD_RETURN_IF_ERROR(storage.status());
+  OVERLORD_TRY(const auto storage, open_storage_of(file_.spec, {runtime::BufferPool::make(0), 1,
+                                                                file_.runtime.open_files}));
   OVERLORD_TRY(job_,
-               open_files(file_.spec, file_.delivery, file_.mesh, file_.index_paths, storage));
+               open_files(file_.spec, file_.delivery, file_.mesh, file_.index_paths, *storage));
   const uint64_t limit = file_.runtime.payload_budget_bytes +
                          file_.runtime.constructor_budget_bytes * (file_.ranks.size() + 1);
   const transport::SharedPoolOptions sizes{arguments_.name, kSegmentBytes, limit, true,
@@ -126,7 +139,7 @@ transport::CarrierOptions RoleProcess::carrier_options() {
     early_.push_back(std::move(envelope));  // the planner asks as soon as we are connected
   };
   options.control = [this](const std::string& peer, protocol::Control control) {
-    if (peer == "node") on_control(std::move(control));
+    if (peer == "node") on_control(control);
   };
   options.nonsense = [](const std::string& peer, const Status& status) {
     std::fprintf(stderr, "%s sent nonsense: %s\n", peer.c_str(), status.message().c_str());
@@ -134,23 +147,22 @@ transport::CarrierOptions RoleProcess::carrier_options() {
   return options;
 }
 
-void RoleProcess::on_control(protocol::Control control) {
-  if (const auto* roster = std::get_if<protocol::Roster>(&control)) on_roster(*roster);
-  if (const auto* tree = std::get_if<protocol::TreeTold>(&control)) on_tree(*tree);
-  if (const auto* refused = std::get_if<protocol::Refused>(&control)) end(refused->status);
-  if (std::holds_alternative<protocol::StatusAsked>(control) && runtime_) {
-    carrier_->send_control("node", protocol::StatusTold{encode_engine_status(runtime_->status())});
-  }
+void RoleProcess::hear(const protocol::StatusAsked&) {
+  if (!runtime_) return;
+  carrier_->send_control("node", protocol::StatusTold{encode_engine_status(runtime_->status())});
 }
 
-void RoleProcess::on_roster(const protocol::Roster& roster) {
+void RoleProcess::hear(const protocol::Roster& roster) {
   carrier_->set_roster(roster);
+  const bool tree_waits =
+      !trees_.empty() && !keeper::names_tree(roster_, trees_.back().tree.version);
   roster_ = roster;
   if (!runtime_) {
     if (Status status = start(roster); !status.ok()) return end(status);
   } else {
     tell_restarts(roster);
     retire(own_roles(roster));
+    if (tree_waits) take_trees();
   }
   for (const protocol::ProcessRoles& process : roster.processes) {
     known_[process.name] = process.generation;
@@ -165,8 +177,9 @@ std::vector<protocol::Address> RoleProcess::own_roles(const protocol::Roster& ro
   return {};
 }
 
-// The roster has said where its constructors live; one that starts anew is told of trees first.
-void RoleProcess::on_tree(const protocol::TreeTold& told) {
+// The roster says where its constructors live, before or after: one that starts anew is told of
+// trees first.
+void RoleProcess::hear(const protocol::TreeTold& told) {
   Result<model::Mesh> mesh = model::Mesh::make(told.axes);
   if (!mesh.ok()) return end(mesh.status());
   const auto views = plan::make_views(*mesh, job_->delivery, told.version, job_->spec.strategy);
@@ -187,7 +200,10 @@ void RoleProcess::take_trees() {
     runtime_->host().take_tree(change, buckets, arguments_.generation);
   }
   call_loaders(roster_);
-  carrier_->send_control("node", protocol::TreeTaken{trees_.back().tree.version});
+  const uint32_t newest = trees_.back().tree.version;
+  if (keeper::names_tree(roster_, newest)) {
+    carrier_->send_control("node", protocol::TreeTaken{newest});
+  }
 }
 
 // Constructors of a tree that is past are in no roster any more.
@@ -208,7 +224,7 @@ void RoleProcess::host_roles(const std::vector<protocol::Address>& roles) {
 Status RoleProcess::start(const protocol::Roster& roster) {
   host::HostStart start;
   const std::vector<protocol::Address> roles = own_roles(roster);
-  start.generations = later_generations(roster);
+  start.generations = keeper::later_generations(roster);
   start.job = job_;
   start.ranks = file_.ranks;
   start.options = file_.runtime;

@@ -9,24 +9,24 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/host/open_job.h"
 #include "overlord/host/role_host.h"
-#include "overlord/node/batch_transforming.h"
-#include "overlord/node/encoders.h"
-#include "overlord/node/engine.h"
-#include "overlord/node/media_functions.h"
+#include "overlord/node/engine/engine.h"
+#include "overlord/node/functions/batch_transforming.h"
+#include "overlord/node/functions/encoders.h"
+#include "overlord/node/functions/media_functions.h"
 #include "overlord/runtime/encoder_costs.h"
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/runtime/thread_executor.h"
-#include "overlord/storage/local_storage.h"
-#include "overlord/transport/shared_pool.h"
+#include "overlord/transport/shared/shared_pool.h"
 
 namespace overlord::node {
 
 struct RoleRuntimeOptions {
   std::vector<std::string> worker_command;
-  std::string journal_path;                     // of a planner; empty: in memory
+  std::string journal_path;                     // folder of a planner's; empty: in memory
   std::shared_ptr<transport::SharedPool> pool;  // null: private memory
   uint64_t idle_bytes = 0;                      // of private memory, kept warm for the next batch
   planner::Callouts* callouts = nullptr;        // users' functions; where the planner is embedded
@@ -68,7 +68,7 @@ class RoleRuntime {
   std::shared_ptr<runtime::BufferPool> pool_;
   std::unique_ptr<runtime::ThreadExecutor> executor_;
   std::unique_ptr<runtime::Journal> journal_;
-  std::unique_ptr<storage::LocalStorage> storage_, scratch_storage_;
+  std::unique_ptr<runtime::Storage> storage_, scratch_storage_;
   std::unique_ptr<Encoders> encoders_;
   std::unique_ptr<MediaFunctions> media_functions_;
   std::unique_ptr<runtime::BatchTransform> batch_transform_;  // null: the job has none
@@ -79,7 +79,7 @@ class RoleRuntime {
     uint64_t now_bytes = 0, peak_bytes = 0, python_ns = 0;
   };
   std::mutex workers_mutex_;
-  std::map<SourceIndex, Workers> workers_;
+  std::map<SourceIndex, Workers> workers_ OVERLORD_GUARDED_BY(workers_mutex_);
 };
 
 }  // namespace overlord::node

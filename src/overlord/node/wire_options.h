@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/transport/wire.h"
+#include "overlord/transport/wire/wire.h"
 
 namespace overlord::node {
 

@@ -7,7 +7,7 @@
 namespace overlord::protocol {
 namespace {
 
-enum Kind : uint8_t { kNone, kEmpty, kAttached, kMentioned, kInRegion };
+enum BytesKind : uint8_t { kNone, kEmpty, kAttached, kMentioned, kInRegion };
 
 // Empty pieces are not null, which would mean a hole or a field that is not there.
 alignas(kBulkAlignment) constexpr char kNothing[kBulkAlignment] = {};

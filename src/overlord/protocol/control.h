@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
@@ -22,7 +23,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kControlFormat = 4;
+inline constexpr uint32_t kControlFormat = 6;
 
 // First words of a process that connects to another of the same host.
 struct Hello {
@@ -33,6 +34,8 @@ struct Hello {
   uint32_t attempt = 0;
   std::vector<Address> roles;  // that live in it
   std::string wire;            // where processes of other hosts call it; empty: nowhere
+
+  OVERLORD_FIELDS(format, name, generation, job, attempt, roles, wire)
 };
 
 // trainer -> node: these ranks want to read. Serving starts when all expected ranks have said so
@@ -44,6 +47,8 @@ struct Attach {
   AllowedChanges allowed;  // between the job that saved `state` and this one
   std::vector<Rank> ranks;
   uint32_t process = 0;  // for people
+
+  OVERLORD_FIELDS(attempt, job, state, allowed, ranks, process)
 };
 
 // Where one bucket's constructor listens.
@@ -52,6 +57,8 @@ struct ConstructorPlace {
   std::string process;
   uint32_t generation = 1;
   std::string wire = {};  // where it is called; empty: on this host
+
+  OVERLORD_FIELDS(bucket, process, generation, wire)
 };
 
 // node -> trainer: serving has started.
@@ -71,29 +78,44 @@ struct Welcome {
   uint32_t host = 0;              // the first rank of this host
   uint64_t hold_limit_bytes = 0;  // views a rank may hold before it gets private copies
   uint64_t copy_limit_bytes = 0;  // of private copies
+
+  OVERLORD_FIELDS(versions, state, views, view_table, constructors, source_names, source_digests,
+                  bad_rows_allowed, sections, prefetch_steps, feedback_kept, metric_driven, host,
+                  hold_limit_bytes, copy_limit_bytes)
 };
 
 // To whoever asked for something it cannot have, and to everybody when the job ends badly.
 struct Refused {
   Status status;
+
+  OVERLORD_FIELDS(status)
 };
 
 // node -> role processes and trainers: which process hosts which roles, in which generation. Sent
-// whole; the newest counts.
+// whole; the newest counts. A slot may have several homes: one where it is active, which is sent
+// all that is for it, and others where it stands by and hears only what every home needs
+// (for_every_home).
 struct ProcessRoles {
   std::string name;
   uint32_t generation = 1;
   std::vector<Address> roles;
-  std::string wire = {};  // for those who are on another host
-  uint32_t host = 0;      // the first rank of the host it is on
+  std::string wire = {};              // for those who are on another host
+  uint32_t host = 0;                  // the first rank of the host it is on
+  std::vector<Address> standby = {};  // active elsewhere
+
+  OVERLORD_FIELDS(name, generation, roles, wire, host, standby)
 };
 struct Roster {
   std::vector<ProcessRoles> processes;
+
+  OVERLORD_FIELDS(processes)
 };
 
 // node -> trainers: feedback that counts now, which states must bring along.
 struct FedBack {
   model::StepFeedback feedback;
+
+  OVERLORD_FIELDS(feedback)
 };
 
 // role process -> node -> trainers: a row was found bad.
@@ -102,29 +124,41 @@ struct RowNoted {
   uint64_t row = 0;  // of the source
   std::string reason;
   bool late = false;
+
+  OVERLORD_FIELDS(id, row, reason, late)
 };
 
 // role process -> node, every 200 ms: alive, and what its roles do.
 struct Beat {
   std::string status;  // encoded by the node room
+
+  OVERLORD_FIELDS(status)
 };
 
 struct StatusAsked {};
 struct StatusTold {
   std::string status;  // encoded by the node room
+
+  OVERLORD_FIELDS(status)
 };
 
 // The descriptor of a segment travels with this.
 struct SegmentShared {
   uint64_t segment = 0;
   uint64_t size_bytes = 0;
+
+  OVERLORD_FIELDS(segment, size_bytes)
 };
 struct SegmentForgotten {
   uint64_t segment = 0;
+
+  OVERLORD_FIELDS(segment)
 };
 struct LeaseReleased {
   uint32_t number = 0;
   uint64_t generation = 0;
+
+  OVERLORD_FIELDS(number, generation)
 };
 
 // trainer -> node: plans from a step on are to be made for another mesh. Answered when every
@@ -133,11 +167,15 @@ struct TreeAsked {
   uint64_t question = 0;
   std::vector<model::Axis> axes;
   std::optional<StepIndex> step;  // unset: the first that is possible
+
+  OVERLORD_FIELDS(question, axes, step)
 };
 struct TreeAnswered {
   uint64_t question = 0;
   std::optional<Status> refused;
   StepIndex first_step = 0;  // from which the mesh holds
+
+  OVERLORD_FIELDS(question, refused, first_step)
 };
 // node -> role processes, then trainers: the tree of steps from first_step on. Answered with the
 // version, once there is nothing of that tree that the process would not know.
@@ -146,9 +184,13 @@ struct TreeTold {
   StepIndex first_step = 0;
   std::vector<model::Axis> axes;
   std::string view_table;  // encode_views
+
+  OVERLORD_FIELDS(version, first_step, axes, view_table)
 };
 struct TreeTaken {
   uint32_t version = 0;
+
+  OVERLORD_FIELDS(version)
 };
 
 // A trainer that leaves in good order; without it the node takes the rank for dead.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "overlord/base/check.h"
+#include "overlord/protocol/fields/job_fields.h"
 #include "overlord/protocol/job_codec.h"
-#include "overlord/protocol/job_fields.h"
 #include "overlord/protocol/made_up_messages_test.h"
 #include "overlord/protocol/plan_codec.h"
 #include "overlord/protocol/wire.h"

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "overlord/protocol/job_fields.h"
+#include "overlord/protocol/fields/job_fields.h"
 #include "overlord/protocol/spec_codec.h"
 
 namespace overlord::protocol {
 namespace {
 
-constexpr uint32_t kMagic = 0x424a564f;  // "OVJB"
+constexpr uint32_t kJobMagic = 0x424a564f;  // "OVJB"
 constexpr size_t kHeadBytes = 16;
 
 // What digests and lookups by source or rank rely on; whether the job can run is for its engine.
@@ -39,7 +39,7 @@ std::string encode_job_file(const JobFile& job) {
   FieldWriter fields(&body);
   fields(job, config_digest(job.spec));
   ByteWriter writer;
-  writer.u32(kMagic);
+  writer.u32(kJobMagic);
   writer.u32(kJobFileFormat);
   writer.u64(hash64(body.bytes().data(), body.size()));
   writer.raw(body.bytes().data(), body.size());
@@ -51,7 +51,7 @@ Result<JobFile> decode_job_file(std::string_view bytes) {
   const uint32_t magic = head.u32();
   const uint32_t format = head.u32();
   const uint64_t checksum = head.u64();
-  if (head.failed() || magic != kMagic) return bad_data("job file: not an Overlord job");
+  if (head.failed() || magic != kJobMagic) return bad_data("job file: not an Overlord job");
   if (format != kJobFileFormat) {
     return Status(Code::kVersionMismatch,
                   "job file: format " + std::to_string(format) + ", this build reads " +

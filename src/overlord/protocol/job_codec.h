@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
 #include "overlord/model/job_spec.h"
@@ -29,7 +30,10 @@ struct JobFile {
   std::vector<std::string> index_paths;     // by source
   std::string state;                        // encode_resume_state; empty: the stream's start
   std::vector<std::string> worker_command;  // for Hugging Face tokenizers
-  std::string journal_path;                 // empty: in memory
+  std::string journal_path;                 // a folder; empty: in memory
+
+  OVERLORD_FIELDS(spec, delivery, mesh, runtime, attempt, ranks, index_paths, state, worker_command,
+                  journal_path)
 };
 
 std::string encode_job_file(const JobFile& job);

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "overlord/protocol/job_fields.h"
-#include "overlord/protocol/random_fields_test.h"
+#include "overlord/protocol/fields/job_fields.h"
+#include "overlord/protocol/fields/random_fields_test.h"
 
 namespace overlord::protocol {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "overlord/protocol/media_fields.h"
-#include "overlord/protocol/message_fields.h"
-#include "overlord/protocol/random_fields_test.h"
+#include "overlord/protocol/fields/media_fields.h"
+#include "overlord/protocol/fields/message_fields.h"
+#include "overlord/protocol/fields/random_fields_test.h"
 #include "overlord/protocol/wire.h"
 
 namespace overlord::protocol {

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
 #include "overlord/model/media_slab.h"
@@ -32,6 +33,8 @@ struct Address {
   uint32_t slot = 0;
 
   friend auto operator<=>(const Address&, const Address&) = default;
+
+  OVERLORD_FIELDS(kind, index, slot)
 };
 
 inline Address planner_address() { return {RoleKind::kPlanner, 0, 0}; }
@@ -43,19 +46,22 @@ inline Address constructor_address(uint32_t bucket, uint32_t tree = 1) {
 }
 inline uint32_t tree_of(const Address& constructor) { return constructor.slot + 1; }
 inline Address client_address(Rank rank) { return {RoleKind::kClient, rank, 0}; }
-std::string to_text(const Address& address);
 
 // planner -> loader: post metadata of windows [first, limit) of the source's endless window
 // sequence; those before `first` have all been posted, by this slot's earlier generations too.
 struct MetaGrant {
   uint64_t window_limit = 0;
   uint64_t first_window = 0;
+
+  OVERLORD_FIELDS(window_limit, first_window)
 };
 
 // loader -> planner, one way, ahead of need.
 struct MetaPosted {
   uint64_t sequence = 0;  // of the window; a restarted loader may post one again
   std::shared_ptr<const model::MetaWindow> window;
+
+  OVERLORD_FIELDS(sequence, window)
 };
 
 // planner -> loaders with segments in it, and all constructors of its tree. One atomic record per
@@ -71,6 +77,8 @@ struct Undecodable {
   std::string reason;
 
   friend bool operator==(const Undecodable&, const Undecodable&) = default;
+
+  OVERLORD_FIELDS(id, reason)
 };
 
 // constructor -> loader: positional, may be sent before the plan reached the loader. Sent again
@@ -79,6 +87,8 @@ struct Fetch {
   StepIndex step = 0;
   uint32_t bucket = 0;
   std::vector<Undecodable> undecodable = {};
+
+  OVERLORD_FIELDS(step, bucket, undecodable)
 };
 
 // loader -> constructor: what this slot owns of (step, bucket).
@@ -103,6 +113,8 @@ using PayloadPtr = std::shared_ptr<const Payload>;
 struct Get {
   StepIndex step = 0;
   StepIndex acknowledged = 0;
+
+  OVERLORD_FIELDS(step, acknowledged)
 };
 
 // constructor -> client.
@@ -116,12 +128,16 @@ struct StepReady {
 // of an earlier tree, which it asks for nothing any more: the same of itself.
 struct Acknowledged {
   StepIndex acknowledged = 0;
+
+  OVERLORD_FIELDS(acknowledged)
 };
 
 // The stream cannot go on: steps >= step will not come. Sent towards the clients.
 struct StreamFailed {
   StepIndex step = 0;
   Status status;
+
+  OVERLORD_FIELDS(step, status)
 };
 
 // loader -> planner: rows found bad after their metadata was posted; they are holes. planner ->
@@ -131,12 +147,16 @@ struct LateBad {
   StepIndex step = 0;
   SampleId id;
   std::string reason;
+
+  OVERLORD_FIELDS(step, id, reason)
 };
 
 // client -> planner: what one rank measured of a step that it has consumed. planner -> client: the
 // sum of all, with the newest weights: a user's rule is asked, and answers with weights alone.
 struct Report {
   model::StepFeedback part;
+
+  OVERLORD_FIELDS(part)
 };
 
 enum class Verdict : uint8_t {
@@ -151,6 +171,8 @@ enum class Verdict : uint8_t {
 struct ReportAnswered {
   StepIndex step = 0;
   Verdict verdict = Verdict::kAccepted;
+
+  OVERLORD_FIELDS(step, verdict)
 };
 
 // supervisor -> every role: this slot died and lives again, with an empty memory. Whatever was on
@@ -158,11 +180,19 @@ struct ReportAnswered {
 struct PeerRestarted {
   Address role;
   uint32_t generation = 0;
+
+  OVERLORD_FIELDS(role, generation)
 };
 
 using Message =
     std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get, StepReady,
                  Acknowledged, StreamFailed, LateBad, Report, ReportAnswered, PeerRestarted>;
+
+// What a home that only stands by must have heard when it becomes the active one.
+inline bool for_every_home(const Message& message) {
+  return std::holds_alternative<MetaGrant>(message) ||
+         std::holds_alternative<PlanPublished>(message);
+}
 
 struct Envelope {
   model::Versions versions;  // `generation` is the sending slot's

@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace overlord::protocol {
+namespace {
+
+// Which documents are asked for and sent is said by the owner map alone.
+bool rests_on_owners(const Message& message) {
+  return std::holds_alternative<Fetch>(message) || std::holds_alternative<PayloadPtr>(message);
+}
+
+}  // namespace
 
 PeerGenerations::PeerGenerations(std::map<Address, uint32_t> known) : known_(std::move(known)) {}
 
@@ -12,9 +20,13 @@ uint32_t PeerGenerations::of(const Address& role) const {
 }
 
 bool PeerGenerations::stale(const model::Versions& ours, const Envelope& envelope) const {
-  model::Versions theirs = envelope.versions;
-  theirs.generation = ours.generation;  // of their slot: compared with what is known of it alone
-  return !(theirs == ours) || envelope.versions.generation < of(envelope.from);
+  const model::Versions& theirs = envelope.versions;
+  if (theirs.job != ours.job || theirs.attempt != ours.attempt || theirs.format != ours.format) {
+    return true;
+  }
+  // Of their slot: compared with what is known of it, never with ours.
+  if (theirs.generation < of(envelope.from)) return true;
+  return rests_on_owners(envelope.message) && theirs.owner_map != ours.owner_map;
 }
 
 std::optional<PeerRestarted> PeerGenerations::news(const Envelope& envelope) const {

@@ -45,5 +45,31 @@ TEST(PeerGenerations, OurOwnGenerationIsNotComparedWithTheirs) {
   EXPECT_TRUE(peers.stale(ours, other_attempt));
 }
 
+TEST(PeerGenerations, AVersionFencesWhatRestsOnItAndNothingElse) {
+  const PeerGenerations peers;
+  const model::Versions ours;
+  const auto stale = [&](uint32_t model::Versions::* moved, Message message) {
+    Envelope envelope = from_loader(1);
+    envelope.message = std::move(message);
+    EXPECT_FALSE(peers.stale(ours, envelope));
+    envelope.versions.*moved = 2;
+    return peers.stale(ours, envelope);
+  };
+  const std::vector<Message> all = {MetaGrant{},    MetaPosted{}, PlanPublished{}, Fetch{},
+                                    PayloadPtr(),   Get{},        StepReady{},     Acknowledged{},
+                                    StreamFailed{}, LateBad{},    Report{},        ReportAnswered{},
+                                    PeerRestarted{}};
+  ASSERT_EQ(all.size(), std::variant_size_v<Message>);
+  for (const Message& message : all) {
+    EXPECT_TRUE(stale(&model::Versions::attempt, message)) << message.index();
+    EXPECT_TRUE(stale(&model::Versions::format, message)) << message.index();
+    EXPECT_FALSE(stale(&model::Versions::tree, message)) << message.index();
+    EXPECT_FALSE(stale(&model::Versions::mixture, message)) << message.index();
+    const bool of_owners =
+        std::holds_alternative<Fetch>(message) || std::holds_alternative<PayloadPtr>(message);
+    EXPECT_EQ(stale(&model::Versions::owner_map, message), of_owners) << message.index();
+  }
+}
+
 }  // namespace
 }  // namespace overlord::protocol

@@ -4,7 +4,7 @@
 
 #include "overlord/model/exchange.h"
 #include "overlord/model/hdp_layer.h"
-#include "overlord/protocol/plan_fields.h"
+#include "overlord/protocol/fields/plan_fields.h"
 
 namespace overlord::protocol {
 namespace {

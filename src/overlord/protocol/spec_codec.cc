@@ -1,275 +1,157 @@
 #include "overlord/protocol/spec_codec.h"
 
-#include "overlord/base/bytes.h"
+#include "overlord/protocol/digest_writer.h"
 
 namespace overlord::protocol {
 namespace {
 
 constexpr uint32_t kSpecFormat = 1;
 
-void write_optional(ByteWriter* writer, const std::optional<uint32_t>& value) {
-  writer->u8(value.has_value() ? 1 : 0);
-  writer->u32(value.value_or(0));
-}
+// Fields of each struct that are written here one by one, or left out on purpose; what is added to
+// its list comes after them and is in the digest by itself (DigestWriter::later_fields).
+constexpr size_t kJobFields = 17, kMixtureFields = 9, kControllerFields = 10;
+constexpr size_t kSourceFields = 28, kLimitFields = 4, kUseFields = 10, kStrategyFields = 19;
 
+// What only some declare is written only there, here and below: whoever does not keeps his digest.
 Digest stream_digest(const model::JobSpec& spec) {
-  ByteWriter writer;
-  writer.u32(kSpecFormat);
-  writer.text(spec.stream);
-  writer.u64(spec.seed);
-  writer.u32(spec.context);
-  writer.u32(spec.bins);
-  writer.u32(spec.substeps);
-  writer.u32(spec.align);
-  writer.u32(spec.pad_token);
-  writer.u8(static_cast<uint8_t>(spec.leftover));
-  writer.u8(static_cast<uint8_t>(spec.packing.method));
-  writer.u32(spec.packing.slack_permille);
-  writer.u32(spec.packing.max_delay_steps);
-  if (spec.window.steps > 1) {
-    writer.u32(spec.window.steps);
-    writer.u32(spec.window.max_delay);
-    writer.u32(spec.window.width);
-    model::write_cost_model(spec.window.cost, &writer);
-  }
+  DigestWriter writer;
+  writer(kSpecFormat, spec.stream, spec.seed, spec.context, spec.bins, spec.substeps, spec.align,
+         spec.pad_token, spec.leftover, spec.packing);
+  if (spec.window.steps > 1) writer(spec.window);
   if (spec.batch_transform.declared()) {
-    writer.text("batch_transform");
-    writer.text(spec.batch_transform.function);
-    writer.text(spec.batch_transform.version);
+    writer("batch_transform", spec.batch_transform.function, spec.batch_transform.version);
   }
-  return digest_of(writer.bytes());
+  writer.later_fields(spec, kJobFields);
+  return writer.digest();
 }
 
-void write_controller_spec(ByteWriter* writer, const model::ControllerSpec& controller) {
-  writer->u8(static_cast<uint8_t>(controller.kind));
-  writer->u32(controller.delay);
+void write_controller_spec(DigestWriter& writer, const model::ControllerSpec& controller) {
+  writer(controller.kind, controller.delay);
   switch (controller.kind) {
     case model::ControllerKind::kNone:
       break;
     case model::ControllerKind::kOdm:
-      writer->zigzag(controller.smoothing);
+      writer(controller.smoothing);
       break;
     case model::ControllerKind::kAdo:
-      writer->zigzag(controller.history_rate);
-      writer->zigzag(controller.follow_rate);
-      writer->zigzag(controller.history_exponent);
-      writer->zigzag(controller.floor);
-      writer->u32(controller.fit_every);
-      writer->u32(controller.fit_after);
+      writer(controller.history_rate, controller.follow_rate, controller.history_exponent,
+             controller.floor, controller.fit_every, controller.fit_after);
       break;
     case model::ControllerKind::kRule:
-      writer->u32(controller.rule_version);
+      writer(controller.rule_version);
       break;
   }
+  writer.later_fields(controller, kControllerFields);
 }
 
-// What only some mixtures have is written only there: a mixture without keeps its digest.
-void write_mixture_extras(ByteWriter* writer, const model::JobSpec& spec) {
+void write_mixture_extras(DigestWriter& writer, const model::JobSpec& spec) {
   const model::Mixture& mixture = spec.mixture;
   for (const model::MixtureStage& stage : mixture.stages) {
     if (stage.ramp == model::Ramp::kNone) continue;
-    writer->text("ramp");
-    writer->u64(stage.first_step);
-    writer->u8(static_cast<uint8_t>(stage.ramp));
-    writer->u64(stage.ramp_steps);
+    writer("ramp", stage.first_step, stage.ramp, stage.ramp_steps);
   }
-  if (mixture.grain != model::Grain::kStep) {
-    writer->text("grain");
-    writer->u8(static_cast<uint8_t>(mixture.grain));
-  }
+  if (mixture.grain != model::Grain::kStep) writer("grain", mixture.grain);
   if (mixture.grain == model::Grain::kEpoch) {
-    writer->u64(mixture.epoch_steps);
-    writer->text(mixture.epoch_steps > 0 ? "" : spec.sources[mixture.epoch_source].name);
+    writer(mixture.epoch_steps,
+           mixture.epoch_steps > 0 ? std::string() : spec.sources[mixture.epoch_source].name);
   }
   for (size_t s = 0; s < mixture.max_passes.size(); ++s) {
     if (mixture.max_passes[s] == 0) continue;
-    writer->text("max_passes");
-    writer->text(spec.sources[s].name);
-    writer->u32(mixture.max_passes[s]);
+    writer("max_passes", spec.sources[s].name, mixture.max_passes[s]);
   }
-  if (!mixture.metric_driven()) return;
-  writer->text("controller");
-  write_controller_spec(writer, mixture.controller);
+  if (mixture.metric_driven()) {
+    writer("controller");
+    write_controller_spec(writer, mixture.controller);
+  }
+  writer.later_fields(mixture, kMixtureFields);
 }
 
-// A strategy without keeps its digest.
-void write_callout(ByteWriter* writer, std::string_view what,
-                   const model::CalloutFunction& function) {
-  if (!function.declared()) return;
-  writer->text(what);
-  writer->text(function.name);
-  writer->text(function.version);
-  writer->zigzag(function.scale);
-}
-
-// A field that does not travel keeps its digest, and so does one that needs none of the later
-// words.
-void write_media_use(ByteWriter* writer, const model::MediaField& field) {
+void write_media_field(DigestWriter& writer, const model::MediaField& field) {
+  writer(field.name, field.from);
+  if (field.many) writer("many");
   if (!field.use) return;
-  writer->text("use");
-  writer->text(field.use->transform);
-  writer->text(field.use->decoder);
-  write_optional(writer, field.use->pad);
-  write_optional(writer, field.use->before);
-  write_optional(writer, field.use->after);
-  writer->u32(field.use->pads);
-  if (field.use->kind != model::MediaKind::kImage) {
-    writer->text("kind");
-    writer->u8(static_cast<uint8_t>(field.use->kind));
-  }
-  if (field.use->units_per_pad > 0) {
-    writer->text("units per pad");
-    writer->u32(field.use->units_per_pad);
-  }
-  if (field.use->in_text) writer->text("in text");
-  if (field.use->function.declared()) {
-    writer->text("function");
-    writer->text(field.use->function.function);
-    writer->text(field.use->function.version);
-  }
+  const model::MediaUse& use = *field.use;
+  writer("use", use.transform, use.decoder, use.pad, use.before, use.after, use.pads);
+  if (use.kind != model::MediaKind::kImage) writer("kind", use.kind);
+  if (use.units_per_pad > 0) writer("units per pad", use.units_per_pad);
+  if (use.in_text) writer("in text");
+  if (use.function.declared()) writer("function", use.function.function, use.function.version);
+  writer.later_fields(use, kUseFields);
 }
 
 Digest source_digest(const model::Source& source) {
-  ByteWriter writer;
-  writer.text(source.name);
-  writer.u8(static_cast<uint8_t>(source.format));
-  writer.text(source.text_column);
-  writer.text(source.token_column);
-  writer.text(source.mask_column);
-  writer.u8(static_cast<uint8_t>(source.tokenizer.kind));
-  writer.text(source.tokenizer.digest);
-  writer.u8(source.tokenizer.add_special_tokens ? 1 : 0);
-  write_optional(&writer, source.bos);
-  write_optional(&writer, source.eod);
-  writer.u32(source.vocabulary);
-  writer.u8(static_cast<uint8_t>(source.shuffle));
-  writer.u32(source.window_rows);
-  writer.u64(source.window_bytes);
-  writer.u8(static_cast<uint8_t>(source.at_end));
-  writer.u8(static_cast<uint8_t>(source.over_length));
-  writer.u64(source.limits.max_document_bytes);
-  writer.u64(source.limits.max_block_bytes);
-  writer.u32(source.limits.max_expansion);
-  // What only some sources have is written only there: a source without keeps its digest.
-  if (!source.metadata_columns.empty()) {
-    writer.text("metadata");
-    writer.varint(source.metadata_columns.size());
-    for (const std::string& column : source.metadata_columns) writer.text(column);
-  }
-  if (source.filter) {
-    writer.text("filter");
-    writer.text(source.filter->column);
-    writer.u32(source.filter->least);
-    writer.u32(source.filter->most);
-  }
+  DigestWriter writer;
+  writer(source.name, source.format, source.text_column, source.token_column, source.mask_column);
+  writer(source.tokenizer.kind, source.tokenizer.digest, source.tokenizer.add_special_tokens);
+  writer(source.bos, source.eod, source.vocabulary, source.shuffle, source.window_rows,
+         source.window_bytes, source.at_end, source.over_length);
+  writer(source.limits.max_document_bytes, source.limits.max_block_bytes,
+         source.limits.max_expansion);
+  if (!source.metadata_columns.empty()) writer("metadata", source.metadata_columns);
+  if (source.filter) writer("filter", *source.filter);
   if (!source.media.empty()) {
-    writer.text("media");
-    writer.u64(source.limits.max_media_bytes);
-    writer.varint(source.media.size());
-    for (const model::MediaField& field : source.media) {
-      writer.text(field.name);
-      writer.varint(field.from.size());
-      for (const std::string& name : field.from) writer.text(name);
-      if (field.many) writer.text("many");
-      write_media_use(&writer, field);
-    }
+    writer("media", source.limits.max_media_bytes);
+    writer.count(source.media.size());
+    for (const model::MediaField& field : source.media) write_media_field(writer, field);
   }
   if (source.transform.declared()) {
-    writer.text("transform");
-    writer.text(source.transform.function);
-    writer.text(source.transform.version);
+    writer("transform", source.transform.function, source.transform.version);
   }
   if (source.schema.declared()) {
-    writer.text("schema");
-    writer.u8(static_cast<uint8_t>(source.schema.text));
-    writer.varint(source.schema.columns.size());
-    for (const std::string& column : source.schema.columns) writer.text(column);
-    writer.text(source.schema.marker);
-    writer.text(source.schema.separator);
+    writer("schema", source.schema.text, source.schema.columns, source.schema.marker,
+           source.schema.separator);
   }
-  if (source.empty == model::EmptyRows::kSkip) writer.text("skip empty");
-  return digest_of(writer.bytes());
+  if (source.empty == model::EmptyRows::kSkip) writer("skip empty");
+  writer.later_fields(source.limits, kLimitFields);
+  writer.later_fields(source, kSourceFields);
+  return writer.digest();
 }
 
-void write_hdp_spec(ByteWriter* writer, const model::HdpSpec& hdp) {
-  const model::HdpModel& model = hdp.model;
-  for (const int64_t value :
-       {model.square_fs, model.token_fs, model.fixed_fs, int64_t{model.forward_permille},
-        model.activation_token_bytes, model.activation_fixed_bytes, int64_t{model.layers},
-        int64_t{model.capacity}, model.to_host_per_s, model.from_host_per_s, model.host_bytes,
-        model.ring_token_bytes, model.ring_per_s, model.ring_hop_ns}) {
-    writer->zigzag(value);
-  }
-  writer->u8(static_cast<uint8_t>(hdp.method));
-  writer->u8(hdp.balance ? 1 + static_cast<uint8_t>(*hdp.balance) : 0);
-  writer->u8(hdp.offload ? 1 : 0);
-  writer->u8(hdp.powers_of_two ? 1 : 0);
-  writer->u32(hdp.max_microbatches);
+void write_hdp_spec(DigestWriter& writer, const model::HdpSpec& hdp) {
+  for_each_field(hdp.model, [&](std::string_view, const auto& value) { writer(int64_t{value}); });
+  writer(hdp.method, static_cast<uint8_t>(hdp.balance ? 1 + static_cast<int>(*hdp.balance) : 0),
+         hdp.offload, hdp.powers_of_two, hdp.max_microbatches);
 }
 
-// Nothing is written for a strategy of one module: digests of those stay as they were.
-void write_modules(const model::Strategy& strategy, ByteWriter* writer) {
+void write_modules(DigestWriter& writer, const model::Strategy& strategy) {
   if (!strategy.further_costs.empty()) {
-    writer->text("further_costs");
-    writer->u32(static_cast<uint32_t>(strategy.further_costs.size()));
-    for (const model::CostModel& cost : strategy.further_costs) {
-      model::write_cost_model(cost, writer);
-    }
+    writer("further_costs", static_cast<uint32_t>(strategy.further_costs.size()));
+    for (const model::CostModel& cost : strategy.further_costs) writer(cost);
   }
-  if (!strategy.encoder) return;
-  const model::EncoderStrategy& encoder = *strategy.encoder;
-  writer->text("encoder");
-  writer->text(encoder.module);
-  writer->text(encoder.axis);
-  writer->u32(encoder.group_size);
-  writer->text(encoder.column);
-  model::write_cost_model(encoder.cost, writer);
-  writer->u8(static_cast<uint8_t>(encoder.balance));
-  writer->u8(encoder.parity ? 1 : 0);
-  writer->u32(encoder.bytes_per_unit);
+  if (strategy.encoder) writer("encoder", *strategy.encoder);
 }
 
 }  // namespace
 
 Digest strategy_digest(const model::Strategy& strategy) {
-  ByteWriter writer;
-  writer.text(strategy.axis);
-  writer.u32(strategy.group_size);
-  writer.u8(strategy.has_cost ? 1 : 0);
-  if (strategy.has_cost && !strategy.cost_by.declared())
-    model::write_cost_model(strategy.cost, &writer);
-  writer.u8(static_cast<uint8_t>(strategy.balance));
-  writer.u8(static_cast<uint8_t>(strategy.level));
-  writer.u8(static_cast<uint8_t>(strategy.atoms));
-  writer.u32(strategy.microbatch_tokens);
-  writer.u8(static_cast<uint8_t>(strategy.order));
-  writer.u32(strategy.virtual_stages);
-  writer.u32(strategy.backward_permille);
-  if (strategy.atoms == model::Atoms::kSlices) write_hdp_spec(&writer, strategy.hdp);
-  write_modules(strategy, &writer);
-  if (strategy.memory_limit > 0) {  // written only where there is one: others keep their digest
-    writer.text("memory_limit");
-    writer.u64(static_cast<uint64_t>(strategy.memory_limit));
+  DigestWriter writer;
+  writer(strategy.axis, strategy.group_size, strategy.has_cost);
+  if (strategy.has_cost && !strategy.cost_by.declared()) writer(strategy.cost);
+  writer(strategy.balance, strategy.level, strategy.atoms, strategy.microbatch_tokens,
+         strategy.order, strategy.virtual_stages, strategy.backward_permille);
+  if (strategy.atoms == model::Atoms::kSlices) write_hdp_spec(writer, strategy.hdp);
+  write_modules(writer, strategy);
+  if (strategy.memory_limit > 0) {
+    writer("memory_limit", static_cast<uint64_t>(strategy.memory_limit));
   }
-  write_callout(&writer, "cost_by", strategy.cost_by);
-  write_callout(&writer, "balance_by", strategy.balance_by);
-  write_callout(&writer, "plan_by", strategy.plan_by);
-  return digest_of(writer.bytes());
+  if (strategy.cost_by.declared()) writer("cost_by", strategy.cost_by);
+  if (strategy.balance_by.declared()) writer("balance_by", strategy.balance_by);
+  if (strategy.plan_by.declared()) writer("plan_by", strategy.plan_by);
+  writer.later_fields(strategy, kStrategyFields);
+  return writer.digest();
 }
 
 Digest mixture_digest(const model::JobSpec& spec) {
-  ByteWriter writer;
-  writer.u8(static_cast<uint8_t>(spec.mixture.unit));
-  writer.u8(static_cast<uint8_t>(spec.mixture.quota));
+  DigestWriter writer;
+  writer(spec.mixture.unit, spec.mixture.quota);
   for (const model::MixtureStage& stage : spec.mixture.stages) {
-    writer.u64(stage.first_step);
+    writer(stage.first_step);
     for (size_t s = 0; s < stage.weights.size(); ++s) {
-      writer.text(spec.sources[s % spec.sources.size()].name);
-      writer.zigzag(stage.weights[s]);
+      writer(spec.sources[s % spec.sources.size()].name, stage.weights[s]);
     }
   }
-  write_mixture_extras(&writer, spec);
-  return digest_of(writer.bytes());
+  write_mixture_extras(writer, spec);
+  return writer.digest();
 }
 
 std::vector<SectionDigest> section_digests(const model::JobSpec& spec) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/hash.h"
 #include "overlord/model/job_spec.h"
 
@@ -16,6 +17,8 @@ struct SectionDigest {
   Digest digest;
 
   friend bool operator==(const SectionDigest&, const SectionDigest&) = default;
+
+  OVERLORD_FIELDS(name, digest)
 };
 
 Digest mixture_digest(const model::JobSpec& spec);

@@ -5,90 +5,61 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/protocol/feedback_codec.h"
+#include "overlord/protocol/fields/field_codec.h"
 
 namespace overlord::protocol {
 namespace {
 
-constexpr uint32_t kMagic = 0x5453564f;  // "OVST"
-constexpr uint8_t kEnded = 1;            // flags of a stream state
+constexpr uint32_t kStateMagic = 0x5453564f;  // "OVST"
+constexpr uint8_t kEnded = 1;                 // flags of a stream state
 constexpr uint8_t kInWindow = 2;
 constexpr size_t kMostColumns = 1 << 16;
 constexpr uint8_t kWithColumns = 4;  // carried documents have values of metadata columns
 
-void write_cursor(ByteWriter* writer, const model::SourceCursor& cursor) {
-  writer->varint(cursor.pass);
-  writer->varint(cursor.position);
-  writer->zigzag(cursor.debt);
-  writer->varint(cursor.samples);
-  writer->varint(cursor.tokens);
-  writer->varint(cursor.bad);
-  writer->varint(cursor.dropped);
-  writer->u8(cursor.dry ? 1 : 0);
-}
-
-model::SourceCursor read_cursor(ByteReader* reader) {
-  model::SourceCursor cursor;
-  cursor.pass = static_cast<uint32_t>(reader->varint());
-  cursor.position = reader->varint();
-  cursor.debt = reader->zigzag();
-  cursor.samples = reader->varint();
-  cursor.tokens = reader->varint();
-  cursor.bad = reader->varint();
-  cursor.dropped = reader->varint();
-  cursor.dry = reader->u8() != 0;
-  return cursor;
+// Both ways, as all that follows: in the order in which the fields are written.
+template <typename Codec>
+void list_cursor(Codec& codec, auto& cursor) {
+  auto& [pass, position, debt, samples, tokens, bad, dropped, dry] = cursor;
+  codec(pass, position, debt, samples, tokens, bad, dropped, dry);
 }
 
 // Carried documents lie close behind their source's cursor: positions are coded against it.
-void write_carried(ByteWriter* writer, const model::Carried& carried,
-                   const model::StreamState& state) {
+// False: it makes no sense.
+template <typename Codec>
+bool list_carried(Codec& codec, auto& carried, const model::StreamState& state) {
+  codec(carried.id.source);
+  if (carried.id.source >= state.cursors.size()) return false;
   const model::SourceCursor& cursor = state.cursors[carried.id.source];
-  writer->varint(carried.id.source);
-  writer->varint(cursor.pass - carried.id.pass);
-  writer->zigzag(static_cast<int64_t>(cursor.position - carried.id.position));
-  writer->varint(carried.first);
-  writer->varint(carried.tokens);
-  writer->varint(carried.tokens - carried.end);
-  writer->varint(state.next_step - carried.drawn_step);
-  for (const int64_t value : carried.columns) writer->varint(static_cast<uint64_t>(value));
-  writer->u8(carried.masked ? 1 : 0);
-  if (!carried.masked) return;
-  writer->varint(carried.spans.size());
-  for (const model::LossSpan& span : carried.spans) {
-    writer->varint(span.first);
-    writer->varint(span.count);
+  uint32_t passes = cursor.pass - carried.id.pass;
+  auto behind = static_cast<int64_t>(cursor.position - carried.id.position);
+  uint32_t cut = carried.tokens - carried.end;
+  uint64_t steps = state.next_step - carried.drawn_step;
+  codec(passes, behind, carried.first, carried.tokens, cut, steps);
+  if constexpr (kIsReader<Codec>) {
+    carried.id.pass = cursor.pass - passes;
+    carried.id.position = cursor.position - static_cast<uint64_t>(behind);
+    carried.end = carried.tokens - cut;
+    carried.drawn_step = state.next_step - steps;
   }
-}
-
-std::optional<model::Carried> read_carried(ByteReader* reader, const model::StreamState& state,
-                                           size_t columns) {
-  model::Carried carried;
-  carried.id.source = static_cast<uint32_t>(reader->varint());
-  if (carried.id.source >= state.cursors.size()) return std::nullopt;
-  const model::SourceCursor& cursor = state.cursors[carried.id.source];
-  carried.id.pass = cursor.pass - static_cast<uint32_t>(reader->varint());
-  carried.id.position = cursor.position - static_cast<uint64_t>(reader->zigzag());
-  carried.first = static_cast<uint32_t>(reader->varint());
-  carried.tokens = static_cast<uint32_t>(reader->varint());
-  carried.end = carried.tokens - static_cast<uint32_t>(reader->varint());
-  carried.drawn_step = state.next_step - reader->varint();
-  carried.columns.resize(columns);
-  for (int64_t& value : carried.columns) {
-    const uint64_t stored = reader->varint();
-    if (stored > 0xffffffffull) return std::nullopt;
-    value = static_cast<int64_t>(stored);
-  }
-  carried.masked = reader->u8() != 0;
-  if (carried.masked) {
-    carried.spans.resize(reader->count(2));
-    for (model::LossSpan& span : carried.spans) {
-      span.first = static_cast<uint32_t>(reader->varint());
-      span.count = static_cast<uint32_t>(reader->varint());
+  for (auto& value : carried.columns) {
+    auto stored = static_cast<uint64_t>(value);
+    codec(stored);
+    if constexpr (kIsReader<Codec>) {
+      if (stored > 0xffffffffull) return false;
+      value = static_cast<int64_t>(stored);
     }
   }
-  const bool sane = carried.first <= carried.end && carried.end <= carried.tokens &&
-                    carried.drawn_step <= state.next_step;
-  return sane ? std::optional(std::move(carried)) : std::nullopt;
+  codec(carried.masked);
+  if (carried.masked) {
+    if constexpr (kIsWriter<Codec>) {
+      codec.bytes().varint(carried.spans.size());
+    } else {
+      carried.spans.resize(codec.bytes().count(2));
+    }
+    for (auto& span : carried.spans) codec(span.first, span.count);
+  }
+  return carried.first <= carried.end && carried.end <= carried.tokens &&
+         carried.drawn_step <= state.next_step;
 }
 
 const std::string kSourcePrefix = "source:";
@@ -209,9 +180,10 @@ std::string encode_stream_state(const model::StreamState& state) {
   if (state.window_step > 0) writer.varint(state.window_step);
   if (columns > 0) writer.varint(columns);
   writer.varint(state.cursors.size());
-  for (const model::SourceCursor& cursor : state.cursors) write_cursor(&writer, cursor);
+  FieldWriter codec(&writer);
+  for (const model::SourceCursor& cursor : state.cursors) list_cursor(codec, cursor);
   writer.varint(state.carried.size());
-  for (const model::Carried& carried : state.carried) write_carried(&writer, carried, state);
+  for (const model::Carried& carried : state.carried) list_carried(codec, carried, state);
   if (!state.controller.sources.empty()) write_controller(&writer, state.controller);
   return writer.take();
 }
@@ -230,12 +202,16 @@ Result<model::StreamState> decode_stream_state(std::string_view bytes) {
     return bad_data("resume state: its place in the stream makes no sense");
   }
   state.cursors.resize(reader.count(8));
-  for (model::SourceCursor& cursor : state.cursors) cursor = read_cursor(&reader);
+  FieldReader codec(&reader);
+  for (model::SourceCursor& cursor : state.cursors) list_cursor(codec, cursor);
   const size_t carried_count = reader.count(8);
   for (size_t i = 0; i < carried_count && !reader.failed(); ++i) {
-    std::optional<model::Carried> carried = read_carried(&reader, state, columns);
-    if (!carried) return bad_data("resume state: a carried document makes no sense");
-    state.carried.push_back(std::move(*carried));
+    model::Carried carried;
+    carried.columns.resize(columns);
+    if (!list_carried(codec, carried, state)) {
+      return bad_data("resume state: a carried document makes no sense");
+    }
+    state.carried.push_back(std::move(carried));
   }
   if (!reader.failed() && !reader.at_end()) {
     state.controller = read_controller(&reader);
@@ -275,7 +251,7 @@ std::string encode_resume_state(const ResumeState& saved) {
   }
   if (state_format(saved) == kBoundStateFormat) body.text(saved.layout);
   ByteWriter out;
-  out.u32(kMagic);
+  out.u32(kStateMagic);
   out.u32(state_format(saved));
   out.u64(hash64(body.bytes().data(), body.size()));
   out.raw(body.bytes().data(), body.size());
@@ -287,7 +263,7 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
   const uint32_t magic = head.u32();
   const uint32_t format = head.u32();
   const uint64_t checksum = head.u64();
-  if (head.failed() || magic != kMagic) return bad_data("resume state: not an Overlord state");
+  if (head.failed() || magic != kStateMagic) return bad_data("resume state: not an Overlord state");
   if (format < kPlainStateFormat || format > kBoundStateFormat) {
     return Status(Code::kVersionMismatch, "resume state: format " + std::to_string(format) +
                                               ", this build reads " +

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
 #include "overlord/model/job_spec.h"
@@ -62,6 +63,8 @@ Result<std::string> bound_state(std::string_view bytes, std::string layout);
 struct AllowedChanges {
   bool mixture = false;
   bool sources = false;  // gain and lose sources
+
+  OVERLORD_FIELDS(mixture, sources)
 };
 
 // The state in the terms of this job: cursors reordered by name, new sources at their start.

@@ -5,18 +5,10 @@
 
 #include "overlord/model/plan_index.h"
 #include "overlord/protocol/bulk_codec.h"
-#include "overlord/protocol/media_fields.h"
-#include "overlord/protocol/message_fields.h"
+#include "overlord/protocol/fields/media_fields.h"
+#include "overlord/protocol/fields/message_fields.h"
 
 namespace overlord::protocol {
-
-template <>
-struct Fields<EnvelopeHead> {
-  static void list(auto& codec, auto& value) {
-    auto& [versions, from, to] = value;
-    codec(versions, from, to);
-  }
-};
 
 namespace {
 

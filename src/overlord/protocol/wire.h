@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/status.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/protocol/plan_codec.h"
@@ -52,6 +53,8 @@ struct EnvelopeHead {
   model::Versions versions;
   Address from;
   Address to;
+
+  OVERLORD_FIELDS(versions, from, to)
 };
 
 std::string encode_envelope(const Envelope& envelope, const EncodeOptions& options);

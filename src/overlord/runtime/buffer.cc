@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
+
 namespace overlord::runtime {
 namespace {
 
@@ -84,7 +86,7 @@ struct BufferPool::Rep {
     put_back(data, capacity);
   }
 
-  void drop_idle() {
+  void drop_idle() OVERLORD_REQUIRES(mutex) {
     for (size_t index = 0; index < kClasses; ++index) {
       for (char* data : idle[index]) put_back(data, capacity_of(index));
       idle[index].clear();
@@ -106,9 +108,9 @@ struct BufferPool::Rep {
   const std::shared_ptr<MemorySource> source;
   std::atomic<uint64_t> small_bytes{0};  // handed out now, below the smallest class
   std::mutex mutex;
-  bool closed = false;
-  PoolStats stats;
-  std::vector<char*> idle[kClasses];
+  bool closed OVERLORD_GUARDED_BY(mutex) = false;
+  PoolStats stats OVERLORD_GUARDED_BY(mutex);
+  std::vector<char*> idle[kClasses] OVERLORD_GUARDED_BY(mutex);
 };
 
 BufferPool::BufferPool(uint64_t idle_limit_bytes, std::shared_ptr<MemorySource> source)

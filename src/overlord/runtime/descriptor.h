@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace overlord::transport {
+namespace overlord::runtime {
 
 class Descriptor {
  public:
@@ -34,4 +34,4 @@ class Descriptor {
   int number_ = -1;
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::runtime

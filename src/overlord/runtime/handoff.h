@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "overlord/base/guarded_by.h"
+
 namespace overlord::runtime {
 
 template <typename T>
@@ -27,8 +29,9 @@ class Handoff {
   // Nothing: the time is over, or it was closed.
   std::optional<T> pop(int64_t timeout_ms) {
     std::unique_lock lock(mutex_);
+    is_held(mutex_);
     ready_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
-                    [this] { return closed_ || !values_.empty(); });
+                    [this]() OVERLORD_REQUIRES(mutex_) { return closed_ || !values_.empty(); });
     if (values_.empty()) return std::nullopt;
     T value = std::move(values_.front());
     values_.pop_front();
@@ -57,8 +60,8 @@ class Handoff {
  private:
   mutable std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<T> values_;
-  bool closed_ = false;
+  std::deque<T> values_ OVERLORD_GUARDED_BY(mutex_);
+  bool closed_ OVERLORD_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace overlord::runtime

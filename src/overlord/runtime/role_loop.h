@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::runtime {
@@ -72,11 +73,13 @@ class RoleLoop {
     const size_t capacity;
     std::mutex mutex;
     std::condition_variable idle;  // runner became nobody
-    std::deque<Message> inbox;
-    bool scheduled = false;  // a task of ours is in the executor or running
-    std::thread::id runner;  // the thread inside run(); nobody when default
-    size_t max_depth = 0;
-    uint64_t refused = 0;
+    std::deque<Message> inbox OVERLORD_GUARDED_BY(mutex);
+    bool scheduled OVERLORD_GUARDED_BY(mutex) =
+        false;  // a task of ours is in the executor or running
+    std::thread::id runner
+        OVERLORD_GUARDED_BY(mutex);  // the thread inside run(); nobody when default
+    size_t max_depth OVERLORD_GUARDED_BY(mutex) = 0;
+    uint64_t refused OVERLORD_GUARDED_BY(mutex) = 0;
     std::atomic<bool> stopped{false};  // written under the mutex
     std::atomic<size_t> depth{0};      // posted and not yet given to the handler
 
@@ -159,10 +162,11 @@ void RoleLoop<Message>::Core::stop() {
   std::deque<Message> dropped;  // these two are destroyed after the lock is gone
   Handler finished;
   std::unique_lock lock(mutex);
+  is_held(mutex);
   stopped.store(true, std::memory_order_relaxed);
   dropped.swap(inbox);
   if (runner == std::this_thread::get_id()) return;
-  idle.wait(lock, [this] { return runner == std::thread::id(); });
+  idle.wait(lock, [this]() OVERLORD_REQUIRES(mutex) { return runner == std::thread::id(); });
   depth.store(0, std::memory_order_relaxed);
   finished = std::move(handler);
 }

@@ -18,7 +18,7 @@ namespace overlord::runtime {
 namespace {
 
 // One thread, no concurrency: what the simulator looks like to a loop.
-class HandExecutor : public Executor {
+class SteppedExecutor : public Executor {
  public:
   void post(Task task) override { tasks_.push_back(std::move(task)); }
   void post_after(int64_t, Task task) override { post(std::move(task)); }
@@ -54,7 +54,7 @@ class Signal {
 };
 
 TEST(RoleLoop, HandlesInOrderInFairBatches) {
-  HandExecutor executor;
+  SteppedExecutor executor;
   std::vector<int> seen;
   RoleLoop<int> loop(executor, [&](int message) { seen.push_back(message); });
   for (int i = 0; i < 150; ++i) EXPECT_TRUE(loop.post(i));
@@ -72,7 +72,7 @@ TEST(RoleLoop, HandlesInOrderInFairBatches) {
 }
 
 TEST(RoleLoop, TheHandlerMayPostAndMessagesMayBeMoveOnly) {
-  HandExecutor executor;
+  SteppedExecutor executor;
   std::vector<int> seen;
   RoleLoop<std::unique_ptr<int>>* self = nullptr;
   RoleLoop<std::unique_ptr<int>> loop(executor, [&](std::unique_ptr<int> message) {
@@ -87,7 +87,7 @@ TEST(RoleLoop, TheHandlerMayPostAndMessagesMayBeMoveOnly) {
 }
 
 TEST(RoleLoop, AMessageIsGoneAfterItsHandling) {
-  HandExecutor executor;
+  SteppedExecutor executor;
   std::vector<long> alive;
   auto token = std::make_shared<int>(0);
   RoleLoop<std::shared_ptr<int>> loop(
@@ -99,7 +99,7 @@ TEST(RoleLoop, AMessageIsGoneAfterItsHandling) {
 }
 
 TEST(RoleLoop, RefusesBeyondItsCapacity) {
-  HandExecutor executor;
+  SteppedExecutor executor;
   int handled = 0;
   RoleLoop<int> loop(executor, [&](int) { ++handled; }, 2);
   EXPECT_TRUE(loop.post(1));
@@ -117,7 +117,7 @@ TEST(RoleLoop, RefusesBeyondItsCapacity) {
 }
 
 TEST(RoleLoop, StopDropsMessagesAndDoesNotWaitForTheExecutor) {
-  HandExecutor executor;
+  SteppedExecutor executor;
   auto token = std::make_shared<int>(0);
   RoleLoop<std::shared_ptr<int>> loop(executor, [](std::shared_ptr<int>) { FAIL(); });
   loop.post(token);
@@ -132,7 +132,7 @@ TEST(RoleLoop, StopDropsMessagesAndDoesNotWaitForTheExecutor) {
 }
 
 TEST(RoleLoop, TasksLeftBehindAreHarmless) {
-  HandExecutor executor;
+  SteppedExecutor executor;
   auto token = std::make_shared<int>(0);
   {
     RoleLoop<int> loop(executor, [token](int) { FAIL(); });
@@ -144,7 +144,7 @@ TEST(RoleLoop, TasksLeftBehindAreHarmless) {
 }
 
 TEST(RoleLoop, TheHandlerMayStopItsOwnLoop) {
-  HandExecutor executor;
+  SteppedExecutor executor;
   auto token = std::make_shared<int>(0);
   int handled = 0;
   RoleLoop<std::shared_ptr<int>>* self = nullptr;
@@ -162,7 +162,7 @@ TEST(RoleLoop, TheHandlerMayStopItsOwnLoop) {
 }
 
 TEST(RoleLoop, TheHandlerMayDestroyItsOwnLoop) {
-  HandExecutor executor;
+  SteppedExecutor executor;
   std::unique_ptr<RoleLoop<int>> loop;
   int handled = 0;
   loop = std::make_unique<RoleLoop<int>>(executor, [&](int) {
@@ -177,7 +177,7 @@ TEST(RoleLoop, TheHandlerMayDestroyItsOwnLoop) {
 }
 
 TEST(RoleLoop, ALoopHeldByItsOwnHandlerEnds) {
-  HandExecutor executor;
+  SteppedExecutor executor;
   auto loop = std::shared_ptr<RoleLoop<int>>();
   auto token = std::make_shared<int>(0);
   auto holder = std::make_shared<std::shared_ptr<RoleLoop<int>>>();

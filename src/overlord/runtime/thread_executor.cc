@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "overlord/base/check.h"
+#include "overlord/base/guarded_by.h"
 #include "overlord/runtime/steady_clock.h"
 
 namespace overlord::runtime {
@@ -131,6 +132,7 @@ ExecutorStats ThreadExecutor::stats() const {
 
 void ThreadExecutor::work(Worker& self) {
   std::unique_lock lock(mutex_);
+  is_held(mutex_);
   int64_t now_ns = steady_now_ns();
   while (!stopping_) {
     promote_due(now_ns);

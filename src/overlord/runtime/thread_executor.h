@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/fields.h"
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
 
@@ -23,6 +25,8 @@ struct ExecutorStats {
   uint64_t executed = 0;  // finished
   uint64_t dropped = 0;   // posted after shutdown, or never run because of it
   uint64_t busy_ns = 0;   // time inside finished tasks, all threads together
+
+  OVERLORD_FIELDS(queued, delayed, executed, dropped, busy_ns)
 };
 
 // What is said when not even one thread can be had.
@@ -59,19 +63,20 @@ class ThreadExecutor final : public Executor {
 
   void start(size_t threads, const std::string& name);
   void work(Worker& self);
-  void park(Worker& self, std::unique_lock<std::mutex>& lock);
-  void promote_due(int64_t now_ns);
-  Worker* unpark_one();
+  void park(Worker& self, std::unique_lock<std::mutex>& lock) OVERLORD_REQUIRES(mutex_);
+  void promote_due(int64_t now_ns) OVERLORD_REQUIRES(mutex_);
+  Worker* unpark_one() OVERLORD_REQUIRES(mutex_);
 
   mutable std::mutex mutex_;
-  std::deque<Task> ready_;
-  std::vector<Timer> timers_;    // heap, earliest first
-  std::vector<Worker*> parked_;  // last in, first out; the first one also watches the timers
-  bool stopping_ = false;
-  uint64_t sequence_ = 0;
-  uint64_t executed_ = 0;
-  uint64_t dropped_ = 0;
-  uint64_t busy_ns_ = 0;
+  std::deque<Task> ready_ OVERLORD_GUARDED_BY(mutex_);
+  std::vector<Timer> timers_ OVERLORD_GUARDED_BY(mutex_);  // heap, earliest first
+  std::vector<Worker*> parked_
+      OVERLORD_GUARDED_BY(mutex_);  // last in, first out; the first one also watches the timers
+  bool stopping_ OVERLORD_GUARDED_BY(mutex_) = false;
+  uint64_t sequence_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  uint64_t executed_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  uint64_t dropped_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  uint64_t busy_ns_ OVERLORD_GUARDED_BY(mutex_) = 0;
 
   std::mutex join_mutex_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
+
 namespace overlord::runtime {
 
 struct TraceEvent {
@@ -40,7 +42,7 @@ class TraceBook {
   const size_t most_events_;
   std::atomic<bool> on_{false};
   std::mutex mutex_;
-  std::deque<TraceEvent> events_;
+  std::deque<TraceEvent> events_ OVERLORD_GUARDED_BY(mutex_);
 };
 
 inline bool tracing() { return TraceBook::of_process().on(); }

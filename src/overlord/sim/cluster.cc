@@ -1,7 +1,7 @@
 #include "overlord/sim/cluster.h"
 
 #include "overlord/base/check.h"
-#include "overlord/columnar/source_index.h"
+#include "overlord/columnar/index/source_index.h"
 
 namespace overlord::sim {
 namespace {

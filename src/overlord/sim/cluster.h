@@ -15,7 +15,7 @@
 #include "overlord/host/open_job.h"
 #include "overlord/host/role_host.h"
 #include "overlord/runtime/byte_encoder.h"
-#include "overlord/runtime/memory_storage.h"
+#include "overlord/runtime/in_memory/memory_storage.h"
 #include "overlord/sim/processes.h"
 #include "overlord/sim/slow_function.h"
 #include "overlord/sim/world.h"
@@ -57,7 +57,7 @@ class SimCluster {
   World& world() { return world_; }
   SlowTransport& transport() { return transport_; }
   host::RoleHost& host() { return processes_->host_of(protocol::planner_address()); }
-  const Sightings& sightings() const { return processes_->sightings(); }
+  Sightings sightings() const { return processes_->sightings(); }
   const SlowJournal& journal() const { return journal_; }
   const std::vector<loader::QuarantineNote>& quarantine() const { return quarantine_; }
   // The resume state of a rank, with the feedback it needs; waits for it in virtual time.

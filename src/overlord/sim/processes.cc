@@ -1,10 +1,12 @@
 #include "overlord/sim/processes.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "overlord/base/check.h"
-#include "overlord/plan/place_tree.h"
+#include "overlord/plan/place/place_tree.h"
+#include "overlord/roles/keeper/rosters.h"
 
 namespace overlord::sim {
 namespace {
@@ -13,7 +15,6 @@ using protocol::Address;
 using protocol::Envelope;
 using protocol::RoleKind;
 
-constexpr int64_t kNoticeNs = 100'000;
 constexpr int64_t kLateNs = 1'000'000;
 constexpr size_t kRemembered = 8;
 
@@ -53,8 +54,30 @@ std::vector<host::HostedRoles> split_up(const host::HostStart& start, uint32_t l
   return all;
 }
 
-bool mortal(const host::HostedRoles& roles) {
-  return !roles.planner && roles.clients && roles.clients->empty();
+std::vector<Address> addresses(const host::HostedRoles& roles) {
+  std::vector<Address> out;
+  if (roles.planner) out.push_back(protocol::planner_address());
+  for (const Address& loader : *roles.loaders) out.push_back(loader);
+  for (const uint32_t bucket : *roles.constructors) {
+    out.push_back(protocol::constructor_address(bucket));
+  }
+  for (const Rank rank : *roles.clients) out.push_back(protocol::client_address(rank));
+  return out;
+}
+
+std::string name_of(const Address& first) {
+  const std::string number = std::to_string(first.index);
+  switch (first.kind) {
+    case RoleKind::kPlanner:
+      return "planner";
+    case RoleKind::kLoader:
+      return "loaders-" + number + "." + std::to_string(first.slot);
+    case RoleKind::kConstructor:
+      return "constructors-" + number;
+    case RoleKind::kClient:
+      return "rank-" + number;
+  }
+  return {};
 }
 
 bool equal(const model::MetaWindow& a, const model::MetaWindow& b) {
@@ -97,31 +120,53 @@ struct Lie {
 Processes::Processes(World& world, SlowTransport& transport, host::HostStart start,
                      host::HostSeams seams, const Layout& layout)
     : world_(world), start_(std::move(start)), seams_(std::move(seams)), storm_(layout.storm) {
-  std::vector<host::HostedRoles> hosted = {host::HostedRoles{}};
-  if (layout.split) {
-    hosted = split_up(start_, layout.loaders_together);
-    start_.tree_changed = [this](const planner::TreeChanged& change, std::function<void()> ready) {
-      change_tree(change, std::move(ready));
-    };
-    start_.retired = [this](const Address& constructor) {
-      world_.post_after(world_.dice().delay_ns(kNoticeNs),
-                        [this, constructor] { retire(constructor); });
-    };
-  }
-  for (host::HostedRoles& roles : hosted) {
-    Process& process = processes_.emplace_back();
-    process.constructs = roles.constructors && !roles.constructors->empty();
-    process.roles = std::move(roles);
-  }
   transport.connect(
       [this](Envelope envelope, int64_t sent_ns) { arrive(std::move(envelope), sent_ns, false); });
-  for (size_t i = 0; i < processes_.size(); ++i) begin(i);
+  if (!layout.split) {
+    processes_.emplace_back().name = "all";
+    begin(0, {}, {});
+    return;
+  }
+  start_.tree_changed = [this](const planner::TreeChanged& change, std::function<void()> ready) {
+    change_tree(change, std::move(ready));
+  };
+  start_.retired = [this](const Address& constructor) { retire(constructor); };
+  for (host::HostedRoles& roles : split_up(start_, layout.loaders_together)) {
+    const std::vector<Address> all = addresses(roles);
+    for (const Address& address : all) where_[address] = processes_.size();
+    Process& process = processes_.emplace_back();
+    process.name = name_of(all.front());
+    process.keeps = !roles.planner && roles.clients->empty();
+    by_name_[process.name] = processes_.size() - 1;
+    process.roles = std::move(roles);
+  }
+  begin(0, processes_[0].roles, {});
+  keep(layout);
+}
+
+void Processes::keep(const Layout& layout) {
+  keeper::KeeperJob job;
+  job.ranks = job.local = start_.ranks;
+  job.supervision.restarts_allowed = std::numeric_limits<uint32_t>::max();
+  job.views = plan::make_views(start_.job->mesh, start_.job->delivery, 1);
+  for (const Process& process : processes_) {
+    if (process.keeps) job.groups.push_back({process.name, 1, addresses(process.roles)});
+  }
+  Kept& kept = *this;
+  keeping_ = std::make_unique<Keeping>(world_, std::move(job), layout.keeper, kept);
+  keeping_->start();
 }
 
 Processes::~Processes() {
   for (Process& process : processes_) {
     if (process.host) process.host->stop();
   }
+}
+
+Sightings Processes::sightings() const {
+  Sightings out = seen_;
+  if (keeping_) out.keeper_kills = keeping_->kills();
+  return out;
 }
 
 // One process of all roles makes constructors of later trees by itself.
@@ -131,127 +176,221 @@ size_t Processes::home(const Address& role) const {
 
 host::RoleHost& Processes::host_of(const Address& role) {
   Process& process = processes_[home(role)];
-  OVERLORD_CHECK(process.alive, "asked for the host of a dead role");
+  OVERLORD_CHECK(process.host != nullptr, "asked for the host of a dead role");
   return *process.host;
 }
 
-void Processes::begin(size_t index) {
+void Processes::begin(size_t index, const host::HostedRoles& roles,
+                      const std::map<std::string, uint32_t>& generations) {
   Process& process = processes_[index];
   host::HostStart start = start_;
-  start.hosted = process.roles;
-  for (const auto& [address, where] : where_) {
-    if (processes_[where].generation > 1) start.generations[address] = processes_[where].generation;
-  }
+  start.hosted = roles;
   process.reach.clear();
   process.told.clear();
   for (const Process& other : processes_) {
-    process.reach.push_back({other.generation, world_.now_ns()});
-    process.told.push_back(other.generation);
+    const auto known = generations.find(other.name);
+    const uint32_t generation = known == generations.end() ? 1 : known->second;
+    process.reach.push_back({generation, world_.now_ns()});
+    process.told.push_back(generation);
+  }
+  for (const auto& [address, where] : where_) {
+    if (process.told[where] > 1) start.generations[address] = process.told[where];
   }
   process.host = std::make_unique<host::RoleHost>(std::move(start), seams_);
-  for (const Address& address : process.host->hosted()) where_[address] = index;
-  process.alive = true;
-  take_trees(index);
+  if (process.keeps) take_trees(index);
   process.host->start();
+  if (!process.keeps) take_trees(index);
+  for (Envelope& envelope : std::exchange(process.early, {})) hand_over(std::move(envelope));
 }
 
-// --- Trees: what a node does with the processes of its host --------------------------------------
+// --- What processes, trainers and the planner do with what a keeper tells them -------------------
 
-// Constructors of a later tree live in the processes that had those of the first.
-void Processes::change_tree(const planner::TreeChanged& change, std::function<void()> ready) {
-  trees_.push_back(change);
-  std::vector<size_t> homes;
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    if (processes_[i].constructs) homes.push_back(i);
+void Processes::hear(const std::string& peer, const protocol::Control& control) {
+  const size_t index = named(peer);
+  if (const auto* roster = std::get_if<protocol::Roster>(&control)) on_roster(index, *roster);
+  if (const auto* welcome = std::get_if<protocol::Welcome>(&control)) on_welcome(index, *welcome);
+  if (const auto* tree = std::get_if<protocol::TreeTold>(&control)) {
+    // In order: one may have been told to the generation before, and come late.
+    std::vector<uint32_t>& trees = processes_[index].trees;
+    if (std::find(trees.begin(), trees.end(), tree->version) == trees.end()) {
+      trees.insert(std::upper_bound(trees.begin(), trees.end(), tree->version), tree->version);
+    }
+    if (processes_[index].host) take_trees(index);
   }
-  std::set<uint32_t> buckets;
-  for (const model::ClientView& view : change.tree.views->by_rank) buckets.insert(view.bucket);
-  size_t next = 0;
-  for (const uint32_t bucket : buckets) {
-    const Address address = protocol::constructor_address(bucket, change.tree.version);
-    const size_t home = homes[next++ % homes.size()];
-    processes_[home].later.push_back(address);
-    where_[address] = home;
-  }
-  tree_ready_ = std::move(ready);
-  clients_told_ = false;
-  offer_tree(false);
 }
 
-void Processes::offer_tree(bool to_clients) {
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    if (processes_[i].roles.planner || mortal(processes_[i].roles) == to_clients) continue;
-    world_.post_after(world_.dice().delay_ns(kNoticeNs), [this, i] {
-      if (processes_[i].alive) take_trees(i);  // a dead one takes them when it starts
-    });
+const std::vector<Address>& Processes::own_roles(const Process& process) const {
+  static const std::vector<Address> none;
+  for (const protocol::ProcessRoles& one : process.roster.processes) {
+    if (one.name == process.name) return one.roles;
   }
+  return none;
+}
+
+void Processes::on_roster(size_t index, const protocol::Roster& roster) {
+  Process& process = processes_[index];
+  std::map<std::string, uint32_t> generations;
+  for (const protocol::ProcessRoles& one : roster.processes) generations[one.name] = one.generation;
+  // One for the generation before, or for a trainer that has not been welcomed.
+  if (process.keeps && generations[process.name] != process.generation) return;
+  if (!process.keeps && !process.host) return;
+  const bool tree_waits =
+      !process.trees.empty() && !keeper::names_tree(process.roster, process.trees.back());
+  process.roster = roster;
+  if (!process.host) {
+    if (!process.opened) return;
+    host::HostedRoles roles = nothing();
+    for (const Address& role : own_roles(process)) {
+      if (role.kind == RoleKind::kLoader) roles.loaders->push_back(role);
+      if (role.kind != RoleKind::kConstructor || protocol::tree_of(role) != 1) continue;
+      roles.constructors->push_back(role.index);
+    }
+    return begin(index, roles, generations);
+  }
+  for (const auto& [name, generation] : generations) {
+    if (generation > process.told[named(name)]) tell(index, named(name), generation);
+  }
+  if (!process.keeps) return;
+  const std::vector<Address>& own = own_roles(process);
+  for (const auto& [address, probe] : process.host->constructors()) {
+    if (std::find(own.begin(), own.end(), address) != own.end()) continue;
+    process.host->retire(address);
+    ++seen_.retired;
+  }
+  if (tree_waits) take_trees(index);
+}
+
+void Processes::on_welcome(size_t index, const protocol::Welcome& welcome) {
+  Process& process = processes_[index];
+  if (process.host) return;  // by a keeper before
+  std::map<std::string, uint32_t> generations;
+  for (const protocol::ConstructorPlace& place : welcome.constructors) {
+    generations[place.process] = place.generation;
+  }
+  begin(index, process.roles, generations);
 }
 
 void Processes::take_trees(size_t index) {
   Process& process = processes_[index];
-  for (const planner::TreeChanged& change : trees_) {
+  for (const uint32_t version : process.trees) {
+    const auto change = std::find_if(trees_.begin(), trees_.end(),
+                                     [&](const auto& one) { return one.tree.version == version; });
     std::vector<uint32_t> buckets;
-    for (const Address& address : process.later) {
-      if (protocol::tree_of(address) == change.tree.version) buckets.push_back(address.index);
+    for (const Address& role : own_roles(process)) {
+      if (role.kind != RoleKind::kConstructor) continue;
+      if (protocol::tree_of(role) == version) buckets.push_back(role.index);
     }
-    process.host->take_tree(change, buckets, process.generation);
-    process.tree = change.tree.version;
+    process.host->take_tree(*change, buckets, process.generation);
   }
-  tree_taken();
+  if (process.trees.empty()) return;
+  if (process.keeps && !keeper::names_tree(process.roster, process.trees.back())) return;
+  keeping_->say(process.name,
+                keeper::Heard{process.name, protocol::TreeTaken{process.trees.back()}});
 }
 
-// Clients come last: they ask at once.
-void Processes::tree_taken() {
-  if (!tree_ready_) return;
-  const uint32_t version = trees_.back().tree.version;
-  for (const Process& process : processes_) {
-    if (process.roles.planner || (!mortal(process.roles) && !clients_told_)) continue;
-    if (!process.alive || process.tree < version) return;
+// Constructors of a later tree live in the processes that had those of the first.
+void Processes::change_tree(const planner::TreeChanged& change, std::function<void()> ready) {
+  std::vector<size_t> homes;
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    if (!processes_[i].roles.constructors->empty()) homes.push_back(i);
   }
-  if (!clients_told_) {
-    clients_told_ = true;
-    return offer_tree(true);
+  std::set<uint32_t> buckets;
+  for (const model::ClientView& view : change.tree.views->by_rank) buckets.insert(view.bucket);
+  keeper::TreePlaced placed{{change.tree.version, change.first_step, {}, {}}, {}};
+  size_t next = 0;
+  for (const uint32_t bucket : buckets) {
+    const Address address = protocol::constructor_address(bucket, change.tree.version);
+    const size_t home = homes[next++ % homes.size()];
+    where_[address] = home;
+    placed.groups.push_back({processes_[home].name, 1, {address}});
   }
-  const std::function<void()> ready = std::move(tree_ready_);
-  tree_ready_ = nullptr;
-  ready();
+  trees_.push_back(change);
+  placed_trees_.push_back(placed);
+  tree_ready_ = std::move(ready);
+  keeping_->say("planner", keeper::TreeChanged{placed});
+}
+
+void Processes::tree_ready(uint32_t version) {
+  if (!tree_ready_ || trees_.back().tree.version != version) return;
+  std::exchange(tree_ready_, nullptr)();
 }
 
 void Processes::retire(const Address& constructor) {
-  Process& process = processes_[home(constructor)];
-  std::erase(process.later, constructor);
-  if (protocol::tree_of(constructor) == 1)
-    std::erase(*process.roles.constructors, constructor.index);
-  if (process.alive) process.host->retire(constructor);
-  ++seen_.retired;
+  retired_.push_back(constructor);
+  keeping_->say("planner", keeper::ConstructorRetired{constructor});
+}
+
+keeper::Begun Processes::begun() const {
+  keeper::Begun out;
+  out.trees = placed_trees_;
+  out.retired = retired_;
+  return out;
+}
+
+void Processes::call(size_t index) {
+  const Process& process = processes_[index];
+  if (process.opened) {
+    protocol::Hello hello;
+    hello.name = process.name;
+    hello.generation = process.generation;
+    keeping_->say(process.name, keeper::Connected{hello});
+  } else if (!process.roles.planner && !process.keeps) {
+    protocol::Attach attach;
+    attach.attempt = 1;
+    attach.ranks = *process.roles.clients;
+    keeping_->say(process.name, keeper::Heard{process.name, attach});
+  }
+}
+
+void Processes::call_again() {
+  for (size_t i = 0; i < processes_.size(); ++i) call(i);
 }
 
 // --- Life and death ------------------------------------------------------------------------------
+
+void Processes::place(const std::string& group, uint32_t generation) {
+  const size_t index = named(group);
+  Process& process = processes_[index];
+  const bool first = process.generation == 1 && !process.dead;
+  if (!first && generation <= process.generation) ++seen_.repeated_generations;
+  process.generation = generation;
+  process.dead = false;
+  process.roster = {};
+  process.trees.clear();
+  const int64_t takes_ns = first ? 0 : world_.dice().delay_ns(storm_.down_ns);
+  world_.post_after(takes_ns, [this, index, generation] {
+    Process& placed = processes_[index];
+    if (placed.dead || placed.generation != generation) return;
+    placed.opened = true;
+    call(index);
+  });
+}
 
 void Processes::kill(size_t index) {
   Process& process = processes_[index];
   process.host->stop();
   dead_.push_back(std::move(process.host));
-  process.alive = false;
+  process.host.reset();
+  process.dead = true;
+  process.opened = false;
+  process.early.clear();
   ++seen_.kills;
-  world_.post_after(world_.dice().delay_ns(storm_.down_ns), [this, index] { restart(index); });
+  keeping_->say(process.name, keeper::Lost{process.name});
+  keeping_->kill_group(process.name);
 }
 
-void Processes::restart(size_t index) {
-  const uint32_t generation = ++processes_[index].generation;
-  begin(index);
-  for (size_t other = 0; other < processes_.size(); ++other) {
-    if (other == index) continue;
-    const uint32_t incarnation = processes_[other].generation;
-    world_.post_after(world_.dice().delay_ns(kNoticeNs), [=, this] {
-      // One that died meanwhile learns it when it starts.
-      const Process& process = processes_[other];
-      if (process.alive && process.generation == incarnation) tell(other, index, generation);
-    });
-  }
+// Killed by the keeper, perhaps before it had roles.
+void Processes::over(const std::string& group) {
+  const size_t index = named(group);
+  Process& process = processes_[index];
+  if (process.host) return kill(index);
+  process.dead = true;
+  process.opened = false;
+  process.early.clear();
 }
 
 void Processes::reach(size_t index, size_t other, uint32_t generation) {
+  if (index == other) return;  // a role that came again within its process
   Reach& reach = processes_[index].reach[other];
   if (reach.generation < generation) reach = {generation, world_.now_ns()};
 }
@@ -280,7 +419,7 @@ void Processes::haunt(size_t index, size_t dead) {
   }
   for (Envelope& envelope : again) {
     world_.post_after(world_.dice().delay_ns(kLateNs), [this, envelope = std::move(envelope)] {
-      if (processes_[home(envelope.to)].alive) hand_over(envelope);
+      if (processes_[home(envelope.to)].host) hand_over(envelope);
     });
   }
 }
@@ -296,7 +435,7 @@ bool Processes::certain(const Envelope& envelope, int64_t sent_ns) const {
 // What a dead process has sent is lost, late, or just arrives.
 bool Processes::lost_with_the_dead(const Envelope& envelope, int64_t sent_ns, bool delayed) {
   const Process& from = processes_[home(envelope.from)];
-  const bool orphan = !from.alive || envelope.versions.generation < from.generation;
+  const bool orphan = !from.host || envelope.versions.generation < from.generation;
   if (!orphan || delayed) return false;
   const uint64_t fate = world_.dice().below(3);
   if (fate == 0) ++seen_.lost;
@@ -311,14 +450,16 @@ bool Processes::lost_with_the_dead(const Envelope& envelope, int64_t sent_ns, bo
 void Processes::maybe_kill(const Envelope& envelope) {
   if (seen_.kills >= storm_.kills || world_.dice().below(storm_.rarity) != 0) return;
   const size_t victim = home(world_.dice().below(2) == 0 ? envelope.from : envelope.to);
-  if (processes_[victim].alive && mortal(processes_[victim].roles)) kill(victim);
+  if (processes_[victim].host && processes_[victim].keeps) kill(victim);
 }
 
 void Processes::arrive(Envelope envelope, int64_t sent_ns, bool delayed) {
   maybe_kill(envelope);
   if (lost_with_the_dead(envelope, sent_ns, delayed)) return;
   Process& to = processes_[home(envelope.to)];
-  if (!to.alive || (!certain(envelope, sent_ns) && world_.dice().below(2) == 0)) {
+  const bool sure = certain(envelope, sent_ns);
+  if (!to.host && !to.dead && sure) return to.early.push_back(std::move(envelope));
+  if (!to.host || (!sure && world_.dice().below(2) == 0)) {
     ++seen_.lost;
     return;
   }

@@ -1,6 +1,6 @@
 // Processes: the roles of one job spread over simulated processes, each a RoleHost of its own, that
-// die at any message and start again in their next generation. Stands in for the supervisor, and
-// for the worst that carriers may do around a death: what the dead said and what is said to them is
+// die at any message and are placed again by a keeper (sim/keeping.h), which may die as well. Does
+// the worst that carriers may do around a death: what the dead said and what is said to them is
 // lost or late, and whatever arrives from a generation that the receiver knows to be dead is a lie.
 // Test only.
 #pragma once
@@ -10,10 +10,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "overlord/host/role_host.h"
+#include "overlord/sim/keeping.h"
 #include "overlord/sim/world.h"
 
 namespace overlord::sim {
@@ -28,6 +30,7 @@ struct Layout {
   bool split = false;             // else one process of all roles
   uint32_t loaders_together = 1;  // slots in one process
   Storm storm;
+  KeeperStorm keeper;
 };
 
 struct Sightings {  // over the whole run
@@ -41,16 +44,18 @@ struct Sightings {  // over the whole run
   uint64_t most_steps_held = 0;  // by one constructor
   uint64_t most_payload_bytes = 0;
   uint64_t retired = 0;  // constructors of earlier trees
+  uint64_t keeper_kills = 0;
+  uint64_t repeated_generations = 0;  // of a group: placed again in one that was there before
 };
 
-class Processes {
+class Processes final : private Kept {
  public:
   Processes(World& world, SlowTransport& transport, host::HostStart start, host::HostSeams seams,
             const Layout& layout);
-  ~Processes();
+  ~Processes() override;
 
   host::RoleHost& host_of(const protocol::Address& role);
-  const Sightings& sightings() const { return seen_; }
+  Sightings sightings() const;
 
  private:
   // Whom of another process's generations a carrier reaches from here, and since when: it was told,
@@ -60,27 +65,41 @@ class Processes {
     int64_t since_ns = 0;
   };
   struct Process {
-    host::HostedRoles roles;
+    std::string name;
+    host::HostedRoles roles;  // of planner and clients, which never die; a group is told its own
+    bool keeps = false;       // a group that the keeper keeps
     uint32_t generation = 1;
-    bool alive = false;
-    bool constructs = false;
-    std::unique_ptr<host::RoleHost> host;
-    std::vector<protocol::Address> later;  // constructors of later trees
-    uint32_t tree = 1;                     // newest that it has taken
+    bool dead = false;    // and not placed again yet
+    bool opened = false;  // a group that calls the keeper, and waits for its roles or has them
+    std::unique_ptr<host::RoleHost> host;  // null: it has no roles yet, or no more
+    protocol::Roster roster;               // the newest it was told
+    std::vector<uint32_t> trees;           // that it was told of
     std::vector<Reach> reach;              // by process
     std::vector<uint32_t> told;            // by process: the generation that all roles here know of
+    std::deque<protocol::Envelope> early;  // for its roles, which are not there yet
     std::deque<protocol::Envelope> said;   // newest last
   };
 
   size_t home(const protocol::Address& role) const;
-  void change_tree(const planner::TreeChanged& change, std::function<void()> ready);
-  void offer_tree(bool to_clients);
+  size_t named(const std::string& name) const { return by_name_.at(name); }
+  const std::vector<protocol::Address>& own_roles(const Process& process) const;
+  void keep(const Layout& layout);
+  // Of the kept, as a process, a trainer and the planner behave in a node.
+  void hear(const std::string& peer, const protocol::Control& control) override;
+  void on_roster(size_t index, const protocol::Roster& roster);
+  void on_welcome(size_t index, const protocol::Welcome& welcome);
   void take_trees(size_t index);
-  void tree_taken();
+  void place(const std::string& group, uint32_t generation) override;
+  void over(const std::string& group) override;
+  void call(size_t index);
+  void call_again() override;
+  keeper::Begun begun() const override;
+  void tree_ready(uint32_t version) override;
+  void change_tree(const planner::TreeChanged& change, std::function<void()> ready);
   void retire(const protocol::Address& constructor);
-  void begin(size_t index);
+  void begin(size_t index, const host::HostedRoles& roles,
+             const std::map<std::string, uint32_t>& generations);
   void kill(size_t index);
-  void restart(size_t index);
   void reach(size_t index, size_t other, uint32_t generation);
   void tell(size_t index, size_t restarted, uint32_t generation);
   void haunt(size_t index, size_t dead);
@@ -98,9 +117,12 @@ class Processes {
   Sightings seen_;
   std::vector<Process> processes_;
   std::map<protocol::Address, size_t> where_;
+  std::map<std::string, size_t> by_name_;
   std::vector<planner::TreeChanged> trees_;
+  std::vector<keeper::TreePlaced> placed_trees_;  // parallel to trees_
+  std::vector<protocol::Address> retired_;
   std::function<void()> tree_ready_;  // of the tree that is being told
-  bool clients_told_ = false;
+  std::unique_ptr<Keeping> keeping_;  // null: one process of all roles needs none
   // Stopped, and kept because tasks in the world still point at their loops.
   std::vector<std::unique_ptr<host::RoleHost>> dead_;
   std::map<std::pair<SourceIndex, uint64_t>, std::shared_ptr<const model::MetaWindow>> posted_;

@@ -9,7 +9,7 @@
 #include "overlord/host/open_job.h"
 #include "overlord/model/job_spec.h"
 #include "overlord/model/mesh.h"
-#include "overlord/runtime/memory_storage.h"
+#include "overlord/runtime/in_memory/memory_storage.h"
 #include "overlord/sim/cluster.h"
 #include "overlord/testing/corpus.h"
 

@@ -7,17 +7,17 @@ namespace overlord::sim {
 SimulatedGroups::SimulatedGroups(World& world, Life life)
     : world_(world), life_(std::move(life)), self_(std::make_shared<SimulatedGroups*>(this)) {}
 
-Status SimulatedGroups::place(const protocol::ProcessRoles& group) {
+Status SimulatedGroups::place(const runtime::GroupPlacement& group) {
   if (stopped_) return {Code::kCancelled, "no group is started any more"};
   if (groups_.contains(group.name)) {
     return internal_error(group.name + " is placed while it still lives");
   }
   const uint64_t number = ++last_number_;
-  groups_[group.name] = {group, number, false};
-  SimulatedLife life = life_(group);
+  const SimulatedLife life = life_(group);
+  groups_[group.name] = {group, number, life};
   if (!life.lasts_ns) return {};
-  world_.post_after(*life.lasts_ns, [self = std::weak_ptr(self_), name = group.name, number, life] {
-    if (const auto here = self.lock()) (*here)->end(name, number, life);
+  world_.post_after(*life.lasts_ns, [self = std::weak_ptr(self_), name = group.name, number] {
+    if (const auto here = self.lock()) (*here)->end(name, number, false);
   });
   return {};
 }
@@ -27,21 +27,25 @@ void SimulatedGroups::kill(const std::string& name) {
   if (found == groups_.end() || found->second.condemned) return;
   found->second.condemned = true;
   world_.post([self = std::weak_ptr(self_), name, number = found->second.number] {
-    if (const auto here = self.lock()) (*here)->end(name, number, {0, "signal 9", {}});
+    if (const auto here = self.lock()) (*here)->end(name, number, true);
   });
 }
 
-void SimulatedGroups::end(const std::string& name, uint64_t number, const SimulatedLife& life) {
+void SimulatedGroups::end(const std::string& name, uint64_t number, bool killed) {
   const auto found = groups_.find(name);
   if (found == groups_.end() || found->second.number != number) return;
-  const uint32_t generation = found->second.roles.generation;
+  const uint32_t generation = found->second.placement.generation;
+  const SimulatedLife life = std::move(found->second.life);
   groups_.erase(found);
-  if (ended_) ended_({name, generation, life.how, life.last_words});
+  if (life.over) life.over();
+  if (!ended_) return;
+  if (killed) return ended_({name, generation, "signal 9", {}});
+  ended_({name, generation, life.how, life.last_words});
 }
 
-std::vector<protocol::ProcessRoles> SimulatedGroups::placed() const {
-  std::vector<protocol::ProcessRoles> out;
-  for (const auto& [name, group] : groups_) out.push_back(group.roles);
+std::vector<runtime::GroupPlacement> SimulatedGroups::placed() const {
+  std::vector<runtime::GroupPlacement> out;
+  for (const auto& [name, group] : groups_) out.push_back(group.placement);
   return out;
 }
 

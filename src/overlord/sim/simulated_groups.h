@@ -1,5 +1,5 @@
 // SimulatedGroups: a Cluster whose groups live in the simulated world. Each takes its own time to
-// begin and to die, and ends by itself when its life is over. Test only.
+// die, and ends by itself when its life is over. Test only.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "overlord/host/cluster.h"
+#include "overlord/runtime/cluster.h"
 #include "overlord/sim/world.h"
 
 namespace overlord::sim {
@@ -19,28 +19,30 @@ struct SimulatedLife {
   std::optional<int64_t> lasts_ns;  // unset: until it is killed
   std::string how = "exit status 0";
   std::string last_words;
+  std::function<void()> over = {};  // called at its end, before that is told
 };
 
-class SimulatedGroups final : public host::Cluster {
+class SimulatedGroups : public runtime::Cluster {
  public:
-  using Life = std::function<SimulatedLife(const protocol::ProcessRoles&)>;
+  using Life = std::function<SimulatedLife(const runtime::GroupPlacement&)>;
   SimulatedGroups(World& world, Life life);
 
   void watch(Ended ended) override { ended_ = std::move(ended); }
-  Status place(const protocol::ProcessRoles& group) override;
+  Status place(const runtime::GroupPlacement& group) override;
   void kill(const std::string& name) override;
-  std::vector<protocol::ProcessRoles> placed() const override;
+  std::vector<runtime::GroupPlacement> placed() const override;
   void stop() override;
 
   size_t alive() const { return groups_.size(); }
 
  private:
   struct Group {
-    protocol::ProcessRoles roles;
+    runtime::GroupPlacement placement;
     uint64_t number = 0;  // tells it from others of its name
+    SimulatedLife life;
     bool condemned = false;
   };
-  void end(const std::string& name, uint64_t number, const SimulatedLife& life);
+  void end(const std::string& name, uint64_t number, bool killed);
 
   World& world_;
   Life life_;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "overlord/protocol/messages.h"
-#include "overlord/runtime/memory_storage.h"
+#include "overlord/runtime/in_memory/memory_storage.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::sim {

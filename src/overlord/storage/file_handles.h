@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/model/manifest.h"
 
@@ -57,8 +58,8 @@ class FileHandles {
 
   const uint32_t limit_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, Entry> entries_;
-  Order order_;  // most recently used first
+  std::unordered_map<std::string, Entry> entries_ OVERLORD_GUARDED_BY(mutex_);
+  Order order_ OVERLORD_GUARDED_BY(mutex_);  // most recently used first
 };
 
 // Size, time and sampled content (first and last 64 KiB) of the regular file at `path`.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "overlord/base/bytes.h"
+#include "overlord/base/guarded_by.h"
 #include "overlord/runtime/quote.h"
 #include "overlord/storage/crc32c.h"
 
@@ -242,8 +243,9 @@ void FileJournal::append(std::string record, std::function<void(Status)> durable
 
 void FileJournal::work() {
   std::unique_lock lock(mutex_);
+  is_held(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    wake_.wait(lock, [this]() OVERLORD_REQUIRES(mutex_) { return stopping_ || !waiting_.empty(); });
     if (waiting_.empty()) return;
     std::vector<Pending> batch = std::exchange(waiting_, {});
     Status status = failed_;

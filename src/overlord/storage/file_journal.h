@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
 
@@ -58,10 +59,10 @@ class FileJournal final : public runtime::Journal {
   uint64_t size_bytes_;  // touched by the journal's thread only
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<Pending> waiting_;
-  bool stopping_ = false;
-  uint64_t syncs_ = 0;
-  Status failed_;
+  std::vector<Pending> waiting_ OVERLORD_GUARDED_BY(mutex_);
+  bool stopping_ OVERLORD_GUARDED_BY(mutex_) = false;
+  uint64_t syncs_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  Status failed_ OVERLORD_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/runtime/quote.h"
 #include "overlord/runtime/thread_executor.h"
 #include "overlord/storage/glob.h"
@@ -80,8 +81,9 @@ void LocalStorage::read(runtime::ReadRequest request, runtime::CancelToken cance
 
 void LocalStorage::work() {
   std::unique_lock lock(mutex_);
+  is_held(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    wake_.wait(lock, [this]() OVERLORD_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;  // only when stopping: every request has been answered
     Pending next = std::move(queue_.front());
     queue_.pop_front();

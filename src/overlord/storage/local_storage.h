@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/buffer.h"
 #include "overlord/runtime/seams.h"
@@ -52,7 +53,7 @@ class LocalStorage final : public runtime::Storage {
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Pending> queue_;
+  std::deque<Pending> queue_ OVERLORD_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
 

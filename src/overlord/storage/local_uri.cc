@@ -77,8 +77,8 @@ Result<std::string> local_path(std::string_view uri) {
                             "; credentials come from the environment, never from a URL");
   }
   if (uri.substr(0, scheme + 3) != kFileScheme) {
-    return invalid_argument("unknown scheme in " + redacted(uri) +
-                            "; allowed here: file:// and plain paths");
+    return invalid_argument("no storage serves " + std::string(uri.substr(0, scheme + 3)) + ": " +
+                            redacted(uri) + "; there are file:// and plain paths");
   }
   if (!authority.empty() && authority != "localhost") {
     return invalid_argument("file URI with a host: " + redacted(uri) +

@@ -1,9 +1,10 @@
 // Carrier: takes envelopes from the roles of this process to the roles of others on the same host.
 // Bulk bytes are not sent: where they lie in this process's SharedPool the receiver maps them and
 // holds a lease until it lets go; a receiver's death ends its leases. Everything else travels in
-// the frame. Knows processes by name and finds the name of a role in the roster or in the greeting
-// of the process that hosts it. What is sent to a process before its link is up waits; what was
-// sent to one that died is lost, and the roles send it again when they are told (PeerRestarted).
+// the frame. Knows processes by name and finds the homes of a role in the roster or in the greeting
+// of the process that hosts it. What is sent to a role before its home is known, or to a process
+// before its link is up, waits; what was sent to one that died is lost, and the roles send it again
+// when they are told (PeerRestarted).
 //
 // send() may be called from any thread and never blocks. Links and received frames belong to one
 // thread, the event loop's.
@@ -23,14 +24,15 @@
 #include <utility>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/protocol/control.h"
 #include "overlord/protocol/wire.h"
 #include "overlord/runtime/seams.h"
-#include "overlord/transport/lease_book.h"
 #include "overlord/transport/link.h"
-#include "overlord/transport/segment_map.h"
-#include "overlord/transport/shared_pool.h"
+#include "overlord/transport/shared/lease_book.h"
+#include "overlord/transport/shared/segment_map.h"
+#include "overlord/transport/shared/shared_pool.h"
 #include "overlord/transport/written_plans.h"
 
 namespace overlord::transport {
@@ -74,7 +76,7 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
   void connect(const protocol::Hello& hello, LinkPtr link, bool remote = false);
   // On the loop's thread. A frame that makes no sense closes the link.
   void receive(const std::string& peer, const Link* link, std::string_view frame,
-               std::vector<Descriptor> descriptors);
+               std::vector<runtime::Descriptor> descriptors);
   // The link is gone: its leases come back. False when it was replaced before.
   bool disconnect(const std::string& peer, const Link* link);
 
@@ -95,7 +97,16 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
     }
   };
 
-  PeerPtr named(const std::string& name);
+  struct Homes {     // of one role
+    PeerPtr active;  // null: none that we know
+    std::vector<PeerPtr> standby;
+    std::deque<protocol::Envelope> early;  // sent while there was no active one
+  };
+
+  PeerPtr named(const std::string& name) OVERLORD_REQUIRES(mutex_);
+  void take_link(Peer& peer, PeerId id, LinkPtr link, bool remote);
+  void settle(const protocol::Address& role, const PeerPtr& home);
+  void send_or_keep(Peer& peer, protocol::Envelope envelope);
   void send_to(Peer& peer, const protocol::Envelope& envelope);
   void send_plan(Peer& peer, const protocol::Envelope& envelope,
                  const protocol::PlanPublished& published);
@@ -103,24 +114,25 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
   bool send_client_plan(Peer& peer, const model::PlanPtr& plan);
   void send_views(Peer& peer, const model::Plan& plan);
   void put(Peer& peer, std::string frame);
-  Status take(Peer& peer, std::string_view frame, std::vector<Descriptor> descriptors);
+  Status take(Peer& peer, std::string_view frame, std::vector<runtime::Descriptor> descriptors);
   Status take_envelope(Peer& peer, std::string_view rest);
   Status take_plan(Peer& peer, std::string_view rest);
   Status take_views(std::string_view rest);
   Status take_client_plan(Peer& peer, std::string_view rest);
   Status take_published(Peer& peer, std::string_view rest);
-  Status take_control(Peer& peer, std::string_view rest, std::vector<Descriptor> descriptors);
+  Status take_control(Peer& peer, std::string_view rest,
+                      std::vector<runtime::Descriptor> descriptors);
 
   const CarrierOptions options_;
   protocol::PlanContext plans_;
   mutable std::mutex mutex_;  // of the maps; never held while a peer is spoken to
   // By thousands where clients are emulated, and asked for every message.
-  std::unordered_set<protocol::Address, AddressHash> hosted_;
-  std::unordered_map<protocol::Address, PeerPtr, AddressHash> homes_;
-  std::map<std::string, uint32_t> generations_;
-  std::map<std::string, PeerPtr> peers_;
+  std::unordered_set<protocol::Address, AddressHash> hosted_ OVERLORD_GUARDED_BY(mutex_);
+  std::unordered_map<protocol::Address, Homes, AddressHash> homes_ OVERLORD_GUARDED_BY(mutex_);
+  std::map<std::string, uint32_t> generations_ OVERLORD_GUARDED_BY(mutex_);
+  std::map<std::string, PeerPtr> peers_ OVERLORD_GUARDED_BY(mutex_);
   std::shared_ptr<LeaseBook> leases_;
-  uint64_t last_peer_ = 0;
+  uint64_t last_peer_ OVERLORD_GUARDED_BY(mutex_) = 0;
   WrittenPlans written_plans_;
   struct Counters;
   std::unique_ptr<Counters> counters_;

@@ -16,14 +16,14 @@ const Address kConstructor = protocol::constructor_address(0);
 
 struct Frame {
   std::string bytes;
-  std::vector<Descriptor> descriptors;
+  std::vector<runtime::Descriptor> descriptors;
 };
 
 // Frames pile up until the test moves them, so that nothing depends on threads.
 class PiledLink final : public Link {
  public:
   using Link::send;
-  void send(std::string frame, std::vector<Descriptor> descriptors) override {
+  void send(std::string frame, std::vector<runtime::Descriptor> descriptors) override {
     if (!closed) frames.push_back({std::move(frame), std::move(descriptors)});
   }
   void close() override { closed = true; }
@@ -211,6 +211,33 @@ TEST_F(CarrierTest, WhatWaitedForADeadProcessIsNotForTheNext) {
   EXPECT_EQ(payload_of(constructor_.got[0]).step, 2u);
 }
 
+// A planner publishes as soon as loaders have posted; where another host's constructors live its
+// node may tell later.
+TEST_F(CarrierTest, WhatIsSentBeforeARolesHomeIsKnownWaitsForIt) {
+  const Address far = protocol::constructor_address(1), farther = protocol::constructor_address(2);
+  for (StepIndex step = 0; step < 3; ++step) {
+    loader_.carrier->send({{}, kLoader, far, protocol::Fetch{step, 0}});
+    loader_.carrier->send({{}, kLoader, farther, protocol::Fetch{step, 0}});
+  }
+  loader_.carrier->set_roster({{{constructor_.name, 1, {far}}}});
+  loader_.carrier->send({{}, kLoader, far, protocol::Fetch{3, 0}});
+  EXPECT_EQ(loader_.out->frames.size(), 4u) << "told by the roster";
+
+  protocol::Hello hello;
+  hello.name = constructor_.name;
+  hello.roles = {kConstructor, far, farther};
+  pass(loader_, constructor_);
+  loader_.out = std::make_shared<PiledLink>();
+  loader_.carrier->connect(hello, loader_.out);
+  EXPECT_EQ(loader_.out->frames.size(), 3u) << "told by the greeting";
+  pass(loader_, constructor_);
+  ASSERT_EQ(constructor_.got.size(), 7u);
+  for (size_t i = 0; i < 7; ++i) {
+    EXPECT_EQ(constructor_.got[i].to, i < 4 ? far : farther);
+    EXPECT_EQ(std::get<protocol::Fetch>(constructor_.got[i].message).step, i < 4 ? i : i - 4);
+  }
+}
+
 TEST_F(CarrierTest, ALateGreetingOfTheDeadIsNotHeard) {
   loader_.carrier->set_roster({{{constructor_.name, 3, {kConstructor}}}});
   auto late = std::make_shared<PiledLink>();
@@ -219,6 +246,33 @@ TEST_F(CarrierTest, ALateGreetingOfTheDeadIsNotHeard) {
   hello.generation = 2;
   loader_.carrier->connect(hello, late);
   EXPECT_TRUE(late->closed);
+}
+
+// The loader's slot lives in two processes: the second stands by, until a roster says otherwise.
+TEST_F(CarrierTest, ASlotWithSeveralHomesHasOneThatIsActive) {
+  auto standby = std::make_shared<PiledLink>();
+  protocol::Roster roster;
+  roster.processes = {{"loaders-0", 1, {kLoader}}, {"loaders-1", 1, {}, "", 0, {kLoader}}};
+  constructor_.carrier->set_roster(roster);
+  protocol::Hello hello;
+  hello.name = "loaders-1";
+  hello.roles = {kLoader};
+  constructor_.carrier->connect(hello, standby);
+
+  constructor_.carrier->send({{}, kConstructor, kLoader, protocol::Fetch{3, 0}});
+  EXPECT_EQ(constructor_.out->frames.size(), 1u);
+  EXPECT_TRUE(standby->frames.empty()) << "only the active one answers, whatever the other says";
+  constructor_.carrier->send({{}, kConstructor, kLoader, protocol::MetaGrant{5, 0}});
+  EXPECT_EQ(constructor_.out->frames.size(), 2u);
+  EXPECT_EQ(standby->frames.size(), 1u) << "it hears what it will need";
+  move();
+  EXPECT_EQ(loader_.got.size(), 2u);
+
+  roster.processes = {{"loaders-1", 1, {kLoader}}, {"loaders-0", 1, {}, "", 0, {kLoader}}};
+  constructor_.carrier->set_roster(roster);
+  constructor_.carrier->send({{}, kConstructor, kLoader, protocol::Fetch{4, 0}});
+  EXPECT_TRUE(constructor_.out->frames.empty());
+  EXPECT_EQ(standby->frames.size(), 2u);
 }
 
 TEST_F(CarrierTest, AllClientsOfAProcessShareThePlanOfAStep) {

@@ -8,13 +8,14 @@
 #include <future>
 
 #include "overlord/runtime/steady_clock.h"
+#include "overlord/transport/carrier_peer.h"
 
 namespace overlord::transport {
 namespace {
 
 constexpr int64_t kCallAgainNs = 10'000'000;
 constexpr int64_t kLastWordNs = 1'000'000'000;  // for another host to hear why it is sent away
-constexpr char kControlFrame = 0;               // as in carrier.cc
+constexpr auto kControlFrame = static_cast<char>(kControl);
 
 runtime::Bytes bytes_of(std::string text) {
   auto held = std::make_shared<const std::string>(std::move(text));
@@ -32,11 +33,11 @@ class Endpoint::Adapter final : public Link {
  public:
   explicit Adapter(std::shared_ptr<UnixLink> link) : link_(std::move(link)) {}
 
-  void send(std::string frame, std::vector<Descriptor> descriptors) override {
+  void send(std::string frame, std::vector<runtime::Descriptor> descriptors) override {
     OutgoingFrame out;
     out.pieces.push_back(bytes_of(std::move(frame)));
-    for (Descriptor& descriptor : descriptors) {
-      out.descriptors.push_back(std::make_shared<const Descriptor>(std::move(descriptor)));
+    for (runtime::Descriptor& descriptor : descriptors) {
+      out.descriptors.push_back(std::make_shared<const runtime::Descriptor>(std::move(descriptor)));
     }
     // A peer that takes nothing until its queue is full is as good as dead; a closed link says so
     // by itself.
@@ -70,7 +71,7 @@ struct Endpoint::Connection {
 class Endpoint::Timers final : public Watcher {
  public:
   static Result<std::shared_ptr<Timers>> make(const std::shared_ptr<EventLoop>& loop) {
-    Descriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    runtime::Descriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (!timer.valid()) return Status(Code::kResource, "timerfd_create: no timer");
     auto timers = std::make_shared<Timers>(std::move(timer));
     std::promise<Status> watching;
@@ -81,7 +82,7 @@ class Endpoint::Timers final : public Watcher {
     OVERLORD_RETURN_IF_ERROR(watching.get_future().get());
     return timers;
   }
-  explicit Timers(Descriptor timer) : timer_(std::move(timer)) {}
+  explicit Timers(runtime::Descriptor timer) : timer_(std::move(timer)) {}
 
   void add(int64_t when_ns, runtime::Task task) {
     const bool first = tasks_.empty() || when_ns < tasks_.begin()->first;
@@ -110,7 +111,7 @@ class Endpoint::Timers final : public Watcher {
     timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
   }
 
-  const Descriptor timer_;
+  const runtime::Descriptor timer_;
   std::multimap<int64_t, runtime::Task> tasks_;
 };
 

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/protocol/control.h"
 #include "overlord/runtime/seams.h"
@@ -22,7 +23,7 @@
 #include "overlord/transport/socket_directory.h"
 #include "overlord/transport/unix_link.h"
 #include "overlord/transport/unix_listener.h"
-#include "overlord/transport/wire.h"
+#include "overlord/transport/wire/wire.h"
 
 namespace overlord::transport {
 
@@ -92,7 +93,8 @@ class Endpoint final : public runtime::Executor {
   std::shared_ptr<Timers> timers_;
   std::shared_ptr<UnixListener> listener_;
   std::unique_ptr<WireServer> wire_;
-  std::vector<std::thread> callers_;  // connecting over the wire waits, so not on the loop's thread
+  std::vector<std::thread> callers_ OVERLORD_GUARDED_BY(
+      callers_mutex_);  // connecting over the wire waits, so not on the loop's thread
   std::mutex callers_mutex_;
   std::atomic<bool> closing_{false};
   // The loop's thread only.

@@ -19,22 +19,21 @@ constexpr int kEventsPerTurn = 128;
 constexpr size_t kScratchBytes = 256 << 10;
 constexpr EventLoop::Token kWakeToken = 0;
 
-Status system_failure(const char* what, int error) {
-  return {Code::kResource,
-          std::string("cannot ") + what + ": " + std::generic_category().message(error)};
-}
-
 }  // namespace
 
-EventLoop::EventLoop(Descriptor epoll, Descriptor wake)
+Status system_failure(const std::string& what, int error) {
+  return {Code::kResource, "cannot " + what + ": " + std::generic_category().message(error)};
+}
+
+EventLoop::EventLoop(runtime::Descriptor epoll, runtime::Descriptor wake)
     : epoll_(std::move(epoll)), wake_(std::move(wake)), pid_(getpid()), scratch_(kScratchBytes) {}
 
 EventLoop::~EventLoop() = default;
 
 Result<std::shared_ptr<EventLoop>> EventLoop::make() {
-  Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  runtime::Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return system_failure("make an epoll descriptor", errno);
-  Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  runtime::Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return system_failure("make an event descriptor", errno);
   epoll_event event = {};
   event.events = EPOLLIN;
@@ -55,7 +54,6 @@ bool EventLoop::post(Task task) {
     if (finished_) return false;
     tasks_.push_back(std::move(task));
     if (std::exchange(awake_, true)) return true;
-    ++stats_.wake_count;
   }
   wake();
   return true;
@@ -114,14 +112,12 @@ void EventLoop::run() {
     {
       std::lock_guard lock(mutex_);
       if (stopping_) break;
-      stats_.watched = watches_.size();
     }
     const int count = epoll_wait(epoll_.get(), events, kEventsPerTurn, -1);
     OVERLORD_CHECK(count >= 0 || errno == EINTR, "epoll_wait failed");
     {
       std::lock_guard lock(mutex_);
       awake_ = true;  // whoever posts from here on is served by this turn
-      ++stats_.turns;
     }
     for (int i = 0; i < count; ++i) {
       const Token token = events[i].data.u64;
@@ -147,7 +143,6 @@ bool EventLoop::run_tasks() {
   {
     std::lock_guard lock(mutex_);
     tasks.swap(tasks_);
-    stats_.task_count += tasks.size();
   }
   for (Task& task : tasks) std::exchange(task, nullptr)();
   std::lock_guard lock(mutex_);
@@ -169,14 +164,8 @@ void EventLoop::finish() {
     std::lock_guard lock(mutex_);
     if (!tasks_.empty()) continue;
     finished_ = true;
-    stats_.watched = 0;
     return;
   }
-}
-
-LoopStats EventLoop::stats() const {
-  std::lock_guard lock(mutex_);
-  return stats_;
 }
 
 Result<std::unique_ptr<LoopThread>> LoopThread::start(const std::string& thread_name) {

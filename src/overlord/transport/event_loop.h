@@ -18,8 +18,9 @@
 #include <thread>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
-#include "overlord/transport/descriptor.h"
+#include "overlord/runtime/descriptor.h"
 
 namespace overlord::transport {
 
@@ -30,12 +31,8 @@ class Watcher {
   virtual void stopped() = 0;               // the loop ends; said once, nothing comes after it
 };
 
-struct LoopStats {
-  uint64_t turns = 0;       // times that something was ready
-  uint64_t wake_count = 0;  // times that another thread had to wake it
-  uint64_t task_count = 0;
-  uint64_t watched = 0;  // descriptors now
-};
+// "cannot <what>: <the system's words>".
+Status system_failure(const std::string& what, int error);
 
 class EventLoop {
  public:
@@ -52,7 +49,6 @@ class EventLoop {
   bool on_loop_thread() const;
   // A process that was forked has a copy of the loop but not its thread: nothing can move there.
   bool in_forked_child() const;
-  LoopStats stats() const;
 
   // The loop's thread only. The descriptor must stay open until unwatch().
   Result<Token> watch(int descriptor, uint32_t events, std::shared_ptr<Watcher> watcher);
@@ -67,24 +63,23 @@ class EventLoop {
     int descriptor;
     std::shared_ptr<Watcher> watcher;
   };
-  EventLoop(Descriptor epoll, Descriptor wake);
+  EventLoop(runtime::Descriptor epoll, runtime::Descriptor wake);
   void run();
   void stop();
   void wake();
   bool run_tasks();
   void finish();
 
-  const Descriptor epoll_;
-  const Descriptor wake_;
+  const runtime::Descriptor epoll_;
+  const runtime::Descriptor wake_;
   const pid_t pid_;
   std::atomic<std::thread::id> thread_;
 
   mutable std::mutex mutex_;
-  std::vector<Task> tasks_;
-  bool awake_ = false;  // it will look at tasks_ before it waits again
-  bool stopping_ = false;
-  bool finished_ = false;
-  LoopStats stats_;
+  std::vector<Task> tasks_ OVERLORD_GUARDED_BY(mutex_);
+  bool awake_ OVERLORD_GUARDED_BY(mutex_) = false;  // it will look at tasks_ before it waits again
+  bool stopping_ OVERLORD_GUARDED_BY(mutex_) = false;
+  bool finished_ OVERLORD_GUARDED_BY(mutex_) = false;
 
   std::map<Token, Watch> watches_;  // the loop's thread only
   Token last_token_ = 0;

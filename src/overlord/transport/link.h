@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "overlord/runtime/buffer.h"
-#include "overlord/transport/descriptor.h"
+#include "overlord/runtime/descriptor.h"
 
 namespace overlord::transport {
 
@@ -15,7 +15,7 @@ class Link {
  public:
   virtual ~Link() = default;
   // Never blocks. Descriptors travel with few frames only.
-  virtual void send(std::string frame, std::vector<Descriptor> descriptors) = 0;
+  virtual void send(std::string frame, std::vector<runtime::Descriptor> descriptors) = 0;
   void send(std::string frame) { send(std::move(frame), {}); }
   // A frame in memory that somebody holds; large ones are sent from there where the link can.
   virtual void send_held(const runtime::Bytes& frame) {

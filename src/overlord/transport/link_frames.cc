@@ -42,9 +42,9 @@ std::span<char> FrameReader::space(std::span<char> scratch) {
 }
 
 Status FrameReader::arrived(std::span<char> scratch, size_t size_bytes,
-                            std::vector<Descriptor> descriptors,
+                            std::vector<runtime::Descriptor> descriptors,
                             std::vector<ReceivedFrame>* frames) {
-  for (Descriptor& descriptor : descriptors) pending_.push_back(std::move(descriptor));
+  for (runtime::Descriptor& descriptor : descriptors) pending_.push_back(std::move(descriptor));
   if (direct_) {
     payload_filled_ += size_bytes;
     if (payload_filled_ == payload_bytes_) OVERLORD_RETURN_IF_ERROR(end_frame(frames));

@@ -15,7 +15,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/runtime/buffer.h"
-#include "overlord/transport/descriptor.h"
+#include "overlord/runtime/descriptor.h"
 
 namespace overlord::transport {
 
@@ -27,7 +27,7 @@ FrameHead frame_head(uint32_t descriptors, uint64_t size_bytes);
 
 struct ReceivedFrame {
   runtime::Bytes payload;
-  std::vector<Descriptor> descriptors;
+  std::vector<runtime::Descriptor> descriptors;
 };
 
 class FrameReader {
@@ -39,8 +39,8 @@ class FrameReader {
   std::span<char> space(std::span<char> scratch);
   // `size_bytes` were put at the begin of space(), and these descriptors came with them. Complete
   // frames are added to `frames`. kBadData for what is no frame; the reader is of no use then.
-  Status arrived(std::span<char> scratch, size_t size_bytes, std::vector<Descriptor> descriptors,
-                 std::vector<ReceivedFrame>* frames);
+  Status arrived(std::span<char> scratch, size_t size_bytes,
+                 std::vector<runtime::Descriptor> descriptors, std::vector<ReceivedFrame>* frames);
   bool in_mid_frame() const { return head_filled_ > 0; }
 
  private:
@@ -56,7 +56,7 @@ class FrameReader {
   uint64_t payload_bytes_ = 0;
   uint64_t payload_filled_ = 0;
   bool direct_ = false;  // what space() said last
-  std::deque<Descriptor> pending_;
+  std::deque<runtime::Descriptor> pending_;
 };
 
 }  // namespace overlord::transport

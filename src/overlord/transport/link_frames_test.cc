@@ -17,8 +17,8 @@ std::string framed(const std::string& payload, uint32_t descriptors = 0) {
   return std::string(head.data(), head.size()) + payload;
 }
 
-std::vector<Descriptor> some_descriptors(size_t count) {
-  std::vector<Descriptor> made;
+std::vector<runtime::Descriptor> some_descriptors(size_t count) {
+  std::vector<runtime::Descriptor> made;
   for (size_t i = 0; i < count; ++i) made.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
   return made;
 }
@@ -27,7 +27,7 @@ std::vector<Descriptor> some_descriptors(size_t count) {
 class Feed {
  public:
   explicit Feed(uint64_t max_frame_bytes) : reader(max_frame_bytes), scratch_(100'000) {}
-  Status give(const std::string& bytes, std::vector<Descriptor> descriptors = {}) {
+  Status give(const std::string& bytes, std::vector<runtime::Descriptor> descriptors = {}) {
     size_t done = 0;
     do {
       const std::span<char> space = reader.space(scratch_);

@@ -30,19 +30,19 @@ Status check_same_user(const PeerProcess& peer) {
                           std::to_string(peer.uid) + ", not to " + std::to_string(geteuid()));
 }
 
-Descriptor death_of(int socket, const PeerProcess& peer) {
-  if (peer.pid <= 0 || peer.pid == getpid()) return Descriptor();
+runtime::Descriptor death_of(int socket, const PeerProcess& peer) {
+  if (peer.pid <= 0 || peer.pid == getpid()) return runtime::Descriptor();
   int descriptor = -1;
   socklen_t size = sizeof(descriptor);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &descriptor, &size) == 0) {
-    return Descriptor(descriptor);
+    return runtime::Descriptor(descriptor);
   }
 #ifdef SYS_pidfd_open
   // Before Linux 6.5 by number: a process that died since it connected may have lent its number to
   // another one, whose death then tells nothing; the closed socket still does.
-  return Descriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
+  return runtime::Descriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
 #else
-  return Descriptor();
+  return runtime::Descriptor();
 #endif
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "overlord/base/status.h"
-#include "overlord/transport/descriptor.h"
+#include "overlord/runtime/descriptor.h"
 
 namespace overlord::transport {
 
@@ -21,6 +21,6 @@ Result<PeerProcess> peer_of(int socket);
 Status check_same_user(const PeerProcess& peer);
 // Readable once the process has died, even where a forked child of it keeps the socket open. Not
 // valid when the kernel cannot tell, and for this process itself.
-Descriptor death_of(int socket, const PeerProcess& peer);
+runtime::Descriptor death_of(int socket, const PeerProcess& peer);
 
 }  // namespace overlord::transport

@@ -16,6 +16,7 @@
 
 #include "overlord/runtime/quote.h"
 #include "overlord/runtime/steady_clock.h"
+#include "overlord/transport/event_loop.h"
 
 namespace overlord::transport {
 namespace {
@@ -27,10 +28,6 @@ constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr int kAttempts = 64;       // each lost to another process that came or went meanwhile
 constexpr int kLockPollMs = 5;      // the kernel can wake a waiter, but not at a deadline
 constexpr size_t kDigestPart = 16;  // hex digits: enough to tell a user's jobs apart
-
-Status system_failure(const std::string& what, int error) {
-  return {Code::kResource, "cannot " + what + ": " + std::generic_category().message(error)};
-}
 
 std::string name_prefix() { return "overlord-" + std::to_string(geteuid()) + "-"; }
 
@@ -100,7 +97,7 @@ Result<SocketDirectory> SocketDirectory::open(const std::string& path, bool may_
   if (may_make && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return system_failure("make the socket directory " + quote(path), errno);
   }
-  Descriptor directory(::open(path.c_str(), kOpenDirectory));
+  runtime::Descriptor directory(::open(path.c_str(), kOpenDirectory));
   if (!directory.valid()) {
     if (errno == ENOENT) return not_found("there is no socket directory " + quote(path));
     if (errno == ELOOP || errno == ENOTDIR) {
@@ -148,7 +145,7 @@ Status SocketDirectory::reopen() {
 
 Result<std::optional<DirectoryLock>> SocketDirectory::try_lock() {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    Descriptor file(
+    runtime::Descriptor file(
         openat(directory_.get(), kLockName, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file.valid() && errno == ENOENT) {  // the directory was removed: nothing can be made in it
       OVERLORD_RETURN_IF_ERROR(reopen());
@@ -189,7 +186,8 @@ Result<DirectoryLock> SocketDirectory::lock(int64_t deadline_ns) {
 }
 
 int64_t SocketDirectory::holder_pid() const {
-  const Descriptor file(openat(directory_.get(), kLockName, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  const runtime::Descriptor file(
+      openat(directory_.get(), kLockName, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   char text[24] = {};
   if (!file.valid() || pread(file.get(), text, sizeof(text) - 1, 0) <= 0) return 0;
   return std::strtoll(text, nullptr, 10);
@@ -217,22 +215,6 @@ Status SocketDirectory::remove(DirectoryLock lock) {
     return system_failure("remove the socket directory " + quote(path_), errno);
   }
   return {};
-}
-
-size_t SocketDirectory::sweep(const std::string& base) {
-  const std::string parent = base_or_default(base);
-  const Descriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.valid()) return 0;
-  size_t removed = 0;
-  for (const std::string& name : names_in(directory.get())) {
-    if (name.rfind(name_prefix(), 0) != 0) continue;
-    auto found = find(parent + "/" + name);
-    if (!found.ok()) continue;
-    auto locked = found->try_lock();
-    if (!locked.ok() || !*locked) continue;
-    removed += found->remove(std::move(**locked)).ok();
-  }
-  return removed;
 }
 
 }  // namespace overlord::transport

@@ -14,7 +14,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
-#include "overlord/transport/descriptor.h"
+#include "overlord/runtime/descriptor.h"
 
 namespace overlord::transport {
 
@@ -24,12 +24,14 @@ class DirectoryLock {
  public:
   int descriptor() const { return file_.get(); }
   // The lock that another process took and handed over with its descriptor.
-  static DirectoryLock inherited(int descriptor) { return DirectoryLock(Descriptor(descriptor)); }
+  static DirectoryLock inherited(int descriptor) {
+    return DirectoryLock(runtime::Descriptor(descriptor));
+  }
 
  private:
   friend class SocketDirectory;
-  explicit DirectoryLock(Descriptor file) : file_(std::move(file)) {}
-  Descriptor file_;
+  explicit DirectoryLock(runtime::Descriptor file) : file_(std::move(file)) {}
+  runtime::Descriptor file_;
 };
 
 class SocketDirectory {
@@ -59,18 +61,15 @@ class SocketDirectory {
   // clear(), then the lock file and the directory itself. The lock ends.
   Status remove(DirectoryLock lock);
 
-  // Removes the directories that dead jobs of this user left under `base`; says how many.
-  static size_t sweep(const std::string& base = "");
-
  private:
-  SocketDirectory(std::string path, Descriptor directory, bool may_make)
+  SocketDirectory(std::string path, runtime::Descriptor directory, bool may_make)
       : path_(std::move(path)), directory_(std::move(directory)), may_make_(may_make) {}
   static Result<SocketDirectory> open(const std::string& path, bool may_make);
   bool still_there() const;
   Status reopen();
 
   std::string path_;
-  Descriptor directory_;
+  runtime::Descriptor directory_;
   bool may_make_;
 };
 

@@ -115,19 +115,6 @@ TEST(SocketDirectory, ARemovedDirectoryIsMadeAgainByWhoeverLocksIt) {
   EXPECT_FALSE(*late);
 }
 
-TEST(SocketDirectory, SweepsWhatDeadJobsLeftAndNothingElse) {
-  const TemporaryBase base;
-  auto dead = SocketDirectory::for_job(digest_of("dead"), base.path());
-  std::ofstream(dead->path() + "/node") << "left";
-  auto living = SocketDirectory::for_job(digest_of("living"), base.path());
-  auto held = living->lock(soon());
-  ASSERT_EQ(mkdir(base.path("stranger").c_str(), 0700), 0);
-  EXPECT_EQ(SocketDirectory::sweep(base.path()), 1u);
-  EXPECT_FALSE(fs::exists(dead->path()));
-  EXPECT_TRUE(fs::exists(living->path()));
-  EXPECT_TRUE(fs::exists(base.path("stranger")));
-}
-
 // Many come and go at once: the lock is never held twice, though directory and lock file are made
 // and removed all the time, or only the file, as when a removal meets a newcomer half-way.
 TEST(SocketDirectory, HoldsUnderComingAndGoing) {

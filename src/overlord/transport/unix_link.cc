@@ -43,7 +43,8 @@ uint64_t next_link_id() {
 struct ControlMessage {
   alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * kFrameDescriptors)];
 
-  void attach(msghdr* message, const std::vector<std::shared_ptr<const Descriptor>>& descriptors) {
+  void attach(msghdr* message,
+              const std::vector<std::shared_ptr<const runtime::Descriptor>>& descriptors) {
     std::memset(bytes, 0, sizeof(bytes));
     message->msg_control = bytes;
     message->msg_controllen = CMSG_SPACE(sizeof(int) * descriptors.size());
@@ -57,8 +58,8 @@ struct ControlMessage {
     }
   }
 
-  static std::vector<Descriptor> take(msghdr* message) {
-    std::vector<Descriptor> taken;
+  static std::vector<runtime::Descriptor> take(msghdr* message) {
+    std::vector<runtime::Descriptor> taken;
     for (cmsghdr* head = CMSG_FIRSTHDR(message); head != nullptr;
          head = CMSG_NXTHDR(message, head)) {
       if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
@@ -74,7 +75,7 @@ struct ControlMessage {
 };
 
 // One attempt. A full backlog blocks up to the time left, as the kernel does for Unix sockets.
-Result<Descriptor> connect_once(const ConnectRequest& request, int64_t left_ns) {
+Result<runtime::Descriptor> connect_once(const ConnectRequest& request, int64_t left_ns) {
   OVERLORD_TRY(const SocketDirectory directory, SocketDirectory::find(request.directory));
   const std::string path = directory.address_of(request.socket);
   sockaddr_un address = {};
@@ -83,7 +84,7 @@ Result<Descriptor> connect_once(const ConnectRequest& request, int64_t left_ns) 
     return invalid_argument("the socket path " + quote(path) + " is too long");
   }
   std::copy(path.begin(), path.end(), address.sun_path);
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  runtime::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return Status(Code::kResource, "cannot make a socket: " + error_text(errno));
   const int64_t left_us = std::max<int64_t>(left_ns / 1000, 1000);
   const timeval limit = {static_cast<time_t>(left_us / 1'000'000),
@@ -104,26 +105,18 @@ Result<Descriptor> connect_once(const ConnectRequest& request, int64_t left_ns) 
 
 }  // namespace
 
-struct UnixLink::Queued {
-  FrameHead head;
-  OutgoingFrame frame;
-  uint64_t total_bytes = 0;  // head included
-  uint64_t sent_bytes = 0;
-
-  // Adds what is left of it to `pieces`, as far as they go.
-  void add_pieces(std::vector<iovec>* pieces) const {
-    uint64_t skip = sent_bytes;
-    const auto add = [&](const char* data, size_t size) {
-      const uint64_t skipped = std::min<uint64_t>(skip, size);
-      skip -= skipped;
-      if (skipped < size && pieces->size() < kWritePieces) {
-        pieces->push_back({const_cast<char*>(data) + skipped, size - skipped});
-      }
-    };
-    add(head.data(), head.size());
-    for (const runtime::Bytes& piece : frame.pieces) add(piece.data, piece.size);
-  }
-};
+void UnixLink::Queued::add_pieces(std::vector<iovec>* pieces) const {
+  uint64_t skip = sent_bytes;
+  const auto add = [&](const char* data, size_t size) {
+    const uint64_t skipped = std::min<uint64_t>(skip, size);
+    skip -= skipped;
+    if (skipped < size && pieces->size() < kWritePieces) {
+      pieces->push_back({const_cast<char*>(data) + skipped, size - skipped});
+    }
+  };
+  add(head.data(), head.size());
+  for (const runtime::Bytes& piece : frame.pieces) add(piece.data, piece.size);
+}
 
 class UnixLink::DeathWatch final : public Watcher {
  public:
@@ -137,7 +130,7 @@ class UnixLink::DeathWatch final : public Watcher {
   const std::weak_ptr<UnixLink> link_;
 };
 
-UnixLink::UnixLink(std::shared_ptr<EventLoop> loop, Descriptor socket, LinkOptions options,
+UnixLink::UnixLink(std::shared_ptr<EventLoop> loop, runtime::Descriptor socket, LinkOptions options,
                    PeerProcess peer)
     : id_(next_link_id()),
       loop_(std::move(loop)),
@@ -157,7 +150,7 @@ Result<std::shared_ptr<UnixLink>> UnixLink::connect(const std::shared_ptr<EventL
                                                     LinkOptions options, LinkCallbacks callbacks) {
   while (true) {
     const int64_t left_ns = request.deadline_ns - steady_now_ns();
-    Result<Descriptor> socket = connect_once(request, left_ns);
+    Result<runtime::Descriptor> socket = connect_once(request, left_ns);
     if (socket.ok()) {
       return adopt(loop, std::move(*socket), std::move(options),
                    [&callbacks](UnixLink&) { return std::move(callbacks); });
@@ -176,7 +169,7 @@ Result<std::shared_ptr<UnixLink>> UnixLink::connect(const std::shared_ptr<EventL
 }
 
 Result<std::shared_ptr<UnixLink>> UnixLink::adopt(const std::shared_ptr<EventLoop>& loop,
-                                                  Descriptor socket, LinkOptions options,
+                                                  runtime::Descriptor socket, LinkOptions options,
                                                   const MakeCallbacks& make_callbacks) {
   OVERLORD_TRY(const PeerProcess peer, peer_of(socket.get()));
   OVERLORD_RETURN_IF_ERROR(check_same_user(peer));
@@ -355,7 +348,7 @@ bool UnixLink::read_some() {
       end_with({Code::kUnavailable, who() + " " + how});
       return false;
     }
-    std::vector<Descriptor> descriptors = ControlMessage::take(&message);
+    std::vector<runtime::Descriptor> descriptors = ControlMessage::take(&message);
     std::vector<ReceivedFrame> frames;
     Status status =
         (message.msg_flags & MSG_CTRUNC) == 0
@@ -422,7 +415,7 @@ void UnixLink::close() {
 
 void UnixLink::end_with(Status why) {
   const std::shared_ptr<UnixLink> self = shared_from_this();  // until the end of this function
-  Descriptor socket;
+  runtime::Descriptor socket;
   std::deque<Queued> unsent;
   {
     std::lock_guard lock(mutex_);

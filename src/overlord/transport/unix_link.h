@@ -15,12 +15,15 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/buffer.h"
-#include "overlord/transport/descriptor.h"
+#include "overlord/runtime/descriptor.h"
 #include "overlord/transport/event_loop.h"
 #include "overlord/transport/link_frames.h"
 #include "overlord/transport/peer_process.h"
+
+struct iovec;
 
 namespace overlord::transport {
 
@@ -53,7 +56,7 @@ struct LinkStats {
 // What a frame consists of, one piece after another; nothing is copied but by the kernel.
 struct OutgoingFrame {
   std::vector<runtime::Bytes> pieces;
-  std::vector<std::shared_ptr<const Descriptor>> descriptors;
+  std::vector<std::shared_ptr<const runtime::Descriptor>> descriptors;
 };
 
 // Where to connect: a socket in a SocketDirectory.
@@ -73,7 +76,7 @@ class UnixLink final : public Watcher, public std::enable_shared_from_this<UnixL
   // Over a connected socket. kInvalidArgument when the peer is another user's.
   using MakeCallbacks = std::function<LinkCallbacks(UnixLink&)>;
   static Result<std::shared_ptr<UnixLink>> adopt(const std::shared_ptr<EventLoop>& loop,
-                                                 Descriptor socket, LinkOptions options,
+                                                 runtime::Descriptor socket, LinkOptions options,
                                                  const MakeCallbacks& make_callbacks);
   ~UnixLink() override;
 
@@ -92,21 +95,29 @@ class UnixLink final : public Watcher, public std::enable_shared_from_this<UnixL
   LinkStats stats() const;
 
  private:
-  struct Queued;
+  struct Queued {
+    FrameHead head;
+    OutgoingFrame frame;
+    uint64_t total_bytes = 0;  // head included
+    uint64_t sent_bytes = 0;
+
+    // Adds what is left of it to `pieces`, as far as they go.
+    void add_pieces(std::vector<::iovec>* pieces) const;
+  };
   class DeathWatch;
   enum class Phase { kOpen, kFinishing, kClosing, kClosed };
   enum class Progress { kAll, kBlocked, kMore, kBroken };
 
-  UnixLink(std::shared_ptr<EventLoop> loop, Descriptor socket, LinkOptions options,
+  UnixLink(std::shared_ptr<EventLoop> loop, runtime::Descriptor socket, LinkOptions options,
            PeerProcess peer);
   void ready(uint32_t events) override;
   void stopped() override;
 
   void begin();  // on the loop's thread
   // With mutex_ held; frames that are done are moved out, to be destroyed without it.
-  Progress write_queued(std::vector<Queued>* done);
+  Progress write_queued(std::vector<Queued>* done) OVERLORD_REQUIRES(mutex_);
   void flush();
-  void post_flush();
+  void post_flush() OVERLORD_REQUIRES(mutex_);
   bool read_some();  // false: the link is closed
   bool deliver(std::vector<ReceivedFrame> frames);
   void drain_and_close(const std::string& why);
@@ -120,19 +131,20 @@ class UnixLink final : public Watcher, public std::enable_shared_from_this<UnixL
   const PeerProcess peer_;
 
   mutable std::mutex mutex_;
-  Descriptor socket_;  // written under mutex_, read by the loop's thread
-  std::deque<Queued> queue_;
-  Phase phase_ = Phase::kOpen;
-  bool flush_posted_ = false;  // or the loop waits until the socket can take more
-  int write_error_ = 0;
-  LinkStats stats_;
+  runtime::Descriptor socket_;  // written under mutex_, read by the loop's thread
+  std::deque<Queued> queue_ OVERLORD_GUARDED_BY(mutex_);
+  Phase phase_ OVERLORD_GUARDED_BY(mutex_) = Phase::kOpen;
+  bool flush_posted_ OVERLORD_GUARDED_BY(mutex_) =
+      false;  // or the loop waits until the socket can take more
+  int write_error_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  LinkStats stats_ OVERLORD_GUARDED_BY(mutex_);
 
   // The loop's thread only.
   LinkCallbacks callbacks_;
   FrameReader reader_;
   EventLoop::Token token_ = 0;
   bool watches_output_ = false;
-  Descriptor death_;
+  runtime::Descriptor death_;
   EventLoop::Token death_token_ = 0;
 };
 

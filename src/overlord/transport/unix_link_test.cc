@@ -21,7 +21,7 @@
 namespace overlord::transport {
 namespace {
 
-int64_t soon() { return runtime::steady_now_ns() + 30'000'000'000; }
+int64_t before_long() { return runtime::steady_now_ns() + 30'000'000'000; }
 
 runtime::Bytes bytes_of(size_t size, char seed) {
   std::string text(size, '\0');
@@ -38,10 +38,11 @@ class UnixLinkTest : public testing::Test {
     thread_ = std::move(*thread);
     int sockets[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-    ours_ = Descriptor(sockets[0]);
-    theirs_ = Descriptor(sockets[1]);
+    ours_ = runtime::Descriptor(sockets[0]);
+    theirs_ = runtime::Descriptor(sockets[1]);
   }
-  std::shared_ptr<UnixLink> adopt(Descriptor socket, LinkInbox& inbox, LinkOptions options = {}) {
+  std::shared_ptr<UnixLink> adopt(runtime::Descriptor socket, LinkInbox& inbox,
+                                  LinkOptions options = {}) {
     auto link = UnixLink::adopt(thread_->loop(), std::move(socket), std::move(options),
                                 [&inbox](UnixLink&) { return inbox.callbacks(); });
     EXPECT_TRUE(link.ok()) << link.status().message();
@@ -54,7 +55,7 @@ class UnixLinkTest : public testing::Test {
 
   LinkInbox our_inbox_, their_inbox_;  // outlive the loop, which still tells them of its end
   std::unique_ptr<LoopThread> thread_;
-  Descriptor ours_, theirs_;
+  runtime::Descriptor ours_, theirs_;
 };
 
 TEST_F(UnixLinkTest, CarriesFramesOfEverySizeInOrder) {
@@ -95,7 +96,7 @@ TEST_F(UnixLinkTest, PassesDescriptorsWithTheirFrames) {
     OutgoingFrame frame;
     frame.pieces = {runtime::Bytes::copy_of(std::string(i * 100, 'x'))};
     for (size_t k = 0; k < i % 4; ++k) {
-      auto file = std::make_shared<const Descriptor>(memfd_create("passed", MFD_CLOEXEC));
+      auto file = std::make_shared<const runtime::Descriptor>(memfd_create("passed", MFD_CLOEXEC));
       const std::string text = std::to_string(i) + "/" + std::to_string(k);
       ASSERT_EQ(write(file->get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
       frame.descriptors.push_back(std::move(file));
@@ -286,15 +287,15 @@ class UnixListenerTest : public testing::Test {
   void start(ListenOptions options = {}) {
     thread_ = std::move(*LoopThread::start());
     directory_ = std::make_unique<SocketDirectory>(*SocketDirectory::make(base_.path("d")));
-    lock_ = std::make_unique<DirectoryLock>(*directory_->lock(soon()));
+    lock_ = std::make_unique<DirectoryLock>(*directory_->lock(before_long()));
     auto listener = UnixListener::listen(thread_->loop(), *directory_, &*lock_, std::move(options),
                                          [this](UnixLink&) { return inbox_.callbacks(); });
     ASSERT_TRUE(listener.ok()) << listener.status().message();
     listener_ = *listener;
   }
-  ConnectRequest request() const { return {base_.path("d"), "node", soon(), true}; }
+  ConnectRequest request() const { return {base_.path("d"), "node", before_long(), true}; }
   bool wait_stats(const std::function<bool(const ListenStats&)>& done) {
-    const int64_t deadline_ns = soon();
+    const int64_t deadline_ns = before_long();
     while (!done(listener_->stats())) {
       if (runtime::steady_now_ns() > deadline_ns) return false;
       poll(nullptr, 0, 1);
@@ -372,7 +373,7 @@ TEST_F(UnixListenerTest, CountsAndNamesGarbage) {
   options.link.name = "rank";
   start(options);
   for (uint64_t i = 1; i <= 3; ++i) {
-    const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const runtime::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     base_.path("d/node").copy(address.sun_path, sizeof(address.sun_path) - 1);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "overlord/base/check.h"
+#include "overlord/base/guarded_by.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::transport {
@@ -21,11 +22,9 @@ using runtime::quote;
 
 constexpr int kAcceptsPerTurn = 64;
 
-Status system_failure(const std::string& what, int error) {
-  return {Code::kResource, "cannot " + what + ": " + std::generic_category().message(error)};
+runtime::Descriptor spare_descriptor() {
+  return runtime::Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
-
-Descriptor spare_descriptor() { return Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 // What is at `name` goes, if it is a socket. Nobody listens there: the caller has the lock.
 Status remove_leftover(const SocketDirectory& directory, const std::string& name) {
@@ -41,7 +40,8 @@ Status remove_leftover(const SocketDirectory& directory, const std::string& name
   return {};
 }
 
-Result<Descriptor> bound_socket(const SocketDirectory& directory, const ListenOptions& options) {
+Result<runtime::Descriptor> bound_socket(const SocketDirectory& directory,
+                                         const ListenOptions& options) {
   const std::string path = directory.address_of(options.socket);
   const std::string where = quote(directory.path() + "/" + options.socket);
   sockaddr_un address = {};
@@ -50,7 +50,7 @@ Result<Descriptor> bound_socket(const SocketDirectory& directory, const ListenOp
     return invalid_argument("the socket path " + where + " is too long");
   }
   std::copy(path.begin(), path.end(), address.sun_path);
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  runtime::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return system_failure("make a socket", errno);
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return system_failure("bind a socket to " + where, errno);
@@ -65,7 +65,7 @@ Result<Descriptor> bound_socket(const SocketDirectory& directory, const ListenOp
 
 struct UnixListener::Tally {
   std::mutex mutex;
-  ListenStats stats;
+  ListenStats stats OVERLORD_GUARDED_BY(mutex);
 
   void ended(const Status& why) {
     std::lock_guard lock(mutex);
@@ -76,8 +76,9 @@ struct UnixListener::Tally {
   }
 };
 
-UnixListener::UnixListener(std::shared_ptr<EventLoop> loop, Descriptor directory, Descriptor socket,
-                           ListenOptions options, UnixLink::MakeCallbacks accepted)
+UnixListener::UnixListener(std::shared_ptr<EventLoop> loop, runtime::Descriptor directory,
+                           runtime::Descriptor socket, ListenOptions options,
+                           UnixLink::MakeCallbacks accepted)
     : loop_(std::move(loop)),
       directory_(std::move(directory)),
       options_(std::move(options)),
@@ -105,8 +106,8 @@ Result<std::shared_ptr<UnixListener>> UnixListener::listen(const std::shared_ptr
                             quote(options.socket));
   }
   OVERLORD_RETURN_IF_ERROR(remove_leftover(directory, options.socket));
-  OVERLORD_TRY(Descriptor socket, bound_socket(directory, options));
-  Descriptor own(fcntl(directory.descriptor(), F_DUPFD_CLOEXEC, 3));
+  OVERLORD_TRY(runtime::Descriptor socket, bound_socket(directory, options));
+  runtime::Descriptor own(fcntl(directory.descriptor(), F_DUPFD_CLOEXEC, 3));
   if (!own.valid()) return system_failure("duplicate a descriptor", errno);
   std::shared_ptr<UnixListener> listener(new UnixListener(loop, std::move(own), std::move(socket),
                                                           std::move(options), std::move(accepted)));
@@ -125,7 +126,8 @@ void UnixListener::begin() {
 
 void UnixListener::ready(uint32_t) {
   for (int i = 0; i < kAcceptsPerTurn && socket_.valid(); ++i) {
-    Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    runtime::Descriptor socket(
+        accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.valid()) {
       accept_link(std::move(socket));
     } else if (errno == EMFILE || errno == ENFILE) {
@@ -136,7 +138,7 @@ void UnixListener::ready(uint32_t) {
   }
 }
 
-void UnixListener::accept_link(Descriptor socket) {
+void UnixListener::accept_link(runtime::Descriptor socket) {
   LinkOptions options = options_.link;
   {
     std::lock_guard lock(tally_->mutex);
@@ -169,7 +171,7 @@ void UnixListener::accept_link(Descriptor socket) {
 // it would keep the loop turning, and its owner hoping.
 void UnixListener::shed_one() {
   spare_.reset();
-  const Descriptor refused(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const runtime::Descriptor refused(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   spare_ = spare_descriptor();
   std::lock_guard lock(tally_->mutex);
   tally_->stats.refused_full += refused.valid();

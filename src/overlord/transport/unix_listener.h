@@ -11,8 +11,9 @@
 #include <mutex>
 #include <string>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
-#include "overlord/transport/descriptor.h"
+#include "overlord/runtime/descriptor.h"
 #include "overlord/transport/event_loop.h"
 #include "overlord/transport/socket_directory.h"
 #include "overlord/transport/unix_link.h"
@@ -52,27 +53,27 @@ class UnixListener final : public Watcher, public std::enable_shared_from_this<U
 
  private:
   struct Tally;
-  UnixListener(std::shared_ptr<EventLoop> loop, Descriptor directory, Descriptor socket,
-               ListenOptions options, UnixLink::MakeCallbacks accepted);
+  UnixListener(std::shared_ptr<EventLoop> loop, runtime::Descriptor directory,
+               runtime::Descriptor socket, ListenOptions options, UnixLink::MakeCallbacks accepted);
   void ready(uint32_t events) override;
   void stopped() override;
   void begin();
-  void accept_link(Descriptor socket);
+  void accept_link(runtime::Descriptor socket);
   void shed_one();
   void remove_name();
 
   const std::shared_ptr<EventLoop> loop_;
-  const Descriptor directory_;
+  const runtime::Descriptor directory_;
   const ListenOptions options_;
   const std::shared_ptr<Tally> tally_;  // outlives the listener in the links' callbacks
 
   std::mutex mutex_;
-  ino_t inode_ = 0;  // of the socket's name; 0 once it is removed
+  ino_t inode_ OVERLORD_GUARDED_BY(mutex_) = 0;  // of the socket's name; 0 once it is removed
 
   // The loop's thread only.
   UnixLink::MakeCallbacks accepted_;
-  Descriptor socket_;
-  Descriptor spare_;  // given up to refuse a link when no descriptor is left
+  runtime::Descriptor socket_;
+  runtime::Descriptor spare_;  // given up to refuse a link when no descriptor is left
   EventLoop::Token token_ = 0;
 };
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/model/plan.h"
 #include "overlord/protocol/plan_codec.h"
@@ -35,12 +36,14 @@ class WrittenPlans {
     std::weak_ptr<const model::Plan> plan;
     Bytes bytes;
   };
-  Bytes find(const model::PlanPtr& plan, Reader reader) const;
-  Bytes keep(const model::PlanPtr& plan, Reader reader, std::string bytes);
-  Bytes write_for_clients(const model::PlanPtr& plan);
+  Bytes find(const model::PlanPtr& plan, Reader reader) const OVERLORD_REQUIRES(mutex_);
+  Bytes keep(const model::PlanPtr& plan, Reader reader, std::string bytes)
+      OVERLORD_REQUIRES(mutex_);
+  Bytes write_for_clients(const model::PlanPtr& plan) OVERLORD_REQUIRES(mutex_);
 
   std::mutex mutex_;
-  std::map<std::pair<StepIndex, Reader>, Written> written_;  // of plans that somebody holds
+  std::map<std::pair<StepIndex, Reader>, Written> written_
+      OVERLORD_GUARDED_BY(mutex_);  // of plans that somebody holds
 };
 
 }  // namespace overlord::transport

@@ -1,20 +1,18 @@
-#include "overlord/transport/batch_frames.h"
+#include "overlord/workers/batch_frames.h"
 
 #include <optional>
 
 #include "overlord/base/bytes.h"
+#include "overlord/workers/worker_rules.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 using runtime::BatchArray;
 
-constexpr size_t kAlignment = 64;
 constexpr size_t kLeastArrayBytes = 6;  // of its entry: a name of no length, no side
 constexpr uint8_t kMostSides = 8;
 constexpr uint8_t kLastElement = static_cast<uint8_t>(model::Element::kF64);
-
-size_t aligned(size_t at) { return (at + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Bytes of an array of this shape; nothing when that is more than `limit`.
 std::optional<uint64_t> size_of(const BatchArray& array, uint64_t limit) {
@@ -42,7 +40,7 @@ std::string encode_batch_question(const runtime::BatchQuestion& question) {
     head.u8(static_cast<uint8_t>(array.element));
     head.u8(static_cast<uint8_t>(array.shape.size()));
     for (const uint64_t side : array.shape) head.u64(side);
-    size += array.view.size_bytes + kAlignment;
+    size += array.view.size_bytes + kArrayAlignment;
   }
   std::string frame = head.take();
   frame.reserve(frame.size() + size);
@@ -88,4 +86,4 @@ Result<std::vector<BatchArray>> parse_batch_answer(std::string_view frame) {
   return arrays;
 }
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -14,11 +14,11 @@
 #include "overlord/base/status.h"
 #include "overlord/runtime/batch_transform.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 std::string encode_batch_question(const runtime::BatchQuestion& question);
 
 // The arrays show into `frame`. kBadData: truncated, or senseless.
 Result<std::vector<runtime::BatchArray>> parse_batch_answer(std::string_view frame);
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

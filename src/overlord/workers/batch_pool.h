@@ -5,23 +5,19 @@
 // blocks apply(), calls back exactly once and leaves nothing behind.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "overlord/base/status.h"
 #include "overlord/runtime/batch_transform.h"
-#include "overlord/transport/transform_runner.h"
+#include "overlord/workers/seat_pool.h"
+#include "overlord/workers/transform_runner.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 struct BatchPoolOptions {
   std::string function;  // module:name, for messages
@@ -33,24 +29,16 @@ struct BatchPoolOptions {
   std::function<void()> stop = {};
 };
 
-struct BatchPoolStats {
-  uint64_t calls = 0;    // that came to an end
-  uint64_t checked = 0;  // calls made twice
-  uint64_t retried = 0;  // calls that failed and were made again
-};
-
 class BatchPool final : public runtime::BatchTransform {
  public:
   static Result<std::unique_ptr<BatchPool>> make(BatchPoolOptions options);
   // Everything not yet answered is answered with kCancelled. Not from a callback of the pool.
-  ~BatchPool() override;
+  ~BatchPool() override { seats_.end(options_.stop); }
   BatchPool(const BatchPool&) = delete;
   BatchPool& operator=(const BatchPool&) = delete;
 
   // kUserFunction: says what went wrong, where and in which function.
   void apply(runtime::BatchQuestion question, runtime::BatchDone done) override;
-
-  BatchPoolStats stats() const;
 
  private:
   struct Task {
@@ -60,27 +48,19 @@ class BatchPool final : public runtime::BatchTransform {
   };
   using Seat = std::unique_ptr<TransformRunner>;
 
-  explicit BatchPool(BatchPoolOptions options) : options_(std::move(options)) {}
-  void push(Task task);
-  void serve();
-  void carry_out(Seat* seat, Task task);
-  Result<runtime::BatchAnswer> solve(Seat* seat, const runtime::BatchQuestion& question);
-  Status ready(Seat* seat);
+  explicit BatchPool(BatchPoolOptions options);
+  void carry_out(Seat& seat, Task task);
+  Result<runtime::BatchAnswer> solve(Seat& seat, const runtime::BatchQuestion& question);
   Result<runtime::BatchAnswer> call(TransformRunner& runner,
                                     const runtime::BatchQuestion& question) const;
   Result<runtime::BatchAnswer> compared(const runtime::BatchQuestion& question,
                                         runtime::BatchAnswer first,
                                         Result<runtime::BatchAnswer> second) const;
-  bool is_sampled(const Task& task);
   Status named(const runtime::BatchQuestion& question, const Status& status) const;
 
   const BatchPoolOptions options_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Task> queue_;
-  BatchPoolStats stats_;
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
+  CallSample sample_;
+  SeatPool<TransformRunner, Task> seats_;  // last: its threads use all of the above
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -1,4 +1,4 @@
-#include "overlord/transport/batch_pool.h"
+#include "overlord/workers/batch_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/rng.h"
-#include "overlord/transport/batch_frames.h"
+#include "overlord/workers/batch_frames.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 using model::Element;
@@ -259,4 +259,4 @@ TEST(BatchFrames, NoDamageIsBelieved) {
 }
 
 }  // namespace
-}  // namespace overlord::transport
+}  // namespace overlord::workers

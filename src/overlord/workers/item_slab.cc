@@ -1,4 +1,4 @@
-#include "overlord/transport/item_slab.h"
+#include "overlord/workers/item_slab.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 Status refused(const char* call, uint64_t size_bytes) {
@@ -19,7 +19,7 @@ Status refused(const char* call, uint64_t size_bytes) {
 }  // namespace
 
 Result<std::unique_ptr<ItemSlab>> ItemSlab::make(uint64_t size_bytes) {
-  Descriptor file(memfd_create("overlord-items", MFD_CLOEXEC));
+  runtime::Descriptor file(memfd_create("overlord-items", MFD_CLOEXEC));
   if (!file.valid()) return refused("memfd_create", size_bytes);
   if (ftruncate(file.get(), static_cast<off_t>(size_bytes)) != 0) {
     return refused("ftruncate", size_bytes);
@@ -32,7 +32,7 @@ Result<std::unique_ptr<ItemSlab>> ItemSlab::make(uint64_t size_bytes) {
       new ItemSlab(std::move(file), static_cast<uint8_t*>(data), size_bytes, found.st_ino));
 }
 
-ItemSlab::ItemSlab(Descriptor file, uint8_t* data, uint64_t size_bytes, uint64_t inode)
+ItemSlab::ItemSlab(runtime::Descriptor file, uint8_t* data, uint64_t size_bytes, uint64_t inode)
     : file_(std::move(file)),
       data_(data),
       size_bytes_(size_bytes),
@@ -41,4 +41,4 @@ ItemSlab::ItemSlab(Descriptor file, uint8_t* data, uint64_t size_bytes, uint64_t
 
 ItemSlab::~ItemSlab() { munmap(data_, size_bytes_); }
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

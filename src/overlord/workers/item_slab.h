@@ -10,9 +10,9 @@
 #include <string>
 
 #include "overlord/base/status.h"
-#include "overlord/transport/descriptor.h"
+#include "overlord/runtime/descriptor.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 class ItemSlab {
  public:
@@ -29,13 +29,13 @@ class ItemSlab {
   uint64_t inode() const { return inode_; }
 
  private:
-  ItemSlab(Descriptor file, uint8_t* data, uint64_t size_bytes, uint64_t inode);
+  ItemSlab(runtime::Descriptor file, uint8_t* data, uint64_t size_bytes, uint64_t inode);
 
-  Descriptor file_;
+  runtime::Descriptor file_;
   uint8_t* data_;
   uint64_t size_bytes_;
   uint64_t inode_;
   std::string path_;
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -1,4 +1,4 @@
-#include "overlord/transport/living_workers.h"
+#include "overlord/workers/living_workers.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 uint64_t resident_bytes(pid_t pid) {
   const std::string path = "/proc/" + std::to_string(pid) + "/statm";
@@ -38,8 +38,8 @@ void LivingWorkers::remove(pid_t pid) {
 uint64_t LivingWorkers::resident_bytes() const {
   const std::lock_guard lock(mutex_);
   uint64_t bytes = 0;
-  for (const pid_t pid : pids_) bytes += transport::resident_bytes(pid);
+  for (const pid_t pid : pids_) bytes += workers::resident_bytes(pid);
   return bytes;
 }
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

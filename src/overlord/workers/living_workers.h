@@ -8,7 +8,9 @@
 #include <mutex>
 #include <set>
 
-namespace overlord::transport {
+#include "overlord/base/guarded_by.h"
+
+namespace overlord::workers {
 
 // Resident memory of a process; 0 where it has ended.
 uint64_t resident_bytes(pid_t pid);
@@ -21,7 +23,7 @@ class LivingWorkers {
 
  private:
   mutable std::mutex mutex_;
-  std::set<pid_t> pids_;
+  std::set<pid_t> pids_ OVERLORD_GUARDED_BY(mutex_);
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

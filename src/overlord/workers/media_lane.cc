@@ -1,9 +1,9 @@
-#include "overlord/transport/media_lane.h"
+#include "overlord/workers/media_lane.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 using runtime::TransformedRows;
@@ -13,15 +13,13 @@ constexpr uint64_t kMostCallBytes = uint64_t{32} << 20;
 
 }  // namespace
 
-Result<std::unique_ptr<MediaLane>> MediaLane::make(TransformPoolOptions options,
-                                                   std::function<void()> stop) {
+Result<std::unique_ptr<MediaLane>> MediaLane::make(TransformPoolOptions options) {
   std::unique_ptr<MediaLane> lane(new MediaLane(options.workers, options.batch_rows));
   options.items = true;
   options.make_runner = [make = std::move(options.make_runner), tickets = lane->tickets_] {
     return std::make_unique<MediaSeat>(make(), tickets);
   };
   OVERLORD_TRY(lane->pool_, TransformPool::make(std::move(options)));
-  lane->pool_->on_stop(std::move(stop));
   return lane;
 }
 
@@ -126,4 +124,4 @@ void MediaLane::finish(Call& call, Result<TransformedRows> got) {
   }
 }
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

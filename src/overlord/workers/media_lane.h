@@ -6,25 +6,24 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/media_function.h"
-#include "overlord/transport/media_seat.h"
-#include "overlord/transport/transform_pool.h"
+#include "overlord/workers/media_seat.h"
+#include "overlord/workers/transform_pool.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 class MediaLane final : public runtime::MediaFunction {
  public:
-  // `options` as for rows of text: its runners speak to the function. `stop` as on_stop().
-  static Result<std::unique_ptr<MediaLane>> make(TransformPoolOptions options,
-                                                 std::function<void()> stop);
+  // `options` as for rows of text: its runners speak to the function.
+  static Result<std::unique_ptr<MediaLane>> make(TransformPoolOptions options);
   // Everything not yet answered is answered with kCancelled. Not from a callback.
   ~MediaLane() override;
 
@@ -45,7 +44,7 @@ class MediaLane final : public runtime::MediaFunction {
   explicit MediaLane(size_t seats, size_t most_items);
   void start_calls();
   // Under the mutex. `settled`: those on the way that need no call any more.
-  Call next_call(Call* settled);
+  Call next_call(Call* settled) OVERLORD_REQUIRES(mutex_);
   void settle(Waiting& one);
   void finish(Call& call, Result<runtime::TransformedRows> got);
 
@@ -53,12 +52,12 @@ class MediaLane final : public runtime::MediaFunction {
   const size_t most_items_;
   const std::shared_ptr<ItemTickets> tickets_ = std::make_shared<ItemTickets>();
   std::mutex mutex_;
-  std::deque<Waiting> waiting_;
-  size_t calls_ = 0;  // that have not come back
-  bool closing_ = false;
+  std::deque<Waiting> waiting_ OVERLORD_GUARDED_BY(mutex_);
+  size_t calls_ OVERLORD_GUARDED_BY(mutex_) = 0;  // that have not come back
+  bool closing_ OVERLORD_GUARDED_BY(mutex_) = false;
   // By key: what was decided once stays so, also when the sample is read again.
-  std::map<uint64_t, std::string> bad_;
+  std::map<uint64_t, std::string> bad_ OVERLORD_GUARDED_BY(mutex_);
   std::unique_ptr<TransformPool> pool_;
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -1,4 +1,4 @@
-#include "overlord/transport/media_lane.h"
+#include "overlord/workers/media_lane.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 using runtime::FunctionItem;
@@ -32,7 +32,7 @@ std::string text_after(std::string_view text, const std::string& name) {
 
 // What a made-up function does, by the first byte of an item: 'x' kills whoever runs it, 'b' is
 // bad, 'd' drops, 'n' is not deterministic, the rest comes back with every byte one higher.
-struct World {
+struct LaneWorld {
   std::atomic<int> calls{0};
   std::atomic<int> deaths{0};
   std::atomic<int> kills_from_outside{0};  // that still come
@@ -45,7 +45,7 @@ struct World {
 // Opens the memory by its name, as another process would.
 class FakeCaller final : public TransformRunner {
  public:
-  explicit FakeCaller(World* world) : world_(world) {}
+  explicit FakeCaller(LaneWorld* world) : world_(world) {}
   Status ready() override { return {}; }
 
   Result<TransformAnswer> run(const TextRows& rows) override {
@@ -97,14 +97,14 @@ class FakeCaller final : public TransformRunner {
     return first == 'd' ? TransformedAs::kDropped : TransformedAs::kText;
   }
 
-  World* world_;
+  LaneWorld* world_;
 };
 
 struct Lane {
   explicit Lane(TransformPoolOptions options = {}) {
     options.function = "mod:fn";
     options.make_runner = [this] { return std::make_unique<FakeCaller>(&world); };
-    lane = MediaLane::make(std::move(options), {}).value();
+    lane = MediaLane::make(std::move(options)).value();
   }
 
   struct Asked {
@@ -132,7 +132,7 @@ struct Lane {
     return all;
   }
 
-  World world;
+  LaneWorld world;
   std::unique_ptr<MediaLane> lane;
 };
 
@@ -272,4 +272,4 @@ TEST(MediaLane, WhatIsCancelledOrLeftIsAnswered) {
 }
 
 }  // namespace
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -1,4 +1,4 @@
-#include "overlord/transport/media_seat.h"
+#include "overlord/workers/media_seat.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,17 +6,15 @@
 
 #include "overlord/base/check.h"
 #include "overlord/base/hash.h"
+#include "overlord/workers/worker_rules.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 using runtime::FunctionItem;
 using runtime::TextRows;
 
-constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kLeastSlabBytes = uint64_t{1} << 20;
-
-uint64_t aligned(uint64_t size_bytes) { return (size_bytes + kAlignment - 1) & ~(kAlignment - 1); }
 
 // NumPy's names; media have no other types (model::MediaLayout).
 const char* type_name(model::Element element) {
@@ -127,4 +125,4 @@ Result<TransformAnswer> MediaSeat::take(const std::vector<Laid>& laid,
   return out;
 }
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

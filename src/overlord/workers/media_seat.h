@@ -11,12 +11,13 @@
 #include <string_view>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/media_function.h"
-#include "overlord/transport/item_slab.h"
-#include "overlord/transport/transform_runner.h"
+#include "overlord/workers/item_slab.h"
+#include "overlord/workers/transform_runner.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 // Items on their way through a lane, by ticket. Thread-safe.
 class ItemTickets {
@@ -29,14 +30,14 @@ class ItemTickets {
 
  private:
   mutable std::mutex mutex_;
-  uint64_t given_ = 0;
-  std::map<std::string, ItemPtr, std::less<>> items_;
+  uint64_t given_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, ItemPtr, std::less<>> items_ OVERLORD_GUARDED_BY(mutex_);
 };
 
 class MediaSeat final : public TransformRunner {
  public:
   // `caller` speaks to the function; it is told in JSON where each item lies, see
-  // python/overlord/_media_items.py.
+  // python/overlord/_workers/media_items.py.
   MediaSeat(std::unique_ptr<TransformRunner> caller, std::shared_ptr<const ItemTickets> tickets)
       : caller_(std::move(caller)), tickets_(std::move(tickets)) {}
 
@@ -61,4 +62,4 @@ class MediaSeat final : public TransformRunner {
   std::unique_ptr<ItemSlab> slab_;
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

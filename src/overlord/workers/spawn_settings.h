@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 struct SpawnSettings {
   posix_spawn_file_actions_t actions;
@@ -49,4 +49,4 @@ struct SpawnSettings {
   }
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

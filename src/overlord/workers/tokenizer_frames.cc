@@ -1,12 +1,11 @@
-#include "overlord/transport/tokenizer_frames.h"
+#include "overlord/workers/tokenizer_frames.h"
 
 #include <algorithm>
 #include <charconv>
-#include <utility>
 
 #include "overlord/base/bytes.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 constexpr std::string_view kRequestMagic = "OVTK";
@@ -15,65 +14,6 @@ constexpr std::string_view kMaskedRowsMagic = "OVTM";
 constexpr std::string_view kProgressMagic = "OVTP";
 constexpr std::string_view kErrorMagic = "OVTE";
 constexpr std::string_view kGreetingMagic = "OVTH";
-
-// Reader of one flat JSON object: strings and bare words (numbers, true, null), nothing nested.
-class FlatJson {
- public:
-  explicit FlatJson(std::string_view text) : rest_(text) {}
-
-  // Takes `mark` when it is the next thing after white space.
-  bool take(char mark) {
-    skip_space();
-    if (rest_.empty() || rest_.front() != mark) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-
-  bool take_string(std::string* out) {
-    if (!take('"')) return false;
-    out->clear();
-    while (!rest_.empty()) {
-      char next = rest_.front();
-      rest_.remove_prefix(1);
-      if (next == '"') return true;
-      if (next == '\\') {
-        if (rest_.empty() || std::string_view("\"\\/").find(rest_.front()) == rest_.npos) {
-          return false;  // other escapes have no business in a version or a digest
-        }
-        next = rest_.front();
-        rest_.remove_prefix(1);
-      }
-      out->push_back(next);
-    }
-    return false;
-  }
-
-  bool take_value(std::string* out) {
-    skip_space();
-    if (!rest_.empty() && rest_.front() == '"') return take_string(out);
-    const size_t end = std::min(rest_.find_first_of(",}[{\" \t\r\n"), rest_.size());
-    out->assign(rest_.substr(0, end));
-    rest_.remove_prefix(end);
-    return !out->empty();
-  }
-
-  bool at_end() {
-    skip_space();
-    return rest_.empty();
-  }
-
- private:
-  void skip_space() {
-    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size()));
-  }
-  std::string_view rest_;
-};
-
-bool parse_whole(const std::string& text, uint64_t* out) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, *out);
-  return error == std::errc() && stop == end;
-}
 
 }  // namespace
 
@@ -110,25 +50,18 @@ Result<TokenizerFrameHead> parse_tokenizer_head(std::string_view bytes) {
   return head;
 }
 
-Result<TokenizerGreeting> parse_tokenizer_greeting(std::string_view json) {
-  const Status broken = bad_data("a tokenizer's greeting is not one flat JSON object");
-  FlatJson reader(json);
+Result<TokenizerGreeting> parse_tokenizer_greeting(std::string_view text) {
+  const Status broken = bad_data("a greeting is not three lines: version, digest, vocab_size");
+  const size_t first = text.find('\n');
+  if (first == text.npos) return broken;
+  const size_t second = text.find('\n', first + 1);
+  if (second == text.npos) return broken;
   TokenizerGreeting greeting;
-  if (!reader.take('{')) return broken;
-  bool more = !reader.take('}');
-  while (more) {
-    std::string key;
-    std::string value;
-    if (!reader.take_string(&key) || !reader.take(':') || !reader.take_value(&value)) return broken;
-    if (key == "version") greeting.version = std::move(value);
-    if (key == "digest") greeting.digest = std::move(value);
-    if (key == "vocab_size" && !parse_whole(value, &greeting.vocab_size)) {
-      return bad_data("a tokenizer's greeting has a vocab_size that is no count: " + value);
-    }
-    more = reader.take(',');
-    if (!more && !reader.take('}')) return broken;
-  }
-  if (!reader.at_end()) return broken;
+  greeting.version = text.substr(0, first);
+  greeting.digest = text.substr(first + 1, second - first - 1);
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + second + 1, end, greeting.vocab_size);
+  if (error != std::errc() || stop != end) return broken;
   return greeting;
 }
 
@@ -184,4 +117,4 @@ Result<std::vector<model::BadRow>> parse_bad_rows(std::string_view bytes, uint32
   return bad;
 }
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

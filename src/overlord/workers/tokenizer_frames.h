@@ -5,7 +5,7 @@
 //             without tokens in so many bytes: u32 row, u32 length, utf-8 reason, rows rising
 //   progress  'OVTP' u32 rows done; before a masked answer, any number of them
 //   error     'OVTE' u32 length, utf-8 message
-//   greeting  'OVTH' u32 length, json {"version", "digest", "vocab_size"}; first of all
+//   greeting  'OVTH' u32 length, three lines: version, digest, vocab_size; first of all
 // Pure functions over bytes that came from another process: nothing in them is believed before it
 // is checked, and nothing is allocated for a size that was not. They never read or write.
 #pragma once
@@ -19,9 +19,9 @@
 #include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
-// What a worker says of itself. A number in the JSON is kept as it was written.
+// What a worker says of itself.
 struct TokenizerGreeting {
   std::string version;
   std::string digest;
@@ -47,8 +47,8 @@ std::string tokenizer_request_head(const runtime::TextRows& rows);
 // kBadData for a magic that is none, and for a text longer than kTokenizerTextBytes.
 Result<TokenizerFrameHead> parse_tokenizer_head(std::string_view bytes);
 
-// kBadData unless the text is one flat JSON object; a missing field keeps its default.
-Result<TokenizerGreeting> parse_tokenizer_greeting(std::string_view json);
+// kBadData unless the text is three lines, the last of them a count.
+Result<TokenizerGreeting> parse_tokenizer_greeting(std::string_view text);
 
 // Before anything is allocated for an answer: its sizes against those of the request.
 // `template_bytes`: of the text that a chat template may add to every row.
@@ -61,4 +61,4 @@ Status check_answer_values(const runtime::EncodedRows& answer, uint64_t vocab_si
 // Of a masked answer: rows that came out without tokens, of which `answer` has `rows`.
 Result<std::vector<model::BadRow>> parse_bad_rows(std::string_view bytes, uint32_t rows);
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -1,4 +1,4 @@
-#include "overlord/transport/tokenizer_frames.h"
+#include "overlord/workers/tokenizer_frames.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "overlord/base/bytes.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 using runtime::EncodedRows;
@@ -31,17 +31,14 @@ TEST(TokenizerFrames, HeadsAreKnownByTheirMarks) {
   EXPECT_EQ(parse_tokenizer_head("").status().code(), Code::kBadData);
 }
 
-TEST(TokenizerFrames, GreetingsAreFlatJson) {
-  auto greeting = parse_tokenizer_greeting(
-      " {\"digest\" : \"a\\\"b\\/c\", \"vocab_size\":32000 ,\"more\": null, "
-      "\"version\":\"1.2\"}\n");
+TEST(TokenizerFrames, GreetingsAreThreeLines) {
+  auto greeting = parse_tokenizer_greeting("1.2\na \"b\"/c\n32000");
   ASSERT_TRUE(greeting.ok()) << greeting.status().message();
-  EXPECT_EQ(*greeting, (TokenizerGreeting{"1.2", "a\"b/c", 32000}));
-  EXPECT_EQ(*parse_tokenizer_greeting("{}"), TokenizerGreeting());
+  EXPECT_EQ(*greeting, (TokenizerGreeting{"1.2", "a \"b\"/c", 32000}));
+  EXPECT_EQ(*parse_tokenizer_greeting("\n\n0"), TokenizerGreeting());
   for (const char* broken :
-       {"", "{", "[]", "{}x", "{\"a\":}", "{\"a\":1,}", "{\"a\":{}}", "{\"a\":[1]}", "{a:1}",
-        "{\"a\" 1}", "{\"a\":\"b}", "{\"a\":\"\\u0041\"}", "{\"vocab_size\":-1}",
-        "{\"vocab_size\":\"many\"}", "{\"vocab_size\":99999999999999999999}", "{\"a\":1 2}"}) {
+       {"", "1", "1\n", "1\nd", "1\nd\n", "1\nd\n-1", "1\nd\nmany", "1\nd\n5\n", "1\nd\nx\n5",
+        "1\nd\n99999999999999999999", "1\nd\n1 2"}) {
     EXPECT_EQ(parse_tokenizer_greeting(broken).status().code(), Code::kBadData) << broken;
   }
 }
@@ -93,4 +90,4 @@ TEST(TokenizerFrames, AnswersAreCheckedInside) {
 }
 
 }  // namespace
-}  // namespace overlord::transport
+}  // namespace overlord::workers

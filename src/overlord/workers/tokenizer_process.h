@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -16,13 +15,16 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
+#include "overlord/runtime/descriptor.h"
 #include "overlord/runtime/encoder_costs.h"
 #include "overlord/runtime/seams.h"
-#include "overlord/transport/tokenizer_frames.h"
-#include "overlord/transport/tokenizer_worker.h"
+#include "overlord/workers/seat_pool.h"
+#include "overlord/workers/tokenizer_frames.h"
+#include "overlord/workers/tokenizer_worker.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 struct TokenizerPoolOptions {
   std::vector<std::string> argv;         // argv[0] is looked up in PATH
@@ -42,7 +44,6 @@ struct TokenizerPoolStats {
   uint64_t refused = 0;   // batches answered with kResource because the queue was full
   uint64_t encoded = 0;   // batches
   uint64_t failed = 0;    // batches, cancelled ones not counted
-  uint64_t bytes = 0;     // of text, encoded
   uint64_t tokens = 0;    // made of them
   uint64_t starts = 0;    // processes
   uint64_t failures = 0;  // processes that died, hung or sent garbage over a batch
@@ -74,7 +75,6 @@ class TokenizerPool final : public runtime::TextEncoder, public runtime::Encoder
   uint64_t worker_bytes() const override { return counters_.living.resident_bytes(); }
 
  private:
-  struct Seat;
   struct Request {
     runtime::TextRows rows;
     runtime::CancelToken cancel;
@@ -84,27 +84,21 @@ class TokenizerPool final : public runtime::TextEncoder, public runtime::Encoder
   };
 
   explicit TokenizerPool(TokenizerPoolOptions options);
-  Status start_threads();
+  Status start();
   Status admit(const TokenizerGreeting& greeting);
   void submit(Request request);
-  void serve(Seat& seat);
-  Request take_first();
-  void answer(TokenizerWorker& worker, Request request);
-  void count(const Request& request, const Result<runtime::EncodedRows>& result);
+  void serve(TokenizerWorker* worker, Request request);
 
   const TokenizerPoolOptions options_;
   TokenizerWorkerSettings settings_;
   TokenizerWorkerCounters counters_;
 
   mutable std::mutex mutex_;
-  std::deque<Request> queue_;
-  std::vector<Seat*> parked_;  // last in, first out, so that warm processes come before cold ones
-  std::optional<TokenizerGreeting> agreed_;
-  TokenizerPoolStats stats_;
-  bool stopping_ = false;
+  std::optional<TokenizerGreeting> agreed_ OVERLORD_GUARDED_BY(mutex_);
+  TokenizerPoolStats stats_ OVERLORD_GUARDED_BY(mutex_);
 
-  int stop_descriptor_ = -1;  // an eventfd, readable from the beginning of the end
-  std::vector<std::unique_ptr<Seat>> seats_;
+  runtime::Descriptor stop_;                  // an eventfd, readable from the beginning of the end
+  SeatPool<TokenizerWorker, Request> seats_;  // last: its threads use all of the above
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -1,4 +1,4 @@
-#include "overlord/transport/tokenizer_process.h"
+#include "overlord/workers/tokenizer_process.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 #include "overlord/runtime/steady_clock.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 using runtime::CancelToken;
@@ -79,7 +79,7 @@ if mode == "babble":
     text(b"OVTH", b"{{{")
 if mode == "endless":
     write(b"OVTH" + struct.pack("<I", 2**32 - 1))
-text(b"OVTH", ('{"version": 1, "digest": "%s", "vocab_size": %d}' % (digest, vocabulary)).encode())
+text(b"OVTH", ("1\n%s\n%d" % (digest, vocabulary)).encode())
 
 while True:
     magic, rows, size = struct.unpack("<4sIQ", read(16))
@@ -531,4 +531,4 @@ TEST_F(TokenizerPoolTest, AnUnusedPoolLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace overlord::transport
+}  // namespace overlord::workers

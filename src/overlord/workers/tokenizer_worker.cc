@@ -1,4 +1,4 @@
-#include "overlord/transport/tokenizer_worker.h"
+#include "overlord/workers/tokenizer_worker.h"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "overlord/runtime/steady_clock.h"
+#include "overlord/workers/worker_rules.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 using runtime::CancelToken;
@@ -17,24 +18,9 @@ using runtime::TextRows;
 
 static_assert(std::endian::native == std::endian::little, "frames are sent as they lie in memory");
 
-constexpr int kTries = 2;
 // Over one batch. It has no part in a kill from outside, or it eats all memory: hence a limit.
 constexpr int kKillsForgiven = 8;
 constexpr size_t kShownWordBytes = 300;
-constexpr int64_t kMillisecond = 1'000'000;
-constexpr int64_t kLeaveGraceNs = 20 * kMillisecond;    // to leave when the pool ends
-constexpr int64_t kDeathGraceNs = 5000 * kMillisecond;  // to be really dead after it hung up
-
-// What may go better with another process. Everything else is an answer.
-bool worth_another_try(Code code) {
-  return code == Code::kUnavailable || code == Code::kDeadline || code == Code::kResource;
-}
-
-// Bytes that break the protocol are a broken process, not bad data of the caller.
-Status as_garbage(const Status& status) {
-  if (status.ok()) return status;
-  return {Code::kUnavailable, "sent garbage: " + status.message()};
-}
 
 std::string shown(const std::vector<std::string>& argv) {
   std::string text;
@@ -45,12 +31,36 @@ std::string shown(const std::vector<std::string>& argv) {
   return text;
 }
 
-template <typename T>
-std::string_view bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}  // namespace
+
+Result<TokenizerFrameHead> receive_head(WorkerProcess& process, int64_t progress_ns) {
+  std::array<char, kTokenizerHeadBytes> bytes;
+  OVERLORD_RETURN_IF_ERROR(process.receive(bytes.data(), bytes.size(), progress_ns));
+  Result<TokenizerFrameHead> head = parse_tokenizer_head({bytes.data(), bytes.size()});
+  if (!head.ok()) return as_garbage(head.status());
+  return head;
 }
 
-}  // namespace
+Result<std::string> receive_text(WorkerProcess& process, uint32_t size_bytes, int64_t progress_ns) {
+  std::string text(size_bytes, '\0');
+  OVERLORD_RETURN_IF_ERROR(process.receive(text.data(), text.size(), progress_ns));
+  return text;
+}
+
+Result<TokenizerGreeting> receive_greeting(WorkerProcess& process, int64_t progress_ns,
+                                           const Status& refused) {
+  OVERLORD_TRY(const TokenizerFrameHead head, receive_head(process, progress_ns));
+  if (head.kind != TokenizerFrame::kError && head.kind != TokenizerFrame::kGreeting) {
+    return Status(Code::kUnavailable, "sent garbage: an answer in place of a greeting");
+  }
+  OVERLORD_TRY(const std::string text, receive_text(process, head.count, progress_ns));
+  if (head.kind == TokenizerFrame::kError) {
+    return Status(refused.code(), refused.message() + text);
+  }
+  Result<TokenizerGreeting> greeting = parse_tokenizer_greeting(text);
+  if (!greeting.ok()) return as_garbage(greeting.status());
+  return greeting;
+}
 
 template <typename T>
 Result<T> TokenizerWorker::in_two_tries(const std::function<Result<T>()>& attempt,
@@ -62,7 +72,7 @@ Result<T> TokenizerWorker::in_two_tries(const std::function<Result<T>()>& attemp
     Result<T> result = attempt();
     if (result.ok()) return result;
     const Status failure = result.status();
-    if (!worth_another_try(failure.code())) return result;
+    if (!may_go_better(failure.code())) return result;
     bool killed = false;
     story = bury(failure, &killed);
     if (!killed || ++kills > kKillsForgiven) ++failures;
@@ -93,7 +103,6 @@ Result<TokenizerGreeting> TokenizerWorker::greet() {
 
 void TokenizerWorker::leave() {
   if (process_ == nullptr) return;
-  counters_.living.remove(process_->pid());
   process_->finish(kLeaveGraceNs);
   process_.reset();
 }
@@ -103,7 +112,6 @@ std::string TokenizerWorker::bury(const Status& failure, bool* killed) {
   counters_.failures.fetch_add(1, std::memory_order_relaxed);
   std::string story = "it " + failure.message();
   if (process_ == nullptr) return story;  // it never started, and the message says so
-  counters_.living.remove(process_->pid());
   const bool hung = failure.code() == Code::kDeadline;
   story += "; its end: " + process_->finish(hung ? 0 : kDeathGraceNs);
   *killed = process_->killed_by_others();
@@ -116,31 +124,16 @@ std::string TokenizerWorker::bury(const Status& failure, bool* killed) {
 
 Status TokenizerWorker::ensure_process() {
   if (process_ != nullptr) return {};
-  OVERLORD_TRY(process_, WorkerProcess::start(settings_.command, settings_.stop_descriptor));
+  OVERLORD_TRY(process_, WorkerProcess::start(settings_.command, settings_.stop_descriptor,
+                                              counters_.living));
   counters_.starts.fetch_add(1, std::memory_order_relaxed);
-  counters_.living.add(process_->pid());
-  Status status;
-  if (Result<TokenizerGreeting> greeting = read_greeting(); greeting.ok()) {
-    greeting_ = std::move(greeting).value();
-    status = settings_.admit(greeting_);
-  } else {
-    status = greeting.status();
-  }
+  Result<TokenizerGreeting> greeting = receive_greeting(*process_, settings_.start_deadline_ns,
+                                                        bad_data("tokenizer cannot start: "));
+  Status status = greeting.status();
+  if (greeting.ok()) status = settings_.admit(greeting_ = std::move(*greeting));
   // bury() wants the process; an answer that is final has no use for it.
-  if (!status.ok() && !worth_another_try(status.code())) leave();
+  if (!status.ok() && !may_go_better(status.code())) leave();
   return status;
-}
-
-Result<TokenizerGreeting> TokenizerWorker::read_greeting() {
-  OVERLORD_TRY(const TokenizerFrameHead head, read_head(settings_.start_deadline_ns));
-  if (head.kind != TokenizerFrame::kError && head.kind != TokenizerFrame::kGreeting) {
-    return Status(Code::kUnavailable, "sent garbage: an answer in place of a greeting");
-  }
-  OVERLORD_TRY(const std::string text, read_text(head.count));
-  if (head.kind == TokenizerFrame::kError) return bad_data("tokenizer cannot start: " + text);
-  Result<TokenizerGreeting> greeting = parse_tokenizer_greeting(text);
-  if (!greeting.ok()) return as_garbage(greeting.status());
-  return greeting;
 }
 
 Result<EncodedRows> TokenizerWorker::exchange(const TextRows& rows) {
@@ -152,15 +145,15 @@ Result<EncodedRows> TokenizerWorker::exchange(const TextRows& rows) {
 
 Result<EncodedRows> TokenizerWorker::read_answer(const TextRows& rows) {
   const int64_t progress_ns = settings_.progress_deadline_ns;
-  OVERLORD_TRY(TokenizerFrameHead head, read_head(progress_ns));
+  OVERLORD_TRY(TokenizerFrameHead head, receive_head(*process_, progress_ns));
   while (head.kind == TokenizerFrame::kProgress) {
-    OVERLORD_TRY(head, read_head(progress_ns));
+    OVERLORD_TRY(head, receive_head(*process_, progress_ns));
   }
   if (head.kind == TokenizerFrame::kGreeting) {
     return Status(Code::kUnavailable, "sent garbage: a second greeting");
   }
   if (head.kind == TokenizerFrame::kError) {
-    OVERLORD_TRY(const std::string text, read_text(head.count));
+    OVERLORD_TRY(const std::string text, receive_text(*process_, head.count, progress_ns));
     return bad_data("tokenizer refused a batch: " + text);
   }
   uint64_t tokens = 0;
@@ -191,26 +184,11 @@ Status TokenizerWorker::read_mask(uint32_t rows, EncodedRows* answer) {
   if (length > uint64_t{rows} * (kBadRowReasonBytes + 8)) {
     return {Code::kUnavailable, "sent garbage: more bad rows than a request has"};
   }
-  OVERLORD_TRY(const std::string bytes, read_text(length));
+  OVERLORD_TRY(const std::string bytes, receive_text(*process_, length, progress_ns));
   Result<std::vector<model::BadRow>> bad = parse_bad_rows(bytes, rows);
   if (!bad.ok()) return as_garbage(bad.status());
   answer->bad = std::move(*bad);
   return {};
 }
 
-Result<TokenizerFrameHead> TokenizerWorker::read_head(int64_t progress_ns) {
-  std::array<char, kTokenizerHeadBytes> bytes;
-  OVERLORD_RETURN_IF_ERROR(process_->receive(bytes.data(), bytes.size(), progress_ns));
-  Result<TokenizerFrameHead> head = parse_tokenizer_head({bytes.data(), bytes.size()});
-  if (!head.ok()) return as_garbage(head.status());
-  return head;
-}
-
-Result<std::string> TokenizerWorker::read_text(uint32_t size_bytes) {
-  std::string text(size_bytes, '\0');
-  OVERLORD_RETURN_IF_ERROR(
-      process_->receive(text.data(), text.size(), settings_.progress_deadline_ns));
-  return text;
-}
-
-}  // namespace overlord::transport
+}  // namespace overlord::workers

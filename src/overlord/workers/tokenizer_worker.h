@@ -12,11 +12,11 @@
 
 #include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
-#include "overlord/transport/living_workers.h"
-#include "overlord/transport/tokenizer_frames.h"
-#include "overlord/transport/worker_process.h"
+#include "overlord/workers/living_workers.h"
+#include "overlord/workers/tokenizer_frames.h"
+#include "overlord/workers/worker_process.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 struct TokenizerWorkerSettings {
   WorkerCommand command;
@@ -34,6 +34,13 @@ struct TokenizerWorkerCounters {
   std::atomic<uint64_t> failures{0};  // tries that ended with a dead process
   LivingWorkers living;
 };
+
+// What every worker says, read from it. Bytes that break the protocol are kUnavailable.
+Result<TokenizerFrameHead> receive_head(WorkerProcess& process, int64_t progress_ns);
+Result<std::string> receive_text(WorkerProcess& process, uint32_t size_bytes, int64_t progress_ns);
+// `refused` with the worker's message behind it: it has none to give.
+Result<TokenizerGreeting> receive_greeting(WorkerProcess& process, int64_t progress_ns,
+                                           const Status& refused);
 
 class TokenizerWorker {
  public:
@@ -58,12 +65,9 @@ class TokenizerWorker {
   Result<T> in_two_tries(const std::function<Result<T>()>& attempt,
                          const runtime::CancelToken& cancel);
   Status ensure_process();
-  Result<TokenizerGreeting> read_greeting();
   Result<runtime::EncodedRows> exchange(const runtime::TextRows& rows);
   Result<runtime::EncodedRows> read_answer(const runtime::TextRows& rows);
   Status read_mask(uint32_t rows, runtime::EncodedRows* answer);
-  Result<TokenizerFrameHead> read_head(int64_t progress_ns);
-  Result<std::string> read_text(uint32_t size_bytes);
   std::string bury(const Status& failure, bool* killed);
 
   const TokenizerWorkerSettings& settings_;
@@ -72,4 +76,4 @@ class TokenizerWorker {
   TokenizerGreeting greeting_;  // of process_
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

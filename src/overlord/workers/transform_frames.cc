@@ -1,11 +1,11 @@
-#include "overlord/transport/transform_frames.h"
+#include "overlord/workers/transform_frames.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "overlord/base/bytes.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 constexpr uint8_t kLastKind = static_cast<uint8_t>(TransformedAs::kBad);
@@ -89,4 +89,4 @@ TransformCursor::Row TransformCursor::next() {
   return row;
 }
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

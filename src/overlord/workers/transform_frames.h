@@ -1,5 +1,5 @@
 // What a worker of a users' transform answers. The head, the request, the greeting and the error
-// are those of transport/tokenizer_frames.h; an answer goes on after its head and its rows with
+// are those of workers/tokenizer_frames.h; an answer goes on after its head and its rows with
 //   u64 bytes  u64 tokens  u8 kinds[rows]  u32 sizes[rows]  utf-8 text[bytes]  i32 tokens[tokens]
 // A row has `sizes` bytes of the text (kText, kBad: the reason), or tokens (kTokens), or nothing.
 // Pure functions over bytes of another process: nothing in them is believed before it is checked.
@@ -14,7 +14,7 @@
 #include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 enum class TransformedAs : uint8_t { kText, kTokens, kDropped, kBad };
 
@@ -65,4 +65,4 @@ class TransformCursor {
   uint64_t token_at_ = 0;
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -1,23 +1,18 @@
-#include "overlord/transport/transform_pool.h"
-
-#include <pthread.h>
+#include "overlord/workers/transform_pool.h"
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
-#include "overlord/base/check.h"
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/hash.h"
 #include "overlord/runtime/steady_clock.h"
+#include "overlord/workers/worker_rules.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 using runtime::TextRows;
 using runtime::TransformedRows;
-
-constexpr size_t kMostWorkers = 256;
-constexpr int kTries = 2;
 
 TextRows chosen(const TextRows& all, const std::vector<uint32_t>& rows) {
   TextRows out;
@@ -35,6 +30,13 @@ TextRows chosen(const TextRows& all, const std::vector<uint32_t>& rows) {
 std::pair<uint64_t, uint64_t> content_key(std::string_view text) {
   const Digest digest = digest_of(text);
   return {digest.high, digest.low};
+}
+
+TransformAnswer bad_row(const std::string& reason) {
+  return {.kinds = {static_cast<uint8_t>(TransformedAs::kBad)},
+          .sizes = {static_cast<uint32_t>(reason.size())},
+          .text = reason,
+          .tokens = {}};
 }
 
 std::string told(const TransformCursor::Row& row, bool is_item) {
@@ -66,53 +68,20 @@ struct TransformPool::Work {
 };
 
 Result<std::unique_ptr<TransformPool>> TransformPool::make(TransformPoolOptions options) {
-  if (options.workers < 1 || options.workers > kMostWorkers) {
-    return invalid_argument("transform " + options.function + ": has 1 to " +
-                            std::to_string(kMostWorkers) + " workers, not " +
-                            std::to_string(options.workers));
-  }
-  if (options.batch_rows < 1 || !options.make_runner) {
+  OVERLORD_RETURN_IF_ERROR(check_workers("transform " + options.function + ":", options.workers));
+  if (options.batch_rows < 1) {
     return invalid_argument("transform " + options.function + ": a call has at least one row");
   }
   std::unique_ptr<TransformPool> pool(new TransformPool(std::move(options)));
-  OVERLORD_RETURN_IF_ERROR(pool->start_threads());
+  OVERLORD_RETURN_IF_ERROR(pool->seats_.start());
   return pool;
 }
 
-TransformPool::TransformPool(TransformPoolOptions options) : options_(std::move(options)) {}
-
-Status TransformPool::start_threads() {
-  for (size_t i = 0; i < options_.workers; ++i) {
-    try {
-      threads_.emplace_back([this, i] {
-        pthread_setname_np(pthread_self(), ("ol-user-" + std::to_string(i)).c_str());
-        serve();
-      });
-    } catch (const std::system_error& error) {
-      return {Code::kResource, std::string("cannot start a thread: ") + error.what()};
-    }
-  }
-  return {};
-}
-
-TransformPool::~TransformPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
-  if (stop_) stop_();
-  for (std::thread& thread : threads_) {
-    OVERLORD_CHECK(thread.get_id() != std::this_thread::get_id(),
-                   "a transform pool is destroyed by one of its own callbacks");
-    thread.join();
-  }
-  while (!queue_.empty()) {
-    const std::shared_ptr<Work> work = std::move(queue_.front().work);
-    queue_.pop_front();
-    finish(work, Status(Code::kCancelled, "the transform's pool has ended"));
-  }
-}
+TransformPool::TransformPool(TransformPoolOptions options)
+    : options_(std::move(options)),
+      sample_(options_.check_every),
+      seats_("ol-user-", options_.workers, options_.make_runner,
+             [this](auto& seat, Task task) { serve(seat.get(), std::move(task)); }) {}
 
 void TransformPool::apply(TextRows rows, runtime::CancelToken cancel, runtime::TransformDone done) {
   auto work = std::make_shared<Work>();
@@ -130,52 +99,27 @@ void TransformPool::apply(TextRows rows, runtime::CancelToken cancel, runtime::T
   // Nothing to do is answered by a seat as well: never on the caller's stack.
   if (tasks.empty()) tasks.push_back({work, {}, std::nullopt});
   work->outstanding = tasks.size();
-  push(std::move(tasks));
+  for (Task& task : tasks) seats_.push(std::move(task));
 }
 
-TransformPoolStats TransformPool::stats() const {
-  const std::lock_guard lock(mutex_);
-  return stats_;
-}
-
-void TransformPool::push(std::vector<Task> tasks) {
+void TransformPool::serve(TransformRunner* runner, Task task) {
+  if (runner == nullptr) {
+    return finish(task.work, Status(Code::kCancelled, "the transform's pool has ended"));
+  }
+  bool useless = task.work->cancel.cancelled();
   {
     const std::lock_guard lock(mutex_);
-    for (Task& task : tasks) queue_.push_back(std::move(task));
+    useless = useless || !task.work->failure.ok();
   }
-  if (tasks.size() > 1) {
-    wake_.notify_all();
-  } else {
-    wake_.notify_one();
-  }
-}
-
-void TransformPool::serve() {
-  const std::unique_ptr<TransformRunner> runner = options_.make_runner();
-  std::unique_lock lock(mutex_);
-  while (true) {
-    wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-    if (stopping_) return;
-    Task task = std::move(queue_.front());
-    queue_.pop_front();
-    const bool useless = !task.work->failure.ok();
-    lock.unlock();
-    if (useless || task.work->cancel.cancelled()) {
-      finish(task.work, Status(Code::kCancelled, "transforming was cancelled"));
-    } else {
-      carry_out(*runner, std::move(task));
-    }
-    lock.lock();
-  }
+  if (!useless) return carry_out(*runner, std::move(task));
+  finish(task.work, Status(Code::kCancelled, "transforming was cancelled"));
 }
 
 void TransformPool::carry_out(TransformRunner& runner, Task task) {
   const int64_t begin_ns = runtime::steady_now_ns();
   const auto count_time = [&] {
     const std::lock_guard lock(mutex_);
-    const int64_t spent_ns = runtime::steady_now_ns() - begin_ns;
-    task.work->busy_ns += spent_ns;
-    stats_.busy_ns += static_cast<uint64_t>(spent_ns);
+    task.work->busy_ns += runtime::steady_now_ns() - begin_ns;
   };
   if (task.first) {
     const Status same = compare(runner, task);
@@ -187,34 +131,17 @@ void TransformPool::carry_out(TransformRunner& runner, Task task) {
   }
   Result<std::vector<Piece>> pieces = solve(runner, *task.work, task.rows, kTries);
   count_time();
-  if (pieces.ok() && pieces->size() == 1 && is_sampled(task)) {
+  if (pieces.ok() && pieces->size() == 1 && options_.check_every > 0 && !task.rows.empty() &&
+      sample_.takes(digest_of(task.work->rows.row(task.rows.front())).low)) {
     // Back into the queue, so that mostly another worker makes the call the second time.
-    std::vector<Task> again;
-    again.push_back({task.work, std::move(task.rows), std::move(pieces->front().answer)});
-    return push(std::move(again));
+    return seats_.push({task.work, std::move(task.rows), std::move(pieces->front().answer)});
   }
   finish(task.work, std::move(pieces));
 }
 
-// The first call of a pool, and those whose text says so: the same ones wherever it is read.
-bool TransformPool::is_sampled(const Task& task) {
-  if (options_.check_every == 0 || task.rows.empty()) return false;
-  const Digest digest = digest_of(task.work->rows.row(task.rows.front()));
-  const std::lock_guard lock(mutex_);
-  if (stats_.checked > 0 && digest.low % options_.check_every != 0) return false;
-  ++stats_.checked;
-  return true;
-}
-
 Status TransformPool::ready(TransformRunner& runner) {
-  Status status;
-  for (int i = 0; i < kTries; ++i) {
-    status = runner.ready();
-    if (status.ok() || status.code() != Code::kUnavailable) break;
-  }
-  if (status.ok() || status.code() == Code::kCancelled) return status;
-  const Code code = status.code() == Code::kUnavailable ? Code::kUserFunction : status.code();
-  return named(Status(code, status.message()));
+  const Status status = ready_in_tries(runner);
+  return status.ok() || status.code() == Code::kCancelled ? status : named(status);
 }
 
 Result<TransformAnswer> TransformPool::call(TransformRunner& runner, const Work& work,
@@ -226,9 +153,8 @@ Result<TransformAnswer> TransformPool::call(TransformRunner& runner, const Work&
     if (answer.ok()) return answer;
     if (answer.status().code() == Code::kUserFunction) return named(answer.status());
     if (answer.status().code() != Code::kUnavailable || i >= tries) return answer;
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return Status(Code::kCancelled, "the transform's pool has ended");
-    ++stats_.retried;
+    if (seats_.ending()) return Status(Code::kCancelled, "the transform's pool has ended");
+    ++retried_;
   }
 }
 
@@ -244,20 +170,11 @@ Result<std::vector<TransformPool::Piece>> TransformPool::solve(TransformRunner& 
       open.push_back(row);
       continue;
     }
-    TransformAnswer answer;
-    answer.kinds = {static_cast<uint8_t>(TransformedAs::kBad)};
-    answer.sizes = {static_cast<uint32_t>(known->size())};
-    answer.text = *known;
-    pieces.push_back({{row}, std::move(answer)});
+    pieces.push_back({{row}, bad_row(*known)});
   }
   if (open.empty()) return pieces;
   Result<TransformAnswer> answer = call(runner, work, open, tries);
   if (answer.ok()) {
-    {
-      const std::lock_guard lock(mutex_);
-      ++stats_.calls;
-      stats_.rows += open.size();
-    }
     pieces.push_back({std::move(open), std::move(*answer)});
     return pieces;
   }
@@ -294,17 +211,13 @@ Result<TransformPool::Piece> TransformPool::condemn(const Work& work, uint32_t r
                       "function");
   }
   const std::lock_guard lock(mutex_);
-  if (++stats_.condemned > options_.give_up_after) {
+  if (++condemned_ > options_.give_up_after) {
     return Status(Code::kUserFunction, reason + "; as did " +
                                            std::to_string(options_.give_up_after) +
                                            " rows before: it is the function, not the data");
   }
   verdicts_.emplace(content_key(work.rows.row(row)), reason);
-  TransformAnswer answer;
-  answer.kinds = {static_cast<uint8_t>(TransformedAs::kBad)};
-  answer.sizes = {static_cast<uint32_t>(reason.size())};
-  answer.text = reason;
-  return Piece{{row}, std::move(answer)};
+  return Piece{{row}, bad_row(reason)};
 }
 
 // The second time in the other order: a row's answer may not hang on its neighbours either.
@@ -391,4 +304,4 @@ Status TransformPool::named(const Status& status) const {
   return {status.code(), "transform " + options_.function + " " + status.message()};
 }
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -5,26 +5,26 @@
 // thread per seat. It never blocks apply(), calls back exactly once and leaves nothing behind.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/encoder_costs.h"
 #include "overlord/runtime/row_transform.h"
-#include "overlord/transport/transform_runner.h"
+#include "overlord/workers/seat_pool.h"
+#include "overlord/workers/transform_runner.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 struct TransformPoolOptions {
   std::string function;  // module:name, for messages
@@ -38,34 +38,29 @@ struct TransformPoolOptions {
   bool items = false;          // rows are tickets of media items, answers digests: for messages
   std::function<std::unique_ptr<TransformRunner>()> make_runner;
   std::function<uint64_t()> worker_bytes = {};  // resident, of the processes of all runners
+  // Whoever runs a call gives up; called first when the pool ends. May be empty.
+  std::function<void()> stop = {};
 };
 
 struct TransformPoolStats {
-  uint64_t rows = 0;
-  uint64_t calls = 0;
   uint64_t checked = 0;  // calls made twice
   uint64_t retried = 0;  // calls that failed and were made again
-  uint64_t condemned = 0;
-  uint64_t busy_ns = 0;  // of all seats
 };
 
 class TransformPool final : public runtime::RowTransform, public runtime::EncoderCosts {
  public:
   static Result<std::unique_ptr<TransformPool>> make(TransformPoolOptions options);
-  // Everything not yet answered is answered with kCancelled. Whoever runs a call is told to stop
-  // before: by `stop`, called first. Not from a callback of the pool.
-  ~TransformPool() override;
+  // Everything not yet answered is answered with kCancelled. Not from a callback of the pool.
+  ~TransformPool() override { seats_.end(options_.stop); }
   TransformPool(const TransformPool&) = delete;
   TransformPool& operator=(const TransformPool&) = delete;
-
-  void on_stop(std::function<void()> stop) { stop_ = std::move(stop); }
 
   // kUserFunction: no worker can be started, the function is not deterministic, or a row was found
   // that it cannot bear where that may not be decided.
   void apply(runtime::TextRows rows, runtime::CancelToken cancel,
              runtime::TransformDone done) override;
 
-  TransformPoolStats stats() const;
+  TransformPoolStats stats() const { return {sample_.taken(), retried_}; }
   uint64_t worker_bytes() const override {
     return options_.worker_bytes ? options_.worker_bytes() : 0;
   }
@@ -84,9 +79,7 @@ class TransformPool final : public runtime::RowTransform, public runtime::Encode
   };
 
   explicit TransformPool(TransformPoolOptions options);
-  Status start_threads();
-  void serve();
-  void push(std::vector<Task> tasks);
+  void serve(TransformRunner* runner, Task task);
   void carry_out(TransformRunner& runner, Task task);
   Status ready(TransformRunner& runner);
   Result<std::vector<Piece>> solve(TransformRunner& runner, const Work& work, const Rows& rows,
@@ -95,22 +88,19 @@ class TransformPool final : public runtime::RowTransform, public runtime::Encode
                                int tries);
   Result<Piece> condemn(const Work& work, uint32_t row, const std::string& story);
   Status compare(TransformRunner& runner, const Task& task);
-  bool is_sampled(const Task& task);
   const std::string* verdict(std::string_view text);
   void finish(const std::shared_ptr<Work>& work, Result<std::vector<Piece>> pieces);
   runtime::TransformedRows merge(const Work& work) const;
   Status named(const Status& status) const;
 
   const TransformPoolOptions options_;
-  std::function<void()> stop_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Task> queue_;
-  TransformPoolStats stats_;
+  CallSample sample_;
+  std::atomic<uint64_t> retried_{0};
+  std::mutex mutex_;
+  uint64_t condemned_ OVERLORD_GUARDED_BY(mutex_) = 0;
   // By the digest of a row's text: what was decided once stays so, also when it is read again.
-  std::map<std::pair<uint64_t, uint64_t>, std::string> verdicts_;
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
+  std::map<std::pair<uint64_t, uint64_t>, std::string> verdicts_ OVERLORD_GUARDED_BY(mutex_);
+  SeatPool<TransformRunner, Task> seats_;  // last: its threads use all of the above
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -1,4 +1,4 @@
-#include "overlord/transport/transform_pool.h"
+#include "overlord/workers/transform_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -7,13 +7,13 @@
 #include <set>
 #include <string>
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 using runtime::TextRows;
 using runtime::TransformedRows;
 
-TextRows rows_of(const std::vector<std::string>& texts) {
+TextRows text_rows_of(const std::vector<std::string>& texts) {
   TextRows rows;
   for (const std::string& text : texts) {
     rows.bytes += text;
@@ -24,7 +24,7 @@ TextRows rows_of(const std::vector<std::string>& texts) {
 
 // What a made-up function does, by the first letter of a row: 'd' drops, 't' gives tokens, 'b' is
 // bad, 'x' kills whoever runs it, 'n' is not deterministic, the rest comes back with a '+'.
-struct World {
+struct PoolWorld {
   std::atomic<int> calls{0};
   std::atomic<int> deaths{0};
   std::atomic<int> kills_from_outside{0};  // that still come
@@ -33,9 +33,9 @@ struct World {
   std::multiset<std::string> given;
 };
 
-class FakeRunner final : public TransformRunner {
+class FakePoolRunner final : public TransformRunner {
  public:
-  explicit FakeRunner(World* world) : world_(world) {}
+  explicit FakePoolRunner(PoolWorld* world) : world_(world) {}
 
   Status ready() override {
     if (world_->failing_starts.fetch_sub(1) > 0) return {Code::kUnavailable, "did not start"};
@@ -91,28 +91,28 @@ class FakeRunner final : public TransformRunner {
     answer->text += out;
   }
 
-  World* world_;
+  PoolWorld* world_;
 };
 
 struct Pool {
   explicit Pool(TransformPoolOptions options = {}) {
     options.function = "mod:fn";
-    options.make_runner = [this] { return std::make_unique<FakeRunner>(&world); };
+    options.make_runner = [this] { return std::make_unique<FakePoolRunner>(&world); };
     pool = TransformPool::make(std::move(options)).value();
   }
 
   Result<TransformedRows> apply(const std::vector<std::string>& texts) {
     std::promise<Result<TransformedRows>> promise;
-    pool->apply(rows_of(texts), {},
+    pool->apply(text_rows_of(texts), {},
                 [&](Result<TransformedRows> got) { promise.set_value(std::move(got)); });
     return promise.get_future().get();
   }
 
-  World world;
+  PoolWorld world;
   std::unique_ptr<TransformPool> pool;
 };
 
-std::vector<std::string> many(size_t count) {
+std::vector<std::string> many_rows(size_t count) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < count; ++i) texts.push_back("row " + std::to_string(i));
   return texts;
@@ -125,7 +125,7 @@ TEST(TransformPool, RowsComeBackInOrderWhoeverRunsThem) {
       options.workers = workers;
       options.batch_rows = batch;
       Pool pool(options);
-      const std::vector<std::string> texts = many(100);
+      const std::vector<std::string> texts = many_rows(100);
       const Result<TransformedRows> got = pool.apply(texts);
       ASSERT_TRUE(got.ok()) << got.status().message();
       ASSERT_EQ(got->text.rows(), texts.size());
@@ -162,7 +162,7 @@ TEST(TransformPool, TheOneRowThatKillsIsFoundAndNeverGivenAgain) {
   TransformPoolOptions options;
   options.batch_rows = 64;
   Pool pool(options);
-  std::vector<std::string> texts = many(64);
+  std::vector<std::string> texts = many_rows(64);
   texts[41] = "x marks the spot";
   const Result<TransformedRows> got = pool.apply(texts);
   ASSERT_TRUE(got.ok()) << got.status().message();
@@ -184,7 +184,7 @@ TEST(TransformPool, TheOneRowThatKillsIsFoundAndNeverGivenAgain) {
 TEST(TransformPool, AKillFromOutsideCostsARetryAndNoRow) {
   Pool pool;
   pool.world.kills_from_outside = 1;
-  const Result<TransformedRows> got = pool.apply(many(10));
+  const Result<TransformedRows> got = pool.apply(many_rows(10));
   ASSERT_TRUE(got.ok());
   EXPECT_TRUE(got->bad.empty());
   EXPECT_EQ(pool.pool->stats().retried, 1u);
@@ -244,7 +244,8 @@ TEST(TransformPool, EveryCallIsAnsweredWhenThePoolEnds) {
   {
     Pool pool;
     for (int i = 0; i < 50; ++i) {
-      pool.pool->apply(rows_of(many(3)), {}, [&](const Result<TransformedRows>&) { ++answers; });
+      pool.pool->apply(text_rows_of(many_rows(3)), {},
+                       [&](const Result<TransformedRows>&) { ++answers; });
     }
   }
   EXPECT_EQ(answers, 50);
@@ -270,4 +271,4 @@ TEST(TransformFrames, LyingAnswersAreRefused) {
 }
 
 }  // namespace
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -9,12 +9,12 @@
 
 #include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
-#include "overlord/transport/living_workers.h"
-#include "overlord/transport/tokenizer_frames.h"
-#include "overlord/transport/transform_frames.h"
-#include "overlord/transport/worker_process.h"
+#include "overlord/workers/living_workers.h"
+#include "overlord/workers/tokenizer_frames.h"
+#include "overlord/workers/transform_frames.h"
+#include "overlord/workers/worker_process.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 class TransformRunner {
  public:
@@ -27,28 +27,44 @@ class TransformRunner {
   virtual Result<TransformAnswer> run(const runtime::TextRows& rows) = 0;
 };
 
-struct TransformProcessSettings {
+// A process that does not come up gets its tries; then the function has no worker.
+Status ready_in_tries(TransformRunner& runner);
+
+// Which calls of a pool are made twice: the first, and one in so many, whose key says so: the same
+// ones wherever they are made. Any thread.
+class CallSample {
+ public:
+  explicit CallSample(uint32_t every) : every_(every) {}  // 0: none
+  bool takes(uint64_t key) {
+    if (every_ == 0) return false;
+    if (key % every_ == 0) return ++taken_ > 0;
+    uint64_t none = 0;
+    return taken_.compare_exchange_strong(none, 1);
+  }
+  uint64_t taken() const { return taken_; }
+
+ private:
+  const uint32_t every_;
+  std::atomic<uint64_t> taken_{0};
+};
+
+// What the processes of one pool share; goes with the last of them.
+struct TransformWorkers {
   WorkerCommand command;
   std::string expected;  // digest of the greeting
   int64_t start_deadline_ns = 120'000'000'000;
   int64_t batch_deadline_ns = 30'000'000'000;
   uint64_t memory_bytes = uint64_t{2} << 30;  // resident; also the most that an answer may have
-  int stop_descriptor = -1;                   // not owned; readable: give up with kCancelled
-};
-
-struct TransformProcessCounters {
-  std::atomic<uint64_t> starts{0};
-  std::atomic<uint64_t> failures{0};  // ended over a batch
-  std::atomic<uint64_t> recycled{0};  // ended between two, for memory they had not given back
+  runtime::Descriptor stop;                   // readable: give up with kCancelled
   LivingWorkers living;
 };
 
 // One process after another, each killed and reaped before the next is started.
 class TransformProcess final : public TransformRunner {
  public:
-  TransformProcess(const TransformProcessSettings& settings, TransformProcessCounters& counters)
-      : settings_(settings), counters_(counters) {}
-  ~TransformProcess() override;
+  explicit TransformProcess(std::shared_ptr<TransformWorkers> workers)
+      : workers_(std::move(workers)) {}
+  ~TransformProcess() override { leave(); }
 
   Status ready() override;
   Result<TransformAnswer> run(const runtime::TextRows& rows) override;
@@ -58,17 +74,15 @@ class TransformProcess final : public TransformRunner {
   Result<TransformAnswer> exchange(const runtime::TextRows& rows, int64_t deadline_ns);
   Status wait_for_answer(int64_t deadline_ns);
   Result<TransformAnswer> read_answer(size_t rows, int64_t deadline_ns);
-  Result<std::string> read_text(uint32_t size_bytes, int64_t deadline_ns);
   Status receive(void* data, size_t size_bytes, int64_t deadline_ns);
   bool over_memory() const;
-  std::string finish(int64_t grace_ns);
+  void leave();
   Status bury(const Status& failure);
   void recycle_when_large();
 
-  const TransformProcessSettings& settings_;
-  TransformProcessCounters& counters_;
+  std::shared_ptr<TransformWorkers> workers_;
   std::unique_ptr<WorkerProcess> process_;
   int64_t looked_ns_ = 0;  // at its memory
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

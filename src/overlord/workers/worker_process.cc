@@ -1,4 +1,4 @@
-#include "overlord/transport/worker_process.h"
+#include "overlord/workers/worker_process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -16,14 +16,14 @@
 
 #include "overlord/base/check.h"
 #include "overlord/runtime/steady_clock.h"
-#include "overlord/transport/spawn_settings.h"
+#include "overlord/workers/spawn_settings.h"
+#include "overlord/workers/worker_rules.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 namespace {
 
 using runtime::steady_now_ns;
 
-constexpr int64_t kMillisecond = 1'000'000;
 constexpr size_t kTailBytes = 4096;
 constexpr size_t kTailLines = 20;
 constexpr int kFirstOwnDescriptor = 3;
@@ -61,40 +61,40 @@ std::string describe_exit(int status) {
 
 }  // namespace
 
+std::vector<std::string> environment_with(const std::vector<std::string>& changes) {
+  const auto name_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
+  std::vector<std::string> all;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const bool changed = std::any_of(changes.begin(), changes.end(), [&](const auto& change) {
+      return name_of(change) == name_of(*entry);
+    });
+    if (!changed) all.emplace_back(*entry);
+  }
+  all.insert(all.end(), changes.begin(), changes.end());
+  return all;
+}
+
 struct WorkerProcess::Ends {
-  Owned our_socket, its_socket, our_errors, its_errors;
+  runtime::Descriptor our_socket, its_socket, our_errors, its_errors;
 };
 
-WorkerProcess::Owned& WorkerProcess::Owned::operator=(Owned&& other) noexcept {
-  if (this != &other) {
-    reset();
-    descriptor_ = other.release();
-  }
-  return *this;
-}
-
-void WorkerProcess::Owned::reset() {
-  if (descriptor_ >= 0) close(descriptor_);
-  descriptor_ = -1;
-}
-
-int WorkerProcess::Owned::release() { return std::exchange(descriptor_, -1); }
-
-WorkerProcess::WorkerProcess(pid_t pid, Owned socket, Owned errors, int stop_descriptor)
+WorkerProcess::WorkerProcess(pid_t pid, runtime::Descriptor socket, runtime::Descriptor errors,
+                             int stop_descriptor, LivingWorkers& living)
     : pid_(pid),
       socket_(std::move(socket)),
       errors_(std::move(errors)),
-      stop_descriptor_(stop_descriptor) {}
-
-WorkerProcess::~WorkerProcess() { finish(0); }
+      stop_descriptor_(stop_descriptor),
+      living_(living) {
+  living_.add(pid_);
+}
 
 // A host that runs with stdin or stderr closed would get our descriptors there, where the
 // duplications of the spawn overwrite one another.
-Status WorkerProcess::above_stdio(Owned* descriptor) {
+Status WorkerProcess::above_stdio(runtime::Descriptor* descriptor) {
   if (descriptor->get() >= kFirstOwnDescriptor) return {};
   const int moved = fcntl(descriptor->get(), F_DUPFD_CLOEXEC, kFirstOwnDescriptor);
   if (moved < 0) return system_failure("cannot duplicate a descriptor", errno);
-  *descriptor = Owned(moved);
+  *descriptor = runtime::Descriptor(moved);
   return {};
 }
 
@@ -104,12 +104,12 @@ Result<WorkerProcess::Ends> WorkerProcess::make_ends() {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
     return system_failure("cannot make a socket pair", errno);
   }
-  ends.our_socket = Owned(sockets[0]);
-  ends.its_socket = Owned(sockets[1]);
+  ends.our_socket = runtime::Descriptor(sockets[0]);
+  ends.its_socket = runtime::Descriptor(sockets[1]);
   int errors[2];
   if (pipe2(errors, O_CLOEXEC) != 0) return system_failure("cannot make a pipe", errno);
-  ends.our_errors = Owned(errors[0]);
-  ends.its_errors = Owned(errors[1]);
+  ends.our_errors = runtime::Descriptor(errors[0]);
+  ends.its_errors = runtime::Descriptor(errors[1]);
   // Ours alone: the other end is another open file, and the worker expects it to block.
   if (fcntl(ends.our_errors.get(), F_SETFL, O_NONBLOCK) != 0) {
     return system_failure("cannot make a pipe non-blocking", errno);
@@ -138,12 +138,13 @@ Result<pid_t> WorkerProcess::spawn(const WorkerCommand& command, const Ends& end
 }
 
 Result<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const WorkerCommand& command,
-                                                            int stop_descriptor) {
+                                                            int stop_descriptor,
+                                                            LivingWorkers& living) {
   OVERLORD_CHECK(!command.argv.empty(), "a worker process without a command");
   OVERLORD_TRY(Ends ends, make_ends());
   OVERLORD_TRY(const pid_t pid, spawn(command, ends));
   return std::unique_ptr<WorkerProcess>(new WorkerProcess(
-      pid, std::move(ends.our_socket), std::move(ends.our_errors), stop_descriptor));
+      pid, std::move(ends.our_socket), std::move(ends.our_errors), stop_descriptor, living));
 }
 
 // Waits for one of `events` on the socket, swallowing stderr meanwhile; gives what is ready.
@@ -270,6 +271,7 @@ bool WorkerProcess::wait_for_exit(int64_t deadline_ns) {
 std::string WorkerProcess::finish(int64_t grace_ns) {
   socket_.reset();
   if (pid_ <= 0) return "gone";
+  living_.remove(pid_);
   const bool left_alone = wait_for_exit(steady_now_ns() + grace_ns);
   siginfo_t info = {};
   // Signal the group only while the number is surely ours: a child not yet reaped keeps it.
@@ -301,4 +303,4 @@ std::string WorkerProcess::last_words() const {
   return std::string(from == std::string_view::npos || from == 0 ? text : text.substr(from + 1));
 }
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

@@ -1,8 +1,8 @@
 // WorkerProcess: one child process, spoken to over its stdin and stdout (one socket pair) by one
 // thread. Made with posix_spawn in a process group of its own, without any other descriptor of
-// ours; its stderr is swallowed into a bounded tail for error messages. Owned by whoever starts it;
-// the destructor kills and reaps. It never forks, never raises SIGPIPE, never waits without a
-// deadline, and knows nothing of what the bytes mean.
+// ours; its stderr is swallowed into a bounded tail for error messages. runtime::Descriptor by
+// whoever starts it; the destructor kills and reaps. It never forks, never raises SIGPIPE, never
+// waits without a deadline, and knows nothing of what the bytes mean.
 #pragma once
 
 #include <sys/types.h>
@@ -16,20 +16,26 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/runtime/descriptor.h"
+#include "overlord/workers/living_workers.h"
 
-namespace overlord::transport {
+namespace overlord::workers {
 
 struct WorkerCommand {
   std::vector<std::string> argv;         // argv[0] is looked up in PATH
   std::vector<std::string> environment;  // the whole of it, NAME=value
 };
 
+// Ours with `changes`, NAME=value, over it.
+std::vector<std::string> environment_with(const std::vector<std::string>& changes);
+
 class WorkerProcess {
  public:
-  // `stop_descriptor` is not owned; once it is readable every wait ends with kCancelled.
+  // `stop_descriptor` is not owned; once it is readable every wait ends with kCancelled. It is
+  // one of the `living` until it is finished.
   static Result<std::unique_ptr<WorkerProcess>> start(const WorkerCommand& command,
-                                                      int stop_descriptor);
-  ~WorkerProcess();
+                                                      int stop_descriptor, LivingWorkers& living);
+  ~WorkerProcess() { finish(0); }
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
@@ -53,27 +59,13 @@ class WorkerProcess {
   pid_t pid() const { return pid_; }
 
  private:
-  // A descriptor that is closed with its owner.
-  class Owned {
-   public:
-    Owned() = default;
-    explicit Owned(int descriptor) : descriptor_(descriptor) {}
-    Owned(Owned&& other) noexcept : descriptor_(other.release()) {}
-    Owned& operator=(Owned&& other) noexcept;
-    ~Owned() { reset(); }
-    int get() const { return descriptor_; }
-    void reset();
-
-   private:
-    int release();
-    int descriptor_ = -1;
-  };
   struct Ends;
 
-  WorkerProcess(pid_t pid, Owned socket, Owned errors, int stop_descriptor);
+  WorkerProcess(pid_t pid, runtime::Descriptor socket, runtime::Descriptor errors,
+                int stop_descriptor, LivingWorkers& living);
   static Result<Ends> make_ends();
   static Result<pid_t> spawn(const WorkerCommand& command, const Ends& ends);
-  static Status above_stdio(Owned* descriptor);
+  static Status above_stdio(runtime::Descriptor* descriptor);
 
   Result<short> wait_for(short events, int64_t deadline_ns);
   Result<size_t> take_available(char* data, size_t size_bytes);
@@ -82,12 +74,13 @@ class WorkerProcess {
   bool wait_for_exit(int64_t deadline_ns);
 
   pid_t pid_;
-  Owned socket_;
-  Owned errors_;  // read end of its stderr; closed at its end
+  runtime::Descriptor socket_;
+  runtime::Descriptor errors_;  // read end of its stderr; closed at its end
   int stop_descriptor_;
+  LivingWorkers& living_;
   std::string early_;  // said before it was asked; consumed by receive()
   std::string tail_;
   bool killed_by_others_ = false;
 };
 
-}  // namespace overlord::transport
+}  // namespace overlord::workers

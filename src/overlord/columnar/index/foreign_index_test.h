@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "overlord/columnar/foreign_tar_test.h"
-#include "overlord/columnar/index_layout.h"
+#include "overlord/columnar/formats/tar/foreign_tar_test.h"
+#include "overlord/columnar/formats/tar/tar_writer_test.h"
+#include "overlord/columnar/index/index_layout.h"
 #include "overlord/columnar/reading_test.h"
-#include "overlord/columnar/tar_writer_test.h"
 
 namespace overlord::columnar {
 

@@ -9,15 +9,15 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "overlord/columnar/arrow_batch.h"
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/index_layout.h"
-#include "overlord/columnar/index_naming.h"
-#include "overlord/columnar/length_pass.h"
-#include "overlord/columnar/reader_factory.h"
-#include "overlord/columnar/shard_job.h"
-#include "overlord/columnar/source_files.h"
-#include "overlord/columnar/source_index.h"
+#include "overlord/columnar/formats/arrow/arrow_batch.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/index_layout.h"
+#include "overlord/columnar/index/index_naming.h"
+#include "overlord/columnar/index/length_pass.h"
+#include "overlord/columnar/index/reader_factory.h"
+#include "overlord/columnar/index/shard_job.h"
+#include "overlord/columnar/index/source_files.h"
+#include "overlord/columnar/index/source_index.h"
 #include "overlord/runtime/parallel.h"
 #include "overlord/runtime/quote.h"
 
@@ -90,7 +90,7 @@ Status check_media(const model::Source& source, const IndexOptions& options,
     return invalid_argument(where + "media fields must be sorted and unique");
   }
   for (const model::MediaField& field : media) {
-    const bool members = source.format == model::Format::kWebDataset;
+    const bool members = source.format == model::Format::kWebdataset;
     if (field.from.empty() || (!members && field.from.size() != 1)) {
       return invalid_argument(where + "media " + quote(field.name) +
                               (members ? " names no member extension" : " must name one column"));
@@ -115,7 +115,7 @@ Status check_arguments(const model::Source& source, const IndexOptions& options,
   if (!source.mask_column.empty() && source.token_column.empty()) {
     return invalid_argument(where + "a mask column needs a token column");
   }
-  if (source.format == model::Format::kWebDataset && source.text_column.empty()) {
+  if (source.format == model::Format::kWebdataset && source.text_column.empty()) {
     return invalid_argument(where + "webdataset has text members and no token columns");
   }
   if (source.schema.declared() && megatron) {
@@ -214,7 +214,7 @@ class Builder {
     part.media.resize(media_arrays(config_.media.size(), config_.probe_values));
     part.media_ends.resize(config_.media.size());
     const bool has_schema =
-        source_.format != model::Format::kJsonl && source_.format != model::Format::kWebDataset;
+        source_.format != model::Format::kJsonl && source_.format != model::Format::kWebdataset;
     const bool parse_columns = !part.columns.empty() && !has_schema && !options_.lengths;
     if (options_.lengths || parse_columns) {
       uint64_t decoded = 0;
@@ -378,15 +378,8 @@ Result<std::string> build_index_bytes(runtime::Storage& storage, runtime::TextEn
 
 Status build_index(runtime::Storage& storage, runtime::TextEncoder* encoder,
                    const model::Source& source, const std::string& path,
-                   const IndexOptions& options, IndexProgress* progress,
-                   const runtime::CancelToken& cancel) {
-  return build_index_beside(storage, encoder, source, path, {}, options, progress, cancel);
-}
-
-Status build_index_beside(runtime::Storage& storage, runtime::TextEncoder* encoder,
-                          const model::Source& source, const std::string& path,
-                          const std::vector<std::string>& others, const IndexOptions& options,
-                          IndexProgress* progress, const runtime::CancelToken& cancel) {
+                   const std::vector<std::string>& others, const IndexOptions& options,
+                   IndexProgress* progress, const runtime::CancelToken& cancel) {
   OVERLORD_RETURN_IF_ERROR(check_arguments(source, options, encoder));
   std::vector<std::string> paths = {path};
   paths.insert(paths.end(), others.begin(), others.end());

@@ -1,4 +1,4 @@
-#include "overlord/columnar/index_file.h"
+#include "overlord/columnar/index/index_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "overlord/columnar/index_layout.h"
+#include "overlord/columnar/index/index_layout.h"
 #include "overlord/columnar/media.h"
 #include "overlord/runtime/quote.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "overlord/columnar/foreign_index_test.h"
+#include "overlord/columnar/index/foreign_index_test.h"
 
 std::vector<std::string> fuzz_seeds() {
   const overlord::columnar::IndexedWorld world;

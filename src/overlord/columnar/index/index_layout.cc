@@ -1,4 +1,4 @@
-#include "overlord/columnar/index_layout.h"
+#include "overlord/columnar/index/index_layout.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/hash.h"
-#include "overlord/columnar/index_file.h"
+#include "overlord/columnar/index/index_file.h"
 
 namespace overlord::columnar::layout {
 

@@ -5,10 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "overlord/base/status.h"
-#include "overlord/columnar/source_index.h"
+#include "overlord/columnar/index/source_index.h"
 #include "overlord/model/source.h"
-#include "overlord/runtime/seams.h"
 
 namespace overlord::columnar {
 
@@ -21,13 +19,5 @@ std::string index_key(const model::Source& source, const IndexOptions& options,
 // may know lengths early or late. Not so where lengths are posted without a look at the tokens
 // (Megatron), nor where a user's own code decides, which may die or be late (a transform).
 bool lengths_change_nothing(const model::Source& source);
-
-// build_index(), which may also take over shards of `others`, index files of the same source, where
-// there is nothing yet at `path`. An index with lengths that somebody else has put there meanwhile
-// stays, if it is of the same files and this one has none.
-Status build_index_beside(runtime::Storage& storage, runtime::TextEncoder* encoder,
-                          const model::Source& source, const std::string& path,
-                          const std::vector<std::string>& others, const IndexOptions& options,
-                          IndexProgress* progress, const runtime::CancelToken& cancel);
 
 }  // namespace overlord::columnar

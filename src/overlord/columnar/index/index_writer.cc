@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <limits>
 
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/index_layout.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/index_layout.h"
 #include "overlord/columnar/media.h"
 #include "overlord/runtime/quote.h"
 

@@ -1,4 +1,4 @@
-#include "overlord/columnar/indexed_reader.h"
+#include "overlord/columnar/index/indexed_reader.h"
 
 #include "overlord/runtime/quote.h"
 

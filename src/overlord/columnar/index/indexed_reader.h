@@ -9,7 +9,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
-#include "overlord/columnar/index_file.h"
+#include "overlord/columnar/index/index_file.h"
 #include "overlord/model/source.h"
 #include "overlord/runtime/buffer.h"
 

@@ -1,4 +1,4 @@
-#include "overlord/columnar/length_pass.h"
+#include "overlord/columnar/index/length_pass.h"
 
 #include <deque>
 #include <future>
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "overlord/columnar/encoded_rows.h"
-#include "overlord/columnar/megatron_reader.h"
-#include "overlord/columnar/reader_factory.h"
+#include "overlord/columnar/formats/megatron/megatron_reader.h"
+#include "overlord/columnar/index/reader_factory.h"
 #include "overlord/columnar/text_rules.h"
 
 namespace overlord::columnar {

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "overlord/base/status.h"
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/shard_job.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::columnar {

@@ -1,11 +1,11 @@
-#include "overlord/columnar/length_pass.h"
+#include "overlord/columnar/index/length_pass.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "overlord/columnar/index_layout.h"
-#include "overlord/columnar/index_naming.h"
+#include "overlord/columnar/index/index_layout.h"
+#include "overlord/columnar/index/index_naming.h"
 #include "overlord/columnar/reading_test.h"
 
 namespace overlord::columnar {
@@ -51,7 +51,7 @@ class LengthPassTest : public ::testing::Test {
     source_.name = "web";
     source_.format = model::Format::kJsonl;
     source_.text_column = "text";
-    source_.tokenizer = {model::TokenizerKind::kHuggingFace, "", "tokenizer-1", false};
+    source_.tokenizer = {model::TokenizerKind::kHuggingface, "", "tokenizer-1", false};
     options_.lengths = true;
     options_.threads = 1;
     options_.block_rows = 4;

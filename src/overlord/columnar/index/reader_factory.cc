@@ -1,10 +1,10 @@
-#include "overlord/columnar/reader_factory.h"
+#include "overlord/columnar/index/reader_factory.h"
 
-#include "overlord/columnar/arrow_reader.h"
-#include "overlord/columnar/jsonl_reader.h"
-#include "overlord/columnar/megatron_reader.h"
-#include "overlord/columnar/parquet_reader.h"
-#include "overlord/columnar/tar_reader.h"
+#include "overlord/columnar/formats/arrow/arrow_reader.h"
+#include "overlord/columnar/formats/jsonl/jsonl_reader.h"
+#include "overlord/columnar/formats/megatron/megatron_reader.h"
+#include "overlord/columnar/formats/parquet/parquet_reader.h"
+#include "overlord/columnar/formats/tar/tar_reader.h"
 
 namespace overlord::columnar {
 
@@ -16,7 +16,7 @@ Result<ShardPart> index_shard(const ShardJob& job) {
       return index_jsonl_shard(job);
     case model::Format::kParquet:
       return index_parquet_shard(job);
-    case model::Format::kWebDataset:
+    case model::Format::kWebdataset:
       return index_tar_shard(job);
     case model::Format::kArrow:
       return index_arrow_shard(job);
@@ -33,7 +33,7 @@ Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile
       return make_jsonl_reader(std::move(file), source);
     case model::Format::kParquet:
       return make_parquet_reader(std::move(file), source);
-    case model::Format::kWebDataset:
+    case model::Format::kWebdataset:
       return make_tar_reader(std::move(file), source);
     case model::Format::kArrow:
       return make_arrow_reader(std::move(file), source);

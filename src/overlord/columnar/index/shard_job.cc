@@ -1,6 +1,6 @@
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/index/shard_job.h"
 
-#include "overlord/columnar/indexed_reader.h"
+#include "overlord/columnar/index/indexed_reader.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "overlord/base/status.h"
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/source_index.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/source_index.h"
 #include "overlord/model/source.h"
 #include "overlord/runtime/seams.h"
 

@@ -1,11 +1,11 @@
-#include "overlord/columnar/source_files.h"
+#include "overlord/columnar/index/source_files.h"
 
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>
 
-#include "overlord/columnar/megatron_reader.h"
-#include "overlord/columnar/saved_dataset.h"
+#include "overlord/columnar/formats/arrow/saved_dataset.h"
+#include "overlord/columnar/formats/megatron/megatron_reader.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {

@@ -1,13 +1,14 @@
-#include "overlord/columnar/source_index.h"
+#include "overlord/columnar/index/source_index.h"
 
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/reader_factory.h"
-#include "overlord/columnar/shard_job.h"
-#include "overlord/columnar/source_files.h"
+#include "overlord/base/enum_names.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/reader_factory.h"
+#include "overlord/columnar/index/shard_job.h"
+#include "overlord/columnar/index/source_files.h"
 #include "overlord/runtime/parallel.h"
 #include "overlord/runtime/quote.h"
 
@@ -17,22 +18,6 @@ namespace {
 using runtime::quote;
 
 constexpr uint32_t kVerifyThreads = 4;  // the store answers several questions at once
-
-const char* format_name(model::Format format) {
-  switch (format) {
-    case model::Format::kParquet:
-      return "parquet";
-    case model::Format::kJsonl:
-      return "jsonl";
-    case model::Format::kMegatron:
-      return "megatron";
-    case model::Format::kWebDataset:
-      return "webdataset";
-    case model::Format::kArrow:
-      return "arrow";
-  }
-  return "?";
-}
 
 std::string listed(const std::vector<std::string>& names) {
   std::string out;
@@ -55,7 +40,7 @@ std::string difference(const IndexConfig& config, const model::Source& source) {
     return std::string(field) + " was " + quote(then) + ", is " + quote(now);
   };
   if (config.format != source.format) {
-    return differs("format", format_name(config.format), format_name(source.format));
+    return differs("format", enum_name(config.format), enum_name(source.format));
   }
   if (config.text_column != model::text_place(source)) {
     return differs("text column", config.text_column, model::text_place(source));

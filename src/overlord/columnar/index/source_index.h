@@ -73,12 +73,15 @@ struct IndexProgress {  // shared with a watcher; monotonic; may be null
 };
 
 // Build or refresh the index at `path`: shards whose fingerprint is unchanged are taken over from
-// the old file. `encoder` may be null unless lengths of text are asked for. The outcome depends on
-// the files, the source and the options only: not on threads, nor on what was taken over.
+// the old file or, where there is none, from `others`, index files of the same source. An index
+// with lengths that somebody else has put there meanwhile stays, if it is of the same files and
+// this one has none. `encoder` may be null unless lengths of text are asked for. The outcome
+// depends on the files, the source and the options only: not on threads, nor on what was taken
+// over.
 Status build_index(runtime::Storage& storage, runtime::TextEncoder* encoder,
                    const model::Source& source, const std::string& path,
-                   const IndexOptions& options, IndexProgress* progress,
-                   const runtime::CancelToken& cancel);
+                   const std::vector<std::string>& others, const IndexOptions& options,
+                   IndexProgress* progress, const runtime::CancelToken& cancel);
 
 // The same without a file: the bytes of a new index.
 Result<std::string> build_index_bytes(runtime::Storage& storage, runtime::TextEncoder* encoder,

@@ -1,4 +1,4 @@
-#include "overlord/columnar/source_index.h"
+#include "overlord/columnar/index/source_index.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "overlord/base/hash.h"
-#include "overlord/columnar/foreign_index_test.h"
-#include "overlord/columnar/index_naming.h"
+#include "overlord/columnar/index/foreign_index_test.h"
+#include "overlord/columnar/index/index_naming.h"
 #include "overlord/columnar/reading_test.h"
 
 namespace overlord::columnar {
@@ -38,7 +38,7 @@ class IndexTest : public ::testing::Test {
     return spec;
   }
   Status build_file(IndexOptions options = {}, IndexProgress* progress = nullptr) {
-    return build_index(storage_, nullptr, source_, path(), options, progress, {});
+    return build_index(storage_, nullptr, source_, path(), {}, options, progress, {});
   }
   std::string path() const { return directory_ + "/demo.idx"; }
   std::string file_bytes() const {
@@ -148,8 +148,8 @@ TEST_F(IndexTest, ShardsOfAnotherIndexAreTakenOver) {
   ASSERT_TRUE(build_file().ok());
   const std::string other = directory_ + "/other.idx";
   const uint64_t reads = storage_.reads();
-  EXPECT_TRUE(build_index_beside(storage_, nullptr, source_, other,
-                                 {directory_ + "/none.idx", path()}, {}, nullptr, {})
+  EXPECT_TRUE(build_index(storage_, nullptr, source_, other, {directory_ + "/none.idx", path()}, {},
+                          nullptr, {})
                   .ok());
   EXPECT_EQ(storage_.reads(), reads);
 }
@@ -220,7 +220,7 @@ TEST_F(IndexTest, MissingIndexSaysWhatToDo) {
 TEST_F(IndexTest, CancelEndsIt) {
   runtime::CancelToken cancel;
   cancel.cancel();
-  EXPECT_EQ(build_index(storage_, nullptr, source_, path(), {}, nullptr, cancel).code(),
+  EXPECT_EQ(build_index(storage_, nullptr, source_, path(), {}, {}, nullptr, cancel).code(),
             Code::kCancelled);
   EXPECT_FALSE(std::filesystem::exists(path()));
 }

@@ -1,4 +1,4 @@
-#include "overlord/columnar/block_ranges.h"
+#include "overlord/columnar/streams/block_ranges.h"
 
 namespace overlord::columnar {
 

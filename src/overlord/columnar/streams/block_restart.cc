@@ -1,4 +1,4 @@
-#include "overlord/columnar/block_restart.h"
+#include "overlord/columnar/streams/block_restart.h"
 
 namespace overlord::columnar {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/status.h"
-#include "overlord/columnar/text_stream.h"
+#include "overlord/columnar/streams/text_stream.h"
 
 namespace overlord::columnar {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "overlord/columnar/text_stream.h"
+#include "overlord/columnar/streams/text_stream.h"
 
 namespace overlord::columnar {
 namespace {
@@ -16,7 +16,6 @@ constexpr int kGzipWrapper = 15 + 16;
 constexpr int kRawDeflate = -15;
 constexpr size_t kWindowBytes = 32 << 10;
 constexpr size_t kTrailerBytes = 8;
-constexpr size_t kPieceBytes = 256 << 10;
 // Text between two candidate points; which of them are kept is the indexer's choice.
 constexpr uint64_t kPointSpacing = 128 << 10;
 

@@ -1,4 +1,4 @@
-#include "overlord/columnar/joined_ranges.h"
+#include "overlord/columnar/streams/joined_ranges.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "overlord/columnar/ranges_file.h"
+#include "overlord/columnar/streams/ranges_file.h"
 
 #include <arrow/buffer.h>
 

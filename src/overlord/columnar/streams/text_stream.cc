@@ -1,4 +1,4 @@
-#include "overlord/columnar/text_stream.h"
+#include "overlord/columnar/streams/text_stream.h"
 
 #include <algorithm>
 

@@ -3,16 +3,19 @@
 // (RestartPoint). expand() is the other half: from such a point to the bytes of one block.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "overlord/base/status.h"
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/index/shard_job.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::columnar {
+
+constexpr size_t kPieceBytes = 256 << 10;  // what decompressors read at once
 
 enum class Coding : uint8_t { kPlain, kGzip, kZstd };
 Coding coding_of(std::string_view uri);  // by suffix: .gz, .zst

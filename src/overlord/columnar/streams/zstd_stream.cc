@@ -7,12 +7,11 @@
 #include <memory>
 #include <vector>
 
-#include "overlord/columnar/text_stream.h"
+#include "overlord/columnar/streams/text_stream.h"
 
 namespace overlord::columnar {
 namespace {
 
-constexpr size_t kPieceBytes = 256 << 10;
 constexpr int kWindowLogMax = 27;  // 128 MiB: what the zstd tool itself accepts by default
 
 struct FreeContext {

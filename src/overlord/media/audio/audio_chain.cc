@@ -1,4 +1,4 @@
-#include "overlord/media/audio_chain.h"
+#include "overlord/media/audio/audio_chain.h"
 
 #include <algorithm>
 #include <cstring>

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/media/audio_decode.h"
-#include "overlord/media/audio_header.h"
-#include "overlord/media/log_mel.h"
-#include "overlord/media/resample.h"
+#include "overlord/media/audio/audio_decode.h"
+#include "overlord/media/audio/audio_header.h"
+#include "overlord/media/audio/log_mel.h"
+#include "overlord/media/audio/resample.h"
 
 namespace overlord::media {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "overlord/media/audio_chain.h"
+#include "overlord/media/audio/audio_chain.h"
 #include "overlord/media/step_values.h"
 
 namespace overlord::media {

@@ -1,10 +1,10 @@
 // Needs codecs: AUDIO
-#include "overlord/media/audio_chain.h"
+#include "overlord/media/audio/audio_chain.h"
 
 #include <gtest/gtest.h>
 
 #include "overlord/base/rng.h"
-#include "overlord/media/made_up_sounds_test.h"
+#include "overlord/media/audio/made_up_sounds_test.h"
 
 namespace overlord::media {
 namespace {

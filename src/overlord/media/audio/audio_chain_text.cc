@@ -1,7 +1,7 @@
 // The fields of an audio chain's steps, for its text form.
 #include <type_traits>
 
-#include "overlord/media/audio_chain.h"
+#include "overlord/media/audio/audio_chain.h"
 #include "overlord/media/chain_text.h"
 
 namespace overlord::media {
@@ -19,22 +19,15 @@ void describe(Visitor& v, Step& step) {
     v.field("ratio_floor", step.ratio_floor);
   } else if constexpr (std::is_same_v<Plain, ResampleStep>) {
     v.field("rate", step.rate);
-    v.template choice<ResampleQuality>("quality", step.quality,
-                                       {{"fast", ResampleQuality::kFast},
-                                        {"standard", ResampleQuality::kStandard},
-                                        {"high", ResampleQuality::kHigh}});
+    v.field("quality", step.quality);
   } else if constexpr (std::is_same_v<Plain, LogMelStep>) {
     v.field("mels", step.mels);
-    v.template choice<AudioTokens>("tokens", step.tokens,
-                                   {{"frames", AudioTokens::kFrames},
-                                    {"whisper", AudioTokens::kWhisper},
-                                    {"qwen2_audio", AudioTokens::kQwen2Audio}});
+    v.field("tokens", step.tokens);
   } else if constexpr (requires { step.samples; }) {
     v.field("samples", step.samples);
     if constexpr (std::is_same_v<Plain, ChunkStep>) {
       v.field("hop", step.hop);
-      v.template choice<LastChunk>("last", step.last,
-                                   {{"pad", LastChunk::kPad}, {"drop", LastChunk::kDrop}});
+      v.field("last", step.last);
     }
   }
 }

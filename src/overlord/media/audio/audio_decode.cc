@@ -1,11 +1,12 @@
-#include "overlord/media/audio_decode.h"
+#include "overlord/media/audio/audio_decode.h"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 
-#include "overlord/media/image_decode.h"
-#include "overlord/media/kept_sounds.h"
+#include "overlord/base/enum_names.h"
+#include "overlord/media/audio/kept_sounds.h"
+#include "overlord/media/image/image_decode.h"
 
 #ifdef OVERLORD_HAS_AUDIO
 #include <sndfile.h>
@@ -78,7 +79,7 @@ class OpenSound {
     // Of an MP3 without frames the library says that the file does not exist.
     const std::string said =
         format == AudioFormat::kMp3 ? "no MPEG audio frames are found in it" : sf_strerror(nullptr);
-    return bad_data(std::string(format_name(format)) + " cannot be decoded: " + said);
+    return bad_data(enum_name(format) + " cannot be decoded: " + said);
   }
   const SF_INFO& info() const { return info_; }
   int64_t read(float* to, int64_t frames) { return sf_readf_float(file_, to, frames); }
@@ -103,7 +104,7 @@ Status check_opened(const OpenSound& sound, const AudioHeader& header) {
   OVERLORD_RETURN_IF_ERROR(sound.opened(header.format));
   const SF_INFO& info = sound.info();
   if (info.channels == header.channels && info.samplerate == header.sample_rate) return {};
-  return bad_data(std::string(format_name(header.format)) +
+  return bad_data(enum_name(header.format) +
                   " contradicts its header: " + std::to_string(header.channels) + " channels at " +
                   std::to_string(header.sample_rate) + " Hz are promised, the decoder finds " +
                   std::to_string(info.channels) + " at " + std::to_string(info.samplerate));
@@ -224,9 +225,9 @@ Status decode_audio(std::string_view bytes, const AudioHeader& header, const Aud
     done += got;
   }
   if (done == header.frames) return {};
-  return bad_data(std::string(format_name(header.format)) + " is cut or damaged: " +
-                  std::to_string(header.frames) + " samples per channel are promised, " +
-                  std::to_string(done) + " could be decoded");
+  return bad_data(
+      enum_name(header.format) + " is cut or damaged: " + std::to_string(header.frames) +
+      " samples per channel are promised, " + std::to_string(done) + " could be decoded");
 }
 
 std::string audio_library_version() {
@@ -256,7 +257,7 @@ Result<AudioHeader> probe_mp3(std::string_view, uint64_t) {
 
 Status decode_audio(std::string_view, const AudioHeader& header, const AudioLimits&, bool,
                     AudioDecodeScratch&, Sound*) {
-  return codec_absent(format_name(header.format), "libsndfile1-dev");
+  return codec_absent(enum_name(header.format), "libsndfile1-dev");
 }
 
 std::string audio_library_version() { return ""; }

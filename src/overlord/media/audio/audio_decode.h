@@ -9,7 +9,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
-#include "overlord/media/audio_header.h"
+#include "overlord/media/audio/audio_header.h"
 
 namespace overlord::media {
 

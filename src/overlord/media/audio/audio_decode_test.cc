@@ -1,5 +1,5 @@
 // Needs codecs: AUDIO
-#include "overlord/media/audio_decode.h"
+#include "overlord/media/audio/audio_decode.h"
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "overlord/media/made_up_sounds_test.h"
+#include "overlord/media/audio/made_up_sounds_test.h"
 
 namespace overlord::media {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "overlord/base/check.h"
-#include "overlord/media/audio_chain.h"
-#include "overlord/media/audio_head.h"
+#include "overlord/media/audio/audio_chain.h"
+#include "overlord/media/audio/audio_head.h"
 #include "overlord/media/field_chain.h"
 
 namespace overlord::media {

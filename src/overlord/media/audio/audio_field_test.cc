@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "overlord/media/audio_chain.h"
+#include "overlord/media/audio/audio_chain.h"
+#include "overlord/media/audio/made_up_sounds_test.h"
 #include "overlord/media/field_chain.h"
-#include "overlord/media/made_up_sounds_test.h"
 
 namespace overlord::media {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "overlord/media/foreign_sounds_test.h"
+#include "overlord/media/audio/foreign_sounds_test.h"
 
 std::vector<std::string> fuzz_seeds() { return overlord::media::good_sounds(); }
 

@@ -1,4 +1,4 @@
-#include "overlord/media/audio_head.h"
+#include "overlord/media/audio/audio_head.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "overlord/base/status.h"
-#include "overlord/media/audio_header.h"
+#include "overlord/media/audio/audio_header.h"
 #include "overlord/media/blob_head.h"
 
 namespace overlord::media {

@@ -1,9 +1,9 @@
 // Needs codecs: AUDIO
-#include "overlord/media/audio_head.h"
+#include "overlord/media/audio/audio_head.h"
 
 #include <gtest/gtest.h>
 
-#include "overlord/media/made_up_sounds_test.h"
+#include "overlord/media/audio/made_up_sounds_test.h"
 
 namespace overlord::media {
 namespace {

@@ -1,6 +1,7 @@
-#include "overlord/media/audio_header.h"
+#include "overlord/media/audio/audio_header.h"
 
-#include "overlord/media/audio_head.h"
+#include "overlord/base/enum_names.h"
+#include "overlord/media/audio/audio_head.h"
 #include "overlord/media/byte_view.h"
 #include "overlord/runtime/quote.h"
 
@@ -63,7 +64,7 @@ bool starts_mp3_frame(std::string_view bytes) {
 
 // What no format may say.
 Status check_header(const AudioHeader& header) {
-  const std::string name(format_name(header.format));
+  const std::string name = enum_name(header.format);
   if (header.channels < 1 || header.channels > kMostChannels) {
     return bad_data(name + " says it has " + std::to_string(header.channels) + " channels; 1 to " +
                     std::to_string(kMostChannels) + " make sense");
@@ -94,17 +95,6 @@ Result<AudioHeader> probe_as(AudioFormat format, std::string_view bytes, uint64_
 }
 
 }  // namespace
-
-std::string_view format_name(AudioFormat format) {
-  constexpr std::string_view kNames[] = {"wav", "flac", "ogg", "mp3"};
-  return kNames[static_cast<size_t>(format)];
-}
-
-std::string_view coding_name(AudioCoding coding) {
-  constexpr std::string_view kNames[] = {"integer", "float", "companded", "flac",
-                                         "vorbis",  "opus",  "mp3"};
-  return kNames[static_cast<size_t>(coding)];
-}
 
 Result<AudioFormat> audio_format(std::string_view bytes) {
   if (holds(bytes, 0, 12) && bytes.starts_with("RIFF") && bytes.substr(8, 4) == "WAVE") {

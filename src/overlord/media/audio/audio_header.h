@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/status.h"
 
 namespace overlord::media {
@@ -26,14 +27,13 @@ struct AudioHeader {
 
   friend bool operator==(const AudioHeader&, const AudioHeader&) = default;
 
+  OVERLORD_FIELDS(format, coding, channels, sample_rate, bit_depth, frames)
+
   int64_t milliseconds() const { return frames * 1000 / sample_rate; }
   // Whether every decoder of the format gives the same samples. Vorbis, Opus and MP3 are defined
   // within a tolerance, and decoders compute them in floats of their own.
   bool exact() const { return coding < AudioCoding::kVorbis; }
 };
-
-std::string_view format_name(AudioFormat format);  // "wav", "flac", "ogg", "mp3"
-std::string_view coding_name(AudioCoding coding);  // "integer", "float", "companded", "flac", ...
 
 // The format by content, never by file name.
 Result<AudioFormat> audio_format(std::string_view bytes);

@@ -1,13 +1,14 @@
 // Needs codecs: AUDIO
-#include "overlord/media/audio_header.h"
+#include "overlord/media/audio/audio_header.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
-#include "overlord/media/audio_decode.h"
+#include "overlord/base/enum_names.h"
+#include "overlord/media/audio/audio_decode.h"
+#include "overlord/media/audio/made_up_sounds_test.h"
 #include "overlord/media/codecs.h"
-#include "overlord/media/made_up_sounds_test.h"
 
 namespace overlord::media {
 namespace {
@@ -47,7 +48,7 @@ TEST(AudioHeader, TellsLengthAndKindOfEveryFormat) {
     EXPECT_EQ(header->coding, one.coding);
     EXPECT_EQ(header->channels, one.channels);
     EXPECT_EQ(header->sample_rate, one.rate);
-    EXPECT_EQ(header->frames, one.frames) << coding_name(one.coding);
+    EXPECT_EQ(header->frames, one.frames) << enum_name(one.coding);
     // The decoder finds what the header promised.
     AudioDecodeScratch scratch;
     Sound sound;

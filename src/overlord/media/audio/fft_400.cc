@@ -1,4 +1,4 @@
-#include "overlord/media/fft_400.h"
+#include "overlord/media/audio/fft_400.h"
 
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // FLAC: the STREAMINFO block, which comes first.
-#include "overlord/media/audio_header.h"
+#include "overlord/media/audio/audio_header.h"
 #include "overlord/media/byte_view.h"
 
 namespace overlord::media {

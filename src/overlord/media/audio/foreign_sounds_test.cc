@@ -1,6 +1,6 @@
 // Sounds that were cut, flipped and spliced: no decoder may crash or break its plan.
 // Needs codecs: AUDIO
-#include "overlord/media/foreign_sounds_test.h"
+#include "overlord/media/audio/foreign_sounds_test.h"
 
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "overlord/base/check.h"
-#include "overlord/media/audio_chain.h"
-#include "overlord/media/audio_head.h"
-#include "overlord/media/made_up_sounds_test.h"
+#include "overlord/media/audio/audio_chain.h"
+#include "overlord/media/audio/audio_head.h"
+#include "overlord/media/audio/made_up_sounds_test.h"
 
 namespace overlord::media {
 

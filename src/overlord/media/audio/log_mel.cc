@@ -1,10 +1,10 @@
-#include "overlord/media/log_mel.h"
+#include "overlord/media/audio/log_mel.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "overlord/base/check.h"
-#include "overlord/media/fft_400.h"
+#include "overlord/media/audio/fft_400.h"
 #include "overlord/media/fixed_math.h"
 
 namespace overlord::media {

@@ -1,13 +1,13 @@
-#include "overlord/media/log_mel.h"
+#include "overlord/media/audio/log_mel.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "overlord/base/hash.h"
+#include "overlord/media/audio/log_mel_reference_test.h"
+#include "overlord/media/audio/made_up_sounds_test.h"
 #include "overlord/media/fixed_math.h"
-#include "overlord/media/log_mel_reference_test.h"
-#include "overlord/media/made_up_sounds_test.h"
 
 namespace overlord::media {
 namespace {

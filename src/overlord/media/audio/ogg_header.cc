@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "overlord/media/audio_header.h"
+#include "overlord/media/audio/audio_header.h"
 #include "overlord/media/byte_view.h"
 #include "overlord/runtime/quote.h"
 

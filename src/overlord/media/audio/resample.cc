@@ -1,4 +1,4 @@
-#include "overlord/media/resample.h"
+#include "overlord/media/audio/resample.h"
 
 #include <algorithm>
 #include <cstdlib>

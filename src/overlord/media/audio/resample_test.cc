@@ -1,12 +1,12 @@
-#include "overlord/media/resample.h"
+#include "overlord/media/audio/resample.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "overlord/base/hash.h"
+#include "overlord/media/audio/made_up_sounds_test.h"
 #include "overlord/media/fixed_math.h"
-#include "overlord/media/made_up_sounds_test.h"
 
 namespace overlord::media {
 namespace {

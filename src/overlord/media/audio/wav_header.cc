@@ -1,7 +1,7 @@
 // RIFF WAVE: chunks of a name and a size. `fmt ` says what a sample is, `data` holds them.
 #include <algorithm>
 
-#include "overlord/media/audio_header.h"
+#include "overlord/media/audio/audio_header.h"
 #include "overlord/media/byte_view.h"
 #include "overlord/runtime/quote.h"
 

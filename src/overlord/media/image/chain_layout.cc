@@ -1,4 +1,4 @@
-#include "overlord/media/chain_layout.h"
+#include "overlord/media/image/chain_layout.h"
 
 #include <string>
 #include <utility>
@@ -8,12 +8,6 @@
 
 namespace overlord::media {
 namespace {
-
-constexpr int32_t kLargestSide = 65535;
-
-std::string size_text(ImageSize size) {
-  return std::to_string(size.width) + "x" + std::to_string(size.height);
-}
 
 ImageBox all_of(ImageSize size) { return {0, 0, size.width, size.height}; }
 
@@ -92,19 +86,17 @@ class Layer {
   }
   Status take(const AspectBucketStep& step) {
     const ImageSize bucket = step.buckets[nearest_bucket(size_, step.buckets)];
-    if (const Status status = resize_to(covering_size(size_, bucket), step.filter); !status.ok()) {
-      return status;
-    }
+    OVERLORD_RETURN_IF_ERROR(resize_to(covering_size(size_, bucket), step.filter));
     keep(centre_box(size_, bucket));
     return {};
   }
   Status take(const CentreCropStep& step) {
-    if (const Status status = check_crop(step.size); !status.ok()) return status;
+    OVERLORD_RETURN_IF_ERROR(check_crop(step.size));
     keep(centre_box(size_, step.size));
     return {};
   }
   Status take(const RandomCropStep& step) {
-    if (const Status status = check_crop(step.size); !status.ok()) return status;
+    OVERLORD_RETURN_IF_ERROR(check_crop(step.size));
     keep(random_box(size_, step.size, step_key_));
     return {};
   }
@@ -123,8 +115,8 @@ class Layer {
     // Both the grid and the whole are made of what came before.
     if (resized_ || stage().flip) open_stage();
     PixelStage whole = stage();
-    const Status status = resize_to({grid.width * step.size, grid.height * step.size}, step.filter);
-    if (!status.ok()) return status;
+    OVERLORD_RETURN_IF_ERROR(
+        resize_to({grid.width * step.size, grid.height * step.size}, step.filter));
     ImageGeometry& geometry = out_.geometry;
     geometry.tile_columns = grid.width;
     geometry.tile_rows = grid.height;
@@ -163,10 +155,7 @@ class Layer {
     geometry.floats = out_.normalise != nullptr;
     if (out_.patchify != nullptr) {
       const Patchify& rule = *out_.patchify;
-      if (const Status status = check_patches({geometry.width, geometry.height}, rule);
-          !status.ok()) {
-        return status;
-      }
+      OVERLORD_RETURN_IF_ERROR(check_patches({geometry.width, geometry.height}, rule));
       geometry.grid_t = 1;
       geometry.grid_h = geometry.height / rule.patch;
       geometry.grid_w = geometry.width / rule.patch;

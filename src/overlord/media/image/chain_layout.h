@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/media/image_chain.h"
+#include "overlord/media/image/image_chain.h"
 
 namespace overlord::media {
 

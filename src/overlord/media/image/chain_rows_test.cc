@@ -1,4 +1,4 @@
-#include "overlord/media/chain_rows.h"
+#include "overlord/media/image/chain_rows.h"
 
 #include <gtest/gtest.h>
 

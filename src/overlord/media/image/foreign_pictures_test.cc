@@ -1,6 +1,6 @@
 // Pictures that were cut, flipped and spliced: no decoder may crash or break its plan.
 // Needs codecs: JPEG PNG WEBP
-#include "overlord/media/foreign_pictures_test.h"
+#include "overlord/media/image/foreign_pictures_test.h"
 
 #include <gtest/gtest.h>
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "overlord/base/check.h"
-#include "overlord/media/image_chain.h"
-#include "overlord/media/image_head.h"
-#include "overlord/media/jpeg_planes_test.h"
-#include "overlord/media/made_up_images_test.h"
+#include "overlord/media/image/codecs/jpeg_planes_test.h"
+#include "overlord/media/image/image_chain.h"
+#include "overlord/media/image/image_head.h"
+#include "overlord/media/image/made_up_images_test.h"
 
 namespace overlord::media {
 

@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace overlord::media {
+
+constexpr int32_t kLargestSide = 65535;  // of a picture, in pixels
 
 struct ImageSize {
   int32_t width = 0;
@@ -14,6 +17,10 @@ struct ImageSize {
 
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
 };
+
+inline std::string size_text(ImageSize size) {
+  return std::to_string(size.width) + "x" + std::to_string(size.height);
+}
 
 // A rectangle of whole pixels.
 struct ImageBox {

@@ -1,11 +1,11 @@
-#include "overlord/media/image_chain.h"
+#include "overlord/media/image/image_chain.h"
 
 #include <cstring>
 #include <numeric>
 #include <utility>
 
-#include "overlord/media/chain_layout.h"
-#include "overlord/media/colour.h"
+#include "overlord/media/image/chain_layout.h"
+#include "overlord/media/image/codecs/colour.h"
 
 namespace overlord::media {
 namespace {
@@ -163,10 +163,7 @@ Status PreparedImageChain::run(std::string_view bytes, const ImageHeader& header
   OVERLORD_CHECK(out.size() == layout.geometry.bytes(), "image chain: output of the wrong size");
 
   Source source;
-  if (const Status status = open_source(bytes, header, layout, chain_.decode, scratch, &source);
-      !status.ok()) {
-    return status;
-  }
+  OVERLORD_RETURN_IF_ERROR(open_source(bytes, header, layout, chain_.decode, scratch, &source));
   Image* image = nullptr;
   for (size_t i = 0; i < layout.stages.size(); ++i) {
     if (i + 1 == layout.stages.size() && layout.thumbnail) {
@@ -194,19 +191,12 @@ Status PreparedImageChain::run(std::string_view bytes, const ImageHeader& header
 
 Result<PreparedImageChain::Outcome> PreparedImageChain::run(std::string_view bytes, uint64_t key,
                                                             ChainScratch& scratch) const {
-  const Result<ImageHeader> header = probe_image(bytes);
-  if (!header.ok()) return header.status();
+  OVERLORD_TRY(const ImageHeader header, probe_image(bytes));
   // Limits before the output is allocated: a header may promise anything.
-  if (const Status status = check_limits(*header, bytes.size(), chain_.decode.limits);
-      !status.ok()) {
-    return status;
-  }
-  const Result<ImageGeometry> geometry = planned_size(*header);
-  if (!geometry.ok()) return geometry.status();
-  Outcome outcome{*header, *geometry, std::vector<uint8_t>(geometry->bytes())};
-  if (const Status status = run(bytes, *header, key, scratch, outcome.bytes); !status.ok()) {
-    return status;
-  }
+  OVERLORD_RETURN_IF_ERROR(check_limits(header, bytes.size(), chain_.decode.limits));
+  OVERLORD_TRY(const ImageGeometry geometry, planned_size(header));
+  Outcome outcome{header, geometry, std::vector<uint8_t>(geometry.bytes())};
+  OVERLORD_RETURN_IF_ERROR(run(bytes, header, key, scratch, outcome.bytes));
   return outcome;
 }
 

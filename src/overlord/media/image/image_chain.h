@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/media/image.h"
-#include "overlord/media/image_decode.h"
-#include "overlord/media/image_header.h"
-#include "overlord/media/image_transforms.h"
-#include "overlord/media/patchify.h"
-#include "overlord/media/resize.h"
+#include "overlord/media/image/image.h"
+#include "overlord/media/image/image_decode.h"
+#include "overlord/media/image/image_header.h"
+#include "overlord/media/image/image_transforms.h"
+#include "overlord/media/image/patchify.h"
+#include "overlord/media/image/resize.h"
 
 namespace overlord::media {
 

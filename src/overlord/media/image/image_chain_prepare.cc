@@ -2,13 +2,12 @@
 #include <string>
 #include <utility>
 
-#include "overlord/media/image_chain.h"
+#include "overlord/media/image/image_chain.h"
 #include "overlord/media/step_values.h"
 
 namespace overlord::media {
 namespace {
 
-constexpr int32_t kLargestSide = 65535;
 constexpr int32_t kMostTiles = 1024;
 
 // Steps come in this order; those of one phase may repeat unless `once`.
@@ -46,17 +45,14 @@ Status check(const ResizeShortStep& step) { return within("side", step.side, 1, 
 Status check(const CentreCropStep& step) { return check_side(step.size); }
 Status check(const RandomCropStep& step) { return check_side(step.size); }
 Status check(const SmartResizeStep& step) {
-  Status status = within("factor", step.rule.factor, 1, 4096);
-  if (status.ok()) status = within("min_pixels", step.rule.min_pixels, 1, int64_t{1} << 32);
-  if (status.ok()) {
-    status = within("max_pixels", step.rule.max_pixels, step.rule.min_pixels, int64_t{1} << 32);
-  }
-  return status;
+  OVERLORD_RETURN_IF_ERROR(within("factor", step.rule.factor, 1, 4096));
+  OVERLORD_RETURN_IF_ERROR(within("min_pixels", step.rule.min_pixels, 1, int64_t{1} << 32));
+  return within("max_pixels", step.rule.max_pixels, step.rule.min_pixels, int64_t{1} << 32);
 }
 Status check(const AspectBucketStep& step) {
   if (step.buckets.empty()) return invalid_argument("buckets must name one size or more");
   for (const ImageSize bucket : step.buckets) {
-    if (const Status status = check_side(bucket); !status.ok()) return status;
+    OVERLORD_RETURN_IF_ERROR(check_side(bucket));
   }
   return {};
 }
@@ -70,23 +66,11 @@ Status check(const RandomResizedCropStep& step) {
 }
 Status check(const RandomFlipStep& step) { return within("chance", step.chance, 0, 1000); }
 Status check(const TileStep& step) {
-  const Status status = within("size", step.size, 1, 4096);
-  if (!status.ok()) return status;
+  OVERLORD_RETURN_IF_ERROR(within("size", step.size, 1, 4096));
   return within("most", step.most, 1, std::min(kMostTiles, kLargestSide / step.size));
 }
-Status check(const NormaliseStep& step) {
-  for (const float std : step.rule.std) {
-    if (!(std > 0.0F)) return invalid_argument("std must be above 0; got " + std::to_string(std));
-  }
-  return {};
-}
-Status check(const PatchifyStep& step) {
-  Status status = within("patch", step.rule.patch, 1, 1024);
-  const int64_t most = step.rule.layout == PatchLayout::kQwen2Vl ? 16 : 1;
-  if (status.ok()) status = within("temporal", step.rule.temporal, 1, most);
-  if (status.ok()) status = within("merge", step.rule.merge, 1, most);
-  return status;
-}
+Status check(const NormaliseStep& step) { return check_values(step.rule); }
+Status check(const PatchifyStep& step) { return check_values(step.rule); }
 
 Status check_order(const ImageChain& chain) {
   Phase phase = Phase::kOrient;
@@ -120,7 +104,7 @@ Status check_order(const ImageChain& chain) {
 std::string_view step_name(const ImageStep& step) { return kRules[step.index()].name; }
 
 Result<PreparedImageChain> PreparedImageChain::prepare(ImageChain chain) {
-  if (const Status status = check_order(chain); !status.ok()) return status;
+  OVERLORD_RETURN_IF_ERROR(check_order(chain));
   PreparedImageChain out;
   for (const ImageStep& step : chain.steps) {
     const Status status = std::visit([](const auto& one) { return check(one); }, step);

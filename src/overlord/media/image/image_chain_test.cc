@@ -1,11 +1,11 @@
 // Needs codecs: JPEG PNG WEBP
-#include "overlord/media/image_chain.h"
+#include "overlord/media/image/image_chain.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "overlord/media/made_up_images_test.h"
+#include "overlord/media/image/made_up_images_test.h"
 #include "overlord/media/mrope.h"
 
 namespace overlord::media {

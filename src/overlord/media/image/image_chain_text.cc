@@ -1,8 +1,8 @@
 // The fields of an image chain's steps, for its text form.
 #include <string>
 
-#include "overlord/media/image_chain.h"
-#include "overlord/media/image_step_text.h"
+#include "overlord/media/image/image_chain.h"
+#include "overlord/media/image/image_step_text.h"
 
 namespace overlord::media {
 namespace {
@@ -11,10 +11,8 @@ template <typename Visitor, typename Step>
 void describe(Visitor& v, Step& step) {
   using Plain = std::remove_const_t<Step>;
   if constexpr (std::is_same_v<Plain, DecodeOptions>) {
-    v.template choice<JpegMode>("jpeg", step.jpeg,
-                                {{"exact", JpegMode::kExact}, {"scaled", JpegMode::kScaled}});
-    v.template choice<AlphaRule>("alpha", step.alpha,
-                                 {{"over", AlphaRule::kOver}, {"drop", AlphaRule::kDrop}});
+    v.field("jpeg", step.jpeg);
+    v.field("alpha", step.alpha);
     v.field("background", step.background);
     v.field("max_bytes", step.limits.bytes);
     v.field("max_pixels", step.limits.pixels);

@@ -1,13 +1,9 @@
-#include "overlord/media/image_decode.h"
+#include "overlord/media/image/image_decode.h"
 
 #include <string>
 
 namespace overlord::media {
 namespace {
-
-std::string size_text(const ImageHeader& header) {
-  return std::to_string(header.width) + "x" + std::to_string(header.height);
-}
 
 Status over_limit(const std::string& what, int64_t found, std::string_view limit, int64_t allowed) {
   return bad_data("picture refused before decoding: " + what + " is " + std::to_string(found) +
@@ -22,8 +18,8 @@ Status check_limits(const ImageHeader& header, size_t encoded_bytes, const Image
     return over_limit("size in bytes", encoded, "max_bytes", limits.bytes);
   const int64_t pixels = int64_t{header.width} * header.height;
   if (pixels > limits.pixels) {
-    return over_limit("number of pixels (" + size_text(header) + ")", pixels, "max_pixels",
-                      limits.pixels);
+    return over_limit("number of pixels (" + size_text({header.width, header.height}) + ")", pixels,
+                      "max_pixels", limits.pixels);
   }
   if (header.scans > limits.scans) {
     return over_limit("number of JPEG scans", header.scans, "max_scans", limits.scans);
@@ -31,7 +27,8 @@ Status check_limits(const ImageHeader& header, size_t encoded_bytes, const Image
   const int64_t decoded = pixels * 3;
   const int64_t ratio = decoded / (encoded > 0 ? encoded : 1);
   if (decoded > limits.ratio_floor && ratio > limits.ratio) {
-    return over_limit("decoded bytes per encoded byte (" + size_text(header) + " from " +
+    return over_limit("decoded bytes per encoded byte (" +
+                          size_text({header.width, header.height}) + " from " +
                           std::to_string(encoded) + " bytes)",
                       ratio, "max_ratio", limits.ratio);
   }
@@ -57,9 +54,7 @@ ImageSize divided(const ImageHeader& header, int32_t divisor) {
 
 Status decode_image(std::string_view bytes, const ImageHeader& header, const DecodeOptions& options,
                     int32_t divisor, DecodeScratch& scratch, Image* out) {
-  if (const Status status = check_limits(header, bytes.size(), options.limits); !status.ok()) {
-    return status;
-  }
+  OVERLORD_RETURN_IF_ERROR(check_limits(header, bytes.size(), options.limits));
   OVERLORD_CHECK(divisor == 1 || header.format == ImageFormat::kJpeg, "only JPEG is divided");
   switch (header.format) {
     case ImageFormat::kJpeg:

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/media/image.h"
-#include "overlord/media/image_header.h"
+#include "overlord/media/image/image.h"
+#include "overlord/media/image/image_header.h"
 
 namespace overlord::media {
 

@@ -1,10 +1,10 @@
 // Needs codecs: JPEG PNG WEBP
-#include "overlord/media/image_decode.h"
+#include "overlord/media/image/image_decode.h"
 
 #include <gtest/gtest.h>
 
 #include "overlord/media/codecs.h"
-#include "overlord/media/made_up_images_test.h"
+#include "overlord/media/image/made_up_images_test.h"
 
 namespace overlord::media {
 namespace {

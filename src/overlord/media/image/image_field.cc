@@ -2,10 +2,10 @@
 #include <utility>
 
 #include "overlord/base/check.h"
-#include "overlord/media/chain_rows.h"
 #include "overlord/media/field_chain.h"
-#include "overlord/media/image_chain.h"
-#include "overlord/media/image_head.h"
+#include "overlord/media/image/chain_rows.h"
+#include "overlord/media/image/image_chain.h"
+#include "overlord/media/image/image_head.h"
 
 namespace overlord::media {
 namespace {

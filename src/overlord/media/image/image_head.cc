@@ -1,9 +1,9 @@
-#include "overlord/media/image_head.h"
+#include "overlord/media/image/image_head.h"
 
 #include <algorithm>
 
 #include "overlord/media/byte_view.h"
-#include "overlord/media/exif.h"
+#include "overlord/media/image/codecs/exif.h"
 
 namespace overlord::media {
 namespace {

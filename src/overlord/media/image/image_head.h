@@ -5,7 +5,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/media/blob_head.h"
-#include "overlord/media/image_header.h"
+#include "overlord/media/image/image_header.h"
 
 namespace overlord::media {
 

@@ -1,4 +1,4 @@
-#include "overlord/media/image_header.h"
+#include "overlord/media/image/image_header.h"
 
 #include "overlord/media/byte_view.h"
 #include "overlord/runtime/quote.h"
@@ -50,32 +50,6 @@ Status not_a_picture(std::string_view bytes) {
 
 }  // namespace
 
-std::string_view format_name(ImageFormat format) {
-  switch (format) {
-    case ImageFormat::kJpeg:
-      return "jpeg";
-    case ImageFormat::kPng:
-      return "png";
-    case ImageFormat::kWebp:
-      return "webp";
-  }
-  return "unknown";
-}
-
-std::string_view colour_name(ImageColour colour) {
-  switch (colour) {
-    case ImageColour::kGrey:
-      return "grey";
-    case ImageColour::kColour:
-      return "colour";
-    case ImageColour::kPalette:
-      return "palette";
-    case ImageColour::kCmyk:
-      return "cmyk";
-  }
-  return "unknown";
-}
-
 Result<ImageFormat> image_format(std::string_view bytes) {
   if (bytes.starts_with("\xff\xd8\xff")) return ImageFormat::kJpeg;
   if (bytes.starts_with(kPngSignature)) return ImageFormat::kPng;
@@ -86,9 +60,8 @@ Result<ImageFormat> image_format(std::string_view bytes) {
 }
 
 Result<ImageHeader> probe_image(std::string_view bytes) {
-  const Result<ImageFormat> format = image_format(bytes);
-  if (!format.ok()) return format.status();
-  switch (*format) {
+  OVERLORD_TRY(const ImageFormat format, image_format(bytes));
+  switch (format) {
     case ImageFormat::kJpeg:
       return probe_jpeg(bytes);
     case ImageFormat::kPng:

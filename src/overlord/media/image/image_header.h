@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/status.h"
 
 namespace overlord::media {
@@ -31,13 +32,13 @@ struct ImageHeader {
 
   friend bool operator==(const ImageHeader&, const ImageHeader&) = default;
 
+  OVERLORD_FIELDS(format, width, height, colour, channels, bit_depth, alpha, orientation, frames,
+                  progressive, scans)
+
   // Size as seen once the orientation is applied.
   int32_t upright_width() const { return orientation >= 5 ? height : width; }
   int32_t upright_height() const { return orientation >= 5 ? width : height; }
 };
-
-std::string_view format_name(ImageFormat format);  // "jpeg", "png", "webp"
-std::string_view colour_name(ImageColour colour);  // "grey", "colour", "palette", "cmyk"
 
 // The format by content, never by file name. GIF, BMP, TIFF, HTML and empty input are named in the
 // message.

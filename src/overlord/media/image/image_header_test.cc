@@ -1,9 +1,9 @@
 // Needs codecs: JPEG PNG WEBP
-#include "overlord/media/image_header.h"
+#include "overlord/media/image/image_header.h"
 
 #include <gtest/gtest.h>
 
-#include "overlord/media/made_up_images_test.h"
+#include "overlord/media/image/made_up_images_test.h"
 
 namespace overlord::media {
 namespace {

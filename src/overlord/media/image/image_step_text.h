@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "overlord/media/chain_text.h"
-#include "overlord/media/image.h"
-#include "overlord/media/patchify.h"
-#include "overlord/media/resize.h"
+#include "overlord/media/image/image.h"
+#include "overlord/media/image/patchify.h"
+#include "overlord/media/image/resize.h"
 
 namespace overlord::media {
 
@@ -87,28 +87,20 @@ void describe_size(Visitor& v, Size& size) {
 }
 template <typename Visitor, typename Filter>
 void describe_filter(Visitor& v, Filter& filter) {
-  v.template choice<ResizeFilter>("filter", filter,
-                                  {{"bilinear", ResizeFilter::kBilinear},
-                                   {"bicubic", ResizeFilter::kBicubic},
-                                   {"lanczos", ResizeFilter::kLanczos}});
+  v.field("filter", filter);
 }
 
 template <typename Visitor, typename Rule>
 void describe_normalise(Visitor& v, Rule& rule) {
   v.field("mean", rule.mean);
   v.field("std", rule.std);
-  v.template choice<NormaliseOrder>(
-      "order", rule.order,
-      {{"rescale_first", NormaliseOrder::kRescaleFirst}, {"fused", NormaliseOrder::kFused}});
+  v.field("order", rule.order);
 }
 template <typename Visitor, typename Rule>
 void describe_patchify(Visitor& v, Rule& rule) {
-  v.template choice<PatchLayout>("layout", rule.layout,
-                                 {{"qwen2vl", PatchLayout::kQwen2Vl},
-                                  {"vit", PatchLayout::kVit},
-                                  {"vit_last", PatchLayout::kVitLast}});
+  v.field("layout", rule.layout);
   v.field("patch", rule.patch);
-  if (rule.layout == PatchLayout::kQwen2Vl) {
+  if (rule.layout == PatchLayout::kQwen2vl) {
     v.field("temporal", rule.temporal);
     v.field("merge", rule.merge);
   } else {

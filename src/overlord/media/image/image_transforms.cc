@@ -1,4 +1,4 @@
-#include "overlord/media/image_transforms.h"
+#include "overlord/media/image/image_transforms.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,10 +14,6 @@ namespace overlord::media {
 namespace {
 
 constexpr int64_t kLargestAspect = 200;  // Qwen2-VL's own limit
-
-std::string size_text(ImageSize size) {
-  return std::to_string(size.width) + "x" + std::to_string(size.height);
-}
 
 // a / b to the nearest whole number, halves to the even one, as Python's round().
 int64_t round_half_even(int64_t a, int64_t b) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/media/image.h"
+#include "overlord/media/image/image.h"
 
 namespace overlord::media {
 

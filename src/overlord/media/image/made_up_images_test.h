@@ -21,7 +21,7 @@
 
 #include "overlord/base/check.h"
 #include "overlord/base/rng.h"
-#include "overlord/media/image.h"
+#include "overlord/media/image/image.h"
 
 namespace overlord::media {
 

@@ -1,9 +1,10 @@
-#include "overlord/media/patchify.h"
+#include "overlord/media/image/patchify.h"
 
 #include <cstring>
 #include <string>
 
-#include "overlord/media/patchify_frames.h"
+#include "overlord/media/image/patchify_frames.h"
+#include "overlord/media/step_values.h"
 
 namespace overlord::media {
 namespace {
@@ -141,25 +142,18 @@ NormaliseTable normalise_table(const Normalise& rule) {
   return table;
 }
 
-std::string_view layout_name(PatchLayout layout) {
-  switch (layout) {
-    case PatchLayout::kQwen2Vl:
-      return "qwen2vl";
-    case PatchLayout::kVit:
-      return "vit";
-    case PatchLayout::kVitLast:
-      return "vit_last";
+Status check_values(const Normalise& rule) {
+  for (const float std : rule.std) {
+    if (!(std > 0.0F)) return invalid_argument("std must be above 0; got " + std::to_string(std));
   }
-  return "unknown";
+  return {};
 }
 
-Result<PatchLayout> layout_of(std::string_view name) {
-  for (const PatchLayout layout :
-       {PatchLayout::kQwen2Vl, PatchLayout::kVit, PatchLayout::kVitLast}) {
-    if (layout_name(layout) == name) return layout;
-  }
-  return invalid_argument("patch layout must be qwen2vl, vit or vit_last; got " +
-                          std::string(name));
+Status check_values(const Patchify& rule) {
+  const int64_t most = rule.layout == PatchLayout::kQwen2vl ? 16 : 1;
+  OVERLORD_RETURN_IF_ERROR(within("patch", rule.patch, 1, 1024));
+  OVERLORD_RETURN_IF_ERROR(within("temporal", rule.temporal, 1, most));
+  return within("merge", rule.merge, 1, most);
 }
 
 Status check_patches(ImageSize size, const Patchify& rule) {

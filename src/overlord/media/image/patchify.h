@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "overlord/base/status.h"
-#include "overlord/media/image.h"
+#include "overlord/media/image/image.h"
 
 namespace overlord::media {
 
@@ -32,10 +32,10 @@ NormaliseTable normalise_table(const Normalise& rule);
 // qwen2vl: rows by blocks of merge x merge patches; a row is channel, frame, y, x, with the still
 //          repeated `temporal` times. vit: rows left to right, top to bottom; channel, y, x.
 // vit_last: as vit, a row is y, x, channel.
-enum class PatchLayout : uint8_t { kQwen2Vl, kVit, kVitLast };
+enum class PatchLayout : uint8_t { kQwen2vl, kVit, kVitLast };
 
 struct Patchify {
-  PatchLayout layout = PatchLayout::kQwen2Vl;
+  PatchLayout layout = PatchLayout::kQwen2vl;
   int32_t patch = 14;
   int32_t temporal = 2;  // qwen2vl only; 1 otherwise
   int32_t merge = 2;     // qwen2vl only; 1 otherwise
@@ -47,8 +47,9 @@ struct Patchify {
   }
 };
 
-std::string_view layout_name(PatchLayout layout);
-Result<PatchLayout> layout_of(std::string_view name);
+// Ok when their values make sense.
+Status check_values(const Normalise& rule);
+Status check_values(const Patchify& rule);
 
 // Ok when a picture of this size divides into whole (merged) patches.
 Status check_patches(ImageSize size, const Patchify& rule);

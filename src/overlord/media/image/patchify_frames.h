@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "overlord/media/image.h"
-#include "overlord/media/patchify.h"
+#include "overlord/media/image/image.h"
+#include "overlord/media/image/patchify.h"
 
 namespace overlord::media {
 

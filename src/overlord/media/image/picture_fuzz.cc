@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "overlord/media/foreign_pictures_test.h"
+#include "overlord/media/image/foreign_pictures_test.h"
 
 std::vector<std::string> fuzz_seeds() { return overlord::media::good_pictures(); }
 

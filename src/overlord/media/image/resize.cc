@@ -1,10 +1,10 @@
-#include "overlord/media/resize.h"
+#include "overlord/media/image/resize.h"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 
-#include "overlord/media/resize_kernels.h"
+#include "overlord/media/image/resize_kernels.h"
 
 namespace overlord::media {
 namespace {
@@ -34,27 +34,6 @@ Reach reach_of(const ResizeWeights& weights) {
 }
 
 }  // namespace
-
-std::string_view filter_name(ResizeFilter filter) {
-  switch (filter) {
-    case ResizeFilter::kBilinear:
-      return "bilinear";
-    case ResizeFilter::kBicubic:
-      return "bicubic";
-    case ResizeFilter::kLanczos:
-      return "lanczos";
-  }
-  return "unknown";
-}
-
-Result<ResizeFilter> filter_of(std::string_view name) {
-  for (const ResizeFilter filter :
-       {ResizeFilter::kBilinear, ResizeFilter::kBicubic, ResizeFilter::kLanczos}) {
-    if (filter_name(filter) == name) return filter;
-  }
-  return invalid_argument("resize filter must be bilinear, bicubic or lanczos; got " +
-                          std::string(name));
-}
 
 const ResizeWeights& ResizeScratch::weights(const ResizeAxis& axis, ResizeFilter filter) {
   if (slots.empty()) slots.resize(kWeightSlots);

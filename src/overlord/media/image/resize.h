@@ -1,7 +1,7 @@
 // Antialiased resize by Pillow's definition: a separable filter whose reach grows with the
 // reduction, across first, then down, each pass rounded and clipped to 8 bits. Weights are computed
 // and applied in whole numbers, so the pixels are the same on every CPU; they are within one level
-// of Pillow's (measured in python/tests/test_media.py).
+// of Pillow's (measured in python/tests/media/test_media.py).
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,11 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/media/image.h"
+#include "overlord/media/image/image.h"
 
 namespace overlord::media {
 
 enum class ResizeFilter : uint8_t { kBilinear, kBicubic, kLanczos };
-
-std::string_view filter_name(ResizeFilter filter);  // "bilinear", "bicubic", "lanczos"
-Result<ResizeFilter> filter_of(std::string_view name);
 
 // One axis of a resize: `length / per` source samples from `start / per` on become `size` new ones,
 // of which [first, first + count) are wanted. Samples outside [low, high) are never read.

@@ -1,4 +1,4 @@
-#include "overlord/media/resize_kernels.h"
+#include "overlord/media/image/resize_kernels.h"
 
 #include <algorithm>
 #include <bit>

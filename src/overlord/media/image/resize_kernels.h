@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "overlord/media/resize.h"
+#include "overlord/media/image/resize.h"
 
 namespace overlord::media {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "overlord/media/resize.h"
+#include "overlord/media/image/resize.h"
 
 namespace overlord::media {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "overlord/media/video_decode.h"
+#include "overlord/media/video/video_decode.h"
 
 namespace overlord::media {
 namespace {

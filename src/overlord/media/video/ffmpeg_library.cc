@@ -1,4 +1,4 @@
-#include "overlord/media/ffmpeg_library.h"
+#include "overlord/media/video/ffmpeg_library.h"
 
 #ifdef OVERLORD_HAS_VIDEO
 

@@ -1,5 +1,5 @@
 // Clips that were cut, flipped and spliced: nothing may crash, hang or break its plan.
-#include "overlord/media/foreign_clips_test.h"
+#include "overlord/media/video/foreign_clips_test.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "overlord/base/rng.h"
-#include "overlord/media/kept_clips.h"
+#include "overlord/media/video/kept_clips.h"
 
 namespace overlord::media {
 namespace {

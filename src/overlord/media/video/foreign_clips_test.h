@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "overlord/base/check.h"
-#include "overlord/media/video_chain.h"
+#include "overlord/media/video/video_chain.h"
 
 namespace overlord::media {
 

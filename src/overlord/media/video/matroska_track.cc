@@ -4,7 +4,7 @@
 #include <string>
 
 #include "overlord/media/byte_view.h"
-#include "overlord/media/video_track.h"
+#include "overlord/media/video/video_track.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::media {

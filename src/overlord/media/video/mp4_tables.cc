@@ -1,4 +1,4 @@
-#include "overlord/media/mp4_tables.h"
+#include "overlord/media/video/mp4_tables.h"
 
 #include <algorithm>
 #include <string>

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/media/mp4_boxes.h"
-#include "overlord/media/video_track.h"
+#include "overlord/media/video/mp4_boxes.h"
+#include "overlord/media/video/video_track.h"
 
 namespace overlord::media {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "overlord/base/fixed_point.h"
-#include "overlord/media/mp4_tables.h"
+#include "overlord/media/video/mp4_tables.h"
 
 namespace overlord::media {
 namespace {

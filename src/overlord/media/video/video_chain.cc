@@ -1,8 +1,8 @@
-#include "overlord/media/video_chain.h"
+#include "overlord/media/video/video_chain.h"
 
 #include <utility>
 
-#include "overlord/media/patchify_frames.h"
+#include "overlord/media/image/patchify_frames.h"
 
 namespace overlord::media {
 namespace {

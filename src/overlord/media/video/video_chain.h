@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/media/image_chain.h"
-#include "overlord/media/video_decode.h"
-#include "overlord/media/video_frames.h"
-#include "overlord/media/video_header.h"
-#include "overlord/media/yuv.h"
+#include "overlord/media/image/image_chain.h"
+#include "overlord/media/video/video_decode.h"
+#include "overlord/media/video/video_frames.h"
+#include "overlord/media/video/video_header.h"
+#include "overlord/media/video/yuv.h"
 
 namespace overlord::media {
 

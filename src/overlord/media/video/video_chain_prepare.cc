@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "overlord/media/step_values.h"
-#include "overlord/media/video_chain.h"
+#include "overlord/media/video/video_chain.h"
 
 namespace overlord::media {
 namespace {
 
-constexpr int32_t kLargestSide = 16384;
+constexpr int32_t kLargestClipSide = 16384;
 constexpr int64_t kMostValues = int64_t{1} << 30;
 
 struct StepRule {
@@ -26,8 +26,8 @@ constexpr StepRule kRules[] = {
 static_assert(std::size(kRules) == std::variant_size_v<VideoStep>);
 
 Status check_side(ImageSize size) {
-  OVERLORD_RETURN_IF_ERROR(within("width", size.width, 1, kLargestSide));
-  return within("height", size.height, 1, kLargestSide);
+  OVERLORD_RETURN_IF_ERROR(within("width", size.width, 1, kLargestClipSide));
+  return within("height", size.height, 1, kLargestClipSide);
 }
 
 template <typename Step>
@@ -58,7 +58,7 @@ Status check(const SampleStep& step) {
   return within("min", choice.min, 1, choice.max);
 }
 Status check(const ResizeStep& step) { return check_side(step.size); }
-Status check(const ResizeShortStep& step) { return within("side", step.side, 1, kLargestSide); }
+Status check(const ResizeShortStep& step) { return within("side", step.side, 1, kLargestClipSide); }
 Status check(const CentreCropStep& step) { return check_side(step.size); }
 Status check(const ClipResizeStep& step) {
   constexpr int64_t kMost = int64_t{1} << 32;
@@ -67,18 +67,8 @@ Status check(const ClipResizeStep& step) {
   OVERLORD_RETURN_IF_ERROR(within("max_pixels", step.max_pixels, step.min_pixels, kMost));
   return within("total_pixels", step.total_pixels, 1, int64_t{1} << 50);
 }
-Status check(const NormaliseStep& step) {
-  for (const float std : step.rule.std) {
-    if (!(std > 0.0F)) return invalid_argument("std must be above 0; got " + std::to_string(std));
-  }
-  return {};
-}
-Status check(const PatchifyStep& step) {
-  const int64_t most = step.rule.layout == PatchLayout::kQwen2Vl ? 16 : 1;
-  OVERLORD_RETURN_IF_ERROR(within("patch", step.rule.patch, 1, 1024));
-  OVERLORD_RETURN_IF_ERROR(within("temporal", step.rule.temporal, 1, most));
-  return within("merge", step.rule.merge, 1, most);
-}
+Status check(const NormaliseStep& step) { return check_values(step.rule); }
+Status check(const PatchifyStep& step) { return check_values(step.rule); }
 
 Status check_decode(const VideoDecodeOptions& decode) {
   const VideoLimits& limits = decode.limits;
@@ -119,10 +109,6 @@ Status check_order(const VideoChain& chain) {
     return invalid_argument("video chain: planes and patchify exclude each other");
   }
   return {};
-}
-
-std::string size_text(ImageSize size) {
-  return std::to_string(size.width) + "x" + std::to_string(size.height);
 }
 
 int32_t orientation_by(int32_t rotation) {
@@ -183,7 +169,7 @@ Result<FrameLayout> PreparedVideoChain::lay_out(const VideoHeader& header) const
     OVERLORD_TRY(layout.resized, smart_resize(size, smart->rule(geometry.frames)));
     layout.filter = smart->filter;
   }
-  if (std::max(layout.resized.width, layout.resized.height) > kLargestSide * 4) {
+  if (std::max(layout.resized.width, layout.resized.height) > kLargestClipSide * 4) {
     return bad_data("clip refused before decoding: frames would have " + size_text(layout.resized) +
                     " pixels");
   }

@@ -1,4 +1,4 @@
-#include "overlord/media/video_chain.h"
+#include "overlord/media/video/video_chain.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "overlord/media/codecs.h"
-#include "overlord/media/kept_clips.h"
+#include "overlord/media/video/kept_clips.h"
 
 namespace overlord::media {
 namespace {

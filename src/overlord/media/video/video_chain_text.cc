@@ -2,8 +2,8 @@
 #include <string>
 #include <type_traits>
 
-#include "overlord/media/image_step_text.h"
-#include "overlord/media/video_chain.h"
+#include "overlord/media/image/image_step_text.h"
+#include "overlord/media/video/video_chain.h"
 
 namespace overlord::media {
 namespace {
@@ -51,10 +51,7 @@ void describe(Visitor& v, Step& step) {
     v.field("min", step.choice.min);
     v.field("max", step.choice.max);
     v.field("multiple_of", step.choice.multiple_of);
-    v.template choice<FramePlaces>("at", step.choice.at,
-                                   {{"ends", FramePlaces::kEnds},
-                                    {"starts", FramePlaces::kStarts},
-                                    {"centres", FramePlaces::kCentres}});
+    v.field("at", step.choice.at);
   } else if constexpr (std::is_same_v<Plain, ResizeShortStep>) {
     v.field("side", step.side);
   } else if constexpr (std::is_same_v<Plain, ClipResizeStep>) {

@@ -1,13 +1,14 @@
-#include "overlord/media/video_decode.h"
+#include "overlord/media/video/video_decode.h"
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <numeric>
 
-#include "overlord/media/ffmpeg_library.h"
-#include "overlord/media/image_decode.h"
-#include "overlord/media/kept_clips.h"
+#include "overlord/base/enum_names.h"
+#include "overlord/media/image/image_decode.h"
+#include "overlord/media/video/ffmpeg_library.h"
+#include "overlord/media/video/kept_clips.h"
 
 namespace overlord::media {
 namespace {
@@ -201,7 +202,7 @@ class Decoder {
     const AVCodec* const codec = library_.find_decoder(codec_id(track_.header.coding));
     if (codec == nullptr) {
       return invalid_argument("the FFmpeg of this machine has no decoder for " +
-                              std::string(coding_name(track_.header.coding)));
+                              enum_name(track_.header.coding));
     }
     context_ = library_.alloc_context(codec);
     packet_ = library_.alloc_packet();
@@ -264,7 +265,7 @@ class Decoder {
  private:
   static Status no_memory() { return {Code::kResource, "no memory for a video decoder"}; }
   Status undecodable(int code) const {
-    return bad_data(std::string(coding_name(track_.header.coding)) +
+    return bad_data(enum_name(track_.header.coding) +
                     " cannot be decoded: " + ffmpeg_error(library_, code));
   }
 

@@ -12,8 +12,8 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
-#include "overlord/media/video_track.h"
-#include "overlord/media/yuv.h"
+#include "overlord/media/video/video_track.h"
+#include "overlord/media/video/yuv.h"
 
 namespace overlord::media {
 

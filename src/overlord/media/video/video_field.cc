@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "overlord/media/field_chain.h"
-#include "overlord/media/video_chain.h"
+#include "overlord/media/video/video_chain.h"
 
 namespace overlord::media {
 namespace {

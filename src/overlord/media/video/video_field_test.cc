@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "overlord/media/field_chain.h"
-#include "overlord/media/kept_clips.h"
-#include "overlord/media/video_chain.h"
+#include "overlord/media/video/kept_clips.h"
+#include "overlord/media/video/video_chain.h"
 
 namespace overlord::media {
 namespace {

@@ -1,4 +1,4 @@
-#include "overlord/media/video_frames.h"
+#include "overlord/media/video/video_frames.h"
 
 #include <algorithm>
 #include <string>

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "overlord/media/foreign_clips_test.h"
-#include "overlord/media/kept_clips.h"
+#include "overlord/media/video/foreign_clips_test.h"
+#include "overlord/media/video/kept_clips.h"
 
 std::vector<std::string> fuzz_seeds() {
   std::vector<std::string> seeds;

@@ -1,4 +1,4 @@
-#include "overlord/media/video_header.h"
+#include "overlord/media/video/video_header.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,7 +6,7 @@
 
 #include "overlord/base/fixed_point.h"
 #include "overlord/media/byte_view.h"
-#include "overlord/media/video_track.h"
+#include "overlord/media/video/video_track.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::media {
@@ -54,28 +54,6 @@ Status not_a_clip(std::string_view head) {
 }
 
 }  // namespace
-
-std::string_view format_name(VideoFormat format) {
-  return format == VideoFormat::kMp4 ? "mp4" : "matroska";
-}
-
-std::string_view coding_name(VideoCoding coding) {
-  switch (coding) {
-    case VideoCoding::kH264:
-      return "h264";
-    case VideoCoding::kHevc:
-      return "hevc";
-    case VideoCoding::kVp8:
-      return "vp8";
-    case VideoCoding::kVp9:
-      return "vp9";
-    case VideoCoding::kAv1:
-      return "av1";
-    case VideoCoding::kMpeg4:
-      return "mpeg4";
-  }
-  return "unknown";
-}
 
 int64_t VideoHeader::milliseconds() const {
   return static_cast<int64_t>(Int128{ticks} * tick_num * 1000 / tick_den);

@@ -19,9 +19,6 @@ namespace overlord::media {
 enum class VideoFormat : uint8_t { kMp4, kMatroska };
 enum class VideoCoding : uint8_t { kH264, kHevc, kVp8, kVp9, kAv1, kMpeg4 };
 
-std::string_view format_name(VideoFormat format);  // "mp4", "matroska"
-std::string_view coding_name(VideoCoding coding);  // "h264", "hevc", "vp8", "vp9", "av1", "mpeg4"
-
 // Every one is checked before what it bounds is allocated or worked on.
 struct VideoLimits {
   int64_t bytes = int64_t{1} << 30;    // encoded

@@ -1,10 +1,10 @@
-#include "overlord/media/video_header.h"
+#include "overlord/media/video/video_header.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "overlord/media/kept_clips.h"
+#include "overlord/media/video/kept_clips.h"
 
 namespace overlord::media {
 namespace {

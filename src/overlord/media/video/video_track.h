@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/media/video_header.h"
+#include "overlord/media/video/video_header.h"
 
 namespace overlord::media {
 

@@ -1,4 +1,4 @@
-#include "overlord/media/yuv.h"
+#include "overlord/media/video/yuv.h"
 
 #include <algorithm>
 

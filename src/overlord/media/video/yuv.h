@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "overlord/media/image.h"
-#include "overlord/media/resize.h"
+#include "overlord/media/image/image.h"
+#include "overlord/media/image/resize.h"
 
 namespace overlord::media {
 

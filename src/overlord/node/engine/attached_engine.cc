@@ -1,4 +1,4 @@
-#include "overlord/node/attached_engine.h"
+#include "overlord/node/engine/attached_engine.h"
 
 #include <unistd.h>
 
@@ -7,8 +7,9 @@
 #include <optional>
 #include <set>
 
-#include "overlord/node/held_batch.h"
-#include "overlord/node/late_rows.h"
+#include "overlord/base/guarded_by.h"
+#include "overlord/node/engine/held_batch.h"
+#include "overlord/node/engine/late_rows.h"
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/transport/socket_directory.h"
 
@@ -40,9 +41,7 @@ void remove_leftovers(const std::string& path) {
 }  // namespace
 
 AttachedEngine::AttachedEngine(AttachRequest request)
-    : request_(std::move(request)),
-      process_(getpid()),
-      trace_(request_.directory, name_of(request_)) {}
+    : request_(std::move(request)), trace_(request_.directory, name_of(request_)) {}
 
 Result<std::unique_ptr<AttachedEngine>> AttachedEngine::attach(AttachRequest request) {
   std::sort(request.ranks.begin(), request.ranks.end());
@@ -50,24 +49,12 @@ Result<std::unique_ptr<AttachedEngine>> AttachedEngine::attach(AttachRequest req
   std::unique_ptr<AttachedEngine> engine(new AttachedEngine(std::move(request)));
   OVERLORD_RETURN_IF_ERROR(engine->open());
   if (const Status status = engine->wait_for_welcome(); !status.ok()) {
+    const std::lock_guard lock(engine->mutex_);
     if (engine->no_node_) return std::unique_ptr<AttachedEngine>();
     return status;
   }
   OVERLORD_RETURN_IF_ERROR(engine->start_clients());
   return engine;
-}
-
-AttachedEngine::~AttachedEngine() {
-  close();
-  if (process_ == getpid()) return;
-  // A forked child has the memory of the engine and none of its threads: left to the process's end.
-  static_cast<void>(endpoint_.release());
-  static_cast<void>(seats_.release());
-  static_cast<void>(carrier_.release());
-  for (auto& [rank, hosted] : hosted_) {
-    static_cast<void>(hosted.client.release());
-    static_cast<void>(hosted.loop.release());
-  }
 }
 
 Status AttachedEngine::open() {
@@ -108,7 +95,7 @@ transport::CarrierOptions AttachedEngine::carrier_options() {
   options.segments.private_pages = request_.pinning == nullptr;
   options.deliver = [this](protocol::Envelope envelope) { deliver(std::move(envelope)); };
   options.control = [this](const std::string& peer, protocol::Control control) {
-    if (peer == "node") on_control(std::move(control));
+    if (peer == "node") on_control(control);
   };
   options.nonsense = [this](const std::string& peer, const Status& status) {
     fail(status.with_context(peer + " sent nonsense"));
@@ -118,14 +105,15 @@ transport::CarrierOptions AttachedEngine::carrier_options() {
 
 Status AttachedEngine::wait_for_welcome() {
   std::unique_lock lock(mutex_);
+  is_held(mutex_);
   changed_.wait_for(lock, std::chrono::milliseconds(request_.connect_ms),
-                    [this] { return connected_ || !failure_.ok(); });
+                    [this]() OVERLORD_REQUIRES(mutex_) { return connected_ || !failure_.ok(); });
   if (!connected_ && failure_.ok()) {
     no_node_ = true;
     return {Code::kUnavailable, "no node answers in " + request_.directory};
   }
   changed_.wait_for(lock, std::chrono::milliseconds(request_.timeout_ms),
-                    [this] { return welcomed_ || !failure_.ok(); });
+                    [this]() OVERLORD_REQUIRES(mutex_) { return welcomed_ || !failure_.ok(); });
   if (!failure_.ok()) return failure_;
   if (welcomed_) return {};
   return {Code::kDeadline,
@@ -213,37 +201,36 @@ void AttachedEngine::deliver(protocol::Envelope envelope) {
       [client = found->second.client.get(), shared] { client->receive(*shared); });
 }
 
-void AttachedEngine::on_control(protocol::Control control) {
-  if (const auto* welcome = std::get_if<protocol::Welcome>(&control)) {
-    on_welcome(*welcome);
-  } else if (const auto* refused = std::get_if<protocol::Refused>(&control)) {
-    fail(refused->status);
-  } else if (const auto* roster = std::get_if<protocol::Roster>(&control)) {
-    on_roster(*roster);
-  } else if (const auto* tree = std::get_if<protocol::TreeTold>(&control)) {
-    on_tree(*tree);
-  } else if (const auto* answer = std::get_if<protocol::TreeAnswered>(&control)) {
-    const std::lock_guard lock(mutex_);
-    answers_.emplace(answer->question, answer->refused ? Result<StepIndex>(*answer->refused)
-                                                       : Result<StepIndex>(answer->first_step));
-    changed_.notify_all();
-  } else if (const auto* fed_back = std::get_if<protocol::FedBack>(&control)) {
-    if (seats_) seats_->fed_back(fed_back->feedback);
-  } else if (const auto* note = std::get_if<protocol::RowNoted>(&control)) {
-    // Told again to those that attach, and by loaders that were started again.
-    const std::lock_guard lock(mutex_);
-    if (!noted_.insert(note->id).second) return;
-    quarantine_.push_back({note->id, note->row, note->reason, note->late});
-  } else if (const auto* told = std::get_if<protocol::StatusTold>(&control)) {
-    Result<NodeStatus> status = decode_node_status(told->status);
-    const std::lock_guard lock(mutex_);
-    if (status.ok()) node_status_ = std::move(*status);
-    ++statuses_;
-    changed_.notify_all();
-  }
+void AttachedEngine::on_control(const protocol::Control& control) {
+  std::visit([this](const auto& one) { hear(one); }, control);
 }
 
-void AttachedEngine::on_welcome(const protocol::Welcome& welcome) {
+void AttachedEngine::hear(const protocol::TreeAnswered& answer) {
+  const std::lock_guard lock(mutex_);
+  answers_.emplace(answer.question, answer.refused ? Result<StepIndex>(*answer.refused)
+                                                   : Result<StepIndex>(answer.first_step));
+  changed_.notify_all();
+}
+
+void AttachedEngine::hear(const protocol::FedBack& fed_back) {
+  if (seats_) seats_->fed_back(fed_back.feedback);
+}
+
+// Told again to those that attach, and by loaders that were started again.
+void AttachedEngine::hear(const protocol::RowNoted& note) {
+  if (!noted_.insert(note.id).second) return;
+  note_row({note.id, note.row, note.reason, note.late});
+}
+
+void AttachedEngine::hear(const protocol::StatusTold& told) {
+  Result<NodeStatus> status = decode_node_status(told.status);
+  const std::lock_guard lock(mutex_);
+  if (status.ok()) node_status_ = std::move(*status);
+  ++statuses_;
+  changed_.notify_all();
+}
+
+void AttachedEngine::hear(const protocol::Welcome& welcome) {
   // Where another host plans, the node of this one hands on what is for the planner.
   protocol::Roster roster;
   roster.processes.push_back({"node", 1, {protocol::planner_address()}});
@@ -264,11 +251,12 @@ void AttachedEngine::on_welcome(const protocol::Welcome& welcome) {
 }
 
 // Steps from the tree's first on are asked for where its constructors are.
-void AttachedEngine::on_tree(const protocol::TreeTold& tree) {
+void AttachedEngine::hear(const protocol::TreeTold& tree) {
   {
     const std::lock_guard lock(mutex_);
     trees_[tree.version] = tree;
   }
+  note_tree(tree.version, tree.axes);
   if (started_) take_tree(tree);
 }
 
@@ -292,7 +280,7 @@ void AttachedEngine::take_tree(const protocol::TreeTold& tree) {
   carrier_->send_control("node", protocol::TreeTaken{tree.version});
 }
 
-void AttachedEngine::on_roster(const protocol::Roster& roster) {
+void AttachedEngine::hear(const protocol::Roster& roster) {
   carrier_->set_roster(roster);
   roster_ = roster;
   for (const protocol::ProcessRoles& process : roster.processes) {
@@ -359,34 +347,22 @@ Result<model::MicrobatchPtr> AttachedEngine::give_out(model::MicrobatchPtr batch
   return copy ? private_batch(*batch, counted) : counted_batch(*batch, counted);
 }
 
-Result<model::MicrobatchPtr> AttachedEngine::next(Rank rank, int64_t timeout_ms) {
-  return seats_->next(rank, timeout_ms);
-}
-
-Result<protocol::Verdict> AttachedEngine::report(Rank rank, model::StepFeedback part) {
-  return seats_->report(rank, std::move(part));
-}
-
 Result<StepIndex> AttachedEngine::rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) {
-  if (process_ != getpid()) {
+  if (!process_.here()) {
     return Status(Code::kCancelled, "this loader was started in another process");
   }
   std::unique_lock lock(mutex_);
+  is_held(mutex_);
   const uint64_t question = ++questions_;
   carrier_->send_control("node", protocol::TreeAsked{question, mesh.axes(), step});
-  changed_.wait_for(lock, std::chrono::milliseconds(kTreeMs),
-                    [&] { return answers_.contains(question) || !failure_.ok() || closed_; });
+  changed_.wait_for(lock, std::chrono::milliseconds(kTreeMs), [&]() OVERLORD_REQUIRES(mutex_) {
+    return answers_.contains(question) || !failure_.ok() || closed_;
+  });
   const auto answer = answers_.extract(question);
   if (answer) return answer.mapped();
   if (!failure_.ok()) return failure_;
   if (closed_) return Status(Code::kCancelled, "the engine was closed");
   return Status(Code::kDeadline, "mesh: not every process of the job is ready for another one");
-}
-
-std::vector<model::Axis> AttachedEngine::axes_of(uint32_t tree) {
-  const std::lock_guard lock(mutex_);
-  const auto found = trees_.find(tree);
-  return found == trees_.end() ? std::vector<model::Axis>() : found->second.axes;
 }
 
 // The node has told of a row before anything was served in its place, but on another link: its
@@ -397,8 +373,7 @@ Status AttachedEngine::late_rows_over_budget(const model::StreamState& at_end) {
   for (size_t s = 0; s < welcome_.source_names.size(); ++s) {
     limits.push_back({welcome_.source_names[s], welcome_.bad_rows_allowed[s]});
   }
-  const std::lock_guard lock(mutex_);
-  return node::late_rows_over_budget(quarantine_, limits, at_end);
+  return node::late_rows_over_budget(quarantine(), limits, at_end);
 }
 
 std::string AttachedEngine::explain_wait(Rank rank, StepIndex step) {
@@ -410,10 +385,12 @@ std::string AttachedEngine::explain_wait(Rank rank, StepIndex step) {
 
 Result<NodeStatus> AttachedEngine::node_status(int64_t timeout_ms) {
   std::unique_lock lock(mutex_);
+  is_held(mutex_);
   const uint64_t before = statuses_;
   carrier_->send_control("node", protocol::StatusAsked{});
-  changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
-                    [&] { return statuses_ > before || !failure_.ok(); });
+  changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&]() OVERLORD_REQUIRES(mutex_) {
+    return statuses_ > before || !failure_.ok();
+  });
   if (statuses_ > before) return node_status_;
   if (!failure_.ok()) return failure_;
   return Status(Code::kDeadline, "the node does not answer");
@@ -422,8 +399,7 @@ Result<NodeStatus> AttachedEngine::node_status(int64_t timeout_ms) {
 void AttachedEngine::add_clients(EngineStatus* out) {
   for (auto& [rank, hosted] : hosted_) {
     const client::ClientProbe& probe = hosted.client->probe();
-    out->clients.push_back({rank, probe.steps_arrived, probe.steps_consumed, probe.microbatches,
-                            probe.wait_ns, seats_->steps_waiting(rank)});
+    out->clients.push_back({rank, read_counts(probe), seats_->steps_waiting(rank)});
   }
 }
 
@@ -440,13 +416,8 @@ EngineStatus AttachedEngine::status() {
   return out;
 }
 
-std::vector<loader::QuarantineNote> AttachedEngine::quarantine() {
-  const std::lock_guard lock(mutex_);
-  return quarantine_;
-}
-
 void AttachedEngine::close() {
-  if (process_ != getpid()) return;
+  if (!process_.here()) return;
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;

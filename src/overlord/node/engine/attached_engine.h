@@ -13,13 +13,14 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
-#include "overlord/node/engine.h"
-#include "overlord/node/rank_seats.h"
-#include "overlord/node/status_codec.h"
-#include "overlord/node/trace_switch.h"
+#include "overlord/node/engine/engine.h"
+#include "overlord/node/status/status_codec.h"
+#include "overlord/node/status/trace_switch.h"
 #include "overlord/node/wire_options.h"
 #include "overlord/protocol/control.h"
+#include "overlord/protocol/one_of.h"
 #include "overlord/roles/client/role.h"
 #include "overlord/runtime/role_loop.h"
 #include "overlord/runtime/steady_clock.h"
@@ -46,24 +47,11 @@ class AttachedEngine final : public Engine {
   // Waits until all ranks of the node have attached. Null: there is no node, or it has ended
   // without a word.
   static Result<std::unique_ptr<AttachedEngine>> attach(AttachRequest request);
-  ~AttachedEngine() override;
+  ~AttachedEngine() override { close(); }
 
-  Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms) override;
-  KeptPlace place(Rank rank) override { return seats_->place(rank); }
-  Result<protocol::Verdict> report(Rank rank, model::StepFeedback part) override;
-  std::shared_ptr<RuleDesk> rule() override { return seats_->rule(); }
   Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) override;
-  std::vector<model::Axis> axes_of(uint32_t tree) override;
   void close() override;
-
   EngineStatus status() override;
-  std::vector<loader::QuarantineNote> quarantine() override;
-  uint64_t wait_ns(Rank rank) override { return seats_->wait_ns(rank); }
-  Digest rank_hash(Rank rank) override { return seats_->rank_hash(rank); }
-  Digest plan_chain() override { return seats_->plan_chain(); }
-  Digest content_chain() override { return seats_->content_chain(); }
-  Digest stream_hash() override { return seats_->stream_hash(); }
-  const std::vector<Rank>& ranks() const override { return request_.ranks; }
 
   const protocol::Welcome& welcome() const { return welcome_; }
   Result<NodeStatus> node_status(int64_t timeout_ms);
@@ -76,8 +64,8 @@ class AttachedEngine final : public Engine {
     std::atomic<uint64_t> copied{0};
   };
   struct Hosted {  // one rank
-    std::unique_ptr<Loop> loop;
-    std::unique_ptr<client::Client> client;
+    runtime::LeftInForks<Loop> loop;
+    runtime::LeftInForks<client::Client> client;
   };
 
   explicit AttachedEngine(AttachRequest request);
@@ -85,10 +73,22 @@ class AttachedEngine final : public Engine {
   Status wait_for_welcome();
   Status start_clients();
   transport::CarrierOptions carrier_options();
-  void on_control(protocol::Control control);
-  void on_welcome(const protocol::Welcome& welcome);
-  void on_roster(const protocol::Roster& roster);
-  void on_tree(const protocol::TreeTold& tree);
+  void on_control(const protocol::Control& control);
+  void hear(const protocol::Welcome& welcome);
+  void hear(const protocol::Refused& refused) { fail(refused.status); }
+  void hear(const protocol::Roster& roster);
+  void hear(const protocol::TreeTold& tree);
+  void hear(const protocol::TreeAnswered& answer);
+  void hear(const protocol::FedBack& fed_back);
+  void hear(const protocol::RowNoted& note);
+  void hear(const protocol::StatusTold& told);
+  // Of the links, and for others.
+  template <protocol::OneOf<protocol::Hello, protocol::SegmentShared, protocol::SegmentForgotten,
+                            protocol::LeaseReleased, protocol::Attach, protocol::Beat,
+                            protocol::StatusAsked, protocol::Detach, protocol::TreeAsked,
+                            protocol::TreeTaken>
+                Other>
+  void hear(const Other&) {}
   void take_tree(const protocol::TreeTold& tree);
   void on_lost(const std::string& peer);
   void fail(const Status& status);
@@ -100,35 +100,34 @@ class AttachedEngine final : public Engine {
   void add_clients(EngineStatus* out);
 
   AttachRequest request_;
-  int64_t process_ = 0;
   TraceSwitch trace_;
   runtime::SteadyClock clock_;
-  std::unique_ptr<transport::Carrier> carrier_;
-  std::unique_ptr<RankSeats> seats_;
+  runtime::LeftInForks<transport::Carrier> carrier_;
   std::map<Rank, Hosted> hosted_;
   std::shared_ptr<Held> held_ = std::make_shared<Held>();
 
   std::mutex mutex_;  // of what the loop's thread tells the caller's
   std::condition_variable changed_;
   protocol::Welcome welcome_;
-  bool connected_ = false;
-  bool welcomed_ = false;
-  Status failure_;
-  bool no_node_ = false;  // nobody answered, or nobody is there any more
-  uint64_t statuses_ = 0;
-  NodeStatus node_status_;
-  std::vector<loader::QuarantineNote> quarantine_;
-  std::set<SampleId> noted_;                      // those in `quarantine_`: a row counts once
-  std::map<std::string, uint32_t> known_;         // generations of role processes
-  std::map<uint32_t, protocol::TreeTold> trees_;  // later ones than the job's own, by version
-  uint64_t questions_ = 0;
-  std::map<uint64_t, Result<StepIndex>> answers_;
+  bool connected_ OVERLORD_GUARDED_BY(mutex_) = false;
+  bool welcomed_ OVERLORD_GUARDED_BY(mutex_) = false;
+  Status failure_ OVERLORD_GUARDED_BY(mutex_);
+  bool no_node_ OVERLORD_GUARDED_BY(mutex_) =
+      false;  // nobody answered, or nobody is there any more
+  uint64_t statuses_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  NodeStatus node_status_ OVERLORD_GUARDED_BY(mutex_);
+  std::set<SampleId> noted_;               // rows in quarantine: each counts once
+  std::map<std::string, uint32_t> known_;  // generations of role processes
+  std::map<uint32_t, protocol::TreeTold> trees_
+      OVERLORD_GUARDED_BY(mutex_);  // later ones than the job's own, by version
+  uint64_t questions_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, Result<StepIndex>> answers_ OVERLORD_GUARDED_BY(mutex_);
   // Of the loop's thread alone.
   protocol::Roster roster_;
   bool started_ = false;  // the clients are there
   bool closed_ = false;
   std::atomic<bool> node_died_{false};
-  std::unique_ptr<transport::Endpoint> endpoint_;  // last: its loop uses all of the above
+  runtime::LeftInForks<transport::Endpoint> endpoint_;  // last: its loop uses all of the above
 };
 
 }  // namespace overlord::node

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "overlord/base/guarded_by.h"
+
 namespace overlord::node {
 
 class Callers {
@@ -24,14 +26,15 @@ class Callers {
   // False: somebody is still there.
   bool wait_until_none(int64_t timeout_ms) {
     std::unique_lock lock(mutex_);
+    is_held(mutex_);
     return left_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
-                          [this] { return inside_ == 0; });
+                          [this]() OVERLORD_REQUIRES(mutex_) { return inside_ == 0; });
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable left_;
-  uint32_t inside_ = 0;
+  uint32_t inside_ OVERLORD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace overlord::node

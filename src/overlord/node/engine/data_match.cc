@@ -1,10 +1,10 @@
-#include "overlord/node/data_match.h"
+#include "overlord/node/engine/data_match.h"
 
 #include <algorithm>
 
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/index_layout.h"
-#include "overlord/columnar/index_naming.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/index_layout.h"
+#include "overlord/columnar/index/index_naming.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::node {

@@ -1,16 +1,15 @@
-#include "overlord/node/embedded_engine.h"
-
-#include <unistd.h>
+#include "overlord/node/engine/embedded_engine.h"
 
 #include <algorithm>
 #include <chrono>
 #include <future>
 
-#include "overlord/node/late_rows.h"
-#include "overlord/node/profile.h"
-#include "overlord/node/welcome.h"
-#include "overlord/plan/client_place_tree.h"
-#include "overlord/transport/shared_pool.h"
+#include "overlord/base/enum_names.h"
+#include "overlord/node/engine/late_rows.h"
+#include "overlord/node/keeper/welcome.h"
+#include "overlord/node/status/profile.h"
+#include "overlord/plan/place/client_place_tree.h"
+#include "overlord/transport/shared/shared_pool.h"
 
 namespace overlord::node {
 namespace {
@@ -37,21 +36,7 @@ Result<std::shared_ptr<transport::SharedPool>> pinned_pool(
 
 EmbeddedEngine::EmbeddedEngine(std::shared_ptr<const host::OpenJob> job, std::vector<Rank> ranks,
                                EngineOptions options)
-    : job_(std::move(job)),
-      ranks_(std::move(ranks)),
-      options_(std::move(options)),
-      process_(getpid()) {}
-
-EmbeddedEngine::~EmbeddedEngine() {
-  close();
-  if (!in_another_process()) return;
-  // A forked child has the memory of the engine and none of its threads: nothing can be joined or
-  // unlocked there, so everything is left to the end of the process.
-  static_cast<void>(seats_.release());
-  static_cast<void>(runtime_.release());
-}
-
-bool EmbeddedEngine::in_another_process() const { return process_ != getpid(); }
+    : job_(std::move(job)), ranks_(std::move(ranks)), options_(std::move(options)) {}
 
 Result<std::unique_ptr<EmbeddedEngine>> EmbeddedEngine::start(
     std::shared_ptr<const host::OpenJob> job, std::vector<Rank> ranks, EngineOptions options,
@@ -104,7 +89,7 @@ Status EmbeddedEngine::check_feedback() const {
 Status EmbeddedEngine::check_count(uint32_t microbatch) const {
   const model::Strategy& strategy = job_->spec.strategy;
   if (microbatch == 0 || strategy.atoms != model::Atoms::kSlices) return {};
-  const plan::ClientPlaceTree tree(job_->mesh, 1, 1);
+  const plan::ClientPlaceTree tree(job_->mesh);
   for (const Rank rank : ranks_) {
     if (tree.consumer_of(rank, strategy.axis) == tree.consumer_of(ranks_.front(), strategy.axis)) {
       continue;
@@ -151,20 +136,14 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   start.deliver = [this](Rank rank, client::ReadyStep ready) {
     seats_->deliver(rank, std::move(ready));
   };
-  start.quarantined = [this](loader::QuarantineNote note) {
-    const std::lock_guard lock(quarantine_mutex_);
-    quarantine_.push_back(std::move(note));
-  };
+  start.quarantined = [this](loader::QuarantineNote note) { note_row(std::move(note)); };
   start.answered = [this](Rank rank, protocol::ReportAnswered answer) {
     seats_->answer(rank, answer);
   };
   start.tree_changed = [this](const planner::TreeChanged& change,
                               const std::function<void()>& ready) {
     host().take_tree(change);
-    {
-      const std::lock_guard lock(trees_mutex_);
-      trees_[change.tree.version] = change.tree.mesh.axes();
-    }
+    note_tree(change.tree.version, change.tree.mesh.axes());
     ready();
   };
   start.retired = [this](const protocol::Address& constructor) { host().retire(constructor); };
@@ -211,23 +190,14 @@ Status EmbeddedEngine::held_too_much() const {
                                "runtime.private_copy_limit"};
 }
 
-Result<model::MicrobatchPtr> EmbeddedEngine::next(Rank rank, int64_t timeout_ms) {
-  return seats_->next(rank, timeout_ms);
-}
-
 // Rows found bad after the last step was planned have no step left to stop before: the end itself
 // says so. Loaders note a row before they hand over the hole, so nothing is missed here.
 Status EmbeddedEngine::late_rows_over_budget(const model::StreamState& state) {
-  const std::lock_guard lock(quarantine_mutex_);
-  return node::late_rows_over_budget(quarantine_, bad_row_limits(job_->spec), state);
-}
-
-Result<protocol::Verdict> EmbeddedEngine::report(Rank rank, model::StepFeedback part) {
-  return seats_->report(rank, std::move(part));
+  return node::late_rows_over_budget(quarantine(), bad_row_limits(job_->spec), state);
 }
 
 Result<StepIndex> EmbeddedEngine::rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) {
-  if (in_another_process()) {
+  if (!process_.here()) {
     return Status(Code::kCancelled, "this loader was started in another process");
   }
   auto answer = std::make_shared<std::promise<Result<StepIndex>>>();
@@ -238,14 +208,8 @@ Result<StepIndex> EmbeddedEngine::rebuild(const model::Mesh& mesh, std::optional
   return Status(Code::kDeadline, "mesh: the planner does not answer");
 }
 
-std::vector<model::Axis> EmbeddedEngine::axes_of(uint32_t tree) {
-  const std::lock_guard lock(trees_mutex_);
-  const auto found = trees_.find(tree);
-  return found == trees_.end() ? std::vector<model::Axis>() : found->second;
-}
-
 void EmbeddedEngine::close() {
-  if (in_another_process()) return;
+  if (!process_.here()) return;
   const std::lock_guard lock(close_mutex_);
   if (closed_) return;
   closed_ = true;
@@ -263,9 +227,9 @@ std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
   std::string text = "rank " + std::to_string(rank) + " waits for step " + std::to_string(step);
   const std::string waits = what_is_waited_for({}, job_->spec, &host().planner_probe());
   if (!waits.empty()) text += "; " + waits;
-  if (const CalloutStatus callout = callout_status(); !callout.waits_for.empty()) {
-    text += "; the planner waits for the " + callout.waits_for + ", asked about step " +
-            std::to_string(callout.step) + " " + std::to_string(callout.waiting_ns / 1'000'000) +
+  if (const std::optional<FunctionWait> asked = asked_function()) {
+    text += "; the planner waits for the " + asked->function + ", asked about step " +
+            std::to_string(asked->step) + " " + std::to_string(asked->waiting_ns / 1'000'000) +
             " ms ago";
   }
   for (const host::RoleHost::LoaderView& loader : host().loaders()) {
@@ -274,17 +238,14 @@ std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
     const uint32_t block = loader.probe->current_block;
     text += "; source " + manifest.name + " is at shard " +
             manifest.shards[manifest.blocks[block].shard].uri + ", stage " +
-            loader::stage_name(loader.probe->stage);
+            enum_name(loader.probe->stage.load());
   }
   return text;
 }
 
-CalloutStatus EmbeddedEngine::callout_status() {
+std::optional<FunctionWait> EmbeddedEngine::asked_function() {
   const planner::PlannerProbe& probe = host().planner_probe();
   const model::Strategy& strategy = job_->spec.strategy;
-  CalloutStatus out;
-  out.answers = probe.callouts;
-  out.answer_ns = probe.callout_ns;
   const auto kind = static_cast<model::CalloutKind>(probe.asked_kind.load());
   const model::CalloutFunction* asked = nullptr;
   switch (kind) {
@@ -298,28 +259,20 @@ CalloutStatus EmbeddedEngine::callout_status() {
       asked = &strategy.plan_by;
       break;
   }
-  if (asked == nullptr) return out;
-  out.waits_for = std::string(model::callout_kind_name(kind)) + " function " + asked->name +
-                  " (version " + asked->version + ")";
-  out.step = probe.asked_step;
-  out.waiting_ns = clock_.now_ns() - probe.asked_since_ns;
-  return out;
+  if (asked == nullptr) return std::nullopt;
+  return FunctionWait{std::string(model::callout_kind_name(kind)) + " function " + asked->name +
+                          " (version " + asked->version + ")",
+                      probe.asked_step, clock_.now_ns() - probe.asked_since_ns};
 }
 
 EngineStatus EmbeddedEngine::status() {
   EngineStatus out = runtime_->status();
-  out.callouts = callout_status();
+  out.planner.waits_for_function = asked_function();
   for (const Rank rank : ranks_) {
     const client::ClientProbe& probe = host().client_probe(rank);
-    out.clients.push_back({rank, probe.steps_arrived, probe.steps_consumed, probe.microbatches,
-                           probe.wait_ns, seats_->steps_waiting(rank)});
+    out.clients.push_back({rank, read_counts(probe), seats_->steps_waiting(rank)});
   }
   return out;
-}
-
-std::vector<loader::QuarantineNote> EmbeddedEngine::quarantine() {
-  const std::lock_guard lock(quarantine_mutex_);
-  return quarantine_;
 }
 
 void EmbeddedEngine::write_profiles(int64_t elapsed_ns) {

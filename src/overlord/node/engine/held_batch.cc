@@ -1,4 +1,4 @@
-#include "overlord/node/held_batch.h"
+#include "overlord/node/engine/held_batch.h"
 
 #include <array>
 #include <cstring>

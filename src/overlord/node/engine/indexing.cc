@@ -1,19 +1,19 @@
-#include "overlord/node/indexing.h"
+#include "overlord/node/engine/indexing.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/index_naming.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/index_naming.h"
 #include "overlord/columnar/media.h"
 #include "overlord/media/codecs.h"
 #include "overlord/media/field_chain.h"
-#include "overlord/node/encoders.h"
+#include "overlord/node/functions/encoders.h"
 #include "overlord/roles/loader/open_media.h"
 #include "overlord/runtime/quote.h"
 #include "overlord/runtime/thread_executor.h"
-#include "overlord/storage/local_storage.h"
+#include "overlord/storage/open_storage.h"
 
 namespace overlord::node {
 namespace {
@@ -53,16 +53,18 @@ Status index_source(const model::Source& source, const std::string& path,
   runtime::ThreadExecutor executor(1, "ol-index");
   OVERLORD_RETURN_IF_ERROR(executor.status());
   Encoders encoders(executor, worker_command, options.threads);
-  storage::LocalStorage storage(runtime::BufferPool::make(kPoolBytes), 1, kOpenFiles);
+  OVERLORD_TRY(
+      const auto storage,
+      storage::open_storage(source.files, {runtime::BufferPool::make(kPoolBytes), 1, kOpenFiles}));
   runtime::TextEncoder* encoder = nullptr;
   columnar::IndexOptions building = options;
   building.probe = loader::media_probe(source);
-  building.lengths = options.lengths || has_lengths(source, path, storage, &others);
+  building.lengths = options.lengths || has_lengths(source, path, *storage, &others);
   if (building.lengths) {
     OVERLORD_TRY(encoder, encoders.get(source));
   }
-  const Status built = columnar::build_index_beside(storage, encoder, source, path, others,
-                                                    building, progress, cancel);
+  const Status built =
+      columnar::build_index(*storage, encoder, source, path, others, building, progress, cancel);
   if (built.code() != Code::kBadData || building.lengths == options.lengths) return built;
   return {built.code(), built.message() +
                             "; its index has lengths, which are kept and counted on: " +
@@ -91,9 +93,10 @@ Result<std::vector<std::vector<std::string>>> read_row_media(const model::Source
   columnar::BlockRequest request;
   request.block = block;
   request.rows = {static_cast<uint32_t>(row - manifest.blocks[block].first_row)};
-  storage::LocalStorage storage(runtime::BufferPool::make(0), 1, kOpenFiles);
+  OVERLORD_TRY(const auto storage,
+               storage::open_storage(source.files, {runtime::BufferPool::make(0), 1, kOpenFiles}));
   OVERLORD_TRY(const auto reader, index->reader());
-  OVERLORD_TRY(const auto lists, columnar::read_media(storage, manifest, *reader, request));
+  OVERLORD_TRY(const auto lists, columnar::read_media(*storage, manifest, *reader, request));
   std::vector<std::vector<std::string>> out(source.media.size());
   for (size_t field = 0; field < lists.size(); ++field) {
     for (const runtime::Bytes& blob : lists[field]) out[field].emplace_back(blob.data, blob.size);
@@ -113,8 +116,9 @@ Result<model::MediaUse> media_use(std::string_view kind, const std::string& tran
 }
 
 Result<std::vector<std::string>> list_files(const std::string& pattern) {
-  storage::LocalStorage storage(runtime::BufferPool::make(0), 1, 1);
-  return storage.list(pattern);
+  OVERLORD_TRY(const auto storage,
+               storage::open_storage({&pattern, 1}, {runtime::BufferPool::make(0), 1, 1}));
+  return storage->list(pattern);
 }
 
 }  // namespace overlord::node

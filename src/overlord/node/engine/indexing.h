@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/columnar/source_index.h"
+#include "overlord/columnar/index/source_index.h"
 #include "overlord/model/source.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::node {
 
 // Builds or refreshes the index at `path`. Lengths that it has are kept: what changed since is
-// counted, too. Shards may be taken over from `others` (see columnar::build_index_beside), lengths
+// counted, too. Shards may be taken over from `others` (see columnar::build_index), lengths
 // of all of them where there is no index yet and one of the others is of the same files.
 Status index_source(const model::Source& source, const std::string& path,
                     const columnar::IndexOptions& options, std::vector<std::string> others,

@@ -1,13 +1,13 @@
-#include "overlord/node/job_memory.h"
+#include "overlord/node/engine/job_memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 namespace overlord::node {
 
-Result<transport::Descriptor> job_in_memory(const protocol::JobFile& job) {
+Result<runtime::Descriptor> job_in_memory(const protocol::JobFile& job) {
   const std::string bytes = protocol::encode_job_file(job);
-  transport::Descriptor memory(memfd_create("overlord-job", MFD_CLOEXEC));
+  runtime::Descriptor memory(memfd_create("overlord-job", MFD_CLOEXEC));
   if (!memory.valid()) return Status(Code::kResource, "memfd_create: no memory for the job");
   size_t written = 0;
   while (written < bytes.size()) {
@@ -16,6 +16,16 @@ Result<transport::Descriptor> job_in_memory(const protocol::JobFile& job) {
     written += static_cast<size_t>(count);
   }
   return memory;
+}
+
+Result<protocol::JobFile> read_job(int memory) {
+  std::string bytes;
+  char data[65536];
+  for (;;) {
+    const ssize_t got = pread(memory, data, sizeof(data), static_cast<off_t>(bytes.size()));
+    if (got <= 0) return protocol::decode_job_file(bytes);
+    bytes.append(data, static_cast<size_t>(got));
+  }
 }
 
 }  // namespace overlord::node

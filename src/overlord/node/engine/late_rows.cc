@@ -1,4 +1,4 @@
-#include "overlord/node/late_rows.h"
+#include "overlord/node/engine/late_rows.h"
 
 namespace overlord::node {
 

@@ -1,8 +1,8 @@
-#include "overlord/node/open_files.h"
+#include "overlord/node/engine/open_files.h"
 
 #include "overlord/columnar/encoded_rows.h"
-#include "overlord/columnar/source_index.h"
-#include "overlord/node/encoders.h"
+#include "overlord/columnar/index/source_index.h"
+#include "overlord/node/functions/encoders.h"
 
 namespace overlord::node {
 namespace {
@@ -24,6 +24,15 @@ Result<std::shared_ptr<const loader::OpenSource>> open_source(const model::Sourc
 }
 
 }  // namespace
+
+Result<std::unique_ptr<runtime::Storage>> open_storage_of(const model::JobSpec& spec,
+                                                          storage::StorageOptions options) {
+  std::vector<std::string> uris;
+  for (const model::Source& source : spec.sources) {
+    uris.insert(uris.end(), source.files.begin(), source.files.end());
+  }
+  return storage::open_storage(uris, std::move(options));
+}
 
 Result<std::shared_ptr<const host::OpenJob>> open_files(model::JobSpec spec,
                                                         model::DeliverySpec delivery,

@@ -10,8 +10,13 @@
 #include "overlord/host/open_job.h"
 #include "overlord/roles/loader/block_loads.h"
 #include "overlord/runtime/seams.h"
+#include "overlord/storage/open_storage.h"
 
 namespace overlord::node {
+
+// What reads the files of all sources.
+Result<std::unique_ptr<runtime::Storage>> open_storage_of(const model::JobSpec& spec,
+                                                          storage::StorageOptions options);
 
 // `index_paths` in the order of spec.sources.
 Result<std::shared_ptr<const host::OpenJob>> open_files(model::JobSpec spec,

@@ -1,10 +1,10 @@
-#include "overlord/node/plan_cursor.h"
+#include "overlord/node/engine/plan_cursor.h"
 
 #include <map>
 
-#include "overlord/node/open_files.h"
-#include "overlord/plan/callout.h"
-#include "overlord/plan/mix_schedule.h"
+#include "overlord/node/engine/open_files.h"
+#include "overlord/plan/mix/mix_schedule.h"
+#include "overlord/plan/place/callout.h"
 #include "overlord/roles/loader/meta_window.h"
 
 namespace overlord::node {

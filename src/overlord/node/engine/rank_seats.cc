@@ -1,13 +1,11 @@
-#include "overlord/node/rank_seats.h"
-
-#include <unistd.h>
+#include "overlord/node/engine/rank_seats.h"
 
 #include "overlord/runtime/trace.h"
 
 namespace overlord::node {
 namespace {
 
-constexpr int64_t kAnswerMs = 60'000;  // a planner that does not answer a report is broken
+constexpr int64_t kReportAnswerMs = 60'000;  // a planner that does not answer a report is broken
 
 }  // namespace
 
@@ -17,8 +15,7 @@ RankSeats::RankSeats(std::vector<Rank> ranks, const protocol::ResumeState& state
       clock_(clock),
       wiring_(std::move(wiring)),
       book_(std::make_shared<StateBook>(state, kept_feedback)),
-      rule_(std::make_shared<RuleDesk>(wiring_.tell_planner)),
-      process_(getpid()) {
+      rule_(std::make_shared<RuleDesk>(wiring_.tell_planner)) {
   for (const Rank rank : ranks_) seats_[rank] = std::make_unique<Seat>(state);
 }
 
@@ -49,7 +46,7 @@ Status RankSeats::closed_because() {
 }
 
 Status RankSeats::own_process() const {
-  if (process_ == getpid()) return {};
+  if (process_.here()) return {};
   return {Code::kCancelled,
           "this loader was started in another process; make a new one after a fork"};
 }
@@ -126,7 +123,7 @@ Result<protocol::Verdict> RankSeats::report(Rank rank, model::StepFeedback part)
   const std::lock_guard one(at->report_mutex);
   wiring_.tell_planner(rank, protocol::Report{std::move(part)});
   for (;;) {
-    const std::optional<protocol::ReportAnswered> answer = at->answers.pop(kAnswerMs);
+    const std::optional<protocol::ReportAnswered> answer = at->answers.pop(kReportAnswerMs);
     if (answer && answer->step == step) return answer->verdict;
     if (answer) continue;  // of a report that was given up
     if (at->answers.closed()) return closed_because();

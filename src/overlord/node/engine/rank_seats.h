@@ -11,12 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/host/consumer.h"
-#include "overlord/node/rule_desk.h"
-#include "overlord/node/state_book.h"
+#include "overlord/node/engine/rule_desk.h"
+#include "overlord/node/engine/state_book.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/client/probe.h"
+#include "overlord/runtime/birth_process.h"
 #include "overlord/runtime/handoff.h"
 #include "overlord/runtime/seams.h"
 
@@ -67,14 +69,14 @@ class RankSeats {
   struct Seat {  // one hosted rank
     explicit Seat(protocol::ResumeState base) : consumer(std::move(base)) {}
     std::mutex mutex;  // the trainer's thread against state() and hashes from another
-    host::Consumer consumer;
+    host::Consumer consumer OVERLORD_GUARDED_BY(mutex);
     runtime::Handoff<client::ReadyStep> steps;
     std::mutex report_mutex;  // one report at a time
     runtime::Handoff<protocol::ReportAnswered> answers;
   };
 
   Result<Seat*> seat(Rank rank);
-  Result<model::MicrobatchPtr> take(Rank rank, Seat& at);
+  Result<model::MicrobatchPtr> take(Rank rank, Seat& at) OVERLORD_REQUIRES(at.mutex);
   Status closed_because();
   Status own_process() const;
 
@@ -85,8 +87,8 @@ class RankSeats {
   std::shared_ptr<StateBook> book_;
   std::shared_ptr<RuleDesk> rule_;
   std::mutex why_mutex_;
-  Status why_;           // once closed
-  int64_t process_ = 0;  // where it was made: a forked child has none of the threads behind it
+  Status why_ OVERLORD_GUARDED_BY(why_mutex_);  // once closed
+  const runtime::BirthProcess process_;
 };
 
 }  // namespace overlord::node

@@ -1,4 +1,4 @@
-#include "overlord/node/rule_desk.h"
+#include "overlord/node/engine/rule_desk.h"
 
 #include <utility>
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/runtime/handoff.h"
@@ -32,8 +33,8 @@ class RuleDesk {
  private:
   runtime::Handoff<model::StepFeedback> questions_;
   std::mutex mutex_;
-  Tell tell_;
-  Rank asked_ = 0;  // in whose name it answers
+  Tell tell_ OVERLORD_GUARDED_BY(mutex_);
+  Rank asked_ OVERLORD_GUARDED_BY(mutex_) = 0;  // in whose name it answers
 };
 
 }  // namespace overlord::node

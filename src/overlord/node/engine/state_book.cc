@@ -1,7 +1,9 @@
-#include "overlord/node/state_book.h"
+#include "overlord/node/engine/state_book.h"
 
 #include <chrono>
 #include <optional>
+
+#include "overlord/base/guarded_by.h"
 
 namespace overlord::node {
 
@@ -21,7 +23,8 @@ Result<std::string> StateBook::encode(const host::Place& place, int64_t timeout_
   std::optional<StepIndex> missing;
   {
     std::unique_lock lock(mutex_);
-    grown_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] {
+    is_held(mutex_);
+    grown_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&]() OVERLORD_REQUIRES(mutex_) {
       missing = ledger_.attach(&state);
       return !missing || ledger_.dropped(*missing);
     });

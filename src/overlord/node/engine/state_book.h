@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/host/consumer.h"
 #include "overlord/host/feedback_ledger.h"
@@ -32,7 +33,7 @@ class StateBook {
   protocol::ResumeState start_;
   std::mutex mutex_;
   std::condition_variable grown_;
-  host::FeedbackLedger ledger_;
+  host::FeedbackLedger ledger_ OVERLORD_GUARDED_BY(mutex_);
 };
 
 // A place with what makes its state.

@@ -1,8 +1,8 @@
-#include "overlord/node/batch_transforming.h"
+#include "overlord/node/functions/batch_transforming.h"
 
 #include <algorithm>
 
-#include "overlord/transport/batch_pool.h"
+#include "overlord/workers/batch_pool.h"
 
 namespace overlord::node {
 
@@ -11,7 +11,7 @@ Result<std::unique_ptr<runtime::BatchTransform>> make_batch_transform(
   const model::Transform& transform = spec.batch_transform;
   OVERLORD_TRY(TransformSeats seats, transform_seats(transform, "batch_transform", transform.key(),
                                                      hosting, /*binary=*/true));
-  transport::BatchPoolOptions options;
+  workers::BatchPoolOptions options;
   options.function = transform.function;
   options.workers = transform.workers;
   options.check_every = transform.check_every;
@@ -20,7 +20,7 @@ Result<std::unique_ptr<runtime::BatchTransform>> make_batch_transform(
   }
   options.make_runner = std::move(seats.make);
   options.stop = std::move(seats.stop);
-  OVERLORD_TRY(auto pool, transport::BatchPool::make(std::move(options)));
+  OVERLORD_TRY(auto pool, workers::BatchPool::make(std::move(options)));
   return std::unique_ptr<runtime::BatchTransform>(std::move(pool));
 }
 

@@ -5,7 +5,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/model/job_spec.h"
-#include "overlord/node/transforming_encoder.h"
+#include "overlord/node/functions/transforming_encoder.h"
 #include "overlord/runtime/batch_transform.h"
 
 namespace overlord::node {

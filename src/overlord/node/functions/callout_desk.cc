@@ -1,4 +1,4 @@
-#include "overlord/node/callout_desk.h"
+#include "overlord/node/functions/callout_desk.h"
 
 #include <utility>
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/model/callout.h"
 #include "overlord/roles/planner/callouts.h"
@@ -36,8 +37,8 @@ class CalloutDesk final : public planner::Callouts {
  private:
   runtime::Handoff<Question> questions_;
   std::mutex mutex_;
-  std::map<uint64_t, planner::CalloutDone> waiting_;
-  uint64_t asked_ = 0;
+  std::map<uint64_t, planner::CalloutDone> waiting_ OVERLORD_GUARDED_BY(mutex_);
+  uint64_t asked_ OVERLORD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace overlord::node

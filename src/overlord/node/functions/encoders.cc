@@ -1,9 +1,9 @@
-#include "overlord/node/encoders.h"
+#include "overlord/node/functions/encoders.h"
 
 #include <future>
 
 #include "overlord/runtime/byte_encoder.h"
-#include "overlord/transport/tokenizer_process.h"
+#include "overlord/workers/tokenizer_process.h"
 
 namespace overlord::node {
 namespace {
@@ -47,7 +47,7 @@ Result<runtime::TextEncoder*> Encoders::tokenizer_of(const model::Source& source
     return invalid_argument("source " + source.name +
                             ": a Hugging Face tokenizer needs a worker command");
   }
-  transport::TokenizerPoolOptions options;
+  workers::TokenizerPoolOptions options;
   options.argv = worker_command_;
   options.argv.push_back(tokenizer.path);
   options.argv.push_back(special);
@@ -59,7 +59,7 @@ Result<runtime::TextEncoder*> Encoders::tokenizer_of(const model::Source& source
   options.expected_digest = tokenizer.digest;  // the tokenizer.json that the config was read with
   options.queue_limit_bytes = kQueueLimitBytes;
   options.queue_limit_batches = kQueueLimitBatches;
-  OVERLORD_TRY(encoder, transport::TokenizerPool::make(std::move(options)));
+  OVERLORD_TRY(encoder, workers::TokenizerPool::make(std::move(options)));
   return encoder.get();
 }
 

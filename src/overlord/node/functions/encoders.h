@@ -9,7 +9,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/model/source.h"
-#include "overlord/node/transforming_encoder.h"
+#include "overlord/node/functions/transforming_encoder.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::node {

@@ -1,6 +1,6 @@
-#include "overlord/node/media_functions.h"
+#include "overlord/node/functions/media_functions.h"
 
-#include "overlord/transport/media_lane.h"
+#include "overlord/workers/media_lane.h"
 
 namespace overlord::node {
 
@@ -14,9 +14,8 @@ Result<runtime::MediaFunction*> MediaFunctions::get(const model::Source& source,
   OVERLORD_TRY(TransformSeats seats,
                transform_seats(function, "source " + source.name + ", media " + declared.name,
                                "media " + function.key(), hosting_));
-  transport::TransformPoolOptions options = pool_options(source, function, hosting_);
-  options.make_runner = std::move(seats.make);
-  OVERLORD_TRY(lane, transport::MediaLane::make(std::move(options), std::move(seats.stop)));
+  OVERLORD_TRY(
+      lane, workers::MediaLane::make(pool_options(source, function, hosting_, std::move(seats))));
   return lane.get();
 }
 

@@ -11,10 +11,11 @@
 #include <optional>
 #include <string>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/handoff.h"
 #include "overlord/runtime/seams.h"
-#include "overlord/transport/transform_runner.h"
+#include "overlord/workers/transform_runner.h"
 
 namespace overlord::node {
 
@@ -27,7 +28,7 @@ class TransformDesk {
     bool binary = false;  // rows of bytes that are no text
   };
 
-  // Blocks until somebody has answered. The answer as transport/transform_frames.h has it.
+  // Blocks until somebody has answered. The answer as workers/transform_frames.h has it.
   // kCancelled: closed; kDeadline: nobody has.
   Result<std::string> ask(const std::string& function, const runtime::TextRows& rows,
                           int64_t deadline_ns, bool binary = false);
@@ -44,13 +45,13 @@ class TransformDesk {
   runtime::Handoff<Question> questions_;
   std::mutex mutex_;
   std::condition_variable answered_;
-  std::map<uint64_t, std::optional<Result<std::string>>> waiting_;
-  uint64_t asked_ = 0;
-  bool closed_ = false;
+  std::map<uint64_t, std::optional<Result<std::string>>> waiting_ OVERLORD_GUARDED_BY(mutex_);
+  uint64_t asked_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  bool closed_ OVERLORD_GUARDED_BY(mutex_) = false;
 };
 
 // A seat of a TransformPool whose calls are made by threads of Python.
-class DeskRunner final : public transport::TransformRunner {
+class DeskRunner final : public workers::TransformRunner {
  public:
   DeskRunner(std::shared_ptr<TransformDesk> desk, std::string function, int64_t deadline_ns,
              bool binary = false)
@@ -59,7 +60,7 @@ class DeskRunner final : public transport::TransformRunner {
         deadline_ns_(deadline_ns),
         binary_(binary) {}
   Status ready() override { return {}; }
-  Result<transport::TransformAnswer> run(const runtime::TextRows& rows) override;
+  Result<workers::TransformAnswer> run(const runtime::TextRows& rows) override;
 
  private:
   std::shared_ptr<TransformDesk> desk_;

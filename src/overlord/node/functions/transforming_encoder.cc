@@ -1,7 +1,6 @@
-#include "overlord/node/transforming_encoder.h"
+#include "overlord/node/functions/transforming_encoder.h"
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <utility>
 
@@ -16,45 +15,15 @@ using runtime::TransformedRows;
 
 constexpr int64_t kMillisecond = 1'000'000;
 
-// What the workers of one pool share; goes with the last of them.
-struct Workers {
-  transport::TransformProcessSettings settings;
-  transport::TransformProcessCounters counters;
-  ~Workers() {
-    if (settings.stop_descriptor >= 0) close(settings.stop_descriptor);
-  }
-};
-
-class WorkerSeat final : public transport::TransformRunner {
- public:
-  explicit WorkerSeat(std::shared_ptr<Workers> workers)
-      : workers_(std::move(workers)), process_(workers_->settings, workers_->counters) {}
-  Status ready() override { return process_.ready(); }
-  Result<transport::TransformAnswer> run(const runtime::TextRows& rows) override {
-    return process_.run(rows);
-  }
-
- private:
-  std::shared_ptr<Workers> workers_;
-  transport::TransformProcess process_;
-};
-
-Result<std::shared_ptr<Workers>> workers_of(const model::Transform& transform) {
-  auto workers = std::make_shared<Workers>();
-  transport::TransformProcessSettings& settings = workers->settings;
-  settings.command.argv = transform.command;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    if (!std::string_view(*entry).starts_with("PYTHONHASHSEED=")) {
-      settings.command.environment.emplace_back(*entry);
-    }
-  }
+Result<std::shared_ptr<workers::TransformWorkers>> workers_of(const model::Transform& transform) {
+  auto workers = std::make_shared<workers::TransformWorkers>();
   // The order of a set of texts is the same in every worker.
-  settings.command.environment.emplace_back("PYTHONHASHSEED=0");
-  settings.expected = transform.key();
-  settings.batch_deadline_ns = int64_t{transform.deadline_ms} * kMillisecond;
-  settings.memory_bytes = transform.memory_bytes;
-  settings.stop_descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (settings.stop_descriptor < 0) return Status(Code::kResource, "cannot make an eventfd");
+  workers->command = {transform.command, workers::environment_with({"PYTHONHASHSEED=0"})};
+  workers->expected = transform.key();
+  workers->batch_deadline_ns = int64_t{transform.deadline_ms} * kMillisecond;
+  workers->memory_bytes = transform.memory_bytes;
+  workers->stop = runtime::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!workers->stop.valid()) return Status(Code::kResource, "cannot make an eventfd");
   return workers;
 }
 
@@ -120,17 +89,17 @@ Result<TransformSeats> transform_seats(const model::Transform& transform, const 
                             " of lane thread is no function of a module, so it runs only in the "
                             "process that it was passed to, in the embedded engine");
   }
-  OVERLORD_TRY(const std::shared_ptr<Workers> workers, workers_of(transform));
-  seats.make = [workers] { return std::make_unique<WorkerSeat>(workers); };
-  seats.worker_bytes = [workers] { return workers->counters.living.resident_bytes(); };
-  seats.stop = [workers] { eventfd_write(workers->settings.stop_descriptor, 1); };
+  OVERLORD_TRY(const auto workers, workers_of(transform));
+  seats.make = [workers] { return std::make_unique<workers::TransformProcess>(workers); };
+  seats.worker_bytes = [workers] { return workers->living.resident_bytes(); };
+  seats.stop = [workers] { eventfd_write(workers->stop.get(), 1); };
   return seats;
 }
 
-transport::TransformPoolOptions pool_options(const model::Source& source,
-                                             const model::Transform& transform,
-                                             const TransformHosting& hosting) {
-  transport::TransformPoolOptions options;
+workers::TransformPoolOptions pool_options(const model::Source& source,
+                                           const model::Transform& transform,
+                                           const TransformHosting& hosting, TransformSeats seats) {
+  workers::TransformPoolOptions options;
   options.function = transform.function;
   options.workers = transform.workers;
   options.batch_rows = transform.batch_rows;
@@ -138,6 +107,9 @@ transport::TransformPoolOptions pool_options(const model::Source& source,
   options.max_row_bytes = source.limits.max_document_bytes;
   options.may_decide = hosting.one_planner;
   options.give_up_after += source.bad_rows_allowed;
+  options.make_runner = std::move(seats.make);
+  options.stop = std::move(seats.stop);
+  options.worker_bytes = std::move(seats.worker_bytes);
   return options;
 }
 
@@ -146,11 +118,8 @@ Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Sourc
   const model::Transform& transform = source.transform;
   OVERLORD_TRY(TransformSeats seats,
                transform_seats(transform, "source " + source.name, transform.key(), hosting));
-  transport::TransformPoolOptions options = pool_options(source, transform, hosting);
-  options.make_runner = std::move(seats.make);
-  options.worker_bytes = std::move(seats.worker_bytes);
-  OVERLORD_TRY(auto pool, transport::TransformPool::make(std::move(options)));
-  pool->on_stop(std::move(seats.stop));
+  OVERLORD_TRY(auto pool, workers::TransformPool::make(
+                              pool_options(source, transform, hosting, std::move(seats))));
   return std::unique_ptr<runtime::RowTransform>(std::move(pool));
 }
 

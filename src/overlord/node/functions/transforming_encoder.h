@@ -10,12 +10,12 @@
 
 #include "overlord/base/status.h"
 #include "overlord/model/source.h"
-#include "overlord/node/transform_desk.h"
+#include "overlord/node/functions/transform_desk.h"
 #include "overlord/runtime/encoder_costs.h"
 #include "overlord/runtime/row_transform.h"
 #include "overlord/runtime/seams.h"
-#include "overlord/transport/transform_pool.h"
-#include "overlord/transport/transform_runner.h"
+#include "overlord/workers/transform_pool.h"
+#include "overlord/workers/transform_runner.h"
 
 namespace overlord::node {
 
@@ -27,7 +27,7 @@ struct TransformHosting {
 
 // Who makes the calls of a transform, and how those that are made are told to stop.
 struct TransformSeats {
-  std::function<std::unique_ptr<transport::TransformRunner>()> make;
+  std::function<std::unique_ptr<workers::TransformRunner>()> make;
   std::function<void()> stop;
   std::function<uint64_t()> worker_bytes;  // resident; null where there are no processes
 };
@@ -38,10 +38,9 @@ Result<TransformSeats> transform_seats(const model::Transform& transform, const 
                                        const std::string& desk_key, const TransformHosting& hosting,
                                        bool binary = false);
 
-// All but its runners.
-transport::TransformPoolOptions pool_options(const model::Source& source,
-                                             const model::Transform& transform,
-                                             const TransformHosting& hosting);
+workers::TransformPoolOptions pool_options(const model::Source& source,
+                                           const model::Transform& transform,
+                                           const TransformHosting& hosting, TransformSeats seats);
 
 // The pool that runs a source's transform.
 Result<std::unique_ptr<runtime::RowTransform>> make_transform(const model::Source& source,

@@ -1,9 +1,7 @@
-// Keeper: the node process of one job on one host. Where one node plans for several hosts it is the
-// lead: it has the planner and the loaders; the others follow it with constructors of their own.
-// It belongs to no trainer: it opens the door to
-// the ranks of this host, starts serving when all of them agree, hosts the planner, keeps the role
-// processes alive, and ends when its last trainer is gone. Its own death ends the job on this host:
-// role processes die with it, trainers notice at once.
+// The node process of one job on one host: a keeper (roles/keeper), the planner, and the door to
+// both. Where one node plans for several hosts it is the lead: it has the planner and the loaders;
+// the others follow it with constructors of their own. Its death ends the job on this host: role
+// processes die with it, trainers notice at once.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +10,12 @@
 #include <vector>
 
 #include "overlord/base/hash.h"
-#include "overlord/node/failure_book.h"
-#include "overlord/node/life_line.h"
-#include "overlord/node/metrics_door.h"
-#include "overlord/node/process_placement.h"
+#include "overlord/node/keeper/life_line.h"
+#include "overlord/node/status/metrics_door.h"
 #include "overlord/node/wire_options.h"
 #include "overlord/protocol/job_codec.h"
+#include "overlord/roles/keeper/failure_book.h"
+#include "overlord/roles/keeper/process_placement.h"
 
 namespace overlord::node {
 
@@ -25,7 +23,7 @@ struct KeeperArguments {
   std::string directory;   // of the job's sockets; removed at the end
   std::string executable;  // of role processes
   Digest job;              // what attaching ranks must name
-  PlacementOptions placement;
+  keeper::PlacementOptions placement;
   int64_t attach_ms = 300'000;  // how long ranks may take to attach, all of them
   uint32_t attempt = 0;         // of the trainer that started the node
   std::vector<Rank> starter;    // its ranks
@@ -39,7 +37,7 @@ struct KeeperArguments {
 
 // Runs until nobody needs it, or it is told to end. Where the job cannot be served: why, and which
 // ranks that it serves have not been told.
-std::optional<FailureBook> run_keeper(const KeeperArguments& arguments,
-                                      const protocol::JobFile& job, LifeLine& line);
+std::optional<keeper::FailureBook> run_keeper(const KeeperArguments& arguments,
+                                              const protocol::JobFile& job, LifeLine& line);
 
 }  // namespace overlord::node

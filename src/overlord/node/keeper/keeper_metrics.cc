@@ -1,4 +1,4 @@
-#include "overlord/node/keeper_metrics.h"
+#include "overlord/node/keeper/keeper_metrics.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "overlord/node/metrics_text.h"
+#include "overlord/node/status/metrics_text.h"
 
 namespace overlord::node {
 namespace {

@@ -5,9 +5,9 @@
 #include <functional>
 #include <memory>
 
-#include "overlord/node/keeper.h"
-#include "overlord/node/metrics_door.h"
-#include "overlord/node/status_codec.h"
+#include "overlord/node/keeper/keeper.h"
+#include "overlord/node/status/metrics_door.h"
+#include "overlord/node/status/status_codec.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::node {

@@ -1,4 +1,4 @@
-#include "overlord/node/life_line.h"
+#include "overlord/node/keeper/life_line.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -44,8 +44,8 @@ Result<std::unique_ptr<LifeLine>> LifeLine::make() {
   sigemptyset(&asked);
   sigaddset(&asked, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &asked, nullptr);
-  transport::Descriptor signals(signalfd(-1, &asked, SFD_CLOEXEC | SFD_NONBLOCK));
-  transport::Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  runtime::Descriptor signals(signalfd(-1, &asked, SFD_CLOEXEC | SFD_NONBLOCK));
+  runtime::Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!signals.valid() || !wake.valid()) {
     return Status(Code::kResource, "cannot watch for signals: " + std::string(strerror(errno)));
   }

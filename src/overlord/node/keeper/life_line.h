@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "overlord/base/status.h"
-#include "overlord/transport/descriptor.h"
+#include "overlord/runtime/descriptor.h"
 
 namespace overlord::node {
 
@@ -27,12 +27,12 @@ class LifeLine {
   void unwatch();
 
  private:
-  LifeLine(transport::Descriptor signals, transport::Descriptor wake)
+  LifeLine(runtime::Descriptor signals, runtime::Descriptor wake)
       : signals_(std::move(signals)), wake_(std::move(wake)) {}
   Result<std::string> read_exactly(size_t size_bytes);
 
-  transport::Descriptor signals_;
-  transport::Descriptor wake_;
+  runtime::Descriptor signals_;
+  runtime::Descriptor wake_;
   std::thread watcher_;
 };
 

@@ -1,4 +1,4 @@
-#include "overlord/node/refusal.h"
+#include "overlord/node/keeper/refusal.h"
 
 #include <atomic>
 #include <future>
@@ -19,7 +19,7 @@ std::vector<Rank> ranks_of(const protocol::Hello& hello) {
 
 }  // namespace
 
-void run_refusal(const KeeperArguments& arguments, FailureBook failure, bool unknown,
+void run_refusal(const KeeperArguments& arguments, keeper::FailureBook failure, bool unknown,
                  LifeLine& line) {
   if (failure.all_told() && !unknown) return;
   std::promise<void> over;

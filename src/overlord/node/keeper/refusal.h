@@ -3,14 +3,14 @@
 // comes for a while.
 #pragma once
 
-#include "overlord/node/failure_book.h"
-#include "overlord/node/keeper.h"
-#include "overlord/node/life_line.h"
+#include "overlord/node/keeper/keeper.h"
+#include "overlord/node/keeper/life_line.h"
+#include "overlord/roles/keeper/failure_book.h"
 
 namespace overlord::node {
 
 // `unknown`: ranks may come that the failure's book does not expect.
-void run_refusal(const KeeperArguments& arguments, FailureBook failure, bool unknown,
+void run_refusal(const KeeperArguments& arguments, keeper::FailureBook failure, bool unknown,
                  LifeLine& line);
 
 }  // namespace overlord::node

@@ -1,59 +1,13 @@
-#include "overlord/node/welcome.h"
-
-#include <algorithm>
-#include <set>
+#include "overlord/node/keeper/welcome.h"
 
 #include "overlord/protocol/plan_codec.h"
 
 namespace overlord::node {
 
-protocol::Roster HostRosters::all() const {
-  protocol::Roster out = own;
-  for (const auto& [peer, others] : elsewhere) {
-    for (const protocol::ProcessRoles& process : others.processes) {
-      if (process.host != host) out.processes.push_back(process);
-    }
-  }
-  return out;
-}
-
-bool HostRosters::knows_constructors(const std::vector<Rank>& ranks,
-                                     const model::ViewTable& views) const {
-  std::set<uint32_t> known;
-  for (const protocol::ProcessRoles& process : all().processes) {
-    if (process.host != host && process.wire.empty()) continue;
-    for (const protocol::Address& role : process.roles) {
-      if (role.kind == protocol::RoleKind::kConstructor) known.insert(role.index);
-    }
-  }
-  return std::all_of(ranks.begin(), ranks.end(),
-                     [&](Rank rank) { return known.contains(views.by_rank[rank].bucket); });
-}
-
-std::map<protocol::Address, uint32_t> later_generations(const protocol::Roster& roster) {
-  std::map<protocol::Address, uint32_t> out;
-  for (const protocol::ProcessRoles& process : roster.processes) {
-    for (const protocol::Address& role : process.roles) {
-      if (process.generation > 1) out[role] = process.generation;
-    }
-  }
-  return out;
-}
-
 protocol::Welcome make_welcome(const host::OpenJob& job, const model::RuntimeOptions& runtime,
-                               const model::ViewTable& views, const HostRosters& rosters,
-                               const std::vector<Rank>& ranks) {
+                               const model::ViewTable& views) {
   protocol::Welcome out;
-  out.host = rosters.host;
-  for (const Rank rank : ranks) out.views.push_back(views.by_rank[rank]);
   out.view_table = protocol::encode_views(views);
-  for (const protocol::ProcessRoles& process : rosters.all().processes) {
-    const std::string wire = process.host == rosters.host ? "" : process.wire;
-    for (const protocol::Address& role : process.roles) {
-      if (role.kind != protocol::RoleKind::kConstructor) continue;
-      out.constructors.push_back({role.index, process.name, process.generation, wire});
-    }
-  }
   for (const model::SourceManifest& source : job.manifest.sources) {
     out.source_names.push_back(source.name);
     out.source_digests.push_back(source.digest);

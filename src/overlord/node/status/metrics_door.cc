@@ -1,4 +1,4 @@
-#include "overlord/node/metrics_door.h"
+#include "overlord/node/status/metrics_door.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,16 +14,16 @@
 #include <limits>
 #include <system_error>
 
-#include "overlord/node/metrics_text.h"
+#include "overlord/node/status/metrics_text.h"
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/transport/socket_directory.h"
-#include "overlord/transport/wire.h"
-#include "overlord/transport/wire_calls.h"
+#include "overlord/transport/wire/wire.h"
+#include "overlord/transport/wire/wire_calls.h"
 
 namespace overlord::node {
 namespace {
 
-using transport::Descriptor;
+using runtime::Descriptor;
 
 constexpr char kSocketName[] = "metrics";
 constexpr size_t kRequestBytes = 8192;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/transport/descriptor.h"
+#include "overlord/runtime/descriptor.h"
 
 namespace overlord::node {
 
@@ -43,7 +43,7 @@ class MetricsDoor {
   Status listen_on_port(const std::string& address);
   // Who has connected; says nothing until he has asked.
   struct Caller {
-    transport::Descriptor socket;
+    runtime::Descriptor socket;
     int64_t deadline_ns = 0;
     std::string request;
     std::string answer;
@@ -55,8 +55,8 @@ class MetricsDoor {
   std::string answer_to(const std::string& request) const;
 
   const Figures figures_;
-  std::vector<transport::Descriptor> doors_;
-  transport::Descriptor stop_;
+  std::vector<runtime::Descriptor> doors_;
+  runtime::Descriptor stop_;
   uint16_t port_ = 0;
   std::thread thread_;
 };

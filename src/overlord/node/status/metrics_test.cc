@@ -6,8 +6,8 @@
 
 #include <atomic>
 
-#include "overlord/node/metrics_door.h"
-#include "overlord/node/metrics_text.h"
+#include "overlord/node/status/metrics_door.h"
+#include "overlord/node/status/metrics_text.h"
 
 namespace overlord::node {
 namespace {
@@ -34,12 +34,12 @@ TEST(MetricsDoor, NothingBeyondThisHostIsOpened) {
 }
 
 // Invalid when it cannot connect within ten seconds, or hears nothing for as long.
-transport::Descriptor caller_of(uint16_t port) {
+runtime::Descriptor caller_of(uint16_t port) {
   sockaddr_in where{};
   where.sin_family = AF_INET;
   where.sin_port = htons(port);
   where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  transport::Descriptor caller(socket(AF_INET, SOCK_STREAM, 0));
+  runtime::Descriptor caller(socket(AF_INET, SOCK_STREAM, 0));
   const timeval patience{10, 0};
   setsockopt(caller.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   setsockopt(caller.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -50,7 +50,7 @@ transport::Descriptor caller_of(uint16_t port) {
 
 // What a caller hears who says `request`.
 std::string said_to(uint16_t port, const std::string& request) {
-  const transport::Descriptor caller = caller_of(port);
+  const runtime::Descriptor caller = caller_of(port);
   if (!caller.valid()) return {};
   send(caller.get(), request.data(), request.size(), MSG_NOSIGNAL);
   shutdown(caller.get(), SHUT_WR);
@@ -89,7 +89,7 @@ TEST(MetricsDoor, SilentCallersKeepNobodyOut) {
   const auto door = MetricsDoor::open({false, "127.0.0.1:0"}, "", [] { return "figures\n"; });
   ASSERT_TRUE(door.ok()) << door.status().message();
   const uint16_t port = (*door)->port();
-  std::vector<transport::Descriptor> silent;
+  std::vector<runtime::Descriptor> silent;
   for (int i = 0; i < 40; ++i) {
     silent.push_back(caller_of(port));
     ASSERT_TRUE(silent.back().valid()) << i;
@@ -99,7 +99,7 @@ TEST(MetricsDoor, SilentCallersKeepNobodyOut) {
     EXPECT_TRUE(said_to(port, "GET / HTTP/1.1\r\n\r\n").ends_with("figures\n"));
   }
   // Whoever stays silent is let go.
-  for (const transport::Descriptor& one : silent) {
+  for (const runtime::Descriptor& one : silent) {
     char byte = 0;
     EXPECT_LE(recv(one.get(), &byte, 1, 0), 0);
   }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "overlord/node/status_codec.h"
+#include "overlord/node/status/status_codec.h"
 
 namespace overlord::node {
 

@@ -1,4 +1,4 @@
-#include "overlord/node/node_status_call.h"
+#include "overlord/node/status/node_status_call.h"
 
 #include <unistd.h>
 

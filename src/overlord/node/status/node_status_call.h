@@ -5,7 +5,7 @@
 #include <string>
 
 #include "overlord/base/status.h"
-#include "overlord/node/status_codec.h"
+#include "overlord/node/status/status_codec.h"
 
 namespace overlord::node {
 

@@ -7,22 +7,34 @@
 #include <string>
 #include <vector>
 
-#include "overlord/node/engine.h"
+#include "overlord/node/engine/engine.h"
 
 namespace overlord::node {
 
 struct StageProfile {
   uint64_t ns = 0, in_bytes = 0, out_bytes = 0, peak_bytes = 0;
+
+  OVERLORD_FIELDS(ns, in_bytes, out_bytes, peak_bytes)
+};
+
+// In the order in which rows pass them. `read` is time waited for storage, all others are time of a
+// CPU. The memory of `read` is what is not decoded yet, of `decode` the blocks that are kept, of
+// `tokenise` the processes that tokenise or run users' Python, of `send` what constructors have not
+// let go of, of `unpack` what they have unpacked for steps that are not laid out.
+struct StageProfiles {
+  StageProfile read = {}, decode = {}, python = {}, tokenise = {}, media = {}, send = {},
+               unpack = {};
+
+  OVERLORD_FIELDS(read, decode, python, tokenise, media, send, unpack)
 };
 
 struct SourceProfile {
   uint64_t loaders = 0, rows_posted = 0, documents = 0, blocks_read = 0, cache_hits = 0,
            bad_rows = 0, media_blobs = 0, unpacked_blobs = 0, file_state_bytes = 0;
-  // `read` is time waited for storage, all others are time of a CPU. The memory of `read` is what
-  // is not decoded yet, of `decode` the blocks that are kept, of `tokenise` the processes that
-  // tokenise or run users' Python, of `send` what constructors have not let go of, of `unpack` what
-  // they have unpacked for steps that are not laid out.
-  StageProfile read, decode, python, tokenise, media, send, unpack;
+  StageProfiles stages;
+
+  OVERLORD_FIELDS(loaders, rows_posted, documents, blocks_read, cache_hits, bad_rows, media_blobs,
+                  unpacked_blobs, file_state_bytes, stages)
 };
 
 using SourceProfiles = std::map<std::string, SourceProfile>;

@@ -1,5 +1,5 @@
 // What sources cost: put together from what processes tell, and kept beside an index.
-#include "overlord/node/profile.h"
+#include "overlord/node/status/profile.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "overlord/node/status_codec.h"
+#include "overlord/node/status/status_codec.h"
 
 namespace overlord::node {
 namespace {
@@ -18,22 +18,22 @@ LoaderStatus loader(const std::string& source, uint32_t slot, uint64_t documents
   LoaderStatus out;
   out.source = source;
   out.slot = slot;
-  out.documents = documents;
-  out.blocks_read = 1;
-  out.read_wait_ns = 1;
-  out.decode_ns = 2;
+  out.counts.documents = documents;
+  out.counts.blocks_read = 1;
+  out.counts.read_wait_ns = 1;
+  out.counts.decode_ns = 2;
   out.python_ns = 4;
-  out.tokenise_ns = 8;
-  out.media_ns = 16;
-  out.read_bytes = 100;
-  out.decode_in_bytes = 100;
-  out.decode_out_bytes = 300;
-  out.tokenise_in_bytes = 300;
-  out.tokenise_out_bytes = 60;
-  out.media_in_bytes = 7;
-  out.media_out_bytes = 70;
-  out.media_blobs = 1;
-  out.sent_bytes = 130;
+  out.counts.tokenise_ns = 8;
+  out.counts.media_ns = 16;
+  out.counts.read_bytes = 100;
+  out.counts.decode_in_bytes = 100;
+  out.counts.decode_out_bytes = 300;
+  out.counts.tokenise_in_bytes = 300;
+  out.counts.tokenise_out_bytes = 60;
+  out.counts.media_in_bytes = 7;
+  out.counts.media_out_bytes = 70;
+  out.counts.media_blobs = 1;
+  out.counts.sent_bytes = 130;
   out.reading_peak_bytes = 11;
   out.buffer_peak_bytes = 12;
   out.in_flight_peak_bytes = 13;
@@ -52,7 +52,7 @@ TEST(ProfileBook, ProcessesThatLiveTogetherAddUp) {
   book.told("loaders-0", status_of({loader("s", 0, 10), loader("s", 1, 20), loader("t", 0, 1)}));
   book.told("loaders-1", status_of({loader("s", 2, 30)}));
   EngineStatus constructors;
-  constructors.unpacking.push_back({"s", 5, 500, 50, 5000, 0, 900});
+  constructors.unpacking.push_back({"s", {5, 500, 50, 5000}, 0, 900});
   book.told("constructors-0", constructors);
   book.told("constructors-1", constructors);
   book.told("constructors-1", constructors);  // the newest counts, not every one
@@ -61,19 +61,19 @@ TEST(ProfileBook, ProcessesThatLiveTogetherAddUp) {
   const SourceProfile& s = profiles.at("s");
   EXPECT_EQ(s.loaders, 3u);
   EXPECT_EQ(s.documents, 60u);
-  EXPECT_EQ(s.read.ns, 3u);
-  EXPECT_EQ(s.decode.ns, 6u);
-  EXPECT_EQ(s.python.ns, 12u);
-  EXPECT_EQ(s.tokenise.ns, 24u);
-  EXPECT_EQ(s.media.ns, 48u);
-  EXPECT_EQ(s.unpack.ns, 1000u);
+  EXPECT_EQ(s.stages.read.ns, 3u);
+  EXPECT_EQ(s.stages.decode.ns, 6u);
+  EXPECT_EQ(s.stages.python.ns, 12u);
+  EXPECT_EQ(s.stages.tokenise.ns, 24u);
+  EXPECT_EQ(s.stages.media.ns, 48u);
+  EXPECT_EQ(s.stages.unpack.ns, 1000u);
   EXPECT_EQ(s.unpacked_blobs, 10u);
-  EXPECT_EQ(s.decode.out_bytes, 900u);
-  EXPECT_EQ(s.send.out_bytes, 390u);
-  EXPECT_EQ(s.send.peak_bytes, 39u);
-  EXPECT_EQ(s.unpack.peak_bytes, 1800u);
+  EXPECT_EQ(s.stages.decode.out_bytes, 900u);
+  EXPECT_EQ(s.stages.send.out_bytes, 390u);
+  EXPECT_EQ(s.stages.send.peak_bytes, 39u);
+  EXPECT_EQ(s.stages.unpack.peak_bytes, 1800u);
   // Slots of one process share its tokenizer; those of another have their own.
-  EXPECT_EQ(s.tokenise.peak_bytes, 2000u);
+  EXPECT_EQ(s.stages.tokenise.peak_bytes, 2000u);
   EXPECT_EQ(profiles.at("t").documents, 1u);
 }
 
@@ -86,15 +86,15 @@ TEST(ProfileBook, WorkOfADeadProcessStaysCountedAndItsMemoryDoesNot) {
   book.told("loaders-0", status_of({loader("s", 0, 5)}));
   const SourceProfile after = book.profiles().at("s");
   EXPECT_EQ(after.documents, 15u);
-  EXPECT_EQ(after.decode.ns, 4u);
+  EXPECT_EQ(after.stages.decode.ns, 4u);
   EXPECT_EQ(after.loaders, 1u);
-  EXPECT_EQ(after.decode.peak_bytes, 12u);
-  EXPECT_EQ(after.tokenise.peak_bytes, 1000u);
+  EXPECT_EQ(after.stages.decode.peak_bytes, 12u);
+  EXPECT_EQ(after.stages.tokenise.peak_bytes, 1000u);
 }
 
 TEST(ProfileBook, WhatProcessesTellTravelsWhole) {
   EngineStatus told = status_of({loader("s", 3, 9)});
-  told.unpacking.push_back({"s", 1, 2, 3, 4, 5, 6});
+  told.unpacking.push_back({"s", {1, 2, 3, 4}, 5, 6});
   const auto heard = decode_engine_status(encode_engine_status(told));
   ASSERT_TRUE(heard.ok());
   ProfileBook here, there;
@@ -102,12 +102,12 @@ TEST(ProfileBook, WhatProcessesTellTravelsWhole) {
   there.told("a", *heard);
   const SourceProfile sent = here.profiles().at("s"), got = there.profiles().at("s");
   EXPECT_EQ(got.documents, sent.documents);
-  EXPECT_EQ(got.python.ns, sent.python.ns);
-  EXPECT_EQ(got.media.in_bytes, sent.media.in_bytes);
-  EXPECT_EQ(got.send.peak_bytes, sent.send.peak_bytes);
-  EXPECT_EQ(got.tokenise.peak_bytes, sent.tokenise.peak_bytes);
-  EXPECT_EQ(got.unpack.out_bytes, 4u);
-  EXPECT_EQ(got.unpack.peak_bytes, 6u);
+  EXPECT_EQ(got.stages.python.ns, sent.stages.python.ns);
+  EXPECT_EQ(got.stages.media.in_bytes, sent.stages.media.in_bytes);
+  EXPECT_EQ(got.stages.send.peak_bytes, sent.stages.send.peak_bytes);
+  EXPECT_EQ(got.stages.tokenise.peak_bytes, sent.stages.tokenise.peak_bytes);
+  EXPECT_EQ(got.stages.unpack.out_bytes, 4u);
+  EXPECT_EQ(got.stages.unpack.peak_bytes, 6u);
 }
 
 class ProfileFile : public testing::Test {

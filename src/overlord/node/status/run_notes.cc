@@ -1,4 +1,4 @@
-#include "overlord/node/run_notes.h"
+#include "overlord/node/status/run_notes.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ constexpr int64_t kCertainNs = 2'000'000'000;     // ranks may be about to come 
 constexpr size_t kMostBytes = 1 << 20;
 
 std::string read_note(const transport::SocketDirectory& directory, const char* name) {
-  const transport::Descriptor file(
+  const runtime::Descriptor file(
       openat(directory.descriptor(), name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   std::string text;
   char data[4096];
@@ -34,8 +34,8 @@ std::string read_note(const transport::SocketDirectory& directory, const char* n
 void leave_note(const transport::SocketDirectory& directory, const char* name,
                 const std::string& text) {
   const std::string fresh = std::string(name) + ".new";
-  transport::Descriptor file(openat(directory.descriptor(), fresh.c_str(),
-                                    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  runtime::Descriptor file(openat(directory.descriptor(), fresh.c_str(),
+                                  O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.valid()) return;
   const bool whole = write(file.get(), text.data(), text.size()) == ssize_t(text.size());
   if (whole) renameat(directory.descriptor(), fresh.c_str(), directory.descriptor(), name);

@@ -1,4 +1,4 @@
-#include "overlord/node/run_notes.h"
+#include "overlord/node/status/run_notes.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/node/engine.h"
+#include "overlord/node/engine/engine.h"
 
 namespace overlord::node {
 
@@ -19,6 +19,8 @@ struct ProcessStatus {
   uint32_t restarts = 0;  // within the attempt
   bool connected = false;
   uint64_t roles = 0;
+
+  OVERLORD_FIELDS(name, process, generation, restarts, connected, roles)
 };
 
 struct NodeStatus {
@@ -33,6 +35,9 @@ struct NodeStatus {
   std::vector<Rank> missing;  // not attached yet
   std::vector<Rank> gone;     // attached once, dead now
   std::string waits;          // what everybody waits for; empty: nothing
+
+  OVERLORD_FIELDS(engine, job, stream, attempt, serving, restarts, process, processes, missing,
+                  gone, waits)
 };
 
 std::string encode_engine_status(const EngineStatus& status);
@@ -42,8 +47,6 @@ Result<NodeStatus> decode_node_status(std::string_view bytes);
 
 // A group has two constructors while its mesh changes, and is one line.
 void add_constructor(const ConstructorStatus& part, std::vector<ConstructorStatus>* whole);
-// What several processes unpacked of a source.
-void add_unpacking(const UnpackStatus& part, std::vector<UnpackStatus>* whole);
 // Adds what another process told of its roles.
 void merge_status(const EngineStatus& part, EngineStatus* whole);
 

@@ -1,4 +1,4 @@
-#include "overlord/node/trace_switch.h"
+#include "overlord/node/status/trace_switch.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

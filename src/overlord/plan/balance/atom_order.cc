@@ -1,14 +1,16 @@
-#include "overlord/plan/atom_order.h"
+#include "overlord/plan/balance/atom_order.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 
+#include "overlord/base/check.h"
+
 namespace overlord::plan {
 namespace {
 
 constexpr int kDigitBits = 11;  // 2,048 counters stay in the first cache
-constexpr size_t kFewAtoms = 512;
+constexpr size_t kSortedPlainly = 512;
 
 }  // namespace
 
@@ -21,10 +23,11 @@ void AtomOrder::sort(std::span<const int64_t> values) {
   uint64_t used_bits = 0;
   for (size_t i = 0; i < count; ++i) {
     const auto key = static_cast<uint64_t>(largest - values[i]);
+    OVERLORD_CHECK(values[i] >= 0, "costs are not negative");
     entries_[i] = {key, static_cast<uint32_t>(i)};
     used_bits |= key;
   }
-  if (count < kFewAtoms) {
+  if (count < kSortedPlainly) {
     std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
       return a.key != b.key ? a.key < b.key : a.atom < b.atom;
     });
@@ -35,6 +38,7 @@ void AtomOrder::sort(std::span<const int64_t> values) {
   values_.resize(count);
   for (size_t i = 0; i < count; ++i) {
     atoms_[i] = entries_[i].atom;
+    OVERLORD_CHECK(i == 0 || entries_[i - 1].key <= entries_[i].key, "largest first");
     values_[i] = largest - static_cast<int64_t>(entries_[i].key);
   }
 }
@@ -53,6 +57,7 @@ void AtomOrder::radix_sort(int bits) {
       end = sum;
       sum += here;
     }
+    OVERLORD_CHECK(sum == entries_.size(), "every atom has a digit");
     for (const Entry& entry : entries_) other_[ends[digit(entry)]++] = entry;
     entries_.swap(other_);
   }

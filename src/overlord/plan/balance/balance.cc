@@ -1,17 +1,18 @@
-#include "overlord/plan/balance.h"
+#include "overlord/plan/balance/balance.h"
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "overlord/base/check.h"
-#include "overlord/plan/atom_order.h"
-#include "overlord/plan/balance_bound.h"
-#include "overlord/plan/balance_differencing.h"
-#include "overlord/plan/balance_search.h"
-#include "overlord/plan/bin_limits.h"
-#include "overlord/plan/least_loaded_tree.h"
+#include "overlord/plan/balance/atom_order.h"
+#include "overlord/plan/balance/balance_bound.h"
+#include "overlord/plan/balance/balance_differencing.h"
+#include "overlord/plan/balance/balance_search.h"
+#include "overlord/plan/balance/bin_limits.h"
+#include "overlord/plan/balance/least_loaded_tree.h"
 
 namespace overlord::plan {
 namespace {
@@ -179,7 +180,10 @@ void Balancer::Scratch::place_least_loaded(std::span<const uint32_t> atoms) {
 
 void Balancer::Scratch::place_differencing() {
   differencing.run(by_cost, problem->bins, problem->equal_count, state.bin_of);
-  for (uint32_t atom = 0; atom < state.bin_of.size(); ++atom) put(atom, state.bin_of[atom]);
+  for (uint32_t atom = 0; atom < state.bin_of.size(); ++atom) {
+    OVERLORD_CHECK(state.bin_of[atom] < problem->bins, "differencing places every atom");
+    put(atom, state.bin_of[atom]);
+  }
 }
 
 // Largest size first, where the least room remains.
@@ -195,6 +199,7 @@ void Balancer::Scratch::place_best_fit() {
     while (at != bins_by_room.end() && !state.takes_another(limits, at->second)) ++at;
     if (at == bins_by_room.end()) continue;
     const uint32_t bin = at->second;
+    OVERLORD_CHECK(state.room(limits, bin) >= size, "bins are sorted by the room they have");
     put(atom, bin);
     if (!state.takes_another(limits, bin)) {
       bins_by_room.erase(at);
@@ -244,7 +249,10 @@ void Balancer::Scratch::search() {
   const uint64_t budget = problem->search_budget > 0
                               ? problem->search_budget
                               : usual_search_budget(problem->costs.size(), problem->bins);
+  const int64_t fullest = *std::max_element(state.loads.begin(), state.loads.end());
   operations += swap_search.run(*problem, limits, by_cost, bound().load, budget, &state);
+  OVERLORD_CHECK(*std::max_element(state.loads.begin(), state.loads.end()) <= fullest,
+                 "searching never fills the fullest bin");
 }
 
 Balanced Balancer::Scratch::run(BalanceMethod method, const BalanceProblem& given) {
@@ -292,6 +300,14 @@ Balanced Balancer::Scratch::answer(BalanceMethod method) {
   out.lower_bound = least.load;
   out.bound_by = least.by;
   out.limiting_atom = least.atom;
+  OVERLORD_CHECK(out.lower_bound <= out.max_load, "no placement is better than its bound");
+  const auto sum = [](std::span<const int64_t> values) {
+    return std::accumulate(values.begin(), values.end(), int64_t{0});
+  };
+  OVERLORD_CHECK(sum(state.loads) == sum(problem->start_loads) + out.total,
+                 "bins hold what was placed and no more");
+  OVERLORD_CHECK(state.placed + out.left.size() == state.bin_of.size(),
+                 "an atom has a bin or is left over");
   if (least.atom == kNoAtom) {
     const auto in_fullest = [&](uint32_t atom) { return state.bin_of[atom] == out.fullest_bin; };
     const auto atoms = by_cost.atoms();

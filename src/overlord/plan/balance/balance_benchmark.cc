@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "overlord/base/rng.h"
-#include "overlord/plan/balance.h"
-#include "overlord/plan/balance_vector.h"
+#include "overlord/plan/balance/balance.h"
+#include "overlord/plan/balance/balance_vector.h"
 
 namespace overlord::plan {
 namespace {

@@ -1,7 +1,8 @@
-#include "overlord/plan/balance_bound.h"
+#include "overlord/plan/balance/balance_bound.h"
 
 #include <algorithm>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
 
 namespace overlord::plan {
@@ -10,6 +11,7 @@ namespace overlord::plan {
 int64_t BoundFinder::even_load(std::span<const int64_t> start_loads, uint32_t bins, int64_t total) {
   if (start_loads.empty()) return static_cast<int64_t>(ceil_div(total, bins));
   starts_.assign(start_loads.begin(), start_loads.end());
+  OVERLORD_CHECK(starts_.size() == bins, "every bin has a start");
   std::sort(starts_.begin(), starts_.end());
   int64_t sum = total;
   for (size_t used = 0; used < starts_.size(); ++used) {
@@ -27,6 +29,7 @@ int64_t BoundFinder::largest_with_others(uint32_t bins, uint32_t least_count) co
   const size_t count = sums_.size() - 1;
   const auto smallest = [&](size_t n) { return sums_[count] - sums_[count - n]; };
   if (least_count < 2) return sums_[1];
+  OVERLORD_CHECK(size_t{least_count} * bins <= count, "every bin can have its least count");
   int64_t best = sums_[1] + smallest(least_count - 1);
   for (size_t m = 2; m <= bins; ++m) {
     const int64_t shared = sums_[m] - sums_[m - 2] + smallest(least_count - 2);
@@ -38,13 +41,30 @@ int64_t BoundFinder::largest_with_others(uint32_t bins, uint32_t least_count) co
   return best;
 }
 
+model::BoundBy bound_by(LoadLimit limit) {
+  switch (limit) {
+    case LoadLimit::kLargest:
+      return model::BoundBy::kLargest;
+    case LoadLimit::kPigeonhole:
+      return model::BoundBy::kPigeonhole;
+    case LoadLimit::kMean:
+    case LoadLimit::kStart:
+      break;
+  }
+  return model::BoundBy::kMean;
+}
+
 LoadBound BoundFinder::find(std::span<const int64_t> costs, std::span<const uint32_t> atoms,
                             uint32_t bins, std::span<const int64_t> start_loads,
                             uint32_t least_count) {
   const size_t count = costs.size();
   sums_.resize(count + 1);
   sums_[0] = 0;
-  for (size_t i = 0; i < count; ++i) sums_[i + 1] = sums_[i] + costs[i];
+  OVERLORD_CHECK(bins > 0 && atoms.size() == count, "an atom for every cost");
+  for (size_t i = 0; i < count; ++i) {
+    OVERLORD_CHECK(i == 0 || costs[i] <= costs[i - 1], "costs fall");
+    sums_[i + 1] = sums_[i] + costs[i];
+  }
 
   LoadBound bound{even_load(start_loads, bins, sums_[count]), LoadLimit::kMean, kNoAtom};
   int64_t least_start = 0;

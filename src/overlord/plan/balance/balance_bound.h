@@ -5,9 +5,13 @@
 #include <span>
 #include <vector>
 
-#include "overlord/plan/balance.h"
+#include "overlord/model/plan.h"
+#include "overlord/plan/balance/balance.h"
 
 namespace overlord::plan {
+
+// The same in a plan's report.
+model::BoundBy bound_by(LoadLimit limit);
 
 class BoundFinder {
  public:

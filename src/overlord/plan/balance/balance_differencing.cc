@@ -1,8 +1,9 @@
-#include "overlord/plan/balance_differencing.h"
+#include "overlord/plan/balance/balance_differencing.h"
 
 #include <algorithm>
 
-#include "overlord/plan/balance.h"
+#include "overlord/base/check.h"
+#include "overlord/plan/balance/balance.h"
 
 namespace overlord::plan {
 
@@ -30,11 +31,14 @@ void Differencing::run(const AtomOrder& order, uint32_t bins, bool equal_count,
     std::push_heap(heap_.begin(), heap_.end(), below);
   }
   const Part& whole = parts_[heap_.front().part];
+  size_t placed = 0;
   for (uint32_t bin = 0; bin < whole.size(); ++bin) {
     for (uint32_t at = whole[bin].head; at != kNoAtom; at = next_[at]) {
       bin_of[order.atoms()[at]] = bin;
+      ++placed;
     }
   }
+  OVERLORD_CHECK(whole.size() <= bins && placed == order.size(), "every atom is in one chain");
 }
 
 void Differencing::make_parts(const AtomOrder& order, bool equal_count) {
@@ -55,10 +59,13 @@ void Differencing::make_parts(const AtomOrder& order, bool equal_count) {
 }
 
 int64_t Differencing::spread_of(const Part& part) const {
+  OVERLORD_CHECK(part.front().load >= part.back().load, "the fullest bin of a part is first");
   return part.front().load - (part.size() == bins_ ? part.back().load : 0);
 }
 
 void Differencing::join(Part* large, Part* small) {
+  OVERLORD_CHECK(large->size() <= bins_ && small->size() <= large->size(),
+                 "a part has a bin at most once");
   if (large->size() + small->size() <= bins_) {
     join_apart(large, *small);
   } else {
@@ -101,6 +108,7 @@ void Differencing::join_overlapping(Part* large, const Part& small) {
 }
 
 Differencing::Bin Differencing::chain(const Bin& first, const Bin& second) {
+  OVERLORD_CHECK(next_[first.tail] == kNoAtom, "chains are joined at their ends");
   next_[first.tail] = second.head;
   return {first.load + second.load, first.head, second.tail};
 }

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "overlord/plan/atom_order.h"
+#include "overlord/plan/balance/atom_order.h"
 
 namespace overlord::plan {
 

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "overlord/plan/balance.h"
-#include "overlord/plan/bin_limits.h"
+#include "overlord/base/check.h"
+#include "overlord/plan/balance/balance.h"
+#include "overlord/plan/balance/bin_limits.h"
 
 namespace overlord::plan {
 namespace {
@@ -45,7 +46,9 @@ std::vector<Group> deal(const BalanceProblem& problem, uint32_t group_size) {
   std::vector<Group> groups((problem.bins + group_size - 1) / group_size);
   Dealer dealer(problem.bins, group_size);
   for (uint32_t atom = 0; atom < problem.costs.size(); ++atom) {
-    Group& group = groups[dealer.next()];
+    const uint32_t next = dealer.next();
+    OVERLORD_CHECK(next < groups.size(), "an atom is dealt to a group");
+    Group& group = groups[next];
     group.atoms.push_back(atom);
     group.costs.push_back(problem.costs[atom]);
     if (!problem.sizes.empty()) group.sizes.push_back(problem.sizes[atom]);
@@ -64,6 +67,7 @@ BalanceProblem problem_of(const BalanceProblem& whole, const Group& group, uint3
 }
 
 void add_group(const Balanced& part, const Group& group, uint32_t first_bin, Balanced* whole) {
+  OVERLORD_CHECK(part.bin_of.size() == group.atoms.size(), "an answer for every atom of the group");
   for (size_t i = 0; i < group.atoms.size(); ++i) {
     if (part.bin_of[i] != kNoBin) whole->bin_of[group.atoms[i]] = first_bin + part.bin_of[i];
   }
@@ -102,6 +106,7 @@ void add_up(const BalanceProblem& problem, Balanced* out) {
   if (!problem.equal_count) place_left(problem, limits, &state);
   const auto most = std::max_element(state.loads.begin(), state.loads.end());
   out->max_load = *most;
+  OVERLORD_CHECK(out->max_load >= out->lower_bound, "no placement is better than its bound");
   out->min_load = *std::min_element(state.loads.begin(), state.loads.end());
   out->fullest_bin = static_cast<uint32_t>(most - state.loads.begin());
   out->bin_of = std::move(state.bin_of);

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "overlord/base/rng.h"
-#include "overlord/plan/balance.h"
+#include "overlord/plan/balance/balance.h"
 
 namespace overlord::plan {
 namespace {

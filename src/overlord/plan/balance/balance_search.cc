@@ -1,8 +1,10 @@
-#include "overlord/plan/balance_search.h"
+#include "overlord/plan/balance/balance_search.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+
+#include "overlord/base/check.h"
 
 namespace overlord::plan {
 namespace {
@@ -12,7 +14,7 @@ constexpr uint32_t kPatience = 12;
 // How many swaps next to the best one are tried where size limits forbid it.
 constexpr uint32_t kDetours = 4;
 // Bins with more atoms are not searched for pairs: their single swaps are fine enough.
-constexpr uint32_t kFewAtoms = 20;
+constexpr uint32_t kSearchedWhole = 20;
 // A fullest bin this near to its goal, as a shift, is near enough: costs are not known better.
 constexpr int kNearEnough = 14;
 // While it is further away than this, the budget counts several times.
@@ -58,6 +60,7 @@ void SwapSearch::fill_lists(const AtomOrder& order) {
     const uint32_t bin = state_->bin_of[atom];
     if (bin == kNoBin) continue;
     List& list = lists_[bin];
+    OVERLORD_CHECK(list.count < state_->counts[bin], "lists hold what bins do");
     slots_[list.begin + list.count++] = {order.values()[i], atom};
   }
 }
@@ -77,7 +80,7 @@ SwapSearch::Exchange SwapSearch::look_around(int64_t goal, bool pairs) {
   const int64_t enough = goal + (fullest.load - goal) / 8;
   Exchange best;
   if (pairs) {
-    if (lists_[fullest.bin].count > kFewAtoms) return best;
+    if (lists_[fullest.bin].count > kSearchedWhole) return best;
     list_choices(fullest.bin, &gives_);
   }
   uint32_t tried = 0;
@@ -154,7 +157,7 @@ SwapSearch::Exchange SwapSearch::best_pair_exchange(uint32_t fullest, uint32_t p
   const BinLoad other = by_load_[place];
   const int64_t difference = state_->loads[fullest] - other.load;
   Exchange best;
-  if (lists_[other.bin].count > kFewAtoms) return best;
+  if (lists_[other.bin].count > kSearchedWhole) return best;
   list_choices(other.bin, &takes_);
   best.bin = other.bin;
   best.place = place;
@@ -217,11 +220,15 @@ bool SwapSearch::is_allowed(uint32_t from, uint32_t to, const Choice& out, const
 void SwapSearch::apply(const Exchange& exchange) {
   const uint32_t from = by_load_.back().bin;
   const uint32_t to = exchange.bin;
+  const int64_t both = state_->loads[from] + state_->loads[to];
   std::array<Slot, 2> out, in;
   const uint32_t out_count = take_all(from, exchange.out, out.data());
   const uint32_t in_count = take_all(to, exchange.in, in.data());
   for (uint32_t i = 0; i < in_count; ++i) insert(from, in[i]);
   for (uint32_t i = 0; i < out_count; ++i) insert(to, out[i]);
+  OVERLORD_CHECK(state_->loads[from] + state_->loads[to] == both, "an exchange loses nothing");
+  OVERLORD_CHECK(std::max(state_->loads[from], state_->loads[to]) == exchange.result,
+                 "an exchange does what it promised");
   reposition(exchange.place, state_->loads[to]);
   reposition(static_cast<uint32_t>(by_load_.size() - 1), state_->loads[from]);
 }
@@ -238,6 +245,8 @@ uint32_t SwapSearch::take_all(uint32_t bin, const Choice& choice, Slot* taken) {
 
 void SwapSearch::take(uint32_t bin, uint32_t slot) {
   List& list = lists_[bin];
+  OVERLORD_CHECK(slot < list.count && state_->counts[bin] == list.count,
+                 "what is taken is in its bin");
   Slot* slots = slots_.data() + list.begin;
   state_->loads[bin] -= slots[slot].cost;
   state_->sizes[bin] -= size_of(*problem_, *limits_, slots[slot].atom);
@@ -261,6 +270,7 @@ void SwapSearch::insert(uint32_t bin, Slot slot) {
   Slot* at = std::partition_point(slots, slots + list.count, [&slot](const Slot& other) {
     return other.cost != slot.cost ? other.cost > slot.cost : other.atom < slot.atom;
   });
+  OVERLORD_CHECK(list.count < list.capacity, "a list has room for one more");
   std::copy_backward(at, slots + list.count, slots + list.count + 1);
   *at = slot;
   ++list.count;
@@ -272,6 +282,7 @@ void SwapSearch::insert(uint32_t bin, Slot slot) {
 }
 
 void SwapSearch::reposition(uint32_t place, int64_t load) {
+  OVERLORD_CHECK(load == state_->loads[by_load_[place].bin], "bins are sorted by what they hold");
   const BinLoad moved{load, by_load_[place].bin};
   uint32_t at = place;
   while (at + 1 < by_load_.size() && by_load_[at + 1].load < load) {

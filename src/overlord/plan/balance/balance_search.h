@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "overlord/plan/atom_order.h"
-#include "overlord/plan/balance.h"
-#include "overlord/plan/bin_limits.h"
+#include "overlord/plan/balance/atom_order.h"
+#include "overlord/plan/balance/balance.h"
+#include "overlord/plan/balance/bin_limits.h"
 
 namespace overlord::plan {
 

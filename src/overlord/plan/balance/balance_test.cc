@@ -1,4 +1,4 @@
-#include "overlord/plan/balance.h"
+#include "overlord/plan/balance/balance.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ constexpr BalanceMethod kMethods[] = {BalanceMethod::kArrival,       BalanceMeth
                                       BalanceMethod::kLpt,           BalanceMethod::kLptSearch,
                                       BalanceMethod::kKarmarkarKarp, BalanceMethod::kZigzag};
 
-std::vector<int64_t> made_up(uint64_t key, size_t count, int64_t most) {
+std::vector<int64_t> made_up_costs(uint64_t key, size_t count, int64_t most) {
   std::vector<int64_t> values(count);
   for (size_t i = 0; i < count; ++i) {
     values[i] = static_cast<int64_t>(uniform_below(key, i, 0, static_cast<uint64_t>(most) + 1));
@@ -126,12 +126,12 @@ TEST(Balance, SmallProblemsAgainstAllPlacements) {
   for (uint64_t trial = 0; trial < 400; ++trial) {
     const uint64_t key = derive_key(1, "balance/small", trial);
     const size_t atoms = uniform_below(key, 0, 1, 9);
-    const auto costs = made_up(key, atoms, trial % 5 == 0 ? 3 : 60);
+    const auto costs = made_up_costs(key, atoms, trial % 5 == 0 ? 3 : 60);
     BalanceProblem problem;
     problem.costs = costs;
     problem.bins = static_cast<uint32_t>(1 + uniform_below(key, 0, 2, 3));
     problem.equal_count = trial % 3 == 0;
-    const auto starts = made_up(derive_key(key, "starts"), problem.bins, 40);
+    const auto starts = made_up_costs(derive_key(key, "starts"), problem.bins, 40);
     if (trial % 4 == 0) problem.start_loads = starts;
     const int64_t best = best_of_all(problem);
     ASSERT_GE(best, 0);
@@ -162,8 +162,8 @@ TEST(Balance, SmallProblemsWithLimitsAgainstAllPlacements) {
   for (uint64_t trial = 0; trial < 300; ++trial) {
     const uint64_t key = derive_key(2, "balance/limits", trial);
     const size_t atoms = 1 + uniform_below(key, 0, 1, 8);
-    const auto costs = made_up(key, atoms, 50);
-    const auto sizes = made_up(derive_key(key, "sizes"), atoms, 20);
+    const auto costs = made_up_costs(key, atoms, 50);
+    const auto sizes = made_up_costs(derive_key(key, "sizes"), atoms, 20);
     BalanceProblem problem;
     problem.costs = costs;
     problem.sizes = sizes;
@@ -199,8 +199,8 @@ TEST(Balance, NothingIsLeftWhereEverythingMustFit) {
   for (uint64_t trial = 0; trial < 60; ++trial) {
     const uint64_t key = derive_key(3, "balance/fits", trial);
     const size_t atoms = 1 + uniform_below(key, 0, 1, 300);
-    const auto costs = made_up(key, atoms, 1000);
-    const auto sizes = made_up(derive_key(key, "sizes"), atoms, 100);
+    const auto costs = made_up_costs(key, atoms, 1000);
+    const auto sizes = made_up_costs(derive_key(key, "sizes"), atoms, 100);
     BalanceProblem problem;
     problem.costs = costs;
     problem.sizes = sizes;
@@ -300,7 +300,7 @@ TEST(Balance, SearchIsNearTheBoundOnHeavyTails) {
 }
 
 TEST(Balance, SearchKeepsToItsBudget) {
-  const auto costs = made_up(derive_key(6, "balance/budget"), 3000, 4096);
+  const auto costs = made_up_costs(derive_key(6, "balance/budget"), 3000, 4096);
   BalanceProblem problem;
   problem.costs = costs;
   problem.bins = 1000;
@@ -318,7 +318,7 @@ TEST(Balance, SearchKeepsToItsBudget) {
 
 TEST(Balance, AnswersDependOnTheProblemAlone) {
   const auto costs = heavy_tailed(derive_key(7, "balance/again"), 1500);
-  const auto sizes = made_up(derive_key(7, "balance/sizes"), 1500, 100);
+  const auto sizes = made_up_costs(derive_key(7, "balance/sizes"), 1500, 100);
   Balancer used;
   for (const BalanceMethod method : kMethods) {
     for (const int64_t limit : {0, 1800}) {
@@ -337,7 +337,7 @@ TEST(Balance, LoadsDoNotDependOnTheOrderOfAtoms) {
   Balancer balancer;
   for (uint64_t trial = 0; trial < 20; ++trial) {
     const uint64_t key = derive_key(8, "balance/order", trial);
-    const auto costs = made_up(key, 200, 30);  // many ties
+    const auto costs = made_up_costs(key, 200, 30);  // many ties
     auto mixed = costs;
     for (size_t i = mixed.size(); i > 1; --i) {
       std::swap(mixed[i - 1], mixed[uniform_below(key, i, 5, i)]);

@@ -1,4 +1,4 @@
-#include "overlord/plan/balance_vector.h"
+#include "overlord/plan/balance/balance_vector.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,10 +6,11 @@
 #include <string>
 #include <utility>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
-#include "overlord/plan/atom_order.h"
-#include "overlord/plan/balance_bound.h"
-#include "overlord/plan/bin_limits.h"
+#include "overlord/plan/balance/atom_order.h"
+#include "overlord/plan/balance/balance_bound.h"
+#include "overlord/plan/balance/bin_limits.h"
 
 namespace overlord::plan {
 namespace {
@@ -20,7 +21,7 @@ constexpr uint32_t kBlock = 32;  // bins whose least loads are kept together
 constexpr uint32_t kFirstBins = 16;
 constexpr uint32_t kNothing = 0xffffffffu;
 
-struct Exchange {
+struct KindSwap {
   bool found = false;
   int64_t result = 0;  // load of the fuller of both bins afterwards, in the kind that is lowered
   uint32_t to = 0;
@@ -40,9 +41,9 @@ struct VectorBalancer::Scratch {
   void put(uint32_t atom, uint32_t bin);
   void search(uint64_t budget);
   bool lower(uint32_t kind, uint64_t budget);
-  void look_at(uint32_t kind, uint32_t from, uint32_t to, Exchange* best);
+  void look_at(uint32_t kind, uint32_t from, uint32_t to, KindSwap* best);
   bool is_allowed(uint32_t kind, uint32_t from, uint32_t to, uint32_t out, uint32_t in) const;
-  void apply(uint32_t from, const Exchange& exchange);
+  void apply(uint32_t from, const KindSwap& exchange);
   void shift(uint32_t atom, uint32_t from, uint32_t to);
   VectorBalanced answer(const VectorProblem& problem);
 
@@ -68,6 +69,7 @@ void VectorBalancer::Scratch::scale(const VectorProblem& problem) {
   const size_t atoms = problem.costs[0].size();
   // All scaled costs of a kind add up to at most bins * one.
   one_ = int64_t{1} << std::min(40, 60 - static_cast<int>(std::bit_width(problem.bins)));
+  OVERLORD_CHECK(one_ > 0, "loads of a kind fit 64 bits");
   bounds_.clear();
   costs_.resize(kinds);
   largest_.assign(atoms, 0);
@@ -203,7 +205,7 @@ bool VectorBalancer::Scratch::lower(uint32_t kind, uint64_t budget) {
   const size_t near = std::min<size_t>(kFirstBins, candidates_.size());
   std::partial_sort(candidates_.begin(), candidates_.begin() + near, candidates_.end());
   const int64_t enough = one_ + (caps_[kind] - one_) / 2;
-  Exchange best;
+  KindSwap best;
   for (size_t i = 0; i < candidates_.size() && operations_ < budget; ++i) {
     if (i == near && best.found) break;
     look_at(kind, from, candidates_[i].second, &best);
@@ -211,11 +213,13 @@ bool VectorBalancer::Scratch::lower(uint32_t kind, uint64_t budget) {
   }
   if (!best.found) return false;
   apply(from, best);
+  OVERLORD_CHECK(std::max(loads[from], loads[best.to]) == best.result,
+                 "an exchange does what it promised");
   caps_[kind] = *std::max_element(loads.begin(), loads.end());
   return true;
 }
 
-void VectorBalancer::Scratch::look_at(uint32_t kind, uint32_t from, uint32_t to, Exchange* best) {
+void VectorBalancer::Scratch::look_at(uint32_t kind, uint32_t from, uint32_t to, KindSwap* best) {
   const std::vector<uint32_t>& gives = atoms_of_[from];
   const std::vector<uint32_t>& takes = atoms_of_[to];
   const int64_t from_load = loads_[kind][from], to_load = loads_[kind][to];
@@ -254,6 +258,8 @@ void VectorBalancer::Scratch::shift(uint32_t atom, uint32_t from, uint32_t to) {
     loads_[kind][from] -= costs_[kind][atom];
     loads_[kind][to] += costs_[kind][atom];
   }
+  OVERLORD_CHECK(state_.bin_of[atom] == from && state_.counts[from] > 0,
+                 "what moves is where it was");
   const int64_t size = size_of(base_, limits_, atom);
   state_.sizes[from] -= size;
   state_.sizes[to] += size;
@@ -262,7 +268,7 @@ void VectorBalancer::Scratch::shift(uint32_t atom, uint32_t from, uint32_t to) {
   state_.bin_of[atom] = to;
 }
 
-void VectorBalancer::Scratch::apply(uint32_t from, const Exchange& exchange) {
+void VectorBalancer::Scratch::apply(uint32_t from, const KindSwap& exchange) {
   std::vector<uint32_t>& gives = atoms_of_[from];
   std::vector<uint32_t>& takes = atoms_of_[exchange.to];
   shift(gives[exchange.out], from, exchange.to);
@@ -302,6 +308,7 @@ VectorBalanced VectorBalancer::Scratch::answer(const VectorProblem& problem) {
       order_.sort(placed);
       load.bound = bound_finder_.find(order_.values(), order_.atoms(), problem.bins, {}, 0);
     }
+    OVERLORD_CHECK(load.bound.load <= load.max_load, "no placement is better than its bound");
     out.kinds.push_back(load);
   }
   return out;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/plan/balance.h"
+#include "overlord/plan/balance/balance.h"
 
 namespace overlord::plan {
 

@@ -1,4 +1,4 @@
-#include "overlord/plan/balance_vector.h"
+#include "overlord/plan/balance/balance_vector.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace overlord::plan {
 namespace {
 
-std::vector<int64_t> made_up(uint64_t key, size_t count, int64_t most) {
+std::vector<int64_t> made_up_kinds(uint64_t key, size_t count, int64_t most) {
   std::vector<int64_t> values(count);
   for (size_t i = 0; i < count; ++i) {
     values[i] = static_cast<int64_t>(uniform_below(key, i, 0, static_cast<uint64_t>(most) + 1));
@@ -61,7 +61,8 @@ TEST(BalanceVector, SmallProblemsAgainstAllPlacements) {
   for (uint64_t trial = 0; trial < 150; ++trial) {
     const uint64_t key = derive_key(1, "vector/small", trial);
     const size_t atoms = 1 + uniform_below(key, 0, 1, 8);
-    const auto one = made_up(key, atoms, 60), two = made_up(derive_key(key, "two"), atoms, 60);
+    const auto one = made_up_kinds(key, atoms, 60),
+               two = made_up_kinds(derive_key(key, "two"), atoms, 60);
     const std::span<const int64_t> costs[] = {one, two};
     VectorProblem problem;
     problem.costs = costs;
@@ -107,7 +108,8 @@ TEST(BalanceVector, SmallProblemsAgainstAllPlacements) {
 TEST(BalanceVector, SpreadsBothKindsAtOnce) {
   // Half of the samples have images; text and image costs are unrelated.
   const uint64_t key = derive_key(2, "vector/both");
-  auto text = made_up(key, 2048, 4000), image = made_up(derive_key(key, "image"), 2048, 9000);
+  auto text = made_up_kinds(key, 2048, 4000),
+       image = made_up_kinds(derive_key(key, "image"), 2048, 9000);
   for (size_t i = 0; i < image.size(); i += 2) image[i] = 0;
   const std::span<const int64_t> costs[] = {image, text};
   VectorProblem problem;
@@ -124,7 +126,7 @@ TEST(BalanceVector, SpreadsBothKindsAtOnce) {
 }
 
 TEST(BalanceVector, OneKindIsBalancedLikeAnyOther) {
-  const auto costs = made_up(derive_key(3, "vector/one"), 500, 4000);
+  const auto costs = made_up_kinds(derive_key(3, "vector/one"), 500, 4000);
   const std::span<const int64_t> kinds[] = {costs};
   VectorProblem problem;
   problem.costs = kinds;
@@ -139,8 +141,8 @@ TEST(BalanceVector, OneKindIsBalancedLikeAnyOther) {
 }
 
 TEST(BalanceVector, LimitsHoldAndEdgesAreAnswered) {
-  const auto one = made_up(derive_key(4, "vector/a"), 60, 90);
-  const auto two = made_up(derive_key(4, "vector/b"), 60, 90);
+  const auto one = made_up_kinds(derive_key(4, "vector/a"), 60, 90);
+  const auto two = made_up_kinds(derive_key(4, "vector/b"), 60, 90);
   const std::vector<int64_t> sizes(60, 10), zeros(60, 0), none;
   const std::span<const int64_t> costs[] = {one, two, zeros};
   VectorProblem problem;

@@ -1,11 +1,14 @@
-#include "overlord/plan/bin_limits.h"
+#include "overlord/plan/balance/bin_limits.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "overlord/base/check.h"
+
 namespace overlord::plan {
 
 BinLimits BinLimits::of(const BalanceProblem& problem) {
+  OVERLORD_CHECK(problem.bins > 0, "atoms go into bins");
   BinLimits limits;
   const size_t atoms = problem.costs.size();
   if (problem.size_limit > 0) {
@@ -40,10 +43,13 @@ void BinState::reset(const BalanceProblem& problem) {
 
 void BinState::put(const BalanceProblem& problem, const BinLimits& limits, uint32_t atom,
                    uint32_t bin) {
+  OVERLORD_CHECK(bin < loads.size() && placed < bin_of.size(), "an atom goes into a bin once");
   loads[bin] += problem.costs[atom];
   sizes[bin] += size_of(problem, limits, atom);
   if (++counts[bin] > limits.low && limits.equal) ++wide_used;
   bin_of[atom] = bin;
+  OVERLORD_CHECK(sizes[bin] <= limits.size && counts[bin] <= limits.count,
+                 "a bin keeps to its limits");
   ++placed;
 }
 

@@ -1,12 +1,15 @@
-#include "overlord/plan/least_loaded_tree.h"
+#include "overlord/plan/balance/least_loaded_tree.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 
+#include "overlord/base/check.h"
+
 namespace overlord::plan {
 
 void LeastLoadedTree::reset(std::span<const int64_t> loads, std::span<const int64_t> rooms) {
+  OVERLORD_CHECK(rooms.empty() || rooms.size() == loads.size(), "a room for every load");
   leaves_ = std::bit_ceil(static_cast<uint32_t>(loads.size()));
   leaves_ = std::max(leaves_, 2u);
   loads_.assign(2 * size_t{leaves_}, kClosed);
@@ -24,6 +27,7 @@ void LeastLoadedTree::reset(std::span<const int64_t> loads, std::span<const int6
 }
 
 void LeastLoadedTree::set_room(uint32_t bin, int64_t room) {
+  OVERLORD_CHECK(bin < leaves_ && !rooms_.empty(), "rooms of a tree that has them");
   uint32_t node = leaves_ + bin;
   rooms_[node] = room;
   while (node > 1) {
@@ -52,6 +56,7 @@ uint32_t LeastLoadedTree::least_with_room(int64_t size) const {
     }
     if (node >= leaves_) continue;
     const uint32_t lighter = 2 * node + (loads_[2 * node + 1] < loads_[2 * node]);
+    OVERLORD_CHECK(depth + 2 <= stack.size(), "the tree is no deeper than its numbers");
     stack[depth++] = lighter ^ 1;
     stack[depth++] = lighter;
   }

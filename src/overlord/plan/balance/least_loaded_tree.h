@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "overlord/plan/balance.h"
+#include "overlord/plan/balance/balance.h"
 
 namespace overlord::plan {
 

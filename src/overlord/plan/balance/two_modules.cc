@@ -1,4 +1,4 @@
-#include "overlord/plan/two_modules.h"
+#include "overlord/plan/balance/two_modules.h"
 
 #include <algorithm>
 #include <numeric>
@@ -37,7 +37,10 @@ void add_dummies(uint32_t microbatch, const std::vector<uint32_t>& samples, uint
                  EncoderLayer* layer) {
   if (samples.empty()) return;
   std::vector<bool> busy(encoders, false);
-  for (const uint32_t sample : samples) busy[layer->encoder_of[sample]] = true;
+  for (const uint32_t sample : samples) {
+    OVERLORD_CHECK(layer->encoder_of[sample] < encoders, "every sample has an encoder");
+    busy[layer->encoder_of[sample]] = true;
+  }
   for (uint32_t encoder = 0; encoder < encoders; ++encoder) {
     if (!busy[encoder]) layer->dummies.push_back({encoder, microbatch});
   }
@@ -103,6 +106,8 @@ Result<EncoderLayer> place_encoder(model::BalanceMethod method, const EncoderPro
     std::vector<int64_t> costs;
     for (const uint32_t sample : samples[microbatch]) costs.push_back(problem.costs[sample]);
     OVERLORD_TRY(const Balanced balanced, balance(method, problem, costs, balancer));
+    OVERLORD_CHECK(balanced.left.empty() && balanced.bin_of.size() == costs.size(),
+                   "every sample has an encoder");
     for (size_t i = 0; i < costs.size(); ++i) {
       layer.encoder_of[samples[microbatch][i]] = balanced.bin_of[i];
       layer.loads[balanced.bin_of[i]] += costs[i];
@@ -130,6 +135,8 @@ int64_t slowest_in_turn(const EncoderProblem& problem) {
 std::vector<Exchange> make_exchanges(const EncoderLayer& layer, const EncoderProblem& problem,
                                      std::span<const uint32_t> backbone_of,
                                      std::span<const int64_t> bytes) {
+  OVERLORD_CHECK(backbone_of.size() == problem.costs.size() && bytes.size() == problem.costs.size(),
+                 "every sample goes to a backbone");
   std::vector<Exchange> exchanges(problem.microbatches);
   const auto samples = by_microbatch(problem);
   std::vector<uint32_t> place(problem.costs.size(), 0);
@@ -151,6 +158,10 @@ std::vector<Exchange> make_exchanges(const EncoderLayer& layer, const EncoderPro
       exchange.inverse[place[sample]] = i;
     }
     exchange.pairs = pairs_of(exchange.sent, layer.encoder_of, backbone_of, bytes);
+    int64_t moved = 0;
+    for (const uint32_t sample : exchange.sent) moved += bytes[sample];
+    for (const PairBytes& pair : exchange.pairs) moved -= pair.bytes;
+    OVERLORD_CHECK(moved == 0, "pairs move what is sent");
   }
   return exchanges;
 }

@@ -1,4 +1,4 @@
-#include "overlord/plan/two_modules.h"
+#include "overlord/plan/balance/two_modules.h"
 
 #include <gtest/gtest.h>
 

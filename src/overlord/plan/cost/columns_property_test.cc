@@ -4,10 +4,11 @@
 #include <map>
 #include <numeric>
 
-#include "overlord/plan/cost.h"
-#include "overlord/plan/made_up_job_test.h"
-#include "overlord/plan/placement.h"
-#include "overlord/plan/step_selector.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/made_up_cost_test.h"
+#include "overlord/plan/place/made_up_job_test.h"
+#include "overlord/plan/place/placement.h"
+#include "overlord/plan/select/step_selector.h"
 
 namespace overlord::plan {
 namespace {
@@ -167,7 +168,7 @@ TEST(Columns, SamplesDealtOneByOneKeepTheirValues) {
   strategy.balance = model::BalanceMethod::kLptSearch;
   strategy.atoms = model::Atoms::kSamples;
   const std::vector<model::CostModel> parts{tokens_cost("tokens"), tokens_cost("image_patches")};
-  strategy.cost = *sum_cost(parts);
+  strategy.cost = sum_cost(parts);
   std::vector<uint32_t> capacities;
   const auto costs = segment_costs(strategy.cost, step.segments, step.columns);
   ASSERT_TRUE(costs.ok());

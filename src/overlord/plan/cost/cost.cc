@@ -1,10 +1,11 @@
-#include "overlord/plan/cost.h"
+#include "overlord/plan/cost/cost.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
 
 namespace overlord::plan {
@@ -36,6 +37,7 @@ struct Polynomial {
       const uint64_t middle = (safe_length + above) / 2;
       (at(middle) <= most ? safe_length : above) = middle;
     }
+    OVERLORD_CHECK(at(safe_length) <= most, "a safe length needs no closer look");
   }
 };
 
@@ -98,6 +100,7 @@ std::optional<Uint128> checked_sum(std::span<const Polynomial> terms, size_t row
 
 Result<std::vector<int64_t>> evaluate_terms(std::span<Polynomial> terms, size_t rows,
                                             int fraction_bits, std::string_view unit) {
+  OVERLORD_CHECK(fraction_bits > 0 && !terms.empty(), "a model has terms");
   const Uint128 half = Uint128{1} << (fraction_bits - 1);
   // The largest sum that still rounds to 63 bits.
   const Uint128 most = (Uint128{static_cast<uint64_t>(kMaxInt64)} << fraction_bits) + (half - 1);
@@ -116,6 +119,7 @@ Result<std::vector<int64_t>> evaluate_terms(std::span<Polynomial> terms, size_t 
       if (!found) return row_error(terms, row, unit);
       sum = *found;
     }
+    OVERLORD_CHECK(sum <= most, "a cost fits 63 bits");
     out[row] = static_cast<int64_t>((sum + half) >> fraction_bits);
   }
   return out;
@@ -152,6 +156,16 @@ Result<std::vector<int64_t>> evaluate_bytes(const CostModel& model,
   return evaluate_terms(terms, columns.front().lengths.size(), model::kBytesBits, "bytes");
 }
 
+Result<std::vector<int64_t>> segment_costs(const model::CostModel& model,
+                                           std::span<const model::Segment> segments,
+                                           std::span<const model::MetaColumn> columns) {
+  std::vector<int64_t> tokens(segments.size());
+  for (size_t i = 0; i < segments.size(); ++i) tokens[i] = segments[i].count;
+  std::vector<LengthColumn> lengths{{"tokens", tokens}};
+  for (const model::MetaColumn& column : columns) lengths.push_back({column.name, column.values});
+  return evaluate(model, lengths);
+}
+
 Result<int64_t> bin_cost(const CostModel& model, std::span<const int64_t> sample_costs) {
   if (sample_costs.empty()) return int64_t{0};
   Int128 sum = bin_ns(model);
@@ -160,6 +174,7 @@ Result<int64_t> bin_cost(const CostModel& model, std::span<const int64_t> sample
     return invalid_argument("cost: a bin's nanoseconds do not fit 63 bits; it has " +
                             std::to_string(sample_costs.size()) + " samples");
   }
+  OVERLORD_CHECK(sum >= 0, "costs are not negative");
   return static_cast<int64_t>(sum);
 }
 
@@ -187,46 +202,6 @@ CostModel tokens_cost(std::string_view column) {
   term.linear_q32 = int64_t{1} << model::kCostBits;
   term.linear_bytes_q16 = int64_t{1} << model::kBytesBits;
   return {model::CostKind::kTokens, 0, {std::move(term)}};
-}
-
-Result<CostModel> quadratic_cost(std::string_view column, int64_t constant_q32, int64_t linear_q32,
-                                 int64_t quadratic_q32) {
-  CostModel out = tokens_cost(column);
-  out.kind = model::CostKind::kQuadratic;
-  out.terms[0].constant_q32 = constant_q32;
-  out.terms[0].linear_q32 = linear_q32;
-  out.terms[0].quadratic_q32 = quadratic_q32;
-  OVERLORD_RETURN_IF_ERROR(model::check_cost_model(out));
-  return out;
-}
-
-Result<CostModel> sum_cost(std::span<const CostModel> models) {
-  CostModel out;
-  out.kind = model::CostKind::kSum;
-  bool fits = true;
-  const auto add = [&fits](int64_t* to, int64_t value) {
-    fits = !__builtin_add_overflow(*to, value, to) && fits;
-  };
-  for (const CostModel& part : models) {
-    OVERLORD_RETURN_IF_ERROR(model::check_cost_model(part));
-    add(&out.bin_q32, part.bin_q32);
-    for (const CostTerm& term : part.terms) {
-      auto at = std::find_if(out.terms.begin(), out.terms.end(), [&term](const CostTerm& other) {
-        return other.column >= term.column;
-      });
-      if (at == out.terms.end() || at->column != term.column) {
-        at = out.terms.insert(at, CostTerm{term.column});
-      }
-      add(&at->constant_q32, term.constant_q32);
-      add(&at->linear_q32, term.linear_q32);
-      add(&at->quadratic_q32, term.quadratic_q32);
-      add(&at->constant_bytes_q16, term.constant_bytes_q16);
-      add(&at->linear_bytes_q16, term.linear_bytes_q16);
-    }
-  }
-  if (!fits) return invalid_argument("cost: the sum of the models' coefficients leaves 63 bits");
-  OVERLORD_RETURN_IF_ERROR(model::check_cost_model(out));
-  return out;
 }
 
 }  // namespace overlord::plan

@@ -11,6 +11,8 @@
 
 #include "overlord/base/status.h"
 #include "overlord/model/cost_model.h"
+#include "overlord/model/plan.h"
+#include "overlord/model/sample_meta.h"
 
 namespace overlord::plan {
 
@@ -28,6 +30,11 @@ Result<std::vector<int64_t>> evaluate(const model::CostModel& model,
 Result<std::vector<int64_t>> evaluate_bytes(const model::CostModel& model,
                                             std::span<const LengthColumn> columns);
 
+// Costs of segments under a model that reads their tokens and their metadata columns.
+Result<std::vector<int64_t>> segment_costs(const model::CostModel& model,
+                                           std::span<const model::Segment> segments,
+                                           std::span<const model::MetaColumn> columns);
+
 // What a bin with samples of these costs takes: their sum and the model's cost per bin; 0 if empty.
 Result<int64_t> bin_cost(const model::CostModel& model, std::span<const int64_t> sample_costs);
 // The same for bins that lie one after another: bin b ends before sample bin_ends[b].
@@ -37,10 +44,5 @@ Result<std::vector<int64_t>> bin_costs(const model::CostModel& model,
 
 // One nanosecond and one byte per token: balance counts tokens, memory limits are in tokens.
 model::CostModel tokens_cost(std::string_view column = "tokens");
-// Coefficients in fixed point; one byte per token, like tokens_cost.
-Result<model::CostModel> quadratic_cost(std::string_view column, int64_t constant_q32,
-                                        int64_t linear_q32, int64_t quadratic_q32);
-// Adds models term by term; those of one column become one term.
-Result<model::CostModel> sum_cost(std::span<const model::CostModel> models);
 
 }  // namespace overlord::plan

@@ -4,8 +4,9 @@
 #include <array>
 
 #include "overlord/base/rng.h"
-#include "overlord/plan/cost.h"
-#include "overlord/plan/cost_presets.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/cost/cost_presets.h"
+#include "overlord/plan/made_up_cost_test.h"
 
 namespace overlord::plan {
 namespace {
@@ -23,7 +24,7 @@ void evaluate_step(benchmark::State& state) {
   model::CostModel model = *preset_cost("llama-12b");
   if (both) {
     const std::array<model::CostModel, 2> parts = {model, *preset_cost("vit-2b")};
-    model = *sum_cost(parts);
+    model = sum_cost(parts);
   }
   for (auto _ : state) benchmark::DoNotOptimize(evaluate(model, columns));
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(rows));

@@ -2,7 +2,7 @@
 // times, do not edit. The order of numbers is that of CostPreset's fields.
 #pragma once
 
-#include "overlord/plan/cost_presets.h"
+#include "overlord/plan/cost/cost_presets.h"
 
 namespace overlord::plan {
 

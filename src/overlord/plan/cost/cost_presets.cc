@@ -1,10 +1,11 @@
-#include "overlord/plan/cost_presets.h"
+#include "overlord/plan/cost/cost_presets.h"
 
 #include <string>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
-#include "overlord/plan/cost_preset_table.h"
-#include "overlord/plan/cost_shape.h"
+#include "overlord/plan/cost/cost_preset_table.h"
+#include "overlord/plan/cost/cost_shape.h"
 
 namespace overlord::plan {
 namespace {
@@ -14,6 +15,7 @@ using model::CostModel;
 constexpr int64_t kMaxLayers = 1 << 20;
 
 Result<int64_t> scaled(int64_t per_layer, int64_t layers, int64_t split) {
+  OVERLORD_CHECK(layers > 0 && split > 0, "a stage has a layer");
   const Int128 value = floor_div(Int128{per_layer} * layers + split / 2, split);
   if (!fits_int64(value)) return invalid_argument("cost: so many layers leave 63 bits");
   return static_cast<int64_t>(value);

@@ -1,9 +1,10 @@
-#include "overlord/plan/cost_shape.h"
+#include "overlord/plan/cost/cost_shape.h"
 
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
 
 namespace overlord::plan {
@@ -34,6 +35,7 @@ class Checked {
   // this / divisor rounded half up, if everything fits 63 bits.
   std::optional<int64_t> divided_by(Int128 divisor) const {
     if (!fits_) return std::nullopt;
+    OVERLORD_CHECK(divisor > 0 && value_ >= 0, "operations over a speed");
     const Int128 quotient = value_ / divisor;
     const Int128 rest = value_ % divisor;
     const Int128 rounded = quotient + (rest >= divisor - rest ? 1 : 0);
@@ -55,6 +57,7 @@ Status check_dimension(std::string_view name, int64_t value, int64_t least, int6
 
 Status check_divides(std::string_view part, int64_t divisor, std::string_view whole,
                      int64_t value) {
+  OVERLORD_CHECK(divisor > 0, "dimensions are checked one by one first");
   if (value % divisor == 0) return {};
   return invalid_argument("cost: " + std::string(part) + " must divide " + std::string(whole) +
                           "; got " + std::string(part) + " " + std::to_string(divisor) + " and " +

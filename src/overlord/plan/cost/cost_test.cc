@@ -1,4 +1,4 @@
-#include "overlord/plan/cost.h"
+#include "overlord/plan/cost/cost.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,9 @@
 
 #include "overlord/base/fixed_point.h"
 #include "overlord/base/rng.h"
-#include "overlord/plan/cost_presets.h"
-#include "overlord/plan/cost_shape.h"
+#include "overlord/plan/cost/cost_presets.h"
+#include "overlord/plan/cost/cost_shape.h"
+#include "overlord/plan/made_up_cost_test.h"
 
 namespace overlord::plan {
 namespace {
@@ -43,22 +44,22 @@ TEST(Cost, TokensCountTokens) {
 
 TEST(Cost, GoldenQuadratic) {
   // 5 + 0.25 s + 0.125 s^2, rounded half up.
-  const CostModel model = *quadratic_cost("tokens", 5 * kOne, kOne / 4, kOne / 8);
+  const CostModel model = quadratic_cost("tokens", 5 * kOne, kOne / 4, kOne / 8);
   EXPECT_EQ(costs(model, {0, 1, 2, 3, 4, 100, 2'000'000}),
             (std::vector<int64_t>{0, 5, 6, 7, 8, 1280, 500'000'500'005}));
 }
 
 TEST(Cost, HalvesRoundUpAndLessDoesNot) {
-  CostModel model = *quadratic_cost("tokens", kOne / 2, 0, 0);
+  CostModel model = quadratic_cost("tokens", kOne / 2, 0, 0);
   EXPECT_EQ(costs(model, {1}), std::vector<int64_t>{1});
   model.terms[0].constant_q32 = kOne / 2 - 1;
   EXPECT_EQ(costs(model, {1}), std::vector<int64_t>{0});
 }
 
 TEST(Cost, TheSumOfTermsIsRoundedOnce) {
-  const std::array<CostModel, 2> parts = {*quadratic_cost("a", kOne / 4, 0, 0),
-                                          *quadratic_cost("b", kOne / 4, 0, 0)};
-  const CostModel both = *sum_cost(parts);
+  const std::array<CostModel, 2> parts = {quadratic_cost("a", kOne / 4, 0, 0),
+                                          quadratic_cost("b", kOne / 4, 0, 0)};
+  const CostModel both = sum_cost(parts);
   const std::vector<int64_t> a = {1, 1, 0, 0};
   const std::vector<int64_t> b = {1, 0, 1, 0};
   const std::array<LengthColumn, 3> columns = {{{"unused", a}, {"b", b}, {"a", a}}};
@@ -110,8 +111,8 @@ TEST(Cost, EqualsSchoolbookArithmeticOrRefuses) {
     const bool fits = sum.limb[3] == 0 && sum.limb[4] == 0 && sum.limb[2] < 0x80000000;
     const auto expected = static_cast<int64_t>(sum.limb[2] << 32 | sum.limb[1]);
     const CostModel model =
-        *quadratic_cost("tokens", static_cast<int64_t>(constant), static_cast<int64_t>(linear),
-                        static_cast<int64_t>(quadratic));
+        quadratic_cost("tokens", static_cast<int64_t>(constant), static_cast<int64_t>(linear),
+                       static_cast<int64_t>(quadratic));
     const std::vector<int64_t> lengths = {static_cast<int64_t>(length)};
     const std::array<LengthColumn, 1> columns = {{{"tokens", lengths}}};
     const Result<std::vector<int64_t>> found = evaluate(model, columns);
@@ -128,10 +129,10 @@ TEST(Cost, EqualsSchoolbookArithmeticOrRefuses) {
 }
 
 TEST(Cost, TheLargestCostFitsAndOneMoreDoesNot) {
-  CostModel model = *quadratic_cost("tokens", 0, kOne, 0);
+  CostModel model = quadratic_cost("tokens", 0, kOne, 0);
   model.terms[0].linear_q32 = kMaxInt64;  // 2^31 ns less 2^-32 per token
   expect_in("row 1: length 4294967295",
-            failure(*quadratic_cost("tokens", 0, kMaxInt64, kOne), {3, 0xffffffff}));
+            failure(quadratic_cost("tokens", 0, kMaxInt64, kOne), {3, 0xffffffff}));
   EXPECT_EQ(costs(model, {0xffffffff}), std::vector<int64_t>{9223372034707292159});
   // With every coefficient at its largest, two terms must not wrap around either.
   CostModel largest{model::CostKind::kSum,
@@ -145,13 +146,13 @@ TEST(Cost, TheLargestCostFitsAndOneMoreDoesNot) {
 }
 
 TEST(Cost, OneTermMayTakeNearlyAll) {
-  const std::array<CostModel, 2> parts = {*quadratic_cost("a", 0, kMaxInt64, 0), tokens_cost("b")};
+  const std::array<CostModel, 2> parts = {quadratic_cost("a", 0, kMaxInt64, 0), tokens_cost("b")};
   const std::vector<int64_t> longest = {0xffffffff, 0xffffffff, 0xffffffff};
   const std::vector<int64_t> rest = {0, 2'147'483'648, 2'147'483'649};
   std::array<LengthColumn, 2> columns = {{{"a", longest}, {"b", rest}}};
-  expect_in("row 2", evaluate(*sum_cost(parts), columns).status().message());
+  expect_in("row 2", evaluate(sum_cost(parts), columns).status().message());
   for (LengthColumn& column : columns) column.lengths = column.lengths.first(2);
-  EXPECT_EQ(*evaluate(*sum_cost(parts), columns),
+  EXPECT_EQ(*evaluate(sum_cost(parts), columns),
             (std::vector<int64_t>{9223372034707292159, kMaxInt64}));
 }
 
@@ -202,22 +203,6 @@ TEST(BinCost, IsTheSumAndTheBinsOwnCost) {
   const std::vector<uint32_t> falling = {2, 1};
   expect_in("got 5 after 2", bin_costs(model, samples, past).status().message());
   expect_in("got 1 after 2", bin_costs(model, samples, falling).status().message());
-}
-
-TEST(SumCost, IsTheSameInEveryOrderAndMergesColumns) {
-  const CostModel text = *quadratic_cost("tokens", 1, 2, 3);
-  const CostModel more = *quadratic_cost("tokens", 10, 20, 30);
-  const CostModel image = *quadratic_cost("image_patches", 4, 5, 6);
-  const std::array<CostModel, 3> one = {text, image, more};
-  const std::array<CostModel, 3> other = {more, text, image};
-  const CostModel sum = *sum_cost(one);
-  EXPECT_EQ(sum, *sum_cost(other));
-  ASSERT_EQ(sum.terms.size(), 2u);
-  EXPECT_EQ(sum.terms[0].column, "image_patches");
-  EXPECT_EQ(sum.terms[1].quadratic_q32, 33);
-  expect_in("no term", sum_cost({}).status().message());
-  const std::array<CostModel, 2> large = {*quadratic_cost("tokens", kMaxInt64, 0, 0), text};
-  expect_in("leaves 63 bits", sum_cost(large).status().message());
 }
 
 TransformerShape small_shape() {

@@ -1,14 +1,15 @@
 // plan_hdp: checks the problem, runs the method, and works out what the plan adds up to.
-#include "overlord/plan/hdp.h"
+#include "overlord/plan/hybrid/hdp.h"
 
 #include <algorithm>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
-#include "overlord/plan/hdp_items.h"
-#include "overlord/plan/packing.h"
+#include "overlord/plan/hybrid/hdp_items.h"
+#include "overlord/plan/select/packing.h"
 
 namespace overlord::plan {
 namespace {
@@ -54,6 +55,7 @@ Status check_problem(const HdpProblem& problem) {
 }
 
 uint64_t targets_of(const HdpProblem& problem, uint32_t sequence) {
+  OVERLORD_CHECK(sequence < problem.lengths.size(), "a sequence of the problem");
   if (!problem.targets.empty()) return problem.targets[sequence];
   return problem.lengths[sequence] - 1;  // the last token of a document has no target
 }
@@ -74,6 +76,7 @@ void pack_short(const HdpProblem& problem, std::vector<uint32_t> sequences, HdpI
     HdpPack& into = items->packs[pack];
     into.sequences.push_back(sequence);
     into.tokens += length;
+    OVERLORD_CHECK(into.tokens <= problem.model.capacity, "a pack fits a rank");
     into.squares += uint64_t{length} * length;
     const auto gap = static_cast<uint32_t>(problem.model.capacity - into.tokens);
     if (gap > 0) gaps.push(gap, pack);
@@ -82,6 +85,7 @@ void pack_short(const HdpProblem& problem, std::vector<uint32_t> sequences, HdpI
 
 // Fills in what follows from members and sequences: offloading, tokens, cost.
 void weigh(const HdpProblem& problem, HdpGroup* group) {
+  OVERLORD_CHECK(!group->ranks.empty() && !group->sequences.empty(), "somebody works on something");
   uint64_t squares = 0;
   uint64_t share = 0;
   group->tokens = 0;
@@ -105,14 +109,6 @@ void weigh(const HdpProblem& problem, HdpGroup* group) {
 }
 
 Result<HdpPlan> run_method(const HdpProblem& problem) {
-  if (problem.method == HdpMethod::kStatic) {
-    OVERLORD_TRY(auto groups, static_groups(problem));
-    return finish_plan(problem, std::move(groups));
-  }
-  if (problem.method == HdpMethod::kPowerOfTwo) {
-    OVERLORD_TRY(auto groups, power_of_two_groups(problem));
-    return finish_plan(problem, std::move(groups));
-  }
   OVERLORD_TRY(const HdpItems items, items_of(problem));
   if (problem.method == HdpMethod::kSearch) return search_plan(problem, items);
   return finish_plan(problem, problem.method == HdpMethod::kNaive ? naive_groups(problem, items)
@@ -137,6 +133,8 @@ Result<HdpItems> items_of(const HdpProblem& problem) {
     }
     const uint32_t units = length / problem.align;
     const uint32_t most = std::max(*least, std::min(problem.ranks, units / 2));
+    OVERLORD_CHECK(*least <= most && most <= problem.ranks,
+                   "a long sequence is cut over ranks that are there");
     items.longs.push_back(
         {i, length, *least, most, work_of(problem.model, length, uint64_t{length} * length)});
   }
@@ -152,6 +150,7 @@ HdpGroup bare_group(std::vector<uint32_t> ranks, std::vector<uint32_t> sequences
 }
 
 int64_t RankTimes::run(std::span<const uint32_t> ranks, int64_t cost_ns) {
+  OVERLORD_CHECK(cost_ns >= 0 && !ranks.empty(), "time does not run back");
   int64_t start = 0;
   for (const uint32_t rank : ranks) start = std::max(start, free_ns[rank]);
   for (const uint32_t rank : ranks) free_ns[rank] = start + cost_ns;
@@ -209,8 +208,10 @@ HdpPlan finish_plan(const HdpProblem& problem, std::vector<HdpGroup> groups) {
   std::vector<int64_t> largest(problem.ranks);
   std::vector<uint32_t> next_number(problem.ranks);
   plan.rank_microbatches.resize(problem.ranks);
+  size_t sequences = 0;
   for (HdpGroup& group : groups) {
     weigh(problem, &group);
+    sequences += group.sequences.size();
     group.start_ns = times.run(group.ranks, group.cost_ns);
     group.microbatch = 0;
     for (const uint32_t rank : group.ranks) {
@@ -225,6 +226,7 @@ HdpPlan finish_plan(const HdpProblem& problem, std::vector<HdpGroup> groups) {
     plan.microbatch_targets[group.microbatch] += group.targets;
     plan.targets += group.targets;
   }
+  OVERLORD_CHECK(sequences == problem.lengths.size(), "every sequence is in a group");
   plan.groups = std::move(groups);
   // A pipeline whose stages all take the same time for a microbatch is done when one stage has run
   // all of them, and the largest one more time for each further stage, in whatever order.
@@ -246,6 +248,7 @@ HdpPlan finish_plan(const HdpProblem& problem, std::vector<HdpGroup> groups) {
 Result<HdpPlan> plan_hdp(const HdpProblem& problem) {
   OVERLORD_RETURN_IF_ERROR(check_problem(problem));
   OVERLORD_TRY(HdpPlan plan, run_method(problem));
+  OVERLORD_CHECK(plan.rank_ns.size() == problem.ranks, "a time for every rank");
   const uint32_t most = *std::ranges::max_element(plan.rank_microbatches);
   if (problem.max_microbatches > 0 && most > problem.max_microbatches) {
     return invalid_argument("hdp: a rank needs more microbatches than max_microbatches; needs " +

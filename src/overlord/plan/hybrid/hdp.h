@@ -37,7 +37,6 @@ struct HdpProblem {
   bool powers_of_two = false;     // kSearch: only such degrees
   uint32_t align = 1;             // chunks are cut at multiples of this
   uint32_t max_microbatches = 0;  // of a rank; 0: no limit
-  uint32_t context = 0;           // kStatic: what the groups are made for; 0: the longest length
 };
 
 struct HdpPlan {

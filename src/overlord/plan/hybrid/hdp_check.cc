@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "overlord/plan/hdp.h"
+#include "overlord/plan/hybrid/hdp.h"
 
 namespace overlord::plan {
 namespace {

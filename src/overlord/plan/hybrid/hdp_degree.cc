@@ -1,8 +1,9 @@
 // What a group costs, and how many ranks and how much offloading a sequence needs.
 #include <algorithm>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
-#include "overlord/plan/hdp.h"
+#include "overlord/plan/hybrid/hdp.h"
 
 namespace overlord::plan {
 namespace {
@@ -86,6 +87,7 @@ HdpWork work_of(const HdpModel& model, uint64_t tokens, uint64_t squares) {
 }
 
 int64_t duration_of(const HdpModel& model, const HdpWork& work, uint32_t ranks) {
+  OVERLORD_CHECK(ranks > 0, "somebody does the work");
   const int64_t n = ranks;
   const auto share = [n](int64_t total) { return (total + n - 1) / n; };
   int64_t attention = share(work.attention_ns);
@@ -109,6 +111,7 @@ uint32_t offload_limit(const HdpModel& model, uint32_t length) {
   };
   const Int128 out = hidden(model.forward_permille, model.to_host_per_s);
   const Int128 in = hidden(kAll - model.forward_permille, model.from_host_per_s);
+  OVERLORD_CHECK(out >= 0 && in >= 0, "a share is not negative");
   return static_cast<uint32_t>(std::min({Int128{kAll}, out, in}));
 }
 
@@ -121,6 +124,7 @@ std::optional<uint32_t> offload_needed(const HdpModel& model, uint32_t tokens, u
   // Two layers stay on the device: one that computes, one that is copied.
   const Int128 movable = (layers - 2) * here;
   const Int128 permille = ceil_div(kAll * (layers * here - most), movable);
+  OVERLORD_CHECK(permille > 0, "what does not fit is moved");
   if (permille > limit) return std::nullopt;
   if (model.host_bytes > 0 && ceil_div(permille * movable, kAll) > model.host_bytes) {
     return std::nullopt;
@@ -141,6 +145,7 @@ std::optional<uint32_t> least_ranks(const HdpProblem& problem, uint32_t length) 
     const uint32_t middle = too_few + (enough - too_few) / 2;
     (fits(middle) ? enough : too_few) = middle;
   }
+  OVERLORD_CHECK(enough <= problem.ranks && fits(enough), "a sequence fits the ranks it needs");
   return enough;
 }
 

@@ -1,5 +1,6 @@
 // What the schedulers of hybrid data parallelism have in common: sequences that are cut, packs of
-// sequences that are not, and the making of a plan from groups in their order. Used inside plan/.
+// sequences that are not, and the making of a plan from groups in their order. Used inside plan/
+// and by what benchmarks compare with.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/plan/hdp.h"
+#include "overlord/plan/hybrid/hdp.h"
 
 namespace overlord::plan {
 
@@ -52,8 +53,6 @@ struct RankTimes {
 HdpPlan finish_plan(const HdpProblem& problem, std::vector<HdpGroup> groups);
 
 // The methods; each gives groups in global order.
-Result<std::vector<HdpGroup>> static_groups(const HdpProblem& problem);
-Result<std::vector<HdpGroup>> power_of_two_groups(const HdpProblem& problem);
 std::vector<HdpGroup> naive_groups(const HdpProblem& problem, const HdpItems& items);
 std::vector<HdpGroup> bucket_groups(const HdpProblem& problem, const HdpItems& items);
 // Improves on the plan of buckets where it can.

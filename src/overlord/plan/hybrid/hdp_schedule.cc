@@ -4,7 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "overlord/plan/hdp_items.h"
+#include "overlord/base/check.h"
+#include "overlord/plan/hybrid/hdp_items.h"
 
 namespace overlord::plan {
 namespace {
@@ -66,6 +67,7 @@ std::vector<uint32_t> ranks_behind(const RankTimes& times) {
     }
     if (!ranks.empty()) break;
   }
+  OVERLORD_CHECK(!ranks.empty(), "somebody is next");
   std::ranges::stable_sort(ranks, {}, [&](uint32_t rank) { return times.free_ns[rank]; });
   return ranks;
 }
@@ -85,6 +87,7 @@ class Rounds {
       std::iota(behind_.begin(), behind_.end(), 0u);
       std::ranges::stable_sort(behind_, {}, [&](uint32_t rank) { return times_.free_ns[rank]; });
     }
+    OVERLORD_CHECK(task.ranks <= behind_.size() - next_, "a task has its ranks");
     const auto first = behind_.begin() + static_cast<ptrdiff_t>(next_);
     std::vector<uint32_t> ranks(first, first + task.ranks);
     next_ += task.ranks;
@@ -112,6 +115,7 @@ std::vector<HdpGroup> naive_groups(const HdpProblem& problem, const HdpItems& it
     std::ranges::sort(ranks);
     groups.push_back(bare_group(std::move(ranks), std::move(task.sequences)));
   }
+  OVERLORD_CHECK(groups.size() == tasks.size(), "a group for every task");
   return groups;
 }
 

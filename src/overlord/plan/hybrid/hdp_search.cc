@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "overlord/base/check.h"
-#include "overlord/plan/hdp_items.h"
+#include "overlord/plan/hybrid/hdp_items.h"
 
 namespace overlord::plan {
 namespace {
@@ -143,6 +143,7 @@ uint32_t Placement::fewest_ranks(const HdpLong& item, uint32_t best, int64_t roo
       low = middle + 1;
     }
   }
+  OVERLORD_CHECK(low >= item.least, "no sequence gets fewer ranks than it needs");
   const uint32_t ranks = allowed(low);
   if (ranks > problem_.ranks || duration_of(problem_.model, item.work, ranks) > room) return 0;
   return ranks;
@@ -153,6 +154,7 @@ void Placement::consider(const HdpLong& item, size_t last, uint32_t ranks, int64
   const size_t first = last + 1 - ranks;
   const int64_t start = slots_[last].free_ns;
   const int64_t waiting = start * ranks - (waits_[last + 1] - waits_[first]);
+  OVERLORD_CHECK(waiting >= 0, "ranks are sorted by when they are free");
   const int64_t overhead = cost * ranks - item.work.attention_ns - item.work.linear_ns;
   int64_t score = waiting + overhead;
   int64_t tie = -start;
@@ -195,6 +197,8 @@ bool Placement::place_long(const HdpLong& item) {
 }
 
 void Placement::take(const HdpLong& item, const Choice& choice) {
+  OVERLORD_CHECK(choice.ranks >= item.least && choice.ranks <= choice.last + 1,
+                 "a sequence gets the ranks that it needs");
   const auto end = slots_.begin() + static_cast<ptrdiff_t>(choice.last) + 1;
   const auto begin = end - choice.ranks;
   const int64_t start = slots_[choice.last].free_ns;
@@ -206,6 +210,7 @@ void Placement::take(const HdpLong& item, const Choice& choice) {
     }
     ++counts_[it->rank];
   }
+  OVERLORD_CHECK(start + choice.cost <= limit_, "a group ends within the limit");
   slots_.erase(begin, end);
   std::ranges::sort(ranks);
   std::vector<Slot> later;
@@ -225,6 +230,7 @@ bool Placement::put_in_hole(const HdpPack& pack, int64_t cost) {
       it = holes_.erase(it);
       continue;
     }
+    OVERLORD_CHECK(length >= cost, "a hole is as long as what fills it");
     holes_.erase(it);
     ++counts_[slot.rank];
     started_.push_back({slot.free_ns, bare_group({slot.rank}, pack.sequences)});
@@ -279,6 +285,7 @@ bool Placement::grow_tail(uint32_t rank, uint32_t sequence) {
   }
   if (fullest == nullptr) return false;
   fullest->tokens += problem_.lengths[sequence];
+  OVERLORD_CHECK(fullest->tokens <= problem_.model.capacity, "a pack fits a rank");
   started_[fullest->group].group.sequences.push_back(sequence);
   return true;
 }
@@ -368,6 +375,7 @@ HdpPlan search_plan(const HdpProblem& problem, const HdpItems& items) {
   Placement placement(problem, kForever, kForever, Preference::kEarliestEnd);
   if (place_all(items, order, &placement)) offer(std::move(placement).groups());
   if (!problem.powers_of_two || !best) offer(bucket_groups(problem, items));
+  OVERLORD_CHECK(best.has_value(), "buckets always give a plan");
   return *std::move(best);
 }
 

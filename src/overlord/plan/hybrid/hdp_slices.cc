@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "overlord/base/check.h"
-#include "overlord/plan/hdp.h"
+#include "overlord/plan/hybrid/hdp.h"
 
 namespace overlord::plan {
 namespace {
@@ -20,7 +20,9 @@ struct Cut {
       : units((uint64_t{length} + align - 1) / align),
         base(units / (2 * uint64_t{members_in})),
         extra(units % (2 * uint64_t{members_in})),
-        members(members_in) {}
+        members(members_in) {
+    OVERLORD_CHECK(begin(2 * uint64_t{members}) == units, "chunks are the sequence");
+  }
 
   // Chunks before `chunk` that are one unit longer.
   uint64_t longer_before(uint64_t chunk) const {
@@ -41,6 +43,7 @@ struct Cut {
 HdpChunk chunk_of(const Cut& cut, uint64_t chunk, uint32_t length, uint32_t align) {
   const uint64_t first = std::min<uint64_t>(cut.begin(chunk) * align, length);
   const uint64_t end = std::min<uint64_t>(cut.begin(chunk + 1) * align, length);
+  OVERLORD_CHECK(first <= end, "chunks follow each other");
   return {static_cast<uint32_t>(first), static_cast<uint32_t>(end - first)};
 }
 
@@ -54,6 +57,7 @@ HdpSlice slice_of(uint32_t length, uint32_t members, uint32_t member, uint32_t a
 }
 
 uint32_t largest_share(uint32_t length, uint32_t members, uint32_t align) {
+  OVERLORD_CHECK(members > 0 && align > 0, "a share of no member");
   const uint64_t units = (uint64_t{length} + align - 1) / align;
   const uint64_t share = (units + members - 1) / members * align;
   return static_cast<uint32_t>(std::min<uint64_t>(share, length));

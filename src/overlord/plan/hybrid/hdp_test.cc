@@ -1,4 +1,4 @@
-#include "overlord/plan/hdp.h"
+#include "overlord/plan/hybrid/hdp.h"
 
 #include <gtest/gtest.h>
 
@@ -7,13 +7,12 @@
 #include <numeric>
 
 #include "overlord/base/rng.h"
-#include "overlord/plan/long_tail_test.h"
+#include "overlord/plan/select/long_tail_test.h"
 
 namespace overlord::plan {
 namespace {
 
-constexpr HdpMethod kMethods[] = {HdpMethod::kStatic, HdpMethod::kPowerOfTwo, HdpMethod::kNaive,
-                                  HdpMethod::kBuckets, HdpMethod::kSearch};
+constexpr HdpMethod kMethods[] = {HdpMethod::kNaive, HdpMethod::kBuckets, HdpMethod::kSearch};
 
 HdpModel small_model() {
   HdpModel model;
@@ -161,13 +160,11 @@ TEST(HdpPlan, EveryMethodGivesAValidPlan) {
     for (const HdpMethod method : kMethods) {
       problem.method = method;
       const auto plan = plan_hdp(problem);
-      if (!plan.ok()) continue;  // a power of two of ranks, or a fixed degree, may not do
+      if (!plan.ok()) continue;  // too long for all ranks
       ++planned;
       const Status status = check_hdp(*plan, problem);
       ASSERT_TRUE(status.ok()) << status.message() << " trial " << trial;
-      if (method >= HdpMethod::kNaive) {  // others may cut short sequences
-        ASSERT_GE(plan->makespan_ns, plan->lower_bound_ns);
-      }
+      ASSERT_GE(plan->makespan_ns, plan->lower_bound_ns);
       const auto again = plan_hdp(problem);
       ASSERT_EQ(plan->groups.size(), again->groups.size());
       for (size_t i = 0; i < plan->groups.size(); ++i) {
@@ -183,7 +180,7 @@ TEST(HdpPlan, EveryMethodGivesAValidPlan) {
       }
     }
   }
-  EXPECT_GT(planned, 600u);
+  EXPECT_GT(planned, 400u);
 }
 
 TEST(HdpPlan, SearchIsNeverWorseThanBuckets) {

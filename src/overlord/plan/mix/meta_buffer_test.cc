@@ -1,4 +1,4 @@
-#include "overlord/plan/meta_buffer.h"
+#include "overlord/plan/mix/meta_buffer.h"
 
 #include <gtest/gtest.h>
 

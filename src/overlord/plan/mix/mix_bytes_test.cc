@@ -2,8 +2,8 @@
 // metadata does not tell is refused.
 #include <gtest/gtest.h>
 
-#include "overlord/plan/made_up_job_test.h"
-#include "overlord/plan/mix_schedule.h"
+#include "overlord/plan/mix/mix_schedule.h"
+#include "overlord/plan/place/made_up_job_test.h"
 
 namespace overlord::plan {
 namespace {
@@ -33,7 +33,7 @@ std::vector<MetaBuffer> with_bytes(const MadeUpJob& job, uint32_t passes, BytesO
 MadeUpJob mixed_job() {
   MadeUpJob job(64, 8);
   model::Source& text = job.add(std::vector<uint32_t>(400, 16), model::EndPolicy::kRepeat);
-  text.tokenizer.kind = model::TokenizerKind::kHuggingFace;
+  text.tokenizer.kind = model::TokenizerKind::kHuggingface;
   text.count_bytes = true;
   job.add(std::vector<uint32_t>(400, 16), model::EndPolicy::kRepeat);
   job.spec.packing.method = model::Packing::kConcat;

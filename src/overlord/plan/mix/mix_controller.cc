@@ -1,4 +1,4 @@
-#include "overlord/plan/mix_controller.h"
+#include "overlord/plan/mix/mix_controller.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 
 #include "overlord/base/check.h"
 #include "overlord/base/fixed_functions.h"
-#include "overlord/plan/power_law.h"
+#include "overlord/plan/mix/power_law.h"
 
 namespace overlord::plan {
 namespace {
@@ -26,6 +26,7 @@ std::vector<int64_t> prior_of(const model::JobSpec& spec) {
   const std::vector<int64_t>& weights = spec.mixture.stages.front().weights;
   Int128 total = 0;
   for (const int64_t weight : weights) total += weight;
+  OVERLORD_CHECK(total > 0, "some source has a weight");
   std::vector<int64_t> prior(weights.size(), 0);
   for (size_t s = 0; s < weights.size(); ++s) {
     if (weights[s] == 0) continue;
@@ -49,6 +50,7 @@ void softmax(const std::vector<int64_t>& scores, const std::vector<bool>& in, in
     (*shares)[s] = below < -64 * Int128{kFixedOne} ? 0 : fixed_exp(static_cast<int64_t>(below));
     total += (*shares)[s];
   }
+  OVERLORD_CHECK(total > 0, "the largest of the shares is not 0");
   for (size_t s = 0; s < scores.size(); ++s) {
     if (in[s]) (*shares)[s] = static_cast<int64_t>(Int128{whole} * (*shares)[s] / total);
   }
@@ -64,6 +66,7 @@ int64_t explored(uint64_t sources, uint64_t t) {
 }
 
 int64_t mean_loss(const SourceLoss& loss) {
+  OVERLORD_CHECK(loss.tokens > 0, "a mean over some tokens");
   const Int128 mean = floor_div(Int128{loss.loss} << (kFixedBits - model::kLossBits),
                                 static_cast<Int128>(loss.tokens));
   return static_cast<int64_t>(std::clamp<Int128>(mean, -kMostReward, kMostReward));
@@ -74,6 +77,7 @@ void reward_sources(const model::StepFeedback& feedback, int64_t smoothing, int6
   Int128 all_tokens = 0;
   for (const SourceLoss& loss : feedback.losses) all_tokens += loss.tokens;
   for (const SourceLoss& loss : feedback.losses) {
+    OVERLORD_CHECK(loss.source < prior.size(), "a report was judged before it counts");
     if (loss.tokens == 0 || prior[loss.source] == 0) continue;
     SourceMemory& memory = controller->sources[loss.source];
     const Int128 had = (Int128{loss.tokens} << kFixedBits) / all_tokens;
@@ -136,6 +140,9 @@ void note_loss(const SourceLoss& loss, bool counts, SourceMemory* memory) {
   const int64_t mean = mean_loss({loss.source, memory->since_loss, memory->since_tokens});
   const int64_t most = int64_t{1} << (model::kPointLossBits + 16);
   if (points.size() >= kMostPoints) thin(&points);
+  OVERLORD_CHECK(
+      points.size() < kMostPoints && (points.empty() || points.back().log_tokens <= place),
+      "a loss curve is short and goes on");
   points.push_back(
       {place, std::clamp<int64_t>(mean >> (kFixedBits - model::kPointLossBits), 1, most)});
   memory->since_loss = 0;
@@ -154,6 +161,7 @@ void fit_in_turn(const model::JobSpec& spec, ControllerState* controller) {
     if (!law) continue;
     constexpr int64_t kCoarse = int64_t{1} << model::kFitCoarseBits;
     memory.alpha = std::max(law->alpha / kCoarse, int64_t{1}) * kCoarse;
+    OVERLORD_CHECK(memory.alpha > 0, "a fitted loss falls");
     memory.log_beta = floor_div(law->log_beta, kCoarse) * kCoarse;
   }
 }
@@ -176,6 +184,7 @@ void move_shares(const model::ControllerSpec& rules, const std::vector<int64_t>&
     return static_cast<int64_t>((Int128{to} * rate + Int128{from} * (kFixedOne - rate)) >>
                                 kFixedBits);
   };
+  OVERLORD_CHECK(count > 0 && wanted.size() == prior.size(), "a share is wanted of every source");
   const auto n = static_cast<int64_t>(++controller->averaged);
   const auto half_share = static_cast<int64_t>(kFixedOne / (2 * count));
   const int64_t floor = std::min(rules.floor, half_share);
@@ -223,7 +232,9 @@ void update_rule(const model::JobSpec& spec, const model::StepFeedback& feedback
   if (feedback.weights.empty()) return;  // the rule keeps what it had
   const std::vector<int64_t> prior = prior_of(spec);
   for (size_t s = 0; s < prior.size(); ++s) {
-    if (prior[s] > 0) controller->sources[s].weight = std::max<int64_t>(feedback.weights[s], 1);
+    if (prior[s] == 0) continue;
+    OVERLORD_CHECK(feedback.weights.size() == prior.size(), "a rule decides for every source");
+    controller->sources[s].weight = std::max<int64_t>(feedback.weights[s], 1);
   }
 }
 
@@ -238,6 +249,7 @@ ControllerState initial_controller(const model::JobSpec& spec, StepIndex since) 
   const std::vector<int64_t> prior = prior_of(spec);
   controller.sources.resize(prior.size());
   for (size_t s = 0; s < prior.size(); ++s) {
+    OVERLORD_CHECK(prior[s] >= 0 && prior[s] <= kFixedOne, "a share of the prior");
     SourceMemory& memory = controller.sources[s];
     memory.weight = prior[s];
     if (controller.kind == ControllerKind::kAdo) memory.history = memory.average = prior[s];

@@ -1,4 +1,4 @@
-#include "overlord/plan/mix_controller.h"
+#include "overlord/plan/mix/mix_controller.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include "overlord/base/fixed_functions.h"
 #include "overlord/base/hash.h"
 #include "overlord/base/rng.h"
-#include "overlord/plan/mix_schedule.h"
-#include "overlord/plan/power_law.h"
+#include "overlord/plan/mix/mix_schedule.h"
+#include "overlord/plan/mix/power_law.h"
 
 namespace overlord::plan {
 namespace {

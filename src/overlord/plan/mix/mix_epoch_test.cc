@@ -2,8 +2,8 @@
 // exact over it.
 #include <gtest/gtest.h>
 
-#include "overlord/plan/made_up_job_test.h"
-#include "overlord/plan/mix_schedule.h"
+#include "overlord/plan/mix/mix_schedule.h"
+#include "overlord/plan/place/made_up_job_test.h"
 
 namespace overlord::plan {
 namespace {

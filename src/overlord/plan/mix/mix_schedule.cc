@@ -1,9 +1,10 @@
-#include "overlord/plan/mix_schedule.h"
+#include "overlord/plan/mix/mix_schedule.h"
 
 #include <algorithm>
 #include <limits>
 #include <string>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_functions.h"
 
 namespace overlord::plan {
@@ -21,6 +22,8 @@ uint64_t time_of(const Mixture& mixture, const MixMoment& moment) {
 
 // The stage that holds at a step (or epoch).
 size_t stage_at(const Mixture& mixture, StepIndex step) {
+  OVERLORD_CHECK(!mixture.stages.empty() && mixture.stages.front().first_step <= step,
+                 "some stage holds at every step");
   size_t at = 0;
   while (at + 1 < mixture.stages.size() && mixture.stages[at + 1].first_step <= step) ++at;
   return at;
@@ -28,6 +31,8 @@ size_t stage_at(const Mixture& mixture, StepIndex step) {
 
 // A stage's weight of a source; one row holds for all substeps.
 int64_t weight_of(const MixtureStage& stage, size_t sources, size_t source, uint32_t substep) {
+  OVERLORD_CHECK(source < sources && stage.weights.size() % sources == 0,
+                 "a weight per source and row");
   return stage.weights.size() == sources ? stage.weights[source]
                                          : stage.weights[substep * sources + source];
 }
@@ -37,6 +42,7 @@ bool in_ramp(const MixtureStage& stage, StepIndex step) {
 }
 
 int64_t between(Ramp ramp, int64_t from, int64_t to, uint64_t part, uint64_t whole) {
+  OVERLORD_CHECK(whole > 0 && part <= whole, "a moment of the ramp");
   if (ramp == Ramp::kLinear) {
     const Int128 sum = Int128{from} * (whole - part) + Int128{to} * part;
     return static_cast<int64_t>(sum / whole);
@@ -133,6 +139,7 @@ void weights_at(const model::JobSpec& spec, const MixMoment& moment,
   const Mixture& mixture = spec.mixture;
   weights->resize(sources);
   if (moment.controller != nullptr && !moment.controller->sources.empty()) {
+    OVERLORD_CHECK(moment.controller->sources.size() == sources, "the controller is of this job");
     for (size_t s = 0; s < sources; ++s) (*weights)[s] = moment.controller->sources[s].weight;
     return;
   }
@@ -156,6 +163,7 @@ void weights_at(const model::JobSpec& spec, const MixMoment& moment,
 uint64_t epoch_at(const Mixture& mixture, std::span<const uint64_t> source_rows,
                   std::span<const model::SourceCursor> cursors, StepIndex step) {
   if (mixture.grain != Grain::kEpoch) return 0;
+  OVERLORD_CHECK(cursors.size() == source_rows.size(), "a cursor per source");
   if (mixture.epoch_steps > 0) return step / mixture.epoch_steps;
   const model::SourceCursor& cursor = cursors[mixture.epoch_source];
   // A cursor at its end goes over into the next pass when it is asked for a document.
@@ -241,10 +249,11 @@ Status check_stages_at(const model::JobSpec& spec, const MixMoment& moment) {
 }
 
 bool tokens_tell_bytes(const model::Source& source) {
-  return source.tokenizer.kind != model::TokenizerKind::kHuggingFace;
+  return source.tokenizer.kind != model::TokenizerKind::kHuggingface;
 }
 
 uint64_t payload_bytes(const model::Source& source, uint32_t tokens) {
+  OVERLORD_CHECK(tokens_tell_bytes(source), "other text counts its bytes");
   const uint32_t special = (source.bos ? 1u : 0u) + (source.eod ? 1u : 0u);
   const uint64_t width =
       source.tokenizer.kind == model::TokenizerKind::kBytes ? 1 : kReadyTokenBytes;

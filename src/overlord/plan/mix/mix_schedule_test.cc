@@ -1,10 +1,10 @@
-#include "overlord/plan/mix_schedule.h"
+#include "overlord/plan/mix/mix_schedule.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "overlord/plan/made_up_job_test.h"
+#include "overlord/plan/place/made_up_job_test.h"
 
 namespace overlord::plan {
 namespace {
@@ -115,7 +115,7 @@ TEST(MixSchedule, SaysWhatDoesNotFit) {
             std::string::npos);
   EXPECT_NE(refused([](auto* s) {
               s->mixture.unit = model::MixUnit::kBytes;
-              s->sources[0].tokenizer.kind = model::TokenizerKind::kHuggingFace;
+              s->sources[0].tokenizer.kind = model::TokenizerKind::kHuggingface;
             }).find("unit bytes needs the bytes"),
             std::string::npos);
   EXPECT_NE(refused([](auto* s) { s->mixture.max_passes = {1}; }).find("max_passes"),

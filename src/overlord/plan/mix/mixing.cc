@@ -1,4 +1,4 @@
-#include "overlord/plan/mixing.h"
+#include "overlord/plan/mix/mixing.h"
 
 #include <algorithm>
 #include <string>
@@ -65,6 +65,7 @@ Status Mixer::enter_substep(uint32_t substep) {
 
 Status Mixer::set_weights() {
   weights_at(*spec_, moment_, &weights_);
+  OVERLORD_CHECK(weights_.size() == lanes_.size(), "one weight per source");
   bool any = false;
   for (size_t s = 0; s < weights_.size(); ++s) {
     any = any || weights_[s] > 0;
@@ -93,6 +94,8 @@ std::optional<uint64_t> Mixer::bytes_of(SourceIndex source, uint32_t kept) const
   const Lane& lane = lanes_[source];
   for (const model::MetaColumn& column : lane.window->columns) {
     if (column.name != model::kBytesColumn) continue;
+    OVERLORD_CHECK(lane.window->tokens[lane.row] > 0 && kept <= lane.window->tokens[lane.row],
+                   "what is kept of a document is a part of it");
     // Of a truncated document its share, so that what is cut off is not paid for.
     const Int128 part = Int128{column.values[lane.row]} * kept / lane.window->tokens[lane.row];
     return static_cast<uint64_t>(std::max<Int128>(part, 1));
@@ -133,7 +136,9 @@ void Mixer::settle() {
   for (Lane& lane : lanes_) {
     if (lane.weight == 0) continue;
     const Int128 asked = floor_div(now_ * lane.weight, total_weight_) >> (kTimeBits - kDebtBits);
-    lane.cursor.debt += static_cast<int64_t>(asked - (Int128{lane.drawn} << kDebtBits));
+    const Int128 change = asked - (Int128{lane.drawn} << kDebtBits);
+    OVERLORD_CHECK(lane.weight <= total_weight_ && fits_int64(change), "weights are dealt first");
+    lane.cursor.debt += static_cast<int64_t>(change);
     lane.drawn = 0;
   }
   now_ = 0;
@@ -153,11 +158,13 @@ void Mixer::hold_tournament(std::vector<Due> entrants) {
     losers_[node] = one < other ? other : one;
   }
   winner_ = winner_of(1);
+  OVERLORD_CHECK(count == 1 || !(losers_[1] < winner_), "the winner is due first");
 }
 
 // Who goes on is as good as chance and asked nine times for every document of 300 sources, so they
 // change places by a mask instead of a branch.
 void Mixer::replay(Due moved) {
+  OVERLORD_CHECK(moved.leaf < losers_.size(), "who moves is in the tournament");
   for (size_t node = (losers_.size() + moved.leaf) / 2; node >= 1; node /= 2) {
     Due& loser = losers_[node];
     const bool is_less = loser < moved;
@@ -169,12 +176,14 @@ void Mixer::replay(Due moved) {
     moved = {moved.time ^ time, moved.source ^ source, moved.leaf ^ leaf};
   }
   winner_ = moved;
+  OVERLORD_CHECK(losers_.size() == 1 || !(losers_[1] < winner_), "the winner is due first");
 }
 
 bool Mixer::pick() {
   if (total_weight_ == 0) return false;
   if (by_chance_) return pick_by_chance();
   picked_ = winner_.source;
+  OVERLORD_CHECK(lanes_[picked_].weight > 0, "a source without weight gives nothing");
   return true;
 }
 
@@ -192,6 +201,8 @@ bool Mixer::pick_by_chance() {
         uniform_below(key_, moment_.step, draws_++, static_cast<uint64_t>(total_weight_));
     const auto end = std::upper_bound(weight_ends_.begin(), weight_ends_.end(), point);
     picked_ = static_cast<SourceIndex>(end - weight_ends_.begin());
+    OVERLORD_CHECK(picked_ < lanes_.size() && lanes_[picked_].weight > 0,
+                   "a point below the total is of a source");
     const bool whole = spec_->mixture.unit == model::MixUnit::kSamples;
     lanes_[picked_].cursor.debt += (whole ? 1 : kQuantumTokens) * kDebtOne;
   }
@@ -206,6 +217,8 @@ Draw Mixer::next() {
       case Look::kDocument: {
         lane.ready = true;
         const uint32_t tokens = lane.window->tokens[lane.row];
+        OVERLORD_CHECK(lane.window->first.position + lane.row == lane.cursor.position,
+                       "the row under the cursor is looked at");
         document_.id = {picked_, lane.cursor.pass, lane.cursor.position};
         document_.truncated =
             tokens > spec_->context && spec_->sources[picked_].over_length == OverLength::kTruncate;
@@ -244,6 +257,9 @@ bool Mixer::weigh() {
 void Mixer::take() {
   Lane& lane = lanes_[picked_];
   OVERLORD_CHECK(lane.ready, "take() without a document");
+  OVERLORD_CHECK(lane.cursor.position < lane.rows, "a document lies in its pass");
+  const SampleId at{picked_, lane.cursor.pass, lane.cursor.position};
+  OVERLORD_CHECK(document_.id == at, "what is taken is what was looked at");
   lane.ready = false;
   ++lane.row;
   ++lane.cursor.position;
@@ -251,6 +267,7 @@ void Mixer::take() {
   lane.cursor.tokens += document_.tokens;
   lane.cursor.dropped += document_.truncated;
   const uint64_t units = units_of(document_);
+  OVERLORD_CHECK(units > 0, "a document moves virtual time");
   lane.units += units;
   if (by_chance_) {
     lane.cursor.debt -= static_cast<int64_t>(units) * kDebtOne;
@@ -282,6 +299,7 @@ Mixer::Look Mixer::look(SourceIndex source) {
       lane.window = meta_[source].find(cursor.pass, cursor.position);
       if (lane.window == nullptr) return Look::kWait;
       lane.row = cursor.position - lane.window->first.position;
+      OVERLORD_CHECK(lane.row < lane.window->rows(), "the window holds the position");
     }
     const uint32_t tokens = lane.window->tokens[lane.row];
     if (tokens == model::kPassedOver || tokens == model::kEmptyRow) continue;
@@ -363,6 +381,7 @@ std::string Mixer::why_nothing() const {
 }
 
 void Mixer::retire(SourceIndex source) {
+  OVERLORD_CHECK(!lanes_[source].cursor.dry, "a source retires once");
   // What the others were asked for until now was asked under the old total.
   if (!by_chance_) now_ = std::max(now_, winner_.time);
   settle();
@@ -380,6 +399,13 @@ void Mixer::finish(std::vector<SourceCursor>* cursors, std::vector<uint64_t>* as
     const SourceCursor& before = lanes_[s].before;
     const SourceCursor& after = lanes_[s].cursor;
     const int64_t owed = (after.debt >> kDebtBits) - (before.debt >> kDebtBits);
+    OVERLORD_CHECK(after.pass > before.pass ||
+                       (after.pass == before.pass && after.position >= before.position),
+                   "a cursor never goes back");
+    OVERLORD_CHECK(after.tokens - before.tokens >= after.samples - before.samples,
+                   "a document has a token");
+    OVERLORD_CHECK(static_cast<int64_t>(lanes_[s].units) + owed >= 0,
+                   "nothing that was asked is taken back");
     (*asked)[s] = lanes_[s].units + static_cast<uint64_t>(owed);
     (*cursors)[s] = after;
   }

@@ -24,8 +24,8 @@
 #include "overlord/base/status.h"
 #include "overlord/model/job_spec.h"
 #include "overlord/model/stream_state.h"
-#include "overlord/plan/meta_buffer.h"
-#include "overlord/plan/mix_schedule.h"
+#include "overlord/plan/mix/meta_buffer.h"
+#include "overlord/plan/mix/mix_schedule.h"
 
 namespace overlord::plan {
 

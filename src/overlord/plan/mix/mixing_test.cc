@@ -1,8 +1,8 @@
-#include "overlord/plan/mixing.h"
+#include "overlord/plan/mix/mixing.h"
 
 #include <gtest/gtest.h>
 
-#include "overlord/plan/made_up_job_test.h"
+#include "overlord/plan/place/made_up_job_test.h"
 
 namespace overlord::plan {
 namespace {

@@ -1,8 +1,9 @@
-#include "overlord/plan/power_law.h"
+#include "overlord/plan/mix/power_law.h"
 
 #include <algorithm>
 #include <vector>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_functions.h"
 
 namespace overlord::plan {
@@ -24,6 +25,7 @@ struct Line {
 };
 
 std::optional<Line> least_squares(std::span<const Place> places) {
+  OVERLORD_CHECK(places.size() >= 3, "a curve has some points");
   const auto n = static_cast<Int128>(places.size());
   Int128 sum_x = 0, sum_y = 0;
   for (const Place& place : places) {
@@ -48,7 +50,9 @@ std::optional<Line> least_squares(std::span<const Place> places) {
 // The guess leaves 1, 3/4, 1/2, 3/8, 1/4 ... of the least loss above eps.
 int64_t eps_of(int64_t least, int guess) {
   const int64_t above = guess % 2 == 0 ? least : least / 4 * 3;
-  return least - (above >> (guess / 2));
+  const int64_t eps = least - (above >> (guess / 2));
+  OVERLORD_CHECK(eps >= 0 && eps <= least, "no loss lies below its limit");
+  return eps;
 }
 
 Int128 huber(int64_t error) {
@@ -81,6 +85,7 @@ std::optional<PowerLaw> fit_power_law(std::span<const model::LossPoint> points) 
       error += huber(place.y - line->height - fixed_mul(line->slope, place.x));
     }
     if (best && error >= best_error) continue;
+    OVERLORD_CHECK(line->slope < 0, "a fitted loss falls");
     best = PowerLaw{-line->slope, line->height};
     best_error = error;
   }

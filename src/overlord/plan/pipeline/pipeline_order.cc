@@ -1,11 +1,12 @@
-#include "overlord/plan/pipeline_order.h"
+#include "overlord/plan/pipeline/pipeline_order.h"
 
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "overlord/base/check.h"
-#include "overlord/plan/pipeline_search.h"
+#include "overlord/plan/pipeline/pipeline_search.h"
 
 namespace overlord::plan {
 namespace {
@@ -27,6 +28,7 @@ Order small_ends(const Order& ascending) {
   order.reserve(count);
   for (size_t i = (count + 1) % 2; i < count; i += 2) order.push_back(ascending[i]);
   for (size_t i = 2; i <= count; i += 2) order.push_back(ascending[count - i]);
+  OVERLORD_CHECK(order.size() == count, "every microbatch has a place");
   return order;
 }
 
@@ -57,6 +59,7 @@ class PipelineOrderer {
     if (method != OrderMethod::kSearch) {
       out.order = simple_order(method, costs);
       out.makespan = makespan_of(out.order, times);
+      OVERLORD_CHECK(out.lower_bound <= out.makespan, "no order is better than its bound");
       return out;
     }
     for (const OrderMethod simple : {OrderMethod::kSmallEnds, OrderMethod::kAscending,
@@ -75,11 +78,14 @@ class PipelineOrderer {
     auto times = schedule_.run_times(costs);
     OVERLORD_CHECK(times.ok(), "costs were good when the search began");
     PipelineSearch search(schedule_, *times, limits);
-    ordered->makespan = search.improve(&ordered->order);
+    const int64_t before = std::exchange(ordered->makespan, search.improve(&ordered->order));
+    OVERLORD_CHECK(ordered->makespan <= before && ordered->lower_bound <= ordered->makespan,
+                   "searching makes no order slower");
   }
 
  private:
   int64_t makespan_of(const Order& order, const RunTimes& times) {
+    OVERLORD_CHECK(2 * order.size() == times.size(), "an order names every microbatch");
     RunTimes by_place;
     by_place.reserve(times.size());
     for (const uint32_t microbatch : order) {

@@ -15,7 +15,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/model/strategy.h"
-#include "overlord/plan/pipeline_schedule.h"
+#include "overlord/plan/pipeline/pipeline_schedule.h"
 
 namespace overlord::plan {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "overlord/base/rng.h"
-#include "overlord/plan/pipeline_order.h"
+#include "overlord/plan/pipeline/pipeline_order.h"
 
 namespace overlord::plan {
 namespace {

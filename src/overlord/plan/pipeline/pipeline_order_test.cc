@@ -1,4 +1,4 @@
-#include "overlord/plan/pipeline_order.h"
+#include "overlord/plan/pipeline/pipeline_order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "overlord/plan/pipeline_schedule.h"
+#include "overlord/plan/pipeline/pipeline_schedule.h"
 
 #include <algorithm>
 #include <limits>
@@ -48,6 +48,7 @@ Result<PipelineSchedule> PipelineSchedule::make(const PipelineShape& shape, uint
 }
 
 uint32_t PipelineSchedule::warm_up(uint32_t stage) const {
+  OVERLORD_CHECK(stage < shape_.stages, "a stage of the pipeline");
   const uint64_t behind = shape_.stages - 1 - stage;
   const uint64_t forwards = shape_.virtual_stages == 1
                                 ? behind
@@ -145,6 +146,8 @@ void PipelineSchedule::sort_runs(std::vector<Run> runs) {
   for (uint32_t at = 0; at < count; ++at) {
     const Run& run = runs[sorted[at]];
     runs_[at] = {index[run.after_stage], index[run.after_microbatch], run.time};
+    OVERLORD_CHECK(runs_[at].after_stage <= at && runs_[at].after_microbatch <= at,
+                   "a run comes after those it waits for");
     uint32_t& first = first_run_[run.time / 2];
     first = std::min(first, at);
   }
@@ -178,6 +181,8 @@ Result<RunTimes> PipelineSchedule::run_times(std::span<const int64_t> costs) con
 
 int64_t PipelineSchedule::run(std::span<const int64_t> times, uint32_t first,
                               std::span<int64_t> ends) const {
+  OVERLORD_CHECK(times.size() == size_t{2} * microbatches_ && ends.size() == runs_.size() + 1,
+                 "a time for every run");
   const Run* const runs = runs_.data();
   const int64_t* const time = times.data();
   int64_t* const end = ends.data();
@@ -194,6 +199,8 @@ void PipelineSchedule::critical_chain(std::span<const int64_t> ends, Prefer pref
   std::fill(chain.begin(), chain.end(), 0);
   for (uint32_t at = runs(); at != 0;) {
     const Run& run = runs_[at - 1];
+    OVERLORD_CHECK(run.after_stage < at && run.after_microbatch < at,
+                   "a chain goes back to the start");
     ++chain[run.time];
     const int64_t stage = ends[run.after_stage];
     const int64_t microbatch = ends[run.after_microbatch];
@@ -274,6 +281,7 @@ int64_t MakespanBound::of(std::span<const int64_t> costs) const {
     }
     anchored = anchor == 0 ? here : std::min(anchored, here);
   }
+  OVERLORD_CHECK(anchored >= bound && fits_int64(anchored), "an anchor only tightens the bound");
   return static_cast<int64_t>(anchored);
 }
 

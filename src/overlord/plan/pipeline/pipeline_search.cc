@@ -1,8 +1,9 @@
-#include "overlord/plan/pipeline_search.h"
+#include "overlord/plan/pipeline/pipeline_search.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "overlord/base/check.h"
 #include "overlord/base/rng.h"
 
 namespace overlord::plan {
@@ -24,6 +25,7 @@ PipelineSearch::PipelineSearch(const PipelineSchedule& schedule, std::span<const
 
 int64_t PipelineSearch::improve(std::vector<uint32_t>* order) {
   begin(*order);
+  const int64_t first = current_;
   int64_t best = current_;
   for (uint64_t round = 0;; ++round) {
     descend();
@@ -33,13 +35,17 @@ int64_t PipelineSearch::improve(std::vector<uint32_t>* order) {
     } else {
       begin(*order);
     }
-    if (is_done() || places_ < 3) return best;
+    if (is_done() || places_ < 3) {
+      OVERLORD_CHECK(best <= first, "searching makes no order slower");
+      return best;
+    }
     disturb(round);
   }
 }
 
 void PipelineSearch::begin(std::span<const uint32_t> order) {
   order_.assign(order.begin(), order.end());
+  OVERLORD_CHECK(order_.size() == places_, "an order names every microbatch");
   place_times_.clear();
   for (const uint32_t microbatch : order_) {
     place_times_.push_back(times_[2 * microbatch]);
@@ -146,6 +152,7 @@ bool PipelineSearch::try_change(const Change& change) {
 }
 
 void PipelineSearch::apply(const Change& change) {
+  OVERLORD_CHECK(change.from < places_ && change.to < places_, "a change of two places");
   const auto [from, to, swap] = change;
   const auto exchange = [this](uint32_t a, uint32_t b) {
     std::swap(order_[a], order_[b]);
@@ -183,6 +190,8 @@ void PipelineSearch::learn_chain(std::span<const int64_t> ends) {
   KnownChain& chain = chains_[slot];
   schedule_.critical_chain(ends, PipelineSchedule::Prefer::kStage, chain.counts);
   chain.cost = cost_of(chain.counts);
+  OVERLORD_CHECK(!is_current || chain.cost == current_,
+                 "the critical chain takes as long as the whole");
   operations_ += 3 * places_;
   if (is_current) critical_ = slot;
 }

@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "overlord/plan/pipeline_order.h"
-#include "overlord/plan/pipeline_schedule.h"
+#include "overlord/plan/pipeline/pipeline_order.h"
+#include "overlord/plan/pipeline/pipeline_schedule.h"
 
 namespace overlord::plan {
 

@@ -1,9 +1,10 @@
-#include "overlord/plan/callout.h"
+#include "overlord/plan/place/callout.h"
 
 #include <string>
 #include <utility>
 
-#include "overlord/plan/cost.h"
+#include "overlord/base/check.h"
+#include "overlord/plan/cost/cost.h"
 
 namespace overlord::plan {
 namespace {
@@ -51,6 +52,8 @@ Status check_seats(const CalloutRequest& request, std::span<const int64_t> answe
   const model::SeatShape& seats = request.seats;
   const size_t bins = request.bin_ends.size();
   OVERLORD_RETURN_IF_ERROR(check_length(request, answer.size(), bins, "bins"));
+  OVERLORD_CHECK(seats.substeps > 0 && bins % seats.substeps == 0,
+                 "substeps have equally many bins");
   const uint32_t rounds = seats.microbatches / seats.substeps;
   const auto places = int64_t{seats.consumers} * seats.microbatches;
   std::vector<uint32_t> held(static_cast<size_t>(places), 0);
@@ -99,6 +102,8 @@ CalloutRequest request_of(const PlanInputs& inputs, StepIndex step, CalloutKind 
     tokens.values.push_back(segment.count);
     source.values.push_back(segment.id.source);
   }
+  OVERLORD_CHECK(content.bin_ends.size() == inputs.spec.bins,
+                 "a function is asked about a whole step");
   request.columns = {std::move(tokens), std::move(source)};
   for (const model::MetaColumn& column : content.columns) {
     if (column.name != "tokens" && column.name != "source") request.columns.push_back(column);
@@ -192,6 +197,7 @@ Status check_answer(const model::JobSpec& spec, const CalloutRequest& request,
 
 Status set_answered_costs(const model::Strategy& strategy, std::span<const int64_t> costs,
                           DGraph* graph) {
+  OVERLORD_CHECK(costs.size() == graph->samples(), "an answer was checked before it is used");
   OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, costs, graph->bin_ends()));
   graph->set_costs({costs.begin(), costs.end()}, std::move(bins));
   return {};

@@ -8,8 +8,8 @@
 #include "overlord/base/status.h"
 #include "overlord/model/callout.h"
 #include "overlord/model/job_spec.h"
-#include "overlord/plan/place_tree.h"
-#include "overlord/plan/selection.h"
+#include "overlord/plan/place/place_tree.h"
+#include "overlord/plan/select/selection.h"
 
 namespace overlord::plan {
 

@@ -1,11 +1,12 @@
-#include "overlord/plan/callout.h"
+#include "overlord/plan/place/callout.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
 #include "overlord/base/rng.h"
-#include "overlord/plan/cost.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/made_up_cost_test.h"
 
 namespace overlord::plan {
 namespace {
@@ -51,7 +52,7 @@ struct World {
 };
 
 model::CostModel quadratic() {
-  return *quadratic_cost("tokens", 0, int64_t{512} << 32, int64_t{1} << 32);
+  return quadratic_cost("tokens", 0, int64_t{512} << 32, int64_t{1} << 32);
 }
 
 World native(model::BalanceMethod method = model::BalanceMethod::kLptSearch) {

@@ -1,4 +1,4 @@
-#include "overlord/plan/dgraph.h"
+#include "overlord/plan/place/dgraph.h"
 
 #include <string>
 #include <utility>
@@ -26,6 +26,7 @@ DGraph::DGraph(std::vector<model::Segment> segments, std::vector<uint32_t> bin_e
                  size_t{shape_.consumers} * shape_.microbatches);
   uint32_t sample = 0;
   for (uint32_t bin = 0; bin < bin_ends_.size(); ++bin) {
+    OVERLORD_CHECK(sample <= bin_ends_[bin], "bins follow each other");
     for (; sample < bin_ends_[bin]; ++sample) {
       edges_.push_back({sample, bin_node(bin), EdgeOp::kPack});
     }
@@ -33,6 +34,7 @@ DGraph::DGraph(std::vector<model::Segment> segments, std::vector<uint32_t> bin_e
 }
 
 NodeKind DGraph::kind_of(uint32_t node) const {
+  OVERLORD_CHECK(node < consumer_node(shape_.consumers), "a node of the graph");
   if (node < samples()) return NodeKind::kSample;
   if (node < microbatch_node(0, 0)) return NodeKind::kBin;
   return node < consumer_node(0) ? NodeKind::kMicrobatch : NodeKind::kConsumer;
@@ -45,13 +47,18 @@ void DGraph::set_costs(std::vector<int64_t> sample_costs, std::vector<int64_t> b
 }
 
 void DGraph::put(uint32_t bin, uint32_t consumer, uint32_t microbatch, EdgeOp op) {
+  OVERLORD_CHECK(bin < bins_ && consumer < shape_.consumers && microbatch < shape_.microbatches,
+                 "a bin has a seat of the graph");
   edges_.push_back({bin_node(bin), microbatch_node(consumer, microbatch), op});
   seats_[bin] = consumer * shape_.microbatches + microbatch;
 }
 
 void DGraph::renumber(std::span<const uint32_t> to) {
+  OVERLORD_CHECK(to.size() == size_t{shape_.consumers} * shape_.microbatches,
+                 "a number for every seat");
   for (uint32_t bin = 0; bin < seats_.size(); ++bin) {
     const uint32_t seat = seats_[bin];
+    OVERLORD_CHECK(seat < to.size(), "bins are placed before they are ordered");
     const uint32_t microbatch = seat % shape_.microbatches;
     if (to[seat] == microbatch) continue;
     put(bin, seat / shape_.microbatches, to[seat], EdgeOp::kOrder);
@@ -59,6 +66,7 @@ void DGraph::renumber(std::span<const uint32_t> to) {
 }
 
 std::vector<int64_t> DGraph::microbatch_costs() const {
+  OVERLORD_CHECK(bin_costs_.size() == seats_.size(), "a cost for every bin");
   std::vector<int64_t> costs(size_t{shape_.consumers} * shape_.microbatches, 0);
   for (uint32_t bin = 0; bin < seats_.size(); ++bin) {
     if (seats_[bin] != kNowhere) costs[seats_[bin]] += bin_costs_[bin];
@@ -79,6 +87,7 @@ Result<std::vector<model::Placement>> DGraph::read_placements() const {
     if (seats[bin] == kNowhere) {
       return Status(Code::kInternal, "bin " + std::to_string(bin) + " was placed nowhere");
     }
+    OVERLORD_CHECK(seats[bin] == seats_[bin], "edges tell where bins are");
     const uint32_t slot = used[seats[bin]]++;
     if (slot >= shape_.microbatch_size) {
       return Status(Code::kInternal, "a microbatch got more bins than its size of " +
@@ -90,6 +99,7 @@ Result<std::vector<model::Placement>> DGraph::read_placements() const {
 }
 
 void DGraph::release(std::vector<model::Segment>* segments, std::vector<uint32_t>* bin_ends) {
+  OVERLORD_CHECK(segments_.size() == samples_, "segments are given back once");
   *segments = std::move(segments_);
   *bin_ends = std::move(bin_ends_);
 }

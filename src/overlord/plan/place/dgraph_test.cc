@@ -1,4 +1,4 @@
-#include "overlord/plan/dgraph.h"
+#include "overlord/plan/place/dgraph.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "overlord/plan/encoder_layer.h"
+#include "overlord/plan/place/encoder_layer.h"
 
 #include <algorithm>
 #include <string>
@@ -7,10 +7,11 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/check.h"
-#include "overlord/plan/client_place_tree.h"
-#include "overlord/plan/cost.h"
-#include "overlord/plan/place_tree.h"
-#include "overlord/plan/two_modules.h"
+#include "overlord/plan/balance/balance_bound.h"
+#include "overlord/plan/balance/two_modules.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/place/client_place_tree.h"
+#include "overlord/plan/place/place_tree.h"
 
 namespace overlord::plan {
 namespace {
@@ -74,6 +75,7 @@ Result<Rows> find_rows(const EncoderStrategy& strategy, const model::Layer& back
       rows.bytes.push_back(units * strategy.bytes_per_unit);
     }
   }
+  OVERLORD_CHECK(sample == graph.samples(), "every sample is in a bin");
   return rows;
 }
 
@@ -103,6 +105,8 @@ uint32_t most_rows(const EncoderLayer& placed, const Rows& rows, uint32_t microb
   std::vector<uint32_t> count(size_t{encoders} * microbatches, 0);
   uint32_t most = 1;
   for (size_t i = 0; i < rows.segments.size(); ++i) {
+    OVERLORD_CHECK(placed.encoder_of[i] < encoders && rows.microbatch_of[i] < microbatches,
+                   "what is encoded has an owner");
     const size_t seat = size_t{placed.encoder_of[i]} * microbatches + rows.microbatch_of[i];
     most = std::max(most, ++count[seat]);
   }
@@ -112,6 +116,7 @@ uint32_t most_rows(const EncoderLayer& placed, const Rows& rows, uint32_t microb
 // One bin per sample: each is moved by itself.
 std::shared_ptr<DGraph> make_graph(const EncoderStrategy& strategy, const EncoderLayer& placed,
                                    const Rows& rows, std::vector<int64_t> costs, GraphShape shape) {
+  OVERLORD_CHECK(costs.size() == rows.segments.size(), "a cost for every sample");
   std::vector<uint32_t> bin_ends(rows.segments.size());
   for (uint32_t i = 0; i < bin_ends.size(); ++i) bin_ends[i] = i + 1;
   auto graph = std::make_shared<DGraph>(rows.segments, std::move(bin_ends), shape);
@@ -125,15 +130,11 @@ std::shared_ptr<DGraph> make_graph(const EncoderStrategy& strategy, const Encode
   return graph;
 }
 
-model::BoundBy bound_by(LoadLimit limit) {
-  if (limit == LoadLimit::kLargest) return model::BoundBy::kLargest;
-  return limit == LoadLimit::kPigeonhole ? model::BoundBy::kPigeonhole : model::BoundBy::kMean;
-}
-
 // The exchange after every microbatch waits for its slowest encoder, so the time of the layer is
 // the sum of those, and the bound the sum of their bounds.
 model::PlanReport report_of(const EncoderLayer& placed, int64_t arrival, const DGraph& graph) {
   const GraphShape& shape = graph.shape();
+  OVERLORD_CHECK(placed.lower_bound <= placed.slowest_sum, "no placement is better than its bound");
   model::PlanReport report;
   report.consumers = shape.consumers;
   report.microbatches = shape.microbatches;
@@ -183,7 +184,7 @@ std::shared_ptr<const model::ViewTable> encoder_views(const EncoderStrategy& str
   auto views = std::make_shared<model::ViewTable>();
   views->tree_version = tree_version;
   views->slicing = delivery.slicing;
-  const ClientPlaceTree tree(mesh, 1, tree_version);
+  const ClientPlaceTree tree(mesh);
   ByteWriter writer;
   for (Rank rank = 0; rank < mesh.world_size(); ++rank) {
     model::ClientView view;
@@ -206,7 +207,7 @@ Status check_encoder(const model::JobSpec& spec, const model::Mesh& mesh) {
     return invalid_argument("strategy.encoder.module: a name of its own, got '" + encoder.module +
                             "'");
   }
-  const Status axis = ClientPlaceTree(mesh, 1, 1).check_axis(encoder.axis);
+  const Status axis = ClientPlaceTree(mesh).check_axis(encoder.axis);
   if (!axis.ok()) return invalid_argument("strategy.encoder." + axis.message());
   if (encoder.balance == model::BalanceMethod::kVector) {
     return invalid_argument(
@@ -224,7 +225,7 @@ std::shared_ptr<const model::EncoderTable> make_encoder_table(const EncoderStrat
                                                               const model::ViewTable& backbone) {
   auto table = std::make_shared<model::EncoderTable>();
   table->views = encoder_views(strategy, mesh, delivery, backbone.tree_version);
-  table->runners.resize(ClientPlaceTree(mesh, 1, 1).count_at(strategy.axis));
+  table->runners.resize(ClientPlaceTree(mesh).count_at(strategy.axis));
   table->receivers.resize(bucket_count(mesh));
   table->place_of.assign(mesh.world_size(), model::kNoPlace);
   for (Rank rank = 0; rank < mesh.world_size(); ++rank) {
@@ -269,6 +270,7 @@ Result<model::Layer> build_encoder_layer(const EncoderStrategy& strategy,
   layer.microbatches = microbatches;
   layer.microbatch_size = shape.microbatch_size;
   OVERLORD_TRY(layer.placements, own->read_placements());
+  OVERLORD_CHECK(layer.placements.size() == rows.segments.size(), "one bin per sample");
   layer.segments = std::move(rows.segments);
   layer.bin_ends.assign(own->bin_ends().begin(), own->bin_ends().end());
   layer.views = table->views;

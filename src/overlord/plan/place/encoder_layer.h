@@ -9,8 +9,8 @@
 #include "overlord/model/job_spec.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/plan.h"
-#include "overlord/plan/balance.h"
-#include "overlord/plan/dgraph.h"
+#include "overlord/plan/balance/balance.h"
+#include "overlord/plan/place/dgraph.h"
 
 namespace overlord::plan {
 

@@ -1,4 +1,4 @@
-#include "overlord/plan/encoder_layer.h"
+#include "overlord/plan/place/encoder_layer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,9 @@
 
 #include "overlord/base/rng.h"
 #include "overlord/model/encoder_part.h"
-#include "overlord/plan/cost.h"
-#include "overlord/plan/place_tree.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/made_up_cost_test.h"
+#include "overlord/plan/place/place_tree.h"
 
 namespace overlord::plan {
 namespace {
@@ -70,7 +71,7 @@ model::JobSpec spec_of(const Case& world) {
   spec.strategy.atoms = world.atoms;
   model::EncoderStrategy encoder;
   encoder.axis = world.axis;
-  encoder.cost = *quadratic_cost("image_patches", 0, int64_t{1} << 40, int64_t{1} << 34);
+  encoder.cost = quadratic_cost("image_patches", 0, int64_t{1} << 40, int64_t{1} << 34);
   encoder.balance = world.balance;
   encoder.parity = world.parity;
   encoder.group_size = world.group_size;

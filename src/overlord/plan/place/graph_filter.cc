@@ -1,4 +1,4 @@
-#include "overlord/plan/graph_filter.h"
+#include "overlord/plan/place/graph_filter.h"
 
 #include <algorithm>
 #include <utility>
@@ -60,6 +60,8 @@ Result<Comparison> comparison_of(std::string_view text) {
 SubGraph::SubGraph(const DGraph* graph, std::vector<uint32_t> samples)
     : graph_(graph), samples_(std::move(samples)) {
   OVERLORD_CHECK(samples_.empty() || samples_.back() < graph->samples(), "samples of the graph");
+  OVERLORD_CHECK(std::is_sorted(samples_.begin(), samples_.end()),
+                 "samples are searched by halves");
 }
 
 bool SubGraph::contains(uint32_t sample) const {
@@ -73,6 +75,8 @@ std::vector<Edge> SubGraph::edges() const {
   for (const Edge& edge : graph_->edges()) {  // samples are packed before their bins move
     const NodeKind kind = graph_->kind_of(edge.from);
     if (kind == NodeKind::kSample && contains(edge.from)) {
+      OVERLORD_CHECK(edge.to >= first_bin && edge.to - first_bin < reached.size(),
+                     "a sample is packed into a bin");
       reached[edge.to - first_bin] = true;
     } else if (kind != NodeKind::kBin || !reached[edge.from - first_bin]) {
       continue;

@@ -11,7 +11,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/model/plan.h"
-#include "overlord/plan/dgraph.h"
+#include "overlord/plan/place/dgraph.h"
 
 namespace overlord::plan {
 

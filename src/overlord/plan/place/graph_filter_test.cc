@@ -1,4 +1,4 @@
-#include "overlord/plan/graph_filter.h"
+#include "overlord/plan/place/graph_filter.h"
 
 #include <gtest/gtest.h>
 

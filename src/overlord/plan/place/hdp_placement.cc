@@ -1,11 +1,12 @@
-#include "overlord/plan/hdp_placement.h"
+#include "overlord/plan/place/hdp_placement.h"
 
 #include <algorithm>
 #include <string>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
-#include "overlord/plan/client_place_tree.h"
-#include "overlord/plan/hdp.h"
+#include "overlord/plan/hybrid/hdp.h"
+#include "overlord/plan/place/client_place_tree.h"
 
 namespace overlord::plan {
 namespace {
@@ -18,7 +19,7 @@ using model::Segment;
 HdpProblem problem_of(const model::JobSpec& spec, const model::Mesh& mesh) {
   const model::HdpSpec& hdp = spec.strategy.hdp;
   HdpProblem problem;
-  problem.ranks = ClientPlaceTree(mesh, 1, 1).count_at(spec.strategy.axis);
+  problem.ranks = ClientPlaceTree(mesh).count_at(spec.strategy.axis);
   problem.stages = mesh.size("pp");
   problem.model = hdp.model;
   problem.offload = hdp.offload;
@@ -27,7 +28,6 @@ HdpProblem problem_of(const model::JobSpec& spec, const model::Mesh& mesh) {
   problem.powers_of_two = hdp.powers_of_two;
   problem.align = spec.align;
   problem.max_microbatches = hdp.max_microbatches;
-  problem.context = spec.context;
   return problem;
 }
 
@@ -93,6 +93,7 @@ class SliceWriter {
     segment.count = count;
     if (part.offset + count < whole.count) segment.flags |= Segment::kContinues;
     segment.targets = targets_of_part(whole, segment, finder_);
+    OVERLORD_CHECK(part.offset + count <= whole.count, "a slice lies in its sequence");
     segments.push_back(segment);
     layer_.parts.push_back(part);
     return round_up(count, layer_.align);
@@ -110,6 +111,7 @@ class SliceWriter {
       costs.push_back(until - given);
       given = until;
     }
+    OVERLORD_CHECK(tokens == 0 || given == cost_ns, "a group's time is spread over all of it");
   }
 
   HdpLayer& layer_;
@@ -129,6 +131,8 @@ struct Totals {
 // Plans one substep and appends its groups; sequences [begin, end) of the layer are its own.
 Status plan_substep(HdpProblem problem, uint32_t substep, uint32_t begin, uint32_t end,
                     HdpLayer* layer, Totals* totals) {
+  OVERLORD_CHECK(begin <= end && end <= layer->sequences.size(),
+                 "a substep has sequences of the step");
   std::vector<uint32_t> lengths;  // as they take room
   std::vector<uint32_t> targets;
   for (uint32_t i = begin; i < end; ++i) {
@@ -286,6 +290,10 @@ Result<HdpPlaced> place_hdp(const model::JobSpec& spec, const model::Mesh& mesh,
     placed.bucket_microbatches.push_back(static_cast<uint32_t>(shares.size()));
     for (const HdpShare& share : shares) writer.add_bin(share.group, share.member);
   }
+  uint64_t tokens = 0;
+  for (const Segment& sequence : layer->sequences) tokens += sequence.count;
+  for (const Segment& slice : writer.segments) tokens -= slice.count;
+  OVERLORD_CHECK(tokens == 0, "slices are the step, once");
   const uint32_t most = *std::ranges::max_element(placed.bucket_microbatches);
   placed.capacities = std::move(writer.capacities);
   placed.graph = std::make_shared<DGraph>(std::move(writer.segments), std::move(writer.bin_ends),
@@ -297,6 +305,7 @@ Result<HdpPlaced> place_hdp(const model::JobSpec& spec, const model::Mesh& mesh,
       placed.graph->put(bin++, consumer, m, EdgeOp::kBalance);
     }
   }
+  OVERLORD_CHECK(bin == placed.graph->bins(), "every slice has a seat");
   placed.report = report_of(totals, *layer, *placed.graph);
   placed.layer = std::move(layer);
   return placed;

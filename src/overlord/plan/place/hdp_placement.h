@@ -17,8 +17,8 @@
 #include "overlord/model/job_spec.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/plan_report.h"
-#include "overlord/plan/dgraph.h"
-#include "overlord/plan/loss_finder.h"
+#include "overlord/plan/place/dgraph.h"
+#include "overlord/plan/select/loss_finder.h"
 
 namespace overlord::plan {
 

@@ -1,4 +1,4 @@
-#include "overlord/plan/hdp_placement.h"
+#include "overlord/plan/place/hdp_placement.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <set>
 #include <tuple>
 
-#include "overlord/plan/hdp.h"
-#include "overlord/plan/made_up_job_test.h"
-#include "overlord/plan/place_tree.h"
+#include "overlord/plan/hybrid/hdp.h"
+#include "overlord/plan/place/made_up_job_test.h"
+#include "overlord/plan/place/place_tree.h"
 
 namespace overlord::plan {
 namespace {

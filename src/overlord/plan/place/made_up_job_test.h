@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "overlord/base/rng.h"
 #include "overlord/model/job_spec.h"
-#include "overlord/plan/selection.h"
+#include "overlord/plan/select/selection.h"
 
 namespace overlord::plan {
 
@@ -138,6 +139,12 @@ inline bool same(const StepContent& a, const StepContent& b) {
                     }) &&
          std::equal(a.segments.begin(), a.segments.end(), b.segments.begin(), b.segments.end(),
                     same_segment);
+}
+
+inline Result<Selection> select_step(const model::JobSpec& spec, std::span<const uint64_t> rows,
+                                     const model::StreamState& before,
+                                     std::span<const MetaBuffer> meta) {
+  return Selector().step(spec, rows, before, meta);
 }
 
 // Lengths that look like text: most short, some long (a geometric choice of magnitude).

@@ -1,9 +1,10 @@
-#include "overlord/plan/memory_limit.h"
+#include "overlord/plan/place/memory_limit.h"
 
 #include <string>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
-#include "overlord/plan/cost.h"
+#include "overlord/plan/cost/cost.h"
 
 namespace overlord::plan {
 namespace {
@@ -40,6 +41,7 @@ Result<std::vector<int64_t>> bin_bytes(const model::CostModel& cost, const DGrap
 }
 
 LargestMicrobatch largest_microbatch(const std::vector<int64_t>& bytes, const DGraph& graph) {
+  OVERLORD_CHECK(bytes.size() == graph.bins(), "bytes of every bin");
   const uint32_t microbatches = graph.shape().microbatches;
   std::vector<int64_t> sums(size_t{graph.shape().consumers} * microbatches, 0);
   for (uint32_t bin = 0; bin < graph.bins(); ++bin) sums[graph.seat_of(bin)] += bytes[bin];
@@ -65,6 +67,7 @@ Status over_memory(const model::Strategy& strategy, const std::vector<int64_t>& 
       heaviest = i;
     }
   }
+  OVERLORD_CHECK(most >= 0, "a microbatch that is too large holds a sample");
   const model::Segment& sample = graph.segments()[heaviest];
   return {Code::kInvalidArgument,
           "strategy.balance.memory_limit: no dealing of these sequences keeps to " +

@@ -8,7 +8,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/model/strategy.h"
-#include "overlord/plan/dgraph.h"
+#include "overlord/plan/place/dgraph.h"
 
 namespace overlord::plan {
 

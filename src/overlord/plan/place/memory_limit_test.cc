@@ -1,14 +1,15 @@
 // The memory limit of microbatches of whole sequences: balanced within it, or in arrival order, or
 // an error that names a sample.
-#include "overlord/plan/memory_limit.h"
+#include "overlord/plan/place/memory_limit.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "overlord/base/rng.h"
-#include "overlord/plan/cost.h"
-#include "overlord/plan/placement.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/made_up_cost_test.h"
+#include "overlord/plan/place/placement.h"
 
 namespace overlord::plan {
 namespace {
@@ -30,7 +31,7 @@ DGraph graph_of(const std::vector<uint32_t>& lengths, GraphShape shape) {
 model::Strategy limited(int64_t bytes, model::BalanceLevel level) {
   model::Strategy strategy;
   strategy.has_cost = true;
-  strategy.cost = *quadratic_cost("tokens", 0, 0, int64_t{1} << 32);
+  strategy.cost = quadratic_cost("tokens", 0, 0, int64_t{1} << 32);
   strategy.balance = model::BalanceMethod::kLptSearch;
   strategy.level = level;
   strategy.memory_limit = bytes;

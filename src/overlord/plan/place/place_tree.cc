@@ -1,4 +1,4 @@
-#include "overlord/plan/place_tree.h"
+#include "overlord/plan/place/place_tree.h"
 
 #include <algorithm>
 #include <numeric>
@@ -7,9 +7,11 @@
 #include <string>
 
 #include "overlord/base/bytes.h"
-#include "overlord/plan/callout.h"
-#include "overlord/plan/encoder_layer.h"
-#include "overlord/plan/hdp_placement.h"
+#include "overlord/base/check.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/place/callout.h"
+#include "overlord/plan/place/encoder_layer.h"
+#include "overlord/plan/place/hdp_placement.h"
 
 namespace overlord::plan {
 namespace {
@@ -49,7 +51,7 @@ model::ClientView view_of(const Mesh& mesh, const DeliverySpec& delivery, Rank r
                           bool slices_dealt) {
   model::ClientView view;
   view.bucket =
-      slices_dealt ? ClientPlaceTree(mesh, 1, 1).consumer_of(rank, "cp") : bucket_of(mesh, rank);
+      slices_dealt ? ClientPlaceTree(mesh).consumer_of(rank, "cp") : bucket_of(mesh, rank);
   for (const std::string& axis : delivery.broadcast_axes) {
     if (mesh.coordinate(rank, axis) > 0) {
       view.share = Share::kNone;
@@ -68,6 +70,7 @@ model::ClientView view_of(const Mesh& mesh, const DeliverySpec& delivery, Rank r
     view.share = Share::kSlice;
     view.slice = mesh.coordinate(rank, "cp");
     view.slices = slices;
+    OVERLORD_CHECK(view.slice < view.slices, "a slice of the sequence");
   }
   return view;
 }
@@ -171,7 +174,10 @@ Digest content_hash_of(StepIndex step, const StepContent& content) {
 // Segments by the steps they waited.
 std::vector<uint32_t> count_waits(const StepContent& content) {
   std::vector<uint32_t> delays(size_t{content.max_delay} + 1, 0);
-  for (const uint32_t wait : content.waits) ++delays[wait];
+  for (const uint32_t wait : content.waits) {
+    OVERLORD_CHECK(wait <= content.max_delay, "no segment waited longer than the longest");
+    ++delays[wait];
+  }
   return delays;
 }
 
@@ -185,6 +191,20 @@ Digest plan_hash_of(const model::Plan& plan) {
   for (const model::Layer& layer : plan.layers) hash_placement(layer, &writer);
   return chain(plan.content_hash, digest_of(writer.bytes()));
 }
+
+// What placing may move and cut, and never lose.
+struct Contents {
+  uint64_t tokens = 0;
+  uint64_t targets = 0;
+
+  explicit Contents(std::span<const model::Segment> segments) {
+    for (const model::Segment& segment : segments) {
+      OVERLORD_CHECK(segment.count > 0 && segment.targets <= segment.count, "a segment has tokens");
+      tokens += segment.count;
+      targets += segment.targets;
+    }
+  }
+};
 
 // Lengths of microbatches must be sliced as whole sequences are.
 uint32_t length_unit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
@@ -276,7 +296,7 @@ Status check_vector(const model::Strategy& strategy) {
 
 uint32_t consumer_count(const model::Strategy& strategy, const Mesh& mesh) {
   if (strategy.atoms != model::Atoms::kSlices) return bucket_count(mesh);
-  return ClientPlaceTree(mesh, 1, 1).count_at(strategy.axis);
+  return ClientPlaceTree(mesh).count_at(strategy.axis);
 }
 
 // Microbatches of every bucket: whole rounds for every substep, so that a substep ends at the same
@@ -285,6 +305,7 @@ GraphShape graph_shape(const JobSpec& spec, const Mesh& mesh, const DeliverySpec
   const uint32_t buckets = bucket_count(mesh);
   const uint32_t width = buckets * delivery.microbatch_size;
   const uint32_t per_substep = spec.bins / spec.substeps;
+  OVERLORD_CHECK(width > 0 && per_substep > 0, "a substep has bins and somebody to take them");
   const uint32_t rounds = (per_substep + width - 1) / width;
   return {buckets, rounds * spec.substeps, delivery.microbatch_size};
 }
@@ -348,9 +369,9 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
         "multiple of pp = " +
         std::to_string(mesh.size("pp")) + " microbatches, this job has " + std::to_string(rounds));
   }
-  OVERLORD_RETURN_IF_ERROR(ClientPlaceTree(mesh, 1, 1).check_axis(strategy.axis));
+  OVERLORD_RETURN_IF_ERROR(ClientPlaceTree(mesh).check_axis(strategy.axis));
   if (!is_data_axis(strategy.axis) &&
-      ClientPlaceTree(mesh, 1, 1).count_at(strategy.axis) != bucket_count(mesh)) {
+      ClientPlaceTree(mesh).count_at(strategy.axis) != bucket_count(mesh)) {
     return invalid_argument(
         "strategy.distribute: whole sequences are dealt over the data axes, "
         "got axis '" +
@@ -406,6 +427,7 @@ std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const Deliv
     writer.u32(view.slices);
     table->by_rank.push_back(view);
   }
+  OVERLORD_CHECK(table->by_rank.size() == mesh.world_size(), "a view for every rank");
   table->digest = digest_of(writer.bytes());
   if (strategy.encoder) {
     table->encoder = make_encoder_table(*strategy.encoder, mesh, delivery, *table);
@@ -419,6 +441,7 @@ Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selecti
   OVERLORD_CHECK(selection.content.has_value(), "a plan needs a selected step");
   StepContent& content = *selection.content;
   OVERLORD_CHECK(content.bin_ends.size() == spec.bins, "a step has exactly its bins");
+  const Contents selected(content.segments);
   model::Plan plan;
   plan.versions = inputs.versions;
   plan.step = step;
@@ -457,6 +480,10 @@ Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selecti
                                               placer->balancer(), graph.get()));
   }
   graph->release(&layer.segments, &layer.bin_ends);
+  const Contents placed(layer.segments);
+  OVERLORD_CHECK(placed.tokens == selected.tokens, "every selected token is placed once");
+  OVERLORD_CHECK(placed.targets == selected.targets, "every target is placed once");
+  OVERLORD_CHECK(layer.placements.size() == layer.bin_ends.size(), "every bin has a place");
   plan.layers.push_back(std::move(layer));
   if (encoder) plan.layers.push_back(std::move(*encoder));
   plan.plan_hash = plan_hash_of(plan);

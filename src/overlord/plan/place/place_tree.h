@@ -10,11 +10,11 @@
 #include "overlord/model/job_spec.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/plan.h"
-#include "overlord/plan/client_place_tree.h"
-#include "overlord/plan/dgraph.h"
-#include "overlord/plan/loss_finder.h"
-#include "overlord/plan/placement.h"
-#include "overlord/plan/selection.h"
+#include "overlord/plan/place/client_place_tree.h"
+#include "overlord/plan/place/dgraph.h"
+#include "overlord/plan/place/placement.h"
+#include "overlord/plan/select/loss_finder.h"
+#include "overlord/plan/select/selection.h"
 
 namespace overlord::plan {
 
@@ -61,8 +61,8 @@ GraphShape graph_shape(const model::JobSpec& spec, const model::Mesh& mesh,
                        const model::DeliverySpec& delivery);
 
 // Places what was selected as the strategy says, and hashes it. `check_fit` and `check_strategy`
-// must have passed, and plan/callout.h must have nothing left to ask. `explained`, where given,
-// gets the graph the plan was read out of.
+// must have passed, and plan/place/callout.h must have nothing left to ask. `explained`, where
+// given, gets the graph the plan was read out of.
 Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selection selection,
                                Placer* placer, std::shared_ptr<const DGraph>* explained = nullptr);
 

@@ -1,4 +1,4 @@
-#include "overlord/plan/place_tree.h"
+#include "overlord/plan/place/place_tree.h"
 
 #include <gtest/gtest.h>
 

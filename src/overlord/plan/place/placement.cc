@@ -1,15 +1,15 @@
-#include "overlord/plan/placement.h"
+#include "overlord/plan/place/placement.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
-#include "overlord/plan/balance_bound.h"
-#include "overlord/plan/cost.h"
-#include "overlord/plan/memory_limit.h"
-#include "overlord/plan/pipeline_order.h"
-#include "overlord/plan/plan_remedies.h"
+#include "overlord/plan/balance/balance_bound.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/pipeline/pipeline_order.h"
+#include "overlord/plan/place/memory_limit.h"
+#include "overlord/plan/place/plan_remedies.h"
 
 namespace overlord::plan {
 namespace {
@@ -21,11 +21,14 @@ struct Seat {
 
 // The arrival seat of bin `index` of a substep that begins at microbatch `first`.
 Seat seat_in_turn(const GraphShape& shape, uint32_t index, uint32_t first) {
+  OVERLORD_CHECK(shape.consumers > 0 && shape.microbatch_size > 0, "bins are dealt to somebody");
   const uint32_t width = shape.consumers * shape.microbatch_size;
   return {index % width / shape.microbatch_size, first + index / width};
 }
 
 uint32_t rounds_of(const GraphShape& shape, const DealShape& deal) {
+  OVERLORD_CHECK(deal.substeps > 0 && shape.microbatches % deal.substeps == 0,
+                 "substeps have equally many microbatches");
   return shape.microbatches / deal.substeps;
 }
 
@@ -35,6 +38,7 @@ std::vector<model::MetaColumn> reordered(std::span<const model::MetaColumn> colu
   std::vector<model::MetaColumn> out;
   for (const model::MetaColumn& column : columns) {
     out.push_back({column.name, {}});
+    OVERLORD_CHECK(column.values.size() == from.size(), "samples change places and no more");
     for (const uint32_t i : from) out.back().values.push_back(column.values[i]);
   }
   return out;
@@ -87,19 +91,6 @@ std::vector<int64_t> arrival_costs(const DealShape& deal, const DGraph& graph) {
   return costs;
 }
 
-model::BoundBy bound_by(LoadLimit limit) {
-  switch (limit) {
-    case LoadLimit::kLargest:
-      return model::BoundBy::kLargest;
-    case LoadLimit::kPigeonhole:
-      return model::BoundBy::kPigeonhole;
-    case LoadLimit::kMean:
-    case LoadLimit::kStart:
-      break;
-  }
-  return model::BoundBy::kMean;
-}
-
 // No placement of these atoms makes the fullest consumer cheaper; `least` of them on every one.
 LimitedStep find_bound(std::span<const int64_t> costs, uint32_t least, model::PlanReport* report) {
   std::vector<uint32_t> bins(costs.size());
@@ -127,6 +118,8 @@ void find_remedies(const DGraph& graph, bool whole, LimitedStep step, model::Pla
 
 // Totals of the consumers' microbatches, whose costs lie consumer after consumer.
 model::PlanReport loads_of(const GraphShape& shape, std::span<const int64_t> costs) {
+  OVERLORD_CHECK(costs.size() == size_t{shape.consumers} * shape.microbatches,
+                 "a cost for every microbatch");
   model::PlanReport report;
   report.consumers = shape.consumers;
   report.microbatches = shape.microbatches;
@@ -189,17 +182,8 @@ struct Placer::Part {
   uint32_t size = 1;    // bins of a microbatch
 };
 
-Result<std::vector<int64_t>> segment_costs(const model::CostModel& model,
-                                           std::span<const model::Segment> segments,
-                                           std::span<const model::MetaColumn> columns) {
-  std::vector<int64_t> tokens(segments.size());
-  for (size_t i = 0; i < segments.size(); ++i) tokens[i] = segments[i].count;
-  std::vector<LengthColumn> lengths{{"tokens", tokens}};
-  for (const model::MetaColumn& column : columns) lengths.push_back({column.name, column.values});
-  return evaluate(model, lengths);
-}
-
 void deal_in_turn(const DealShape& deal, DGraph* graph) {
+  OVERLORD_CHECK(graph->bins() % deal.substeps == 0, "substeps have equally many bins");
   const uint32_t per_substep = graph->bins() / deal.substeps;
   for (uint32_t bin = 0; bin < graph->bins(); ++bin) {
     const uint32_t first = bin / per_substep * rounds_of(graph->shape(), deal);
@@ -262,6 +246,7 @@ Status Placer::keep_memory(const model::Strategy& strategy, const DealShape& dea
   if (bytes_.empty() || largest_microbatch(bytes_, *graph).bytes <= strategy.memory_limit) {
     return {};
   }
+  OVERLORD_CHECK(bytes_.size() == graph->bins(), "bytes of every bin");
   deal_in_turn(deal, graph);
   if (largest_microbatch(bytes_, *graph).bytes <= strategy.memory_limit) return {};
   return over_memory(strategy, bytes_, *graph);
@@ -276,6 +261,7 @@ Status Placer::place_as_told(const model::Strategy& strategy, const DealShape& d
     OVERLORD_TRY(std::vector<int64_t> bins, bin_costs(strategy.cost, samples, graph->bin_ends()));
     graph->set_costs(std::move(samples), std::move(bins));
   }
+  OVERLORD_CHECK(seats.size() == graph->bins(), "a seat for every bin");
   for (uint32_t bin = 0; bin < graph->bins(); ++bin) {
     const auto seat = static_cast<uint32_t>(seats[bin]);
     graph->put(bin, seat / graph->shape().microbatches, seat % graph->shape().microbatches,
@@ -302,6 +288,7 @@ Result<std::shared_ptr<DGraph>> Placer::place_samples(const model::Strategy& str
   for (uint32_t bin = 0; bin < graph->bins(); ++bin) {
     graph->put(bin, bin / step.microbatches, bin % step.microbatches, EdgeOp::kBalance);
   }
+  OVERLORD_CHECK(step.capacities.size() == graph->bins(), "a length for every microbatch");
   *capacities = std::move(step.capacities);
   OVERLORD_RETURN_IF_ERROR(order(strategy, deal, graph.get()));
   return graph;
@@ -380,6 +367,7 @@ Status Placer::by_bucket(const model::Strategy& strategy, const Part& part, DGra
   std::vector<uint32_t> filled(part.consumers, 0);
   for (size_t i = 0; i < part.bins.size(); ++i) {
     const uint32_t consumer = consumer_of[i];
+    OVERLORD_CHECK(filled[consumer] < part.rounds * part.size, "a consumer has room for its bins");
     graph->put(part.bins[i], part.first_consumer + consumer,
                part.first_microbatch + filled[consumer]++ / part.size, EdgeOp::kBalance);
   }
@@ -423,6 +411,7 @@ Status Placer::interleaved(const model::Strategy& strategy, const Part& part, DG
   std::vector<uint32_t> filled(part.consumers, 0);
   for (uint32_t group = 0; group < groups; ++group) {
     microbatch_of[group] = filled[consumer_of[group]]++;
+    OVERLORD_CHECK(microbatch_of[group] < part.rounds, "consumers run equally many microbatches");
   }
   for (size_t i = 0; i < part.bins.size(); ++i) {
     const uint32_t group = group_of[i];
@@ -445,6 +434,7 @@ Status Placer::order(const model::Strategy& strategy, const DealShape& deal, DGr
     for (uint32_t consumer = 0; consumer < shape.consumers; ++consumer) {
       const uint32_t first = consumer * shape.microbatches + substep * rounds;
       const std::vector<uint32_t>& order = ordered.pipelines[consumer].order;
+      OVERLORD_CHECK(order.size() == rounds, "an order names every microbatch");
       for (uint32_t i = 0; i < rounds; ++i) to[first + order[i]] = substep * rounds + i;
     }
   }

@@ -11,10 +11,10 @@
 #include "overlord/model/mesh.h"
 #include "overlord/model/plan_report.h"
 #include "overlord/model/strategy.h"
-#include "overlord/plan/balance.h"
-#include "overlord/plan/balance_vector.h"
-#include "overlord/plan/dgraph.h"
-#include "overlord/plan/sample_cutting.h"
+#include "overlord/plan/balance/balance.h"
+#include "overlord/plan/balance/balance_vector.h"
+#include "overlord/plan/place/dgraph.h"
+#include "overlord/plan/select/sample_cutting.h"
 
 namespace overlord::plan {
 
@@ -23,11 +23,6 @@ struct DealShape {
   uint32_t substeps = 1;
   uint32_t stages = 1;  // of the pipeline
 };
-
-// Costs of segments under a model that reads their tokens and their metadata columns.
-Result<std::vector<int64_t>> segment_costs(const model::CostModel& model,
-                                           std::span<const model::Segment> segments,
-                                           std::span<const model::MetaColumn> columns);
 
 // Puts every bin into a microbatch: in arrival order, or balanced and ordered by the strategy's
 // cost. Keeps scratch from step to step.

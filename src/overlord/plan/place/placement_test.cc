@@ -1,4 +1,4 @@
-#include "overlord/plan/placement.h"
+#include "overlord/plan/place/placement.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,8 @@
 #include <numeric>
 
 #include "overlord/base/rng.h"
-#include "overlord/plan/cost.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/made_up_cost_test.h"
 
 namespace overlord::plan {
 namespace {
@@ -14,13 +15,13 @@ namespace {
 using model::BalanceLevel;
 using model::BalanceMethod;
 
-struct Case {
+struct BalanceCase {
   uint32_t consumers = 4, rounds = 3, size = 2, substeps = 1, stages = 1;
   uint32_t missing = 0;  // seats that stay empty, per substep
 };
 
 // Bins of one long and some short documents, by the seed.
-DGraph graph_of(const Case& shape, uint64_t seed) {
+DGraph graph_of(const BalanceCase& shape, uint64_t seed) {
   const uint32_t bins =
       (shape.consumers * shape.rounds * shape.size - shape.missing) * shape.substeps;
   std::vector<model::Segment> segments;
@@ -42,13 +43,13 @@ DGraph graph_of(const Case& shape, uint64_t seed) {
 model::Strategy strategy_of(BalanceMethod method, BalanceLevel level) {
   model::Strategy strategy;
   strategy.has_cost = true;
-  strategy.cost = *quadratic_cost("tokens", 0, int64_t{24576} << 16, int64_t{1} << 16);
+  strategy.cost = quadratic_cost("tokens", 0, int64_t{24576} << 16, int64_t{1} << 16);
   strategy.balance = method;
   strategy.level = level;
   return strategy;
 }
 
-model::PlanReport placed(const model::Strategy& strategy, const Case& shape, uint64_t seed,
+model::PlanReport placed(const model::Strategy& strategy, const BalanceCase& shape, uint64_t seed,
                          std::vector<model::Placement>* placements = nullptr) {
   DGraph graph = graph_of(shape, seed);
   const DealShape deal{shape.substeps, shape.stages};
@@ -72,8 +73,8 @@ constexpr BalanceLevel kLevels[] = {BalanceLevel::kBucket, BalanceLevel::kBin,
                                     BalanceLevel::kInterleaved};
 
 TEST(Placement, EveryMethodAndLevelSeatsEveryBinInItsSubstep) {
-  const Case shapes[] = {{}, {1, 1, 1}, {8, 4, 1, 2}, {3, 2, 4, 3, 2}, {4, 2, 2, 1, 1, 5}};
-  for (const Case& shape : shapes) {
+  const BalanceCase shapes[] = {{}, {1, 1, 1}, {8, 4, 1, 2}, {3, 2, 4, 3, 2}, {4, 2, 2, 1, 1, 5}};
+  for (const BalanceCase& shape : shapes) {
     for (const BalanceMethod method : kMethods) {
       for (const BalanceLevel level : kLevels) {
         for (uint64_t seed = 0; seed < 5; ++seed) placed(strategy_of(method, level), shape, seed);
@@ -84,7 +85,7 @@ TEST(Placement, EveryMethodAndLevelSeatsEveryBinInItsSubstep) {
 
 TEST(Placement, TheDefaultIsEvenerThanArrivalAndNeverBelowTheBound) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    const Case shape{8, 6, 1};
+    const BalanceCase shape{8, 6, 1};
     const auto best =
         placed(strategy_of(BalanceMethod::kLptSearch, BalanceLevel::kInterleaved), shape, seed);
     const auto arrival =
@@ -98,7 +99,7 @@ TEST(Placement, TheDefaultIsEvenerThanArrivalAndNeverBelowTheBound) {
 }
 
 TEST(Placement, GroupsBalanceAmongThemselves) {
-  const Case shape{8, 4, 1};
+  const BalanceCase shape{8, 4, 1};
   model::Strategy strategy = strategy_of(BalanceMethod::kLptSearch, BalanceLevel::kBucket);
   strategy.group_size = 2;
   std::vector<model::Placement> placements;
@@ -109,7 +110,7 @@ TEST(Placement, GroupsBalanceAmongThemselves) {
 }
 
 TEST(Placement, OrderOnlyRenumbersMicrobatches) {
-  const Case shape{4, 8, 1, 1, 4};
+  const BalanceCase shape{4, 8, 1, 1, 4};
   model::Strategy strategy = strategy_of(BalanceMethod::kLptSearch, BalanceLevel::kInterleaved);
   std::vector<model::Placement> kept, ordered;
   const auto before = placed(strategy, shape, 3, &kept);
@@ -121,7 +122,7 @@ TEST(Placement, OrderOnlyRenumbersMicrobatches) {
 }
 
 TEST(Placement, WithoutACostBinsAreDealtInTurn) {
-  const Case shape{3, 2, 2};
+  const BalanceCase shape{3, 2, 2};
   DGraph graph = graph_of(shape, 1);
   ASSERT_TRUE(Placer().place({}, {1, 1}, &graph).ok());
   const auto placements = *graph.read_placements();
@@ -133,7 +134,7 @@ TEST(Placement, WithoutACostBinsAreDealtInTurn) {
 TEST(Placement, AColumnThatIsNotThereIsAnError) {
   DGraph graph = graph_of({}, 1);
   model::Strategy strategy = strategy_of(BalanceMethod::kLpt, BalanceLevel::kBucket);
-  strategy.cost = *quadratic_cost("image_patches", 0, 1, 1);
+  strategy.cost = quadratic_cost("image_patches", 0, 1, 1);
   const Status status = Placer().place(strategy, {1, 1}, &graph);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find("image_patches"), std::string::npos) << status.message();

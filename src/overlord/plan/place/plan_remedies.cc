@@ -1,17 +1,19 @@
-#include "overlord/plan/plan_remedies.h"
+#include "overlord/plan/place/plan_remedies.h"
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
 
 #include "overlord/base/check.h"
-#include "overlord/plan/balance_bound.h"
+#include "overlord/plan/balance/balance_bound.h"
 
 namespace overlord::plan {
 namespace {
 
 // The bound with another cost in place of the limiting one.
 int64_t bound_with(const LimitedStep& step, int64_t instead) {
+  OVERLORD_CHECK(instead >= 0 && instead <= std::max(step.limiting, step.falling.front()),
+                 "a remedy makes nothing heavier");
   std::vector<int64_t> falling = step.falling;
   const auto old =
       std::lower_bound(falling.begin(), falling.end(), step.limiting, std::greater<>());
@@ -33,6 +35,7 @@ int64_t bound_when_split(const LimitedStep& step) {
 }
 
 int64_t bound_when_delayed(const LimitedStep& step) {
+  OVERLORD_CHECK(!step.falling.empty(), "a step has atoms");
   const int64_t total = std::accumulate(step.falling.begin(), step.falling.end(), int64_t{0});
   return bound_with(step, total / static_cast<int64_t>(step.falling.size()));
 }

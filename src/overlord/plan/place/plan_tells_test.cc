@@ -6,11 +6,12 @@
 #include <numeric>
 #include <utility>
 
-#include "overlord/plan/cost.h"
-#include "overlord/plan/made_up_job_test.h"
-#include "overlord/plan/place_tree.h"
-#include "overlord/plan/plan_remedies.h"
-#include "overlord/plan/step_selector.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/made_up_cost_test.h"
+#include "overlord/plan/place/made_up_job_test.h"
+#include "overlord/plan/place/place_tree.h"
+#include "overlord/plan/place/plan_remedies.h"
+#include "overlord/plan/select/step_selector.h"
 
 namespace overlord::plan {
 namespace {
@@ -26,7 +27,7 @@ MadeUpJob long_tailed(uint32_t window) {
   job.spec.window.steps = window;
   job.spec.window.max_delay = 2;
   job.spec.window.width = 8;
-  job.spec.window.cost = *quadratic_cost("tokens", 0, int64_t{1} << 32, int64_t{1} << 28);
+  job.spec.window.cost = quadratic_cost("tokens", 0, int64_t{1} << 32, int64_t{1} << 28);
   return job;
 }
 

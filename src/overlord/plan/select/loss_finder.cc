@@ -1,7 +1,7 @@
-#include "overlord/plan/loss_finder.h"
+#include "overlord/plan/select/loss_finder.h"
 
 #include "overlord/base/check.h"
-#include "overlord/plan/packing.h"
+#include "overlord/plan/select/packing.h"
 
 namespace overlord::plan {
 namespace {
@@ -25,12 +25,16 @@ std::optional<std::span<const model::LossSpan>> LossFinder::find(const SampleId&
   const model::MetaWindow* window = meta_[id.source].find(id.pass, id.position);
   if (window == nullptr || window->span_ends.empty()) return std::nullopt;
   const uint64_t row = id.position - window->first.position;
+  OVERLORD_CHECK(row < window->span_ends.size(), "a masked row has its spans");
   const uint32_t begin = row == 0 ? 0 : window->span_ends[row - 1];
   return std::span(window->spans).subspan(begin, window->span_ends[row] - begin);
 }
 
 uint32_t targets_of_part(const model::Segment& whole, const model::Segment& part,
                          const LossFinder* finder) {
+  OVERLORD_CHECK(part.first >= whole.first &&
+                     uint64_t{part.first} + part.count <= uint64_t{whole.first} + whole.count,
+                 "a part lies in its whole");
   if (part.count == 0 || whole.targets == 0) return 0;
   if (part.count == whole.count) return whole.targets;
   if (whole.targets == most_targets(whole)) return most_targets(part);

@@ -9,7 +9,7 @@
 
 #include "overlord/model/plan.h"
 #include "overlord/model/stream_state.h"
-#include "overlord/plan/meta_buffer.h"
+#include "overlord/plan/mix/meta_buffer.h"
 
 namespace overlord::plan {
 

@@ -1,15 +1,17 @@
-#include "overlord/plan/packing.h"
+#include "overlord/plan/select/packing.h"
 
 #include <algorithm>
 #include <bit>
 #include <memory>
 
 #include "overlord/base/check.h"
-#include "overlord/plan/selection.h"
+#include "overlord/plan/select/selection.h"
 
 namespace overlord::plan {
 
 uint32_t count_targets(const Piece& piece, std::span<const model::LossSpan> spans) {
+  OVERLORD_CHECK(uint64_t{piece.first} + piece.count <= piece.tokens,
+                 "a piece is a run of its document");
   // As targets: the tokens after the first, and the next one where the document goes on.
   const uint64_t begin = uint64_t{piece.first} + 1;
   const uint64_t end = std::min<uint64_t>(begin + piece.count, piece.tokens);
@@ -44,11 +46,14 @@ void BinWriter::reset(size_t sources, size_t bins, size_t column_count) {
 }
 
 uint32_t BinWriter::add_values() {
+  OVERLORD_CHECK(!columns.empty(), "values of a job without columns");
   values_.resize(values_.size() + columns.size(), 0);
   return static_cast<uint32_t>(values_.size() / columns.size() - 1);
 }
 
 std::span<int64_t> BinWriter::values(uint32_t number) {
+  OVERLORD_CHECK((size_t{number} + 1) * columns.size() <= values_.size(),
+                 "values of a known document");
   return std::span(values_).subspan(size_t{number} * columns.size(), columns.size());
 }
 
@@ -65,6 +70,8 @@ void BinWriter::put(const Piece& piece) {
   const bool continues = uint64_t{piece.first} + piece.count < piece.tokens;
   const uint32_t piece_targets =
       piece.mask == kUnmasked ? piece.count - !continues : count_targets(piece, masks_[piece.mask]);
+  OVERLORD_CHECK(piece.count > 0 && uint64_t{piece.first} + piece.count <= piece.tokens,
+                 "a segment is a run of its document");
   segments.push_back({piece.id, piece.first, piece.count, 0,
                       continues ? model::Segment::kContinues : uint16_t{0}, piece_targets});
   waits.push_back(piece.age);
@@ -96,6 +103,7 @@ void LengthIndex::reset(uint32_t longest) {
 }
 
 void LengthIndex::push(uint32_t length, uint32_t item) {
+  OVERLORD_CHECK(length > 0 && length <= slots_, "a length of the index");
   uint32_t slot = length - 1;
   if (item == next_.size()) {
     next_.push_back(0);
@@ -174,6 +182,7 @@ uint32_t LengthIndex::pop_at_most(uint32_t length, uint32_t* item_length) {
   if (length == 0) return kNoItem;
   const uint32_t slot = find_at_most(std::min(length, slots_) - 1);
   if (slot == kNone) return kNoItem;
+  OVERLORD_CHECK(slot < length, "what is found is no longer than asked");
   if (item_length != nullptr) *item_length = slot + 1;
   return pop(slot);
 }
@@ -181,10 +190,13 @@ uint32_t LengthIndex::pop_at_most(uint32_t length, uint32_t* item_length) {
 uint32_t LengthIndex::pop_at_least(uint32_t length) {
   if (length > slots_) return kNoItem;
   const uint32_t slot = find_at_least(std::max(length, 1u) - 1);
-  return slot == kNone ? kNoItem : pop(slot);
+  if (slot == kNone) return kNoItem;
+  OVERLORD_CHECK(slot + 1 >= length, "what is found is no shorter than asked");
+  return pop(slot);
 }
 
 void BestFitPool::reset(uint32_t context, uint32_t align) {
+  OVERLORD_CHECK(align > 0 && context % align == 0, "align divides the context");
   align_ = align;
   bin_units_ = context / align;
   waiting_ = 0;
@@ -201,6 +213,7 @@ void BestFitPool::add(const Piece& piece) {
 }
 
 void BestFitPool::add_forced(const Piece& piece) {
+  OVERLORD_CHECK(piece.count > 0 && units(piece.count) <= bin_units_, "a piece fits an empty bin");
   forced_.push_back(static_cast<uint32_t>(pieces_.size()));
   pieces_.push_back(piece);
   waiting_ += units(piece.count);
@@ -244,6 +257,7 @@ bool BestFitPool::place_item(uint32_t item) {
   const uint32_t length = units(pieces_[item].count);
   const uint32_t bin = by_gap_.pop_at_least(length);
   if (bin == kNoItem) return false;
+  OVERLORD_CHECK(gaps_[bin] >= length, "a bin takes what it has room for");
   gaps_[bin] -= length;
   if (gaps_[bin] > 0) by_gap_.push(gaps_[bin], bin);
   if (item >= placed_next_.size()) placed_next_.resize(item + 1);
@@ -259,6 +273,7 @@ bool BestFitPool::place_item(uint32_t item) {
 
 void BestFitPool::emit(uint32_t item, BinWriter* out) {
   Piece& piece = pieces_[item];
+  OVERLORD_CHECK(piece.count > 0, "a piece is placed once");
   out->put(piece);
   waiting_ -= units(piece.count);
   piece.count = 0;
@@ -297,49 +312,7 @@ void BestFitPool::fill_bins(BinWriter* out) {
     }
     out->end_bin();
   }
-}
-
-PackStats pack_stream(std::span<const uint32_t> lengths, uint32_t context, uint32_t bins,
-                      uint32_t slack_permille, uint32_t max_delay_steps) {
-  model::JobSpec spec;
-  spec.context = context;
-  spec.bins = bins;
-  spec.packing = {model::Packing::kBestFit, slack_permille, max_delay_steps};
-  spec.mixture.stages = {{0, {model::kWeightOne}}};
-  model::Source source;
-  source.name = "lengths";
-  source.at_end = model::EndPolicy::kDrop;
-  source.bad_rows_allowed = 0xffffffffu;  // a length of 0 is passed over
-  spec.sources = {source};
-
-  auto window = std::make_shared<model::MetaWindow>();
-  window->tokens.assign(lengths.begin(), lengths.end());
-  std::vector<MetaBuffer> meta(1);
-  meta[0].post(std::move(window));
-  const uint64_t rows[] = {lengths.size()};
-
-  PackStats stats;
-  uint64_t lasting_tokens = 0;
-  uint64_t lasting_steps = 0;
-  Selector selector;
-  model::StreamState state = initial_state(spec);
-  while (!state.ended) {
-    auto selected = selector.step(spec, rows, state, meta);
-    if (!selected.ok()) break;  // nothing to pack
-    state = std::move(selected->after);
-    const StepContent& content = *selected->content;
-    ++stats.steps;
-    stats.tokens += content.tokens;
-    stats.max_delay = std::max(stats.max_delay, content.max_delay);
-    if (!state.cursors[0].dry) {
-      lasting_tokens += content.tokens;
-      ++lasting_steps;
-    }
-  }
-  stats.documents = state.cursors[0].samples;
-  const uint64_t capacity = lasting_steps * spec.step_tokens();
-  if (capacity > 0) stats.fill_ppm = static_cast<uint32_t>(lasting_tokens * 1'000'000 / capacity);
-  return stats;
+  OVERLORD_CHECK(at == chosen_.size(), "every chosen piece is in a bin");
 }
 
 }  // namespace overlord::plan

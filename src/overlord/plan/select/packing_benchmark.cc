@@ -1,5 +1,5 @@
-// Documents per second, fill and delay of best fit, alone (one source) and with mixing (six
-// sources).
+// Documents per second, fill and delay of best fit with mixing (six sources). Of one source alone:
+// `overlord bench packing`.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "overlord/base/rng.h"
-#include "overlord/plan/packing.h"
-#include "overlord/plan/selection.h"
+#include "overlord/plan/select/selection.h"
 
 namespace overlord::plan {
 namespace {
@@ -27,26 +26,6 @@ std::vector<uint32_t> web_lengths(uint64_t key, size_t count) {
   }
   return lengths;
 }
-
-void pack(benchmark::State& state) {
-  const auto context = static_cast<uint32_t>(state.range(0));
-  const auto bins = static_cast<uint32_t>(state.range(1));
-  const auto lengths = web_lengths(1, 1'000'000);
-  PackStats stats;
-  for (auto _ : state) stats = pack_stream(lengths, context, bins, 50, 4);
-  state.counters["docs"] = benchmark::Counter(static_cast<double>(stats.documents),
-                                              benchmark::Counter::kIsIterationInvariantRate);
-  state.counters["fill"] = stats.fill_ppm / 1e6;
-  state.counters["max_delay"] = stats.max_delay;
-}
-BENCHMARK(pack)
-    ->ArgNames({"context", "bins"})
-    ->Args({4096, 64})
-    ->Args({4096, 16})
-    ->Args({4096, 1024})
-    ->Args({32768, 64})
-    ->Args({131072, 64})
-    ->Unit(benchmark::kMillisecond);
 
 // What the planner does: six sources with different weights, windows of 2048 rows.
 void select(benchmark::State& state) {

@@ -1,4 +1,4 @@
-#include "overlord/plan/packing.h"
+#include "overlord/plan/select/packing.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 
 #include "overlord/base/rng.h"
-#include "overlord/plan/made_up_job_test.h"
+#include "overlord/plan/place/made_up_job_test.h"
 
 namespace overlord::plan {
 namespace {
@@ -181,18 +181,6 @@ TEST(BestFitPoolProperty, ForcedPiecesUpToHalfTheBinsAlwaysFit) {
     ASSERT_EQ(pool.waiting_tokens(), 0u) << "trial " << trial;
     ASSERT_EQ(writer.tokens, room);
   }
-}
-
-TEST(PackStream, PlacesEverythingAndReachesItsFill) {
-  const auto lengths = text_lengths(1, 50'000, 4000);
-  uint64_t tokens = 0;
-  for (uint32_t length : lengths) tokens += length;
-  const PackStats stats = pack_stream(lengths, 4096, 64, 50, 4);
-  EXPECT_EQ(stats.documents, lengths.size());
-  EXPECT_EQ(stats.tokens, tokens);
-  EXPECT_GE(stats.fill_ppm, 997'000u);
-  EXPECT_LE(stats.max_delay, 4u);
-  EXPECT_EQ(pack_stream({}, 4096, 64, 50, 4).steps, 0u);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-#include "overlord/plan/sample_cutting.h"
+#include "overlord/plan/select/sample_cutting.h"
 
 #include <algorithm>
 #include <string>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
 
 namespace overlord::plan {
@@ -14,6 +15,8 @@ struct Range {  // of segments
 };
 
 std::vector<Range> substep_ranges(std::span<const uint32_t> bin_ends, uint32_t substeps) {
+  OVERLORD_CHECK(substeps > 0 && bin_ends.size() % substeps == 0,
+                 "substeps have equally many sequences");
   const size_t each = bin_ends.size() / substeps;
   std::vector<Range> ranges;
   for (uint32_t s = 0; s < substeps; ++s) {
@@ -43,6 +46,7 @@ Result<std::vector<uint32_t>> to_consumers(model::BalanceMethod method, uint32_t
                                            uint32_t rounds, std::span<const int64_t> costs,
                                            std::span<const uint32_t> microbatch_of,
                                            Balancer* balancer) {
+  OVERLORD_CHECK(microbatch_of.size() == costs.size(), "every sample has a microbatch");
   std::vector<int64_t> loads(size_t{consumers} * rounds, 0);
   for (size_t i = 0; i < costs.size(); ++i) loads[microbatch_of[i]] += costs[i];
   BalanceProblem problem;
@@ -55,6 +59,7 @@ Result<std::vector<uint32_t>> to_consumers(model::BalanceMethod method, uint32_t
   std::vector<uint32_t> seats(loads.size());
   for (uint32_t m = 0; m < loads.size(); ++m) {
     const uint32_t consumer = balanced.bin_of[m];
+    OVERLORD_CHECK(consumer < consumers && filled[consumer] < rounds, "a microbatch has a seat");
     seats[m] = consumer * rounds + filled[consumer]++;
   }
   return seats;
@@ -121,10 +126,12 @@ Result<CutStep> cut_samples(model::BalanceMethod method, const CutShape& shape,
       cut.from.push_back(i);
       length += sizes[i];
     }
+    OVERLORD_CHECK(length <= shape.limit, "a microbatch keeps to its limit");
     cut.bin_ends.push_back(static_cast<uint32_t>(cut.segments.size()));
     cut.capacities.push_back(static_cast<uint32_t>(
         round_up(static_cast<uint64_t>(std::max<int64_t>(length, 1)), shape.unit)));
   }
+  OVERLORD_CHECK(cut.segments.size() == segments.size(), "every sample is dealt once");
   return cut;
 }
 

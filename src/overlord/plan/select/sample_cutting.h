@@ -13,7 +13,7 @@
 #include "overlord/base/status.h"
 #include "overlord/model/plan.h"
 #include "overlord/model/strategy.h"
-#include "overlord/plan/balance.h"
+#include "overlord/plan/balance/balance.h"
 
 namespace overlord::plan {
 

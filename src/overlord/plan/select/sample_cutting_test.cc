@@ -1,4 +1,4 @@
-#include "overlord/plan/sample_cutting.h"
+#include "overlord/plan/select/sample_cutting.h"
 
 #include <gtest/gtest.h>
 

@@ -19,12 +19,13 @@
 // the step is made again drawing at most b C into the pool: by (3), starting from at most W <= b C,
 // at most W waits after every substep. Hence what reaches the cap, being part of what waited, adds
 // up to at most W at the start of a step and by (1) is placed in its first substep.
-#include "overlord/plan/selection.h"
+#include "overlord/plan/select/selection.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
 
 namespace overlord::plan {
@@ -59,8 +60,25 @@ bool in_pool(const JobSpec& spec) {
 std::optional<std::span<const model::LossSpan>> spans_of(const Document& document) {
   const model::MetaWindow& window = *document.window;
   if (window.span_ends.empty()) return std::nullopt;
+  OVERLORD_CHECK(document.row < window.span_ends.size(), "a masked row has its spans");
   const uint32_t begin = document.row == 0 ? 0 : window.span_ends[document.row - 1];
   return std::span(window.spans).subspan(begin, window.span_ends[document.row] - begin);
+}
+
+// Every token that was carried in or drawn is in a bin, or carried on.
+void check_conserved(const JobSpec& spec, const StreamState& before, const StreamState& after,
+                     const BinWriter& bins) {
+  uint64_t in = 0, out = bins.tokens, served = 0;
+  for (const Carried& carried : before.carried) in += carried.end - carried.first;
+  for (const Carried& carried : after.carried) out += carried.end - carried.first;
+  for (size_t s = 0; s < after.cursors.size(); ++s) {
+    in += after.cursors[s].tokens - before.cursors[s].tokens;
+    served += bins.served[s];
+  }
+  OVERLORD_CHECK(in == out, "every token that came in is placed or carried");
+  OVERLORD_CHECK(served == bins.tokens, "every placed token is of a source");
+  OVERLORD_CHECK(bins.bin_ends.size() == spec.bins && bins.bin_ends.back() == bins.segments.size(),
+                 "every segment is in a bin of the step");
 }
 
 }  // namespace
@@ -70,11 +88,6 @@ StreamState initial_state(const JobSpec& spec) {
   state.cursors.resize(spec.sources.size());
   state.controller = initial_controller(spec, 0);
   return state;
-}
-
-Result<Selection> select_step(const JobSpec& spec, std::span<const uint64_t> source_rows,
-                              const StreamState& before, std::span<const MetaBuffer> meta) {
-  return Selector().step(spec, source_rows, before, meta);
 }
 
 Result<Selection> Selector::step(const JobSpec& spec, std::span<const uint64_t> source_rows,
@@ -180,6 +193,8 @@ Selector::Outcome Selector::attempt(bool tight) {
       outcome = pack_in_order(bins);
     }
     if (outcome != Outcome::kDone) return outcome;
+    OVERLORD_CHECK(writer_.bin_ends.size() == size_t{bins} * (substep + 1),
+                   "a substep fills its bins");
   }
   return Outcome::kDone;
 }
@@ -203,7 +218,9 @@ Selector::Outcome Selector::pack_pool(uint32_t bins, bool tight) {
   filled_ = filled_ && pool_.waiting_tokens() >= capacity;
   pool_.open_bins(bins);
   pool_.place_forced();
+  const uint64_t tokens = writer_.tokens;
   pool_.fill_bins(&writer_);
+  OVERLORD_CHECK(writer_.tokens - tokens <= capacity, "bins hold a context each");
   const bool crowded = 2 * pool_.waiting_tokens() > (uint64_t{bins} + 1) * spec_->context;
   return crowded && !tight ? Outcome::kCrowded : Outcome::kDone;
 }
@@ -238,6 +255,8 @@ Selector::Outcome Selector::pack_in_order(uint32_t bins) {
       if (draw != Draw::kReady) return stopped(draw);
       take_piece();
       writer_.put(piece_);
+      OVERLORD_CHECK(round_up(piece_.count, spec_->align) <= room,
+                     "a piece fits what is left of its bin");
       // The next document starts at a multiple of align, and so does the bin's end.
       room = one ? 0 : room - static_cast<uint32_t>(round_up(piece_.count, spec_->align));
     }
@@ -247,6 +266,7 @@ Selector::Outcome Selector::pack_in_order(uint32_t bins) {
 }
 
 Draw Selector::next_piece(uint32_t most) {
+  OVERLORD_CHECK(most > 0, "a piece has a token");
   if (tail_ < tails_.size()) {
     const Tail& tail = tails_[tail_];
     const uint32_t count = std::min(most, tail.end - tail.first);
@@ -291,6 +311,8 @@ uint32_t Selector::values_of(const Document& document) {
 void Selector::take_piece() {
   if (tail_ < tails_.size()) {
     Tail& tail = tails_[tail_];
+    OVERLORD_CHECK(tail.id == piece_.id && piece_.count <= tail.end - tail.first,
+                   "what is taken was next in line");
     tail.first += piece_.count;
     if (tail.first == tail.end) ++tail_;
     return;
@@ -307,6 +329,7 @@ void Selector::carry(StreamState* after) const {
   after->carried.reserve(before_->carried.size() + before_->carried.size() / 8 + tails_.size());
   const auto add = [&](const SampleId& id, uint32_t first, uint32_t tokens, uint32_t end,
                        StepIndex drawn_step, uint32_t mask, uint32_t values) {
+    OVERLORD_CHECK(first < end && end <= tokens, "what is carried can be loaded again");
     Carried& carried = after->carried.emplace_back();
     carried = {id, first, tokens, end, drawn_step, {}, mask != kUnmasked, {}};
     // What the document has was counted with its first segment.
@@ -320,6 +343,7 @@ void Selector::carry(StreamState* after) const {
     carried.spans.assign(spans.begin(), spans.end());
   };
   pool_.for_each_waiting([&](const Piece& piece) {
+    OVERLORD_CHECK(piece.age <= step, "a piece was drawn in a step");
     add(piece.id, piece.first, piece.tokens, piece.first + piece.count, step - piece.age,
         piece.mask, piece.values);
   });
@@ -333,7 +357,7 @@ bool Selector::ends(const StreamState& after) const {
   if (spec_->max_steps > 0 && after.next_step >= spec_->max_steps) return true;
   if (!mixer_.over()) return false;
   if (after.carried.empty()) return true;
-  return spec_->leftover == model::Leftover::kDropCounted && !filled_;
+  return spec_->leftover == model::Leftover::kDrop && !filled_;
 }
 
 Draw Selector::look_ahead(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta,
@@ -359,6 +383,7 @@ Result<Selection> Selector::finish(std::span<const uint64_t> source_rows,
   after.controller = std::move(controller_);
   mixer_.finish(&after.cursors, &content.asked);
   carry(&after);
+  check_conserved(*spec_, *before_, after, writer_);
 
   content.last = ends(after);
   if (!content.last && after.carried.empty()) {

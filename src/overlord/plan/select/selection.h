@@ -1,5 +1,5 @@
 // Selection: what step k holds (law 2). Mix, draw, pack; reads no mesh, no clock, no buffer fill.
-// select_step is the one door: state and posted metadata in, bins of segments and new state out.
+// Selector::step is the one door: state and posted metadata in, bins of segments and new state out.
 //
 // Words. A step is `substeps` times bins/substeps bins, packed one substep after the other. A piece
 // is a whole document, or at most `context` tokens of one that is longer. Best fit draws pieces
@@ -13,7 +13,7 @@
 // drawn only when a bin takes it at once, so nothing but a cut document's tail is ever carried.
 //
 // End. The sources are spent when one with `stop` is dry or all with weight are. Then kDrain packs
-// what is carried, step by step, until nothing is left; kDropCounted makes the first step that
+// what is carried, step by step, until nothing is left; kDrop makes the first step that
 // cannot be filled the last and counts what is left. A step that leaves nothing carried is the last
 // if the next one would find the sources spent, so no step is ever without a document.
 #pragma once
@@ -27,10 +27,10 @@
 #include "overlord/model/job_spec.h"
 #include "overlord/model/plan.h"
 #include "overlord/model/stream_state.h"
-#include "overlord/plan/meta_buffer.h"
-#include "overlord/plan/mix_controller.h"
-#include "overlord/plan/mixing.h"
-#include "overlord/plan/packing.h"
+#include "overlord/plan/mix/meta_buffer.h"
+#include "overlord/plan/mix/mix_controller.h"
+#include "overlord/plan/mix/mixing.h"
+#include "overlord/plan/select/packing.h"
 
 namespace overlord::plan {
 
@@ -60,10 +60,16 @@ struct Selection {
   model::StreamState after;  // valid with content
 };
 
-// select_step with scratch that is kept from call to call; calls do not influence each other.
+// Scratch is kept from call to call; calls do not influence each other.
 class Selector {
  public:
-  // `feedback`: of a metric-driven mixture, what feedback_needed() names for this step.
+  // `source_rows`: rows of each source (one pass). `meta`: one buffer per source, at or before its
+  // cursor. Pure: equal arguments, equal result; nothing is drawn before all that the step needs is
+  // posted, and `needs` names the first position that is not (one at a time: what comes after
+  // depends on it). Fails with kBudgetExceeded (too many bad rows), kInvalidArgument (no source can
+  // serve, or a spec that makes no sense), kStateMismatch (a state of another job). When the stream
+  // has ended: kOutOfRange. `feedback`: of a metric-driven mixture, what feedback_needed() names
+  // for this step.
   Result<Selection> step(const model::JobSpec& spec, std::span<const uint64_t> source_rows,
                          const model::StreamState& before, std::span<const MetaBuffer> meta,
                          const model::StepFeedback* feedback = nullptr);
@@ -115,15 +121,6 @@ class Selector {
   Piece piece_;
   std::vector<WindowColumns> window_columns_;  // by source, of the window drawn from last
 };
-
-// `source_rows`: rows of each source (one pass). `meta`: one buffer per source, at or before its
-// cursor. Pure: equal arguments, equal result; nothing is drawn before all that the step needs is
-// posted, and `needs` names the first position that is not (one at a time: what comes after depends
-// on it). Fails with kBudgetExceeded (too many bad rows), kInvalidArgument (no source can serve, or
-// a spec that makes no sense), kStateMismatch (a state of another job). When the stream has ended:
-// kOutOfRange.
-Result<Selection> select_step(const model::JobSpec& spec, std::span<const uint64_t> source_rows,
-                              const model::StreamState& before, std::span<const MetaBuffer> meta);
 
 // The state before step 0.
 model::StreamState initial_state(const model::JobSpec& spec);

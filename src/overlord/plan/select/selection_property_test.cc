@@ -6,8 +6,8 @@
 #include <set>
 
 #include "overlord/base/fixed_point.h"
-#include "overlord/plan/made_up_job_test.h"
-#include "overlord/plan/selection.h"
+#include "overlord/plan/place/made_up_job_test.h"
+#include "overlord/plan/select/selection.h"
 
 namespace overlord::plan {
 namespace {

@@ -1,8 +1,8 @@
-#include "overlord/plan/selection.h"
+#include "overlord/plan/select/selection.h"
 
 #include <gtest/gtest.h>
 
-#include "overlord/plan/made_up_job_test.h"
+#include "overlord/plan/place/made_up_job_test.h"
 
 namespace overlord::plan {
 namespace {
@@ -195,7 +195,7 @@ TEST(Selection, StopEndsTheStreamAndDrains) {
 
 TEST(Selection, DropCountedEndsWithTheStepThatIsNotFull) {
   MadeUpJob job(10, 2);
-  job.spec.leftover = Leftover::kDropCounted;
+  job.spec.leftover = Leftover::kDrop;
   job.add({6, 6, 6, 6}, EndPolicy::kDrop);
   const auto steps = run_steps(job, 9);
   ASSERT_TRUE(steps.ok());

@@ -1,4 +1,4 @@
-#include "overlord/plan/source_order.h"
+#include "overlord/plan/select/source_order.h"
 
 #include <algorithm>
 #include <string>
@@ -41,7 +41,9 @@ uint64_t block_of_row(std::span<const BlockEntry> blocks, uint64_t row) {
   const auto after = std::upper_bound(
       blocks.begin() + low, blocks.begin() + high, row,
       [](uint64_t wanted, const BlockEntry& block) { return wanted < block.first_row; });
-  return static_cast<uint64_t>(after - blocks.begin()) - 1;
+  const uint64_t found = static_cast<uint64_t>(after - blocks.begin()) - 1;
+  OVERLORD_CHECK(row - blocks[found].first_row < blocks[found].rows, "a block holds the row");
+  return found;
 }
 
 }  // namespace
@@ -80,6 +82,7 @@ SourceOrder::SourceOrder(std::span<const BlockEntry> blocks, Shuffle shuffle, ui
 }
 
 SourceOrder::Slots SourceOrder::slots_of(uint64_t window) const {
+  OVERLORD_CHECK(window < windows_, "window outside the order");
   const uint64_t begin = window * window_blocks_;
   return {begin, std::min<uint64_t>(begin + window_blocks_, blocks_.size())};
 }
@@ -139,6 +142,7 @@ void SourceOrder::expand_rows(uint64_t index, std::vector<RowRef>* out) const {
   out->resize(range.rows);
   for (uint64_t i = 0; i < range.rows; ++i) {
     const uint64_t row = permutation_(range.first_position + i);
+    OVERLORD_CHECK(row < rows_, "a permutation stays in its range");
     const uint64_t block = block_of_row(blocks_, row);
     (*out)[i] = {static_cast<uint32_t>(block),
                  static_cast<uint32_t>(row - blocks_[block].first_row)};
@@ -160,6 +164,7 @@ void SourceOrder::expand_blocks(uint64_t index, std::vector<RowRef>* out) const 
       (*out)[shuffled ? within(i) : i] = {block, row};
     }
   }
+  OVERLORD_CHECK(i == rows, "every row of a window has its position");
 }
 
 uint64_t SourceOrder::memory_bytes() const {

@@ -1,4 +1,4 @@
-#include "overlord/plan/source_order.h"
+#include "overlord/plan/select/source_order.h"
 
 #include <gtest/gtest.h>
 

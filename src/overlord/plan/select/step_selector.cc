@@ -1,10 +1,10 @@
-#include "overlord/plan/step_selector.h"
+#include "overlord/plan/select/step_selector.h"
 
 #include <algorithm>
 
-#include "overlord/plan/cost.h"
-#include "overlord/plan/placement.h"
-#include "overlord/plan/window.h"
+#include "overlord/base/check.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/select/window.h"
 
 namespace overlord::plan {
 namespace {
@@ -49,6 +49,7 @@ bool is_inside(const StreamState& start, const StreamState& state) {
 // would be time lost.
 bool probably_posted(const StreamState& start, const StreamState& end, size_t steps,
                      std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta) {
+  OVERLORD_CHECK(steps > 0, "an average over some steps");
   for (size_t s = 0; s < end.cursors.size(); ++s) {
     const model::SourceCursor& cursor = end.cursors[s];
     const uint64_t drawn = (cursor.samples - start.cursors[s].samples) / steps;
@@ -80,9 +81,11 @@ bool StepSelector::is_complete(const JobSpec& spec, const Block& block) {
 // Which bins of the window every step holds: dealt by the window's cost.
 Status StepSelector::deal(const JobSpec& spec, Block* block) {
   const auto count = static_cast<uint32_t>(block->selected.size());
+  OVERLORD_CHECK(block->costs.size() == count, "costs of every selected step");
   const uint32_t per_substep = spec.bins / spec.substeps;
   bool any_moves = false;
   std::vector<std::vector<Moved>> dealt(count);
+  std::vector<bool> seen(size_t{count} * spec.bins, false);
   for (uint32_t substep = 0; substep < spec.substeps; ++substep) {  // nothing crosses one
     std::vector<int64_t> part;
     for (const std::vector<int64_t>& costs : block->costs) {
@@ -93,9 +96,18 @@ Status StepSelector::deal(const JobSpec& spec, Block* block) {
     OVERLORD_TRY(const RebalancedWindow window, rebalance_window(part, shape));
     for (uint32_t i = 0; i < part.size(); ++i) {
       const Moved moved{i / per_substep, substep * per_substep + i % per_substep};
-      dealt[window.step_of_bin[i]].push_back(moved);
-      any_moves = any_moves || window.step_of_bin[i] != moved.step;
+      const uint32_t to = window.step_of_bin[i];
+      OVERLORD_CHECK((to > moved.step ? to - moved.step : moved.step - to) <= spec.window.max_delay,
+                     "no bin moves further than it may");
+      const size_t bin = size_t{moved.step} * spec.bins + moved.bin;
+      OVERLORD_CHECK(!seen[bin], "every bin is dealt once");
+      seen[bin] = true;
+      dealt[to].push_back(moved);
+      any_moves = any_moves || to != moved.step;
     }
+  }
+  for (const std::vector<Moved>& bins : dealt) {
+    OVERLORD_CHECK(bins.size() == spec.bins, "steps keep their number of bins");
   }
   if (any_moves) block->dealt = std::move(dealt);
   block->is_dealt = true;
@@ -106,6 +118,8 @@ Status StepSelector::deal(const JobSpec& spec, Block* block) {
 // Tokens, targets, served and delay are counted again where bins moved; what a step asked for stays
 // as it was selected.
 StepContent StepSelector::content_of(Block* block, uint32_t index) {
+  OVERLORD_CHECK(index < block->selected.size() && !block->is_taken[index],
+                 "a step is given away once");
   if (block->dealt.empty()) {
     block->is_taken[index] = true;
     return std::move(block->selected[index]);
@@ -136,6 +150,7 @@ StepContent StepSelector::content_of(Block* block, uint32_t index) {
     }
     out.bin_ends.push_back(static_cast<uint32_t>(out.segments.size()));
   }
+  OVERLORD_CHECK(out.bin_ends.size() == own.bin_ends.size(), "a step keeps its number of bins");
   return out;
 }
 
@@ -164,6 +179,8 @@ Result<std::vector<MetaNeed>> StepSelector::select_one(const Inputs& inputs, Blo
   block->costs.push_back(std::move(costs));
   block->selected.push_back(std::move(*selection.content));
   block->end = std::move(selection.after);
+  OVERLORD_CHECK(block->end.next_step == block->start.next_step + block->selected.size(),
+                 "steps of a window follow each other");
   return std::vector<MetaNeed>();
 }
 
@@ -207,6 +224,8 @@ Result<Selection> StepSelector::step(const JobSpec& spec, std::span<const uint64
     selection.after.next_step = before.next_step + 1;
     selection.after.window_step = index + 1;
   }
+  OVERLORD_CHECK(selection.after.next_step == before.next_step + 1,
+                 "a step moves the stream by one");
   // A call that had to select for itself selects nothing ahead: about one step in every call.
   if (was_complete) select_ahead(inputs);
   return selection;

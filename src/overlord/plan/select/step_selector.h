@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-#include "overlord/plan/selection.h"
+#include "overlord/plan/select/selection.h"
 
 namespace overlord::plan {
 

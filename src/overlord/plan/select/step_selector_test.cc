@@ -1,12 +1,13 @@
-#include "overlord/plan/step_selector.h"
+#include "overlord/plan/select/step_selector.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
-#include "overlord/plan/cost.h"
-#include "overlord/plan/made_up_job_test.h"
+#include "overlord/plan/cost/cost.h"
+#include "overlord/plan/made_up_cost_test.h"
+#include "overlord/plan/place/made_up_job_test.h"
 
 namespace overlord::plan {
 namespace {
@@ -23,7 +24,7 @@ MadeUpJob job_of(uint32_t window, uint32_t max_delay, uint32_t substeps = 1) {
   job.spec.window.steps = window;
   job.spec.window.max_delay = max_delay;
   job.spec.window.width = 8;
-  job.spec.window.cost = *quadratic_cost("tokens", 0, int64_t{1} << 32, int64_t{1} << 28);
+  job.spec.window.cost = quadratic_cost("tokens", 0, int64_t{1} << 32, int64_t{1} << 28);
   return job;
 }
 
@@ -141,7 +142,7 @@ class SlowLoader {
   std::vector<uint64_t> posted_;
 };
 
-MadeUpJob random_job(uint64_t seed) {
+MadeUpJob random_stepped_job(uint64_t seed) {
   const auto dice = [seed](uint64_t draw, uint64_t sides) {
     return static_cast<uint32_t>(uniform_below(seed, 1, draw, sides));
   };
@@ -161,7 +162,7 @@ MadeUpJob random_job(uint64_t seed) {
 // nothing: every step is that of a selector which knows nothing but the state.
 TEST(StepSelector, WhenAStepIsSelectedChangesNothingInIt) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    const MadeUpJob job = random_job(seed);
+    const MadeUpJob job = random_stepped_job(seed);
     const std::vector<MetaBuffer> all = job.post(1);
     SlowLoader loader(job);
     StepSelector kept;

@@ -1,4 +1,4 @@
-#include "overlord/plan/window.h"
+#include "overlord/plan/select/window.h"
 
 #include <algorithm>
 #include <array>
@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
 
 namespace overlord::plan {
@@ -186,9 +187,8 @@ int64_t WindowBalancer::lower_bound() const {
 // all bins where they are few, else with the heaviest and the lightest of every step.
 void WindowBalancer::balance() {
   const auto count = static_cast<uint32_t>(steps_.size());
-  const std::vector<bool> anywhere(count, true);
   if (count * size_t{kept_} > kMostBinsTwice) {
-    if (reach_ + 1 == count) return balance_from(anywhere);
+    if (reach_ + 1 == count) return balance_from(std::vector<bool>(count, true));
     WindowBalancer extremes = *this;
     extremes.keep_extremes(static_cast<uint32_t>(kMostBinsTwice / 2 / count));
     return balance_from(extremes.try_meetings());
@@ -439,6 +439,7 @@ WindowBalancer::Swapped WindowBalancer::shift_work(uint32_t from, uint32_t to) {
 
 void WindowBalancer::swap_bins(uint32_t a, std::span<const Bin> from_a, uint32_t b,
                                std::span<const Bin> from_b) {
+  OVERLORD_CHECK(from_a.size() == from_b.size(), "steps keep their number of bins");
   if (from_a.empty()) return;
   std::vector<Bin> one(from_a.begin(), from_a.end()), other(from_b.begin(), from_b.end());
   std::sort(one.begin(), one.end(), is_heavier);
@@ -466,6 +467,7 @@ void WindowBalancer::replace(uint32_t s, std::span<const Bin> gone, std::span<co
     bins.push_back(bin);
   }
   while (next_come < come.size()) bins.push_back(come[next_come++]);
+  OVERLORD_CHECK(next_gone == gone.size(), "what leaves a step was in it");
   for (const Bin& bin : come) {
     step.total += bin.cost;
     ++step.by_origin[origin(bin)];
@@ -524,6 +526,7 @@ void WindowBalancer::report(RebalancedWindow* out) const {
   out->bins_by_shift.assign(size_t{2} * reach_ + 1, 0);
   for (uint32_t s = 0; s < steps_.size(); ++s) {
     for (const Bin& bin : steps_[s].bins) {
+      OVERLORD_CHECK(may_go(bin, s), "no bin moves further than it may");
       out->step_of_bin[bin.id] = s;
       ++out->bins_by_shift[reach_ + s - origin(bin)];
     }
@@ -588,6 +591,8 @@ Result<RebalancedWindow> rebalance_window(std::span<const int64_t> costs,
   out.lower_bound = balancer.lower_bound();
   if (shape.max_delay > 0 && out.time_before - out.lower_bound > tolerance) balancer.balance();
   out.time_after = balancer.time();
+  OVERLORD_CHECK(out.lower_bound <= out.time_after && out.time_after <= out.time_before,
+                 "balancing helps");
   balancer.report(&out);
   return out;
 }

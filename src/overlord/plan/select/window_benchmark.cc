@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "overlord/base/rng.h"
-#include "overlord/plan/window.h"
+#include "overlord/plan/select/window.h"
 
 namespace overlord::plan {
 namespace {

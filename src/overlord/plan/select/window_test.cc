@@ -1,4 +1,4 @@
-#include "overlord/plan/window.h"
+#include "overlord/plan/select/window.h"
 
 #include <gtest/gtest.h>
 

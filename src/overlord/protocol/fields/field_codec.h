@@ -1,15 +1,17 @@
-// The fields of a struct as bytes and back, from one list. A struct that travels has
+// The fields of a struct as bytes and back, from its one list (base/fields.h): FieldWriter and
+// FieldReader (and the tests' generator of random values) follow it. Where not all fields travel,
+// or not as they are, `Fields` says how:
 //
-//   template <> struct Fields<model::Axis> {
+//   template <> struct Fields<model::Table> {
 //     static void list(auto& codec, auto& value) {
-//       auto& [name, size] = value;
+//       auto& [name, size, holder] = value;
 //       codec(name, size);
+//       static_cast<void>(holder);  // the receiver's own
 //     }
 //   };
 //
-// and FieldWriter, FieldReader (and the tests' generator of random values) follow it. The binding
-// names every field: the compiler refuses a list that lacks one. The order of the list is the
-// format: whoever changes a list raises the format of the codec that carries it.
+// The binding names every field: the compiler refuses a list that lacks one. The order of the list
+// is the format: whoever changes a list raises the format of the codec that carries it.
 //
 // Canonical: one value has one encoding, and FieldReader refuses every other. Numbers are varints,
 // rows of fixed layout are copied as they lie in memory. Counts are checked against the bytes that
@@ -27,17 +29,30 @@
 #include <vector>
 
 #include "overlord/base/bytes.h"
+#include "overlord/base/enum_names.h"
+#include "overlord/base/fields.h"
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
-#include "overlord/protocol/known_values.h"
+#include "overlord/model/encoder_part.h"
+#include "overlord/model/exchange.h"
+#include "overlord/model/hdp_layer.h"
+#include "overlord/model/microbatch.h"
+#include "overlord/model/plan.h"
 
 namespace overlord::protocol {
 
 static_assert(std::endian::native == std::endian::little, "rows are copied as they lie in memory");
 
 template <typename T>
-struct Fields;
+struct Fields {
+  static void list(auto& codec, auto& value) {
+    if constexpr (!std::is_empty_v<T>) {
+      T::all_fields(value);
+      value.visit_fields(codec);
+    }
+  }
+};
 
 // Structs whose arrays travel as raw rows: no padding, nothing that could be invalid.
 template <typename T>
@@ -206,13 +221,5 @@ template <typename Codec>
 inline constexpr bool kIsWriter = std::is_same_v<std::remove_cvref_t<Codec>, FieldWriter>;
 template <typename Codec>
 inline constexpr bool kIsReader = std::is_same_v<std::remove_cvref_t<Codec>, FieldReader>;
-
-template <>
-struct Fields<SampleId> {
-  static void list(auto& codec, auto& value) {
-    auto& [source, pass, position] = value;
-    codec(source, pass, position);
-  }
-};
 
 }  // namespace overlord::protocol

@@ -1,11 +1,11 @@
-#include "overlord/protocol/field_codec.h"
+#include "overlord/protocol/fields/field_codec.h"
 
 #include <gtest/gtest.h>
 
-#include "overlord/protocol/job_fields.h"
-#include "overlord/protocol/message_fields.h"
-#include "overlord/protocol/plan_fields.h"
-#include "overlord/protocol/random_fields_test.h"
+#include "overlord/protocol/fields/job_fields.h"
+#include "overlord/protocol/fields/message_fields.h"
+#include "overlord/protocol/fields/plan_fields.h"
+#include "overlord/protocol/fields/random_fields_test.h"
 
 namespace overlord::protocol {
 namespace {

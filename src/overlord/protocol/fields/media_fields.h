@@ -4,25 +4,9 @@
 
 #include "overlord/model/media_slab.h"
 #include "overlord/model/microbatch.h"
-#include "overlord/protocol/field_codec.h"
+#include "overlord/protocol/fields/field_codec.h"
 
 namespace overlord::protocol {
-
-template <>
-struct Fields<model::MediaShape> {
-  static void list(auto& codec, auto& value) {
-    auto& [rows, t, h, w] = value;
-    codec(rows, t, h, w);
-  }
-};
-
-template <>
-struct Fields<model::MediaLayout> {
-  static void list(auto& codec, auto& value) {
-    auto& [name, element, row_shape] = value;
-    codec(name, element, row_shape);
-  }
-};
 
 template <>
 struct Fields<model::PackedBlob> {
@@ -39,14 +23,6 @@ struct Fields<model::MediaPiece> {
     auto& [ordinal, field, first, tokens, shape, data, packed] = value;
     codec(ordinal, field, first, tokens, shape, packed);
     static_cast<void>(data);  // bulk
-  }
-};
-
-template <>
-struct Fields<model::MediaItem> {
-  static void list(auto& codec, auto& value) {
-    auto& [document, first, tokens, row_begin, shape] = value;
-    codec(document, first, tokens, row_begin, shape);
   }
 };
 

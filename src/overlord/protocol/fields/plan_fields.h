@@ -9,26 +9,10 @@
 #include "overlord/model/exchange.h"
 #include "overlord/model/hdp_layer.h"
 #include "overlord/model/plan.h"
-#include "overlord/protocol/field_codec.h"
+#include "overlord/protocol/fields/field_codec.h"
 #include "overlord/protocol/state_codec.h"
 
 namespace overlord::protocol {
-
-template <>
-struct Fields<model::Versions> {
-  static void list(auto& codec, auto& value) {
-    auto& [job, attempt, generation, tree, owner_map, mixture, format] = value;
-    codec(job, attempt, generation, tree, owner_map, mixture, format);
-  }
-};
-
-template <>
-struct Fields<model::ClientView> {
-  static void list(auto& codec, auto& value) {
-    auto& [bucket, share, fields, slice, slices] = value;
-    codec(bucket, share, fields, slice, slices);
-  }
-};
 
 template <>
 struct Fields<model::ViewTable> {
@@ -37,20 +21,6 @@ struct Fields<model::ViewTable> {
     auto& [tree_version, slicing, by_rank, digest, encoder] = value;
     codec(tree_version, slicing, by_rank, digest);
     static_cast<void>(encoder);
-  }
-};
-
-template <>
-struct Fields<model::PlanReport> {
-  static void list(auto& codec, auto& value) {
-    auto& [consumers, microbatches, total, consumer_max, consumer_min, lower_bound, bound_by,
-           microbatch_max, microbatch_mean, limiting_consumer, limiting_bin, limiting_sample,
-           limiting_sample_cost, step_ns, arrival_step_ns, even_step_ns, split_bound, delay_bound,
-           halved_step_ns, memory_max, arrival_for_memory] = value;
-    codec(consumers, microbatches, total, consumer_max, consumer_min, lower_bound, bound_by);
-    codec(microbatch_max, microbatch_mean, limiting_consumer, limiting_bin, limiting_sample);
-    codec(limiting_sample_cost, step_ns, arrival_step_ns, even_step_ns, split_bound, delay_bound);
-    codec(halved_step_ns, memory_max, arrival_for_memory);
   }
 };
 
@@ -87,38 +57,12 @@ void list_views(Codec& codec, auto& views) {
 }
 
 template <>
-struct Fields<model::Exchange> {
-  static void list(auto& codec, auto& value) {
-    auto& [sent, received, permutation, inverse, pairs] = value;
-    codec(sent, received, permutation, inverse, pairs);
-  }
-};
-
-template <>
 struct Fields<model::EncoderPlan> {
   static void list(auto& codec, auto& value) {
     // The table is the views' own: decode_plan puts it there.
     auto& [backbone_of, backbone_segment, dummies, exchanges, bytes_per_unit, table] = value;
     codec(backbone_of, backbone_segment, dummies, exchanges, bytes_per_unit);
     static_cast<void>(table);
-  }
-};
-
-template <>
-struct Fields<model::HdpGroup> {
-  static void list(auto& codec, auto& value) {
-    auto& [microbatch, ranks, sequences, offload_permille, tokens, targets, cost_ns, start_ns,
-           substep] = value;
-    codec(microbatch, ranks, sequences, offload_permille, tokens, targets, cost_ns, start_ns);
-    codec(substep);
-  }
-};
-
-template <>
-struct Fields<model::HdpLayer> {
-  static void list(auto& codec, auto& value) {
-    auto& [align, substeps, sequences, groups, parts, shares] = value;
-    codec(align, substeps, sequences, groups, parts, shares);
   }
 };
 
@@ -132,16 +76,6 @@ struct Fields<model::Layer> {
     codec(segments, bin_ends, placements, capacities);
     list_views(codec, views);
     codec(report, further_reports, encoder, hdp, bucket_microbatches);
-  }
-};
-
-template <>
-struct Fields<model::Plan> {
-  static void list(auto& codec, auto& value) {
-    auto& [versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay,
-           delays, last, content_hash, plan_hash, state_after] = value;
-    codec(versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay);
-    codec(delays, last, content_hash, plan_hash, state_after);
   }
 };
 

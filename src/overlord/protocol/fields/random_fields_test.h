@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "overlord/base/rng.h"
-#include "overlord/protocol/field_codec.h"
+#include "overlord/protocol/fields/field_codec.h"
 
 namespace overlord::protocol {
 

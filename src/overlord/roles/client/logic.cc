@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "overlord/base/check.h"
+
 namespace overlord::client {
 namespace {
 
@@ -17,6 +19,7 @@ struct Seat {  // where the steps of one tree come from
 std::vector<Seat> seats_of(const ClientJob& job, const ClientState& state) {
   std::vector<Seat> seats = {{protocol::constructor_address(job.bucket)}};
   for (const auto& [first, constructor] : state.seats()) {
+    OVERLORD_CHECK(seats.back().first <= first, "seats follow each other");
     seats.back().until = first;
     seats.push_back({constructor, first});
   }
@@ -25,6 +28,7 @@ std::vector<Seat> seats_of(const ClientJob& job, const ClientState& state) {
 
 void ask(const ClientState& state, StepIndex step, const protocol::Address& constructor,
          Reaction* out) {
+  OVERLORD_CHECK(step >= state.consumed(), "nobody asks for what is done with");
   out->effects.push_back(Send{constructor, protocol::Get{step, state.consumed()}});
 }
 
@@ -91,6 +95,7 @@ Reaction next_work(const ClientJob& job, const ClientState& state) {
     for (const Seat& seat : seats_of(job, state)) {
       if (step >= seat.first && step < seat.until) ask(state, step, seat.constructor, &out);
     }
+    OVERLORD_CHECK(out.effects.size() == 1, "a step comes from one seat");
   }
   return out;
 }

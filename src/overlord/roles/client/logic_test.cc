@@ -45,6 +45,8 @@ void receive(const ClientJob& job, ClientState* state, const protocol::Envelope&
 TEST(ClientLogic, KeepsPrefetchStepsAsked) {
   ClientState state(5);
   EXPECT_EQ(run(job_of(2), &state).asked, (std::vector<StepIndex>{5, 6, 7}));
+  receive(job_of(2), &state, ready(5));
+  EXPECT_EQ(run(job_of(2), &state).handed, (std::vector<StepIndex>{5}));
   state.apply(StepConsumed{5});
   EXPECT_EQ(run(job_of(2), &state).asked, (std::vector<StepIndex>{8}));
 }

@@ -4,13 +4,20 @@
 #include <atomic>
 #include <cstdint>
 
+#include "overlord/base/counts.h"
+
 namespace overlord::client {
 
-struct ClientProbe {
-  std::atomic<uint64_t> steps_arrived{0};
-  std::atomic<uint64_t> steps_consumed{0};
-  std::atomic<uint64_t> microbatches{0};  // returned by next()
-  std::atomic<uint64_t> wait_ns{0};       // exposed to the trainer
+template <template <typename> typename Cell>
+struct ClientCounts {
+  Cell<uint64_t> steps_arrived{0};
+  Cell<uint64_t> steps_consumed{0};
+  Cell<uint64_t> microbatches{0};  // returned by next()
+  Cell<uint64_t> wait_ns{0};       // exposed to the trainer
+
+  OVERLORD_FIELDS(steps_arrived, steps_consumed, microbatches, wait_ns)
 };
+
+using ClientProbe = ClientCounts<std::atomic>;
 
 }  // namespace overlord::client

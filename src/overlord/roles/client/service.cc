@@ -1,4 +1,5 @@
 // Carries out a client's effects: asks its constructor, hands steps to the trainer's side.
+#include "overlord/base/check.h"
 #include "overlord/roles/client/role.h"
 
 namespace overlord::client {
@@ -15,6 +16,7 @@ class Client::Service {
 
   void consumed(StepIndex step) {
     perform(on_consumed(job_, state_, step));
+    OVERLORD_CHECK(state_.consumed() > step, "a consumed step stays consumed");
     probe_.steps_consumed = state_.consumed();
     pump();
   }
@@ -45,6 +47,8 @@ class Client::Service {
   }
 
   void carry_out(HandOver& effect) {
+    OVERLORD_CHECK(effect.ready.plan != nullptr || effect.ready.failure,
+                   "a step, or why there is none");
     ++probe_.steps_arrived;
     seams_.deliver(std::move(effect.ready));
   }

@@ -11,9 +11,12 @@ struct ClientState::Apply {
 
   void operator()(const StepAsked& event) const {
     OVERLORD_CHECK(event.step == self.next_ask_, "steps are asked for in order");
+    OVERLORD_CHECK(!self.finished_, "nothing is asked behind the end");
     ++self.next_ask_;
   }
   void operator()(const StepArrived& event) const {
+    OVERLORD_CHECK(event.ready.failure.has_value() || event.ready.plan->step == event.ready.step,
+                   "a step comes with its plan");
     // A step that a restarted constructor made again has the same bytes: the first stays.
     if (event.ready.step >= self.next_handover_) {
       self.arrived_.try_emplace(event.ready.step, event.ready);
@@ -23,18 +26,26 @@ struct ClientState::Apply {
     const auto found = self.arrived_.find(event.step);
     OVERLORD_CHECK(found != self.arrived_.end() && event.step == self.next_handover_,
                    "steps are handed over in order");
+    OVERLORD_CHECK(!self.finished_ && event.step < self.next_ask_,
+                   "what is handed over was asked for");
     self.finished_ = found->second.failure.has_value() || found->second.plan->last;
     self.arrived_.erase(found);
     ++self.next_handover_;
   }
   void operator()(const StepConsumed& event) const {
+    OVERLORD_CHECK(event.step < self.next_handover_, "what is consumed was handed over");
     self.consumed_ = std::max(self.consumed_, event.step + 1);
   }
   void operator()(const Reseated& event) const {
     OVERLORD_CHECK(event.first_step >= self.consumed_, "consumed steps keep their tree");
-    self.seats_.emplace(event.first_step, event.constructor);
+    const bool fresh = self.seats_.emplace(event.first_step, event.constructor).second;
+    OVERLORD_CHECK(fresh && self.seats_.rbegin()->first == event.first_step,
+                   "trees follow each other");
   }
-  void operator()(const protocol::PeerRestarted& event) const { self.peers_.apply(event); }
+  void operator()(const protocol::PeerRestarted& event) const {
+    OVERLORD_CHECK(event.generation >= self.peers_.of(event.role), "a generation never goes back");
+    self.peers_.apply(event);
+  }
 };
 
 void ClientState::apply(const Event& event) { std::visit(Apply{*this}, event); }

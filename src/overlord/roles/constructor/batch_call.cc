@@ -48,6 +48,7 @@ std::vector<uint64_t> document_keys(const Draft& draft, uint64_t job_key) {
           random_u64(own, uint64_t{id.source} << 32 | id.pass, id.position, lineage[next].first));
     }
   }
+  OVERLORD_CHECK(next == lineage.size(), "lineage goes row by row");
   return keys;
 }
 
@@ -100,6 +101,8 @@ char* array_of(const Draft& draft, std::string_view name) {
 Status replace_media(const BatchArray& array, runtime::BufferPool& pool,
                      std::vector<model::MediaSlab>* slabs) {
   std::string_view name = array.name;
+  OVERLORD_CHECK(name.starts_with(kMedia) && name.ends_with(kData),
+                 "only the values of media are replaced");
   name.remove_prefix(kMedia.size());
   name.remove_suffix(kData.size());
   const auto slab = std::find_if(slabs->begin(), slabs->end(),
@@ -120,6 +123,7 @@ Status replace_media(const BatchArray& array, runtime::BufferPool& pool,
 runtime::BatchQuestion question_of(const std::shared_ptr<const Draft>& draft, uint32_t group,
                                    uint64_t job_key) {
   const model::MicrobatchCore& core = *draft->core;
+  OVERLORD_CHECK(core.index == draft->microbatch, "a draft of its microbatch");
   runtime::BatchQuestion question;
   question.step = core.step;
   question.microbatch = draft->microbatch;
@@ -155,6 +159,8 @@ Status take_answer(const runtime::BatchAnswer& answer, runtime::BufferPool& pool
       std::memcpy(out, array.view.data, array.view.size_bytes);
       continue;
     }
+    OVERLORD_CHECK(replaced || draft->media != nullptr,
+                   "an answer that was checked fits its question");
     if (!replaced) media = *draft->media;
     replaced = true;
     OVERLORD_RETURN_IF_ERROR(replace_media(array, pool, &media));

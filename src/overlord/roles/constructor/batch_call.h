@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "overlord/base/status.h"
-#include "overlord/columnar/assemble.h"
+#include "overlord/batch/assemble.h"
 #include "overlord/model/media_slab.h"
 #include "overlord/model/microbatch.h"
 #include "overlord/runtime/batch_transform.h"
@@ -16,10 +16,10 @@ namespace overlord::constructor {
 
 struct Draft {
   uint32_t microbatch = 0;
-  columnar::AssembleSpec spec;
+  batch::AssembleSpec spec;
   std::shared_ptr<model::MicrobatchCore> core;
-  columnar::MutableSlab whole;  // all payload fields, where it is asked about
-  model::MediaSlabs media;      // null: it has none
+  batch::MutableSlab whole;  // all payload fields, where it is asked about
+  model::MediaSlabs media;   // null: it has none
 };
 
 // `job_key` stands for the seed; the key of a call follows from it and from the microbatch's place.

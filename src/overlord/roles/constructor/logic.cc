@@ -1,5 +1,7 @@
 #include "overlord/roles/constructor/logic.h"
 
+#include "overlord/base/check.h"
+
 namespace overlord::constructor {
 namespace {
 
@@ -64,7 +66,10 @@ struct OnMessage {
 };
 
 void start_step(const ConstructorJob& job, StepIndex step, const StepEntry& entry, Reaction* out) {
+  OVERLORD_CHECK(job.bucket < entry.index->buckets.size(), "a group of the plan");
   const model::BucketIndex& bucket = entry.index->buckets[job.bucket];
+  OVERLORD_CHECK(bucket.source_begin.size() == size_t{job.sources} + 1,
+                 "an index over the sources of the job");
   std::set<protocol::Address> loaders;
   for (SourceIndex s = 0; job.wants_payload && s < job.sources; ++s) {
     const bool encoded = job.encodes && !bucket.encoded_begin.empty() &&
@@ -98,6 +103,8 @@ Reaction on_undecodable(
   const StepEntry* entry = state.step(step);
   if (entry == nullptr) return out;  // acknowledged meanwhile
   for (const auto& [loader, undecodable] : found) {
+    OVERLORD_CHECK(!undecodable.empty() && !entry->missing.contains(loader),
+                   "what did not decode has come");
     out.events.push_back(PayloadRefused{step, loader, undecodable});
     protocol::Fetch fetch = fetch_of(job, step, *entry, loader);
     fetch.undecodable.insert(fetch.undecodable.end(), undecodable.begin(), undecodable.end());
@@ -124,6 +131,7 @@ Reaction next_work(const ConstructorJob& job, const ConstructorState& state) {
     for (const StepIndex step : state.wanted(client)) {
       const StepEntry* entry = state.step(step);
       if (entry != nullptr && entry->stage == Stage::kReady) {
+        OVERLORD_CHECK(entry->missing.empty(), "a step is ready when all of it has come");
         out.events.push_back(StepDelivered{rank, step});
         out.effects.push_back(Deliver{rank, step});
         return out;

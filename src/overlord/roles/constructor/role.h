@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "overlord/columnar/assemble.h"
+#include "overlord/batch/assemble.h"
 #include "overlord/model/mesh.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/constructor/logic.h"
@@ -31,7 +31,7 @@ struct ConstructorSeams {
 
 struct ConstructorStart {
   ConstructorJob job;
-  columnar::AssembleSpec assemble;
+  batch::AssembleSpec assemble;
   std::vector<Rank> ranks;               // clients in this process
   std::vector<model::ClientView> views;  // parallel to ranks
   StepIndex first_step = 0;  // of the run; a restarted one learns from its clients where they are

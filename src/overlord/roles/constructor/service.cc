@@ -7,7 +7,7 @@
 #include <set>
 
 #include "overlord/base/check.h"
-#include "overlord/columnar/media_slabs.h"
+#include "overlord/batch/media_slabs.h"
 #include "overlord/roles/constructor/batch_call.h"
 #include "overlord/roles/constructor/role.h"
 #include "overlord/roles/constructor/unshared.h"
@@ -32,6 +32,7 @@ uint8_t laid_out(uint8_t seen, const std::optional<uint64_t>& batch_key) {
 std::vector<bool> wanted_slices(const std::vector<model::ClientView>& views, uint32_t slices) {
   std::vector<bool> wanted(slices, false);
   for (const model::ClientView& view : views) {
+    OVERLORD_CHECK(view.slice < slices, "a slice of the sequence");
     if (view.fields & model::kPayloadFields) wanted[view.slice] = true;
   }
   return wanted;
@@ -41,7 +42,7 @@ std::vector<bool> wanted_slices(const std::vector<model::ClientView>& views, uin
 
 uint64_t microbatch_bytes(const ConstructorStart& start) {
   const uint8_t seen = payload_fields(start.views);
-  const uint64_t whole = columnar::slab_bytes(start.assemble, laid_out(seen, start.batch_key));
+  const uint64_t whole = batch::slab_bytes(start.assemble, laid_out(seen, start.batch_key));
   return start.assemble.slices == 1 ? whole : 2 * whole;  // the whole, and its slices
 }
 
@@ -128,6 +129,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   std::shared_ptr<Held>& hold(StepIndex step) {
     std::shared_ptr<Held>& held = held_[step];
     if (!held) {
+      OVERLORD_CHECK(state_.step(step) != nullptr, "what is held is a planned step");
       const StepEntry& entry = *state_.step(step);
       held = std::make_shared<Held>();
       held->plan = entry.plan;
@@ -141,7 +143,10 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     ++probe_.payloads;
     const protocol::Payload& payload = *keep.payload;
     Held& held = *hold(payload.step);
+    OVERLORD_CHECK(payload.bucket == job_.bucket && payload.spans.size() == payload.ordinals.size(),
+                   "a payload of this group");
     for (size_t i = 0; i < payload.ordinals.size(); ++i) {
+      OVERLORD_CHECK(payload.ordinals[i] < held.spans.size(), "a segment of this group");
       held.spans[payload.ordinals[i]] = payload.spans[i];
     }
     const protocol::Address loader = protocol::loader_address(payload.source, payload.slot);
@@ -171,6 +176,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   // Documents whose media did not decode are asked for again, as holes; then the step is laid out.
   void unpacked(const std::shared_ptr<Held>& held, const std::vector<PackedPiece>& packed,
                 const std::vector<Result<runtime::Bytes>>& made) {
+    OVERLORD_CHECK(made.size() == packed.size(), "an answer for every piece");
     std::map<const model::MediaPiece*, Status> bad;
     for (size_t i = 0; i < packed.size(); ++i) {
       if (made[i].ok()) {
@@ -238,6 +244,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   void lay_out(const std::shared_ptr<Held>& held) {
     sort_media(*held);
     const uint32_t microbatches = held->plan->layers.front().microbatches_of(job_.bucket);
+    OVERLORD_CHECK(microbatches > 0 && held->outstanding == 0, "a step is laid out once");
     held->by_client.assign(views_.size(), std::vector<model::MicrobatchPtr>(microbatches));
     held->outstanding = microbatches;
     for (uint32_t m = 0; m < microbatches; ++m) {
@@ -286,12 +293,13 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   void cut_and_share(const std::shared_ptr<Held>& held, Draft* draft, int64_t begin_ns) {
     std::vector<std::shared_ptr<const model::Slab>> slabs(draft->spec.slices);
     if (fields_ != 0) {
-      slabs = columnar::cut_slabs(draft->spec, *draft->core, std::move(draft->whole), fields_,
-                                  slices_, *seams_.pool);
+      slabs = batch::cut_slabs(draft->spec, *draft->core, std::move(draft->whole), fields_, slices_,
+                               *seams_.pool);
     }
     share(*held, draft->microbatch, draft->core, slabs, draft->media);
     count_time(*held, "assemble", begin_ns);
-    probe_.bytes_assembled += columnar::slab_bytes(draft->spec, fields_);
+    probe_.bytes_assembled += batch::slab_bytes(draft->spec, fields_);
+    OVERLORD_CHECK(held->outstanding > 0, "a microbatch is laid out once");
     if (--held->outstanding != 0) return;
     seams_.on_loop([self = shared_from_this(), held] { self->assembled(*held); });
   }
@@ -309,8 +317,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   }
 
   void lay_out_one(const Held& held, uint32_t microbatch, Draft* draft) const {
-    const std::vector<columnar::Piece> pieces = pieces_of(held, microbatch);
-    const columnar::AssembleSpec spec = spec_of(held, microbatch);
+    const std::vector<batch::Piece> pieces = pieces_of(held, microbatch);
+    const batch::AssembleSpec spec = spec_of(held, microbatch);
     auto core = std::make_shared<model::MicrobatchCore>();
     core->step = held.plan->step;
     core->index = microbatch;
@@ -322,11 +330,10 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     if ((core->hdp = held.plan->layers.front().hdp) != nullptr) {
       core->hdp_bin = held.index->buckets[job_.bucket].bins[microbatch];
     }
-    columnar::fill_core(spec, pieces, core.get());
+    batch::fill_core(spec, pieces, core.get());
     mark_holes(pieces, core.get());
     if (fields_ != 0) {
-      draft->whole =
-          columnar::fill_whole(spec, pieces, laid_out(fields_, batch_key_), *seams_.pool);
+      draft->whole = batch::fill_whole(spec, pieces, laid_out(fields_, batch_key_), *seams_.pool);
     }
     draft->microbatch = microbatch;
     draft->media = media_of(held, microbatch, spec, pieces);
@@ -335,8 +342,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   }
 
   // Microbatches of samples are one row, as long as the plan says.
-  columnar::AssembleSpec spec_of(const Held& held, uint32_t microbatch) const {
-    columnar::AssembleSpec spec = assemble_;
+  batch::AssembleSpec spec_of(const Held& held, uint32_t microbatch) const {
+    batch::AssembleSpec spec = assemble_;
     const model::BucketIndex& bucket = held.index->buckets[job_.bucket];
     if (bucket.capacities.empty()) return spec;
     spec.rows = 1;
@@ -344,11 +351,13 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     return spec;
   }
 
-  std::vector<columnar::Piece> pieces_of(const Held& held, uint32_t microbatch) const {
+  std::vector<batch::Piece> pieces_of(const Held& held, uint32_t microbatch) const {
     const model::Layer& layer = held.plan->layers.front();
     const model::BucketIndex& bucket = held.index->buckets[job_.bucket];
     const uint32_t first_row = microbatch * layer.microbatch_size;
-    std::vector<columnar::Piece> pieces;
+    OVERLORD_CHECK(size_t{first_row} + layer.microbatch_size <= bucket.row_ends.size(),
+                   "rows of a microbatch of this group");
+    std::vector<batch::Piece> pieces;
     uint32_t ordinal = first_row == 0 ? 0 : bucket.row_ends[first_row - 1];
     pieces.reserve(bucket.row_ends[first_row + layer.microbatch_size - 1] - ordinal);
     for (uint32_t row = 0; row < layer.microbatch_size; ++row) {
@@ -362,13 +371,12 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   }
 
   // The media of its documents, as ranks see them who get tokens; null where there are none.
-  model::MediaSlabs media_of(const Held& held, uint32_t microbatch,
-                             const columnar::AssembleSpec& spec,
-                             const std::vector<columnar::Piece>& pieces) const {
+  model::MediaSlabs media_of(const Held& held, uint32_t microbatch, const batch::AssembleSpec& spec,
+                             const std::vector<batch::Piece>& pieces) const {
     if (held.media.empty()) return nullptr;
-    const std::vector<uint32_t> starts = columnar::document_starts(spec, pieces);
+    const std::vector<uint32_t> starts = batch::document_starts(spec, pieces);
     const uint32_t first = first_ordinal(held, microbatch);
-    std::vector<columnar::PlacedMedia> placed;
+    std::vector<batch::PlacedMedia> placed;
     for (uint32_t i = 0; i < pieces.size(); ++i) {
       const auto found = held.media.find(first + i);
       if (found == held.media.end()) continue;
@@ -378,7 +386,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     if (placed.empty()) return nullptr;
     const bool seen = (laid_out(fields_, batch_key_) & model::kFieldTokens) != 0;
     return std::make_shared<const std::vector<model::MediaSlab>>(
-        columnar::fill_media(media_, placed, seen, *seams_.pool));
+        batch::fill_media(media_, placed, seen, *seams_.pool));
   }
 
   uint32_t first_ordinal(const Held& held, uint32_t microbatch) const {
@@ -386,8 +394,9 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     return row == 0 ? 0 : held.index->buckets[job_.bucket].row_ends[row - 1];
   }
 
-  void mark_holes(const std::vector<columnar::Piece>& pieces, model::MicrobatchCore* core) const {
+  void mark_holes(const std::vector<batch::Piece>& pieces, model::MicrobatchCore* core) const {
     if (fields_ == 0) return;
+    OVERLORD_CHECK(core->lineage.size() == pieces.size(), "a line for every piece");
     for (size_t i = 0; i < pieces.size(); ++i) {
       if (pieces[i].span.data == nullptr) core->lineage[i].flags |= model::LineageRow::kHole;
     }
@@ -399,11 +408,11 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
              const model::MediaSlabs& media) {
     model::MediaSlabs shapes;  // for ranks that get no tokens
     if (media) {
-      shapes =
-          std::make_shared<const std::vector<model::MediaSlab>>(columnar::without_data(*media));
+      shapes = std::make_shared<const std::vector<model::MediaSlab>>(batch::without_data(*media));
     }
     const std::vector<model::EncoderPartPtr> parts =
         model::encoder_parts(*held.plan, *held.index, job_.bucket, microbatch, ranks_);
+    OVERLORD_CHECK(parts.size() == views_.size(), "a part for every client");
     std::map<std::pair<uint32_t, uint8_t>, model::MicrobatchPtr> made;
     std::map<uint32_t, model::MediaSlabs> encoded;  // by encoder
     for (size_t client = 0; client < views_.size(); ++client) {
@@ -418,7 +427,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
           fresh->media = (view.fields & model::kFieldTokens) != 0 ? media : shapes;
         }
         if (hash_batches_) {
-          fresh->digest = columnar::batch_digest(*core, fresh->slab.get(), view.fields);
+          fresh->digest = batch::batch_digest(*core, fresh->slab.get(), view.fields);
           if (fresh->media) {
             fresh->digest = chain(fresh->digest, model::media_digest(*fresh->media));
           }
@@ -434,6 +443,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   model::MicrobatchPtr with_encoder(const model::MicrobatchPtr& batch,
                                     const model::EncoderPartPtr& part,
                                     const model::MediaSlabs& encoded) const {
+    OVERLORD_CHECK(batch != nullptr, "every client has its microbatch");
     if (!part) return batch;
     auto own = std::make_shared<model::Microbatch>(*batch);
     own->encoder = part;
@@ -451,7 +461,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     if (!part || !part->runs || held.encoded.empty()) return nullptr;
     const auto [found, fresh] = made->try_emplace(part->encoder);
     if (!fresh) return found->second;
-    std::vector<columnar::PlacedMedia> placed;
+    std::vector<batch::PlacedMedia> placed;
     for (uint32_t i = 0; i < part->samples.size(); ++i) {
       const auto pieces = held.encoded.find(part->samples[i].id);
       if (pieces == held.encoded.end()) continue;
@@ -459,7 +469,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
     }
     if (placed.empty()) return nullptr;
     found->second = std::make_shared<const std::vector<model::MediaSlab>>(
-        columnar::fill_media(media_, placed, true, *seams_.pool));
+        batch::fill_media(media_, placed, true, *seams_.pool));
     return found->second;
   }
 
@@ -477,16 +487,19 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
 
   void carry_out(Deliver& effect) {
     const Held& held = *held_.at(effect.step);
+    OVERLORD_CHECK(held.outstanding == 0 && !held.by_client.empty(),
+                   "a step is delivered when it is laid out");
     const auto& ranks = state_.ranks();
     const size_t client =
         static_cast<size_t>(std::find(ranks.begin(), ranks.end(), effect.rank) - ranks.begin());
+    OVERLORD_CHECK(client < held.by_client.size(), "a step goes to a rank of the group");
     Send send{protocol::client_address(effect.rank),
               protocol::StepReady{effect.step, held.plan, held.by_client[client]}};
     carry_out(send);
   }
 
   ConstructorJob job_;
-  columnar::AssembleSpec assemble_;
+  batch::AssembleSpec assemble_;
   std::vector<model::ClientView> views_;
   std::vector<Rank> ranks_;  // parallel to views_
   bool hash_batches_;

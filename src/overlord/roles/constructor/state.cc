@@ -1,6 +1,7 @@
 #include "overlord/roles/constructor/state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "overlord/base/check.h"
 
@@ -34,7 +35,10 @@ struct ConstructorState::Apply {
     return found->second;
   }
   void operator()(const PlanSeen& event) const {
-    self.steps_[event.plan->step] = {Stage::kPlanned, event.plan, event.index, {}};
+    OVERLORD_CHECK(event.plan->step >= self.acknowledged(), "steps that are done with stay so");
+    StepEntry entry{Stage::kPlanned, event.plan, event.index, {}};
+    const bool fresh = self.steps_.emplace(event.plan->step, std::move(entry)).second;
+    OVERLORD_CHECK(fresh && event.index != nullptr, "a step is planned once");
   }
   void operator()(const StepWanted& event) const {
     self.wanted_[self.client_of(event.rank)].insert(event.step);
@@ -44,18 +48,22 @@ struct ConstructorState::Apply {
   void operator()(const RankDone& event) const {
     const size_t client = self.client_of(event.rank);
     StepIndex& done = self.acknowledged_[client];
+    const StepIndex before = done;
     done = std::max(done, event.acknowledged);
+    OVERLORD_CHECK(done >= before && self.acknowledged() <= done, "what is done with stays so");
     std::set<StepIndex>& wanted = self.wanted_[client];
     wanted.erase(wanted.begin(), wanted.lower_bound(done));  // asked again, and not any more
     self.steps_.erase(self.steps_.begin(), self.steps_.lower_bound(self.acknowledged()));
   }
   void operator()(const StepStarted& event) const {
     StepEntry& held = entry(event.step);
+    OVERLORD_CHECK(held.stage == Stage::kPlanned, "a step starts once");
     held.stage = event.loaders.empty() ? Stage::kAssembling : Stage::kFetching;
     held.missing = event.loaders;
   }
   void operator()(const PayloadArrived& event) const {
     StepEntry& held = entry(event.step);
+    OVERLORD_CHECK(held.stage == Stage::kFetching, "payloads come while a step is fetched");
     OVERLORD_CHECK(held.missing.erase(event.loader) == 1, "one payload per fetch");
     if (held.missing.empty()) held.stage = Stage::kAssembling;
     if (event.media_bytes == 0) return;
@@ -64,19 +72,30 @@ struct ConstructorState::Apply {
   }
   void operator()(const PayloadRefused& event) const {
     StepEntry& held = entry(event.step);
+    OVERLORD_CHECK(held.stage == Stage::kFetching || held.stage == Stage::kAssembling,
+                   "what is refused has come and is not laid out");
     held.stage = Stage::kFetching;
-    held.missing.insert(event.loader);
+    OVERLORD_CHECK(held.missing.insert(event.loader).second, "one refusal per payload");
     std::vector<protocol::Undecodable>& known = held.undecodable[event.loader];
     known.insert(known.end(), event.undecodable.begin(), event.undecodable.end());
   }
-  void operator()(const StepAssembled& event) const { entry(event.step).stage = Stage::kReady; }
+  void operator()(const StepAssembled& event) const {
+    StepEntry& held = entry(event.step);
+    OVERLORD_CHECK(held.stage == Stage::kAssembling && held.missing.empty(),
+                   "a step is ready when all of it has come");
+    held.stage = Stage::kReady;
+  }
   void operator()(const StepDelivered& event) const {
-    self.wanted_[self.client_of(event.rank)].erase(event.step);
+    const size_t given = self.wanted_[self.client_of(event.rank)].erase(event.step);
+    OVERLORD_CHECK(given == 1, "a step is given to who wants it, once");
   }
   void operator()(const Failed& event) const {
     if (!self.failure_ || event.step < self.failure_->step) self.failure_ = event;
   }
-  void operator()(const protocol::PeerRestarted& event) const { self.peers_.apply(event); }
+  void operator()(const protocol::PeerRestarted& event) const {
+    OVERLORD_CHECK(event.generation >= self.peers_.of(event.role), "a generation never goes back");
+    self.peers_.apply(event);
+  }
 };
 
 void ConstructorState::apply(const Event& event) { std::visit(Apply{*this}, event); }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "overlord/base/check.h"
 #include "overlord/runtime/trace.h"
 
 namespace overlord::constructor {
@@ -30,6 +31,7 @@ Result<media::FieldChainPtr> chain_of(const MediaChains& chains, const PackedPie
 Result<runtime::Bytes> unpack_one(const UnpackingSeams& seams, const PackedPiece& packed) {
   OVERLORD_TRY(const media::FieldChainPtr chain, chain_of(*seams.chains, packed));
   const model::MediaPiece& piece = *packed.piece;
+  OVERLORD_CHECK(piece.packed.has_value(), "what is unpacked is packed");
   const std::string_view blob(static_cast<const char*>(piece.data.data), piece.data.size_bytes);
   OVERLORD_TRY(const media::FieldPlan plan, chain->planned(piece.packed->header, blob.size()));
   if (plan.shape != piece.shape) {
@@ -78,6 +80,7 @@ void unpack(const UnpackingSeams& seams, StepIndex step, std::vector<PackedPiece
   for (size_t i = 0; i < work->pieces.size(); ++i) {
     seams.executor->post([work, i, step] {
       work->made[i] = unpack_counted(work->seams, work->pieces[i], step);
+      OVERLORD_CHECK(work->outstanding > 0, "a piece is unpacked once");
       if (--work->outstanding == 0) work->done(std::move(work->made));
     });
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "overlord/base/check.h"
+
 namespace overlord::constructor {
 
 class Unshared::Gate final : public runtime::Transport<protocol::Envelope> {
@@ -20,6 +22,7 @@ Unshared::Unshared(ConstructorStart start, ConstructorSeams seams)
       probe_(std::make_shared<ConstructorProbe>(start.job.sources)),
       acknowledged_(start.ranks.size(), start.first_step),
       told_(start.first_step) {
+  OVERLORD_CHECK(start.views.size() == ranks_.size(), "a view for every rank");
   for (size_t i = 0; i < ranks_.size(); ++i) {
     ConstructorStart own = start;
     own.shared = true;
@@ -55,6 +58,7 @@ void Unshared::receive(const protocol::Envelope& envelope) {
 void Unshared::receive_payload(const protocol::Envelope& envelope, StepIndex step) {
   const auto found = asked_.find({envelope.from, step});
   if (found == asked_.end()) return;  // late or repeated
+  OVERLORD_CHECK(!found->second.empty(), "somebody has asked");
   const size_t client = found->second.front().client;
   clients_[client]->receive(envelope);
   if (clients_[client]->waits_for(step, envelope.from)) return;  // of a loader that is no more
@@ -104,6 +108,7 @@ void Unshared::ask(size_t client, StepIndex step, protocol::Envelope fetch) {
 
 void Unshared::acknowledge(size_t client, protocol::Envelope envelope) {
   auto& told = std::get<protocol::Acknowledged>(envelope.message);
+  OVERLORD_CHECK(client < acknowledged_.size(), "a client of this group");
   acknowledged_[client] = std::max(acknowledged_[client], told.acknowledged);
   const StepIndex all = *std::min_element(acknowledged_.begin(), acknowledged_.end());
   if (all <= told_) return;

@@ -1,11 +1,10 @@
 // AttachBook: who has attached to a node, and whether they may be served: all expected ranks of one
 // attempt that agree on job and state. A later attempt fences an earlier one; an earlier one is
-// refused. Pure: the node does what it says.
+// refused. A value of the keeper's state.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,35 +12,38 @@
 #include "overlord/base/status.h"
 #include "overlord/protocol/control.h"
 
-namespace overlord::node {
+namespace overlord::keeper {
 
 class AttachBook {
  public:
-  using Connection = uint64_t;
+  struct Trainer {
+    std::vector<Rank> ranks;
+    Digest state;          // what it wants to go on from
+    uint32_t process = 0;  // for people
+  };
 
   AttachBook(std::vector<Rank> expected, Digest job);
 
-  struct Outcome {
-    Status refused;                  // not ok: tell this connection and forget it
-    std::vector<Connection> fenced;  // of an earlier attempt: drop them
-    bool serve = false;              // everybody is here: start
-    Status disagreement;             // not ok: everybody is here and they differ; tell all
-  };
-  Outcome attach(Connection connection, const protocol::Attach& attach);
-  // The connection is gone. True when nobody is left.
-  bool leave(Connection connection);
-
+  // Why this one may not attach; ok: it may.
+  Status refusal(const protocol::Attach& attach) const;
+  // Those whose attempt is over when this one attaches.
+  std::vector<std::string> fenced_by(const protocol::Attach& attach) const;
+  // Not refused. Serving begins with the last one, if all agree.
+  void attach(const std::string& peer, const protocol::Attach& attach);
+  void leave(const std::string& peer);
   // Nobody is left and another run may come: its attempts are counted from the start.
   void begin_anew();
 
+  // Everybody is here, and they want to go on from different states.
+  Status disagreement() const;
   bool serving() const { return serving_; }
   uint32_t attempt() const { return attempt_; }
   const std::string& state() const { return state_; }
   const protocol::AllowedChanges& allowed() const { return allowed_; }
-  // Connections of the current attempt, with their ranks.
-  const std::map<Connection, std::vector<Rank>>& attached() const { return attached_; }
+  // Of the current attempt, by peer.
+  const std::map<std::string, Trainer>& attached() const { return attached_; }
   std::vector<Rank> missing() const;
-  // "rank 3 (process 4711)" of every rank that has gone while the others are served.
+  // Ranks that have gone while the others are served.
   const std::vector<Rank>& gone() const { return gone_; }
 
  private:
@@ -51,9 +53,8 @@ class AttachBook {
   bool serving_ = false;
   std::string state_;
   protocol::AllowedChanges allowed_;
-  std::map<Connection, std::vector<Rank>> attached_;
-  std::map<Connection, Digest> states_;  // what each wants to go on from
+  std::map<std::string, Trainer> attached_;
   std::vector<Rank> gone_;
 };
 
-}  // namespace overlord::node
+}  // namespace overlord::keeper

@@ -1,6 +1,6 @@
 // FailureBook: why an attempt of the ranks cannot be served, and which of them have been told. A
 // failure is told to each rank of its attempt once: a rank that comes again, or one of a later
-// attempt, belongs to another try, which may fare better. Pure.
+// attempt, belongs to another try, which may fare better. A value of the keeper's state.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
 
-namespace overlord::node {
+namespace overlord::keeper {
 
 class FailureBook {
  public:
@@ -22,6 +22,8 @@ class FailureBook {
   uint32_t attempt() const { return attempt_; }
   bool all_told() const { return untold_.empty(); }
   std::vector<Rank> untold() const { return {untold_.begin(), untold_.end()}; }
+  // Some of these belong to its attempt and do not know it.
+  bool awaited_by(const std::vector<Rank>& ranks, uint32_t attempt) const;
   // These know it.
   void told(const std::vector<Rank>& ranks);
   // What to tell these; nothing: they are of another try.
@@ -33,4 +35,4 @@ class FailureBook {
   std::set<Rank> untold_;
 };
 
-}  // namespace overlord::node
+}  // namespace overlord::keeper

@@ -1,8 +1,8 @@
-#include "overlord/node/failure_book.h"
+#include "overlord/roles/keeper/failure_book.h"
 
 #include <gtest/gtest.h>
 
-namespace overlord::node {
+namespace overlord::keeper {
 namespace {
 
 TEST(FailureBook, TellsEachRankOfTheAttemptOnce) {
@@ -24,4 +24,4 @@ TEST(FailureBook, SaysNothingToAnotherTry) {
 }
 
 }  // namespace
-}  // namespace overlord::node
+}  // namespace overlord::keeper

@@ -1,10 +1,12 @@
-#include "overlord/node/process_placement.h"
+#include "overlord/roles/keeper/process_placement.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-namespace overlord::node {
+#include "overlord/base/check.h"
+
+namespace overlord::keeper {
 namespace {
 
 bool names(const std::vector<std::string>& list, const std::string& name) {
@@ -50,6 +52,7 @@ ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<u
   if (options.constructor_processes == 0 && light > 0) {
     // Those of the light sources come first, and every one of them has a loader.
     const size_t homes = std::min<size_t>(shared, light);
+    OVERLORD_CHECK(homes <= out.processes.size(), "light sources have processes");
     for (size_t i = 0; i < buckets.size(); ++i) {
       out.processes[i % homes].roles.push_back(protocol::constructor_address(buckets[i]));
     }
@@ -102,4 +105,4 @@ std::vector<uint32_t> buckets_of_host(const model::ViewTable& views, const std::
   return out;
 }
 
-}  // namespace overlord::node
+}  // namespace overlord::keeper

@@ -12,7 +12,7 @@
 #include "overlord/model/job_spec.h"
 #include "overlord/protocol/control.h"
 
-namespace overlord::node {
+namespace overlord::keeper {
 
 struct PlacementOptions {
   uint32_t loader_processes = 1;       // over which the light sources are dealt
@@ -40,4 +40,4 @@ std::vector<protocol::ProcessRoles> place_tree(const model::JobSpec& spec,
 std::vector<uint32_t> buckets_of_host(const model::ViewTable& views, const std::vector<Rank>& ranks,
                                       const std::vector<Rank>& local);
 
-}  // namespace overlord::node
+}  // namespace overlord::keeper

@@ -1,10 +1,10 @@
-#include "overlord/node/process_placement.h"
+#include "overlord/roles/keeper/process_placement.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-namespace overlord::node {
+namespace overlord::keeper {
 namespace {
 
 using protocol::RoleKind;
@@ -67,4 +67,4 @@ TEST(ProcessPlacement, WhereNoLightSourceIsReadConstructorsHaveAProcess) {
 }
 
 }  // namespace
-}  // namespace overlord::node
+}  // namespace overlord::keeper

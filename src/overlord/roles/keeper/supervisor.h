@@ -1,6 +1,6 @@
-// Supervisor: keeps groups of roles alive. Places them, restarts one that ends under its next
-// generation, gives up on one that cannot stay alive, kills one that has gone silent. A value
-// without clock or threads: whoever owns it tells it the time and does what it says.
+// Supervisor: which groups of roles are to live. One that ends is restarted under its next
+// generation, one that cannot stay alive ends the job, one that has gone silent is killed. A value
+// of the keeper's state, without clock or threads: whoever owns it tells it the time.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/host/cluster.h"
 #include "overlord/protocol/control.h"
+#include "overlord/runtime/cluster.h"
 
-namespace overlord::host {
+namespace overlord::keeper {
 
 struct SupervisorOptions {
   uint32_t restarts_allowed = 8;       // of one group ...
@@ -26,13 +26,16 @@ struct SupervisorOptions {
 
 class Supervisor {
  public:
-  Supervisor(std::vector<protocol::ProcessRoles> groups, SupervisorOptions options = {});
+  explicit Supervisor(std::vector<protocol::ProcessRoles> groups, SupervisorOptions options = {});
 
   // All groups as they are to be placed now.
   const std::vector<protocol::ProcessRoles>& groups() const { return groups_; }
+  const protocol::ProcessRoles* find(const std::string& name) const;
   // Roles for a group, which is made where there is none of that name.
   void add_roles(const protocol::ProcessRoles& more);
   void remove_role(const protocol::Address& role);
+  // It lives already, placed by a keeper before this one.
+  void adopt(const std::string& name, uint32_t generation);
   void placed(const std::string& name, int64_t now_ns);
   void heard(const std::string& name, uint32_t generation, int64_t now_ns);
 
@@ -40,10 +43,14 @@ class Supervisor {
     std::optional<protocol::ProcessRoles> restart;  // place this
     Status give_up;                                 // not ok: the job cannot go on
   };
-  // A group has ended. Nothing to do for a generation that is not the newest.
-  Decision ended(const GroupEnd& end, int64_t now_ns);
-  // Groups to kill, because they have said nothing for too long; each is named once a generation.
-  std::vector<std::string> silent(int64_t now_ns);
+  // What follows from the end of a group; nothing, for a generation that is not the newest.
+  Decision judge(const runtime::GroupEnd& end, int64_t now_ns) const;
+  // The same, and it is done.
+  Decision ended(const runtime::GroupEnd& end, int64_t now_ns);
+  // Groups to kill, because they have said nothing for too long.
+  std::vector<std::string> silent(int64_t now_ns) const;
+  // It will be killed, and is silent no more in this generation.
+  void condemn(const std::string& name) { watches_[name].condemned = true; }
 
   uint64_t restarts() const { return restarts_; }
 
@@ -55,7 +62,9 @@ class Supervisor {
     std::deque<int64_t> ends_ns;
     uint32_t failed_starts = 0;  // one after another
   };
-  protocol::ProcessRoles* find(const std::string& name);
+  protocol::ProcessRoles* group_of(const std::string& name);
+  static Watch after(const Watch& before, const runtime::GroupEnd& end, int64_t now_ns,
+                     int64_t within_ns);
 
   std::vector<protocol::ProcessRoles> groups_;
   SupervisorOptions options_;
@@ -63,4 +72,4 @@ class Supervisor {
   uint64_t restarts_ = 0;
 };
 
-}  // namespace overlord::host
+}  // namespace overlord::keeper

@@ -1,11 +1,11 @@
-#include "overlord/host/supervisor.h"
+#include "overlord/roles/keeper/supervisor.h"
 
 #include <gtest/gtest.h>
 
-namespace overlord::host {
+namespace overlord::keeper {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kSupervisedSecond = 1'000'000'000;
 
 protocol::ProcessRoles group(const std::string& name) {
   return {name, 1, {protocol::loader_address(0, 0)}};
@@ -30,12 +30,13 @@ TEST(Supervisor, HearsOfAnEndOnce) {
 }
 
 TEST(Supervisor, GivesUpOnWhatCannotStayAlive) {
-  Supervisor supervisor({group("loaders-0")}, {.restarts_allowed = 3, .within_ns = 10 * kSecond});
+  Supervisor supervisor({group("loaders-0")},
+                        {.restarts_allowed = 3, .within_ns = 10 * kSupervisedSecond});
   for (uint32_t i = 1; i <= 3; ++i) {
-    ASSERT_TRUE(supervisor.ended({"loaders-0", i, "signal 11", ""}, i * kSecond).restart);
+    ASSERT_TRUE(supervisor.ended({"loaders-0", i, "signal 11", ""}, i * kSupervisedSecond).restart);
   }
-  const Supervisor::Decision last =
-      supervisor.ended({"loaders-0", 4, "signal 11", "cannot open a.parquet"}, 4 * kSecond);
+  const Supervisor::Decision last = supervisor.ended(
+      {"loaders-0", 4, "signal 11", "cannot open a.parquet"}, 4 * kSupervisedSecond);
   EXPECT_FALSE(last.restart);
   EXPECT_EQ(last.give_up.code(), Code::kUnavailable);
   EXPECT_NE(last.give_up.message().find("signal 11: cannot open a.parquet"), std::string::npos);
@@ -65,29 +66,34 @@ TEST(Supervisor, GivesUpSoonerOnWhatCannotStart) {
 }
 
 TEST(Supervisor, ForgetsOldEnds) {
-  Supervisor supervisor({group("loaders-0")}, {.restarts_allowed = 1, .within_ns = kSecond});
+  Supervisor supervisor({group("loaders-0")},
+                        {.restarts_allowed = 1, .within_ns = kSupervisedSecond});
   for (uint32_t i = 1; i <= 20; ++i) {
-    ASSERT_TRUE(supervisor.ended({"loaders-0", i, "signal 9", ""}, i * 2 * kSecond).restart) << i;
+    ASSERT_TRUE(
+        supervisor.ended({"loaders-0", i, "signal 9", ""}, i * 2 * kSupervisedSecond).restart)
+        << i;
   }
 }
 
 TEST(Supervisor, NamesTheSilentOnce) {
   Supervisor supervisor({group("loaders-0"), group("loaders-1")},
-                        {.silence_ns = 3 * kSecond, .start_ns = 30 * kSecond});
+                        {.silence_ns = 3 * kSupervisedSecond, .start_ns = 30 * kSupervisedSecond});
   supervisor.placed("loaders-0", 0);
   supervisor.placed("loaders-1", 0);
-  supervisor.heard("loaders-0", 1, kSecond);
-  EXPECT_TRUE(supervisor.silent(3 * kSecond).empty());
-  EXPECT_EQ(supervisor.silent(5 * kSecond), std::vector<std::string>{"loaders-0"});
-  EXPECT_TRUE(supervisor.silent(6 * kSecond).empty()) << "each is named once";
-  EXPECT_EQ(supervisor.silent(31 * kSecond), std::vector<std::string>{"loaders-1"})
+  supervisor.heard("loaders-0", 1, kSupervisedSecond);
+  EXPECT_TRUE(supervisor.silent(3 * kSupervisedSecond).empty());
+  EXPECT_EQ(supervisor.silent(5 * kSupervisedSecond), std::vector<std::string>{"loaders-0"});
+  supervisor.condemn("loaders-0");
+  EXPECT_TRUE(supervisor.silent(6 * kSupervisedSecond).empty()) << "each is named once";
+  EXPECT_EQ(supervisor.silent(31 * kSupervisedSecond), std::vector<std::string>{"loaders-1"})
       << "one that opens files may take longer";
-  ASSERT_TRUE(supervisor.ended({"loaders-0", 1, "signal 9", ""}, 31 * kSecond).restart);
-  supervisor.placed("loaders-0", 31 * kSecond);
-  supervisor.heard("loaders-0", 1, 32 * kSecond);  // a late word of the dead
-  supervisor.heard("loaders-0", 2, 32 * kSecond);
-  EXPECT_EQ(supervisor.silent(40 * kSecond), std::vector<std::string>{"loaders-0"});
+  supervisor.condemn("loaders-1");
+  ASSERT_TRUE(supervisor.ended({"loaders-0", 1, "signal 9", ""}, 31 * kSupervisedSecond).restart);
+  supervisor.placed("loaders-0", 31 * kSupervisedSecond);
+  supervisor.heard("loaders-0", 1, 32 * kSupervisedSecond);  // a late word of the dead
+  supervisor.heard("loaders-0", 2, 32 * kSupervisedSecond);
+  EXPECT_EQ(supervisor.silent(40 * kSupervisedSecond), std::vector<std::string>{"loaders-0"});
 }
 
 }  // namespace
-}  // namespace overlord::host
+}  // namespace overlord::keeper

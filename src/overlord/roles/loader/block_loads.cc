@@ -3,25 +3,11 @@
 #include <atomic>
 #include <utility>
 
+#include "overlord/base/check.h"
 #include "overlord/columnar/encoded_rows.h"
 #include "overlord/runtime/trace.h"
 
 namespace overlord::loader {
-
-const char* stage_name(LoadStage stage) {
-  switch (stage) {
-    case LoadStage::kIdle:
-      return "idle";
-    case LoadStage::kRead:
-      return "read";
-    case LoadStage::kDecode:
-      return "decode";
-    case LoadStage::kTokenise:
-      return "tokenise";
-  }
-  return "unknown";
-}
-
 namespace {
 
 // Any valid text has tokens: a tokenizer that fails is broken, its rows are not, so nothing may be
@@ -57,27 +43,18 @@ BlockLoads::BlockLoads(std::shared_ptr<const OpenSource> source,
     : source_(std::move(source)),
       budget_(std::move(budget)),
       seams_(std::move(seams)),
-      probe_(probe) {}
-
-BlockLoads::~BlockLoads() {
-  for (const auto& [block, cached] : cache_) budget_->used_bytes -= cached.size_bytes;
-}
+      probe_(probe),
+      cache_(budget_, probe) {}
 
 void BlockLoads::stop() {
   stopped_ = true;
   cancel_.cancel();
   whole_reads_.clear();
+  cache_.clear();
 }
 
 void BlockLoads::load(uint32_t block, std::vector<uint32_t> rows, BlockDone done) {
-  const auto found = cache_.find(block);
-  if (found != cache_.end()) {
-    ++probe_->cache_hits;
-    found->second.used = true;
-    recent_.splice(recent_.begin(), recent_, found->second.recent);
-    done(found->second.block);
-    return;
-  }
+  if (const TokenBlockPtr kept = cache_.use(block)) return done(kept);
   if (!rows.empty()) {
     read({block, std::move(rows)}, std::move(done));
     return;
@@ -86,7 +63,9 @@ void BlockLoads::load(uint32_t block, std::vector<uint32_t> rows, BlockDone done
   waiting.push_back(std::move(done));
   if (waiting.size() > 1) return;
   read({block, {}}, [this, block](Result<TokenBlockPtr> result) {
-    if (result.ok()) keep(block, *result);
+    if (result.ok() && !cache_.keep(block, *result, (*result)->size_bytes())) {
+      seams_.reclaim();  // what others do not use comes free for the next block
+    }
     const std::vector<BlockDone> waiters = std::move(whole_reads_[block]);
     whole_reads_.erase(block);
     for (const BlockDone& waiter : waiters) waiter(result);
@@ -127,6 +106,7 @@ void BlockLoads::read(columnar::BlockRequest request, BlockDone done) {
     } else if (!read->failed.exchange(true)) {
       self->finish(read, bytes.status());
     }
+    OVERLORD_CHECK(read->outstanding > 0, "a range arrives once");
     if (--read->outstanding == 0 && !read->failed) self->decode(read);
   };
   for (size_t i = 0; i < ranges->size(); ++i) {
@@ -209,42 +189,6 @@ void BlockLoads::finish(const std::shared_ptr<Read>& read, Result<TokenBlockPtr>
     read->done = nullptr;
     if (done) done(std::move(result));
   });
-}
-
-// Keep a decoded block if the host's budget has room, else let it go: it can be read again (law
-// 11).
-void BlockLoads::keep(uint32_t block, const TokenBlockPtr& tokens) {
-  const uint64_t size = tokens->size_bytes();
-  if (size > budget_->limit_bytes) return;
-  evict_until(budget_->limit_bytes - size);
-  if (budget_->used_bytes.load() + size > budget_->limit_bytes) {
-    seams_.reclaim();  // others hold it all; what they do not use comes free for the next block
-    return;
-  }
-  budget_->used_bytes += size;
-  recent_.push_front(block);
-  cache_[block] = {tokens, size, true, recent_.begin()};
-  probe_->buffer.take(size);
-}
-
-void BlockLoads::forget(std::map<uint32_t, Cached>::iterator cached) {
-  budget_->used_bytes -= cached->second.size_bytes;
-  probe_->buffer.let_go(cached->second.size_bytes);
-  recent_.erase(cached->second.recent);
-  cache_.erase(cached);
-}
-
-void BlockLoads::evict_until(uint64_t limit_bytes) {
-  while (budget_->used_bytes.load() > limit_bytes && !recent_.empty()) {
-    forget(cache_.find(recent_.back()));
-  }
-}
-
-void BlockLoads::shed() {
-  for (auto it = cache_.begin(); it != cache_.end();) {
-    const auto current = it++;
-    if (!std::exchange(current->second.used, false)) forget(current);
-  }
 }
 
 }  // namespace overlord::loader

@@ -5,13 +5,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
+#include "overlord/roles/loader/kept_blocks.h"
 #include "overlord/roles/loader/probe.h"
 #include "overlord/roles/loader/role.h"
 
@@ -24,7 +24,6 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
  public:
   BlockLoads(std::shared_ptr<const OpenSource> source, std::shared_ptr<PayloadBudget> budget,
              LoaderSeams seams, LoaderProbe* probe);
-  ~BlockLoads();
 
   // `rows` empty: the whole block, kept in the cache. Otherwise only these rows, not kept.
   // Calls back on the loop, exactly once unless stopped.
@@ -32,16 +31,10 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
   // Load a block ahead of need, if it and the next one like it would fit the budget.
   void warm(uint32_t block);
   // Drop what nobody has used since the last call.
-  void shed();
+  void shed() { cache_.shed(); }
   void stop();
 
  private:
-  struct Cached {
-    TokenBlockPtr block;
-    uint64_t size_bytes = 0;
-    bool used = true;  // since the last shed()
-    std::list<uint32_t>::iterator recent;
-  };
   struct Read;  // one read in progress
 
   void read(columnar::BlockRequest request, BlockDone done);
@@ -49,17 +42,13 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
   void tokenise(const std::shared_ptr<Read>& read, columnar::TextBlock text);
   void count_tokens(const runtime::EncodedRows& encoded);
   void finish(const std::shared_ptr<Read>& read, Result<TokenBlockPtr> result);
-  void keep(uint32_t block, const TokenBlockPtr& tokens);
-  void evict_until(uint64_t limit_bytes);
-  void forget(std::map<uint32_t, Cached>::iterator cached);
 
   std::shared_ptr<const OpenSource> source_;
   std::shared_ptr<PayloadBudget> budget_;
   LoaderSeams seams_;
   LoaderProbe* probe_;
   runtime::CancelToken cancel_;
-  std::map<uint32_t, Cached> cache_;
-  std::list<uint32_t> recent_;                              // most recently used first
+  KeptBlocks<TokenBlockPtr> cache_;
   std::map<uint32_t, std::vector<BlockDone>> whole_reads_;  // one read serves all who wait for it
   bool stopped_ = false;
 };

@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "overlord/columnar/widen.h"
+#include "overlord/base/check.h"
+#include "overlord/model/widen.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::loader {
@@ -35,6 +36,7 @@ class LossRuns {
     at_ += count;
   }
   void close() {
+    OVERLORD_CHECK(!open_ || at_ > begin_, "a run carries something");
     if (open_) out_->push_back({begin_, at_ - begin_});
     open_ = false;
   }
@@ -59,6 +61,7 @@ Result<std::vector<DocumentPart>> lay_out(std::span<const OpenMediaField> fields
   }
   for (size_t blob = 0; blob < planned.blobs.size(); ++blob) {
     const size_t field = planned.blobs[blob].field;
+    OVERLORD_CHECK(field < fields.size(), "a blob of a delivered field");
     if (!fields[field].use.in_text) parts.push_back({0, 0, blob});
     for (InText& each : in_text) {
       if (each.field == field) each.blobs.push_back(blob);
@@ -70,7 +73,7 @@ Result<std::vector<DocumentPart>> lay_out(std::span<const OpenMediaField> fields
   }
   thread_local std::vector<int32_t> tokens;
   tokens.resize(raw.count);
-  columnar::widen(raw, 0, raw.count, tokens.data());
+  model::widen(raw, 0, raw.count, tokens.data());
   uint32_t begin = 0;
   for (uint32_t i = 0; i < raw.count; ++i) {
     for (InText& each : in_text) {

@@ -1,5 +1,7 @@
 #include "overlord/roles/loader/logic.h"
 
+#include "overlord/base/check.h"
+
 namespace overlord::loader {
 namespace {
 
@@ -51,6 +53,9 @@ Reaction on_message(const LoaderJob& job, const LoaderState& state,
 
 Reaction next_work(const LoaderJob& job, const LoaderState& state) {
   Reaction out;
+  OVERLORD_CHECK(job.workers > 0 && job.windows_per_pass > 0, "a loader has somebody to work");
+  OVERLORD_CHECK(state.fetches_in_work() <= job.workers && state.windows_in_work() <= job.workers,
+                 "no more is in work than may be");
   // Planned samples first: somebody waits for them. The oldest is always allowed to start.
   const std::optional<FetchKey> key = state.oldest_planned();
   if (key && state.fetches_in_work() < job.workers) {
@@ -61,8 +66,7 @@ Reaction next_work(const LoaderJob& job, const LoaderState& state) {
   const bool behind_the_end = job.one_pass && state.next_window() >= job.windows_per_pass;
   if (state.next_window() < state.grant() && !behind_the_end) {
     const uint64_t sequence = state.next_window();
-    const bool mine = (sequence % job.windows_per_pass) % job.slots == job.slot;
-    if (!mine) {
+    if (!job.owns(sequence)) {
       out.events.push_back(WindowStarted{sequence});
       out.events.push_back(WindowPosted{sequence});
       out.effects.push_back(SkipWindow{sequence});

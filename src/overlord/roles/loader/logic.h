@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <variant>
 #include <vector>
 
@@ -15,12 +16,17 @@ namespace overlord::loader {
 struct LoaderJob {
   SourceIndex source = 0;
   uint32_t slot = 0;
-  uint32_t slots = 1;
-  uint32_t workers = 1;  // windows and fetches in work at once
+  std::shared_ptr<const model::OwnerMap> owners;  // one for all loaders of a host
+  uint32_t workers = 1;                           // windows and fetches in work at once
   uint64_t windows_per_pass = 1;
   bool one_pass = false;  // the source ends after its first pass: nothing to post behind it
   uint32_t runway = 4;    // a plan this many steps older than the newest is served to all
   model::Versions versions;
+
+  // `window`: of a pass, or numbered over all passes.
+  bool owns(uint64_t window) const {
+    return model::owner_of(source, window % windows_per_pass, *owners) == slot;
+  }
 };
 
 struct MakeWindow {  // decode or look up the metadata of this window, then post it

@@ -8,7 +8,7 @@ namespace {
 LoaderJob job_of(uint32_t slot, uint32_t slots, uint32_t workers = 1) {
   LoaderJob job;
   job.slot = slot;
-  job.slots = slots;
+  job.owners = std::make_shared<const model::OwnerMap>(model::OwnerMap{1, {slots}});
   job.workers = workers;
   job.windows_per_pass = 10;
   return job;
@@ -55,11 +55,26 @@ TEST(LoaderLogic, SlotsDivideWindowsByTheOwnerMap) {
     state.apply(GrantRaised{25});
     const LoaderJob job = job_of(slot, 3, 100);
     for (const uint64_t sequence : windows_made(job, &state)) {
-      EXPECT_EQ(sequence % 10 % 3, slot);
+      EXPECT_EQ(model::owner_of(0, sequence % 10, *job.owners), slot);
       all.push_back(sequence);
     }
   }
   EXPECT_EQ(all.size(), 25u);
+}
+
+TEST(LoaderLogic, AnotherOwnerMapFencesFetchesAlone) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1);
+  protocol::Envelope moved;
+  moved.versions.owner_map = 2;
+  moved.message = protocol::MetaGrant{3, 0};
+  receive(job, &state, moved);
+  EXPECT_EQ(state.grant(), 3u);
+  moved.from = protocol::constructor_address(0);
+  moved.message = protocol::Fetch{0, 0};
+  EXPECT_TRUE(on_message(job, state, moved).events.empty());
+  moved.versions.owner_map = 1;
+  EXPECT_FALSE(on_message(job, state, moved).events.empty());
 }
 
 TEST(LoaderLogic, NothingIsPostedBehindTheEndOfASourceThatEnds) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "overlord/base/check.h"
 #include "overlord/runtime/trace.h"
 
 namespace overlord::loader {
@@ -11,6 +12,9 @@ namespace overlord::loader {
 std::span<const runtime::Bytes> DecodedBlobs::of(uint32_t row, size_t field, size_t fields) const {
   const size_t list = row * fields + field;
   const size_t begin = list == 0 ? 0 : places.ends[list - 1];
+  OVERLORD_CHECK(field < fields && list < places.ends.size() && places.ends[list] >= begin &&
+                     places.ends[list] <= blobs.size(),
+                 "blobs of a row and field");
   return std::span(blobs).subspan(begin, places.ends[list] - begin);
 }
 
@@ -27,27 +31,18 @@ MediaBlocks::MediaBlocks(std::shared_ptr<const OpenSource> source,
                          std::shared_ptr<PayloadBudget> budget, LoaderSeams seams,
                          LoaderProbe* probe)
     : source_(std::move(source)),
-      budget_(std::move(budget)),
       seams_(std::move(seams)),
-      probe_(probe) {}
-
-MediaBlocks::~MediaBlocks() {
-  for (const auto& [block, kept] : kept_) budget_->used_bytes -= kept.blobs->size_bytes;
-}
+      probe_(probe),
+      kept_(std::move(budget), probe) {}
 
 void MediaBlocks::stop() {
   stopped_ = true;
   cancel_.cancel();
+  kept_.clear();
 }
 
 void MediaBlocks::load(uint32_t block, Done done) {
-  if (const auto found = kept_.find(block); found != kept_.end()) {
-    ++probe_->cache_hits;
-    found->second.used = true;
-    recent_.splice(recent_.begin(), recent_, found->second.recent);
-    const DecodedBlobsPtr blobs = found->second.blobs;
-    return done(blobs);
-  }
+  if (const DecodedBlobsPtr kept = kept_.use(block)) return done(kept);
   std::vector<Done>& waiting = waiting_[block];
   waiting.push_back(std::move(done));
   if (waiting.size() == 1) read(block);
@@ -75,6 +70,7 @@ void MediaBlocks::read(uint32_t block) {
                            } else if (!read->failed.exchange(true)) {
                              read->failure = bytes.status();
                            }
+                           OVERLORD_CHECK(read->outstanding > 0, "a range arrives once");
                            if (--read->outstanding == 0) self->decode(read);
                          });
   }
@@ -103,6 +99,7 @@ Result<DecodedBlobsPtr> MediaBlocks::decoded(const Read& read) const {
   auto out = std::make_shared<DecodedBlobs>();
   OVERLORD_TRY(out->places, source_->reader->media_places(read.request));
   OVERLORD_TRY(out->blobs, source_->reader->decode_media(read.request, read.pieces));
+  OVERLORD_CHECK(out->blobs.size() == out->places.blobs.size(), "a place for every blob");
   for (const runtime::Bytes& blob : out->blobs) out->size_bytes += blob.size;
   for (const runtime::Bytes& piece : read.pieces) probe_->decode_in_bytes += piece.size;
   probe_->decode_out_bytes += out->size_bytes;
@@ -117,39 +114,10 @@ Result<DecodedBlobsPtr> MediaBlocks::decoded(const Read& read) const {
 void MediaBlocks::finish(uint32_t block, const Result<DecodedBlobsPtr>& blobs) {
   const std::vector<Done> waiting = std::exchange(waiting_[block], {});
   waiting_.erase(block);
-  if (blobs.ok()) keep(block, *blobs);
+  if (blobs.ok() && !kept_.keep(block, *blobs, (*blobs)->size_bytes)) {
+    seams_.reclaim();  // what others do not use comes free for the next block
+  }
   for (const Done& done : waiting) done(blobs);
-}
-
-// Where the host's budget has room, else it is let go: it can be read again (law 11).
-void MediaBlocks::keep(uint32_t block, const DecodedBlobsPtr& blobs) {
-  const uint64_t size = blobs->size_bytes;
-  if (size > budget_->limit_bytes) return;
-  while (budget_->used_bytes.load() + size > budget_->limit_bytes && !recent_.empty()) {
-    forget(kept_.find(recent_.back()));
-  }
-  if (budget_->used_bytes.load() + size > budget_->limit_bytes) {
-    seams_.reclaim();  // others hold it all; what they do not use comes free for the next block
-    return;
-  }
-  budget_->used_bytes += size;
-  probe_->buffer.take(size);
-  recent_.push_front(block);
-  kept_[block] = {blobs, true, recent_.begin()};
-}
-
-void MediaBlocks::forget(std::map<uint32_t, Kept>::iterator kept) {
-  budget_->used_bytes -= kept->second.blobs->size_bytes;
-  probe_->buffer.let_go(kept->second.blobs->size_bytes);
-  recent_.erase(kept->second.recent);
-  kept_.erase(kept);
-}
-
-void MediaBlocks::shed() {
-  for (auto it = kept_.begin(); it != kept_.end();) {
-    const auto current = it++;
-    if (!std::exchange(current->second.used, false)) forget(current);
-  }
 }
 
 }  // namespace overlord::loader

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <span>
@@ -14,6 +13,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
+#include "overlord/roles/loader/kept_blocks.h"
 #include "overlord/roles/loader/probe.h"
 #include "overlord/roles/loader/role.h"
 
@@ -34,37 +34,27 @@ class MediaBlocks : public std::enable_shared_from_this<MediaBlocks> {
  public:
   MediaBlocks(std::shared_ptr<const OpenSource> source, std::shared_ptr<PayloadBudget> budget,
               LoaderSeams seams, LoaderProbe* probe);
-  ~MediaBlocks();
 
   // Calls back on the loop, at once where the block is kept; exactly once unless stopped.
   using Done = std::function<void(const Result<DecodedBlobsPtr>&)>;
   void load(uint32_t block, Done done);
   // Drops what nobody has used since the last call.
-  void shed();
+  void shed() { kept_.shed(); }
   void stop();
 
  private:
-  struct Kept {
-    DecodedBlobsPtr blobs;
-    bool used = true;  // since the last shed()
-    std::list<uint32_t>::iterator recent;
-  };
   struct Read;  // one read in progress
 
   void read(uint32_t block);
   void decode(const std::shared_ptr<Read>& read);
   Result<DecodedBlobsPtr> decoded(const Read& read) const;
   void finish(uint32_t block, const Result<DecodedBlobsPtr>& blobs);
-  void keep(uint32_t block, const DecodedBlobsPtr& blobs);
-  void forget(std::map<uint32_t, Kept>::iterator kept);
 
   std::shared_ptr<const OpenSource> source_;
-  std::shared_ptr<PayloadBudget> budget_;
   LoaderSeams seams_;
   LoaderProbe* probe_;
   runtime::CancelToken cancel_;
-  std::map<uint32_t, Kept> kept_;
-  std::list<uint32_t> recent_;                     // most recently used first
+  KeptBlocks<DecodedBlobsPtr> kept_;
   std::map<uint32_t, std::vector<Done>> waiting_;  // one read serves all who wait for it
   bool stopped_ = false;
 };

@@ -10,7 +10,7 @@
 #include "overlord/base/hash.h"
 #include "overlord/base/rng.h"
 #include "overlord/columnar/encoded_rows.h"
-#include "overlord/columnar/widen.h"
+#include "overlord/model/widen.h"
 #include "overlord/runtime/quote.h"
 #include "overlord/runtime/trace.h"
 
@@ -39,6 +39,7 @@ struct BlobOwner {
 std::vector<BlobOwner> owners_of(const MediaPlaces& places, size_t fields) {
   std::vector<BlobOwner> owners;
   for (size_t list = 0; list < places.ends.size(); ++list) {
+    OVERLORD_CHECK(places.ends[list] >= owners.size(), "lists follow each other");
     const size_t begin = owners.size();
     while (owners.size() < places.ends[list]) {
       owners.push_back({list / fields, list % fields, owners.size() - begin});
@@ -126,8 +127,9 @@ std::optional<ServedMedia> MediaServing::take_kept(const SampleId& id) {
   const auto found = kept_.find(id);
   if (found == kept_.end()) return std::nullopt;
   ServedMedia served = std::move(found->second.served);
+  OVERLORD_CHECK(kept_bytes_ >= found->second.size_bytes, "what is taken was kept");
   kept_bytes_ -= found->second.size_bytes;
-  kept_order_.erase(found->second.number);
+  OVERLORD_CHECK(kept_order_.erase(found->second.number) == 1, "what is kept has its turn");
   kept_.erase(found);
   return served;
 }
@@ -178,6 +180,7 @@ void MediaServing::read_block(const std::shared_ptr<Work>& work,
   // What is not delivered is not read.
   std::vector<size_t> decoded;  // documents that have such blobs
   const std::vector<BlobOwner> owners = owners_of(*places, fields);
+  OVERLORD_CHECK(owners.size() == places->blobs.size(), "every blob has an owner");
   for (size_t i = 0; i < owners.size(); ++i) {
     MediaPlace& place = places->blobs[i];
     const size_t document = documents[owners[i].row];
@@ -263,6 +266,7 @@ void MediaServing::take_decoded(const DecodedBlobs& decoded, Document* document)
 
 // Once all blobs of a document are there it is transformed; the last document ends the work.
 void MediaServing::arrived(const std::shared_ptr<Work>& work, size_t document) {
+  OVERLORD_CHECK(work->documents[document]->pending > 0, "a blob arrives once");
   if (--work->documents[document]->pending != 0) return;
   seams_.executor->post([self = shared_from_this(), work, document] {
     Document& own = *work->documents[document];
@@ -275,6 +279,7 @@ void MediaServing::arrived(const std::shared_ptr<Work>& work, size_t document) {
 
 // The last one ends the work. From any thread.
 void MediaServing::document_done(const std::shared_ptr<Work>& work) {
+  OVERLORD_CHECK(work->outstanding > 1, "a document is done once");
   // One more than there are documents, so that the one that makes it 1 is the last.
   if (--work->outstanding != 1) return;
   seams_.on_loop([self = shared_from_this(), work] {
@@ -340,6 +345,7 @@ bool MediaServing::call_functions(const std::shared_ptr<Work>& work, size_t docu
 // The first blob that went wrong names the document's fault, whichever call came back first.
 void MediaServing::called(const std::shared_ptr<Work>& work, size_t document) {
   Document& own = *work->documents[document];
+  OVERLORD_CHECK(own.calls > 0, "a function answers once");
   if (--own.calls != 0) return;
   for (size_t i = 0; i < own.call_faults.size(); ++i) {
     if (own.call_faults[i].empty()) continue;
@@ -431,7 +437,7 @@ class DocumentWriter {
     written_ += count;
   }
   void text(const model::TokenSpan& span, uint32_t begin, uint32_t count) {
-    columnar::widen(span, begin, count, tokens_ + written_);
+    model::widen(span, begin, count, tokens_ + written_);
     if (span.mask != nullptr) {
       std::memcpy(mask_ + written_, span.mask + begin, count);
     } else {
@@ -467,6 +473,7 @@ void attach_blob(const OpenSource& source, const MediaNumbers& numbers, const Se
   const model::MediaUse& use = source.media->fields()[planned.field].use;
   if (use.before) writer->placeholder(*use.before, 1);
   const uint32_t lead = source.spec.bos ? 1 : 0;
+  OVERLORD_CHECK(planned.field < numbers.fields.size(), "a delivered field");
   model::MediaPiece piece{ordinal,
                           numbers.fields[planned.field],
                           lead + writer->written(),
@@ -490,6 +497,7 @@ Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
                     runtime::BufferPool& pool, protocol::Payload* payload,
                     std::vector<std::string>* faults) {
   faults->assign(served.size(), {});
+  OVERLORD_CHECK(places.size() >= served.size(), "a place for every document");
   std::vector<Attached> documents;
   uint64_t total = 0;
   for (size_t i = 0; i < served.size(); ++i) {
@@ -521,6 +529,7 @@ Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
         writer.text(span, part.begin, part.count);
       }
     }
+    OVERLORD_CHECK(writer.written() == tokens_of(document), "a document is as long as its parts");
     span = {tokens, mask, writer.written(), model::Element::kI32};
     tokens += writer.written();
     mask += writer.written();
@@ -538,6 +547,7 @@ Status attach_encoded(const OpenSource& source, const MediaNumbers& numbers, uin
     if (blob.field != numbers.encoded) continue;
     runtime::Bytes bytes;
     if (served.fault.empty()) {
+      OVERLORD_CHECK(served.blobs.size() == planned.blobs.size(), "what was planned was served");
       bytes = served.blobs[i].bytes;
     } else {
       const size_t size = blob.plan.size_bytes;

@@ -14,7 +14,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
-#include "overlord/plan/source_order.h"
+#include "overlord/plan/select/source_order.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/loader/document_layout.h"
 #include "overlord/roles/loader/media_blocks.h"

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "overlord/base/check.h"
 #include "overlord/columnar/encoded_rows.h"
 #include "overlord/columnar/text_rules.h"
 #include "overlord/roles/loader/document_layout.h"
@@ -40,6 +41,7 @@ void set_aside(const OpenSource& source, uint32_t index, uint64_t row, std::stri
     }
     reason = *known;
   }
+  OVERLORD_CHECK(window->tokens[index] == 0, "a bad row has no tokens");
   window->bad.push_back({index, std::move(reason)});
 }
 
@@ -63,6 +65,7 @@ class SubSourceFilter {
     if (!source.spec.filter) return;
     const auto& names = source.spec.metadata_columns;
     const auto at = std::find(names.begin(), names.end(), source.spec.filter->column);
+    OVERLORD_CHECK(at != names.end(), "a filter reads a column of its source");
     values_ = source.manifest.columns[static_cast<size_t>(at - names.begin())];
     filter_ = *source.spec.filter;
   }
@@ -79,6 +82,9 @@ std::vector<uint64_t> row_numbers(const OpenSource& source, const std::vector<pl
   std::vector<uint64_t> rows;
   rows.reserve(refs.size());
   for (const plan::RowRef& ref : refs) {
+    OVERLORD_CHECK(ref.block < source.manifest.blocks.size() &&
+                       ref.row < source.manifest.blocks[ref.block].rows,
+                   "a row of the source");
     rows.push_back(source.manifest.blocks[ref.block].first_row + ref.row);
   }
   return rows;
@@ -160,9 +166,22 @@ Status add_document(const model::Source& source, uint32_t index, uint64_t row,
     OVERLORD_TRY(const std::vector<DocumentPart> parts, lay_out(media->fields(), planned, raw));
     add_loss_spans(source, planned, parts, raw.mask, &window->spans);
   }
+  OVERLORD_CHECK(raw.count > 0, "a document has tokens");
   media->add(index, planned);
   window->tokens[index] = planned.length(raw.count) + special_tokens(source);
   return {};
+}
+
+// What a posted window promises whoever reads it (law 4).
+void check_window(const std::vector<plan::RowRef>& rows, const model::MetaWindow& window) {
+  OVERLORD_CHECK(window.tokens.size() == rows.size(), "a length for every row");
+  OVERLORD_CHECK(window.span_ends.empty() || (window.span_ends.size() == rows.size() &&
+                                              window.span_ends.back() == window.spans.size()),
+                 "a masked window ends the spans of every row");
+  for (const model::BadRow& bad : window.bad) {
+    OVERLORD_CHECK(bad.index < rows.size() && window.tokens[bad.index] == 0,
+                   "a bad row has no tokens");
+  }
 }
 
 }  // namespace
@@ -200,6 +219,7 @@ model::MetaWindow window_from_index(const OpenSource& source, const SampleId& fi
     if (!added.ok()) window.bad.push_back({i, where() + ": " + added.message()});
   }
   media.finish(source.spec, &window);
+  check_window(rows, window);
   return window;
 }
 
@@ -250,6 +270,7 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
   }
   if (source.spec.count_bytes) window.columns.push_back({model::kBytesColumn, std::move(bytes)});
   media.finish(source.spec, &window);
+  check_window(rows, window);
   return window;
 }
 

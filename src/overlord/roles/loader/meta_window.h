@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "overlord/model/sample_meta.h"
-#include "overlord/plan/source_order.h"
+#include "overlord/plan/select/source_order.h"
 #include "overlord/roles/loader/block_loads.h"
 #include "overlord/roles/loader/role.h"
 

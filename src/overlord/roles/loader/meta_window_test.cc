@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "overlord/columnar/encoded_rows.h"
-#include "overlord/columnar/source_index.h"
+#include "overlord/columnar/index/source_index.h"
 #include "overlord/columnar/text_rules.h"
-#include "overlord/runtime/memory_storage.h"
+#include "overlord/runtime/in_memory/memory_storage.h"
 #include "overlord/testing/picture_corpus.h"
 
 namespace overlord::loader {
@@ -104,7 +104,7 @@ class MediaMetadata : public ::testing::Test {
  protected:
   void SetUp() override {
     open_.spec.name = "pairs";
-    open_.spec.format = model::Format::kWebDataset;
+    open_.spec.format = model::Format::kWebdataset;
     open_.spec.text_column = "txt";
     open_.spec.tokenizer = {model::TokenizerKind::kBytes, "", "bytes", false};
     open_.spec.vocabulary = 1000;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "overlord/base/check.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::loader {
@@ -139,6 +140,7 @@ Result<PlannedMedia> OpenMedia::planned(uint64_t row) const {
   int64_t total = 0;
   for (size_t i = 0; i < fields_.size(); ++i) {
     const OpenMediaField& field = fields_[i];
+    OVERLORD_CHECK(row < field.ends.size(), "a row of the source");
     const uint64_t begin = row == 0 ? 0 : field.ends[row - 1];
     const uint64_t end = field.ends[row];
     for (uint64_t blob = begin; blob < end; ++blob) {
@@ -151,6 +153,7 @@ Result<PlannedMedia> OpenMedia::planned(uint64_t row) const {
           field.chain->planned(promised(field, blob), field.sizes[blob]);
       if (!plan.ok()) return named(plan.status());
       const int64_t pads = pads_of(field.use, *plan);
+      OVERLORD_CHECK(pads >= 0, "placeholders are counted");
       const int64_t around = (field.use.before ? 1 : 0) + (field.use.after ? 1 : 0);
       total += pads + around;
       if (total > INT32_MAX) return named(bad_data("more tokens than a document may have"));

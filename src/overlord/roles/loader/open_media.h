@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/columnar/index/source_index.h"
 #include "overlord/columnar/media.h"
-#include "overlord/columnar/source_index.h"
 #include "overlord/media/field_chain.h"
 #include "overlord/model/media_slab.h"
 #include "overlord/model/source.h"

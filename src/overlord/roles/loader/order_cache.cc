@@ -1,5 +1,7 @@
 #include "overlord/roles/loader/order_cache.h"
 
+#include "overlord/base/check.h"
+
 namespace overlord::loader {
 namespace {
 
@@ -29,6 +31,7 @@ const OrderCache::Expanded& OrderCache::expand(uint32_t pass, uint64_t window) {
   auto rows = std::make_shared<std::vector<plan::RowRef>>();
   const plan::SourceOrder& source_order = order(pass);
   source_order.expand(window, rows.get());
+  OVERLORD_CHECK(rows->size() == source_order.window(window).rows, "a window has all its rows");
   expanded_.push_front({pass, window, source_order.window(window).first_position, std::move(rows)});
   if (expanded_.size() > kWindowsKept) expanded_.pop_back();
   return expanded_.front();
@@ -54,6 +57,8 @@ OrderCache::Located OrderCache::locate(uint32_t pass, uint64_t position) {
   }
   const uint64_t window = order(pass).window_of(position);
   const Expanded& found = expand(pass, window);
+  OVERLORD_CHECK(position - found.first_position < found.rows->size(),
+                 "the window holds the position");
   return {window, (*found.rows)[position - found.first_position]};
 }
 

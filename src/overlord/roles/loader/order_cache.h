@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "overlord/plan/source_order.h"
+#include "overlord/plan/select/source_order.h"
 #include "overlord/roles/loader/role.h"
 
 namespace overlord::loader {

@@ -6,43 +6,50 @@
 #include <cstdint>
 #include <memory>
 
+#include "overlord/base/counts.h"
 #include "overlord/runtime/held_bytes.h"
 
 namespace overlord::loader {
 
 // Where a loader's oldest work stands, for the message of whoever waits for it.
 enum class LoadStage : uint8_t { kIdle, kRead, kDecode, kTokenise };
-const char* stage_name(LoadStage stage);
 
-struct LoaderProbe {
-  std::atomic<uint64_t> windows_posted{0};
-  std::atomic<uint64_t> rows_posted{0};
-  std::atomic<uint64_t> fetches{0};
-  std::atomic<uint64_t> documents{0};  // served
-  std::atomic<uint64_t> blocks_read{0};
-  std::atomic<uint64_t> cache_hits{0};
-  std::atomic<uint64_t> read_bytes{0};  // transfer from storage
-  std::atomic<uint64_t> read_wait_ns{0};
+template <template <typename> typename Cell>
+struct LoaderCounts {
+  Cell<uint64_t> in_work{0};  // fetches and windows being made now
+  Cell<uint64_t> rows_posted{0};
+  Cell<uint64_t> documents{0};   // served
+  Cell<uint64_t> read_bytes{0};  // transfer from storage
+  Cell<uint64_t> read_wait_ns{0};
+  Cell<uint64_t> file_state_bytes{0};  // order tables and expanded windows
+  Cell<uint64_t> bad_rows{0};
+  Cell<uint64_t> empty_rows{0};  // skipped, where the source does so
+  Cell<uint64_t> blocks_read{0};
+  Cell<uint64_t> cache_hits{0};
   // CPU time by stage: blocks of rows, tokens (as their encoder tells, with users' Python), media.
-  std::atomic<uint64_t> decode_ns{0};
-  std::atomic<uint64_t> tokenise_ns{0};
-  std::atomic<uint64_t> media_ns{0};
-  // What goes into these stages and comes out of them.
-  std::atomic<uint64_t> decode_in_bytes{0}, decode_out_bytes{0};
-  std::atomic<uint64_t> tokenise_in_bytes{0}, tokenise_out_bytes{0};
-  std::atomic<uint64_t> media_in_bytes{0}, media_out_bytes{0};
-  std::atomic<uint64_t> media_blobs{0};
-  std::atomic<uint64_t> sent_bytes{0};  // handed to constructors: tokens, masks, media
+  Cell<uint64_t> decode_ns{0};
+  Cell<uint64_t> tokenise_ns{0};
+  Cell<uint64_t> media_ns{0};
+  Cell<uint64_t> sent_bytes{0};  // handed to constructors: tokens, masks, media
+  // What goes into the stages and comes out of them.
+  Cell<uint64_t> decode_in_bytes{0}, decode_out_bytes{0};
+  Cell<uint64_t> tokenise_in_bytes{0}, tokenise_out_bytes{0};
+  Cell<uint64_t> media_in_bytes{0}, media_out_bytes{0};
+  Cell<uint64_t> media_blobs{0};
+
+  OVERLORD_FIELDS(in_work, rows_posted, documents, read_bytes, read_wait_ns, file_state_bytes,
+                  bad_rows, empty_rows, blocks_read, cache_hits, decode_ns, tokenise_ns, media_ns,
+                  sent_bytes, decode_in_bytes, decode_out_bytes, tokenise_in_bytes,
+                  tokenise_out_bytes, media_in_bytes, media_out_bytes, media_blobs)
+};
+
+struct LoaderProbe : LoaderCounts<std::atomic> {
   const runtime::HeldBytesPtr reading = std::make_shared<runtime::HeldBytes>();  // not decoded yet
-  runtime::HeldBytes buffer;                  // decoded blocks that are kept
-  std::atomic<uint64_t> file_state_bytes{0};  // order tables and expanded windows
+  runtime::HeldBytes buffer;  // decoded blocks that are kept
   // Handed to constructors, and not let go of by them.
   const runtime::HeldBytesPtr in_flight = std::make_shared<runtime::HeldBytes>();
-  std::atomic<uint64_t> bad_rows{0};
-  std::atomic<uint64_t> empty_rows{0};  // skipped, where the source does so
   std::atomic<uint32_t> current_block{0};
   std::atomic<LoadStage> stage{LoadStage::kIdle};
-  std::atomic<uint64_t> in_work{0};  // fetches and windows being made now
 
   uint64_t transform_ns() const { return decode_ns + tokenise_ns + media_ns; }
 };

@@ -4,8 +4,9 @@
 #include <optional>
 #include <set>
 
+#include "overlord/base/check.h"
 #include "overlord/columnar/encoded_rows.h"
-#include "overlord/plan/source_order.h"
+#include "overlord/plan/select/source_order.h"
 #include "overlord/roles/loader/block_loads.h"
 #include "overlord/roles/loader/media_serving.h"
 #include "overlord/roles/loader/meta_window.h"
@@ -129,7 +130,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
       note_bad({window.first.source, window.first.pass, window.first.position + bad.index}, ref,
                bad.reason, false);
     }
-    ++probe_.windows_posted;
+    OVERLORD_CHECK(window.rows() == rows.size() && window.first.source == job_.source,
+                   "a window has all its rows");
     probe_.rows_posted += window.rows();
     probe_.empty_rows += static_cast<uint64_t>(
         std::count(window.tokens.begin(), window.tokens.end(), model::kEmptyRow));
@@ -144,7 +146,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   // plan asks for them, where lengths come from the index (else metadata has done it already).
   void warm_after(uint32_t pass, uint64_t window) {
     const bool indexed = source_->manifest.meta_origin == model::MetaOrigin::kIndex;
-    const uint64_t sequence = uint64_t{pass} * job_.windows_per_pass + window + job_.slots;
+    uint64_t sequence = uint64_t{pass} * job_.windows_per_pass + window + 1;
+    while (!job_.owns(sequence)) ++sequence;  // the next pass has this window again
     if (!indexed || sparse_reads_ || sequence <= warmed_) return;
     warmed_ = sequence;
     const auto next_pass = static_cast<uint32_t>(sequence / job_.windows_per_pass);
@@ -170,7 +173,6 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   using Holes = std::map<SampleId, Hole>;
 
   void carry_out(const Serve& effect) {
-    ++probe_.fetches;
     auto wanted = std::make_shared<std::vector<Wanted>>(wanted_by(effect.key));
     std::map<uint32_t, std::vector<uint32_t>> blocks;
     for (const Wanted& want : *wanted) {
@@ -203,7 +205,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
 
   // The segments of (step, bucket) that are this slot's.
   std::vector<Wanted> wanted_by(const FetchKey& key) {
+    OVERLORD_CHECK(state_.plan(key.first) != nullptr, "a fetch starts when its plan is known");
     const KnownPlan& known = *state_.plan(key.first);
+    OVERLORD_CHECK(key.second < known.index->buckets.size(), "a group of the plan");
     const model::BucketIndex& bucket = known.index->buckets[key.second];
     const model::Layer& layer = known.plan->layers.front();
     std::vector<Wanted> wanted;
@@ -213,7 +217,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
       const model::Segment& segment = layer.segments[bucket.segments[ordinal]];
       const SampleId id = segment.id;
       const OrderCache::Located located = orders_.locate(id.pass, id.position);
-      if (located.window % job_.slots != job_.slot) continue;
+      if (!job_.owns(located.window)) continue;
       wanted.push_back({ordinal, id, located.ref, uint64_t{segment.first} + segment.count});
     }
     return wanted;
@@ -241,6 +245,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     } else if (!gathering.fatal) {
       gathering.fatal = got.status();
     }
+    OVERLORD_CHECK(gathering.outstanding > 0, "a block arrives once");
     if (--gathering.outstanding == 0) gathering.done(gathering);
   }
 
@@ -259,6 +264,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
       payload->spans.push_back(span_of(want, got, &holes));
     }
     for (auto& [block, tokens] : got.blocks) payload->holders.push_back(std::move(tokens));
+    OVERLORD_CHECK(payload->spans.size() == payload->ordinals.size(), "a span for every segment");
     probe_.documents += wanted.size();
     if (begin_ns != 0) {
       runtime::TraceBook::of_process().note("answer", source_->spec.name, begin_ns,
@@ -325,6 +331,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   }
 
   Status attach(MediaFetch& fetch, const std::vector<ServedMedia>& served) {
+    OVERLORD_CHECK(served.size() == fetch.wants.size() && fetch.documents.size() <= served.size(),
+                   "an answer for every document");
     for (size_t i = 0; i < fetch.documents.size(); ++i) {
       if (served[i].fault.empty()) continue;
       fetch.payload->spans[fetch.places[i]] =
@@ -360,7 +368,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
          ++i) {
       const SampleId id = layer.segments[bucket.encoded[i]].id;
       const OrderCache::Located located = orders_.locate(id.pass, id.position);
-      if (located.window % job_.slots != job_.slot) continue;
+      if (!job_.owns(located.window)) continue;
       wanted.push_back({bucket.encoded[i], id, located.ref});
     }
     return wanted;
@@ -389,6 +397,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
 
   void carry_out(const Answer& effect) {
     const auto found = unlogged_.find(effect.key);
+    OVERLORD_CHECK(found != unlogged_.end(), "an answer waits for its holes");
     answer(effect.key, std::move(found->second));
     unlogged_.erase(found);
   }
@@ -405,6 +414,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     const auto broken = got.broken.find(want.ref.block);
     if (broken != got.broken.end()) return hole(want, broken->second, holes);
     const columnar::TokenBlock& block = *got.blocks.at(want.ref.block);
+    OVERLORD_CHECK(want.ref.row < block.counts.size(), "a row of the block");
     const uint32_t count = block.counts[want.ref.row];
     if (count == model::kBadRow) return hole(want, reason_of(block, want.ref.row), holes);
     if (source_->manifest.meta_origin == model::MetaOrigin::kIndex) {
@@ -462,6 +472,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
 
   void note_bad(const SampleId& id, const RowRef& ref, const std::string& reason, bool late) {
     ++probe_.bad_rows;
+    OVERLORD_CHECK(ref.block < source_->manifest.blocks.size(), "a block of the source");
     const uint64_t row = source_->manifest.blocks[ref.block].first_row + ref.row;
     seams_.quarantined({id, row, reason, late});
   }

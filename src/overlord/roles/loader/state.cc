@@ -27,16 +27,25 @@ struct LoaderState::Apply {
   }
   void operator()(const FetchStarted& event) const {
     OVERLORD_CHECK(self.waiting_.erase(event.key) == 1, "a fetch starts once");
-    self.in_work_.insert(event.key);
+    OVERLORD_CHECK(self.in_work_.insert(event.key).second, "a fetch is in work once");
+    OVERLORD_CHECK(self.plan(event.key.first) != nullptr, "a fetch starts when its plan is known");
   }
-  void operator()(const FetchAnswered& event) const { self.in_work_.erase(event.key); }
+  void operator()(const FetchAnswered& event) const {
+    OVERLORD_CHECK(self.in_work_.erase(event.key) == 1, "a fetch is answered once");
+  }
   void operator()(const WindowStarted& event) const {
     OVERLORD_CHECK(event.sequence == self.next_window_, "windows start in order");
+    OVERLORD_CHECK(event.sequence < self.grant_, "no window without a grant");
     ++self.next_window_;
     self.windows_in_work_.insert(event.sequence);
   }
-  void operator()(const WindowPosted& event) const { self.windows_in_work_.erase(event.sequence); }
-  void operator()(const HolesFound& event) const { self.unlogged_[event.key] = event.rows; }
+  void operator()(const WindowPosted& event) const {
+    OVERLORD_CHECK(self.windows_in_work_.erase(event.sequence) == 1, "a window is posted once");
+  }
+  void operator()(const HolesFound& event) const {
+    OVERLORD_CHECK(!event.rows.empty(), "an answer waits for some rows");
+    self.unlogged_[event.key] = event.rows;
+  }
   void operator()(const HoleLogged& event) const {
     for (auto it = self.unlogged_.begin(); it != self.unlogged_.end();) {
       it->second.erase(event.row);
@@ -49,8 +58,13 @@ struct LoaderState::Apply {
     self.waiting_.erase(self.waiting_.begin(), self.waiting_.lower_bound({self.retired_, 0}));
     self.undecodable_.erase(self.undecodable_.begin(),
                             self.undecodable_.lower_bound({self.retired_, 0}));
+    OVERLORD_CHECK(self.waiting_.empty() || self.waiting_.begin()->first >= self.retired_,
+                   "nobody waits for what is done with");
   }
-  void operator()(const protocol::PeerRestarted& event) const { self.peers_.apply(event); }
+  void operator()(const protocol::PeerRestarted& event) const {
+    OVERLORD_CHECK(event.generation >= self.peers_.of(event.role), "a generation never goes back");
+    self.peers_.apply(event);
+  }
 };
 
 void LoaderState::apply(const Event& event) { std::visit(Apply{*this}, event); }

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "overlord/plan/callout.h"
-#include "overlord/plan/mix_schedule.h"
-#include "overlord/plan/place_tree.h"
+#include "overlord/base/check.h"
+#include "overlord/plan/mix/mix_schedule.h"
+#include "overlord/plan/place/callout.h"
+#include "overlord/plan/place/place_tree.h"
 #include "overlord/roles/planner/reports.h"
 #include "overlord/roles/planner/tree.h"
 
@@ -39,6 +40,8 @@ bool of_tree(const ConstructorSlot& slot, const model::Plan& plan) {
 
 void raise_grant(const PlannerJob& job, const PlannerState& state, SourceIndex source,
                  uint64_t windows, Reaction* out) {
+  OVERLORD_CHECK(windows > 0 && state.posted_below(source) <= state.grant(source),
+                 "a grant goes on from what was posted");
   const uint64_t limit = state.grant(source) + windows;
   out->events.push_back(GrantRaised{source, limit});
   send_to_slots(job, source, protocol::MetaGrant{limit, state.posted_below(source)}, out);
@@ -68,6 +71,7 @@ void top_up(const PlannerJob& job, const PlannerState& state, Reaction* out) {
     if (state.step_rows(s) == 0 || cursor.dry) continue;
     // As many windows are made at once as the source has workers; one more than are in use.
     const uint64_t at_once = uint64_t{job.owners.slots[s]} * job.spec.sources[s].workers;
+    OVERLORD_CHECK(state.posted(s) <= state.posted_target(s), "what is posted was granted");
     const uint64_t coming = state.posted_target(s) - state.posted(s);
     const uint64_t wanted = state.step_rows(s) * (uint64_t{job.runway} + 1);
     const bool short_rows = buffer.rows() < wanted;
@@ -87,12 +91,17 @@ Reaction stop(const PlannerState& state, const Status& status) {
 }
 
 protocol::PlanPublished publication(const PlannerJob& job, const model::PlanPtr& plan) {
-  return {plan, model::PlanIndex::make(*plan, static_cast<uint32_t>(job.spec.sources.size()))};
+  auto index = model::PlanIndex::make(*plan, static_cast<uint32_t>(job.spec.sources.size()));
+  OVERLORD_CHECK(index->source_present.size() == job.spec.sources.size() &&
+                     index->buckets.size() == plan->layers.front().buckets,
+                 "an index of this plan");
+  return {plan, std::move(index)};
 }
 
 // A loader that begins with an empty memory: where to go on, and whatever it may still be asked.
 void brief_loader(const PlannerJob& job, const PlannerState& state, const protocol::Address& loader,
                   Reaction* out) {
+  OVERLORD_CHECK(loader.kind == protocol::RoleKind::kLoader, "a loader is briefed as one");
   const SourceIndex source = loader.index;
   if (source >= job.owners.slots.size()) return;
   const protocol::MetaGrant grant{state.grant(source), state.posted_below(source)};
@@ -206,6 +215,7 @@ bool select_next(const PlannerJob& job, const PlannerState& state, plan::StepSel
     draft = {state.next_step(), std::move(*selected)};
     return true;
   }
+  OVERLORD_CHECK(!selected->needs.empty(), "a step that is not selected waits for something");
   for (const plan::MetaNeed& need : selected->needs) {
     out->waits_for = need.source;
     if (state.posted(need.source) < state.posted_target(need.source)) continue;
@@ -222,6 +232,8 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSe
   if (state.ended() || state.failure()) return out;
   if (state.next_step() >= state.acknowledged() + job.runway) return out;
   if (!select_next(job, state, selector, draft, &out)) return out;
+  OVERLORD_CHECK(draft.step == state.next_step() && draft.selection->content,
+                 "the next step is drafted");
   const plan::LossFinder loss(state.stream(), state.meta());
   plan::PlanInputs inputs = inputs_at(job, state, state.next_step());
   inputs.loss = &loss;
@@ -240,6 +252,8 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSe
   Result<model::Plan> plan =
       plan::build_plan(inputs, state.next_step(), std::move(selection), &placer);
   if (!plan.ok()) return stop(state, plan.status());
+  OVERLORD_CHECK(plan->step == state.next_step() && plan->state_after != nullptr,
+                 "a plan is of the next step");
   out.effects.push_back(Commit{std::make_shared<const model::Plan>(std::move(*plan))});
   return out;
 }
@@ -253,6 +267,7 @@ Reaction on_answer(const PlannerJob& job, const PlannerState& state,
     return stop(state,
                 {Code::kUserFunction, plan::callout_text(request) + ": " + status.message()});
   }
+  OVERLORD_CHECK(job.spec.strategy.has_callout(), "a function that was asked is of the job");
   const Status checked = plan::check_answer(job.spec, request, *answer);
   if (!checked.ok()) return stop(state, checked);
   Reaction out;
@@ -265,6 +280,9 @@ Reaction on_answer(const PlannerJob& job, const PlannerState& state,
 Reaction on_committed(const PlannerJob& job, const PlannerState& state,
                       const model::PlanPtr& plan) {
   Reaction out;
+  OVERLORD_CHECK(plan->step < state.next_step(), "a plan is applied before it is published");
+  OVERLORD_CHECK(state.unacknowledged().size() <= job.runway,
+                 "no more is planned ahead than the runway");
   const protocol::PlanPublished published = publication(job, plan);
   for (const ConstructorSlot& slot : state.constructors()) {
     if (of_tree(slot, *plan)) out.effects.push_back(Send{slot.address, published});

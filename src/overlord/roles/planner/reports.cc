@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "overlord/base/check.h"
+
 namespace overlord::planner {
 namespace {
 
@@ -35,6 +37,7 @@ bool are_weights(const PlannerJob& job, const std::vector<int64_t>& weights) {
 
 // It was asked about this step, there, and has not answered.
 bool rule_is_asked(const PlannerJob& job, const PlannerState& state, Rank rank, StepIndex step) {
+  OVERLORD_CHECK(!has_rule(job) || !job.reporters.empty(), "somebody reports to a rule");
   return has_rule(job) && rank == job.reporters.front() && step == state.rule().step &&
          state.rule().stage == PlannerState::Rule::Stage::kAsked && !state.rule().failure;
 }
@@ -47,6 +50,8 @@ Send accepted(Rank rank, StepIndex step) {
 
 Verdict judge_report(const PlannerJob& job, const PlannerState& state, Rank rank,
                      const model::StepFeedback& part) {
+  OVERLORD_CHECK(std::is_sorted(job.reporters.begin(), job.reporters.end()),
+                 "reporters are searched by halves");
   const bool wanted = std::binary_search(job.reporters.begin(), job.reporters.end(), rank);
   if (!job.spec.mixture.metric_driven() || !wanted || !makes_sense(job, part)) {
     return Verdict::kUnwanted;
@@ -68,6 +73,7 @@ model::StepFeedback sum_parts(StepIndex step, const PlannerState::Parts& parts) 
   sum.step = step;
   std::map<SourceIndex, model::SourceLoss> by_source;
   for (const auto& [rank, part] : parts) {
+    OVERLORD_CHECK(part.step == step, "parts of one step are summed");
     for (const model::SourceLoss& loss : part.losses) {
       model::SourceLoss& total = by_source[loss.source];
       total.source = loss.source;
@@ -89,6 +95,7 @@ void take_report(const PlannerJob& job, const PlannerState& state, Rank rank,
     const PlannerState::Parts* before = state.parts(part.step);
     PlannerState::Parts parts = before == nullptr ? PlannerState::Parts() : *before;
     parts.emplace(rank, part);
+    OVERLORD_CHECK(parts.size() <= job.reporters.size(), "a part of every reporter at most");
     if (parts.size() == job.reporters.size()) {
       if (state.rule().failure) out->effects.push_back(accepted(rank, part.step));
       if (has_rule(job)) return;  // the last one is answered when the rule has decided
@@ -123,6 +130,7 @@ void take_rule_answer(const PlannerJob& job, const PlannerState& state, Rank ran
                                                  ", gave what are no weights of the sources");
     return take_rule_failure(job, state, rank, {answer.step, status}, out);
   }
+  OVERLORD_CHECK(state.parts(answer.step) != nullptr, "a rule is asked when every reporter is in");
   model::StepFeedback decided = sum_parts(answer.step, *state.parts(answer.step));
   decided.weights = answer.weights;
   out->events.push_back(RuleAnswered{});

@@ -78,6 +78,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
 
   // Everybody is ready for the new tree: plans may be made for it.
   void tree_ready(StepIndex first_step) {
+    OVERLORD_CHECK(changing_, "a tree that is on its way");
     changing_ = false;
     answer_wish(first_step);
     retire();
@@ -145,12 +146,15 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   }
 
   void carry_out(Commit& commit) {
+    OVERLORD_CHECK(!committing_ && commit.plan->step == state_.next_step(),
+                   "one plan at a time goes to the journal");
     committing_ = true;
     const model::Plan& plan = *commit.plan;
     journal(protocol::PlanRecord{plan.versions, plan.step, plan.content_hash, plan.plan_hash,
                                  protocol::encode_stream_state(*plan.state_after)},
             [plan = commit.plan](Service& self) {
               self.state_.apply(PlanCommitted{plan});
+              OVERLORD_CHECK(self.committing_, "a plan is made durable once");
               self.committing_ = false;
               ++self.probe_.plans;
               self.note_report(*plan);
@@ -162,11 +166,12 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
 
   void note_report(const model::Plan& plan) {
     if (const model::Layer* encoder = plan.encoder()) {
+      OVERLORD_CHECK(encoder->report != nullptr, "an encoder's layer is reported");
       const model::PlanReport& own = *encoder->report;
-      probe_.encoder_predicted_ns += own.step_ns;
-      probe_.encoder_arrival_ns += own.arrival_step_ns;
-      probe_.encoder_mean_ns += own.even_step_ns;
-      probe_.encoder_bound_ns += own.lower_bound;
+      probe_.encoder.predicted_ns += own.step_ns;
+      probe_.encoder.arrival_ns += own.arrival_step_ns;
+      probe_.encoder.mean_ns += own.even_step_ns;
+      probe_.encoder.bound_ns += own.lower_bound;
     }
     for (uint32_t wait = 0; wait < plan.delays.size(); ++wait) {
       probe_.segments += plan.delays[wait];
@@ -216,6 +221,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   }
 
   void carry_out(JournalTree& tree) {
+    OVERLORD_CHECK(!changing_, "one tree at a time");
     changing_ = true;
     model::Versions versions = job_.versions;
     versions.tree = tree.change.tree.version;
@@ -238,6 +244,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
 
   void carry_out(Ask& ask) {
     OVERLORD_CHECK(seams_.callouts != nullptr, "a strategy with functions needs who asks them");
+    OVERLORD_CHECK(!asking_ && ask.request.step == state_.next_step(), "one question at a time");
     asking_ = true;
     const uint64_t question = ++questions_;
     auto request = std::make_shared<const model::CalloutRequest>(ask.request);
@@ -267,6 +274,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   void carry_out(JournalCallout& answer) {
     journal(answer.record, [record = answer.record](Service& self) {
       self.state_.apply(CalloutAnswered{record.step, record.kind, record.values});
+      OVERLORD_CHECK(self.asking_, "an answer to what was asked");
       self.asking_ = false;
       self.pump();
     });
@@ -277,6 +285,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   }
 
   void check_late_budget(const protocol::LateBad& bad) {
+    OVERLORD_CHECK(bad.id.source < job_.spec.sources.size(), "a bad row of an unknown source");
     const model::Source& source = job_.spec.sources[bad.id.source];
     const uint64_t seen =
         state_.late_bad(bad.id.source) + state_.stream().cursors[bad.id.source].bad;
@@ -317,6 +326,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       carry_out(send);
     }
     while (!wishes_.empty()) answer_wish(status);
+    OVERLORD_CHECK(state_.failure().has_value(), "a failure is remembered");
   }
 
   PlannerJob job_;

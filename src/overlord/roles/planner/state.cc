@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "overlord/base/check.h"
 
@@ -49,17 +50,26 @@ struct PlannerState::Apply {
     uint64_t& below = self.posted_below_[source];
     for (; above.erase(below) == 1; ++below) {
     }
+    OVERLORD_CHECK(below <= self.grants_[source], "what is posted was granted");
   }
   void operator()(const GrantRaised& event) const {
+    OVERLORD_CHECK(event.source < self.grants_.size(), "a grant of an unknown source");
     OVERLORD_CHECK(event.limit >= self.grants_[event.source], "grants only grow");
     self.grants_[event.source] = event.limit;
   }
   void operator()(const PlanCommitted& event) const {
     const model::StreamState& after = *event.plan->state_after;
     OVERLORD_CHECK(event.plan->step == self.stream_.next_step, "plans commit in order");
+    OVERLORD_CHECK(!self.stream_.ended && after.next_step == event.plan->step + 1,
+                   "a plan moves the stream by one step");
+    OVERLORD_CHECK(after.cursors.size() == self.meta_.size(), "one cursor per source");
     self.callout_answers_ = {};
     for (size_t s = 0; s < self.meta_.size(); ++s) {
       const model::SourceCursor& then = self.stream_.cursors[s];
+      OVERLORD_CHECK(after.cursors[s].pass >= then.pass &&
+                         after.cursors[s].samples >= then.samples &&
+                         after.cursors[s].tokens >= then.tokens,
+                     "a cursor never goes back");
       uint64_t drawn = after.cursors[s].samples - then.samples;
       // Rows that were passed over had to be posted too.
       if (after.cursors[s].pass == then.pass) {
@@ -77,11 +87,14 @@ struct PlannerState::Apply {
     while (self.trees_.size() > 1 && std::next(self.trees_.begin())->first <= after.next_step) {
       self.trees_.erase(self.trees_.begin());
     }
-    self.unacknowledged_[event.plan->step] = event.plan;
+    const bool fresh = self.unacknowledged_.emplace(event.plan->step, event.plan).second;
+    OVERLORD_CHECK(fresh, "a step is planned once");
     self.content_chain_ = chain(self.content_chain_, event.plan->content_hash);
     self.plan_chain_ = chain(self.plan_chain_, event.plan->plan_hash);
   }
   void operator()(const ConstructorAcknowledged& event) const {
+    OVERLORD_CHECK(event.acknowledged <= self.stream_.next_step,
+                   "what is acknowledged was planned");
     for (ConstructorSlot& slot : self.constructors_) {
       if (slot.address != event.constructor) continue;
       slot.acknowledged = std::max(slot.acknowledged, event.acknowledged);
@@ -89,21 +102,28 @@ struct PlannerState::Apply {
     forget_acknowledged();
   }
   void operator()(const ConstructorRetired& event) const {
-    std::erase_if(self.constructors_,
-                  [&](const ConstructorSlot& slot) { return slot.address == event.constructor; });
+    const auto retired = [&](const ConstructorSlot& slot) {
+      return slot.address == event.constructor;
+    };
+    OVERLORD_CHECK(std::erase_if(self.constructors_, retired) == 1, "a constructor retires once");
+    OVERLORD_CHECK(!self.constructors_.empty(), "somebody takes the next plan");
     forget_acknowledged();
   }
   void forget_acknowledged() const {
     self.unacknowledged_.erase(self.unacknowledged_.begin(),
                                self.unacknowledged_.lower_bound(self.acknowledged()));
   }
-  void operator()(const LateBadTold& event) const { self.late_rows_.emplace(event.id, false); }
+  void operator()(const LateBadTold& event) const {
+    OVERLORD_CHECK(event.id.source < self.late_bad_.size(), "a bad row of an unknown source");
+    self.late_rows_.emplace(event.id, false);
+  }
   void operator()(const LateBadCommitted& event) const {
-    self.late_rows_[event.id] = true;
+    OVERLORD_CHECK(!std::exchange(self.late_rows_[event.id], true), "a bad row counts once");
     ++self.late_bad_[event.id.source];
   }
   void operator()(const ReportArrived& event) const {
-    self.parts_[event.part.step].emplace(event.rank, event.part);
+    const bool fresh = self.parts_[event.part.step].emplace(event.rank, event.part).second;
+    OVERLORD_CHECK(fresh && event.part.step < self.stream_.next_step, "a planned step, once");
     self.last_reporters_[event.part.step] = event.rank;
   }
   void operator()(const FeedbackCommitted& event) const {
@@ -111,17 +131,26 @@ struct PlannerState::Apply {
     self.last_reporters_.erase(event.feedback.step);
     self.feedback_[event.feedback.step] = event.feedback;
     if (event.feedback.weights.empty()) return;
+    OVERLORD_CHECK(event.feedback.step >= self.rule_.step, "a rule decides one step after another");
     self.rule_.step = event.feedback.step + 1;
     self.rule_.stage = Rule::Stage::kIdle;
     self.rule_.weights = event.feedback.weights;
   }
-  void operator()(const RuleAsked&) const { self.rule_.stage = Rule::Stage::kAsked; }
-  void operator()(const RuleAnswered&) const { self.rule_.stage = Rule::Stage::kAnswered; }
+  void operator()(const RuleAsked&) const {
+    OVERLORD_CHECK(self.rule_.stage == Rule::Stage::kIdle, "a rule is asked one thing at a time");
+    self.rule_.stage = Rule::Stage::kAsked;
+  }
+  void operator()(const RuleAnswered&) const {
+    OVERLORD_CHECK(self.rule_.stage == Rule::Stage::kAsked, "an answer that nobody asked for");
+    self.rule_.stage = Rule::Stage::kAnswered;
+  }
   void operator()(const RuleFailed& event) const { self.rule_.failure = event.status; }
   void operator()(const TreeChanged& event) const {
     OVERLORD_CHECK(event.first_step >= self.stream_.next_step, "planned steps keep their tree");
     OVERLORD_CHECK(self.trees_.empty() || self.trees_.rbegin()->first < event.first_step,
                    "trees follow each other");
+    OVERLORD_CHECK(self.trees_.empty() || self.trees_.rbegin()->second.version < event.tree.version,
+                   "a new tree has a new version");
     self.trees_[event.first_step] = event.tree;
     for (ConstructorSlot& slot : self.constructors_) {
       slot.until = std::min(slot.until, event.first_step);
@@ -140,7 +169,10 @@ struct PlannerState::Apply {
   void operator()(const Failed& event) const {
     if (!self.failure_ || event.step < self.failure_->step) self.failure_ = event;
   }
-  void operator()(const protocol::PeerRestarted& event) const { self.peers_.apply(event); }
+  void operator()(const protocol::PeerRestarted& event) const {
+    OVERLORD_CHECK(event.generation >= self.peers_.of(event.role), "a generation never goes back");
+    self.peers_.apply(event);
+  }
 };
 
 void PlannerState::apply(const Event& event) { std::visit(Apply{*this}, event); }

@@ -17,7 +17,7 @@
 #include "overlord/base/status.h"
 #include "overlord/model/callout.h"
 #include "overlord/model/plan.h"
-#include "overlord/plan/meta_buffer.h"
+#include "overlord/plan/mix/meta_buffer.h"
 #include "overlord/protocol/peer_generations.h"
 
 namespace overlord::planner {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "overlord/base/check.h"
+
 namespace overlord::planner {
 
 namespace {
@@ -38,6 +40,8 @@ Result<TreeDecision> decide_tree(const PlannerJob& job, const PlannerState& stat
                             ": ask at least runway + prefetch steps ahead, or name no step");
   }
   if (state.ended()) return invalid_argument("mesh: the last step of the stream is planned");
+  OVERLORD_CHECK(first >= next && (!newest || first > newest->first),
+                 "planned steps keep their tree");
   const uint32_t version = state.newest_tree(job.versions.tree) + 1;
   const auto views = plan::make_views(wish.mesh, job.delivery, version, job.spec.strategy);
   return TreeDecision{first, JournalTree{{first, {wish.mesh, views, version}}}};
@@ -54,6 +58,8 @@ std::vector<protocol::Address> to_retire(const PlannerState& state) {
 plan::PlanInputs inputs_at(const PlannerJob& job, const PlannerState& state, StepIndex step) {
   const Tree* tree = state.tree_at(step);
   if (tree == nullptr) return {job.spec, job.mesh, job.delivery, job.views, job.versions};
+  OVERLORD_CHECK(tree->views != nullptr && tree->version > job.versions.tree,
+                 "a rebuilt tree has views and a new version");
   model::Versions versions = job.versions;
   versions.tree = tree->version;
   return {job.spec, tree->mesh, job.delivery, tree->views, versions};

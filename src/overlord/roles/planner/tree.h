@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "overlord/plan/place_tree.h"
+#include "overlord/plan/place/place_tree.h"
 #include "overlord/roles/planner/logic.h"
 
 namespace overlord::planner {

@@ -6,8 +6,8 @@
 
 #include <set>
 
-#include "overlord/plan/place_tree.h"
-#include "overlord/plan/selection.h"
+#include "overlord/plan/place/place_tree.h"
+#include "overlord/plan/select/selection.h"
 
 namespace overlord::planner {
 namespace {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::runtime {
@@ -25,7 +26,7 @@ class MemoryJournal final : public Journal {
  private:
   mutable std::mutex mutex_;
   const size_t keep_;
-  std::deque<std::string> records_;
+  std::deque<std::string> records_ OVERLORD_GUARDED_BY(mutex_);
 };
 
 }  // namespace overlord::runtime

@@ -1,4 +1,4 @@
-#include "overlord/runtime/memory_journal.h"
+#include "overlord/runtime/in_memory/memory_journal.h"
 
 #include <gtest/gtest.h>
 

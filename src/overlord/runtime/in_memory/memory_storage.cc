@@ -1,7 +1,8 @@
-#include "overlord/runtime/memory_storage.h"
+#include "overlord/runtime/in_memory/memory_storage.h"
 
 #include <utility>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/hash.h"
 #include "overlord/runtime/quote.h"
 
@@ -49,6 +50,7 @@ void MemoryStorage::read(ReadRequest request, CancelToken cancel, ReadDone done)
                              ? Result<Bytes>(Status(Code::kCancelled, "read was cancelled"))
                              : read_blocking(request);
   std::unique_lock lock(mutex_);
+  is_held(mutex_);
   pending_.push_back({std::move(answer), std::move(done)});
   if (answering_) return;
   answering_ = true;

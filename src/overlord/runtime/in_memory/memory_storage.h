@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/runtime/seams.h"
 
 namespace overlord::runtime {
@@ -38,11 +39,12 @@ class MemoryStorage final : public Storage {
   };
 
   mutable std::mutex mutex_;
-  std::map<std::string, Object> objects_;
-  int64_t version_ = 0;
-  uint64_t reads_ = 0;
-  std::deque<Pending> pending_;
-  bool answering_ = false;  // some stack is already working off `pending_`
+  std::map<std::string, Object> objects_ OVERLORD_GUARDED_BY(mutex_);
+  int64_t version_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  uint64_t reads_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  std::deque<Pending> pending_ OVERLORD_GUARDED_BY(mutex_);
+  bool answering_ OVERLORD_GUARDED_BY(mutex_) =
+      false;  // some stack is already working off `pending_`
 };
 
 }  // namespace overlord::runtime

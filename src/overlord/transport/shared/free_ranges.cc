@@ -1,4 +1,4 @@
-#include "overlord/transport/free_ranges.h"
+#include "overlord/transport/shared/free_ranges.h"
 
 #include <iterator>
 

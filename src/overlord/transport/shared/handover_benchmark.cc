@@ -16,16 +16,16 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/runtime/steady_clock.h"
-#include "overlord/transport/lease_book.h"
-#include "overlord/transport/segment_map.h"
-#include "overlord/transport/shared_pool.h"
+#include "overlord/transport/shared/lease_book.h"
+#include "overlord/transport/shared/segment_map.h"
+#include "overlord/transport/shared/shared_pool.h"
 #include "overlord/transport/unix_link.h"
 
 namespace overlord::transport {
 namespace {
 
 // The reader's side; ends with the link.
-void read_all(Descriptor socket) {
+void read_all(runtime::Descriptor socket) {
   auto thread = LoopThread::start();
   SegmentMap map;
   std::mutex mutex;
@@ -67,7 +67,7 @@ class Owner {
     child_ = fork();  // the only thread so far
     if (child_ == 0) {
       close(sockets[0]);
-      read_all(Descriptor(sockets[1]));
+      read_all(runtime::Descriptor(sockets[1]));
       _exit(0);
     }
     close(sockets[1]);
@@ -81,7 +81,7 @@ class Owner {
       back_ = true;
       changed_.notify_one();
     };
-    link_ = *UnixLink::adopt(thread_->loop(), Descriptor(sockets[0]), {"the reader"},
+    link_ = *UnixLink::adopt(thread_->loop(), runtime::Descriptor(sockets[0]), {"the reader"},
                              [&](UnixLink&) { return LinkCallbacks{released, nullptr}; });
     book_.add_peer(link_->id());
   }

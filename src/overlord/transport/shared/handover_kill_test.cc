@@ -14,7 +14,7 @@
 
 #include "overlord/base/rng.h"
 #include "overlord/runtime/steady_clock.h"
-#include "overlord/transport/handover_test.h"
+#include "overlord/transport/shared/handover_test.h"
 #include "overlord/transport/socket_directory.h"
 #include "overlord/transport/temporary_base_test.h"
 #include "overlord/transport/unix_listener.h"

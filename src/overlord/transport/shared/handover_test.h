@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "overlord/base/bytes.h"
-#include "overlord/transport/lease_book.h"
-#include "overlord/transport/segment_map.h"
-#include "overlord/transport/shared_pool.h"
+#include "overlord/transport/shared/lease_book.h"
+#include "overlord/transport/shared/segment_map.h"
+#include "overlord/transport/shared/shared_pool.h"
 #include "overlord/transport/unix_link.h"
 
 namespace overlord::transport {

@@ -1,4 +1,4 @@
-#include "overlord/transport/host_pinning.h"
+#include "overlord/transport/shared/host_pinning.h"
 
 #include <dlfcn.h>
 

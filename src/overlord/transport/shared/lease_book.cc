@@ -1,4 +1,4 @@
-#include "overlord/transport/lease_book.h"
+#include "overlord/transport/shared/lease_book.h"
 
 #include <string>
 #include <utility>

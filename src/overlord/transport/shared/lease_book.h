@@ -13,6 +13,7 @@
 #include <set>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 
 namespace overlord::transport {
@@ -64,14 +65,14 @@ class LeaseBook {
     std::set<uint32_t> numbers;
     uint64_t held_bytes = 0;
   };
-  std::shared_ptr<const void> free_slot(uint32_t number);
+  std::shared_ptr<const void> free_slot(uint32_t number) OVERLORD_REQUIRES(mutex_);
 
   mutable std::mutex mutex_;
-  std::vector<Slot> slots_;
-  std::vector<uint32_t> free_;  // numbers, last in first out
-  std::map<PeerId, Account> peers_;
-  uint64_t last_generation_ = 0;
-  LeaseStats stats_;
+  std::vector<Slot> slots_ OVERLORD_GUARDED_BY(mutex_);
+  std::vector<uint32_t> free_ OVERLORD_GUARDED_BY(mutex_);  // numbers, last in first out
+  std::map<PeerId, Account> peers_ OVERLORD_GUARDED_BY(mutex_);
+  uint64_t last_generation_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  LeaseStats stats_ OVERLORD_GUARDED_BY(mutex_);
 };
 
 }  // namespace overlord::transport

@@ -1,4 +1,4 @@
-#include "overlord/transport/segment_map.h"
+#include "overlord/transport/shared/segment_map.h"
 
 #include <sys/mman.h>
 
@@ -40,14 +40,14 @@ class SegmentMap::Mapping {
   }
 
   // The file stays open, for maps with private pages.
-  void keep(Descriptor file) { file_ = std::move(file); }
+  void keep(runtime::Descriptor file) { file_ = std::move(file); }
 
   const char* data() const { return data_; }
   size_t size_bytes() const { return size_bytes_; }
-  const Descriptor& file() const { return file_; }
+  const runtime::Descriptor& file() const { return file_; }
 
  private:
-  Descriptor file_;
+  runtime::Descriptor file_;
   std::shared_ptr<HostPinning> pinned_by_;
   const char* const data_;
   const size_t size_bytes_;
@@ -72,9 +72,8 @@ Status SegmentMap::refuse(Status why) {
   return why;
 }
 
-Result<std::shared_ptr<const SegmentMap::Mapping>> SegmentMap::map_checked(SegmentId id,
-                                                                           uint64_t size_bytes,
-                                                                           Descriptor descriptor) {
+Result<std::shared_ptr<const SegmentMap::Mapping>> SegmentMap::map_checked(
+    SegmentId id, uint64_t size_bytes, runtime::Descriptor descriptor) {
   if (!descriptor.valid()) return bad_data(name_of(id) + " came without a descriptor");
   OVERLORD_RETURN_IF_ERROR(check_sealed(descriptor.get(), size_bytes, name_of(id)));
   const int flags = MAP_SHARED | (options_.prefault ? MAP_POPULATE : 0);
@@ -85,7 +84,7 @@ Result<std::shared_ptr<const SegmentMap::Mapping>> SegmentMap::map_checked(Segme
   return std::shared_ptr<const Mapping>(mapping);
 }
 
-Status SegmentMap::add(SegmentId id, uint64_t size_bytes, Descriptor descriptor) {
+Status SegmentMap::add(SegmentId id, uint64_t size_bytes, runtime::Descriptor descriptor) {
   {
     std::lock_guard lock(mutex_);
     if (mappings_.size() >= options_.limit_segments ||

@@ -15,11 +15,12 @@
 #include <mutex>
 #include <utility>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/buffer.h"
-#include "overlord/transport/descriptor.h"
-#include "overlord/transport/host_pinning.h"
-#include "overlord/transport/shared_segment.h"
+#include "overlord/runtime/descriptor.h"
+#include "overlord/transport/shared/host_pinning.h"
+#include "overlord/transport/shared/shared_segment.h"
 
 namespace overlord::transport {
 
@@ -43,7 +44,7 @@ class SegmentMap {
 
   // kBadData when the file is not what was announced (kind, seals, size) or the id is taken,
   // kResource when a limit is reached or the system refuses. The descriptor is closed either way.
-  Status add(SegmentId id, uint64_t size_bytes, Descriptor descriptor);
+  Status add(SegmentId id, uint64_t size_bytes, runtime::Descriptor descriptor);
   // No more views of it; its pages go when the last view does. False when it is not known.
   bool forget(SegmentId id);
 
@@ -63,13 +64,13 @@ class SegmentMap {
   struct View;
   Status refuse(Status why);
   Result<std::shared_ptr<const Mapping>> map_checked(SegmentId id, uint64_t size_bytes,
-                                                     Descriptor descriptor);
+                                                     runtime::Descriptor descriptor);
 
   const SegmentMapOptions options_;
   mutable std::mutex mutex_;
-  std::map<SegmentId, std::shared_ptr<const Mapping>> mappings_;
-  uint64_t mapped_bytes_ = 0;
-  uint64_t refused_count_ = 0;
+  std::map<SegmentId, std::shared_ptr<const Mapping>> mappings_ OVERLORD_GUARDED_BY(mutex_);
+  uint64_t mapped_bytes_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  uint64_t refused_count_ OVERLORD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace overlord::transport

@@ -1,4 +1,4 @@
-#include "overlord/transport/segment_map.h"
+#include "overlord/transport/shared/segment_map.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -7,14 +7,16 @@
 #include <cstring>
 #include <string>
 
-#include "overlord/transport/shared_pool.h"
+#include "overlord/transport/shared/shared_pool.h"
 
 namespace overlord::transport {
 namespace {
 
 constexpr size_t kMegabyte = 1 << 20;
 
-Descriptor copy_of(int descriptor) { return Descriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 3)); }
+runtime::Descriptor copy_of(int descriptor) {
+  return runtime::Descriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 3));
+}
 
 class SegmentMapTest : public testing::Test {
  protected:
@@ -120,10 +122,10 @@ TEST_F(SegmentMapTest, RefusesWhatIsNotInside) {
 
 TEST_F(SegmentMapTest, RefusesFilesThatCouldChangeUnderIt) {
   SegmentMap map;
-  Descriptor bare(memfd_create("bare", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  runtime::Descriptor bare(memfd_create("bare", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(ftruncate(bare.get(), 8192), 0);
   EXPECT_EQ(map.add(1, 8192, std::move(bare)).code(), Code::kBadData);
-  EXPECT_EQ(map.add(2, 1, Descriptor()).code(), Code::kBadData);
+  EXPECT_EQ(map.add(2, 1, runtime::Descriptor()).code(), Code::kBadData);
   EXPECT_EQ(map.add(3, kMegabyte + 1, copy_of(pool_->descriptor(ref_.segment))).code(),
             Code::kBadData);
   ASSERT_TRUE(add(map).ok());

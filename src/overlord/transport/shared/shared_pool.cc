@@ -1,4 +1,4 @@
-#include "overlord/transport/shared_pool.h"
+#include "overlord/transport/shared/shared_pool.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "overlord/transport/free_ranges.h"
+#include "overlord/base/guarded_by.h"
+#include "overlord/transport/shared/free_ranges.h"
 
 namespace overlord::transport {
 namespace {
@@ -88,7 +89,7 @@ class SharedPool::Source final : public runtime::MemorySource {
   }
 
  private:
-  char* take_free(size_t size_bytes) {
+  char* take_free(size_t size_bytes) OVERLORD_REQUIRES(mutex_) {
     const std::optional<uintptr_t> begin = free_.take(size_bytes);
     if (!begin) return nullptr;
     stats_.held_bytes += size_bytes;
@@ -112,7 +113,8 @@ class SharedPool::Source final : public runtime::MemorySource {
 
   // Takes `size_bytes` under the lock under which the new segment appears, so that nobody is
   // faster. kOutOfRange: it would pass the limit. kResource: the system has said no.
-  Status grow(size_t size_bytes, std::vector<Segment>* dropped, char** data) {
+  Status grow(size_t size_bytes, std::vector<Segment>* dropped, char** data)
+      OVERLORD_REQUIRES(growing_) {
     const size_t needed = std::max((size_bytes + kUnit - 1) / kUnit * kUnit, kUnit);
     if (needed > options_.limit_bytes) return {Code::kOutOfRange, "larger than the limit"};
     size_t wanted = 0;
@@ -136,13 +138,13 @@ class SharedPool::Source final : public runtime::MemorySource {
     return {};
   }
 
-  uint64_t next_bytes() const {
+  uint64_t next_bytes() const OVERLORD_REQUIRES(mutex_) {
     if (options_.first_bytes == 0) return options_.segment_bytes;
     const uint64_t quarter = stats_.segment_bytes / 4 / kUnit * kUnit;
     return std::clamp<uint64_t>(quarter, options_.first_bytes, options_.segment_bytes);
   }
 
-  void adopt(Segment segment) {
+  void adopt(Segment segment) OVERLORD_REQUIRES(mutex_) {
     free_.add(address_of(segment->data()), segment->size_bytes());
     stats_.segment_bytes += segment->size_bytes();
     ++stats_.segments;
@@ -153,7 +155,8 @@ class SharedPool::Source final : public runtime::MemorySource {
 
   // Segments without any buffer make room for one that fits what is asked. Only as many as that
   // takes, and none when all of them would not be enough.
-  void retire_free_segments(size_t needed, std::vector<Segment>* dropped) {
+  void retire_free_segments(size_t needed, std::vector<Segment>* dropped)
+      OVERLORD_REQUIRES(mutex_) {
     const uint64_t room = options_.limit_bytes - stats_.segment_bytes;
     uint64_t won = 0;
     std::vector<Segment> chosen;
@@ -170,7 +173,6 @@ class SharedPool::Source final : public runtime::MemorySource {
       by_id_.erase(segment->id());
       stats_.segment_bytes -= segment->size_bytes();
       --stats_.segments;
-      ++stats_.retired_count;
       dropped->push_back(std::move(segment));
     }
   }
@@ -178,14 +180,14 @@ class SharedPool::Source final : public runtime::MemorySource {
   const SharedPoolOptions options_;
   const Retired retired_;
   std::mutex growing_;
-  SegmentId last_id_ = 0;  // under growing_
+  SegmentId last_id_ OVERLORD_GUARDED_BY(growing_) = 0;  // under growing_
 
   mutable std::mutex mutex_;
-  FreeRanges free_;
-  std::map<uintptr_t, Segment> by_address_;
-  std::map<SegmentId, Segment> by_id_;
-  SharedPoolStats stats_;
-  Status system_refusal_;
+  FreeRanges free_ OVERLORD_GUARDED_BY(mutex_);
+  std::map<uintptr_t, Segment> by_address_ OVERLORD_GUARDED_BY(mutex_);
+  std::map<SegmentId, Segment> by_id_ OVERLORD_GUARDED_BY(mutex_);
+  SharedPoolStats stats_ OVERLORD_GUARDED_BY(mutex_);
+  Status system_refusal_ OVERLORD_GUARDED_BY(mutex_);
 };
 
 // No idle lists on top: the free ranges already are touched memory, and merge.
@@ -226,10 +228,10 @@ int SharedPool::descriptor(SegmentId id) const {
   return found ? found->descriptor() : -1;
 }
 
-std::shared_ptr<const Descriptor> SharedPool::held_descriptor(SegmentId id) const {
+std::shared_ptr<const runtime::Descriptor> SharedPool::held_descriptor(SegmentId id) const {
   auto found = source_->segment(id);
   if (!found) return nullptr;
-  const Descriptor* file = &found->file();
+  const runtime::Descriptor* file = &found->file();
   return {std::move(found), file};
 }
 

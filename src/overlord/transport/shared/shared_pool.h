@@ -14,7 +14,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/runtime/buffer.h"
-#include "overlord/transport/shared_segment.h"
+#include "overlord/transport/shared/shared_segment.h"
 
 namespace overlord::transport {
 
@@ -35,7 +35,6 @@ struct SharedPoolStats {
   uint64_t held_bytes = 0;     // in buffers now
   uint64_t largest_free_bytes = 0;
   uint64_t made_count = 0;     // segments ever made: the only time pages are touched first
-  uint64_t retired_count = 0;  // segments given back to make room for a larger one
   uint64_t refused_count = 0;  // requests that did not fit
 };
 
@@ -61,7 +60,7 @@ class SharedPool {
   // -1 when there is no such segment; good as long as a buffer in it is held.
   int descriptor(SegmentId id) const;
   // The same for a frame that waits to be sent: stays open as long as it is held. May be null.
-  std::shared_ptr<const Descriptor> held_descriptor(SegmentId id) const;
+  std::shared_ptr<const runtime::Descriptor> held_descriptor(SegmentId id) const;
 
   SharedPoolStats stats() const;
 

@@ -1,4 +1,4 @@
-#include "overlord/transport/shared_pool.h"
+#include "overlord/transport/shared/shared_pool.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace overlord::transport {
 namespace {
 
-constexpr size_t kMegabyte = 1 << 20;
+constexpr size_t kPoolMegabyte = 1 << 20;
 
 std::shared_ptr<SharedPool> pool_of(size_t segment_bytes, uint64_t limit_bytes,
                                     SharedPool::Retired retired = nullptr) {
@@ -32,11 +32,11 @@ int maps_named(const std::string& name) {
 }
 
 TEST(SharedSegment, IsSealedForEverybodyAndWritableForItsMaker) {
-  const auto segment = SharedSegment::make(7, "sealed", kMegabyte + 5, true);
+  const auto segment = SharedSegment::make(7, "sealed", kPoolMegabyte + 5, true);
   ASSERT_TRUE(segment.ok()) << segment.status().message();
   const int descriptor = (*segment)->descriptor();
   const size_t size = (*segment)->size_bytes();
-  EXPECT_GE(size, kMegabyte + 5);
+  EXPECT_GE(size, kPoolMegabyte + 5);
   EXPECT_NE(fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
   EXPECT_TRUE(check_sealed(descriptor, size, "it").ok());
 
@@ -48,7 +48,8 @@ TEST(SharedSegment, IsSealedForEverybodyAndWritableForItsMaker) {
   EXPECT_NE(fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE), 0);  // not even more seals
 
   // Through /proc the file opens again, but no less sealed.
-  const Descriptor again(open(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), O_RDWR));
+  const runtime::Descriptor again(
+      open(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), O_RDWR));
   ASSERT_TRUE(again.valid());
   EXPECT_EQ(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, again.get(), 0), MAP_FAILED);
   EXPECT_EQ(write(again.get(), "x", 1), -1);
@@ -62,7 +63,7 @@ TEST(SharedSegment, IsSealedForEverybodyAndWritableForItsMaker) {
 }
 
 TEST(SharedSegment, ChecksWhatItIsGiven) {
-  const Descriptor bare(memfd_create("bare", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const runtime::Descriptor bare(memfd_create("bare", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(ftruncate(bare.get(), 8192), 0);
   EXPECT_EQ(check_sealed(bare.get(), 8192, "it").code(), Code::kBadData);
   ASSERT_EQ(fcntl(bare.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
@@ -73,12 +74,12 @@ TEST(SharedSegment, ChecksWhatItIsGiven) {
   EXPECT_TRUE(check_sealed(bare.get(), 8192, "it").ok());
   EXPECT_EQ(check_sealed(bare.get(), 8193, "it").code(), Code::kBadData);  // short
   EXPECT_EQ(check_sealed(bare.get(), 0, "it").code(), Code::kBadData);
-  const Descriptor other(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const runtime::Descriptor other(open("/dev/null", O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(check_sealed(other.get(), 1, "it").code(), Code::kBadData);
 }
 
 TEST(SharedPool, DescribesEveryBufferByItsPlace) {
-  const auto pool = pool_of(4 * kMegabyte, 64 * kMegabyte);
+  const auto pool = pool_of(4 * kPoolMegabyte, 64 * kPoolMegabyte);
   std::vector<runtime::Buffer> buffers;
   for (const size_t size : {size_t{1}, size_t{63}, size_t{70000}, size_t{3'000'000},
                             size_t{9'000'000}, size_t{500}, size_t{2'000'000}}) {
@@ -106,7 +107,7 @@ TEST(SharedPool, DescribesEveryBufferByItsPlace) {
 }
 
 TEST(SharedPool, RecyclesWithoutTouchingNewPages) {
-  const auto pool = pool_of(16 * kMegabyte, 64 * kMegabyte);
+  const auto pool = pool_of(16 * kPoolMegabyte, 64 * kPoolMegabyte);
   for (int turn = 0; turn < 2000; ++turn) {
     std::vector<runtime::Buffer> held;
     for (size_t i = 0; i < 5; ++i) {
@@ -116,48 +117,49 @@ TEST(SharedPool, RecyclesWithoutTouchingNewPages) {
   }
   EXPECT_EQ(pool->stats().made_count, 1u);
   EXPECT_EQ(pool->stats().held_bytes, 0u);
-  EXPECT_EQ(pool->stats().largest_free_bytes, 16 * kMegabyte);
+  EXPECT_EQ(pool->stats().largest_free_bytes, 16 * kPoolMegabyte);
   EXPECT_EQ(pool->buffers()->stats().fresh_count, 0u);
   EXPECT_EQ(pool->buffers()->stats().reused_count, 10000u);
 }
 
 TEST(SharedPool, RefusesPastItsLimitWithAReason) {
-  const auto pool = pool_of(4 * kMegabyte, 10 * kMegabyte);
-  const auto a = pool->acquire(4 * kMegabyte), b = pool->acquire(4 * kMegabyte);
+  const auto pool = pool_of(4 * kPoolMegabyte, 10 * kPoolMegabyte);
+  const auto a = pool->acquire(4 * kPoolMegabyte), b = pool->acquire(4 * kPoolMegabyte);
   ASSERT_TRUE(a.ok() && b.ok());
-  const auto c = pool->acquire(4 * kMegabyte);
+  const auto c = pool->acquire(4 * kPoolMegabyte);
   ASSERT_FALSE(c.ok());
   EXPECT_EQ(c.status().code(), Code::kResource);
   EXPECT_NE(c.status().message().find("the limit is 10485760"), std::string::npos)
       << c.status().message();
-  EXPECT_TRUE(pool->acquire(2 * kMegabyte).ok());  // the rest below the limit is a small segment
-  EXPECT_EQ(pool->stats().segment_bytes, 10 * kMegabyte);
+  EXPECT_TRUE(
+      pool->acquire(2 * kPoolMegabyte).ok());  // the rest below the limit is a small segment
+  EXPECT_EQ(pool->stats().segment_bytes, 10 * kPoolMegabyte);
   EXPECT_FALSE(pool->acquire(size_t{1} << 50).ok());
   EXPECT_GE(pool->stats().refused_count, 1u);
 }
 
 TEST(SharedPool, FreeSegmentsMakeRoomForALargerOne) {
   std::vector<SegmentId> retired;
-  const auto pool =
-      pool_of(4 * kMegabyte, 16 * kMegabyte, [&retired](SegmentId id) { retired.push_back(id); });
-  auto kept = pool->acquire(kMegabyte);
+  const auto pool = pool_of(4 * kPoolMegabyte, 16 * kPoolMegabyte,
+                            [&retired](SegmentId id) { retired.push_back(id); });
+  auto kept = pool->acquire(kPoolMegabyte);
   {
     std::vector<runtime::Buffer> held;
-    for (int i = 0; i < 3; ++i) held.push_back(pool->buffers()->acquire(4 * kMegabyte));
+    for (int i = 0; i < 3; ++i) held.push_back(pool->buffers()->acquire(4 * kPoolMegabyte));
     EXPECT_EQ(pool->stats().segments, 4u);
   }
-  EXPECT_FALSE(pool->acquire(14 * kMegabyte).ok());  // would need the segment that is in use
+  EXPECT_FALSE(pool->acquire(14 * kPoolMegabyte).ok());  // would need the segment that is in use
   EXPECT_TRUE(retired.empty());
-  const auto large = pool->acquire(11 * kMegabyte);
+  const auto large = pool->acquire(11 * kPoolMegabyte);
   ASSERT_TRUE(large.ok()) << large.status().message();
   EXPECT_EQ(retired.size(), 3u);
   EXPECT_EQ(pool->descriptor(retired[0]), -1);
   EXPECT_NE(pool->descriptor(pool->find(kept->data.get())->segment), -1);
-  EXPECT_LE(pool->stats().segment_bytes, 16 * kMegabyte);
+  EXPECT_LE(pool->stats().segment_bytes, 16 * kPoolMegabyte);
 }
 
 TEST(SharedPool, BuffersOutliveItAndNothingIsLeft) {
-  auto pool = SharedPool::make({"outlive", kMegabyte, 8 * kMegabyte, false});
+  auto pool = SharedPool::make({"outlive", kPoolMegabyte, 8 * kPoolMegabyte, false});
   ASSERT_TRUE(pool.ok());
   auto buffer = (*pool)->acquire(100'000);
   *pool = nullptr;
@@ -168,7 +170,7 @@ TEST(SharedPool, BuffersOutliveItAndNothingIsLeft) {
 }
 
 TEST(SharedPool, IsSafeFromManyThreads) {
-  const auto pool = pool_of(4 * kMegabyte, 64 * kMegabyte);
+  const auto pool = pool_of(4 * kPoolMegabyte, 64 * kPoolMegabyte);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&pool, t] {
@@ -187,18 +189,19 @@ TEST(SharedPool, IsSafeFromManyThreads) {
 }
 
 TEST(SharedPool, ASmallPoolStartsSmallAndGrowsByQuarters) {
-  auto pool = *SharedPool::make({"small", 16 * kMegabyte, 64 * kMegabyte, false, kMegabyte});
-  EXPECT_EQ(pool->stats().segment_bytes, kMegabyte);
+  auto pool =
+      *SharedPool::make({"small", 16 * kPoolMegabyte, 64 * kPoolMegabyte, false, kPoolMegabyte});
+  EXPECT_EQ(pool->stats().segment_bytes, kPoolMegabyte);
   std::vector<runtime::Buffer> held;
-  uint64_t before = kMegabyte;
-  while (pool->stats().segment_bytes < 40 * kMegabyte) {
-    held.push_back(*pool->acquire(kMegabyte / 4));
+  uint64_t before = kPoolMegabyte;
+  while (pool->stats().segment_bytes < 40 * kPoolMegabyte) {
+    held.push_back(*pool->acquire(kPoolMegabyte / 4));
     const uint64_t now = pool->stats().segment_bytes;
-    EXPECT_LE(now - before, std::max<uint64_t>(kMegabyte, before / 4));
+    EXPECT_LE(now - before, std::max<uint64_t>(kPoolMegabyte, before / 4));
     before = now;
   }
   EXPECT_LE(pool->stats().segments, 24u) << "few descriptors to pass on";
-  held.push_back(*pool->acquire(5 * kMegabyte));  // more than the next segment would have
+  held.push_back(*pool->acquire(5 * kPoolMegabyte));  // more than the next segment would have
   EXPECT_NE(held.back().data, nullptr);
 }
 

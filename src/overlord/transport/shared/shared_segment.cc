@@ -1,4 +1,4 @@
-#include "overlord/transport/shared_segment.h"
+#include "overlord/transport/shared/shared_segment.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -67,7 +67,7 @@ Status check_sealed(int descriptor, uint64_t size_bytes, const std::string& what
   return {};
 }
 
-SharedSegment::SharedSegment(SegmentId id, Descriptor descriptor, size_t size_bytes)
+SharedSegment::SharedSegment(SegmentId id, runtime::Descriptor descriptor, size_t size_bytes)
     : id_(id), descriptor_(std::move(descriptor)), size_bytes_(size_bytes) {}
 
 SharedSegment::~SharedSegment() {
@@ -78,7 +78,7 @@ SharedSegment::~SharedSegment() {
 Result<std::shared_ptr<const SharedSegment>> SharedSegment::make(
     SegmentId id, const std::string& name, size_t size_bytes, bool prefault,
     std::shared_ptr<HostPinning> pinning) {
-  Descriptor file(make_memfd("overlord-" + name + "-" + std::to_string(id)));
+  runtime::Descriptor file(make_memfd("overlord-" + name + "-" + std::to_string(id)));
   if (!file.valid()) return refused("make a shared memory segment", errno);
   const size_t size = round_up(size_bytes == 0 ? 1 : size_bytes, page_bytes());
   if (ftruncate(file.get(), static_cast<off_t>(size)) != 0) {

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "overlord/base/status.h"
-#include "overlord/transport/descriptor.h"
-#include "overlord/transport/host_pinning.h"
+#include "overlord/runtime/descriptor.h"
+#include "overlord/transport/shared/host_pinning.h"
 
 namespace overlord::transport {
 
@@ -47,17 +47,17 @@ class SharedSegment {
   char* data() const { return data_; }  // aligned to kAlignment, inaccessible memory after its end
   size_t size_bytes() const { return size_bytes_; }
   int descriptor() const { return descriptor_.get(); }
-  const Descriptor& file() const { return descriptor_; }
+  const runtime::Descriptor& file() const { return descriptor_; }
 
   static constexpr size_t kAlignment = 2 << 20;  // so that huge pages fit where the host has them
 
  private:
-  SharedSegment(SegmentId id, Descriptor descriptor, size_t size_bytes);
+  SharedSegment(SegmentId id, runtime::Descriptor descriptor, size_t size_bytes);
   Status map();
   Status prefault() const;
 
   const SegmentId id_;
-  const Descriptor descriptor_;
+  const runtime::Descriptor descriptor_;
   const size_t size_bytes_;
   char* reserved_ = nullptr;  // the addresses, guard included
   std::shared_ptr<HostPinning> pinned_by_;

@@ -1,9 +1,9 @@
-#include "overlord/transport/wire_calls.h"
+#include "overlord/transport/wire/wire_calls.h"
 
 #include <charconv>
 
 #include "overlord/base/bytes.h"
-#include "overlord/transport/wire.h"
+#include "overlord/transport/wire/wire.h"
 
 namespace overlord::transport {
 namespace {

@@ -7,10 +7,11 @@
 #include <cstring>
 #include <thread>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/runtime/steady_clock.h"
-#include "overlord/transport/wire.h"
-#include "overlord/transport/wire_calls.h"
-#include "overlord/transport/wire_session.h"
+#include "overlord/transport/wire/wire.h"
+#include "overlord/transport/wire/wire_calls.h"
+#include "overlord/transport/wire/wire_session.h"
 
 namespace overlord::transport {
 namespace {
@@ -84,9 +85,9 @@ class Connector {
 
   std::mutex mutex_;  // of the pulls
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Pull>> waiting_;  // for credit
-  std::deque<std::shared_ptr<Pull>> running_;
-  uint64_t pulling_bytes_ = 0;
+  std::deque<std::shared_ptr<Pull>> waiting_ OVERLORD_GUARDED_BY(mutex_);  // for credit
+  std::deque<std::shared_ptr<Pull>> running_ OVERLORD_GUARDED_BY(mutex_);
+  uint64_t pulling_bytes_ OVERLORD_GUARDED_BY(mutex_) = 0;
 };
 
 Result<ClientPtr> Connector::connect(const flight::Location& location) const {
@@ -174,6 +175,7 @@ void Connector::end(const Status& why) {
 
 void Connector::pause() {
   std::unique_lock lock(mutex_);
+  is_held(mutex_);
   changed_.wait_for(lock, kPause, [this] { return closed_.load(); });
 }
 
@@ -235,6 +237,7 @@ Status Connector::begin_pull(const WireFrame& frame) {
 // The next slice to pull, in the order of frames; memory is taken when there is credit for it.
 std::optional<std::pair<std::shared_ptr<Pull>, uint64_t>> Connector::next_slice() {
   std::unique_lock lock(mutex_);
+  is_held(mutex_);
   for (;;) {
     if (closed_) return std::nullopt;
     if (!running_.empty()) {
@@ -334,7 +337,7 @@ class ConnectorLink final : public Link {
     Connector::start(connector_, std::move(callbacks), &threads_);
   }
 
-  void send(std::string frame, std::vector<Descriptor>) override {
+  void send(std::string frame, std::vector<runtime::Descriptor>) override {
     connector_->put(std::move(frame));
   }
   void close() override { connector_->end(Status(Code::kCancelled, "closed here")); }

@@ -9,10 +9,11 @@
 #include <thread>
 
 #include "overlord/base/check.h"
+#include "overlord/base/guarded_by.h"
 #include "overlord/runtime/steady_clock.h"
-#include "overlord/transport/wire.h"
-#include "overlord/transport/wire_calls.h"
-#include "overlord/transport/wire_session.h"
+#include "overlord/transport/wire/wire.h"
+#include "overlord/transport/wire/wire_calls.h"
+#include "overlord/transport/wire/wire_session.h"
 
 namespace overlord::transport {
 namespace {
@@ -76,7 +77,7 @@ struct Session {
 
   WireOutbox outbox;
   std::mutex mutex;  // of what arrives: one batch after another
-  WireInbox inbox;
+  WireInbox inbox OVERLORD_GUARDED_BY(mutex);
   WireCallbacks callbacks;
   std::atomic<int64_t> heard_ns{0};
   std::atomic<bool> closed{false};
@@ -91,7 +92,7 @@ struct Session {
 class SessionLink final : public Link {
  public:
   explicit SessionLink(std::weak_ptr<Session> session) : session_(std::move(session)) {}
-  void send(std::string frame, std::vector<Descriptor>) override {
+  void send(std::string frame, std::vector<runtime::Descriptor>) override {
     const std::shared_ptr<Session> session = session_.lock();
     if (session && !session->closed) sent(*session, session->outbox.put(std::move(frame)));
   }
@@ -267,7 +268,7 @@ class Service final : public flight::FlightServerBase {
   const WireServer::Accepted accepted_;
   const std::shared_ptr<std::atomic<uint64_t>> refused_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Session>> sessions_;
+  std::map<std::string, std::shared_ptr<Session>> sessions_ OVERLORD_GUARDED_BY(mutex_);
 };
 
 class FlightWireServer final : public WireServer {
@@ -319,6 +320,7 @@ class FlightWireServer final : public WireServer {
  private:
   void reap() {
     std::unique_lock lock(mutex_);
+    is_held(mutex_);
     while (!closed_) {
       stop_.wait_for(lock, std::chrono::milliseconds(200));
       lock.unlock();
@@ -333,7 +335,7 @@ class FlightWireServer final : public WireServer {
   std::thread reaper_;
   std::mutex mutex_;
   std::condition_variable stop_;
-  bool closed_ = false;
+  bool closed_ OVERLORD_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
-#include "overlord/transport/wire_session.h"
+#include "overlord/transport/wire/wire_session.h"
 
 #include <chrono>
 
 #include "overlord/base/bytes.h"
+#include "overlord/base/guarded_by.h"
 
 namespace overlord::transport {
 namespace {
@@ -87,13 +88,14 @@ bool WireOutbox::fits(uint64_t size_bytes) const {
 
 WireBatch WireOutbox::take(uint64_t acknowledged, int64_t wait_ns) {
   std::unique_lock lock(mutex_);
+  is_held(mutex_);
   while (!frames_.empty() && first_ <= acknowledged) {
     if (frames_.front().bulk == 0) bytes_ -= frames_.front().bytes.size();
     frames_.pop_front();
     ++first_;
   }
   grown_.wait_for(lock, std::chrono::nanoseconds(wait_ns),
-                  [this] { return closed_ || !frames_.empty(); });
+                  [this]() OVERLORD_REQUIRES(mutex_) { return closed_ || !frames_.empty(); });
   WireBatch batch;
   batch.first = first_;
   uint64_t bytes = 0;

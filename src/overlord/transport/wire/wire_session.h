@@ -11,9 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/buffer.h"
-#include "overlord/transport/wire.h"
+#include "overlord/transport/wire/wire.h"
 
 namespace overlord::transport {
 
@@ -53,18 +54,18 @@ class WireOutbox {
 
  private:
   bool put_bulk(runtime::Bytes frame);
-  bool fits(uint64_t size_bytes) const;
+  bool fits(uint64_t size_bytes) const OVERLORD_REQUIRES(mutex_);
 
   const WireLimits limits_;
   const bool pulled_;  // the other side pulls large frames
   mutable std::mutex mutex_;
   std::condition_variable grown_;
-  std::deque<WireFrame> frames_;
-  uint64_t first_ = 1;  // number of frames_.front()
-  uint64_t bytes_ = 0;
-  uint64_t last_bulk_ = 0;
-  std::map<uint64_t, runtime::Bytes> bulks_;
-  bool closed_ = false;
+  std::deque<WireFrame> frames_ OVERLORD_GUARDED_BY(mutex_);
+  uint64_t first_ OVERLORD_GUARDED_BY(mutex_) = 1;  // number of frames_.front()
+  uint64_t bytes_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  uint64_t last_bulk_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, runtime::Bytes> bulks_ OVERLORD_GUARDED_BY(mutex_);
+  bool closed_ OVERLORD_GUARDED_BY(mutex_) = false;
 };
 
 // Frames from the other side, each once.

@@ -1,5 +1,5 @@
 // The wire on loopback: order, large frames, silence, strangers, nonsense.
-#include "overlord/transport/wire.h"
+#include "overlord/transport/wire/wire.h"
 
 #include <arrow/flight/api.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "overlord/base/rng.h"
-#include "overlord/transport/wire_calls.h"
-#include "overlord/transport/wire_session.h"
+#include "overlord/transport/wire/wire_calls.h"
+#include "overlord/transport/wire/wire_session.h"
 
 namespace overlord::transport {
 namespace {

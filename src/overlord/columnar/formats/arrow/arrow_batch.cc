@@ -1,4 +1,4 @@
-#include "overlord/columnar/arrow_batch.h"
+#include "overlord/columnar/formats/arrow/arrow_batch.h"
 
 #include <arrow/extension_type.h>
 #include <arrow/io/memory.h>
@@ -11,10 +11,10 @@
 #include <cstdlib>
 
 #include "overlord/base/bytes.h"
-#include "overlord/columnar/column_types.h"
-#include "overlord/columnar/joined_ranges.h"
-#include "overlord/columnar/ranges_file.h"
-#include "overlord/columnar/table_schema_text.h"
+#include "overlord/columnar/formats/arrow/column_types.h"
+#include "overlord/columnar/formats/arrow/table_schema_text.h"
+#include "overlord/columnar/streams/joined_ranges.h"
+#include "overlord/columnar/streams/ranges_file.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/columnar/arrow_messages.h"
-#include "overlord/columnar/block_ranges.h"
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/formats/arrow/arrow_messages.h"
+#include "overlord/columnar/index/shard_job.h"
+#include "overlord/columnar/streams/block_ranges.h"
 
 namespace overlord::columnar {
 

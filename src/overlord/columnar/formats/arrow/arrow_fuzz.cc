@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "overlord/columnar/arrow_writer_test.h"
-#include "overlord/columnar/foreign_arrow_test.h"
+#include "overlord/columnar/formats/arrow/arrow_writer_test.h"
+#include "overlord/columnar/formats/arrow/foreign_arrow_test.h"
 
 std::vector<std::string> fuzz_seeds() {
   using overlord::columnar::ipc_bytes;

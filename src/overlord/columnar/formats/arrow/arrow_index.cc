@@ -5,14 +5,14 @@
 #include <limits>
 #include <new>
 
-#include "overlord/columnar/arrow_batch.h"
-#include "overlord/columnar/arrow_memory.h"
-#include "overlord/columnar/arrow_messages.h"
-#include "overlord/columnar/arrow_reader.h"
-#include "overlord/columnar/column_types.h"
+#include "overlord/columnar/formats/arrow/arrow_batch.h"
+#include "overlord/columnar/formats/arrow/arrow_memory.h"
+#include "overlord/columnar/formats/arrow/arrow_messages.h"
+#include "overlord/columnar/formats/arrow/arrow_reader.h"
+#include "overlord/columnar/formats/arrow/column_types.h"
+#include "overlord/columnar/formats/arrow/table_schema_text.h"
 #include "overlord/columnar/media_columns.h"
 #include "overlord/columnar/metadata_columns.h"
-#include "overlord/columnar/table_schema_text.h"
 
 namespace overlord::columnar {
 namespace {

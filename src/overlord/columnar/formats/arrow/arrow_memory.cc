@@ -1,4 +1,4 @@
-#include "overlord/columnar/arrow_memory.h"
+#include "overlord/columnar/formats/arrow/arrow_memory.h"
 
 #include <algorithm>
 #include <cstring>

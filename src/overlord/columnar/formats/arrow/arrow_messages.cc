@@ -1,4 +1,4 @@
-#include "overlord/columnar/arrow_messages.h"
+#include "overlord/columnar/formats/arrow/arrow_messages.h"
 
 #include <arrow/buffer.h>
 #include <arrow/ipc/dictionary.h>
@@ -12,7 +12,7 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/hash.h"
-#include "overlord/columnar/flat_table.h"
+#include "overlord/columnar/formats/arrow/flat_table.h"
 
 namespace overlord::columnar {
 namespace {

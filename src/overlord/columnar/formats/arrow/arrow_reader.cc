@@ -1,7 +1,7 @@
-#include "overlord/columnar/arrow_reader.h"
+#include "overlord/columnar/formats/arrow/arrow_reader.h"
 
-#include "overlord/columnar/arrow_batch.h"
-#include "overlord/columnar/table_reader.h"
+#include "overlord/columnar/formats/arrow/arrow_batch.h"
+#include "overlord/columnar/formats/arrow/table_reader.h"
 
 namespace overlord::columnar {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/shard_job.h"
 
 namespace overlord::columnar {
 

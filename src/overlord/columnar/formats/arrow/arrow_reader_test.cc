@@ -1,8 +1,8 @@
-#include "overlord/columnar/arrow_reader.h"
+#include "overlord/columnar/formats/arrow/arrow_reader.h"
 
 #include <cstring>
 
-#include "overlord/columnar/arrow_writer_test.h"
+#include "overlord/columnar/formats/arrow/arrow_writer_test.h"
 #include "overlord/columnar/reading_test.h"
 
 namespace overlord::columnar {

@@ -1,9 +1,9 @@
-#include "overlord/columnar/arrow_rows.h"
+#include "overlord/columnar/formats/arrow/arrow_rows.h"
 
 #include <cstring>
 #include <optional>
 
-#include "overlord/columnar/column_types.h"
+#include "overlord/columnar/formats/arrow/column_types.h"
 #include "overlord/columnar/text_rules.h"
 #include "overlord/model/manifest.h"
 #include "overlord/runtime/quote.h"

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "overlord/base/rng.h"
-#include "overlord/columnar/arrow_writer_test.h"
-#include "overlord/columnar/foreign_arrow_test.h"
+#include "overlord/columnar/formats/arrow/arrow_writer_test.h"
+#include "overlord/columnar/formats/arrow/foreign_arrow_test.h"
 
 namespace overlord::columnar {
 namespace {

@@ -1,4 +1,4 @@
-#include "overlord/columnar/column_types.h"
+#include "overlord/columnar/formats/arrow/column_types.h"
 
 #include <arrow/type_traits.h>
 #include <arrow/util/key_value_metadata.h>

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "overlord/base/status.h"
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/index/shard_job.h"
 
 namespace overlord::columnar {
 

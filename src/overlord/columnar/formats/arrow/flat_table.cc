@@ -1,4 +1,4 @@
-#include "overlord/columnar/flat_table.h"
+#include "overlord/columnar/formats/arrow/flat_table.h"
 
 namespace overlord::columnar {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "overlord/base/check.h"
-#include "overlord/columnar/arrow_writer_test.h"
+#include "overlord/columnar/formats/arrow/arrow_writer_test.h"
 #include "overlord/columnar/reading_test.h"
 
 namespace overlord::columnar {

@@ -1,10 +1,10 @@
-#include "overlord/columnar/saved_dataset.h"
+#include "overlord/columnar/formats/arrow/saved_dataset.h"
 
 #include <simdjson.h>
 
 #include <optional>
 
-#include "overlord/columnar/json_fields.h"
+#include "overlord/columnar/formats/jsonl/json_fields.h"
 #include "overlord/columnar/media_files.h"
 #include "overlord/runtime/quote.h"
 

@@ -1,6 +1,6 @@
-#include "overlord/columnar/saved_dataset.h"
+#include "overlord/columnar/formats/arrow/saved_dataset.h"
 
-#include "overlord/columnar/arrow_writer_test.h"
+#include "overlord/columnar/formats/arrow/arrow_writer_test.h"
 #include "overlord/columnar/reading_test.h"
 
 namespace overlord::columnar {

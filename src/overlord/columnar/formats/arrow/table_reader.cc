@@ -1,4 +1,4 @@
-#include "overlord/columnar/table_reader.h"
+#include "overlord/columnar/formats/arrow/table_reader.h"
 
 #include <arrow/array/concatenate.h>
 
@@ -6,11 +6,11 @@
 #include <new>
 
 #include "overlord/base/bytes.h"
-#include "overlord/columnar/arrow_rows.h"
-#include "overlord/columnar/column_types.h"
+#include "overlord/columnar/formats/arrow/arrow_rows.h"
+#include "overlord/columnar/formats/arrow/column_types.h"
+#include "overlord/columnar/formats/arrow/table_schema_text.h"
 #include "overlord/columnar/media_columns.h"
-#include "overlord/columnar/table_schema_text.h"
-#include "overlord/columnar/widen.h"
+#include "overlord/model/widen.h"
 
 namespace overlord::columnar {
 namespace {
@@ -191,7 +191,7 @@ Status TableReader::settle(const BlockRequest& request, TokenBlock* block) const
   OVERLORD_TRY(const runtime::Buffer out, buffer(request, count * sizeof(uint16_t)));
   const model::TokenSpan all{block->values.data, nullptr, static_cast<uint32_t>(count),
                              block->element};
-  widen(all, 0, static_cast<uint32_t>(count), reinterpret_cast<uint16_t*>(out.data.get()));
+  model::widen(all, 0, static_cast<uint32_t>(count), reinterpret_cast<uint16_t*>(out.data.get()));
   block->values = {out.data, out.data.get(), count * sizeof(uint16_t)};
   block->element = Element::kU16;
   return {};

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "overlord/columnar/arrow_memory.h"
-#include "overlord/columnar/block_ranges.h"
-#include "overlord/columnar/indexed_reader.h"
+#include "overlord/columnar/formats/arrow/arrow_memory.h"
+#include "overlord/columnar/index/indexed_reader.h"
+#include "overlord/columnar/streams/block_ranges.h"
 
 namespace overlord::columnar {
 

@@ -1,4 +1,4 @@
-#include "overlord/columnar/table_schema_text.h"
+#include "overlord/columnar/formats/arrow/table_schema_text.h"
 
 #include <arrow/array.h>
 #include <arrow/type_traits.h>

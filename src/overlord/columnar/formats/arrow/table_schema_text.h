@@ -9,7 +9,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/index/shard_job.h"
 #include "overlord/columnar/token_checks.h"
 #include "overlord/model/source.h"
 

@@ -1,4 +1,4 @@
-#include "overlord/columnar/json_fields.h"
+#include "overlord/columnar/formats/jsonl/json_fields.h"
 
 #include <limits>
 

@@ -1,9 +1,9 @@
-#include "overlord/columnar/json_schema_text.h"
+#include "overlord/columnar/formats/jsonl/json_schema_text.h"
 
 #include <optional>
 #include <utility>
 
-#include "overlord/columnar/json_fields.h"
+#include "overlord/columnar/formats/jsonl/json_fields.h"
 #include "overlord/columnar/schema_text.h"
 #include "overlord/runtime/quote.h"
 

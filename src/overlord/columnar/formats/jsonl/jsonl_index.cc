@@ -6,14 +6,12 @@
 #include <vector>
 
 #include "overlord/base/bytes.h"
-#include "overlord/columnar/block_restart.h"
-#include "overlord/columnar/jsonl_reader.h"
-#include "overlord/columnar/text_stream.h"
+#include "overlord/columnar/formats/jsonl/jsonl_reader.h"
+#include "overlord/columnar/streams/block_restart.h"
+#include "overlord/columnar/streams/text_stream.h"
 
 namespace overlord::columnar {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // Where a line or a block ends.
 struct End {

@@ -1,19 +1,17 @@
-#include "overlord/columnar/jsonl_reader.h"
+#include "overlord/columnar/formats/jsonl/jsonl_reader.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "overlord/base/bytes.h"
-#include "overlord/columnar/block_restart.h"
-#include "overlord/columnar/indexed_reader.h"
-#include "overlord/columnar/jsonl_rows.h"
-#include "overlord/columnar/text_stream.h"
+#include "overlord/columnar/formats/jsonl/jsonl_rows.h"
+#include "overlord/columnar/index/indexed_reader.h"
+#include "overlord/columnar/streams/block_restart.h"
+#include "overlord/columnar/streams/text_stream.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // Calls line(text) for each line of `text` that is not blank.
 template <typename Line>

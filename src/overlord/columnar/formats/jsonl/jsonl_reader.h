@@ -4,13 +4,16 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/shard_job.h"
 
 namespace overlord::columnar {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // may stand before the first line
 
 Result<ShardPart> index_jsonl_shard(const ShardJob& job);
 

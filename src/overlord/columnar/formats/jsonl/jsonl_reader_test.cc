@@ -1,4 +1,4 @@
-#include "overlord/columnar/jsonl_reader.h"
+#include "overlord/columnar/formats/jsonl/jsonl_reader.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -7,7 +7,7 @@
 #include <random>
 
 #include "overlord/columnar/reading_test.h"
-#include "overlord/columnar/text_stream.h"
+#include "overlord/columnar/streams/text_stream.h"
 
 namespace overlord::columnar {
 namespace {

@@ -1,11 +1,11 @@
-#include "overlord/columnar/jsonl_rows.h"
+#include "overlord/columnar/formats/jsonl/jsonl_rows.h"
 
 #include <cstring>
 #include <limits>
 #include <optional>
 
-#include "overlord/columnar/json_fields.h"
-#include "overlord/columnar/json_schema_text.h"
+#include "overlord/columnar/formats/jsonl/json_fields.h"
+#include "overlord/columnar/formats/jsonl/json_schema_text.h"
 #include "overlord/columnar/text_rules.h"
 #include "overlord/runtime/quote.h"
 

@@ -6,7 +6,7 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/hash.h"
-#include "overlord/columnar/megatron_reader.h"
+#include "overlord/columnar/formats/megatron/megatron_reader.h"
 #include "overlord/columnar/text_rules.h"
 #include "overlord/runtime/quote.h"
 

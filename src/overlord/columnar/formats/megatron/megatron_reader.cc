@@ -1,10 +1,10 @@
-#include "overlord/columnar/megatron_reader.h"
+#include "overlord/columnar/formats/megatron/megatron_reader.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "overlord/base/bytes.h"
-#include "overlord/columnar/indexed_reader.h"
+#include "overlord/columnar/index/indexed_reader.h"
 #include "overlord/columnar/token_checks.h"
 #include "overlord/runtime/quote.h"
 

@@ -1,4 +1,4 @@
-#include "overlord/columnar/megatron_reader.h"
+#include "overlord/columnar/formats/megatron/megatron_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "overlord/columnar/parquet_columns.h"
+#include "overlord/columnar/formats/parquet/parquet_columns.h"
 
 #include <arrow/table.h>
 #include <parquet/arrow/reader.h>
@@ -6,11 +6,11 @@
 
 #include <string>
 
-#include "overlord/columnar/arrow_memory.h"
-#include "overlord/columnar/block_ranges.h"
+#include "overlord/columnar/formats/arrow/arrow_memory.h"
 #include "overlord/columnar/media_columns.h"
 #include "overlord/columnar/metadata_columns.h"
-#include "overlord/columnar/ranges_file.h"
+#include "overlord/columnar/streams/block_ranges.h"
+#include "overlord/columnar/streams/ranges_file.h"
 
 namespace overlord::columnar {
 namespace {

@@ -9,10 +9,10 @@
 #include "overlord/base/bytes.h"
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
-#include "overlord/columnar/index_file.h"
+#include "overlord/columnar/formats/parquet/parquet_schema.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/shard_job.h"
 #include "overlord/columnar/media.h"
-#include "overlord/columnar/parquet_schema.h"
-#include "overlord/columnar/shard_job.h"
 
 namespace overlord::columnar {
 

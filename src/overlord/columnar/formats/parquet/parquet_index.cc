@@ -9,11 +9,11 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/hash.h"
-#include "overlord/columnar/block_ranges.h"
-#include "overlord/columnar/joined_ranges.h"
-#include "overlord/columnar/parquet_columns.h"
-#include "overlord/columnar/parquet_reader.h"
-#include "overlord/columnar/parquet_schema.h"
+#include "overlord/columnar/formats/parquet/parquet_columns.h"
+#include "overlord/columnar/formats/parquet/parquet_reader.h"
+#include "overlord/columnar/formats/parquet/parquet_schema.h"
+#include "overlord/columnar/streams/block_ranges.h"
+#include "overlord/columnar/streams/joined_ranges.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {

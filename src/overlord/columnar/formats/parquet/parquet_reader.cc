@@ -1,4 +1,4 @@
-#include "overlord/columnar/parquet_reader.h"
+#include "overlord/columnar/formats/parquet/parquet_reader.h"
 
 #include <parquet/arrow/reader.h>
 #include <parquet/exception.h>
@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "overlord/columnar/parquet_schema.h"
-#include "overlord/columnar/ranges_file.h"
-#include "overlord/columnar/table_reader.h"
+#include "overlord/columnar/formats/arrow/table_reader.h"
+#include "overlord/columnar/formats/parquet/parquet_schema.h"
+#include "overlord/columnar/streams/ranges_file.h"
 
 namespace overlord::columnar {
 namespace {

@@ -1,4 +1,4 @@
-#include "overlord/columnar/parquet_reader.h"
+#include "overlord/columnar/formats/parquet/parquet_reader.h"
 
 #include <arrow/api.h>
 #include <arrow/io/memory.h>

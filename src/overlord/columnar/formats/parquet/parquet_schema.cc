@@ -1,4 +1,4 @@
-#include "overlord/columnar/parquet_schema.h"
+#include "overlord/columnar/formats/parquet/parquet_schema.h"
 
 #include <arrow/type.h>
 #include <arrow/util/key_value_metadata.h>
@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "overlord/columnar/column_types.h"
+#include "overlord/columnar/formats/arrow/column_types.h"
+#include "overlord/columnar/formats/arrow/table_schema_text.h"
 #include "overlord/columnar/media_columns.h"
-#include "overlord/columnar/table_schema_text.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/index/shard_job.h"
 
 namespace overlord::columnar {
 

@@ -7,15 +7,15 @@
 #include <string_view>
 
 #include "overlord/base/check.h"
+#include "overlord/columnar/formats/tar/tar_scan.h"
 #include "overlord/columnar/reading_test.h"
-#include "overlord/columnar/tar_scan.h"
 
 namespace overlord::columnar {
 
 inline model::Source tar_source(const std::string& uri, bool many = false) {
   model::Source source;
   source.name = "pairs";
-  source.format = model::Format::kWebDataset;
+  source.format = model::Format::kWebdataset;
   source.files = {uri};
   source.text_column = "txt";
   source.media = {{"image", {"jpg", "png"}, std::nullopt, many}};

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "overlord/columnar/foreign_tar_test.h"
-#include "overlord/columnar/tar_writer_test.h"
+#include "overlord/columnar/formats/tar/foreign_tar_test.h"
+#include "overlord/columnar/formats/tar/tar_writer_test.h"
 
 std::vector<std::string> fuzz_seeds() {
   overlord::columnar::TarWriter plain;

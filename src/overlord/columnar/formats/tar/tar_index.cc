@@ -8,10 +8,10 @@
 #include <unordered_map>
 
 #include "overlord/base/hash.h"
+#include "overlord/columnar/formats/tar/tar_reader.h"
+#include "overlord/columnar/formats/tar/tar_scan.h"
 #include "overlord/columnar/media.h"
-#include "overlord/columnar/tar_reader.h"
-#include "overlord/columnar/tar_scan.h"
-#include "overlord/columnar/text_stream.h"
+#include "overlord/columnar/streams/text_stream.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {

@@ -1,10 +1,10 @@
-#include "overlord/columnar/tar_reader.h"
+#include "overlord/columnar/formats/tar/tar_reader.h"
 
 #include <algorithm>
 
-#include "overlord/columnar/indexed_reader.h"
-#include "overlord/columnar/joined_ranges.h"
-#include "overlord/columnar/tar_rows.h"
+#include "overlord/columnar/formats/tar/tar_rows.h"
+#include "overlord/columnar/index/indexed_reader.h"
+#include "overlord/columnar/streams/joined_ranges.h"
 
 namespace overlord::columnar {
 namespace {

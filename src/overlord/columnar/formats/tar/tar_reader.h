@@ -11,9 +11,9 @@
 #include "overlord/base/bytes.h"
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
-#include "overlord/columnar/block_restart.h"
-#include "overlord/columnar/index_file.h"
-#include "overlord/columnar/shard_job.h"
+#include "overlord/columnar/index/index_file.h"
+#include "overlord/columnar/index/shard_job.h"
+#include "overlord/columnar/streams/block_restart.h"
 
 namespace overlord::columnar {
 

@@ -1,12 +1,12 @@
-#include "overlord/columnar/tar_reader.h"
+#include "overlord/columnar/formats/tar/tar_reader.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
 #include <zstd.h>
 
-#include "overlord/columnar/foreign_tar_test.h"
+#include "overlord/columnar/formats/tar/foreign_tar_test.h"
+#include "overlord/columnar/formats/tar/tar_writer_test.h"
 #include "overlord/columnar/reading_test.h"
-#include "overlord/columnar/tar_writer_test.h"
 
 namespace overlord::columnar {
 namespace {

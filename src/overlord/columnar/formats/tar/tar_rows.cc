@@ -1,9 +1,9 @@
-#include "overlord/columnar/tar_rows.h"
+#include "overlord/columnar/formats/tar/tar_rows.h"
 
 #include <optional>
 
-#include "overlord/columnar/json_fields.h"
-#include "overlord/columnar/json_schema_text.h"
+#include "overlord/columnar/formats/jsonl/json_fields.h"
+#include "overlord/columnar/formats/jsonl/json_schema_text.h"
 #include "overlord/columnar/text_rules.h"
 #include "overlord/runtime/quote.h"
 

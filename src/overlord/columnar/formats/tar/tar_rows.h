@@ -9,7 +9,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/columnar/block_reader.h"
-#include "overlord/columnar/tar_reader.h"
+#include "overlord/columnar/formats/tar/tar_reader.h"
 #include "overlord/columnar/token_checks.h"
 
 namespace overlord::columnar {

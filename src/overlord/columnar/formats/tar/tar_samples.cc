@@ -1,5 +1,5 @@
 // The part of tar_reader.h that indexing and reading share: how samples stand in the index.
-#include "overlord/columnar/tar_reader.h"
+#include "overlord/columnar/formats/tar/tar_reader.h"
 
 namespace overlord::columnar {
 namespace {

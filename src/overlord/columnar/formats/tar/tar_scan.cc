@@ -1,4 +1,4 @@
-#include "overlord/columnar/tar_scan.h"
+#include "overlord/columnar/formats/tar/tar_scan.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,10 +1,10 @@
-#include "overlord/columnar/tar_scan.h"
+#include "overlord/columnar/formats/tar/tar_scan.h"
 
 #include <gtest/gtest.h>
 
 #include "overlord/base/rng.h"
-#include "overlord/columnar/foreign_tar_test.h"
-#include "overlord/columnar/tar_writer_test.h"
+#include "overlord/columnar/formats/tar/foreign_tar_test.h"
+#include "overlord/columnar/formats/tar/tar_writer_test.h"
 
 namespace overlord::columnar {
 namespace {

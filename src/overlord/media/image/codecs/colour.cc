@@ -1,4 +1,4 @@
-#include "overlord/media/colour.h"
+#include "overlord/media/image/codecs/colour.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "overlord/media/image.h"
+#include "overlord/media/image/image.h"
 
 namespace overlord::media {
 

@@ -1,4 +1,4 @@
-#include "overlord/media/exif.h"
+#include "overlord/media/image/codecs/exif.h"
 
 #include "overlord/media/byte_view.h"
 

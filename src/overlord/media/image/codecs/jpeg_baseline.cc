@@ -1,4 +1,4 @@
-#include "overlord/media/jpeg_baseline.h"
+#include "overlord/media/image/codecs/jpeg_baseline.h"
 
 #include <algorithm>
 #include <array>

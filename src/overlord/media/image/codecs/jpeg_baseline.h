@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "overlord/media/image_decode.h"
-#include "overlord/media/jpeg_baseline_header.h"
-#include "overlord/media/jpeg_entropy.h"
-#include "overlord/media/jpeg_shrink.h"
+#include "overlord/media/image/codecs/jpeg_baseline_header.h"
+#include "overlord/media/image/codecs/jpeg_entropy.h"
+#include "overlord/media/image/codecs/jpeg_shrink.h"
+#include "overlord/media/image/image_decode.h"
 
 namespace overlord::media {
 

@@ -1,12 +1,12 @@
-#include "overlord/media/jpeg_baseline_header.h"
+#include "overlord/media/image/codecs/jpeg_baseline_header.h"
 
 #include "overlord/media/byte_view.h"
-#include "overlord/media/jpeg_entropy.h"
+#include "overlord/media/image/codecs/jpeg_entropy.h"
 
 namespace overlord::media {
 namespace {
 
-constexpr int32_t kLargestSide = 65500;  // libjpeg's own
+constexpr int32_t kLargestJpegSide = 65500;  // libjpeg's own
 
 class HeaderWalk {
  public:
@@ -66,8 +66,8 @@ class HeaderWalk {
     header_.width = static_cast<int32_t>(big_u16(segment, 3));
     const size_t count = byte_at(segment, 5);
     if ((count != 1 && count != 3) || segment.size() != 6 + 3 * count) return false;
-    if (header_.width < 1 || header_.height < 1 || header_.width > kLargestSide ||
-        header_.height > kLargestSide) {
+    if (header_.width < 1 || header_.height < 1 || header_.width > kLargestJpegSide ||
+        header_.height > kLargestJpegSide) {
       return false;
     }
     for (size_t c = 0; c < count; ++c) {

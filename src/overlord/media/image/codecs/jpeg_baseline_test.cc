@@ -1,10 +1,10 @@
 // Needs codecs: JPEG
-#include "overlord/media/jpeg_baseline.h"
+#include "overlord/media/image/codecs/jpeg_baseline.h"
 
 #include <gtest/gtest.h>
 
-#include "overlord/media/jpeg_planes_test.h"
-#include "overlord/media/made_up_images_test.h"
+#include "overlord/media/image/codecs/jpeg_planes_test.h"
+#include "overlord/media/image/made_up_images_test.h"
 
 namespace overlord::media {
 namespace {

@@ -3,9 +3,9 @@
 // upsampling, whose results are the same on every CPU.
 #include <string>
 
-#include "overlord/media/colour.h"
-#include "overlord/media/image_decode.h"
-#include "overlord/media/jpeg_baseline.h"
+#include "overlord/media/image/codecs/colour.h"
+#include "overlord/media/image/codecs/jpeg_baseline.h"
+#include "overlord/media/image/image_decode.h"
 
 #ifdef OVERLORD_HAS_JPEG
 #include <csetjmp>
@@ -233,8 +233,7 @@ Status decode_jpeg(std::string_view bytes, const ImageHeader& header, const Deco
   if (header.channels != 4) return session.finish(session.read_rows(out->row(0), out->stride()));
   Image& wide = scratch.wide;
   wide.shape(size.width, size.height, 4);
-  const Status status = session.finish(session.read_rows(wide.row(0), wide.stride()));
-  if (!status.ok()) return status;
+  OVERLORD_RETURN_IF_ERROR(session.finish(session.read_rows(wide.row(0), wide.stride())));
   for (int32_t y = 0; y < size.height; ++y) {
     inverted_cmyk_row_to_rgb(wide.row(y), size.width, out->row(y));
   }
@@ -245,7 +244,7 @@ Status decode_jpeg_planes(std::string_view bytes, const ImageHeader& header,
                           const ImageLimits& limits, int32_t divisor, DecodeScratch& scratch,
                           JpegPlanes* out) {
   out->count = 0;
-  if (const Status status = check_limits(header, bytes.size(), limits); !status.ok()) return status;
+  OVERLORD_RETURN_IF_ERROR(check_limits(header, bytes.size(), limits));
   if (!scratch.only_libjpeg && decode_baseline_planes(bytes, header, divisor, scratch, out)) {
     return {};
   }

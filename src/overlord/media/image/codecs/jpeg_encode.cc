@@ -1,4 +1,4 @@
-#include "overlord/media/jpeg_encode.h"
+#include "overlord/media/image/codecs/jpeg_encode.h"
 
 #ifdef OVERLORD_HAS_JPEG
 #include <csetjmp>
@@ -20,13 +20,11 @@ struct EncodeErrors {
   char message[JMSG_LENGTH_MAX];
 };
 
-[[noreturn]] void leave(j_common_ptr info) {
+[[noreturn]] void leave_compressing(j_common_ptr info) {
   auto& errors = *reinterpret_cast<EncodeErrors*>(info->err);
   (*errors.base.format_message)(info, errors.message);
   std::longjmp(errors.back, 1);
 }
-
-void say_nothing(j_common_ptr) {}
 
 // A file that libjpeg allocates while it grows.
 struct GrowingFile {
@@ -70,8 +68,8 @@ Result<std::string> encode_jpeg(const ImageView& image, int32_t quality) {
   jpeg_compress_struct info = {};
   EncodeErrors errors = {};
   info.err = jpeg_std_error(&errors.base);
-  errors.base.error_exit = leave;
-  errors.base.output_message = say_nothing;
+  errors.base.error_exit = leave_compressing;
+  errors.base.output_message = [](j_common_ptr) {};
   GrowingFile file;
   const bool done = compress(image, quality, info, errors, file);
   std::string bytes;

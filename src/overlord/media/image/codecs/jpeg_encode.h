@@ -6,7 +6,7 @@
 #include <string>
 
 #include "overlord/base/status.h"
-#include "overlord/media/image.h"
+#include "overlord/media/image/image.h"
 
 namespace overlord::media {
 

@@ -1,12 +1,12 @@
 // Needs codecs: JPEG
-#include "overlord/media/jpeg_encode.h"
+#include "overlord/media/image/codecs/jpeg_encode.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "overlord/media/image_decode.h"
-#include "overlord/media/made_up_images_test.h"
+#include "overlord/media/image/image_decode.h"
+#include "overlord/media/image/made_up_images_test.h"
 
 namespace overlord::media {
 namespace {

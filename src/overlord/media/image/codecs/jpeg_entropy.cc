@@ -1,4 +1,4 @@
-#include "overlord/media/jpeg_entropy.h"
+#include "overlord/media/image/codecs/jpeg_entropy.h"
 
 #include <algorithm>
 

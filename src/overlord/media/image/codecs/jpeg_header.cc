@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "overlord/media/byte_view.h"
-#include "overlord/media/exif.h"
-#include "overlord/media/image_header.h"
+#include "overlord/media/image/codecs/exif.h"
+#include "overlord/media/image/image_header.h"
 
 namespace overlord::media {
 namespace {
@@ -37,12 +37,12 @@ class JpegWalk {
       const Result<std::string_view> segment = next_segment();
       if (!segment.ok()) return segment.status();
       if (is_frame(*marker)) {
-        if (const Status status = frame(*marker, *segment); !status.ok()) return status;
+        OVERLORD_RETURN_IF_ERROR(frame(*marker, *segment));
       } else if (*marker == kApp1 && segment->starts_with(kExifPrefix) && !exif_seen_) {
         exif_seen_ = true;
         header_.orientation = exif_orientation(segment->substr(kExifPrefix.size()));
       } else if (*marker == kStartOfScan) {
-        if (const Status status = scans(*segment); !status.ok()) return status;
+        OVERLORD_RETURN_IF_ERROR(scans(*segment));
         return header_;
       }
     }

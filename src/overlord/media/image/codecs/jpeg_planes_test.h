@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "overlord/base/check.h"
-#include "overlord/media/jpeg_baseline.h"
+#include "overlord/media/image/codecs/jpeg_baseline.h"
 
 namespace overlord::media {
 

@@ -1,4 +1,4 @@
-#include "overlord/media/jpeg_shrink.h"
+#include "overlord/media/image/codecs/jpeg_shrink.h"
 
 #include <algorithm>
 #include <cstring>

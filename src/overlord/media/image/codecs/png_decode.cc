@@ -1,8 +1,8 @@
 // PNG through libspng. Samples of 16 bits keep their high byte; gamma and profiles are ignored.
 #include <string>
 
-#include "overlord/media/colour.h"
-#include "overlord/media/image_decode.h"
+#include "overlord/media/image/codecs/colour.h"
+#include "overlord/media/image/image_decode.h"
 
 #ifdef OVERLORD_HAS_PNG
 #include <spng.h>
@@ -70,9 +70,7 @@ Status decode_png(std::string_view bytes, const ImageHeader& header, const Decod
   Image& wide = scratch.wide;
   wide.shape(header.width, header.height, 4);
   const int flags = over ? SPNG_DECODE_TRNS : 0;
-  if (const Status status = decode_as(context.get(), SPNG_FMT_RGBA8, flags, wide); !status.ok()) {
-    return status;
-  }
+  OVERLORD_RETURN_IF_ERROR(decode_as(context.get(), SPNG_FMT_RGBA8, flags, wide));
   for (int32_t y = 0; y < header.height; ++y) {
     if (over) {
       rgba_row_over(wide.row(y), header.width, options.background, out->row(y));

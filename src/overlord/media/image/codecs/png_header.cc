@@ -2,15 +2,15 @@
 #include <algorithm>
 
 #include "overlord/media/byte_view.h"
-#include "overlord/media/exif.h"
-#include "overlord/media/image_header.h"
+#include "overlord/media/image/codecs/exif.h"
+#include "overlord/media/image/image_header.h"
 
 namespace overlord::media {
 namespace {
 
 constexpr size_t kSignatureBytes = 8;
 constexpr size_t kChunkFrame = 12;  // length, name and checksum
-constexpr uint32_t kLargestSide = 0x7FFFFFFF;
+constexpr uint32_t kLargestValue = 0x7FFFFFFF;
 
 Status bad_png(const std::string& what, size_t offset) {
   return bad_data("PNG " + what + " (at byte " + std::to_string(offset) + ")");
@@ -36,7 +36,7 @@ Status read_first_chunk(std::string_view chunk, size_t offset, ImageHeader* head
   const uint32_t height = big_u32(chunk, 4);
   const uint32_t depth = byte_at(chunk, 8);
   const uint32_t type = byte_at(chunk, 9);
-  if (width == 0 || height == 0 || width > kLargestSide || height > kLargestSide) {
+  if (width == 0 || height == 0 || width > kLargestValue || height > kLargestValue) {
     return bad_png("declares " + std::to_string(width) + "x" + std::to_string(height) + " pixels",
                    offset);
   }
@@ -69,15 +69,13 @@ Result<ImageHeader> probe_png(std::string_view bytes) {
       big_u32(bytes, kSignatureBytes) != 13) {
     return bad_png("has no whole IHDR chunk at its start", kSignatureBytes);
   }
-  if (const Status status = read_first_chunk(bytes.substr(16, 13), 16, &header); !status.ok()) {
-    return status;
-  }
+  OVERLORD_RETURN_IF_ERROR(read_first_chunk(bytes.substr(16, 13), 16, &header));
   bool pixels_seen = false;
   size_t at = kSignatureBytes + kChunkFrame + 13;
   while (holds(bytes, at, 8)) {
     const size_t size = big_u32(bytes, at);
     const std::string_view name = bytes.substr(at + 4, 4);
-    if (size > kLargestSide || !holds(bytes, at, size + kChunkFrame)) {
+    if (size > kLargestValue || !holds(bytes, at, size + kChunkFrame)) {
       // What is cut among the pixels is the decoder's to say: the header is whole.
       if (pixels_seen || name == "IDAT") return header;
       return bad_png("is cut: a chunk of " + std::to_string(size) + " bytes leaves the file of " +
@@ -95,7 +93,7 @@ Result<ImageHeader> probe_png(std::string_view bytes) {
       header.orientation = exif_orientation(chunk);
     } else if (name == "acTL" && size >= 8) {
       header.frames =
-          static_cast<int32_t>(std::clamp<uint32_t>(big_u32(chunk, 0), 1, kLargestSide));
+          static_cast<int32_t>(std::clamp<uint32_t>(big_u32(chunk, 0), 1, kLargestValue));
     }
     at += size + kChunkFrame;
   }

@@ -1,8 +1,8 @@
 // WebP stills through libwebp, lossy and lossless.
 #include <string>
 
-#include "overlord/media/colour.h"
-#include "overlord/media/image_decode.h"
+#include "overlord/media/image/codecs/colour.h"
+#include "overlord/media/image/image_decode.h"
 
 #ifdef OVERLORD_HAS_WEBP
 #include <webp/decode.h>

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "overlord/media/byte_view.h"
-#include "overlord/media/exif.h"
-#include "overlord/media/image_header.h"
+#include "overlord/media/image/codecs/exif.h"
+#include "overlord/media/image/image_header.h"
 
 namespace overlord::media {
 namespace {
@@ -65,9 +65,9 @@ class WebpWalk {
       }
       const std::string_view chunk = bytes_.substr(at + kChunkHead, size);
       if (name == "VP8X") {
-        if (const Status status = extended(chunk, at); !status.ok()) return status;
+        OVERLORD_RETURN_IF_ERROR(extended(chunk, at));
       } else if (name == "VP8 " || name == "VP8L") {
-        if (const Status status = stream(name == "VP8L", chunk, at); !status.ok()) return status;
+        OVERLORD_RETURN_IF_ERROR(stream(name == "VP8L", chunk, at));
       } else if (name == "ANMF") {
         ++animation_frames;
       } else if (name == "EXIF") {

@@ -1,0 +1,356 @@
+#include "overlord/node/keeper/keeper.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "overlord/node/engine/data_match.h"
+#include "overlord/node/engine/job_memory.h"
+#include "overlord/node/engine/open_files.h"
+#include "overlord/node/keeper/job_keeper.h"
+#include "overlord/node/keeper/role_cluster.h"
+#include "overlord/node/keeper/welcome.h"
+#include "overlord/plan/place/place_tree.h"
+#include "overlord/protocol/plan_codec.h"
+
+namespace overlord::node {
+namespace {
+
+constexpr int64_t kWatchNs = 500'000'000;
+
+}  // namespace
+
+JobKeeper::JobKeeper(const KeeperArguments& arguments, const protocol::JobFile& file)
+    : arguments_(arguments),
+      file_(file),
+      local_(arguments.local.empty() ? file.ranks : arguments.local),
+      follows_(arguments.wire.several_hosts() && !arguments.wire.leads),
+      notes_of_run_(arguments.directory, arguments.run, arguments.job),
+      trace_(arguments.directory, "node") {}
+
+JobKeeper::~JobKeeper() {
+  metrics_.reset();
+  if (endpoint_) endpoint_->close();
+  stop_serving();
+}
+
+Status JobKeeper::open() {
+  OVERLORD_TRY(const auto storage, open_storage_of(file_.spec, {runtime::BufferPool::make(0), 1,
+                                                                file_.runtime.open_files}));
+  OVERLORD_TRY(job_,
+               open_files(file_.spec, file_.delivery, file_.mesh, file_.index_paths, *storage));
+  OVERLORD_RETURN_IF_ERROR(check_node_can_plan(*job_, file_.ranks.size()));
+  views_ = plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy);
+  keeper_ = std::make_unique<keeper::Keeper>(keeper_job(), *this);
+  carrier_ = std::make_unique<transport::Carrier>(carrier_options());
+  if (!follows_) carrier_->host({protocol::planner_address()});
+  OVERLORD_RETURN_IF_ERROR(open_endpoint());
+  metrics_ = open_metrics(
+      arguments_, [this](runtime::Task task) { endpoint_->post(std::move(task)); },
+      [this] { return status(); });
+  endpoint_->post([this] { watch(); });
+  after(arguments_.attach_ms * 1'000'000,
+        [this] { receive(keeper::Expired{keeper::Timer::kAttach}); });
+  return {};
+}
+
+keeper::KeeperJob JobKeeper::keeper_job() const {
+  keeper::KeeperJob out;
+  out.job = arguments_.job;
+  out.ranks = file_.ranks;
+  out.local = local_;
+  out.leads = !follows_;
+  out.alone = !arguments_.wire.several_hosts();
+  out.stays = arguments_.stays;
+  out.lead = arguments_.wire.lead;
+  out.attempt = arguments_.attempt;
+  out.process = static_cast<uint32_t>(getpid());
+  const std::vector<uint32_t> buckets = keeper::buckets_of_host(*views_, file_.ranks, local_);
+  out.groups = keeper::place_processes(job_->spec, buckets, placing()).processes;
+  out.views = views_;
+  out.welcome = make_welcome(*job_, file_.runtime, *views_);
+  return out;
+}
+
+keeper::PlacementOptions JobKeeper::placing() const {
+  keeper::PlacementOptions out = arguments_.placement;
+  out.loaders = !follows_;
+  if (follows_) out.prefix = "h" + std::to_string(local_.front()) + "-";
+  return out;
+}
+
+Status JobKeeper::open_endpoint() {
+  transport::EndpointOptions options;
+  options.directory = arguments_.directory;
+  options.self.name = "node";
+  options.self.job = job_->config.low;
+  if (!follows_) options.self.roles = {protocol::planner_address()};
+  options.admit = [this](const protocol::Hello& hello) { return keeper_->admit(hello); };
+  options.connected = [this](const protocol::Hello& hello) { receive(keeper::Connected{hello}); };
+  options.lost = [this](const std::string& peer) { receive(keeper::Lost{peer}); };
+  options.refused = [this](const std::string& peer, const Status& why) {
+    receive(keeper::CannotServe{why.with_context(peer)});
+  };
+  OVERLORD_TRY(options.security, read_security(arguments_.wire));
+  options.pool = runtime::BufferPool::make(64 << 20);
+  options.wire_name =
+      follows_ ? "host-" + std::to_string(local_.front()) + "@" + std::to_string(getpid()) : "lead";
+  OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
+  if (arguments_.wire.leads) {
+    OVERLORD_RETURN_IF_ERROR(endpoint_->listen_wire(arguments_.wire.lead).status());
+  }
+  return endpoint_->listen("node");
+}
+
+transport::CarrierOptions JobKeeper::carrier_options() {
+  transport::CarrierOptions options;
+  options.name = "node";
+  options.plans.views = {views_};
+  options.plans.sources = static_cast<uint32_t>(job_->sources.size());
+  options.deliver = [this](protocol::Envelope envelope) {
+    if (follows_) return carrier_->send(std::move(envelope));  // between ranks here and the lead
+    if (serving_ && serving_->planner) serving_->planner->host().deliver(std::move(envelope));
+  };
+  options.control = [this](const std::string& peer, protocol::Control control) {
+    receive(keeper::Heard{peer, std::move(control)});
+  };
+  options.nonsense = [](const std::string& peer, const Status& status) {
+    std::fprintf(stderr, "%s sent nonsense: %s\n", peer.c_str(), status.message().c_str());
+  };
+  return options;
+}
+
+// --- What the keeper asks of its process --------------------------------------------------------
+
+void JobKeeper::after(int64_t delay_ns, runtime::Task task) {
+  endpoint_->post_after(delay_ns, std::move(task));
+}
+
+void JobKeeper::carry_out(const keeper::Tell& tell) {
+  carrier_->send_control(tell.peer, tell.control);
+}
+
+void JobKeeper::carry_out(const keeper::Drop& drop) { endpoint_->drop(drop.peer, drop.why); }
+
+void JobKeeper::carry_out(const keeper::CallLead&) {
+  endpoint_->call("lead", arguments_.wire.lead);
+}
+
+// The carrier first: what the planner sends to the new must not go to the dead.
+void JobKeeper::carry_out(const keeper::SetRoster& set) {
+  carrier_->set_roster(set.roster);
+  for (const protocol::ProcessRoles& process : set.roster.processes) {
+    uint32_t& known = known_.try_emplace(process.name, process.generation).first->second;
+    if (process.generation <= known) continue;
+    known = process.generation;
+    if (!serving_) continue;
+    serving_->profiles.ended(process.name);
+    if (!serving_->planner) continue;
+    for (const protocol::Address& role : process.roles) {
+      serving_->planner->host().peer_restarted(role, process.generation);
+    }
+  }
+}
+
+void JobKeeper::carry_out(const keeper::Say& say) {
+  std::fprintf(stderr, "%s\n", say.text.c_str());
+}
+
+void JobKeeper::carry_out(const keeper::TreeReady&) {
+  if (const auto ready = std::exchange(serving_->tree_ready, nullptr)) ready();
+}
+
+void JobKeeper::carry_out(const keeper::RebuildTree& rebuild) {
+  const auto answer = [this, rebuild](const Result<StepIndex>& first) {
+    protocol::TreeAnswered out{rebuild.question, std::nullopt, 0};
+    if (first.ok()) {
+      out.first_step = *first;
+    } else {
+      out.refused = first.status();
+    }
+    endpoint_->post([this, peer = rebuild.peer, out] { carrier_->send_control(peer, out); });
+  };
+  serving_->planner->host().rebuild_tree({rebuild.mesh, rebuild.step}, answer);
+}
+
+void JobKeeper::carry_out(const keeper::TellStatus& tell) {
+  carrier_->send_control(tell.peer, protocol::StatusTold{encode_node_status(status())});
+}
+
+void JobKeeper::carry_out(const keeper::NoteStatus& note) {
+  Result<EngineStatus> status = decode_engine_status(note.status);
+  if (!status.ok()) return;
+  if (serving_) serving_->profiles.told(note.peer, *status);
+  told_[note.peer] = std::move(*status);
+}
+
+void JobKeeper::carry_out(const keeper::ForgetStatus& forget) { told_.erase(forget.peer); }
+
+// --- Serving ------------------------------------------------------------------------------------
+
+keeper::Begun JobKeeper::begin(const keeper::Begin& attempt) {
+  carry_out(keeper::SetRoster{attempt.roster});  // the planner sends as soon as it is there
+  serving_ = std::make_unique<Serving>();
+  serving_->begin_ns = serving_->profiled_ns = clock_.now_ns();
+  const Result<protocol::ResumeState> state = first_state(attempt);
+  keeper::Begun out{state.ok() ? prepare(attempt, *state) : state.status()};
+  if (!out.status.ok()) return out;
+  out.state = protocol::encode_resume_state(*state);
+  if (serving_->planner) out.versions = serving_->planner->host().versions();
+  return out;
+}
+
+// Where another node plans, it has said from where.
+Result<protocol::ResumeState> JobKeeper::first_state(const keeper::Begin& attempt) const {
+  if (attempt.state.empty()) return host::start_state(*job_);
+  OVERLORD_TRY(protocol::ResumeState saved, protocol::decode_resume_state(attempt.state));
+  if (follows_) return saved;
+  return resume_from(*job_, file_.index_paths, saved, attempt.allowed);
+}
+
+Status JobKeeper::prepare(const keeper::Begin& attempt, const protocol::ResumeState& state) {
+  if (!follows_) OVERLORD_RETURN_IF_ERROR(start_planner(attempt, state));
+  protocol::JobFile file = file_;
+  file.attempt = attempt.attempt;
+  file.state = protocol::encode_resume_state(state);
+  OVERLORD_TRY(serving_->job, job_in_memory(file));
+  OVERLORD_TRY(serving_->cluster,
+               start_role_cluster(arguments_, job_->spec.name, serving_->job.get()));
+  return {};
+}
+
+Status JobKeeper::start_planner(const keeper::Begin& attempt, const protocol::ResumeState& state) {
+  host::HostStart start;
+  start.job = job_;
+  start.ranks = file_.ranks;
+  start.options = file_.runtime;
+  start.options.threads = 1;
+  start.options.io_threads = 1;
+  start.hosted.planner = true;
+  start.hosted.loaders.emplace();
+  start.hosted.constructors.emplace();
+  start.hosted.clients.emplace();
+  start.attempt = attempt.attempt;
+  start.generations = keeper::later_generations(attempt.roster);
+  start.state = state;
+  // Another attempt may have begun before the loop gets there.
+  const auto post = [this, number = attempt.attempt](runtime::Task task) {
+    endpoint_->post([this, number, task = std::move(task)] {
+      if (serving_ && keeper_->state().book().attempt() == number) task();
+    });
+  };
+  start.fed_back = [this, post](const model::StepFeedback& feedback) {
+    post([this, feedback] { receive(keeper::FeedbackCounts{feedback}); });
+  };
+  start.tree_changed = [this, post](const planner::TreeChanged& change,
+                                    const std::function<void()>& ready) {
+    post([this, change, ready] { change_tree(change, ready); });
+  };
+  start.retired = [this, post](const protocol::Address& constructor) {
+    post([this, constructor] { receive(keeper::ConstructorRetired{constructor}); });
+  };
+  OVERLORD_TRY(serving_->planner, RoleRuntime::make(std::move(start), carrier_.get(),
+                                                    {{}, file_.journal_path, nullptr}));
+  serving_->planner->start_roles();
+  return {};
+}
+
+// Its constructors live in the processes that there are, and in new ones where the config wants
+// more. One tree at a time: the planner waits for `ready`.
+void JobKeeper::change_tree(const planner::TreeChanged& change,
+                            const std::function<void()>& ready) {
+  serving_->tree_ready = ready;
+  const planner::Tree& tree = change.tree;
+  receive(keeper::TreeChanged{
+      {{tree.version, change.first_step, tree.mesh.axes(), protocol::encode_views(*tree.views)},
+       keeper::place_tree(job_->spec, *tree.views, placing())}});
+}
+
+void JobKeeper::stop_serving() {
+  if (!serving_) return;
+  if (serving_->cluster) serving_->cluster->stop();
+  if (serving_->planner) serving_->planner->stop();
+  write_last_profiles();
+  serving_.reset();
+}
+
+void JobKeeper::watch() {
+  if (keeper_->state().over()) return;
+  trace_.poll();
+  write_profiles_now_and_then();
+  look_for_other_nodes();
+  receive(keeper::Watched{});
+  after(kWatchNs, [this] { watch(); });
+}
+
+// Ranks that we miss may be with another node, because their job differs.
+void JobKeeper::look_for_other_nodes() {
+  if (serving_) return notes_of_run_.stop();
+  const keeper::AttachBook& book = keeper_->state().book();
+  std::vector<Rank> here;
+  for (const auto& [peer, trainer] : book.attached()) {
+    here.insert(here.end(), trainer.ranks.begin(), trainer.ranks.end());
+  }
+  const auto differ = notes_of_run_.look(here, book.missing(), clock_.now_ns());
+  if (differ) receive(keeper::RanksDiffer{*differ});
+}
+
+// --- What others may know -----------------------------------------------------------------------
+
+NodeStatus JobKeeper::status() {
+  const keeper::KeeperState& state = keeper_->state();
+  NodeStatus out;
+  out.job = job_->spec.name;
+  out.stream = job_->spec.stream;
+  out.attempt = state.book().attempt();
+  out.serving = serving_ != nullptr;
+  out.process = static_cast<uint32_t>(getpid());
+  out.missing = state.book().missing();
+  out.gone = state.book().gone();
+  const bool plans = serving_ && serving_->planner;
+  out.waits = what_is_waited_for(out.gone, job_->spec,
+                                 plans ? &serving_->planner->host().planner_probe() : nullptr);
+  if (const std::string tree = state.tree_waits(); !tree.empty()) {
+    out.waits += (out.waits.empty() ? "" : "; ") + tree;
+  }
+  if (plans) out.engine = serving_->planner->status();
+  for (const auto& [name, part] : told_) merge_status(part, &out.engine);
+  if (state.serving() == nullptr) return out;
+  const keeper::Supervisor& supervisor = state.serving()->supervisor;
+  out.restarts = supervisor.restarts();
+  for (const protocol::ProcessRoles& process : supervisor.groups()) {
+    // One that a keeper before this one placed has an earlier generation.
+    const uint32_t first = std::min(process.generation, state.first_generation());
+    out.processes.push_back({process.name, serving_->cluster->process_of(process.name),
+                             process.generation, process.generation - first,
+                             state.connected(process), process.roles.size()});
+  }
+  for (const auto& [peer, trainer] : state.book().attached()) {
+    out.processes.push_back({peer, trainer.process, 1, 0, true, trainer.ranks.size()});
+  }
+  return out;
+}
+
+void JobKeeper::end_because(const Status& why) {
+  endpoint_->post([this, why] { receive(keeper::ToldToEnd{why}); });
+}
+
+std::optional<keeper::FailureBook> run_keeper(const KeeperArguments& arguments,
+                                              const protocol::JobFile& job, LifeLine& line) {
+  JobKeeper keeper(arguments, job);
+  Status status = keeper.open();
+  if (status.ok()) {
+    status = line.watch(arguments.stays, [&keeper](const Status& why) { keeper.end_because(why); });
+  }
+  if (!status.ok()) {
+    std::fprintf(stderr, "%s\n", status.message().c_str());
+    const bool all = arguments.local.empty() || arguments.wire.leads;
+    return keeper::FailureBook(status, arguments.attempt, all ? job.ranks : arguments.local);
+  }
+  keeper.wait();
+  line.unwatch();
+  return keeper.failure();
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,106 @@
+#include "overlord/roles/keeper/attach_book.h"
+
+#include <gtest/gtest.h>
+
+namespace overlord::keeper {
+namespace {
+
+const Digest kJob = digest_of("job");
+
+protocol::Attach rank(Rank number, uint32_t attempt = 1, std::string state = "") {
+  protocol::Attach out;
+  out.attempt = attempt;
+  out.job = kJob;
+  out.state = std::move(state);
+  out.ranks = {number};
+  return out;
+}
+
+// Why it was refused, if it was.
+Status attach(AttachBook* book, const std::string& peer, const protocol::Attach& attach) {
+  const Status refusal = book->refusal(attach);
+  if (refusal.ok()) book->attach(peer, attach);
+  return refusal;
+}
+
+TEST(AttachBook, ServesWhenAllAreHere) {
+  AttachBook book({0, 1, 2}, kJob);
+  ASSERT_TRUE(attach(&book, "a", rank(0)).ok());
+  ASSERT_TRUE(attach(&book, "b", rank(2)).ok());
+  EXPECT_EQ(book.missing(), std::vector<Rank>{1});
+  EXPECT_FALSE(book.serving());
+  ASSERT_TRUE(attach(&book, "c", rank(1)).ok());
+  EXPECT_TRUE(book.serving());
+}
+
+TEST(AttachBook, RefusesAnotherJob) {
+  AttachBook book({0}, kJob);
+  protocol::Attach other = rank(0);
+  other.job = digest_of("another");
+  EXPECT_EQ(book.refusal(other).code(), Code::kStateMismatch);
+}
+
+TEST(AttachBook, RefusesRanksItDoesNotServe) {
+  EXPECT_EQ(AttachBook({0, 1}, kJob).refusal(rank(2)).code(), Code::kInvalidArgument);
+}
+
+TEST(AttachBook, RefusesARankTwice) {
+  AttachBook book({0, 1}, kJob);
+  ASSERT_TRUE(attach(&book, "a", rank(0)).ok());
+  EXPECT_FALSE(attach(&book, "b", rank(0)).ok());
+  EXPECT_EQ(book.attached().size(), 1u);
+}
+
+TEST(AttachBook, NamesRanksThatDisagree) {
+  AttachBook book({0, 1}, kJob);
+  ASSERT_TRUE(attach(&book, "a", rank(0, 1, "state of step 3")).ok());
+  EXPECT_TRUE(book.disagreement().ok()) << "not everybody is here";
+  ASSERT_TRUE(attach(&book, "b", rank(1, 1, "state of step 4")).ok());
+  EXPECT_FALSE(book.serving());
+  EXPECT_EQ(book.disagreement().code(), Code::kStateMismatch);
+}
+
+TEST(AttachBook, ALaterAttemptFencesTheEarlier) {
+  AttachBook book({0, 1}, kJob);
+  ASSERT_TRUE(attach(&book, "a", rank(0)).ok());
+  ASSERT_TRUE(attach(&book, "b", rank(1)).ok());
+  EXPECT_TRUE(book.fenced_by(rank(1)).empty());
+  EXPECT_EQ(book.fenced_by(rank(1, 2)), (std::vector<std::string>{"a", "b"}));
+  ASSERT_TRUE(attach(&book, "c", rank(1, 2, "saved")).ok());
+  EXPECT_FALSE(book.serving());
+  EXPECT_EQ(attach(&book, "d", rank(0, 1)).code(), Code::kCancelled) << "it is over";
+  ASSERT_TRUE(attach(&book, "e", rank(0, 2, "saved")).ok());
+  EXPECT_TRUE(book.serving());
+  EXPECT_EQ(book.state(), "saved");
+}
+
+TEST(AttachBook, KnowsWhoIsGone) {
+  AttachBook book({0, 1}, kJob);
+  ASSERT_TRUE(attach(&book, "a", rank(0)).ok());
+  ASSERT_TRUE(attach(&book, "b", rank(1)).ok());
+  book.leave("a");
+  EXPECT_EQ(book.gone(), std::vector<Rank>{0});
+  EXPECT_FALSE(attach(&book, "c", rank(0)).ok()) << "it needs a new attempt";
+  book.leave("b");
+  EXPECT_TRUE(book.attached().empty());
+}
+
+TEST(AttachBook, AnotherRunCountsItsAttemptsAnew) {
+  AttachBook book({0}, kJob);
+  ASSERT_TRUE(attach(&book, "a", rank(0, 7)).ok());
+  book.leave("a");
+  EXPECT_FALSE(attach(&book, "b", rank(0, 1)).ok());
+  book.begin_anew();
+  ASSERT_TRUE(attach(&book, "c", rank(0, 1)).ok());
+  EXPECT_TRUE(book.serving());
+}
+
+TEST(AttachBook, WhoLeavesBeforeServingMayComeAgain) {
+  AttachBook book({0, 1}, kJob);
+  ASSERT_TRUE(attach(&book, "a", rank(0)).ok());
+  book.leave("a");
+  EXPECT_TRUE(attach(&book, "b", rank(0)).ok());
+}
+
+}  // namespace
+}  // namespace overlord::keeper

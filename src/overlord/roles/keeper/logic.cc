@@ -1,0 +1,520 @@
+#include "overlord/roles/keeper/logic.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "overlord/protocol/one_of.h"
+
+namespace overlord::keeper {
+namespace {
+
+using protocol::Control;
+using protocol::ProcessRoles;
+
+constexpr int64_t kLastWordsNs = 1'000'000'000;     // so long it waits for those of processes
+constexpr int64_t kLastWordNs = 1'000'000'000;      // for other hosts to hear its own
+constexpr int64_t kFailureKeptNs = 10'000'000'000;  // for ranks that come late, where a node stays
+
+bool is_follower(const std::string& name) { return name.starts_with("host-"); }
+// Those that attach: trainers of this host, and to a lead the nodes of the others.
+bool is_trainer(const std::string& name) { return name.starts_with("rank-") || is_follower(name); }
+
+// One reaction: its effects as they come to be.
+class Step {
+ public:
+  Step(const KeeperJob& job, KeeperState& state, int64_t now_ns)
+      : job_(job), state_(state), now_ns_(now_ns) {}
+
+  std::vector<Effect> take() { return std::move(effects_); }
+
+  void operator()(const Connected& input);
+  void operator()(const Lost& input);
+  void operator()(const Heard& input);
+  void operator()(const Ended& input);
+  void operator()(const Begun& input);
+  void operator()(const TreeChanged& input);
+  void operator()(const ConstructorRetired& input);
+  void operator()(const FeedbackCounts& input) { tell_trainers(protocol::FedBack{input.feedback}); }
+  void operator()(const Expired& input);
+  void operator()(const Watched&);
+  void operator()(const CannotServe& input) { give_up(input.why); }
+  void operator()(const RanksDiffer& input);
+  void operator()(const ToldToEnd& input);
+
+  // A message for the keeper. All are named: one that is added is not forgotten in silence.
+  void hear(const std::string& peer, const protocol::Attach& attach);
+  void hear(const std::string& peer, const protocol::Welcome& welcome);
+  void hear(const std::string& peer, const protocol::Refused& refused);
+  void hear(const std::string& peer, const protocol::Roster& roster);
+  void hear(const std::string& peer, const protocol::FedBack& fed_back);
+  void hear(const std::string& peer, const protocol::RowNoted& note);
+  void hear(const std::string& peer, const protocol::Beat& beat);
+  void hear(const std::string& peer, const protocol::StatusAsked&) { add(TellStatus{peer}); }
+  void hear(const std::string& peer, const protocol::StatusTold& told);
+  void hear(const std::string& peer, const protocol::Detach&) { leave(peer); }
+  void hear(const std::string& peer, const protocol::TreeAsked& asked);
+  void hear(const std::string& peer, const protocol::TreeTaken& taken);
+  // Of the links, and what a keeper says itself.
+  template <protocol::OneOf<protocol::Hello, protocol::SegmentShared, protocol::SegmentForgotten,
+                            protocol::LeaseReleased, protocol::TreeAnswered, protocol::TreeTold>
+                Other>
+  void hear(const std::string&, const Other&) {}
+
+ private:
+  const KeeperState::Serving* serving() const { return state_.serving(); }
+  void apply(Event event) { state_.apply(event); }
+  void add(Effect effect) { effects_.push_back(std::move(effect)); }
+  void tell(const std::string& peer, Control control) { add(Tell{peer, std::move(control)}); }
+  void tell_trainers(const Control& control) {
+    for (const std::string& peer : state_.trainers()) tell(peer, control);
+  }
+
+  bool refused_before(const std::string& peer, const protocol::Attach& attach);
+  void leave(const std::string& peer);
+  void part();
+  void serve();
+  void place(const std::string& name, const std::vector<runtime::GroupPlacement>& running);
+  void stop_serving();
+  void roster_changed();  // of all hosts
+  void groups_changed();  // of this one, which the lead has to know
+  void welcome_all();
+  protocol::Welcome welcome_for(const std::vector<Rank>& ranks) const;
+  void greet(const ProcessRoles& group);
+  void look_at_tree();
+  // `refused`: who has been told already.
+  void give_up(const Status& why, const protocol::Attach* refused = nullptr);
+  void begin_anew();
+  void end();
+
+  const KeeperJob& job_;
+  KeeperState& state_;
+  const int64_t now_ns_;
+  std::vector<Effect> effects_;
+};
+
+// --- Who comes and goes -------------------------------------------------------------------------
+
+void Step::operator()(const Connected& input) {
+  const protocol::Hello& hello = input.hello;
+  if (hello.name == "lead" && serving() == nullptr && state_.book().missing().empty()) {
+    const AttachBook& book = state_.book();
+    tell("lead", protocol::Attach{book.attempt(), job_.job, book.state(), book.allowed(),
+                                  job_.local, job_.process});
+  }
+  if (is_trainer(hello.name)) return;
+  apply(PeerConnected{hello.name, hello.generation, hello.wire});
+  if (serving() == nullptr) return;
+  apply(GroupHeard{hello.name, hello.generation, now_ns_});
+  if (const ProcessRoles* group = serving()->supervisor.find(hello.name)) greet(*group);
+  tell(hello.name, state_.rosters().all());
+  groups_changed();
+}
+
+void Step::operator()(const Lost& input) {
+  const std::string& peer = input.peer;
+  if (peer == "lead") {
+    return give_up(Status(Code::kUnavailable,
+                          "the node that plans for all hosts is gone, so the stream stops here: "
+                          "restart from the last checkpoint"));
+  }
+  if (is_trainer(peer)) return leave(peer);
+  const ProcessRoles* group = serving() != nullptr ? serving()->supervisor.find(peer) : nullptr;
+  if (group != nullptr && state_.connected(*group)) add(Kill{peer});
+  apply(PeerLost{peer});
+}
+
+void Step::operator()(const Heard& input) {
+  std::visit([&](const auto& control) { hear(input.peer, control); }, input.control);
+}
+
+void Step::hear(const std::string& peer, const protocol::Attach& attach) {
+  part();  // those before it have all left
+  if (refused_before(peer, attach)) return;
+  const AttachBook& book = state_.book();
+  if (const Status why = book.refusal(attach); !why.ok()) {
+    tell(peer, protocol::Refused{why});
+    // Where its job differs, the others of its attempt wait in vain and are told the same.
+    if (!book.serving() && attach.job != job_.job) give_up(why, &attach);
+    return;
+  }
+  for (const std::string& fenced : book.fenced_by(attach)) {
+    add(ForgetStatus{fenced});
+    add(Drop{fenced, Status(Code::kCancelled, "attempt " + std::to_string(attach.attempt) +
+                                                  " has started: this one is over")});
+  }
+  apply(TrainerAttached{peer, attach});
+  if (is_follower(peer)) {  // answers to its ranks go through its node
+    ProcessRoles clients{peer, 1, {}};
+    for (const Rank rank : attach.ranks) clients.roles.push_back(protocol::client_address(rank));
+    add(SetRoster{{{std::move(clients)}}});
+  }
+  if (attach.attempt != 0 && !book.serving()) stop_serving();
+  if (const Status differ = book.disagreement(); !differ.ok()) return give_up(differ);
+  if (!book.serving()) return;
+  if (job_.leads) return serve();
+  add(CallLead{});
+}
+
+// The attempt that it belongs to has failed.
+bool Step::refused_before(const std::string& peer, const protocol::Attach& attach) {
+  if (const auto& failure = state_.failure()) {
+    tell(peer, protocol::Refused{failure->why()});
+    apply(FailureTold{attach.ranks});
+    return true;
+  }
+  const auto& earlier = state_.earlier_failure();
+  if (!earlier) return false;
+  const bool late = earlier->awaited_by(attach.ranks, attach.attempt);
+  if (late) {
+    tell(peer, protocol::Refused{earlier->why()});
+    apply(EarlierFailureTold{attach.ranks});
+  } else {
+    apply(FailureForgotten{});
+  }
+  return late;
+}
+
+// Processes tell of their work once a second and are killed at the end: before that they are asked
+// once more, for a run may have lasted less.
+void Step::leave(const std::string& peer) {
+  if (!state_.book().attached().contains(peer)) return;
+  apply(TrainerLeft{peer});
+  add(ForgetStatus{peer});
+  look_at_tree();
+  if (!state_.book().attached().empty() || state_.parting()) return;
+  PartingBegun parting;
+  if (serving() != nullptr && !state_.failure()) {
+    for (const ProcessRoles& group : serving()->supervisor.groups()) {
+      if (!state_.connected(group)) continue;
+      parting.unheard.insert(group.name);
+      tell(group.name, protocol::StatusAsked{});
+    }
+  }
+  apply(parting);
+  if (parting.unheard.empty()) return part();
+  add(After{kLastWordsNs, Timer::kLastWords, state_.partings()});
+}
+
+void Step::hear(const std::string& peer, const protocol::StatusTold& told) {
+  if (!state_.parting() || !state_.parting()->contains(peer)) return;
+  add(NoteStatus{peer, told.status});
+  apply(LastWordsHeard{peer});
+  if (state_.parting()->empty()) part();
+}
+
+void Step::part() {
+  if (!state_.parting()) return;
+  apply(Parted{});
+  if (!job_.leads && serving() != nullptr) add(TellUnpacking{});
+  if (!job_.stays) return end();
+  begin_anew();
+}
+
+void Step::hear(const std::string& peer, const protocol::Beat& beat) {
+  if (serving() != nullptr) {
+    if (const ProcessRoles* group = serving()->supervisor.find(peer)) {
+      apply(GroupHeard{peer, group->generation, now_ns_});
+    }
+  }
+  if (!beat.status.empty()) add(NoteStatus{peer, beat.status});
+}
+
+void Step::hear(const std::string&, const protocol::RowNoted& note) {
+  apply(RowHeard{note});
+  tell_trainers(note);
+}
+
+// --- Serving ------------------------------------------------------------------------------------
+
+// Nobody is told where roles live before it is known what lives already.
+void Step::serve() {
+  apply(ServingBegun{});
+  const AttachBook& book = state_.book();
+  add(Begin{book.attempt(), job_.leads ? book.state() : state_.lead()->state, book.allowed(),
+            state_.rosters().all()});
+}
+
+void Step::operator()(const Begun& input) {
+  if (serving() == nullptr) return;
+  if (!input.status.ok()) return give_up(input.status);
+  apply(ServingPrepared{input.state, job_.leads ? input.versions : state_.lead()->versions});
+  for (const TreePlaced& placed : input.trees) apply(TreeBegun{placed});
+  for (const protocol::Address& role : input.retired) apply(RoleRetired{role});
+  for (const std::string& name : state_.processes()) place(name, input.running);
+  for (const ProcessRoles& group : serving()->supervisor.groups()) {
+    if (state_.connected(group)) {
+      greet(group);
+    } else {  // a link that is left is of the dead: the next one is told of trees before rosters
+      apply(PeerLost{group.name});
+    }
+  }
+  groups_changed();
+  look_at_tree();
+}
+
+// What lives already goes on in its generation.
+void Step::place(const std::string& name, const std::vector<runtime::GroupPlacement>& running) {
+  const auto lives = std::find_if(running.begin(), running.end(),
+                                  [&](const auto& group) { return group.name == name; });
+  apply(GroupPlaced{name, now_ns_});
+  if (lives != running.end()) return apply(GroupAdopted{name, lives->generation});
+  add(Place{{name, serving()->supervisor.find(name)->generation}});
+}
+
+void Step::stop_serving() {
+  if (serving() == nullptr) return;
+  for (const ProcessRoles& group : serving()->supervisor.groups()) {
+    if (!state_.over() && state_.connected(group)) {
+      add(Drop{group.name, Status(Code::kCancelled, "the attempt is over")});
+    }
+    add(ForgetStatus{group.name});
+  }
+  add(StopServing{});
+  apply(ServingStopped{});
+}
+
+void Step::operator()(const Ended& input) {
+  if (serving() == nullptr || state_.over()) return;
+  const Supervisor::Decision decision = serving()->supervisor.judge(input.end, now_ns_);
+  if (!decision.give_up.ok()) return give_up(decision.give_up);
+  if (!decision.restart) return;
+  const std::string& name = input.end.name;
+  add(Say{name + " ended with " + input.end.how + " and is started again, generation " +
+          std::to_string(decision.restart->generation)});
+  apply(GroupEnded{input.end, now_ns_});
+  groups_changed();  // first: what is sent to the new one must not go to the dead
+  place(name, {});
+}
+
+void Step::operator()(const Watched&) {
+  if (serving() == nullptr) return;
+  for (const std::string& name : serving()->supervisor.silent(now_ns_)) {
+    add(Say{name + " says nothing and is killed"});
+    apply(GroupCondemned{name});
+    add(Kill{name});
+  }
+}
+
+void Step::roster_changed() {
+  if (serving() == nullptr) return;
+  const HostRosters rosters = state_.rosters();
+  const protocol::Roster now = rosters.all();
+  add(SetRoster{now});
+  for (const std::string& name : state_.processes()) tell(name, now);
+  if (job_.leads || serving()->welcomed) tell_trainers(now);
+  welcome_all();
+}
+
+void Step::groups_changed() {
+  roster_changed();
+  if (serving() != nullptr && !job_.leads) tell("lead", state_.rosters().own);
+}
+
+void Step::hear(const std::string& peer, const protocol::Roster& roster) {
+  if (serving() == nullptr && job_.leads) return;
+  apply(RosterHeard{peer, roster});
+  if (serving() == nullptr) return add(SetRoster{state_.rosters().all()});
+  roster_changed();
+}
+
+void Step::hear(const std::string& peer, const protocol::Welcome& welcome) {
+  if (job_.leads || peer != "lead") return;
+  apply(LeadAnswered{welcome});
+  serve();
+}
+
+void Step::hear(const std::string& peer, const protocol::FedBack& fed_back) {
+  if (peer == "lead") tell_trainers(fed_back);
+}
+
+void Step::welcome_all() {
+  if (serving()->welcomed) return;
+  const HostRosters rosters = state_.rosters();
+  // Followers are told first: their constructors may be what our own ranks wait for.
+  for (const auto& [peer, trainer] : state_.book().attached()) {
+    if (!job_.leads || !is_follower(peer) || serving()->followers.contains(peer)) continue;
+    apply(FollowerWelcomed{peer});
+    tell(peer, welcome_for(trainer.ranks));
+    tell(peer, rosters.all());
+  }
+  if (!rosters.knows_constructors(job_.local, *job_.views)) return;
+  for (const ProcessRoles& group : serving()->supervisor.groups()) {
+    if (!state_.connected(group)) return;
+  }
+  apply(TrainersWelcomed{});
+  for (const auto& [peer, trainer] : state_.book().attached()) {
+    if (is_follower(peer)) continue;
+    tell(peer, welcome_for(trainer.ranks));
+    for (const auto& [id, note] : state_.notes()) tell(peer, note);
+  }
+}
+
+protocol::Welcome Step::welcome_for(const std::vector<Rank>& ranks) const {
+  protocol::Welcome out = job_.welcome;
+  out.host = job_.local.front();
+  for (const Rank rank : ranks) out.views.push_back(job_.views->by_rank[rank]);
+  out.constructors = state_.rosters().constructors();
+  out.versions = serving()->versions;
+  out.state = serving()->state;
+  return out;
+}
+
+// --- Trees --------------------------------------------------------------------------------------
+// Role processes first, which make its constructors; then the trainers, whose clients ask them at
+// once; then the planner may plan for it. Whoever lives is waited for.
+
+void Step::operator()(const TreeChanged& input) {
+  if (serving() == nullptr) return;
+  const auto& trees = serving()->trees;
+  if (!trees.empty() && trees.back().version >= input.placed.tree.version) return;
+  const std::vector<std::string> before = state_.processes();
+  apply(TreeBegun{input.placed});
+  for (const std::string& name : state_.processes()) {
+    if (std::find(before.begin(), before.end(), name) == before.end()) place(name, {});
+  }
+  groups_changed();
+  for (const std::string& name : state_.processes()) tell(name, input.placed.tree);
+  look_at_tree();
+}
+
+// It has connected and knows nothing: of trees it is told before it makes its roles.
+void Step::greet(const ProcessRoles& group) {
+  for (const protocol::TreeTold& tree : serving()->trees) tell(group.name, tree);
+}
+
+void Step::hear(const std::string& peer, const protocol::TreeTaken& taken) {
+  if (serving() == nullptr) return;
+  apply(TreeHeld{peer, taken.version});
+  look_at_tree();
+}
+
+void Step::look_at_tree() {
+  if (serving() == nullptr || !serving()->rolling) return;
+  if (!state_.lacking_tree(state_.processes()).empty()) return;
+  const protocol::TreeTold& newest = serving()->trees.back();
+  if (!serving()->trainers_told) {
+    apply(TreeToldToTrainers{});
+    tell_trainers(newest);
+  }
+  if (!state_.lacking_tree(state_.trainers()).empty()) return;
+  apply(TreeDone{});
+  add(TreeReady{newest.version});
+}
+
+void Step::operator()(const ConstructorRetired& input) {
+  if (serving() == nullptr) return;
+  apply(RoleRetired{input.constructor});
+  groups_changed();
+}
+
+void Step::hear(const std::string& peer, const protocol::TreeAsked& asked) {
+  const Result<model::Mesh> mesh = model::Mesh::make(asked.axes);
+  if (!mesh.ok()) return tell(peer, protocol::TreeAnswered{asked.question, mesh.status(), 0});
+  if (serving() != nullptr && job_.alone) {
+    return add(RebuildTree{peer, asked.question, *mesh, asked.step});
+  }
+  const Status why = invalid_argument(
+      "mesh: it is changed while the job runs where one host has all ranks; restart from a "
+      "state, which resumes on any mesh");
+  tell(peer, protocol::TreeAnswered{asked.question, why, 0});
+}
+
+// --- What cannot be served: everybody who waits is told why, once, and who comes later as well --
+
+// The job cannot go on: everybody is told why, and the node ends when they have left.
+void Step::give_up(const Status& why, const protocol::Attach* refused) {
+  if (state_.failure() || state_.over()) return;
+  const uint32_t attempt = refused == nullptr ? job_.attempt : refused->attempt;
+  apply(GaveUp{why, std::max(attempt, state_.book().attempt())});
+  if (refused != nullptr) apply(FailureTold{refused->ranks});
+  add(Say{why.message()});
+  tell_trainers(protocol::Refused{why});
+  if (!job_.leads) tell("lead", protocol::Refused{why});
+  for (const auto& [peer, trainer] : state_.book().attached()) apply(FailureTold{trainer.ranks});
+  stop_serving();
+  if (!state_.book().attached().empty()) return;
+  if (job_.stays) return begin_anew();
+  end();
+}
+
+void Step::hear(const std::string& peer, const protocol::Refused& refused) {
+  if (peer == "lead") give_up(refused.status.with_context("the lead"));
+  const bool follower = state_.book().attached().contains(peer);
+  if (follower) give_up(refused.status.with_context(peer));
+}
+
+void Step::operator()(const RanksDiffer& input) {
+  if (state_.failure()) return;
+  const std::vector<Rank> missing = state_.book().missing();
+  give_up(input.why);
+  if (state_.failure()) apply(FailureTold{missing});
+}
+
+void Step::operator()(const ToldToEnd& input) {
+  give_up(input.why);
+  if (job_.alone) return end();
+  add(After{kLastWordNs, Timer::kEnd});
+}
+
+void Step::operator()(const Expired& input) {
+  switch (input.timer) {
+    case Timer::kAttach: {
+      if (serving() != nullptr || job_.stays) return;
+      std::string missing;
+      for (const Rank rank : state_.book().missing()) missing += " " + std::to_string(rank);
+      return give_up(
+          Status(Code::kDeadline, missing.empty()
+                                      ? "the node that plans for all hosts, at " + job_.lead +
+                                            ", does not answer, or waits for ranks of other hosts"
+                                      : "these ranks have not attached:" + missing));
+    }
+    case Timer::kLastWords:
+      return input.number == state_.partings() ? part() : void();
+    case Timer::kFailureKept:
+      return input.number == state_.failures() ? apply(FailureForgotten{}) : void();
+    case Timer::kEnd:
+      return end();
+  }
+}
+
+// A node that stays waits for the next attempt, and tells late ranks of this one how it ended.
+void Step::begin_anew() {
+  const uint64_t before = state_.failures();
+  apply(AttemptForgotten{});
+  if (state_.failures() != before) {
+    add(After{kFailureKeptNs, Timer::kFailureKept, state_.failures()});
+  }
+  stop_serving();
+}
+
+void Step::end() {
+  if (state_.over()) return;
+  apply(KeeperOver{});
+  add(End{});
+}
+
+}  // namespace
+
+std::vector<Effect> react(const KeeperJob& job, KeeperState& state, const Input& input,
+                          int64_t now_ns) {
+  Step step(job, state, now_ns);
+  std::visit(step, input);
+  return step.take();
+}
+
+Status admit(const KeeperState& state, const protocol::Hello& hello) {
+  if (hello.format != protocol::kControlFormat) {
+    return Status(Code::kVersionMismatch,
+                  "this node speaks format " + std::to_string(protocol::kControlFormat) + ", " +
+                      hello.name + " speaks " + std::to_string(hello.format) +
+                      "; use one version of overlord on a host");
+  }
+  if (is_trainer(hello.name) || hello.name.starts_with("top-")) return {};
+  // Constructors of a host that follows us come when its node has told of them.
+  for (const ProcessRoles& process : state.rosters().all().processes) {
+    if (process.name == hello.name && process.generation == hello.generation) return {};
+  }
+  return Status(Code::kVersionMismatch, hello.name + " is of no use here, or of an earlier time");
+}
+
+}  // namespace overlord::keeper

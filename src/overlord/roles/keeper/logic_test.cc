@@ -1,0 +1,275 @@
+#include "overlord/roles/keeper/logic.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace overlord::keeper {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+KeeperJob two_ranks() {
+  KeeperJob job;
+  job.job = digest_of("job");
+  job.ranks = job.local = {0, 1};
+  job.groups = {{"loaders-0", 1, {protocol::loader_address(0, 0)}},
+                {"constructors-0", 1, {protocol::constructor_address(0)}}};
+  auto views = std::make_shared<model::ViewTable>();
+  views->by_rank.resize(2);
+  job.views = views;
+  return job;
+}
+
+// A keeper without a world: what it wants done is looked at.
+struct Bench {
+  explicit Bench(KeeperJob of = two_ranks()) : job(std::move(of)), state(job) {}
+
+  const std::vector<Effect>& on(const Input& input, int64_t now_ns = 0) {
+    return effects = react(job, state, input, now_ns);
+  }
+  const std::vector<Effect>& hears(const std::string& peer, protocol::Control control) {
+    return on(Heard{peer, std::move(control)});
+  }
+  const std::vector<Effect>& attach(Rank rank, uint32_t attempt = 1, std::string from = "") {
+    protocol::Attach attach;
+    attach.attempt = attempt;
+    attach.job = job.job;
+    attach.ranks = {rank};
+    attach.state = std::move(from);
+    return hears("rank-" + std::to_string(rank) + "." + std::to_string(attempt), attach);
+  }
+  const std::vector<Effect>& connect(const std::string& name, uint32_t generation = 1) {
+    protocol::Hello hello;
+    hello.name = name;
+    hello.generation = generation;
+    return on(Connected{hello});
+  }
+  void serve() {
+    attach(0);
+    attach(1);
+    on(Begun{Status()});
+    connect("loaders-0");
+    connect("constructors-0");
+  }
+  template <typename Wanted>
+  std::vector<Wanted> all() const {
+    std::vector<Wanted> out;
+    for (const Effect& effect : effects) {
+      if (const auto* one = std::get_if<Wanted>(&effect)) out.push_back(*one);
+    }
+    return out;
+  }
+  // Who is told this kind of message, in order.
+  template <typename Wanted>
+  std::vector<std::string> told() const {
+    std::vector<std::string> out;
+    for (const Tell& tell : all<Tell>()) {
+      if (std::holds_alternative<Wanted>(tell.control)) out.push_back(tell.peer);
+    }
+    return out;
+  }
+
+  KeeperJob job;
+  KeeperState state;
+  std::vector<Effect> effects;
+};
+
+using Names = std::vector<std::string>;
+
+TreePlaced tree(uint32_t version, StepIndex first) {
+  return {{version, first, {}, {}},
+          {{"constructors-0", 1, {protocol::constructor_address(0, version)}}}};
+}
+
+TEST(KeeperLogic, ServesWhenAllAreHereAndWelcomesWhenAllLive) {
+  Bench bench;
+  EXPECT_TRUE(bench.attach(0).empty());
+  bench.attach(1, 1, "");
+  ASSERT_EQ(bench.all<Begin>().size(), 1u);
+  bench.on(Begun{Status(), "state"});
+  ASSERT_EQ(bench.all<Place>().size(), 2u);
+  EXPECT_EQ(bench.all<Place>()[0].group.name, "loaders-0");
+  bench.connect("loaders-0");
+  EXPECT_TRUE(bench.told<protocol::Welcome>().empty());
+  bench.connect("constructors-0");
+  EXPECT_EQ(bench.told<protocol::Welcome>(), (Names{"rank-0.1", "rank-1.1"}));
+}
+
+TEST(KeeperLogic, RestartsWhatEndsAndTellsEverybody) {
+  Bench bench;
+  bench.serve();
+  bench.on(Ended{{"constructors-0", 1, "signal 9", ""}});
+  ASSERT_EQ(bench.all<Place>().size(), 1u);
+  EXPECT_EQ(bench.all<Place>()[0].group.generation, 2u);
+  EXPECT_EQ(bench.told<protocol::Roster>(),
+            (Names{"loaders-0", "constructors-0", "rank-0.1", "rank-1.1"}));
+  EXPECT_EQ(bench.all<SetRoster>()[0].roster.processes[1].generation, 2u);
+  EXPECT_TRUE(bench.on(Ended{{"constructors-0", 1, "signal 9", ""}}).empty()) << "told twice";
+  bench.on(Lost{"constructors-0"});
+  EXPECT_TRUE(bench.all<Kill>().empty()) << "the link of the dead, not of the new";
+}
+
+TEST(KeeperLogic, AKeeperThatStartsAnewFindsWhatLives) {
+  KeeperJob job = two_ranks();
+  job.generation = 2;
+  Bench bench(job);
+  bench.connect("loaders-0", 7);
+  bench.attach(0);
+  bench.attach(1);
+  Begun begun{Status()};
+  begun.running = {{"loaders-0", 7}};
+  begun.trees = {tree(2, 5)};
+  bench.on(begun);
+  ASSERT_EQ(bench.all<Place>().size(), 1u);
+  EXPECT_EQ(bench.all<Place>()[0].group.name, "constructors-0");
+  EXPECT_EQ(bench.all<Place>()[0].group.generation, (1u << 16) + 1) << "of no keeper before";
+  EXPECT_EQ(bench.told<protocol::TreeTold>(), Names{"loaders-0"});
+  EXPECT_EQ(bench.state.serving()->supervisor.groups()[0].generation, 7u);
+  bench.on(Ended{{"loaders-0", 7, "signal 9", ""}});
+  EXPECT_EQ(bench.all<Place>()[0].group.generation, 8u);
+}
+
+TEST(KeeperLogic, KillsTheSilentOnce) {
+  Bench bench;
+  bench.serve();
+  bench.hears("loaders-0", protocol::Beat{});
+  bench.on(Watched{}, 10 * kSecond);
+  EXPECT_EQ(bench.all<Kill>().size(), 2u);
+  EXPECT_TRUE(bench.on(Watched{}, 11 * kSecond).empty());
+}
+
+TEST(KeeperLogic, ALinkOfTheDeadIsNotThatOfTheNext) {
+  Bench bench;
+  bench.connect("loaders-0");
+  bench.connect("constructors-0");  // and dies before all are here
+  bench.attach(0);
+  bench.attach(1);
+  Begun begun{Status()};
+  begun.running = {{"loaders-0", 1}, {"constructors-0", 2}};
+  begun.trees = {tree(2, 7)};
+  bench.on(begun);
+  EXPECT_EQ(bench.told<protocol::TreeTold>(), Names{"loaders-0"});
+  EXPECT_FALSE(bench.state.connected().contains("constructors-0"));
+  bench.connect("constructors-0", 2);
+  EXPECT_EQ(bench.told<protocol::TreeTold>(), Names{"constructors-0"});
+}
+
+TEST(KeeperLogic, ATreeIsToldToProcessesThenToTrainersThenToThePlanner) {
+  Bench bench;
+  bench.serve();
+  bench.on(TreeChanged{tree(2, 7)});
+  EXPECT_TRUE(bench.all<Place>().empty()) << "its constructors live in the process that is there";
+  EXPECT_EQ(bench.told<protocol::TreeTold>(), (Names{"loaders-0", "constructors-0"}));
+  bench.hears("constructors-0", protocol::TreeTaken{2});
+  EXPECT_EQ(bench.state.tree_waits(), "the mesh of step 7 waits for loaders-0");
+  bench.hears("loaders-0", protocol::TreeTaken{2});
+  EXPECT_EQ(bench.told<protocol::TreeTold>(), (Names{"rank-0.1", "rank-1.1"}));
+  bench.hears("rank-1.1", protocol::TreeTaken{2});
+  EXPECT_TRUE(bench.all<TreeReady>().empty());
+  bench.hears("rank-0.1", protocol::TreeTaken{2});
+  EXPECT_EQ(bench.all<TreeReady>().size(), 1u);
+  EXPECT_TRUE(bench.state.tree_waits().empty());
+}
+
+TEST(KeeperLogic, OfATreeWhoDiesIsToldAgainAndWhoLeavesIsNotWaitedFor) {
+  Bench bench;
+  bench.serve();
+  bench.on(TreeChanged{tree(2, 7)});
+  bench.hears("constructors-0", protocol::TreeTaken{2});
+  bench.on(Ended{{"constructors-0", 1, "signal 9", ""}});
+  bench.hears("loaders-0", protocol::TreeTaken{2});
+  EXPECT_TRUE(bench.told<protocol::TreeTold>().empty());
+  bench.connect("constructors-0", 2);
+  EXPECT_EQ(bench.told<protocol::TreeTold>(), Names{"constructors-0"});
+  bench.hears("constructors-0", protocol::TreeTaken{2});
+  EXPECT_EQ(bench.told<protocol::TreeTold>().size(), 2u) << "now the trainers";
+  bench.hears("rank-1.1", protocol::TreeTaken{2});
+  bench.hears("rank-0.1", protocol::Detach{});
+  EXPECT_EQ(bench.all<TreeReady>().size(), 1u);
+  bench.on(TreeChanged{tree(3, 9)});
+  bench.connect("loaders-0");
+  EXPECT_EQ(bench.told<protocol::TreeTold>(), (Names{"loaders-0", "loaders-0"})) << "of both";
+}
+
+TEST(KeeperLogic, ALaterAttemptFencesAndServesInLaterGenerations) {
+  Bench bench;
+  bench.serve();
+  bench.attach(0, 2);
+  EXPECT_EQ(bench.all<Drop>().size(), 4u) << "two trainers, two processes";
+  EXPECT_EQ(bench.all<StopServing>().size(), 1u);
+  bench.attach(1, 2);
+  ASSERT_EQ(bench.all<Begin>().size(), 1u);
+  EXPECT_EQ(bench.all<Begin>()[0].attempt, 2u);
+  bench.on(Begun{Status()});
+  EXPECT_EQ(bench.all<Place>()[0].group.generation, 2u);
+  protocol::Hello old;
+  old.name = "loaders-0";
+  EXPECT_FALSE(admit(bench.state, old).ok());
+}
+
+TEST(KeeperLogic, AFailureIsToldToEveryRankOnceAndEndsTheNode) {
+  Bench bench;
+  bench.attach(0);
+  bench.on(Expired{Timer::kAttach});
+  EXPECT_EQ(bench.told<protocol::Refused>(), Names{"rank-0.1"});
+  EXPECT_EQ(bench.state.failure()->untold(), std::vector<Rank>{1});
+  EXPECT_TRUE(bench.all<End>().empty()) << "one that was told has not left";
+  bench.attach(1);
+  EXPECT_EQ(bench.told<protocol::Refused>(), Names{"rank-1.1"});
+  EXPECT_TRUE(bench.state.failure()->all_told());
+  bench.on(Lost{"rank-0.1"});
+  EXPECT_EQ(bench.all<End>().size(), 1u);
+}
+
+TEST(KeeperLogic, ANodeThatStaysTellsLateRanksAndServesTheNextAttempt) {
+  KeeperJob job = two_ranks();
+  job.stays = true;
+  Bench bench(job);
+  bench.attach(0);
+  bench.on(CannotServe{Status(Code::kResource, "no room")});
+  bench.on(Lost{"rank-0.1"});
+  EXPECT_TRUE(bench.all<End>().empty());
+  ASSERT_EQ(bench.all<After>().size(), 1u);
+  bench.attach(1);
+  EXPECT_EQ(bench.told<protocol::Refused>(), Names{"rank-1.1"});
+  bench.attach(0);
+  bench.attach(1);
+  EXPECT_EQ(bench.all<Begin>().size(), 1u) << "another try";
+}
+
+TEST(KeeperLogic, LastWordsAreHeardBeforeTheEnd) {
+  Bench bench;
+  bench.serve();
+  bench.hears("rank-0.1", protocol::Detach{});
+  EXPECT_TRUE(bench.told<protocol::StatusAsked>().empty());
+  bench.on(Lost{"rank-1.1"});
+  EXPECT_EQ(bench.told<protocol::StatusAsked>(), (Names{"loaders-0", "constructors-0"}));
+  bench.hears("loaders-0", protocol::StatusTold{"much"});
+  EXPECT_EQ(bench.all<NoteStatus>().size(), 1u);
+  EXPECT_TRUE(bench.all<End>().empty());
+  bench.on(Expired{Timer::kLastWords, bench.state.partings()});
+  EXPECT_EQ(bench.all<End>().size(), 1u);
+}
+
+// Of two nodes that follow each other's news neither may answer an answer.
+TEST(KeeperLogic, RostersOfOtherHostsAreNotSentBack) {
+  KeeperJob job = two_ranks();
+  job.leads = false;
+  job.alone = false;
+  Bench bench(job);
+  bench.attach(0);
+  bench.attach(1);
+  EXPECT_EQ(bench.all<CallLead>().size(), 1u);
+  bench.connect("lead");
+  EXPECT_EQ(bench.told<protocol::Attach>(), Names{"lead"});
+  bench.hears("lead", protocol::Welcome{});
+  bench.on(Begun{Status()});
+  bench.hears("lead", protocol::Roster{{{"loaders-9", 1, {}, "there:1", 9}}});
+  EXPECT_EQ(bench.told<protocol::Roster>(), (Names{"loaders-0", "constructors-0"}));
+  bench.connect("constructors-0");
+  EXPECT_EQ(bench.told<protocol::Roster>().back(), "lead");
+}
+
+}  // namespace
+}  // namespace overlord::keeper

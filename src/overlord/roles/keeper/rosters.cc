@@ -1,0 +1,64 @@
+#include "overlord/roles/keeper/rosters.h"
+
+#include <algorithm>
+#include <set>
+
+namespace overlord::keeper {
+
+protocol::Roster HostRosters::all() const {
+  protocol::Roster out = own;
+  for (const auto& [peer, others] : elsewhere) {
+    for (const protocol::ProcessRoles& process : others.processes) {
+      if (process.host != host) out.processes.push_back(process);
+    }
+  }
+  return out;
+}
+
+bool HostRosters::knows_constructors(const std::vector<Rank>& ranks,
+                                     const model::ViewTable& views) const {
+  std::set<uint32_t> known;
+  for (const protocol::ProcessRoles& process : all().processes) {
+    if (process.host != host && process.wire.empty()) continue;
+    for (const protocol::Address& role : process.roles) {
+      if (role.kind == protocol::RoleKind::kConstructor) known.insert(role.index);
+    }
+  }
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [&](Rank rank) { return known.contains(views.by_rank[rank].bucket); });
+}
+
+std::vector<protocol::ConstructorPlace> HostRosters::constructors() const {
+  std::vector<protocol::ConstructorPlace> out;
+  for (const protocol::ProcessRoles& process : all().processes) {
+    const std::string wire = process.host == host ? "" : process.wire;
+    for (const protocol::Address& role : process.roles) {
+      if (role.kind != protocol::RoleKind::kConstructor) continue;
+      out.push_back({role.index, process.name, process.generation, wire});
+    }
+  }
+  return out;
+}
+
+bool names_tree(const protocol::Roster& roster, uint32_t version) {
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    for (const protocol::Address& role : process.roles) {
+      if (role.kind == protocol::RoleKind::kConstructor && protocol::tree_of(role) == version) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::map<protocol::Address, uint32_t> later_generations(const protocol::Roster& roster) {
+  std::map<protocol::Address, uint32_t> out;
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    for (const protocol::Address& role : process.roles) {
+      if (process.generation > 1) out[role] = process.generation;
+    }
+  }
+  return out;
+}
+
+}  // namespace overlord::keeper

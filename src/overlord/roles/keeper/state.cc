@@ -1,0 +1,217 @@
+#include "overlord/roles/keeper/state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "overlord/base/check.h"
+
+namespace overlord::keeper {
+namespace {
+
+constexpr size_t kNotesKept = 10'000;  // rows found bad, for ranks that attach later
+// A keeper that starts anew does not know how often those before it have restarted a group.
+constexpr uint32_t kGenerationsPerKeeper = 1 << 16;
+
+}  // namespace
+
+KeeperState::KeeperState(const KeeperJob& job)
+    : job_(job),
+      book_(job.expected(), job.job),
+      first_generation_(1 + (job.generation - 1) * kGenerationsPerKeeper) {}
+
+struct KeeperState::Change {
+  KeeperState& state;
+
+  Serving& serving() const {
+    OVERLORD_CHECK(state.serving_.has_value(), "an attempt is served");
+    return *state.serving_;
+  }
+
+  void operator()(const PeerConnected& e) const {
+    OVERLORD_CHECK(!e.name.empty() && e.generation > 0, "who connects has said who it is");
+    state.connected_[e.name] = e.generation;
+    state.wires_[e.name] = e.wire;
+  }
+  void operator()(const PeerLost& e) const { state.connected_.erase(e.name); }
+  void operator()(const TrainerAttached& e) const { state.book_.attach(e.peer, e.attach); }
+  void operator()(const TrainerLeft& e) const { state.book_.leave(e.peer); }
+  void operator()(const LeadAnswered& e) const {
+    OVERLORD_CHECK(!state.job_.leads, "a keeper that leads follows nobody");
+    state.lead_ = e.welcome;
+  }
+  void operator()(const RosterHeard& e) const { state.elsewhere_[e.peer] = e.roster; }
+  void operator()(const RowHeard& e) const {
+    if (state.notes_.size() < kNotesKept) state.notes_.try_emplace(e.note.id, e.note);
+  }
+  void operator()(const ServingBegun&) const {
+    OVERLORD_CHECK(!state.serving_ && state.book_.serving(), "an attempt is served once, by all");
+    OVERLORD_CHECK(!state.over_ && !state.failed_, "nothing begins after the end");
+    std::vector<protocol::ProcessRoles> groups = state.job_.groups;
+    for (protocol::ProcessRoles& group : groups) group.generation = state.first_generation_;
+    state.serving_ = Serving{Supervisor(std::move(groups), state.job_.supervision),
+                             {},
+                             {},
+                             false,
+                             {},
+                             {},
+                             {},
+                             false,
+                             false};
+  }
+  void operator()(const ServingPrepared& e) const {
+    OVERLORD_CHECK(!serving().welcomed, "trainers are welcomed to what is prepared");
+    serving().state = e.state;
+    serving().versions = e.versions;
+  }
+  void operator()(const ServingStopped&) const {
+    for (const protocol::ProcessRoles& group : serving().supervisor.groups()) {
+      state.first_generation_ = std::max(state.first_generation_, group.generation + 1);
+    }
+    state.serving_.reset();
+  }
+  void operator()(const TrainersWelcomed&) const {
+    OVERLORD_CHECK(!serving().welcomed, "trainers are welcomed once");
+    serving().welcomed = true;
+  }
+  void operator()(const FollowerWelcomed& e) const {
+    OVERLORD_CHECK(state.job_.leads, "only a lead has followers");
+    const bool first = serving().followers.insert(e.peer).second;
+    OVERLORD_CHECK(first, "a follower is welcomed once");
+  }
+  void operator()(const GroupAdopted& e) const { serving().supervisor.adopt(e.name, e.generation); }
+  void operator()(const GroupPlaced& e) const { serving().supervisor.placed(e.name, e.now_ns); }
+  void operator()(const GroupHeard& e) const {
+    serving().supervisor.heard(e.name, e.generation, e.now_ns);
+  }
+  void operator()(const GroupCondemned& e) const { serving().supervisor.condemn(e.name); }
+  void operator()(const GroupEnded& e) const {
+    const Supervisor::Decision decision = serving().supervisor.ended(e.end, e.now_ns);
+    OVERLORD_CHECK(decision.restart.has_value(), "what has ended for good is given up instead");
+    serving().taken.erase(e.end.name);
+    state.connected_.erase(e.end.name);
+    state.wires_.erase(e.end.name);
+  }
+  void operator()(const RoleRetired& e) const { serving().supervisor.remove_role(e.role); }
+  void operator()(const TreeBegun& e) const {
+    Serving& now = serving();
+    OVERLORD_CHECK(now.trees.empty() || now.trees.back().version < e.placed.tree.version,
+                   "trees come in their order");
+    for (protocol::ProcessRoles group : e.placed.groups) {
+      group.generation = state.first_generation_;
+      now.supervisor.add_roles(group);
+    }
+    now.trees.push_back(e.placed.tree);
+    now.rolling = true;
+    now.trainers_told = false;
+  }
+  void operator()(const TreeHeld& e) const {
+    uint32_t& known = serving().taken[e.peer];
+    known = std::max(known, e.version);
+  }
+  void operator()(const TreeToldToTrainers&) const {
+    OVERLORD_CHECK(serving().rolling && state.lacking_tree(state.processes()).empty(),
+                   "trainers hear of a tree when its constructors are there");
+    serving().trainers_told = true;
+  }
+  void operator()(const TreeDone&) const {
+    OVERLORD_CHECK(serving().rolling && state.lacking_tree(state.trainers()).empty(),
+                   "a tree is planned for when everybody knows it");
+    serving().rolling = false;
+  }
+  void operator()(const PartingBegun& e) const {
+    OVERLORD_CHECK(!state.parting_, "the last rank leaves once");
+    OVERLORD_CHECK(state.book_.attached().empty(), "nobody parts while a rank is there");
+    state.parting_ = e.unheard;
+    ++state.partings_;
+  }
+  void operator()(const LastWordsHeard& e) const {
+    OVERLORD_CHECK(state.parting_ && state.parting_->contains(e.peer),
+                   "its last words are awaited");
+    state.parting_->erase(e.peer);
+  }
+  void operator()(const Parted&) const {
+    OVERLORD_CHECK(state.parting_.has_value(), "one parts who was about to");
+    state.parting_.reset();
+  }
+  void operator()(const GaveUp& e) const {
+    OVERLORD_CHECK(!e.why.ok() && !state.failed_, "an attempt fails once, for a reason");
+    state.failed_.emplace(e.why, e.attempt, state.job_.expected());
+  }
+  void operator()(const FailureTold& e) const {
+    OVERLORD_CHECK(state.failed_.has_value(), "only a failure is told");
+    state.failed_->told(e.ranks);
+  }
+  void operator()(const EarlierFailureTold& e) const {
+    OVERLORD_CHECK(state.earlier_.has_value(), "only a failure is told");
+    state.earlier_->told(e.ranks);
+  }
+  void operator()(const AttemptForgotten&) const {
+    if (state.failed_) {
+      state.earlier_ = std::exchange(state.failed_, std::nullopt);
+      ++state.failures_;
+    }
+    state.book_.begin_anew();
+  }
+  void operator()(const FailureForgotten&) const { state.earlier_.reset(); }
+  void operator()(const KeeperOver&) const {
+    OVERLORD_CHECK(!state.over_, "a keeper ends once");
+    state.over_ = true;
+  }
+};
+
+void KeeperState::apply(const Event& event) { std::visit(Change{*this}, event); }
+
+bool KeeperState::connected(const protocol::ProcessRoles& group) const {
+  const auto found = connected_.find(group.name);
+  return found != connected_.end() && found->second == group.generation;
+}
+
+HostRosters KeeperState::rosters() const {
+  HostRosters out{job_.local.front(), {}, elsewhere_};
+  if (!serving_) return out;
+  out.own.processes = serving_->supervisor.groups();
+  for (protocol::ProcessRoles& process : out.own.processes) {
+    process.host = out.host;
+    const auto wire = wires_.find(process.name);
+    if (wire != wires_.end()) process.wire = wire->second;
+  }
+  return out;
+}
+
+std::vector<std::string> KeeperState::processes() const {
+  std::vector<std::string> out;
+  if (!serving_) return out;
+  for (const protocol::ProcessRoles& group : serving_->supervisor.groups()) {
+    out.push_back(group.name);
+  }
+  return out;
+}
+
+std::vector<std::string> KeeperState::trainers() const {
+  std::vector<std::string> out;
+  for (const auto& [peer, trainer] : book_.attached()) out.push_back(peer);
+  return out;
+}
+
+std::vector<std::string> KeeperState::lacking_tree(const std::vector<std::string>& peers) const {
+  OVERLORD_CHECK(serving_ && !serving_->trees.empty(), "there is a tree to know");
+  std::vector<std::string> out;
+  for (const std::string& peer : peers) {
+    const auto found = serving_->taken.find(peer);
+    const uint32_t known = found == serving_->taken.end() ? 0 : found->second;
+    if (known < serving_->trees.back().version) out.push_back(peer);
+  }
+  return out;
+}
+
+std::string KeeperState::tree_waits() const {
+  if (!serving_ || !serving_->rolling) return {};
+  std::vector<std::string> peers = lacking_tree(processes());
+  if (peers.empty()) peers = lacking_tree(trainers());
+  std::string text;
+  for (const std::string& peer : peers) text += (text.empty() ? "" : ", ") + peer;
+  return "the mesh of step " + std::to_string(serving_->trees.back().first_step) + " waits for " +
+         text;
+}
+
+}  // namespace overlord::keeper

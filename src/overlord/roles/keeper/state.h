@@ -1,0 +1,209 @@
+// KeeperState: what the keeper of a job on one host knows: who has attached, which groups of roles
+// live, which trees there are, what has failed. Changed only by apply(); holds no thread, clock or
+// socket. Nothing of it is durable: a keeper that starts anew is told by those who live.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "overlord/base/hash.h"
+#include "overlord/base/status.h"
+#include "overlord/protocol/control.h"
+#include "overlord/roles/keeper/attach_book.h"
+#include "overlord/roles/keeper/failure_book.h"
+#include "overlord/roles/keeper/rosters.h"
+#include "overlord/roles/keeper/supervisor.h"
+#include "overlord/runtime/cluster.h"
+
+namespace overlord::keeper {
+
+// Everything that does not change while the keeper runs.
+struct KeeperJob {
+  Digest job;                                  // what attaching ranks must name
+  std::vector<Rank> ranks;                     // of the job
+  std::vector<Rank> local;                     // of this host
+  bool leads = true;                           // the planner is here; else another node has it
+  bool alone = true;                           // no other host
+  bool stays = false;                          // waits for the next attempt instead of ending
+  std::string lead;                            // where the node is called that leads
+  uint32_t attempt = 0;                        // of the trainer that started it
+  uint32_t process = 0;                        // for people
+  uint32_t generation = 1;                     // of this keeper
+  std::vector<protocol::ProcessRoles> groups;  // of this host, for the job's own tree
+  SupervisorOptions supervision;
+  std::shared_ptr<const model::ViewTable> views;
+  protocol::Welcome welcome;  // what all are told alike
+
+  const std::vector<Rank>& expected() const { return leads ? ranks : local; }
+};
+
+// Groups of a later tree, alone: some may be there already.
+struct TreePlaced {
+  protocol::TreeTold tree;
+  std::vector<protocol::ProcessRoles> groups;
+};
+
+struct PeerConnected {
+  std::string name;
+  uint32_t generation = 1;
+  std::string wire;
+};
+struct PeerLost {
+  std::string name;
+};
+struct TrainerAttached {  // it was not refused
+  std::string peer;
+  protocol::Attach attach;
+};
+struct TrainerLeft {
+  std::string peer;
+};
+struct LeadAnswered {
+  protocol::Welcome welcome;
+};
+struct RosterHeard {  // from the node of another host
+  std::string peer;
+  protocol::Roster roster;
+};
+struct RowHeard {
+  protocol::RowNoted note;
+};
+struct ServingBegun {};   // all are here and agree
+struct ServingPrepared {  // the first step is known, and the planner where it is here
+  std::string state;      // encode_resume_state
+  model::Versions versions;
+};
+struct ServingStopped {};
+struct TrainersWelcomed {};
+struct FollowerWelcomed {
+  std::string peer;
+};
+struct GroupAdopted {  // placed by a keeper before this one
+  std::string name;
+  uint32_t generation = 1;
+};
+struct GroupPlaced {
+  std::string name;
+  int64_t now_ns = 0;
+};
+struct GroupHeard {
+  std::string name;
+  uint32_t generation = 1;
+  int64_t now_ns = 0;
+};
+struct GroupCondemned {
+  std::string name;
+};
+struct GroupEnded {  // and is to be placed again
+  runtime::GroupEnd end;
+  int64_t now_ns = 0;
+};
+struct RoleRetired {
+  protocol::Address role;
+};
+struct TreeBegun {  // everybody is to know it
+  TreePlaced placed;
+};
+struct TreeHeld {  // by a process or a trainer
+  std::string peer;
+  uint32_t version = 0;
+};
+struct TreeToldToTrainers {};
+struct TreeDone {};    // everybody knows it
+struct PartingBegun {  // the last trainer has left
+  std::set<std::string> unheard;
+};
+struct LastWordsHeard {
+  std::string peer;
+};
+struct Parted {};
+struct GaveUp {
+  Status why;
+  uint32_t attempt = 0;
+};
+struct FailureTold {
+  std::vector<Rank> ranks;
+};
+struct EarlierFailureTold {
+  std::vector<Rank> ranks;
+};
+struct AttemptForgotten {};  // the next may come
+struct FailureForgotten {};  // of the attempt before
+struct KeeperOver {};
+
+using Event =
+    std::variant<PeerConnected, PeerLost, TrainerAttached, TrainerLeft, LeadAnswered, RosterHeard,
+                 RowHeard, ServingBegun, ServingPrepared, ServingStopped, TrainersWelcomed,
+                 FollowerWelcomed, GroupAdopted, GroupPlaced, GroupHeard, GroupCondemned,
+                 GroupEnded, RoleRetired, TreeBegun, TreeHeld, TreeToldToTrainers, TreeDone,
+                 PartingBegun, LastWordsHeard, Parted, GaveUp, FailureTold, EarlierFailureTold,
+                 AttemptForgotten, FailureForgotten, KeeperOver>;
+
+class KeeperState {
+ public:
+  // One attempt that is served.
+  struct Serving {
+    Supervisor supervisor;
+    std::string state;
+    model::Versions versions;
+    bool welcomed = false;
+    std::set<std::string> followers;        // that were welcomed
+    std::vector<protocol::TreeTold> trees;  // later ones than the job's own
+    std::map<std::string, uint32_t> taken;  // by peer: the newest tree it knows
+    bool rolling = false;                   // not everybody knows the newest
+    bool trainers_told = false;             // of the newest
+  };
+
+  explicit KeeperState(const KeeperJob& job);
+
+  void apply(const Event& event);
+
+  const AttachBook& book() const { return book_; }
+  const Serving* serving() const { return serving_ ? &*serving_ : nullptr; }
+  // Role processes that are connected, with their generation.
+  const std::map<std::string, uint32_t>& connected() const { return connected_; }
+  bool connected(const protocol::ProcessRoles& group) const;
+  const std::map<SampleId, protocol::RowNoted>& notes() const { return notes_; }
+  const std::optional<protocol::Welcome>& lead() const { return lead_; }
+  const std::optional<FailureBook>& failure() const { return failed_; }
+  // Of an attempt that has left: its late ranks are told as well.
+  const std::optional<FailureBook>& earlier_failure() const { return earlier_; }
+  uint64_t failures() const { return failures_; }
+  // The last words of these are awaited; unset: nobody has left.
+  const std::optional<std::set<std::string>>& parting() const { return parting_; }
+  uint64_t partings() const { return partings_; }
+  bool over() const { return over_; }
+  uint32_t first_generation() const { return first_generation_; }  // of groups of the next attempt
+
+  HostRosters rosters() const;
+  std::vector<std::string> processes() const;  // by name
+  std::vector<std::string> trainers() const;
+  // Those of them that do not know the newest tree.
+  std::vector<std::string> lacking_tree(const std::vector<std::string>& peers) const;
+  // Whom a new tree waits for, for people; empty: nobody.
+  std::string tree_waits() const;
+
+ private:
+  struct Change;
+
+  const KeeperJob& job_;
+  AttachBook book_;
+  std::map<std::string, uint32_t> connected_;
+  std::map<std::string, std::string> wires_;           // of role processes: where others call them
+  std::map<std::string, protocol::Roster> elsewhere_;  // by node of another host
+  std::optional<protocol::Welcome> lead_;              // what the lead has said
+  std::map<SampleId, protocol::RowNoted> notes_;       // a restarted loader finds rows again
+  std::optional<Serving> serving_;
+  uint32_t first_generation_;
+  std::optional<FailureBook> failed_, earlier_;
+  uint64_t failures_ = 0, partings_ = 0;
+  std::optional<std::set<std::string>> parting_;
+  bool over_ = false;
+};
+
+}  // namespace overlord::keeper

@@ -1,0 +1,97 @@
+#include "overlord/sim/keeping.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace overlord::sim {
+namespace {
+
+constexpr int64_t kLinkNs = 50'000;
+
+}  // namespace
+
+Keeping::Keeping(World& world, keeper::KeeperJob job, KeeperStorm storm, Kept& kept)
+    : world_(world),
+      job_(std::move(job)),
+      storm_(std::move(storm)),
+      kept_(kept),
+      groups_(
+          world,
+          [this](const runtime::GroupPlacement& group) {
+            kept_.place(group.name, group.generation);
+            SimulatedLife life;
+            life.over = [this, name = group.name] { kept_.over(name); };
+            return life;
+          },
+          storm_) {}
+
+void Keeping::Groups::watch(Ended ended) {
+  SimulatedGroups::watch([this, ended = std::move(ended)](const runtime::GroupEnd& end) {
+    if (!storm_.deaf || !storm_.deaf(keeper::Ended{end})) ended(end);
+  });
+}
+
+void Keeping::start() {
+  keeper_ = std::make_unique<keeper::Keeper>(job_, *this);
+  kept_.call_again();
+}
+
+bool Keeping::dies() {
+  if (kills_ >= storm_.kills || world_.dice().below(storm_.rarity) != 0) return false;
+  ++kills_;
+  ++job_.generation;
+  keeper_.reset();
+  world_.post_after(world_.dice().delay_ns(storm_.down_ns), [this] { start(); });
+  return true;
+}
+
+void Keeping::arrive(const runtime::Task& task) {
+  if (dies()) return;
+  task();
+  dies();
+}
+
+void Keeping::on_loop(runtime::Task task) {
+  world_.post_after(0, [this, task = std::move(task), generation = job_.generation] {
+    if (keeper_ && generation == job_.generation) arrive(task);
+  });
+}
+
+void Keeping::after(int64_t delay_ns, runtime::Task task) {
+  world_.post_after(delay_ns, std::move(task));
+}
+
+void Keeping::say(const std::string& peer, keeper::Input input) {
+  if (!keeper_ || (storm_.deaf && storm_.deaf(input))) return;
+  int64_t& last = said_ns_[peer];
+  last = std::max(last, world_.now_ns() + world_.dice().delay_ns(kLinkNs));
+  world_.at(last, [this, input = std::move(input), generation = job_.generation] {
+    if (!keeper_ || generation != job_.generation) return;
+    arrive([&] { keeper_->receive(input); });
+  });
+}
+
+void Keeping::tell(const std::string& peer, protocol::Control control) {
+  // A group that has not called has no link yet; the others are there before any keeper.
+  const bool group = !peer.starts_with("rank-") && peer != "planner";
+  if (group && !keeper_->state().connected().contains(peer)) return;
+  int64_t& last = told_ns_[peer];
+  last = std::max(last, world_.now_ns() + world_.dice().delay_ns(kLinkNs));
+  world_.at(last, [this, peer, control = std::move(control), generation = job_.generation] {
+    uint32_t& heard = heard_[peer];
+    if (heard > generation) return;
+    // A link that breaks loses all that comes behind what it has lost.
+    heard =
+        generation != job_.generation && world_.dice().below(2) == 0 ? generation + 1 : generation;
+    if (heard > generation) return;
+    kept_.hear(peer, control);
+  });
+}
+
+keeper::Begun Keeping::begin(const keeper::Begin&) {
+  keeper::Begun out = kept_.begun();
+  out.running = groups_.placed();
+  return out;
+}
+
+}  // namespace overlord::sim
