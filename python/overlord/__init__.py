@@ -17,7 +17,8 @@ from overlord._version import __version__
 
 if TYPE_CHECKING:
     from overlord import config, cost, mix, strategy
-    from overlord._src.encoder_part import EncoderPart
+    from overlord._src.batch.encoder_part import EncoderPart
+    from overlord._src.batch.microbatch import Microbatch
     from overlord._src.engine_errors import (
         BadDataError,
         BudgetExceededError,
@@ -36,11 +37,10 @@ if TYPE_CHECKING:
         VersionMismatchError,
     )
     from overlord._src.errors import ConfigError
-    from overlord._src.job import Job, job
-    from overlord._src.loader import Loader, RankLoaders
+    from overlord._src.functions.transform_function import Transform, transform
+    from overlord._src.job.job import Job, job
+    from overlord._src.loader.loader import Loader, RankLoaders
     from overlord._src.mesh import Mesh, mesh
-    from overlord._src.microbatch import Microbatch
-    from overlord._src.transform_function import Transform, transform
 
 __all__ = [
     "BadDataError",
@@ -78,46 +78,25 @@ __all__ = [
 
 _HOMES = {
     "ConfigError": "overlord._src.errors",
-    "EncoderPart": "overlord._src.encoder_part",
-    "Job": "overlord._src.job",
-    "job": "overlord._src.job",
-    "Loader": "overlord._src.loader",
-    "RankLoaders": "overlord._src.loader",
+    "EncoderPart": "overlord._src.batch.encoder_part",
+    "Job": "overlord._src.job.job",
+    "job": "overlord._src.job.job",
+    "Loader": "overlord._src.loader.loader",
+    "RankLoaders": "overlord._src.loader.loader",
     "Mesh": "overlord._src.mesh",
     "mesh": "overlord._src.mesh",
-    "Microbatch": "overlord._src.microbatch",
-    "Transform": "overlord._src.transform_function",
-    "transform": "overlord._src.transform_function",
+    "Microbatch": "overlord._src.batch.microbatch",
+    "Transform": "overlord._src.functions.transform_function",
+    "transform": "overlord._src.functions.transform_function",
 }
-_MODULES = {
-    "config": "overlord.config",
-    "cost": "overlord.cost",
-    "mix": "overlord.mix",
-    "strategy": "overlord.strategy",
-}
+_MODULES = ("config", "cost", "mix", "strategy")
 # Errors of the engine; each also derives from a built-in one.
-_ERRORS = (
-    "OverlordError",
-    "InvalidArgumentError",
-    "NotFoundError",
-    "OutOfRangeError",
-    "BadDataError",
-    "SourceChangedError",
-    "BudgetExceededError",
-    "StateMismatchError",
-    "VersionMismatchError",
-    "ResourceError",
-    "UnavailableError",
-    "DeadlineError",
-    "CancelledError",
-    "UserFunctionError",
-    "InternalError",
-)
+_ERRORS = [name for name in __all__ if name.endswith("Error") and name not in _HOMES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(_MODULES[name])
+        return importlib.import_module(f"overlord.{name}")
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _ERRORS:

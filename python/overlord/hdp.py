@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 __all__ = ["Chunk", "Group", "Model", "Plan", "Share", "model", "plan"]
 
-Method = Literal["search", "buckets", "naive", "power_of_two", "static"]
+Method = Literal["search", "buckets", "naive"]
 Lengths = npt.NDArray[np.uint32] | Sequence[int]
 
 
@@ -69,6 +69,15 @@ class Chunk:
     count: int
 
 
+def _both(length: int, ranks: int, align: int, member: int) -> tuple[Chunk, Chunk]:
+    """The chunks of a sequence of this length that a member of so many ranks holds."""
+    from overlord._src.native import core
+
+    rows: Any = core.hdp_slices(length, ranks, align)
+    low_first, low_count, high_first, high_count = (int(x) for x in rows[member])
+    return Chunk(low_first, low_count), Chunk(high_first, high_count)
+
+
 @dataclass(frozen=True)
 class Group:
     """Ranks that work on the same sequences at the same time, in ring order."""
@@ -87,14 +96,10 @@ class Group:
 
     def slice_of(self, sequence: int, rank: int) -> tuple[Chunk, Chunk]:
         """The two chunks of a sequence that a member holds."""
-        from overlord._src.native import core
-
         if sequence not in self.sequences:
             raise ValueError(f"sequence {sequence} is not in group {self.index}")
         member = self.ranks.index(rank)
-        rows: Any = core.hdp_slices(int(self._lengths[sequence]), len(self.ranks), self._align)
-        low_first, low_count, high_first, high_count = (int(x) for x in rows[member])
-        return Chunk(low_first, low_count), Chunk(high_first, high_count)
+        return _both(int(self._lengths[sequence]), len(self.ranks), self._align, member)
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ class Plan:
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """All groups, in the order that every rank keeps for those it is in."""
-        arrays = self._arrays
+        arrays, same = self._arrays, ("offload_permille", "tokens", "cost_ns", "start_ns")
         ranks = np.split(arrays["ranks"], arrays["rank_ends"][:-1])
         sequences = np.split(arrays["sequences"], arrays["sequence_ends"][:-1])
         return tuple(
@@ -125,11 +130,8 @@ class Plan:
                 microbatch=int(arrays["microbatches"][at]),
                 ranks=tuple(ranks[at].tolist()),
                 sequences=tuple(sequences[at].tolist()),
-                offload_permille=int(arrays["offload_permille"][at]),
-                tokens=int(arrays["tokens"][at]),
                 targets=int(arrays["group_targets"][at]),
-                cost_ns=int(arrays["cost_ns"][at]),
-                start_ns=int(arrays["start_ns"][at]),
+                **{name: int(arrays[name][at]) for name in same},
                 _lengths=self._lengths,
                 _align=self._align,
             )
@@ -172,14 +174,10 @@ class Share:
 
     def chunks_of(self, sequence: int, member: int) -> tuple[Chunk, ...]:
         """What a member holds of a sequence of the group, in order; empty chunks are left out."""
-        from overlord._src.native import core
-
         length = self.lengths[self.sequences.index(sequence)]
         if len(self.ranks) == 1:
             return (Chunk(0, length),)
-        rows: Any = core.hdp_slices(length, len(self.ranks), self.align)
-        low_first, low_count, high_first, high_count = (int(x) for x in rows[member])
-        both = (Chunk(low_first, low_count), Chunk(high_first, high_count))
+        both = _both(length, len(self.ranks), self.align, member)
         return tuple(chunk for chunk in both if chunk.count)
 
 
@@ -221,7 +219,6 @@ def plan(
     powers_of_two: bool = False,
     align: int = 1,
     max_microbatches: int = 0,
-    context: int = 0,
     check: bool = False,
 ) -> Plan:
     """Plan one step of sequences of these lengths over `ranks`.
@@ -229,7 +226,7 @@ def plan(
     `targets` are the tokens of each sequence that carry loss (all but the last by default);
     `stages` the pipeline stages behind every rank; `balance` what is evened out, data-parallel
     ranks or pipelines (by default as `stages` says); `max_microbatches` a limit for each rank (0:
-    none); `context` what `method="static"` makes its groups for. `check` validates the plan.
+    none). `check` validates the plan.
     """
     from overlord._src.native import core
 
@@ -246,18 +243,11 @@ def plan(
         powers_of_two,
         align,
         max_microbatches,
-        context,
         check,
     )
     return Plan(
-        rank_microbatches=arrays["rank_microbatches"],
-        rank_ns=arrays["rank_ns"],
-        microbatch_targets=arrays["microbatch_targets"],
-        targets=arrays["targets"],
-        makespan_ns=arrays["makespan_ns"],
-        lower_bound_ns=arrays["lower_bound_ns"],
+        **{item.name: arrays[item.name] for item in fields(Plan) if item.name in arrays},
         gap_percent=arrays["gap_ppm"] / 1e4,
-        limiting_sequence=arrays["limiting_sequence"],
         _arrays=arrays,
         _lengths=tokens,
         _align=align,

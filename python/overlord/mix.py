@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from overlord._src.mix_rule import Metrics, Rule, Weights, rule
+from overlord._src.functions.mix_rule import Metrics, Rule, Weights, rule
 
 __all__ = ["Metrics", "Rule", "Weights", "rule"]

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from overlord.config import (
+from overlord._src.config.strategy_models import (
     BalanceConfig,
     DistributeConfig,
     EncoderBalanceConfig,
@@ -43,8 +43,8 @@ from overlord.config import (
 )
 
 if TYPE_CHECKING:
-    from overlord._src.callouts import Function, Seats, StepView
-    from overlord._src.plan_duties import (
+    from overlord._src.functions.callouts import Function, Seats, StepView
+    from overlord._src.plan_view.duties import (
         ConstructorRows,
         LoaderQueue,
         constructor_do_plan,
@@ -70,10 +70,10 @@ __all__ = [
 
 # Loaded when they are first used: they bring NumPy or the engine.
 _HOMES = {
-    **dict.fromkeys(("Function", "Seats", "StepView"), "overlord._src.callouts"),
+    **dict.fromkeys(("Function", "Seats", "StepView"), "overlord._src.functions.callouts"),
     **dict.fromkeys(
         ("ConstructorRows", "LoaderQueue", "constructor_do_plan", "loader_do_plan"),
-        "overlord._src.plan_duties",
+        "overlord._src.plan_view.duties",
     ),
 }
 
@@ -148,7 +148,7 @@ class Layer(_Untraceable):
 
     def _own(self, function: Any, version: int | str | None, name: str | None) -> FunctionConfig:
         """Keep a function of the user's; what stands for it in the data."""
-        from overlord._src.callouts import named
+        from overlord._src.functions.callouts import named
 
         own = named(function, version, name)
         if self.functions.setdefault(own.name, own.function) is not own.function:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from overlord._src.microbatch import HOLE
+from overlord._src.batch.microbatch import HOLE
 
 import overlord as ol
 

@@ -25,7 +25,7 @@ import pytest
 from corpora import job_config
 from kept_clips import SMALL, WEBM, WIDE
 from overlord._src.corpus.media_files import write_tar
-from overlord._src.png import encode_png
+from overlord._src.showing.png import encode_png
 
 import overlord as ol
 from overlord import _core as core

@@ -44,7 +44,7 @@ def wait_for(word):
 
 def before_the_job(do):
     # By the rank that opens the sources for its host.
-    import overlord._src.job as jobs
+    import overlord._src.job.job as jobs
 
     open_stream = jobs.Job.open_stream
 

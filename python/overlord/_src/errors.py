@@ -100,3 +100,10 @@ class ConfigError(ValueError):
     def at(self, origin: str, lines: Mapping[KeyPath, int] | None = None) -> ConfigError:
         """The same error with the file (and line) that it comes from."""
         return ConfigError(self.problems, origin, lines)
+
+
+def refused(
+    path: KeyPath, wrong: str, value: object = ABSENT, allowed: str = "", advice: str = ""
+) -> ConfigError:
+    """The error of one problem."""
+    return ConfigError(Problem(path, wrong, value, allowed, advice))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from overlord._src.config.refusals import did_you_mean
-from overlord._src.errors import ConfigError, Problem
+from overlord._src.errors import ConfigError, Problem, refused
 
 DEFAULT_ORDER = ("pp", "dp", "cp", "tp")
 _DATA_PREFIX = "dp_"
@@ -67,9 +67,7 @@ class Mesh:
             raise ConfigError(problems)
         world = prod(size for _, size in axes)
         if rank is not None and not 0 <= rank < world:
-            raise ConfigError(
-                Problem(("mesh", "rank"), "outside the mesh", rank, f"0 to {world - 1}")
-            )
+            raise refused(("mesh", "rank"), "outside the mesh", rank, f"0 to {world - 1}")
         object.__setattr__(self, "axes", tuple(axes))
         object.__setattr__(self, "rank", rank)
 
@@ -79,7 +77,7 @@ class Mesh:
         names = [name for name, _ in axes]
         for name in names:
             if names.count(name) > 1:
-                raise ConfigError(Problem(("mesh", name), "an axis is named twice", names))
+                raise refused(("mesh", name), "an axis is named twice", names)
         mesh = cls.__new__(cls)
         mesh._fill(axes, rank)
         return mesh
@@ -91,26 +89,22 @@ class Mesh:
         for part in filter(None, (item.strip() for item in text.split(","))):
             name, mark, size = (piece.strip() for piece in part.partition("="))
             if not mark or not name.isidentifier() or not size.isdigit() or name in sizes:
-                raise ConfigError(
-                    Problem(
-                        ("mesh",),
-                        f"cannot read {part!r}",
-                        text,
-                        "like pp=2,dp=4,cp=2,tp=2",
-                        "give each axis once, with an integer size",
-                    )
+                raise refused(
+                    ("mesh",),
+                    f"cannot read {part!r}",
+                    text,
+                    "like pp=2,dp=4,cp=2,tp=2",
+                    "give each axis once, with an integer size",
                 )
             sizes[name] = int(size)
         unknown = [name for name in sizes if name not in _KNOWN_DIMS]
         if unknown:
-            raise ConfigError(
-                Problem(
-                    ("mesh", unknown[0]),
-                    "unknown axis",
-                    text,
-                    ", ".join(_KNOWN_DIMS),
-                    did_you_mean(unknown[0], _KNOWN_DIMS) or "other axes need ol.mesh(..., order=)",
-                )
+            raise refused(
+                ("mesh", unknown[0]),
+                "unknown axis",
+                text,
+                ", ".join(_KNOWN_DIMS),
+                did_you_mean(unknown[0], _KNOWN_DIMS) or "other axes need ol.mesh(..., order=)",
             )
         split = any(name.startswith(_DATA_PREFIX) for name in sizes)
         absent = [name for name in DEFAULT_ORDER if not (split and name == "dp")]
@@ -134,36 +128,30 @@ class Mesh:
         if dp is None:
             if model < 1 or world % model:
                 divisors = [n for n in range(1, world + 1) if world % n == 0]
-                raise ConfigError(
-                    Problem(
-                        ("mesh",),
-                        f"pp x cp x tp = {model} does not divide {names[1]} = {world}",
-                        f"pp={pp},cp={cp},tp={tp}",
-                        f"a product among {divisors}",
-                        "change an axis, or launch another number of processes",
-                    )
+                raise refused(
+                    ("mesh",),
+                    f"pp x cp x tp = {model} does not divide {names[1]} = {world}",
+                    f"pp={pp},cp={cp},tp={tp}",
+                    f"a product among {divisors}",
+                    "change an axis, or launch another number of processes",
                 )
             dp = world // model
         mesh = cls(pp, dp, cp, tp, order=order)
         if mesh.world_size != world:
-            raise ConfigError(
-                Problem(
-                    ("mesh",),
-                    f"pp x dp x cp x tp = {mesh.world_size} is not {names[1]} = {world}",
-                    mesh.text(),
-                    f"a product of {world}",
-                    "leave dp out to have it derived",
-                )
+            raise refused(
+                ("mesh",),
+                f"pp x dp x cp x tp = {mesh.world_size} is not {names[1]} = {world}",
+                mesh.text(),
+                f"a product of {world}",
+                "leave dp out to have it derived",
             )
         if not 0 <= rank < world:
-            raise ConfigError(
-                Problem(
-                    (names[0],),
-                    "outside the world",
-                    rank,
-                    f"0 to {world - 1}",
-                    f"check {names[0]} and {names[1]} of the launcher",
-                )
+            raise refused(
+                (names[0],),
+                "outside the world",
+                rank,
+                f"0 to {world - 1}",
+                f"check {names[0]} and {names[1]} of the launcher",
             )
         return cls.from_axes(mesh.axes, rank)
 
@@ -177,12 +165,10 @@ class Mesh:
         """
         names = getattr(device_mesh, "mesh_dim_names", None)
         if not names:
-            raise ConfigError(
-                Problem(
-                    ("mesh",),
-                    "the DeviceMesh has no dimension names",
-                    advice="build it with mesh_dim_names=('pp', 'dp', ...)",
-                )
+            raise refused(
+                ("mesh",),
+                "the DeviceMesh has no dimension names",
+                advice="build it with mesh_dim_names=('pp', 'dp', ...)",
             )
         ranks = np.asarray(device_mesh.mesh.tolist(), dtype=np.int64).reshape(
             [int(size) for size in device_mesh.mesh.shape]
@@ -231,13 +217,11 @@ class Mesh:
     def check_rank(self, rank: int) -> int:
         """The rank itself, or an error when it is not one of the mesh."""
         if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < self.world_size:
-            raise ConfigError(
-                Problem(
-                    ("rank",),
-                    f"not a rank of the mesh {self.text()}",
-                    rank,
-                    f"0 to {self.world_size - 1}",
-                )
+            raise refused(
+                ("rank",),
+                f"not a rank of the mesh {self.text()}",
+                rank,
+                f"0 to {self.world_size - 1}",
             )
         return rank
 
@@ -259,24 +243,20 @@ def as_mesh(given: Mesh | str | Any | None, environment: Mapping[str, str] | Non
         return Mesh.parse(given)
     if given is not None:
         if not hasattr(given, "mesh_dim_names"):
-            raise ConfigError(
-                Problem(
-                    ("mesh",),
-                    "not a mesh",
-                    type(given).__name__,
-                    "ol.mesh(...), text like dp=2,tp=2, or a torch DeviceMesh",
-                )
+            raise refused(
+                ("mesh",),
+                "not a mesh",
+                type(given).__name__,
+                "ol.mesh(...), text like dp=2,tp=2, or a torch DeviceMesh",
             )
         return Mesh.from_device_mesh(given)
     variables = os.environ if environment is None else environment
     world = variables.get("WORLD_SIZE", "1")
     if world != "1":
-        raise ConfigError(
-            Problem(
-                ("mesh",),
-                f"WORLD_SIZE is {world} and no mesh is given: every rank would get all data",
-                advice="pass mesh=ol.mesh.from_env(pp=, cp=, tp=), or ol.mesh(...)",
-            )
+        raise refused(
+            ("mesh",),
+            f"WORLD_SIZE is {world} and no mesh is given: every rank would get all data",
+            advice="pass mesh=ol.mesh.from_env(pp=, cp=, tp=), or ol.mesh(...)",
         )
     return Mesh()
 
@@ -287,13 +267,11 @@ def _ordered(sizes: Mapping[str, int], order: str | Sequence[str] | None) -> lis
         data = [name for name in extra if name.startswith(_DATA_PREFIX)]
         unplaced = [name for name in extra if name not in data]
         if unplaced:
-            raise ConfigError(
-                Problem(
-                    ("mesh", "order"),
-                    f"needed to place the axes {', '.join(unplaced)}",
-                    allowed="all axes, slowest first",
-                    advice="like order='pp-dp-cp-ep-tp'",
-                )
+            raise refused(
+                ("mesh", "order"),
+                f"needed to place the axes {', '.join(unplaced)}",
+                allowed="all axes, slowest first",
+                advice="like order='pp-dp-cp-ep-tp'",
             )
         return [name for name in ("pp", "dp", *data, "cp", "tp") if name in sizes]
     names = [part.strip() for part in order.split("-")] if isinstance(order, str) else list(order)
@@ -308,14 +286,12 @@ def _ordered(sizes: Mapping[str, int], order: str | Sequence[str] | None) -> lis
             if unknown
             else f"{twice[0]} stands twice"
         )
-        raise ConfigError(
-            Problem(
-                ("mesh", "order"),
-                wrong,
-                "-".join(names),
-                "each axis once, slowest first",
-                f"axes: {', '.join(sizes)}",
-            )
+        raise refused(
+            ("mesh", "order"),
+            wrong,
+            "-".join(names),
+            "each axis once, slowest first",
+            f"axes: {', '.join(sizes)}",
         )
     return names
 
@@ -327,16 +303,14 @@ def _launched(environment: Mapping[str, str]) -> tuple[int, int, tuple[str, str]
             for name in (rank_name, world_name):
                 text = environment[name].strip()
                 if not text.isdigit():
-                    raise ConfigError(Problem((name,), "not a number", text, "an integer >= 0"))
+                    raise refused((name,), "not a number", text, "an integer >= 0")
                 values.append(int(text))
             return values[0], values[1], (rank_name, world_name)
-    raise ConfigError(
-        Problem(
-            ("mesh",),
-            "the environment names no rank",
-            allowed="RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS",
-            advice="start with torchrun or srun, or use ol.mesh(...)",
-        )
+    raise refused(
+        ("mesh",),
+        "the environment names no rank",
+        allowed="RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS",
+        advice="start with torchrun or srun, or use ol.mesh(...)",
     )
 
 
@@ -346,14 +320,12 @@ def _axes_by_stride(names: list[str], ranks: np.ndarray[Any, Any]) -> list[tuple
     if not np.array_equal(flat, np.arange(flat.size)):
         absent = sorted(set(range(flat.size)) - set(flat.tolist()))
         repeated = sorted({int(rank) for rank in flat if np.count_nonzero(flat == rank) > 1})
-        raise ConfigError(
-            Problem(
-                ("mesh",),
-                "the DeviceMesh does not hold each rank once: "
-                f"missing {absent[:8]}, repeated {repeated[:8]}",
-                allowed=f"ranks 0 to {flat.size - 1}",
-                advice="pass the mesh of the whole job, not a part of it",
-            )
+        raise refused(
+            ("mesh",),
+            "the DeviceMesh does not hold each rank once: "
+            f"missing {absent[:8]}, repeated {repeated[:8]}",
+            allowed=f"ranks 0 to {flat.size - 1}",
+            advice="pass the mesh of the whole job, not a part of it",
         )
     strides = []
     for dim, size in enumerate(ranks.shape):
@@ -365,13 +337,11 @@ def _axes_by_stride(names: list[str], ranks: np.ndarray[Any, Any]) -> list[tuple
         order.sort(key=lambda dim: (-strides[dim], dim))
     regular = ranks.transpose(order).reshape(-1)
     if not np.array_equal(regular, np.arange(flat.size)):
-        raise ConfigError(
-            Problem(
-                ("mesh",),
-                "the ranks of the DeviceMesh are not a regular grid",
-                ranks.reshape(-1).tolist(),
-                "rank = a sum of coordinate x stride",
-            )
+        raise refused(
+            ("mesh",),
+            "the ranks of the DeviceMesh are not a regular grid",
+            ranks.reshape(-1).tolist(),
+            "rank = a sum of coordinate x stride",
         )
     return [(names[dim], ranks.shape[dim]) for dim in order]
 
@@ -382,25 +352,21 @@ def _named_axes(axes: list[tuple[str, int]], mapping: Mapping[str, str]) -> list
     for name, size in axes:
         target = mapping.get(name, name if name in _KNOWN_DIMS else "")
         if not target and size > 1:
-            raise ConfigError(
-                Problem(
-                    ("mesh", name),
-                    f"a dimension of size {size} whose meaning is not known",
-                    allowed=", ".join(_KNOWN_DIMS),
-                    advice=f'pass mapping={{"{name}": "cp"}} (or another axis), or "{REPLICA}" '
-                    "if its ranks need the same data",
-                )
+            raise refused(
+                ("mesh", name),
+                f"a dimension of size {size} whose meaning is not known",
+                allowed=", ".join(_KNOWN_DIMS),
+                advice=f'pass mapping={{"{name}": "cp"}} (or another axis), or "{REPLICA}" '
+                "if its ranks need the same data",
             )
         if size == 1 and not target:
             continue
         if target not in (*_KNOWN_DIMS, REPLICA):
-            raise ConfigError(
-                Problem(
-                    ("mesh", name),
-                    "mapped to an unknown axis",
-                    target,
-                    ", ".join((*_KNOWN_DIMS, REPLICA)),
-                )
+            raise refused(
+                ("mesh", name),
+                "mapped to an unknown axis",
+                target,
+                ", ".join((*_KNOWN_DIMS, REPLICA)),
             )
         target = name if target == REPLICA else target
         if result and result[-1][0] == target:

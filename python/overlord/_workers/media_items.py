@@ -1,9 +1,9 @@
 """Media items as a user's function gets them: arrays over memory that the engine shares.
 
-A request has one JSON text per item, as transport/media_seat.cc writes it: the memory's path with
+A request has one JSON text per item, as workers/media_seat.cc writes it: the memory's path with
 its inode and size, where the item lies in it and where what is made of it goes, its type, shape,
 grid and key. The function gets views that cannot be written to; what it returns is copied once. An
-answer has rows of kind text ("made"), dropped or bad; framed as in `_transform_worker.py`.
+answer has rows of kind text ("made"), dropped or bad; framed as in `transform_worker.py`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from overlord._transform_worker import (
+from overlord._workers.answers import (
     BAD,
     DROPPED,
     TEXT,
     Row,
-    _reason,
-    _Wrong,
+    Wrong,
     packed_answer,
+    reason,
     solve,
 )
 
@@ -82,13 +82,13 @@ class _Item:
         try:
             array = np.asarray(value)
             if array.dtype != self.made.dtype or array.shape != self.made.shape:
-                raise _Wrong(
+                raise Wrong(
                     f"answered {array.dtype} of shape {array.shape} for an item of "
                     f"{self.made.dtype}, {self.made.shape}; both must stay as they are"
                 )
             np.copyto(self.made, array)
         except Exception as error:
-            return (BAD, _reason(name, error))
+            return (BAD, reason(name, error))
         return (TEXT, _MADE)
 
 

@@ -1,6 +1,6 @@
 """What a transform worker does with whole microbatches instead of rows of text.
 
-Frames are those of `_transform_worker.py`; a microbatch is one row of bytes, little-endian, and so
+Frames are those of `transform_worker.py`; a microbatch is one row of bytes, little-endian, and so
 is what came of it:
 
   question  u64 key, u64 step, u32 microbatch, u32 group, then as an answer
@@ -13,18 +13,14 @@ is a bad row with the reason.
 
 from __future__ import annotations
 
-import json
-import os
 import struct
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from overlord import _tokenizer_worker as framing
-from overlord import _transform_worker
-from overlord._transform_worker import BAD, TEXT, find_function
+from overlord._workers import tokenizer_worker as framing
+from overlord._workers.answers import BAD, TEXT, Wrong, reason
 
 _KINDS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8")  # as model::Element
 _ELEMENTS = tuple(np.dtype(f"<{kind}") for kind in _KINDS)
@@ -34,16 +30,6 @@ _ALIGNMENT = 64
 
 Microbatch = dict[str, Any]
 Batch = Callable[[list[Any]], Any]
-
-
-class _Wrong(_transform_worker._Wrong):
-    """What is wrong with an answer."""
-
-
-def worker_command(function: str, path: Sequence[str]) -> list[str]:
-    """The command that starts a worker for a function of a module."""
-    told = {"function": function, "path": list(path), "microbatches": True}
-    return [sys.executable, os.path.abspath(_transform_worker.__file__), json.dumps(told)]
 
 
 def read_question(frame: bytes) -> Microbatch:
@@ -110,27 +96,27 @@ def _plain(array: Any) -> Any:
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
 
 
-def answer_body(call: Batch, name: str, frame: bytes) -> bytes:
-    """The answer to a microbatch, from the byte after its count of rows on."""
+def answer_body(call: Batch, name: str, frames: Sequence[bytes]) -> bytes:
+    """The answer to the one microbatch of a request, from the byte after its count of rows on."""
     kind, text = TEXT, b""
     try:
-        given = [read_question(frame)]
+        given = [read_question(frames[0])]
         answer = call(list(given))
         if not isinstance(answer, list | tuple) or len(answer) != len(given):
             told = f"{len(answer)} of them" if hasattr(answer, "__len__") else "no list"
-            raise _Wrong(f"answered {type(answer).__name__} ({told}), not a list of 1 dict")
+            raise Wrong(f"answered {type(answer).__name__} ({told}), not a list of 1 dict")
         text = write_arrays(_replaced(given[0], answer[0]))
     except MemoryError:
         raise  # the process ends, and is looked into
     except BaseException as error:
-        kind, text = BAD, _transform_worker._reason(name, error)
+        kind, text = BAD, reason(name, error)
     return struct.pack("<QQBI", len(text), 0, kind, len(text)) + text
 
 
 def _replaced(given: Microbatch, answer: Any) -> dict[str, Any]:
     """The arrays that are not those it was given; all others are left out."""
     if not isinstance(answer, dict):
-        raise _Wrong(f"answered {type(answer).__name__} for a microbatch, not a dict")
+        raise Wrong(f"answered {type(answer).__name__} for a microbatch, not a dict")
     arrays = {}
     for key, value in answer.items():
         if key in given and value is given[key]:
@@ -140,7 +126,7 @@ def _replaced(given: Microbatch, answer: Any) -> dict[str, Any]:
         elif key in _REPLACEABLE:
             arrays[key] = _fitting(key, given[key], value)
         else:
-            raise _Wrong(
+            raise Wrong(
                 f"answered {key!r}, which is planned or not known; allowed: "
                 f"{', '.join(_REPLACEABLE)}, media.NAME.data"
             )
@@ -149,18 +135,18 @@ def _replaced(given: Microbatch, answer: Any) -> dict[str, Any]:
 
 def _replaced_media(given: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     if not isinstance(answer, dict):
-        raise _Wrong(f"answered {type(answer).__name__} for media, not a dict")
+        raise Wrong(f"answered {type(answer).__name__} for media, not a dict")
     arrays = {}
     for field, told in answer.items():
         if field not in given:
-            raise _Wrong(f"answered media.{field}, and the microbatch has {sorted(given)}")
+            raise Wrong(f"answered media.{field}, and the microbatch has {sorted(given)}")
         if not isinstance(told, dict):
-            raise _Wrong(f"answered {type(told).__name__} for media.{field}, not a dict")
+            raise Wrong(f"answered {type(told).__name__} for media.{field}, not a dict")
         for key, value in told.items():
             if key in given[field] and value is given[field][key]:
                 continue
             if key != "data" or given[field]["data"] is None:
-                raise _Wrong(f"answered media.{field}.{key}; of media only data may be replaced, "
+                raise Wrong(f"answered media.{field}.{key}; of media only data may be replaced, "
                              "where it is given")  # fmt: skip
             arrays[f"media/{field}/data"] = _fitting(
                 f"media.{field}.data", given[field]["data"], value
@@ -170,9 +156,9 @@ def _replaced_media(given: Mapping[str, Any], answer: Any) -> dict[str, Any]:
 
 def _fitting(key: str, before: Any, value: Any) -> Any:
     if not isinstance(value, np.ndarray):
-        raise _Wrong(f"answered {type(value).__name__} for {key}, not a NumPy array")
+        raise Wrong(f"answered {type(value).__name__} for {key}, not a NumPy array")
     if value.dtype != before.dtype or value.shape != before.shape:
-        raise _Wrong(
+        raise Wrong(
             f"answered {key} as {value.dtype}{list(value.shape)}, not "
             f"{before.dtype}{list(before.shape)}"
         )
@@ -190,18 +176,3 @@ def read_frame(stream: BinaryIO) -> list[bytes] | None:
     if rows != 1 or end != size or size > framing.MAX_BYTES:
         raise framing.FramingError(f"a request of {rows} rows and {size} bytes, not one microbatch")
     return [stream.read(size)]
-
-
-def load(told: dict[str, Any]) -> tuple[Callable[[Sequence[Any]], bytes], str]:
-    """A function from a request's row to an answer, and the hello's JSON."""
-    name = told["function"]
-    function = find_function(name)
-    version = getattr(function, "version", None)
-    if version is None:
-        raise TypeError(f"{name} has no version; decorate it with @ol.transform(version=...)")
-
-    def answer(frames: Sequence[bytes]) -> bytes:
-        return answer_body(function, name, frames[0])
-
-    hello = {"version": str(version), "digest": f"{name}@{version}"}
-    return answer, json.dumps(hello, ensure_ascii=False)

@@ -1,10 +1,10 @@
 """Tokenizer worker: text in on stdin, tokens out on stdout, in a process of its own.
 
-Run as a script, `python _tokenizer_worker.py TOKENIZER_JSON 0|1 [CHAT]` (1: add special tokens), so
-that the package is not imported. CHAT is the settings of _chat_template.py: then rows are
+Run as a script, `python tokenizer_worker.py TOKENIZER_JSON 0|1 [CHAT]` (1: add special tokens), so
+that the package is not imported. CHAT is the settings of chat_template.py: then rows are
 conversations, and answers say which tokens carry loss. All numbers are little-endian.
 
-  hello   'OVTH' u32 length, JSON {version, digest, vocab_size}; written once, before anything else
+  hello   'OVTH' u32 length, three lines: version, digest, vocab_size; once, before anything else
   request 'OVTK' u32 rows, u64 bytes, u64 ends[rows], UTF-8 text of all rows
   answer  'OVTR' u32 rows, u64 tokens, u64 ends[rows], i32 tokens[]
   masked  'OVTM' as an answer, then u8 mask[tokens], u32 length, and in so many bytes the rows that
@@ -21,7 +21,6 @@ import contextlib
 import hashlib
 import importlib.util
 import itertools
-import json
 import os
 import signal
 import struct
@@ -121,11 +120,11 @@ Encode = Callable[[list[str], BinaryIO], None]  # rows of a request to the frame
 def _chat_template() -> ModuleType:
     """The module beside this file; the package it belongs to is not imported by a worker."""
     if __package__:
-        from overlord import _chat_template
+        from overlord._workers import chat_template
 
-        return _chat_template
-    place = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_chat_template.py")
-    spec = importlib.util.spec_from_file_location("_chat_template", place)
+        return chat_template
+    place = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chat_template.py")
+    spec = importlib.util.spec_from_file_location("chat_template", place)
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load {place}")
     module = importlib.util.module_from_spec(spec)
@@ -200,7 +199,7 @@ def chat_encoder(tokenizer: Any, settings: str) -> Encode:
 
 
 def load_encoder(path: str, add_special_tokens: bool, chat: str = "") -> tuple[Encode, str]:
-    """A function that answers requests, and the hello's JSON."""
+    """A function that answers requests, and the hello."""
     import tokenizers
 
     with open(path, "rb") as file:
@@ -210,20 +209,18 @@ def load_encoder(path: str, add_special_tokens: bool, chat: str = "") -> tuple[E
     tokenizer.no_padding()
     # Ids may have gaps, so their number says less than the largest.
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
-    hello = {
-        "version": tokenizers.__version__,
-        "digest": tokenizer_digest(content, add_special_tokens, chat),
-        "vocab_size": max(vocabulary.values(), default=-1) + 1,
-    }
+    digest = tokenizer_digest(content, add_special_tokens, chat)
+    size = max(vocabulary.values(), default=-1) + 1
+    hello = f"{tokenizers.__version__}\n{digest}\n{size}"
     if chat:
-        return chat_encoder(tokenizer, chat), json.dumps(hello)
+        return chat_encoder(tokenizer, chat), hello
     encode_batch = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
 
     def encode(texts: list[str], sink: BinaryIO) -> None:
         encoded = encode_batch(texts, add_special_tokens=add_special_tokens)
         write_answer(sink, [row.ids for row in encoded])
 
-    return encode, json.dumps(hello)
+    return encode, hello
 
 
 def serve(source: BinaryIO, sink: BinaryIO, encode: Encode) -> None:
@@ -264,7 +261,7 @@ def main(arguments: list[str]) -> int:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     die_with_parent()
     if len(arguments) not in (2, 3) or arguments[1] not in ("0", "1"):
-        print("usage: _tokenizer_worker.py TOKENIZER_JSON 0|1 [CHAT]", file=sys.stderr)
+        print("usage: tokenizer_worker.py TOKENIZER_JSON 0|1 [CHAT]", file=sys.stderr)
         return 2
     source, sink = os.fdopen(os.dup(0), "rb", buffering=1 << 20), private_stdout()
     try:

@@ -6,10 +6,12 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from overlord._src.errors import refused
+
 if TYPE_CHECKING:
     from overlord._src.config.reading import LoadedConfig
-    from overlord._src.job import Job
-    from overlord._src.mix_rule import Rule
+    from overlord._src.functions.mix_rule import Rule
+    from overlord._src.job.job import Job
 
 MESH_FORM = "pp=..,dp=..,cp=..,tp=.."
 
@@ -17,6 +19,16 @@ MESH_FORM = "pp=..,dp=..,cp=..,tp=.."
 def add_config(parser: argparse.ArgumentParser, *, overrides: bool = True) -> None:
     """CONFIG, and KEY=VALUE words after it where the command takes them."""
     parser.add_argument("config", metavar="CONFIG", help="the job's YAML file")
+    add_settings(parser)
+    parser.add_argument("--seed", type=int, default=None, help="replace the config's seed")
+    if overrides:
+        parser.add_argument(
+            "overrides", metavar="KEY=VALUE", nargs="*", help="the same, without --set"
+        )
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """--set."""
     parser.add_argument(
         "--set",
         dest="settings",
@@ -25,11 +37,6 @@ def add_config(parser: argparse.ArgumentParser, *, overrides: bool = True) -> No
         default=[],
         help="override a config key, like --set runtime.threads=4",
     )
-    parser.add_argument("--seed", type=int, default=None, help="replace the config's seed")
-    if overrides:
-        parser.add_argument(
-            "overrides", metavar="KEY=VALUE", nargs="*", help="the same, without --set"
-        )
 
 
 def add_mesh(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +47,16 @@ def add_mesh(parser: argparse.ArgumentParser) -> None:
     add_strategy(parser)
     parser.add_argument(
         "--stream", default="train", help="which stream of the config (default train)"
+    )
+
+
+def add_node(parser: argparse.ArgumentParser, otherwise: str) -> None:
+    """The node that is meant; `otherwise`: what is done without it."""
+    parser.add_argument(
+        "where",
+        metavar="DIRECTORY|CONFIG",
+        nargs="?",
+        help=f"the node's directory, or the config it serves (default: {otherwise})",
     )
 
 
@@ -93,25 +110,24 @@ def load_job(
     from overlord._src.mesh import Mesh
 
     (loaded, functions), mesh = load_declared(options), Mesh.parse(options.mesh)
-    from overlord._src.job import Job  # after the config: what is wrong there needs no engine
+    from overlord._src.job.job import Job  # after the config: what is wrong there needs no engine
 
     return Job(loaded, mesh, rule_of(loaded), functions)
 
 
 def load_functions(path: str, loaded: LoadedConfig) -> dict[str, Any]:
     """Those functions of FILE.py that the config's strategy names; all of them must be there."""
-    from overlord._src.errors import ConfigError, Problem
-    from overlord._src.strategy_lowering import functions_of
+    from overlord._src.lowering.strategy import functions_of
 
     wanted = functions_of(loaded.config.strategy)
     if not wanted:
-        raise ConfigError(Problem(("--functions",), "the config's strategy names none", path))
+        raise refused(("--functions",), "the config's strategy names none", path)
     names = _run_file("--functions", path)
     known = sorted(key for key, value in names.items() if callable(value) and key[0] != "_")
     missing = [name for name in wanted if not callable(names.get(name))]
     if missing:
-        raise ConfigError(
-            Problem(("--functions",), f"{path} has no such function", missing[0], ", ".join(known))
+        raise refused(
+            ("--functions",), f"{path} has no such function", missing[0], ", ".join(known)
         )
     return {name: names[name] for name in wanted}
 
@@ -119,25 +135,21 @@ def load_functions(path: str, loaded: LoadedConfig) -> dict[str, Any]:
 def _run_file(option: str, path: str) -> dict[str, Any]:
     import runpy
 
-    from overlord._src.errors import ConfigError, Problem
-
     try:
         return runpy.run_path(path)
     except OSError as error:
-        raise ConfigError(Problem((option,), f"cannot be read: {error.strerror}", path)) from None
+        raise refused((option,), f"cannot be read: {error.strerror}", path) from None
 
 
 def load_strategy(text: str | None) -> Any:
     """The function NAME of FILE.py."""
     if text is None:
         return None
-    from overlord._src.errors import ConfigError, Problem
-
     path, colon, name = text.rpartition(":")
     if not colon or not name.isidentifier():
-        raise ConfigError(Problem(("--strategy",), "not of the form FILE.py:NAME", text))
+        raise refused(("--strategy",), "not of the form FILE.py:NAME", text)
     names = _run_file("--strategy", path)
     if not callable(names.get(name)):
         known = sorted(key for key, value in names.items() if callable(value) and key[0] != "_")
-        raise ConfigError(Problem(("--strategy",), "no such function", name, ", ".join(known)))
+        raise refused(("--strategy",), "no such function", name, ", ".join(known))
     return names[name]

@@ -1,4 +1,7 @@
-"""`overlord bench NAME`: runs one benchmark and keeps its report."""
+"""`overlord bench NAME`: runs one benchmark and keeps its report.
+
+The benchmarks are no part of the package: they lie in the folder benchmarks/ of a checkout.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,13 @@ import argparse
 import importlib
 import json
 import pkgutil
+import sys
 from pathlib import Path
 from typing import Any
+
+from overlord._src.errors import refused
+
+PACKAGE = "overlord_bench"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,24 +26,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(arguments=[])  # further words are the benchmark's own
 
 
+def bench_folder() -> Path:
+    """The folder of the benchmarks in the checkout from which this package is used."""
+    folder = Path(__file__).resolve().parents[3] / "benchmarks"
+    if not (folder / PACKAGE / "__init__.py").is_file():
+        raise refused(
+            ("bench",),
+            "the benchmarks are not in the installed package",
+            advice="they are in the repository, folder benchmarks/: "
+            "run `make build` and `.venv/bin/overlord bench` in a checkout",
+        )
+    return folder
+
+
 def bench_names() -> list[str]:
     """The benchmarks there are."""
-    from overlord._src import bench
-
-    return sorted(
-        item.name for item in pkgutil.iter_modules(bench.__path__) if not item.name.startswith("_")
-    )
+    found = pkgutil.iter_modules([str(bench_folder() / PACKAGE)])
+    return sorted(item.name for item in found if not item.name.startswith("_"))
 
 
 def _load(name: str) -> Any:
-    return importlib.import_module(f"overlord._src.bench.{name}")
+    if (folder := str(bench_folder())) not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module(f"{PACKAGE}.{name}")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the benchmark, print its figures, write its report."""
-    from overlord._src.config.refusals import did_you_mean
-    from overlord._src.errors import ConfigError, Problem
-    from overlord.cli.terminal import add_rows, make_console, make_table
+    from overlord._src.config.refusals import unknown_name
+    from overlord.cli.terminal import make_console, print_rows, right
 
     console, names = make_console(), bench_names()
     modules = {name: _load(name) for name in names if options.list}
@@ -44,28 +63,16 @@ def run(options: argparse.Namespace) -> int:
             (name, ((module.__doc__ or "").splitlines() or [""])[0])
             for name, module in modules.items()
         ]
-        console.print(
-            add_rows(make_table("bench", "what it measures"), rows or [(n, "") for n in names])
-        )
+        print_rows(console, rows or [(n, "") for n in names], "bench", "what it measures")
         return 0
     if options.name not in names:
-        raise ConfigError(
-            Problem(
-                ("bench",),
-                "no such benchmark",
-                options.name,
-                ", ".join(names) or "none",
-                did_you_mean(options.name, names),
-            )
-        )
+        raise unknown_name(("bench",), "no such benchmark", options.name, names)
     report: dict[str, Any] = _load(options.name).run(list(options.arguments))
     rows = [
         (key, f"{value:.4g}" if isinstance(value, float) else value)
         for key, value in report.get("figures", {}).items()
     ]
-    console.print(
-        add_rows(make_table("figure", ("value", "right"), title=f"bench {options.name}"), rows)
-    )
+    print_rows(console, rows, "figure", *right("value"), title=f"bench {options.name}")
     if options.json is not None:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
         console.print(f"report in {options.json}")

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overlord._src.errors import ConfigError, refused
+
 if TYPE_CHECKING:
     from overlord._src.cost.fitting import Errors, Fit
 
@@ -48,17 +50,16 @@ def run(options: argparse.Namespace) -> int:
     from overlord._src.cost.fitting import fit
     from overlord._src.cost.measurements import read_measurements
     from overlord._src.cost.reported import read_reports
-    from overlord._src.errors import ConfigError, Problem
     from overlord.cli.terminal import make_console
 
     if not 1 <= options.layers <= 2**20:
-        raise ConfigError(Problem(("--layers",), "out of range", options.layers, "1 to 2^20"))
+        raise refused(("--layers",), "out of range", options.layers, "1 to 2^20")
     if options.rows < 0:
-        raise ConfigError(Problem(("--rows",), "too small", options.rows, "0 or more"))
+        raise refused(("--rows",), "too small", options.rows, "0 or more")
     if (options.csv is None) == (options.reports is None):
-        raise ConfigError(Problem(("CSV",), "needs a CSV, or --from with a file of reports"))
+        raise refused(("CSV",), "needs a CSV, or --from with a file of reports")
     if options.skip < 0 or (options.skip and options.reports is None):
-        raise ConfigError(Problem(("--skip",), "needs --from, and 0 or more", options.skip))
+        raise refused(("--skip",), "needs --from, and 0 or more", options.skip)
     columns = [name.strip() for name in options.columns.split(",") if name.strip()]
     origin = options.csv or options.reports
     if options.reports is not None:
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         measured = [rows for rows in measured if rows.model == options.model]
         if not measured:
             known = ", ".join(filter(None, names)) or "none: there is no column `model`"
-            raise ConfigError(Problem(("--model",), "no rows of it", options.model, known))
+            raise refused(("--model",), "no rows of it", options.model, known)
     try:
         fits = [fit(rows) for rows in measured]
     except ConfigError as error:
@@ -112,7 +113,7 @@ def report_of(found: Fit, layers: int) -> dict[str, Any]:
 
 def print_fit(console: Any, found: Fit, layers: int, limit: int) -> None:
     """Coefficients, errors, the worst rows and the YAML."""
-    from overlord.cli.terminal import add_rows, make_table
+    from overlord.cli.terminal import print_rows, right
 
     rows = found.measurements
     title = f"model {rows.model}: " if rows.model else ""
@@ -123,16 +124,12 @@ def print_fit(console: Any, found: Fit, layers: int, limit: int) -> None:
         equal = f"equal at a length of {linear / quadratic:,.0f}" if linear and quadratic else ""
         shapes.append((f"unit of {name}", f"{linear:.5g} ns", equal))
         shapes.append((f"squared length of {name}", f"{quadratic:.5g} ns", ""))
-    console.print(add_rows(make_table("per", ("time", "right"), ""), shapes))
-    console.print(
-        add_rows(
-            make_table("relative error", ("median", "right"), ("p90", "right"), ("max", "right")),
-            [
-                ("of the rows fitted to", *_percents(found.errors)),
-                (f"of held-out rows ({found.folds} folds)", *_percents(found.held_out)),
-            ],
-        )
-    )
+    print_rows(console, shapes, "per", *right("time"), "")
+    errors = [
+        ("of the rows fitted to", *_percents(found.errors)),
+        (f"of held-out rows ({found.folds} folds)", *_percents(found.held_out)),
+    ]
+    print_rows(console, errors, "relative error", *right("median", "p90", "max"))
     order = sorted(range(len(rows.lines)), key=lambda i: -abs(found.row_errors[i]))
     worst = [
         (
@@ -145,9 +142,8 @@ def print_fit(console: Any, found: Fit, layers: int, limit: int) -> None:
         for i in order[:limit]
     ]
     if worst:
-        headings = [*rows.columns, "measured ms", "predicted ms", "error"]
-        columns = [(heading, "right") for heading in ("line", *headings)]
-        console.print(add_rows(make_table(*columns), worst))
+        headings = ("line", *rows.columns, "measured ms", "predicted ms", "error")
+        print_rows(console, worst, *right(*headings))
     if 0 < limit < len(order):
         console.print(f"and {len(order) - limit} more rows; --rows N lists them, --json has all")
     print(yaml_of(found, layers))

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     """Make what is missing, then run."""
     from overlord._src.config.reading import read_config
     from overlord._src.corpus.config_text import demo_config
-    from overlord._src.job import Job
+    from overlord._src.job.job import Job
     from overlord._src.mesh import Mesh
     from overlord.cli.index_command import index_sources
     from overlord.cli.run_command import run_job
@@ -53,10 +53,11 @@ def run(options: argparse.Namespace) -> int:
         index_sources(loaded, sorted(loaded.config.sources), lengths=False, threads=options.threads)
     status = run_job(
         Job(loaded, Mesh.parse(options.mesh)),
-        steps=options.steps,
-        threads=options.threads,
+        "train",
+        options.steps,
         live=options.live,
         json_file=options.json,
+        threads=options.threads,
     )
     if status == 0:
         look = options.folder / "look"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from overlord._src.errors import refused
 from overlord.cli import arguments
 
 
@@ -20,16 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Plan both steps and compare them; exit status 1 when the contents differ."""
-    from overlord._src.errors import ConfigError, Problem
-    from overlord._src.explain import diff_lines
-    from overlord._src.readable import planned_step
+    from overlord._src.plan_view.explain import diff_lines
+    from overlord._src.plan_view.readable import planned_step
     from overlord.cli.terminal import make_console
 
     if options.other is None and options.other_mesh is None and options.other_step is None:
-        raise ConfigError(
-            Problem(
-                (), "nothing to compare with", advice="add --other, --other-mesh or --other-step"
-            )
+        raise refused(
+            (), "nothing to compare with", advice="add --other, --other-mesh or --other-step"
         )
     first = planned_step(arguments.load_job(options).open_stream(options.stream), options.step)
     other = argparse.Namespace(**vars(options))

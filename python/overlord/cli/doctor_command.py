@@ -15,14 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config", metavar="CONFIG", nargs="?", help="also check what this config needs"
     )
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="override a config key",
-    )
+    arguments.add_settings(parser)
     parser.add_argument(
         "--mesh",
         metavar=arguments.MESH_FORM,
@@ -36,15 +29,15 @@ def run(options: argparse.Namespace) -> int:
     """Run all checks; 1 where one failed."""
     from rich.text import Text
 
-    from overlord._src import checkup
+    from overlord._src.checkup import host as checkup
     from overlord._src.mesh import Mesh
-    from overlord.cli.terminal import add_rows, make_console, make_table
+    from overlord.cli.terminal import make_console, print_rows
 
     loaded: Any = arguments.load_config(options) if options.config else None
     findings = checkup.check_all(loaded, Mesh.parse(options.mesh))
     rows = [(Text(*_MARKS[item.verdict]), item.what, item.detail) for item in findings]
     console = make_console()
-    console.print(add_rows(make_table("", "check", "found"), rows))
+    print_rows(console, rows, "", "check", "found")
     failed = sum(item.verdict == "fail" for item in findings)
     console.print("all fine" if not failed else f"{failed} of {len(findings)} checks failed")
     return 1 if failed else 0

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 def index_missing(loaded: Any, names: Sequence[str], threads: int) -> None:
     """Index those of the sources that have no index yet, with progress."""
     from overlord._src.config.columns import base_name
-    from overlord._src.indexing import missing_indexes
+    from overlord._src.index.indexing import missing_indexes
 
     whole = list(dict.fromkeys(base_name(name) for name in names))
     missing = [source.name for source in missing_indexes(loaded, lower_sources(loaded, whole))]
@@ -46,10 +46,10 @@ def index_missing(loaded: Any, names: Sequence[str], threads: int) -> None:
 
 def index_sources(loaded: Any, names: Sequence[str], *, lengths: bool, threads: int) -> None:
     """Index sources of a config, with progress, and say what they hold."""
-    from overlord._src import indexing
+    from overlord._src.checkup.preflight import stream_findings
     from overlord._src.config.streams import TRAIN, resolve_stream
-    from overlord._src.preflight import stream_findings
-    from overlord.cli.terminal import add_rows, make_console, make_table, show_count, show_size
+    from overlord._src.index import indexing
+    from overlord.cli.terminal import make_console, print_rows, right, show_count, show_size
 
     console = make_console()
     sources = lower_sources(loaded, names)
@@ -74,21 +74,8 @@ def index_sources(loaded: Any, names: Sequence[str], *, lengths: bool, threads: 
             )
         )
         bad += [(source.name, row, reason) for row, reason in info["bad_rows"][:3]]
-    console.print(
-        add_rows(
-            make_table(
-                "source",
-                ("files", "right"),
-                ("size", "right"),
-                ("rows", "right"),
-                ("blocks", "right"),
-                ("tokens", "right"),
-                ("bad rows", "right"),
-                "digest",
-            ),
-            rows,
-        )
-    )
+    numbers = right("files", "size", "rows", "blocks", "tokens", "bad rows")
+    print_rows(console, rows, "source", *numbers, "digest")
     for name, row, reason in bad:
         console.print(f"bad: source {name}, row {row}: {reason}")
     stream = resolve_stream(loaded.config, TRAIN)
@@ -100,8 +87,8 @@ def index_sources(loaded: Any, names: Sequence[str], *, lengths: bool, threads: 
 
 def lower_sources(loaded: Any, names: Sequence[str]) -> list[Any]:
     """Sources of a config with their files, whatever stream they belong to."""
-    from overlord._src import lowering
     from overlord._src.config.streams import resolve_stream
+    from overlord._src.lowering import job_spec as lowering
 
     stream = resolve_stream(loaded.config, "train")
     files = {name: lowering.list_source_files(loaded, name) for name in names}
@@ -115,7 +102,7 @@ class IndexView:
     def __init__(self, console: Any, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-        from overlord._src.index_progress import LineProgress
+        from overlord._src.index.progress import LineProgress
 
         self._lines = None if console.is_terminal else LineProgress(console.print, clock)
         self._progress = Progress(

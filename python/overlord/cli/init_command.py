@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from overlord._src.errors import refused
+
 CONFIG_NAME = "mix.yaml"
 
 
@@ -17,15 +19,12 @@ def run(options: argparse.Namespace) -> int:
     """Make the folder and say what to do next."""
     from overlord._src.corpus import STARTER, ensure_corpus
     from overlord._src.corpus.config_text import starter_config
-    from overlord._src.errors import ConfigError, Problem
     from overlord.cli.terminal import make_console, show_size
 
     folder: Path = options.folder
     config = folder / CONFIG_NAME
     if config.exists():
-        raise ConfigError(
-            Problem(("DIR",), f"{config} is there already", advice="choose another folder")
-        )
+        raise refused(("DIR",), f"{config} is there already", advice="choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
     corpus = ensure_corpus(folder / "data", STARTER)
     config.write_text(starter_config())

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     profile.add_argument("--json", action="store_true", help="print it as JSON")
     for command, text in (
         (sample, "write the row's media there, as stored"),
-        (rank, "write a page to look at there, and contact sheets of its pictures"),
+        (rank, "write a page to look at there"),
         (histograms, "write them as a page there"),
     ):
         command.add_argument("--out", metavar="DIR", type=Path, default=None, help=text)
@@ -64,10 +64,9 @@ def run(options: argparse.Namespace) -> int:
 def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
     from overlord._src.config.chat import row_form
     from overlord._src.config.columns import base_name
-    from overlord._src.config.schedule import stage_shares
-    from overlord._src.config.weights import show_steps
-    from overlord._src.source_profile import read_profiles
-    from overlord.cli.terminal import add_rows, make_table, show_count, show_size
+    from overlord._src.config.weights import stage_lines
+    from overlord._src.index.source_profile import read_profiles
+    from overlord.cli.terminal import print_rows, right, show_count, show_size
 
     opened = job.open_stream(options.stream)
     rows = []
@@ -93,61 +92,32 @@ def _sources(console: Any, job: Any, options: argparse.Namespace) -> None:
         f"job {job.config.job!r}, stream {options.stream!r}: "
         f"config {opened.native.config_digest}, manifest {opened.native.manifest_digest}"
     )
-    console.print(
-        add_rows(
-            make_table(
-                "source",
-                "format",
-                ("files", "right"),
-                ("size", "right"),
-                ("rows", "right"),
-                ("tokens", "right"),
-                "column",
-                "tokenizer",
-                "shuffle",
-                "at end",
-            ),
-            rows,
-        )
-    )
-    for stage in opened.resolved.mixture.stage_list():
-        shares = ", ".join(
-            f"{name} {float(ratio):.2%}"
-            for name, ratio in stage_shares(opened.resolved.mixture, stage).items()
-        )
-        console.print(
-            f"mixture by {opened.resolved.mixture.unit}, {show_steps(*stage.steps)}: {shares}"
-        )
+    numbers = right("files", "size", "rows", "tokens")
+    words = ("column", "tokenizer", "shuffle", "at end")
+    print_rows(console, rows, "source", "format", *numbers, *words)
+    for line in stage_lines(opened.resolved.mixture, transitions=False):
+        console.print(line)
     profiles = read_profiles(job.loaded, opened.sources)
     if profiles:
         console.print()
         print_summary(console, profiles.values())
 
 
-def _source_number(job: Any, opened: Any, name: str) -> int:
-    from overlord._src.config.refusals import did_you_mean
-    from overlord._src.errors import ConfigError, Problem
+def _source_number(opened: Any, name: str) -> int:
+    from overlord._src.config.refusals import unknown_name
 
     names: list[str] = opened.source_names
     if name not in names:
-        raise ConfigError(
-            Problem(
-                ("source",),
-                "no such source in this stream",
-                name,
-                ", ".join(names),
-                did_you_mean(name, names),
-            )
-        )
+        raise unknown_name(("source",), "no such source in this stream", name, names)
     return names.index(name)
 
 
 def _sample(console: Any, job: Any, options: argparse.Namespace) -> None:
-    from overlord._src.readable import make_decoder, show_loss, show_tokens
-    from overlord._tokenizer_worker import worker_command
+    from overlord._src.plan_view.readable import make_decoder, show_loss, show_tokens
+    from overlord._workers.tokenizer_worker import worker_command
 
     opened = job.open_stream(options.stream)
-    number = _source_number(job, opened, options.source)
+    number = _source_number(opened, options.source)
     row = opened.native.read_row(number, options.row, worker_command())
     console.print(
         f"source {options.source}, row {options.row}: row {row['row_in_shard']} of {row['shard']}"
@@ -170,8 +140,8 @@ def _sample(console: Any, job: Any, options: argparse.Namespace) -> None:
 
 
 def _step(console: Any, job: Any, options: argparse.Namespace) -> None:
-    from overlord._src.plan_told import told
-    from overlord._src.readable import plan_data, planned_step
+    from overlord._src.plan_view.readable import plan_data, planned_step
+    from overlord._src.plan_view.report import told
     from overlord.cli.plan_command import print_plan, print_report
 
     opened = job.open_stream(options.stream)
@@ -189,9 +159,9 @@ def _print_documents(
     console: Any, job: Any, opened: Any, segments: list[tuple[str, dict[str, Any]]]
 ) -> None:
     """Documents with their file, row and beginning."""
-    from overlord._src.readable import make_decoder, show_tokens
-    from overlord._tokenizer_worker import worker_command
-    from overlord.cli.terminal import add_rows, make_table
+    from overlord._src.plan_view.readable import make_decoder, show_tokens
+    from overlord._workers.tokenizer_worker import worker_command
+    from overlord.cli.terminal import print_rows, right
 
     decoders = {name: make_decoder(job.loaded, name) for name in opened.source_names}
     rows = []
@@ -210,18 +180,14 @@ def _print_documents(
                 show_tokens(tokens, decoders[segment["source"]], 64),
             )
         )
-    console.print(
-        add_rows(
-            make_table(
-                ("sequence", "right"), "source", "file:row", ("first+count", "right"), "begins with"
-            ),
-            rows,
-        )
-    )
+    first, count = right("sequence", "first+count")
+    print_rows(console, rows, first, "source", "file:row", count, "begins with")
 
 
 def _rank(console: Any, job: Any, options: argparse.Namespace) -> None:
-    from overlord._src.readable import plan_of
+    from overlord._src.native import core
+    from overlord._src.plan_view.readable import plan_of
+    from overlord._src.state.saved_state import build_state
 
     job.mesh.check_rank(options.rank)
     opened = job.open_stream(options.stream)
@@ -229,16 +195,18 @@ def _rank(console: Any, job: Any, options: argparse.Namespace) -> None:
     hosted = "all" if opened.functions else [options.rank]  # functions are asked for all ranks
     with job.stream(options.stream, ranks=hosted, prefetch=1) as loaders:
         if before is not None:
-            loaders.go_to(before)
+            loaders.load_state_dict(
+                build_state(before, core.describe_state(before), job.config.job)
+            )
         batches = next(loaders[options.rank].steps())
-    coordinates = ", ".join(
+    place = ", ".join(
         f"{axis}={job.mesh.coordinate(options.rank, axis)}" for axis, _ in job.mesh.axes
     )
     console.print(
-        f"rank {options.rank} ({coordinates}), step {options.step}: {len(batches)} microbatches"
+        f"rank {options.rank} ({place}), step {options.step}: {len(batches)} microbatches"
     )
     if options.out is not None:
-        show_batch(console, job, opened, options, batches)
+        show_batch(console, job, opened, options, place, batches)
         return
     shown: list[tuple[str, dict[str, Any]]] = []
     for batch in batches:

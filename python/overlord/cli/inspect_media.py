@@ -8,7 +8,12 @@ from typing import Any
 
 
 def show_batch(
-    console: Any, job: Any, opened: Any, options: argparse.Namespace, batches: Sequence[Any]
+    console: Any,
+    job: Any,
+    opened: Any,
+    options: argparse.Namespace,
+    place: str,
+    batches: Sequence[Any],
 ) -> None:
     """A step of a rank as files, and what is in them."""
     from overlord._src.showing.batch_page import (
@@ -18,12 +23,9 @@ def show_batch(
         write_batch,
     )
     from overlord._src.showing.batch_told import BatchReader
-    from overlord.cli.terminal import add_rows, make_table, show_size
+    from overlord.cli.terminal import print_rows, right, show_size
 
     reader = BatchReader(job, opened)
-    place = ", ".join(
-        f"{axis}={job.mesh.coordinate(options.rank, axis)}" for axis, _ in job.mesh.axes
-    )
     shown = Shown(
         job.config.job,
         options.stream,
@@ -35,10 +37,10 @@ def show_batch(
         reader,
         reader.encoded(batches),
     )
-    headings = [(name, "right") if at else name for at, name in enumerate(SUMMARY_HEADINGS)]
-    console.print(add_rows(make_table(*headings), summary_rows(shown.documents)))
-    for path in write_batch(shown, options.out):
-        console.print(f"wrote {path} ({show_size(path.stat().st_size)})", markup=False)
+    first, *others = SUMMARY_HEADINGS
+    print_rows(console, summary_rows(shown.documents), first, *right(*others))
+    path = write_batch(shown, options.out)
+    console.print(f"wrote {path} ({show_size(path.stat().st_size)})", markup=False)
 
 
 def show_histograms(console: Any, job: Any, options: argparse.Namespace) -> None:
@@ -49,14 +51,14 @@ def show_histograms(console: Any, job: Any, options: argparse.Namespace) -> None
         source_histograms,
         write_histograms,
     )
-    from overlord.cli.terminal import add_rows, make_table
+    from overlord.cli.terminal import print_rows
 
     found = source_histograms(job, job.open_stream(options.stream))
     rows = [histogram_row(one) for histograms in found.values() for one in histograms]
     if rows:
         words = ("of", "unit", "spread")
         headings = [name if name in words else (name, "right") for name in ROW_HEADINGS]
-        console.print(add_rows(make_table(*headings), rows))
+        print_rows(console, rows, *headings)
     without = [name for name, histograms in found.items() if not histograms]
     if without:
         console.print(advice(without), markup=False)
@@ -69,7 +71,7 @@ def show_stored_media(
     console: Any, job: Any, opened: Any, number: int, options: argparse.Namespace
 ) -> None:
     """The media of a row as its files have it; with --out, the blobs as files too."""
-    from overlord._src.indexing import index_path
+    from overlord._src.index.indexing import index_path
     from overlord._src.native import core
     from overlord.cli.terminal import show_size
 

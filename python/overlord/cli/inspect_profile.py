@@ -7,12 +7,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from overlord._src.source_profile import SourceProfile
+    from overlord._src.index.source_profile import SourceProfile
 
 
 def show_profiles(console: Any, job: Any, options: argparse.Namespace) -> None:
     """Every source's last run, in short and by stage; or as JSON."""
-    from overlord._src.source_profile import read_profiles
+    from overlord._src.index.source_profile import read_profiles
 
     opened = job.open_stream(options.stream)
     names = opened.source_names
@@ -35,8 +35,8 @@ def show_profiles(console: Any, job: Any, options: argparse.Namespace) -> None:
 
 def print_summary(console: Any, profiles: Any) -> None:
     """A line for each source."""
-    from overlord._src.source_profile import WORKING_STAGES, dominating
-    from overlord.cli.terminal import add_rows, make_table, show_count, show_size
+    from overlord._src.index.source_profile import WORKING_STAGES, dominating
+    from overlord.cli.terminal import add_rows, make_table, right, show_count, show_size
 
     def shown(profile: SourceProfile) -> list[str]:
         stages = profile.stages
@@ -57,9 +57,9 @@ def print_summary(console: Any, profiles: Any) -> None:
 
     table = make_table(
         "last run",
-        *((name, "right") for name in ("rows", "rows/s", "rows/s a core")),
-        *((f"{name} us", "right") for name in ("read", *WORKING_STAGES)),
-        *((name, "right") for name in ("in a row", "out", "out/in", "memory")),
+        *right("rows", "rows/s", "rows/s a core"),
+        *right(*(f"{name} us" for name in ("read", *WORKING_STAGES))),
+        *right("in a row", "out", "out/in", "memory"),
         "most time in",
         spare=("out/in", "out", "in a row", "rows", *(f"{name} us" for name in WORKING_STAGES)),
     )
@@ -68,7 +68,7 @@ def print_summary(console: Any, profiles: Any) -> None:
 
 def _print_stages(console: Any, profiles: Any) -> None:
     """Every stage that did anything."""
-    from overlord.cli.terminal import add_rows, make_table, show_size
+    from overlord.cli.terminal import print_rows, right, show_size
 
     rows = []
     for profile in profiles:
@@ -88,12 +88,5 @@ def _print_stages(console: Any, profiles: Any) -> None:
                     show_size(stage.peak_bytes),
                 )
             )
-    table = make_table(
-        "source",
-        "stage",
-        *(
-            (name, "right")
-            for name in ("time", "of the work", "in", "out", "out/in", "most memory")
-        ),
-    )
-    console.print(add_rows(table, rows))
+    numbers = right("time", "of the work", "in", "out", "out/in", "most memory")
+    print_rows(console, rows, "source", "stage", *numbers)

@@ -11,8 +11,16 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from overlord._src.run_loop import RunLoop, delay_data, rss_bytes
-from overlord.cli.terminal import add_rows, bar, make_table, show_count, show_seconds, show_size
+from overlord._src.run.run_loop import RunLoop, delay_data, rss_bytes
+from overlord.cli.terminal import (
+    add_rows,
+    bar,
+    make_table,
+    right,
+    show_count,
+    show_seconds,
+    show_size,
+)
 from overlord.cli.top_view import node_parts
 
 _REFRESH_SECONDS = 0.2
@@ -149,13 +157,11 @@ def mixture_table(loop: RunLoop) -> Table:
     moving = loop.losses is not None
     table = make_table(
         "source",
-        ("asked now", "right"),
-        ("asked", "right"),
-        ("served", "right"),
+        *right("asked now", "asked", "served"),
         "",
-        ("tokens", "right"),
-        ("off by", "right"),
-        *((("loss", "right"), "asked over the run") if moving else ()),
+        *right("tokens", "off by"),
+        *(right("loss") if moving else ()),
+        *(("asked over the run",) if moving else ()),
         spare=("", "tokens", "asked over the run", "asked now"),
     )
     widest = max((item["served"] for item in mixture.values()), default=1.0) or 1.0
@@ -259,7 +265,7 @@ def role_table(loop: RunLoop, status: dict[str, Any]) -> Table:
             f"slowest waited {_milliseconds(waited)}",
         ),
     ]
-    return add_rows(make_table("role", ("count", "right"), "queue", "work so far"), rows)
+    return add_rows(make_table("role", *right("count"), "queue", "work so far"), rows)
 
 
 def memory_line(status: dict[str, Any]) -> Text:

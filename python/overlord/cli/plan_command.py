@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any
 
+from overlord._src.errors import refused
 from overlord.cli import arguments
 
 
@@ -36,15 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Plan up to the step and show it."""
-    from overlord._src import explain
-    from overlord._src.errors import ConfigError, Problem
-    from overlord._src.plan_told import told
-    from overlord._src.preflight import stream_findings
-    from overlord._src.readable import encoder_data, plan_data, planned_step
+    from overlord._src.checkup.preflight import stream_findings
+    from overlord._src.plan_view import explain
+    from overlord._src.plan_view.readable import encoder_data, plan_data, planned_step
+    from overlord._src.plan_view.report import told
     from overlord.cli.terminal import make_console
 
     if options.step < 0:
-        raise ConfigError(Problem(("--step",), "too small", options.step, "0 or more"))
+        raise refused(("--step",), "too small", options.step, "0 or more")
     job = arguments.load_job(options)
     if options.rank is not None:
         job.mesh.check_rank(options.rank)
@@ -85,8 +85,8 @@ def run(options: argparse.Namespace) -> int:
 
 def print_report(console: Any, step: Any, report: dict[str, Any]) -> None:
     """How even the step's work is, what limits it, what would help; delay and debt."""
-    from overlord._src.explain import report_lines
-    from overlord._src.plan_told import told_lines
+    from overlord._src.plan_view.explain import report_lines
+    from overlord._src.plan_view.report import told_lines
 
     for line in [*told_lines(report), *report_lines(step)]:
         console.print(line, highlight=False, markup=False)
@@ -96,7 +96,7 @@ def write_files(step: Any, options: argparse.Namespace) -> None:
     """The drawing and the table that were asked for."""
     from pathlib import Path
 
-    from overlord._src import explain
+    from overlord._src.plan_view import explain
 
     if options.svg is not None:
         Path(options.svg).write_text(explain.draw_svg(step))
@@ -110,7 +110,7 @@ def write_files(step: Any, options: argparse.Namespace) -> None:
 
 def print_sample(console: Any, step: Any, text: str) -> int:
     """A sample's way through the step."""
-    from overlord._src import explain
+    from overlord._src.plan_view import explain
 
     rows = explain.find_sample(step, text)
     if not rows:
@@ -124,7 +124,7 @@ def print_sample(console: Any, step: Any, text: str) -> int:
 
 def print_plan(console: Any, data: dict[str, Any]) -> None:
     """The step as a whole, and why it holds what it holds."""
-    from overlord.cli.terminal import add_rows, make_table, show_count
+    from overlord.cli.terminal import print_rows, right, show_count
 
     console.print(
         f"step {data['step']}{' (the last)' if data['last'] else ''}: "
@@ -155,24 +155,14 @@ def print_plan(console: Any, data: dict[str, Any]) -> None:
         )
         for name, item in data["mixture"].items()
     ]
-    console.print(
-        add_rows(
-            make_table(
-                "source",
-                (f"asked ({data['unit']})", "right"),
-                ("served", "right"),
-                ("tokens", "right"),
-                ("segments", "right"),
-            ),
-            rows,
-        )
-    )
+    numbers = right(f"asked ({data['unit']})", "served", "tokens", "segments")
+    print_rows(console, rows, "source", *numbers)
 
 
 def print_places(console: Any, job: Any, plan: Any) -> None:
     """Who gets what of the step."""
-    from overlord._src.readable import field_names
-    from overlord.cli.terminal import add_rows, make_table
+    from overlord._src.plan_view.readable import field_names
+    from overlord.cli.terminal import print_rows, right
 
     axes = [name for name, _ in job.mesh.axes]
     rows = []
@@ -187,18 +177,14 @@ def print_places(console: Any, job: Any, plan: Any) -> None:
             (rank, place, view["bucket"], part, ", ".join(field_names(view["fields"])) or "nothing")
         )
     more = f" and {len(rows) - 32} more ranks" if len(rows) > 32 else ""
-    console.print(
-        add_rows(
-            make_table(("rank", "right"), "place", ("group", "right"), "share", "fields"), rows[:32]
-        )
-    )
+    print_rows(console, rows[:32], *right("rank"), "place", *right("group"), "share", "fields")
     if more:
         console.print(more)
 
 
 def print_bins(console: Any, data: dict[str, Any], limit: int) -> None:
     """The sequences, each with its documents."""
-    from overlord.cli.terminal import add_rows, make_table
+    from overlord.cli.terminal import print_rows, right
 
     rows = []
     for item in data["bins"][:limit]:
@@ -219,18 +205,8 @@ def print_bins(console: Any, data: dict[str, Any], limit: int) -> None:
                 text or "empty",
             )
         )
-    console.print(
-        add_rows(
-            make_table(
-                ("sequence", "right"),
-                ("group", "right"),
-                ("microbatch", "right"),
-                ("tokens", "right"),
-                "documents: source[pass:position]+first xtokens",
-            ),
-            rows,
-        )
-    )
+    numbers = right("sequence", "group", "microbatch", "tokens")
+    print_rows(console, rows, *numbers, "documents: source[pass:position]+first xtokens")
     if len(data["bins"]) > limit:
         console.print(
             f"and {len(data['bins']) - limit} more sequences; --bins N lists them, --json gives all"

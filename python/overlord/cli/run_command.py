@@ -7,10 +7,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overlord._src.errors import refused
 from overlord.cli import arguments
 
 if TYPE_CHECKING:
-    from overlord._src.job import Job
+    from typing_extensions import Unpack
+
+    from overlord._src.job.job import Job, ReadOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,57 +56,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the stream and report."""
-    from overlord._src.errors import ConfigError, Problem
-
     if options.steps is not None and options.steps < 1:
-        raise ConfigError(Problem(("--steps",), "too small", options.steps, "at least 1"))
+        raise refused(("--steps",), "too small", options.steps, "at least 1")
     return run_job(
         arguments.load_job(options),
-        stream=options.stream,
-        steps=options.steps,
-        threads=options.threads,
-        prefetch=options.prefetch,
+        options.stream,
+        options.steps,
         live=options.live,
-        hash_batches=options.hash,
         json_file=options.json,
         losses=options.losses,
+        threads=options.threads,
+        prefetch=options.prefetch,
+        hash=options.hash,
         engine=options.engine,
     )
 
 
 def run_job(
     job: Job,
+    stream: str,
+    steps: int | None,
     *,
-    stream: str = "train",
-    steps: int | None = None,
-    threads: int | None = None,
-    prefetch: int | None = None,
     live: bool = True,
-    hash_batches: bool = True,
     json_file: Path | None = None,
     losses: str | None = None,
-    engine: str = "auto",
+    **options: Unpack[ReadOptions],
 ) -> int:
     """Run a stream of a job with a live view, then print and write its report."""
     from overlord._src.config.streams import resolve_stream
-    from overlord._src.run_loop import RunLoop
+    from overlord._src.run.run_loop import RunLoop
     from overlord.cli.index_command import index_missing
     from overlord.cli.live_view import RunView
     from overlord.cli.terminal import make_console
 
     console = make_console()
     names = resolve_stream(job.config, stream).mixture.source_names()
-    index_missing(job.loaded, names, threads or job.config.runtime.threads)
-    with RunLoop(
-        job,
-        stream,
-        steps,
-        threads=threads,
-        prefetch=prefetch,
-        hash_batches=hash_batches,
-        losses=losses,
-        engine=engine,
-    ) as loop:
+    index_missing(job.loaded, names, options.get("threads") or job.config.runtime.threads)
+    with RunLoop(job, stream, steps, losses=losses, **options) as loop:
         print_start(console, loop)
         interrupted = False
         try:
@@ -124,8 +113,7 @@ def run_job(
 
 def print_start(console: Any, loop: Any) -> None:
     """What will run: shape of a step, mixture as normalised."""
-    from overlord._src.config.schedule import stage_shares
-    from overlord._src.config.weights import show_steps
+    from overlord._src.config.weights import stage_lines
 
     resolved, mesh = loop.opened.resolved, loop.job.mesh
     wanted = loop.steps_wanted if loop.steps_wanted is not None else "all"
@@ -133,22 +121,13 @@ def print_start(console: Any, loop: Any) -> None:
         f"job {loop.job.config.job!r}: {wanted} steps of {resolved.bins} x {resolved.context} "
         f"tokens on {mesh.text()} ({mesh.world_size} ranks), seed {resolved.seed}"
     )
-    for stage in resolved.mixture.stage_list():
-        shares = ", ".join(
-            f"{name} {float(ratio):.2%}"
-            for name, ratio in stage_shares(resolved.mixture, stage).items()
-        )
-        how = (
-            f", {stage.transition} over {stage.transition_steps} steps" if stage.transition else ""
-        )
-        console.print(
-            f"mixture by {resolved.mixture.unit}, {show_steps(*stage.steps)}{how}: {shares}"
-        )
+    for line in stage_lines(resolved.mixture, transitions=True):
+        console.print(line)
 
 
 def print_summary(console: Any, report: dict[str, Any]) -> None:
     """The figures of a run that is over."""
-    from overlord.cli.terminal import add_rows, make_table, show_count, show_seconds, show_size
+    from overlord.cli.terminal import print_rows, right, show_count, show_seconds, show_size
 
     rows = [
         (
@@ -160,18 +139,7 @@ def print_summary(console: Any, report: dict[str, Any]) -> None:
         )
         for name, item in report["mixture"].items()
     ]
-    console.print(
-        add_rows(
-            make_table(
-                "source",
-                ("asked", "right"),
-                ("served", "right"),
-                ("tokens", "right"),
-                ("documents", "right"),
-            ),
-            rows,
-        )
-    )
+    print_rows(console, rows, "source", *right("asked", "served", "tokens", "documents"))
     if report["weights"]:
         first, last = report["weights"][0], report["weights"][-1]
         moves = ", ".join(
@@ -204,4 +172,4 @@ def print_summary(console: Any, report: dict[str, Any]) -> None:
         ("content hash", report["content_hash"]),
         ("stream hash", report["stream_hash"] or "not computed (--no-hash)"),
     ]
-    console.print(add_rows(make_table("", ""), facts))
+    print_rows(console, facts, "", "")

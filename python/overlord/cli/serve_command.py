@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overlord._src.errors import refused
 from overlord.cli import arguments
 
 if TYPE_CHECKING:
     from overlord._src.config.reading import LoadedConfig
-    from overlord._src.mix_rule import Metrics, Rule, Weights
+    from overlord._src.functions.mix_rule import Metrics, Rule, Weights
 
 _LOCK_SECONDS = 10.0  # for the node of a `serve` that was killed to notice, and to end
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # of systemd, Docker and Slurm; of a closed terminal
@@ -87,10 +88,10 @@ def _locked(directory: Any) -> bool:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    from overlord._src import lowering
     from overlord._src.config.streams import resolve_stream
+    from overlord._src.lowering import job_spec as lowering
     from overlord._src.native import core
-    from overlord._src.node_process import serve_node
+    from overlord._src.node.process import serve_node
     from overlord.cli.terminal import make_console
 
     console = make_console()
@@ -128,7 +129,7 @@ def _serve(options: argparse.Namespace) -> None:
 def _rule_of_trainers(loaded: LoadedConfig) -> Rule | None:
     """Stands for the mixing rule, which trainers bring along and are asked for."""
     from overlord._src.config.streams import resolve_stream, stream_names
-    from overlord._src.mix_rule import Rule
+    from overlord._src.functions.mix_rule import Rule
 
     def elsewhere(step: int, weights: Weights, metrics: Metrics) -> Weights:
         raise NotImplementedError("a node asks the rule in a trainer's process")
@@ -142,16 +143,14 @@ def _rule_of_trainers(loaded: LoadedConfig) -> Rule | None:
 
 def ranks_of(text: str, world: int) -> list[int]:
     """Ranks out of `all`, `0-7` or `0,2,4-5`."""
-    from overlord._src.errors import ConfigError, Problem
-
     if text == "all":
         return list(range(world))
     ranks: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
         if match is None:
-            raise ConfigError(Problem(("--ranks",), f"cannot read {part!r}", text, "like 0-7"))
+            raise refused(("--ranks",), f"cannot read {part!r}", text, "like 0-7")
         ranks |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
     if not ranks or max(ranks) >= world:
-        raise ConfigError(Problem(("--ranks",), "outside the mesh", text, f"0 to {world - 1}"))
+        raise refused(("--ranks",), "outside the mesh", text, f"0 to {world - 1}")
     return sorted(ranks)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overlord._src.errors import refused
 from overlord.cli import arguments
 
 if TYPE_CHECKING:
@@ -21,14 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config", metavar="CONFIG", nargs="?", help="a job's YAML file: simulate its own steps"
     )
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="override a key of CONFIG",
-    )
+    arguments.add_settings(parser)
     parser.add_argument(
         "--workload",
         metavar="NAME|FILE",
@@ -160,52 +154,41 @@ def read_settings(options: argparse.Namespace) -> Settings:
 
 def _fitting(options: argparse.Namespace, workload: Planned, mesh: Mesh) -> int:
     """A job's microbatches: those of its plans, else as asked, else one sequence each."""
-    from overlord._src.errors import ConfigError, Problem
-
     if not workload.own_steps:
         return int(options.microbatches or max(1, workload.bins // mesh.data_size))
     planned = max(step.microbatches for step in workload.own_steps)
     if options.microbatches not in (None, planned):
-        raise ConfigError(
-            Problem(
-                ("--microbatches",),
-                "the job's plans say that, where it has a strategy",
-                options.microbatches,
-                str(planned),
-                "override its key instead, like --set delivery.microbatch_size=2",
-            )
+        raise refused(
+            ("--microbatches",),
+            "the job's plans say that, where it has a strategy",
+            options.microbatches,
+            str(planned),
+            "override its key instead, like --set delivery.microbatch_size=2",
         )
     return planned
 
 
 def _check_bins(workload: Any, mesh: Mesh) -> None:
-    from overlord._src.errors import ConfigError, Problem
-
     if workload.bins < mesh.data_size:
-        raise ConfigError(
-            Problem(
-                ("--mesh",),
-                f"the job's steps have {workload.bins} sequences, fewer than data-parallel groups",
-                mesh.text(),
-                f"dp of at most {workload.bins}",
-            )
+        raise refused(
+            ("--mesh",),
+            f"the job's steps have {workload.bins} sequences, fewer than data-parallel groups",
+            mesh.text(),
+            f"dp of at most {workload.bins}",
         )
 
 
 def _workload(options: argparse.Namespace, mesh: Mesh, steps: int, seed: int) -> Any:
     """The workload: a job's own steps, rows of a file, or a synthetic one."""
-    from overlord._src.errors import ConfigError, Problem
     from overlord._src.simulate.workloads import WORKLOADS, from_index, from_parquet, synthetic
 
     if (options.config is None) == (options.workload is None):
         wrong = "nothing to simulate" if options.config is None else "given beside a CONFIG"
-        raise ConfigError(
-            Problem(
-                ("--workload",),
-                wrong,
-                allowed="either a CONFIG, or --workload with one of "
-                f"{', '.join(WORKLOADS)}, or a .parquet file",
-            )
+        raise refused(
+            ("--workload",),
+            wrong,
+            allowed="either a CONFIG, or --workload with one of "
+            f"{', '.join(WORKLOADS)}, or a .parquet file",
         )
     if options.workload is not None:
         _refuse_without_config(options)
@@ -221,12 +204,10 @@ def _workload(options: argparse.Namespace, mesh: Mesh, steps: int, seed: int) ->
         if value is not None
     ]
     if unused:
-        raise ConfigError(
-            Problem(
-                (unused[0],),
-                "the job's config says that",
-                advice="override its key instead, like --set bins=512 or --set context=8192",
-            )
+        raise refused(
+            (unused[0],),
+            "the job's config says that",
+            advice="override its key instead, like --set bins=512 or --set context=8192",
         )
     from overlord._src.mesh import Mesh
     from overlord._src.simulate.own_strategy import moved_atoms
@@ -234,23 +215,19 @@ def _workload(options: argparse.Namespace, mesh: Mesh, steps: int, seed: int) ->
     loaded, functions = arguments.load_declared(options)
     # What a step holds does not depend on the mesh; where sequences go does, if a strategy says.
     placed_on = mesh if moved_atoms(loaded.config.strategy) is not None else Mesh()
-    from overlord._src.job import Job
+    from overlord._src.job.job import Job
 
     return from_index(Job(loaded, placed_on, None, functions), steps, options.stream)
 
 
 def _refuse_without_config(options: argparse.Namespace) -> None:
-    from overlord._src.errors import ConfigError, Problem
-
     for option, value in (("--strategy", options.strategy), ("--functions", options.functions)):
         if value is not None:
-            raise ConfigError(
-                Problem(
-                    (option,),
-                    "a strategy is planned over a job's own sequences",
-                    value,
-                    "with a CONFIG, not with --workload",
-                )
+            raise refused(
+                (option,),
+                "a strategy is planned over a job's own sequences",
+                value,
+                "with a CONFIG, not with --workload",
             )
 
 
@@ -266,54 +243,40 @@ def _strategies(text: str | None) -> tuple[str, ...]:
 
 
 def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> str:
-    from overlord._src.config.refusals import did_you_mean
-    from overlord._src.errors import ConfigError, Problem
+    from overlord._src.config.refusals import unknown_name
 
     if value not in allowed:
-        raise ConfigError(
-            Problem(
-                (option,), "unknown value", value, ", ".join(allowed), did_you_mean(value, allowed)
-            )
-        )
+        raise unknown_name((option,), "unknown value", value, allowed)
     return value
 
 
 def _at_least(option: str, value: int | None, least: int, default: int) -> int:
-    from overlord._src.errors import ConfigError, Problem
-
     if value is None:
         return default
     if value < least:
-        raise ConfigError(Problem((option,), "too small", value, f"at least {least}"))
+        raise refused((option,), "too small", value, f"at least {least}")
     return value
 
 
 def print_report(console: Any, report: dict[str, Any]) -> None:
     """The tables and the finding."""
     from overlord._src.simulate import report as reports
-    from overlord.cli.terminal import add_rows, make_table
+    from overlord.cli.terminal import print_rows, right
 
     console.print(f"{reports.setting(report)}, {report['steps']} steps")
     console.print(report["workload"]["description"])
     console.print()
     first, *others = reports.STRATEGY_HEADINGS
-    table = make_table(first, *((heading, "right") for heading in others))
-    console.print(add_rows(table, reports.strategy_rows(report)))
+    print_rows(console, reports.strategy_rows(report), first, *right(*others))
     console.print()
     console.print(reports.headline(report))
     console.print(reports.limits(report))
     console.print(f"Predicted from lengths, without communication; {_placing_times(report)}.")
     console.print()
-    console.print(
-        add_rows(make_table("bytes of a step", ("all ranks", "right")), reports.hop_rows(report))
-    )
+    print_rows(console, reports.hop_rows(report), "bytes of a step", *right("all ranks"))
     console.print()
-    console.print(
-        add_rows(
-            make_table("host memory (assumed sizes)", ("whole job", "right")),
-            reports.memory_rows(report),
-        )
-    )
+    memory = reports.memory_rows(report)
+    print_rows(console, memory, "host memory (assumed sizes)", *right("whole job"))
     loaders = report["loaders"]
     console.print(
         f"loaders needed: {loaders['loaders']} with {loaders['workers']} workers; most for "
@@ -330,24 +293,16 @@ def _print_names(console: Any) -> None:
     from overlord._src.simulate.costs import BACKBONES, ENCODERS, SHAPE_FORM
     from overlord._src.simulate.placing import STRATEGIES
     from overlord._src.simulate.workloads import WORKLOADS
-    from overlord.cli.terminal import add_rows, make_table
+    from overlord.cli.terminal import print_rows, right
 
-    console.print(
-        add_rows(
-            make_table("workload", "is", ("context", "right"), "model"),
-            [
-                (name, item.description, item.default_context, item.default_model)
-                for name, item in WORKLOADS.items()
-            ],
-        )
-    )
+    known = [
+        (name, item.description, item.default_context, item.default_model)
+        for name, item in WORKLOADS.items()
+    ]
+    print_rows(console, known, "workload", "is", *right("context"), "model")
     console.print()
-    console.print(
-        add_rows(
-            make_table("strategy", "does"),
-            [(name, item.description) for name, item in STRATEGIES.items()],
-        )
-    )
+    described = [(name, item.description) for name, item in STRATEGIES.items()]
+    print_rows(console, described, "strategy", "does")
     console.print()
     console.print(
         f"models: {', '.join(BACKBONES)} or {SHAPE_FORM}; encoders: {', '.join(ENCODERS)}"

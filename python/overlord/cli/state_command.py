@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from overlord._src.errors import refused
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
@@ -17,13 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_state(file: str) -> Any:
     """The state in a JSON file; a checkpoint that holds it under one key is accepted."""
-    from overlord._src.errors import ConfigError, Problem
-
     try:
         data = json.loads(sys.stdin.read() if file == "-" else Path(file).read_text())
     except ValueError as error:
-        raise ConfigError(
-            Problem((file,), f"not JSON: {error}", advice="save loader.state_dict() with json")
+        raise refused(
+            (file,), f"not JSON: {error}", advice="save loader.state_dict() with json"
         ) from None
     if isinstance(data, dict) and "format" not in data:
         inner = [value for value in data.values() if isinstance(value, dict) and "format" in value]
@@ -33,9 +33,9 @@ def read_state(file: str) -> Any:
 
 def run(options: argparse.Namespace) -> int:
     """Describe the state; fails where it is damaged or was edited."""
-    from overlord._src import state as states
     from overlord._src.native import core
-    from overlord.cli.terminal import add_rows, make_console, make_table, show_count
+    from overlord._src.state import saved_state as states
+    from overlord.cli.terminal import make_console, print_rows, right, show_count
 
     state = read_state(options.file)
     described: dict[str, Any] = core.describe_state(states.open_state(state))
@@ -74,17 +74,6 @@ def run(options: argparse.Namespace) -> int:
         )
         for name, source in described["sources"].items()
     ]
-    console.print(
-        add_rows(
-            make_table(
-                "source",
-                ("pass", "right"),
-                ("position", "right"),
-                ("samples", "right"),
-                ("tokens", "right"),
-                "digest",
-            ),
-            rows,
-        )
-    )
+    numbers = right("pass", "position", "samples", "tokens")
+    print_rows(console, rows, "source", *numbers, "digest")
     return 0

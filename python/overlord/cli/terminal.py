@@ -113,8 +113,23 @@ def make_table(
     return table
 
 
+def right(*headings: str) -> list[tuple[str, str]]:
+    """Columns of numbers, which end at the right."""
+    return [(heading, "right") for heading in headings]
+
+
 def add_rows(table: FittingTable, rows: Sequence[Sequence[Any]]) -> FittingTable:
     """The table with rows of plain values."""
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return table
+
+
+def print_rows(
+    console: Console,
+    rows: Sequence[Sequence[Any]],
+    *columns: str | tuple[str, str],
+    title: str = "",
+) -> None:
+    """A table of rows of plain values; columns as `make_table` takes them."""
+    console.print(add_rows(make_table(*columns, title=title), rows))

@@ -10,18 +10,16 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from overlord._src.errors import refused
+from overlord.cli import arguments
+
 if TYPE_CHECKING:
-    from overlord._src.node_watch import NodeWatch
+    from overlord._src.node.watch import NodeWatch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument(
-        "where",
-        metavar="DIRECTORY|CONFIG",
-        nargs="?",
-        help="the node's directory, or the config it serves (default: list the nodes there are)",
-    )
+    arguments.add_node(parser, "list the nodes there are")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between two looks")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="print one snapshot and end")
@@ -37,18 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Look, once or until the node ends."""
-    from overlord._src.errors import ConfigError, Problem
-
     if not 0.05 <= options.interval <= 3600:
-        raise ConfigError(
-            Problem(("--interval",), "out of range", options.interval, "0.05 to 3600 seconds")
-        )
+        raise refused(("--interval",), "out of range", options.interval, "0.05 to 3600 seconds")
     if options.where is None and not options.metrics and options.serve_metrics is None:
         return _list(options.json)
     directory = node_directory(options.where)
     if options.metrics or options.serve_metrics is not None:
         return _metrics(directory, options.serve_metrics)
-    from overlord._src.node_watch import NodeWatch
+    from overlord._src.node.watch import NodeWatch
 
     watch = NodeWatch.of(directory)
     if options.json or options.once or not sys.stdout.isatty():
@@ -59,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 def node_directory(where: str | None) -> str:
     """The directory of the node that is meant: by its path, by its config, or the only one."""
     from overlord._src.native import core
-    from overlord._src.node_watch import find_nodes
+    from overlord._src.node.watch import find_nodes
 
     if where is not None and os.path.isdir(where):
         return os.path.realpath(where)
@@ -83,8 +77,8 @@ def node_directory(where: str | None) -> str:
 
 
 def _list(as_json: bool) -> int:
-    from overlord._src.node_watch import find_nodes
-    from overlord.cli.terminal import add_rows, make_console, make_table
+    from overlord._src.node.watch import find_nodes
+    from overlord.cli.terminal import make_console, print_rows
 
     rows = [
         {
@@ -103,7 +97,7 @@ def _list(as_json: bool) -> int:
         console.print("no node of this user runs on this host")
         return 0
     names = ("job", "stream", "pid", "attempt", "serving", "processes", "ranks", "directory")
-    console.print(add_rows(make_table(*names), [[row[name] for name in names] for row in rows]))
+    print_rows(console, [[row[name] for name in names] for row in rows], *names)
     console.print("look at one with: overlord top DIRECTORY")
     return 0
 
@@ -145,8 +139,8 @@ def _live(watch: NodeWatch, directory: str, interval: float) -> int:
 
 
 def _metrics(directory: str, address: str | None) -> int:
-    from overlord._src.node_metrics import MetricsServer, node_metrics
-    from overlord._src.node_watch import asked_metrics
+    from overlord._src.node.metrics import MetricsServer, node_metrics
+    from overlord._src.node.watch import asked_metrics
     from overlord.cli.terminal import make_console
 
     if address is None:

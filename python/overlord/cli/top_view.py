@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from overlord.cli.terminal import add_rows, make_table, show_count, show_size
+from overlord.cli.terminal import add_rows, make_table, right, show_count, show_size
 
 _MOST_SOURCES = 20
 _MOST_RANKS = 32
@@ -46,14 +46,7 @@ def process_table(processes: Sequence[dict[str, Any]]) -> Table:
     """Every process, with what it costs; the sum counts shared pages once (PSS)."""
     table = make_table(
         "process",
-        ("pid", "right"),
-        ("roles", "right"),
-        ("life", "right"),
-        ("restarts", "right"),
-        ("rss", "right"),
-        ("pss", "right"),
-        ("private", "right"),
-        ("shared", "right"),
+        *right("pid", "roles", "life", "restarts", "rss", "pss", "private", "shared"),
         spare=("shared", "life", "private", "roles"),
     )
     total = 0
@@ -77,16 +70,9 @@ def source_table(sources: Sequence[dict[str, Any]], slowest: str | None) -> Tabl
     """Sources, those that work most first."""
     table = make_table(
         "source",
-        ("loaders", "right"),
-        ("queue", "right"),
-        ("in work", "right"),
-        ("rows", "right"),
-        ("rows/s", "right"),
-        ("read", "right"),
-        ("bytes/s", "right"),
-        ("busy", "right"),
+        *right("loaders", "queue", "in work", "rows", "rows/s", "read", "bytes/s", "busy"),
         "most time in",
-        ("bad rows", "right"),
+        *right("bad rows"),
         spare=("in work", "queue", "loaders", "read", "rows", "bytes/s"),
     )
     for item in sorted(sources, key=lambda row: -row["busy"])[:_MOST_SOURCES]:
@@ -131,12 +117,7 @@ def rank_table(ranks: Sequence[dict[str, Any]], interval: float, gone: Sequence[
         rows.append((f"and {len(ranks) - _MOST_RANKS} more", "", "", "", "", "", ""))
     table = make_table(
         "rank",
-        ("steps", "right"),
-        ("behind", "right"),
-        ("queue", "right"),
-        ("wait per step", "right"),
-        ("of the time", "right"),
-        ("waited in all", "right"),
+        *right("steps", "behind", "queue", "wait per step", "of the time", "waited in all"),
         spare=("queue", "waited in all"),
     )
     return add_rows(table, rows)
@@ -147,6 +128,3 @@ def waits_text(snapshot: dict[str, Any]) -> Text:
     if not snapshot["waits"]:
         return Text("nobody is waited for", style="green")
     return Text("waits: " + "; ".join(snapshot["waits"]), style="bold yellow")
-
-
-__all__ = ["node_parts", "render"]

@@ -6,15 +6,13 @@ import argparse
 import json
 from pathlib import Path
 
+from overlord._src.errors import refused
+from overlord.cli import arguments
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument(
-        "where",
-        metavar="DIRECTORY|CONFIG",
-        nargs="?",
-        help="the node's directory, or the config it serves (default: the only node there is)",
-    )
+    arguments.add_node(parser, "the only node there is")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long (default 2)")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("trace.json"), help="file (default trace.json)"
@@ -23,15 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Record, write, and say what is there."""
-    from overlord._src.errors import ConfigError, Problem
-    from overlord._src.node_trace import chrome_trace, record
+    from overlord._src.node.trace import chrome_trace, record
     from overlord.cli.terminal import make_console
     from overlord.cli.top_command import node_directory
 
     if not 0 < options.seconds <= 600:
-        raise ConfigError(
-            Problem(("--seconds",), "out of range", options.seconds, "more than 0, at most 600")
-        )
+        raise refused(("--seconds",), "out of range", options.seconds, "more than 0, at most 600")
     console = make_console()
     events, silent = record(node_directory(options.where), options.seconds)
     options.output.write_text(json.dumps(chrome_trace(events)) + "\n")

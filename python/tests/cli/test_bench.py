@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from overlord._src.bench import (
+from overlord._src.native import core
+from overlord_bench import (
     _contract,
     _peers,
     _web_corpus,
@@ -19,14 +20,14 @@ from overlord._src.bench import (
     resume,
     transport,
 )
-from overlord._src.bench._contenders.document_files import (
+from overlord_bench._contenders.numpy_packer import NumpyPacker, name_fields
+from overlord_bench._contenders.whole_packer import WholePacker
+from overlord_bench._document_files import (
     BinFiles,
     ParquetFiles,
     permuted_documents,
 )
-from overlord._src.bench._contenders.numpy_packer import NumpyPacker, name_fields
-from overlord._src.bench._contenders.whole_packer import WholePacker
-from overlord._src.native import core
+from overlord_bench._native import bench_core
 
 NOBODY = ["--peers", "/nowhere/python"]
 
@@ -170,18 +171,18 @@ def test_order() -> None:
 
 
 def test_order_refuses_what_is_no_pipeline() -> None:
-    costs = np.array([3, 1, 2], np.int64)
+    costs, makespan = np.array([3, 1, 2], np.int64), bench_core().pipeline_makespan
     order_of = core.pipeline_order(costs, 2, "ascending")
     assert list(order_of["order"]) == [1, 2, 0]
-    assert core.pipeline_makespan(costs, 1, np.array([[0, 1, 2]], np.uint32)) == [18]
+    assert makespan(costs, 1, np.array([[0, 1, 2]], np.uint32)) == [18]
     with pytest.raises(ValueError, match="one of keep, ascending"):
         core.pipeline_order(costs, 2, "sideways")
     with pytest.raises(ValueError, match="multiple of the 2 stages"):
         core.pipeline_order(costs, 2, "search", virtual_stages=2)
     with pytest.raises(ValueError, match="each microbatch once"):
-        core.pipeline_makespan(costs, 2, np.array([[0, 1, 1]], np.uint32))
+        makespan(costs, 2, np.array([[0, 1, 1]], np.uint32))
     with pytest.raises(ValueError, match="a column per microbatch"):
-        core.pipeline_makespan(costs, 2, np.array([[0, 1]], np.uint32))
+        makespan(costs, 2, np.array([[0, 1]], np.uint32))
 
 
 def test_packing() -> None:

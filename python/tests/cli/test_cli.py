@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from overlord.cli import COMMANDS, _module, main
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,6 +95,24 @@ def test_bench_dispatches(
     assert "Measures nothing." in capsys.readouterr().out
     assert main(["bench", "fakes"]) == 2
     assert "did you mean fake?" in capsys.readouterr().err
+
+
+def test_bench_of_a_checkout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--list"]) == 0
+    told = capsys.readouterr().out
+    assert "delivery" in told and "transport" in told
+
+
+def test_bench_without_a_checkout_says_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from overlord.cli import bench_command
+
+    installed = tmp_path / "site-packages" / "overlord" / "cli" / "bench_command.py"
+    monkeypatch.setattr(bench_command, "__file__", str(installed))
+    for words in (["bench"], ["bench", "--list"], ["bench", "delivery", "--json", "x"]):
+        assert main(words) == 2
+        assert "in the repository, folder benchmarks/" in capsys.readouterr().err
 
 
 def test_starting_is_cheap() -> None:

@@ -87,7 +87,7 @@ def test_engines_give_the_same_stream(starter: Path, tmp_path: Path) -> None:
 
 
 def test_the_live_view_shows_processes(starter: Path) -> None:
-    from overlord._src.run_loop import RunLoop
+    from overlord._src.run.run_loop import RunLoop
     from overlord.cli.live_view import RunView
     from rich.console import Console
 
@@ -200,7 +200,7 @@ def test_doctor(starter: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_doctor_looks_at_what_a_node_needs(
     starter: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from overlord._src import node_checkup
+    from overlord._src.checkup import node as node_checkup
 
     def shown(*words: str) -> str:
         capsys.readouterr()
@@ -277,9 +277,9 @@ def test_the_live_view_draws(starter: Path) -> None:
     from io import StringIO
 
     from overlord._src.config.reading import read_config
-    from overlord._src.job import Job
+    from overlord._src.job.job import Job
     from overlord._src.mesh import Mesh
-    from overlord._src.run_loop import RunLoop
+    from overlord._src.run.run_loop import RunLoop
     from overlord.cli.live_view import RunView
     from rich.console import Console
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from corpora import EOD, job_config, made_up_documents, token_lines
-from overlord._src.index_progress import LineProgress, progress_line
-from overlord._src.indexing import SourceProgress
+from overlord._src.index.indexing import SourceProgress
+from overlord._src.index.progress import LineProgress, progress_line
 from overlord.cli import live_view, top_view
 from overlord.cli.index_command import IndexView
 from overlord.cli.terminal import add_rows, make_table
@@ -127,7 +127,7 @@ def test_the_command_says_it_where_there_is_no_terminal() -> None:
 def test_a_job_logs_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("overlord._src.index_progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("overlord._src.index.progress.LINE_SECONDS", 0.0)
     (tmp_path / "a.jsonl").write_bytes(token_lines(made_up_documents(20, seed=1)))
     source = {"files": "a.jsonl", "tokens": "tokens", "eod": EOD}
     with caplog.at_level(logging.INFO, "overlord"):

@@ -11,8 +11,13 @@ from typing import Any
 import pytest
 from chat_rows import chat_job, chat_tokenizer, conversations, write_rows
 from corpora import made_up_texts
-from overlord._src.node_watch import ask
-from overlord._src.source_profile import SourceProfile, StageProfile, profile_path, read_profile
+from overlord._src.index.source_profile import (
+    SourceProfile,
+    StageProfile,
+    profile_path,
+    read_profile,
+)
+from overlord._src.node.watch import ask
 from overlord.cli import main
 from small_job import WEIGHTS, small_job
 from test_media_stream import image_of, made_up_pairs, pairs_config

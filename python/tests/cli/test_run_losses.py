@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from corpora import json_lines, made_up_texts
-from overlord._src.made_up_losses import Curve, parse_losses
-from overlord._src.run_loop import RunLoop
+from overlord._src.run.made_up_losses import Curve, parse_losses
+from overlord._src.run.run_loop import RunLoop
 from overlord.cli import main
 from overlord.cli.live_view import course, mixture_table
 from rich.console import Console

@@ -23,9 +23,9 @@ from typing import Any
 
 import pytest
 from overlord._src.errors import ConfigError
-from overlord._src.node_metrics import CONTENT_TYPE, MetricsServer
-from overlord._src.node_metrics import node_metrics as figures_of
-from overlord._src.node_watch import NodeWatch, ask, process_memory
+from overlord._src.node.metrics import CONTENT_TYPE, MetricsServer
+from overlord._src.node.metrics import node_metrics as figures_of
+from overlord._src.node.watch import NodeWatch, ask, process_memory
 from overlord.cli import main
 from small_job import WEIGHTS, small_job
 from trainers import Trainer, in_time, trainers, until_nothing_left

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from overlord._src.node_trace import TraceEvent, chrome_trace, read_events
-from overlord._src.node_watch import ask
+from overlord._src.node.trace import TraceEvent, chrome_trace, read_events
+from overlord._src.node.watch import ask
 from overlord.cli import main
 from small_job import WEIGHTS, small_job
 from trainers import in_time, trainers, until_nothing_left

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from corpora import EOD, job_config, json_lines, made_up_documents, made_up_texts, train_tokenizer
-from overlord._src import indexing
 from overlord._src.config.reading import read_config
+from overlord._src.index import indexing
 from overlord.cli import main
 
 import overlord as ol
@@ -130,7 +130,7 @@ def test_a_tokenizer_larger_than_the_vocabulary_is_refused(
 
 @pytest.mark.parametrize("kind", ["BPE", "Unigram"])
 def test_ids_are_counted_as_the_package_does(kind: str, tmp_path: Path) -> None:
-    from overlord._src.tokenizer_ids import tokenizer_ids
+    from overlord._src.lowering.tokenizer_ids import tokenizer_ids
     from tokenizers import Tokenizer, models
 
     vocabulary = [("<unk>", 0.0), ("a", -1.0), ("b", -2.0)]

@@ -39,7 +39,7 @@ def all_told(started: list[Trainer], cause: str) -> list[dict[str, Any]]:
 def node_starts(tmp_path: Path) -> str:
     """Text for a rank: every node that it starts leaves a line in `starts`."""
     return f"""
-import overlord._src.node_process as nodes
+import overlord._src.node.process as nodes
 started_node = nodes.started_node
 def counted(*words, **more):
     with open({str(tmp_path / "starts")!r}, "a") as file:
@@ -90,7 +90,7 @@ def test_a_node_that_cannot_be_run(config: dict[str, Any], tmp_path: Path, socke
     program.chmod(0o700)
     broken = f"""
 import pathlib
-import overlord._src.node_process as nodes
+import overlord._src.node.process as nodes
 nodes.executable = lambda: pathlib.Path({str(program)!r})
 """
     with trainers(config, MESH, first={str(rank): broken for rank in range(WORLD)}) as started:

@@ -79,6 +79,12 @@ def test_every_ready_token_is_the_generated_one(starter: Path, corpus: CorpusPar
     number = opened.source_names.index("code")
     shape = corpus.source("code")
     paths = {str(shard_path(starter.parent / "data", shape, n)): n for n in range(shape.shards)}
+    documents = []  # by shard and row
+    for shard in range(shape.shards):
+        tokens, counts = sampling.shard_tokens(
+            corpus, shape, shard, words.VOCABULARY, words.FIRST_TOKEN
+        )
+        documents.append(np.split(tokens, np.cumsum(counts)[:-1]))
     checked = 0
     with job.train() as loader:
         for batch in islice(loader, 120):
@@ -88,14 +94,7 @@ def test_every_ready_token_is_the_generated_one(starter: Path, corpus: CorpusPar
                 if row["source"] != number:
                     continue
                 place = opened.native.locate(number, int(row["pass"]), int(row["position"]))
-                document = sampling.document_tokens(
-                    corpus,
-                    shape,
-                    paths[place["shard"]],
-                    place["row_in_shard"],
-                    words.VOCABULARY,
-                    words.FIRST_TOKEN,
-                )
+                document = documents[paths[place["shard"]]][place["row_in_shard"]]
                 whole = np.append(document.astype(np.int32), words.EOD_TOKEN)
                 part = whole[row["first"] : row["first"] + row["count"]]
                 assert np.array_equal(flat[begin : begin + row["count"]], part)

@@ -23,8 +23,8 @@ from corpora import (
     two_sources,
 )
 from delivered import content, segments_of
-from overlord._src import indexing
 from overlord._src.config.reading import read_config
+from overlord._src.index import indexing
 from overlord._src.native import core
 
 import overlord as ol

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch"),
 ]
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "train_tiny.py"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "train_tiny.py"
 
 
 def train(folder: Path, ranks: int, tp: int, *words: str) -> dict[int, float]:

@@ -17,7 +17,7 @@ from overlord.cli import COMMANDS, _module
 
 import overlord as ol
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted(
     path
     for pattern in ("*.md", "docs/**/*.md", "src/overlord/**/*.md")
@@ -94,10 +94,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 def tests_of_the_house() -> set[str]:
     """Names of all tests: Suite.Case in C++, test_x in Python."""
     names: set[str] = set()
-    for file in [*ROOT.glob("src/overlord/**/*_test.cc"), *ROOT.glob("tests/**/*.cc")]:
+    folders = ("src/overlord/**/*_test.cc", "tests/**/*.cc", "benchmarks/native/*_test.cc")
+    for file in (file for folder in folders for file in ROOT.glob(folder)):
         found = re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", file.read_text(), re.MULTILINE)
         names |= {f"{suite}.{case}" for suite, case in found}
-    for file in [*ROOT.glob("python/tests/*.py"), *ROOT.glob("tests/*.py")]:
+    for file in [*ROOT.glob("python/tests/**/*.py"), *ROOT.glob("tests/*.py")]:
         names |= set(re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE))
     return names
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -70,6 +70,7 @@ def test_wheel_holds_the_package_and_the_libraries(unpacked: Path) -> None:
     assert [path.name for path in package if ".so" in path.name] == ["_core.abi3.so"]
     assert {unpacked / "overlord/py.typed", unpacked / "overlord/_core.pyi"} < {*package}
     assert not [path for path in package if path.suffix in (".cc", ".h", ".pyc")]
+    assert not [path for path in package if "bench" in path.name and path.parent.name != "cli"]
 
 
 def test_one_wheel_is_for_every_python(wheel: Path) -> None:
@@ -128,3 +129,10 @@ def test_installed_package_imports(installed: Path) -> None:
 
 def test_installed_command_finds_the_machine_healthy(installed: Path) -> None:
     assert run(installed / "bin/overlord", "doctor", cwd=installed)
+
+
+def test_installed_bench_says_where_the_benchmarks_are(installed: Path) -> None:
+    command = [str(installed / "bin/overlord"), "bench", "delivery"]
+    done = subprocess.run(command, cwd=installed, text=True, capture_output=True)
+    assert done.returncode == 2
+    assert "in the repository, folder benchmarks/" in done.stderr

@@ -26,7 +26,7 @@ VIDEO = next(codec for codec in core.media_codecs() if codec["name"] == "video")
 ASK = """
 import json, sys
 import overlord as ol
-from overlord._src.checkup import check_codecs
+from overlord._src.checkup.host import check_codecs
 try:
     with ol.job(json.loads(sys.argv[1])).train(engine=sys.argv[2]) as loader:
         next(loader)

@@ -115,7 +115,7 @@ def test_another_marker_is_another_source(tmp_path: Path) -> None:
         ol.job(config_of(tmp_path, files, {"marker": marker})).open_stream().sources[0]
         for marker in (MARKER, "<image>")
     )
-    assert one.schema.marker != other.schema.marker
+    assert one.schema["marker"] != other.schema["marker"]
     states = []
     for marker in (MARKER, "<image>"):
         with ol.job(config_of(tmp_path, files, {"marker": marker})).train(rank=0) as loader:

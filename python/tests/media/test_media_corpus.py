@@ -18,7 +18,7 @@ from overlord._src.corpus.drawing import draw
 from overlord._src.corpus.scenes import COLOURS, Scene, make_scene, scene_words
 from overlord._src.corpus.tunes import RATE, Tune, make_tune, play, tune_words, wav_file
 from overlord._src.corpus.words import FIRST_CAPTION_WORD, tokenizer_json
-from overlord._src.png import encode_png
+from overlord._src.showing.png import encode_png
 
 from overlord import _core as core
 

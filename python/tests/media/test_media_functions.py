@@ -140,7 +140,7 @@ def test_one_stream_in_every_engine_and_however_it_is_run(tmp_path: Path, socket
 def test_ranks_in_processes_of_their_own_see_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    places = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(places))  # where trainers find own_media
     config = config_of(tmp_path, "noise", made_up_pairs(48))
     mesh = {"dp": 2}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from corpora import job_config, made_up_texts
 from delivered import content, flat, pieces_of
-from overlord._src import indexing
 from overlord._src.config.reading import read_config
+from overlord._src.index import indexing
 from test_webdataset import tar_of
 from trainers import embedded_hashes, hashes_of, trainers
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from overlord._src.media_batch import Media
-from overlord._src.model_positions import interpolated_positions
+from overlord._src.batch.media import Media
+from overlord._src.batch.table_positions import interpolated_positions
 from test_media_stream import PAD, made_up_pairs, pairs_config
 
 import overlord as ol

@@ -16,8 +16,8 @@ import pytest
 import yaml
 from corpora import Corpus, two_sources
 from delivered import content, segments_of
-from overlord._src.callouts import Function, Seats
-from overlord._src.readable import planned_step
+from overlord._src.functions.callouts import Function, Seats
+from overlord._src.plan_view.readable import planned_step
 from overlord.strategy import (
     StepView,
     StrategyConfig,
@@ -330,7 +330,7 @@ def test_a_late_answer_changes_nothing(corpus: Corpus) -> None:
 def test_a_balancer_of_ones_own_places_and_is_explained(corpus: Corpus) -> None:
     job = ol.job(config_of(corpus), mesh="dp=4", strategy=balanced_by(heaviest_first))
     arrival = ol.job(config_of(corpus), mesh="dp=4")
-    from overlord._src import explain
+    from overlord._src.plan_view import explain
 
     for step in range(STEPS):
         planned = planned_step(job.open_stream(), step)

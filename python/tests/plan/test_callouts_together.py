@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpora import EOD, Corpus, made_up_documents
-from overlord._src.callouts import Seats
+from overlord._src.functions.callouts import Seats
 from overlord.strategy import StepView, constructor_do_plan, plan_raw, trace
 
 import overlord as ol

@@ -19,17 +19,17 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from corpora import Corpus, job_config, two_sources
-from overlord._src import explain
+from overlord._src.lowering.strategy import lower_strategy
 from overlord._src.native import core
-from overlord._src.readable import planned_step
-from overlord._src.strategy_lowering import lower_strategy
+from overlord._src.plan_view import explain
+from overlord._src.plan_view.readable import planned_step
 from overlord.cli import main
 from overlord.strategy import StrategyConfig, to_yaml, trace
 
 import overlord as ol
 
 STEPS = 4
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 Array = npt.NDArray[Any]
 
 

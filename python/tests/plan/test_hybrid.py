@@ -13,9 +13,9 @@ import pytest
 import yaml
 from corpora import EOD, Corpus, json_lines, made_up_documents
 from delivered import content, pieces_of
-from overlord._src import explain
-from overlord._src.readable import planned_step
-from overlord._src.strategy_lowering import strategy_digest
+from overlord._src.lowering.strategy import strategy_digest
+from overlord._src.plan_view import explain
+from overlord._src.plan_view.readable import planned_step
 from overlord.strategy import StrategyConfig, to_yaml, trace
 
 import overlord as ol
@@ -399,7 +399,7 @@ def test_losses_of_delivered_batches_add_up(corpus: Corpus) -> None:
 
 def test_the_long_tail_of_the_examples(tmp_path: Path) -> None:
     """examples/long_tail.py: every document has its own number of ranks."""
-    example = Path(__file__).parents[2] / "examples" / "long_tail.py"
+    example = Path(__file__).parents[3] / "examples" / "long_tail.py"
     config = runpy.run_path(str(example))["make"](tmp_path, 400)
     plan = ol.job(str(config), mesh="dp=4,cp=8").plan()
     groups = plan.hdp()

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from corpora import json_lines, made_up_texts
-from overlord._src.bench import mix
 from overlord._src.config.schedule import normalise
 from overlord._src.config.weights import WEIGHT_ONE, fixed_point
-from overlord._src.run_loop import RunLoop
+from overlord._src.run.run_loop import RunLoop
+from overlord_bench import mix
 
 import overlord as ol
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from corpora import json_lines, made_up_texts, token_lines, train_tokenizer
-from overlord._src.indexing import build_indexes
-from overlord._src.run_loop import RunLoop
+from overlord._src.index.indexing import build_indexes
+from overlord._src.native import core
+from overlord._src.run.run_loop import RunLoop
 
 import overlord as ol
 
@@ -63,7 +64,7 @@ def drawn(settings: dict[str, Any]) -> dict[str, int]:
         for _ in loader:
             pass
         blob = loader._connected().state()
-        sources = loader._shared.describe(blob)["sources"]
+        sources = core.describe_state(blob)["sources"]
     return {name: source["samples"] for name, source in sources.items()}
 
 
@@ -118,7 +119,7 @@ def shares(settings: dict[str, Any]) -> list[float]:
     """The share of web in what every step asked for."""
     del settings["mixture"]["weights"]
     opened = ol.job(settings).open_stream()
-    from overlord._tokenizer_worker import worker_command
+    from overlord._workers.tokenizer_worker import worker_command
 
     planner = opened.native.planner(None, worker_command())
     found = []

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from corpora import Corpus, two_sources
-from overlord._src.plan_told import remedies, slice_imbalance, told
-from overlord._src.readable import planned_step
-from overlord._src.strategy_lowering import cost_data
+from overlord._src.lowering.strategy import cost_data
+from overlord._src.plan_view.readable import planned_step
+from overlord._src.plan_view.remedies import remedies
+from overlord._src.plan_view.report import slice_imbalance, told
 from overlord.cli import main
 
 import overlord as ol

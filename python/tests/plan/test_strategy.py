@@ -14,14 +14,14 @@ import pytest
 import yaml
 from corpora import Corpus, two_sources
 from delivered import content, segments_of
-from overlord._src import explain
-from overlord._src.readable import planned_step
+from overlord._src.plan_view import explain
+from overlord._src.plan_view.readable import planned_step
 from overlord.strategy import StrategyConfig, to_yaml, trace
 
 import overlord as ol
 
 STEPS = 6
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 QUADRATIC = ol.cost.quadratic(1, 512)
 
 

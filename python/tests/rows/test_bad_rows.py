@@ -29,8 +29,8 @@ from corpora import (
     write_megatron,
 )
 from delivered import Piece, documents_of, pieces_of, read_pieces
-from overlord._src import indexing
 from overlord._src.config.reading import read_config
+from overlord._src.index import indexing
 
 import overlord as ol
 

@@ -31,9 +31,9 @@ from chat_rows import (
 from delivered import pieces_of
 from overlord._src.config.reading import read_config
 from overlord._src.config.streams import resolve_stream
-from overlord._src.indexing import build_indexes
-from overlord._src.lowering import list_source_files, lower_source
-from overlord._tokenizer_worker import worker_command
+from overlord._src.index.indexing import build_indexes
+from overlord._src.lowering.job_spec import list_source_files, lower_source
+from overlord._workers.tokenizer_worker import worker_command
 from overlord.cli import main
 
 import overlord as ol
@@ -368,8 +368,8 @@ def test_without_jinja_it_says_what_to_install(
     chat_tokenizer(tmp_path / "model")
     files = write_rows(tmp_path, "jsonl", [{"messages": one} for one in conversations(3, seed=1)])
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.delitem(sys.modules, "overlord._chat_template", raising=False)
-    monkeypatch.delattr("overlord._chat_template", raising=False)
+    monkeypatch.delitem(sys.modules, "overlord._workers.chat_template", raising=False)
+    monkeypatch.delattr("overlord._workers.chat_template", raising=False)
     with pytest.raises(ol.ConfigError, match=r"overlord-data\[chat\]"):
         ol.job(chat_job(tmp_path, files, {"template": "chatml"})).open_stream()
 
@@ -414,7 +414,7 @@ def test_weights_are_those_of_the_answers_alone(tmp_path: Path) -> None:
 
 
 def test_the_example_is_a_config_that_is_understood(tmp_path: Path) -> None:
-    example = Path(__file__).parents[2] / "examples" / "sft_messages.yaml"
+    example = Path(__file__).parents[3] / "examples" / "sft_messages.yaml"
     (tmp_path / "sft.yaml").write_text(example.read_text().replace("151936", "500"))
     chat_tokenizer(tmp_path / "model", (TEMPLATES / "llama3.jinja").read_text())
     turns = conversations(80, seed=12)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from overlord._chat_template import (
+from overlord._workers.chat_template import (
     CHATML,
     MAX_PREFIXED_MESSAGES,
     ChatRenderer,

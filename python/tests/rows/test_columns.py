@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from corpora import EOD, Corpus, job_config, json_lines, made_up_documents
 from delivered import content, segments_of
-from overlord._src import explain
-from overlord._src.readable import planned_step
+from overlord._src.plan_view import explain
+from overlord._src.plan_view.readable import planned_step
 from overlord.cli import main
 
 import overlord as ol

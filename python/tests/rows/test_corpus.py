@@ -94,11 +94,10 @@ def test_shards_regenerate_independently(small: generate.Corpus, tmp_path: Path)
 
 
 def expected_rows(source: SourceShape, shard: int) -> list[Any]:
-    rows = sampling.shard_rows(source, shard)
-    return [
-        sampling.document_tokens(SMALL, source, shard, row, words.VOCABULARY, words.FIRST_TOKEN)
-        for row in range(rows)
-    ]
+    tokens, counts = sampling.shard_tokens(
+        SMALL, source, shard, words.VOCABULARY, words.FIRST_TOKEN
+    )
+    return np.split(tokens, np.cumsum(counts)[:-1])
 
 
 def test_parquet_tokens_are_verifiable(small: generate.Corpus) -> None:
@@ -160,9 +159,7 @@ def test_a_text_has_as_many_tokens_as_its_length(small: generate.Corpus) -> None
         kinds.add(source.kind)
         texts = read_texts(generate.shard_path(small.folder, source, 0))
         encoded = tokenizer.encode_batch(texts)
-        assert [len(row.ids) for row in encoded] == sampling.shard_lengths(
-            SMALL, source, 0
-        ).tolist()
+        assert [len(row.ids) for row in encoded] == [len(row) for row in expected_rows(source, 0)]
         assert max(max(row.ids) for row in encoded) < words.VOCABULARY
         assert tokenizer.decode(encoded[0].ids).strip() == texts[0]
     assert kinds == {"parquet_text", "jsonl", "jsonl_gz", "jsonl_zst"}

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from corpora import EOD, job_config, json_lines, write_megatron
 from delivered import documents_of, read_pieces
-from overlord._src import indexing
 from overlord._src.config.reading import read_config
+from overlord._src.index import indexing
 from trainers import in_time
 
 import overlord as ol

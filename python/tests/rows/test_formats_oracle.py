@@ -32,7 +32,7 @@ from corpora import (
     zstd_frames,
 )
 from delivered import documents_of, read_pieces
-from overlord._tokenizer_worker import worker_command
+from overlord._workers.tokenizer_worker import worker_command
 
 import overlord as ol
 

@@ -26,8 +26,8 @@ from corpora import (
     write_megatron,
     zstd_frames,
 )
-from overlord._src import indexing
 from overlord._src.config.reading import read_config
+from overlord._src.index import indexing
 
 import overlord as ol
 
@@ -70,8 +70,8 @@ def build(config: dict[str, Any], **options: Any) -> dict[str, Any]:
 
 
 def lowered(job: ol.Job, name: str) -> Any:
-    from overlord._src import lowering
     from overlord._src.config.streams import resolve_stream
+    from overlord._src.lowering import job_spec as lowering
 
     loaded = job._loaded
     files = lowering.list_source_files(loaded, name)

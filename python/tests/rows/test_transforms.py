@@ -80,7 +80,7 @@ def workers() -> list[int]:
                 environment = (entry / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"_transform_worker.py" in words and _MARK in environment:
+            if b"_workers/transform_worker.py" in words and _MARK in environment:
                 found.append(int(entry.name))
     return found
 
@@ -150,8 +150,8 @@ def test_rows_as_dicts_and_functions_that_are_passed(tmp_path: Path) -> None:
 
 
 def test_lengths_may_come_from_the_index(tmp_path: Path) -> None:
-    from overlord._src import indexing
     from overlord._src.config.reading import read_config
+    from overlord._src.index import indexing
 
     config = config_of(tmp_path, "own_transforms:mixed", bad_rows_allowed=ROWS)
     kept, dropped = expected_mixed()

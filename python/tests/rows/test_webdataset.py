@@ -16,7 +16,7 @@ import pytest
 import zstandard
 from corpora import index_file, job_config, made_up_texts
 from delivered import documents_of, read_pieces
-from overlord._tokenizer_worker import worker_command
+from overlord._workers.tokenizer_worker import worker_command
 
 import overlord as ol
 from overlord import _core as core

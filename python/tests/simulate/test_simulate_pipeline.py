@@ -6,8 +6,9 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from overlord._src.simulate.pipeline import makespan, schedule, search_order, small_ends
-from overlord._src.simulate.planner_seam import native_function
+from overlord._src.simulate.pipeline import makespan, schedule
+from overlord._src.simulate.planner_seam import order_microbatches
+from overlord_bench._native import bench_core
 
 
 def by_events(times: list[float], stages: int) -> float:
@@ -55,12 +56,9 @@ def test_the_recurrence_is_the_simulation(stages: int, microbatches: int) -> Non
 
 @pytest.mark.parametrize(("stages", "microbatches"), [(2, 5), (4, 9), (8, 24)])
 def test_the_planners_own_model_agrees(stages: int, microbatches: int) -> None:
-    native = native_function("pipeline_makespan")
-    if native is None:
-        pytest.skip("this build of the extension does not bind it")
     forward = np.random.default_rng(microbatches).integers(1, 10**6, microbatches)
     order = np.arange(microbatches, dtype=np.uint32)[None, :]
-    expected = native(forward, stages, order)[0]
+    expected = bench_core().pipeline_makespan(forward, stages, order)[0]
     assert makespan(3.0 * forward[None, :], stages)[0] == pytest.approx(expected, rel=1e-9)
 
 
@@ -74,27 +72,21 @@ def test_the_schedule_runs_everything_once(stages: int, microbatches: int) -> No
     assert len(set(runs)) == len(runs) == 2 * stages * microbatches
 
 
-def test_small_ends_puts_the_largest_in_the_middle() -> None:
-    times = np.array([[5.0, 1.0, 4.0, 2.0, 3.0]])
-    assert np.take_along_axis(times, small_ends(times), axis=1).tolist() == [[1, 3, 5, 4, 2]]
-
-
 @pytest.mark.parametrize(("stages", "microbatches"), [(4, 16), (8, 16), (8, 32)])
 def test_order_gains_against_chance(stages: int, microbatches: int) -> None:
     rng = np.random.default_rng(7)
-    times = np.maximum(rng.normal(1.0, 0.3, (40, microbatches)), 0.05)
+    times = np.maximum(rng.normal(1e9, 3e8, (40, microbatches)), 5e7)
     by_chance = makespan(times, stages)
-    order = search_order(times, stages)
+    order = order_microbatches(times, stages)
     assert np.array_equal(np.sort(order, axis=1), np.tile(np.arange(microbatches), (40, 1)))
     ordered = makespan(np.take_along_axis(times, order, axis=1), stages)
     assert by_chance.mean() / ordered.mean() > 1.15
-    assert np.all(ordered <= makespan(np.take_along_axis(times, small_ends(times), 1), stages))
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_slowest_pipeline_is_ordered_almost_best(seed: int) -> None:
-    times = np.random.default_rng(seed).lognormal(0, 0.6, (1, 6))
+    times = np.random.default_rng(seed).lognormal(20, 0.6, (1, 6))
     every = np.array(list(permutations(range(6))))
     best = makespan(times[0][every], 4).min()
-    found = makespan(np.take_along_axis(times, search_order(times, 4), axis=1), 4)[0]
-    assert best <= found + 1e-12 and found <= best * 1.03
+    found = makespan(np.take_along_axis(times, order_microbatches(times, 4), axis=1), 4)[0]
+    assert best <= found * (1 + 1e-9) and found <= best * 1.03

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from overlord._src.mesh import Mesh
-from overlord._src.simulate import partition
+from overlord._src.simulate import partition, planner_seam
 from overlord._src.simulate.clients import clients_of
 from overlord._src.simulate.costs import BACKBONE, ENCODER, cost_of, parse_model
 from overlord._src.simulate.measures import bound_of, measure
@@ -158,7 +158,7 @@ def test_splits_are_near_to_the_best(seed: int) -> None:
     costs = np.random.default_rng(seed).integers(1, 100, 8)
     best = best_of_all(costs.tolist(), 3)
     first = partition.longest_first(costs, 3)
-    searched = partition.search_swaps(costs, first, 3)
+    searched = planner_seam.balance(costs, 3)
     fullest = [int(partition.bin_loads(costs, found, 3).max()) for found in (first, searched)]
     assert best <= fullest[1] <= fullest[0] <= best * (4 / 3 - 1 / 9) + 1e-9  # Graham's bound
 

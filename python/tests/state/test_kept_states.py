@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from delivered import content
-from overlord._src.kept_states import STEPS_KEPT
+from overlord._src.state.kept_states import STEPS_KEPT
 
 import overlord as ol
 

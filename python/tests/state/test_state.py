@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import pytest
-from overlord._src import state as states
+from overlord._src.state import saved_state as states
 
 
 def digest(*words: object) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from delivered import content
-from overlord._src import state as states
 from overlord._src.native import core
+from overlord._src.state import saved_state as states
 
 import overlord as ol
 

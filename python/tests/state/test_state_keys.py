@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from overlord._src.config.reading import read_config
 from overlord._src.config.streams import resolve_stream
-from overlord._src.node_process import Attachment
-from overlord._src.state_keys import FIELD, key_differences, keys_of
+from overlord._src.node.process import Attachment
+from overlord._src.state.keys import FIELD, key_differences, keys_of
 
 import overlord as ol
 

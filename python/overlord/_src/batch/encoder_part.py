@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlord._src.media_batch import Media
+from overlord._src.batch.media import Media
+from overlord._src.batch.native_field import NativeField
 
 Array = npt.NDArray[Any]
 SAMPLE = [(name, "<i8") for name in ("source", "pass", "position", "part", "first", "units")]
@@ -36,98 +37,52 @@ class EncoderPart:
         #: Media of `samples` by field; `documents` of them are places in `samples`.
         self.media = media or {}
 
-    @property
-    def module(self) -> str:
-        """Name of the encoder, as the strategy has it."""
-        return str(self._native.module)
+    def _field(self, name: str) -> Any:
+        return getattr(self._native, name)
 
-    @property
-    def encoder(self) -> int:
-        """Number of this rank's consumer at the encoder's axis."""
-        return int(self._native.encoder)
-
-    @property
-    def encoders(self) -> int:
-        """Consumers at the encoder's axis."""
-        return int(self._native.encoders)
-
-    @property
-    def runs(self) -> bool:
-        """Whether this rank encodes; otherwise it only receives."""
-        return bool(self._native.runs)
-
-    @property
-    def receives(self) -> bool:
-        """Whether this rank's tokens need the output."""
-        return bool(self._native.receives)
-
-    @property
-    def dummy(self) -> bool:
-        """Whether the rank has no sample and must run all the same (parity), sending nothing."""
-        return bool(self._native.dummy)
-
-    @property
-    def bytes_per_unit(self) -> int:
-        """Of the output, as the strategy declares it; 0 where it does not."""
-        return int(self._native.bytes_per_unit)
-
-    @property
-    def group(self) -> Array:
-        """Ranks of the exchange, ascending, uint32: the same in every microbatch."""
-        group: Array = self._native.group
-        return group
+    module = NativeField[str]("Name of the encoder, as the strategy has it.")
+    encoder = NativeField[int]("Number of this rank's consumer at the encoder's axis.")
+    encoders = NativeField[int]("Consumers at the encoder's axis.")
+    runs = NativeField[bool]("Whether this rank encodes; otherwise it only receives.")
+    receives = NativeField[bool]("Whether this rank's tokens need the output.")
+    dummy = NativeField[bool](
+        "Whether the rank has no sample and must run all the same (parity), sending nothing."
+    )
+    bytes_per_unit = NativeField[int](
+        "Of the output, as the strategy declares it; 0 where it does not."
+    )
+    group = NativeField[Array](
+        "Ranks of the exchange, ascending, uint32: the same in every microbatch."
+    )
 
     @property
     def samples(self) -> Array:
         """What this rank encodes, in order: source, pass, position, part, first, units."""
         return _structured(self._native.samples)
 
-    @property
-    def send_order(self) -> Array:
-        """What is sent, peer after peer, as indices into `samples`, uint32."""
-        order: Array = self._native.send_order
-        return order
-
-    @property
-    def send_samples(self) -> Array:
-        """Samples to each rank of the group, int64."""
-        counts: Array = self._native.send_samples
-        return counts
-
-    @property
-    def send_units(self) -> Array:
-        """Units to each rank of the group, int64: the input split sizes."""
-        units: Array = self._native.send_units
-        return units
+    send_order = NativeField[Array](
+        "What is sent, peer after peer, as indices into `samples`, uint32."
+    )
+    send_samples = NativeField[Array]("Samples to each rank of the group, int64.")
+    send_units = NativeField[Array](
+        "Units to each rank of the group, int64: the input split sizes."
+    )
 
     @property
     def received(self) -> Array:
         """What this rank's microbatch needs, in its order; fields as of `samples`."""
         return _structured(self._native.received)
 
-    @property
-    def documents(self) -> Array:
-        """Of each of `received`: its row in the microbatch's lineage, uint32."""
-        rows: Array = self._native.documents
-        return rows
-
-    @property
-    def receive_order(self) -> Array:
-        """Of what arrives, peer after peer: its place in `received`, uint32."""
-        order: Array = self._native.receive_order
-        return order
-
-    @property
-    def receive_samples(self) -> Array:
-        """Samples from each rank of the group, int64."""
-        counts: Array = self._native.receive_samples
-        return counts
-
-    @property
-    def receive_units(self) -> Array:
-        """Units from each rank of the group, int64: the output split sizes."""
-        units: Array = self._native.receive_units
-        return units
+    documents = NativeField[Array](
+        "Of each of `received`: its row in the microbatch's lineage, uint32."
+    )
+    receive_order = NativeField[Array](
+        "Of what arrives, peer after peer: its place in `received`, uint32."
+    )
+    receive_samples = NativeField[Array]("Samples from each rank of the group, int64.")
+    receive_units = NativeField[Array](
+        "Units from each rank of the group, int64: the output split sizes."
+    )
 
     def send_rows(self) -> Array:
         """Rows of the encoder's output (one per unit, as `samples`) in the order they are sent."""

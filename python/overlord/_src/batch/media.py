@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlord._src.tensors import as_tensor
+from overlord._src.batch.table_positions import interpolated_positions
+from overlord._src.batch.tensors import as_tensor
 
 Array = npt.NDArray[Any]
 _DOCUMENT, _FIRST, _TOKENS, _BEGIN, _ROWS, _GRID = 0, 1, 2, 3, 4, slice(5, 8)
@@ -87,8 +88,6 @@ class Media:
         is the weighted sum of four, in the order of `data`. As Qwen3-VL spreads its table over a
         picture of any size; `merge` is that of `patchify` (1 for plain ViT layouts).
         """
-        from overlord._src.model_positions import interpolated_positions
-
         return interpolated_positions(self.grid_thw, side, merge)
 
     def torch(self) -> Any:

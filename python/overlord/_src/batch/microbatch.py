@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from overlord._src.encoder_part import EncoderPart
-from overlord._src.media_batch import Media
-from overlord._src.native import core
-from overlord._src.tensors import as_tensor, on_device, own_tensor
+from overlord._src.batch.encoder_part import EncoderPart
+from overlord._src.batch.media import Media
+from overlord._src.batch.mrope_positions import mrope_positions, patched_fields
+from overlord._src.batch.native_field import NativeField
+from overlord._src.batch.tensors import as_tensor, on_device, own_tensor
 
 if TYPE_CHECKING:
-    from overlord._src.kept_states import StateMaker
+    from overlord._src.state.kept_states import StateMaker
     from overlord.hdp import Share
 
-T = TypeVar("T")
 Array = npt.NDArray[Any]
 _ARRAYS = ("tokens", "targets", "loss_weights", "positions", "cu_seqlens", "cu_seqlens_padded")
 LINEAGE = [
@@ -28,29 +28,6 @@ LINEAGE = [
 HOLE = (
     1 << 16
 )  # in the flags of a lineage row: served as padding, because the document was found bad
-
-
-class _Native(Generic[T]):
-    """A field that the engine's record has under the same name, or under `alias`."""
-
-    def __init__(self, doc: str, alias: str = "") -> None:
-        self.__doc__ = doc
-        self._name = alias
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = self._name or name
-
-    @overload
-    def __get__(self, batch: None, owner: type) -> _Native[T]: ...
-
-    @overload
-    def __get__(self, batch: Microbatch, owner: type) -> T: ...
-
-    def __get__(self, batch: Microbatch | None, owner: type) -> T | _Native[T]:
-        if batch is None:
-            return self
-        value: T = batch._field(self._name)
-        return value
 
 
 @dataclass(frozen=True)
@@ -113,36 +90,36 @@ class Microbatch:
         """
         return self._states.state_dict(self._place)
 
-    step = _Native[int]("The optimizer step this belongs to.")
-    microbatch = _Native[int]("Its number within the step, from 0.")
-    microbatches = _Native[int]("Microbatches of the step for this rank.")
-    last_in_step = _Native[bool]("Whether the step ends with it.")
-    tokens = _Native[Array | None](
+    step = NativeField[int]("The optimizer step this belongs to.")
+    microbatch = NativeField[int]("Its number within the step, from 0.")
+    microbatches = NativeField[int]("Microbatches of the step for this rank.")
+    last_in_step = NativeField[bool]("Whether the step ends with it.")
+    tokens = NativeField[Array | None](
         "Input token ids, [microbatch_size, tokens of this rank's slice]."
     )
-    targets = _Native[Array | None]("The next token of every token: already shifted.")
-    labels = _Native[Array | None]("Another name for `targets`.", "targets")
-    loss_weights = _Native[Array | None](
+    targets = NativeField[Array | None]("The next token of every token: already shifted.")
+    labels = NativeField[Array | None]("Another name for `targets`.", "targets")
+    loss_weights = NativeField[Array | None](
         "Weight of every target in the loss; 0 for padding and masked tokens."
     )
-    positions = _Native[Array | None](
+    positions = NativeField[Array | None](
         "Position of every token in its document, int32; 0 starts a document."
     )
-    cu_seqlens = _Native[Array | None](
+    cu_seqlens = NativeField[Array | None](
         "Cumulative real document lengths of the whole microbatch, int32, n + 1."
     )
-    cu_seqlens_padded = _Native[Array | None](
+    cu_seqlens_padded = NativeField[Array | None](
         "Where documents begin in the padded microbatch, int32, n + 1."
     )
-    max_seqlen = _Native[int]("Longest document of the microbatch.")
-    num_docs = _Native[int]("Documents, or pieces of them, in the microbatch.")
-    num_tokens = _Native[int]("Real tokens of the microbatch, over all its slices.")
-    target_tokens = _Native[int]("Tokens of this microbatch that carry loss.")
-    step_target_tokens = _Native[int](
+    max_seqlen = NativeField[int]("Longest document of the microbatch.")
+    num_docs = NativeField[int]("Documents, or pieces of them, in the microbatch.")
+    num_tokens = NativeField[int]("Real tokens of the microbatch, over all its slices.")
+    target_tokens = NativeField[int]("Tokens of this microbatch that carry loss.")
+    step_target_tokens = NativeField[int](
         "Tokens of the whole step, over all ranks, that carry loss: the loss's normaliser."
     )
-    fill = _Native[float]("Share of the microbatch's places that hold real tokens.")
-    nbytes = _Native[int]("Bytes of this rank's arrays.")
+    fill = NativeField[float]("Share of the microbatch's places that hold real tokens.")
+    nbytes = NativeField[int]("Bytes of this rank's arrays.")
 
     @property
     def hdp(self) -> Share | None:
@@ -179,7 +156,7 @@ class Microbatch:
         """
         if self._native.hdp() is not None:
             return None
-        index: Array | None = self._native.token_index(getattr(core.Slicing, self._form.slicing))
+        index: Array | None = self._native.token_index(self._form.slicing)
         return index
 
     def mrope_positions(self, merge: int = 2, fields: Sequence[str] | None = None) -> Array | None:
@@ -189,8 +166,6 @@ class Microbatch:
         stand for patches, `merge` x `merge` of them each; None: all whose placeholders fit that.
         None where `token_index` is None.
         """
-        from overlord._src.model_positions import mrope_positions, patched_fields
-
         index = self.token_index
         if index is None or self.cu_seqlens is None or self.cu_seqlens_padded is None:
             return None

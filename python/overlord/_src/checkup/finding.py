@@ -15,6 +15,3 @@ class Finding:
     verdict: Verdict
     what: str
     detail: str
-
-
-__all__ = ["Finding", "Verdict"]

@@ -10,18 +10,18 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from overlord._src.arrow_match import check_arrow
-from overlord._src.checkup_finding import Finding
+from overlord._src.checkup.finding import Finding
+from overlord._src.checkup.node import check_node
 from overlord._src.config.field_types import show_bytes
 from overlord._src.config.reading import LoadedConfig
+from overlord._src.config.runtime_models import RuntimeConfig
 from overlord._src.mesh import Mesh
-from overlord._src.node_checkup import check_node
-from overlord._src.node_limits import container_limit, memory_of_host
-from overlord._tokenizer_worker import HELLO, worker_command
+from overlord._src.node.limits import container_limit, memory_of_host
 from overlord._version import __version__
-from overlord.config import RuntimeConfig
+from overlord._workers.tokenizer_worker import HELLO, worker_command
 
 _NEEDED = ("nanobind-backend", "numpy", "pyarrow", "pydantic", "PyYAML", "rich", "tokenizers")
 _OPTIONAL = ("torch", "ray")
@@ -186,24 +186,20 @@ def check_tokenizer(loaded: LoadedConfig, name: str) -> Finding:
     magic, text = answer.stdout[:4], _text_frame(answer.stdout)
     if magic != HELLO:
         return Finding("fail", what, text or answer.stderr.decode(errors="replace").strip()[-300:])
-    import json
-
-    hello: dict[str, Any] = json.loads(text)
-    size, vocabulary = hello["vocab_size"], loaded.config.vocabulary
+    version, digest, ids = text.split("\n")
+    size, vocabulary = int(ids), loaded.config.vocabulary
     if size > vocabulary:
         return Finding("fail", what, f"has {size} ids, more than vocabulary: {vocabulary}")
-    return Finding(
-        "ok", what, f"{size} ids, tokenizers {hello['version']}, digest {hello['digest'][:12]}"
-    )
+    return Finding("ok", what, f"{size} ids, tokenizers {version}, digest {digest[:12]}")
 
 
 def check_indexes(loaded: LoadedConfig) -> list[Finding]:
     """What the indexes of the training stream know, against the config."""
     try:
-        from overlord._src.preflight import index_findings
+        from overlord._src.checkup.preflight import index_findings
     except ImportError:
         return []  # check_native says why
-    return index_findings(loaded)
+    return [*index_findings(loaded)]
 
 
 def _text_frame(data: bytes) -> str:

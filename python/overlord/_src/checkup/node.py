@@ -11,14 +11,14 @@ import subprocess
 from pathlib import Path
 from typing import Literal
 
-from overlord._src.checkup_finding import Finding
+from overlord._src.checkup.finding import Finding
 from overlord._src.config.columns import base_name
 from overlord._src.config.field_types import show_bytes
 from overlord._src.config.reading import LoadedConfig
+from overlord._src.config.runtime_models import RuntimeConfig
 from overlord._src.config.streams import TRAIN, resolve_stream
 from overlord._src.mesh import Mesh
-from overlord._src.node_limits import allowed_memory, node_cores, node_memory
-from overlord.config import RuntimeConfig
+from overlord._src.node.limits import allowed_memory, node_cores, node_memory
 
 # Not in every Python that we run with.
 _ADD_SEALS, _SEAL_SHRINK, _SEAL_GROW, _SEAL_FUTURE_WRITE = 1033, 2, 4, 0x10
@@ -46,7 +46,7 @@ def check_executable() -> Finding:
     what = "overlord-node"
     try:
         from overlord._src.native import core
-        from overlord._src.node_process import executable
+        from overlord._src.node.process import executable
     except ImportError as error:
         return Finding("fail", what, str(error))
     try:
@@ -155,7 +155,7 @@ def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
     what = "processes"
     try:
         from overlord._src.native import core
-        from overlord._src.run_loop import bucket_readers
+        from overlord._src.run.run_loop import bucket_readers
     except ImportError as error:
         return Finding("fail", what, str(error))
     config, placing = loaded.config, loaded.config.runtime.processes
@@ -187,6 +187,3 @@ def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
             "runtime.processes.constructors"
         )
     return Finding(verdict, what, f"node, {shown}: {'; '.join(placed['reasons'])}{advice}")
-
-
-__all__ = ["check_node"]

@@ -7,21 +7,21 @@ error that would end it; what only may happen, and what surprises, is told once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overlord._src.checkup_finding import Finding
+from overlord._src.checkup.finding import Finding
 from overlord._src.config.columns import base_name, sub_source_range
+from overlord._src.config.mixture_models import rows_of
 from overlord._src.config.reading import LoadedConfig
-from overlord._src.config.schedule import rows_of
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream
-from overlord._src.indexing import check_indexed_files, index_path
+from overlord._src.index.indexing import check_indexed_files, index_path
+from overlord._src.lowering.tokenizer_ids import tokenizer_ids
 from overlord._src.native import core
-from overlord._src.tokenizer_ids import tokenizer_ids
 
 if TYPE_CHECKING:
-    from overlord._src.job import OpenStream
+    from overlord._src.job.open_stream import OpenStream
 
 _SHOWN_ROWS = 3
 _LARGE_SHARE = 0.5  # of a step: from here on one document is what the step is made of
@@ -31,7 +31,7 @@ _PLANNED_SEGMENTS = 1_000_000  # about so many are planned ahead to see whether 
 
 def check_stream(loaded: LoadedConfig, opened: OpenStream, *, tell: bool = True) -> OpenStream:
     """Refuse a stream that is certain to meet too many bad rows; warn of the rest, with `tell`."""
-    findings = stream_findings(loaded, opened.resolved, opened.sources, opened.infos)
+    findings = [*stream_findings(loaded, opened.resolved, opened.sources, opened.infos)]
     budgets = [one for one in findings if one.what.startswith("bad rows")]
     for finding in budgets:
         if finding.verdict == "fail":
@@ -49,70 +49,62 @@ def stream_findings(
     stream: ResolvedStream,
     sources: Sequence[core.Source],
     infos: Sequence[Mapping[str, Any]],
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """What is worth knowing of each source; the verdict `fail` where a run is certain to end."""
-    findings = []
     for source, info in zip(sources, infos, strict=True):
-        findings += _vocabulary(source)
-        findings += _bad_rows(loaded, stream, source, info)
-        findings += _lengths(loaded, stream, source)
-    return findings
+        yield from _vocabulary(source)
+        yield from _bad_rows(loaded, stream, source, info)
+        yield from _lengths(loaded, stream, source)
 
 
-def index_findings(loaded: LoadedConfig) -> list[Finding]:
+def index_findings(loaded: LoadedConfig) -> Iterator[Finding]:
     """The same of the training stream, from the indexes that are there; for `overlord doctor`."""
-    from overlord._src.lowering import list_source_files, lower_source
+    from overlord._src.lowering.job_spec import list_source_files, lower_source
 
     stream = resolve_stream(loaded.config, TRAIN)
-    findings = []
     for name in stream.mixture.source_names():
         what = f"index {name}"
         try:
             source = lower_source(loaded, stream, name, list_source_files(loaded, base_name(name)))
             if not index_path(loaded, source).exists():
-                findings.append(Finding("ok", what, "not there yet; `overlord index` builds it"))
+                yield Finding("ok", what, "not there yet; `overlord index` builds it")
                 continue
             info = check_indexed_files(loaded, source)
         except (ValueError, RuntimeError, OSError) as error:
-            findings.append(Finding("fail", what, str(error)))
+            yield Finding("fail", what, str(error))
             continue
         known = "lengths are known" if info["has_lengths"] else "no lengths"
-        findings.append(Finding("ok", what, f"{info['rows']} rows, {known}"))
-        findings += stream_findings(loaded, stream, [source], [info])
-    return findings
+        yield Finding("ok", what, f"{info['rows']} rows, {known}")
+        yield from stream_findings(loaded, stream, [source], [info])
 
 
-def _vocabulary(source: core.Source) -> list[Finding]:
+def _vocabulary(source: core.Source) -> Iterator[Finding]:
     """A tokenizer with ids outside of the vocabulary; without a budget it is refused earlier."""
-    if not source.tokenizer.path:
-        return []
-    ids = tokenizer_ids(Path(source.tokenizer.path).read_bytes())
-    if ids <= source.vocabulary:
-        return []
-    return [
-        Finding(
+    path = source.tokenizer["path"]
+    ids = tokenizer_ids(Path(path).read_bytes()) if path else 0
+    if ids > source.vocabulary:
+        yield Finding(
             "warn",
             f"vocabulary of {source.name}",
             f"source {source.name}: its tokenizer has ids up to {ids - 1}, vocabulary is "
             f"{source.vocabulary}; rows with others are bad rows, {source.bad_rows_allowed} of "
             "which are allowed a pass; raise vocabulary to the rows of the model's embedding",
         )
-    ]
 
 
 def _bad_rows(
     loaded: LoadedConfig, stream: ResolvedStream, source: core.Source, info: Mapping[str, Any]
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Bad rows that the index knows, where they are more than a pass may have."""
     config = loaded.config.sources[base_name(source.name)]
     part = sub_source_range(source.name, config)
     if part is not None and part[1] > 0:
-        return []  # metadata of a bad row is 0: the sub-source with 0 has it
+        return  # metadata of a bad row is 0: the sub-source with 0 has it
     empty = set(info["empty_rows"])
     skipped = empty if config.empty == "skip" else set()
     rows = [(row, reason) for row, reason in info["bad_rows"] if row not in skipped]
     if len(rows) <= config.bad_rows_allowed:
-        return []
+        return
     key = f"sources.{base_name(source.name)}"
     listed = "; ".join(f"row {row}: {reason}" for row, reason in rows[:_SHOWN_ROWS])
     more = f"; and {len(rows) - _SHOWN_ROWS} more" if len(rows) > _SHOWN_ROWS else ""
@@ -121,15 +113,13 @@ def _bad_rows(
     held = sum(row in empty for row, _ in rows)
     advice = f"set {key}.empty: skip for the {held} empty ones, " if held else ""
     when = "the run reads all of it" if certain else f"met after about {share:.0%} of a pass"
-    return [
-        Finding(
-            "fail" if certain else "warn",
-            f"bad rows of {source.name}",
-            f"source {source.name}: its index knows {len(rows)} bad rows of {info['rows']}, and "
-            f"{key}.bad_rows_allowed is {config.bad_rows_allowed} a pass; {when}: {listed}{more}; "
-            f"{advice}set {key}.bad_rows_allowed: {len(rows)}, or repair the data",
-        )
-    ]
+    yield Finding(
+        "fail" if certain else "warn",
+        f"bad rows of {source.name}",
+        f"source {source.name}: its index knows {len(rows)} bad rows of {info['rows']}, and "
+        f"{key}.bad_rows_allowed is {config.bad_rows_allowed} a pass; {when}: {listed}{more}; "
+        f"{advice}set {key}.bad_rows_allowed: {len(rows)}, or repair the data",
+    )
 
 
 def _reads_all(stream: ResolvedStream, name: str) -> bool:
@@ -162,24 +152,25 @@ def _ends_before(opened: OpenStream, found: Finding) -> bool:
     return False
 
 
-def _lengths(loaded: LoadedConfig, stream: ResolvedStream, source: core.Source) -> list[Finding]:
+def _lengths(
+    loaded: LoadedConfig, stream: ResolvedStream, source: core.Source
+) -> Iterator[Finding]:
     """Documents longer than a sequence or a large part of a step, and what becomes of them."""
     if loaded.config.sources[base_name(source.name)].media:
-        return []  # lengths in the index are those of the text alone
+        return  # lengths in the index are those of the text alone
     step = stream.bins * stream.context
     large = max(stream.context, int(step * _LARGE_SHARE))
     limits = [stream.context, large, step]
     path = str(index_path(loaded, source))
     known = core.length_counts(path, source, limits)
     if known is None or known["longest"] <= stream.context:
-        return []
+        return
     policy = stream.over_length[source.name]
     long, half, whole = known["above"]
-    return [
-        _split(source.name, known, half, whole, step)
-        if policy == "split"
-        else _cut(source.name, known, long, stream.context, policy)
-    ]
+    if policy == "split":
+        yield _split(source.name, known, half, whole, step)
+    else:
+        yield _cut(source.name, known, long, stream.context, policy)
 
 
 def _split(
@@ -215,6 +206,3 @@ def _cut(
         f"{lost} tokens of them, {share:.1%} of the source; raise context, or set "
         f"sources.{base_name(name)}.over_length: split",
     )
-
-
-__all__ = ["check_stream", "index_findings", "stream_findings"]

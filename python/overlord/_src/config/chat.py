@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 
+from overlord._src.config.job_models import JobFields
+from overlord._src.config.source_models import SourceConfig
 from overlord._src.errors import Problem
-from overlord.config import JobConfig, SourceConfig
 
 _FORMATS = ("parquet", "jsonl", "arrow", "webdataset")
 
@@ -26,36 +28,31 @@ def row_form(source: SourceConfig) -> str:
     return source.text or source.tokens or "-"
 
 
-def schema_problems(config: JobConfig, source: SourceConfig, kind: str) -> list[Problem]:
+def schema_problems(config: JobFields, source: SourceConfig, kind: str) -> Iterator[Problem]:
     """What is wrong with a source that has `chat` or `interleaved`."""
     key = "chat" if source.chat is not None else "interleaved"
-    problems = [
+    yield from (
         Problem((other,), f"{key} says already what a row is", advice=f"remove it, or `{key}`")
         for other in ("text", "tokens", "mask", "interleaved")
         if other != key and getattr(source, other) is not None
-    ]
+    )
     if kind not in _FORMATS:
-        problems.append(
-            Problem((key,), f"{kind} files have no such rows", allowed=", ".join(_FORMATS))
-        )
+        yield Problem((key,), f"{kind} files have no such rows", allowed=", ".join(_FORMATS))
     if source.tokenizer is None:
-        problems.append(
-            Problem(
-                ("tokenizer",),
-                f"required where `{key}` is given",
-                allowed="a name under `tokenizers`",
-                advice="add `tokenizer:`",
-            )
+        yield Problem(
+            ("tokenizer",),
+            f"required where `{key}` is given",
+            allowed="a name under `tokenizers`",
+            advice="add `tokenizer:`",
         )
     if source.chat is not None:
-        problems += _chat_problems(config, source)
-    return problems
+        yield from _chat_problems(config, source)
 
 
-def _chat_problems(config: JobConfig, source: SourceConfig) -> list[Problem]:
+def _chat_problems(config: JobFields, source: SourceConfig) -> Iterator[Problem]:
     chat = source.chat
     assert chat is not None
-    problems = [
+    yield from (
         Problem(
             (key,),
             "the chat template decides where a document begins and ends",
@@ -64,43 +61,36 @@ def _chat_problems(config: JobConfig, source: SourceConfig) -> list[Problem]:
         )
         for key, value in (("bos", source.bos), ("eod", source.eod))
         if value is not None
-    ]
+    )
     if source.transform is not None:
-        problems.append(
-            Problem(
-                ("transform",),
-                "a transform is given text, and these rows are conversations",
-                source.transform.function,
-                advice="remove it",
-            )
+        yield Problem(
+            ("transform",),
+            "a transform is given text, and these rows are conversations",
+            source.transform.function,
+            advice="remove it",
         )
     tokenizer = config.tokenizers.get(source.tokenizer or "")
     if source.tokenizer is not None and (tokenizer is None or tokenizer.kind != "huggingface"):
         if source.tokenizer in ("bytes", *config.tokenizers):
-            problems.append(
-                Problem(
-                    ("tokenizer",),
-                    "conversations need a tokenizer that knows a template's tokens",
-                    source.tokenizer,
-                    "one of kind huggingface",
-                )
+            yield Problem(
+                ("tokenizer",),
+                "conversations need a tokenizer that knows a template's tokens",
+                source.tokenizer,
+                "one of kind huggingface",
             )
     elif tokenizer is not None and tokenizer.add_special_tokens:
-        problems.append(
-            Problem(
-                ("tokenizer",),
-                "its add_special_tokens would put special tokens around those of the template",
-                source.tokenizer,
-                advice="declare the tokenizer once more, under another name, without it",
-            )
+        yield Problem(
+            ("tokenizer",),
+            "its add_special_tokens would put special tokens around those of the template",
+            source.tokenizer,
+            advice="declare the tokenizer once more, under another name, without it",
         )
-    return problems + _shape_problems(source)
+    yield from _shape_problems(source)
 
 
-def _shape_problems(source: SourceConfig) -> list[Problem]:
+def _shape_problems(source: SourceConfig) -> Iterator[Problem]:
     chat = source.chat
     assert chat is not None
-    problems = []
     alpaca = chat.format == "alpaca"
     for key, value, wanted in (
         ("column", chat.column, not alpaca),
@@ -109,14 +99,11 @@ def _shape_problems(source: SourceConfig) -> list[Problem]:
     ):
         if value is not None and not wanted:
             instead = "`columns:`" if alpaca else "`column:`"
-            problems.append(
-                Problem(
-                    ("chat", key), f"format {chat.format} has none", advice=f"use {instead} instead"
-                )
+            yield Problem(
+                ("chat", key), f"format {chat.format} has none", advice=f"use {instead} instead"
             )
     if chat.date is not None:
         try:
             datetime.date.fromisoformat(chat.date)
         except ValueError as error:
-            problems.append(Problem(("chat", "date"), str(error), chat.date, "YYYY-MM-DD"))
-    return problems
+            yield Problem(("chat", "date"), str(error), chat.date, "YYYY-MM-DD")

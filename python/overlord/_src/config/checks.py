@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
 from overlord._src.config.chat import schema_problems
 from overlord._src.config.columns import base_name, metadata_problems, mixable_sources
+from overlord._src.config.job_models import JobFields
 from overlord._src.config.media import (
     media_problems,
     media_token_problems,
     whole_document_problems,
 )
+from overlord._src.config.mixture_models import weight_sets
 from overlord._src.config.refusals import did_you_mean
-from overlord._src.config.schedule import weight_sets
+from overlord._src.config.source_models import SourceConfig
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.weights import mixture_problems
 from overlord._src.errors import Problem, has_url_password, redact, show_path
-from overlord.config import JobConfig, SourceConfig
 
 BYTES = "bytes"  # the built-in tokenizer
 FORMAT_SUFFIXES = {
@@ -57,10 +58,10 @@ def source_format(source: SourceConfig) -> str | None:
     return formats.pop() if len(formats) == 1 else None
 
 
-def find_problems(config: JobConfig) -> list[Problem]:
+def find_problems(config: JobFields) -> list[Problem]:
     """Everything that is wrong with the meaning of a config of the right shape."""
     problems: list[Problem] = []
-    checks: list[Callable[[JobConfig], list[Problem]]] = [
+    checks: list[Callable[[JobFields], Iterator[Problem]]] = [
         _token_problems,
         _tokenizer_problems,
         _stream_name_problems,
@@ -80,28 +81,22 @@ def find_problems(config: JobConfig) -> list[Problem]:
     return problems
 
 
-def _token_problems(config: JobConfig) -> list[Problem]:
-    problems = []
+def _token_problems(config: JobFields) -> Iterator[Problem]:
     if config.delivery.token_dtype == "uint16" and config.vocabulary > 65536:
-        problems.append(
-            Problem(
-                ("delivery", "token_dtype"),
-                f"uint16 cannot hold the {config.vocabulary} ids of the vocabulary",
-                "uint16",
-                "int32 or int64",
-                "uint16 needs vocabulary <= 65536",
-            )
+        yield Problem(
+            ("delivery", "token_dtype"),
+            f"uint16 cannot hold the {config.vocabulary} ids of the vocabulary",
+            "uint16",
+            "int32 or int64",
+            "uint16 needs vocabulary <= 65536",
         )
     if config.pad_token >= config.vocabulary:
-        problems.append(_outside_vocabulary(("pad_token",), config.pad_token, config.vocabulary))
+        yield _outside_vocabulary(("pad_token",), config.pad_token, config.vocabulary)
     for name, source in config.sources.items():
         for key, value in (("bos", source.bos), ("eod", source.eod)):
             if value is not None and value >= config.vocabulary:
-                problems.append(
-                    _outside_vocabulary(("sources", name, key), value, config.vocabulary)
-                )
-        problems += media_token_problems(name, source, config.vocabulary)
-    return problems
+                yield _outside_vocabulary(("sources", name, key), value, config.vocabulary)
+        yield from media_token_problems(name, source, config.vocabulary)
 
 
 def _outside_vocabulary(path: tuple[str, ...], value: int, vocabulary: int) -> Problem:
@@ -114,130 +109,107 @@ def _outside_vocabulary(path: tuple[str, ...], value: int, vocabulary: int) -> P
     )
 
 
-def _tokenizer_problems(config: JobConfig) -> list[Problem]:
-    problems = []
+def _tokenizer_problems(config: JobFields) -> Iterator[Problem]:
     for name, tokenizer in config.tokenizers.items():
         path = ("tokenizers", name)
         if name == BYTES and tokenizer.kind != "bytes":
-            problems.append(
-                Problem(
-                    path,
-                    "the name bytes means the built-in tokenizer",
-                    advice="give this one another name",
-                )
+            yield Problem(
+                path,
+                "the name bytes means the built-in tokenizer",
+                advice="give this one another name",
             )
         if tokenizer.kind == "huggingface" and tokenizer.path is None:
-            problems.append(
-                Problem(
-                    (*path, "path"),
-                    "required for kind huggingface",
-                    advice="add `path: tokenizer.json`",
-                )
+            yield Problem(
+                (*path, "path"),
+                "required for kind huggingface",
+                advice="add `path: tokenizer.json`",
             )
         if tokenizer.kind == "bytes" and (
             tokenizer.path is not None or tokenizer.add_special_tokens
         ):
-            problems.append(
-                Problem(
-                    path,
-                    "kind bytes takes neither path nor add_special_tokens",
-                    advice="remove them",
-                )
+            yield Problem(
+                path, "kind bytes takes neither path nor add_special_tokens", advice="remove them"
             )
-        problems += _password_problems((*path, "path"), tokenizer.path)
-    return problems
+        yield from _password_problems((*path, "path"), tokenizer.path)
 
 
-def _password_problems(path: tuple[str | int, ...], text: str | None) -> list[Problem]:
+def _password_problems(path: tuple[str | int, ...], text: str | None) -> Iterator[Problem]:
     if text is None or not has_url_password(text):
-        return []
-    return [
-        Problem(
-            path,
-            "a password stands inside the URL",
-            redact(text),
-            "a URL without a password",
-            "give credentials to the process by its environment or the store's own settings",
-        )
-    ]
+        return
+    yield Problem(
+        path,
+        "a password stands inside the URL",
+        redact(text),
+        "a URL without a password",
+        "give credentials to the process by its environment or the store's own settings",
+    )
 
 
-def _stream_name_problems(config: JobConfig) -> list[Problem]:
+def _stream_name_problems(config: JobFields) -> Iterator[Problem]:
     if TRAIN in config.streams:
-        return [
-            Problem(
-                ("streams", TRAIN),
-                "the top level of the config is the stream train",
-                advice="set these fields at the top level",
-            )
-        ]
-    return []
+        yield Problem(
+            ("streams", TRAIN),
+            "the top level of the config is the stream train",
+            advice="set these fields at the top level",
+        )
 
 
-def _batch_transform_problems(config: JobConfig) -> list[Problem]:
+def _batch_transform_problems(config: JobFields) -> Iterator[Problem]:
     hybrid = config.strategy is not None and config.strategy.hybrid is not None
     if config.batch_transform is None or not hybrid:
-        return []
-    return [
-        Problem(
-            ("batch_transform",),
-            "a function over microbatches sees whole sequences, and `strategy.hybrid` cuts them",
-            config.batch_transform.function,
-            advice="use another strategy, or a transform of the source",
-        )
-    ]
+        return
+    yield Problem(
+        ("batch_transform",),
+        "a function over microbatches sees whole sequences, and `strategy.hybrid` cuts them",
+        config.batch_transform.function,
+        advice="use another strategy, or a transform of the source",
+    )
 
 
-def _source_problems(config: JobConfig, source: SourceConfig) -> list[Problem]:
-    problems: list[Problem] = []
+def _source_problems(config: JobFields, source: SourceConfig) -> Iterator[Problem]:
     for index, file in enumerate(source.files):
-        problems += _password_problems(("files", index), file)
+        yield from _password_problems(("files", index), file)
         if not file.strip():
-            problems.append(Problem(("files", index), "empty", file, "a path, a pattern or a URI"))
+            yield Problem(("files", index), "empty", file, "a path, a pattern or a URI")
     kind = source_format(source)
     if kind is None:
         formats = sorted({format_of(file) or "?" for file in source.files})
         wrong = (
             "the files are of several formats" if len(formats) > 1 else "the suffix tells no format"
         )
-        problems.append(
-            Problem(
-                ("files",),
-                wrong,
-                source.files,
-                _suffixes(),
-                "add `format: parquet`, `jsonl`, `megatron`, `webdataset` or `arrow`; "
-                "a directory that save_to_disk wrote ends with `/`",
-            )
+        yield Problem(
+            ("files",),
+            wrong,
+            source.files,
+            _suffixes(),
+            "add `format: parquet`, `jsonl`, `megatron`, `webdataset` or `arrow`; "
+            "a directory that save_to_disk wrote ends with `/`",
         )
     elif source.chat is not None or source.interleaved is not None:
-        problems += schema_problems(config, source, kind)
+        yield from schema_problems(config, source, kind)
     elif kind == "megatron":
-        problems += _megatron_problems(source)
+        yield from _megatron_problems(source)
     else:
-        problems += _column_problems(source)
-    problems += metadata_problems(source, kind)
-    problems += media_problems(source, kind)
+        yield from _column_problems(source)
+    yield from metadata_problems(source, kind)
+    yield from media_problems(source, kind)
     known = [*config.tokenizers, BYTES]
     if source.tokenizer is not None and source.tokenizer not in known:
-        problems.append(
-            Problem(
-                ("tokenizer",),
-                "no such tokenizer",
-                source.tokenizer,
-                ", ".join(dict.fromkeys(known)),
-                did_you_mean(source.tokenizer, known) or "declare it under `tokenizers`",
-            )
+        yield Problem(
+            ("tokenizer",),
+            "no such tokenizer",
+            source.tokenizer,
+            ", ".join(dict.fromkeys(known)),
+            did_you_mean(source.tokenizer, known) or "declare it under `tokenizers`",
         )
-    return problems
 
 
 def _suffixes() -> str:
     return "; ".join(f"{name}: {' '.join(suffixes)}" for name, suffixes in FORMAT_SUFFIXES.items())
 
 
-def _megatron_problems(source: SourceConfig) -> list[Problem]:
-    problems = [
+def _megatron_problems(source: SourceConfig) -> Iterator[Problem]:
+    yield from (
         Problem(
             (key,), "a .bin/.idx file has tokens only and no columns", value, advice="remove it"
         )
@@ -249,105 +221,87 @@ def _megatron_problems(source: SourceConfig) -> list[Problem]:
             ("transform", source.transform and source.transform.function),
         )
         if value is not None
-    ]
+    )
     for index, file in enumerate(source.files):
         if not file.endswith(".bin") and not _GLOB_END.search(file):
-            problems.append(
-                Problem(
-                    ("files", index),
-                    "names no .bin file",
-                    file,
-                    "PREFIX.bin or *.bin",
-                    "the .idx file is found beside it",
-                )
+            yield Problem(
+                ("files", index),
+                "names no .bin file",
+                file,
+                "PREFIX.bin or *.bin",
+                "the .idx file is found beside it",
             )
-    return problems
 
 
-def _column_problems(source: SourceConfig) -> list[Problem]:
+def _column_problems(source: SourceConfig) -> Iterator[Problem]:
     if source.text is None and source.tokens is None:
-        return [
-            Problem(
-                (),
-                "needs a column: neither text nor tokens is given",
-                advice="add `text: COLUMN` and `tokenizer:`, or `tokens: COLUMN`, or `chat:`",
-            )
-        ]
+        yield Problem(
+            (),
+            "needs a column: neither text nor tokens is given",
+            advice="add `text: COLUMN` and `tokenizer:`, or `tokens: COLUMN`, or `chat:`",
+        )
+        return
     if source.text is not None and source.tokens is not None:
-        return [
-            Problem(
-                (),
-                "has two columns: both text and tokens are given",
-                f"text: {source.text}, tokens: {source.tokens}",
-                "one of them",
-                "remove the other",
-            )
-        ]
-    problems = []
+        yield Problem(
+            (),
+            "has two columns: both text and tokens are given",
+            f"text: {source.text}, tokens: {source.tokens}",
+            "one of them",
+            "remove the other",
+        )
+        return
     if source.text is not None and source.tokenizer is None and source.transform is None:
-        problems.append(
-            Problem(
-                ("tokenizer",),
-                "required where `text` is given",
-                allowed="a name under `tokenizers`, or bytes",
-                advice="add `tokenizer:`",
-            )
+        yield Problem(
+            ("tokenizer",),
+            "required where `text` is given",
+            allowed="a name under `tokenizers`, or bytes",
+            advice="add `tokenizer:`",
         )
     if source.tokens is not None and source.transform is not None:
-        problems.append(
-            Problem(
-                ("transform",),
-                "a transform is given text, and this column holds tokens",
-                source.transform.function,
-                advice="use `text:` instead of `tokens:`, or remove the transform",
-            )
+        yield Problem(
+            ("transform",),
+            "a transform is given text, and this column holds tokens",
+            source.transform.function,
+            advice="use `text:` instead of `tokens:`, or remove the transform",
         )
     if source.tokens is not None and source.tokenizer is not None:
-        problems.append(
-            Problem(
-                ("tokenizer",),
-                "the column holds tokens already",
-                source.tokenizer,
-                advice="remove it, or use `text:` instead of `tokens:`",
-            )
+        yield Problem(
+            ("tokenizer",),
+            "the column holds tokens already",
+            source.tokenizer,
+            advice="remove it, or use `text:` instead of `tokens:`",
         )
     if source.text is not None and source.mask is not None:
-        problems.append(
-            Problem(
-                ("mask",),
-                "a loss mask needs ready tokens",
-                source.mask,
-                advice="use `tokens:` instead of `text:`, or remove the mask",
-            )
+        yield Problem(
+            ("mask",),
+            "a loss mask needs ready tokens",
+            source.mask,
+            advice="use `tokens:` instead of `text:`, or remove the mask",
         )
-    return problems
 
 
-def _stream_problems(config: JobConfig, stream: ResolvedStream) -> list[Problem]:
-    problems = mixture_problems(
+def _stream_problems(config: JobFields, stream: ResolvedStream) -> Iterator[Problem]:
+    mixture = mixture_problems(
         stream.mixture,
         mixable_sources(config.sources),
         stream.path_of("mixture"),
         stream.steps,
         stream.substeps,
     )
-    if not problems:
-        problems += _end_problems(stream)
+    yield from [*mixture] or _end_problems(stream)
     if config.window.steps > 1 and stream.mixture.metric_driven:
-        problems.append(
-            Problem(
-                ("window", "steps"),
-                f"the mixture of stream {stream.name} follows the losses of every step, and the "
-                "steps of a window are chosen together, before any of them is trained on",
-                config.window.steps,
-                "1 beside schedules of kind odm, ado and rule",
-                f"remove the window, or {show_path((*stream.path_of('mixture'), 'schedule'))}",
-            )
+        yield Problem(
+            ("window", "steps"),
+            f"the mixture of stream {stream.name} follows the losses of every step, and the "
+            "steps of a window are chosen together, before any of them is trained on",
+            config.window.steps,
+            "1 beside schedules of kind odm, ado and rule",
+            f"remove the window, or {show_path((*stream.path_of('mixture'), 'schedule'))}",
         )
     for name in dict.fromkeys(base_name(mixed) for mixed in stream.over_length):
         source = config.sources[name]
         mixed = next(one for one in stream.over_length if base_name(one) == name)
-        problems += whole_document_problems(
+        yield from whole_document_problems(
             name,
             source,
             stream.over_length[mixed],
@@ -356,39 +310,32 @@ def _stream_problems(config: JobConfig, stream: ResolvedStream) -> list[Problem]
         )
     if stream.bins % stream.substeps:
         valid = [n for n in range(1, stream.bins + 1) if stream.bins % n == 0]
-        problems.append(
-            Problem(
-                stream.path_of("substeps"),
-                f"does not divide bins = {stream.bins}",
-                stream.substeps,
-                _some(valid),
-                "choose a divisor of bins",
-            )
+        yield Problem(
+            stream.path_of("substeps"),
+            f"does not divide bins = {stream.bins}",
+            stream.substeps,
+            _some(valid),
+            "choose a divisor of bins",
         )
     if stream.context % stream.align:
-        problems.append(
-            Problem(
-                stream.path_of("align"),
-                f"does not divide context = {stream.context}",
-                stream.align,
-                f"a divisor of {stream.context}",
-                f"nearest contexts: {nearest_multiples(stream.context, stream.align)}",
-            )
+        yield Problem(
+            stream.path_of("align"),
+            f"does not divide context = {stream.context}",
+            stream.align,
+            f"a divisor of {stream.context}",
+            f"nearest contexts: {nearest_multiples(stream.context, stream.align)}",
         )
     slack = stream.packing.slack * 1000
     if abs(slack - round(slack)) > 1e-6:
-        problems.append(
-            Problem(
-                (*stream.path_of("packing"), "slack"),
-                "finer than one thousandth",
-                stream.packing.slack,
-                "0.000 to 1.000 in steps of 0.001",
-            )
+        yield Problem(
+            (*stream.path_of("packing"), "slack"),
+            "finer than one thousandth",
+            stream.packing.slack,
+            "0.000 to 1.000 in steps of 0.001",
         )
-    return problems
 
 
-def _end_problems(stream: ResolvedStream) -> list[Problem]:
+def _end_problems(stream: ResolvedStream) -> Iterator[Problem]:
     weighted = {
         name
         for stage in stream.mixture.stage_list()
@@ -396,7 +343,7 @@ def _end_problems(stream: ResolvedStream) -> list[Problem]:
         for name, weight in row.items()
         if weight > 0
     }
-    capped = [
+    yield from (
         Problem(
             (*stream.path_of("mixture"), "max_passes", name),
             f"a source with at_end: {stream.at_end.get(name)} has one pass",
@@ -405,8 +352,8 @@ def _end_problems(stream: ResolvedStream) -> list[Problem]:
         )
         for name in sorted(stream.mixture.max_passes)
         if stream.at_end.get(name) not in (None, "repeat")
-    ]
-    return capped + [
+    )
+    yield from (
         Problem(
             ("sources", base_name(name), "at_end"),
             "required: what happens when every row was used is not guessed",
@@ -415,7 +362,7 @@ def _end_problems(stream: ResolvedStream) -> list[Problem]:
         )
         for name in sorted(weighted)
         if stream.at_end.get(name) is None
-    ]
+    )
 
 
 def nearest_multiples(value: int, unit: int) -> str:

@@ -7,12 +7,13 @@ and its schedule, with one index and one set of files between them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from overlord._src.config.job_models import JobFields
 from overlord._src.config.media import media_columns
+from overlord._src.config.source_models import SourceConfig
 from overlord._src.errors import Problem
-from overlord.config import JobConfig, SourceConfig
 
 TOKENS = "tokens"  # the column that every sample has
 MOST_COLUMNS = 32
@@ -52,23 +53,18 @@ def sub_source_range(name: str, source: SourceConfig) -> tuple[str, int, int] | 
     return source.split.by, least, most
 
 
-def metadata_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
+def metadata_problems(source: SourceConfig, kind: str | None) -> Iterator[Problem]:
     """What is wrong with a source's metadata columns and its split."""
-    problems: list[Problem] = []
     if kind == "megatron" and source.metadata:
-        problems.append(
-            Problem(
-                ("metadata",),
-                "a .bin/.idx file has tokens only and no columns",
-                source.metadata,
-                advice="write the source as Parquet or JSONL, or remove `metadata`",
-            )
+        yield Problem(
+            ("metadata",),
+            "a .bin/.idx file has tokens only and no columns",
+            source.metadata,
+            advice="write the source as Parquet or JSONL, or remove `metadata`",
         )
     if len(source.metadata) > MOST_COLUMNS:
-        problems.append(
-            Problem(
-                ("metadata",), "too many columns", len(source.metadata), f"up to {MOST_COLUMNS}"
-            )
+        yield Problem(
+            ("metadata",), "too many columns", len(source.metadata), f"up to {MOST_COLUMNS}"
         )
     taken: dict[str, str] = {}
     for key in ("text", "tokens", "mask"):
@@ -81,34 +77,28 @@ def metadata_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
         if column in source.metadata[:index]:
             wrong = "is listed twice"
         if wrong is not None:
-            problems.append(
-                Problem(("metadata", index), wrong, column, advice="remove or rename it")
-            )
-    return problems + _split_problems(source)
+            yield Problem(("metadata", index), wrong, column, advice="remove or rename it")
+    yield from _split_problems(source)
 
 
-def _split_problems(source: SourceConfig) -> list[Problem]:
+def _split_problems(source: SourceConfig) -> Iterator[Problem]:
     if source.split is None:
-        return []
-    problems: list[Problem] = []
+        return
     if source.split.by not in source.metadata:
-        problems.append(
-            Problem(
-                ("split", "by"),
-                "not a metadata column of the source",
-                source.split.by,
-                ", ".join(source.metadata) or "none is declared",
-                f"add `metadata: [{source.split.by}]`",
-            )
+        yield Problem(
+            ("split", "by"),
+            "not a metadata column of the source",
+            source.split.by,
+            ", ".join(source.metadata) or "none is declared",
+            f"add `metadata: [{source.split.by}]`",
         )
     edges = source.split.edges
     if any(low >= high for low, high in itertools.pairwise(edges)):
-        problems.append(Problem(("split", "edges"), "do not ascend", edges))
-    return problems
+        yield Problem(("split", "edges"), "do not ascend", edges)
 
 
 def cost_problem(
-    config: JobConfig, data: Mapping[str, Any], path: tuple[str, ...]
+    config: JobFields, data: Mapping[str, Any], path: tuple[str, ...]
 ) -> Problem | None:
     """A column that a cost model names and no source declares."""
     declared = sorted(

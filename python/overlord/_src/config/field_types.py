@@ -40,7 +40,8 @@ class ConfigModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
 
 
-def _refused(wrong: str, allowed: str, advice: str = "") -> PydanticCustomError:
+def refused_value(wrong: str, allowed: str, advice: str = "") -> PydanticCustomError:
+    """The error of a validator; `problems_of` makes a Problem of it."""
     return PydanticCustomError(
         "refused", "{wrong}", {"wrong": wrong, "allowed": allowed, "advice": advice}
     )
@@ -57,12 +58,12 @@ class BoundReasons:
 def parse_bytes(value: Any) -> Any:
     """Bytes out of `256MB`, `1.5GiB` or a plain integer."""
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise _refused("not a size", SIZE_FORM)
+        raise refused_value("not a size", SIZE_FORM)
     if isinstance(value, int):
         return value
     match = _SIZE.match(value)
     if match is None or match.group(2).upper() not in _UNITS:
-        raise _refused("not a size", SIZE_FORM)
+        raise refused_value("not a size", SIZE_FORM)
     return int(float(match.group(1)) * _UNITS[match.group(2).upper()])
 
 
@@ -89,21 +90,23 @@ def _as_text(value: Any) -> Any:
 
 def _without_nul(value: str) -> str:
     if "\0" in value:
-        raise _refused("holds a NUL character", "a path", "remove it: no file has such a name")
+        raise refused_value("holds a NUL character", "a path", "remove it: no file has such a name")
     return value
 
 
 def _step_range(value: Any) -> Any:
     if not isinstance(value, list | tuple) or len(value) != 2:
-        raise _refused("not a range of steps", "[first, end], end not included, null for no end")
+        raise refused_value(
+            "not a range of steps", "[first, end], end not included, null for no end"
+        )
     first, end = value
     for item in (first, end):
         if isinstance(item, bool) or not isinstance(item, int | None):
-            raise _refused("not a range of steps", "two integers; the second may be null")
+            raise refused_value("not a range of steps", "two integers; the second may be null")
     if first is None or first < 0:
-        raise _refused("a range starts at step 0 or later", "first >= 0")
+        raise refused_value("a range starts at step 0 or later", "first >= 0")
     if end is not None and end <= first:
-        raise _refused("the range holds no step", "end > first, or null for no end")
+        raise refused_value("the range holds no step", "end > first, or null for no end")
     return (first, end)
 
 

@@ -2,55 +2,50 @@
 
 from __future__ import annotations
 
-from overlord._src.config.media_models import UNITS
+from collections.abc import Iterator
+
+from overlord._src.config.media_models import UNITS, MediaConfig
+from overlord._src.config.source_models import SourceConfig
 from overlord._src.errors import Problem
-from overlord.config import MediaConfig, SourceConfig
 
 WEBDATASET = "webdataset"
 _WITH_COLUMNS = ("parquet", "arrow")
 MOST_MEDIA_BYTES = 2**32 - 2
 
 
-def media_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
+def media_problems(source: SourceConfig, kind: str | None) -> Iterator[Problem]:
     """What is wrong with a source's media fields, and with the text of a webdataset."""
-    problems = _sample_problems(source) if kind == WEBDATASET else []
+    if kind == WEBDATASET:
+        yield from _sample_problems(source)
     if source.limits.max_media > MOST_MEDIA_BYTES:
-        problems.append(
-            Problem(
-                ("limits", "max_media"), "too large", source.limits.max_media, "less than 4 GiB"
-            )
+        yield Problem(
+            ("limits", "max_media"), "too large", source.limits.max_media, "less than 4 GiB"
         )
     if source.media and kind is not None and kind not in (WEBDATASET, *_WITH_COLUMNS):
-        problems.append(
-            Problem(
-                ("media",),
-                f"{kind} files have no media",
-                ", ".join(source.media),
-                f"a source of format {' or '.join((WEBDATASET, *_WITH_COLUMNS))}",
-                "remove it, or write the source in one of these formats",
-            )
+        yield Problem(
+            ("media",),
+            f"{kind} files have no media",
+            ", ".join(source.media),
+            f"a source of format {' or '.join((WEBDATASET, *_WITH_COLUMNS))}",
+            "remove it, or write the source in one of these formats",
         )
     for name, field in source.media.items():
-        problems += _place_problems(name, field.from_, kind)
+        yield from _place_problems(name, field.from_, kind)
         if field.transform is None and field.tokens is not None:
-            problems.append(
-                Problem(
-                    ("media", name, "tokens"),
-                    "a field without `transform` does not travel and has no tokens",
-                    advice="add `transform:`, or remove it",
-                )
+            yield Problem(
+                ("media", name, "tokens"),
+                "a field without `transform` does not travel and has no tokens",
+                advice="add `transform:`, or remove it",
             )
-        problems += _function_problems(name, field, source.decode_at)
+        yield from _function_problems(name, field, source.decode_at)
         if field.tokens is not None and field.tokens.count and field.tokens.every:
-            problems.append(
-                Problem(
-                    ("media", name, "tokens", "every"),
-                    "placeholders are counted by `count` already",
-                    field.tokens.every,
-                    advice="remove one of them",
-                )
+            yield Problem(
+                ("media", name, "tokens", "every"),
+                "placeholders are counted by `count` already",
+                field.tokens.every,
+                advice="remove one of them",
             )
-    problems += [
+    yield from (
         Problem(
             ("metadata", source.metadata.index(column)),
             "is what a media field of the source gives already",
@@ -59,56 +54,46 @@ def media_problems(source: SourceConfig, kind: str | None) -> list[Problem]:
         )
         for column in media_columns(source)
         if column in source.metadata
-    ]
-    return problems + _pad_problems(source)
+    )
+    yield from _pad_problems(source)
 
 
-def _function_problems(name: str, field: MediaConfig, decode_at: str) -> list[Problem]:
+def _function_problems(name: str, field: MediaConfig, decode_at: str) -> Iterator[Problem]:
     """A function over what is not there, or not where it runs."""
     if field.function is None:
-        return []
+        return
     called = field.function.function
-    problems = []
     if field.transform is None:
-        problems.append(
-            Problem(
-                ("media", name, "function"),
-                "a field without `transform` does not travel, and there is nothing to call it with",
-                called,
-                advice="add `transform:`, or remove it",
-            )
+        yield Problem(
+            ("media", name, "function"),
+            "a field without `transform` does not travel, and there is nothing to call it with",
+            called,
+            advice="add `transform:`, or remove it",
         )
     if decode_at == "constructor":
-        problems.append(
-            Problem(
-                ("decode_at",),
-                f"media {name} goes through {called}, which runs at the loader",
-                decode_at,
-                "auto, loader",
-                "remove it: other fields of the source may travel packed all the same",
-            )
+        yield Problem(
+            ("decode_at",),
+            f"media {name} goes through {called}, which runs at the loader",
+            decode_at,
+            "auto, loader",
+            "remove it: other fields of the source may travel packed all the same",
         )
-    return problems
 
 
-def _pad_problems(source: SourceConfig) -> list[Problem]:
+def _pad_problems(source: SourceConfig) -> Iterator[Problem]:
     """Fields whose places in the text could not be told apart."""
-    problems = []
     pads: dict[int, str] = {}
     for name, field in sorted(source.media.items()):
         if field.tokens is None or field.tokens.place != "text":
             continue
         other = pads.setdefault(field.tokens.pad, name)
         if other != name:
-            problems.append(
-                Problem(
-                    ("media", name, "tokens", "pad"),
-                    f"is the pad token of media {other} in the same text",
-                    field.tokens.pad,
-                    "another token for each field",
-                )
+            yield Problem(
+                ("media", name, "tokens", "pad"),
+                f"is the pad token of media {other} in the same text",
+                field.tokens.pad,
+                "another token for each field",
             )
-    return problems
 
 
 def media_columns(source: SourceConfig) -> list[str]:
@@ -117,9 +102,9 @@ def media_columns(source: SourceConfig) -> list[str]:
     return [f"{name}_{what}" for name, field in delivered for what in ("count", UNITS[field.kind])]
 
 
-def media_token_problems(name: str, source: SourceConfig, vocabulary: int) -> list[Problem]:
+def media_token_problems(name: str, source: SourceConfig, vocabulary: int) -> Iterator[Problem]:
     """Placeholders that are no tokens of the vocabulary."""
-    return [
+    yield from (
         Problem(
             ("sources", name, "media", field, "tokens", key),
             "not in the vocabulary",
@@ -131,47 +116,43 @@ def media_token_problems(name: str, source: SourceConfig, vocabulary: int) -> li
         if declared.tokens is not None
         for key in ("pad", "before", "after")
         if (value := getattr(declared.tokens, key)) is not None and value >= vocabulary
-    ]
+    )
 
 
 def whole_document_problems(
     name: str, source: SourceConfig, over_length: str, packing: str, path: tuple[str | int, ...]
-) -> list[Problem]:
+) -> Iterator[Problem]:
     """Policies of a stream that would cut a document which carries media."""
     if not media_columns(source):
-        return []
-    problems = []
+        return
     if over_length != "drop":
-        problems.append(
-            Problem(
-                ("sources", name, "over_length"),
-                "a document with media is never cut",
-                over_length,
-                "drop",
-                f"set sources.{name}.over_length: drop",
-            )
+        yield Problem(
+            ("sources", name, "over_length"),
+            "a document with media is never cut",
+            over_length,
+            "drop",
+            f"set sources.{name}.over_length: drop",
         )
     if packing == "concat":
-        problems.append(
-            Problem(
-                (*path, "method"),
-                f"concat cuts documents, and those of source {name} carry media",
-                packing,
-                "best_fit or pad",
-            )
+        yield Problem(
+            (*path, "method"),
+            f"concat cuts documents, and those of source {name} carry media",
+            packing,
+            "best_fit or pad",
         )
-    return problems
 
 
-def _place_problems(name: str, places: list[str], kind: str | None) -> list[Problem]:
+def _place_problems(name: str, places: list[str], kind: str | None) -> Iterator[Problem]:
     path = ("media", name)
     if kind in _WITH_COLUMNS and len(places) > 1:
-        return [Problem(path, "names more than one column", places, "one column")]
+        yield Problem(path, "names more than one column", places, "one column")
+        return
     if len(set(places)) < len(places):
-        return [Problem(path, "lists an extension twice", places)]
+        yield Problem(path, "lists an extension twice", places)
+        return
     if kind != WEBDATASET:
-        return []
-    return [
+        return
+    yield from (
         Problem(
             path,
             "not a member extension",
@@ -180,30 +161,23 @@ def _place_problems(name: str, places: list[str], kind: str | None) -> list[Prob
         )
         for place in places
         if not place or place.startswith(".") or place != place.lower() or "/" in place
-    ]
+    )
 
 
-def _sample_problems(source: SourceConfig) -> list[Problem]:
-    problems = []
+def _sample_problems(source: SourceConfig) -> Iterator[Problem]:
     if source.tokens is not None:
-        problems.append(
-            Problem(
-                ("tokens",),
-                "webdataset has members of text, not of tokens",
-                source.tokens,
-                advice="use `text: txt` or `text: json:FIELD`, with `tokenizer:`",
-            )
+        yield Problem(
+            ("tokens",),
+            "webdataset has members of text, not of tokens",
+            source.tokens,
+            advice="use `text: txt` or `text: json:FIELD`, with `tokenizer:`",
         )
     extension, colon, field = (source.text or "txt").partition(":")
     wrong = not extension or extension.startswith(".") or extension != extension.lower()
     if wrong or (colon and not field):
-        problems.append(
-            Problem(
-                ("text",),
-                "names no member",
-                source.text,
-                "an extension in lower case without its dot (txt), or EXTENSION:FIELD "
-                "(json:caption)",
-            )
+        yield Problem(
+            ("text",),
+            "names no member",
+            source.text,
+            "an extension in lower case without its dot (txt), or EXTENSION:FIELD (json:caption)",
         )
-    return problems

@@ -6,18 +6,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
 
-from overlord._src.config.field_types import ConfigModel, Count32, Files, Token
+from overlord._src.config.field_types import ConfigModel, Count32, Files, Token, refused_value
 from overlord._src.config.function_models import TransformField
 
 _STEP_FORM = "a name, text like `resize_short side=256`, or a mapping of one name to its options"
-
-
-def _refused(wrong: str, allowed: str) -> PydanticCustomError:
-    return PydanticCustomError(
-        "refused", "{wrong}", {"wrong": wrong, "allowed": allowed, "advice": ""}
-    )
 
 
 def _value_text(value: Any) -> str:
@@ -27,17 +20,17 @@ def _value_text(value: Any) -> str:
         return str(value)
     if isinstance(value, list | tuple):
         return ",".join(_value_text(item) for item in value)
-    raise _refused("an option is no value", "numbers, names, true, false, or a list of them")
+    raise refused_value("an option is no value", "numbers, names, true, false, or a list of them")
 
 
 def _step_text(step: Any) -> str:
     if isinstance(step, str):
         return step
     if not isinstance(step, Mapping) or len(step) != 1:
-        raise _refused("not a step", _STEP_FORM)
+        raise refused_value("not a step", _STEP_FORM)
     name, options = next(iter(step.items()))
     if options is not None and not isinstance(options, Mapping):
-        raise _refused(f"options of {name} are no mapping", _STEP_FORM)
+        raise refused_value(f"options of {name} are no mapping", _STEP_FORM)
     pairs = (f"{key}={_value_text(value)}" for key, value in (options or {}).items())
     return " ".join((str(name), *pairs))
 

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from overlord._src.config import yaml_text
+from overlord._src.config.job_config import JobConfig
 from overlord._src.config.refusals import problems_of
 from overlord._src.config.substitution import Overrides, apply_overrides, substitute
-from overlord._src.errors import ConfigError, KeyPath, Problem
-from overlord.config import JobConfig
+from overlord._src.errors import ABSENT, ConfigError, KeyPath, Problem, refused
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,27 @@ class LoadedConfig:
         """The error for problems found after loading, pointing into the file."""
         return ConfigError(problems, self.origin, self.lines)
 
+    def refused(
+        self,
+        path: KeyPath,
+        wrong: str,
+        value: object = ABSENT,
+        allowed: str = "",
+        advice: str = "",
+    ) -> ConfigError:
+        """The same for one problem."""
+        return self.refuse(Problem(path, wrong, value, allowed, advice))
+
     @property
     def index_dir(self) -> Path:
         """The folder of the indexes."""
         return self.base / self.config.index_dir
+
+    @property
+    def journal_path(self) -> str:
+        """The folder of the planner's journal; empty: it is kept in memory."""
+        folder = self.config.runtime.journal
+        return "" if folder is None else str((self.base / folder).absolute())
 
 
 ConfigInput = str | os.PathLike[str] | Mapping[str, Any] | JobConfig | LoadedConfig
@@ -80,10 +97,8 @@ def _read_bytes(path: Path) -> bytes:
             return file.read(yaml_text.MAX_BYTES + 1)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ConfigError(
-            Problem(
-                (), f"the config cannot be read: {reason}", advice="give the path of a YAML file"
-            )
+        raise refused(
+            (), f"the config cannot be read: {reason}", advice="give the path of a YAML file"
         ) from None
 
 

@@ -6,43 +6,7 @@ from typing import Any
 
 from overlord.config import json_schema
 
-_ORDER = (
-    "JobConfig",
-    "SourceConfig",
-    "ChatConfig",
-    "AlpacaColumnsConfig",
-    "InterleavedConfig",
-    "MediaConfig",
-    "MediaTokensConfig",
-    "SplitConfig",
-    "LimitsConfig",
-    "TransformConfig",
-    "BatchTransformConfig",
-    "TokenizerConfig",
-    "MixtureConfig",
-    "EpochConfig",
-    "StageConfig",
-    "ScheduleConfig",
-    "FeedbackConfig",
-    "PackingConfig",
-    "WindowConfig",
-    "StrategyConfig",
-    "DistributeConfig",
-    "BalanceConfig",
-    "OrderConfig",
-    "HybridConfig",
-    "FunctionConfig",
-    "EncoderConfig",
-    "EncoderDistributeConfig",
-    "EncoderBalanceConfig",
-    "DeliveryConfig",
-    "RuntimeConfig",
-    "ProcessesConfig",
-    "WireConfig",
-    "MetricsConfig",
-    "AblationConfig",
-    "StreamConfig",
-)
+# In the order of the tables.
 _TITLES = {
     "JobConfig": "Top level",
     "SourceConfig": "`sources.NAME`",
@@ -97,12 +61,12 @@ def reference_tables() -> str:
     schema = json_schema()
     models = {**schema["$defs"], "JobConfig": schema}
     parts = []
-    for name in _ORDER:
+    for name, title in _TITLES.items():
         model = models[name]
         lines = [
-            f"## {_TITLES[name]}",
+            f"## {title}",
             "",
-            _first_paragraph(model, name),
+            _first_paragraph(model),
             "",
             "| key | type | default | meaning |",
             "|---|---|---|---|",
@@ -115,7 +79,7 @@ def reference_tables() -> str:
     return "\n".join(parts)
 
 
-def _first_paragraph(model: dict[str, Any], name: str) -> str:
+def _first_paragraph(model: dict[str, Any]) -> str:
     text = str(model.get("description", ""))
     return " ".join(text.split("\n\n")[0].split())
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from overlord._src.config.field_types import BoundReasons
-from overlord._src.errors import ABSENT, ConfigError, KeyPath, Problem
+from overlord._src.errors import ABSENT, ConfigError, KeyPath, Problem, refused
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -25,6 +25,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Advice that names the nearest known name, where one is near."""
     match = nearest(name, known)
     return f"did you mean {match}?" if match else ""
+
+
+def unknown_name(path: KeyPath, wrong: str, name: str, known: Sequence[str]) -> ConfigError:
+    """The error for a name that is none of the known ones, with the nearest of them."""
+    return refused(path, wrong, name, ", ".join(known) or "none", did_you_mean(name, known))
 
 
 def problems_of(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
@@ -74,7 +79,8 @@ def _problem(path: KeyPath, item: Any, model: type[BaseModel], data: Any) -> Pro
         )
     if kind in _TOO_SMALL or kind in _TOO_LARGE:
         return _out_of_bounds(path, item, model)
-    return Problem(path, _wrong(kind), value, _allowed(kind), _advice(kind))
+    wrong, allowed = _BY_KIND.get(kind, (kind.replace("_", " "), ""))
+    return Problem(path, wrong, value, allowed, "put it in quotes" if kind == "string_type" else "")
 
 
 _TOO_SMALL = {"greater_than": ("gt", "more than"), "greater_than_equal": ("ge", "at least")}
@@ -133,44 +139,20 @@ def _missing(path: KeyPath, model: type[BaseModel]) -> Problem:
     )
 
 
-_WRONG = {
-    "int_type": "not an integer",
-    "int_from_float": "not an integer",
-    "float_type": "not a number",
-    "string_type": "not text",
-    "bool_type": "neither true nor false",
-    "dict_type": "not a mapping",
-    "list_type": "not a list",
-    "model_type": "not a mapping",
-    "model_attributes_type": "not a mapping",
-    "string_too_short": "empty",
-    "too_short": "empty",
+# What is wrong, and what would do, by the kind of pydantic's finding.
+_BY_KIND = {
+    "int_type": ("not an integer", "an integer"),
+    "int_from_float": ("not an integer", ""),
+    "float_type": ("not a number", "a number"),
+    "string_type": ("not text", "text"),
+    "bool_type": ("neither true nor false", "true or false"),
+    "dict_type": ("not a mapping", "a mapping of names"),
+    "list_type": ("not a list", "a list"),
+    "model_type": ("not a mapping", "a mapping of keys"),
+    "model_attributes_type": ("not a mapping", "a mapping of keys"),
+    "string_too_short": ("empty", "at least one character"),
+    "too_short": ("empty", "at least one entry"),
 }
-
-
-def _wrong(kind: str) -> str:
-    return _WRONG.get(kind, kind.replace("_", " "))
-
-
-def _allowed(kind: str) -> str:
-    return {
-        "int_type": "an integer",
-        "float_type": "a number",
-        "string_type": "text",
-        "bool_type": "true or false",
-        "dict_type": "a mapping of names",
-        "list_type": "a list",
-        "model_type": "a mapping of keys",
-        "model_attributes_type": "a mapping of keys",
-        "string_too_short": "at least one character",
-        "too_short": "at least one entry",
-    }.get(kind, "")
-
-
-def _advice(kind: str) -> str:
-    if kind in ("string_type",):
-        return "put it in quotes"
-    return ""
 
 
 def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel]:

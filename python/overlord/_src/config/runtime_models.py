@@ -12,6 +12,7 @@ from overlord._src.config.field_types import (
     Bytes,
     ConfigModel,
     Count32,
+    FilePath,
     Processes,
     Slots,
     StepsAhead,
@@ -128,6 +129,11 @@ class RuntimeConfig(ConfigModel):
     tokenizer_processes: Processes = Field(default=1, description="worker processes per tokenizer")
     alarm_seconds: float = Field(
         default=10.0, gt=0, le=86_400, description="a source later than this is named in the log"
+    )
+    journal: FilePath | None = Field(
+        default=None,
+        description="folder of the planner's journal, which only you may write to; absent: its "
+        "last records are kept in memory",
     )
     processes: ProcessesConfig = Field(
         default_factory=ProcessesConfig, description="of engine processes"

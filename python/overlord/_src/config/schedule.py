@@ -1,4 +1,4 @@
-"""Schedules of a mixture: what a config writes in short, as stages; and as exact numbers."""
+"""Weights of a mixture as exact numbers, and how far a transition is."""
 
 from __future__ import annotations
 
@@ -7,72 +7,10 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from overlord.config import MixtureConfig, ScheduleConfig, StageConfig
+from overlord._src.config.mixture_models import MixtureConfig, StageConfig, rows_of
 
 Weights = Mapping[str, float]
 _DIGITS = 60  # of roots; decimal arithmetic is the same on every machine
-
-
-def expand(mixture: MixtureConfig) -> list[StageConfig]:
-    """The stages of a mixture, sorted; constant weights are one stage without end."""
-    if mixture.stages is not None:
-        return sorted(mixture.stages, key=lambda stage: stage.steps[0])
-    weights = mixture.weights or {}
-    schedule = mixture.schedule
-    if schedule is not None and schedule.steps is not None:
-        if schedule.kind in ("linear", "cosine"):
-            return _warm_up(weights, schedule, *schedule.steps)
-        if schedule.kind == "curriculum" and schedule.order:
-            return _curriculum(weights, schedule, schedule.order, *schedule.steps)
-    return [StageConfig(steps=(0, None), weights=weights)]
-
-
-def _warm_up(
-    weights: dict[str, float], schedule: ScheduleConfig, first: int, end: int | None
-) -> list[StageConfig]:
-    start = schedule.start or {}
-    last = StageConfig(
-        steps=(first, None),
-        weights=weights,
-        transition="cosine" if schedule.kind == "cosine" else "linear",
-        transition_steps=(end or first + 1) - first,
-        start=start,
-    )
-    return [StageConfig(steps=(0, first), weights=start), last] if first else [last]
-
-
-def _curriculum(
-    weights: dict[str, float],
-    schedule: ScheduleConfig,
-    order: list[str],
-    first: int,
-    end: int | None,
-) -> list[StageConfig]:
-    length = (end or first) - first
-    begins = [first + length * index // len(order) for index in range(len(order))]
-    begins[0] = 0
-    stages: list[StageConfig] = []
-    for index, begin in enumerate(begins):
-        later = set(order[index + 1 :])
-        stages.append(
-            StageConfig(
-                steps=(begin, begins[index + 1] if index + 1 < len(begins) else None),
-                weights={name: ratio for name, ratio in weights.items() if name not in later},
-                transition=schedule.transition if index else None,
-                transition_steps=schedule.transition_steps if index else None,
-            )
-        )
-    return stages
-
-
-def weight_sets(stage: StageConfig) -> list[dict[str, float]]:
-    """The weights a stage writes: one set, or one for every substep; and those it starts from."""
-    return [*rows_of(stage), *([stage.start] if stage.start else [])]
-
-
-def rows_of(stage: StageConfig) -> list[dict[str, float]]:
-    """One set of weights, or one for every substep."""
-    return stage.substep_weights if stage.substep_weights else [stage.weights or {}]
 
 
 def normalise(weights: Weights, temperature: float | None = None) -> dict[str, Fraction]:

@@ -85,7 +85,7 @@ class HybridConfig(ConfigModel):
         le=2**31 - 1,
         description="tokens a rank holds with nothing offloaded; absent: the model's",
     )
-    method: Literal["search", "buckets", "naive", "power_of_two", "static"] = Field(
+    method: Literal["search", "buckets", "naive"] = Field(
         default="search", description="how groups are made; the others are for comparison"
     )
     balance: Literal["dp", "pp"] | None = Field(

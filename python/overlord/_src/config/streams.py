@@ -6,9 +6,11 @@ import hashlib
 from dataclasses import dataclass
 
 from overlord._src.config.columns import mixable_sources
+from overlord._src.config.job_models import JobFields, Leftover, PackingConfig
+from overlord._src.config.mixture_models import MixtureConfig
 from overlord._src.config.refusals import did_you_mean
-from overlord._src.errors import ConfigError, KeyPath, Problem
-from overlord.config import AtEnd, JobConfig, Leftover, MixtureConfig, OverLength, PackingConfig
+from overlord._src.config.source_models import AtEnd, OverLength
+from overlord._src.errors import KeyPath, refused
 
 TRAIN = "train"
 
@@ -37,10 +39,6 @@ class ResolvedStream:
         """Where the config says this key of the stream."""
         return ("streams", self.name, key) if key in self.own_keys else (key,)
 
-    def delivery_path(self, key: str) -> KeyPath:
-        """Where the config says this key of the delivery."""
-        return ("streams", self.name, key) if key in self.own_keys else ("delivery", key)
-
 
 def derive_seed(seed: int, name: str) -> int:
     """The seed of a stream that gives none: of the job's seed and the stream's name."""
@@ -48,12 +46,12 @@ def derive_seed(seed: int, name: str) -> int:
     return int.from_bytes(digest[:8], "little")
 
 
-def stream_names(config: JobConfig) -> list[str]:
+def stream_names(config: JobFields) -> list[str]:
     """All streams of a job, `train` first."""
     return [TRAIN, *config.streams]
 
 
-def resolve_stream(config: JobConfig, name: str) -> ResolvedStream:
+def resolve_stream(config: JobFields, name: str) -> ResolvedStream:
     """The stream of this name with every field decided."""
     if name == TRAIN:
         own = None
@@ -61,13 +59,11 @@ def resolve_stream(config: JobConfig, name: str) -> ResolvedStream:
         own = config.streams[name]
     else:
         known = stream_names(config)
-        raise ConfigError(
-            Problem(
-                ("streams", name),
-                "no such stream",
-                allowed=", ".join(known),
-                advice=did_you_mean(name, known) or f"declare it under `streams: {{{name}: ...}}`",
-            )
+        raise refused(
+            ("streams", name),
+            "no such stream",
+            allowed=", ".join(known),
+            advice=did_you_mean(name, known) or f"declare it under `streams: {{{name}: ...}}`",
         )
     given = own.model_dump(exclude_none=True) if own is not None else {}
     mixture = own.mixture if own is not None and own.mixture is not None else config.mixture

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from overlord._src.config import yaml_text
-from overlord._src.errors import ConfigError, KeyPath, Problem, show_path
+from overlord._src.errors import ConfigError, KeyPath, refused, show_path
 
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -32,13 +32,11 @@ def substitute(data: Any, environment: Mapping[str, str], path: KeyPath = ()) ->
             return match.group(0)[1:]
         name = match.group(2)
         if name not in environment:
-            raise ConfigError(
-                Problem(
-                    path,
-                    f"the environment has no variable {name}",
-                    data,
-                    advice=f"export {name}, or write the value here ($${{{name}}} for plain text)",
-                )
+            raise refused(
+                path,
+                f"the environment has no variable {name}",
+                data,
+                advice=f"export {name}, or write the value here ($${{{name}}} for plain text)",
             )
         return environment[name]
 
@@ -64,9 +62,7 @@ def apply_overrides(data: Any, overrides: Overrides) -> Any:
     for key, value in pairs:
         parts = key.split(".")
         if not all(parts):
-            raise ConfigError(
-                Problem((key,), "not a dotted key path", allowed="like mixture.weights.web")
-            )
+            raise refused((key,), "not a dotted key path", allowed="like mixture.weights.web")
         data = _with_value(data, parts, value, ())
     return data
 
@@ -74,10 +70,8 @@ def apply_overrides(data: Any, overrides: Overrides) -> Any:
 def _split(text: str) -> tuple[str, object]:
     key, mark, value = text.partition("=")
     if not mark:
-        raise ConfigError(
-            Problem(
-                (), f"the override {text!r} has no '='", allowed="KEY=VALUE, like runtime.threads=4"
-            )
+        raise refused(
+            (), f"the override {text!r} has no '='", allowed="KEY=VALUE, like runtime.threads=4"
         )
     try:
         return key.strip(), yaml_text.parse(value).data
@@ -92,13 +86,11 @@ def _with_value(data: Any, parts: list[str], value: object, path: KeyPath) -> An
     head, rest = parts[0], parts[1:]
     if isinstance(data, list):
         if not head.isdigit() or int(head) >= len(data):
-            raise ConfigError(
-                Problem(
-                    (*path, head),
-                    "no such entry of the list",
-                    head,
-                    allowed=f"0 to {len(data) - 1}" if data else "none, the list is empty",
-                )
+            raise refused(
+                (*path, head),
+                "no such entry of the list",
+                head,
+                allowed=f"0 to {len(data) - 1}" if data else "none, the list is empty",
             )
         index = int(head)
         return [
@@ -108,9 +100,7 @@ def _with_value(data: Any, parts: list[str], value: object, path: KeyPath) -> An
     if data is None:
         data = {}
     if not isinstance(data, dict):
-        raise ConfigError(
-            Problem(
-                (*path, head), f"cannot be set, because {show_path(path)} is not a mapping", data
-            )
+        raise refused(
+            (*path, head), f"cannot be set, because {show_path(path)} is not a mapping", data
         )
     return {**data, head: _with_value(data.get(head), rest, value, (*path, head))}

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from overlord._src.config.refusals import did_you_mean
-from overlord._src.config.schedule import normalise, rows_of
-from overlord._src.config.schedule_checks import schedule_problems, stage_form_problems
+from overlord._src.config.mixture_models import MixtureConfig, rows_of
+from overlord._src.config.schedule import normalise, stage_shares
+from overlord._src.config.schedule_checks import (
+    no_such_source,
+    schedule_problems,
+    stage_form_problems,
+)
 from overlord._src.errors import KeyPath, Problem
-from overlord.config import MixtureConfig
 
 WEIGHT_ONE = 2**32  # as in the engine
 
@@ -19,6 +22,17 @@ WEIGHT_ONE = 2**32  # as in the engine
 def show_steps(first: int, end: int | None) -> str:
     """A range of steps for people."""
     return f"steps {first} and later" if end is None else f"steps {first} to {end - 1}"
+
+
+def stage_lines(mixture: MixtureConfig, *, transitions: bool) -> Iterator[str]:
+    """The shares of every stage in words, and where it is asked for how it is gone over to."""
+    for stage in mixture.stage_list():
+        found = stage_shares(mixture, stage).items()
+        shares = ", ".join(f"{name} {float(ratio):.2%}" for name, ratio in found)
+        how = ""
+        if transitions and stage.transition:
+            how = f", {stage.transition} over {stage.transition_steps} steps"
+        yield f"mixture by {mixture.unit}, {show_steps(*stage.steps)}{how}: {shares}"
 
 
 def fixed_point(weights: Mapping[str, float], temperature: float | None = None) -> dict[str, int]:
@@ -44,41 +58,39 @@ def mixture_problems(
     path: KeyPath,
     steps: int | None,
     substeps: int,
-) -> list[Problem]:
+) -> Iterator[Problem]:
     """What is wrong with a mixture whose config stands at `path`."""
     if (mixture.weights is None) == (mixture.stages is None):
         given = "both are given" if mixture.weights is not None else "neither is given"
-        return [
-            Problem(
-                path,
-                f"needs either weights or stages; {given}",
-                advice="write `weights: {source: ratio, ...}`, or stages of them",
-            )
-        ]
+        yield Problem(
+            path,
+            f"needs either weights or stages; {given}",
+            advice="write `weights: {source: ratio, ...}`, or stages of them",
+        )
+        return
     temperature = mixture.temperature
-    problems = schedule_problems(mixture, sources, path)
+    yield from schedule_problems(mixture, sources, path)
     if mixture.stages is not None:
-        problems += _range_problems(mixture, (*path, "stages"), last_step(mixture, steps))
-        problems += stage_form_problems(mixture, (*path, "stages"), substeps)
+        yield from _range_problems(mixture, (*path, "stages"), last_step(mixture, steps))
+        yield from stage_form_problems(mixture, (*path, "stages"), substeps)
         for index, stage in enumerate(mixture.stages):
             here = (*path, "stages", index)
             keys: list[KeyPath] = [(*here, "weights")]
             if stage.substep_weights:
                 keys = [(*here, "substep_weights", i) for i in range(len(stage.substep_weights))]
             for key, row in zip(keys, rows_of(stage), strict=True):
-                problems += _weight_problems(row, stage.steps, sources, key, temperature)
+                yield from _weight_problems(row, stage.steps, sources, key, temperature)
             if stage.start is not None:
                 key = (*here, "start")
-                problems += _weight_problems(stage.start, stage.steps, sources, key, temperature)
+                yield from _weight_problems(stage.start, stage.steps, sources, key, temperature)
     else:
         span = (0, None)
         weights = mixture.weights or {}
-        problems += _weight_problems(weights, span, sources, (*path, "weights"), temperature)
+        yield from _weight_problems(weights, span, sources, (*path, "weights"), temperature)
         start = mixture.schedule.start if mixture.schedule else None
         if start is not None:
             key = (*path, "schedule", "start")
-            problems += _weight_problems(start, span, sources, key, temperature)
-    return problems
+            yield from _weight_problems(start, span, sources, key, temperature)
 
 
 def last_step(mixture: MixtureConfig, steps: int | None) -> int | None:
@@ -95,99 +107,78 @@ def _weight_problems(
     sources: Mapping[str, object],
     path: KeyPath,
     temperature: float | None,
-) -> list[Problem]:
+) -> Iterator[Problem]:
     span = show_steps(*steps)
-    problems: list[Problem] = []
-    for name, weight in weights.items():
-        if name not in sources:
-            problems.append(
-                Problem(
-                    (*path, name),
-                    "no such source",
-                    allowed=", ".join(sources),
-                    advice=did_you_mean(name, sources) or "declare it under `sources`",
-                )
+    unknown = [name for name in weights if name not in sources]
+    unusable = [name for name, weight in weights.items() if not 0 <= weight < math.inf]
+    for name in weights:
+        if name in unknown:
+            yield no_such_source((*path, name), name, sources)
+        if name in unusable:
+            yield Problem(
+                (*path, name),
+                f"the weight of source {name} in {span} cannot be used",
+                weights[name],
+                "a finite number >= 0",
+                "0 switches the source off",
             )
-        if not math.isfinite(weight) or weight < 0:
-            problems.append(
-                Problem(
-                    (*path, name),
-                    f"the weight of source {name} in {span} cannot be used",
-                    weight,
-                    "a finite number >= 0",
-                    "0 switches the source off",
-                )
-            )
-    if problems:
-        return problems
+    if unknown or unusable:
+        return
     if not any(weight > 0 for weight in weights.values()):
-        return [
-            Problem(
-                path,
-                f"no source has a weight above 0 at step {steps[0]} ({span})",
-                dict(weights),
-                "at least one weight > 0",
-            )
-        ]
+        yield Problem(
+            path,
+            f"no source has a weight above 0 at step {steps[0]} ({span})",
+            dict(weights),
+            "at least one weight > 0",
+        )
+        return
     sharpened = temperature is not None and temperature < 1
     for name, fixed in fixed_point(weights, temperature).items():
         if weights[name] > 0 and fixed == 0:
-            problems.append(
-                Problem(
-                    (*path, name),
-                    f"too small beside the others in {span}",
-                    weights[name],
-                    "at least 2**-32 of the sum",
-                    "raise it, or set it to 0"
-                    + (f"; temperature {temperature} makes it so" if sharpened else ""),
-                )
+            yield Problem(
+                (*path, name),
+                f"too small beside the others in {span}",
+                weights[name],
+                "at least 2**-32 of the sum",
+                "raise it, or set it to 0"
+                + (f"; temperature {temperature} makes it so" if sharpened else ""),
             )
-    return problems
 
 
-def _range_problems(mixture: MixtureConfig, path: KeyPath, steps: int | None) -> list[Problem]:
+def _range_problems(mixture: MixtureConfig, path: KeyPath, steps: int | None) -> Iterator[Problem]:
     stages = mixture.stage_list()
     if not stages:
-        return [Problem(path, "empty", [], "at least one stage", "write one, or use weights")]
+        yield Problem(path, "empty", [], "at least one stage", "write one, or use weights")
+        return
     ranges = [stage.steps for stage in stages]
-    problems: list[Problem] = []
     if ranges[0][0] != 0:
-        problems.append(
-            Problem(
-                path,
-                f"steps 0 to {ranges[0][0] - 1} have no stage; the first is {show(ranges[0])}",
-                advice="start the first stage at step 0",
-            )
+        yield Problem(
+            path,
+            f"steps 0 to {ranges[0][0] - 1} have no stage; the first is {show(ranges[0])}",
+            advice="start the first stage at step 0",
         )
     for before, after in itertools.pairwise(ranges):
         both = f"{show(before)} and {show(after)}"
         if before[1] is None or after[0] < before[1]:
-            problems.append(
-                Problem(
-                    path, f"stages overlap: {both}", advice="end each stage where the next begins"
-                )
+            yield Problem(
+                path, f"stages overlap: {both}", advice="end each stage where the next begins"
             )
         elif after[0] > before[1]:
-            problems.append(
-                Problem(
-                    path,
-                    f"steps {before[1]} to {after[0] - 1} have no stage, between {both}",
-                    advice="end each stage where the next begins",
-                )
+            yield Problem(
+                path,
+                f"steps {before[1]} to {after[0] - 1} have no stage, between {both}",
+                advice="end each stage where the next begins",
             )
     last = ranges[-1][1]
     if last is not None and (steps is None or steps > last):
         end = (
             f"the stream has {steps} steps" if steps is not None else "the stream has no last step"
         )
-        problems.append(
-            Problem(
-                path,
-                f"steps {last} and later have no stage; the last is {show(ranges[-1])} and {end}",
-                advice="write null as the last stage's end",
-            )
+        yield Problem(
+            path,
+            f"steps {last} and later have no stage; the last is {show(ranges[-1])} and {end}",
+            advice="write null as the last stage's end",
         )
-    return problems
 
 
 def show(steps: tuple[int, int | None]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from overlord._src.errors import ABSENT, ConfigError, KeyPath, Problem
+from overlord._src.errors import ConfigError, KeyPath, refused
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
@@ -116,22 +116,11 @@ def _loader_class() -> type:
 _Loader: Any = _loader_class()
 
 
-def _refuse(
-    wrong: str,
-    *,
-    path: KeyPath = (),
-    value: object = ABSENT,
-    allowed: str = "",
-    advice: str = "",
-    lines: dict[KeyPath, int] | None = None,
-) -> ConfigError:
-    return ConfigError(Problem(path, wrong, value, allowed, advice), "", lines)
-
-
 def decode_text(data: bytes) -> str:
     """UTF-8 text out of a file's bytes; a byte-order mark and CRLF are accepted."""
     if len(data) > MAX_BYTES:
-        raise _refuse(
+        raise refused(
+            (),
             f"the file has {len(data)} bytes",
             allowed=f"at most {MAX_BYTES}",
             advice="a config holds settings; name data files by a pattern instead of listing them",
@@ -140,7 +129,8 @@ def decode_text(data: bytes) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise _refuse(
+        raise refused(
+            (),
             f"the file is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}, "
             f"line {line}",
             allowed="UTF-8 text",
@@ -158,7 +148,8 @@ def _check_events(text: str) -> None:
             depth += 1
             nodes += 1
             if depth > MAX_DEPTH:
-                raise _refuse(
+                raise refused(
+                    (),
                     f"line {_line_of(event)} is nested deeper than {MAX_DEPTH} levels",
                     allowed=f"at most {MAX_DEPTH} levels",
                     advice="a config needs six",
@@ -178,7 +169,8 @@ def _check_events(text: str) -> None:
                 str(event.anchor), MAX_NODES + 1 if _is_open(event, open_anchors) else 1
             )
         if nodes > MAX_NODES:
-            raise _refuse(
+            raise refused(
+                (),
                 f"line {_line_of(event)}: aliases expand to more than {MAX_NODES} values",
                 allowed=f"at most {MAX_NODES} values",
                 advice="write the values out",
@@ -207,13 +199,12 @@ def _walk(node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int], seen: set[i
     """Note the line of every key; refuse tags, keys that are not text, and keys given twice."""
     lines.setdefault(path, _line_of(node))
     if node.tag not in _PLAIN_TAGS:
-        raise _refuse(
+        raise refused(
+            path,
             f"the tag {node.tag.replace(_TAG, '!!')} makes an object",
-            path=path,
             allowed="plain mappings, lists, text, numbers, true, false and null",
             advice="remove the tag",
-            lines=lines,
-        )
+        ).at("", lines)
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -235,21 +226,19 @@ def _walk_mapping(
             continue
         if not isinstance(key, yaml.ScalarNode) or key.tag != _TAG + "str":
             shown = key.value if isinstance(key, yaml.ScalarNode) else "a collection"
-            raise _refuse(
+            raise refused(
+                path,
                 f"line {line}: the key {shown} is not text",
-                path=path,
                 allowed="text keys",
                 advice="put the key in quotes",
-                lines=lines,
-            )
+            ).at("", lines)
         if key.value in first_lines:
             lines[(*path, key.value)] = line
-            raise _refuse(
+            raise refused(
+                (*path, key.value),
                 f"given twice, on lines {first_lines[key.value]} and {line}",
-                path=(*path, key.value),
                 advice="keep one of them, or give the second its own name",
-                lines=lines,
-            )
+            ).at("", lines)
         first_lines[key.value] = line
         lines[(*path, key.value)] = line
         _walk(value, (*path, key.value), lines, seen)
@@ -270,8 +259,8 @@ def parse(text: str) -> Document:
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise _refuse("the text is not YAML: " + " ".join(str(error).split())) from None
+        raise refused((), "the text is not YAML: " + " ".join(str(error).split())) from None
     except ValueError as error:
         if isinstance(error, ConfigError):
             raise
-        raise _refuse(f"a number cannot be read: {error}") from None
+        raise refused((), f"a number cannot be read: {error}") from None

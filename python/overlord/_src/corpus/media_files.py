@@ -21,7 +21,7 @@ from overlord._src.corpus.parameters import CorpusParameters, SourceShape
 from overlord._src.corpus.scenes import make_scene
 from overlord._src.corpus.tunes import make_tune, play, wav_file
 from overlord._src.native import core
-from overlord._src.png import encode_png
+from overlord._src.showing.png import encode_png
 
 VERSION = 1  # of the generators: raised when they make other bytes of the same parameters
 _QUALITY = 92  # of JPEGs: edges stay clean

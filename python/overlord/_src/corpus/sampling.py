@@ -64,12 +64,6 @@ def shard_rows(source: SourceShape, shard: int) -> int:
     return source.documents // source.shards + (shard < source.documents % source.shards)
 
 
-def shard_lengths(parameters: CorpusParameters, source: SourceShape, shard: int) -> Any:
-    """Tokens of every document of a shard."""
-    keys = row_keys(shard_key(parameters, source.name, shard), shard_rows(source, shard))
-    return row_lengths(source.lengths, keys)
-
-
 def shard_tokens(
     parameters: CorpusParameters, source: SourceShape, shard: int, vocabulary: int, first_token: int
 ) -> tuple[Any, Any]:
@@ -79,20 +73,3 @@ def shard_tokens(
     span = np.uint64(vocabulary - first_token)
     tokens = position_values(keys, counts) % span + np.uint64(first_token)
     return tokens.astype(source.token_type), counts
-
-
-def document_tokens(
-    parameters: CorpusParameters,
-    source: SourceShape,
-    shard: int,
-    row: int,
-    vocabulary: int,
-    first_token: int,
-) -> Any:
-    """What `shard_tokens` gives for one row, without the rest: verifies a delivered token."""
-    key = shard_key(parameters, source.name, shard)
-    keys = scramble(scramble(np.array([row], dtype=np.uint64)) ^ np.uint64(key))
-    counts = row_lengths(source.lengths, keys)
-    span = np.uint64(vocabulary - first_token)
-    tokens = position_values(keys, counts) % span + np.uint64(first_token)
-    return tokens.astype(source.token_type)

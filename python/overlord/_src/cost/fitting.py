@@ -13,7 +13,7 @@ import numpy as np
 
 from overlord._src.cost.measurements import FloatArray, Measurements
 from overlord._src.cost.model import BYTES_BITS, COST_BITS, CostModel, CostTerm, quantise
-from overlord._src.errors import ConfigError, Problem
+from overlord._src.errors import ConfigError, refused
 
 FOLDS = 5
 _TOLERANCE = 1e-10  # of a gradient or singular value against the largest
@@ -100,7 +100,7 @@ def _check_rows(measurements: Measurements, features: FloatArray) -> None:
     label = f"model {measurements.model!r}: " if measurements.model else ""
 
     def refuse(wrong: str, value: object, allowed: str, advice: str = "") -> ConfigError:
-        return ConfigError(Problem((), label + wrong, value, allowed, advice))
+        return refused((), label + wrong, value, allowed, advice)
 
     if rows <= unknowns:
         wanted = f"{unknowns + 1} or more for {unknowns} coefficients"

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from overlord._src.errors import ConfigError, KeyPath, Problem
+from overlord._src.errors import ConfigError, KeyPath, refused
 
 KINDS = ("tokens", "quadratic", "transformer", "vit", "sum")
 COST_BITS, BYTES_BITS = 32, 16  # fraction bits of q32 (nanoseconds) and q16 (bytes) coefficients
-MAX_LENGTH = 2**32 - 1
 MAX_INT64 = 2**63 - 1
 
 Number = int | float | Fraction
@@ -31,7 +30,7 @@ class Costs(NamedTuple):
 
 def refuse(wrong: str, value: object, allowed: str, path: KeyPath = ("cost",)) -> ConfigError:
     """The error for a cost model that cannot be."""
-    return ConfigError(Problem(path, wrong, value, allowed))
+    return refused(path, wrong, value, allowed)
 
 
 def round_half_up(value: Fraction) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from overlord._src.cost.measurements import MAX_ROWS, Measurements
 from overlord._src.errors import ConfigError, Problem
-from overlord._src.time_reports import FORMAT
+from overlord._src.loader.time_reports import FORMAT
 
 _KEYS = ("step", "tokens", "tokens_squares", "time_ms")
 

@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from overlord._src.native import core
+
 _IDLE_SECONDS = 3600.0
 _CLOSE_SECONDS = 5.0
 
@@ -20,7 +22,9 @@ _CLOSE_SECONDS = 5.0
 class FunctionDesk:
     """Takes the planner's questions until it is closed."""
 
-    def __init__(self, native: Any, answer: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, native: core.CalloutDesk | core.RuleDesk, answer: Callable[[Any], Any]
+    ) -> None:
         self.native = native
         self.calling = False
         self._thread = threading.Thread(
@@ -42,7 +46,7 @@ class FunctionDesk:
 
     def take(self) -> tuple[int, Any] | None:
         """The next question; None when it is time to look whether the desk is closed."""
-        taken: tuple[int, Any] | None = self.native.take(_IDLE_SECONDS)
+        taken = self.native.take(_IDLE_SECONDS)
         self.calling = taken is not None
         return taken
 

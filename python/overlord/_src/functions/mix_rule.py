@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from overlord._src.config.streams import ResolvedStream
@@ -85,27 +85,23 @@ def _named(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def rule_problems(stream: ResolvedStream, rule: Rule | None) -> list[Problem]:
+def rule_problems(stream: ResolvedStream, rule: Rule | None) -> Iterator[Problem]:
     """What keeps a stream's mixture and the rule that was passed from fitting together."""
     schedule = stream.mixture.schedule
     if schedule is None or schedule.kind != "rule":
-        return []
+        return
     path = (*stream.path_of("mixture"), "schedule")
     if rule is None:
-        return [
-            Problem(
-                path,
-                "a schedule of kind rule needs the function",
-                advice="pass rule=ol.mix.rule(function, version=...) to ol.job",
-            )
-        ]
+        yield Problem(
+            path,
+            "a schedule of kind rule needs the function",
+            advice="pass rule=ol.mix.rule(function, version=...) to ol.job",
+        )
+        return
     if rule.version != schedule.version:
-        return [
-            Problem(
-                (*path, "version"),
-                f"the rule that was passed has version {rule.version}",
-                schedule.version,
-                advice="a changed rule is another mixture: raise both versions together",
-            )
-        ]
-    return []
+        yield Problem(
+            (*path, "version"),
+            f"the rule that was passed has version {rule.version}",
+            schedule.version,
+            advice="a changed rule is another mixture: raise both versions together",
+        )

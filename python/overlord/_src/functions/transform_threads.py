@@ -13,8 +13,8 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
+from overlord._src.functions.transforms import ThreadTransform
 from overlord._src.native import core
-from overlord._src.transforms import ThreadTransform
 
 _IDLE_SECONDS = 3600.0
 _CLOSE_SECONDS = 1.0

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
-from overlord._batch_transform_worker import worker_command as batch_worker_command
 from overlord._src.config.chat import text_field
 from overlord._src.config.columns import base_name
+from overlord._src.config.function_models import BatchTransformConfig, TransformConfig
 from overlord._src.errors import Problem
-from overlord._src.transform_function import Transform
-from overlord._transform_worker import answer_body, find_function, worker_command
+from overlord._src.functions.transform_function import Transform
+from overlord._workers.rows import answer_body, find_function
+from overlord._workers.transform_worker import worker_command
 
 if TYPE_CHECKING:
     from overlord._src.config.reading import LoadedConfig
-    from overlord.config import BatchTransformConfig, SourceConfig, TransformConfig
 
+_Declared = tuple[tuple[str | int, ...], TransformConfig | BatchTransformConfig]
 _BATCH_PATH: tuple[str | int, ...] = ("batch_transform",)
 
 
@@ -37,13 +38,13 @@ class ThreadTransform:
     def answer(self, rows: Sequence[Any]) -> bytes:
         """What a worker process would answer to a batch, less its head."""
         if self.media:
-            from overlord._media_items import ItemCalls
+            from overlord._workers.media_items import ItemCalls
 
             return ItemCalls(self.transform, self.name).answer(rows)
         if self.microbatches:
-            from overlord._batch_transform_worker import answer_body as batch_answer_body
+            from overlord._workers import microbatches
 
-            return batch_answer_body(self.transform, self.name, rows[0])
+            return microbatches.answer_body(self.transform, self.name, rows)
         return answer_body(self.transform, self.name, rows, self.column)
 
 
@@ -83,7 +84,7 @@ def _find(
     config: TransformConfig | BatchTransformConfig,
 ) -> _Found:
     def refuse(wrong: str, advice: str, allowed: str = "") -> Exception:
-        return loaded.refuse(Problem(path, wrong, config.function, allowed, advice))
+        return loaded.refused(path, wrong, config.function, allowed, advice)
 
     passed = loaded.transforms.get(config.function)
     if passed is None and ":" not in config.function:
@@ -132,116 +133,89 @@ def _path(source: str, field: str | None = None) -> tuple[str | int, ...]:
     return ("sources", source, *where)
 
 
-def _lowered(loaded: LoadedConfig, found: _Found, config: TransformConfig, column: Any) -> Any:
-    from overlord._src.native import core
-
-    lowered = core.Transform()
-    lowered.function = found.name
-    lowered.version = found.transform.version
-    lowered.lane = getattr(core.Lane, found.transform.lane)
-    if found.importable:
-        lowered.command = worker_command(found.name, column, search_path(loaded))
-    lowered.workers = config.workers
-    lowered.batch_rows = config.batch
-    lowered.deadline_ms = max(1, round(config.deadline_seconds * 1000))
-    lowered.memory_bytes = config.memory
-    lowered.check_every = config.check_every
-    return lowered
-
-
-def lower_transform(loaded: LoadedConfig, name: str) -> Any:
-    """A source's transform in the engine's own values; one without a function where it has none."""
-    from overlord._src.native import core
-
-    source = base_name(name)
-    config = loaded.config.sources[source].transform
-    if config is None:
-        return core.Transform()
-    found = _find(loaded, _path(source), config)
-    return _lowered(loaded, found, config, text_field(loaded.config.sources[source]))
-
-
-def lower_media_function(loaded: LoadedConfig, source: str, field: str) -> Any | None:
-    """The function over a media field in the engine's own values; None where it has none."""
-    config = loaded.config.sources[source].media[field].function
+def _lowered(
+    loaded: LoadedConfig,
+    path: tuple[str | int, ...],
+    config: TransformConfig | BatchTransformConfig | None,
+    column: str | None = None,
+) -> dict[str, Any] | None:
     if config is None:
         return None
-    return _lowered(loaded, _find(loaded, _path(source, field), config), config, None)
+    found = _find(loaded, path, config)
+    microbatches = isinstance(config, BatchTransformConfig)
+    command = worker_command(found.name, column, search_path(loaded), microbatches=microbatches)
+    return {
+        "function": found.name,
+        "version": found.transform.version,
+        "lane": found.transform.lane,
+        "command": command if found.importable else [],
+        "workers": config.workers,
+        "batch_rows": config.batch if isinstance(config, TransformConfig) else 1,
+        "deadline_ms": max(1, round(config.deadline_seconds * 1000)),
+        "memory_bytes": config.memory,
+        "check_every": config.check_every,
+    }
 
 
-def lower_batch_transform(loaded: LoadedConfig) -> Any:
-    """The job's batch transform in the engine's own values; none without a function."""
-    from overlord._src.native import core
-
-    config, lowered = loaded.config.batch_transform, core.Transform()
-    if config is None:
-        return lowered
-    found = _find(loaded, _BATCH_PATH, config)
-    lowered.function = found.name
-    lowered.version = found.transform.version
-    lowered.lane = getattr(core.Lane, found.transform.lane)
-    if found.importable:
-        lowered.command = batch_worker_command(found.name, search_path(loaded))
-    lowered.workers = config.workers
-    lowered.batch_rows = 1
-    lowered.deadline_ms = max(1, round(config.deadline_seconds * 1000))
-    lowered.memory_bytes = config.memory
-    lowered.check_every = config.check_every
-    return lowered
+def lower_transform(loaded: LoadedConfig, name: str) -> dict[str, Any] | None:
+    """A source's transform in the engine's own values; None where it has none."""
+    source = loaded.config.sources[base_name(name)]
+    return _lowered(loaded, _path(base_name(name)), source.transform, text_field(source))
 
 
-def _thread_batch_transform(loaded: LoadedConfig, lowered: Any) -> dict[str, ThreadTransform]:
-    config = loaded.config.batch_transform
-    if config is None:
-        return {}
-    found = _find(loaded, _BATCH_PATH, config)
-    if found.transform.lane != "thread":
-        return {}
-    own = ThreadTransform(found.transform, found.name, None, config.workers, microbatches=True)
-    return {lowered.key: own}
+def lower_media_function(loaded: LoadedConfig, source: str, field: str) -> dict[str, Any] | None:
+    """The function over a media field in the engine's own values; None where it has none."""
+    config = loaded.config.sources[source].media[field].function
+    return _lowered(loaded, _path(source, field), config)
 
 
-def thread_transforms(
-    loaded: LoadedConfig, sources: Sequence[Any], batch_transform: Any
-) -> dict[str, ThreadTransform]:
+def lower_batch_transform(loaded: LoadedConfig) -> dict[str, Any] | None:
+    """The job's batch transform in the engine's own values; None without one."""
+    return _lowered(loaded, _BATCH_PATH, loaded.config.batch_transform)
+
+
+def thread_transforms(loaded: LoadedConfig, sources: Sequence[Any]) -> dict[str, ThreadTransform]:
     """Those of lane thread, by what the engine calls them."""
-    out = _thread_batch_transform(loaded, batch_transform)
-    for name in dict.fromkeys(base_name(source.name) for source in sources):
-        source = loaded.config.sources[name]
-        for path, config in _functions(name, source):
-            found = _find(loaded, path, config)
-            if found.transform.lane != "thread":
-                continue
-            media = path != _path(name)
-            by_dict = found.transform.rows == "dict" and not media
-            key = f"{found.name}@{found.transform.version}"
-            out[f"media {key}" if media else key] = ThreadTransform(
-                found.transform,
-                found.name,
-                text_field(source) if by_dict else None,
-                config.workers,
-                media,
-            )
+    out: dict[str, ThreadTransform] = {}
+    names = [base_name(source.name) for source in sources]
+    for path, config in (*_of_job(loaded), *_of_sources(loaded, names)):
+        found = _find(loaded, path, config)
+        if found.transform.lane != "thread":
+            continue
+        media, microbatches = "media" in path, path == _BATCH_PATH
+        by_dict = found.transform.rows == "dict" and not media and not microbatches
+        key = f"{found.name}@{found.transform.version}"
+        out[f"media {key}" if media else key] = ThreadTransform(
+            found.transform,
+            found.name,
+            text_field(loaded.config.sources[str(path[1])]) if by_dict else None,
+            config.workers,
+            media,
+            microbatches,
+        )
     return out
 
 
-def _functions(
-    name: str, source: SourceConfig
-) -> list[tuple[tuple[str | int, ...], TransformConfig]]:
-    """Where a source names functions, and how they are run."""
-    named = [(_path(name), source.transform)]
-    named += [(_path(name, field), declared.function) for field, declared in source.media.items()]
-    return [(path, config) for path, config in named if config is not None]
+def _of_job(loaded: LoadedConfig) -> list[_Declared]:
+    """Where the job itself names a function, and how it is run."""
+    config = loaded.config.batch_transform
+    return [] if config is None else [(_BATCH_PATH, config)]
+
+
+def _of_sources(loaded: LoadedConfig, sources: Sequence[str]) -> Iterator[_Declared]:
+    """The same of its sources."""
+    for name in dict.fromkeys(sources):
+        source = loaded.config.sources[name]
+        if source.transform is not None:
+            yield _path(name), source.transform
+        for field, declared in source.media.items():
+            if declared.function is not None:
+                yield _path(name, field), declared.function
 
 
 def thread_problem(loaded: LoadedConfig, sources: Sequence[str]) -> Problem | None:
     """Why a node, which has no Python, cannot run the functions of these sources or of the job."""
-    declared: list[tuple[tuple[str | int, ...], TransformConfig | BatchTransformConfig]] = []
-    for source in sources:
-        declared += _functions(source, loaded.config.sources[source])
-    if loaded.config.batch_transform is not None:
-        declared.append((_BATCH_PATH, loaded.config.batch_transform))
-    for path, config in declared:
+    for path, config in (*_of_sources(loaded, sources), *_of_job(loaded)):
         if _find(loaded, path, config).transform.lane == "thread":
             return Problem(
                 path,

@@ -12,19 +12,19 @@ from overlord._src.errors import Problem
 _ADVICE = "set index_dir to a folder that you may write to"
 
 
-def folder_problems(loaded: LoadedConfig) -> list[Problem]:
+def folder_problems(loaded: LoadedConfig) -> Iterator[Problem]:
     """Why no index can lie there: known before anything is read."""
     folder = loaded.index_dir
     try:
         there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
     except (StopIteration, OSError):
-        return []  # whoever makes the folder finds out
+        return  # whoever makes the folder finds out
     if not there.is_dir():
-        return [_problem(loaded, f"{there} is not a folder")]
+        yield _problem(loaded, f"{there} is not a folder")
+        return
     # One that is there may be for reading only: its indexes were built elsewhere.
     if there != folder and not os.access(there, os.W_OK | os.X_OK):
-        return [_problem(loaded, f"it does not exist, and {there} may not be written to")]
-    return []
+        yield _problem(loaded, f"it does not exist, and {there} may not be written to")
 
 
 @contextlib.contextmanager

@@ -13,11 +13,11 @@ from typing import Any
 
 from overlord._src.config.columns import base_name
 from overlord._src.config.reading import LoadedConfig
-from overlord._src.index_folder import told_by_key
-from overlord._src.index_progress import LineProgress
-from overlord._src.lowering import absolute_uri
+from overlord._src.index.folder import told_by_key
+from overlord._src.index.progress import LineProgress
+from overlord._src.lowering.job_spec import absolute_uri
 from overlord._src.native import core
-from overlord._tokenizer_worker import worker_command
+from overlord._workers.tokenizer_worker import worker_command
 
 _POLL_SECONDS = 0.05
 _MOST_OTHERS = 8  # indexes of one source that are looked into when a new one is built

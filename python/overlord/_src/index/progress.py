@@ -47,6 +47,3 @@ def progress_line(sources: Sequence[Any], seconds: float) -> str:
 
 def _size(count: int) -> str:
     return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
-
-
-__all__ = ["LINE_SECONDS", "LineProgress", "progress_line"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from overlord._src.config.reading import LoadedConfig
-from overlord._src.indexing import index_path
+from overlord._src.index.indexing import index_path
 from overlord._src.native import core
 
 FORMAT = 3
@@ -134,18 +134,3 @@ def stage_counters(status: Mapping[str, Any]) -> dict[tuple[str, str, str], int]
     for one in status["unpacking"]:
         found[one["source"], "constructors", "unpack"] = one[UNPACK_TIME]
     return found
-
-
-__all__ = [
-    "FORMAT",
-    "STAGES",
-    "TIMED_STAGES",
-    "WORKING_STAGES",
-    "SourceProfile",
-    "StageProfile",
-    "dominating",
-    "profile_path",
-    "read_profile",
-    "read_profiles",
-    "stage_counters",
-]

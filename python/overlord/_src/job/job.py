@@ -3,82 +3,65 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import itertools
 import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, overload
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from pydantic import ValidationError
 
-from overlord._src import indexing, lowering
-from overlord._src.attached_engine import AttachedEngine
-from overlord._src.callouts import AnyFunction, answer_request
+from overlord._src.checkup.preflight import check_stream
 from overlord._src.config.columns import base_name
+from overlord._src.config.hybrid_fit import hybrid_of
+from overlord._src.config.job_config import JobConfig
 from overlord._src.config.mesh_fit import fit_problems
 from overlord._src.config.reading import ConfigInput, LoadedConfig, read_config
 from overlord._src.config.refusals import problems_of
+from overlord._src.config.runtime_models import RuntimeConfig
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.substitution import Overrides
-from overlord._src.errors import ConfigError, Problem
-from overlord._src.index_folder import folder_problems
-from overlord._src.launch import Launch, find_launch
-from overlord._src.loader import Loader, RankLoaders
+from overlord._src.errors import ConfigError, Problem, refused
+from overlord._src.functions.mix_rule import Rule, rule_problems
+from overlord._src.functions.transforms import thread_problem
+from overlord._src.index.folder import folder_problems
+from overlord._src.job.launch import Launch, find_launch
+from overlord._src.job.open_stream import OpenStream
+from overlord._src.loader.attached_engine import AttachedEngine
+from overlord._src.loader.embedded_engine import EmbeddedEngine
+from overlord._src.loader.loader import Loader, RankLoaders
+from overlord._src.loader.pinning import find_pinning
+from overlord._src.loader.shared_engine import EngineSettings, SharedEngine
+from overlord._src.lowering import job_spec as lowering
+from overlord._src.lowering.strategy import functions_of, match_functions, strategy_digest
 from overlord._src.mesh import Mesh, as_mesh, is_data_axis
-from overlord._src.mix_rule import Rule, rule_problems
 from overlord._src.native import core
-from overlord._src.node_limits import check_memory_share, node_cores
-from overlord._src.node_process import Attachment, NodePlan
-from overlord._src.pinning import find_pinning
-from overlord._src.preflight import check_stream
-from overlord._src.shared_engine import SharedEngine
-from overlord._src.state_keys import keys_of
-from overlord._src.strategy_lowering import functions_of, match_functions, strategy_digest
-from overlord._src.transforms import ThreadTransform, thread_problem, thread_transforms
-from overlord._tokenizer_worker import worker_command
-from overlord.config import JobConfig, RuntimeConfig
+from overlord._src.node.limits import check_memory_share, node_cores
+from overlord._src.node.process import Attachment, GivenNode, HostNode, NodeFinder, NodePlan
+from overlord._src.state.keys import keys_of
+from overlord._workers.tokenizer_worker import worker_command
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 ENGINES = ("auto", "embedded", "processes")
 _LOADERS = itertools.count()  # of this process, which hosts all ranks of each
 Ranks = Literal["all"] | Sequence[int]
 
 
-@dataclass(frozen=True)
-class OpenStream:
-    """One stream with its sources found, indexed and checked."""
+class ReadOptions(TypedDict, total=False):
+    """What the loaders of any stream may be asked for; `Job.train` says what each means."""
 
-    resolved: ResolvedStream
-    sources: list[Any]
-    infos: list[dict[str, Any]]
-    native: Any
-    functions: Mapping[str, AnyFunction] = field(default_factory=dict)
-    transforms: Mapping[str, ThreadTransform] = field(default_factory=dict)  # of lane thread
-
-    def cursor(self, state: bytes | None = None, *, place: bool = True) -> Any:
-        """Plans one after another, from a state on; without `place` in arrival order."""
-        names = self.source_names
-
-        def call(request: Any) -> Any:
-            return answer_request(request, self.functions, names)
-
-        return self.native.planner(
-            state, worker_command(), call if self.functions else None, place=place
-        )
-
-    @property
-    def source_names(self) -> list[str]:
-        """Names of its sources, in the engine's order."""
-        return [source.name for source in self.sources]
-
-    @property
-    def source_digests(self) -> dict[str, str]:
-        """What stands for the data of each source."""
-        return {
-            name: info["digest"][-16:]  # as a state keeps them
-            for name, info in zip(self.source_names, self.infos, strict=True)
-        }
+    prefetch: int | None
+    engine: str
+    threads: int | None
+    hash: bool
+    node: str | os.PathLike[str] | None
+    writable: bool
+    pin: bool | int
 
 
 class Job:
@@ -130,7 +113,9 @@ class Job:
     def open_stream(self, name: str = TRAIN) -> OpenStream:
         """Find, index where missing, and check everything a stream reads. Done once per stream."""
         if name not in self._streams:
-            self._streams[name] = self._open(name)
+            self._streams[name] = OpenStream.open(
+                self._loaded, self._mesh, self._resolve(name), self._functions
+            )
         return self._streams[name]
 
     def _resolve(self, name: str) -> ResolvedStream:
@@ -139,88 +124,23 @@ class Job:
         except ConfigError as error:
             raise error.at(self._loaded.origin, self._loaded.lines) from None
 
-    def _open(self, name: str) -> OpenStream:
-        resolved = self._resolve(name)
-        names = resolved.mixture.source_names()
-        whole = list(dict.fromkeys(base_name(item) for item in names))
-        files = {source: lowering.list_source_files(self._loaded, source) for source in whole}
-        lowering.check_shared_files(self._loaded, files)
-        indexed, sources = (
-            [
-                lowering.lower_source(self._loaded, resolved, item, files[base_name(item)])
-                for item in items
-            ]
-            for items in (whole, names)
-        )
-        indexing.ensure_indexes(self._loaded, indexed, self.config.runtime.threads)
-        infos = [indexing.check_indexed_files(self._loaded, source) for source in sources]
-        spec = lowering.lower_stream(self._loaded, resolved, sources)
-        native = core.Job(
-            spec,
-            lowering.lower_delivery(self.config.delivery, resolved, self.config.strategy),
-            lowering.lower_mesh(self._mesh),
-            [str(indexing.index_path(self._loaded, source)) for source in sources],
-        )
-        threads = thread_transforms(self._loaded, sources, spec.batch_transform)
-        return OpenStream(resolved, sources, infos, native, self._functions, threads)
-
     @overload
     def train(
-        self,
-        rank: int | None = None,
-        *,
-        ranks: None = None,
-        prefetch: int | None = None,
-        engine: str = "auto",
-        threads: int | None = None,
-        hash: bool = False,
-        node: str | os.PathLike[str] | None = None,
-        writable: bool = False,
-        pin: bool | int = False,
+        self, rank: int | None = None, *, ranks: None = None, **options: Unpack[ReadOptions]
     ) -> Loader: ...
 
     @overload
     def train(
-        self,
-        rank: Sequence[int],
-        *,
-        ranks: None = None,
-        prefetch: int | None = None,
-        engine: str = "auto",
-        threads: int | None = None,
-        hash: bool = False,
-        node: str | os.PathLike[str] | None = None,
-        writable: bool = False,
-        pin: bool | int = False,
+        self, rank: Sequence[int], *, ranks: None = None, **options: Unpack[ReadOptions]
     ) -> RankLoaders: ...
 
     @overload
     def train(
-        self,
-        rank: None = None,
-        *,
-        ranks: Ranks,
-        prefetch: int | None = None,
-        engine: str = "auto",
-        threads: int | None = None,
-        hash: bool = False,
-        node: str | os.PathLike[str] | None = None,
-        writable: bool = False,
-        pin: bool | int = False,
+        self, rank: None = None, *, ranks: Ranks, **options: Unpack[ReadOptions]
     ) -> RankLoaders: ...
 
     def train(
-        self,
-        rank: Any = None,
-        *,
-        ranks: Any = None,
-        prefetch: int | None = None,
-        engine: str = "auto",
-        threads: int | None = None,
-        hash: bool = False,
-        node: str | os.PathLike[str] | None = None,
-        writable: bool = False,
-        pin: bool | int = False,
+        self, rank: Any = None, *, ranks: Any = None, **options: Unpack[ReadOptions]
     ) -> Loader | RankLoaders:
         """The training stream for one rank, or for several hosted here (`ranks="all"` or a list).
 
@@ -235,23 +155,12 @@ class Job:
         `pin` registers the memory of batches with CUDA, so that copies to the device run at full
         speed beside the host; `True` means this process's current device, a number that device.
         """
-        loader: Loader | RankLoaders = self.stream(
-            TRAIN,
-            rank,
-            ranks=ranks,
-            prefetch=prefetch,
-            engine=engine,
-            threads=threads,
-            hash=hash,
-            node=node,
-            writable=writable,
-            pin=pin,
-        )
+        loader: Loader | RankLoaders = self.stream(TRAIN, rank, ranks=ranks, **options)
         return loader
 
-    def valid(self, rank: Any = None, **options: Any) -> Any:
+    def valid(self, rank: Any = None, *, ranks: Any = None, **options: Unpack[ReadOptions]) -> Any:
         """The stream named `valid`; takes what `train` takes."""
-        return self.stream("valid", rank, **options)
+        return self.stream("valid", rank, ranks=ranks, **options)
 
     def stream(
         self,
@@ -271,26 +180,37 @@ class Job:
         _check_call(engine, prefetch, threads)
         single, hosted = self._hosted(rank, ranks)
         resolved = self._resolve(name)
-        options = lowering.lower_runtime(
-            self.config.runtime,
-            threads=threads,
-            prefetch=prefetch,
-            hash_batches=hash,
-            reporters=lowering.reporting_ranks(resolved.mixture, self._mesh),
+        settings = EngineSettings(
+            job=self.config.job,
+            stream=name,
+            mesh=self._mesh,
+            ranks=hosted,
+            options=lowering.lower_runtime(
+                self.config.runtime,
+                threads=threads,
+                prefetch=prefetch,
+                hash_batches=hash,
+                reporters=lowering.reporting_ranks(resolved.mixture, self._mesh),
+            ),
+            dealing=self._dealing(),
+            keys=keys_of(self.config, resolved),
+            slicing=self.config.delivery.cp_slicing,
+            hybrid=hybrid_of(self.config) is not None,
+            rule=self._rule if resolved.mixture.follows_rule else None,
+            writable=writable,
+            pinning=find_pinning(pin),
         )
         launch = find_launch()
+        shared: SharedEngine
         if (
             node is not None
             or engine == "processes"
             or (engine == "auto" and self._shares_readers(launch, hosted))
         ):
-            shared: SharedEngine = self._attached(
-                name, resolved, hosted, options, launch, "" if node is None else str(node)
-            )
+            shared = self._attached(settings, resolved, launch, "" if node is None else str(node))
         else:
-            shared = self._embedded(name, hosted, options)
-        shared.form_batches(self.config.delivery.cp_slicing, writable, find_pinning(pin))
-        shared.keys = keys_of(self.config, resolved)
+            opened = check_stream(self._loaded, self.open_stream(name), tell=0 in hosted)
+            shared = EmbeddedEngine(settings, opened, self._loaded.journal_path)
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 
     def _shares_readers(self, launch: Launch | None, hosted: Sequence[int]) -> bool:
@@ -301,32 +221,10 @@ class Job:
             return True
         return len(launch.local_ranks) > 1 and set(hosted) < set(launch.local_ranks)
 
-    def _embedded(self, name: str, hosted: list[int], options: Any) -> SharedEngine:
-        opened = check_stream(self._loaded, self.open_stream(name), tell=0 in hosted)
-        return SharedEngine(
-            opened.native,
-            hosted,
-            options,
-            self.config.job,
-            name,
-            self._mesh,
-            opened.source_digests,
-            self._dealing(self.config.delivery),
-            self._rule if opened.resolved.mixture.follows_rule else None,
-            self._hybrid,
-            opened.functions,
-            opened.transforms,
-        )
-
     def _attached(
-        self,
-        name: str,
-        resolved: ResolvedStream,
-        hosted: list[int],
-        options: Any,
-        launch: Launch | None,
-        path: str,
+        self, settings: EngineSettings, resolved: ResolvedStream, launch: Launch | None, path: str
     ) -> AttachedEngine:
+        name, hosted, options = settings.stream, list(settings.ranks), settings.options
         shared = launch is not None and launch.world_size == self._mesh.world_size
         local = sorted(launch.local_ranks) if launch is not None and shared else hosted
         if not set(hosted) <= set(local):
@@ -343,26 +241,19 @@ class Job:
         if launch is None and len(hosted) == self._mesh.world_size:
             # Nobody else reads this stream: another reader of the same job has a node of its own.
             run = f"process {os.getpid()}, loader {next(_LOADERS)}"
-        attachment = Attachment(
-            agreed,
-            _digest([agreed, local, run, os.getuid()]),
-            hosted,
-            lambda: self.job_file(name, served, options),
-            replace(plan, run=_digest([local, run, os.getuid()])),
-            self.config.runtime.processes.directory or "",
-            path,
-        )
-        return AttachedEngine(
-            attachment,
-            options,
-            self.config.job,
-            name,
-            self._mesh,
-            self._dealing(self.config.delivery),
-            launch.restarts if launch is not None else 0,
-            self._rule if resolved.mixture.follows_rule else None,
-            self._hybrid,
-        )
+        plan = replace(plan, run=_digest([local, run, os.getuid()]))
+        finder: NodeFinder = GivenNode(path)
+        if not path:
+            finder = HostNode(
+                agreed,
+                _digest([agreed, local, run, os.getuid()]),
+                hosted,
+                lambda: self.job_file(name, served, options),
+                plan,
+                self.config.runtime.processes.directory or "",
+            )
+        restarts = launch.restarts if launch is not None else 0
+        return AttachedEngine(settings, Attachment(agreed, hosted, finder, plan), restarts)
 
     def _same_group(self, hosted: list[int], local: list[int], path: str) -> list[int]:
         """Those that share a node where every data-parallel group reads for itself."""
@@ -372,21 +263,20 @@ class Job:
             return tuple(self._mesh.coordinate(rank, axis) for axis in axes)
 
         if path or len({group(rank) for rank in hosted}) > 1:
-            raise ConfigError(
-                Problem(
-                    ("runtime", "ablation", "disaggregation"),
-                    "false: each data-parallel group has a node of its own, which its first rank "
-                    "starts",
-                    allowed="processes that each host ranks of one group, without node=",
-                )
+            raise refused(
+                ("runtime", "ablation", "disaggregation"),
+                "false: each data-parallel group has a node of its own, which its first rank "
+                "starts",
+                allowed="processes that each host ranks of one group, without node=",
             )
         return [rank for rank in local if group(rank) == group(hosted[0])]
 
-    def job_file(self, name: str, ranks: Sequence[int], options: Any) -> bytes:
+    def job_file(self, name: str, ranks: Sequence[int], options: core.RuntimeOptions) -> bytes:
         """A stream of the job as a node process is started with it; opens and indexes its data."""
         opened = check_stream(self._loaded, self.open_stream(name))
-        file: bytes = core.job_file(opened.native, list(ranks), options, worker_command())
-        return file
+        return core.job_file(
+            opened.native, list(ranks), options, worker_command(), self._loaded.journal_path
+        )
 
     def node_plan(self) -> NodePlan:
         """How the config wants the roles of a host dealt to processes."""
@@ -406,12 +296,10 @@ class Job:
         """What a node cannot do, said before one is started."""
         check_memory_share(self._loaded, min(len(local), self._mesh.data_size))
         if functions_of(self.config.strategy):
-            raise self._loaded.refuse(
-                Problem(
-                    ("strategy",),
-                    "functions of your own run in the process that plans, and a node has no Python",
-                    advice='use engine="embedded" with all ranks in one process',
-                )
+            raise self._loaded.refused(
+                ("strategy",),
+                "functions of your own run in the process that plans, and a node has no Python",
+                advice='use engine="embedded" with all ranks in one process',
             )
         names = dict.fromkeys(base_name(item) for item in stream.mixture.source_names())
         threaded = thread_problem(self._loaded, list(names))
@@ -419,12 +307,10 @@ class Job:
             raise self._loaded.refuse(threaded)
         several = len(local) < self._mesh.world_size
         if stream.mixture.metric_driven and several and self.config.runtime.wire.planner is None:
-            raise self._loaded.refuse(
-                Problem(
-                    (*stream.path_of("mixture"), "schedule"),
-                    "a mixture that follows losses needs one planner that hears every report",
-                    advice="set runtime.wire.planner to the address of rank 0's host",
-                )
+            raise self._loaded.refused(
+                (*stream.path_of("mixture"), "schedule"),
+                "a mixture that follows losses needs one planner that hears every report",
+                advice="set runtime.wire.planner to the address of rank 0's host",
             )
 
     def _wire_words(self, *, leads: bool) -> list[str]:
@@ -447,13 +333,9 @@ class Job:
         told = [config, str(self._loaded.base), self._mesh.axes, name, hash_batches]
         return _digest(told)
 
-    @property
-    def _hybrid(self) -> bool:
-        return self.config.strategy is not None and self.config.strategy.hybrid is not None
-
     def plan(self, step: int = 0, stream: str = TRAIN) -> Any:
         """The plan of a step, from metadata alone: what `ol.strategy.loader_do_plan` takes."""
-        from overlord._src.readable import plan_of
+        from overlord._src.plan_view.readable import plan_of
 
         return plan_of(self.open_stream(stream), step)[0]
 
@@ -471,12 +353,12 @@ class Job:
         `targets`, `bin`, and the job's metadata columns. `fields` chooses columns, `rows` caps the
         rows. Nothing is placed and no function of a strategy is called.
         """
-        from overlord._src.plan_duties import summarise
+        from overlord._src.plan_view.duties import summarise
 
         return summarise(self.open_stream(stream), step, fields, rows)
 
-    def _dealing(self, delivery: Any) -> str:
-        """How bins are dealt: a state saved inside a step is bound to it."""
+    def _dealing(self) -> str:
+        delivery = self.config.delivery
         text = f"microbatch_size={delivery.microbatch_size},fill_empty={int(delivery.fill_empty)}"
         if self.config.strategy is None:
             return text
@@ -485,9 +367,7 @@ class Job:
     def _hosted(self, rank: Any, ranks: Any) -> tuple[bool, list[int]]:
         """Whether one loader is wanted, and the ranks that live in this process."""
         if rank is not None and ranks is not None:
-            raise ConfigError(
-                Problem(("ranks",), "rank and ranks are both given", advice="give one")
-            )
+            raise refused(("ranks",), "rank and ranks are both given", advice="give one")
         several = ranks if ranks is not None else rank if not isinstance(rank, int | None) else None
         if several is None:
             return True, [self._own_rank() if rank is None else self._mesh.check_rank(rank)]
@@ -495,13 +375,11 @@ class Job:
         for item in hosted:
             self._mesh.check_rank(item)
         if not hosted or len(set(hosted)) != len(hosted):
-            raise ConfigError(
-                Problem(
-                    ("ranks",),
-                    "needs each rank once, and at least one",
-                    hosted,
-                    f"0 to {self._mesh.world_size - 1}, or 'all'",
-                )
+            raise refused(
+                ("ranks",),
+                "needs each rank once, and at least one",
+                hosted,
+                f"0 to {self._mesh.world_size - 1}, or 'all'",
             )
         return False, hosted
 
@@ -513,14 +391,20 @@ class Job:
         text = os.environ.get("RANK", "")
         if text.isdigit() and os.environ.get("WORLD_SIZE") == str(self._mesh.world_size):
             return self._mesh.check_rank(int(text))
-        raise ConfigError(
-            Problem(
-                ("rank",),
-                f"needed on a mesh of {self._mesh.world_size} ranks",
-                allowed=f"0 to {self._mesh.world_size - 1}",
-                advice='pass rank=, use ol.mesh.from_env(), or host all with ranks="all"',
-            )
+        raise refused(
+            ("rank",),
+            f"needed on a mesh of {self._mesh.world_size} ranks",
+            allowed=f"0 to {self._mesh.world_size - 1}",
+            advice='pass rank=, use ol.mesh.from_env(), or host all with ranks="all"',
         )
+
+
+# What `help` and editors show of `train` and `valid`: the options one by one, as `stream` has them.
+_shown = inspect.signature(Job.stream)
+_shown = _shown.replace(parameters=[p for p in _shown.parameters.values() if p.name != "name"])
+_asked: tuple[Any, ...] = (Job.train, Job.valid)
+for _method in _asked:
+    _method.__signature__ = _shown
 
 
 def _digest(told: Any) -> str:
@@ -577,6 +461,3 @@ def job(
             declared, functions = trace_functions(strategy)
         loaded = replace(loaded, config=loaded.config.model_copy(update={"strategy": declared}))
     return Job(loaded, as_mesh(mesh), rule, {**functions, **(callouts or {})})
-
-
-__all__ = ["Job", "OpenStream", "job"]

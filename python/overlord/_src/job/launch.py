@@ -85,6 +85,3 @@ def _open_mpi(env: Mapping[str, str]) -> Launch | None:
         return None
     run = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid", "")
     return Launch("open-mpi", rank, local, _block(rank, local, local_world), world, run)
-
-
-__all__ = ["Launch", "find_launch"]

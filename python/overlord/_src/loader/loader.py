@@ -7,21 +7,76 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from overlord._src.kept_states import KeptStates
-from overlord._src.loss_sums import known_source, quantised, shares_asked
+from overlord._src.batch.microbatch import Microbatch
+from overlord._src.loader.loss_sums import known_source, quantised, shares_asked
+from overlord._src.loader.shared_engine import WAIT_SECONDS, SharedEngine
+from overlord._src.loader.time_reports import TimeReports, Times, write_reports
 from overlord._src.mesh import Mesh, as_mesh, peers_of
-from overlord._src.microbatch import Microbatch
 from overlord._src.native import core
-from overlord._src.shared_engine import WAIT_SECONDS, SharedEngine
-from overlord._src.time_reports import TimeReports, Times, write_reports
+from overlord._src.state.kept_states import KeptStates
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _TIMES_KEPT = 4096  # steps whose reported times a loader keeps
 _LOG = logging.getLogger("overlord")
 
 
-class Loader(Iterator[Microbatch]):
+class _Reader:
+    """What a loader of one rank and loaders of several do alike with the engine behind them."""
+
+    def __init__(self, shared: SharedEngine) -> None:
+        self._shared = shared
+
+    def rebuild(self, mesh: Mesh | str | Mapping[str, int], step: int | None = None) -> int:
+        """Change the mesh of the running job at a step boundary; gives the first step on it.
+
+        `mesh` has the same ranks on other axes, as `ol.mesh(dp=2, tp=2)`, `"dp=2,tp=2"` or a dict.
+        Steps from `step` on are planned for it, or from the first that is not planned yet. One
+        rank's call is enough, and ranks that all ask for the same mesh get the same answer. What
+        the steps hold does not change. `mesh` of a loader is the new one when `next()` has returned
+        its first batch of that step.
+        """
+        return self._shared.rebuild(as_mesh(mesh), step)
+
+    def reports(self) -> list[dict[str, Any]]:
+        """Times reported so far, each with what its microbatch held."""
+        raise NotImplementedError
+
+    def save_reports(self, path: str | Path) -> int:
+        """Write `reports()` as JSON lines for `overlord calibrate --from`; gives their number."""
+        return write_reports(path, self.reports())
+
+    def status(self) -> dict[str, Any]:
+        """What roles, queues, memory and sources do right now; starts the engine."""
+        return self._shared.running().status()
+
+    def quarantine(self) -> list[dict[str, Any]]:
+        """Rows found bad so far: source, shard, row, reason, when."""
+        return self._shared.quarantine()
+
+    def stream_hash(self) -> str:
+        """Chain of plans and of the bytes of every rank hosted here (needs hash=True)."""
+        return self._shared.running().stream_hash()
+
+    def content_hash(self) -> str:
+        """Chain of what the steps held; the same on every mesh."""
+        return self._shared.running().content_hash()
+
+    def close(self) -> None:
+        """Stop the engine. Batches that are held stay valid."""
+        self._shared.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Loader(_Reader, Iterator[Microbatch]):
     """Microbatches of one rank, in order. Stop it with `close()`, a `with` block, or `del`.
 
     The engine starts with the first `next()` or `load_state_dict()`. A loader has no length:
@@ -29,10 +84,10 @@ class Loader(Iterator[Microbatch]):
     """
 
     def __init__(self, shared: SharedEngine, rank: int, *, owner: bool = True) -> None:
-        self._shared = shared
+        super().__init__(shared)
         self._rank = rank
         self._owner = owner
-        self._client: Any = None
+        self._client: core.Client | None = None
         self._ended = 0  # the reading that has ended
         self._tree = 1
         self._set_mesh(shared.mesh)
@@ -57,25 +112,13 @@ class Loader(Iterator[Microbatch]):
         self._states = self._shared.state_maker(self._rank, mesh)
         self._peers = partial(peers_of, mesh, self._rank)  # batches must not hold the loader
 
-    def rebuild(self, mesh: Mesh | str | Mapping[str, int], step: int | None = None) -> int:
-        """Change the mesh of the running job at a step boundary; gives the first step on it.
-
-        `mesh` has the same ranks on other axes, as `ol.mesh(dp=2, tp=2)`, `"dp=2,tp=2"` or a dict.
-        Steps from `step` on are planned for it, or from the first that is not planned yet. One
-        rank's call is enough, and ranks that all ask for the same mesh get the same answer. What
-        the steps hold does not change. `mesh` of a loader is the new one when `next()` has returned
-        its first batch of that step.
-        """
-        wanted = as_mesh(mesh)
-        return self._shared.rebuild(wanted, step)
-
-    def _connected(self) -> Any:
+    def _connected(self) -> core.Client:
         if self._client is None:
             self._client = self._shared.running().client(self._rank)
             self._stand_at(self._client.place())
         return self._client
 
-    def _stand_at(self, place: Any) -> None:
+    def _stand_at(self, place: core.Place) -> None:
         self._stands = (place, self._states)
         self._kept.note(place, self._states)
 
@@ -160,7 +203,7 @@ class Loader(Iterator[Microbatch]):
             for name, pair in sorted(losses.items())
             if known_source(name, names)
         ]
-        verdict = str(self._connected().report(step, part))
+        verdict = self._connected().report(step, part)
         if (answers := self._shared.rule_answers) is not None and answers.failure is not None:
             raise answers.failure
         return verdict
@@ -168,10 +211,6 @@ class Loader(Iterator[Microbatch]):
     def reports(self) -> list[dict[str, Any]]:
         """Times reported so far, each with what its microbatch held."""
         return self._times.rows()
-
-    def save_reports(self, path: str | Path) -> int:
-        """Write `reports()` as JSON lines for `overlord calibrate --from`; gives their number."""
-        return write_reports(path, self.reports())
 
     def load_state_dict(self, state: Mapping[str, Any], allow: Sequence[str] = ()) -> None:
         """Go on from a state. Refuses one of another job, config or data, and says what differs.
@@ -195,28 +234,11 @@ class Loader(Iterator[Microbatch]):
 
     def wait_seconds(self) -> float:
         """How long `next()` has waited for data so far: what its production does not hide."""
-        return float(self._connected().wait_ns) / 1e9
-
-    def status(self) -> dict[str, Any]:
-        """What roles, queues, memory and sources do right now; starts the engine."""
-        status: dict[str, Any] = self._shared.running().status()
-        return status
-
-    def quarantine(self) -> list[dict[str, Any]]:
-        """Rows found bad so far: source, shard, row, reason, when."""
-        return self._shared.quarantine()
+        return self._connected().wait_ns / 1e9
 
     def rank_hash(self) -> str:
         """Chain of the bytes of this rank's batches (needs hash=True)."""
-        return str(self._shared.running().rank_hash(self._rank))
-
-    def stream_hash(self) -> str:
-        """Chain of plans and of the bytes of every rank hosted here (needs hash=True)."""
-        return str(self._shared.running().stream_hash())
-
-    def content_hash(self) -> str:
-        """Chain of what the steps held; the same on every mesh."""
-        return str(self._shared.running().content_hash())
+        return self._shared.running().rank_hash(self._rank)
 
     def close(self) -> None:
         """Stop the engine. Batches that are held stay valid."""
@@ -224,18 +246,12 @@ class Loader(Iterator[Microbatch]):
         if self._owner:
             self._shared.close()
 
-    def __enter__(self) -> Loader:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class RankLoaders(Mapping[int, Loader]):
+class RankLoaders(_Reader, Mapping[int, Loader]):
     """Loaders of several ranks over one engine: `loaders[rank]`, or whole steps of all of them."""
 
     def __init__(self, shared: SharedEngine) -> None:
-        self._shared = shared
+        super().__init__(shared)
         self._loaders = {rank: Loader(shared, rank, owner=False) for rank in shared.ranks}
         shared.close_with(self)
 
@@ -252,10 +268,6 @@ class RankLoaders(Mapping[int, Loader]):
     def mesh(self) -> Mesh:
         """The mesh of the step that the first rank is at; see `Loader.rebuild`."""
         return next(iter(self._loaders.values())).mesh
-
-    def rebuild(self, mesh: Mesh | str | Mapping[str, int], step: int | None = None) -> int:
-        """Change the mesh of the running job at a step boundary; see `Loader.rebuild`."""
-        return next(iter(self._loaders.values())).rebuild(mesh, step)
 
     @property
     def hybrid(self) -> bool:
@@ -298,10 +310,6 @@ class RankLoaders(Mapping[int, Loader]):
         """Times reported so far by all ranks, each with what its microbatch held."""
         return [row for loader in self._loaders.values() for row in loader.reports()]
 
-    def save_reports(self, path: str | Path) -> int:
-        """Write `reports()` as JSON lines for `overlord calibrate --from`; gives their number."""
-        return write_reports(path, self.reports())
-
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """The state of the first rank; at a step boundary, as after `step`, all have the same."""
         if not self._shared.hybrid or step is not None:
@@ -321,21 +329,6 @@ class RankLoaders(Mapping[int, Loader]):
             state, allow, [loader._forget_client for loader in self._loaders.values()]
         )
 
-    def go_to(self, blob: bytes) -> None:
-        """Go on from a state that a plan cursor of this very job gave."""
-        for loader in self._loaders.values():
-            loader._forget_client()
-        self._shared.start(blob, ())
-
-    def status(self) -> dict[str, Any]:
-        """What roles, queues, memory and sources do right now."""
-        status: dict[str, Any] = self._shared.running().status()
-        return status
-
-    def quarantine(self) -> list[dict[str, Any]]:
-        """Rows found bad so far: source, shard, row, reason, when."""
-        return self._shared.quarantine()
-
     def weights(self) -> dict[str, float]:
         """The newest share of each source where the mixture follows losses; else empty."""
         return self._shared.weights(next(iter(self._loaders)))
@@ -348,21 +341,3 @@ class RankLoaders(Mapping[int, Loader]):
     def asked_shares(self, unit: str) -> dict[str, float]:
         """The share each source was asked for since step 0, from what it gave and what it owes."""
         return shares_asked(self._shared.described(next(iter(self._loaders)))["sources"], unit)
-
-    def stream_hash(self) -> str:
-        """Chain of plans and of the bytes of every rank (needs hash=True)."""
-        return str(self._shared.running().stream_hash())
-
-    def content_hash(self) -> str:
-        """Chain of what the steps held; the same on every mesh."""
-        return str(self._shared.running().content_hash())
-
-    def close(self) -> None:
-        """Stop the engine. Batches that are held stay valid."""
-        self._shared.close()
-
-    def __enter__(self) -> RankLoaders:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

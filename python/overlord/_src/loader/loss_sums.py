@@ -34,6 +34,3 @@ def shares_asked(sources: Mapping[str, Any], unit: str) -> dict[str, float]:
     asked = {name: float(source[key]) + source["debt"] for name, source in sources.items()}
     total = sum(asked.values()) or 1.0
     return {name: value / total for name, value in asked.items()}
-
-
-__all__ = ["known_source", "quantised", "shares_asked"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 from overlord._src.native import core
 
 
-def find_pinning(pin: bool | int) -> Any:
+def find_pinning(pin: bool | int) -> core.HostPinning | None:
     """Who pins memory for `pin`; None where it is not asked for. Raises where nobody can."""
     if pin is False:
         return None

@@ -34,7 +34,7 @@ class Readings:
         self._ended.add(rank)
         return self._started
 
-    def again(self, reading: int, start: Callable[[], None]) -> bool:
+    def again(self, reading: int, start: Callable[[], object]) -> bool:
         """Start over after a reading that has ended; False where the stream is read once."""
         if self._started != reading:
             return True  # another rank of this engine did

@@ -4,68 +4,62 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from overlord._src import state as states
-from overlord._src.callouts import AnyFunction, answer_request
-from overlord._src.errors import ConfigError, Problem
-from overlord._src.function_desk import FunctionDesk
-from overlord._src.kept_states import StateMaker
+from overlord._src.batch.microbatch import BatchForm
+from overlord._src.errors import refused
+from overlord._src.functions.function_desk import FunctionDesk
+from overlord._src.functions.mix_rule import Rule, RuleAnswers
+from overlord._src.loader.readings import Readings
 from overlord._src.mesh import Mesh
-from overlord._src.microbatch import BatchForm
-from overlord._src.mix_rule import Rule, RuleAnswers
 from overlord._src.native import core
-from overlord._src.readings import Readings
-from overlord._src.state_keys import StreamKeys, edited_keys, naming_keys
-from overlord._src.transform_threads import TransformThreads
-from overlord._src.transforms import ThreadTransform
-from overlord._tokenizer_worker import worker_command
+from overlord._src.state import saved_state as states
+from overlord._src.state.kept_states import StateMaker
+from overlord._src.state.keys import StreamKeys, edited_keys, naming_keys
 
 WAIT_SECONDS = 1.0  # the engine looks for signals more often than that
 
 
-class SharedEngine:
+@dataclass(frozen=True)
+class EngineSettings:
+    """What an engine is told alike, whether its roles live in this process or in a node."""
+
+    job: str
+    stream: str
+    mesh: Mesh
+    ranks: Sequence[int]  # hosted in this process
+    options: core.RuntimeOptions
+    dealing: str  # how bins are dealt: a state saved inside a step is bound to it
+    keys: StreamKeys  # of the config, for messages
+    slicing: str  # of context-parallel ranks
+    hybrid: bool
+    rule: Rule | None
+    writable: bool
+    pinning: core.HostPinning | None  # who registers the memory of batches with CUDA
+
+
+class SharedEngine(ABC):
     """The engine behind the loaders of one process; it starts with the first batch."""
 
-    def __init__(
-        self,
-        native_job: Any,
-        ranks: Sequence[int],
-        options: Any,
-        job: str,
-        stream: str,
-        mesh: Mesh,
-        source_digests: Mapping[str, str],
-        dealing: str,
-        rule: Rule | None = None,
-        hybrid: bool = False,
-        functions: Mapping[str, AnyFunction] | None = None,
-        transforms: Mapping[str, ThreadTransform] | None = None,
-    ) -> None:
-        self.ranks = list(ranks)
-        self.job = job
-        self.stream = stream
-        self.mesh = mesh
-        self._native_job = native_job
-        self._options = options
-        self._source_digests = dict(source_digests)
-        self._dealing = dealing
-        self.hybrid = hybrid
-        self._rule = rule
+    def __init__(self, settings: EngineSettings, *, private_memory: bool) -> None:
+        self.ranks = list(settings.ranks)
+        self.job = settings.job
+        self.mesh = settings.mesh
+        self.hybrid = settings.hybrid
+        self.form = BatchForm(
+            settings.slicing, settings.writable, private_memory, settings.pinning is not None
+        )
         self.rule_answers: RuleAnswers | None = None  # where the rule is asked in this process
-        self.form = BatchForm()
-        self.pinning: Any = None  # who registers the memory of batches with CUDA
-        self.keys = StreamKeys()  # of the config, for messages
-        self._functions = dict(functions or {})
+        self.readings = Readings(settings.stream, self.ranks)
+        self._settings = settings
+        self._options = settings.options
         self._desks: list[FunctionDesk] = []
-        self._transforms = dict(transforms or {})
-        self._transform_desk: TransformThreads | None = None
-        self._engine: Any = None
+        self._engine: core.Engine | None = None
         self._closed = False
         self._starting = threading.Lock()
-        self.readings = Readings(stream, self.ranks)
 
     def close_with(self, owner: object) -> None:
         """Close when the owner is gone, or when the interpreter begins to end.
@@ -74,14 +68,6 @@ class SharedEngine:
         come back before the interpreter ends.
         """
         weakref.finalize(owner, self.close)
-
-    def form_batches(self, slicing: str, writable: bool, pinning: Any) -> None:
-        """Say what batches are made like; before the start."""
-        self.pinning = pinning
-        self.form = BatchForm(slicing, writable, self._has_private_memory(), pinning is not None)
-
-    def _has_private_memory(self) -> bool:
-        return len(self.ranks) == 1  # ranks of one engine see the same arrays
 
     @property
     def alarm_seconds(self) -> float:
@@ -95,12 +81,12 @@ class SharedEngine:
         """
         mesh = mesh or self.mesh
         own = f",consumer {mesh.peers(rank).index(rank)}" if self.hybrid else ""
-        return f"{mesh.text()},{self._dealing}{own}"
+        return f"{mesh.text()},{self._settings.dealing}{own}"
 
     def rebuild(self, mesh: Mesh, step: int | None) -> int:
         """Plan for another mesh from a step on, and tell which."""
         if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
-            raise ConfigError(Problem(("step",), "not a step", step, "an integer >= 0, or None"))
+            raise refused(("step",), "not a step", step, "an integer >= 0, or None")
         return int(self.running().rebuild(list(mesh.axes), step))
 
     def mesh_of(self, tree: int) -> Mesh:
@@ -108,23 +94,16 @@ class SharedEngine:
         return self.mesh if tree == 1 else Mesh.from_axes(self.running().axes_of(tree))
 
     @property
-    def started(self) -> bool:
-        """Whether the engine runs."""
-        return self._engine is not None
-
-    @property
     def closed(self) -> bool:
         """Whether it was closed for good."""
         return self._closed
 
-    def running(self) -> Any:
+    def running(self) -> core.Engine:
         """The engine, started where it was not."""
         with self._starting:  # ranks may be read from threads of their own: one engine for all
             if self._closed:
                 raise RuntimeError("the loader is closed; make another one with job.train(...)")
-            if self._engine is None:
-                self._start(None, ())
-            return self._engine
+            return self._engine or self._start(None, ())
 
     def start(self, blob: bytes | None, allow: tuple[str, ...]) -> None:
         """Start from a state, or from step 0; what ran before is stopped."""
@@ -136,25 +115,11 @@ class SharedEngine:
         with self._starting:
             return self.readings.again(reading, lambda: self._start(None, ()))
 
-    def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> Any:
-        if self._functions:
-            asked = partial(answer_request, functions=self._functions, sources=self.source_names)
-            self._desks.append(FunctionDesk(core.CalloutDesk(), asked))
-        if self._transforms:
-            self._transform_desk = TransformThreads(self._transforms)
-        return self._native_job.open(
-            self.ranks,
-            self._options,
-            blob,
-            worker_command(),
-            allow_mixture="mixture" in allow,
-            allow_sources="sources" in allow,
-            callouts=self._desks[0].native if self._desks else None,
-            pinning=self.pinning,
-            transforms=self._transform_desk.native if self._transform_desk is not None else None,
-        )
+    @abstractmethod
+    def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> core.Engine:
+        """Start it from a state, or from step 0."""
 
-    def _start(self, blob: bytes | None, allow: tuple[str, ...]) -> None:
+    def _start(self, blob: bytes | None, allow: tuple[str, ...]) -> core.Engine:
         self._stop()
         self.readings.begin()
         try:
@@ -163,12 +128,14 @@ class SharedEngine:
             self._stop()
             raise
         self._engine = engine
-        if self._rule is not None and min(self._options.reporters) in self.ranks:
-            self.rule_answers = RuleAnswers(self._rule, self.source_names)
+        rule = self._settings.rule
+        if rule is not None and min(self._options.reporters) in self.ranks:
+            self.rule_answers = RuleAnswers(rule, self.source_names)
             self._desks.append(FunctionDesk(engine.rule, self.rule_answers))
         if self._closed:  # closed from another thread while it started
             self._stop()
             raise RuntimeError("the loader was closed while it started")
+        return engine
 
     def _stop(self) -> None:
         engine, self._engine = self._engine, None
@@ -176,9 +143,6 @@ class SharedEngine:
             engine.close()
         while self._desks:
             self._desks.pop().close()
-        threads, self._transform_desk = self._transform_desk, None
-        if threads is not None:
-            threads.close()
 
     def close(self) -> None:
         """Stop all roles. Batches that are held stay valid."""
@@ -186,24 +150,18 @@ class SharedEngine:
         self._stop()
 
     @property
+    @abstractmethod
     def source_names(self) -> list[str]:
         """Sources of the stream, in the engine's order."""
-        return sorted(self._source_digests)
 
     def quarantine(self) -> list[dict[str, Any]]:
         """Rows found bad so far, with the names of their sources."""
         names = self.source_names
-        rows: list[dict[str, Any]] = self.running().quarantine()
-        return [{**row, "source": names[row["source"]]} for row in rows]
-
-    def describe(self, blob: bytes) -> dict[str, Any]:
-        """What the engine says of an encoded state."""
-        described: dict[str, Any] = core.describe_state(blob)
-        return described
+        return [{**row, "source": names[row["source"]]} for row in self.running().quarantine()]
 
     def described(self, rank: int) -> dict[str, Any]:
         """What the engine says of the state of a rank, now."""
-        return self.describe(self.running().client(rank).state())
+        return core.describe_state(self.running().client(rank).state())
 
     def weights(self, rank: int) -> dict[str, float]:
         """The newest share of each source of a mixture that follows losses, as a rank knows it."""
@@ -213,11 +171,13 @@ class SharedEngine:
 
     def state_maker(self, rank: int, mesh: Mesh) -> StateMaker:
         """Who makes the state dicts of a rank on a mesh."""
-        return StateMaker(self.job, self.layout(rank, mesh), self.alarm_seconds, self.keys)
+        return StateMaker(
+            self.job, self.layout(rank, mesh), self.alarm_seconds, self._settings.keys
+        )
 
     def load(self, state: Any, allow: Sequence[str], forget: Iterable[Callable[[], None]]) -> None:
         """Go on from a state; `forget`: called once it fits, for what ran before."""
-        with naming_keys(state, self.keys, allow):
+        with naming_keys(state, self._settings.keys, allow):
             blob = self.check_state(state, allow)
             for each in forget:
                 each()
@@ -236,13 +196,13 @@ class SharedEngine:
             raise core.VersionMismatchError(str(error)) from None
         except states.StateError as error:
             raise core.StateMismatchError(str(error)) from None
-        described = self.describe(blob)
+        described = core.describe_state(blob)
         edited = [*states.edited_fields(state, described), *edited_keys(state)]
         if edited:
             raise core.StateMismatchError("the state was edited: " + "; ".join(edited))
         for what, saved, now in (
             ("job", state["job"], self.job),
-            ("stream", described["stream"], self.stream),
+            ("stream", described["stream"], self._settings.stream),
         ):
             if saved != now:
                 raise core.StateMismatchError(f"the state is of {what} {saved!r}, this is {now!r}")
@@ -253,10 +213,8 @@ class SharedEngine:
             raise core.StateMismatchError(states.refusal(found))
         return blob
 
+    @abstractmethod
     def _differences(
         self, blob: bytes, described: dict[str, Any], allow: tuple[str, ...]
     ) -> list[str]:
-        job = self._native_job
-        return states.differences(
-            described, job.section_digests(), self._source_digests, job.changed_data(blob), allow
-        )
+        """What of the data and the config is not as the state has it, as far as is known here."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.microbatch import LINEAGE, Microbatch
+from overlord._src.batch.microbatch import LINEAGE, Microbatch
 
 FORMAT = "overlord-reports/1"
 _STEPS_REMEMBERED = 64  # whose microbatches wait for their times

@@ -7,35 +7,41 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overlord._src.config.columns import base_name
-from overlord._src.errors import Problem
-from overlord._src.native import core
 
 if TYPE_CHECKING:
     from overlord._src.config.chat_models import ChatConfig
     from overlord._src.config.reading import LoadedConfig
-    from overlord.config import SourceConfig
+    from overlord._src.config.source_models import SourceConfig
 
 MOST_SETTINGS = 120_000  # one argument of a process holds 128 KiB
 _SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 _CHATML_TOKENS = ("<|im_start|>", "<|im_end|>")
 
 
-def lower_schema(config: SourceConfig) -> core.RowSchema:
-    """How the text of a row is made; of a source with one column, nothing."""
-    schema = core.RowSchema()
+def lower_schema(config: SourceConfig) -> dict[str, Any] | None:
+    """How the text of a row is made; None of a source with one column."""
     if config.interleaved is not None:
-        schema.text = core.RowText.interleaved
-        schema.columns = [config.interleaved.texts, config.interleaved.images]
-        schema.required = schema.expected = 2
-        schema.marker = config.interleaved.marker
-        schema.separator = config.interleaved.separator
-    elif config.chat is not None:
-        columns, required, expected = _columns(config.chat)
-        schema.text = core.RowText.record
-        schema.columns = list(columns.values())
-        schema.required, schema.expected = required, expected
-        schema.masked = config.chat.loss == "answers"
-    return schema
+        return {
+            "text": "interleaved",
+            "columns": [config.interleaved.texts, config.interleaved.images],
+            "required": 2,
+            "expected": 2,
+            "marker": config.interleaved.marker,
+            "separator": config.interleaved.separator,
+            "masked": False,
+        }
+    if config.chat is None:
+        return None
+    columns, required, expected = _columns(config.chat)
+    return {
+        "text": "record",
+        "columns": list(columns.values()),
+        "required": required,
+        "expected": expected,
+        "marker": "",
+        "separator": "",
+        "masked": config.chat.loss == "answers",
+    }
 
 
 def _columns(chat: ChatConfig) -> tuple[dict[str, str], int, int]:
@@ -62,15 +68,15 @@ def chat_settings(loaded: LoadedConfig, name: str, tokenizer: Path) -> str:
         return ""
 
     def refuse(key: str, wrong: str, value: object = None, advice: str = "") -> Exception:
-        return loaded.refuse(Problem(("sources", source, "chat", key), wrong, value, "", advice))
+        return loaded.refused(("sources", source, "chat", key), wrong, value, "", advice)
 
     try:
-        from overlord import _chat_template
+        from overlord._workers import chat_template
     except ImportError as error:
         raise refuse("template", str(error), chat.template) from None
     folder = _Folder(tokenizer)
     try:
-        template = _template_text(loaded, chat, folder, _chat_template.CHATML)
+        template = _template_text(loaded, chat, folder, chat_template.CHATML)
         variables = {**folder.special_tokens(), **chat.variables}
         settings = json.dumps(
             {
@@ -87,10 +93,10 @@ def chat_settings(loaded: LoadedConfig, name: str, tokenizer: Path) -> str:
         )
         if len(settings) > MOST_SETTINGS:
             raise _TemplateNotUsable(f"is too long: {len(settings)} of {MOST_SETTINGS} characters")
-        _chat_template.ChatRenderer(settings)
+        chat_template.ChatRenderer(settings)
     except _TemplateNotUsable as error:
         raise refuse("template", str(error), chat.template, error.advice) from None
-    except _chat_template.TemplateError as error:
+    except chat_template.TemplateError as error:
         raise refuse("template", f"cannot be used: {error}", chat.template) from None
     except (TypeError, ValueError) as error:
         raise refuse("variables", f"have no JSON: {error}") from None

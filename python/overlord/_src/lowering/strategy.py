@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from overlord._src.callouts import AnyFunction, Function
+from overlord._src.config.strategy_models import (
+    BalanceConfig,
+    EncoderConfig,
+    HybridConfig,
+    StrategyConfig,
+)
 from overlord._src.cost.python_cost import PythonCost
-from overlord._src.errors import ConfigError, Problem
+from overlord._src.errors import Problem, refused
+from overlord._src.functions.callouts import AnyFunction, Function
 from overlord._src.native import core
-from overlord.config import BalanceConfig, EncoderConfig, HybridConfig, StrategyConfig
 
 
 def cost_data(
@@ -19,14 +24,12 @@ def cost_data(
     from overlord import cost
 
     if isinstance(declared, dict) and declared.get("kind") == "python":
-        raise ConfigError(
-            Problem(
-                path,
-                "a Python function cannot be the cost here: only strategy.cost is asked of one",
-                declared.get("name"),
-                "a native cost model",
-                "fit one to it with `overlord calibrate`",
-            )
+        raise refused(
+            path,
+            "a Python function cannot be the cost here: only strategy.cost is asked of one",
+            declared.get("name"),
+            "a native cost model",
+            "fit one to it with `overlord calibrate`",
         )
     named = isinstance(declared, str) and declared in cost.presets()
     model = cost.preset(str(declared)) if named else cost.from_dict(declared)
@@ -57,22 +60,22 @@ def hybrid_data(config: HybridConfig) -> dict[str, Any]:
     return {**declared, "model": asdict(model)}
 
 
-def lower_encoder(config: EncoderConfig) -> core.EncoderStrategy:
+def lower_encoder(config: EncoderConfig) -> dict[str, Any]:
     """A module with owners of its own; without a cost, its units are what is evened out."""
     from overlord import cost
 
-    encoder = core.EncoderStrategy()
-    encoder.module = config.module
-    encoder.axis = config.distribute.axis
-    encoder.group_size = config.distribute.group_size
-    encoder.column = config.column
     units = cost.tokens(config.column).to_dict()
     path = ("strategy", "encoder", "cost")
-    encoder.set_cost(units if config.cost is None else cost_data(config.cost, path))
-    encoder.balance = getattr(core.BalanceMethod, config.balance.method)
-    encoder.parity = config.parity
-    encoder.bytes_per_unit = config.bytes_per_unit
-    return encoder
+    return {
+        "module": config.module,
+        "axis": config.distribute.axis,
+        "group_size": config.distribute.group_size,
+        "column": config.column,
+        "cost": units if config.cost is None else cost_data(config.cost, path),
+        "balance": config.balance.method,
+        "parity": config.parity,
+        "bytes_per_unit": config.bytes_per_unit,
+    }
 
 
 def python_cost(declared: str | dict[str, Any] | None) -> dict[str, Any] | None:
@@ -95,21 +98,17 @@ def functions_of(config: StrategyConfig | None) -> dict[str, tuple[tuple[str, ..
         found[own_cost["name"]] = (("strategy", "cost"), own_cost["version"])
     balance = config.balance.python if config.balance is not None else None
     if balance is not None and config.balance != BalanceConfig(python=balance):
-        raise ConfigError(
-            Problem(
-                ("strategy", "balance", "python"),
-                "stands for method, level, atoms and limits: leave those out",
-                balance.name,
-            )
+        raise refused(
+            ("strategy", "balance", "python"),
+            "stands for method, level, atoms and limits: leave those out",
+            balance.name,
         )
     for key, declared in ((("balance", "python"), balance), (("plan_raw",), config.plan_raw)):
         if declared is None:
             continue
         path = ("strategy", *key)
         if declared.name in found:
-            raise ConfigError(
-                Problem((*path, "name"), "names two functions of the strategy", declared.name)
-            )
+            raise refused((*path, "name"), "names two functions of the strategy", declared.name)
         found[declared.name] = (path, declared.version)
     return found
 
@@ -160,39 +159,40 @@ def match_functions(
 
 def lower_strategy(config: StrategyConfig | None) -> core.Strategy:
     """What the planner carries out; without a declaration, bins are dealt in arrival order."""
-    strategy = core.Strategy()
     if config is None:
-        return strategy
-    strategy.name = config.name
-    strategy.axis = config.distribute.axis
-    strategy.group_size = config.distribute.group_size
+        return core.Strategy()
+    values: dict[str, Any] = dict.fromkeys(core.Strategy.FIELDS)  # None: the engine's default
+    values["name"] = config.name
+    values |= config.distribute.model_dump()
     own_cost = python_cost(config.cost)
     if own_cost is not None:
-        strategy.set_cost_function(own_cost["name"], str(own_cost["version"]), own_cost["scale"])
+        values["cost_by"] = _function(own_cost["name"], own_cost["version"], own_cost["scale"])
     elif config.cost is not None:
-        strategy.set_cost(cost_data(config.cost))
-    for further in config.further_costs:
-        strategy.add_cost(cost_data(further, ("strategy", "further_costs")))
+        values["cost"] = cost_data(config.cost)
+    values["has_cost"] = config.cost is not None
+    path = ("strategy", "further_costs")
+    values["further_costs"] = [cost_data(further, path) for further in config.further_costs]
     if config.encoder is not None:
-        strategy.encoder = lower_encoder(config.encoder)
+        values["encoder"] = lower_encoder(config.encoder)
     if config.plan_raw is not None:
-        strategy.set_plan_function(config.plan_raw.name, str(config.plan_raw.version))
+        values["plan_by"] = _function(config.plan_raw.name, config.plan_raw.version)
     if config.balance is not None and config.balance.python is not None:
         own = config.balance.python
-        strategy.set_balance_function(own.name, str(own.version))
+        values["balance_by"] = _function(own.name, own.version)
     elif config.balance is not None:
-        strategy.balance = getattr(core.BalanceMethod, config.balance.method)
-        strategy.level = getattr(core.BalanceLevel, config.balance.level)
-        strategy.atoms = getattr(core.Atoms, config.balance.atoms)
-        strategy.microbatch_tokens = config.balance.microbatch_tokens
-        strategy.memory_limit = config.balance.memory_limit or 0
+        declared = config.balance.model_dump(exclude={"method", "python"})
+        values |= {"balance": config.balance.method, **declared}
     if config.hybrid is not None:
-        strategy.set_hybrid(hybrid_data(config.hybrid))
+        values |= {"atoms": "slices", "hdp": hybrid_data(config.hybrid)}
     if config.order is not None:
-        strategy.order = getattr(core.OrderMethod, config.order.method)
-        strategy.virtual_stages = config.order.virtual_stages
-        strategy.backward_permille = round(config.order.backward * 1000)
-    return strategy
+        values["order"] = config.order.method
+        values["virtual_stages"] = config.order.virtual_stages
+        values["backward_permille"] = round(config.order.backward * 1000)
+    return core.Strategy(values)
+
+
+def _function(name: str, version: int | str, scale: int = 1) -> dict[str, Any]:
+    return {"name": name, "version": str(version), "scale": scale}
 
 
 def strategy_digest(config: StrategyConfig) -> str:

@@ -24,6 +24,3 @@ def _ids(vocabulary: Any) -> Sequence[int]:
     if isinstance(vocabulary, Mapping):
         return list(vocabulary.values())
     return range(len(vocabulary))
-
-
-__all__ = ["tokenizer_ids"]

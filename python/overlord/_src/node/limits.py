@@ -10,8 +10,7 @@ from pathlib import Path
 
 from overlord._src.config.field_types import show_bytes
 from overlord._src.config.reading import LoadedConfig
-from overlord._src.errors import Problem
-from overlord.config import RuntimeConfig
+from overlord._src.config.runtime_models import RuntimeConfig
 
 
 def container_limit(name: str) -> int | None:
@@ -55,14 +54,12 @@ def check_memory_share(loaded: LoadedConfig, groups: int) -> None:
     needed = node_memory(runtime, groups)
     if needed <= allowed or runtime.processes.memory_share is None:
         return
-    raise loaded.refuse(
-        Problem(
-            ("runtime", "processes", "memory_share"),
-            f"the budgets of a node with {groups} data-parallel groups are {show_bytes(needed)} "
-            f"in all, and {show_bytes(allowed)} of the host's memory are allowed",
-            runtime.processes.memory_share,
-            advice="lower runtime.payload_budget or runtime.constructor_budget, or raise it",
-        )
+    raise loaded.refused(
+        ("runtime", "processes", "memory_share"),
+        f"the budgets of a node with {groups} data-parallel groups are {show_bytes(needed)} "
+        f"in all, and {show_bytes(allowed)} of the host's memory are allowed",
+        runtime.processes.memory_share,
+        advice="lower runtime.payload_budget or runtime.constructor_budget, or raise it",
     )
 
 

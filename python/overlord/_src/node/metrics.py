@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from overlord._src.errors import ConfigError, Problem
+from overlord._src.errors import refused
 from overlord._src.native import core
-from overlord._src.node_watch import asked_metrics
+from overlord._src.node.watch import asked_metrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _LOOPBACK = {"127.0.0.1": socket.AF_INET, "localhost": socket.AF_INET, "::1": socket.AF_INET6}
@@ -96,15 +96,12 @@ class MetricsServer:
                 os.unlink(self._path)
 
 
-class _Threaded(socketserver.ThreadingMixIn):
+class _UnixServer(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
 
 
-class _UnixServer(_Threaded, socketserver.UnixStreamServer):
-    pass
-
-
-class _PortServer(_Threaded, socketserver.TCPServer):
+class _PortServer(socketserver.ThreadingTCPServer):
+    daemon_threads = True
     allow_reuse_address = True
 
 
@@ -139,16 +136,11 @@ def _loopback(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     host = host.strip("[]")
     if not colon or not port.isdigit() or int(port) > 65535 or host not in _LOOPBACK:
-        raise ConfigError(
-            Problem(
-                ("--serve-metrics",),
-                "figures are served on this host alone",
-                address,
-                "127.0.0.1:PORT, [::1]:PORT or unix:PATH",
-                advice="let an agent on this host pass them on",
-            )
+        raise refused(
+            ("--serve-metrics",),
+            "figures are served on this host alone",
+            address,
+            "127.0.0.1:PORT, [::1]:PORT or unix:PATH",
+            advice="let an agent on this host pass them on",
         )
     return host, int(port)
-
-
-__all__ = ["CONTENT_TYPE", "MetricsServer", "node_metrics"]

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from overlord._src.native import core
-from overlord._src.node_limits import on_cores
+from overlord._src.node.limits import on_cores
 
 _CONNECT_SECONDS = 2.0  # to a node that is there, before we look again whether it is
 _LAST_WORD_SECONDS = 5.0  # after its deadline a node says which ranks are missing
@@ -70,42 +70,101 @@ def executable() -> Path:
     return path
 
 
-@dataclass
-class Attachment:
-    """A way to the node of one job on this host."""
+class NodeFinder(Protocol):
+    """Where the node of a job is: what a trainer must know of it before they have spoken."""
 
-    job: str  # what all its ranks agree on
+    def find(self, attempt: int) -> tuple[str, bool]:
+        """Its address, as core.attach() takes it, and whether this call has started it."""
+
+    def of_reading(self, number: int) -> NodeFinder:
+        """The same for a stream that is read again; its ranks end their readings one by one."""
+
+
+@dataclass(frozen=True)
+class GivenNode:
+    """A node that somebody else runs: one for all readings, so a rank that reads again ends those
+    that still read."""
+
+    address: str
+
+    def find(self, attempt: int) -> tuple[str, bool]:
+        """As it was given."""
+        return self.address, False
+
+    def of_reading(self, number: int) -> NodeFinder:
+        """The same one."""
+        return self
+
+
+@dataclass(frozen=True)
+class HostNode:
+    """The node of this run on this host, found by its directory; the first comer starts it."""
+
+    job: str
     place: str  # what tells its directory from those of other runs on this host
-    ranks: list[int]
+    ranks: Sequence[int]
     make_job: Callable[[], bytes]  # the job file; called by the first comer alone
     plan: NodePlan = field(default_factory=NodePlan)
     base: str = ""  # where directories of jobs are made; empty: the host's usual place
-    path: str = ""  # of a node that somebody else runs
 
-    def of_reading(self, number: int) -> Attachment:
-        """The same for a stream that is read again: a node of its own, as ranks end one by one.
-
-        A node that somebody else runs, or that plans for other hosts at a fixed address, is one for
-        all readings: there a rank that reads again ends those that still read.
-        """
-        if number == 0 or self.path or self.plan.wire:
+    def of_reading(self, number: int) -> NodeFinder:
+        """A node of its own, except for one that plans for other hosts at a fixed address."""
+        if number == 0 or self.plan.wire:
             return self
         key = f"{self.place} reading {number}".encode()
         return replace(self, place=hashlib.blake2b(key, digest_size=16).hexdigest())
 
+    def find(self, attempt: int) -> tuple[str, bool]:
+        """The directory; the node is started where nobody has."""
+        executable()  # every rank finds out for itself, before anything is made
+        directory = core.SocketDirectory(self.place, self.base)
+        started = directory.try_lock()
+        if started:
+            with started_node(directory, self.job, self.plan, attempt) as node:
+                try:
+                    job_file = self.make_job()
+                except BaseException as error:
+                    _send(node, b"F" + self._refusal(error))
+                    raise
+                _send(node, b"J" + job_file)
+        return str(directory.path), started
+
+    def _refusal(self, error: BaseException) -> bytes:
+        """What the node tells the other ranks: why this one could not open the stream."""
+        ranks = ", ".join(map(str, self.ranks))
+        told = str(error) or type(error).__name__
+        text = f"rank {ranks}, which opens the sources for this host, failed: {told}"
+        return core.refusal(_code_of(error), text)
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A way to the node of one job."""
+
+    job: str  # what all its ranks agree on
+    ranks: list[int]
+    finder: NodeFinder
+    plan: NodePlan = field(default_factory=NodePlan)
+
+    def of_reading(self, number: int) -> Attachment:
+        """The same for a stream that is read again."""
+        return replace(self, finder=self.finder.of_reading(number))
+
     def attach(
-        self, attempt: int, state: bytes | None, allow: Sequence[str], pinning: Any = None
-    ) -> Any:
-        """An engine over the node of this host; starts the node where nobody has."""
+        self,
+        attempt: int,
+        state: bytes | None,
+        allow: Sequence[str],
+        pinning: core.HostPinning | None = None,
+    ) -> core.AttachedEngine:
+        """An engine over the node, wherever the finder finds it."""
         deadline = time.monotonic() + self.plan.attach_seconds
         starts = 0
         while True:
-            path = self.path
-            if not path:
-                path, started = self._own_node(attempt)
-                starts += started
+            address, started = self.finder.find(attempt)
+            starts += started
             engine = core.attach(
-                path,
+                address,
                 self.job,
                 attempt,
                 self.ranks,
@@ -126,30 +185,7 @@ class Attachment:
                     "word: look for its end in the log of this host"
                 )
             if time.monotonic() > deadline:
-                raise core.UnavailableError(f"no node answers in {path}")
-
-    def _own_node(self, attempt: int) -> tuple[str, bool]:
-        """The directory of this run's node, which is started where nobody has; and whether."""
-        executable()  # every rank finds out for itself, before anything is made
-        directory = core.SocketDirectory(self.place, self.base)
-        started = directory.try_lock()
-        if started:
-            with started_node(directory, self.job, self.plan, attempt) as node:
-                try:
-                    job_file = self.make_job()
-                except BaseException as error:
-                    _send(node, b"F" + self._refusal(error))
-                    raise
-                _send(node, b"J" + job_file)
-        return str(directory.path), started
-
-    def _refusal(self, error: BaseException) -> bytes:
-        """What the node tells the other ranks: why this one could not open the stream."""
-        ranks = ", ".join(map(str, self.ranks))
-        told = str(error) or type(error).__name__
-        text = f"rank {ranks}, which opens the sources for this host, failed: {told}"
-        refusal: bytes = core.refusal(_code_of(error), text)
-        return refusal
+                raise core.UnavailableError(f"no node answers in {address}")
 
 
 _CODES = (
@@ -180,7 +216,7 @@ def _send(node: subprocess.Popen[bytes], message: bytes) -> None:
 
 @contextlib.contextmanager
 def started_node(
-    directory: Any, job: str, plan: NodePlan, attempt: int = 0
+    directory: core.SocketDirectory, job: str, plan: NodePlan, attempt: int = 0
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The node of a directory whose lock is held; it has the lock from then on.
 
@@ -224,13 +260,13 @@ def started_node(
             node.stdin.close()
 
 
-def _remove(directory: Any) -> None:
+def _remove(directory: core.SocketDirectory) -> None:
     """Nothing is left of a directory whose lock is still held."""
     with contextlib.suppress(OSError, core.OverlordError):
         directory.remove()
 
 
-def serve_node(directory: Any, job: str, job_file: bytes, plan: NodePlan) -> None:
+def serve_node(directory: core.SocketDirectory, job: str, job_file: bytes, plan: NodePlan) -> None:
     """Run the node of a directory whose lock is held until it ends, or this process is to end."""
     with started_node(directory, job, plan) as node:
         try:
@@ -261,6 +297,3 @@ def _end(node: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         node.kill()
         node.wait()
-
-
-__all__ = ["Attachment", "NodePlan", "executable", "serve_node", "started_node"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from overlord._src.native import core
-from overlord._src.node_watch import ask
+from overlord._src.node.watch import ask
 
 _START_SECONDS = 2.5  # for all processes to notice: trainers look once a second
 _END_SECONDS = 10.0  # for all of them to write what they kept
@@ -112,6 +112,3 @@ def chrome_trace(events: Iterable[TraceEvent]) -> dict[str, Any]:
             kind = "s" if number == 0 else "f" if number == len(places) - 1 else "t"
             rows.append({"ph": kind, "id": step, "name": "step", "cat": "step", "bp": "e", **where})
     return {"traceEvents": rows, "displayTimeUnit": "ms"}
-
-
-__all__ = ["TraceEvent", "chrome_trace", "read_events", "record"]

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overlord._src.index.source_profile import TIMED_STAGES, dominating, stage_counters
 from overlord._src.native import core
-from overlord._src.source_profile import TIMED_STAGES, dominating, stage_counters
 
 if TYPE_CHECKING:
-    from overlord._src.loader import RankLoaders
+    from overlord._src.loader.loader import RankLoaders
 
 _WINDOW_SECONDS = 5.0  # rates are those of the last few seconds: processes tell once a second
 _SEARCH_SECONDS = 0.5  # for a node that may be dead
@@ -260,6 +260,3 @@ def _processes(status: Status) -> list[Status]:
     }
     known = (node, *status["processes"])
     return [{**item, "memory": process_memory(item["pid"])} for item in known]
-
-
-__all__ = ["NodeWatch", "ask", "asked_metrics", "find_nodes", "process_memory", "watch_of"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from overlord._src.native import core
 
 if TYPE_CHECKING:
-    from overlord._src.job import OpenStream
+    from overlord._src.job.open_stream import OpenStream
 
 Int64Array = NDArray[np.int64]
 
@@ -108,7 +108,8 @@ def summarise(opened: OpenStream, step: int, fields: Sequence[str] | None, rows:
     table: dict[str, Any] = {}
     for name in ("pass", "position", "first", "count", "targets", "bin"):
         table["tokens" if name == "count" else name] = planned[name]
-    for name, values in cursor.graph()["columns"].items():
+    graph: Any = cursor.graph()
+    for name, values in graph["columns"].items():
         table.setdefault(name, values)
     wanted = ["source", *table] if fields is None else list(fields)
     unknown = [name for name in wanted if name != "source" and name not in table]

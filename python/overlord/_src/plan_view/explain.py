@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlord._src.drawing import heat_maps
+from overlord._src.plan_view.remedies import remedy_lines
+from overlord._src.showing.charts import heat_maps
 
 Columns = dict[str, npt.NDArray[np.int64]]
 MILLISECOND = 1e6
@@ -113,8 +114,6 @@ def _encoder_lines(encoder: dict[str, Any]) -> list[str]:
 
 
 def _backbone_lines(step: PlannedStep) -> list[str]:
-    from overlord._src.plan_told import remedy_lines
-
     report = step.report
     if report is None:
         return ["dealt in arrival order; add strategy.cost to see how even the work is"]

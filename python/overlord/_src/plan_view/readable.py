@@ -11,9 +11,9 @@ import numpy as np
 from overlord._src.config.checks import BYTES
 from overlord._src.config.columns import base_name
 from overlord._src.config.reading import LoadedConfig
-from overlord._src.explain import PlannedStep
-from overlord._src.job import OpenStream
-from overlord._src.lowering import absolute_uri
+from overlord._src.job.open_stream import OpenStream
+from overlord._src.lowering.job_spec import absolute_uri
+from overlord._src.plan_view.explain import PlannedStep
 
 Decoder = Callable[[Sequence[int]], str]
 FIELD_NAMES = (

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from overlord._src.explain import Columns, PlannedStep
-from overlord._src.job import Job, OpenStream
-from overlord._src.strategy_lowering import cost_data, python_cost
+from overlord._src.job.job import Job
+from overlord._src.job.open_stream import OpenStream
+from overlord._src.lowering.strategy import cost_data, python_cost
+from overlord._src.plan_view.explain import Columns, PlannedStep
+from overlord._src.plan_view.remedies import remedies
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-_WORTH = 0.005  # gains below this share of the step are not worth a word
 
 
 class Layout(NamedTuple):
@@ -146,45 +147,6 @@ def _work_before(
     held = np.maximum(last, 0)
     inside = np.clip(places - starts[held], 0, columns["count"][held])
     return np.where(last >= 0, whole[held] + _work(cost, inside), 0.0)
-
-
-def remedies(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """What would help, the most first: each with the share of the step's time it could save."""
-    step, fullest = report["step_ns"], report["consumer_max_ns"]
-    found = []
-    if fullest:
-        for what, key in (("split", "split_bound_ns"), ("delay", "delay_bound_ns")):
-            if report["bound_by"] != "mean":
-                found.append((what, report["lower_bound_ns"] - report[key], fullest))
-        found.append(("balance", fullest - report["lower_bound_ns"], fullest))
-    if step:
-        found.append(("microbatches", report["even_step_ns"] - report["halved_step_ns"], step))
-        found.append(("order", step - max(report["even_step_ns"], fullest_time(report)), step))
-    gains = [{"what": what, "gain": saved / of} for what, saved, of in found if saved > _WORTH * of]
-    return sorted(gains, key=lambda item: -float(item["gain"]))
-
-
-def fullest_time(report: dict[str, Any]) -> float:
-    """Time of a step of even microbatches as heavy as those of the fullest consumer."""
-    mean = report["total_ns"] / report["consumers"]
-    return float(report["even_step_ns"] * report["consumer_max_ns"] / mean) if mean else 0.0
-
-
-WORDS = {
-    "split": "split the longest document over ranks (more cp, or cut it at a shorter context)",
-    "delay": "delay its sequence to a step with more such work (window.steps above 1)",
-    "microbatches": "more microbatches per step: the pipeline fills and drains too long",
-    "balance": "a better balance: method lpt_search at level interleaved, or atoms samples",
-    "order": "a better order of the microbatches: strategy.order.method search",
-}
-
-
-def remedy_lines(report: dict[str, Any]) -> list[str]:
-    """What would help, in words."""
-    found = remedies(report)
-    if not found:
-        return ["advice: close to the bound, only other data or more ranks would help"]
-    return [f"advice: {WORDS[item['what']]}; up to {item['gain']:.1%}" for item in found]
 
 
 def told_lines(data: dict[str, Any]) -> list[str]:

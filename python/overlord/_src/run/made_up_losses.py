@@ -10,21 +10,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from overlord._src.config.refusals import did_you_mean
-from overlord._src.errors import ConfigError, Problem
+from overlord._src.config.refusals import unknown_name
+from overlord._src.errors import ConfigError, refused
 
 POWER = "power"
 FORM = "power, power:SOURCE=HEIGHT/SLOPE/FLOOR,..., or a file of losses"
-
-
-class LossModel(Protocol):
-    """Says the mean loss of a source."""
-
-    def mean_loss(self, source: str, step: int, tokens: float) -> float:
-        """At a step, when so many tokens of the source were read, in steps' worth of tokens."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -88,6 +79,10 @@ class LossFile:
         return loss
 
 
+# Each says the mean loss of a source at a step, when so many steps' worth of its tokens were read.
+LossModel = PowerLosses | LossFile
+
+
 def parse_losses(text: str, sources: Sequence[str]) -> LossModel:
     """What `--losses` means for these sources."""
     kind, colon, rest = text.partition(":")
@@ -97,8 +92,7 @@ def parse_losses(text: str, sources: Sequence[str]) -> LossModel:
     for item in rest.split(",") if colon else []:
         name, _, numbers = item.partition("=")
         if name not in sources:
-            known = ", ".join(sources)
-            raise _refused(name, "no such source", known, did_you_mean(name, sources))
+            raise unknown_name(("--losses",), "no such source", name, sources)
         parts = numbers.split("/")
         try:
             height, slope, floor = (float(part) for part in parts)
@@ -124,5 +118,5 @@ def _row_of(line: str, where: str, sources: Sequence[str]) -> tuple[int, dict[st
     return step, found
 
 
-def _refused(value: str, what: str, allowed: str = FORM, advice: str | None = None) -> ConfigError:
-    return ConfigError(Problem(("--losses",), what, value, allowed, advice or ""))
+def _refused(value: str, what: str, allowed: str = FORM) -> ConfigError:
+    return refused(("--losses",), what, value, allowed)

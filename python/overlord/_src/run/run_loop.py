@@ -7,22 +7,24 @@ import resource
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from overlord._src.batch.microbatch import HOLE, Microbatch
 from overlord._src.config.schedule import mean_progress, normalise, stage_shares
 from overlord._src.config.streams import ResolvedStream
-from overlord._src.errors import ConfigError, Problem
-from overlord._src.job import Job
-from overlord._src.loader import RankLoaders
-from overlord._src.lowering import reporting_ranks
-from overlord._src.made_up_losses import parse_losses
+from overlord._src.errors import refused
+from overlord._src.job.job import Job, ReadOptions
+from overlord._src.loader.loader import RankLoaders
+from overlord._src.lowering.job_spec import reporting_ranks
 from overlord._src.mesh import Mesh, is_data_axis
-from overlord._src.microbatch import HOLE, Microbatch
-from overlord._src.native import core
-from overlord._src.node_watch import NodeWatch, watch_of
+from overlord._src.node.watch import NodeWatch, watch_of
+from overlord._src.run.made_up_losses import parse_losses
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _MOST_POINTS = 512  # of the weights' course
 
@@ -98,43 +100,29 @@ class RunLoop:
         stream: str,
         steps: int | None,
         *,
-        threads: int | None = None,
-        prefetch: int | None = None,
-        hash_batches: bool = True,
         losses: str | None = None,
-        engine: str = "auto",
+        **options: Unpack[ReadOptions],
     ) -> None:
         self.job = job
         self.opened = job.open_stream(stream)
         mixture = self.opened.resolved.mixture
         self.losses = parse_losses(losses, self.opened.source_names) if losses else None
         if mixture.metric_driven and self.losses is None:
-            raise ConfigError(
-                Problem(
-                    (*self.opened.resolved.path_of("mixture"), "schedule"),
-                    "follows reported losses, and a run without a trainer reports none",
-                    advice="make some up with --losses power, read it with job.train(...) and "
-                    "report(), or run it with mixture.schedule=null mixture.feedback=null",
-                )
+            raise refused(
+                (*self.opened.resolved.path_of("mixture"), "schedule"),
+                "follows reported losses, and a run without a trainer reports none",
+                advice="make some up with --losses power, read it with job.train(...) and "
+                "report(), or run it with mixture.schedule=null mixture.feedback=null",
             )
         if self.losses is not None and not mixture.metric_driven:
-            raise ConfigError(
-                Problem(("--losses",), "nothing in this mixture follows losses", losses)
-            )
+            raise refused(("--losses",), "nothing in this mixture follows losses", losses)
         self._reporters = reporting_ranks(mixture, job.mesh) if self.losses else []
         self.weights: list[dict[str, Any]] = []  # of a mixture that follows losses, thinned out
-        self.loaders: RankLoaders = job.stream(
-            stream,
-            ranks="all",
-            threads=threads,
-            prefetch=prefetch,
-            hash=hash_batches,
-            engine=engine,
-        )
+        self.hash_batches = options.setdefault("hash", True)
+        self.loaders: RankLoaders = job.stream(stream, ranks="all", **options)
         own_steps = self.opened.resolved.steps
         known = [count for count in (steps, own_steps) if count is not None]
         self.steps_wanted = min(known) if known else None
-        self.hash_batches = hash_batches
         self.steps = self.tokens = self.capacity = self.target_tokens = self.microbatches = 0
         self.bytes = 0
         self.served_tokens = np.zeros(len(self.opened.sources), dtype=np.int64)
@@ -236,8 +224,7 @@ class RunLoop:
         sources = self.opened.sources
         if unit == "tokens" or any(source.count_bytes for source in sources):
             return self.served_tokens
-        ready = core.TokenizerKind.none
-        widths = [4 if source.tokenizer.kind == ready else 1 for source in sources]
+        widths = [4 if source.tokenizer["kind"] == "none" else 1 for source in sources]
         return self.served_tokens * np.array(widths, dtype=np.int64)
 
     def asked(self) -> dict[str, float]:

@@ -11,15 +11,12 @@ from typing import Any
 import numpy as np
 
 from overlord._src.native import core
-from overlord._src.png import encode_png
 from overlord._src.showing import page_parts
 from overlord._src.showing.batch_told import ELSEWHERE, BatchReader, Document, Item
-from overlord._src.showing.contact_sheet import Tile, contact_sheet
 from overlord._src.showing.histogram import Histogram, histogram, svg_text
-from overlord._src.showing.sounds import sound_picture, spectrum_picture, waveform_svg
+from overlord._src.showing.sounds import spectrum_picture, waveform_svg
 
 PAGE = "page.html"
-_SHEET_TILES = 60
 _MOST_ITEMS = 240  # pictures or sounds of a page
 _DOCUMENTS_OF_A_SOURCE = 20
 _CAPTION_WORDS = 24
@@ -40,7 +37,6 @@ class Shown:
     documents: list[Document]
     reader: BatchReader
     encoded: list[Item] = field(default_factory=list)
-    sheets: dict[str, list[Tile]] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -54,33 +50,23 @@ class Shown:
         ]
 
 
-def write_batch(shown: Shown, folder: Path) -> list[Path]:
-    """Write the page and the contact sheets; the files, the page first."""
+def write_batch(shown: Shown, folder: Path) -> Path:
+    """Write the page; its file."""
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / PAGE
     page.write_text(batch_page(shown))
-    written = [page]
-    for name, tiles in shown.sheets.items():
-        count = -(-len(tiles) // _SHEET_TILES)
-        for number in range(count):
-            part = tiles[number * _SHEET_TILES : (number + 1) * _SHEET_TILES]
-            first = number * _SHEET_TILES
-            title = f"{shown.title}, {name} {first + 1} to {first + len(part)} of {len(tiles)}"
-            path = folder / (f"{name}.png" if count == 1 else f"{name}-{number + 1}.png")
-            path.write_bytes(encode_png(contact_sheet(title, part)))
-            written.append(path)
-    return written
+    return page
 
 
 def batch_page(shown: Shown) -> str:
-    """The whole page; also fills the contact sheets."""
+    """The whole page."""
     sources = sorted({document.source for document in shown.documents})
     colours = page_parts.source_colours(sources)
     images, sounds = shown.items("image", "video"), shown.items("audio")
     parts = [
         f"<h1>{escape(shown.title)}</h1>",
         f'<p class="quiet">{escape(_facts(shown))}</p>',
-        _summary(shown, sources),
+        page_parts.table(SUMMARY_HEADINGS, summary_rows(shown.documents)),
         "<h2>Sequences</h2>",
         '<p class="quiet">One bar is one sequence as it is packed. Darker stretches are '
         "placeholders of media; what is blank is padding.</p>",
@@ -88,12 +74,12 @@ def batch_page(shown: Shown) -> str:
         _strips(shown, colours),
     ]
     if images:
-        parts += [f"<h2>Pictures ({len(images)})</h2>", _pictures(shown, images)]
+        parts += [f"<h2>Pictures ({len(images)})</h2>", _pictures(images)]
     encoded = [item for item in shown.encoded if item.kind != "audio"]
     if encoded:
         parts += [
             f"<h2>Pictures that this rank encodes ({len(encoded)})</h2>",
-            _pictures(shown, encoded),
+            _pictures(encoded),
         ]
     if sounds:
         parts += [f"<h2>Sounds ({len(sounds)})</h2>", _sounds(shown, sounds)]
@@ -159,10 +145,6 @@ def summary_rows(documents: Sequence[Document]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _summary(shown: Shown, sources: Sequence[str]) -> str:
-    return page_parts.table(SUMMARY_HEADINGS, summary_rows(shown.documents))
-
-
 def _legend(colours: dict[str, str]) -> str:
     keys = "".join(
         f'<span class="key" style="background:{colour}"></span>{escape(name)}'
@@ -224,15 +206,12 @@ def caption_of(item: Item) -> str:
     return " ".join(words[:_CAPTION_WORDS]) + (" ..." if len(words) > _CAPTION_WORDS else "")
 
 
-def _pictures(shown: Shown, items: list[Item]) -> str:
+def _pictures(items: list[Item]) -> str:
     here = [item for item in items if item.rows is not None]
     cards = []
     for item in here[:_MOST_ITEMS]:
         caption, facts = caption_of(item), item_facts(item)
-        drawn = item.pictures()
-        for pixels in drawn:
-            shown.sheets.setdefault(item.field, []).append(Tile(pixels, caption, facts))
-        looks = "".join(page_parts.picture(pixels, caption) for pixels in drawn)
+        looks = "".join(page_parts.picture(pixels, caption) for pixels in item.pictures())
         cards.append(_card(looks, caption, facts))
     away = len(items) - len(here)
     note = f'<p class="quiet">pixels of {away:,} are with other ranks</p>' if away else ""
@@ -248,11 +227,10 @@ def _sounds(shown: Shown, items: list[Item]) -> str:
         caption, facts = caption_of(item), item_facts(item)
         looks = []
         stored, spectrum = _stored(shown.reader, item), _spectrum(item)
-        samples = None if stored is None else core.decode_audio(stored)
         if stored is not None:
             heard = core.probe_audio(stored)
             seconds = heard["milliseconds"] / 1000
-            looks.append(waveform_svg(samples, seconds))
+            looks.append(waveform_svg(core.decode_audio(stored), seconds))
             facts.append(
                 f"{heard['format']}, {seconds:.2f} s, {heard['sample_rate']:,} Hz, "
                 f"{_channels(heard)}"
@@ -265,9 +243,6 @@ def _sounds(shown: Shown, items: list[Item]) -> str:
             kind = {"mp3": "mpeg"}.get(heard["format"], heard["format"])
             source = page_parts.data_uri(f"audio/{kind}", stored)
             looks.append(f'<audio controls preload="none" src="{source}"></audio>')
-        if samples is not None or spectrum is not None:
-            tile = Tile(sound_picture(samples, spectrum), caption, facts)
-            shown.sheets.setdefault(item.field, []).append(tile)
         cards.append(_card("".join(looks), caption, facts))
     return f'<div class="cards wide">\n{"".join(cards)}\n</div>' + _rest(len(items), _MOST_ITEMS)
 

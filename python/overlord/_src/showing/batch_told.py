@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from overlord._src.batch.microbatch import HOLE
 from overlord._src.config.columns import base_name
-from overlord._src.indexing import index_path
-from overlord._src.microbatch import HOLE
+from overlord._src.index.indexing import index_path
 from overlord._src.native import core
-from overlord._src.readable import Decoder, make_decoder
+from overlord._src.plan_view.readable import Decoder, make_decoder
 from overlord._src.showing.pixels import Pixels, pictures_of
-from overlord._tokenizer_worker import worker_command
+from overlord._workers.tokenizer_worker import worker_command
 
 _LETTERS = 6000  # most of a text that is kept
 ELSEWHERE = -1  # the place of placeholders that another rank has

@@ -6,9 +6,9 @@ import base64
 from collections.abc import Sequence
 from html import escape
 
-from overlord._src.png import encode_png
 from overlord._src.showing.histogram import Histogram, histogram_svg
 from overlord._src.showing.pixels import Pixels
+from overlord._src.showing.png import encode_png
 
 # One colour per source, told apart on light and on dark paper.
 COLOURS = (
@@ -72,13 +72,13 @@ STYLE = """
 """
 
 
-def page(title: str, parts: Sequence[str]) -> str:
+def page(title: str, parts: Sequence[str], style: str = STYLE) -> str:
     """A whole page."""
     body = "\n".join(parts)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n"
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n"
         "</body>\n</html>\n"
     )
 

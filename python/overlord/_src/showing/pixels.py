@@ -65,17 +65,3 @@ def _levels(planes: Any, options: dict[str, str]) -> Any:
 
     shares = planes.astype(np.float64) * per_channel("std") + per_channel("mean")
     return np.clip(np.rint(shares * 255), 0, 255).astype(np.uint8)
-
-
-def shrink(pixels: Pixels, side: int) -> Pixels:
-    """At most `side` wide and high, by averages of whole blocks; smaller ones stay as they are."""
-    factor = -(-max(pixels.shape[:2]) // side)
-    if factor <= 1:
-        return pixels
-    high, wide = pixels.shape[0] // factor, pixels.shape[1] // factor
-    cut = pixels[: high * factor, : wide * factor]
-    if high == 0 or wide == 0:
-        return pixels[::factor, ::factor]
-    blocks = cut.reshape(high, factor, wide, factor, pixels.shape[2]).astype(np.int64)
-    means: Pixels = (blocks.sum(axis=(1, 3)) // (factor * factor)).astype(np.uint8)
-    return means

@@ -10,8 +10,6 @@ import numpy as np
 from overlord._src.showing.histogram import svg_text
 from overlord._src.showing.pixels import Pixels
 
-_WAVE_HIGH, _SPECTRUM_HIGH = 56, 80
-_INK = (44, 95, 179)
 _POINTS = 320  # columns of a waveform
 # Colours of a spectrum from quiet to loud.
 _RAMP = np.array(
@@ -52,26 +50,6 @@ def _envelope(samples: Any, most: int) -> tuple[list[float], list[float]]:
     parts = [mono[begin:end] for begin, end in pairwise(edges.tolist())]
     lowest = [float(part.min()) if len(part) else 0.0 for part in parts]
     return lowest, [float(part.max()) if len(part) else 0.0 for part in parts]
-
-
-def sound_picture(samples: Any, mels: Any, width: int = 256) -> Pixels:
-    """For a contact sheet: the waveform, and below it the spectrum, over the same seconds."""
-    parts = []
-    if samples is not None:
-        lowest, highest = _envelope(samples, width)
-        level = max(max(highest), -min(lowest), 1e-9)
-        middle = _WAVE_HIGH // 2
-        wave = np.full((_WAVE_HIGH, width, 3), 255, np.uint8)
-        for x in range(width):
-            at = x * len(lowest) // width
-            top = middle - round(highest[at] / level * (middle - 1))
-            bottom = middle - round(lowest[at] / level * (middle - 1))
-            wave[top : bottom + 1, x] = _INK
-        parts.append(wave)
-    if mels is not None:
-        drawn = spectrum_picture(mels, _SPECTRUM_HIGH)
-        parts.append(drawn[:, np.arange(width) * drawn.shape[1] // width])
-    return np.concatenate(parts)
 
 
 def spectrum_picture(mels: Any, high: int = 160) -> Pixels:

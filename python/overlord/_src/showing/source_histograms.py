@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from overlord._src.config.columns import base_name
-from overlord._src.indexing import index_path
+from overlord._src.index.indexing import index_path
 from overlord._src.native import core
 from overlord._src.showing import page_parts
 from overlord._src.showing.histogram import ROW_HEADINGS, Histogram, histogram, histogram_row

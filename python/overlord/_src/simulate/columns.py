@@ -36,14 +36,10 @@ class Columns:
         return int(self.atom[-1]) + 1 if len(self) else 0
 
     def take(self, index: Any) -> Columns:
-        """These rows, in this order; every row is its own atom until `pack` or `with_atoms`."""
+        """These rows, in this order; every row is its own atom until they are packed."""
         rows = {name: values[index] for name, values in self.as_dict().items()}
         rows["atom"] = np.arange(len(rows["source"]), dtype=np.int64)
         return Columns(**rows)
-
-    def with_atoms(self, atom: Integers) -> Columns:
-        """The same rows, grouped."""
-        return replace(self, atom=atom)
 
     def as_dict(self) -> dict[str, Integers]:
         """Column by name, as cost functions take them."""
@@ -129,5 +125,5 @@ def pack_in_order(columns: Columns, context: int, sequences: int) -> Columns:
     cut = columns.take(row)
     length = (stops - starts).astype(np.int64)
     share = cut.bytes * length // np.maximum(cut.tokens, 1)
-    placed = replace(cut, tokens=length, text_tokens=length, bytes=share)
-    return placed.with_atoms((starts // context).astype(np.int64))
+    atom = (starts // context).astype(np.int64)
+    return replace(cut, tokens=length, text_tokens=length, bytes=share, atom=atom)

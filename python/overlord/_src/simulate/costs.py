@@ -7,8 +7,6 @@ constant of a launch is left out, because it belongs to a microbatch and not to 
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from overlord import cost
 from overlord._src.config.refusals import did_you_mean
-from overlord._src.errors import ConfigError, Problem
+from overlord._src.errors import refused
 from overlord._src.simulate.columns import Columns, Integers
 
 BACKBONE, ENCODER = "backbone", "encoder"
@@ -82,15 +81,13 @@ def parse_model(text: str) -> Model:
     if backbone is None or (mark and encoder is None):
         known = [*BACKBONES, *ENCODERS]
         wrong = second if backbone is not None else first
-        raise ConfigError(
-            Problem(
-                ("model",),
-                f"unknown model {wrong!r}",
-                text,
-                f"one of {', '.join(BACKBONES)} or {SHAPE_FORM}; "
-                f"then, for media, one of {', '.join('+' + name for name in ENCODERS)}",
-                did_you_mean(wrong, known),
-            )
+        raise refused(
+            ("model",),
+            f"unknown model {wrong!r}",
+            text,
+            f"one of {', '.join(BACKBONES)} or {SHAPE_FORM}; "
+            f"then, for media, one of {', '.join('+' + name for name in ENCODERS)}",
+            did_you_mean(wrong, known),
         )
     return Model(text, backbone, encoder)
 
@@ -100,13 +97,13 @@ def _shape(text: str) -> LayerTimes:
     for part in text.split(","):
         name, _, size = part.partition("=")
         if name not in ("hidden", "layers", "ffn") or not size.isdigit() or int(size) < 1:
-            raise ConfigError(
-                Problem(("model",), f"cannot read {part!r}", text, SHAPE_FORM, "sizes are integers")
+            raise refused(
+                ("model",), f"cannot read {part!r}", text, SHAPE_FORM, "sizes are integers"
             )
         sizes[name] = int(size)
     missing = [name for name in ("hidden", "layers") if name not in sizes]
     if missing:
-        raise ConfigError(Problem(("model",), f"{missing[0]} is missing", text, SHAPE_FORM))
+        raise refused(("model",), f"{missing[0]} is missing", text, SHAPE_FORM)
     hidden = sizes["hidden"]
     width = sizes.get("ffn", round(hidden * _GATED_WIDTH))
     weights = 4 * hidden**2 + 3 * hidden * width
@@ -133,10 +130,7 @@ def times_of(layers: LayerTimes, column: str, lengths: Integers) -> Integers:
 
 @lru_cache(maxsize=16)
 def _native_preset(name: str) -> Any:
-    """The planner's cost model of this name; None where the package or the preset is absent."""
-    if importlib.util.find_spec("overlord.cost") is None:
-        return None
-    cost = importlib.import_module("overlord.cost")
+    """The planner's cost model of this name; None where it has none."""
     return cost.preset(name) if name in cost.presets() else None
 
 

@@ -36,6 +36,7 @@ class MemoryConstants:
 
 
 CONSTANTS = MemoryConstants()
+_ASSUMED = ("file_state_bytes", "worker_buffer_bytes", "constructor_base_bytes", "prefetch_steps")
 
 
 @dataclass(frozen=True)
@@ -111,15 +112,13 @@ def ratio_grid(
 
 def appendix_a(constants: MemoryConstants = CONSTANTS) -> dict[str, Any]:
     """The paper's cases, each over CP x PP."""
+    told = ("global_batch", "nodes", "workers", "sources")
     return {
         "cp": list(GRID),
         "pp": list(GRID),
         "cases": {
             name: {
-                "global_batch": case.global_batch,
-                "nodes": case.nodes,
-                "workers": case.workers,
-                "sources": case.sources,
+                **{key: getattr(case, key) for key in told},
                 "ratio": ratio_grid(case, constants=constants),
             }
             for name, case in APPENDIX_A.items()
@@ -167,10 +166,7 @@ def job_memory(size: JobSize, constants: MemoryConstants = CONSTANTS) -> dict[st
         "colocated_bytes": round(colocated),
         "colocated_over_roles": colocated / total,
         "assumed": {
-            "file_state_bytes": constants.file_state_bytes,
-            "worker_buffer_bytes": constants.worker_buffer_bytes,
-            "constructor_base_bytes": constants.constructor_base_bytes,
-            "prefetch_steps": constants.prefetch_steps,
+            **{key: getattr(constants, key) for key in _ASSUMED},
             "colocated_workers": size.colocated_workers,
         },
     }

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from overlord._src.config.strategy_models import StrategyConfig
+from overlord._src.lowering.strategy import python_cost
 from overlord._src.simulate.clients import Clients
 from overlord._src.simulate.columns import Columns, Integers
 from overlord._src.simulate.costs import BACKBONE, ENCODER
 from overlord._src.simulate.placing import ModulePlacement, Placement, Work, encode_at_home
-from overlord._src.strategy_lowering import python_cost
-from overlord.config import StrategyConfig
 
 NAME = "job"
 TITLE = "the job's own"

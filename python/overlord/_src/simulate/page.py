@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from overlord._src.showing import page_parts
 from overlord._src.simulate import report as reports
 from overlord._src.simulate.report import Report
 
@@ -54,13 +55,7 @@ def html_page(report: Report) -> str:
         f"<p>{escape(_assumed(report))}</p>",
         _figure(drawn["memory"]),
     ]
-    body = "\n".join(parts)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n"
-        "</body>\n</html>\n"
-    )
+    return page_parts.page(title, parts, _STYLE)
 
 
 def write_page(report: Report, path: Path) -> None:

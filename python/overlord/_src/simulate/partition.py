@@ -1,4 +1,4 @@
-"""Splitting costs over bins in NumPy: the fallbacks and baselines beside the native balancer."""
+"""Splitting costs over bins in NumPy: the baselines beside the native balancer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from overlord._src.simulate.columns import Integers
-
-_SEARCH_ROUNDS = 256
-_GOOD_ENOUGH = 1e-4  # a fullest bin this near to the emptiest, as a share of the mean, is even
 
 
 def longest_first(costs: Integers, bins: int) -> Integers:
@@ -63,50 +60,6 @@ def longest_first_in_pipeline(
     chosen = np.empty(len(costs), dtype=np.int64)
     chosen[order] = placed
     return chosen
-
-
-def search_swaps(costs: Integers, chosen: Integers, bins: int) -> Integers:
-    """Moves or swaps between the fullest bin and the emptiest, as long as the fullest shrinks."""
-    chosen = chosen.copy()
-    loads = bin_loads(costs, chosen, bins)
-    for _ in range(_SEARCH_ROUNDS if bins > 1 else 0):
-        full, empty = int(loads.argmax()), int(loads.argmin())
-        gap = int(loads[full] - loads[empty])
-        if gap * bins <= _GOOD_ENOUGH * float(loads.sum()):
-            break
-        ours, theirs = np.flatnonzero(chosen == full), np.flatnonzero(chosen == empty)
-        pair = _best_exchange(costs[ours], costs[theirs], gap)
-        if pair is None:
-            break
-        given, taken = pair
-        moved = int(costs[ours[given]])
-        chosen[ours[given]] = empty
-        if taken >= 0:
-            moved -= int(costs[theirs[taken]])
-            chosen[theirs[taken]] = full
-        loads[full] -= moved
-        loads[empty] += moved
-    return chosen
-
-
-def _best_exchange(ours: Integers, theirs: Integers, gap: int) -> tuple[int, int] | None:
-    """(index to give, index to take or -1) whose difference is nearest to half the gap."""
-    if gap <= 1:
-        return None
-    against = np.concatenate([[0], np.sort(theirs)])
-    wanted = ours - gap / 2
-    right = np.clip(np.searchsorted(against, wanted), 0, len(against) - 1)
-    left = np.maximum(right - 1, 0)
-    nearer = np.abs(against[left] - wanted) <= np.abs(against[right] - wanted)
-    partner = np.where(nearer, left, right)
-    difference = ours - against[partner]
-    error = np.where((difference > 0) & (difference < gap), np.abs(difference - gap / 2), np.inf)
-    best = int(error.argmin()) if len(error) else 0
-    if not len(error) or not np.isfinite(error[best]):
-        return None
-    if partner[best] == 0:
-        return best, -1
-    return best, int(np.argsort(theirs, kind="stable")[partner[best] - 1])
 
 
 def bin_loads(costs: Integers, chosen: Integers, bins: int) -> Integers:

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 Reals = npt.NDArray[np.float64]
 BACKWARD_SHARE = 2 / 3  # of forward and backward together
-_SEARCH_ROUNDS = 12
-_SEARCH_BUDGET = 40_000_000  # operations of one round of exchanges; beyond it no search is made
 
 
 @lru_cache(maxsize=64)
@@ -81,48 +79,3 @@ def makespan(times: npt.NDArray[Any], stages: int) -> Reals:
         free[stage] = end[number]
     finished: Reals = free.max(axis=0).reshape(shape)
     return finished
-
-
-def small_ends(times: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Order of each row's microbatches with the small ones at both ends, the largest in the middle.
-
-    `order[g, k]` is the microbatch that pipeline g runs as its k-th.
-    """
-    descending = np.argsort(-times, axis=-1, kind="stable")
-    return np.concatenate([descending[..., 0::2][..., ::-1], descending[..., 1::2]], axis=-1)
-
-
-def search_order(times: npt.NDArray[Any], stages: int) -> npt.NDArray[np.int64]:
-    """Small ends, or an order found from it by exchanging pairs, where that is affordable."""
-    groups, microbatches = times.shape
-    order = small_ends(times)
-    if stages == 1 or microbatches < 3:
-        return order
-    best = makespan(np.take_along_axis(times, order, axis=1), stages)
-    for candidate in (
-        np.argsort(times, axis=1, kind="stable"),
-        np.tile(np.arange(microbatches), (groups, 1)),
-    ):
-        found = makespan(np.take_along_axis(times, candidate, axis=1), stages)
-        order = np.where((found < best)[:, None], candidate, order)
-        best = np.minimum(found, best)
-    first, second = np.triu_indices(microbatches, k=1)
-    swaps = np.tile(np.arange(microbatches), (len(first), 1))
-    swaps[np.arange(len(first)), first], swaps[np.arange(len(first)), second] = second, first
-    for _ in range(_SEARCH_ROUNDS):
-        # Only the slowest pipelines decide when the step ends.
-        slow = np.flatnonzero(best >= np.quantile(best, 0.75))
-        if slow.size * len(first) * stages * microbatches > _SEARCH_BUDGET:
-            slow = slow[np.argsort(-best[slow], kind="stable")[:1]]
-            if len(first) * stages * microbatches > _SEARCH_BUDGET:
-                break
-        tried = order[slow][:, swaps]  # [slow, pairs, microbatches]
-        found = makespan(np.take_along_axis(times[slow][:, None, :], tried, axis=2), stages)
-        choice = found.argmin(axis=1)
-        gained = found[np.arange(len(slow)), choice]
-        better = gained < best[slow] * (1 - 1e-9)
-        if not better.any():
-            break
-        order[slow[better]] = tried[np.arange(len(slow)), choice][better]
-        best[slow[better]] = gained[better]
-    return order

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -47,14 +46,8 @@ class ModulePlacement:
 
 
 Placement = dict[str, ModulePlacement]
-
-
-class Placer(Protocol):
-    """A strategy."""
-
-    def __call__(self, work: Work, clients: Clients, microbatches: int) -> Placement:
-        """Places every atom once in every module that it has work for."""
-        ...
+# Places every atom once in every module that it has work for, over so many microbatches.
+Placer = Callable[[Work, Clients, int], Placement]
 
 
 def fill_in_order(bucket: Integers, buckets: int, microbatches: int) -> Integers:

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from overlord._src.errors import ConfigError, Problem
+from overlord._src.errors import refused
 from overlord._src.simulate.placing import BASELINE, DEFAULT
 from overlord._src.simulate.report import Report, look_of, setting
 
@@ -18,12 +18,10 @@ def require_matplotlib() -> Any:
     try:
         matplotlib = importlib.import_module("matplotlib")
     except ModuleNotFoundError:
-        raise ConfigError(
-            Problem(
-                ("--png",),
-                "needs matplotlib, which is not installed",
-                advice="install it, or use --svg, which needs nothing",
-            )
+        raise refused(
+            ("--png",),
+            "needs matplotlib, which is not installed",
+            advice="install it, or use --svg, which needs nothing",
         ) from None
     matplotlib.use("Agg")
     return matplotlib

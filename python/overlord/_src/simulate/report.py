@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from overlord._src import drawing
+from overlord._src.showing import charts as drawing
 from overlord._src.simulate import own_strategy
 from overlord._src.simulate.placing import BASELINE, DEFAULT
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import Protocol
 
 import numpy as np
 
@@ -26,14 +25,6 @@ VIDEO_FRAMES_PER_SECOND = 2  # assumed sampling rate
 VIDEO_FRAME_PATCHES = 256  # 224 x 224 pixels in 14 x 14 patches
 VIDEO_PATCHES_PER_TOKEN = 4  # 2 x 2 patches become one token
 LONGEST_SPEECH_SECONDS = 4152.0
-
-
-class Shape(Protocol):
-    """Draws samples of one kind."""
-
-    def draw(self, chance: Chance, rows: int) -> Columns:
-        """Samples with everything but their source."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -169,6 +160,8 @@ class VideoClips:
         )
 
 
+# Each draws samples of one kind, with everything but their source.
+Shape = Text | TextAndImages | Speech | VideoClips
 INTERLEAVED_TEXT = lengths_of(816, 0.9)  # OBELICS' mean; sigma assumed
 PAGE_TEXT = lengths_of(1200, 0.6)  # assumed: a page of print, read by OCR
 

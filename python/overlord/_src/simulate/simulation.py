@@ -168,19 +168,14 @@ def _report(
         },
         "bytes_per_step": hops,
         "loaders": loaders,
-        "memory": job_and_paper(size),
+        "memory": {**memory.job_memory(size), "appendix_a": memory.appendix_a()},
         "measured": {
-            "balancer": planner_seam.balancer_name(),
+            "balancer": planner_seam.BALANCER,
             "placing_ms_per_step": {
                 name: course.placing_s * 1e3 / settings.steps for name, course in courses.items()
             },
         },
     }
-
-
-def job_and_paper(size: memory.JobSize) -> dict[str, Any]:
-    """Memory of this job, and of the paper's cases."""
-    return {**memory.job_memory(size), "appendix_a": memory.appendix_a()}
 
 
 def _best_of(courses: dict[str, _Course]) -> str:

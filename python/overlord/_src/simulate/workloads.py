@@ -6,16 +6,16 @@ A workload reads no mesh: what is in step k follows from its data, seed and size
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from overlord._src.config.refusals import did_you_mean
 from overlord._src.corpus import parameters as corpora
-from overlord._src.errors import ConfigError, Problem
+from overlord._src.errors import refused
 from overlord._src.simulate import own_strategy, shapes
 from overlord._src.simulate.chance import Chance
 from overlord._src.simulate.clients import Clients
@@ -32,34 +32,11 @@ from overlord._src.simulate.own_strategy import OwnStep
 from overlord._src.simulate.placing import Placement, Work
 
 if TYPE_CHECKING:
-    from overlord._src.job import Job
+    from overlord._src.job.job import Job
 
 Atoms = Literal["samples", "sequences"]
 ATOMS: tuple[Atoms, ...] = ("samples", "sequences")
 _PACK_SPARE = 1.05  # drawn beyond the expected tokens, so that a step of sequences is full
-
-
-class Workload(Protocol):
-    """Gives the columns of a step."""
-
-    @property
-    def name(self) -> str:
-        """How the report calls it."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """One sentence of what it is."""
-        ...
-
-    @property
-    def source_names(self) -> Sequence[str]:
-        """Names that the column `source` counts."""
-        ...
-
-    def draw(self, step: int, count: int, context: int, atoms: Atoms) -> Columns:
-        """The `count` atoms of a step, none longer than `context` tokens."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -90,15 +67,7 @@ class Synthetic:
 
     def with_seed(self, seed: int) -> Synthetic:
         """The same workload, drawn anew."""
-        return Synthetic(
-            self.name,
-            self.description,
-            self.kinds,
-            self.default_context,
-            self.default_model,
-            self.zipf,
-            seed,
-        )
+        return replace(self, seed=seed)
 
     def samples(self, step: int, count: int) -> Columns:
         """Whole samples as stored, in order of arrival."""
@@ -197,16 +166,19 @@ class Planned:
         return own_strategy.place(self.own_steps[step], sequences, work, clients)
 
 
+# Each draws the `count` atoms of a step, none longer than `context` tokens; its column `source`
+# counts `source_names`.
+Workload = Synthetic | Table | Planned
+
+
 def refuse_media(name: str, rows: Columns) -> None:
     """Packed sequences are cut anywhere, which media does not survive."""
     if int((rows.tokens - rows.text_tokens).sum()):
-        raise ConfigError(
-            Problem(
-                ("atoms",),
-                f"the workload {name} has media, which cannot be cut at sequence borders",
-                "sequences",
-                "samples",
-            )
+        raise refused(
+            ("atoms",),
+            f"the workload {name} has media, which cannot be cut at sequence borders",
+            "sequences",
+            "samples",
         )
 
 
@@ -222,22 +194,18 @@ def from_parquet(path: str | Path) -> Table:
     try:
         table = pyarrow.parquet.read_table(path)
     except pyarrow.ArrowInvalid as error:
-        raise ConfigError(
-            Problem(("workload",), f"not a Parquet file: {error}", str(path))
-        ) from None
+        raise refused(("workload",), f"not a Parquet file: {error}", str(path)) from None
     known = [name for name in NAMES if name != "atom"]
     found = [name for name in known if name in table.column_names]
     if "tokens" not in found and "text_tokens" not in found:
-        raise ConfigError(
-            Problem(
-                ("workload",),
-                f"{path} has neither a column tokens nor text_tokens",
-                table.column_names,
-                ", ".join(known),
-            )
+        raise refused(
+            ("workload",),
+            f"{path} has neither a column tokens nor text_tokens",
+            table.column_names,
+            ", ".join(known),
         )
     if not table.num_rows:
-        raise ConfigError(Problem(("workload",), f"{path} has no rows"))
+        raise refused(("workload",), f"{path} has no rows")
     given = {name: table[name].to_numpy() for name in found if name != "source"}
     names = ["source"]
     if "source" in found:
@@ -259,24 +227,20 @@ def _check_values(path: str | Path, given: dict[str, Any]) -> None:
     for name, values in given.items():
         fine = values.dtype.kind in "iu" and (not len(values) or int(values.min()) >= 0)
         if not fine:
-            raise ConfigError(
-                Problem(
-                    ("workload", name),
-                    f"{path} has values that are no whole numbers of 0 or more",
-                    str(values.dtype),
-                    "integers, not null, at least 0",
-                )
+            raise refused(
+                ("workload", name),
+                f"{path} has values that are no whole numbers of 0 or more",
+                str(values.dtype),
+                "integers, not null, at least 0",
             )
     if "tokens" in given and "text_tokens" in given:
         wrong = np.flatnonzero(given["text_tokens"] > given["tokens"])
         if wrong.size:
-            raise ConfigError(
-                Problem(
-                    ("workload", "tokens"),
-                    f"{path} row {int(wrong[0])} has more text_tokens than tokens",
-                    int(given["tokens"][wrong[0]]),
-                    "text tokens plus what media becomes",
-                )
+            raise refused(
+                ("workload", "tokens"),
+                f"{path} row {int(wrong[0])} has more text_tokens than tokens",
+                int(given["tokens"][wrong[0]]),
+                "text tokens plus what media becomes",
             )
 
 
@@ -293,12 +257,12 @@ def from_index(job: Job, steps: int, stream: str = "train") -> Planned:
     planned: list[Columns] = []
     own: list[OwnStep] = []
     while len(planned) < steps and (plan := cursor.next()) is not None:
-        graph = cursor.graph()
+        graph: Any = cursor.graph()
         planned.append(_planned_columns(plan.bins(), graph["columns"]))
         if own_strategy.moved_atoms(strategy) is not None:
             own.append(own_strategy.read_step(plan, graph, planned[-1], own_cost=own_cost))
     if not planned:
-        raise ConfigError(Problem(("steps",), f"the stream {stream} has no step to simulate"))
+        raise refused(("steps",), f"the stream {stream} has no step to simulate")
     return Planned(
         job.config.job,
         f"the stream {stream} of the job {job.config.job}, as it would be planned",
@@ -418,13 +382,11 @@ WORKLOADS = {workload.name: workload for workload in _WORKLOADS}
 def synthetic(name: str, seed: int) -> Synthetic:
     """The named workload with a seed; refused with the known names."""
     if name not in WORKLOADS:
-        raise ConfigError(
-            Problem(
-                ("workload",),
-                "unknown workload",
-                name,
-                ", ".join(WORKLOADS) + ", or a file that ends in .parquet",
-                did_you_mean(name, WORKLOADS),
-            )
+        raise refused(
+            ("workload",),
+            "unknown workload",
+            name,
+            ", ".join(WORKLOADS) + ", or a file that ends in .parquet",
+            did_you_mean(name, WORKLOADS),
         )
     return WORKLOADS[name].with_seed(seed)

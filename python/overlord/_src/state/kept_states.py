@@ -6,9 +6,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from overlord._src import state as states
 from overlord._src.native import core
-from overlord._src.state_keys import StreamKeys
+from overlord._src.state import saved_state as states
+from overlord._src.state.keys import StreamKeys
 
 STEPS_KEPT = 16  # finished steps whose states a loader can still give
 
@@ -22,7 +22,7 @@ class StateMaker:
     timeout_s: float  # for reports that the state needs
     keys: StreamKeys
 
-    def state_dict(self, place: Any) -> dict[str, Any]:
+    def state_dict(self, place: core.Place) -> dict[str, Any]:
         """The state dict of a place."""
         blob = core.bound_state(place.state(self.timeout_s), self.layout)
         return self.keys.added_to(states.build_state(blob, core.describe_state(blob), self.job))
@@ -32,9 +32,9 @@ class KeptStates:
     """The places after the last finished steps of a rank."""
 
     def __init__(self) -> None:
-        self._places: deque[tuple[Any, StateMaker]] = deque(maxlen=STEPS_KEPT)
+        self._places: deque[tuple[core.Place, StateMaker]] = deque(maxlen=STEPS_KEPT)
 
-    def note(self, place: Any, maker: StateMaker) -> None:
+    def note(self, place: core.Place, maker: StateMaker) -> None:
         """Keep a place, if a step ends there."""
         if place.microbatch == 0 and place.next_step > 0:
             self._places.append((place, maker))

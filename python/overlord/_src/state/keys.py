@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from overlord._src.config.columns import base_name
+from overlord._src.config.job_config import JobConfig
 from overlord._src.config.streams import ResolvedStream
 from overlord._src.errors import show_path, show_value
 from overlord._src.native import core
-from overlord.config import JobConfig
 
 FIELD = "keys"
 _MOST_BYTES = 2048  # as JSON

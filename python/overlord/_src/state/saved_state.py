@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from overlord._src import state_keys
+from overlord._src.state import keys as state_keys
 
 FORMAT = "overlord-state/1"
 _FAMILY, _VERSION = "overlord-state", 1

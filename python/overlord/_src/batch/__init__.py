@@ -1,0 +1,1 @@
+"""What one rank receives: arrays, media and tensors of a microbatch."""

@@ -1,0 +1,1 @@
+"""Indexes of sources: built, found, checked, and what they know."""

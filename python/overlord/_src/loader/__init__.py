@@ -1,0 +1,1 @@
+"""What a trainer holds: loaders of ranks over the engine of their process."""

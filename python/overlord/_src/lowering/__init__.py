@@ -1,0 +1,1 @@
+"""A checked config in the engine's own values."""

@@ -1,0 +1,1 @@
+"""Plans in a form that people and programs read."""

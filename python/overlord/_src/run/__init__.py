@@ -1,0 +1,1 @@
+"""A run of a stream on all ranks of a mesh in this process."""

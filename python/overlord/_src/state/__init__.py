@@ -1,0 +1,1 @@
+"""Where a stream stands: what is saved, what may be resumed, which config keys differ."""
