@@ -65,6 +65,18 @@ fuzz: setup ## every fuzz target for a while, sanitized; FUZZ_SECONDS sets how l
 	    --out=build-fuzz/crashes -artifact_prefix=build-fuzz/crashes/
 	done
 
+.PHONY: clang-check
+clang-check: ## clang: locks guard what they say, and every fuzz target as libFuzzer's for FUZZ_SECONDS (60)
+	@tools/setup.sh extended
+	mkdir -p build-clang/crashes
+	cmake --preset clang
+	JOBS=$(JOBS) $(PYTHON) tools/clang_check.py
+	cmake --build --preset clang -j $(JOBS) --target overlord_fuzzers
+	export ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=0
+	for binary in build-clang/bin/overlord_*$${FUZZ:-}*_fuzz; do
+	  "$$binary" -max_total_time=$${FUZZ_SECONDS:-60} -artifact_prefix=build-clang/crashes/
+	done
+
 .PHONY: bench
 bench: setup ## micro benchmarks; results as JSON in build/benchmarks
 	@cmake --preset dev -DOVERLORD_BENCHMARKS=ON
@@ -95,6 +107,13 @@ soak: setup-test build ## storms of the simulated world over fresh seeds, and lo
 	@tools/soak.sh
 	$(PYTHON) -m pytest -q -m soak || test $$? -eq 5
 
+.PHONY: mutants
+mutants: setup-test ## bugs of tests/mutants.txt: which of them end in a check of an invariant? MUTANTS picks some
+	@mkdir -p build
+	cmake --preset dev >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	cmake --build build -j $(JOBS) --target overlord_plan_test overlord_simulation_test
+	JOBS=$(JOBS) $(PYTHON) tools/mutants.py $(MUTANTS)
+
 .PHONY: chaos
 chaos: setup-test build ## kill -9 of every process of a job at random moments; CHAOS_ROUNDS sets how often (100)
 	@$(PYTHON) -m pytest -q -m chaos python/tests/chaos
@@ -115,4 +134,4 @@ stubs: build ## write python/overlord/_core.pyi anew from the built extension
 
 .PHONY: clean
 clean: ## remove build folders; .venv stays
-	@rm -rf build build-* python/overlord/_core*.so
+	@rm -rf build build-* python/overlord/_core*.so benchmarks/overlord_bench/_bench_core*.so

@@ -40,7 +40,7 @@ SEEDED = [
     # Includes that look up or sideways.
     ("include", "src/overlord/base/x.cc", include("overlord/model/mesh.h")),
     ("include", "src/overlord/plan/x.cc", include("overlord/runtime/seams.h")),
-    ("include", "src/overlord/protocol/x.cc", include("overlord/plan/selection.h")),
+    ("include", "src/overlord/protocol/x.cc", include("overlord/plan/select/selection.h")),
     ("include", "src/overlord/roles/loader/service.cc", include("overlord/roles/client/role.h")),
     ("include", "src/overlord/roles/planner/service.cc", include("overlord/columnar/slab.h")),
     ("include", "src/overlord/sim/x.cc", include("overlord/node/node.h")),
@@ -88,6 +88,9 @@ SEEDED = [
     ("name", "src/overlord/base/x.cc", "template <class T> struct PlanHelper final : A<T> {};\n"),
     ("name", "src/overlord/base/x.cc", "using StringUtil = int;\n"),
     ("name", "python/overlord/x.py", "class DataManager:\n    pass\n"),
+    # Who reads a window.
+    ("owner", "src/overlord/roles/loader/logic.cc", "bool mine = window % job.slots == slot;\n"),
+    ("owner", "src/overlord/node/x.cc", "auto slot = w % map->owners.slots[source];\n"),
     # Headers, own headers and sleeping tests.
     ("comment", "src/overlord/base/x.h", "#pragma once\n"),
     ("sleep", "src/overlord/base/x_test.cc", "void wait() { sleep(1); }\n"),
@@ -118,6 +121,7 @@ GOOD = [
     ("src/overlord/base/x.cc", "int operand(int brand) { return brand; }\n"),
     ("src/overlord/base/x.h", "// What it is.\n#pragma once\n"),
     ("src/overlord/base/commonwealth.h", "// What it is.\nclass Commonwealth {};\n"),
+    ("src/overlord/model/owner_map.h", "// Who reads.\nauto owner = window % map.slots[s];\n"),
     ("tests/x.py", 'text = "time.sleep(1)"\n'),
 ]
 
@@ -149,6 +153,42 @@ def test_logic_may_see_seams_but_no_header_that_brings_threads(house: Path) -> N
 def test_function_at_the_limit_passes(house: Path) -> None:
     put(house, "src/overlord/base/x.cc", "int f() {\n" + "  g();\n" * 68 + "}\n")
     assert rules_broken(house, "src/overlord/base/x.cc") == set()
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from overlord import middle\n",
+        "def late():\n    import overlord.middle\n",
+        "if TYPE_CHECKING:\n    from overlord.middle import Name\n",
+    ],
+)
+def test_modules_that_import_each_other_are_found(house: Path, back: str) -> None:
+    low, middle, top = (f"python/overlord/{name}.py" for name in ("deep/low", "middle", "top"))
+    put(house, top, "from overlord.middle import a\nfrom overlord import deep\n")
+    put(house, middle, "import overlord.deep.low\n")
+    put(house, low, "import json\n")
+    put(house, "python/overlord/deep/__init__.py", "")
+    assert rooms.check_tree(house) == []
+    put(house, low, back)
+    (breach,) = rooms.check_tree(house)
+    assert (
+        breach.rule == "circle"
+        and {low, middle} <= set(breach.message.split())
+        and top not in breach.message
+    )
+
+
+@pytest.mark.parametrize("part", ["src/overlord/plan", "src/overlord/roles/client"])
+def test_a_part_that_decides_says_what_must_hold(house: Path, part: str) -> None:
+    checked = 'int sure() {\n  OVERLORD_CHECK(true, "it holds");\n  return 1;\n}\n'
+    put(house, f"{part}/deep/x.cc", checked)
+    put(house, f"{part}/x.cc", "int a() { return 1; }\nint b() { return 2; }\n")
+    assert not any(breach.rule == "invariants" for breach in rooms.check_tree(house))
+    # Neither what is commented out nor what a test says counts.
+    put(house, f"{part}/y.cc", 'int c() {\n  // OVERLORD_CHECK(false, "it");\n  return 1;\n}\n')
+    put(house, f"{part}/y_test.cc", checked)
+    assert any(breach.rule == "invariants" for breach in rooms.check_tree(house))
 
 
 def test_functions_are_told_from_everything_else_in_braces() -> None:

@@ -121,7 +121,7 @@ COUNTS: dict[str, str] = {
         for key in (
             *("threads", "io_threads", "prefetch", "runway", "payload_budget"),
             *("constructor_budget", "private_copy_limit", "open_files"),
-            *("tokenizer_processes", "alarm_seconds", "processes.loaders"),
+            *("tokenizer_processes", "alarm_seconds", "journal", "processes.loaders"),
             *("processes.constructors", "processes.isolate", "processes.attach_seconds"),
             *("processes.cores_share", "processes.memory_share"),
             *("processes.directory", "wire.planner", "wire.host", "wire.certificate"),

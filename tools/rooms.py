@@ -8,30 +8,37 @@ comment in a file: a rule that is wrong is changed here, in sight of everybody.
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import cpp_text
+import import_circles
 
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
+MAX_FOLDER_FILES = 40
+LEAST_CHECKS = 0.3  # OVERLORD_CHECK per function, over all files of a part of the house
+CHECKED_PARTS = ("src/overlord/plan/", "src/overlord/roles/")
 SEARCHED = ("src", "python", "tests", "tools", "cmake", "benchmarks", "examples")
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
 
 ARROW_ROOMS = {"columnar", "storage", "transport"}
-WORLD_ROOMS = {"runtime", "storage", "transport", "node", "sim"}
+WORLD_ROOMS = {"runtime", "storage", "transport", "workers", "node", "sim"}
 BINDING_DEPS = {
     "node",
     "plan",
     "columnar",
     "media",
+    "batch",
     "protocol",
     "runtime",
     "model",
     "base",
     "roles/client",
+    "roles/keeper",
 }
 THREAD_HEADERS = {"thread", "mutex", "shared_mutex", "condition_variable", "future", "semaphore"}
 IMPURE_HEADERS = THREAD_HEADERS | {
@@ -50,8 +57,11 @@ CLOCK_NAMES = re.compile(
     r"\b(?:(?:system|steady|high_resolution)_clock|sleep_for|sleep_until)\b"
     r"|(?<![\w.>])s?rand\s*\("
 )
+CHECK = re.compile(r"\bOVERLORD_CHECK\(")
 RANDOM_DEVICE = re.compile(r"\brandom_device\b")
 SLEEP = re.compile(r"\b(?:u|nano)?sleep(?:_for|_until)?\s*\(")
+OWNER_RULE = re.compile(r"%\s*[\w.>()\[\]-]*\bslots\b")  # who reads a window
+OWNER_MAP = "src/overlord/model/owner_map.h"
 TYPE_NAME = re.compile(
     r"\b(?:class|struct|union|enum(?:\s+class)?)\s+(?:\[\[\w+\]\]\s*)?(\w+)"
     r"(?=\s*(?:final\b)?\s*(?::[^;{]*)?\{)"
@@ -120,6 +130,10 @@ class CppFile:
         return cpp_text.code_only(self.text)
 
     @cached_property
+    def functions(self) -> list[cpp_text.Function]:
+        return cpp_text.functions(self.text)
+
+    @cached_property
     def includes(self) -> list[tuple[int, str]]:
         return cpp_text.includes(self.text)
 
@@ -182,11 +196,11 @@ def check_room_includes(file: CppFile) -> Iterator[Breach]:
 
 def check_engine_includes(file: CppFile) -> Iterator[Breach]:
     """Arrow and Parquet stay in the rooms that touch bytes, nanobind in the bindings."""
-    in_bindings = file.path.startswith("python/src/")
+    in_bindings = file.path.startswith(("python/src/", "benchmarks/native/"))
     arrow_allowed = file.room in ARROW_ROOMS or file.path.startswith("tests/integration/")
     for line, path in file.includes:
         if path.startswith("nanobind/") and not in_bindings:
-            yield file.breach(line, "engine", f"{path} belongs to python/src alone")
+            yield file.breach(line, "engine", f"{path} belongs to bindings alone")
         if not path.startswith(("arrow/", "parquet/")) or arrow_allowed:
             continue
         if not (in_bindings and path.startswith("arrow/c/")):
@@ -231,6 +245,13 @@ def check_cpp_sleep(file: CppFile) -> Iterator[Breach]:
             yield file.breach(line, "sleep", f"{name}) in a test")
 
 
+def check_owner_rule(file: CppFile) -> Iterator[Breach]:
+    """Which slot reads a window is said in one place."""
+    if file.path != OWNER_MAP:
+        for line, found in file.matches(OWNER_RULE):
+            yield file.breach(line, "owner", f"{found!r}: ask owner_of() in {OWNER_MAP}")
+
+
 def check_header_comment(file: CppFile) -> Iterator[Breach]:
     """A header starts by telling what it is."""
     if file.is_header and not file.text.lstrip().startswith(("//", "/*")):
@@ -250,7 +271,7 @@ def check_own_header_first(file: CppFile) -> Iterator[Breach]:
 
 def check_cpp_functions(file: CppFile) -> Iterator[Breach]:
     """A function fits on a screen."""
-    for function in cpp_text.functions(file.text):
+    for function in file.functions:
         if function.line_count > MAX_FUNCTION_LINES:
             yield file.breach(
                 function.first_line, "size", f"{function.name} has {function.line_count} lines"
@@ -271,11 +292,24 @@ CPP_RULES = (
     check_purity,
     check_world_calls,
     check_cpp_sleep,
+    check_owner_rule,
     check_header_comment,
     check_own_header_first,
     check_cpp_functions,
     check_cpp_type_names,
 )
+
+
+def check_invariants(files: Iterable[CppFile]) -> Iterator[Breach]:
+    """Code that decides or remembers says what must hold, and dies where it does not."""
+    product = [file for file in files if not file.is_test and not file.is_benchmark]
+    for part in CHECKED_PARTS:
+        own = [file for file in product if file.path.startswith(part)]
+        functions = sum(len(file.functions) for file in own)
+        checks = sum(len(CHECK.findall(file.code)) for file in own)
+        if checks < LEAST_CHECKS * functions:
+            yield Breach(part, 1, "invariants", f"{checks} checks in {functions} functions")
+
 
 # --- Python rules ---------------------------------------------------------------------------------
 
@@ -295,6 +329,16 @@ def check_python(path: str, text: str) -> Iterator[Breach]:
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
             if name == "sleep":
                 yield Breach(path, node.lineno, "sleep", "sleep() in a test")
+
+
+def check_import_circles(root: Path) -> Iterator[Breach]:
+    """No module of the package imports, at any hour, one that imports it."""
+    circle = [
+        path.relative_to(root).as_posix()
+        for path in import_circles.find_circle(root / "python/overlord")
+    ]
+    if circle:
+        yield Breach(circle[0], 1, "circle", "imports in a circle: " + " -> ".join(circle))
 
 
 # --- Rules of every file --------------------------------------------------------------------------
@@ -319,6 +363,37 @@ def check_file_size(path: str, text: str) -> Iterator[Breach]:
         yield Breach(path, 1, "size", f"{line_count} lines, more than {MAX_FILE_LINES}")
 
 
+def check_folder_sizes(paths: Iterable[str]) -> Iterator[Breach]:
+    """A stranger finds a file by its folder."""
+    counts = Counter(path.rpartition("/")[0] for path in paths)
+    for folder, count in counts.items():
+        if count > MAX_FOLDER_FILES:
+            yield Breach(folder, 1, "size", f"{count} files, more than {MAX_FOLDER_FILES}")
+
+
+def check_subroom_circles(files: Iterable["CppFile"]) -> Iterator[Breach]:
+    """The subrooms of `plan` lean on each other one way."""
+    leans: dict[str, dict[str, CppFile]] = {}
+    for file in files:
+        if file.room != "plan" or file.is_test or file.is_benchmark:
+            continue
+        own = file.path.split("/")[3]
+        for _, path in file.includes:
+            parts = path.split("/")
+            if parts[:2] == ["overlord", "plan"] and parts[2] != own:
+                leans.setdefault(own, {})[parts[2]] = file
+
+    def reaches(start: str, goal: str, seen: set[str]) -> bool:
+        seen.add(start)
+        ways = leans.get(start, {})
+        return goal in ways or any(reaches(n, goal, seen) for n in ways if n not in seen)
+
+    for own, others in leans.items():
+        for other, file in others.items():
+            if reaches(other, own, set()):
+                yield file.breach(1, "circle", f"plan/{own} and plan/{other} lean on each other")
+
+
 def _source_files(root: Path) -> Iterable[Path]:
     for folder in SEARCHED:
         for path in sorted((root / folder).rglob("*")):
@@ -332,16 +407,24 @@ def check_tree(root: Path) -> list[Breach]:
     """Every breach in the tree below root, in order of path and line."""
     house = House.read(root)
     breaches: list[Breach] = []
+    cpp_files: list[CppFile] = []
+    paths: list[str] = []
     for full_path in _source_files(root):
         path, text = full_path.relative_to(root).as_posix(), full_path.read_text()
+        paths.append(path)
         breaches += check_file_name(path)
         breaches += check_file_size(path, text)
         if path.endswith(".py"):
             breaches += check_python(path, text)
         else:
             file = CppFile(house, path, text)
+            cpp_files.append(file)
             for rule in CPP_RULES:
                 breaches += rule(file)
+    breaches += check_folder_sizes(paths)
+    breaches += check_subroom_circles(cpp_files)
+    breaches += check_import_circles(root)
+    breaches += check_invariants(cpp_files)
     return sorted(breaches)
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes this checkout ready to build: system packages, then a virtual environment in .venv.
-# Usage: tools/setup.sh [run|wheel|test]   `run` (the default) is enough to build and use the package; `wheel`
-# adds what makes a wheel of it, `test` adds to that what `make test` needs. Finished steps leave a stamp, so a
-# second call returns at once.
+# Usage: tools/setup.sh [run|wheel|test|extended]   `run` (the default) is enough to build and use the package;
+# `wheel` adds what makes a wheel of it, `test` adds to that what `make test` needs, `extended` clang for
+# `make clang-check`. Finished steps leave a stamp, so a second call returns at once.
 # OVERLORD_PYTHON names the interpreter to use; by default the first of Python 3.10 or newer is taken.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,10 +14,11 @@ inputs=$(cat pyproject.toml tools/setup.sh tools/requirements.py | sha256sum | c
 stamp="$root $(uname -m) $inputs"
 is_done() { [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.setup-$1" 2>/dev/null)" = "$stamp" ]; }
 case $level in
-run) enough=(run wheel test) groups=(build) ;;
-wheel) enough=(wheel test) groups=(build wheel) ;;
-test) enough=(test) groups=(build wheel test) ;;
-*) echo "setup: run, wheel or test, not $level" >&2 && exit 2 ;;
+run) enough=(run wheel test extended) groups=(build) ;;
+wheel) enough=(wheel test extended) groups=(build wheel) ;;
+test) enough=(test extended) groups=(build wheel test) ;;
+extended) enough=(extended) groups=(build wheel test) ;;
+*) echo "setup: run, wheel, test or extended, not $level" >&2 && exit 2 ;;
 esac
 for done_level in "${enough[@]}"; do
   if is_done "$done_level"; then exit 0; fi
@@ -38,6 +39,7 @@ python=$(find_python)
 # --- System packages -------------------------------------------------------------------------------
 packages=(g++ libzstd-dev zlib1g-dev libsimdjson-dev libgtest-dev libbenchmark-dev libxxhash-dev
   libjpeg-dev libspng-dev libwebp-dev libsndfile1-dev libavcodec-dev)
+[ "$level" != extended ] || packages+=(clang-14 libclang-rt-14-dev libc++-14-dev libc++abi-14-dev)
 if [ -z "$python" ]; then
   packages+=(python3 python3-venv python3-dev)
 else

@@ -6,18 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "bindings.h"
-#include "errors.h"
+#include "bound.h"
+#include "overlord/base/enum_names.h"
 #include "overlord/base/rng.h"
-#include "overlord/plan/mix_controller.h"
-#include "overlord/plan/mixing.h"
-#include "overlord/plan/selection.h"
+#include "overlord/plan/mix/mix_controller.h"
+#include "overlord/plan/mix/mixing.h"
+#include "overlord/plan/select/selection.h"
 #include "overlord/protocol/state_codec.h"
 #include "overlord/runtime/steady_clock.h"
 
 namespace nb = nanobind;
 
-namespace overlord::python {
+namespace overlord::bench {
 namespace {
 
 model::JobSpec mixing_job(model::ControllerKind kind, uint32_t sources) {
@@ -43,8 +43,9 @@ model::StepFeedback made_up_feedback(StepIndex step, uint32_t sources) {
 }
 
 // Milliseconds of every step: feedback taken, weights set, quotas ready for the first document.
-nb::dict mix_stats(model::ControllerKind kind, uint32_t sources, uint64_t steps) {
-  const model::JobSpec spec = mixing_job(kind, sources);
+nb::dict mix_stats(const std::string& kind, uint32_t sources, uint64_t steps) {
+  const model::JobSpec spec =
+      mixing_job(unwrap(enum_of<model::ControllerKind>(kind, "kind")), sources);
   model::StreamState state = plan::initial_state(spec);
   const std::vector<plan::MetaBuffer> meta(sources);
   const std::vector<uint64_t> rows(sources, 1'000'000);
@@ -69,9 +70,9 @@ nb::dict mix_stats(model::ControllerKind kind, uint32_t sources, uint64_t steps)
 
 }  // namespace
 
-void bind_mix(nb::module_& m) {
+void bind_mixing(nb::module_& m) {
   m.def("mix_stats", &mix_stats, nb::arg("kind"), nb::arg("sources"), nb::arg("steps"),
         "Milliseconds of each step of a metric-driven mixture, from feedback to quotas.");
 }
 
-}  // namespace overlord::python
+}  // namespace overlord::bench

@@ -12,14 +12,13 @@
 #include <optional>
 #include <utility>
 
-#include "bindings.h"
-#include "errors.h"
-#include "overlord/plan/place_tree.h"
-#include "overlord/plan/step_selector.h"
+#include "bound.h"
+#include "overlord/plan/place/place_tree.h"
+#include "overlord/plan/select/step_selector.h"
 
 namespace nb = nanobind;
 
-namespace overlord::python {
+namespace overlord::bench {
 namespace {
 
 constexpr uint64_t kWindowRows = 1024;
@@ -254,11 +253,11 @@ nb::dict planning_times(nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig> l
 
 }  // namespace
 
-void bind_plan_bench(nb::module_& m) {
+void bind_planning(nb::module_& m) {
   m.def("planning_times", &planning_times, nb::arg("lengths"), nb::arg("sources"),
         nb::arg("context"), nb::arg("bins"), nb::arg("mesh"), nb::arg("strategy"), nb::arg("steps"),
         nb::arg("window"),
         "CPU milliseconds of whole plans over made-up metadata, one per step, and what is held.");
 }
 
-}  // namespace overlord::python
+}  // namespace overlord::bench

@@ -1,16 +1,26 @@
-// What hybrid data parallelism is measured against: one context-parallel degree for everything, and
-// groups of powers of two filled microbatch by microbatch.
+#include "hdp_baselines.h"
+
 #include <algorithm>
 #include <bit>
 #include <numeric>
 #include <string>
 #include <utility>
 
-#include "overlord/plan/hdp_items.h"
-#include "overlord/plan/packing.h"
+#include "overlord/base/check.h"
+#include "overlord/plan/hybrid/hdp_items.h"
+#include "overlord/plan/select/packing.h"
 
-namespace overlord::plan {
+namespace overlord::bench {
 namespace {
+
+using plan::bare_group;
+using plan::duration_of;
+using plan::HdpGroup;
+using plan::HdpPlan;
+using plan::HdpProblem;
+using plan::HdpWork;
+using plan::largest_share;
+using plan::work_of;
 
 constexpr int64_t kEvenPercent = 5;  // a microbatch is full when its ranks differ by less
 
@@ -63,6 +73,7 @@ class PowerOfTwoMicrobatch {
   // Idle ranks double the smallest groups; then the longest gets the ranks that are free first
   // (which is kinder than fixed places).
   void close() {
+    OVERLORD_CHECK(used_ <= problem_.ranks, "groups of a microbatch have ranks of their own");
     for (bool doubled = true; doubled && used_ < problem_.ranks;) {
       doubled = false;
       std::ranges::stable_sort(open_, {}, &Open::size);
@@ -118,7 +129,7 @@ class PowerOfTwoMicrobatch {
 
   const HdpProblem& problem_;
   std::vector<HdpGroup>* out_;
-  RankTimes times_;
+  plan::RankTimes times_;
   std::vector<Open> open_;
   uint32_t used_ = 0;
   int64_t latest_ = 0;
@@ -126,12 +137,9 @@ class PowerOfTwoMicrobatch {
 
 }  // namespace
 
-// Sequences are packed into bins that fill a group of fixed size, and the bins are dealt out in
-// order: what context parallelism does when the longest sequence decides for all.
-Result<std::vector<HdpGroup>> static_groups(const HdpProblem& problem) {
-  if (problem.lengths.empty()) return std::vector<HdpGroup>{};
-  const uint32_t longest = *std::ranges::max_element(problem.lengths);
-  const uint32_t context = std::max(problem.context, longest);
+Result<HdpPlan> plan_static(const HdpProblem& problem, uint32_t context) {
+  if (problem.lengths.empty()) return plan::finish_plan(problem, {});
+  context = std::max(context, *std::ranges::max_element(problem.lengths));
   uint32_t size = 1;
   while (size < problem.ranks &&
          (problem.ranks % size != 0 ||
@@ -144,17 +152,18 @@ Result<std::vector<HdpGroup>> static_groups(const HdpProblem& problem) {
   }
   std::vector<std::vector<uint32_t>> bins;
   std::vector<uint32_t> gaps;
-  LengthIndex by_gap;
+  plan::LengthIndex by_gap;
   by_gap.reset(problem.model.capacity);
   for (uint32_t i = 0; i < problem.lengths.size(); ++i) {
     const uint32_t share = largest_share(problem.lengths[i], size, problem.align);
     uint32_t bin = by_gap.pop_at_least(share);
-    if (bin == kNoItem) {
+    if (bin == plan::kNoItem) {
       bin = static_cast<uint32_t>(bins.size());
       bins.emplace_back();
       gaps.push_back(problem.model.capacity);
     }
     bins[bin].push_back(i);
+    OVERLORD_CHECK(gaps[bin] >= share, "a bin takes what it has room for");
     gaps[bin] -= share;
     if (gaps[bin] > 0) by_gap.push(gaps[bin], bin);
   }
@@ -163,12 +172,10 @@ Result<std::vector<HdpGroup>> static_groups(const HdpProblem& problem) {
   for (uint32_t bin = 0; bin < bins.size(); ++bin) {
     groups.push_back(bare_group(rank_range(bin % replicas * size, size), std::move(bins[bin])));
   }
-  return groups;
+  return plan::finish_plan(problem, std::move(groups));
 }
 
-// Degree 2^ceil(log2(length / capacity)); longest first; idle ranks double the smallest groups; all
-// ranks run the same number of microbatches (but need not wait for each other in between).
-Result<std::vector<HdpGroup>> power_of_two_groups(const HdpProblem& problem) {
+Result<HdpPlan> plan_powers_of_two(const HdpProblem& problem) {
   std::vector<std::vector<uint32_t>> by_size;  // by log2 of the size, longest first
   std::vector<uint32_t> order(problem.lengths.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -189,6 +196,7 @@ Result<std::vector<HdpGroup>> power_of_two_groups(const HdpProblem& problem) {
   PowerOfTwoMicrobatch microbatch(problem, &groups);
   size_t left = order.size();
   while (left > 0) {
+    const size_t before = left;
     for (size_t power = by_size.size(); power-- > 0 && !microbatch.full();) {
       while (!by_size[power].empty() && !microbatch.full() &&
              microbatch.add(by_size[power].back(), 1u << power)) {
@@ -196,9 +204,10 @@ Result<std::vector<HdpGroup>> power_of_two_groups(const HdpProblem& problem) {
         --left;
       }
     }
+    OVERLORD_CHECK(left < before, "every microbatch takes a sequence");
     microbatch.close();
   }
-  return groups;
+  return plan::finish_plan(problem, std::move(groups));
 }
 
-}  // namespace overlord::plan
+}  // namespace overlord::bench

@@ -1,4 +1,4 @@
-#include "overlord/node/measure_handover.h"
+#include "measure_handover.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@
 #include "overlord/transport/carrier.h"
 #include "overlord/transport/endpoint.h"
 
-namespace overlord::node {
+namespace overlord::bench {
 namespace {
 
 using protocol::Envelope;
@@ -37,7 +37,7 @@ class CoreWait {
     std::error_code error;
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
       const std::string path = task.path().string() + "/schedstat";
-      transport::Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+      runtime::Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
       if (file.valid()) files_.push_back(std::move(file));
     }
   }
@@ -45,7 +45,7 @@ class CoreWait {
   // Nanoseconds since they were started, all together.
   int64_t total_ns() const {
     int64_t total = 0;
-    for (const transport::Descriptor& file : files_) {
+    for (const runtime::Descriptor& file : files_) {
       char text[96] = {};
       if (pread(file.get(), text, sizeof(text) - 1, 0) <= 0) continue;
       char* end = nullptr;
@@ -56,7 +56,7 @@ class CoreWait {
   }
 
  private:
-  std::vector<transport::Descriptor> files_;
+  std::vector<runtime::Descriptor> files_;
 };
 
 // One side: a carrier, its endpoint, and what came in and waits for the thread that asked.
@@ -214,4 +214,4 @@ Result<HandoverFigures> measure_handover(const std::string& directory, uint64_t 
   return out;
 }
 
-}  // namespace overlord::node
+}  // namespace overlord::bench

@@ -11,7 +11,7 @@
 
 #include "overlord/base/status.h"
 
-namespace overlord::node {
+namespace overlord::bench {
 
 struct HandoverFigures {
   double p50_us = 0, p99_us = 0;  // from the finished buffer to the waiting thread
@@ -27,4 +27,4 @@ struct HandoverFigures {
 Result<HandoverFigures> measure_handover(const std::string& directory, uint64_t size_bytes,
                                          uint32_t rounds);
 
-}  // namespace overlord::node
+}  // namespace overlord::bench

@@ -1,4 +1,4 @@
-#include "overlord/node/measure_pictures.h"
+#include "measure_pictures.h"
 
 #include <atomic>
 #include <chrono>
@@ -6,12 +6,12 @@
 #include <span>
 #include <thread>
 
-#include "overlord/media/image_chain.h"
-#include "overlord/media/image_decode.h"
-#include "overlord/media/image_header.h"
-#include "overlord/media/resize.h"
+#include "overlord/media/image/image_chain.h"
+#include "overlord/media/image/image_decode.h"
+#include "overlord/media/image/image_header.h"
+#include "overlord/media/image/resize.h"
 
-namespace overlord::node {
+namespace overlord::bench {
 namespace {
 
 using media::ChainScratch;
@@ -124,4 +124,4 @@ Result<PictureFigures> measure_pictures(const std::vector<std::string>& files, i
   return PictureFigures{round.next, taken.count(), round.checksum};
 }
 
-}  // namespace overlord::node
+}  // namespace overlord::bench

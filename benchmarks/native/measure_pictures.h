@@ -8,7 +8,7 @@
 
 #include "overlord/base/status.h"
 
-namespace overlord::node {
+namespace overlord::bench {
 
 enum class PictureLoop : uint8_t {
   kPlain,  // libjpeg-turbo to RGB, scaled by its transform, then a resize: what one writes by hand
@@ -25,4 +25,4 @@ struct PictureFigures {
 Result<PictureFigures> measure_pictures(const std::vector<std::string>& files, int32_t side,
                                         PictureLoop loop, uint32_t threads, double seconds);
 
-}  // namespace overlord::node
+}  // namespace overlord::bench

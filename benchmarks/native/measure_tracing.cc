@@ -1,4 +1,4 @@
-#include "overlord/node/measure_tracing.h"
+#include "measure_tracing.h"
 
 #include <algorithm>
 #include <ctime>
@@ -7,7 +7,7 @@
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/runtime/trace.h"
 
-namespace overlord::node {
+namespace overlord::bench {
 namespace {
 
 constexpr uint32_t kWarmEvents = 1 << 17;  // more than a book keeps
@@ -39,4 +39,4 @@ double measure_tracing(uint32_t events) {
   return static_cast<double>(took_ns) / std::max(1u, events);
 }
 
-}  // namespace overlord::node
+}  // namespace overlord::bench

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-namespace overlord::node {
+namespace overlord::bench {
 
 // CPU nanoseconds of one event as roles note it, clock and name included, when the book is full.
 double measure_tracing(uint32_t events);
 
-}  // namespace overlord::node
+}  // namespace overlord::bench

@@ -1,10 +1,10 @@
-#include "overlord/node/measure_tracing.h"
+#include "measure_tracing.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace overlord::node {
+namespace overlord::bench {
 namespace {
 
 // A step notes five events or so and takes most of a millisecond of CPU: a hundredth of it is 1.5
@@ -21,4 +21,4 @@ TEST(MeasureTracing, AnEventCostsLessThanItsShareOfAStep) {
 }
 
 }  // namespace
-}  // namespace overlord::node
+}  // namespace overlord::bench

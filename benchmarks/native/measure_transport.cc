@@ -1,4 +1,4 @@
-#include "overlord/node/measure_transport.h"
+#include "measure_transport.h"
 
 #include <sys/resource.h>
 
@@ -10,11 +10,11 @@
 #include <mutex>
 #include <vector>
 
-#include "overlord/node/raw_tcp.h"
 #include "overlord/runtime/steady_clock.h"
-#include "overlord/transport/shared_pool.h"
+#include "overlord/transport/shared/shared_pool.h"
+#include "raw_tcp.h"
 
-namespace overlord::node {
+namespace overlord::bench {
 namespace {
 
 constexpr char kBatch = 'b';  // one more, please
@@ -215,4 +215,4 @@ Result<TransportFigures> take_batches(const TransportRun& run) {
   return out;
 }
 
-}  // namespace overlord::node
+}  // namespace overlord::bench

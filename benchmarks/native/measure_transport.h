@@ -10,9 +10,9 @@
 #include <string>
 
 #include "overlord/base/status.h"
-#include "overlord/transport/wire.h"
+#include "overlord/transport/wire/wire.h"
 
-namespace overlord::node {
+namespace overlord::bench {
 
 struct TransportRun {
   bool raw = false;     // bare TCP
@@ -35,4 +35,4 @@ Result<TransportFigures> send_batches(const TransportRun& run,
                                       const std::function<void(const std::string&)>& listening);
 Result<TransportFigures> take_batches(const TransportRun& run);
 
-}  // namespace overlord::node
+}  // namespace overlord::bench

@@ -1,4 +1,4 @@
-#include "overlord/node/raw_tcp.h"
+#include "raw_tcp.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -13,12 +13,12 @@
 #include <thread>
 #include <vector>
 
-#include "overlord/transport/descriptor.h"
+#include "overlord/runtime/descriptor.h"
 
-namespace overlord::node {
+namespace overlord::bench {
 namespace {
 
-using transport::Descriptor;
+using runtime::Descriptor;
 
 struct SliceHead {
   uint64_t batch = 0, batch_bytes = 0, offset = 0, size_bytes = 0;
@@ -246,4 +246,4 @@ Result<std::unique_ptr<RawTcpTaker>> RawTcpTaker::call(
   return std::unique_ptr<RawTcpTaker>(std::move(out));
 }
 
-}  // namespace overlord::node
+}  // namespace overlord::bench

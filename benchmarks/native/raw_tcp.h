@@ -11,7 +11,7 @@
 #include "overlord/base/status.h"
 #include "overlord/runtime/buffer.h"
 
-namespace overlord::node {
+namespace overlord::bench {
 
 struct RawTcpShape {
   uint32_t streams = 4;
@@ -43,4 +43,4 @@ class RawTcpTaker {
                                                    std::function<void(runtime::Bytes)> received);
 };
 
-}  // namespace overlord::node
+}  // namespace overlord::bench

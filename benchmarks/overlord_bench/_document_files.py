@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.numpy_packer import Documents
+from overlord_bench._contenders.numpy_packer import Documents
 
 WINDOW = 2048
 _HEADER = 9  # bytes of the magic; then version, type, counts

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_PROGRAM = "overlord._src.bench._contenders.held_loader"
+_PROGRAM = "overlord_bench._contenders.held_loader"
 _PATIENCE_S = 600.0
 _REST_S = 2.0  # what runs ahead of the trainers comes to rest
 _KEPT_FREE = 3 << 29  # bytes: a fleet that wants more than the machine has is ended before

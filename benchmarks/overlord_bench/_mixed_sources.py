@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overlord._src.bench import _web_corpus
+from overlord_bench import _web_corpus
 
 COLUMN = _web_corpus.COLUMN
 _FACTS = "written.json"

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import overlord
-from overlord._src.bench import _quiet
-from overlord._src.bench._contract import Figures, medians
-from overlord._src.bench._quiet import Patience
+from overlord_bench import _quiet
+from overlord_bench._contract import Figures, medians
+from overlord_bench._quiet import Patience
 
 ENVIRONMENT = ".venv-peers"
 NO_ENVIRONMENT = f"no environment {ENVIRONMENT} here: `make peers` makes it"
 _MARK = "overlord-bench-result "
-_WORKERS = "overlord._src.bench._contenders"
+_WORKERS = "overlord_bench._contenders"
 _PATIENCE_S = 900.0
 
 
@@ -65,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser, *, rounds: int = 3) -> None:
 
 def find_pythons(peers: str | None) -> Pythons:
     """`peers` is an interpreter or an environment's folder; without it the usual places."""
-    root = Path(overlord.__file__).parents[2]
+    root = Path(__file__).resolve().parents[2]
     wanted = [Path(peers)] if peers else [Path(ENVIRONMENT), root / ENVIRONMENT]
     for place in wanted:
         program = place / "bin" / "python" if place.is_dir() else place
@@ -76,9 +76,10 @@ def find_pythons(peers: str | None) -> Pythons:
 
 @contextlib.contextmanager
 def package_folder() -> Iterator[str]:
-    """A folder with this package and nothing else, to put on a peer's path."""
+    """A folder with Overlord, the benchmarks and nothing else, to put on a peer's path."""
     with tempfile.TemporaryDirectory(prefix="overlord-bench-") as folder:
-        (Path(folder) / "overlord").symlink_to(Path(overlord.__file__).parent)
+        for package in (Path(overlord.__file__).parent, Path(__file__).resolve().parent):
+            (Path(folder) / package.name).symlink_to(package)
         yield folder
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overlord._src.bench import _web_corpus
+from overlord_bench import _web_corpus
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench import _contract, _peers, _web_corpus
-from overlord._src.bench._peers import Contender
-from overlord._src.bench._quiet import Patience
+from overlord_bench import _contract, _peers, _web_corpus
+from overlord_bench._peers import Contender
+from overlord_bench._quiet import Patience
 
 OURS, CHAIN = "overlord", "bare/chain"
 SOUNDS = {"": (16_000, 1), "_44100_stereo": (44_100, 2)}

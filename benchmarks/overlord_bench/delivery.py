@@ -17,10 +17,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench import _contract, _peers, _web_corpus
-from overlord._src.bench._contract import Figures
-from overlord._src.bench._peers import Contender
-from overlord._src.bench._quiet import Patience
+from overlord_bench import _contract, _peers, _web_corpus
+from overlord_bench._contract import Figures
+from overlord_bench._peers import Contender
+from overlord_bench._quiet import Patience
 
 OURS = "overlord"
 COPY = "memcpy_two_threads"

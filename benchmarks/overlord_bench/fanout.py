@@ -21,10 +21,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench import _contract, _fleet, _peers, _web_corpus
-from overlord._src.bench._contract import Figures
+from overlord_bench import _contract, _fleet, _peers, _web_corpus
+from overlord_bench._contract import Figures
 
-PROGRAM = "overlord._src.bench._contenders.many_clients"
+PROGRAM = "overlord_bench._contenders.many_clients"
 SHARE = 8  # ranks that see one batch
 
 

@@ -16,8 +16,8 @@ import sys
 import tempfile
 from typing import Any
 
-from overlord._src.bench import _contract
-from overlord._src.bench._contract import Figures
+from overlord_bench import _contract
+from overlord_bench._contract import Figures
 
 SIZES = (64_000, 1_000_000, 16_000_000, 128_000_000, 500_000_000)
 
@@ -37,10 +37,10 @@ def name_of(size: int) -> str:
 
 def measure(size: int, handovers: int) -> Figures:
     """One run of one size."""
-    from overlord._src.node_process import executable
+    from overlord_bench._native import measure_program
 
     with tempfile.TemporaryDirectory(prefix="ol-hand-") as folder:
-        words = [str(executable()), "handover", folder, str(size), str(handovers)]
+        words = [str(measure_program()), "handover", folder, str(size), str(handovers)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         return {"failed": done.stderr.strip() or f"exit status {done.returncode}"}

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from overlord._src.bench import _contract
 from overlord._version import __version__
+
+from overlord_bench import _contract
 
 CONTEXTS = (262_144, 524_288, 1_048_576, 2_097_152)
 MODELS = ("llama12b", "mixtral8x7b")
@@ -51,6 +51,7 @@ _ABLATION: dict[str, tuple[str, bool, bool]] = {
     "balance": ("buckets", True, False),
     "overlord": ("search", True, False),
 }
+_BASELINES = ("static", "power_of_two")  # of the benchmarks, not of the planner
 _PUBLISHED = {"static": 1.0, "dynamic_groups": 1.59, "offload": 2.01, "balance": 3.69}
 
 
@@ -78,25 +79,34 @@ def _measure(
     options: argparse.Namespace,
 ) -> dict[str, float]:
     from overlord import hdp
+    from overlord_bench._native import bench_core
 
     method, offload, powers_of_two = contender
-    coefficients = hdp.model(model)
-    spent = []
-    for _ in range(options.rounds):
-        begin = time.process_time()
+    coefficients, ranks = hdp.model(model), options.ranks
+
+    def ours() -> tuple[int, float]:
         plan = hdp.plan(
             lengths,
-            options.ranks,
+            ranks,
             coefficients,
             method=method,  # type: ignore[arg-type]
             offload=offload,
             powers_of_two=powers_of_two,
-            context=context,
         )
+        return plan.makespan_ns, plan.gap_percent
+
+    def baseline() -> tuple[int, float]:
+        found = bench_core().hdp_baseline(lengths, ranks, model, method, context)
+        return found["makespan_ns"], found["gap_ppm"] / 1e4
+
+    spent = []
+    for _ in range(options.rounds):
+        begin = time.process_time()
+        makespan_ns, gap_percent = baseline() if method in _BASELINES else ours()
         spent.append(time.process_time() - begin)
     return {
-        "step_s": plan.makespan_ns / 1e9,
-        "gap_percent": plan.gap_percent,
+        "step_s": makespan_ns / 1e9,
+        "gap_percent": gap_percent,
         "plan_ms": sorted(spent)[len(spent) // 2] * 1e3,
     }
 

@@ -15,9 +15,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench import _contract, _peers, _tiny_sources, _web_corpus
-from overlord._src.bench._peers import Contender
-from overlord._src.bench._quiet import Patience
+from overlord_bench import _contract, _peers, _tiny_sources, _web_corpus
+from overlord_bench._peers import Contender
+from overlord_bench._quiet import Patience
 
 STEPS = 20
 IDLE = "waiting"

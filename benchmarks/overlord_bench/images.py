@@ -12,9 +12,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench import _contract, _peers, _web_corpus
-from overlord._src.bench._peers import Contender
-from overlord._src.bench._quiet import Patience
+from overlord_bench import _contract, _peers, _web_corpus
+from overlord_bench._peers import Contender
+from overlord_bench._quiet import Patience
 
 OURS, BARE, CHAIN = "overlord", "bare/libjpeg-turbo", "bare/chain"
 PILLOW = "dataloader/pillow"

@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench import _contract, _fleet, _mixed_sources, _peers, _web_corpus
-from overlord._src.bench._contract import Figures
-from overlord._src.bench._peers import Contender, Pythons
+from overlord_bench import _contract, _fleet, _mixed_sources, _peers, _web_corpus
+from overlord_bench._contract import Figures
+from overlord_bench._peers import Contender, Pythons
 
 OURS = "overlord"
 UNSHARED = "overlord/unshared"  # every rank has its own microbatches

@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from overlord._src.bench import _contract, _peers
-from overlord._src.bench._peers import Contender
-from overlord._src.bench._quiet import Patience
+from overlord_bench import _contract, _peers
+from overlord_bench._peers import Contender
+from overlord_bench._quiet import Patience
 
 SOURCES = 306
 METHODS = ("odm", "ado")

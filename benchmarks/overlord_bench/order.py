@@ -12,10 +12,10 @@ import argparse
 import statistics
 from typing import Any
 
-from overlord._src.bench import _contract, _peers
-from overlord._src.bench._contract import Figures
-from overlord._src.bench._peers import Contender
-from overlord._src.bench._quiet import Patience
+from overlord_bench import _contract, _peers
+from overlord_bench._contract import Figures
+from overlord_bench._peers import Contender
+from overlord_bench._quiet import Patience
 
 OURS = "search"
 METHODS = (OURS, "small_ends", "ascending", "descending", "random", "brute_force")

@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from overlord._src.bench import _contract, _peers
-from overlord._src.bench._peers import Contender
-from overlord._src.bench._quiet import Patience
+from overlord_bench import _contract, _peers
+from overlord_bench._peers import Contender
+from overlord_bench._quiet import Patience
 
 BINS = 64
 CONTEXTS = (4096, 32_768, 131_072)

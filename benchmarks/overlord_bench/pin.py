@@ -13,9 +13,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench import _contract
-from overlord._src.bench._contract import Figures
-from overlord._src.tensors import as_tensor
+from overlord._src.batch.tensors import as_tensor
+
+from overlord_bench import _contract
+from overlord_bench._contract import Figures
 
 CONTEXT = 65_536
 BINS = 64

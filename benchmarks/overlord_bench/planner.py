@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench import _contract
+from overlord_bench import _contract
 
 SAMPLES, SOURCES, CONTEXT = 294_912, 306, 8192
 SHAPES = {
@@ -40,12 +40,13 @@ def lengths_of(count: int, seed: int = 7) -> Any:
 
 def measure(samples: int, axes: dict[str, int], steps: int, window: int = 1) -> dict[str, Any]:
     """Plans of one shape; about so many samples a step, in a multiple of the groups' sequences."""
-    import overlord as ol
-    from overlord._src.lowering import lower_mesh
+    from overlord._src.lowering.job_spec import lower_mesh
+    from overlord._src.lowering.strategy import lower_strategy
     from overlord._src.mesh import Mesh
-    from overlord._src.native import core
-    from overlord._src.strategy_lowering import lower_strategy
     from overlord.config import BalanceConfig, OrderConfig, StrategyConfig
+
+    import overlord as ol
+    from overlord_bench._native import bench_core
 
     lengths = lengths_of(1 << 18)
     unit = axes["dp"] * axes["pp"]
@@ -58,7 +59,7 @@ def measure(samples: int, axes: dict[str, int], steps: int, window: int = 1) -> 
     native = lower_strategy(strategy)
 
     def plan(bins: int, steps: int, window: int) -> dict[str, Any]:
-        found: dict[str, Any] = core.planning_times(
+        found: dict[str, Any] = bench_core().planning_times(
             lengths, SOURCES, CONTEXT, bins, mesh, native, steps, window
         )
         return found

@@ -22,10 +22,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench import _contract
-from overlord._src.bench._contract import Figures
+from overlord_bench import _contract
+from overlord_bench._contract import Figures
 
-_MODULE = "overlord._src.bench._lane_function"
+_MODULE = "overlord_bench._lane_function"
 _ROW_BYTES = 2048
 _ROWS = 40_000  # no run comes to the end: the second pass would be read from the cache
 _BATCH = 64
@@ -95,7 +95,7 @@ def _request(texts: list[str]) -> bytes:
 
 def hop_microseconds(texts: list[str], hops: int = _HOPS) -> float:
     """The median time of one batch to a worker that does nothing, and back."""
-    from overlord._transform_worker import worker_command
+    from overlord._workers.transform_worker import worker_command
 
     command = worker_command(f"{_MODULE}:nothing", "text", [p or os.getcwd() for p in sys.path])
     ours, its = socket.socketpair()

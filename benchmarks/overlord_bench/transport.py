@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench import _contract
-from overlord._src.bench._contract import Figures
 from overlord._version import __version__
+
+from overlord_bench import _contract
+from overlord_bench._contract import Figures
 
 MB = 1_000_000
 ADDRESSES = ("10.78.0.1", "10.78.0.2")
@@ -149,12 +150,12 @@ def make_secrets(folder: Path) -> list[str] | None:
 
 def measure(case: Case, way: str, place: Place, words: Sequence[str], shape: Any) -> Figures:
     """One run; `way` is wire or raw."""
-    from overlord._src.node_process import executable
+    from overlord_bench._native import measure_program
 
     batches = max(4, round(shape.gigabytes * 1e9 / case.size))
     told = [str(case.size), str(batches), str(case.streams), str(round(shape.slice * 2**20))]
     told += words if way == "wire" and case.tls else []
-    program = [str(executable()), "transport"]
+    program = [str(measure_program()), "transport"]
     sender = subprocess.Popen(
         [*place.sender, *program, "send", way, f"{place.address}:0", *told],
         stdout=subprocess.PIPE,

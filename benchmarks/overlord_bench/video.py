@@ -13,10 +13,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench import _contract, _peers, _web_corpus
-from overlord._src.bench._peers import Contender
-from overlord._src.bench._quiet import Patience
-from overlord._src.bench.audio import CHAIN, OURS, best_peer
+from overlord_bench import _contract, _peers, _web_corpus
+from overlord_bench._peers import Contender
+from overlord_bench._quiet import Patience
+from overlord_bench.audio import CHAIN, OURS, best_peer
 
 _WAYS = ("pyav", "pyav-threads", "pyav-seek", "decord", "torchcodec")
 

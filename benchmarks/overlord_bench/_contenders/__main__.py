@@ -1,4 +1,4 @@
-"""`python -m overlord._src.bench._contenders MODULE WORK`: measures one contender once."""
+"""`python -m overlord_bench._contenders MODULE WORK`: measures one contender once."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import importlib
 import json
 import sys
 
-from overlord._src.bench._peers import print_result
+from overlord_bench._peers import print_result
 
 
 def main(module: str, work: str) -> None:
     """Measure and say the figures; a peer that is not there is named."""
-    contender = importlib.import_module(f"overlord._src.bench._contenders.{module}")
+    contender = importlib.import_module(f"overlord_bench._contenders.{module}")
     try:
         figures = contender.measure(json.loads(work))
     except ModuleNotFoundError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._web_corpus import WebCorpus, lengths
+from overlord_bench._web_corpus import WebCorpus, lengths
 
 
 class _Documents:

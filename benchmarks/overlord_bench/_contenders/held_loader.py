@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench._mixed_sources import COLUMN, path_of
+from overlord_bench._mixed_sources import COLUMN, path_of
 
 DOCUMENTS = 64  # that are decoded at once from a source, by peers that decode in pieces
 SHARING = "file_descriptor"  # torch's default: no manager process beside every worker
@@ -104,7 +104,7 @@ def hold_torch(work: dict[str, Any]) -> Any:
     import pyarrow.parquet
     import torch.utils.data
 
-    from overlord._src.bench._contenders.torch_dataloader import loader_over, packed_dataset
+    from overlord_bench._contenders.torch_dataloader import loader_over, packed_dataset
 
     torch.set_num_threads(1)
     if work.get("empty"):
@@ -145,7 +145,7 @@ def hold_mosaic(work: dict[str, Any]) -> Any:
     import torch.utils.data
     from streaming import Stream, StreamingDataset
 
-    from overlord._src.bench._contenders.torch_dataloader import loader_over
+    from overlord_bench._contenders.torch_dataloader import loader_over
 
     torch.set_num_threads(1)
     if work.get("empty"):
@@ -170,8 +170,8 @@ def packed_stream(base: Any, streams: Any, work: dict[str, Any]) -> Any:
     """A StreamingDataset whose workers pack."""
     import torch
 
-    from overlord._src.bench._contenders.torch_dataloader import shared_slab
-    from overlord._src.bench._contenders.whole_packer import make_packer
+    from overlord_bench._contenders.torch_dataloader import shared_slab
+    from overlord_bench._contenders.whole_packer import make_packer
 
     class PackedStream(base):  # type: ignore[misc]
         def __iter__(self) -> Iterator[Any]:
@@ -194,7 +194,7 @@ def hold_grain(work: dict[str, Any]) -> Any:
     import grain  # type: ignore[import-not-found,unused-ignore]
     import pyarrow.parquet
 
-    from overlord._src.bench._contenders.grain_loader import packed
+    from overlord_bench._contenders.grain_loader import packed
 
     if work.get("empty"):
         return grain, pyarrow.parquet

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.document_files import BinFiles, list_documents
-from overlord._src.bench._contenders.numpy_packer import Documents
-from overlord._src.bench._contenders.torch_dataloader import measure_share
+from overlord_bench._contenders.numpy_packer import Documents
+from overlord_bench._contenders.torch_dataloader import measure_share
+from overlord_bench._document_files import BinFiles, list_documents
 
 BATCH = 2048
 SHARDS = 8

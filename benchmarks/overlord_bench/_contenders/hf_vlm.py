@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.batches_per_second import Endless
-from overlord._src.bench._contenders.media_stream import caption
-from overlord._src.bench._contenders.picture_files import names
+from overlord_bench._contenders.batches_per_second import Endless
+from overlord_bench._contenders.media_stream import caption
+from overlord_bench._contenders.picture_files import names
 
 PATCH, MERGE, PAD = 14, 2, 300
 MEAN = [0.48145466, 0.4578275, 0.40821073]

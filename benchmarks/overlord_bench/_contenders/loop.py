@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from overlord._src.bench._contenders.numpy_packer import Batch
+from overlord_bench._contenders.numpy_packer import Batch
 
 Named = Callable[[Any], Batch]
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench._contenders.batches_per_second import measure_batches
 from overlord._version import __version__
+
+from overlord_bench._contenders.batches_per_second import measure_batches
 
 
 def caption(number: int) -> str:

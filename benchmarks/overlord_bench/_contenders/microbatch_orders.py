@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from overlord._version import __version__
 
 _RANDOM_ORDERS = 100
@@ -38,6 +37,8 @@ def _shuffles(count: int) -> NDArray[np.uint32]:
 def _measure_case(case: dict[str, Any], method: str, seeds: int) -> dict[str, float]:
     from overlord._src.native import core
 
+    from overlord_bench._native import bench_core
+
     stages, count = case["stages"], case["microbatches"]
     parts = case.get("virtual_stages", 1)
     relative, seconds, over_best, over_bound = [], [], [], []
@@ -47,7 +48,7 @@ def _measure_case(case: dict[str, Any], method: str, seeds: int) -> dict[str, fl
         # As if all microbatches had the mean cost.
         even = float(costs.mean()) * 3 * (count + (stages - 1) / parts)
         if tried is not None:
-            spans = core.pipeline_makespan(costs, stages, tried, parts)
+            spans = bench_core().pipeline_makespan(costs, stages, tried, parts)
             makespan = statistics.fmean(spans) if method == "random" else min(spans)
             if method == "brute_force":
                 ours = core.pipeline_order(costs, stages, "search", parts)

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.document_files import BinFiles
-from overlord._src.bench._contenders.loop import run_loop
-from overlord._src.bench._contenders.numpy_packer import allocate, name_fields
-from overlord._src.bench._contenders.torch_dataloader import loader_over, shared_slab
-from overlord._src.bench._contenders.whole_packer import make_packer
+from overlord_bench._contenders.loop import run_loop
+from overlord_bench._contenders.numpy_packer import allocate, name_fields
+from overlord_bench._contenders.torch_dataloader import loader_over, shared_slab
+from overlord_bench._contenders.whole_packer import make_packer
+from overlord_bench._document_files import BinFiles
 
 GROUP = 64  # documents of a sample when samples are groups
 GATHER = 1024  # documents handed to the packer at once when samples are documents

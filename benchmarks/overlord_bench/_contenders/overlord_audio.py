@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench._contenders.audio_files import SECONDS, names
-from overlord._src.bench._contenders.batches_per_second import measure_threads
-from overlord._src.bench._contenders.media_stream import measure_stream, write_tar
 from overlord._version import __version__
+
+from overlord_bench._contenders.audio_files import SECONDS, names
+from overlord_bench._contenders.batches_per_second import measure_threads
+from overlord_bench._contenders.media_stream import measure_stream, write_tar
 
 RATE = 16_000
 CHAIN = f"mono; resample rate={RATE}; fit samples={SECONDS * RATE}; log_mel mels=80"

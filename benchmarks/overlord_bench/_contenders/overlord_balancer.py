@@ -6,8 +6,9 @@ import statistics
 import time
 from typing import Any
 
-from overlord._src.bench._contenders.sequence_costs import draw_costs, max_load
 from overlord._version import __version__
+
+from overlord_bench._contenders.sequence_costs import draw_costs, max_load
 
 
 def measure(work: dict[str, Any]) -> dict[str, Any]:

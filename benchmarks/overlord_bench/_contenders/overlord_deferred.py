@@ -6,9 +6,10 @@ import resource
 from collections.abc import Iterator
 from typing import Any
 
-from overlord._src.bench._contenders.hf_vlm import measure_records
-from overlord._src.bench._contenders.overlord_vlm import config_of
 from overlord._version import __version__
+
+from overlord_bench._contenders.hf_vlm import measure_records
+from overlord_bench._contenders.overlord_vlm import config_of
 
 
 def measure(work: dict[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench._contenders.loop import touch
-from overlord._src.bench._contenders.overlord_loader import name_fields
-from overlord._src.bench._tiny_sources import is_parquet, source_name
+from overlord_bench._contenders.loop import touch
+from overlord_bench._contenders.overlord_loader import name_fields
+from overlord_bench._tiny_sources import is_parquet, source_name
 
 READ_STEPS = 3  # steps of all sources together, when they are read before they rest
 FAR_STEP = 1_000_000  # begin of the stage that idle sources wait for

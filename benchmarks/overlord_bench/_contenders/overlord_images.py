@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench._contenders.media_stream import measure_stream
-from overlord._src.bench._contenders.picture_files import names, tar_name
 from overlord._version import __version__
+
+from overlord_bench._contenders.media_stream import measure_stream
+from overlord_bench._contenders.picture_files import names, tar_name
 
 
 def measure(work: dict[str, Any]) -> dict[str, Any]:
@@ -16,9 +17,11 @@ def measure(work: dict[str, Any]) -> dict[str, Any]:
     if work["way"] == "stream":
         steps = f"decode jpeg=scaled; resize width={side} height={side} filter=bilinear"
         return measure_stream(work, tar_name(work), {"from": ["jpg"], "transform": steps})
-    from overlord._src.native import core
+    from overlord_bench._native import bench_core
 
     files = [Path(name).read_bytes() for name in names(work)]
     is_chain = work["way"] == "chain"
-    rate, _ = core.pictures_per_second(files, side, is_chain, work["workers"], work["seconds"])
+    rate, _ = bench_core().pictures_per_second(
+        files, side, is_chain, work["workers"], work["seconds"]
+    )
     return {"version": __version__, "files_per_s": rate}

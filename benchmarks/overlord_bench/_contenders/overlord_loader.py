@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from overlord._src.bench._contenders.loop import run_loop
-from overlord._src.bench._contenders.numpy_packer import Batch
+from overlord_bench._contenders.loop import run_loop
+from overlord_bench._contenders.numpy_packer import Batch
 
 
 def job_config(work: dict[str, Any]) -> dict[str, Any]:

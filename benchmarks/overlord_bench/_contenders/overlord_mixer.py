@@ -10,10 +10,9 @@ from overlord._version import __version__
 
 def measure(work: dict[str, Any]) -> dict[str, Any]:
     """Milliseconds of a step from feedback to quotas, and the bytes of the state."""
-    from overlord._src.native import core
+    from overlord_bench._native import bench_core
 
-    kind = getattr(core.ControllerKind, work["method"])
-    found = core.mix_stats(kind, work["sources"], work["steps"])
+    found = bench_core().mix_stats(work["method"], work["sources"], work["steps"])
     times = sorted(found["ms"])
     return {
         "version": __version__,

@@ -6,8 +6,8 @@ import statistics
 import time
 from typing import Any
 
-from overlord._src.bench._contenders.loop import touch
-from overlord._src.bench._contenders.overlord_loader import job_config, name_fields
+from overlord_bench._contenders.loop import touch
+from overlord_bench._contenders.overlord_loader import job_config, name_fields
 
 MOST_PER_STEP = 20_000  # samples of a step, at most
 
@@ -15,8 +15,8 @@ MOST_PER_STEP = 20_000  # samples of a step, at most
 def state_after(job: Any, samples: int) -> tuple[dict[str, Any], int]:
     """The first step boundary after so many samples, from plans alone: its state and samples."""
     from overlord._src.native import core
-    from overlord._src.state import build_state
-    from overlord._tokenizer_worker import worker_command
+    from overlord._src.state.saved_state import build_state
+    from overlord._workers.tokenizer_worker import worker_command
 
     cursor = job.open_stream().native.planner(None, worker_command())
     described = core.describe_state(cursor.state())

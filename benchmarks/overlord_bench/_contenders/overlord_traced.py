@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench import _fleet
-from overlord._src.bench._contenders.loop import touch
-from overlord._src.bench._contenders.overlord_loader import job_config, name_fields
+from overlord_bench import _fleet
+from overlord_bench._contenders.loop import touch
+from overlord_bench._contenders.overlord_loader import job_config, name_fields
 
 _PAIRS = 16
 _WINDOW_S = 1.0
@@ -57,10 +57,13 @@ def measure(work: dict[str, Any]) -> dict[str, Any]:
 
 def _event_seconds() -> float:
     """CPU time of one event, noted alone."""
-    from overlord._src.node_process import executable
+    from overlord_bench._native import measure_program
 
     told = subprocess.run(
-        [str(executable()), "tracing", str(_EVENTS)], capture_output=True, text=True, check=True
+        [str(measure_program()), "tracing", str(_EVENTS)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return float(json.loads(told.stdout)["cpu_ns"]) / 1e9
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from overlord._src.bench._contenders.batches_per_second import measure_threads
-from overlord._src.bench._contenders.media_stream import measure_stream, write_tar
-from overlord._src.bench._contenders.video_files import names
 from overlord._version import __version__
+
+from overlord_bench._contenders.batches_per_second import measure_threads
+from overlord_bench._contenders.media_stream import measure_stream, write_tar
+from overlord_bench._contenders.video_files import names
 
 
 def measure(work: dict[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from overlord._src.bench._contenders.hf_vlm import MEAN, MERGE, PAD, PATCH, STD, measure_records
-from overlord._src.bench._contenders.picture_files import tar_name
 from overlord._version import __version__
+
+from overlord_bench._contenders.hf_vlm import MEAN, MERGE, PAD, PATCH, STD, measure_records
+from overlord_bench._contenders.picture_files import tar_name
 
 
 def config_of(work: dict[str, Any]) -> dict[str, Any]:

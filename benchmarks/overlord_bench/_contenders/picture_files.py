@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.media_stream import write_tar
+from overlord_bench._contenders.media_stream import write_tar
 
 QUALITY = 90
 

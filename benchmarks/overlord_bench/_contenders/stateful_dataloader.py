@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from overlord._src.bench._contenders.document_files import BinFiles
+from overlord_bench._document_files import BinFiles
 
 BATCH = 1000  # documents; about as many as a step of ours has
 MOST_REPLAYED = 1_000_000  # documents of an iterable dataset; ten million take minutes

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from overlord._src.bench._contenders.document_files import open_files, permuted_documents
-from overlord._src.bench._contenders.loop import run_loop
-from overlord._src.bench._contenders.numpy_packer import Documents, name_fields
-from overlord._src.bench._contenders.whole_packer import make_packer
+from overlord_bench._contenders.loop import run_loop
+from overlord_bench._contenders.numpy_packer import Documents, name_fields
+from overlord_bench._contenders.whole_packer import make_packer
+from overlord_bench._document_files import open_files, permuted_documents
 
 ReadShare = Callable[[int, int], Iterator[Documents]]  # of one part of so many
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.document_files import open_files, permuted_blocks
-from overlord._src.bench._contenders.loop import run_loop
-from overlord._src.bench._contenders.numpy_packer import name_fields
-from overlord._src.bench._contenders.whole_packer import make_packer
+from overlord_bench._contenders.loop import run_loop
+from overlord_bench._contenders.numpy_packer import name_fields
+from overlord_bench._contenders.whole_packer import make_packer
+from overlord_bench._document_files import open_files, permuted_blocks
 
 
 class _Blocks:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.audio_files import names
-from overlord._src.bench._contenders.batches_per_second import measure_dataloader
+from overlord_bench._contenders.audio_files import names
+from overlord_bench._contenders.batches_per_second import measure_dataloader
 
 RATE, SIZE, HOP, MELS = 16_000, 400, 160, 80
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.batches_per_second import Endless, measure_batches, shuffled
-from overlord._src.bench._contenders.picture_files import names, tar_name
+from overlord_bench._contenders.batches_per_second import Endless, measure_batches, shuffled
+from overlord_bench._contenders.picture_files import names, tar_name
 
 Decoder = Callable[[bytes], Any]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.batches_per_second import measure_dataloader
-from overlord._src.bench._contenders.video_files import names
+from overlord_bench._contenders.batches_per_second import measure_dataloader
+from overlord_bench._contenders.video_files import names
 
 Taker = Callable[[str], Any]
 

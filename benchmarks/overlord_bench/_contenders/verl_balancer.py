@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from overlord._src.bench._contenders.sequence_costs import draw_costs
+from overlord_bench._contenders.sequence_costs import draw_costs
 
 _NAMED = {
     "verl": [],

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.bench._contenders.numpy_packer import Documents, NumpyPacker, allocate
+from overlord_bench._contenders.numpy_packer import Documents, NumpyPacker, allocate
 
 SLACK = 1.05
 
