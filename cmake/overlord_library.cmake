@@ -154,8 +154,8 @@ endfunction()
 
 # A GoogleTest binary registered with ctest as one test.
 function(overlord_gtest target sources)
-  add_executable(${target} ${sources} "${PROJECT_SOURCE_DIR}/cmake/gtest_main.cc")
-  target_link_libraries(${target} PRIVATE ${ARGN} external::gtest Threads::Threads)
+  add_executable(${target} ${sources})
+  target_link_libraries(${target} PRIVATE ${ARGN} external::gtest_main external::gtest Threads::Threads)
   # Tests are half of what a clean build compiles, and wait for the code under test, not for their own.
   target_compile_options(${target} PRIVATE -O1)
   overlord_share_gtest(${target})
@@ -177,8 +177,9 @@ function(overlord_link_test room links)
   add_dependencies(overlord_tests ${target})
 endfunction()
 
-# A header with a twin x.cc is compiled alone by that file, which includes it first (tools/rooms.py holds
-# that rule). The headers without a twin get a generated file each, built by target check_headers.
+# A header with a twin x.cc is included first by that file (tools/rooms.py holds that rule), which the sanitized builds
+# compile alone. The headers without a twin get a generated file each there, and one for all of a room elsewhere:
+# target check_headers.
 function(overlord_header_check room)
   overlord_room_name("${room}" name)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${OVERLORD_SOURCE_ROOT}/${room}/*.h")
@@ -196,6 +197,9 @@ function(overlord_header_check room)
   endforeach()
   if(generated)
     add_library(overlord_${name}_headers OBJECT EXCLUDE_FROM_ALL ${generated})
+    if(OVERLORD_UNITY)
+      set_target_properties(overlord_${name}_headers PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+    endif()
     target_link_libraries(overlord_${name}_headers PRIVATE overlord_${name})
     target_compile_options(overlord_${name}_headers PRIVATE -O0)
     add_dependencies(check_headers overlord_${name}_headers)
@@ -215,6 +219,12 @@ function(overlord_benchmarks room)
   endforeach()
 endfunction()
 
+# The small fuzzer, of which every target has a main().
+if(OVERLORD_FUZZERS AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_library(overlord_fuzz_main OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/cmake/fuzz_main.cc")
+  target_compile_options(overlord_fuzz_main PRIVATE -O1)
+endif()
+
 # One fuzz target per x_fuzz.cc: a libFuzzer binary where the compiler is clang, else one with the small
 # fuzzer of cmake/fuzz_main.cc. Each runs for a moment among the tests; `make fuzz` runs them for long.
 function(overlord_fuzzers room)
@@ -230,7 +240,7 @@ function(overlord_fuzzers room)
       target_link_options(${target} PRIVATE -fsanitize=fuzzer)
       target_compile_options(overlord_${name} PRIVATE -fsanitize=fuzzer-no-link)
     else()
-      add_executable(${target} "${source}" "${PROJECT_SOURCE_DIR}/cmake/fuzz_main.cc")
+      add_executable(${target} "${source}" $<TARGET_OBJECTS:overlord_fuzz_main>)
     endif()
     target_compile_options(${target} PRIVATE -O1)
     target_link_libraries(${target} PRIVATE overlord_${name} overlord_testing external::gtest Threads::Threads)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reported import losses
+from warm_python import WarmProcess
 
 import overlord as ol
 
@@ -113,13 +114,17 @@ class Trainer:
             "TORCHELASTIC_RESTART_COUNT": str(restarts),
         }
         self.rank = rank
-        self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-c", self.program, json.dumps(told)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            text=True,
-        )
+        self.process: subprocess.Popen[str] | WarmProcess
+        if prefix:
+            self.process = subprocess.Popen(
+                [*prefix, sys.executable, "-c", self.program, json.dumps(told)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+                text=True,
+            )
+        else:
+            self.process = WarmProcess(self.program, [json.dumps(told)], environment)
         self.words: list[dict[str, Any]] = []
         self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()

@@ -52,7 +52,7 @@ inline GroupPlacement group(const std::string& name, uint32_t generation = 1) {
   return {name, generation};
 }
 
-class ClusterConformance : public testing::TestWithParam<ClusterFilling> {
+class ClusterConformance : public ::testing::TestWithParam<ClusterFilling> {
  protected:
   void SetUp() override {
     under_test_ = GetParam().make();

@@ -9,7 +9,7 @@
 #include "simulation/seeds.h"
 
 namespace overlord::sim {
-namespace {
+namespace batch_transform_test {
 
 constexpr uint64_t kSteps = 8;
 
@@ -170,5 +170,5 @@ TEST(BatchTransform, AResumedRunMakesTheSame) {
   }
 }
 
-}  // namespace
+}  // namespace batch_transform_test
 }  // namespace overlord::sim

@@ -9,7 +9,7 @@
 #include "simulation/seeds.h"
 
 namespace overlord::sim {
-namespace {
+namespace callout_test {
 
 constexpr uint64_t kSteps = 10;
 using Answer = Result<std::vector<int64_t>>;
@@ -296,5 +296,5 @@ TEST(Callout, AStepThatIsAskedAboutKeepsItsTree) {
   }
 }
 
-}  // namespace
+}  // namespace callout_test
 }  // namespace overlord::sim

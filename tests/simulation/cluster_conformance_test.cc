@@ -4,7 +4,7 @@
 #include "overlord/sim/simulated_groups.h"
 
 namespace overlord::runtime {
-namespace {
+namespace cluster_conformance_test {
 
 class SimulatedUnderTest final : public ClusterUnderTest {
  public:
@@ -31,8 +31,8 @@ class SimulatedUnderTest final : public ClusterUnderTest {
 };
 
 INSTANTIATE_TEST_SUITE_P(Fillings, ClusterConformance,
-                         testing::Values(filling<SimulatedUnderTest>("simulated")),
+                         ::testing::Values(filling<SimulatedUnderTest>("simulated")),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace cluster_conformance_test
 }  // namespace overlord::runtime

@@ -15,7 +15,7 @@
 #include "simulation/seeds.h"
 
 namespace overlord::sim {
-namespace {
+namespace coming_and_going_test {
 
 using protocol::Address;
 
@@ -140,5 +140,5 @@ TEST(ComingAndGoing, ThreadsAgreeWithTheQuietWorld) {
   }
 }
 
-}  // namespace
+}  // namespace coming_and_going_test
 }  // namespace overlord::sim

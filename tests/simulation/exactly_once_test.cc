@@ -12,7 +12,7 @@
 #include "overlord/sim/scenario.h"
 
 namespace overlord::sim {
-namespace {
+namespace exactly_once_test {
 
 using model::LineageRow;
 
@@ -199,5 +199,5 @@ TEST(Views, PeersOfATensorGroupShareTheSameMemory) {
   EXPECT_EQ(cluster->delivered(2).batches[0]->slab.get(), first);
 }
 
-}  // namespace
+}  // namespace exactly_once_test
 }  // namespace overlord::sim

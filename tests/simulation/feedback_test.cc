@@ -9,7 +9,7 @@
 #include "simulation/seeds.h"
 
 namespace overlord::sim {
-namespace {
+namespace feedback_test {
 
 constexpr uint64_t kSteps = 14;
 constexpr uint32_t kDelay = 3;
@@ -287,5 +287,5 @@ TEST(FeedbackState, AnotherMixtureByDeclarationBeginsAfresh) {
   EXPECT_TRUE(after.run(6));
 }
 
-}  // namespace
+}  // namespace feedback_test
 }  // namespace overlord::sim

@@ -6,7 +6,7 @@
 #include "overlord/sim/scenario.h"
 
 namespace overlord::sim {
-namespace {
+namespace golden_test {
 
 struct Golden {
   const char* name;
@@ -46,5 +46,5 @@ TEST(Golden, HashesAreTheSameEverywhere) {
   }
 }
 
-}  // namespace
+}  // namespace golden_test
 }  // namespace overlord::sim

@@ -8,7 +8,7 @@
 #include "overlord/sim/scenario.h"
 
 namespace overlord::sim {
-namespace {
+namespace hybrid_test {
 
 constexpr uint64_t kSteps = 6;
 
@@ -124,5 +124,5 @@ TEST(Hybrid, StateIsTheSameOnEveryRankAtAStepBoundary) {
   }
 }
 
-}  // namespace
+}  // namespace hybrid_test
 }  // namespace overlord::sim

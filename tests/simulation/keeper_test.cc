@@ -13,7 +13,7 @@
 #include "simulation/storms.h"
 
 namespace overlord::sim {
-namespace {
+namespace keeper_test {
 
 Layout without_mercy(uint64_t seed) {
   Layout layout = stormy(seed);
@@ -112,5 +112,5 @@ TEST(Keeper, AMutantThatDropsAMessageIsCaught) {
   }
 }
 
-}  // namespace
+}  // namespace keeper_test
 }  // namespace overlord::sim

@@ -10,7 +10,7 @@
 #include "simulation/seeds.h"
 
 namespace overlord::sim {
-namespace {
+namespace media_test {
 
 constexpr uint64_t kSteps = 10;
 constexpr uint32_t kPad = 900, kBefore = 901;
@@ -498,5 +498,5 @@ TEST(Media, WhatCutsDocumentsIsRefused) {
   EXPECT_NE(refused(token).find("vocabulary"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace media_test
 }  // namespace overlord::sim

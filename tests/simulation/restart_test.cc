@@ -12,7 +12,7 @@
 #include "simulation/storms.h"
 
 namespace overlord::sim {
-namespace {
+namespace restart_test {
 
 TEST(Restart, RolesInProcessesOfTheirOwnGiveTheSameStream) {
   const Scenario scenario = spread_out();
@@ -179,5 +179,5 @@ TEST(Restart, TheSameSeedReplaysEventByEvent) {
   EXPECT_EQ(first->sightings().lies, second->sightings().lies);
 }
 
-}  // namespace
+}  // namespace restart_test
 }  // namespace overlord::sim

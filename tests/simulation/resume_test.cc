@@ -8,7 +8,7 @@
 #include "overlord/sim/scenario.h"
 
 namespace overlord::sim {
-namespace {
+namespace resume_test {
 
 constexpr uint64_t kSteps = 8;
 
@@ -149,5 +149,5 @@ TEST(Journal, NoPlanIsPublishedBeforeItIsDurable) {
   }
 }
 
-}  // namespace
+}  // namespace resume_test
 }  // namespace overlord::sim

@@ -11,7 +11,7 @@
 #include "overlord/testing/sound_corpus.h"
 
 namespace overlord::sim {
-namespace {
+namespace sound_stream_test {
 
 constexpr uint64_t kSteps = 10;
 constexpr uint32_t kImagePad = 900, kSoundPad = 901, kSoundAfter = 902;
@@ -174,5 +174,5 @@ TEST(Sounds, OneThatDoesNotDecodeIsAHoleWithAName) {
   }
 }
 
-}  // namespace
+}  // namespace sound_stream_test
 }  // namespace overlord::sim

@@ -8,7 +8,7 @@
 #include "simulation/seeds.h"
 
 namespace overlord::sim {
-namespace {
+namespace stream_test {
 
 constexpr uint64_t kSteps = 6;
 
@@ -100,5 +100,5 @@ TEST(Stream, TheSameSeedReplaysEventByEvent) {
   EXPECT_EQ(first->world().now_ns(), second->world().now_ns());
 }
 
-}  // namespace
+}  // namespace stream_test
 }  // namespace overlord::sim

@@ -8,7 +8,7 @@
 #include "simulation/seeds.h"
 
 namespace overlord::sim {
-namespace {
+namespace tree_test {
 
 constexpr uint64_t kSteps = 24;
 
@@ -238,5 +238,5 @@ TEST(Tree, WhatNeedsARestartIsRefusedAndTheJobGoesOn) {
       << alone.status().message();
 }
 
-}  // namespace
+}  // namespace tree_test
 }  // namespace overlord::sim

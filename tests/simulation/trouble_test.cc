@@ -5,7 +5,7 @@
 #include "simulation/seeds.h"
 
 namespace overlord::sim {
-namespace {
+namespace trouble_test {
 
 // Breaks the given lines of the JSONL source "beta" (one shard) before it is indexed.
 Scenario with_bad_lines(uint32_t bad_lines, uint32_t allowed) {
@@ -134,5 +134,5 @@ TEST(Trouble, AVersionThatMovesFencesNobodyElse) {
   EXPECT_FALSE(cluster->run(20)) << "who asks by another map gets other documents";
 }
 
-}  // namespace
+}  // namespace trouble_test
 }  // namespace overlord::sim

@@ -10,7 +10,7 @@
 #include "overlord/sim/scenario.h"
 
 namespace overlord::sim {
-namespace {
+namespace wire_test {
 
 // Both sides see the same memory at the same address.
 class OneProcess final : public protocol::RegionTable {
@@ -113,5 +113,5 @@ TEST(Wire, TheStreamIsTheSameForMicrobatchesOfTheirOwnLength) {
   expect_same_stream(true, true, true);
 }
 
-}  // namespace
+}  // namespace wire_test
 }  // namespace overlord::sim

@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "overlord/host/made_up_job_test.h"
+
 namespace overlord::node {
 namespace {
 
 TEST(JobMemory, HoldsAllOfTheJobFromTheFirstByteOn) {
   protocol::JobFile job;
+  job.spec.sources = {host::made_up_source("demo")};
+  job.index_paths = {"demo.index"};
   job.spec.name = std::string(1 << 20, 'n');  // more than a page or a pipe takes
   job.spec.context = 8;
   job.mesh = *model::Mesh::make({{"dp", 2}});

@@ -1,0 +1,137 @@
+"""Processes of Python that start with the package imported, which is most of what a short one costs.
+
+A process that has imported it, and has no thread, forks one for every program. The program has the
+environment, folder and pipes that it would have of its own, is `__main__`, and ends as an
+interpreter does. The line of descent is: tests, parent, waiter (one a program), program.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+
+PARENT = r"""
+import json, os, signal, socket, sys
+import overlord._src.checkup.preflight, overlord._src.loader.attached_engine
+import overlord._src.loader.loader
+
+
+def next_program(door):
+    # Comes back in the process of a program alone.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        hello, files, _, _ = socket.recv_fds(door, 1, 4)
+        if not hello:
+            os._exit(0)  # those who asked have ended
+        if os.fork() == 0:
+            door.close()
+            return wait_for_program(*files)
+        for descriptor in files:
+            os.close(descriptor)
+
+
+def wait_for_program(stdin, stdout, stderr, line):
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with socket.socket(fileno=line) as line:
+        wanted = json.loads(line.makefile().readline())
+        program = os.fork()
+        if program != 0:
+            for descriptor in (stdin, stdout, stderr):
+                os.close(descriptor)
+            line.sendall(program.to_bytes(4, "little"))
+            code = os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
+            line.sendall(code.to_bytes(4, "little", signed=True))
+            os._exit(0)
+    for number, descriptor in enumerate((stdin, stdout, stderr)):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    return wanted
+
+
+def become(wanted):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(wanted["folder"])
+    os.environ.clear()
+    os.environ.update(wanted["environment"])
+    sys.argv = ["-c", *wanted["arguments"]]
+    return compile(wanted["program"], "<string>", "exec")
+
+
+def run(program):
+    names = globals()
+    for name in [name for name in names if not name.startswith("__")]:
+        del names[name]
+    exec(program, names)
+
+
+run(become(next_program(socket.socket(fileno=int(sys.argv[1])))))
+"""
+
+
+@functools.cache
+def door_of_parent() -> socket.socket:
+    """Where programs are asked for; with its last copy the parent ends."""
+    door, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with its:
+        command = [sys.executable, "-c", PARENT, str(its.fileno())]
+        subprocess.Popen(command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL)
+    return door
+
+
+class WarmProcess:
+    """As `subprocess.Popen([sys.executable, "-c", program, *arguments], ..., text=True)`."""
+
+    def __init__(self, program: str, arguments: list[str], environment: Mapping[str, str]) -> None:
+        self.returncode: int | None = None
+        line, its = socket.socketpair()
+        input_end, input_start = os.pipe()
+        output_end, output_start = os.pipe()
+        passed = [input_end, output_start, 2, its.fileno()]
+        socket.send_fds(door_of_parent(), [b"?"], passed)
+        its.close()
+        os.close(input_end)
+        os.close(output_start)
+        self.stdin = os.fdopen(input_start, "w")
+        self.stdout = os.fdopen(output_end)
+        self._line = line
+        wanted = {
+            "program": program,
+            "arguments": arguments,
+            "environment": dict(environment),
+            "folder": os.getcwd(),
+        }
+        line.sendall(json.dumps(wanted).encode() + b"\n")
+        self.pid = self._number()
+
+    def _number(self) -> int:
+        said = self._line.recv(4, socket.MSG_WAITALL)
+        assert len(said) == 4, "the parent of warm processes has ended: see above"
+        return int.from_bytes(said, "little", signed=True)
+
+    def send_signal(self, which: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, which)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            readable = select.select([self._line], [], [], timeout)[0]
+            if not readable:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+            self.returncode = self._number()
+        return self.returncode
