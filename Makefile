@@ -35,8 +35,11 @@ build: setup ## build everything, tests included
 	cmake --build build -j $(JOBS)
 
 .PHONY: test
-test: setup-test build ## build and run every check and test
-	@tools/check.sh
+test: setup ## build and run every check and test
+	@tools/setup.sh test & packages=$$!  # what the checks need comes while the compiler works
+	$(MAKE) --no-print-directory build
+	wait $$packages
+	tools/check.sh
 
 .PHONY: asan
 asan: setup ## C++ tests under the address and undefined behaviour sanitizers

@@ -1,4 +1,4 @@
-"""Processes of Python that start with the package imported, which is most of what a short one costs.
+"""Processes of Python that start with the package imported: most of what a short one costs.
 
 A process that has imported it, and has no thread, forks one for every program. The program has the
 environment, folder and pipes that it would have of its own, is `__main__`, and ends as an
@@ -61,6 +61,7 @@ def become(wanted):
     os.environ.clear()
     os.environ.update(wanted["environment"])
     sys.argv = ["-c", *wanted["arguments"]]
+    sys.path[1:1] = [path for path in os.environ.get("PYTHONPATH", "").split(":") if path]
     return compile(wanted["program"], "<string>", "exec")
 
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 # What ships is judged by target: the files of a folder are compiled as one.
 NOT_SHIPPED = re.compile(
-    r"_(test|fuzz|benchmark|headers|bench)$|^overlord_(sim|testing)$|^nanobind|measure"
+    r"_(test|fuzz|fuzz_main|benchmark|headers|bench)$|^overlord_(sim|testing)$|^nanobind|measure"
 )
 TARGET = re.compile(r" -o CMakeFiles/([\w-]+)\.dir/")
 
