@@ -15,8 +15,9 @@ function(overlord_room_name room output)
   set(${output} "${name}" PARENT_SCOPE)
 endfunction()
 
-# The files of one folder are compiled as one: most of the time goes into headers that all of them read. Names in
-# anonymous namespaces are therefore one per folder. The sanitized builds compile every file alone.
+# overlord_together(TARGET SOURCES [UNIT]): the files of one folder, or all of them, are compiled as one: most of the
+# time goes into headers that all of them read. Names in anonymous namespaces are therefore one per unit. The sanitized
+# builds compile every file alone.
 function(overlord_together target sources)
   if(NOT OVERLORD_UNITY)
     return()
@@ -28,6 +29,9 @@ function(overlord_together target sources)
     get_filename_component(folder "${source}" DIRECTORY)
     string(MAKE_C_IDENTIFIER "${folder}" group)
     string(REGEX REPLACE "^.*src_overlord_" "" group "${group}")
+    if(ARGC GREATER 2)
+      set(group "${ARGV2}")
+    endif()
     set_property(SOURCE "${source}" PROPERTY UNITY_GROUP "${group}")
   endforeach()
 endfunction()
@@ -127,7 +131,11 @@ function(overlord_tests room)
   endif()
   if(sources)
     overlord_gtest(overlord_${name}_test "${sources}" overlord_${name})
-    overlord_together(overlord_${name}_test "${sources}")
+    if(room MATCHES "^(plan|media)$")
+      overlord_together(overlord_${name}_test "${sources}")
+    else()
+      overlord_together(overlord_${name}_test "${sources}" ${name})
+    endif()
     # Rooms above `testing` may draw their inputs from it.
     if(NOT room MATCHES "^(base|model|testing)$")
       target_link_libraries(overlord_${name}_test PRIVATE overlord_testing)

@@ -1,31 +1,54 @@
 #!/usr/bin/env bash
-# Every check of the house over a finished build. All of them run, the names of those that failed come
-# last, and the exit status tells whether there were any. Usage: tools/check.sh [NAME ...]
+# Builds everything and runs every check of the house. All of them run, each prints what it said when it is over, the
+# names of those that failed come last, and the exit status tells whether there were any.
+# Usage: tools/check.sh [NAME ...]   with names those alone, one after the other, over a finished build.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 jobs=$(nproc)
+logs=build/checks
+rm -rf "$logs"
+mkdir -p "$logs"
 
+check_build() { cmake --build build -j "$jobs"; }
 check_format() { tools/cpp_files.sh | xargs -0 -r -n 16 -P "$jobs" clang-format --dry-run -Werror; }
 check_ruff() { ruff check --quiet . && ruff format --check --quiet .; }
 check_types() { mypy --no-error-summary; }
 check_rooms() { python tools/rooms.py; }
 check_stubs() { tools/stubs.sh --check; }
-check_headers() { cmake --build build --target check_headers; }
+check_headers() { cmake --build build -j "$jobs" --target check_headers; }
 check_cpp() { ctest --preset dev -j "$jobs"; }
-check_python() { python -m pytest -q -n "$jobs"; }
+# One worker more than cores: some wait.
+check_python() { python -m pytest -q -n $((jobs + 1)) --dist worksteal --ignore=python/tests/house/test_wheel.py; }
+check_wheel() { python -m pytest -q python/tests/house/test_wheel.py; }
 
-checks=(format ruff types rooms stubs headers cpp python)
-[ $# -gt 0 ] && checks=("$@")
-failed=()
-for name in "${checks[@]}"; do
-  echo "--- $name"
-  started=$SECONDS
-  "check_$name" || failed+=("$name")
-  echo "    $((SECONDS - started)) s"
-done
-if [ ${#failed[@]} -gt 0 ]; then
-  echo "failed checks: ${failed[*]}"
+run_check() {  # NAME
+  local started=$SECONDS
+  "check_$1" >"$logs/$1.log" 2>&1 </dev/null || touch "$logs/$1.failed"
+  {
+    flock 9  # what one says stays together
+    echo "--- $1"
+    cat "$logs/$1.log"
+    echo "    $((SECONDS - started)) s"
+  } 9>"$logs/lock"
+}
+run_checks() { for name in "$@"; do run_check "$name"; done; }
+
+if [ $# -gt 0 ]; then
+  run_checks "$@"
+else
+  # Tests of Python need the product alone, so they run while the tests of C++ are compiled. Two builds at once would
+  # break the build folder: the wheel, which builds too, comes after that.
+  tools/setup.sh test &
+  cmake --build build -j "$jobs" --target product overlord_benchmarks || exit 1
+  wait $! || exit 1
+  run_checks build headers cpp format ruff types rooms stubs wheel &
+  run_checks python
+  wait
+fi
+failed=$(cd "$logs" && ls -- *.failed 2>/dev/null)
+if [ -n "$failed" ]; then
+  echo "failed checks:" ${failed//.failed/}
   exit 1
 fi
-echo "all checks passed: ${checks[*]}"
+echo "all checks passed"

@@ -110,7 +110,7 @@ TEST(ProfileBook, WhatProcessesTellTravelsWhole) {
   EXPECT_EQ(got.stages.unpack.peak_bytes, 6u);
 }
 
-class ProfileFile : public testing::Test {
+class ProfileFile : public ::testing::Test {
  protected:
   void SetUp() override {
     char name[] = "/tmp/overlord-profile-XXXXXX";

@@ -26,10 +26,10 @@ constexpr int kKills = 1000;
 constexpr int kWrong = 3;  // exit status of a reader that saw a wrong byte
 constexpr char kDirectory[] = "OVERLORD_TEST_KILL_READERS_OF";  // tells the killer where to read
 
-int64_t soon() { return runtime::steady_now_ns() + 60'000'000'000; }
+int64_t in_a_minute() { return runtime::steady_now_ns() + 60'000'000'000; }
 
 bool wait_for(const std::function<bool()>& done) {
-  const int64_t deadline_ns = soon();
+  const int64_t deadline_ns = in_a_minute();
   while (!done()) {
     if (runtime::steady_now_ns() > deadline_ns) return false;
     poll(nullptr, 0, 1);
@@ -42,7 +42,9 @@ size_t open_descriptors() {
   return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
-ConnectRequest request(const std::string& directory) { return {directory, "node", soon(), true}; }
+ConnectRequest request(const std::string& directory) {
+  return {directory, "node", in_a_minute(), true};
+}
 
 // Reads until it is killed. Tells `first` when it holds its first buffer.
 [[noreturn]] void read_until_killed(const std::string& directory, int first) {
@@ -113,7 +115,7 @@ TEST(HandOver, AThousandKilledReadersLeaveNothing) {
     HandOverOwner owner(pool, 4, 100'000);
     HandOverReader survivor(3);
     auto directory = *SocketDirectory::make(base.path("d"));
-    auto lock = *directory.lock(soon());
+    auto lock = *directory.lock(in_a_minute());
     auto thread = *LoopThread::start();
     auto listener = *UnixListener::listen(thread->loop(), directory, &lock, {},
                                           [&](UnixLink& link) { return owner.accept(link); });

@@ -15,12 +15,12 @@
 namespace overlord::columnar {
 namespace {
 
-using List = std::vector<std::optional<int64_t>>;
-using Lists = std::vector<std::optional<List>>;
-using Texts = std::vector<std::optional<std::string>>;
+using NumberList = std::vector<std::optional<int64_t>>;
+using NumberLists = std::vector<std::optional<NumberList>>;
+using OptionalTexts = std::vector<std::optional<std::string>>;
 
 std::shared_ptr<arrow::Array> text_array(
-    const Texts& texts, const std::shared_ptr<arrow::DataType>& type = arrow::utf8()) {
+    const OptionalTexts& texts, const std::shared_ptr<arrow::DataType>& type = arrow::utf8()) {
   auto builder = *arrow::MakeBuilder(type);
   for (const auto& text : texts) {
     arrow::Status status;
@@ -36,7 +36,7 @@ std::shared_ptr<arrow::Array> text_array(
   return *builder->Finish();
 }
 
-std::shared_ptr<arrow::Array> list_array(const Lists& lists,
+std::shared_ptr<arrow::Array> list_array(const NumberLists& lists,
                                          const std::shared_ptr<arrow::DataType>& type) {
   auto builder = *arrow::MakeBuilder(type);
   const auto value_type = type->field(0)->type();
@@ -108,8 +108,8 @@ struct Shard {
   Status index() { return build(storage, source).status(); }
 };
 
-Lists counted_lists(size_t rows, int64_t modulo) {
-  Lists lists;
+NumberLists counted_lists(size_t rows, int64_t modulo) {
+  NumberLists lists;
   int64_t next = 0;
   for (size_t i = 0; i < rows; ++i) {
     lists.emplace_back(std::vector<std::optional<int64_t>>());
@@ -118,7 +118,7 @@ Lists counted_lists(size_t rows, int64_t modulo) {
   return lists;
 }
 
-std::vector<std::vector<int64_t>> plain(const Lists& lists) {
+std::vector<std::vector<int64_t>> plain(const NumberLists& lists) {
   std::vector<std::vector<int64_t>> out;
   for (const auto& list : lists) {
     out.emplace_back();
@@ -128,7 +128,7 @@ std::vector<std::vector<int64_t>> plain(const Lists& lists) {
 }
 
 TEST(ParquetReader, ReadsListsOfEveryIntegerType) {
-  const Lists lists = counted_lists(100, 120);
+  const NumberLists lists = counted_lists(100, 120);
   for (const auto& value : {arrow::int8(), arrow::uint8(), arrow::int16(), arrow::uint16(),
                             arrow::int32(), arrow::uint32(), arrow::int64(), arrow::uint64()}) {
     for (const bool large : {false, true}) {
@@ -164,7 +164,7 @@ TEST(ParquetReader, ReadsFixedSizeLists) {
 }
 
 TEST(ParquetReader, ReadsAllCodecsAndPageVersions) {
-  const Lists lists = counted_lists(3000, 50'000);
+  const NumberLists lists = counted_lists(3000, 50'000);
   for (const auto codec :
        {arrow::Compression::UNCOMPRESSED, arrow::Compression::SNAPPY, arrow::Compression::GZIP,
         arrow::Compression::ZSTD, arrow::Compression::LZ4, arrow::Compression::BROTLI}) {
@@ -173,7 +173,7 @@ TEST(ParquetReader, ReadsAllCodecsAndPageVersions) {
       written.properties.compression(codec)->enable_page_checksum()->data_pagesize(2000);
       if (v2) written.properties.data_page_version(parquet::ParquetDataPageVersion::V2);
       if (v2) written.properties.disable_dictionary();
-      written.add("other", text_array(Texts(3000, "unused " + std::string(50, 'x'))));
+      written.add("other", text_array(OptionalTexts(3000, "unused " + std::string(50, 'x'))));
       written.add("tokens", list_array(lists, arrow::list(arrow::int32())));
       Shard shard(written.bytes());
       const auto all = shard.read(runtime::BufferPool::make(64 << 20));
@@ -185,7 +185,7 @@ TEST(ParquetReader, ReadsAllCodecsAndPageVersions) {
 
 TEST(ParquetReader, OnlyTheNeededColumnsAreRead) {
   std::mt19937_64 random(5);
-  Texts noise;
+  OptionalTexts noise;
   for (int i = 0; i < 2000; ++i) {
     std::string text;
     for (int j = 0; j < 30; ++j) text += std::to_string(random());
@@ -228,7 +228,7 @@ TEST(ParquetReader, ValuesAreSharedNotCopied) {
 }
 
 TEST(ParquetReader, ShortIdsSettleOutOfScratchMemory) {
-  const Lists lists = counted_lists(1000, 60'000);
+  const NumberLists lists = counted_lists(1000, 60'000);
   for (const auto& value : {arrow::uint16(), arrow::int32(), arrow::int64()}) {
     for (const uint32_t vocabulary : {60'000u, 70'000u, 0u}) {
       Written written;
@@ -259,8 +259,8 @@ TEST(ParquetReader, ShortIdsSettleOutOfScratchMemory) {
 
 TEST(ParquetReader, UnwantedRowsAreEmpty) {
   Written written;
-  written.add("tokens",
-              list_array({{{1, 2}}, List{}, {{3}}, std::nullopt}, arrow::list(arrow::int32())));
+  written.add("tokens", list_array({{{1, 2}}, NumberList{}, {{3}}, std::nullopt},
+                                   arrow::list(arrow::int32())));
   Shard shard(written.bytes());
   const auto index = build(shard.storage, shard.source);
   const auto reader = (*index)->reader();
@@ -271,7 +271,7 @@ TEST(ParquetReader, UnwantedRowsAreEmpty) {
 }
 
 TEST(ParquetReader, TextOfEveryType) {
-  const Texts texts = {"hello", "w\xc3\xb6rld", std::string("nul\0inside", 10), "end"};
+  const OptionalTexts texts = {"hello", "w\xc3\xb6rld", std::string("nul\0inside", 10), "end"};
   for (const auto& type : {arrow::utf8(), arrow::large_utf8(), arrow::binary()}) {
     Written written;
     written.group_rows = 3;
@@ -309,7 +309,7 @@ TEST(ParquetReader, FaultsOfTokensAreBadRows) {
   Written written;
   written.add("tokens", list_array({{{1, 2}},
                                     std::nullopt,
-                                    List{},
+                                    NumberList{},
                                     {{3, std::nullopt}},
                                     {{4, -5}},
                                     {{6, 900}},
@@ -321,7 +321,7 @@ TEST(ParquetReader, FaultsOfTokensAreBadRows) {
                                    arrow::list(arrow::int64())));
   written.add("mask", list_array({{{0, 1}},
                                   {{1}},
-                                  List{},
+                                  NumberList{},
                                   {{1, 1}},
                                   {{1, 1}},
                                   {{1, 1}},
@@ -468,7 +468,7 @@ TEST(ParquetReader, LimitsAreCheckedBeforeMemoryIsTaken) {
 TEST(ParquetReader, ADictionaryBombIsStopped) {
   Written written;
   written.properties.enable_dictionary()->dictionary_pagesize_limit(8 << 20);
-  written.add("text", text_array(Texts(300, std::string(1 << 20, 'x'))));
+  written.add("text", text_array(OptionalTexts(300, std::string(1 << 20, 'x'))));
   const std::string bytes = written.bytes();
   ASSERT_LT(bytes.size(), 4u << 20);
   Shard shard(bytes, true);
@@ -499,7 +499,7 @@ TEST(ParquetReader, RandomDamageNeverCrashes) {
   written.properties.compression(arrow::Compression::SNAPPY);
   written.group_rows = 100;
   written.add("tokens", list_array(counted_lists(400, 5000), arrow::list(arrow::int32())));
-  written.add("text", text_array(Texts(400, "some text")));
+  written.add("text", text_array(OptionalTexts(400, "some text")));
   const std::string good = written.bytes();
   std::mt19937 random(1);
   for (int round = 0; round < 1500; ++round) {
@@ -530,8 +530,8 @@ TEST(ParquetReader, EncryptedColumnsAreRefused) {
 
 TEST(ParquetReader, LengthsComeWithTheIndexUnlessThereIsAMask) {
   Written written;
-  written.add("tokens", list_array({{{1, 2}}, List{}, {{3}}}, arrow::list(arrow::int32())));
-  written.add("mask", list_array({{{1, 1}}, List{}, {{0}}}, arrow::list(arrow::int32())));
+  written.add("tokens", list_array({{{1, 2}}, NumberList{}, {{3}}}, arrow::list(arrow::int32())));
+  written.add("mask", list_array({{{1, 1}}, NumberList{}, {{0}}}, arrow::list(arrow::int32())));
   Shard shard(written.bytes());
   IndexOptions options;
   options.lengths = true;
