@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 
 from overlord._version import __version__
@@ -36,6 +37,8 @@ EXIT_ERROR, EXIT_CONFIG, EXIT_INTERRUPT = 1, 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status. Ctrl-C ends it with 130 and one line, never a traceback."""
+    if arguments is None:  # a command, not a call: no line of our code belongs on its screen
+        warnings.formatwarning = _format_warning
     words = list(sys.argv[1:] if arguments is None else arguments)
     show_traceback = "--traceback" in words
     words = [word for word in words if word != "--traceback"]
@@ -53,6 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if show_traceback:
             raise
         return _report(error)
+
+
+def _format_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    return f"warning: {str(message).removeprefix('overlord: ')}\n"
 
 
 def _run(words: list[str]) -> int:

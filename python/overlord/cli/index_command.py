@@ -29,7 +29,8 @@ def run(options: argparse.Namespace) -> int:
     """Index everything the config's streams read."""
     loaded = arguments.load_config(options)
     names = sorted(loaded.config.sources)
-    index_sources(loaded, names, lengths=options.lengths, threads=max(1, options.threads))
+    threads = max(1, options.threads)
+    index_sources(loaded, names, lengths=options.lengths, threads=threads, findings=True)
     return 0
 
 
@@ -44,8 +45,13 @@ def index_missing(loaded: Any, names: Sequence[str], threads: int) -> None:
         index_sources(loaded, missing, lengths=False, threads=threads)
 
 
-def index_sources(loaded: Any, names: Sequence[str], *, lengths: bool, threads: int) -> None:
-    """Index sources of a config, with progress, and say what they hold."""
+def index_sources(
+    loaded: Any, names: Sequence[str], *, lengths: bool, threads: int, findings: bool = False
+) -> None:
+    """Index sources of a config, with progress, and say what they hold.
+
+    With `findings` also what a run over them would be warned of.
+    """
     from overlord._src.checkup.preflight import stream_findings
     from overlord._src.config.streams import TRAIN, resolve_stream
     from overlord._src.index import indexing
@@ -79,7 +85,7 @@ def index_sources(loaded: Any, names: Sequence[str], *, lengths: bool, threads: 
     for name, row, reason in bad:
         console.print(f"bad: source {name}, row {row}: {reason}")
     stream = resolve_stream(loaded.config, TRAIN)
-    for finding in stream_findings(loaded, stream, sources, infos):
+    for finding in stream_findings(loaded, stream, sources, infos) if findings else ():
         lead = "" if finding.verdict == "ok" else "warning: "
         console.print(f"{lead}{finding.detail}", highlight=False, markup=False)
     console.print(f"indexed in {time.monotonic() - started:.1f} s into {loaded.index_dir}")

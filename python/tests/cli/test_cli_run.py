@@ -273,6 +273,15 @@ def test_ctrl_c_ends_cleanly(moment: str, starter: Path) -> None:
     assert "Traceback" not in error and error.splitlines()[-1] == "interrupted"
 
 
+def test_a_warning_is_a_line_and_told_once(starter: Path, tmp_path: Path) -> None:
+    own_index = f"index_dir={tmp_path}"  # made by this run
+    process = start("run", str(starter), "--no-live", "--steps", "1", own_index, *SMALL_STEP)
+    told, error = process.communicate()
+    warned = [line for line in (told + error).splitlines() if "source code: 34 of" in line]
+    assert [line.partition(": ")[0] for line in warned] == ["warning"]
+    assert "UserWarning" not in error and "run_job" not in error
+
+
 def test_the_live_view_draws(starter: Path) -> None:
     from io import StringIO
 

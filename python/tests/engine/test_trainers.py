@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trainers import kill_all, left_of, processes_of
+from trainers import in_time, kill_all, left_of, processes_of
 
 
 def test_a_folder_may_be_removed_while_it_is_walked(
@@ -40,7 +40,8 @@ def test_a_process_may_end_before_it_is_killed(
         executable=sys.executable,
         stdin=subprocess.PIPE,
     ) as process:
-        assert processes_of(tmp_path) == {process.pid: "overlord: loaders-0"}
+        named = {process.pid: "overlord: loaders-0"}  # a moment after the program was replaced
+        in_time(lambda: processes_of(tmp_path) == named, "the process has its name")
 
         def too_late(pid: int, number: int) -> None:
             raise ProcessLookupError(pid)
