@@ -5,6 +5,9 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
+# Hundreds of processes import the same modules: each is compiled once, also where the shell says never.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX=$PWD/build/pycache
 jobs=$(nproc)
 logs=build/checks
 rm -rf "$logs"

@@ -75,14 +75,20 @@ STARTERS = {"subprocess", "threading", "fork"}
 STARTED = ("processes", "own_transforms:", "own_media:", "own_batch_transforms:")
 
 
-def starts_processes(function: Any, seen: set[Any]) -> bool:
+def starts_processes(function: Any, known: dict[Any, bool]) -> bool:
     """Whether a function of the tests, or one that it calls, starts processes or threads."""
     function = inspect.unwrap(function)
     if inspect.isclass(function):
-        return any(starts_processes(item, seen) for item in vars(function).values())
-    if not inspect.isfunction(function) or function in seen:
+        return any(starts_processes(item, known) for item in vars(function).values())
+    if not inspect.isfunction(function):
         return False
-    seen.add(function)
+    if function not in known:
+        known[function] = False  # one that calls itself does not because of that
+        known[function] = _names_a_start(function, known)
+    return known[function]
+
+
+def _names_a_start(function: Any, known: dict[Any, bool]) -> bool:
     if TESTS not in Path(function.__code__.co_filename).parents:
         return False
     codes = [function.__code__]
@@ -92,17 +98,18 @@ def starts_processes(function: Any, seen: set[Any]) -> bool:
         if STARTERS & set(code.co_names) or any(text.startswith(STARTED) for text in texts):
             return True
     names = {name for code in codes for name in code.co_names}
-    return any(starts_processes(function.__globals__.get(name), seen) for name in names)
+    return any(starts_processes(function.__globals__.get(name), known) for name in names)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests that `make flaky` runs."""
+    known: dict[Any, bool] = {}
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
         functions = [item.function, *(each.func for all in fixtures.values() for each in all)]  # type: ignore[attr-defined]
         given = getattr(item, "callspec", None)
         if (given is not None and "processes" in map(str, given.params.values())) or any(
-            starts_processes(function, set()) for function in functions
+            starts_processes(function, known) for function in functions
         ):
             item.add_marker(pytest.mark.processes)
 
