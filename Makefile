@@ -43,7 +43,7 @@ test: setup ## build and run every check and test
 .PHONY: asan
 asan: setup ## C++ tests under the address and undefined behaviour sanitizers
 	@cmake --preset asan-ubsan
-	cmake --build --preset asan-ubsan -j $(JOBS) --target overlord_tests
+	cmake --build --preset asan-ubsan -j $(JOBS) --target overlord_tests check_headers
 	ctest --preset asan-ubsan -j $(JOBS)
 
 # The thread sanitizer of older compilers cannot live with randomised addresses on newer kernels.
