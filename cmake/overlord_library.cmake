@@ -36,6 +36,13 @@ function(overlord_together target sources)
   endforeach()
 endfunction()
 
+# The same for files that no folder groups: so many of them at a time, 0 for all.
+function(overlord_in_batches target size)
+  if(OVERLORD_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+  endif()
+endfunction()
+
 # overlord_library(ROOM [DEPS room...] [LIBS target...] [TEST_ONLY])
 # Makes static library overlord_<name> (alias overlord::<name>) of the room's sources, an INTERFACE library
 # while it has none, together with the room's tests, link test, header check and benchmarks.
@@ -205,9 +212,7 @@ function(overlord_header_check room)
   endforeach()
   if(generated)
     add_library(overlord_${name}_headers OBJECT EXCLUDE_FROM_ALL ${generated})
-    if(OVERLORD_UNITY)
-      set_target_properties(overlord_${name}_headers PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-    endif()
+    overlord_in_batches(overlord_${name}_headers 0)
     target_link_libraries(overlord_${name}_headers PRIVATE overlord_${name})
     target_compile_options(overlord_${name}_headers PRIVATE -O0)
     add_dependencies(check_headers overlord_${name}_headers)
