@@ -154,8 +154,8 @@ void UnixListener::accept_link(runtime::Descriptor socket) {
         LinkCallbacks callbacks = accepted_(made);
         callbacks.closed = [tally = tally_, next = std::move(callbacks.closed)](UnixLink& ended,
                                                                                 const Status& why) {
-          tally->ended(why);
           if (next) next(ended, why);
+          tally->ended(why);  // a link is open until its owner has let go of what it had
         };
         return callbacks;
       });

@@ -104,6 +104,17 @@ pid_t start_killer(const std::string& directory) {
   return failed == 0 ? killer : -1;
 }
 
+// Links are accepted in the order they came: when a new one is served, the dead ones before it are
+// no longer on their way.
+bool all_accepted(const std::shared_ptr<EventLoop>& loop, const std::string& directory) {
+  HandOverReader last(1);
+  auto link = UnixLink::connect(loop, request(directory), {}, last.callbacks());
+  if (!link.ok() || !(*link)->send("").ok()) return false;
+  const bool served = wait_for([&] { return last.seen > 0; });
+  (*link)->close();
+  return wait_for([&] { return last.closed.load(); }) && served;
+}
+
 TEST(HandOver, AThousandKilledReadersLeaveNothing) {
   const TemporaryBase base;
   const pid_t killer = start_killer(base.path("d"));
@@ -127,6 +138,7 @@ TEST(HandOver, AThousandKilledReadersLeaveNothing) {
     ASSERT_EQ(waitpid(killer, &status, 0), killer);
     EXPECT_TRUE(WIFEXITED(status));
     EXPECT_EQ(WEXITSTATUS(status), 0) << "the killer says why";
+    ASSERT_TRUE(all_accepted(thread->loop(), base.path("d")));
     ASSERT_TRUE(wait_for([&] { return listener->stats().open_links == 1; }));
     EXPECT_EQ(owner.book.stats().peers, 1u);
     EXPECT_GE(owner.deaths_with_leases, kKills / 4u);  // the kills did hit
