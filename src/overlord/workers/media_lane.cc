@@ -30,7 +30,8 @@ MediaLane::~MediaLane() {
     const std::lock_guard lock(mutex_);
     closing_ = true;
   }
-  pool_.reset();
+  // Not reset(): a call that ends just now may ask for the next, and finds the pool.
+  if (pool_ != nullptr) pool_->end();
   for (Waiting& one : waiting_) one.done(Status(Code::kCancelled, "the media lane has ended"));
 }
 

@@ -51,7 +51,7 @@ class TransformPool final : public runtime::RowTransform, public runtime::Encode
  public:
   static Result<std::unique_ptr<TransformPool>> make(TransformPoolOptions options);
   // Everything not yet answered is answered with kCancelled. Not from a callback of the pool.
-  ~TransformPool() override { seats_.end(options_.stop); }
+  ~TransformPool() override { end(); }
   TransformPool(const TransformPool&) = delete;
   TransformPool& operator=(const TransformPool&) = delete;
 
@@ -59,6 +59,10 @@ class TransformPool final : public runtime::RowTransform, public runtime::Encode
   // that it cannot bear where that may not be decided.
   void apply(runtime::TextRows rows, runtime::CancelToken cancel,
              runtime::TransformDone done) override;
+  // What destruction begins with, for an owner whose callbacks still call apply() meanwhile.
+  void end() {
+    if (!seats_.ending()) seats_.end(options_.stop);
+  }
 
   TransformPoolStats stats() const { return {sample_.taken(), retried_}; }
   uint64_t worker_bytes() const override {
