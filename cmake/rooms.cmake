@@ -30,3 +30,6 @@ overlord_library(sim DEPS host roles/keeper roles/planner roles/loader roles/con
                           runtime protocol plan model base TEST_ONLY)
 
 overlord_executable(node overlord-node)
+if(OVERLORD_BUILD_TESTS)
+  overlord_check_headers()
+endif()

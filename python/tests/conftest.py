@@ -22,10 +22,12 @@ from overlord._src.corpus.config_text import starter_config
 
 from overlord import _core as core
 
-# A shell that runs the tests in the background has them ignore Ctrl-C, and so would every process
-# that they start and interrupt.
+# A shell that runs the tests in the background has them ignore Ctrl-C, nohup has them ignore that the
+# terminal is gone, and so would every process that they start and signal.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 TESTS = Path(__file__).resolve().parent
 GOOD: dict[str, Any] = {
