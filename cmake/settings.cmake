@@ -16,7 +16,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 # A fused multiply-add rounds differently from a multiply and an add; plans must be equal on every machine.
 # g++ 12 reports members of std::variant and std::optional as maybe-uninitialized where they are not.
-add_compile_options(-ffp-contract=off -Wall -Wextra -Wno-maybe-uninitialized)
+add_compile_options(-ffp-contract=off -Wall -Wextra "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
 # The inner loops of assembly, pixels and sounds want the vectoriser's full effort. The bytes stay the same: integers,
 # copies, and floats whose order of operations the compiler may not change.
 set_source_files_properties(src/overlord/model/widen.cc src/overlord/batch/assemble.cc
@@ -35,6 +35,8 @@ if(OVERLORD_SANITIZE STREQUAL "address")
   # No vptr check: it wants the type information of Arrow classes whose libraries hide it.
   add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
+  # Clang checks products of 128 bits by a function of its own runtime, which GCC's does not have.
+  add_link_options("$<$<CXX_COMPILER_ID:Clang>:--rtlib=compiler-rt;--unwindlib=libgcc>")
 elseif(OVERLORD_SANITIZE STREQUAL "thread")
   # GCC's -Wtsan objects to atomic fences inside third-party headers, which we cannot change.
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)

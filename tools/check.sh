@@ -7,7 +7,6 @@ cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 # Hundreds of processes import the same modules: each is compiled once, also where the shell says never.
 unset PYTHONDONTWRITEBYTECODE
-export PYTHONPYCACHEPREFIX=$PWD/build/pycache
 jobs=$(nproc)
 logs=build/checks
 rm -rf "$logs"
@@ -20,8 +19,11 @@ check_rooms() { python tools/rooms.py; }
 check_stubs() { tools/stubs.sh --check; }
 check_headers() { cmake --build build -j "$jobs" --target check_headers; }
 check_cpp() { ctest --preset dev -j "$jobs"; }
-# One worker more than cores: some wait.
-check_python() { python -m pytest -q -n $((jobs + 1)) --dist worksteal --ignore=python/tests/house/test_wheel.py; }
+# One worker more than cores: some wait. What all of them would compile when they start is compiled by one before.
+check_python() {
+  python -m pytest -q --collect-only >"$logs/collected.log" 2>&1
+  python -m pytest -q -n $((jobs + 1)) --dist worksteal --ignore=python/tests/house/test_wheel.py
+}
 check_wheel() { python -m pytest -q python/tests/house/test_wheel.py; }
 
 run_check() {  # NAME
