@@ -22,8 +22,8 @@ from overlord._src.corpus.config_text import starter_config
 
 from overlord import _core as core
 
-# A shell that runs the tests in the background has them ignore Ctrl-C, nohup has them ignore that the
-# terminal is gone, and so would every process that they start and signal.
+# A shell that runs the tests in the background has them ignore Ctrl-C, nohup that the terminal is
+# gone, and so would every process that they start and signal.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:

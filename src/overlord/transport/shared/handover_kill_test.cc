@@ -96,7 +96,8 @@ TEST(HandOver, DISABLED_TheKiller) {
 }
 
 // The killer's environment. Drivers that a machine's libraries load may bring threads of their own
-// into it, beside which the thread sanitizer lets no forked child start one; a reader's is all it has.
+// into it, beside which the thread sanitizer lets no forked child start one; a reader's is all it
+// has.
 std::vector<std::string> environment_of_killer(const std::string& directory) {
   const char* const options = std::getenv("TSAN_OPTIONS");
   std::vector<std::string> all = {
