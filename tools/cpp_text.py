@@ -5,6 +5,7 @@ preprocessor lines are blanked out, and tells a function's body from a namespace
 initialiser by the text before the brace.
 """
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -46,6 +47,7 @@ def _blank(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", match.group(0))
 
 
+@functools.cache
 def code_only(text: str) -> str:
     """The text with comments and literals as blanks; every character keeps its line and column."""
     return _LITERAL.sub(_blank, text)

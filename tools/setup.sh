@@ -90,7 +90,10 @@ fi
 
 echo "setup: installing Python packages (${groups[*]})"
 "$venv/bin/python" tools/requirements.py "${groups[@]}" >"$venv/requirements.txt"
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check \
+# What only tests use is large, and they import a small part of it: compiled when it is imported.
+compile=--compile
+[ "$level" = run ] || compile=--no-compile
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check "$compile" \
   -r "$venv/requirements.txt" 'cmake>=3.25' ninja </dev/null
 
 # The package is used in place: the environment's path leads to python/, the command is a script.

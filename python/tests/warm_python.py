@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 
 PARENT = r"""
@@ -89,12 +90,18 @@ def door_of_parent() -> socket.socket:
 class WarmProcess:
     """As `subprocess.Popen([sys.executable, "-c", program, *arguments], ..., text=True)`."""
 
-    def __init__(self, program: str, arguments: list[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        program: str,
+        arguments: list[str],
+        environment: Mapping[str, str],
+        stderr: int = 2,
+    ) -> None:
         self.returncode: int | None = None
         line, its = socket.socketpair()
         input_end, input_start = os.pipe()
         output_end, output_start = os.pipe()
-        passed = [input_end, output_start, 2, its.fileno()]
+        passed = [input_end, output_start, stderr, its.fileno()]
         socket.send_fds(door_of_parent(), [b"?"], passed)
         its.close()
         os.close(input_end)
@@ -136,3 +143,19 @@ class WarmProcess:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
             self.returncode = self._number()
         return self.returncode
+
+
+def run_warm(
+    program: str, arguments: list[str], timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """As `subprocess.run(..., capture_output=True, text=True, timeout=timeout)`."""
+    with tempfile.TemporaryFile("w+") as errors:
+        process = WarmProcess(program, arguments, os.environ, stderr=errors.fileno())
+        try:
+            process.stdin.close()
+            code = process.wait(timeout)
+        finally:
+            process.kill()
+        errors.seek(0)
+        with process.stdout as output:
+            return subprocess.CompletedProcess(arguments, code, output.read(), errors.read())

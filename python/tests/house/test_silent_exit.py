@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_python import run_warm
 
 PROLOGUE = """
-import json, sys
+import json, sys, warnings
 import overlord as ol
+warnings.simplefilter("ignore")
 config, engine = json.loads(sys.argv[1]), sys.argv[2]
 """
 
@@ -176,12 +177,7 @@ held = [next(loader) for _ in range(3)]
 
 
 def run(code: str, config: dict[str, Any], engine: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROLOGUE + code, json.dumps(config), engine],
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
+    return run_warm(PROLOGUE + code, [json.dumps(config), engine], timeout=50)
 
 
 @pytest.mark.parametrize("engine", ["embedded", "processes"])
