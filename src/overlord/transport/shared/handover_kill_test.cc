@@ -11,9 +11,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "overlord/base/rng.h"
 #include "overlord/runtime/steady_clock.h"
@@ -95,32 +92,15 @@ TEST(HandOver, DISABLED_TheKiller) {
   EXPECT_EQ(kill_many(directory), 0) << "readers that were not killed but ended";
 }
 
-// The killer's environment. Drivers that a machine's libraries load may bring threads of their own
-// into it, beside which the thread sanitizer lets no forked child start one; a reader's is all it
-// has.
-std::vector<std::string> environment_of_killer(const std::string& directory) {
-  const char* const options = std::getenv("TSAN_OPTIONS");
-  std::vector<std::string> all = {
-      std::string(kDirectory) + "=" + directory,
-      "TSAN_OPTIONS=" + std::string(options == nullptr ? "" : options) + ":die_after_fork=0"};
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (!std::string_view(*variable).starts_with("TSAN_OPTIONS=")) all.emplace_back(*variable);
-  }
-  return all;
-}
-
 pid_t start_killer(const std::string& directory) {
   std::string arguments[] = {"killer", "--gtest_filter=HandOver.DISABLED_TheKiller",
                              "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
   char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(),
                   arguments[3].data(), nullptr};
-  std::vector<std::string> environment = environment_of_killer(directory);
-  std::vector<char*> variables;
-  for (std::string& variable : environment) variables.push_back(variable.data());
-  variables.push_back(nullptr);
+  setenv(kDirectory, directory.c_str(), 1);
   pid_t killer = -1;
-  const int failed =
-      posix_spawn(&killer, "/proc/self/exe", nullptr, nullptr, argv, variables.data());
+  const int failed = posix_spawn(&killer, "/proc/self/exe", nullptr, nullptr, argv, environ);
+  unsetenv(kDirectory);
   return failed == 0 ? killer : -1;
 }
 
