@@ -143,7 +143,7 @@ class Engine {
   void note_row(loader::QuarantineNote note);
   void note_tree(uint32_t version, std::vector<model::Axis> axes);
 
-  const runtime::BirthProcess process_;
+  const runtime::BirthProcess process_{};
   runtime::LeftInForks<RankSeats> seats_;  // made when the engine starts
 
  private:
