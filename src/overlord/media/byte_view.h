@@ -1,5 +1,5 @@
 // Reading fixed-width numbers out of foreign bytes at an offset that the caller has checked, or
-// asks about with holds().
+// asks about with holds(); and files kept in the program as such bytes.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,10 @@
 
 namespace overlord::media {
 
+template <size_t kSize>
+std::string_view bytes_of(const uint8_t (&kept)[kSize]) {
+  return {reinterpret_cast<const char*>(kept), kSize};
+}
 inline bool holds(std::string_view bytes, size_t offset, size_t count) {
   return offset <= bytes.size() && count <= bytes.size() - offset;
 }

@@ -1,6 +1,6 @@
-// The text form that chains of pictures and of sounds share: "decode KEY=VALUE ...; STEP KEY=VALUE
-// ...". A chain gives one `describe(visitor, step)` that names the fields of each of its steps; it
-// serves printing, parsing and the messages that say what is allowed.
+// The text form that all chains share: "decode KEY=VALUE ...; STEP KEY=VALUE ...". A chain is a
+// struct of what decoding needs and of its steps; describe() names the fields of each, which serves
+// printing, parsing and the messages that say what is allowed.
 #pragma once
 
 #include <charconv>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "overlord/base/enum_names.h"
+#include "overlord/base/fields.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/quote.h"
 
@@ -129,6 +130,26 @@ class ChainParser {
   Status status_;
 };
 
+template <typename T>
+concept Limits = requires(T limits) { limits.bytes; };
+
+// The fields of `told`, by its one list (base/fields.h), whose names and order are those of the
+// text. Fields of a struct inside of it stand among its own. Limits say what is the most.
+template <typename Visitor, typename T>
+void describe(Visitor& visitor, T& told) {
+  if constexpr (!std::is_empty_v<T>) {
+    for_each_field(told, [&](std::string_view name, auto& field) {
+      if constexpr (Limits<T>) {
+        visitor.field(name == "ratio_floor" ? "ratio_floor" : "max_" + std::string(name), field);
+      } else if constexpr (requires { visitor.field(name, field); }) {
+        visitor.field(name, field);
+      } else {
+        describe(visitor, field);
+      }
+    });
+  }
+}
+
 // One of every alternative of a variant, with default values.
 template <typename Step, size_t... I>
 std::vector<Step> every_step(std::index_sequence<I...>) {
@@ -141,21 +162,22 @@ const std::vector<Step>& default_steps() {
   return *steps;
 }
 
-template <typename Printer, typename Step, typename Decode, typename Describe>
-std::string print_steps(Decode decode, const std::vector<Step>& steps, const Describe& describe) {
+template <typename Printer, typename Chain>
+std::string print_chain(Chain chain) {  // a copy: the same describe() also parses
+  auto& [decode, steps] = chain;
   Printer printer;
   printer.text = "decode";
   describe(printer, decode);
-  for (Step step : steps) {  // a copy: the same describe() also parses
+  for (auto& step : steps) {
     printer.text.append("; ").append(step_name(step));
     std::visit([&](auto& one) { describe(printer, one); }, step);
   }
   return printer.text;
 }
 
-template <typename Parser, typename Step, typename Decode, typename Describe>
+template <typename Parser, typename Step, typename Decode>
 Status parse_step(std::string_view chain, std::string_view text, bool first, Decode* decode,
-                  std::vector<Step>* steps, const Describe& describe) {
+                  std::vector<Step>* steps) {
   TextPairs pairs;
   std::string_view name;
   for (const std::string_view word : split_text(text, ' ')) {
@@ -189,17 +211,19 @@ Status parse_step(std::string_view chain, std::string_view text, bool first, Dec
                           "; the steps are: " + allowed);
 }
 
-template <typename Parser, typename Step, typename Decode, typename Describe>
-Status parse_steps(std::string_view chain, std::string_view text, Decode* decode,
-                   std::vector<Step>* steps, const Describe& describe) {
+// `name`: what messages call the chain.
+template <typename Chain, typename Parser>
+Result<Chain> parse_steps(std::string_view name, std::string_view text) {
+  Chain chain;
+  auto& [decode, steps] = chain;
   bool first = true;
   for (const std::string_view part : split_text(text, ';')) {
     const std::string_view step = trim_text(part);
     if (step.empty()) continue;
-    OVERLORD_RETURN_IF_ERROR(parse_step<Parser>(chain, step, first, decode, steps, describe));
+    OVERLORD_RETURN_IF_ERROR(parse_step<Parser>(name, step, first, &decode, &steps));
     first = false;
   }
-  return {};
+  return chain;
 }
 
 }  // namespace overlord::media

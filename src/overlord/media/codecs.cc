@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "overlord/media/audio/audio_decode.h"
+#include "overlord/media/byte_view.h"
 #include "overlord/media/image/image_decode.h"
 #include "overlord/media/image/image_header.h"
 #include "overlord/media/image/kept_pictures.h"
@@ -29,11 +30,6 @@ namespace {
 
 // Changes whenever our own pixel arithmetic gives other pixels than before.
 constexpr std::string_view kPixelRules = "media/1";
-
-template <size_t kSize>
-std::string_view bytes_of(const uint8_t (&picture)[kSize]) {
-  return {reinterpret_cast<const char*>(picture), kSize};
-}
 
 // Zero where a kept picture cannot be decoded: a library that cannot do that is as good as absent.
 Digest fingerprint(std::initializer_list<std::string_view> pictures) {

@@ -17,6 +17,7 @@
 #include "overlord/media/audio/audio_header.h"
 #include "overlord/media/audio/log_mel.h"
 #include "overlord/media/audio/resample.h"
+#include "overlord/media/prepared_steps.h"
 
 namespace overlord::media {
 
@@ -28,14 +29,17 @@ struct ResampleStep {
   int32_t rate = LogMel::kRate;
   ResampleQuality quality = ResampleQuality::kStandard;
   friend bool operator==(const ResampleStep&, const ResampleStep&) = default;
+  OVERLORD_FIELDS(rate, quality)
 };
 struct FitStep {  // cut at the end, or silence added, to exactly so many samples
   int64_t samples = 0;
   friend bool operator==(const FitStep&, const FitStep&) = default;
+  OVERLORD_FIELDS(samples)
 };
 struct RandomCutStep {  // so many samples from a place that the key decides; silence added if short
   int64_t samples = 0;
   friend bool operator==(const RandomCutStep&, const RandomCutStep&) = default;
+  OVERLORD_FIELDS(samples)
 };
 enum class LastChunk : uint8_t { kPad, kDrop };
 struct ChunkStep {  // windows of so many samples, one every `hop`
@@ -43,6 +47,7 @@ struct ChunkStep {  // windows of so many samples, one every `hop`
   int64_t hop = 0;  // 0: as `samples`
   LastChunk last = LastChunk::kPad;
   friend bool operator==(const ChunkStep&, const ChunkStep&) = default;
+  OVERLORD_FIELDS(samples, hop, last)
 };
 struct Pcm16Step {  // samples leave as int16 instead of float32
   friend bool operator==(const Pcm16Step&, const Pcm16Step&) = default;
@@ -54,6 +59,7 @@ struct LogMelStep {
   int32_t mels = 80;
   AudioTokens tokens = AudioTokens::kWhisper;
   friend bool operator==(const LogMelStep&, const LogMelStep&) = default;
+  OVERLORD_FIELDS(mels, tokens)
 };
 
 using AudioStep =
@@ -109,12 +115,10 @@ struct AudioScratch {
   std::vector<KeptFilter> filters;
 };
 
-class PreparedAudioChain {
+class PreparedAudioChain : public PreparedSteps<AudioChain, AudioHeader, AudioGeometry> {
  public:
   // Refuses steps that cannot follow each other or have senseless values.
   static Result<PreparedAudioChain> prepare(AudioChain chain);
-
-  const AudioChain& chain() const { return chain_; }
 
   // Geometry of the outcome; equal to what run() delivers for any key.
   Result<AudioGeometry> planned_size(const AudioHeader& header) const;
@@ -126,27 +130,14 @@ class PreparedAudioChain {
              std::span<uint8_t> out) const;
 
   // Probe, plan, allocate, run.
-  struct Outcome {
-    AudioHeader header;
-    AudioGeometry geometry;
-    std::vector<uint8_t> bytes;
-  };
   Result<Outcome> run(std::string_view bytes, uint64_t key, AudioScratch& scratch) const;
 
  private:
-  template <typename Step>
-  const Step* find() const {
-    for (const AudioStep& step : chain_.steps) {
-      if (const Step* const found = std::get_if<Step>(&step)) return found;
-    }
-    return nullptr;
-  }
   Result<const Sound*> sound_of(std::string_view bytes, const AudioHeader& header,
                                 AudioScratch& scratch) const;
   void write_chunk(const Sound& sound, int64_t start, const AudioGeometry& geometry,
                    AudioScratch& scratch, uint8_t* out) const;
 
-  AudioChain chain_;
   std::shared_ptr<const LogMel> log_mel_;  // where the chain has the step
 };
 

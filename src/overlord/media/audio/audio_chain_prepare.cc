@@ -1,9 +1,11 @@
-// Which steps may follow each other, with which values, and what comes out of them.
+// Which steps may follow each other, with which values, how they are written, and what comes out of
+// them.
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "overlord/media/audio/audio_chain.h"
+#include "overlord/media/chain_text.h"
 #include "overlord/media/step_values.h"
 
 namespace overlord::media {
@@ -123,6 +125,12 @@ Status too_much(std::string_view what, int64_t found) {
 }  // namespace
 
 std::string_view step_name(const AudioStep& step) { return kRules[step.index()].name; }
+
+std::string chain_text(const AudioChain& chain) { return print_chain<ChainPrinter>(chain); }
+
+Result<AudioChain> parse_audio_chain(std::string_view text) {
+  return parse_steps<AudioChain, ChainParser>("audio chain", text);
+}
 
 Result<PreparedAudioChain> PreparedAudioChain::prepare(AudioChain chain) {
   OVERLORD_RETURN_IF_ERROR(check_order(chain));

@@ -7,6 +7,7 @@
 #include "overlord/base/enum_names.h"
 #include "overlord/media/audio/kept_sounds.h"
 #include "overlord/media/image/image_decode.h"
+#include "overlord/media/refusals.h"
 
 #ifdef OVERLORD_HAS_AUDIO
 #include <sndfile.h>
@@ -14,11 +15,6 @@
 
 namespace overlord::media {
 namespace {
-
-Status over_limit(const std::string& what, int64_t found, std::string_view limit, int64_t allowed) {
-  return bad_data("sound refused before decoding: " + what + " is " + std::to_string(found) +
-                  ", more than the limit " + std::string(limit) + " = " + std::to_string(allowed));
-}
 
 #ifdef OVERLORD_HAS_AUDIO
 
@@ -164,24 +160,19 @@ void Sound::shape(int32_t new_channels, int64_t new_frames) {
 
 Status check_limits(const AudioHeader& header, size_t encoded_bytes, const AudioLimits& limits) {
   const auto encoded = static_cast<int64_t>(encoded_bytes);
-  if (encoded > limits.bytes)
-    return over_limit("size in bytes", encoded, "max_bytes", limits.bytes);
-  if (header.channels > limits.channels) {
-    return over_limit("number of channels", header.channels, "max_channels", limits.channels);
-  }
-  if (header.frames > limits.frames) {
-    return over_limit("number of samples per channel", header.frames, "max_frames", limits.frames);
-  }
-  const int64_t seconds = header.frames / header.sample_rate;
-  if (seconds > limits.seconds) {
-    return over_limit("duration in seconds", seconds, "max_seconds", limits.seconds);
-  }
+  OVERLORD_RETURN_IF_ERROR(
+      within_limit("sound", "size in bytes", encoded, "max_bytes", limits.bytes));
+  OVERLORD_RETURN_IF_ERROR(within_limit("sound", "number of channels", header.channels,
+                                        "max_channels", limits.channels));
+  OVERLORD_RETURN_IF_ERROR(within_limit("sound", "number of samples per channel", header.frames,
+                                        "max_frames", limits.frames));
+  OVERLORD_RETURN_IF_ERROR(within_limit("sound", "duration in seconds",
+                                        header.frames / header.sample_rate, "max_seconds",
+                                        limits.seconds));
   const int64_t decoded = header.frames * header.channels * 4;
-  const int64_t ratio = decoded / std::max<int64_t>(encoded, 1);
-  if (decoded > limits.ratio_floor && ratio > limits.ratio) {
-    return over_limit("decoded bytes per encoded byte", ratio, "max_ratio", limits.ratio);
-  }
-  return {};
+  if (decoded <= limits.ratio_floor) return {};
+  return within_limit("sound", "decoded bytes per encoded byte",
+                      decoded / std::max<int64_t>(encoded, 1), "max_ratio", limits.ratio);
 }
 
 #ifdef OVERLORD_HAS_AUDIO

@@ -22,6 +22,7 @@ struct AudioLimits {
   int64_t ratio_floor = int64_t{16} << 20;  // decoded bytes that no ratio makes dangerous
 
   friend bool operator==(const AudioLimits&, const AudioLimits&) = default;
+  OVERLORD_FIELDS(bytes, frames, channels, seconds, ratio, ratio_floor)
 };
 
 // Samples of one channel after the other.

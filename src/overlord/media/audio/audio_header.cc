@@ -3,6 +3,7 @@
 #include "overlord/base/enum_names.h"
 #include "overlord/media/audio/audio_head.h"
 #include "overlord/media/byte_view.h"
+#include "overlord/media/refusals.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::media {
@@ -11,11 +12,6 @@ namespace {
 constexpr int32_t kMostChannels = 1024;
 constexpr int32_t kHighestRate = 1'000'000;
 
-// Formats that turn up under sound names and are not ours to decode.
-struct KnownStranger {
-  std::string_view start;
-  std::string_view name;
-};
 constexpr KnownStranger kStrangers[] = {
     {"FORM", "an AIFF or other IFF file"},
     {".snd", "an AU file"},
@@ -26,29 +22,16 @@ constexpr KnownStranger kStrangers[] = {
     {"#!AMR", "an AMR file"},
     {"MThd", "a MIDI file"},
     {"wvpk", "a WavPack file"},
-    {"<!DOCTYPE", "an HTML page"},
-    {"<!doctype", "an HTML page"},
-    {"<html", "an HTML page"},
     {"<?xml", "an XML document"},
-    {"{\"", "a JSON document"},
-    {"PK\x03\x04", "a ZIP archive"},
-    {"\x1f\x8b", "gzip data"},
 };
 
 Status not_a_sound(std::string_view bytes) {
-  const std::string allowed = "; sounds must be WAV, FLAC, OGG or MP3";
-  if (bytes.empty()) return bad_data("sound is empty: 0 bytes");
-  std::string name;
-  for (const KnownStranger& stranger : kStrangers) {
-    if (bytes.starts_with(stranger.start)) name = stranger.name;
-  }
+  std::string name = stranger_name(bytes, kStrangers);
   if (holds(bytes, 4, 8) && bytes.substr(4, 4) == "ftyp") name = "an ISO media file (M4A or video)";
   if (holds(bytes, 0, 12) && bytes.starts_with("RIFF")) {
     name = "a RIFF file of kind " + runtime::quote(bytes.substr(8, 4)) + ", not WAVE";
   }
-  if (!name.empty()) return bad_data("sound is of an unsupported format: " + name + allowed);
-  return bad_data("sound is of an unknown format: it starts with " +
-                  runtime::quote(bytes.substr(0, 12)) + allowed);
+  return wrong_format("sound", bytes, name, "; sounds must be WAV, FLAC, OGG or MP3");
 }
 
 // An MPEG audio frame of layer 3 starts here.
@@ -130,12 +113,9 @@ Result<AudioHeader> probe_audio_head(const BlobHead& blob) {
   Result<AudioHeader> header = format == AudioFormat::kOgg
                                    ? probe_ogg(blob.head, blob.tail)
                                    : probe_as(format, blob.head, blob.size_bytes);
-  if (header.ok()) {
-    OVERLORD_RETURN_IF_ERROR(check_header(*header));
-    return header;
-  }
-  return header.status().with_context("in its first " + std::to_string(blob.head.size()) + " of " +
-                                      std::to_string(blob.size_bytes) + " bytes");
+  if (!header.ok()) return in_head(header.status(), blob);
+  OVERLORD_RETURN_IF_ERROR(check_header(*header));
+  return header;
 }
 
 }  // namespace overlord::media

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "overlord/media/byte_view.h"
+
 namespace overlord::media {
 
 // Changes whenever our own arithmetic on sounds gives other samples than before.
@@ -118,8 +120,7 @@ constexpr uint8_t kWav24[] = {
 // clang-format on
 
 inline std::array<std::string_view, 2> kept_sounds() {
-  return {std::string_view(reinterpret_cast<const char*>(kFlacStereo), sizeof kFlacStereo),
-          std::string_view(reinterpret_cast<const char*>(kWav24), sizeof kWav24)};
+  return {bytes_of(kFlacStereo), bytes_of(kWav24)};
 }
 
 }  // namespace overlord::media

@@ -138,12 +138,12 @@ class Layer {
     out_.geometry.planes = true;
     return {};
   }
-  Status take(const NormaliseStep& step) {
-    out_.normalise = &step.rule;
+  Status take(const NormaliseStep& rule) {
+    out_.normalise = &rule;
     return {};
   }
-  Status take(const PatchifyStep& step) {
-    out_.patchify = &step.rule;
+  Status take(const PatchifyStep& rule) {
+    out_.patchify = &rule;
     return {};
   }
 

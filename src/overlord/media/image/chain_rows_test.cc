@@ -5,7 +5,7 @@
 namespace overlord::media {
 namespace {
 
-Result<ChainRows> rows_of(const char* text) {
+Result<FieldRows> rows_of(const char* text) {
   OVERLORD_TRY(const ImageChain chain, parse_chain(text));
   return chain_rows(chain);
 }
@@ -14,11 +14,13 @@ TEST(ChainRows, ArePatchesOrPicturesOfOneSize) {
   const auto patches = rows_of("smart_resize factor=28; normalise; patchify layout=qwen2vl");
   ASSERT_TRUE(patches.ok()) << patches.status().message();
   EXPECT_EQ(patches->shape, (std::vector<uint32_t>{3 * 2 * 14 * 14}));
-  EXPECT_TRUE(patches->floats && patches->patches);
+  EXPECT_EQ(patches->element, model::Element::kF32);
+  EXPECT_TRUE(patches->has_units && patches->tells_tokens);
   const auto planes = rows_of("resize_short side=40; centre_crop width=30 height=20; planes");
   ASSERT_TRUE(planes.ok());
   EXPECT_EQ(planes->shape, (std::vector<uint32_t>{3, 20, 30}));
-  EXPECT_FALSE(planes->floats || planes->patches);
+  EXPECT_EQ(planes->element, model::Element::kU8);
+  EXPECT_FALSE(planes->has_units || planes->tells_tokens);
   const auto tiles = rows_of("tile size=48; grey");
   ASSERT_TRUE(tiles.ok());
   EXPECT_EQ(tiles->shape, (std::vector<uint32_t>{48, 48, 1}));
@@ -42,9 +44,9 @@ TEST(ChainRows, AreThoseOfTheGeometry) {
       header.height = height;
       const auto geometry = chain->planned_size(header);
       ASSERT_TRUE(geometry.ok()) << geometry.status().message();
-      EXPECT_EQ(geometry->floats, rows->floats);
+      EXPECT_EQ(geometry->floats, rows->element == model::Element::kF32);
       EXPECT_EQ(static_cast<uint64_t>(geometry->values()) % values, 0u) << text;
-      const int64_t count = rows->patches ? geometry->patches : geometry->tiles;
+      const int64_t count = rows->has_units ? geometry->patches : geometry->tiles;
       EXPECT_EQ(static_cast<uint64_t>(geometry->values()) / values, static_cast<uint64_t>(count));
     }
   }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "overlord/base/fields.h"
+
 namespace overlord::media {
 
 constexpr int32_t kLargestSide = 65535;  // of a picture, in pixels
@@ -16,6 +18,7 @@ struct ImageSize {
   int32_t height = 0;
 
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
+  OVERLORD_FIELDS(width, height)
 };
 
 inline std::string size_text(ImageSize size) {

@@ -125,23 +125,6 @@ const ImageView grey_of(const ImageView& image, Image* out) {
   return out->view();
 }
 
-// One tile into its part of the output.
-void deliver(const ImageView& tile, const ChainLayout& layout, const NormaliseTable& table,
-             uint8_t* out) {
-  auto* const floats = reinterpret_cast<float*>(out);
-  if (layout.patchify != nullptr) {
-    if (layout.geometry.floats) {
-      patchify(tile, *layout.patchify, table, floats);
-    } else {
-      patchify(tile, *layout.patchify, out);
-    }
-  } else if (layout.geometry.floats) {
-    normalise_pixels(tile, table, layout.geometry.planes, floats);
-  } else {
-    copy_pixels(tile, layout.geometry.planes, out);
-  }
-}
-
 }  // namespace
 
 int64_t ImageGeometry::values() const {
@@ -175,6 +158,7 @@ Status PreparedImageChain::run(std::string_view bytes, const ImageHeader& header
   }
   const ImageGeometry& geometry = layout.geometry;
   const size_t tile_bytes = geometry.bytes() / static_cast<size_t>(geometry.tiles);
+  const PixelForm form{geometry.floats ? &table_ : nullptr, layout.patchify, geometry.planes};
   uint8_t* to = out.data();
   for (int32_t i = 0; i < geometry.tiles; ++i, to += tile_bytes) {
     const int32_t row = i / geometry.tile_columns;
@@ -184,7 +168,7 @@ Status PreparedImageChain::run(std::string_view bytes, const ImageHeader& header
                                   geometry.width, geometry.height})
             : scratch.thumbnail.view();
     if (layout.grey) tile = grey_of(tile, &scratch.grey);
-    deliver(tile, layout, table_, to);
+    write_pixels(tile, form, std::nullopt, to);
   }
   return {};
 }

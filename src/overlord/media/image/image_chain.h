@@ -18,6 +18,7 @@
 #include "overlord/media/image/image_transforms.h"
 #include "overlord/media/image/patchify.h"
 #include "overlord/media/image/resize.h"
+#include "overlord/media/prepared_steps.h"
 
 namespace overlord::media {
 
@@ -29,39 +30,47 @@ struct ResizeStep {
   ImageSize size;
   ResizeFilter filter = ResizeFilter::kBicubic;
   friend bool operator==(const ResizeStep&, const ResizeStep&) = default;
+  OVERLORD_FIELDS(size, filter)
 };
 struct ResizeShortStep {
   int32_t side = 0;
   ResizeFilter filter = ResizeFilter::kBicubic;
   friend bool operator==(const ResizeShortStep&, const ResizeShortStep&) = default;
+  OVERLORD_FIELDS(side, filter)
 };
 struct SmartResizeStep {
   SmartResize rule;
   ResizeFilter filter = ResizeFilter::kBicubic;
   friend bool operator==(const SmartResizeStep&, const SmartResizeStep&) = default;
+  OVERLORD_FIELDS(rule, filter)
 };
 struct AspectBucketStep {  // nearest bucket: resized to cover it, then cut to it about the centre
   std::vector<ImageSize> buckets;
   ResizeFilter filter = ResizeFilter::kBicubic;
   friend bool operator==(const AspectBucketStep&, const AspectBucketStep&) = default;
+  OVERLORD_FIELDS(buckets, filter)
 };
 struct CentreCropStep {
   ImageSize size;
   friend bool operator==(const CentreCropStep&, const CentreCropStep&) = default;
+  OVERLORD_FIELDS(size)
 };
 struct RandomCropStep {
   ImageSize size;
   friend bool operator==(const RandomCropStep&, const RandomCropStep&) = default;
+  OVERLORD_FIELDS(size)
 };
 struct RandomResizedCropStep {
   ImageSize size;
   RandomArea area;
   ResizeFilter filter = ResizeFilter::kBicubic;
   friend bool operator==(const RandomResizedCropStep&, const RandomResizedCropStep&) = default;
+  OVERLORD_FIELDS(size, area, filter)
 };
 struct RandomFlipStep {  // across; chance in thousandths
   int32_t chance = 500;
   friend bool operator==(const RandomFlipStep&, const RandomFlipStep&) = default;
+  OVERLORD_FIELDS(chance)
 };
 struct TileStep {  // a grid of square tiles, and the whole as one more where there are several
   int32_t size = 448;
@@ -69,6 +78,7 @@ struct TileStep {  // a grid of square tiles, and the whole as one more where th
   bool thumbnail = true;
   ResizeFilter filter = ResizeFilter::kBicubic;
   friend bool operator==(const TileStep&, const TileStep&) = default;
+  OVERLORD_FIELDS(size, most, thumbnail, filter)
 };
 struct GreyStep {  // one channel; after the steps that move pixels
   friend bool operator==(const GreyStep&, const GreyStep&) = default;
@@ -76,14 +86,8 @@ struct GreyStep {  // one channel; after the steps that move pixels
 struct PlanesStep {  // pixels leave as one plane per channel ("CHW") instead of interleaved
   friend bool operator==(const PlanesStep&, const PlanesStep&) = default;
 };
-struct NormaliseStep {
-  Normalise rule;
-  friend bool operator==(const NormaliseStep&, const NormaliseStep&) = default;
-};
-struct PatchifyStep {
-  Patchify rule;
-  friend bool operator==(const PatchifyStep&, const PatchifyStep&) = default;
-};
+using NormaliseStep = Normalise;
+using PatchifyStep = Patchify;
 
 using ImageStep =
     std::variant<OrientStep, ResizeStep, ResizeShortStep, SmartResizeStep, AspectBucketStep,
@@ -141,12 +145,10 @@ struct ChainScratch {
   Image grey;
 };
 
-class PreparedImageChain {
+class PreparedImageChain : public PreparedSteps<ImageChain, ImageHeader, ImageGeometry> {
  public:
   // Refuses steps that cannot follow each other or have senseless values.
   static Result<PreparedImageChain> prepare(ImageChain chain);
-
-  const ImageChain& chain() const { return chain_; }
 
   // Geometry of the outcome; equal to what run() delivers for any key.
   Result<ImageGeometry> planned_size(const ImageHeader& header) const;
@@ -157,15 +159,9 @@ class PreparedImageChain {
              std::span<uint8_t> out) const;
 
   // Probe, plan, allocate, run.
-  struct Outcome {
-    ImageHeader header;
-    ImageGeometry geometry;
-    std::vector<uint8_t> bytes;
-  };
   Result<Outcome> run(std::string_view bytes, uint64_t key, ChainScratch& scratch) const;
 
  private:
-  ImageChain chain_;
   NormaliseTable table_ = {};
 };
 

@@ -1,8 +1,9 @@
-// Which steps may follow each other, and with which values.
+// Which steps may follow each other, with which values, and how they are written.
 #include <string>
 #include <utility>
 
 #include "overlord/media/image/image_chain.h"
+#include "overlord/media/image/image_step_text.h"
 #include "overlord/media/step_values.h"
 
 namespace overlord::media {
@@ -69,8 +70,8 @@ Status check(const TileStep& step) {
   OVERLORD_RETURN_IF_ERROR(within("size", step.size, 1, 4096));
   return within("most", step.most, 1, std::min(kMostTiles, kLargestSide / step.size));
 }
-Status check(const NormaliseStep& step) { return check_values(step.rule); }
-Status check(const PatchifyStep& step) { return check_values(step.rule); }
+Status check(const NormaliseStep& rule) { return check_values(rule); }
+Status check(const PatchifyStep& rule) { return check_values(rule); }
 
 Status check_order(const ImageChain& chain) {
   Phase phase = Phase::kOrient;
@@ -103,17 +104,21 @@ Status check_order(const ImageChain& chain) {
 
 std::string_view step_name(const ImageStep& step) { return kRules[step.index()].name; }
 
+std::string chain_text(const ImageChain& chain) { return print_chain<ImagePrinter>(chain); }
+
+Result<ImageChain> parse_chain(std::string_view text) {
+  return parse_steps<ImageChain, ImageParser>("image chain", text);
+}
+
 Result<PreparedImageChain> PreparedImageChain::prepare(ImageChain chain) {
   OVERLORD_RETURN_IF_ERROR(check_order(chain));
   PreparedImageChain out;
   for (const ImageStep& step : chain.steps) {
     const Status status = std::visit([](const auto& one) { return check(one); }, step);
     if (!status.ok()) return status.with_context("image chain: " + std::string(step_name(step)));
-    if (const auto* normalise = std::get_if<NormaliseStep>(&step)) {
-      out.table_ = normalise_table(normalise->rule);
-    }
   }
   out.chain_ = std::move(chain);
+  if (const auto* const rule = out.find<NormaliseStep>()) out.table_ = normalise_table(*rule);
   return out;
 }
 

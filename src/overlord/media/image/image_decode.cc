@@ -2,35 +2,30 @@
 
 #include <string>
 
+#include "overlord/media/refusals.h"
+
 namespace overlord::media {
-namespace {
-
-Status over_limit(const std::string& what, int64_t found, std::string_view limit, int64_t allowed) {
-  return bad_data("picture refused before decoding: " + what + " is " + std::to_string(found) +
-                  ", more than the limit " + std::string(limit) + " = " + std::to_string(allowed));
-}
-
-}  // namespace
 
 Status check_limits(const ImageHeader& header, size_t encoded_bytes, const ImageLimits& limits) {
   const auto encoded = static_cast<int64_t>(encoded_bytes);
-  if (encoded > limits.bytes)
-    return over_limit("size in bytes", encoded, "max_bytes", limits.bytes);
+  OVERLORD_RETURN_IF_ERROR(
+      within_limit("picture", "size in bytes", encoded, "max_bytes", limits.bytes));
   const int64_t pixels = int64_t{header.width} * header.height;
   if (pixels > limits.pixels) {
-    return over_limit("number of pixels (" + size_text({header.width, header.height}) + ")", pixels,
-                      "max_pixels", limits.pixels);
+    const std::string size = size_text({header.width, header.height});
+    return within_limit("picture", "number of pixels (" + size + ")", pixels, "max_pixels",
+                        limits.pixels);
   }
-  if (header.scans > limits.scans) {
-    return over_limit("number of JPEG scans", header.scans, "max_scans", limits.scans);
-  }
+  OVERLORD_RETURN_IF_ERROR(
+      within_limit("picture", "number of JPEG scans", header.scans, "max_scans", limits.scans));
   const int64_t decoded = pixels * 3;
   const int64_t ratio = decoded / (encoded > 0 ? encoded : 1);
   if (decoded > limits.ratio_floor && ratio > limits.ratio) {
-    return over_limit("decoded bytes per encoded byte (" +
-                          size_text({header.width, header.height}) + " from " +
-                          std::to_string(encoded) + " bytes)",
-                      ratio, "max_ratio", limits.ratio);
+    return within_limit("picture",
+                        "decoded bytes per encoded byte (" +
+                            size_text({header.width, header.height}) + " from " +
+                            std::to_string(encoded) + " bytes)",
+                        ratio, "max_ratio", limits.ratio);
   }
   if (header.frames > 1) {
     return bad_data("picture refused before decoding: it is animated (" +

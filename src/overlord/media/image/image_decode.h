@@ -30,6 +30,7 @@ struct ImageLimits {
   int64_t ratio_floor = int64_t{16} << 20;  // decoded bytes that no ratio makes dangerous
 
   friend bool operator==(const ImageLimits&, const ImageLimits&) = default;
+  OVERLORD_FIELDS(bytes, pixels, scans, ratio, ratio_floor)
 };
 
 struct DecodeOptions {
@@ -39,6 +40,7 @@ struct DecodeOptions {
   ImageLimits limits;
 
   friend bool operator==(const DecodeOptions&, const DecodeOptions&) = default;
+  OVERLORD_FIELDS(jpeg, alpha, background, limits)
 };
 
 // One plane of a JPEG before upsampling and colour conversion.

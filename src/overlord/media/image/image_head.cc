@@ -4,6 +4,7 @@
 
 #include "overlord/media/byte_view.h"
 #include "overlord/media/image/codecs/exif.h"
+#include "overlord/media/refusals.h"
 
 namespace overlord::media {
 namespace {
@@ -83,9 +84,7 @@ Result<ImageHeader> probe_image_head(const BlobHead& blob) {
   OVERLORD_TRY(const ImageFormat format, image_format(blob.head));
   if (format == ImageFormat::kWebp) return webp_head(blob);
   Result<ImageHeader> header = probe_image(blob.head);
-  if (header.ok()) return header;
-  return header.status().with_context("in its first " + std::to_string(blob.head.size()) + " of " +
-                                      std::to_string(blob.size_bytes) + " bytes");
+  return header.ok() ? header : in_head(header.status(), blob);
 }
 
 }  // namespace overlord::media

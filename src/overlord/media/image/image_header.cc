@@ -1,51 +1,31 @@
 #include "overlord/media/image/image_header.h"
 
 #include "overlord/media/byte_view.h"
-#include "overlord/runtime/quote.h"
+#include "overlord/media/refusals.h"
 
 namespace overlord::media {
 namespace {
 
 constexpr std::string_view kPngSignature = "\x89PNG\r\n\x1a\n";
 
-// Formats that turn up under picture names and are not ours to decode.
-struct KnownStranger {
-  std::string_view start;
-  std::string_view name;
-};
 constexpr KnownStranger kStrangers[] = {
     {"GIF87a", "a GIF"},
     {"GIF89a", "a GIF"},
     {"BM", "a BMP"},
     {std::string_view("II*\0", 4), "a TIFF"},
     {std::string_view("MM\0*", 4), "a TIFF"},
-    {"<!DOCTYPE", "an HTML page"},
-    {"<!doctype", "an HTML page"},
-    {"<html", "an HTML page"},
     {"<HTML", "an HTML page"},
     {"<svg", "an SVG"},
     {"<?xml", "an XML document"},
     {"%PDF", "a PDF"},
-    {"{\"", "a JSON document"},
-    {"PK\x03\x04", "a ZIP archive"},
-    {"\x1f\x8b", "gzip data"},
 };
 
 Status not_a_picture(std::string_view bytes) {
-  const std::string allowed = "; pictures must be JPEG, PNG or WebP";
-  if (bytes.empty()) return bad_data("picture is empty: 0 bytes");
-  for (const KnownStranger& stranger : kStrangers) {
-    if (bytes.starts_with(stranger.start)) {
-      return bad_data("picture is of an unsupported format: " + std::string(stranger.name) +
-                      allowed);
-    }
+  std::string name = stranger_name(bytes, kStrangers);
+  if (name.empty() && holds(bytes, 4, 8) && bytes.substr(4, 4) == "ftyp") {
+    name = "an ISO media file (AVIF, HEIC or video)";
   }
-  if (holds(bytes, 4, 8) && bytes.substr(4, 4) == "ftyp") {
-    return bad_data("picture is of an unsupported format: an ISO media file (AVIF, HEIC or video)" +
-                    allowed);
-  }
-  return bad_data("picture is of an unknown format: it starts with " +
-                  runtime::quote(bytes.substr(0, 12)) + allowed);
+  return wrong_format("picture", bytes, name, "; pictures must be JPEG, PNG or WebP");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The fields that steps of pictures and of clips share, for the text forms of both chains.
+// The fields that only steps of pictures and of clips have, for the text forms of both chains.
 #pragma once
 
 #include <array>
@@ -9,35 +9,25 @@
 #include "overlord/media/chain_text.h"
 #include "overlord/media/image/image.h"
 #include "overlord/media/image/patchify.h"
-#include "overlord/media/image/resize.h"
 
 namespace overlord::media {
 
 class ImagePrinter : public ChainPrinter {
  public:
   using ChainPrinter::field;
-  void field(std::string_view name, const std::array<float, 3>& values) {
+  template <typename Number>
+  void field(std::string_view name, const std::array<Number, 3>& values) {
     std::string list;
-    for (const float value : values) {
+    for (const Number value : values) {
       char digits[32];
       const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
       list.append(list.empty() ? "" : ",").append(digits, end);
     }
     add(name, list);
   }
-  void field(std::string_view name, const std::array<uint8_t, 3>& values) {
-    std::string list;
-    for (const uint8_t value : values) {
-      list.append(list.empty() ? "" : ",").append(std::to_string(value));
-    }
-    add(name, list);
-  }
   void field(std::string_view name, const std::vector<ImageSize>& sizes) {
     std::string list;
-    for (const ImageSize size : sizes) {
-      list.append(list.empty() ? "" : ",")
-          .append(std::to_string(size.width) + "x" + std::to_string(size.height));
-    }
+    for (const ImageSize size : sizes) list.append(list.empty() ? "" : ",").append(size_text(size));
     add(name, list);
   }
 };
@@ -79,30 +69,14 @@ class ImageParser : public ChainParser {
   }
 };
 
-// The fields of every step, for both directions.
-template <typename Visitor, typename Size>
-void describe_size(Visitor& v, Size& size) {
-  v.field("width", size.width);
-  v.field("height", size.height);
-}
-template <typename Visitor, typename Filter>
-void describe_filter(Visitor& v, Filter& filter) {
-  v.field("filter", filter);
-}
-
-template <typename Visitor, typename Rule>
-void describe_normalise(Visitor& v, Rule& rule) {
-  v.field("mean", rule.mean);
-  v.field("std", rule.std);
-  v.field("order", rule.order);
-}
-template <typename Visitor, typename Rule>
-void describe_patchify(Visitor& v, Rule& rule) {
-  v.field("layout", rule.layout);
-  v.field("patch", rule.patch);
+// Which fields it has depends on the first.
+template <typename Visitor>
+void describe(Visitor& visitor, Patchify& rule) {
+  visitor.field("layout", rule.layout);
+  visitor.field("patch", rule.patch);
   if (rule.layout == PatchLayout::kQwen2vl) {
-    v.field("temporal", rule.temporal);
-    v.field("merge", rule.merge);
+    visitor.field("temporal", rule.temporal);
+    visitor.field("merge", rule.merge);
   } else {
     rule.temporal = rule.merge = 1;
   }

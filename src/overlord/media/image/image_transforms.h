@@ -39,6 +39,7 @@ struct SmartResize {
   int64_t max_pixels = 28 * 28 * 1280;
 
   friend bool operator==(const SmartResize&, const SmartResize&) = default;
+  OVERLORD_FIELDS(factor, min_pixels, max_pixels)
 };
 Result<ImageSize> smart_resize(ImageSize size, const SmartResize& rule);
 
@@ -66,6 +67,7 @@ struct RandomArea {
   int32_t aspect_max = 1333;
 
   friend bool operator==(const RandomArea&, const RandomArea&) = default;
+  OVERLORD_FIELDS(area_min, area_max, aspect_min, aspect_max)
 };
 ImageBox random_area_box(ImageSize size, const RandomArea& rule, uint64_t key);
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 #include <string>
+#include <type_traits>
 
-#include "overlord/media/image/patchify_frames.h"
 #include "overlord/media/step_values.h"
 
 namespace overlord::media {
@@ -23,22 +23,28 @@ struct AsFloats {
 };
 
 template <typename Convert>
-void lay_pixels(const ImageView& image, const Convert& convert, bool planes,
-                typename Convert::Value* out) {
-  if (!planes) {
-    for (int32_t y = 0; y < image.height; ++y) {
-      const uint8_t* from = image.row(y);
-      for (int32_t x = 0; x < image.width; ++x) {
-        for (int32_t c = 0; c < image.channels; ++c) *out++ = convert(c, *from++);
-      }
-    }
-    return;
-  }
+void lay_planes(const ImageView& image, const Convert& convert, typename Convert::Value* out) {
   for (int32_t c = 0; c < image.channels; ++c) {
     for (int32_t y = 0; y < image.height; ++y) {
       const uint8_t* const from = image.row(y) + c;
       for (int32_t x = 0; x < image.width; ++x) {
         *out++ = convert(c, from[static_cast<ptrdiff_t>(x) * image.channels]);
+      }
+    }
+  }
+}
+
+template <typename Convert>
+void lay_rows(const ImageView& image, const Convert& convert, typename Convert::Value* out) {
+  const size_t across = static_cast<size_t>(image.width) * static_cast<size_t>(image.channels);
+  for (int32_t y = 0; y < image.height; ++y, out += across) {
+    const uint8_t* from = image.row(y);
+    if constexpr (std::is_same_v<Convert, AsLevels>) {
+      std::memcpy(out, from, across);
+    } else {
+      auto* to = out;
+      for (int32_t x = 0; x < image.width; ++x) {
+        for (int32_t c = 0; c < image.channels; ++c) *to++ = convert(c, *from++);
       }
     }
   }
@@ -124,6 +130,15 @@ void lay_frames(const ImageView& image, const Patchify& rule, const Convert& con
   walk_patches(image, rule, lay, out);
 }
 
+template <typename Convert>
+void write_as(const ImageView& image, const PixelForm& form, std::optional<int32_t> frame,
+              const Convert& convert, typename Convert::Value* out) {
+  if (form.patchify == nullptr && form.planes) return lay_planes(image, convert, out);
+  if (form.patchify == nullptr) return lay_rows(image, convert, out);
+  if (!frame) return lay_patches(image, *form.patchify, convert, out);
+  lay_frames(image, *form.patchify, convert, *frame, out);
+}
+
 }  // namespace
 
 NormaliseTable normalise_table(const Normalise& rule) {
@@ -165,36 +180,13 @@ Status check_patches(ImageSize size, const Patchify& rule) {
                           "-pixel patches; resize or crop to a multiple, or use smart_resize");
 }
 
-void normalise_pixels(const ImageView& image, const NormaliseTable& table, bool planes,
-                      float* out) {
-  lay_pixels(image, AsFloats{table}, planes, out);
-}
-
-void copy_pixels(const ImageView& image, bool planes, uint8_t* out) {
-  if (!planes) {
-    const size_t bytes = static_cast<size_t>(image.width) * static_cast<size_t>(image.channels);
-    for (int32_t y = 0; y < image.height; ++y, out += bytes) std::memcpy(out, image.row(y), bytes);
-    return;
+void write_pixels(const ImageView& image, const PixelForm& form, std::optional<int32_t> frame,
+                  uint8_t* out) {
+  if (form.table != nullptr) {
+    write_as(image, form, frame, AsFloats{*form.table}, reinterpret_cast<float*>(out));
+  } else {
+    write_as(image, form, frame, AsLevels{}, out);
   }
-  lay_pixels(image, AsLevels{}, planes, out);
-}
-
-void patchify(const ImageView& image, const Patchify& rule, const NormaliseTable& table,
-              float* out) {
-  lay_patches(image, rule, AsFloats{table}, out);
-}
-
-void patchify(const ImageView& image, const Patchify& rule, uint8_t* out) {
-  lay_patches(image, rule, AsLevels{}, out);
-}
-
-void patchify_frame(const ImageView& image, const Patchify& rule, int32_t frame,
-                    const NormaliseTable& table, float* out) {
-  lay_frames(image, rule, AsFloats{table}, frame, out);
-}
-
-void patchify_frame(const ImageView& image, const Patchify& rule, int32_t frame, uint8_t* out) {
-  lay_frames(image, rule, AsLevels{}, frame, out);
 }
 
 }  // namespace overlord::media

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "overlord/base/status.h"
@@ -23,6 +24,7 @@ struct Normalise {
   NormaliseOrder order = NormaliseOrder::kRescaleFirst;
 
   friend bool operator==(const Normalise&, const Normalise&) = default;
+  OVERLORD_FIELDS(mean, std, order)
 };
 
 using NormaliseTable = std::array<std::array<float, 256>, 3>;
@@ -54,13 +56,16 @@ Status check_values(const Patchify& rule);
 // Ok when a picture of this size divides into whole (merged) patches.
 Status check_patches(ImageSize size, const Patchify& rule);
 
-// All pixels as floats: rows of interleaved channels, or one plane per channel.
-void normalise_pixels(const ImageView& image, const NormaliseTable& table, bool planes, float* out);
-void copy_pixels(const ImageView& image, bool planes, uint8_t* out);
+// How pixels leave a chain.
+struct PixelForm {
+  const NormaliseTable* table = nullptr;  // as floats; none: as levels
+  const Patchify* patchify = nullptr;     // patch rows; none: all pixels, channels interleaved
+  bool planes = false;                    // all pixels, one plane per channel
+};
 
-// Patch rows of one picture, normalised or as levels. `out` holds patches * row_values(channels).
-void patchify(const ImageView& image, const Patchify& rule, const NormaliseTable& table,
-              float* out);
-void patchify(const ImageView& image, const Patchify& rule, uint8_t* out);
+// `frame`: the picture is this frame of patches that span several, and fills its share of each row;
+// without it the picture is a still, which is all of their frames.
+void write_pixels(const ImageView& image, const PixelForm& form, std::optional<int32_t> frame,
+                  uint8_t* out);
 
 }  // namespace overlord::media

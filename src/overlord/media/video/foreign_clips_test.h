@@ -19,14 +19,14 @@ inline void takes_clip(std::string_view bytes) {
           .value());
   static VideoScratch scratch;
   // A head alone must not break what reads it; a whole head asks for nothing or for less.
-  const auto size = static_cast<int64_t>(bytes.size());
-  const auto need = video_probe_need(bytes.substr(0, bytes.size() / 2), size);
-  if (need.ok() && need->length > 0) {
-    OVERLORD_CHECK(need->offset >= 0 && need->offset + need->length <= size,
+  BlobHead blob{bytes.substr(0, bytes.size() / 2), bytes.size()};
+  const auto need = video_probe_need(blob);
+  if (need.ok() && need->size_bytes > 0) {
+    OVERLORD_CHECK(need->offset <= bytes.size() && need->size_bytes <= bytes.size() - need->offset,
                    "a probe needs bytes that the blob does not have");
-    const auto tail =
-        bytes.substr(static_cast<size_t>(need->offset), static_cast<size_t>(need->length));
-    (void)probe_video({bytes.substr(0, bytes.size() / 2), need->offset, tail, size}, {});
+    blob.tail_offset = need->offset;
+    blob.tail = bytes.substr(need->offset, need->size_bytes);
+    (void)probe_video(blob, {});
   }
   const auto outcome = chain->run(bytes, 1, scratch);
   if (!outcome.ok()) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "overlord/media/byte_view.h"
+
 namespace overlord::media {
 
 // Changes whenever our own arithmetic on frames gives other pixels than before: BT.601, BT.709 or
@@ -96,8 +98,7 @@ constexpr uint8_t kWebmVp9[] = {
 // clang-format on
 
 inline std::array<std::string_view, 2> kept_clips() {
-  return {std::string_view(reinterpret_cast<const char*>(kMp4H264), sizeof kMp4H264),
-          std::string_view(reinterpret_cast<const char*>(kWebmVp9), sizeof kWebmVp9)};
+  return {bytes_of(kMp4H264), bytes_of(kWebmVp9)};
 }
 
 }  // namespace overlord::media

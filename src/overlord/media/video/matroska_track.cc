@@ -4,6 +4,7 @@
 #include <string>
 
 #include "overlord/media/byte_view.h"
+#include "overlord/media/refusals.h"
 #include "overlord/media/video/video_track.h"
 #include "overlord/runtime/quote.h"
 
@@ -188,9 +189,9 @@ class Matroska {
     while (!elements.done()) {
       OVERLORD_TRY(const Element element, elements.next());
       if (element.id != kTrackEntry) continue;
-      if (++streams > limits_.streams) {
-        return clip_over_limit("number of streams", streams, "max_streams", limits_.streams);
-      }
+      ++streams;
+      OVERLORD_RETURN_IF_ERROR(
+          within_limit("clip", "number of streams", streams, "max_streams", limits_.streams));
       if (number_ == 0) OVERLORD_RETURN_IF_ERROR(take_track(element.body));
     }
     return {};
@@ -275,9 +276,9 @@ class Matroska {
     if (number_ == 0 || byte_at(body, 0) != (0x80U | number_)) return {};
     const uint32_t flags = byte_at(body, 3);
     if ((flags & 0x06) != 0) return bad_data("matroska laces video frames together");
-    if (static_cast<int64_t>(track_.samples.size()) >= limits_.frames) {
-      return clip_over_limit("number of frames", limits_.frames + 1, "max_frames", limits_.frames);
-    }
+    const auto frames = static_cast<int64_t>(track_.samples.size()) + 1;
+    OVERLORD_RETURN_IF_ERROR(
+        within_limit("clip", "number of frames", frames, "max_frames", limits_.frames));
     VideoSample sample;
     sample.time = cluster_time_ + static_cast<int16_t>(big_u16(body, 1));
     sample.duration = duration;

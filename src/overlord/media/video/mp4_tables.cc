@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "overlord/media/refusals.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::media {
@@ -237,9 +238,9 @@ Result<Mp4Tables> read_mp4_tables(std::string_view moov, const VideoLimits& limi
     if (box.type == "cmov") return bad_data("mp4 has its header compressed (cmov)");
     if (box.type == "mvex") defaults = box.body;
     if (box.type != "trak") continue;
-    if (++streams > limits.streams) {
-      return clip_over_limit("number of streams", streams, "max_streams", limits.streams);
-    }
+    ++streams;
+    OVERLORD_RETURN_IF_ERROR(
+        within_limit("clip", "number of streams", streams, "max_streams", limits.streams));
     if (!found) {
       OVERLORD_TRY(found, take_track(box.body, &tables));
     }

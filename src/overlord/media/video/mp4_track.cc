@@ -4,6 +4,7 @@
 #include <string>
 
 #include "overlord/base/fixed_point.h"
+#include "overlord/media/refusals.h"
 #include "overlord/media/video/mp4_tables.h"
 
 namespace overlord::media {
@@ -12,58 +13,43 @@ namespace {
 // The top boxes of a blob of which some bytes are there.
 struct TopBoxes {
   std::optional<std::string_view> moov;  // its body
-  std::vector<int64_t> fragments;        // where each `moof` starts
-  std::optional<VideoNeed> unread;       // what is needed first and not there
+  std::vector<uint64_t> fragments;       // where each `moof` starts
+  std::optional<BlobNeed> unread;        // what is needed first and not there
 };
-
-std::optional<std::string_view> bytes_at(const VideoParts& parts, int64_t offset, int64_t count) {
-  if (offset < 0 || count < 0 || offset > parts.size - count) return std::nullopt;
-  if (offset + count <= static_cast<int64_t>(parts.head.size())) {
-    return parts.head.substr(static_cast<size_t>(offset), static_cast<size_t>(count));
-  }
-  const int64_t inside = offset - parts.tail_offset;
-  if (inside < 0 || inside + count > static_cast<int64_t>(parts.tail.size())) return std::nullopt;
-  return parts.tail.substr(static_cast<size_t>(inside), static_cast<size_t>(count));
-}
 
 bool letters(std::string_view type) {
   return std::all_of(type.begin(), type.end(), [](char c) { return c >= ' ' && c < 127; });
 }
 
-Result<TopBoxes> walk_top(const VideoParts& parts) {
+Result<TopBoxes> walk_top(const BlobHead& blob) {
   TopBoxes top;
-  int64_t at = 0;
-  while (at + 8 <= parts.size) {
-    const auto head = bytes_at(parts, at, 8);
-    if (!head) {
-      top.unread = VideoNeed{at, parts.size - at};
+  uint64_t at = 0;
+  while (at + 8 <= blob.size_bytes) {
+    const uint64_t left = blob.size_bytes - at;
+    std::string_view head = blob.at(at, 8);
+    const bool wide = !head.empty() && big_u32(head, 0) == 1;
+    if (wide) head = blob.at(at, 16);
+    if (head.empty()) {
+      top.unread = BlobNeed{at, left};
       return top;
     }
-    int64_t size = big_u32(*head, 0);
-    int64_t header = 8;
-    if (size == 1) {
-      const auto wide = bytes_at(parts, at, 16);
-      if (!wide) {
-        top.unread = VideoNeed{at, parts.size - at};
-        return top;
-      }
-      size = static_cast<int64_t>(std::min<uint64_t>(big_u64(*wide, 8), INT64_MAX));
-      header = 16;
-    }
-    const std::string_view type = head->substr(4, 4);
-    if (size == 0 && type == "mdat") size = parts.size - at;
-    if (size < header || size > parts.size - at) {
+    const std::string_view type = head.substr(4, 4);
+    uint64_t size = wide ? std::min<uint64_t>(big_u64(head, 8), INT64_MAX) : big_u32(head, 0);
+    if (size == 0 && type == "mdat") size = left;
+    if (size < head.size() || size > left) {
       // What follows the boxes is nobody's business; a box that lacks its end is.
       if (top.moov && !letters(type)) return top;
       return bad_data("mp4 is cut or damaged: a box of " + std::to_string(size) +
-                      " bytes at byte " + std::to_string(at) + " of " + std::to_string(parts.size));
+                      " bytes at byte " + std::to_string(at) + " of " +
+                      std::to_string(blob.size_bytes));
     }
     if (type == "moov" && !top.moov) {
-      top.moov = bytes_at(parts, at + header, size - header);
-      if (!top.moov) {
-        top.unread = VideoNeed{at, size};
+      const std::string_view body = blob.at(at + head.size(), size - head.size());
+      if (body.size() != size - head.size()) {
+        top.unread = BlobNeed{at, size};
         return top;
       }
+      top.moov = body;
     }
     if (type == "moof") top.fragments.push_back(at);
     at += size;
@@ -116,9 +102,8 @@ Result<Sizes> sizes_of(const Mp4Tables& tables, const VideoLimits& limits) {
   sizes.all = big_u32(tables.sizes, 4);
   sizes.count = big_u32(tables.sizes, 8);
   sizes.each = tables.sizes.substr(12);
-  if (sizes.count > limits.frames) {
-    return clip_over_limit("number of frames", sizes.count, "max_frames", limits.frames);
-  }
+  OVERLORD_RETURN_IF_ERROR(
+      within_limit("clip", "number of frames", sizes.count, "max_frames", limits.frames));
   if (sizes.all == 0 && !holds(sizes.each, 0, static_cast<size_t>(sizes.count) * 4)) {
     return bad_data("mp4 is damaged: stsz promises " + std::to_string(sizes.count) +
                     " frames and is cut");
@@ -264,10 +249,9 @@ class Fragment {
     if (!holds(body, 0, 8)) return damaged("trun");
     const uint32_t set = big_u32(body, 0) & 0xFFFFFF;
     const int64_t count = big_u32(body, 4);
-    if (count > limits_.frames - static_cast<int64_t>(samples_->size())) {
-      return clip_over_limit("number of frames", static_cast<int64_t>(samples_->size()) + count,
-                             "max_frames", limits_.frames);
-    }
+    const int64_t frames = static_cast<int64_t>(samples_->size()) + count;
+    OVERLORD_RETURN_IF_ERROR(
+        within_limit("clip", "number of frames", frames, "max_frames", limits_.frames));
     size_t at = 8;
     const auto field = [&](uint32_t bit, uint32_t* to) {
       if ((set & bit) == 0) return true;
@@ -315,21 +299,22 @@ class Fragment {
   int64_t offset_ = -1;  // of the next sample; behind the last run where none is given
 };
 
-Status take_fragments(const VideoParts& parts, const TopBoxes& top, const Mp4Tables& tables,
+Status take_fragments(const BlobHead& blob, const TopBoxes& top, const Mp4Tables& tables,
                       const VideoLimits& limits, std::vector<VideoSample>* samples) {
-  if (static_cast<int64_t>(parts.head.size()) != parts.size) {
+  if (!blob.whole()) {
     return bad_data("mp4 is fragmented and its moov box lies behind; it is read only as a whole");
   }
   int64_t now = 0;
   if (!samples->empty()) now = samples->back().time + samples->back().duration;
-  for (const int64_t at : top.fragments) {
-    Mp4Boxes here(parts.head.substr(static_cast<size_t>(at)), "the file");
+  for (const uint64_t at : top.fragments) {
+    Mp4Boxes here(blob.head.substr(at), "the file");
     OVERLORD_TRY(const Mp4Box moof, here.next());
     Mp4Boxes boxes(moof.body, "moof");
     while (boxes.more()) {
       OVERLORD_TRY(const Mp4Box box, boxes.next());
       if (box.type != "traf") continue;
-      Fragment fragment(tables, limits, parts.size, at, &now, samples);
+      Fragment fragment(tables, limits, static_cast<int64_t>(blob.size_bytes),
+                        static_cast<int64_t>(at), &now, samples);
       OVERLORD_RETURN_IF_ERROR(fragment.take(box.body));
     }
   }
@@ -338,20 +323,18 @@ Status take_fragments(const VideoParts& parts, const TopBoxes& top, const Mp4Tab
 
 }  // namespace
 
-Result<VideoNeed> mp4_probe_need(std::string_view head, int64_t size) {
-  OVERLORD_TRY(const TopBoxes top, walk_top({head, 0, {}, size}));
-  const auto read = static_cast<int64_t>(head.size());
+Result<BlobNeed> mp4_probe_need(const BlobHead& blob) {
+  OVERLORD_TRY(const TopBoxes top, walk_top(blob));
   if (!top.moov) {
     if (!top.unread) return bad_data("mp4 has no moov box, which describes its frames");
     return *top.unread;
   }
   OVERLORD_TRY(const Mp4Tables tables, read_mp4_tables(*top.moov, {}));
-  if (tables.fragmented) return VideoNeed{read, size - read};
-  return VideoNeed{};
+  return tables.fragmented ? blob.rest() : BlobNeed{};
 }
 
-Result<VideoTrack> read_mp4_track(const VideoParts& parts, const VideoLimits& limits) {
-  OVERLORD_TRY(const TopBoxes top, walk_top(parts));
+Result<VideoTrack> read_mp4_track(const BlobHead& blob, const VideoLimits& limits) {
+  OVERLORD_TRY(const TopBoxes top, walk_top(blob));
   if (!top.moov) return bad_data("mp4 has no moov box, which describes its frames");
   OVERLORD_TRY(const Mp4Tables tables, read_mp4_tables(*top.moov, limits));
   VideoTrack track;
@@ -363,10 +346,11 @@ Result<VideoTrack> read_mp4_track(const VideoParts& parts, const VideoLimits& li
   track.header.tick_den = tables.timescale;
   track.setup = tables.setup;
   OVERLORD_TRY(const Sizes sizes, sizes_of(tables, limits));
-  OVERLORD_RETURN_IF_ERROR(lay_samples(tables, sizes, parts.size, &track.samples));
+  OVERLORD_RETURN_IF_ERROR(
+      lay_samples(tables, sizes, static_cast<int64_t>(blob.size_bytes), &track.samples));
   time_samples(tables, &track.samples);
   if (tables.fragmented) {
-    OVERLORD_RETURN_IF_ERROR(take_fragments(parts, top, tables, limits, &track.samples));
+    OVERLORD_RETURN_IF_ERROR(take_fragments(blob, top, tables, limits, &track.samples));
   }
   cut_by_edit(tables, &track.samples);
   return track;

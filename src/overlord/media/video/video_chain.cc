@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "overlord/media/image/patchify_frames.h"
-
 namespace overlord::media {
 namespace {
 
@@ -25,31 +23,15 @@ const Image& draw(const YuvFrame& frame, const FrameLayout& layout, VideoScratch
 
 void PreparedVideoChain::deliver(const ImageView& frame, const VideoGeometry& geometry,
                                  int64_t slot, uint8_t* out) const {
-  const auto* const step = find<PatchifyStep>();
-  if (step == nullptr) {
-    const int64_t values = int64_t{geometry.width} * geometry.height * 3;
-    if (geometry.floats) {
-      normalise_pixels(frame, table_, geometry.planes,
-                       reinterpret_cast<float*>(out) + slot * values);
-    } else {
-      copy_pixels(frame, geometry.planes, out + slot * values);
-    }
-    return;
+  const auto* const rule = find<PatchifyStep>();
+  int64_t first = slot * geometry.width * geometry.height * 3;
+  std::optional<int32_t> place;  // of the frame in its group
+  if (rule != nullptr) {
+    first = slot / rule->temporal * geometry.grid_h * geometry.grid_w * geometry.row_values;
+    if (rule->temporal > 1) place = static_cast<int32_t>(slot % rule->temporal);
   }
-  const Patchify& rule = step->rule;
-  const int64_t group =
-      slot / rule.temporal * geometry.grid_h * geometry.grid_w * geometry.row_values;
-  const auto place = static_cast<int32_t>(slot % rule.temporal);
-  auto* const floats = reinterpret_cast<float*>(out) + (geometry.floats ? group : 0);
-  if (rule.temporal > 1 && geometry.floats) {
-    patchify_frame(frame, rule, place, table_, floats);
-  } else if (rule.temporal > 1) {
-    patchify_frame(frame, rule, place, out + group);
-  } else if (geometry.floats) {
-    patchify(frame, rule, table_, floats);
-  } else {
-    patchify(frame, rule, out + group);
-  }
+  write_pixels(frame, {geometry.floats ? &table_ : nullptr, rule, geometry.planes}, place,
+               out + first * (geometry.floats ? 4 : 1));
 }
 
 Status PreparedVideoChain::run_track(std::string_view bytes, const VideoTrack& track,
@@ -59,9 +41,10 @@ Status PreparedVideoChain::run_track(std::string_view bytes, const VideoTrack& t
   std::vector<int64_t> times;
   times.reserve(order.size());
   for (const int64_t i : order) times.push_back(track.samples[static_cast<size_t>(i)].time);
-  OVERLORD_TRY(std::vector<int64_t> chosen, choose_frames(track.header, times, span(), choice()));
-  if (const auto* const step = find<PatchifyStep>()) {
-    while (static_cast<int64_t>(chosen.size()) % step->rule.temporal != 0) {
+  OVERLORD_TRY(std::vector<int64_t> chosen,
+               choose_frames(track.header, times, span(), find<SampleStep>()));
+  if (const auto* const rule = find<PatchifyStep>()) {
+    while (static_cast<int64_t>(chosen.size()) % rule->temporal != 0) {
       chosen.push_back(chosen.back());
     }
   }
@@ -89,7 +72,7 @@ Status PreparedVideoChain::run(std::string_view bytes, const VideoHeader& header
   OVERLORD_TRY(const FrameLayout layout, lay_out(header));
   OVERLORD_CHECK(out.size() == layout.geometry.bytes(), "video chain: output of the wrong size");
   OVERLORD_TRY(const VideoTrack track,
-               read_video_track(VideoParts::whole(bytes), chain_.decode.limits));
+               read_video_track(BlobHead::all_of(bytes), chain_.decode.limits));
   if (track.header != header) {
     return bad_data(
         "clip is another than the header it is read by: " + std::to_string(track.header.frames) +
@@ -103,7 +86,7 @@ Status PreparedVideoChain::run(std::string_view bytes, const VideoHeader& header
 Result<PreparedVideoChain::Outcome> PreparedVideoChain::run(std::string_view bytes, uint64_t,
                                                             VideoScratch& scratch) const {
   OVERLORD_TRY(const VideoTrack track,
-               read_video_track(VideoParts::whole(bytes), chain_.decode.limits));
+               read_video_track(BlobHead::all_of(bytes), chain_.decode.limits));
   OVERLORD_TRY(const FrameLayout layout, lay_out(track.header));
   Outcome outcome{track.header, layout.geometry, std::vector<uint8_t>(layout.geometry.bytes())};
   OVERLORD_RETURN_IF_ERROR(run_track(bytes, track, layout, scratch, outcome.bytes));

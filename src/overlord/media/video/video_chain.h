@@ -23,14 +23,8 @@ namespace overlord::media {
 // --- Steps -------------------------------------------------------------------------------------
 // Those of pictures that are here do to every frame what they do to a picture; orient turns by the
 // container's rotation.
-struct ClipStep {  // milliseconds; needs `sample` behind it
-  VideoSpan span;
-  friend bool operator==(const ClipStep&, const ClipStep&) = default;
-};
-struct SampleStep {
-  FrameChoice choice;
-  friend bool operator==(const SampleStep&, const SampleStep&) = default;
-};
+using ClipStep = VideoSpan;  // needs `sample` behind it
+using SampleStep = FrameChoice;
 // Qwen2-VL's budget of a clip: a frame may have the pixels of `total_pixels` shared out over pairs
 // of frames, at most max_pixels, and at least 1.05 times min_pixels; then its rule for pictures.
 struct ClipResizeStep {
@@ -40,6 +34,7 @@ struct ClipResizeStep {
   int64_t total_pixels = 24576 * 28 * 28;
   ResizeFilter filter = ResizeFilter::kBicubic;
   friend bool operator==(const ClipResizeStep&, const ClipResizeStep&) = default;
+  OVERLORD_FIELDS(factor, min_pixels, max_pixels, total_pixels, filter)
 
   SmartResize rule(int64_t frames) const;  // for each of so many frames
 };
@@ -102,12 +97,10 @@ struct FrameLayout {
   VideoGeometry geometry;
 };
 
-class PreparedVideoChain {
+class PreparedVideoChain : public PreparedSteps<VideoChain, VideoHeader, VideoGeometry> {
  public:
   // Refuses steps that cannot follow each other or have senseless values.
   static Result<PreparedVideoChain> prepare(VideoChain chain);
-
-  const VideoChain& chain() const { return chain_; }
 
   // Geometry of the outcome; equal to what run() delivers.
   Result<VideoGeometry> planned_size(const VideoHeader& header) const;
@@ -118,30 +111,16 @@ class PreparedVideoChain {
              std::span<uint8_t> out) const;
 
   // Probe, plan, allocate, run.
-  struct Outcome {
-    VideoHeader header;
-    VideoGeometry geometry;
-    std::vector<uint8_t> bytes;
-  };
   Result<Outcome> run(std::string_view bytes, uint64_t key, VideoScratch& scratch) const;
 
  private:
-  template <typename Step>
-  const Step* find() const {
-    for (const VideoStep& step : chain_.steps) {
-      if (const Step* const found = std::get_if<Step>(&step)) return found;
-    }
-    return nullptr;
-  }
   VideoSpan span() const;
-  const FrameChoice* choice() const;
   Result<FrameLayout> lay_out(const VideoHeader& header) const;
   Status run_track(std::string_view bytes, const VideoTrack& track, const FrameLayout& layout,
                    VideoScratch& scratch, std::span<uint8_t> out) const;
   void deliver(const ImageView& frame, const VideoGeometry& geometry, int64_t slot,
                uint8_t* out) const;
 
-  VideoChain chain_;
   NormaliseTable table_ = {};
 };
 

@@ -35,13 +35,12 @@ Status check(const Step&) {
   return {};
 }
 Status check(const ClipStep& step) {
-  OVERLORD_RETURN_IF_ERROR(within("start", step.span.start, 0, int64_t{1} << 40));
-  if (step.span.end == 0) return {};
-  return within("end", step.span.end, step.span.start + 1, int64_t{1} << 40);
+  OVERLORD_RETURN_IF_ERROR(within("start", step.start, 0, int64_t{1} << 40));
+  if (step.end == 0) return {};
+  return within("end", step.end, step.start + 1, int64_t{1} << 40);
 }
-Status check(const SampleStep& step) {
+Status check(const SampleStep& choice) {
   constexpr int64_t kMost = 1 << 16;
-  const FrameChoice& choice = step.choice;
   OVERLORD_RETURN_IF_ERROR(within("multiple_of", choice.multiple_of, 1, 64));
   if ((choice.frames == 0) == (choice.fps.num == 0)) {
     return invalid_argument("name either frames or fps");
@@ -67,8 +66,8 @@ Status check(const ClipResizeStep& step) {
   OVERLORD_RETURN_IF_ERROR(within("max_pixels", step.max_pixels, step.min_pixels, kMost));
   return within("total_pixels", step.total_pixels, 1, int64_t{1} << 50);
 }
-Status check(const NormaliseStep& step) { return check_values(step.rule); }
-Status check(const PatchifyStep& step) { return check_values(step.rule); }
+Status check(const NormaliseStep& rule) { return check_values(rule); }
+Status check(const PatchifyStep& rule) { return check_values(rule); }
 
 Status check_decode(const VideoDecodeOptions& decode) {
   const VideoLimits& limits = decode.limits;
@@ -133,28 +132,21 @@ Result<PreparedVideoChain> PreparedVideoChain::prepare(VideoChain chain) {
   for (const VideoStep& step : chain.steps) {
     const Status status = std::visit([](const auto& one) { return check(one); }, step);
     if (!status.ok()) return status.with_context("video chain: " + std::string(step_name(step)));
-    if (const auto* const normalise = std::get_if<NormaliseStep>(&step)) {
-      out.table_ = normalise_table(normalise->rule);
-    }
   }
   out.chain_ = std::move(chain);
+  if (const auto* const rule = out.find<NormaliseStep>()) out.table_ = normalise_table(*rule);
   return out;
 }
 
 VideoSpan PreparedVideoChain::span() const {
   const auto* const step = find<ClipStep>();
-  return step == nullptr ? VideoSpan() : step->span;
-}
-
-const FrameChoice* PreparedVideoChain::choice() const {
-  const auto* const step = find<SampleStep>();
-  return step == nullptr ? nullptr : &step->choice;
+  return step == nullptr ? VideoSpan() : *step;
 }
 
 Result<FrameLayout> PreparedVideoChain::lay_out(const VideoHeader& header) const {
   FrameLayout layout;
   VideoGeometry& geometry = layout.geometry;
-  OVERLORD_TRY(geometry.frames, chosen_count(header, span(), choice()));
+  OVERLORD_TRY(geometry.frames, chosen_count(header, span(), find<SampleStep>()));
   if (find<OrientStep>() != nullptr) layout.orientation = orientation_by(header.rotation);
   ImageSize size{header.width, header.height};
   if (orientation_of(layout.orientation).swaps) std::swap(size.width, size.height);
@@ -191,16 +183,15 @@ Result<FrameLayout> PreparedVideoChain::lay_out(const VideoHeader& header) const
                     " would be more than " + std::to_string(kMostValues) +
                     " values; sample fewer frames or resize them");
   }
-  if (const auto* const step = find<PatchifyStep>()) {
-    const Patchify& rule = step->rule;
-    const Status whole = check_patches({geometry.width, geometry.height}, rule);
+  if (const auto* const rule = find<PatchifyStep>()) {
+    const Status whole = check_patches({geometry.width, geometry.height}, *rule);
     if (!whole.ok()) return bad_data(whole.message());
-    geometry.grid_t = (geometry.frames + rule.temporal - 1) / rule.temporal;
-    geometry.grid_h = geometry.height / rule.patch;
-    geometry.grid_w = geometry.width / rule.patch;
+    geometry.grid_t = (geometry.frames + rule->temporal - 1) / rule->temporal;
+    geometry.grid_h = geometry.height / rule->patch;
+    geometry.grid_w = geometry.width / rule->patch;
     geometry.patches = geometry.grid_t * geometry.grid_h * geometry.grid_w;
-    geometry.tokens = geometry.patches / (rule.merge * rule.merge);
-    geometry.row_values = rule.row_values(3);
+    geometry.tokens = geometry.patches / (rule->merge * rule->merge);
+    geometry.row_values = rule->row_values(3);
   }
   return layout;
 }

@@ -7,6 +7,7 @@
 
 #include "overlord/base/enum_names.h"
 #include "overlord/media/image/image_decode.h"
+#include "overlord/media/refusals.h"
 #include "overlord/media/video/ffmpeg_library.h"
 #include "overlord/media/video/kept_clips.h"
 
@@ -56,9 +57,8 @@ std::vector<Stretch> stretches_of(const VideoTrack& track, std::span<const int64
 
 Status check_pixels(const VideoTrack& track, int64_t frames, const VideoLimits& limits) {
   const int64_t work = frames * track.header.width * track.header.height;
-  if (work <= limits.work) return {};
-  return clip_over_limit("number of pixels that would have to be decoded", work, "max_work",
-                         limits.work);
+  return within_limit("clip", "number of pixels that would have to be decoded", work, "max_work",
+                      limits.work);
 }
 
 Status check_work(const VideoTrack& track, std::span<const Stretch> stretches,
@@ -390,7 +390,7 @@ std::string video_package() { return ffmpeg_package(); }
 Digest video_fingerprint() {
   Digest digest = digest_of(kClipRules);
   for (const std::string_view clip : kept_clips()) {
-    const auto track = read_video_track(VideoParts::whole(clip), {});
+    const auto track = read_video_track(BlobHead::all_of(clip), {});
     if (!track.ok()) return {};
     const std::vector<int64_t> order = shown_order(*track);
     YuvScratch scratch;

@@ -22,6 +22,7 @@ struct VideoDecodeOptions {
   VideoLimits limits;
 
   friend bool operator==(const VideoDecodeOptions&, const VideoDecodeOptions&) = default;
+  OVERLORD_FIELDS(threads, limits)
 };
 
 // The shown samples of a track in the order of time: places in `track.samples`.

@@ -17,6 +17,7 @@ struct VideoSpan {
   int64_t end = 0;  // 0: to the end
 
   friend bool operator==(const VideoSpan&, const VideoSpan&) = default;
+  OVERLORD_FIELDS(start, end)
 };
 
 struct FrameRate {
@@ -40,6 +41,7 @@ struct FrameChoice {
   FramePlaces at = FramePlaces::kEnds;
 
   friend bool operator==(const FrameChoice&, const FrameChoice&) = default;
+  OVERLORD_FIELDS(frames, fps, min, max, multiple_of, at)
 };
 
 // How many frames are taken. Rates give no more frames than the span has by its share of the clip;

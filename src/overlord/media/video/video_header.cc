@@ -6,8 +6,8 @@
 
 #include "overlord/base/fixed_point.h"
 #include "overlord/media/byte_view.h"
+#include "overlord/media/refusals.h"
 #include "overlord/media/video/video_track.h"
-#include "overlord/runtime/quote.h"
 
 namespace overlord::media {
 namespace {
@@ -16,18 +16,9 @@ constexpr int64_t kMostTicks = int64_t{1} << 52;  // no sum or difference of two
 
 constexpr std::string_view kFirstBoxes[] = {"ftyp", "moov", "mdat", "free", "skip", "wide"};
 
-// Formats that turn up under names of clips and are not ours to decode.
-struct KnownStranger {
-  std::string_view start;
-  std::string_view name;
-};
 constexpr KnownStranger kStrangers[] = {
     {"#EXTM3U", "a playlist (HLS), which names clips and holds none"},
     {"<?xml", "an XML document or a playlist (DASH)"},
-    {"<!DOCTYPE", "an HTML page"},
-    {"<!doctype", "an HTML page"},
-    {"<html", "an HTML page"},
-    {"{\"", "a JSON document"},
     {"RIFF", "an AVI or other RIFF file"},
     {"FLV\x01", "a Flash video"},
     {"\x47\x40", "an MPEG transport stream"},
@@ -37,20 +28,11 @@ constexpr KnownStranger kStrangers[] = {
     {"GIF8", "a GIF"},
     {"\xFF\xD8\xFF", "a JPEG"},
     {"\x89PNG", "a PNG"},
-    {"PK\x03\x04", "a ZIP archive"},
-    {"\x1f\x8b", "gzip data"},
 };
 
 Status not_a_clip(std::string_view head) {
-  constexpr std::string_view kAllowed = "; clips must be MP4, QuickTime, Matroska or WebM";
-  if (head.empty()) return bad_data("clip is empty: 0 bytes");
-  for (const KnownStranger& stranger : kStrangers) {
-    if (!head.starts_with(stranger.start)) continue;
-    return bad_data("clip is of an unsupported format: " + std::string(stranger.name) +
-                    std::string(kAllowed));
-  }
-  return bad_data("clip is of an unknown format: it starts with " +
-                  runtime::quote(head.substr(0, 12)) + std::string(kAllowed));
+  return wrong_format("clip", head, stranger_name(head, kStrangers),
+                      "; clips must be MP4, QuickTime, Matroska or WebM");
 }
 
 }  // namespace
@@ -91,30 +73,17 @@ Result<VideoFormat> video_format(std::string_view head) {
   return not_a_clip(head);
 }
 
-Status clip_over_limit(std::string_view what, int64_t found, std::string_view limit,
-                       int64_t allowed) {
-  return bad_data("clip refused before decoding: " + std::string(what) + " is " +
-                  std::to_string(found) + ", more than the limit " + std::string(limit) + " = " +
-                  std::to_string(allowed));
-}
-
 Status check_limits(const VideoHeader& header, size_t encoded_bytes, const VideoLimits& limits) {
   const auto encoded = static_cast<int64_t>(encoded_bytes);
-  if (encoded > limits.bytes) {
-    return clip_over_limit("size in bytes", encoded, "max_bytes", limits.bytes);
-  }
+  OVERLORD_RETURN_IF_ERROR(
+      within_limit("clip", "size in bytes", encoded, "max_bytes", limits.bytes));
   const int64_t pixels = int64_t{header.width} * header.height;
-  if (pixels > limits.pixels) {
-    return clip_over_limit("number of pixels of a frame", pixels, "max_pixels", limits.pixels);
-  }
-  if (header.frames > limits.frames) {
-    return clip_over_limit("number of frames", header.frames, "max_frames", limits.frames);
-  }
-  const int64_t seconds = header.milliseconds() / 1000;
-  if (seconds > limits.seconds) {
-    return clip_over_limit("duration in seconds", seconds, "max_seconds", limits.seconds);
-  }
-  return {};
+  OVERLORD_RETURN_IF_ERROR(
+      within_limit("clip", "number of pixels of a frame", pixels, "max_pixels", limits.pixels));
+  OVERLORD_RETURN_IF_ERROR(
+      within_limit("clip", "number of frames", header.frames, "max_frames", limits.frames));
+  return within_limit("clip", "duration in seconds", header.milliseconds() / 1000, "max_seconds",
+                      limits.seconds);
 }
 
 Status finish_track(const VideoLimits& limits, VideoTrack* track) {
@@ -160,38 +129,36 @@ Status finish_track(const VideoLimits& limits, VideoTrack* track) {
   return check_limits(header, 0, limits);
 }
 
-Result<VideoTrack> read_video_track(const VideoParts& parts, const VideoLimits& limits) {
-  if (parts.size > limits.bytes) {
-    return clip_over_limit("size in bytes", parts.size, "max_bytes", limits.bytes);
-  }
-  OVERLORD_TRY(const VideoFormat format, video_format(parts.head));
-  if (format == VideoFormat::kMatroska && static_cast<int64_t>(parts.head.size()) != parts.size) {
+Result<VideoTrack> read_video_track(const BlobHead& blob, const VideoLimits& limits) {
+  const auto size = static_cast<int64_t>(blob.size_bytes);
+  OVERLORD_RETURN_IF_ERROR(within_limit("clip", "size in bytes", size, "max_bytes", limits.bytes));
+  OVERLORD_TRY(const VideoFormat format, video_format(blob.head));
+  if (format == VideoFormat::kMatroska && !blob.whole()) {
     return invalid_argument("matroska is read only as a whole; got " +
-                            std::to_string(parts.head.size()) + " of " +
-                            std::to_string(parts.size) + " bytes");
+                            std::to_string(blob.head.size()) + " of " + std::to_string(size) +
+                            " bytes");
   }
-  Result<VideoTrack> read = format == VideoFormat::kMp4 ? read_mp4_track(parts, limits)
-                                                        : read_matroska_track(parts.head, limits);
+  Result<VideoTrack> read = format == VideoFormat::kMp4 ? read_mp4_track(blob, limits)
+                                                        : read_matroska_track(blob.head, limits);
   if (!read.ok()) return read.status();
   read->header.format = format;
   OVERLORD_RETURN_IF_ERROR(finish_track(limits, &*read));
   return read;
 }
 
-Result<VideoNeed> video_probe_need(std::string_view head, int64_t size) {
-  OVERLORD_TRY(const VideoFormat format, video_format(head));
-  if (format == VideoFormat::kMp4) return mp4_probe_need(head, size);
-  const auto read = static_cast<int64_t>(head.size());
-  return VideoNeed{read, size - read};
+Result<BlobNeed> video_probe_need(const BlobHead& blob) {
+  OVERLORD_TRY(const VideoFormat format, video_format(blob.head));
+  if (format == VideoFormat::kMp4) return mp4_probe_need(blob);
+  return blob.rest();
 }
 
-Result<VideoHeader> probe_video(const VideoParts& parts, const VideoLimits& limits) {
-  OVERLORD_TRY(const VideoTrack track, read_video_track(parts, limits));
+Result<VideoHeader> probe_video(const BlobHead& blob, const VideoLimits& limits) {
+  OVERLORD_TRY(const VideoTrack track, read_video_track(blob, limits));
   return track.header;
 }
 
 Result<VideoHeader> probe_video(std::string_view bytes) {
-  return probe_video(VideoParts::whole(bytes), {});
+  return probe_video(BlobHead::all_of(bytes), {});
 }
 
 }  // namespace overlord::media

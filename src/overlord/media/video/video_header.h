@@ -12,7 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/status.h"
+#include "overlord/media/blob_head.h"
 
 namespace overlord::media {
 
@@ -29,6 +31,7 @@ struct VideoLimits {
   int64_t work = int64_t{1} << 36;     // pixels of all frames that a run has to decode
 
   friend bool operator==(const VideoLimits&, const VideoLimits&) = default;
+  OVERLORD_FIELDS(bytes, pixels, frames, seconds, streams, work)
 };
 
 struct VideoHeader {
@@ -59,27 +62,10 @@ struct VideoHeader {
 // The format by content, never by file name.
 Result<VideoFormat> video_format(std::string_view head);
 
-// Some of a blob's bytes: the first ones, and others from `tail_offset` on.
-struct VideoParts {
-  std::string_view head;
-  int64_t tail_offset = 0;
-  std::string_view tail;
-  int64_t size = 0;  // of the blob
+// What has to be read beside a head before the blob can be probed.
+Result<BlobNeed> video_probe_need(const BlobHead& blob);
 
-  static VideoParts whole(std::string_view bytes) {
-    return {bytes, 0, {}, static_cast<int64_t>(bytes.size())};
-  }
-};
-
-// What has to be read beside `head` before a blob of `size` bytes can be probed; no length:
-// nothing.
-struct VideoNeed {
-  int64_t offset = 0;
-  int64_t length = 0;
-};
-Result<VideoNeed> video_probe_need(std::string_view head, int64_t size);
-
-Result<VideoHeader> probe_video(const VideoParts& parts, const VideoLimits& limits);
+Result<VideoHeader> probe_video(const BlobHead& blob, const VideoLimits& limits);
 Result<VideoHeader> probe_video(std::string_view bytes);
 
 // Ok when a clip of this header and this many encoded bytes may be decoded.

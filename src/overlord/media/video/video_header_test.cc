@@ -47,20 +47,18 @@ TEST(VideoHeader, ReadsTheBlocks) {
 TEST(VideoHeader, SaysWhichBytesAProbeNeeds) {
   // FFmpeg writes `moov` behind the frames: a short head has only the start of them.
   const std::string_view bytes = mp4();
-  const auto size = static_cast<int64_t>(bytes.size());
-  const auto need = video_probe_need(bytes.substr(0, 64), size);
+  const auto need = video_probe_need({bytes.substr(0, 64), bytes.size()});
   ASSERT_TRUE(need.ok()) << need.status().message();
-  EXPECT_EQ(bytes.substr(static_cast<size_t>(need->offset) + 4, 4), "moov");
-  EXPECT_EQ(need->offset + need->length, size);
+  EXPECT_EQ(bytes.substr(need->offset + 4, 4), "moov");
+  EXPECT_EQ(need->offset + need->size_bytes, bytes.size());
   const auto parts = probe_video(
-      {bytes.substr(0, 64), need->offset, bytes.substr(static_cast<size_t>(need->offset)), size},
-      {});
+      {bytes.substr(0, 64), bytes.size(), need->offset, bytes.substr(need->offset)}, {});
   ASSERT_TRUE(parts.ok()) << parts.status().message();
   EXPECT_EQ(*parts, *probe_video(bytes));
-  EXPECT_EQ(video_probe_need(bytes, size)->length, 0);
-  const auto blocks = video_probe_need(webm().substr(0, 64), 1000);
-  EXPECT_EQ(blocks->offset, 64);
-  EXPECT_EQ(blocks->length, 936);
+  EXPECT_EQ(video_probe_need(BlobHead::all_of(bytes))->size_bytes, 0u);
+  const auto blocks = video_probe_need({webm().substr(0, 64), 1000});
+  EXPECT_EQ(blocks->offset, 64u);
+  EXPECT_EQ(blocks->size_bytes, 936u);
 }
 
 TEST(VideoHeader, ACutFileIsFoundWithoutDecoding) {
@@ -87,7 +85,7 @@ TEST(VideoHeader, RefusalsSayWhatWasFound) {
 }
 
 TEST(VideoHeader, LimitsComeFirst) {
-  const VideoParts parts = VideoParts::whole(mp4());
+  const BlobHead parts = BlobHead::all_of(mp4());
   const auto refused = [&](VideoLimits limits, std::string_view name) {
     const auto header = probe_video(parts, limits);
     return !header.ok() && header.status().message().find(name) != std::string::npos;

@@ -27,18 +27,14 @@ struct VideoTrack {
   std::vector<VideoSample> samples;  // in the order of decoding
 };
 
-Result<VideoTrack> read_video_track(const VideoParts& parts, const VideoLimits& limits);
+Result<VideoTrack> read_video_track(const BlobHead& blob, const VideoLimits& limits);
 
 // One per container; finish_track follows.
-Result<VideoTrack> read_mp4_track(const VideoParts& parts, const VideoLimits& limits);
+Result<VideoTrack> read_mp4_track(const BlobHead& blob, const VideoLimits& limits);
 Result<VideoTrack> read_matroska_track(std::string_view bytes, const VideoLimits& limits);
-Result<VideoNeed> mp4_probe_need(std::string_view head, int64_t size);
+Result<BlobNeed> mp4_probe_need(const BlobHead& blob);
 
 // Counts frames and ticks of the samples that are shown.
 Status finish_track(const VideoLimits& limits, VideoTrack* track);
-
-// For readers: the Status of a clip that breaks a limit.
-Status clip_over_limit(std::string_view what, int64_t found, std::string_view limit,
-                       int64_t allowed);
 
 }  // namespace overlord::media

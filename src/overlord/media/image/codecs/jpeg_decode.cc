@@ -201,6 +201,15 @@ Status check_size(const jpeg_decompress_struct& info, const ImageHeader& header)
                   std::to_string(header.width) + "x" + std::to_string(header.height));
 }
 
+// Ready to be started, or why not.
+Status open_jpeg(JpegSession& session, std::string_view bytes, const ImageHeader& header,
+                 const ImageLimits& limits, int32_t divisor) {
+  if (!session.open(bytes, limits, divisor)) return session.finish(false);
+  const Status status = check_size(session.info(), header);
+  if (!status.ok()) (void)session.finish(true);
+  return status;
+}
+
 // Lays the planes of the opened session out in the scratch memory.
 void lay_out(const jpeg_decompress_struct& info, const ImageHeader& header, DecodeScratch& scratch,
              JpegPlanes* out, uint8_t** starts, ptrdiff_t* strides) {
@@ -219,11 +228,7 @@ void lay_out(const jpeg_decompress_struct& info, const ImageHeader& header, Deco
 Status decode_jpeg(std::string_view bytes, const ImageHeader& header, const DecodeOptions& options,
                    int32_t divisor, DecodeScratch& scratch, Image* out) {
   JpegSession& session = scratch.jpeg();
-  if (!session.open(bytes, options.limits, divisor)) return session.finish(false);
-  if (const Status status = check_size(session.info(), header); !status.ok()) {
-    (void)session.finish(true);
-    return status;
-  }
+  OVERLORD_RETURN_IF_ERROR(open_jpeg(session, bytes, header, options.limits, divisor));
   if (!session.start(false)) return session.finish(false);
   const ImageSize size = divided(header, divisor);
   OVERLORD_CHECK(static_cast<int64_t>(session.info().output_width) == size.width &&
@@ -250,11 +255,7 @@ Status decode_jpeg_planes(std::string_view bytes, const ImageHeader& header,
   }
   out->count = 0;
   JpegSession& session = scratch.jpeg();
-  if (!session.open(bytes, limits, divisor)) return session.finish(false);
-  if (const Status status = check_size(session.info(), header); !status.ok()) {
-    (void)session.finish(true);
-    return status;
-  }
+  OVERLORD_RETURN_IF_ERROR(open_jpeg(session, bytes, header, limits, divisor));
   const J_COLOR_SPACE space = session.info().jpeg_color_space;
   if (space != JCS_YCbCr && space != JCS_GRAYSCALE) return session.finish(true);
   if (!session.start(true)) return session.finish(false);

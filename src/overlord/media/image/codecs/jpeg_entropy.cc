@@ -74,7 +74,9 @@ bool is_huffman_table(std::string_view table) {
   return symbols <= 256 && table.size() == kCodeLengths + symbols;
 }
 
-void CanonicalCodes::make(std::string_view table) {
+bool CanonicalCodes::make(std::string_view table) {
+  if (made_of == table) return false;
+  made_of = table;
   symbols.fill(0);
   std::copy(table.begin() + kCodeLengths, table.end(), symbols.begin());
   uint32_t code = 0;
@@ -87,12 +89,11 @@ void CanonicalCodes::make(std::string_view table) {
     ends[bits] = code << (16 - bits);
     code <<= 1;
   }
+  return true;
 }
 
 void DcTable::make(std::string_view table) {
-  if (made_of_ == table) return;
-  made_of_ = table;
-  codes_.make(table);
+  if (!codes_.make(table)) return;
   for (uint32_t i = 0; i < looks_.size(); ++i) {
     const uint64_t window = uint64_t{i} << (64 - kLookBits);
     const CanonicalCodes::Found code = codes_.find(i << (16 - kLookBits));
@@ -112,9 +113,7 @@ DcTable::Difference DcTable::decode_long(uint64_t window) const {
 }
 
 void AcTable::make(std::string_view table) {
-  if (made_of_ == table) return;
-  made_of_ = table;
-  codes_.make(table);
+  if (!codes_.make(table)) return;
   for (uint32_t i = 0; i < looks_.size(); ++i) {
     const uint64_t window = uint64_t{i} << (64 - kLookBits);
     const CanonicalCodes::Found code = codes_.find(i << (16 - kLookBits));

@@ -34,8 +34,10 @@ struct CanonicalCodes {
   std::array<uint32_t, kCodeLengths + 1> ends = {};  // first 16 bits that are behind the length
   std::array<int32_t, kCodeLengths + 1> offsets = {};
   std::array<uint8_t, 256> symbols = {};
+  std::string made_of;
 
-  void make(std::string_view table);
+  // False where it was made of the same table last time: nothing has changed.
+  bool make(std::string_view table);
 
   struct Found {
     uint32_t bits = 0;  // 0: no such code
@@ -108,7 +110,6 @@ class DcTable {
  private:
   Difference decode_long(uint64_t window) const;
 
-  std::string made_of_;
   CanonicalCodes codes_;
   std::array<uint32_t, 1U << kLookBits> looks_ = {};  // bits << 16 | difference
 };
@@ -148,7 +149,6 @@ class AcTable {
   Step decode_long(uint64_t window) const;
 
  private:
-  std::string made_of_;
   CanonicalCodes codes_;
   std::array<uint64_t, 1U << kLookBits> looks_ = {};
 };

@@ -1,0 +1,69 @@
+// FieldChain over the prepared chains of one kind of media. `Kind` says what is different:
+//   Header, Prepared, Scratch; kBlob, what messages call a blob;
+//   parse(text), rows_of(chain), limits(chain), plan_of(geometry, rows);
+//   probe(blob, limits), values_of(header), header_of(values), header_text(values)
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "overlord/base/status.h"
+#include "overlord/media/field_chain.h"
+
+namespace overlord::media {
+
+template <typename KindOfField>
+class KindField : public FieldChain {
+ public:
+  using Kind = KindOfField;
+
+  KindField(typename Kind::Prepared chain, FieldRows rows)
+      : chain_(std::move(chain)), rows_(std::move(rows)) {}
+
+  std::string text() const override { return chain_text(chain_.chain()); }
+  const FieldRows& rows() const override { return rows_; }
+
+  Result<FieldPlan> planned(const HeaderValues& header, uint64_t size_bytes) const override {
+    const auto known = Kind::header_of(header);
+    OVERLORD_RETURN_IF_ERROR(
+        check_limits(known, static_cast<size_t>(size_bytes), Kind::limits(chain_.chain())));
+    OVERLORD_TRY(const auto geometry, chain_.planned_size(known));
+    return Kind::plan_of(geometry, rows_);
+  }
+
+  Status run(std::string_view blob, const HeaderValues& promised, uint64_t key,
+             std::span<uint8_t> out) const override {
+    OVERLORD_TRY(const auto header, Kind::probe(blob, Kind::limits(chain_.chain())));
+    OVERLORD_TRY(const HeaderValues found, Kind::values_of(header));
+    if (found == promised) return fill(blob, header, key, out);
+    return bad_data("the index promises " + Kind::header_text(promised) + ", the " +
+                    std::string(Kind::kBlob) + " has " + Kind::header_text(found));
+  }
+
+ protected:
+  // Of a blob that is as promised.
+  virtual Status fill(std::string_view blob, const typename Kind::Header& header, uint64_t key,
+                      std::span<uint8_t> out) const {
+    thread_local typename Kind::Scratch scratch;
+    return chain_.run(blob, header, key, scratch, out);
+  }
+
+ private:
+  typename Kind::Prepared chain_;
+  FieldRows rows_;
+};
+
+template <typename Field>
+Result<FieldChainPtr> prepare_field(std::string_view transform) {
+  using Kind = typename Field::Kind;
+  OVERLORD_TRY(auto chain, Kind::parse(transform));
+  OVERLORD_TRY(FieldRows rows, Kind::rows_of(chain));
+  OVERLORD_TRY(auto prepared, Kind::Prepared::prepare(std::move(chain)));
+  return FieldChainPtr(std::make_shared<const Field>(std::move(prepared), std::move(rows)));
+}
+
+}  // namespace overlord::media
