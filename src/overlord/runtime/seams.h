@@ -106,11 +106,15 @@ class TextEncoder {
 };
 
 // Law 6: append -> durable -> apply -> publish. `durable` is called once the record would survive
-// the death of the process (file) or at once (memory). A failed append is final.
+// the death of the process (file) or at once (memory). A failed append is final; kUnavailable: a
+// later term has begun, and what this one writes counts no more.
 class Journal {
  public:
   virtual ~Journal() = default;
   virtual void append(std::string record, std::function<void(Status)> durable) = 0;
+  // `records` tell all that was told before them, which goes when they are durable: all of them or
+  // none. In order with append().
+  virtual void compact(std::vector<std::string> records, std::function<void(Status)> durable) = 0;
 };
 
 // Carries envelopes between roles; order is kept per (from, to) pair, nothing else is promised.

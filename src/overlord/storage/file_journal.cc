@@ -1,227 +1,86 @@
 #include "overlord/storage/file_journal.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <pthread.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <string_view>
+#include <chrono>
+#include <iterator>
+#include <limits>
 #include <utility>
 
-#include "overlord/base/bytes.h"
-#include "overlord/base/guarded_by.h"
 #include "overlord/runtime/quote.h"
-#include "overlord/storage/crc32c.h"
+#include "overlord/storage/journal_frames.h"
 
 namespace overlord::storage {
 namespace {
 
 using runtime::quote;
 
-constexpr uint32_t kMagic = 0x4a564f00;  // "OVJ" above one byte of version
-constexpr uint32_t kVersion = 1;
-constexpr size_t kHeaderBytes = 12;
-constexpr size_t kMaxRecordBytes = 256 << 20;
+constexpr std::chrono::milliseconds kSpacePause{200};
+constexpr size_t kBatchBytes = 16 << 20;  // records that share a sync; one record may have more
 
-Status io_error(const std::string& what, const std::string& path, int error) {
-  const bool full = error == ENOSPC || error == EDQUOT;
-  return {Code::kResource, "journal " + quote(path) + ": " + what + ": " + std::strerror(error) +
-                               (full ? "; free some disk space and start again" : "")};
-}
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
+// Makes the first segment of a term that nobody has had.
+Result<std::unique_ptr<SegmentWriter>> claim_term(const std::string& folder,
+                                                  FileOperations* operations) {
+  OVERLORD_TRY(const std::vector<SegmentName> segments, list_segments(folder));
+  SegmentName name{segments.empty() ? 0 : segments.back().term, 1};
+  int fd = -1;
+  int error = EEXIST;
+  while (error == EEXIST) {
+    if (name.term == std::numeric_limits<uint32_t>::max()) {
+      return bad_data("journal " + quote(folder) + " has a segment of the last term that there is");
+    }
+    ++name.term;
+    error = operations->create(folder + "/" + name.text(), &fd);
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
-uint32_t frame_crc(std::string_view length_and_magic, std::string_view body) {
-  return crc32c(body.data(), body.size(), crc32c(length_and_magic.data(), length_and_magic.size()));
+  if (error != 0) return journal_error(folder, {"cannot make a segment", error});
+  return std::make_unique<SegmentWriter>(folder, name, fd, operations);
 }
 
-void append_frame(const std::string& body, std::string* out) {
-  ByteWriter header;
-  header.u32(static_cast<uint32_t>(body.size()));
-  header.u32(kMagic | kVersion);
-  header.u32(frame_crc(header.bytes(), body));
-  *out += header.bytes();
-  *out += body;
+// A term is a fence for others too, so it must not come a second time after a power failure.
+Status settle_claim(const std::string& folder, FileOperations* operations) {
+  const int error = operations->sync_folder(folder);
+  return error == 0 ? Status() : journal_error(folder, {"cannot sync its folder", error});
 }
 
-enum class Frame { kGood, kBad, kForeignVersion };
-
-Frame parse_frame(std::string_view bytes, std::string_view* body) {
-  if (bytes.size() < kHeaderBytes) return Frame::kBad;
-  ByteReader reader(bytes);
-  const uint32_t length = reader.u32();
-  const uint32_t magic = reader.u32();
-  const uint32_t crc = reader.u32();
-  if ((magic & ~0xffu) != kMagic || length > reader.remaining()) return Frame::kBad;
-  *body = reader.raw(length);
-  if (frame_crc(bytes.substr(0, 8), *body) != crc) return Frame::kBad;
-  return (magic & 0xff) == kVersion ? Frame::kGood : Frame::kForeignVersion;
-}
-
-// Whether any whole frame begins after the start of `bytes`: then what is before it is damage.
-bool has_later_frame(std::string_view bytes) {
-  const char first = static_cast<char>(kVersion);  // low byte of the magic word
-  for (size_t at = 5; at + 8 <= bytes.size(); ++at) {
-    at = bytes.find(first, at);
-    if (at == std::string_view::npos) return false;
-    std::string_view body;
-    if (at >= 5 && parse_frame(bytes.substr(at - 4), &body) == Frame::kGood) return true;
+// The listing before the claim may have missed a term whose segments came and went meanwhile.
+bool is_shared_term(const JournalFolder& read, const SegmentName& claimed) {
+  for (const SegmentInfo& segment : read.segments) {
+    if (segment.name.term == claimed.term && segment.name != claimed) return true;
   }
   return false;
 }
 
-Result<JournalContents> parse_journal(std::string_view bytes, const std::string& path) {
-  JournalContents contents;
-  while (contents.valid_bytes < bytes.size()) {
-    const std::string_view rest = bytes.substr(contents.valid_bytes);
-    std::string_view body;
-    const Frame frame = parse_frame(rest, &body);
-    if (frame == Frame::kForeignVersion) {
-      return Status(Code::kVersionMismatch,
-                    "journal " + quote(path) + " is of version " +
-                        std::to_string(static_cast<unsigned char>(rest[4])) +
-                        ", this build reads " + std::to_string(kVersion) +
-                        "; use the build that wrote it");
-    }
-    if (frame == Frame::kBad) {
-      if (has_later_frame(rest)) {
-        return bad_data("journal " + quote(path) + " is damaged at offset " +
-                        std::to_string(contents.valid_bytes) +
-                        ": good records follow, so this is " +
-                        "no torn tail; restore the file, or go back to a checkpoint before it");
-      }
-      contents.cut_bytes = rest.size();
-      break;
-    }
-    contents.records.emplace_back(body);
-    contents.valid_bytes += kHeaderBytes + body.size();
-  }
-  return contents;
-}
-
-Result<std::string> read_all(int fd, const std::string& path) {
-  std::string bytes;
-  struct stat info;
-  if (::fstat(fd, &info) != 0) return io_error("cannot stat", path, errno);
-  bytes.resize(static_cast<size_t>(info.st_size));
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got =
-        ::pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return io_error("cannot read", path, errno);
-    if (got == 0) break;  // a writer cut its tail meanwhile
-    done += static_cast<size_t>(got);
-  }
-  bytes.resize(done);
-  return bytes;
-}
-
-std::string directory_of(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-// Made 0700 when it is missing; an existing one must be ours and closed to other writers, or they
-// could plant a journal.
-Status prepare_directory(const std::string& directory) {
-  struct stat info;
-  if (::stat(directory.c_str(), &info) != 0) {
-    std::error_code error;
-    const std::string parent = directory_of(directory);
-    std::filesystem::create_directories(parent, error);
-    if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-      return io_error("cannot make its directory", directory, errno);
-    }
-    if (::stat(directory.c_str(), &info) != 0) return io_error("cannot stat", directory, errno);
-  }
-  if (!S_ISDIR(info.st_mode)) return invalid_argument(quote(directory) + " is not a directory");
-  if (info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return invalid_argument("journal directory " + quote(directory) +
-                            " belongs to, or can be written by, other users; use one of mode 0700");
-  }
-  return {};
-}
-
-Status sync_directory(const std::string& directory) {
-  const Descriptor fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() < 0 || ::fsync(fd.get()) != 0) {
-    return io_error("cannot sync its directory", directory, errno);
-  }
-  return {};
-}
-
-Status lock_file(int fd, const std::string& path) {
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return {};
-  if (errno == EWOULDBLOCK) {
-    return {Code::kUnavailable,
-            "journal " + quote(path) +
-                " is held by another writer; stop it first, or use another path"};
-  }
-  return {Code::kResource, "journal " + quote(path) + " cannot be locked: " + std::strerror(errno) +
-                               "; put it on a file system with locks"};
-}
-
-Status write_all(int fd, std::string_view bytes, uint64_t offset, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return io_error("write failed", path, errno);
-    bytes.remove_prefix(static_cast<size_t>(put));
-    offset += static_cast<uint64_t>(put);
-  }
-  return {};
-}
-
 }  // namespace
 
-Result<JournalContents> read_journal(const std::string& path) {
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (fd.get() < 0) {
-    if (errno == ENOENT) return not_found("no journal at " + quote(path));
-    return io_error("cannot open", path, errno);
-  }
-  OVERLORD_TRY(const std::string bytes, read_all(fd.get(), path));
-  return parse_journal(bytes, path);
-}
-
-Result<std::unique_ptr<FileJournal>> FileJournal::open(const std::string& path,
-                                                       JournalContents* contents) {
-  OVERLORD_RETURN_IF_ERROR(prepare_directory(directory_of(path)));
-  Descriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (fd.get() < 0) return io_error("cannot open", path, errno);
-  OVERLORD_RETURN_IF_ERROR(lock_file(fd.get(), path));
-  OVERLORD_TRY(const std::string bytes, read_all(fd.get(), path));
-  OVERLORD_TRY(*contents, parse_journal(bytes, path));
-  if (contents->cut_bytes > 0) {
-    if (::ftruncate(fd.get(), static_cast<off_t>(contents->valid_bytes)) != 0 ||
-        ::fdatasync(fd.get()) != 0) {
-      return io_error("cannot cut the torn tail", path, errno);
+Result<OpenedJournal> FileJournal::open(const std::string& folder, FileOperations* operations) {
+  if (operations == nullptr) operations = &FileOperations::real();
+  OVERLORD_RETURN_IF_ERROR(prepare_journal_folder(folder, *operations));
+  while (true) {
+    OVERLORD_TRY(std::unique_ptr<SegmentWriter> segment, claim_term(folder, operations));
+    const Status claimed = settle_claim(folder, operations);
+    // Claim first, read then: see the header.
+    Result<JournalFolder> read = claimed.ok() ? read_journal(folder) : claimed;
+    const bool shared = read.ok() && is_shared_term(*read, segment->name());
+    if (!read.ok() || shared) {
+      operations->remove(segment->path());  // nobody has heard of this claim
+      if (!shared) return read.status();
+      continue;
     }
+    const uint32_t term = segment->name().term;
+    std::unique_ptr<FileJournal> journal(new FileJournal(folder, std::move(segment), operations));
+    return OpenedJournal{std::move(journal), std::move(read->contents), term};
   }
-  OVERLORD_RETURN_IF_ERROR(sync_directory(directory_of(path)));
-  return std::unique_ptr<FileJournal>(new FileJournal(path, fd.release(), contents->valid_bytes));
 }
 
-FileJournal::FileJournal(std::string path, int fd, uint64_t size_bytes)
-    : path_(std::move(path)), fd_(fd), size_bytes_(size_bytes), thread_([this] { work(); }) {}
+FileJournal::FileJournal(std::string folder, std::unique_ptr<SegmentWriter> segment,
+                         FileOperations* operations)
+    : folder_(std::move(folder)),
+      term_(segment->name().term),
+      operations_(operations),
+      segment_(std::move(segment)),
+      thread_([this] { work(); }) {
+  pthread_setname_np(thread_.native_handle(), "ol-journal");
+}
 
 FileJournal::~FileJournal() {
   {
@@ -230,13 +89,25 @@ FileJournal::~FileJournal() {
   }
   wake_.notify_all();
   thread_.join();
-  ::close(fd_);
 }
 
 void FileJournal::append(std::string record, std::function<void(Status)> durable) {
+  Pending pending{false, {}, std::move(durable)};
+  pending.records.push_back(std::move(record));
+  ++lag_records_;
+  enqueue(std::move(pending));
+}
+
+void FileJournal::compact(std::vector<std::string> records, std::function<void(Status)> durable) {
+  enqueue({true, std::move(records), std::move(durable)});
+}
+
+void FileJournal::enqueue(Pending pending) {
   {
     std::lock_guard lock(mutex_);
-    waiting_.push_back({std::move(record), std::move(durable)});
+    begun_ = begun_ || pending.base;
+    OVERLORD_CHECK(begun_, "append() to a journal before its first compact()");
+    waiting_.push_back(std::move(pending));
   }
   wake_.notify_one();
 }
@@ -247,14 +118,15 @@ void FileJournal::work() {
   while (true) {
     wake_.wait(lock, [this]() OVERLORD_REQUIRES(mutex_) { return stopping_ || !waiting_.empty(); });
     if (waiting_.empty()) return;
-    std::vector<Pending> batch = std::exchange(waiting_, {});
+    std::vector<Pending> batch = take_batch();
     Status status = failed_;
     lock.unlock();
     if (status.ok()) status = commit(batch);
+    waits_for_space_ = false;
+    if (status.ok() && !batch.front().base) lag_records_ -= batch.size();
     // Failure is known to later appends before any callback can make one.
     lock.lock();
     if (failed_.ok()) failed_ = status;
-    ++syncs_;
     lock.unlock();
     for (Pending& pending : batch) pending.durable(status);
     batch.clear();
@@ -262,25 +134,113 @@ void FileJournal::work() {
   }
 }
 
+// A base alone, or the records up to the next one. Records go behind a base when it is durable: a
+// good frame behind a torn base would be damage.
+std::vector<FileJournal::Pending> FileJournal::take_batch() {
+  std::vector<Pending> batch;
+  size_t size_bytes = 0;
+  do {
+    if (!waiting_.front().base) size_bytes += waiting_.front().records.front().size();
+    batch.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  } while (!batch.back().base && size_bytes < kBatchBytes && !waiting_.empty() &&
+           !waiting_.front().base);
+  return batch;
+}
+
 Status FileJournal::commit(const std::vector<Pending>& batch) {
-  std::string frames;
+  const bool base = batch.front().base;
+  FrameWriter writer(base ? FrameKind::kBase : FrameKind::kRecords);
   for (const Pending& pending : batch) {
-    if (pending.record.size() > kMaxRecordBytes) {
-      return invalid_argument("journal " + quote(path_) + ": record of " +
-                              std::to_string(pending.record.size()) +
-                              " bytes is over the limit of " + std::to_string(kMaxRecordBytes));
-    }
-    append_frame(pending.record, &frames);
+    for (const std::string& record : pending.records) writer.add(record);
   }
-  OVERLORD_RETURN_IF_ERROR(write_all(fd_, frames, size_bytes_, path_));
-  if (::fdatasync(fd_) != 0) return io_error("fdatasync failed", path_, errno);
-  size_bytes_ += frames.size();
+  if (writer.body_bytes() > kMaxFrameBytes) {
+    return invalid_argument("journal " + quote(folder_) + ": records of " +
+                            std::to_string(writer.body_bytes()) + " bytes are over the limit of " +
+                            std::to_string(kMaxFrameBytes));
+  }
+  const std::string frame = writer.take();
+  if (base && !segment_->empty()) OVERLORD_RETURN_IF_ERROR(begin_segment());
+  OVERLORD_RETURN_IF_ERROR(with_space([&] { return segment_->put(frame); }));
+  if (base) OVERLORD_RETURN_IF_ERROR(settle_claim(folder_, operations_));
+  ++syncs_;
+  written_bytes_ += frame.size();
+  // Sync first, look then: see the header.
+  OVERLORD_TRY(const std::vector<SegmentName> segments, look());
+  if (base) remove_older(segments);
   return {};
 }
 
-uint64_t FileJournal::syncs() const {
-  std::lock_guard lock(mutex_);
-  return syncs_;
+Status FileJournal::begin_segment() {
+  const SegmentName name{term_, segment_->name().number + 1};
+  int fd = -1;
+  OVERLORD_RETURN_IF_ERROR(with_space([&] {
+    return FileError{"cannot make a segment",
+                     operations_->create(folder_ + "/" + name.text(), &fd)};
+  }));
+  segment_ = std::make_unique<SegmentWriter>(folder_, name, fd, operations_);
+  return {};
+}
+
+Status FileJournal::with_space(const std::function<FileError()>& attempt) {
+  while (true) {
+    const FileError error = attempt();
+    if (!error.full()) {
+      // Without its folder a call fails in many ways; look() has the better words.
+      if (error.code == ENOENT) OVERLORD_RETURN_IF_ERROR(look().status());
+      return error.code == 0 ? Status() : journal_error(segment_->path(), error);
+    }
+    // Whoever has lost the folder need not wait.
+    OVERLORD_RETURN_IF_ERROR(look().status());
+    if (!wait_for_space()) {
+      return {Code::kCancelled, "journal " + quote(folder_) +
+                                    " was closed while it waited for disk space; what was not "
+                                    "called durable may be lost"};
+    }
+  }
+}
+
+// False: the journal is closed.
+bool FileJournal::wait_for_space() {
+  std::unique_lock lock(mutex_);
+  is_held(mutex_);
+  waits_for_space_ = true;
+  const bool stopped =
+      wake_.wait_for(lock, kSpacePause, [this]() OVERLORD_REQUIRES(mutex_) { return stopping_; });
+  return !stopped;
+}
+
+// What is in the folder while it is still this term's. The listing comes first: a successor removes
+// our segment before any of its own, so where those came and went unseen ours is gone.
+Result<std::vector<SegmentName>> FileJournal::look() const {
+  Result<std::vector<SegmentName>> segments = list_segments(folder_);
+  if (segments.ok()) {
+    OVERLORD_RETURN_IF_ERROR(check_term(*segments));
+    if (segment_->in_place()) return segments;
+    segments = list_segments(folder_);
+    if (segments.ok()) OVERLORD_RETURN_IF_ERROR(check_term(*segments));
+  }
+  if (!segments.ok() && segments.status().code() != Code::kNotFound) return segments.status();
+  return Status(Code::kResource, "journal " + quote(segment_->path()) +
+                                     " was removed or moved while it was written; start again, "
+                                     "and leave the folder of a run alone");
+}
+
+Status FileJournal::check_term(const std::vector<SegmentName>& segments) const {
+  if (segments.empty() || segments.back().term <= term_) return {};
+  return {Code::kUnavailable, "journal " + quote(folder_) + " was taken over by term " +
+                                  std::to_string(segments.back().term) + ", this is term " +
+                                  std::to_string(term_)};
+}
+
+// Oldest first, and none behind one that stays: look() counts on it. What stays is tried again by
+// the next compact().
+void FileJournal::remove_older(const std::vector<SegmentName>& segments) {
+  for (const SegmentName& name : segments) {
+    if (name >= segment_->name()) return;
+    const int error = operations_->remove(folder_ + "/" + name.text());
+    if (error != 0 && error != ENOENT) return;
+  }
 }
 
 }  // namespace overlord::storage

@@ -1,12 +1,21 @@
-// FileJournal: the Journal in a file. Frame: [u32 length][u32 magic and version][u32 crc][body],
-// little-endian, crc32c over length, magic and body. 0600 in a 0700 directory, one writer (flock).
-// A thread of its own writes and fdatasyncs; records appended while a sync runs share the next one.
-// A failed write or sync is final: the kernel may have dropped the pages, so trying again would
-// lie.
+// FileJournal: the journal of a run's planner in a folder of segments (journal_folder.h). A thread
+// of its own writes and fdatasyncs; records appended while a sync runs share the next one.
+// compact() begins a segment.
+//
+// Terms fence, not locks: a lock says nothing about a process that was stopped and goes on later.
+// Whoever opens the folder claims the next term by making its first segment, and reads after that.
+// Whoever writes syncs, and looks for a later term after that, before it calls anything durable. So
+// a writer that sees no later term had synced before the claim, and the claimer reads it; one that
+// sees it has lost the folder, and all it is asked from then on fails with kUnavailable.
+//
+// A full disk is waited for. Every other failed write or sync is final: the kernel may have dropped
+// the pages, so trying again would lie.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,53 +26,77 @@
 #include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
+#include "overlord/storage/file_operations.h"
+#include "overlord/storage/journal_folder.h"
+#include "overlord/storage/segment_writer.h"
 
 namespace overlord::storage {
 
-struct JournalContents {
-  std::vector<std::string> records;
-  uint64_t valid_bytes = 0;  // the records end here
-  uint64_t cut_bytes = 0;    // torn tail after them: an append that was never called durable
-};
-
-// Reads without locking or changing the file. A torn tail is left out and counted; a damaged frame
-// with a good one behind it is no tail: kBadData with the offset. A missing file is kNotFound.
-Result<JournalContents> read_journal(const std::string& path);
+struct OpenedJournal;
 
 class FileJournal final : public runtime::Journal {
  public:
-  // Makes or continues the journal at `path`: takes the lock (kUnavailable when another writer has
-  // it), reads what is there into `contents` and cuts the torn tail off the file.
-  static Result<std::unique_ptr<FileJournal>> open(const std::string& path,
-                                                   JournalContents* contents);
-  // Writes and syncs what was appended, then closes.
+  // Makes the folder where there is none, claims its next term, and reads what the terms before it
+  // called durable. Nothing is written yet: the first call must be compact(), with records that
+  // tell what was read. `operations` outlive the journal; null: the real ones.
+  static Result<OpenedJournal> open(const std::string& folder,
+                                    FileOperations* operations = nullptr);
+  // Writes and syncs what was appended, then closes. While it waits for space: kCancelled.
   ~FileJournal() override;
 
-  // `durable` is called from the journal's thread, in order of the appends.
+  // `durable` is called from the journal's thread, in order of the calls. kUnavailable: a later
+  // term was claimed; whether that one has read this record is not known.
   void append(std::string record, std::function<void(Status)> durable) override;
+  // Segments before this one are removed when it is durable.
+  void compact(std::vector<std::string> records, std::function<void(Status)> durable) override;
 
-  uint64_t syncs() const;
+  uint32_t term() const { return term_; }
+  uint64_t syncs() const { return syncs_; }
+  uint64_t written_bytes() const { return written_bytes_; }
+  uint64_t lag_records() const { return lag_records_; }  // appended and not durable
+  bool waits_for_space() const { return waits_for_space_; }
 
  private:
   struct Pending {
-    std::string record;
+    bool base = false;
+    std::vector<std::string> records;
     std::function<void(Status)> durable;
   };
 
-  FileJournal(std::string path, int fd, uint64_t size_bytes);
+  FileJournal(std::string folder, std::unique_ptr<SegmentWriter> segment,
+              FileOperations* operations);
+  void enqueue(Pending pending);
   void work();
+  std::vector<Pending> take_batch() OVERLORD_REQUIRES(mutex_);
   Status commit(const std::vector<Pending>& batch);
+  Status begin_segment();
+  Status with_space(const std::function<FileError()>& attempt);
+  bool wait_for_space();
+  Result<std::vector<SegmentName>> look() const;
+  Status check_term(const std::vector<SegmentName>& segments) const;
+  void remove_older(const std::vector<SegmentName>& segments);
 
-  const std::string path_;
-  const int fd_;
-  uint64_t size_bytes_;  // touched by the journal's thread only
-  mutable std::mutex mutex_;
+  const std::string folder_;
+  const uint32_t term_;
+  FileOperations* const operations_;
+  std::unique_ptr<SegmentWriter> segment_;  // touched by the journal's thread only
+  std::atomic<uint64_t> syncs_{0};
+  std::atomic<uint64_t> written_bytes_{0};
+  std::atomic<uint64_t> lag_records_{0};
+  std::atomic<bool> waits_for_space_{false};
+  std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<Pending> waiting_ OVERLORD_GUARDED_BY(mutex_);
+  std::deque<Pending> waiting_ OVERLORD_GUARDED_BY(mutex_);
+  bool begun_ OVERLORD_GUARDED_BY(mutex_) = false;  // compact() was called
   bool stopping_ OVERLORD_GUARDED_BY(mutex_) = false;
-  uint64_t syncs_ OVERLORD_GUARDED_BY(mutex_) = 0;
   Status failed_ OVERLORD_GUARDED_BY(mutex_);
   std::thread thread_;
+};
+
+struct OpenedJournal {
+  std::unique_ptr<FileJournal> journal;
+  JournalContents contents;
+  uint32_t term = 0;  // claimed by this opening
 };
 
 }  // namespace overlord::storage

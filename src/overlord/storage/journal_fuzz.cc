@@ -1,5 +1,7 @@
-// Entry for a fuzzer: the bytes are the file of a journal. What is read back must be frames that
-// begin at the first byte and end where it says; a second reading of them gives the same.
+// Entry for a fuzzer: the bytes are the first segment of a journal. What is read back must be
+// frames that begin at the first byte and end where it says; a second reading of them gives the
+// same.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -22,16 +24,24 @@ std::string folder() {
   return root + "/overlord-journal-fuzz-" + std::to_string(getpid());
 }
 
+std::string segment() { return folder() + "/" + SegmentName{1, 1}.text(); }
+
+void forget_journal() {
+  unlink(segment().c_str());
+  rmdir(folder().c_str());
+}
+
 Result<JournalContents> read_as_journal(std::string_view bytes) {
-  static const std::string path = folder() + ".journal";
-  FILE* const file = std::fopen(path.c_str(), "wb");
+  mkdir(folder().c_str(), 0700);
+  FILE* const file = std::fopen(segment().c_str(), "wb");
   OVERLORD_CHECK(file != nullptr, "no room for a journal");
   const size_t wrote = bytes.empty() ? 0 : std::fwrite(bytes.data(), 1, bytes.size(), file);
   OVERLORD_CHECK(wrote == bytes.size(), "a short write");
   std::fclose(file);
-  auto contents = read_journal(path);
-  unlink(path.c_str());
-  return contents;
+  auto read = read_journal(folder());
+  forget_journal();
+  if (!read.ok()) return read.status();
+  return std::move(read->contents);
 }
 
 void takes_journal(std::string_view bytes) {
@@ -41,31 +51,30 @@ void takes_journal(std::string_view bytes) {
     return;
   }
   OVERLORD_CHECK(contents->valid_bytes + contents->cut_bytes == bytes.size(), "bytes are lost");
+  OVERLORD_CHECK(contents->segment || contents->records.empty(), "records without a base");
   const auto again = read_as_journal(bytes.substr(0, contents->valid_bytes));
   OVERLORD_CHECK(again.ok() && again->records == contents->records && again->cut_bytes == 0,
                  "a journal without its torn tail reads otherwise");
 }
 
 std::vector<std::string> good_journals() {
-  const std::string path = folder() + "/journal";
   std::string bytes;
-  JournalContents contents;
   {
-    const auto journal = FileJournal::open(path, &contents);
-    OVERLORD_CHECK(journal.ok(), "a journal can be made");
+    const auto opened = FileJournal::open(folder());
+    OVERLORD_CHECK(opened.ok(), "a journal can be made");
+    opened->journal->compact({"base", std::string(40, 'b')}, [](const Status&) {});
     for (const size_t size : {0, 1, 30, 700}) {
-      (*journal)->append(std::string(size, 'r'), [](const Status&) {});
+      opened->journal->append(std::string(size, 'r'), [](const Status&) {});
     }
   }
-  if (FILE* const file = std::fopen(path.c_str(), "rb"); file != nullptr) {
+  if (FILE* const file = std::fopen(segment().c_str(), "rb"); file != nullptr) {
     char buffer[4096];
     bytes.assign(buffer, std::fread(buffer, 1, sizeof buffer, file));
     std::fclose(file);
   }
-  unlink(path.c_str());
-  rmdir(folder().c_str());
+  forget_journal();
   const auto read = read_as_journal(bytes);
-  OVERLORD_CHECK(read.ok() && read->records.size() == 4, "a good journal is read");
+  OVERLORD_CHECK(read.ok() && read->records.size() == 6, "a good journal is read");
   return {bytes, bytes.substr(0, bytes.size() - 5), ""};
 }
 

@@ -1,5 +1,6 @@
 #include "overlord/runtime/in_memory/memory_journal.h"
 
+#include <iterator>
 #include <utility>
 
 namespace overlord::runtime {
@@ -11,6 +12,15 @@ void MemoryJournal::append(std::string record, std::function<void(Status)> durab
     if (records_.size() > keep_) records_.pop_front();
   }
   // Outside the lock: the callback may append again.
+  durable(Status());
+}
+
+void MemoryJournal::compact(std::vector<std::string> records, std::function<void(Status)> durable) {
+  {
+    std::lock_guard lock(mutex_);
+    records_.assign(std::make_move_iterator(records.begin()),
+                    std::make_move_iterator(records.end()));
+  }
   durable(Status());
 }
 

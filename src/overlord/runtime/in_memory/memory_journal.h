@@ -21,6 +21,7 @@ class MemoryJournal final : public Journal {
   explicit MemoryJournal(size_t keep = std::numeric_limits<size_t>::max()) : keep_(keep) {}
 
   void append(std::string record, std::function<void(Status)> durable) override;
+  void compact(std::vector<std::string> records, std::function<void(Status)> durable) override;
   std::vector<std::string> records() const;
 
  private:
