@@ -8,7 +8,7 @@ overlord_library(base LIBS external::xxhash)
 overlord_library(model DEPS base)
 overlord_library(testing DEPS model base TEST_ONLY)
 overlord_library(plan DEPS model base)
-overlord_library(protocol DEPS model base)
+overlord_library(protocol DEPS model base LIBS external::zstd)
 overlord_library(runtime DEPS base model LIBS Threads::Threads)
 overlord_library(media DEPS model base runtime LIBS ${OVERLORD_CODEC_TARGETS})
 overlord_library(columnar DEPS model base runtime

@@ -23,7 +23,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kControlFormat = 6;
+inline constexpr uint32_t kControlFormat = 7;
 
 // First words of a process that connects to another of the same host.
 struct Hello {
@@ -47,8 +47,9 @@ struct Attach {
   AllowedChanges allowed;  // between the job that saved `state` and this one
   std::vector<Rank> ranks;
   uint32_t process = 0;  // for people
+  std::string run = {};  // what Welcome told it; empty: it has not been welcomed in this attempt
 
-  OVERLORD_FIELDS(attempt, job, state, allowed, ranks, process)
+  OVERLORD_FIELDS(attempt, job, state, allowed, ranks, process, run)
 };
 
 // Where one bucket's constructor listens.
@@ -78,10 +79,12 @@ struct Welcome {
   uint32_t host = 0;              // the first rank of this host
   uint64_t hold_limit_bytes = 0;  // views a rank may hold before it gets private copies
   uint64_t copy_limit_bytes = 0;  // of private copies
+  std::string run;                // drawn by the node; lies in its journal
+  uint32_t term = 1;              // of the planner
 
   OVERLORD_FIELDS(versions, state, views, view_table, constructors, source_names, source_digests,
                   bad_rows_allowed, sections, prefetch_steps, feedback_kept, metric_driven, host,
-                  hold_limit_bytes, copy_limit_bytes)
+                  hold_limit_bytes, copy_limit_bytes, run, term)
 };
 
 // To whoever asked for something it cannot have, and to everybody when the job ends badly.
@@ -107,8 +110,9 @@ struct ProcessRoles {
 };
 struct Roster {
   std::vector<ProcessRoles> processes;
+  uint32_t term = 1;  // of the planner: it is its generation
 
-  OVERLORD_FIELDS(processes)
+  OVERLORD_FIELDS(processes, term)
 };
 
 // node -> trainers: feedback that counts now, which states must bring along.
@@ -128,7 +132,8 @@ struct RowNoted {
   OVERLORD_FIELDS(id, row, reason, late)
 };
 
-// role process -> node, every 200 ms: alive, and what its roles do.
+// role process -> node, every 200 ms: alive, and what its roles do. trainer -> node, every second;
+// the node answers with an empty one: it lives.
 struct Beat {
   std::string status;  // encoded by the node room
 

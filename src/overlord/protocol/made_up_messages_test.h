@@ -362,8 +362,12 @@ struct MadeUpWorld {
         return random_report(random);
       case 11:
         return random.make<ReportAnswered>();
-      default:
+      case 12:
         return random.make<PeerRestarted>();
+      case 13:
+        return TermOpened{};
+      default:
+        return random.make<TermPromised>();
     }
   }
 

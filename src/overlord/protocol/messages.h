@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "overlord/base/fields.h"
+#include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
 #include "overlord/model/media_slab.h"
@@ -184,9 +185,23 @@ struct PeerRestarted {
   OVERLORD_FIELDS(role, generation)
 };
 
-using Message =
-    std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get, StepReady,
-                 Acknowledged, StreamFailed, LateBad, Report, ReportAnswered, PeerRestarted>;
+// planner -> every role, when a planner has died and the next has folded the journal. Its term is
+// the generation of the envelope; whoever has heard of it refuses all earlier ones.
+struct TermOpened {};
+
+// loader, constructor -> planner: it refuses earlier terms than this one from now on. The newest
+// plan it has been told: a planner that knows less than somebody else must not go on.
+struct TermPromised {
+  uint32_t term = 0;
+  StepIndex planned = 0;  // the step behind that plan; 0: it has none
+  Digest plan_hash;
+
+  OVERLORD_FIELDS(term, planned, plan_hash)
+};
+
+using Message = std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get,
+                             StepReady, Acknowledged, StreamFailed, LateBad, Report, ReportAnswered,
+                             PeerRestarted, TermOpened, TermPromised>;
 
 // What a home that only stands by must have heard when it becomes the active one.
 inline bool for_every_home(const Message& message) {

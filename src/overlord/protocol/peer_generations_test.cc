@@ -55,10 +55,10 @@ TEST(PeerGenerations, AVersionFencesWhatRestsOnItAndNothingElse) {
     envelope.versions.*moved = 2;
     return peers.stale(ours, envelope);
   };
-  const std::vector<Message> all = {MetaGrant{},    MetaPosted{}, PlanPublished{}, Fetch{},
-                                    PayloadPtr(),   Get{},        StepReady{},     Acknowledged{},
-                                    StreamFailed{}, LateBad{},    Report{},        ReportAnswered{},
-                                    PeerRestarted{}};
+  const std::vector<Message> all = {
+      MetaGrant{}, MetaPosted{},     PlanPublished{}, Fetch{},        PayloadPtr(),
+      Get{},       StepReady{},      Acknowledged{},  StreamFailed{}, LateBad{},
+      Report{},    ReportAnswered{}, PeerRestarted{}, TermOpened{},   TermPromised{}};
   ASSERT_EQ(all.size(), std::variant_size_v<Message>);
   for (const Message& message : all) {
     EXPECT_TRUE(stale(&model::Versions::attempt, message)) << message.index();

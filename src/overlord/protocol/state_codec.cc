@@ -62,6 +62,18 @@ bool list_carried(Codec& codec, auto& carried, const model::StreamState& state) 
          carried.drawn_step <= state.next_step;
 }
 
+// What stands before the cursors. False: it makes no sense.
+bool read_place(ByteReader* reader, model::StreamState* state, size_t* columns) {
+  state->next_step = reader->varint();
+  state->leftover_dropped = reader->varint();
+  const uint8_t flags = reader->u8();
+  state->ended = (flags & kEnded) != 0;
+  if (flags & kInWindow) state->window_step = static_cast<uint32_t>(reader->varint());
+  *columns = flags & kWithColumns ? reader->count(0) : 0;
+  return flags <= (kEnded | kInWindow | kWithColumns) && state->window_step <= state->next_step &&
+         *columns <= kMostColumns;
+}
+
 const std::string kSourcePrefix = "source:";
 
 // Sources are many: their digests travel as 64 bits, which is plenty to notice a change.
@@ -191,17 +203,11 @@ std::string encode_stream_state(const model::StreamState& state) {
 Result<model::StreamState> decode_stream_state(std::string_view bytes) {
   ByteReader reader(bytes);
   model::StreamState state;
-  state.next_step = reader.varint();
-  state.leftover_dropped = reader.varint();
-  const uint8_t flags = reader.u8();
-  state.ended = (flags & kEnded) != 0;
-  if (flags & kInWindow) state.window_step = static_cast<uint32_t>(reader.varint());
-  const size_t columns = flags & kWithColumns ? reader.count(0) : 0;
-  if (flags > (kEnded | kInWindow | kWithColumns) || state.window_step > state.next_step ||
-      columns > kMostColumns) {
+  size_t columns = 0;
+  if (!read_place(&reader, &state, &columns)) {
     return bad_data("resume state: its place in the stream makes no sense");
   }
-  state.cursors.resize(reader.count(8));
+  state.cursors.resize(reader.count(kCursorNumbers));
   FieldReader codec(&reader);
   for (model::SourceCursor& cursor : state.cursors) list_cursor(codec, cursor);
   const size_t carried_count = reader.count(8);
@@ -222,6 +228,20 @@ Result<model::StreamState> decode_stream_state(std::string_view bytes) {
   }
   OVERLORD_RETURN_IF_ERROR(reader.status("resume state"));
   return state;
+}
+
+StateParts state_parts(std::string_view bytes) {
+  ByteReader reader(bytes);
+  model::StreamState place;
+  size_t columns = 0;
+  const bool sense = read_place(&reader, &place, &columns);
+  StateParts parts;
+  parts.cursors.resize(reader.count(kCursorNumbers) * kCursorNumbers);
+  parts.head = bytes.substr(0, bytes.size() - reader.remaining());
+  for (uint64_t& number : parts.cursors) number = reader.varint();
+  if (!sense || reader.failed()) return {{}, {}, bytes};
+  parts.tail = bytes.substr(bytes.size() - reader.remaining());
+  return parts;
 }
 
 uint32_t state_format(const ResumeState& saved) {

@@ -3,6 +3,7 @@
 // guarded by a checksum.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -50,6 +51,16 @@ struct ResumeState {
 
 std::string encode_stream_state(const model::StreamState& state);
 Result<model::StreamState> decode_stream_state(std::string_view bytes);
+
+// An encoded stream state in three: its cursors, whose numbers hardly move from step to step, and
+// the bytes on both sides of them. Bytes that no state begins with are all tail.
+inline constexpr size_t kCursorNumbers = 8;
+struct StateParts {
+  std::string_view head;
+  std::vector<uint64_t> cursors;  // kCursorNumbers for each, as their varints say
+  std::string_view tail;
+};
+StateParts state_parts(std::string_view bytes);
 
 // The format that a state is written in.
 uint32_t state_format(const ResumeState& state);

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "overlord/base/bytes.h"
+
 namespace overlord::protocol {
 namespace {
 
@@ -80,6 +82,36 @@ TEST(ResumeState, ControllerAndFeedbackSurviveARoundTrip) {
   EXPECT_EQ(decoded->state.controller, state.state.controller);
   EXPECT_EQ(decoded->feedback, state.feedback);
   EXPECT_EQ(encode_resume_state(*decoded), bytes);
+}
+
+TEST(StateParts, AreTheStateCutAtItsCursors) {
+  ResumeState saved = sample_state(4);
+  carry(&saved, 3);
+  const std::string bytes = encode_stream_state(saved.state);
+  const StateParts parts = state_parts(bytes);
+  ASSERT_EQ(parts.cursors.size(), 4 * kCursorNumbers);
+  for (size_t s = 0; s < 4; ++s) {
+    const uint64_t* numbers = &parts.cursors[s * kCursorNumbers];
+    EXPECT_EQ(numbers[1], saved.state.cursors[s].position);
+    EXPECT_EQ(numbers[4], saved.state.cursors[s].tokens);
+    EXPECT_EQ(numbers[7], saved.state.cursors[s].dry ? 1u : 0u);
+  }
+  ByteWriter writer;
+  writer.raw(parts.head.data(), parts.head.size());
+  for (const uint64_t number : parts.cursors) writer.varint(number);
+  writer.raw(parts.tail.data(), parts.tail.size());
+  EXPECT_EQ(writer.bytes(), bytes);
+  EXPECT_EQ(parts.tail.front(), 3);  // documents that are carried
+}
+
+TEST(StateParts, OfOtherBytesAreAllTail) {
+  const std::string whole = encode_stream_state(sample_state(4).state);
+  for (const std::string& bytes : {std::string(), std::string("no state"), whole.substr(0, 40)}) {
+    const StateParts parts = state_parts(bytes);
+    EXPECT_TRUE(parts.cursors.empty());
+    EXPECT_TRUE(parts.head.empty());
+    EXPECT_EQ(parts.tail, bytes);
+  }
 }
 
 TEST(ResumeState, WithAControllerStaysSmall) {

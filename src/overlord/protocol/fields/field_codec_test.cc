@@ -6,6 +6,7 @@
 #include "overlord/protocol/fields/message_fields.h"
 #include "overlord/protocol/fields/plan_fields.h"
 #include "overlord/protocol/fields/random_fields_test.h"
+#include "overlord/protocol/journal/record_fields.h"
 
 namespace overlord::protocol {
 namespace {
@@ -20,9 +21,11 @@ using Listed = testing::Types<
     model::SourceLimits, model::Source, model::JobSpec, model::DeliverySpec, model::RuntimeOptions,
     model::Axis, AllowedChanges, JobFile, Address, MetaGrant, model::MetaColumn, model::BadRow,
     model::MetaWindow, MetaPosted, Fetch, Get, Acknowledged, StreamFailed, LateBad, Report,
-    ReportAnswered, model::Boundaries, model::MicrobatchCore, PeerRestarted, model::HdpModel,
-    model::HdpSpec, model::HdpGroup, model::HdpLayer, model::EncoderStrategy, model::RowFilter,
-    model::CalloutFunction, model::Exchange, model::EncoderPlan, model::EncoderPart>;
+    ReportAnswered, model::Boundaries, model::MicrobatchCore, PeerRestarted, TermPromised,
+    model::HdpModel, model::HdpSpec, model::HdpGroup, model::HdpLayer, model::EncoderStrategy,
+    model::RowFilter, model::CalloutFunction, model::Exchange, model::EncoderPlan,
+    model::EncoderPart, JournalStart, PlanRecord, LateBadRecord, FeedbackRecord, TreeRecord,
+    CalloutRecord, FailureRecord, RetiredRecord>;
 TYPED_TEST_SUITE(EveryStruct, Listed);
 
 // Fields that the receiver has already and puts there itself.

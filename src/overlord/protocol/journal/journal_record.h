@@ -1,0 +1,115 @@
+// Journal records: what the planner cannot recompute, and every plan's hash (law 6).
+// Folding them from the first to the last gives the planner's durable state back.
+// A record is its list of fields (see fields/field_codec.h): who changes one raises kRecordFormat.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "overlord/base/fields.h"
+#include "overlord/base/hash.h"
+#include "overlord/base/status.h"
+#include "overlord/model/callout.h"
+#include "overlord/model/mesh.h"
+#include "overlord/model/mixture.h"
+#include "overlord/model/plan.h"
+#include "overlord/protocol/messages.h"
+
+namespace overlord::protocol {
+
+// Written first, and again whenever a journal is compacted: which stream this is, of which run, and
+// from where on plans follow. `versions.generation` is the planner's term.
+struct JournalStart {
+  model::Versions versions;
+  Digest config;
+  Digest manifest;
+  std::string run;           // what trainers of one run and attempt have in common; empty: unknown
+  StepIndex first_step = 0;  // of the run
+  std::string state;         // encode_stream_state of the state before the first plan that follows
+  Digest content_chain;      // over the plans before it
+  Digest plan_chain;
+
+  OVERLORD_FIELDS(versions, config, manifest, run, first_step, state, content_chain, plan_chain)
+};
+
+struct PlanRecord {
+  model::Versions versions;
+  StepIndex step = 0;
+  Digest content_hash;
+  Digest plan_hash;
+  std::string state_after;
+
+  OVERLORD_FIELDS(versions, step, content_hash, plan_hash, state_after)
+};
+
+struct LateBadRecord {
+  model::Versions versions;
+  StepIndex step = 0;
+  SampleId id;
+  std::string reason;
+
+  OVERLORD_FIELDS(versions, step, id, reason)
+};
+
+// What all reporters said of a step, summed; it counts from step `effective` on.
+struct FeedbackRecord {
+  model::Versions versions;
+  StepIndex effective = 0;
+  model::StepFeedback feedback;
+
+  OVERLORD_FIELDS(versions, effective, feedback)
+};
+
+// Steps from `first_step` on are planned for another mesh; `versions.tree` is its version.
+struct TreeRecord {
+  model::Versions versions;
+  StepIndex first_step = 0;
+  std::vector<model::Axis> axes;
+
+  OVERLORD_FIELDS(versions, first_step, axes)
+};
+
+// What a user's function answered while step `step` was planned, in whole numbers: with it the plan
+// can be made again without the function.
+struct CalloutRecord {
+  model::Versions versions;
+  StepIndex step = 0;
+  model::CalloutKind kind = model::CalloutKind::kCost;
+  model::CalloutFunction function;
+  std::vector<int64_t> values;
+
+  OVERLORD_FIELDS(versions, step, kind, function, values)
+};
+
+// The stream ends before `step`: told to nobody before it is durable, so that all ranks end there.
+struct FailureRecord {
+  model::Versions versions;
+  StepIndex step = 0;
+  Status status;
+
+  OVERLORD_FIELDS(versions, step, status)
+};
+
+// A constructor of an earlier tree that nobody needs any more.
+struct RetiredRecord {
+  model::Versions versions;
+  Address constructor;
+
+  OVERLORD_FIELDS(versions, constructor)
+};
+
+using JournalRecord = std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord,
+                                   TreeRecord, CalloutRecord, FailureRecord, RetiredRecord>;
+
+// 3: versions and feedback as messages have them; a plan's state is a difference (record_chain.h).
+inline constexpr uint8_t kRecordFormat = 3;
+
+// One record by itself, each field as it is. A journal is written and read by record_chain.h.
+std::string encode_record(const JournalRecord& record);
+// kBadData: cut, or of no writer; kVersionMismatch: another format, naming both.
+Result<JournalRecord> decode_record(std::string_view bytes);
+
+}  // namespace overlord::protocol

@@ -1,0 +1,158 @@
+#include "overlord/protocol/journal/state_difference.h"
+
+#include <zstd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "overlord/base/bytes.h"
+#include "overlord/base/check.h"
+#include "overlord/base/hash.h"
+#include "overlord/protocol/state_codec.h"
+
+namespace overlord::protocol {
+namespace {
+
+constexpr int kLevel = 3;  // higher ones save a few bytes of a hundred and take far longer
+constexpr int kFewestWindowBits = 10;
+constexpr int kMostWindowBits = 27;
+constexpr size_t kMostNumberBytes = 10;  // of a varint
+
+// Of the frame and of what it is a difference to: another state before is damage too, and all of it
+// is found before anything is made of the frame.
+uint64_t checksum(std::string_view before, std::string_view frame) {
+  return hash64(frame.data(), frame.size(), hash64(before.data(), before.size()));
+}
+
+// The state after, with its cursors as what each number moved, one column behind the other: most
+// did not move, and samples move as positions do. States with another number of cursors are all
+// tail.
+std::string columns_of(const StateParts& before, std::string_view bytes) {
+  StateParts after = state_parts(bytes);
+  if (after.cursors.size() != before.cursors.size()) after = {{}, {}, bytes};
+  ByteWriter writer;
+  writer.text(after.head);
+  writer.varint(after.cursors.size());
+  for (size_t column = 0; column < kCursorNumbers; ++column) {
+    for (size_t i = column; i < after.cursors.size(); i += kCursorNumbers) {
+      writer.zigzag(static_cast<int64_t>(after.cursors[i] - before.cursors[i]));
+    }
+  }
+  writer.raw(after.tail.data(), after.tail.size());
+  return writer.take();
+}
+
+Result<std::string> state_of(StateParts before, std::string_view columns, size_t limit) {
+  ByteReader reader(columns);
+  const std::string_view head = reader.text();
+  const uint64_t count = reader.varint();
+  if (count != 0 && count != before.cursors.size()) {
+    return bad_data("difference of states: to a state of other cursors");
+  }
+  std::vector<uint64_t>& cursors = before.cursors;
+  cursors.resize(count);
+  for (size_t column = 0; column < kCursorNumbers; ++column) {
+    for (size_t i = column; i < cursors.size(); i += kCursorNumbers) {
+      cursors[i] += static_cast<uint64_t>(reader.zigzag());
+    }
+  }
+  const std::string_view tail = reader.raw(reader.remaining());
+  OVERLORD_RETURN_IF_ERROR(reader.status("difference of states"));
+  ByteWriter writer;
+  writer.raw(head.data(), head.size());
+  for (const uint64_t number : cursors) writer.varint(number);
+  writer.raw(tail.data(), tail.size());
+  if (writer.size() > limit) {
+    return bad_data("difference of states: to a state of " + std::to_string(writer.size()) +
+                    " bytes, at most " + std::to_string(limit) + " are read");
+  }
+  return writer.take();
+}
+
+// Both lie in the window, else what was before could not be pointed at.
+int window_bits(size_t both_bytes) {
+  return std::clamp(static_cast<int>(std::bit_width(both_bytes)), kFewestWindowBits,
+                    kMostWindowBits);
+}
+
+void must(size_t answer) { OVERLORD_CHECK(!ZSTD_isError(answer), "zstd does as it is told"); }
+
+std::string compress(ZSTD_CCtx* context, std::string_view prefix, std::string_view bytes) {
+  must(
+      ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_bits(prefix.size() + bytes.size())));
+  must(ZSTD_CCtx_refPrefix(context, prefix.data(), prefix.size()));
+  std::string frame(ZSTD_compressBound(bytes.size()), '\0');
+  const size_t size =
+      ZSTD_compress2(context, frame.data(), frame.size(), bytes.data(), bytes.size());
+  must(size);
+  frame.resize(size);
+  return frame;
+}
+
+Result<std::string> decompress(ZSTD_DCtx* context, std::string_view prefix, std::string_view frame,
+                               size_t limit) {
+  const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
+  if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR || size > limit ||
+      ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size()) {
+    return bad_data("difference of states: not one zstd frame of at most " + std::to_string(limit) +
+                    " bytes");
+  }
+  std::string bytes(size, '\0');
+  size_t got = ZSTD_DCtx_refPrefix(context, prefix.data(), prefix.size());
+  if (!ZSTD_isError(got)) {
+    got = ZSTD_decompressDCtx(context, bytes.data(), bytes.size(), frame.data(), frame.size());
+  }
+  if (ZSTD_isError(got)) {
+    return bad_data(std::string("difference of states: zstd says ") + ZSTD_getErrorName(got));
+  }
+  if (got != size) return bad_data("difference of states: shorter than it says");
+  return bytes;
+}
+
+}  // namespace
+
+StateDifferences::StateDifferences() = default;
+StateDifferences::~StateDifferences() = default;
+StateDifferences::StateDifferences(StateDifferences&&) noexcept = default;
+StateDifferences& StateDifferences::operator=(StateDifferences&&) noexcept = default;
+
+void StateDifferences::Free::operator()(ZSTD_CCtx_s* context) const { ZSTD_freeCCtx(context); }
+void StateDifferences::Free::operator()(ZSTD_DCtx_s* context) const { ZSTD_freeDCtx(context); }
+
+std::string StateDifferences::difference(std::string_view before, std::string_view after) {
+  if (writing_ == nullptr) {
+    writing_.reset(ZSTD_createCCtx());
+    OVERLORD_CHECK(writing_ != nullptr, "memory for differences of states");
+    must(ZSTD_CCtx_setParameter(writing_.get(), ZSTD_c_compressionLevel, kLevel));
+    // Of what comes out: ours is of what goes in.
+    must(ZSTD_CCtx_setParameter(writing_.get(), ZSTD_c_checksumFlag, 1));
+  }
+  const StateParts parts = state_parts(before);
+  const std::string frame = compress(writing_.get(), parts.tail, columns_of(parts, after));
+  ByteWriter writer;
+  writer.u64(checksum(before, frame));
+  writer.raw(frame.data(), frame.size());
+  return writer.take();
+}
+
+Result<std::string> StateDifferences::apply_difference(std::string_view before,
+                                                       std::string_view difference, size_t limit) {
+  ByteReader reader(difference);
+  const uint64_t expected = reader.u64();
+  const std::string_view frame = reader.raw(reader.remaining());
+  if (reader.failed() || checksum(before, frame) != expected) {
+    return bad_data("difference of states: damaged, or not to the state before it");
+  }
+  if (reading_ == nullptr) reading_.reset(ZSTD_createDCtx());
+  if (reading_ == nullptr) return Status(Code::kResource, "no memory for differences of states");
+  StateParts parts = state_parts(before);
+  // What a number moved may have more bytes than the number.
+  const size_t most = limit + kMostNumberBytes * (parts.cursors.size() + 2);
+  OVERLORD_TRY(const std::string columns, decompress(reading_.get(), parts.tail, frame, most));
+  return state_of(std::move(parts), columns, limit);
+}
+
+}  // namespace overlord::protocol
