@@ -83,6 +83,11 @@ uint32_t RoleHost::runway() const {
   return std::max(start_.options.runway, start_.options.prefetch_steps + 1);
 }
 
+// Of a rank that is as far ahead of what counts as it can be.
+uint32_t RoleHost::reports_kept() const {
+  return job_->spec.mixture.controller.delay + runway() + start_.options.prefetch_steps + 1;
+}
+
 std::function<void(runtime::Task)> RoleHost::Hosted::poster() const {
   return [loop = loop.get()](runtime::Task task) { loop->post(std::move(task)); };
 }
@@ -132,11 +137,21 @@ void RoleHost::make_planner() {
   job.runway = runway();
   job.reporters = start_.options.reporters;
   std::sort(job.reporters.begin(), job.reporters.end());
+  job.ranks = start_.ranks;
   planner_start.feedback = start_.state.feedback;
-  for (SourceIndex s = 0; s < job_->sources.size(); ++s) {
-    planner_start.first_windows.push_back(window_sequence(*job_, s, start_.state.state.cursors[s]));
-  }
   planner_start.state = start_.state.state;
+  planner_start.folded = start_.folded;
+  planner_start.run = start_.run;
+  if (start_.folded) {
+    Result<model::StreamState> state = protocol::decode_stream_state(start_.folded->start().state);
+    OVERLORD_CHECK(state.ok(), "what was folded can be read");
+    planner_start.state = std::move(*state);
+    planner_start.feedback.clear();
+  }
+  for (SourceIndex s = 0; s < job_->sources.size(); ++s) {
+    planner_start.first_windows.push_back(
+        window_sequence(*job_, s, planner_start.state.cursors[s]));
+  }
   planner_start.peers = protocol::PeerGenerations(generations_);
   planner_start.config = job_->config;
   planner_start.manifest = job_->manifest.digest;
@@ -149,6 +164,7 @@ void RoleHost::make_planner() {
   seams.callouts = seams_.callouts;
   seams.tree_changed = start_.tree_changed;
   seams.retired = start_.retired;
+  seams.superseded = start_.superseded;
   if (!seams.tree_changed) {  // all roles are here
     seams.tree_changed = [this](const planner::TreeChanged& change,
                                 const std::function<void()>& ready) {
@@ -216,7 +232,7 @@ void RoleHost::make_constructor(const planner::Tree& tree, uint32_t bucket, Step
 void RoleHost::make_client(Rank rank, StepIndex first_step) {
   const Address address = protocol::client_address(rank);
   const client::ClientJob job{rank, views_->by_rank[rank].bucket, start_.options.prefetch_steps,
-                              versions_of(address)};
+                              versions_of(address), reports_kept()};
   make_home(address).role = std::make_unique<client::Client>(
       job, first_step,
       client::ClientSeams{
@@ -276,11 +292,9 @@ void RoleHost::report(Rank rank, model::StepFeedback part) {
 }
 
 void RoleHost::tell_planner(Rank rank, protocol::Message message) {
-  const Address address = protocol::client_address(rank);
-  runtime::ReadLock lock(mutex_);
-  const model::Versions versions = versions_of(address);
-  lock.unlock();
-  carrier_->send({versions, address, protocol::planner_address(), std::move(message)});
+  post_to<client::Client>(
+      protocol::client_address(rank),
+      [message = std::move(message)](client::Client& client) { client.tell_planner(message); });
 }
 
 void RoleHost::rebuild_tree(planner::TreeWish wish, planner::Planner::TreeAnswer done) {

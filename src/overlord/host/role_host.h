@@ -20,6 +20,7 @@
 #include "overlord/roles/client/role.h"
 #include "overlord/roles/constructor/role.h"
 #include "overlord/roles/loader/role.h"
+#include "overlord/roles/planner/journal_fold.h"
 #include "overlord/roles/planner/role.h"
 #include "overlord/roles/planner/tree.h"
 #include "overlord/runtime/batch_transform.h"
@@ -73,7 +74,11 @@ struct HostStart {
   // they have been restarted before this host began.
   std::map<protocol::Address, uint32_t> generations;
   model::RuntimeOptions options;
-  uint32_t attempt = 1;        // of the trainers, law 13
+  uint32_t attempt = 1;  // of the trainers, law 13
+  // What the journal of this run tells a planner that goes on from it, in the next term: its
+  // generation. Null: it starts from `state`.
+  std::shared_ptr<const planner::JournalFold> folded = nullptr;
+  std::string run = {};        // in the journal; see JournalStart
   bool share_batches = true;   // false: every rank has its own, for measurements
   bool several_hosts = false;  // constructors may be behind a wire
   protocol::ResumeState state;
@@ -90,6 +95,8 @@ struct HostStart {
   // an earlier tree is needed no more. Both on the planner's loop; empty in a host of all roles.
   std::function<void(const planner::TreeChanged&, std::function<void()> ready)> tree_changed = {};
   std::function<void(const protocol::Address&)> retired = {};
+  // The planner's journal belongs to a later term: this planner says and plans nothing any more.
+  std::function<void(const Status&)> superseded = {};
 };
 
 class RoleHost final : public runtime::Transport<protocol::Envelope> {
@@ -185,6 +192,7 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void make_client(Rank rank, StepIndex first_step);
   model::Versions versions_of(const protocol::Address& address) const;
   uint32_t runway() const;
+  uint32_t reports_kept() const;
   void shed_all();
 
   const HostStart start_;

@@ -43,8 +43,28 @@ struct OnMessage {
   void operator()(const protocol::StreamFailed& message) const {
     out->events.push_back(StepArrived{{message.step, nullptr, {}, message.status}});
   }
+  // A report that was repeated has been judged before, perhaps: by nobody who lives to tell.
   void operator()(const protocol::ReportAnswered& message) const {
-    out->effects.push_back(Answered{message});
+    const auto kept = state.reports().find(message.step);
+    protocol::ReportAnswered answer = message;
+    if (kept != state.reports().end() && kept->second.repeated) {
+      if (kept->second.settled && !kept->second.retold) return;
+      // Of several answers to one step it may be any: what is true of it is known here.
+      if (kept->second.retold) {
+        answer.verdict = protocol::Verdict::kDuplicate;
+      } else if (answer.verdict == protocol::Verdict::kDuplicate) {
+        answer.verdict = protocol::Verdict::kAccepted;
+      }
+    }
+    out->events.push_back(ReportSettled{message.step});
+    out->effects.push_back(Answered{answer});
+  }
+  // Reports that the planner before it had, and did not write down, count only if it gets them.
+  void operator()(const protocol::TermOpened&) const {
+    out->events.push_back(ReportsRepeated{});
+    for (const auto& [step, report] : state.reports()) {
+      out->effects.push_back(Send{protocol::planner_address(), protocol::Report{report.part}});
+    }
   }
   void operator()(const protocol::Report& message) const {
     out->effects.push_back(RuleAsked{message.part});
@@ -108,6 +128,18 @@ Reaction on_consumed(const ClientJob& job, const ClientState& state, StepIndex s
     if (seat.until == kNoEnd && !state.finished()) continue;  // the next Get tells it
     out.effects.push_back(Send{seat.constructor, protocol::Acknowledged{step + 1}});
   }
+  return out;
+}
+
+Reaction on_telling(const ClientState& state, const protocol::Message& message) {
+  Reaction out;
+  const auto* report = std::get_if<protocol::Report>(&message);
+  if (report != nullptr && report->part.weights.empty()) {
+    const bool again = state.reports().contains(report->part.step);
+    out.events.push_back(again ? Event(ReportRetold{report->part.step})
+                               : Event(Reported{report->part}));
+  }
+  out.effects.push_back(Send{protocol::planner_address(), message});
   return out;
 }
 

@@ -15,6 +15,7 @@ struct ClientJob {
   uint32_t bucket = 0;  // of the first tree
   uint32_t prefetch_steps = 2;
   model::Versions versions;
+  uint32_t reports_kept = 64;  // at least as many steps as a report may wait before it counts
 };
 
 struct Send {
@@ -42,6 +43,8 @@ Reaction on_message(const ClientJob& job, const ClientState& state,
 Reaction next_work(const ClientJob& job, const ClientState& state);
 // The trainer is done with a step. A constructor that is asked for nothing any more is told.
 Reaction on_consumed(const ClientJob& job, const ClientState& state, StepIndex step);
+// Something for the planner: a report of this rank, or what a user's rule has answered.
+Reaction on_telling(const ClientState& state, const protocol::Message& message);
 // Steps from `first_step` on are of another tree: what was asked for of them and has not come is
 // asked for at its constructor. The steps before stay where they are.
 Reaction on_reseated(const ClientJob& job, const ClientState& state, StepIndex first_step,

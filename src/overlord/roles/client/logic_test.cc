@@ -195,5 +195,123 @@ TEST(ClientLogic, ANewTreeChangesWhomItAsksFromItsStepOn) {
   EXPECT_TRUE(told_by(on_consumed(job, state, 6)).acknowledged.empty()) << "no later tree";
 }
 
+protocol::Envelope of_planner(uint32_t term, protocol::Message message) {
+  protocol::Envelope envelope;
+  envelope.from = protocol::planner_address();
+  envelope.versions.generation = term;
+  envelope.message = std::move(message);
+  return envelope;
+}
+
+struct Reporter {
+  explicit Reporter(uint32_t reports_kept = 64) : state(0, {}, reports_kept) {}
+
+  // What the planner is told, by step.
+  std::vector<StepIndex> sent(const Reaction& reaction) {
+    std::vector<StepIndex> out;
+    for (const Event& event : reaction.events) state.apply(event);
+    for (const Effect& effect : reaction.effects) {
+      const auto& send = std::get<Send>(effect);
+      EXPECT_EQ(send.to, protocol::planner_address());
+      out.push_back(std::get<protocol::Report>(send.message).part.step);
+    }
+    return out;
+  }
+  std::vector<StepIndex> report(StepIndex step) {
+    protocol::Report report;
+    report.part.step = step;
+    report.part.losses = {{0, static_cast<int64_t>(100 + step), 10}};
+    return sent(on_telling(state, report));
+  }
+  std::vector<StepIndex> term(uint32_t number) {
+    return sent(on_message(job, state, of_planner(number, protocol::TermOpened{})));
+  }
+  // The verdict as the trainer gets it, if it does.
+  std::optional<protocol::Verdict> answer(uint32_t term, StepIndex step,
+                                          protocol::Verdict verdict) {
+    const protocol::ReportAnswered answered{step, verdict};
+    const Reaction reaction = on_message(job, state, of_planner(term, answered));
+    for (const Event& event : reaction.events) state.apply(event);
+    if (reaction.effects.empty()) return std::nullopt;
+    EXPECT_EQ(reaction.effects.size(), 1u);
+    return std::get<Answered>(reaction.effects.at(0)).answer.verdict;
+  }
+
+  ClientJob job = job_of(1);
+  ClientState state;
+};
+
+using protocol::Verdict;
+
+TEST(ClientReports, AreRepeatedToTheNextPlannerAndSettledOnce) {
+  Reporter rank;
+  for (StepIndex step = 0; step < 3; ++step) {
+    EXPECT_EQ(rank.report(step), std::vector<StepIndex>{step});
+  }
+  EXPECT_EQ(rank.answer(1, 0, Verdict::kAccepted), Verdict::kAccepted);
+  EXPECT_EQ(rank.term(2), (std::vector<StepIndex>{0, 1, 2}))
+      << "the one that is settled too: it may have been in the dead one's memory alone";
+  EXPECT_EQ(rank.answer(2, 0, Verdict::kAccepted), std::nullopt) << "the trainer has its verdict";
+  EXPECT_EQ(rank.answer(2, 1, Verdict::kAccepted), Verdict::kAccepted);
+  EXPECT_EQ(rank.answer(2, 1, Verdict::kAccepted), std::nullopt);
+  EXPECT_EQ(rank.answer(1, 2, Verdict::kAccepted), std::nullopt) << "of the planner before";
+  EXPECT_EQ(rank.answer(2, 2, Verdict::kLate), Verdict::kLate);
+}
+
+// It had counted, and its verdict was lost with the planner.
+TEST(ClientReports, ADuplicateOfOneThatWasRepeatedIsAccepted) {
+  Reporter rank;
+  rank.report(4);
+  rank.term(2);
+  EXPECT_EQ(rank.answer(2, 4, Verdict::kDuplicate), Verdict::kAccepted);
+  rank.report(5);
+  EXPECT_EQ(rank.answer(2, 5, Verdict::kDuplicate), Verdict::kDuplicate) << "it was not repeated";
+}
+
+// The trainer waits for every verdict: one that reports a step again must not wait in vain.
+TEST(ClientReports, OneThatTheTrainerRepeatsItselfIsADuplicateInEveryTerm) {
+  Reporter rank;
+  rank.report(4);
+  EXPECT_EQ(rank.answer(1, 4, Verdict::kAccepted), Verdict::kAccepted);
+  rank.term(2);
+  rank.report(4);
+  EXPECT_EQ(rank.answer(2, 4, Verdict::kAccepted), Verdict::kDuplicate) << "of the term's own";
+  EXPECT_EQ(rank.answer(2, 4, Verdict::kDuplicate), std::nullopt) << "it waits for one";
+  rank.report(4);
+  EXPECT_EQ(rank.answer(2, 4, Verdict::kDuplicate), Verdict::kDuplicate);
+}
+
+TEST(ClientReports, TheFirstOfAStepIsTheOneThatIsRepeated) {
+  Reporter rank;
+  rank.report(4);
+  protocol::Report other;
+  other.part.step = 4;
+  other.part.losses = {{0, 7, 7}};
+  EXPECT_EQ(rank.sent(on_telling(rank.state, other)).size(), 1u) << "the planner judges it";
+  EXPECT_EQ(rank.state.reports().at(4).part.losses.front().loss, 104);
+}
+
+TEST(ClientReports, AsManyAreKeptAsMayNotCountYet) {
+  Reporter rank(3);
+  for (StepIndex step = 0; step < 50; ++step) {
+    rank.report(step);
+    ASSERT_LE(rank.state.reports().size(), 3u);
+  }
+  EXPECT_EQ(rank.term(2), (std::vector<StepIndex>{47, 48, 49}));
+  EXPECT_EQ(rank.answer(2, 3, Verdict::kAccepted), Verdict::kAccepted) << "forgotten, not lost";
+}
+
+TEST(ClientReports, WhatARuleAnswersIsNotKept) {
+  Reporter rank;
+  protocol::Report weights;
+  weights.part.step = 3;
+  weights.part.weights = {1, 2};
+  EXPECT_EQ(rank.sent(on_telling(rank.state, weights)), std::vector<StepIndex>{3});
+  const protocol::StreamFailed failed{4, Status(Code::kUserFunction, "rule")};
+  EXPECT_EQ(on_telling(rank.state, failed).effects.size(), 1u);
+  EXPECT_TRUE(rank.state.reports().empty());
+  EXPECT_TRUE(rank.term(2).empty()) << "the next planner asks the rule itself";
+}
+
 }  // namespace
 }  // namespace overlord::client

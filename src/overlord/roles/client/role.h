@@ -29,6 +29,8 @@ class Client {
   void start();
   void receive(const protocol::Envelope& envelope);
   void consumed(StepIndex step);
+  // A report of this rank, or what a user's rule has answered.
+  void tell_planner(const protocol::Message& message);
   // Steps from `first_step` on, none of which has been planned, are of another tree.
   void reseat(StepIndex first_step, const protocol::Address& constructor);
 

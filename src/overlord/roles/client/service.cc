@@ -7,7 +7,9 @@ namespace overlord::client {
 class Client::Service {
  public:
   Service(ClientJob job, StepIndex first_step, ClientSeams seams, protocol::PeerGenerations peers)
-      : job_(std::move(job)), seams_(std::move(seams)), state_(first_step, std::move(peers)) {}
+      : job_(std::move(job)),
+        seams_(std::move(seams)),
+        state_(first_step, std::move(peers), job_.reports_kept) {}
 
   void receive(const protocol::Envelope& envelope) {
     perform(on_message(job_, state_, envelope));
@@ -20,6 +22,8 @@ class Client::Service {
     probe_.steps_consumed = state_.consumed();
     pump();
   }
+
+  void tell_planner(const protocol::Message& message) { perform(on_telling(state_, message)); }
 
   void reseat(StepIndex first_step, const protocol::Address& constructor) {
     perform(on_reseated(job_, state_, first_step, constructor));
@@ -75,6 +79,7 @@ Client::~Client() = default;
 void Client::start() { service_->pump(); }
 void Client::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
 void Client::consumed(StepIndex step) { service_->consumed(step); }
+void Client::tell_planner(const protocol::Message& message) { service_->tell_planner(message); }
 void Client::reseat(StepIndex first_step, const protocol::Address& constructor) {
   service_->reseat(first_step, constructor);
 }

@@ -42,6 +42,26 @@ struct ClientState::Apply {
     OVERLORD_CHECK(fresh && self.seats_.rbegin()->first == event.first_step,
                    "trees follow each other");
   }
+  void operator()(const Reported& event) const {
+    OVERLORD_CHECK(event.part.weights.empty(), "what a rule has answered is no report");
+    const bool fresh = self.reports_.try_emplace(event.part.step, KeptReport{event.part}).second;
+    OVERLORD_CHECK(fresh, "the first report of a step stays");
+    while (self.reports_.size() > self.reports_kept_) self.reports_.erase(self.reports_.begin());
+  }
+  void operator()(const ReportRetold& event) const {
+    const auto found = self.reports_.find(event.step);
+    OVERLORD_CHECK(found != self.reports_.end(), "what is told again is kept");
+    found->second.retold = found->second.settled;
+  }
+  void operator()(const ReportsRepeated&) const {
+    for (auto& [step, report] : self.reports_) report.repeated = true;
+  }
+  void operator()(const ReportSettled& event) const {
+    const auto found = self.reports_.find(event.step);
+    if (found == self.reports_.end()) return;
+    found->second.settled = true;
+    found->second.retold = false;
+  }
   void operator()(const protocol::PeerRestarted& event) const {
     OVERLORD_CHECK(event.generation >= self.peers_.of(event.role), "a generation never goes back");
     self.peers_.apply(event);

@@ -41,13 +41,35 @@ struct Reseated {  // steps from this one on come from another tree's constructo
   protocol::Address constructor;
 };
 
-using Event = std::variant<StepAsked, StepArrived, StepHandedOver, StepConsumed, Reseated,
-                           protocol::PeerRestarted>;
+struct Reported {  // to the planner
+  model::StepFeedback part;
+};
+struct ReportRetold {  // by the trainer, of a step it has reported before
+  StepIndex step = 0;
+};
+struct ReportsRepeated {};  // all that are kept, to the planner of another term
+struct ReportSettled {      // its verdict was handed on
+  StepIndex step = 0;
+};
+
+// A report is kept after its verdict too: a planner that died may have had it in memory alone.
+struct KeptReport {
+  model::StepFeedback part;
+  bool settled = false;
+  bool repeated = false;
+  bool retold = false;  // behind its verdict: the trainer waits for another
+};
+
+using Event = std::variant<StepAsked, StepArrived, StepHandedOver, StepConsumed, Reseated, Reported,
+                           ReportRetold, ReportsRepeated, ReportSettled, protocol::PeerRestarted>;
 
 class ClientState {
  public:
-  explicit ClientState(StepIndex first_step, protocol::PeerGenerations peers = {})
-      : next_ask_(first_step),
+  // `reports_kept`: as many as may not count yet.
+  explicit ClientState(StepIndex first_step, protocol::PeerGenerations peers = {},
+                       uint32_t reports_kept = 64)
+      : reports_kept_(reports_kept),
+        next_ask_(first_step),
         next_handover_(first_step),
         consumed_(first_step),
         peers_(std::move(peers)) {}
@@ -62,10 +84,13 @@ class ClientState {
   std::vector<StepIndex> missing() const;      // asked for, and not come
   // Constructors of later trees than the first, by the first step of each.
   const std::map<StepIndex, protocol::Address>& seats() const { return seats_; }
+  const std::map<StepIndex, KeptReport>& reports() const { return reports_; }
   const protocol::PeerGenerations& peers() const { return peers_; }
 
  private:
   struct Apply;
+  uint32_t reports_kept_;
+  std::map<StepIndex, KeptReport> reports_;  // the newest
   StepIndex next_ask_;
   StepIndex next_handover_;
   StepIndex consumed_;

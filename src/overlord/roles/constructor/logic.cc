@@ -52,6 +52,24 @@ struct OnMessage {
   void operator()(const protocol::StreamFailed& message) const {
     out->events.push_back(Failed{message.step, message.status});
   }
+  // What the planner before it was told may be lost with it.
+  void operator()(const protocol::TermOpened&) const {
+    const protocol::Address planner = protocol::planner_address();
+    protocol::TermPromised promise{envelope.versions.generation, 0, {}};
+    if (state.acknowledges()) promise.planned = state.acknowledged();
+    if (!state.steps().empty()) {
+      const model::Plan& newest = *state.steps().rbegin()->second.plan;
+      promise.planned = newest.step + 1;
+      promise.plan_hash = newest.plan_hash;
+    }
+    out->effects.push_back(Send{planner, promise});
+    if (state.acknowledges()) {
+      out->effects.push_back(Send{planner, protocol::Acknowledged{state.acknowledged()}});
+    }
+    if (const auto& told = state.told()) {
+      out->effects.push_back(Send{planner, protocol::StreamFailed{told->step, told->status}});
+    }
+  }
   // What a dead loader was asked and did not answer is asked again; what has come is kept.
   void operator()(const protocol::PeerRestarted& message) const {
     if (message.generation < state.peers().of(message.role)) return;
@@ -119,6 +137,7 @@ Reaction on_transform_failed(const ConstructorState& state, StepIndex step, cons
   // Ranks here hear of it from the planner's answer, as all others do: a rank that has heard of it
   // asks no more, so if this process died before the planner knows, nobody would ever tell the
   // other groups.
+  out.events.push_back(FailureTold{step, status});
   out.effects.push_back(Send{protocol::planner_address(), protocol::StreamFailed{step, status}});
   return out;
 }

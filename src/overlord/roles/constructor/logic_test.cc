@@ -256,5 +256,93 @@ TEST(ConstructorLogic, ARestartedOneMakesOnlyWhatIsAskedAgainAndTheOldestAlwaysF
   EXPECT_EQ(fetches(run(job, &state)), 0u) << "the budget";
 }
 
+protocol::Envelope from_planner(uint32_t term, protocol::Message message) {
+  protocol::Envelope envelope;
+  envelope.from = protocol::planner_address();
+  envelope.versions.generation = term;
+  envelope.message = std::move(message);
+  return envelope;
+}
+
+TEST(ConstructorLogic, PromisesAndTellsTheNextPlannerWhatIsDoneWith) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(2, {0, 1});
+  protocol::PlanPublished newest = plan_of(5, false, true);
+  auto plan = std::make_shared<model::Plan>(*newest.plan);
+  plan->plan_hash = digest_of("plan 5");
+  newest.plan = plan;
+  for (StepIndex step = 2; step < 5; ++step) {
+    receive(job, &state, from_planner(1, plan_of(step, false, true)));
+  }
+  receive(job, &state, from_planner(1, newest));
+  receive(job, &state, from(0, protocol::Get{4, 4}));
+  receive(job, &state, from(1, protocol::Get{4, 3}));
+  const auto answer = [&](uint32_t term) {
+    const Reaction reaction = on_message(job, state, from_planner(term, protocol::TermOpened{}));
+    for (const Event& event : reaction.events) state.apply(event);
+    std::vector<protocol::Message> out;
+    for (const Effect& effect : reaction.effects) {
+      EXPECT_EQ(std::get<Send>(effect).to, protocol::planner_address());
+      out.push_back(std::get<Send>(effect).message);
+    }
+    return out;
+  };
+  std::vector<protocol::Message> told = answer(2);
+  ASSERT_EQ(told.size(), 2u);
+  const auto& promise = std::get<protocol::TermPromised>(told[0]);
+  EXPECT_EQ(promise.term, 2u);
+  EXPECT_EQ(promise.planned, 6u);
+  EXPECT_EQ(promise.plan_hash, plan->plan_hash);
+  EXPECT_EQ(std::get<protocol::Acknowledged>(told[1]).acknowledged, 3u) << "by the slowest";
+  EXPECT_TRUE(on_message(job, state, from_planner(1, plan_of(6, false, true))).events.empty())
+      << "the term before may still live";
+
+  for (const Rank rank : {0, 1}) receive(job, &state, from(rank, protocol::Acknowledged{6}));
+  told = answer(3);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(std::get<protocol::TermPromised>(told[0]).planned, 6u) << "all is done with";
+  EXPECT_EQ(std::get<protocol::TermPromised>(told[0]).plan_hash, Digest()) << "and forgotten";
+  EXPECT_EQ(std::get<protocol::Acknowledged>(told[1]).acknowledged, 6u);
+  EXPECT_TRUE(answer(2).empty());
+}
+
+TEST(ConstructorLogic, WhatIsMadeAgainByTheNextTermIsHeldOnce) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(0, {0});
+  for (StepIndex step = 0; step < 2; ++step) {
+    receive(job, &state, from_planner(1, plan_of(step, false, true)));
+    receive(job, &state, from(0, protocol::Get{step, 0}));
+  }
+  EXPECT_EQ(fetches(run(job, &state)), 2u);
+  receive(job, &state, from_planner(2, protocol::TermOpened{}));
+  for (StepIndex step = 0; step < 3; ++step) {
+    receive(job, &state, from_planner(2, plan_of(step, false, true)));
+  }
+  EXPECT_EQ(state.steps().size(), 3u);
+  EXPECT_EQ(state.step(0)->stage, Stage::kFetching) << "work goes on where it was";
+  EXPECT_EQ(fetches(run(job, &state)), 0u);
+}
+
+TEST(ConstructorLogic, AFailureIsToldAgainToTheNextPlanner) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(0, {0});
+  for (StepIndex step = 1; step < 3; ++step) {
+    receive(job, &state, from(0, plan_of(step, false, true)));
+  }
+  for (const StepIndex step : {2, 1}) {
+    const Status status(Code::kUserFunction, "step " + std::to_string(step));
+    for (const Event& event : on_transform_failed(state, step, status).events) state.apply(event);
+  }
+  const Reaction reaction = on_message(job, state, from_planner(2, protocol::TermOpened{}));
+  ASSERT_EQ(reaction.effects.size(), 2u) << "no rank is done with anything";
+  EXPECT_TRUE(
+      std::holds_alternative<protocol::TermPromised>(std::get<Send>(reaction.effects[0]).message))
+      << "or nobody hears the rest";
+  const auto& failed =
+      std::get<protocol::StreamFailed>(std::get<Send>(reaction.effects[1]).message);
+  EXPECT_EQ(failed.step, 1u);
+  EXPECT_EQ(failed.status.message(), "step 1");
+}
+
 }  // namespace
 }  // namespace overlord::constructor

@@ -18,7 +18,8 @@ uint64_t media_bytes_of(const StepEntry& entry) {
 
 ConstructorState::ConstructorState(StepIndex first_step, std::vector<Rank> ranks,
                                    protocol::PeerGenerations peers)
-    : ranks_(std::move(ranks)),
+    : first_step_(first_step),
+      ranks_(std::move(ranks)),
       wanted_(ranks_.size()),
       acknowledged_(ranks_.size(), first_step),
       wanted_limit_(first_step),
@@ -91,6 +92,10 @@ struct ConstructorState::Apply {
   }
   void operator()(const Failed& event) const {
     if (!self.failure_ || event.step < self.failure_->step) self.failure_ = event;
+  }
+  void operator()(const FailureTold& event) const {
+    OVERLORD_CHECK(!event.status.ok(), "a stream that fails says why");
+    if (!self.told_ || event.step < self.told_->step) self.told_ = event;
   }
   void operator()(const protocol::PeerRestarted& event) const {
     OVERLORD_CHECK(event.generation >= self.peers_.of(event.role), "a generation never goes back");

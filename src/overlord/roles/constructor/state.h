@@ -57,9 +57,14 @@ struct Failed {
   Status status;
 };
 
+struct FailureTold {  // to the planner
+  StepIndex step = 0;
+  Status status;
+};
+
 using Event =
     std::variant<PlanSeen, StepWanted, RankDone, StepStarted, PayloadArrived, PayloadRefused,
-                 StepAssembled, StepDelivered, Failed, protocol::PeerRestarted>;
+                 StepAssembled, StepDelivered, Failed, FailureTold, protocol::PeerRestarted>;
 
 enum class Stage : uint8_t { kPlanned, kFetching, kAssembling, kReady };
 
@@ -87,6 +92,8 @@ class ConstructorState {
   const std::set<StepIndex>& wanted(size_t client) const { return wanted_[client]; }
   bool wanted_by_any(StepIndex step) const;
   StepIndex acknowledged() const;  // steps before it are done with, by all clients
+  // Some of its own are; the first may lie far ahead, where a tree begins.
+  bool acknowledges() const { return acknowledged() > first_step_; }
   StepIndex wanted_limit() const { return wanted_limit_; }  // one past the newest step asked for
   uint32_t steps_held() const;                              // fetching, assembling or ready
   StepIndex oldest_held() const;                            // wanted_limit() when none is
@@ -94,11 +101,14 @@ class ConstructorState {
   uint64_t media_bytes() const;
   uint64_t most_media_bytes() const { return most_media_bytes_; }  // that a step has had so far
   const std::optional<Failed>& failure() const { return failure_; }
+  // The earliest that the planner was told: nobody else tells it again.
+  const std::optional<FailureTold>& told() const { return told_; }
   const protocol::PeerGenerations& peers() const { return peers_; }
 
  private:
   struct Apply;
   size_t client_of(Rank rank) const;
+  StepIndex first_step_;
   std::vector<Rank> ranks_;
   std::map<StepIndex, StepEntry> steps_;
   std::vector<std::set<StepIndex>> wanted_;  // parallel to ranks_
@@ -106,6 +116,7 @@ class ConstructorState {
   StepIndex wanted_limit_ = 0;
   uint64_t most_media_bytes_ = 0;
   std::optional<Failed> failure_;
+  std::optional<FailureTold> told_;
   protocol::PeerGenerations peers_;
 };
 

@@ -8,6 +8,7 @@ namespace {
 struct OnMessage {
   const LoaderJob& job;
   const LoaderState& state;
+  const protocol::Envelope& envelope;
   Reaction* out;
 
   void operator()(const protocol::MetaGrant& message) const {
@@ -32,6 +33,25 @@ struct OnMessage {
     }
     out->events.push_back(HoleLogged{message.id});
   }
+  // What the planner before it was told may be lost with it; posting begins with the next grant.
+  void operator()(const protocol::TermOpened&) const {
+    out->events.push_back(TermHeard{});
+    protocol::TermPromised promise{envelope.versions.generation, 0, {}};
+    if (const KnownPlan* newest = state.newest_plan()) {
+      promise.planned = newest->plan->step + 1;
+      promise.plan_hash = newest->plan->plan_hash;
+    }
+    tell_planner(promise);
+    for (const auto& [key, rows] : state.unlogged()) {
+      for (const auto& [id, reason] : rows) tell_planner(protocol::LateBad{key.first, id, reason});
+    }
+    if (const auto& failure = state.failure()) {
+      tell_planner(protocol::StreamFailed{failure->step, failure->status});
+    }
+  }
+  void tell_planner(protocol::Message message) const {
+    out->effects.push_back(Tell{std::move(message)});
+  }
   // Nothing to send again: a restarted constructor asks for what it lacks.
   void operator()(const protocol::PeerRestarted& message) const {
     if (message.generation >= state.peers().of(message.role)) out->events.push_back(message);
@@ -47,7 +67,7 @@ Reaction on_message(const LoaderJob& job, const LoaderState& state,
   Reaction out;
   if (state.peers().stale(job.versions, envelope)) return out;
   if (const auto news = state.peers().news(envelope)) out.events.push_back(*news);
-  std::visit(OnMessage{job, state, &out}, envelope.message);
+  std::visit(OnMessage{job, state, envelope, &out}, envelope.message);
   return out;
 }
 
@@ -66,10 +86,8 @@ Reaction next_work(const LoaderJob& job, const LoaderState& state) {
   const bool behind_the_end = job.one_pass && state.next_window() >= job.windows_per_pass;
   if (state.next_window() < state.grant() && !behind_the_end) {
     const uint64_t sequence = state.next_window();
-    if (!job.owns(sequence)) {
-      out.events.push_back(WindowStarted{sequence});
-      out.events.push_back(WindowPosted{sequence});
-      out.effects.push_back(SkipWindow{sequence});
+    if (!job.owns(sequence) || state.in_work(sequence)) {
+      out.events.push_back(WindowSkipped{sequence});
     } else if (state.windows_in_work() < job.workers) {
       out.events.push_back(WindowStarted{sequence});
       out.effects.push_back(MakeWindow{sequence});

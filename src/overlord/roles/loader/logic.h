@@ -32,16 +32,16 @@ struct LoaderJob {
 struct MakeWindow {  // decode or look up the metadata of this window, then post it
   uint64_t sequence = 0;
 };
-struct SkipWindow {  // another slot's
-  uint64_t sequence = 0;
-};
 struct Serve {  // read what (step, bucket) needs of this slot, then send it
   FetchKey key;
+};
+struct Tell {  // the planner
+  protocol::Message message;
 };
 struct Answer {  // send what was read: its holes are in the journal
   FetchKey key;
 };
-using Effect = std::variant<MakeWindow, SkipWindow, Serve, Answer>;
+using Effect = std::variant<MakeWindow, Serve, Tell, Answer>;
 
 struct Reaction {
   std::vector<Event> events;

@@ -144,8 +144,8 @@ TEST(LoaderLogic, AnAnswerWithHolesWaitsUntilAllOfThemAreLogged) {
   LoaderState state(0);
   const LoaderJob job = job_of(0, 1);
   const SampleId first{0, 0, 7}, second{0, 0, 8};
-  state.apply(HolesFound{{3, 0}, {first, second}});
-  state.apply(HolesFound{{3, 1}, {second}});
+  state.apply(HolesFound{{3, 0}, {{first, "bad"}, {second, "bad"}}});
+  state.apply(HolesFound{{3, 1}, {{second, "bad"}}});
   protocol::Envelope logged;
   logged.message = protocol::LateBad{3, second, "bad"};
   Reaction reaction = on_message(job, state, logged);
@@ -191,6 +191,101 @@ TEST(LoaderLogic, RefusesAFetchOfADeadConstructor) {
   envelope.message = protocol::Fetch{0, 0};
   envelope.versions.generation = 1;
   EXPECT_TRUE(on_message(job, state, envelope).events.empty());
+}
+
+protocol::Envelope of_term(uint32_t term, protocol::Message message) {
+  protocol::Envelope envelope;
+  envelope.from = protocol::planner_address();
+  envelope.versions.generation = term;
+  envelope.message = std::move(message);
+  return envelope;
+}
+
+// What the planner is told, and nothing else is done.
+std::vector<protocol::Message> told(const Reaction& reaction) {
+  std::vector<protocol::Message> out;
+  for (const Effect& effect : reaction.effects) out.push_back(std::get<Tell>(effect).message);
+  return out;
+}
+
+TEST(LoaderLogic, PromisesWithTheNewestPlanAndHeedsNoEarlierTerm) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1);
+  std::vector<protocol::Message> answer =
+      told(on_message(job, state, of_term(2, protocol::TermOpened{})));
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(std::get<protocol::TermPromised>(answer[0]).term, 2u);
+  EXPECT_EQ(std::get<protocol::TermPromised>(answer[0]).planned, 0u) << "it was told of no plan";
+
+  auto plan = std::make_shared<model::Plan>();
+  plan->step = 6;
+  plan->plan_hash = digest_of("plan 6");
+  receive(job, &state, of_term(1, protocol::PlanPublished{plan, nullptr}));
+  const protocol::Envelope opened = of_term(3, protocol::TermOpened{});
+  answer = told(on_message(job, state, opened));
+  ASSERT_EQ(answer.size(), 1u);
+  const auto& promise = std::get<protocol::TermPromised>(answer[0]);
+  EXPECT_EQ(promise.term, 3u);
+  EXPECT_EQ(promise.planned, 7u);
+  EXPECT_EQ(promise.plan_hash, plan->plan_hash);
+  receive(job, &state, opened);
+  EXPECT_TRUE(on_message(job, state, of_term(2, protocol::MetaGrant{9, 0})).events.empty());
+  EXPECT_TRUE(on_message(job, state, of_term(2, protocol::TermOpened{})).effects.empty())
+      << "promised to a later one";
+}
+
+TEST(LoaderLogic, InAnotherTermPostingBeginsWithTheNextGrant) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1, 100);
+  receive(job, &state, of_term(1, protocol::MetaGrant{8, 0}));
+  EXPECT_EQ(windows_made(job, &state).size(), 8u);
+  for (uint64_t window = 0; window < 8; ++window) state.apply(WindowPosted{window});
+  receive(job, &state, of_term(1, protocol::MetaGrant{20, 8}));
+  receive(job, &state, of_term(2, protocol::TermOpened{}));
+  EXPECT_TRUE(windows_made(job, &state).empty()) << "what the earlier term granted counts no more";
+  receive(job, &state, of_term(2, protocol::MetaGrant{7, 5}));
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{5, 6}))
+      << "posted before, to a planner that is dead";
+  receive(job, &state, of_term(2, protocol::MetaGrant{9, 3}));
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{7, 8}))
+      << "in one term posting never goes back";
+}
+
+TEST(LoaderLogic, AWindowInWorkIsNotMadeTwice) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1, 3);
+  receive(job, &state, of_term(1, protocol::MetaGrant{9, 0}));
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{0, 1, 2}));
+  state.apply(WindowPosted{1});
+  receive(job, &state, of_term(2, protocol::TermOpened{}));
+  receive(job, &state, of_term(2, protocol::MetaGrant{9, 0}));
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{1}))
+      << "0 and 2 are on their way to whoever grants";
+  EXPECT_TRUE(state.in_work(0) && state.in_work(2));
+  state.apply(WindowPosted{0});
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{3}));
+}
+
+TEST(LoaderLogic, RowsThatAreNotLoggedAndTheFailureAreToldAgain) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1);
+  const SampleId first{0, 0, 7}, second{0, 0, 8};
+  state.apply(HolesFound{{3, 0}, {{first, "cut"}, {second, "damaged"}}});
+  state.apply(HoleLogged{first});
+  state.apply(FailureTold{9, Status(Code::kSourceChanged, "later")});
+  state.apply(FailureTold{6, Status(Code::kSourceChanged, "web: changed")});
+  state.apply(FailureTold{8, Status(Code::kSourceChanged, "later")});
+  const std::vector<protocol::Message> answer =
+      told(on_message(job, state, of_term(2, protocol::TermOpened{})));
+  ASSERT_EQ(answer.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<protocol::TermPromised>(answer[0])) << "or nobody hears it";
+  const auto& row = std::get<protocol::LateBad>(answer[1]);
+  EXPECT_EQ(row.id, second) << "the other one is in the journal";
+  EXPECT_EQ(row.step, 3u);
+  EXPECT_EQ(row.reason, "damaged");
+  const auto& failed = std::get<protocol::StreamFailed>(answer[2]);
+  EXPECT_EQ(failed.step, 6u) << "the earliest";
+  EXPECT_EQ(failed.status.message(), "web: changed");
 }
 
 }  // namespace

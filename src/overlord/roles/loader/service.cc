@@ -101,7 +101,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     probe_.file_state_bytes = orders_.memory_bytes();
   }
 
-  void carry_out(const SkipWindow&) {}
+  void carry_out(const Tell& tell) { send(protocol::planner_address(), tell.message); }
 
   void carry_out(const MakeWindow& effect) {
     const auto pass = static_cast<uint32_t>(effect.sequence / job_.windows_per_pass);
@@ -384,13 +384,13 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
       answer(key, std::move(payload));
       return pump();
     }
-    std::set<SampleId> ids;
+    std::map<SampleId, std::string> rows;
     for (const auto& [id, hole] : holes) {
-      ids.insert(id);
+      rows.emplace(id, hole.reason);
       note_bad(id, hole.ref, hole.reason, true);
       send(protocol::planner_address(), protocol::LateBad{key.first, id, hole.reason});
     }
-    state_.apply(HolesFound{key, std::move(ids)});
+    state_.apply(HolesFound{key, std::move(rows)});
     unlogged_[key] = std::move(payload);
     pump();
   }
@@ -479,8 +479,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
 
   void fail(StepIndex step, const Status& status) {
     if (status.code() == Code::kCancelled) return;
-    send(protocol::planner_address(),
-         protocol::StreamFailed{step, status.with_context("source " + source_->spec.name)});
+    const Status named = status.with_context("source " + source_->spec.name);
+    state_.apply(FailureTold{step, named});
+    send(protocol::planner_address(), protocol::StreamFailed{step, named});
   }
 
   void send(const protocol::Address& to, protocol::Message message) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "overlord/base/check.h"
 
@@ -11,6 +12,12 @@ struct LoaderState::Apply {
   LoaderState& self;
 
   void operator()(const GrantRaised& event) const {
+    OVERLORD_CHECK(event.first <= event.limit, "what has been posted was granted");
+    if (std::exchange(self.awaits_grant_, false)) {
+      self.grant_ = event.limit;
+      self.next_window_ = event.first;
+      return;
+    }
     self.grant_ = std::max(self.grant_, event.limit);
     self.next_window_ = std::max(self.next_window_, event.first);
   }
@@ -37,7 +44,13 @@ struct LoaderState::Apply {
     OVERLORD_CHECK(event.sequence == self.next_window_, "windows start in order");
     OVERLORD_CHECK(event.sequence < self.grant_, "no window without a grant");
     ++self.next_window_;
-    self.windows_in_work_.insert(event.sequence);
+    OVERLORD_CHECK(self.windows_in_work_.insert(event.sequence).second,
+                   "a window is not made twice at a time");
+  }
+  void operator()(const WindowSkipped& event) const {
+    OVERLORD_CHECK(event.sequence == self.next_window_ && event.sequence < self.grant_,
+                   "windows are passed over in order");
+    ++self.next_window_;
   }
   void operator()(const WindowPosted& event) const {
     OVERLORD_CHECK(self.windows_in_work_.erase(event.sequence) == 1, "a window is posted once");
@@ -51,6 +64,15 @@ struct LoaderState::Apply {
       it->second.erase(event.row);
       it = it->second.empty() ? self.unlogged_.erase(it) : std::next(it);
     }
+  }
+  void operator()(const FailureTold& event) const {
+    OVERLORD_CHECK(!event.status.ok(), "a stream that fails says why");
+    if (!self.failure_ || event.step < self.failure_->step) self.failure_ = event;
+  }
+  // It counts what is posted from its own start on; nothing is granted until it has said so.
+  void operator()(const TermHeard&) const {
+    self.awaits_grant_ = true;
+    self.grant_ = 0;
   }
   void operator()(const StepsRetired& event) const {
     self.retired_ = std::max(self.retired_, event.acknowledged);

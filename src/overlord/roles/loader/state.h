@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "overlord/base/ids.h"
+#include "overlord/base/status.h"
 #include "overlord/model/plan.h"
 #include "overlord/model/plan_index.h"
 #include "overlord/protocol/peer_generations.h"
@@ -42,23 +43,31 @@ struct FetchAnswered {
 struct WindowStarted {  // its metadata is being made
   uint64_t sequence = 0;
 };
+struct WindowSkipped {  // another slot's, or made already
+  uint64_t sequence = 0;
+};
 struct WindowPosted {
   uint64_t sequence = 0;
 };
 struct HolesFound {  // the answer to a fetch waits until these rows are in the journal
   FetchKey key;
-  std::set<SampleId> rows;
+  std::map<SampleId, std::string> rows;  // with the reasons
 };
 struct HoleLogged {
   SampleId row;
 };
+struct FailureTold {  // to the planner
+  StepIndex step = 0;
+  Status status;
+};
+struct TermHeard {};  // another planner grants from now on
 struct StepsRetired {
   StepIndex acknowledged = 0;
 };
 
-using Event =
-    std::variant<GrantRaised, PlanSeen, FetchAsked, FetchStarted, FetchAnswered, WindowStarted,
-                 WindowPosted, HolesFound, HoleLogged, StepsRetired, protocol::PeerRestarted>;
+using Event = std::variant<GrantRaised, PlanSeen, FetchAsked, FetchStarted, FetchAnswered,
+                           WindowStarted, WindowSkipped, WindowPosted, HolesFound, HoleLogged,
+                           FailureTold, TermHeard, StepsRetired, protocol::PeerRestarted>;
 
 struct KnownPlan {
   model::PlanPtr plan;
@@ -75,6 +84,8 @@ class LoaderState {
 
   uint64_t grant() const { return grant_; }
   uint64_t next_window() const { return next_window_; }  // not yet started
+  // Asked for by the planner of another term, and not posted by now: whoever grants gets it.
+  bool in_work(uint64_t window) const { return windows_in_work_.contains(window); }
   size_t windows_in_work() const { return windows_in_work_.size(); }
   const std::set<FetchKey>& waiting() const { return waiting_; }  // asked, not started
   // The first of them whose plan is known. An older one may wait for a plan that is on its way, or
@@ -83,10 +94,15 @@ class LoaderState {
   std::optional<FetchKey> oldest_planned() const;
   size_t fetches_in_work() const { return in_work_.size(); }
   // Answers that are made and wait for the journal, with the rows they wait for.
-  const std::map<FetchKey, std::set<SampleId>>& unlogged() const { return unlogged_; }
+  const std::map<FetchKey, std::map<SampleId, std::string>>& unlogged() const { return unlogged_; }
+  // The earliest that the planner was told: nobody else tells it again.
+  const std::optional<FailureTold>& failure() const { return failure_; }
   // Documents of a fetch whose packed media did not decode where they were unpacked, and why.
   const std::map<SampleId, std::string>& undecodable(const FetchKey& key) const;
   const KnownPlan* plan(StepIndex step) const;
+  const KnownPlan* newest_plan() const {
+    return plans_.empty() ? nullptr : &plans_.rbegin()->second;
+  }
   size_t plans() const { return plans_.size(); }
   const protocol::PeerGenerations& peers() const { return peers_; }
 
@@ -98,7 +114,9 @@ class LoaderState {
   std::map<StepIndex, KnownPlan> plans_;
   std::set<FetchKey> waiting_;
   std::set<FetchKey> in_work_;
-  std::map<FetchKey, std::set<SampleId>> unlogged_;
+  std::map<FetchKey, std::map<SampleId, std::string>> unlogged_;
+  std::optional<FailureTold> failure_;
+  bool awaits_grant_ = false;  // of a new term, which says where posting goes on
   std::map<FetchKey, std::map<SampleId, std::string>> undecodable_;
   StepIndex retired_ = 0;  // steps before it are done with, by all constructors
   protocol::PeerGenerations peers_;

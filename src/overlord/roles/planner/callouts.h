@@ -4,13 +4,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <utility>
 #include <vector>
 
 #include "overlord/base/status.h"
 #include "overlord/model/callout.h"
-#include "overlord/protocol/journal_record.h"
 
 namespace overlord::planner {
 
@@ -23,18 +20,6 @@ class Callouts {
   virtual ~Callouts() = default;
   // Calls `done` once, from any thread, whenever the function has answered.
   virtual void ask(model::CalloutRequest request, CalloutDone done) = 0;
-};
-
-// Answers from a journal instead of from the functions: how a stream is made again without them.
-class RecordedCallouts final : public Callouts {
- public:
-  // Other kinds of records are passed over.
-  void add(const protocol::JournalRecord& record);
-  void ask(model::CalloutRequest request, CalloutDone done) override;
-  size_t size() const { return records_.size(); }
-
- private:
-  std::map<std::pair<StepIndex, model::CalloutKind>, protocol::CalloutRecord> records_;
 };
 
 }  // namespace overlord::planner

@@ -7,6 +7,7 @@
 #include "overlord/plan/place/callout.h"
 #include "overlord/plan/place/place_tree.h"
 #include "overlord/roles/planner/reports.h"
+#include "overlord/roles/planner/term.h"
 #include "overlord/roles/planner/tree.h"
 
 namespace overlord::planner {
@@ -85,8 +86,7 @@ void top_up(const PlannerJob& job, const PlannerState& state, Reaction* out) {
 // No further step can be planned; what was published is still served.
 Reaction stop(const PlannerState& state, const Status& status) {
   Reaction out;
-  out.events.push_back(Failed{state.next_step(), status});
-  send_to_constructors(state, protocol::StreamFailed{state.next_step(), status}, &out);
+  out.effects.push_back(Fail{state.next_step(), status});
   return out;
 }
 
@@ -133,10 +133,21 @@ struct OnMessage {
   const protocol::Envelope& envelope;
   Reaction* out;
 
+  // A role that has not promised is not heard, and gets nothing: what it says may rest on what an
+  // earlier term told it meanwhile. It says everything again when it promises.
+  bool heard() const {
+    const bool promises = std::holds_alternative<protocol::TermPromised>(envelope.message);
+    const bool restarted = std::holds_alternative<protocol::PeerRestarted>(envelope.message);
+    if (state.unpromised().contains(envelope.from)) return promises || restarted;
+    // Reports come again when all plans are made again: before that they would seem too early.
+    return envelope.from.kind != protocol::RoleKind::kClient || !state.remaking();
+  }
   void operator()(const protocol::MetaPosted& message) const {
     out->events.push_back(MetaArrived{message.sequence, message.window});
   }
   void operator()(const protocol::Acknowledged& message) const {
+    // More than any term has planned: its promise ends the stream by name (check_promise).
+    if (message.acknowledged > state.unplanned()) return;
     out->events.push_back(ConstructorAcknowledged{envelope.from, message.acknowledged});
   }
   void operator()(const protocol::LateBad& message) const {
@@ -157,13 +168,22 @@ struct OnMessage {
     if (envelope.from.kind == protocol::RoleKind::kClient) {
       return take_rule_failure(job, state, envelope.from.index, message, out);
     }
-    out->events.push_back(Failed{message.step, message.status});
-    send_to_constructors(state, message, out);
+    if (state.failure() && state.failure()->step <= message.step) return;  // told again
+    out->effects.push_back(Fail{message.step, message.status});
+  }
+  void operator()(const protocol::TermPromised& message) const {
+    if (message.term != job.generation) return;  // to a planner before this one
+    out->events.push_back(TermHeld{envelope.from});
+    check_promise(job, state, envelope.from, message, out);
+    if (state.unpromised().empty()) brief(envelope.from);  // it was asked twice
   }
   void operator()(const protocol::PeerRestarted& message) const {
     if (message.generation < state.peers().of(message.role)) return;
     out->events.push_back(message);
-    const protocol::Address& role = message.role;
+    if (state.unpromised().empty()) return brief(message.role);
+    if (is_asked(state, message.role)) ask_to_promise(message.role, out);
+  }
+  void brief(const protocol::Address& role) const {
     if (role.kind == protocol::RoleKind::kLoader) brief_loader(job, state, role, out);
     if (role.kind == protocol::RoleKind::kConstructor) brief_constructor(job, state, role, out);
   }
@@ -178,7 +198,16 @@ Reaction on_message(const PlannerJob& job, const PlannerState& state,
   Reaction out;
   if (state.peers().stale(job.versions, envelope)) return out;
   if (const auto news = state.peers().news(envelope)) out.events.push_back(*news);
-  std::visit(OnMessage{job, state, envelope, &out}, envelope.message);
+  const OnMessage react{job, state, envelope, &out};
+  if (react.heard()) std::visit(react, envelope.message);
+  return out;
+}
+
+Reaction on_failed(const PlannerState& state) {
+  Reaction out;
+  OVERLORD_CHECK(state.failure().has_value(), "a failure is remembered");
+  send_to_constructors(
+      state, protocol::StreamFailed{state.failure()->step, state.failure()->status}, &out);
   return out;
 }
 
@@ -229,7 +258,8 @@ bool select_next(const PlannerJob& job, const PlannerState& state, plan::StepSel
 Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSelector& selector,
                   plan::Placer& placer, StepDraft& draft) {
   Reaction out;
-  if (state.ended() || state.failure()) return out;
+  // What an earlier term has published is made again, whatever came of it.
+  if (state.ended() || (state.failure() && !state.taken(state.next_step()))) return out;
   if (state.next_step() >= state.acknowledged() + job.runway) return out;
   if (!select_next(job, state, selector, draft, &out)) return out;
   OVERLORD_CHECK(draft.step == state.next_step() && draft.selection->content,

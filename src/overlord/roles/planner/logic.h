@@ -12,7 +12,7 @@
 #include "overlord/model/owner_map.h"
 #include "overlord/plan/place/placement.h"
 #include "overlord/plan/select/step_selector.h"
-#include "overlord/protocol/journal_record.h"
+#include "overlord/protocol/journal/journal_record.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/planner/state.h"
 
@@ -27,9 +27,10 @@ struct PlannerJob {
   std::shared_ptr<const model::ViewTable> views;
   model::OwnerMap owners;
   model::Versions versions;       // of the plans, which no restart changes
-  uint32_t generation = 1;        // of this planner, on what it sends
+  uint32_t generation = 1;        // of this planner, on what it sends: its term
   std::vector<uint32_t> buckets;  // constructors of the job's own tree that this planner serves
   uint32_t runway = 4;
+  std::vector<Rank> ranks;      // whose clients are told of a new term
   std::vector<Rank> reporters;  // whose parts make up a step's feedback, ascending
 };
 
@@ -54,11 +55,18 @@ struct JournalTree {  // applied when it is durable; nothing is planned meanwhil
 struct Ask {  // a user's function; on_answer() gets what it says
   model::CalloutRequest request;
 };
+struct Fail {  // before `step`; told to everybody when it is durable
+  StepIndex step = 0;
+  Status status;
+};
+struct JournalRetired {  // a constructor of an earlier tree; then it may go
+  protocol::Address constructor;
+};
 struct JournalCallout {  // an answer that was checked; counts when it is durable
   protocol::CalloutRecord record;
 };
-using Effect =
-    std::variant<Send, Commit, JournalLateBad, JournalFeedback, JournalTree, Ask, JournalCallout>;
+using Effect = std::variant<Send, Commit, JournalLateBad, JournalFeedback, JournalTree, Ask,
+                            JournalCallout, Fail, JournalRetired>;
 
 struct Reaction {
   std::vector<Event> events;
@@ -84,6 +92,8 @@ Reaction on_answer(const PlannerJob& job, const PlannerState& state,
                    const Result<std::vector<int64_t>>& answer);
 // A plan became durable: tell everybody.
 Reaction on_committed(const PlannerJob& job, const PlannerState& state, const model::PlanPtr& plan);
+// Everybody is told where the stream ends; constructors that start later are told again.
+Reaction on_failed(const PlannerState& state);
 // Grants before the first plan.
 Reaction on_start(const PlannerJob& job, const PlannerState& state);
 

@@ -112,7 +112,7 @@ TEST(PlannerLogic, RefusesWhatADeadGenerationSays) {
   }
   protocol::Envelope late;
   late.from = constructor;
-  late.message = protocol::Acknowledged{99};
+  late.message = protocol::Acknowledged{0};
   EXPECT_TRUE(on_message(job, state, late).events.empty());
   late.versions.generation = 2;
   EXPECT_FALSE(on_message(job, state, late).events.empty());

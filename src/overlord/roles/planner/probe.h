@@ -47,6 +47,8 @@ struct PlannerCounts {
 };
 
 struct PlannerProbe : PlannerCounts<std::atomic> {
+  std::atomic<uint32_t> term{1};
+  std::atomic<uint64_t> plans_remade{0};  // of earlier terms
   std::atomic<uint64_t> next_step{0};
   std::atomic<uint64_t> late_bad{0};
   std::atomic<uint64_t> feedback{0};            // steps whose feedback is complete

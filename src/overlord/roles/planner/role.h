@@ -26,6 +26,9 @@ struct PlannerSeams {
   std::function<void(const TreeChanged&, std::function<void()> ready)> tree_changed = {};
   // A constructor of an earlier tree is needed no more; on the loop. May be empty.
   std::function<void(const protocol::Address&)> retired = {};
+  // The journal belongs to a later term: this planner says nothing any more. On the loop; may be
+  // empty.
+  std::function<void(const Status&)> superseded = {};
   // Asks the functions that the strategy names. Null: it names none.
   Callouts* callouts = nullptr;
 };
@@ -38,6 +41,9 @@ struct PlannerStart {
   protocol::PeerGenerations peers;
   Digest config;
   Digest manifest;
+  std::string run = {};
+  // The journal of an earlier term to go on from; `state` and `first_windows` are then its start's.
+  std::shared_ptr<const JournalFold> folded = nullptr;
 };
 
 class Planner {

@@ -3,14 +3,21 @@
 #include <deque>
 
 #include "overlord/base/check.h"
-#include "overlord/protocol/journal_record.h"
+#include "overlord/protocol/journal/record_chain.h"
 #include "overlord/protocol/state_codec.h"
 #include "overlord/roles/planner/reports.h"
 #include "overlord/roles/planner/role.h"
+#include "overlord/roles/planner/term.h"
 #include "overlord/roles/planner/tree.h"
 #include "overlord/runtime/trace.h"
 
 namespace overlord::planner {
+namespace {
+
+// A journal holds one state and the differences of so many plans at most, however long the run.
+constexpr uint64_t kPlansPerCompaction = 256;
+
+}  // namespace
 
 class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
  public:
@@ -19,19 +26,28 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
         seams_(std::move(seams)),
         state_(std::move(start.state), std::move(start.first_windows), job_.buckets,
                std::move(start.feedback), std::move(start.peers)),
-        config_(start.config),
-        manifest_(start.manifest) {}
+        fold_(start.folded ? *start.folded : JournalFold(job_.runway)) {
+    probe_.term = job_.generation;
+    start.folded ? take_over() : begin(start);
+  }
 
+  // What was folded is written anew, in the segment of this term; only then does anybody hear of
+  // it.
   void start() {
-    start_journal();
-    for (const auto& [step, feedback] : state_.pending_feedback()) {
-      journal(record_of(feedback), [](Service&) {});
-    }
+    compact([](Service& self) {
+      self.started_ = true;
+      if (self.taken_over_) return self.open_term();
+      self.perform(on_start(self.job_, self.state_));
+      self.pump();
+    });
   }
 
   void receive(const protocol::Envelope& envelope) {
+    if (superseded_) return;
     if (std::holds_alternative<protocol::MetaPosted>(envelope.message)) ++probe_.meta_windows;
+    const bool opening = !state_.unpromised().empty();
     perform(on_message(job_, state_, envelope));
+    if (opening && state_.unpromised().empty()) opened();
     ask_user_rule();
     if (!changing_) retire();
     pump();
@@ -51,23 +67,87 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     TreeAnswer done;
   };
 
+  void begin(PlannerStart& start) {
+    const Status started =
+        fold_.apply(protocol::JournalStart{versions(),
+                                           start.config,
+                                           start.manifest,
+                                           std::move(start.run),
+                                           state_.next_step(),
+                                           protocol::encode_stream_state(state_.stream()),
+                                           {},
+                                           {}});
+    OVERLORD_CHECK(started.ok(), "a state that was made here can be read");
+    for (const auto& [step, feedback] : state_.pending_feedback()) keep(record_of(feedback));
+  }
+
+  // --- A term that goes on from a journal -------------------------------------------------------
+
+  void take_over() {
+    taken_over_ = true;
+    std::vector<TreeChanged> trees;
+    for (const protocol::TreeRecord& record : fold_.trees()) trees.push_back(tree_of(job_, record));
+    state_.take_over(fold_, trees);
+    for (const protocol::Address& constructor : fold_.retired()) {
+      state_.apply(ConstructorRetired{constructor});
+    }
+    for (const Event& event : must_promise(job_, state_)) state_.apply(event);
+    fold_.open_term(versions());
+    probe_.next_step = state_.unplanned();
+    probe_.late_bad = fold_.late_bad().size();
+  }
+
+  void open_term() {
+    if (seams_.fed_back) {
+      for (const auto& [step, record] : fold_.feedback()) seams_.fed_back(record.feedback);
+    }
+    if (seams_.retired) {
+      for (const protocol::Address& constructor : fold_.retired()) seams_.retired(constructor);
+    }
+    // Its constructors may not be there: whoever was to make them may have died with the planner.
+    if (!fold_.trees().empty()) {
+      changing_ = true;
+      tell_tree(tree_of(job_, fold_.trees().back()));
+    }
+    perform(planner::open_term(state_));
+  }
+
+  void opened() {
+    perform(on_opened(job_, state_));
+    check_late_budgets();
+    finish_remaking();
+  }
+
+  // Once, when all that earlier terms had planned is planned again.
+  void finish_remaking() {
+    if (!taken_over_ || state_.remaking()) return;
+    taken_over_ = false;
+    perform(on_remade(job_));
+    grant_wishes();
+  }
+
   // One tree at a time. Who wishes the same as the one before gets the same answer.
   void grant_wishes() {
-    while (!changing_ && !wishes_.empty()) {
+    while (!changing_ && !taken_over_ && !wishes_.empty()) {
       // A plan that is being made durable keeps the tree it was made with, and a step that a
       // function is asked about the tree that it was told of.
       const StepIndex next = first_unplanned() + (asking_ ? 1 : 0);
       Result<TreeDecision> decision = state_.failure()
                                           ? Result<TreeDecision>(state_.failure()->status)
                                           : decide_tree(job_, state_, wishes_.front().wish, next);
-      if (decision.ok() && decision->change) return carry_out(*decision->change);
+      if (decision.ok() && decision->change) {
+        granting_ = true;
+        return carry_out(*decision->change);
+      }
       answer_wish(decision.ok() ? Result<StepIndex>(decision->first_step)
                                 : Result<StepIndex>(decision.status()));
     }
   }
 
   // The first step that no plan is made of yet; one may be on its way to the journal.
-  StepIndex first_unplanned() const { return state_.next_step() + (committing_ ? 1 : 0); }
+  StepIndex first_unplanned() const {
+    return std::max(state_.unplanned(), state_.next_step() + (committing_ ? 1 : 0));
+  }
 
   void answer_wish(const Result<StepIndex>& answer) {
     if (wishes_.empty()) return;  // answered when the stream failed
@@ -80,24 +160,27 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   void tree_ready(StepIndex first_step) {
     OVERLORD_CHECK(changing_, "a tree that is on its way");
     changing_ = false;
-    answer_wish(first_step);
+    if (std::exchange(granting_, false)) answer_wish(first_step);
+    perform(planner::open_term(state_));  // its constructors may not have been there to be asked
     retire();
     grant_wishes();
     pump();
   }
 
   void retire() {
+    if (state_.remaking()) return;
     for (const protocol::Address& constructor : to_retire(state_)) {
-      state_.apply(ConstructorRetired{constructor});
-      if (seams_.retired) seams_.retired(constructor);
+      if (!retiring_.insert(constructor).second) continue;
+      JournalRetired effect{constructor};
+      carry_out(effect);
     }
   }
 
-  void start_journal() {
-    journal(protocol::JournalStart{job_.versions, config_, manifest_,
-                                   protocol::encode_stream_state(state_.stream())},
-            [](Service& self) {
-              self.perform(on_start(self.job_, self.state_));
+  void carry_out(JournalRetired& effect) {
+    journal(protocol::RetiredRecord{versions(), effect.constructor},
+            [constructor = effect.constructor](Service& self) {
+              self.state_.apply(ConstructorRetired{constructor});
+              if (self.seams_.retired) self.seams_.retired(constructor);
               self.pump();
             });
   }
@@ -110,7 +193,8 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   // Plan until the runway is full, metadata is missing, a commit or a new tree is on its way to
   // disk, or a user's function is asked.
   void pump() {
-    while (!committing_ && !changing_ && !asking_) {
+    while (started_ && !committing_ && !changing_ && !asking_ && !failing_ && !superseded_ &&
+           state_.unpromised().empty()) {
       const int64_t begin_ns = seams_.clock->now_ns();
       Reaction reaction = try_plan(job_, state_, selector_, placer_, draft_);
       probe_.planning_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
@@ -139,29 +223,52 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   }
 
   void carry_out(Send& send) {
+    if (superseded_ || (taken_over_ && !started_)) return;
+    seams_.transport->send(
+        {versions(), protocol::planner_address(), send.to, std::move(send.message)});
+  }
+
+  model::Versions versions() const {
     model::Versions versions = job_.versions;
     versions.generation = job_.generation;
-    seams_.transport->send(
-        {versions, protocol::planner_address(), send.to, std::move(send.message)});
+    return versions;
   }
 
   void carry_out(Commit& commit) {
     OVERLORD_CHECK(!committing_ && commit.plan->step == state_.next_step(),
                    "one plan at a time goes to the journal");
-    committing_ = true;
     const model::Plan& plan = *commit.plan;
+    if (state_.taken(plan.step) != nullptr) return commit_again(commit.plan);
+    committing_ = true;
+    ++plans_since_compaction_;
     journal(protocol::PlanRecord{plan.versions, plan.step, plan.content_hash, plan.plan_hash,
                                  protocol::encode_stream_state(*plan.state_after)},
             [plan = commit.plan](Service& self) {
-              self.state_.apply(PlanCommitted{plan});
               OVERLORD_CHECK(self.committing_, "a plan is made durable once");
               self.committing_ = false;
-              ++self.probe_.plans;
-              self.note_report(*plan);
-              self.probe_.next_step = self.state_.next_step();
-              self.perform(on_committed(self.job_, self.state_, plan));
+              self.committed(plan);
               self.pump();
             });
+    if (plans_since_compaction_ >= kPlansPerCompaction) compact([](Service&) {});
+  }
+
+  // An earlier term has made it durable; it must be the same.
+  void commit_again(const model::PlanPtr& plan) {
+    if (const Status same = check_remade(state_, *plan); !same.ok()) {
+      Fail failed{plan->step, same};
+      return carry_out(failed);
+    }
+    committed(plan);
+    ++probe_.plans_remade;
+    finish_remaking();
+  }
+
+  void committed(const model::PlanPtr& plan) {
+    state_.apply(PlanCommitted{plan});
+    ++probe_.plans;
+    note_report(*plan);
+    probe_.next_step = state_.unplanned();
+    perform(on_committed(job_, state_, plan));
   }
 
   void note_report(const model::Plan& plan) {
@@ -195,7 +302,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
               ++self.probe_.late_bad;
               Send answer{loader, bad};
               self.carry_out(answer);
-              self.check_late_budget(bad);
+              self.check_late_budget(bad.id.source, bad.reason);
             });
   }
 
@@ -229,17 +336,18 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     journal(protocol::TreeRecord{versions, change.first_step, change.tree.mesh.axes()},
             [change](Service& self) {
               self.state_.apply(change);
-              const StepIndex first = change.first_step;
-              if (!self.seams_.tree_changed) return self.tree_ready(first);
-              self.seams_.tree_changed(
-                  change, [weak = self.weak_from_this(), on_loop = self.seams_.on_loop, first] {
-                    on_loop([weak, first] {
-                      if (const std::shared_ptr<Service> alive = weak.lock()) {
-                        alive->tree_ready(first);
-                      }
-                    });
-                  });
+              self.tell_tree(change);
             });
+  }
+
+  void tell_tree(const TreeChanged& change) {
+    const StepIndex first = change.first_step;
+    if (!seams_.tree_changed) return tree_ready(first);
+    seams_.tree_changed(change, [weak = weak_from_this(), on_loop = seams_.on_loop, first] {
+      on_loop([weak, first] {
+        if (const std::shared_ptr<Service> alive = weak.lock()) alive->tree_ready(first);
+      });
+    });
   }
 
   void carry_out(Ask& ask) {
@@ -284,63 +392,110 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     return {job_.versions, feedback.step + job_.spec.mixture.controller.delay, feedback};
   }
 
-  void check_late_budget(const protocol::LateBad& bad) {
-    OVERLORD_CHECK(bad.id.source < job_.spec.sources.size(), "a bad row of an unknown source");
-    const model::Source& source = job_.spec.sources[bad.id.source];
-    const uint64_t seen =
-        state_.late_bad(bad.id.source) + state_.stream().cursors[bad.id.source].bad;
-    const uint32_t pass = state_.stream().cursors[bad.id.source].pass;
-    if (seen <= model::bad_rows_budget(source, pass) || state_.failure()) return;
+  void check_late_budget(SourceIndex number, const std::string& last) {
+    OVERLORD_CHECK(number < job_.spec.sources.size(), "a bad row of an unknown source");
+    const model::Source& source = job_.spec.sources[number];
+    const uint64_t seen = state_.late_bad(number) + state_.stream().cursors[number].bad;
+    const uint32_t pass = state_.stream().cursors[number].pass;
+    if (seen <= model::bad_rows_budget(source, pass) || state_.failure() || failing_) return;
     // A plan that is on its way to the journal will be published; the stream ends behind it.
-    fail(first_unplanned(),
-         Status(Code::kBudgetExceeded,
-                "source " + source.name + ": " + std::to_string(seen) + " bad rows, allowed " +
-                    std::to_string(source.bad_rows_allowed) + " a pass; last: " + bad.reason +
-                    "; raise bad_rows_allowed or repair the data"));
+    Fail exceeded{
+        first_unplanned(),
+        Status(Code::kBudgetExceeded,
+               "source " + source.name + ": " + std::to_string(seen) + " bad rows, allowed " +
+                   std::to_string(source.bad_rows_allowed) + " a pass; last: " + last +
+                   "; raise bad_rows_allowed or repair the data")};
+    carry_out(exceeded);
   }
+
+  // The term before may have died between a row and what follows from it.
+  void check_late_budgets() {
+    std::map<SourceIndex, std::string> last;
+    for (const auto& [id, record] : fold_.late_bad()) last[id.source] = record.reason;
+    for (const auto& [source, reason] : last) check_late_budget(source, reason);
+  }
+
+  // --- The journal ------------------------------------------------------------------------------
 
   // Append -> durable -> apply -> publish (law 6). The journal answers from a thread of its own, so
   // `then` hops back onto this role's loop.
   void journal(const protocol::JournalRecord& record, std::function<void(Service&)> then) {
-    seams_.journal->append(
-        protocol::encode_record(record),
+    keep(record);
+    seams_.journal->append(writer_.write(record), when_durable(std::move(then)));
+  }
+
+  // All that the journal tells, in as few records as it takes.
+  void compact(std::function<void(Service&)> then) {
+    plans_since_compaction_ = 0;
+    std::vector<std::string> records;
+    for (const protocol::JournalRecord& record : fold_.records()) {
+      records.push_back(writer_.write(record));
+    }
+    seams_.journal->compact(std::move(records), when_durable(std::move(then)));
+  }
+
+  // When it is appended, not when it is durable: what is compacted then must tell it too.
+  void keep(const protocol::JournalRecord& record) {
+    const Status folded = fold_.apply(record);
+    OVERLORD_CHECK(folded.ok(), "what is journalled can be folded");
+  }
+
+  std::function<void(Status)> when_durable(std::function<void(Service&)> then) {
+    return
         [weak = weak_from_this(), on_loop = seams_.on_loop, then = std::move(then)](Status status) {
           on_loop([weak, then, status] {
             const std::shared_ptr<Service> self = weak.lock();
-            if (!self) return;
-            if (status.ok()) {
-              then(*self);
-            } else {
-              // What was appended behind it fails too, plans among them.
-              self->fail(self->state_.next_step(), status.with_context("journal"));
-            }
+            if (!self || self->superseded_) return;
+            if (status.ok()) return then(*self);
+            if (status.code() == Code::kUnavailable) return self->step_down(status);
+            // What was appended behind it fails too, plans among them.
+            self->failed(self->state_.next_step(), status.with_context("journal"));
           });
-        });
+        };
   }
 
-  void fail(StepIndex step, const Status& status) {
-    if (state_.failure()) return;
+  // Another planner has the journal. It speaks to everybody; whatever we said would be a lie.
+  void step_down(const Status& status) {
+    superseded_ = true;
+    if (seams_.superseded) seams_.superseded(status);
+  }
+
+  // Journalled first: a planner that comes after this one must end the stream before the same step.
+  void carry_out(Fail& fail) {
+    if (state_.failure() && state_.failure()->step <= fail.step) return;
+    failing_ = true;  // no plan behind it
+    journal(protocol::FailureRecord{versions(), fail.step, fail.status},
+            [fail](Service& self) { self.failed(fail.step, fail.status); });
+  }
+
+  void failed(StepIndex step, const Status& status) {
+    if (state_.failure() && state_.failure()->step <= step) return;
     state_.apply(Failed{step, status});
-    for (const ConstructorSlot& slot : state_.constructors()) {
-      Send send{slot.address, protocol::StreamFailed{step, status}};
-      carry_out(send);
-    }
+    failing_ = false;
+    if (state_.unpromised().empty()) perform(on_failed(state_));
     while (!wishes_.empty()) answer_wish(status);
-    OVERLORD_CHECK(state_.failure().has_value(), "a failure is remembered");
+    pump();  // what an earlier term has planned
   }
 
   PlannerJob job_;
   PlannerSeams seams_;
   PlannerState state_;
-  Digest config_;
-  Digest manifest_;
+  JournalFold fold_;  // of all that was appended
+  protocol::JournalWriter writer_;
   plan::StepSelector selector_;
   plan::Placer placer_;
   PlannerProbe probe_;
   StepDraft draft_;
+  bool started_ = false;  // the journal tells of this term
   bool committing_ = false;
-  bool changing_ = false;     // a new tree is on its way to the journal and to those who need it
-  std::deque<Asked> wishes_;  // the first is being granted while changing_
+  bool failing_ = false;     // a failure is on its way to the journal
+  bool taken_over_ = false;  // and what earlier terms have planned is not all made again
+  bool superseded_ = false;
+  uint64_t plans_since_compaction_ = 0;
+  std::set<protocol::Address> retiring_;  // on the way to the journal
+  bool changing_ = false;  // a new tree is on its way to the journal and to those who need it
+  std::deque<Asked> wishes_;
+  bool granting_ = false;  // the first of them
   uint64_t questions_ = 0;
   bool asking_ = false;  // from the question until its answer is durable
 };

@@ -30,11 +30,69 @@ PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> firs
   for (const model::SourceMemory& source : stream_.controller.sources) {
     rule_.weights.push_back(source.weight);
   }
-  for (model::StepFeedback& item : feedback) {
-    if (!item.weights.empty()) rule_.weights = item.weights;
-    feedback_[item.step] = std::move(item);
-  }
+  for (model::StepFeedback& item : feedback) keep_feedback(std::move(item));
   OVERLORD_CHECK(meta_.size() == stream_.cursors.size(), "one cursor per source");
+}
+
+void PlannerState::keep_feedback(model::StepFeedback feedback) {
+  if (!feedback.weights.empty()) {
+    rule_.weights = feedback.weights;
+    rule_.step = std::max(rule_.step, feedback.step + 1);
+  }
+  feedback_[feedback.step] = std::move(feedback);
+}
+
+void PlannerState::take_over(const JournalFold& folded, const std::vector<TreeChanged>& trees) {
+  OVERLORD_CHECK(folded.started() && folded.base_step() == stream_.next_step,
+                 "a journal is taken over at its start");
+  OVERLORD_CHECK(taken_.empty() && unacknowledged_.empty() && trees_.empty(),
+                 "a journal is taken over once, before anything else");
+  first_step_ = rule_.step = folded.start().first_step;
+  content_chain_ = folded.start().content_chain;
+  plan_chain_ = folded.start().plan_chain;
+  for (const auto& [step, record] : folded.feedback()) keep_feedback(record.feedback);
+  for (const auto& [id, record] : folded.late_bad()) {
+    OVERLORD_CHECK(id.source < late_bad_.size(), "a bad row of an unknown source");
+    late_rows_[id] = true;
+    ++late_bad_[id.source];
+  }
+  for (const TreeChanged& change : trees) add_tree(change);
+  for (const protocol::PlanRecord& plan : folded.plans()) taken_[plan.step] = plan;
+  taken_until_ = folded.next_step();
+  OVERLORD_CHECK(taken_until_ - stream_.next_step == taken_.size(),
+                 "every plan from the start on is known");
+  for (const protocol::CalloutRecord& record : folded.callouts()) {
+    taken_answers_[record.step].keep(record.kind, record.values);
+  }
+  take_answers();
+  if (folded.failure()) failure_ = Failed{folded.failure()->step, folded.failure()->status};
+}
+
+void PlannerState::add_tree(const TreeChanged& change) {
+  OVERLORD_CHECK(trees_.empty() || trees_.rbegin()->first < change.first_step,
+                 "trees follow each other");
+  OVERLORD_CHECK(trees_.empty() || trees_.rbegin()->second.version < change.tree.version,
+                 "a new tree has a new version");
+  trees_[change.first_step] = change.tree;
+  for (ConstructorSlot& slot : constructors_) slot.until = std::min(slot.until, change.first_step);
+  std::set<uint32_t> buckets;
+  for (const model::ClientView& view : change.tree.views->by_rank) buckets.insert(view.bucket);
+  for (const uint32_t bucket : buckets) {
+    constructors_.push_back({protocol::constructor_address(bucket, change.tree.version),
+                             ConstructorSlot::kNoEnd,
+                             std::max(change.first_step, stream_.next_step)});
+  }
+}
+
+// What users' functions said of the next step in an earlier term counts in this one.
+void PlannerState::take_answers() {
+  const auto answers = taken_answers_.extract(stream_.next_step);
+  callout_answers_ = answers ? answers.mapped() : model::CalloutAnswers();
+}
+
+const protocol::PlanRecord* PlannerState::taken(StepIndex step) const {
+  const auto found = taken_.find(step);
+  return found == taken_.end() ? nullptr : &found->second;
 }
 
 struct PlannerState::Apply {
@@ -63,7 +121,6 @@ struct PlannerState::Apply {
     OVERLORD_CHECK(!self.stream_.ended && after.next_step == event.plan->step + 1,
                    "a plan moves the stream by one step");
     OVERLORD_CHECK(after.cursors.size() == self.meta_.size(), "one cursor per source");
-    self.callout_answers_ = {};
     for (size_t s = 0; s < self.meta_.size(); ++s) {
       const model::SourceCursor& then = self.stream_.cursors[s];
       OVERLORD_CHECK(after.cursors[s].pass >= then.pass &&
@@ -79,6 +136,11 @@ struct PlannerState::Apply {
       self.meta_[s].trim(after.cursors[s].pass, after.cursors[s].position);
     }
     self.stream_ = after;
+    const protocol::PlanRecord* taken = self.taken(event.plan->step);
+    OVERLORD_CHECK(taken == nullptr || taken->plan_hash == event.plan->plan_hash,
+                   "a plan that was published stays what it is");
+    self.taken_.erase(event.plan->step);
+    self.take_answers();
     // What this plan took into account is in its state from now on.
     const StepIndex delay = after.controller.delay;
     while (!self.feedback_.empty() && self.feedback_.begin()->first + delay < after.next_step) {
@@ -89,12 +151,12 @@ struct PlannerState::Apply {
     }
     const bool fresh = self.unacknowledged_.emplace(event.plan->step, event.plan).second;
     OVERLORD_CHECK(fresh, "a step is planned once");
+    forget_acknowledged();  // one that was made again may be done with
     self.content_chain_ = chain(self.content_chain_, event.plan->content_hash);
     self.plan_chain_ = chain(self.plan_chain_, event.plan->plan_hash);
   }
   void operator()(const ConstructorAcknowledged& event) const {
-    OVERLORD_CHECK(event.acknowledged <= self.stream_.next_step,
-                   "what is acknowledged was planned");
+    OVERLORD_CHECK(event.acknowledged <= self.unplanned(), "what is acknowledged was planned");
     for (ConstructorSlot& slot : self.constructors_) {
       if (slot.address != event.constructor) continue;
       slot.acknowledged = std::max(slot.acknowledged, event.acknowledged);
@@ -147,27 +209,25 @@ struct PlannerState::Apply {
   void operator()(const RuleFailed& event) const { self.rule_.failure = event.status; }
   void operator()(const TreeChanged& event) const {
     OVERLORD_CHECK(event.first_step >= self.stream_.next_step, "planned steps keep their tree");
-    OVERLORD_CHECK(self.trees_.empty() || self.trees_.rbegin()->first < event.first_step,
-                   "trees follow each other");
-    OVERLORD_CHECK(self.trees_.empty() || self.trees_.rbegin()->second.version < event.tree.version,
-                   "a new tree has a new version");
-    self.trees_[event.first_step] = event.tree;
-    for (ConstructorSlot& slot : self.constructors_) {
-      slot.until = std::min(slot.until, event.first_step);
-    }
-    std::set<uint32_t> buckets;
-    for (const model::ClientView& view : event.tree.views->by_rank) buckets.insert(view.bucket);
-    for (const uint32_t bucket : buckets) {
-      self.constructors_.push_back({protocol::constructor_address(bucket, event.tree.version),
-                                    ConstructorSlot::kNoEnd, event.first_step});
-    }
+    self.add_tree(event);
   }
   void operator()(const CalloutAnswered& event) const {
-    if (event.step != self.stream_.next_step) return;  // folded: the plan came first
+    OVERLORD_CHECK(event.step == self.stream_.next_step, "of the step that is being planned");
     self.callout_answers_.keep(event.kind, event.values);
   }
   void operator()(const Failed& event) const {
+    OVERLORD_CHECK(!event.status.ok(), "a stream that fails says why");
     if (!self.failure_ || event.step < self.failure_->step) self.failure_ = event;
+  }
+  void operator()(const TermAsked& event) const {
+    OVERLORD_CHECK(event.role.kind == protocol::RoleKind::kLoader ||
+                       event.role.kind == protocol::RoleKind::kConstructor,
+                   "those promise who act on plans");
+    self.unpromised_.insert(event.role);
+  }
+  void operator()(const TermHeld& event) const {
+    OVERLORD_CHECK(event.role.kind != protocol::RoleKind::kPlanner, "a planner promises nobody");
+    self.unpromised_.erase(event.role);
   }
   void operator()(const protocol::PeerRestarted& event) const {
     OVERLORD_CHECK(event.generation >= self.peers_.of(event.role), "a generation never goes back");

@@ -1,7 +1,9 @@
 // PlannerState: what the planner knows. Changed only by apply(); holds no thread, clock or socket.
-// The durable part (stream state, next step, hash chains) is what folding the journal gives back.
+// The durable part (stream state, next step, hash chains) is what folding the journal gives back; a
+// planner that comes back from one begins before the last plans and makes them again, in its term.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -19,6 +21,7 @@
 #include "overlord/model/plan.h"
 #include "overlord/plan/mix/meta_buffer.h"
 #include "overlord/protocol/peer_generations.h"
+#include "overlord/roles/planner/journal_fold.h"
 
 namespace overlord::planner {
 
@@ -73,15 +76,21 @@ struct CalloutAnswered {  // by a user's function, of the next step; durable in 
   model::CalloutKind kind = model::CalloutKind::kCost;
   std::vector<int64_t> values;
 };
-struct Failed {
+struct Failed {        // durable in the journal, where that can still be written
   StepIndex step = 0;  // the first that will not come
   Status status;
+};
+struct TermAsked {  // to promise that it heeds no earlier term
+  protocol::Address role;
+};
+struct TermHeld {  // it has
+  protocol::Address role;
 };
 
 using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
                            ConstructorRetired, LateBadTold, LateBadCommitted, ReportArrived,
                            FeedbackCommitted, RuleAsked, RuleAnswered, RuleFailed, TreeChanged,
-                           CalloutAnswered, Failed, protocol::PeerRestarted>;
+                           CalloutAnswered, Failed, TermAsked, TermHeld, protocol::PeerRestarted>;
 
 // A constructor that plans are sent to: of one tree, from its first step until the next tree's.
 struct ConstructorSlot {
@@ -102,12 +111,26 @@ class PlannerState {
                const std::vector<uint32_t>& buckets, std::vector<model::StepFeedback> feedback = {},
                protocol::PeerGenerations peers = {});
 
+  // What a journal tells of the plans that were made before and of everything beside them. The
+  // state must be that of the journal's start, and nothing has been applied to it. `trees` are the
+  // journal's; what retired comes as events.
+  void take_over(const JournalFold& folded, const std::vector<TreeChanged>& trees);
+
   void apply(const Event& event);
 
   const model::StreamState& stream() const { return stream_; }
   StepIndex next_step() const { return stream_.next_step; }
   bool ended() const { return stream_.ended; }
   const std::optional<Failed>& failure() const { return failure_; }
+  // Of a term that goes on from a journal: roles that have not promised to heed it. Nothing is
+  // granted or planned, and nothing of theirs is heard, before they have.
+  const std::set<protocol::Address>& unpromised() const { return unpromised_; }
+  // The first step that no term has planned.
+  StepIndex unplanned() const { return std::max(stream_.next_step, taken_until_); }
+  // Plans of an earlier term are being made again, or will be.
+  bool remaking() const { return !unpromised_.empty() || stream_.next_step < taken_until_; }
+  // What the plan of a step was, where an earlier term has made it; else null.
+  const protocol::PlanRecord* taken(StepIndex step) const;
   std::span<const plan::MetaBuffer> meta() const { return meta_; }
   uint64_t grant(SourceIndex source) const { return grants_[source]; }
   // Windows posted so far, each counted once; and the first of the sequence that has not been.
@@ -166,6 +189,10 @@ class PlannerState {
 
  private:
   struct Apply;
+  void keep_feedback(model::StepFeedback feedback);
+  void add_tree(const TreeChanged& change);
+  void take_answers();
+
   model::StreamState stream_;
   std::vector<plan::MetaBuffer> meta_;
   std::vector<uint64_t> first_;         // window of each source's cursor at the start
@@ -185,6 +212,10 @@ class PlannerState {
   std::map<StepIndex, Tree> trees_;  // by the first step; those that no step needs any more go
   model::CalloutAnswers callout_answers_;
   std::optional<Failed> failure_;
+  std::set<protocol::Address> unpromised_;
+  std::map<StepIndex, protocol::PlanRecord> taken_;
+  StepIndex taken_until_ = 0;
+  std::map<StepIndex, model::CalloutAnswers> taken_answers_;
   protocol::PeerGenerations peers_;
   Digest content_chain_;
   Digest plan_chain_;

@@ -47,6 +47,14 @@ Result<TreeDecision> decide_tree(const PlannerJob& job, const PlannerState& stat
   return TreeDecision{first, JournalTree{{first, {wish.mesh, views, version}}}};
 }
 
+TreeChanged tree_of(const PlannerJob& job, const protocol::TreeRecord& record) {
+  const Result<model::Mesh> mesh = model::Mesh::make(record.axes);
+  OVERLORD_CHECK(mesh.ok(), "a mesh that was journalled is sound");
+  const uint32_t version = record.versions.tree;
+  const auto views = plan::make_views(*mesh, job.delivery, version, job.spec.strategy);
+  return {record.first_step, {*mesh, views, version}};
+}
+
 std::vector<protocol::Address> to_retire(const PlannerState& state) {
   std::vector<protocol::Address> out;
   for (const ConstructorSlot& slot : state.constructors()) {

@@ -27,6 +27,9 @@ struct TreeDecision {
 Result<TreeDecision> decide_tree(const PlannerJob& job, const PlannerState& state,
                                  const TreeWish& wish, StepIndex next);
 
+// The tree as the journal has it.
+TreeChanged tree_of(const PlannerJob& job, const protocol::TreeRecord& record);
+
 // Constructors of earlier trees that nobody needs any more.
 std::vector<protocol::Address> to_retire(const PlannerState& state);
 
