@@ -7,6 +7,7 @@
 
 #include "overlord/sim/scenario.h"
 #include "simulation/seeds.h"
+#include "simulation/storms.h"
 
 namespace overlord::sim {
 namespace batch_transform_test {
@@ -59,14 +60,6 @@ std::unique_ptr<SimCluster> start(const Scenario& scenario, uint64_t seed, const
       job, *scenario.objects, scenario.all_ranks(), scenario.options, host::start_state(*job), seed,
       layout, nullptr,
       [fails_at](World& world) { return std::make_unique<KeyedShift>(world, fails_at); });
-}
-
-Layout stormy(uint64_t seed) {
-  Layout layout;
-  layout.split = true;
-  layout.storm.kills = 1 + seed % 8;
-  layout.storm.rarity = 10 + seed % 40;
-  return layout;
 }
 
 TEST(BatchTransform, TheStreamIsTheSameHoweverItIsRunAndWhoeverDies) {

@@ -2,14 +2,43 @@
 // is in the journal before it counts; a bad answer ends all ranks before the same step.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <utility>
+
 #include "overlord/plan/cost/cost.h"
 #include "overlord/plan/made_up_cost_test.h"
-#include "overlord/protocol/journal_record.h"
+#include "overlord/protocol/journal/journal_record.h"
 #include "overlord/sim/scenario.h"
 #include "simulation/seeds.h"
+#include "simulation/storms.h"
 
 namespace overlord::sim {
 namespace callout_test {
+
+// Answers from a journal instead of from the functions.
+class RecordedCallouts final : public planner::Callouts {
+ public:
+  void add(const protocol::JournalRecord& record) {
+    const auto* callout = std::get_if<protocol::CalloutRecord>(&record);
+    if (callout != nullptr) records_[{callout->step, callout->kind}] = *callout;
+  }
+  void ask(model::CalloutRequest request, planner::CalloutDone done) override {
+    const auto found = records_.find({request.step, request.kind});
+    if (found == records_.end()) {
+      return done(Status(Code::kUserFunction, "the journal has no answer of this step"));
+    }
+    if (!(found->second.function == request.function)) {
+      return done(Status(Code::kUserFunction, "the journal has the answer of " +
+                                                  found->second.function.name + " (version " +
+                                                  found->second.function.version + ")"));
+    }
+    done(found->second.values);
+  }
+  size_t size() const { return records_.size(); }
+
+ private:
+  std::map<std::pair<StepIndex, model::CalloutKind>, protocol::CalloutRecord> records_;
+};
 
 constexpr uint64_t kSteps = 10;
 using Answer = Result<std::vector<int64_t>>;
@@ -91,7 +120,7 @@ struct AskedJob {
 };
 
 AskedJob start(const Scenario& scenario, ScriptedCallouts::Script script, uint64_t seed,
-               const protocol::ResumeState* from = nullptr) {
+               const protocol::ResumeState* from = nullptr, const Layout& layout = {}) {
   const auto job = scenario.open();
   auto callouts = std::make_unique<ScriptedCallouts>(std::move(script));
   ScriptedCallouts* own = callouts.get();
@@ -99,7 +128,7 @@ AskedJob start(const Scenario& scenario, ScriptedCallouts::Script script, uint64
       from == nullptr ? host::start_state(*job) : *host::resume_from(*job, *from, {});
   AskedJob run{scenario.objects, std::move(callouts),
                std::make_unique<SimCluster>(job, *scenario.objects, scenario.all_ranks(),
-                                            scenario.options, state, seed, Layout{}, own)};
+                                            scenario.options, state, seed, layout, own)};
   own->world = &run.cluster->world();
   return run;
 }
@@ -110,8 +139,7 @@ ScriptedCallouts& scripted(const AskedJob& run) {
 
 std::vector<Digest> plans(const SimCluster& cluster) {
   std::vector<Digest> out;
-  for (const std::string& bytes : cluster.journal().records()) {
-    const auto record = *protocol::decode_record(bytes);
+  for (const protocol::JournalRecord& record : cluster.journal().read()) {
     if (const auto* plan = std::get_if<protocol::PlanRecord>(&record)) {
       out.push_back(plan->plan_hash);
     }
@@ -152,8 +180,7 @@ TEST(Callout, AnswersAreDurableBeforeThePlanThatCountsOnThem) {
   ASSERT_TRUE(run->run(kSteps));
   std::vector<model::CalloutKind> since;
   uint64_t steps = 0;
-  for (const std::string& bytes : run->journal().records()) {
-    const auto record = *protocol::decode_record(bytes);
+  for (const protocol::JournalRecord& record : run->journal().read()) {
     if (const auto* answer = std::get_if<protocol::CalloutRecord>(&record)) {
       EXPECT_EQ(answer->step, steps);
       since.push_back(answer->kind);
@@ -173,10 +200,8 @@ TEST(Callout, FoldingTheJournalGivesTheSamePlansWithoutTheFunctions) {
   scenario.spec.strategy.balance_by = {"backwards", "1", 1};
   const AskedJob live = start(scenario, sound, 3);
   ASSERT_TRUE(live->run(kSteps));
-  planner::RecordedCallouts recorded;
-  for (const std::string& bytes : live->journal().records()) {
-    recorded.add(*protocol::decode_record(bytes));
-  }
+  RecordedCallouts recorded;
+  for (const protocol::JournalRecord& record : live->journal().read()) recorded.add(record);
   EXPECT_EQ(recorded.size(), 2 * kSteps);
   const auto job = scenario.open();
   SimCluster again(job, *scenario.objects, scenario.all_ranks(), scenario.options,
@@ -187,7 +212,7 @@ TEST(Callout, FoldingTheJournalGivesTheSamePlansWithoutTheFunctions) {
 }
 
 TEST(Callout, ARecordOfAnotherVersionIsNotUsed) {
-  planner::RecordedCallouts recorded;
+  RecordedCallouts recorded;
   recorded.add(protocol::CalloutRecord{{}, 0, model::CalloutKind::kCost, {"mine", "2", 1}, {1}});
   const Scenario scenario = with_functions();
   const auto job = scenario.open();
@@ -211,6 +236,31 @@ TEST(Callout, ResumeAtEveryStepIsAsIfItHadNotStopped) {
     EXPECT_EQ(scripted(after).asked, kSteps - stop) << "asks again what comes after";
     ASSERT_EQ(after->consumer(0).plan_chain(), whole->consumer(0).plan_chain()) << stop;
   }
+}
+
+// What a function has answered, and a planner wrote down, it is not asked again.
+TEST(Callout, APlannerThatComesBackCountsOnRecordedAnswers) {
+  const Scenario scenario = with_functions();
+  const AskedJob quiet = start(scenario, sound, 1);
+  ASSERT_TRUE(quiet->run(kSteps));
+  for_each_seed(60, [&](uint64_t seed) {
+    Layout layout = stormy(seed);
+    layout.planner.kills = 1 + seed % 4;
+    std::map<std::pair<StepIndex, model::CalloutKind>, uint64_t> asked;
+    const AskedJob run = start(
+        scenario,
+        [&asked](const model::CalloutRequest& request) {
+          ++asked[{request.step, request.kind}];
+          return sound(request);
+        },
+        seed, nullptr, layout);
+    ASSERT_TRUE(run->run(kSteps)) << "hangs";
+    ASSERT_FALSE(run->failure()) << run->failure()->message();
+    ASSERT_EQ(run->stream_hash(), quiet->stream_hash());
+    uint64_t again = 0;
+    for (const auto& [what, times] : asked) again += times - 1;
+    ASSERT_LE(again, run->sightings().planner_kills) << "one question at a time is on its way";
+  });
 }
 
 TEST(Callout, ABadAnswerEndsAllRanksBeforeTheSameStep) {
@@ -278,8 +328,7 @@ TEST(Callout, AStepThatIsAskedAboutKeepsItsTree) {
   scripted(run).unanswered(costs_of(scripted(run).held));
   ASSERT_TRUE(run->run(kSteps - kHeld));
   std::vector<uint32_t> planned;
-  for (const std::string& bytes : run->journal().records()) {
-    const auto record = *protocol::decode_record(bytes);
+  for (const protocol::JournalRecord& record : run->journal().read()) {
     if (const auto* tree = std::get_if<protocol::TreeRecord>(&record)) {
       EXPECT_EQ(tree->first_step, kHeld + 1);
     }

@@ -13,6 +13,7 @@
 #include "overlord/runtime/thread_executor.h"
 #include "overlord/sim/scenario.h"
 #include "simulation/seeds.h"
+#include "simulation/storms.h"
 
 namespace overlord::sim {
 namespace coming_and_going_test {
@@ -23,12 +24,6 @@ Scenario with_slots() {
   Scenario scenario = Scenario::small();
   for (model::Source& source : scenario.spec.sources) source.loaders = 2;
   return scenario;
-}
-
-Digest quiet_hash(const Scenario& scenario, uint64_t steps) {
-  auto cluster = scenario.start(1);
-  EXPECT_TRUE(cluster->run(steps));
-  return cluster->stream_hash();
 }
 
 TEST(ComingAndGoing, LoadersAndConstructorsMayLeaveAndComeBack) {

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 
-#include "overlord/protocol/journal_record.h"
+#include "overlord/protocol/journal/journal_record.h"
 #include "overlord/sim/scenario.h"
 #include "simulation/seeds.h"
+#include "simulation/storms.h"
 
 namespace overlord::sim {
 namespace feedback_test {
@@ -41,8 +42,7 @@ std::optional<model::StepFeedback> losses(Rank rank, StepIndex step) {
 
 std::vector<Digest> contents(const SimCluster& cluster) {
   std::vector<Digest> out;
-  for (const std::string& bytes : cluster.journal().records()) {
-    const auto record = *protocol::decode_record(bytes);
+  for (const protocol::JournalRecord& record : cluster.journal().read()) {
     if (const auto* plan = std::get_if<protocol::PlanRecord>(&record)) {
       out.push_back(plan->content_hash);
     }
@@ -107,6 +107,32 @@ TEST_P(Feedback, ManySeedsOfTheWorldGiveOneStream) {
     if (!expected) expected = cluster->stream_hash();
     ASSERT_EQ(cluster->stream_hash(), *expected);
   });
+}
+
+// Reports that a planner had in memory alone come again; none counts twice, and no step is drawn
+// before all of its have come.
+TEST_P(Feedback, WhoeverDiesAndWhenever) {
+  const Scenario scenario = metric_driven(GetParam());
+  auto quiet = scenario.start(1);
+  report_losses(quiet.get());
+  ASSERT_TRUE(quiet->run(kSteps));
+  const auto job = scenario.open();
+  uint64_t planners = 0;
+  const uint64_t worlds = for_each_seed(60, [&](uint64_t seed) {
+    Layout layout = stormy(seed);
+    layout.planner.kills = 1 + seed % 5;
+    auto cluster = start(scenario, job, seed, layout);
+    report_losses(cluster.get());
+    ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
+    ASSERT_FALSE(cluster->failure()) << cluster->failure()->message();
+    ASSERT_EQ(cluster->stream_hash(), quiet->stream_hash());
+    for (const auto& [rank, answer] : cluster->answers()) {
+      ASSERT_EQ(answer.verdict, protocol::Verdict::kAccepted) << "rank " << rank;
+    }
+    planners += cluster->sightings().planner_kills;
+  });
+  if (worlds < 25) return;  // one of them, run again
+  EXPECT_GT(planners, worlds);
 }
 
 INSTANTIATE_TEST_SUITE_P(Controllers, Feedback,
@@ -239,8 +265,7 @@ TEST(FeedbackJournal, FoldingItGivesTheLiveStateBack) {
   std::string state;
   StepIndex next = 0;
   std::map<StepIndex, model::StepFeedback> feedback;
-  for (const std::string& bytes : cluster->journal().records()) {
-    const auto record = *protocol::decode_record(bytes);
+  for (const protocol::JournalRecord& record : cluster->journal().read()) {
     if (const auto* start = std::get_if<protocol::JournalStart>(&record)) state = start->state;
     if (const auto* plan = std::get_if<protocol::PlanRecord>(&record)) {
       state = plan->state_after;

@@ -52,8 +52,8 @@ TEST(Keeper, MayDieWhileTheMeshChanges) {
     const uint64_t before = seed % 4;
     ASSERT_TRUE(cluster->run(before)) << "hangs";
     std::optional<Result<StepIndex>> first;
-    cluster->host().rebuild_tree({*model::Mesh::make({{"dp", 4}}), std::nullopt},
-                                 [&](const Result<StepIndex>& answer) { first = answer; });
+    cluster->rebuild({*model::Mesh::make({{"dp", 4}}), std::nullopt},
+                     [&](const Result<StepIndex>& answer) { first = answer; });
     const uint64_t kept = cluster->sightings().keeper_kills;
     ASSERT_TRUE(cluster->run(2 * kSteps - before)) << "hangs";
     ASSERT_TRUE(first.has_value());
@@ -104,8 +104,8 @@ TEST(Keeper, AMutantThatDropsAMessageIsCaught) {
       layout.keeper.deaf = deaf;
       auto cluster = start(scenario, job, seed, layout);
       bool ready = false;
-      cluster->host().rebuild_tree({*model::Mesh::make({{"dp", 4}}), std::nullopt},
-                                   [&](const Result<StepIndex>&) { ready = true; });
+      cluster->rebuild({*model::Mesh::make({{"dp", 4}}), std::nullopt},
+                       [&](const Result<StepIndex>&) { ready = true; });
       caught += cluster->run(kSteps) && ready ? 0 : 1;
     }
     EXPECT_GT(caught, 0u) << name;

@@ -8,6 +8,7 @@
 #include "overlord/sim/scenario.h"
 #include "overlord/testing/picture_corpus.h"
 #include "simulation/seeds.h"
+#include "simulation/storms.h"
 
 namespace overlord::sim {
 namespace media_test {
@@ -251,12 +252,8 @@ TEST(Media, ContentDoesNotDependOnTheMesh) {
 void expect_survives(uint64_t usual, const Scenario& scenario, const Digest& expected) {
   const auto job = scenario.open();
   for_each_seed(usual, [&](uint64_t seed) {
-    Layout layout;
-    layout.split = true;
-    layout.storm.kills = seed % 7;
-    layout.storm.rarity = 10 + seed % 50;
     SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
-                       host::start_state(*job), seed, layout);
+                       host::start_state(*job), seed, stormy(seed));
     ASSERT_TRUE(cluster.run(kSteps)) << "hangs";
     ASSERT_FALSE(cluster.failure()) << cluster.failure()->message();
     ASSERT_EQ(cluster.stream_hash(), expected);

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "overlord/protocol/journal_record.h"
+#include "overlord/protocol/journal/journal_record.h"
 #include "overlord/sim/scenario.h"
 
 namespace overlord::sim {
@@ -118,10 +118,8 @@ TEST(Journal, FoldingItGivesTheLiveStateBack) {
   Digest content, plans;
   std::string state;
   StepIndex next = 0;
-  for (const std::string& bytes : cluster->journal().records()) {
-    auto record = protocol::decode_record(bytes);
-    ASSERT_TRUE(record.ok()) << record.status().message();
-    if (const auto* plan = std::get_if<protocol::PlanRecord>(&*record)) {
+  for (const protocol::JournalRecord& record : cluster->journal().read()) {
+    if (const auto* plan = std::get_if<protocol::PlanRecord>(&record)) {
       ASSERT_EQ(plan->step, next++);
       content = chain(content, plan->content_hash);
       plans = chain(plans, plan->plan_hash);
@@ -140,8 +138,7 @@ TEST(Journal, NoPlanIsPublishedBeforeItIsDurable) {
   auto cluster = scenario.start(8);
   ASSERT_TRUE(cluster->run(4));
   std::set<StepIndex> durable;
-  for (const std::string& bytes : cluster->journal().records()) {
-    const auto record = *protocol::decode_record(bytes);
+  for (const protocol::JournalRecord& record : cluster->journal().read()) {
     if (const auto* plan = std::get_if<protocol::PlanRecord>(&record)) durable.insert(plan->step);
   }
   for (const auto& batch : cluster->delivered(0).batches) {

@@ -9,6 +9,7 @@
 #include "overlord/sim/scenario.h"
 #include "overlord/testing/picture_corpus.h"
 #include "overlord/testing/sound_corpus.h"
+#include "simulation/storms.h"
 
 namespace overlord::sim {
 namespace sound_stream_test {
@@ -130,12 +131,8 @@ TEST(Sounds, TheStreamIsTheSameWhoeverReadsItAndWhoeverDies) {
   scenario.spec.sources[1].workers = 3;
   const auto job = scenario.open();
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    Layout layout;
-    layout.split = true;
-    layout.storm.kills = seed % 6;
-    layout.storm.rarity = 10 + seed % 50;
     SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
-                       host::start_state(*job), seed, layout);
+                       host::start_state(*job), seed, stormy(seed));
     ASSERT_TRUE(cluster.run(kSteps)) << "hangs, seed " << seed;
     ASSERT_FALSE(cluster.failure()) << cluster.failure()->message();
     ASSERT_EQ(cluster.stream_hash(), expected) << "seed " << seed;

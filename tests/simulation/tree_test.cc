@@ -3,9 +3,10 @@
 // it would have had on the old mesh, from it on what it would have had on the new, whoever dies.
 #include <gtest/gtest.h>
 
-#include "overlord/protocol/journal_record.h"
+#include "overlord/protocol/journal/journal_record.h"
 #include "overlord/sim/scenario.h"
 #include "simulation/seeds.h"
+#include "simulation/storms.h"
 
 namespace overlord::sim {
 namespace tree_test {
@@ -25,8 +26,7 @@ struct Journal {
 
 Journal read(const SimCluster& cluster) {
   Journal out;
-  for (const std::string& bytes : cluster.journal().records()) {
-    const auto record = *protocol::decode_record(bytes);
+  for (const protocol::JournalRecord& record : cluster.journal().read()) {
     if (const auto* plan = std::get_if<protocol::PlanRecord>(&record)) out.plans.push_back(*plan);
     if (const auto* tree = std::get_if<protocol::TreeRecord>(&record)) {
       out.trees.push_back(*tree);
@@ -39,8 +39,8 @@ Journal read(const SimCluster& cluster) {
 Result<StepIndex> rebuild(SimCluster& cluster, const Axes& axes,
                           std::optional<StepIndex> step = std::nullopt) {
   std::optional<Result<StepIndex>> answer;
-  cluster.host().rebuild_tree({*model::Mesh::make(axes), step},
-                              [&](const Result<StepIndex>& first) { answer = first; });
+  cluster.rebuild({*model::Mesh::make(axes), step},
+                  [&](const Result<StepIndex>& first) { answer = first; });
   EXPECT_TRUE(cluster.world().run_until([&] { return answer.has_value(); }, 1'000'000));
   return answer.value_or(Status(Code::kInternal, "no answer"));
 }
@@ -141,10 +141,7 @@ TEST(Tree, TheStreamGoesOnOverChangesWhoeverDies) {
   ASSERT_TRUE(plain->run(kSteps));
   uint64_t kills = 0, retired = 0;
   const uint64_t worlds = for_each_seed(200, [&](uint64_t seed) {
-    Layout layout;
-    layout.split = true;
-    layout.loaders_together = 1 + static_cast<uint32_t>(seed % 3);
-    layout.storm.kills = seed % 12;
+    Layout layout = stormy(seed);
     layout.storm.rarity = 5 + seed % 40;
     Scenario varied = scenario;
     varied.options.prefetch_steps = 1 + static_cast<uint32_t>(seed % 3);

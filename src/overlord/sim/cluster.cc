@@ -1,5 +1,7 @@
 #include "overlord/sim/cluster.h"
 
+#include <utility>
+
 #include "overlord/base/check.h"
 #include "overlord/columnar/index/source_index.h"
 
@@ -53,7 +55,6 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
       world_(seed),
       storage_(world_, objects),
       transport_(world_),
-      journal_(world_),
       encoder_(world_),
       function_(world_),
       batch_transform_(make_batch_transform ? make_batch_transform(world_) : nullptr),
@@ -81,15 +82,24 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   seams.executor = &world_;
   seams.storage = &storage_;
   seams.clock = &world_;
-  seams.journal = &journal_;
   seams.pool = runtime::BufferPool::make(64 << 20);
   seams.encoder = [this](const model::Source&) { return &encoder_; };
   seams.media_function = [this](const model::Source&, size_t) { return &function_; };
   seams.transport = &transport_;
   seams.callouts = callouts;
   seams.batch_transform = batch_transform_.get();
-  processes_ =
-      std::make_unique<Processes>(world_, transport_, std::move(start), std::move(seams), layout);
+  processes_ = std::make_unique<Processes>(world_, transport_, disk_, std::move(start),
+                                           std::move(seams), layout);
+}
+
+void SimCluster::rebuild(const planner::TreeWish& wish, const planner::Planner::TreeAnswer& done) {
+  auto answered = std::make_shared<bool>(false);
+  processes_->with_planner([wish, done, answered](host::RoleHost& host) {
+    if (*answered) return;
+    host.rebuild_tree(wish, [done, answered](const Result<StepIndex>& answer) {
+      if (!std::exchange(*answered, true)) done(answer);
+    });
+  });
 }
 
 bool SimCluster::satisfied(const Seat& seat) const {

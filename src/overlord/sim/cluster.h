@@ -18,6 +18,7 @@
 #include "overlord/runtime/in_memory/memory_storage.h"
 #include "overlord/sim/processes.h"
 #include "overlord/sim/slow_function.h"
+#include "overlord/sim/slow_journal.h"
 #include "overlord/sim/world.h"
 
 namespace overlord::sim {
@@ -58,7 +59,9 @@ class SimCluster {
   SlowTransport& transport() { return transport_; }
   host::RoleHost& host() { return processes_->host_of(protocol::planner_address()); }
   Sightings sightings() const { return processes_->sightings(); }
-  const SlowJournal& journal() const { return journal_; }
+  const JournalDisk& journal() const { return disk_; }
+  // Asks for another mesh, and asks again whenever a planner comes back.
+  void rebuild(const planner::TreeWish& wish, const planner::Planner::TreeAnswer& done);
   const std::vector<loader::QuarantineNote>& quarantine() const { return quarantine_; }
   // The resume state of a rank, with the feedback it needs; waits for it in virtual time.
   std::optional<protocol::ResumeState> state(Rank rank);
@@ -90,7 +93,7 @@ class SimCluster {
   World world_;
   SlowStorage storage_;
   SlowTransport transport_;
-  SlowJournal journal_;
+  JournalDisk disk_;
   runtime::ByteEncoder encoder_;
   SlowFunction function_;  // of every media field that declares one
   std::unique_ptr<runtime::BatchTransform> batch_transform_;

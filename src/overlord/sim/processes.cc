@@ -109,6 +109,10 @@ struct Lie {
     }
   }
   void operator()(protocol::Acknowledged& message) const { message.acknowledged += 1000; }
+  void operator()(protocol::MetaGrant& message) const {
+    message.first_window += 100;
+    message.window_limit += 1000;
+  }
   void operator()(protocol::LateBad& message) const { message.id.position += 1'000'000; }
   void operator()(protocol::Fetch& message) const { message.step += 1000; }
   template <typename Other>
@@ -117,20 +121,21 @@ struct Lie {
 
 }  // namespace
 
-Processes::Processes(World& world, SlowTransport& transport, host::HostStart start,
-                     host::HostSeams seams, const Layout& layout)
-    : world_(world), start_(std::move(start)), seams_(std::move(seams)), storm_(layout.storm) {
+Processes::Processes(World& world, SlowTransport& transport, JournalDisk& disk,
+                     host::HostStart start, host::HostSeams seams, const Layout& layout)
+    : world_(world),
+      disk_(disk),
+      start_(std::move(start)),
+      seams_(std::move(seams)),
+      storm_(layout.storm),
+      planner_storm_(layout.planner) {
   transport.connect(
       [this](Envelope envelope, int64_t sent_ns) { arrive(std::move(envelope), sent_ns, false); });
   if (!layout.split) {
     processes_.emplace_back().name = "all";
-    begin(0, {}, {});
+    begin_planner({});
     return;
   }
-  start_.tree_changed = [this](const planner::TreeChanged& change, std::function<void()> ready) {
-    change_tree(change, std::move(ready));
-  };
-  start_.retired = [this](const Address& constructor) { retire(constructor); };
   for (host::HostedRoles& roles : split_up(start_, layout.loaders_together)) {
     const std::vector<Address> all = addresses(roles);
     for (const Address& address : all) where_[address] = processes_.size();
@@ -140,7 +145,7 @@ Processes::Processes(World& world, SlowTransport& transport, host::HostStart sta
     by_name_[process.name] = processes_.size() - 1;
     process.roles = std::move(roles);
   }
-  begin(0, processes_[0].roles, {});
+  begin_planner(processes_[0].roles);
   keep(layout);
 }
 
@@ -184,19 +189,37 @@ void Processes::begin(size_t index, const host::HostedRoles& roles,
                       const std::map<std::string, uint32_t>& generations) {
   Process& process = processes_[index];
   host::HostStart start = start_;
+  host::HostSeams seams = seams_;
   start.hosted = roles;
+  if (index == 0) {
+    seams.journal = planners_.back().journal.get();
+    seams.executor = planners_.back().executor.get();
+    start.superseded = [this](const Status&) { ++seen_.stepped_down; };
+    // A planner that wakes beside its successor has no keeper any more.
+    const auto holds = [this, term = process.generation] { return term == disk_.term(); };
+    if (processes_.size() > 1) {
+      start.tree_changed = [this, holds](const planner::TreeChanged& change,
+                                         std::function<void()> ready) {
+        if (holds()) change_tree(change, std::move(ready));
+      };
+      start.retired = [this, holds](const Address& constructor) {
+        if (holds()) retire(constructor);
+      };
+    }
+  }
   process.reach.clear();
   process.told.clear();
   for (const Process& other : processes_) {
     const auto known = generations.find(other.name);
-    const uint32_t generation = known == generations.end() ? 1 : known->second;
+    uint32_t generation = known == generations.end() ? 1 : known->second;
+    if (&other == &processes_[0]) generation = other.generation;  // a roster tells the term
     process.reach.push_back({generation, world_.now_ns()});
     process.told.push_back(generation);
   }
   for (const auto& [address, where] : where_) {
     if (process.told[where] > 1) start.generations[address] = process.told[where];
   }
-  process.host = std::make_unique<host::RoleHost>(std::move(start), seams_);
+  process.host = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
   if (process.keeps) take_trees(index);
   process.host->start();
   if (!process.keeps) take_trees(index);
@@ -233,6 +256,7 @@ void Processes::on_roster(size_t index, const protocol::Roster& roster) {
   for (const protocol::ProcessRoles& one : roster.processes) generations[one.name] = one.generation;
   // One for the generation before, or for a trainer that has not been welcomed.
   if (process.keeps && generations[process.name] != process.generation) return;
+  if (index == 0) process.roster = roster;  // also for the next planner
   if (!process.keeps && !process.host) return;
   const bool tree_waits =
       !process.trees.empty() && !keeper::names_tree(process.roster, process.trees.back());
@@ -304,9 +328,11 @@ void Processes::change_tree(const planner::TreeChanged& change, std::function<vo
     where_[address] = home;
     placed.groups.push_back({processes_[home].name, 1, {address}});
   }
-  trees_.push_back(change);
-  placed_trees_.push_back(placed);
   tree_ready_ = std::move(ready);
+  if (trees_.empty() || trees_.back().tree.version < change.tree.version) {
+    trees_.push_back(change);
+    placed_trees_.push_back(placed);
+  }
   keeping_->say("planner", keeper::TreeChanged{placed});
 }
 
@@ -316,7 +342,8 @@ void Processes::tree_ready(uint32_t version) {
 }
 
 void Processes::retire(const Address& constructor) {
-  retired_.push_back(constructor);
+  const bool told = std::find(retired_.begin(), retired_.end(), constructor) != retired_.end();
+  if (!told) retired_.push_back(constructor);
   keeping_->say("planner", keeper::ConstructorRetired{constructor});
 }
 
@@ -448,6 +475,9 @@ bool Processes::lost_with_the_dead(const Envelope& envelope, int64_t sent_ns, bo
 }
 
 void Processes::maybe_kill(const Envelope& envelope) {
+  if (envelope.from.kind == RoleKind::kPlanner || envelope.to.kind == RoleKind::kPlanner) {
+    maybe_lose_planner();
+  }
   if (seen_.kills >= storm_.kills || world_.dice().below(storm_.rarity) != 0) return;
   const size_t victim = home(world_.dice().below(2) == 0 ? envelope.from : envelope.to);
   if (processes_[victim].host && processes_[victim].keeps) kill(victim);
@@ -475,6 +505,9 @@ void Processes::arrive(Envelope envelope, int64_t sent_ns, bool delayed) {
 void Processes::hand_over(Envelope envelope) {
   const size_t from = home(envelope.from);
   Process& to = processes_[home(envelope.to)];
+  if (from == 0 && planner_storm_.unfenced_roles) {
+    envelope.versions.generation = processes_[0].generation;
+  }
   reach(home(envelope.to), from, envelope.versions.generation);
   if (to.told[from] > envelope.versions.generation) {
     ++seen_.lies;

@@ -16,14 +16,26 @@
 
 #include "overlord/host/role_host.h"
 #include "overlord/sim/keeping.h"
+#include "overlord/sim/slow_journal.h"
 #include "overlord/sim/world.h"
 
 namespace overlord::sim {
 
 struct Storm {
-  uint64_t kills = 0;         // processes that die over the run; planner and clients never do
+  uint64_t kills = 0;         // processes that die over the run; planner and clients apart
   uint64_t rarity = 25;       // one arrival in so many kills whoever sent it or gets it
   int64_t down_ns = 400'000;  // typical time until the next generation starts
+};
+
+// The planner dies, at any message or sync; or it stops, and wakes when another has taken over.
+struct PlannerStorm {
+  uint64_t kills = 0;
+  uint64_t rarity = 12;
+  int64_t down_ns = 400'000;
+  int64_t sleep_ns = 3'000'000;   // typical, of one that is only stopped
+  uint64_t failing_sync = 0;      // of the first planner's journal; 0: none
+  bool unfenced_journal = false;  // mutants: what must be caught
+  bool unfenced_roles = false;
 };
 
 struct Layout {
@@ -31,6 +43,7 @@ struct Layout {
   uint32_t loaders_together = 1;  // slots in one process
   Storm storm;
   KeeperStorm keeper;
+  PlannerStorm planner;
 };
 
 struct Sightings {  // over the whole run
@@ -45,17 +58,22 @@ struct Sightings {  // over the whole run
   uint64_t most_payload_bytes = 0;
   uint64_t retired = 0;  // constructors of earlier trees
   uint64_t keeper_kills = 0;
+  uint64_t planner_kills = 0;
+  uint64_t planner_wakes = 0;         // beside a successor
+  uint64_t stepped_down = 0;          // planners that found a successor's term
   uint64_t repeated_generations = 0;  // of a group: placed again in one that was there before
 };
 
 class Processes final : private Kept {
  public:
-  Processes(World& world, SlowTransport& transport, host::HostStart start, host::HostSeams seams,
-            const Layout& layout);
+  Processes(World& world, SlowTransport& transport, JournalDisk& disk, host::HostStart start,
+            host::HostSeams seams, const Layout& layout);
   ~Processes() override;
 
   host::RoleHost& host_of(const protocol::Address& role);
   Sightings sightings() const;
+  // Does it with the planner that there is, and again with every one that comes.
+  void with_planner(std::function<void(host::RoleHost&)> wish);
 
  private:
   // Whom of another process's generations a carrier reaches from here, and since when: it was told,
@@ -100,6 +118,9 @@ class Processes final : private Kept {
   void begin(size_t index, const host::HostedRoles& roles,
              const std::map<std::string, uint32_t>& generations);
   void kill(size_t index);
+  void begin_planner(const host::HostedRoles& roles);
+  void lose_planner();
+  void maybe_lose_planner();
   void reach(size_t index, size_t other, uint32_t generation);
   void tell(size_t index, size_t restarted, uint32_t generation);
   void haunt(size_t index, size_t dead);
@@ -110,10 +131,20 @@ class Processes final : private Kept {
   void observe(const protocol::Envelope& envelope);
   void hand_over(protocol::Envelope envelope);
 
+  // One planner's own: its journal, and an executor that stops when it is stopped.
+  struct PlannerLife {
+    std::unique_ptr<StoppableExecutor> executor;
+    std::unique_ptr<SlowJournal> journal;
+  };
+
   World& world_;
+  JournalDisk& disk_;
   host::HostStart start_;
   host::HostSeams seams_;
   Storm storm_;
+  PlannerStorm planner_storm_;
+  std::vector<PlannerLife> planners_;  // by term, from the first on; the last one lives or is dead
+  std::vector<std::function<void(host::RoleHost&)>> wishes_;
   Sightings seen_;
   std::vector<Process> processes_;
   std::map<protocol::Address, size_t> where_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include "overlord/base/rng.h"
 
@@ -46,6 +47,18 @@ bool World::run_until(const std::function<bool()>& done, uint64_t event_limit) {
   return true;
 }
 
+void StoppableExecutor::post_after(int64_t delay_ns, runtime::Task task) {
+  world_.post_after(delay_ns, [this, task = std::move(task)]() mutable {
+    if (!stopped_) return task();
+    waiting_.push_back(std::move(task));
+  });
+}
+
+void StoppableExecutor::go_on() {
+  stopped_ = false;
+  for (runtime::Task& task : std::exchange(waiting_, {})) world_.post(std::move(task));
+}
+
 void SlowStorage::read(runtime::ReadRequest request, runtime::CancelToken cancel,
                        runtime::ReadDone done) {
   auto shared = std::make_shared<runtime::ReadRequest>(std::move(request));
@@ -66,15 +79,6 @@ void SlowTransport::send(protocol::Envelope envelope) {
   const int64_t sent_ns = world_.now_ns();
   world_.at(last, [this, shared, sent_ns] {
     deliver_(on_the_way ? on_the_way(std::move(*shared)) : std::move(*shared), sent_ns);
-  });
-}
-
-void SlowJournal::append(std::string record, std::function<void(Status)> durable) {
-  last_ns_ = std::max(last_ns_, world_.now_ns() + world_.dice().delay_ns(100 * kMicrosecond));
-  auto shared = std::make_shared<std::string>(std::move(record));
-  world_.at(last_ns_, [this, shared, durable] {
-    records_.push_back(std::move(*shared));
-    durable(Status());
   });
 }
 

@@ -60,6 +60,21 @@ class World final : public runtime::Clock, public runtime::Executor {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
 };
 
+// Of one process: what it has to do waits while the process is stopped.
+class StoppableExecutor final : public runtime::Executor {
+ public:
+  explicit StoppableExecutor(World& world) : world_(world) {}
+  void post(runtime::Task task) override { post_after(0, std::move(task)); }
+  void post_after(int64_t delay_ns, runtime::Task task) override;
+  void stop() { stopped_ = true; }
+  void go_on();
+
+ private:
+  World& world_;
+  bool stopped_ = false;
+  std::vector<runtime::Task> waiting_;
+};
+
 // Objects in memory; every read takes its own time, so answers overtake one another.
 class SlowStorage final : public runtime::Storage {
  public:
@@ -97,19 +112,6 @@ class SlowTransport final : public runtime::Transport<protocol::Envelope> {
   Deliver deliver_;
   std::map<std::pair<protocol::Address, protocol::Address>, int64_t> last_ns_;
   uint64_t sent_ = 0;
-};
-
-// Records become durable after a while.
-class SlowJournal final : public runtime::Journal {
- public:
-  explicit SlowJournal(World& world) : world_(world) {}
-  void append(std::string record, std::function<void(Status)> durable) override;
-  const std::vector<std::string>& records() const { return records_; }
-
- private:
-  World& world_;
-  std::vector<std::string> records_;
-  int64_t last_ns_ = 0;
 };
 
 }  // namespace overlord::sim

@@ -1,0 +1,77 @@
+// Processes: the lives of its planners, one term after the other.
+#include <algorithm>
+#include <utility>
+
+#include "overlord/base/check.h"
+#include "overlord/sim/processes.h"
+
+namespace overlord::sim {
+
+// The next term: what the journal tells, and in which generations the others are as far as a keeper
+// has told.
+void Processes::begin_planner(const host::HostedRoles& roles) {
+  Process& process = processes_[0];
+  JournalFaults faults;
+  faults.around_sync = [this, term = disk_.term() + 1] {
+    if (term == disk_.term()) maybe_lose_planner();
+  };
+  faults.failing_sync = planners_.empty() ? planner_storm_.failing_sync : 0;
+  faults.unfenced = planner_storm_.unfenced_journal;
+  PlannerLife& life = planners_.emplace_back();
+  life.executor = std::make_unique<StoppableExecutor>(world_);
+  life.journal = std::make_unique<SlowJournal>(world_, disk_, std::move(faults));
+  process.generation = life.journal->term();
+  process.dead = false;
+  auto folded = std::make_shared<planner::JournalFold>(
+      std::max(start_.options.runway, start_.options.prefetch_steps + 1));
+  for (const protocol::JournalRecord& record : disk_.read()) {
+    OVERLORD_CHECK(folded->apply(record).ok(), "a journal that was written here");
+  }
+  start_.folded = folded->started() ? folded : nullptr;
+  std::map<std::string, uint32_t> generations;
+  for (const protocol::ProcessRoles& one : process.roster.processes) {
+    generations[one.name] = one.generation;
+  }
+  generations[process.name] = process.generation;
+  begin(0, roles, generations);
+  start_.folded = nullptr;
+  for (const auto& wish : wishes_) wish(*process.host);
+}
+
+void Processes::with_planner(std::function<void(host::RoleHost&)> wish) {
+  if (processes_[0].host) wish(*processes_[0].host);
+  wishes_.push_back(std::move(wish));
+}
+
+// Dead for good, or stopped: then it wakes while another does its work, and goes on with what it
+// was at.
+void Processes::lose_planner() {
+  Process& process = processes_[0];
+  PlannerLife& life = planners_.back();
+  const bool stops = world_.dice().below(3) == 0;
+  if (stops) {
+    life.executor->stop();
+    const int64_t sleeps_ns = world_.dice().delay_ns(planner_storm_.sleep_ns);
+    world_.post_after(sleeps_ns, [this, executor = life.executor.get()] {
+      ++seen_.planner_wakes;
+      executor->go_on();
+    });
+  } else {
+    process.host->stop();
+    life.journal->die();
+  }
+  dead_.push_back(std::move(process.host));
+  process.host.reset();
+  process.dead = true;
+  process.early.clear();
+  ++seen_.planner_kills;
+  world_.post_after(world_.dice().delay_ns(planner_storm_.down_ns),
+                    [this] { begin_planner(processes_[0].roles); });
+}
+
+void Processes::maybe_lose_planner() {
+  if (seen_.planner_kills >= planner_storm_.kills || !processes_[0].host) return;
+  if (world_.dice().below(planner_storm_.rarity) == 0) lose_planner();
+}
+
+}  // namespace overlord::sim

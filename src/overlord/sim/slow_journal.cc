@@ -1,0 +1,67 @@
+#include "overlord/sim/slow_journal.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "overlord/base/check.h"
+#include "overlord/protocol/journal/record_chain.h"
+
+namespace overlord::sim {
+namespace {
+
+constexpr int64_t kSyncNs = 100'000;
+
+}  // namespace
+
+std::vector<protocol::JournalRecord> JournalDisk::read() const {
+  protocol::JournalReader reader;
+  std::vector<protocol::JournalRecord> out;
+  for (const std::string& bytes : records_) {
+    Result<protocol::JournalRecord> record = reader.read(bytes);
+    OVERLORD_CHECK(record.ok(), "a record that was written here");
+    out.push_back(std::move(*record));
+  }
+  return out;
+}
+
+void SlowJournal::append(std::string record, std::function<void(Status)> durable) {
+  write({[record = std::move(record)](JournalDisk& disk) { disk.append(record); },
+         std::move(durable)});
+}
+
+void SlowJournal::compact(std::vector<std::string> records, std::function<void(Status)> durable) {
+  write({[records = std::move(records)](JournalDisk& disk) { disk.compact(records); },
+         std::move(durable)});
+}
+
+void SlowJournal::write(Write one) {
+  waiting_.push_back(std::move(one));
+  last_ns_ = std::max(last_ns_, world_.now_ns() + world_.dice().delay_ns(kSyncNs));
+  world_.at(last_ns_, [this] { sync(); });
+}
+
+void SlowJournal::sync() {
+  if (!dead_ && faults_.around_sync) faults_.around_sync();
+  if (dead_ || waiting_.empty()) return;
+  const Write one = std::move(waiting_.front());
+  waiting_.pop_front();
+  ++syncs_;
+  if (disk_.term() > term_ && !faults_.unfenced) {
+    return one.durable(Status(Code::kUnavailable, "journal: taken over by a later term"));
+  }
+  if (faults_.failing_sync != 0 && syncs_ >= faults_.failing_sync) {
+    return one.durable(Status(Code::kResource, "journal: sync failed"));
+  }
+  one.change(disk_);
+  one.durable(Status());
+  if (faults_.around_sync) faults_.around_sync();
+}
+
+void SlowJournal::die() {
+  if (std::exchange(dead_, true)) return;
+  const uint64_t written = world_.dice().below(waiting_.size() + 1);
+  for (uint64_t i = 0; i < written && disk_.term() == term_; ++i) waiting_[i].change(disk_);
+  waiting_.clear();
+}
+
+}  // namespace overlord::sim
