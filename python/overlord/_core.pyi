@@ -930,6 +930,16 @@ def encode_jpeg(pixels: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, 
     height x width x 3 (RGB) or x 1 (grey), uint8, as a baseline JPEG file.
     """
 
+def journal_plans(path: str) -> list[tuple[int, str, str]]:
+    """
+    Step, content hash and plan hash of every plan in a journal, in the order of writing.
+    """
+
+def look_at_journal(folder: str, runway: int) -> dict:
+    """
+    What a journal folder tells, and from where on a planner that reads it plans again.
+    """
+
 class SocketDirectory:
     """Where the processes of one job on this host meet."""
 
@@ -943,6 +953,8 @@ class SocketDirectory:
     def path(self) -> str: ...
 
     def try_lock(self) -> bool: ...
+
+    def take_over(self) -> bool: ...
 
     @property
     def lock_descriptor(self) -> int: ...
@@ -973,12 +985,7 @@ def cuda_pinning(device: int) -> HostPinning:
 def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '') -> bytes:
     """The job as a node process is started with it."""
 
-def journal_plans(path: str) -> list[tuple[int, str, str]]:
-    """
-    Step, content hash and plan hash of every plan in a journal, in the order of writing.
-    """
-
-def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float, pinning: HostPinning | None = None) -> AttachedEngine:
+def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float, recovery_s: float = 0.0, pinning: HostPinning | None = None) -> AttachedEngine:
     """
     Attach ranks to the node in a directory; waits until it serves. None: nobody is there.
     """

@@ -23,6 +23,7 @@ void bind_media(nanobind::module_& module);
 void bind_media_audio(nanobind::module_& module);
 void bind_media_video(nanobind::module_& module);
 void bind_media_encode(nanobind::module_& module);
+void bind_journal(nanobind::module_& module);
 void bind_node(nanobind::module_& module);
 
 }  // namespace overlord::python

@@ -94,7 +94,7 @@ class Client {
  private:
   // Counted until the interpreter's lock is ours again.
   Result<model::MicrobatchPtr> wait(int64_t timeout_ms) {
-    engine_->callers.enter();
+    if (!engine_->callers.enter()) return engine_->next(rank_, 0);
     Result<model::MicrobatchPtr> batch = [&] {
       nb::gil_scoped_release free;
       return engine_->next(rank_, timeout_ms);
@@ -285,6 +285,7 @@ void bind_engine(nb::module_& m) {
            [](Engine& engine) {
              nb::gil_scoped_release free;
              engine.close();
+             engine.callers.close();
              engine.callers.wait_until_none(kComeBackMs);
            })
       .def("rebuild", &rebuild, nb::arg("axes"), nb::arg("step").none(),

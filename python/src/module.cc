@@ -30,5 +30,6 @@ NB_MODULE(_core, m) {
   bind_media_audio(m);
   bind_media_video(m);
   bind_media_encode(m);
+  bind_journal(m);
   bind_node(m);
 }

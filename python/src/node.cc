@@ -16,7 +16,6 @@
 #include "fields_dict.h"
 #include "job_handle.h"
 #include "overlord/node/engine/attached_engine.h"
-#include "overlord/node/journal_file.h"
 #include "overlord/node/node_directory.h"
 #include "overlord/node/status/metrics_text.h"
 #include "overlord/node/status/node_status_call.h"
@@ -51,6 +50,11 @@ class Directory {
     if (lock_) unwrap(directory_.clear(*lock_));
     return lock_.has_value();
   }
+  // The same where a node has died: what it has left is for the next.
+  bool take_over() {
+    lock_ = unwrap(directory_.try_lock());
+    return lock_.has_value();
+  }
   int lock_descriptor() const { return lock_ ? lock_->descriptor() : -1; }
   // The lock now belongs to the process that has inherited its descriptor.
   void hand_over_lock() { lock_.reset(); }
@@ -76,16 +80,6 @@ nb::bytes job_file(const JobHandle& job, std::vector<Rank> ranks,
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-nb::list journal_plans(const std::string& path) {
-  nb::list plans;
-  for (const protocol::JournalRecord& record : unwrap(node::read_records(path))) {
-    const auto* plan = std::get_if<protocol::PlanRecord>(&record);
-    if (plan == nullptr) continue;
-    plans.append(nb::make_tuple(plan->step, plan->content_hash.hex(), plan->plan_hash.hex()));
-  }
-  return plans;
-}
-
 nb::bytes refusal(const std::string& error, std::string text) {
   const std::string bytes =
       protocol::encode_control(protocol::Refused{Status(code_named(error), std::move(text))});
@@ -97,7 +91,7 @@ std::shared_ptr<node::AttachedEngine> attach(std::string directory, const std::s
                                              const std::optional<nb::bytes>& state,
                                              bool allow_mixture, bool allow_sources,
                                              const std::vector<std::string>& wire, double connect_s,
-                                             double timeout_s,
+                                             double timeout_s, double recovery_s,
                                              std::shared_ptr<transport::HostPinning> pinning) {
   node::AttachRequest request;
   request.directory = std::move(directory);
@@ -115,6 +109,7 @@ std::shared_ptr<node::AttachedEngine> attach(std::string directory, const std::s
   request.pinning = std::move(pinning);
   request.connect_ms = static_cast<int64_t>(connect_s * 1000);
   request.timeout_ms = static_cast<int64_t>(timeout_s * 1000);
+  request.recovery_ms = static_cast<int64_t>(recovery_s * 1000);
   Result<std::unique_ptr<node::AttachedEngine>> engine = [&] {
     nb::gil_scoped_release free;
     return node::AttachedEngine::attach(std::move(request));
@@ -168,6 +163,7 @@ void bind_node(nb::module_& m) {
       .def_static("at", &Directory::at, nb::arg("path"), "Made where it is not there.")
       .def_prop_ro("path", &Directory::path)
       .def("try_lock", &Directory::try_lock)
+      .def("take_over", &Directory::take_over)
       .def_prop_ro("lock_descriptor", &Directory::lock_descriptor)
       .def("hand_over_lock", &Directory::hand_over_lock)
       .def("remove", &Directory::remove);
@@ -195,13 +191,10 @@ void bind_node(nb::module_& m) {
   m.def("job_file", &job_file, nb::arg("job"), nb::arg("ranks"), nb::arg("options"),
         nb::arg("worker_command"), nb::arg("journal_path") = "",
         "The job as a node process is started with it.");
-  m.def("journal_plans", &journal_plans, nb::arg("path"),
-        nb::sig("def journal_plans(path: str) -> list[tuple[int, str, str]]"),
-        "Step, content hash and plan hash of every plan in a journal, in the order of writing.");
   m.def("attach", &attach, nb::arg("directory"), nb::arg("job"), nb::arg("attempt"),
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
         nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),
-        nb::arg("pinning").none() = nb::none(),
+        nb::arg("recovery_s") = 0.0, nb::arg("pinning").none() = nb::none(),
         "Attach ranks to the node in a directory; waits until it serves. None: nobody is there.");
   m.def("refusal", &refusal, nb::arg("error"), nb::arg("text"),
         "What a node that waits for its job is sent instead: the name of an error, and its text.");

@@ -31,6 +31,7 @@ COMMANDS = {
     "bench": "measure against other loaders",
     "schema": "print the config's JSON Schema",
     "state": "describe a saved state",
+    "journal": "describe a planner's journal, and what a restart would do",
 }
 EXIT_ERROR, EXIT_CONFIG, EXIT_INTERRUPT = 1, 2, 130
 

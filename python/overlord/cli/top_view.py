@@ -39,6 +39,8 @@ def node_parts(snapshot: dict[str, Any]) -> list[RenderableType]:
         parts.append(source_table(snapshot["sources"], snapshot["slowest_source"]))
     if snapshot["ranks"]:
         parts.append(rank_table(snapshot["ranks"], snapshot["interval_s"], snapshot["gone"]))
+    if snapshot["journal"]:
+        parts.append(Text(f"planner: term {snapshot['term']}, journal in {snapshot['journal']}"))
     return [*parts, waits_text(snapshot)]
 
 

@@ -20,6 +20,7 @@
 #include "overlord/node/keeper/keeper.h"
 #include "overlord/node/keeper/refusal.h"
 #include "overlord/node/process_memory.h"
+#include "overlord/node/recovery/node_restart.h"
 #include "overlord/node/role_process.h"
 #include "overlord/protocol/job_codec.h"
 #include "overlord/transport/socket_directory.h"
@@ -78,6 +79,10 @@ bool set_option(const std::string& text, KeeperArguments* arguments) {
     arguments->attempt = static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
   } else if (key == "run") {
     arguments->run = value;
+  } else if (key == "recovery_ms") {
+    arguments->recovery_ms = std::atoll(value.c_str());
+  } else if (key == "orphan_ms") {
+    arguments->orphan_ms = std::atoll(value.c_str());
   } else if (key == "share_batches") {
     arguments->share_batches = value == "1";
   } else {
@@ -94,12 +99,20 @@ bool step_back() {
 }
 
 // From the job that comes, or does not come, over `line` to the end.
-int keep_job(const KeeperArguments& arguments, LifeLine& line) {
+int keep_job(const KeeperArguments& arguments, const std::vector<std::string>& words,
+             LifeLine& line, bool* superseded) {
   std::optional<keeper::FailureBook> failure;
   Result<std::string> bytes = line.job();
   if (bytes.ok()) {
     Result<protocol::JobFile> job = protocol::decode_job_file(*bytes);
-    failure = job.ok() ? run_keeper(arguments, *job, line)
+    // One that stays is started again by whom it belongs to.
+    if (arguments.comes_back() && !arguments.stays) {
+      const Status left = leave_restart(
+          arguments.directory,
+          restart_of(arguments.executable, arguments.job.hex(), words, std::move(*bytes)));
+      if (!left.ok()) complain(left.message());
+    }
+    failure = job.ok() ? run_keeper(arguments, *job, line, superseded)
                        : keeper::FailureBook(job.status(), arguments.attempt, arguments.local);
   } else if (bytes.status().code() != Code::kCancelled) {
     complain(bytes.status().message());
@@ -129,7 +142,9 @@ int keep(const std::vector<std::string>& words) {
   fcntl(lock, F_SETFD, FD_CLOEXEC);  // ours as long as we live, no child's
   Result<std::unique_ptr<LifeLine>> line = LifeLine::make();
   if (!line.ok()) return complain(line.status().message());
-  const int code = keep_job(arguments, **line);
+  bool superseded = false;
+  const int code = keep_job(arguments, {words.begin() + 3, words.end()}, **line, &superseded);
+  if (superseded) return 1;
   Result<transport::SocketDirectory> directory =
       transport::SocketDirectory::find(arguments.directory);
   if (directory.ok()) {
@@ -141,10 +156,14 @@ int keep(const std::vector<std::string>& words) {
 
 int serve_roles(const std::vector<std::string>& words) {
   if (words.size() < 3) return complain("role DIRECTORY NAME GENERATION [OPTION=VALUE]");
-  RoleProcessArguments arguments{words[0], words[1], 1, {}, true};
+  RoleProcessArguments arguments{words[0], words[1], 1, {}, true, 0};
   for (size_t i = 3; i < words.size(); ++i) {
     if (words[i] == "share_batches=0") {
       arguments.share_batches = false;
+      continue;
+    }
+    if (words[i].starts_with("orphan_ms=")) {
+      arguments.orphan_ms = std::atoll(words[i].c_str() + words[i].find('=') + 1);
       continue;
     }
     const size_t equals = words[i].find('=');
@@ -154,8 +173,10 @@ int serve_roles(const std::vector<std::string>& words) {
     }
   }
   if (arguments.wire.several_hosts()) keep_large_buffers();
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() == 1) return 1;  // the node died before we could say that we die with it
+  if (arguments.orphan_ms == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == 1) return 1;  // the node died before we could say that we die with it
+  }
   ignore_signals();
   prctl(PR_SET_NAME, words[1].substr(0, 15).c_str());
   const Result<protocol::JobFile> job = read_job(kJobDescriptor);

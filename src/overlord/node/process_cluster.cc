@@ -82,8 +82,11 @@ Status ProcessCluster::prepare() {
 ProcessCluster::~ProcessCluster() { stop(); }
 
 void ProcessCluster::watch(Ended ended) {
-  const std::lock_guard lock(mutex_);
-  ended_ = std::move(ended);
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = std::move(ended);
+  }
+  wake();
 }
 
 void ProcessCluster::wake() {
@@ -91,15 +94,46 @@ void ProcessCluster::wake() {
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
-// A child is killed when the thread that spawned it ends, so the watching thread does it.
 Status ProcessCluster::place(const runtime::GroupPlacement& group) {
-  Request request{&group, {}, false};
+  return on_watcher([this, &group] { return spawn(group); });
+}
+
+Status ProcessCluster::adopt(const std::vector<LeftGroup>& groups) {
+  return on_watcher([this, &groups]() -> Status {
+    for (const LeftGroup& left : groups) take_over(left);
+    tell_changed();
+    return {};
+  });
+}
+
+void ProcessCluster::take_over(const LeftGroup& left) {
+  Child child;
+  child.group = {left.name, left.generation};
+  child.process = left.process;
+  child.adopted = true;
+  child.handle = handle_of(left.process);
+  if (!child.handle.valid()) return;
+  const std::lock_guard lock(mutex_);
+  children_.emplace(left.name, std::move(child));
+}
+
+void ProcessCluster::tell_changed() {
+  if (!options_.changed) return;
+  std::vector<LeftGroup> living;
+  for (const auto& [name, child] : children_) {
+    living.push_back({name, child.group.generation, child.process});
+  }
+  options_.changed(living);
+}
+
+Status ProcessCluster::on_watcher(std::function<Status()> work) {
+  Request request{std::move(work), {}, false};
   std::unique_lock lock(mutex_);
   is_held(mutex_);
   if (stopping_) return {Code::kCancelled, "no process is started any more"};
   if (std::this_thread::get_id() == watcher_.get_id()) {
     lock.unlock();
-    return spawn(group);
+    return request.work();
   }
   requests_.push_back(&request);
   wake();
@@ -116,7 +150,7 @@ void ProcessCluster::serve_requests() {
       request = requests_.front();
       requests_.pop_front();
     }
-    Status answer = spawn(*request->group);
+    Status answer = request->work();
     const std::lock_guard lock(mutex_);
     request->answer = std::move(answer);
     request->done = true;
@@ -150,7 +184,7 @@ Status ProcessCluster::spawn(const runtime::GroupPlacement& group) {
   if (error != 0) return system_failure("cannot start " + options_.executable, error);
   Child child;
   child.group = group;
-  child.pid = pid;
+  child.process = process_with(pid);
   child.handle = runtime::Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   child.output = std::move(ours);
   if (!child.handle.valid()) {
@@ -159,16 +193,19 @@ Status ProcessCluster::spawn(const runtime::GroupPlacement& group) {
     waitpid(pid, nullptr, 0);
     return system_failure("cannot watch a process (pidfd_open)", refused);
   }
-  const std::lock_guard lock(mutex_);
-  children_.emplace(group.name, std::move(child));
-  if (stopping_) ::kill(pid, SIGKILL);  // stop() has killed those that it saw; this was not there
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) ::kill(pid, SIGKILL);  // stop() has killed those that it saw, not this one
+    children_.emplace(group.name, std::move(child));
+  }
+  tell_changed();
   return {};
 }
 
 void ProcessCluster::kill(const std::string& name) {
   const std::lock_guard lock(mutex_);
   const auto found = children_.find(name);
-  if (found != children_.end()) ::kill(found->second.pid, SIGKILL);
+  if (found != children_.end()) kill_process(found->second.handle);
 }
 
 std::vector<runtime::GroupPlacement> ProcessCluster::placed() const {
@@ -181,7 +218,7 @@ std::vector<runtime::GroupPlacement> ProcessCluster::placed() const {
 uint32_t ProcessCluster::process_of(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   const auto found = children_.find(name);
-  return found == children_.end() ? 0 : static_cast<uint32_t>(found->second.pid);
+  return found == children_.end() ? 0 : static_cast<uint32_t>(found->second.process.pid);
 }
 
 void ProcessCluster::run() {
@@ -189,9 +226,11 @@ void ProcessCluster::run() {
     std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}};
     {
       const std::lock_guard lock(mutex_);
-      if (stopping_ && children_.empty()) return;
+      if (stopping_ && (children_.empty() || leaving_)) return;
       for (const auto& [name, child] : children_) {
-        polled.push_back({child.handle.get(), POLLIN, 0});
+        // An end that nobody would hear of waits: what was adopted may end before it is watched.
+        const bool told = ended_ || stopping_;
+        polled.push_back({told ? child.handle.get() : -1, POLLIN, 0});
         polled.push_back({child.output.valid() ? child.output.get() : -1, POLLIN, 0});
       }
     }
@@ -255,21 +294,34 @@ void ProcessCluster::reap(const std::string& name) {
     if (!stopping_) ended = ended_;
   }
   if (child.output.valid()) read_output(&child);
-  int status = 0;
-  waitpid(child.pid, &status, 0);
-  runtime::GroupEnd end{name, child.group.generation, describe_end(status), {}, WIFEXITED(status)};
+  runtime::GroupEnd end{name, child.group.generation, "nobody to tell how", {}, false};
+  if (!child.adopted) {
+    int status = 0;
+    waitpid(static_cast<pid_t>(child.process.pid), &status, 0);
+    end.how = describe_end(status);
+    end.by_itself = WIFEXITED(status);
+  }
   for (const std::string& line : child.last_words) {
     end.last_words += (end.last_words.empty() ? "" : "\n") + line;
   }
-  if (ended) ended(end);
+  if (!ended) return;  // it is being stopped
+  tell_changed();
+  ended(end);
 }
 
-void ProcessCluster::stop() {
+void ProcessCluster::stop() { end(/*kill_all=*/true); }
+
+void ProcessCluster::leave() { end(/*kill_all=*/false); }
+
+void ProcessCluster::end(bool kill_all) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_ && !watcher_.joinable()) return;
     stopping_ = true;
-    for (const auto& [name, child] : children_) ::kill(child.pid, SIGKILL);
+    leaving_ = !kill_all;
+    for (const auto& [name, child] : children_) {
+      if (kill_all) kill_process(child.handle);
+    }
     for (Request* request : requests_) {
       request->answer = Status(Code::kCancelled, "no process is started any more");
       request->done = true;

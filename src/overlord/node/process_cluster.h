@@ -1,6 +1,7 @@
-// ProcessCluster: groups of roles as child processes of this one. One thread spawns, watches and
-// reaps them, and reads what they print. Children are spawned, never forked; they die with that
-// thread, so that not even a kill -9 of this process leaves one behind.
+// ProcessCluster: groups of roles as child processes of this one, and of one before it that has
+// died. One thread spawns, watches and reaps them, and reads what they print. Children are spawned,
+// never forked. Whether they outlive this process is theirs to say (role_process.h): those that do
+// are adopted by the next; what they print and how they end, nobody hears then.
 #pragma once
 
 #include <poll.h>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "overlord/base/guarded_by.h"
+#include "overlord/node/recovery/left_groups.h"
 #include "overlord/runtime/cluster.h"
 #include "overlord/runtime/descriptor.h"
 
@@ -29,6 +31,8 @@ struct ProcessClusterOptions {
   int job_descriptor = -1;  // the child's descriptor 3; not owned
   // Every line that a child prints, on the watching thread.
   std::function<void(const std::string& name, const std::string& line)> printed;
+  // All that live, whenever one has come or gone; on the watching thread.
+  std::function<void(const std::vector<LeftGroup>&)> changed = {};
 };
 
 class ProcessCluster final : public runtime::Cluster {
@@ -38,6 +42,10 @@ class ProcessCluster final : public runtime::Cluster {
 
   void watch(Ended ended) override;
   Status place(const runtime::GroupPlacement& group) override;
+  // Takes over those of these that live.
+  Status adopt(const std::vector<LeftGroup>& groups);
+  // Whatever lives is left to whoever comes next; nothing is told any more.
+  void leave();
   void kill(const std::string& name) override;
   std::vector<runtime::GroupPlacement> placed() const override;
   void stop() override;
@@ -46,14 +54,15 @@ class ProcessCluster final : public runtime::Cluster {
  private:
   struct Child {
     runtime::GroupPlacement group;
-    pid_t pid = 0;
+    LivingProcess process;
+    bool adopted = false;        // nobody tells us how it ended
     runtime::Descriptor handle;  // pidfd: readable once it has ended
     runtime::Descriptor output;  // what it prints
     std::string line;            // the beginning of one
     std::deque<std::string> last_words;
   };
   struct Request {
-    const runtime::GroupPlacement* group = nullptr;
+    std::function<Status()> work;
     Status answer;
     bool done = false;
   };
@@ -62,8 +71,13 @@ class ProcessCluster final : public runtime::Cluster {
   Status prepare();
   void run();
   void serve_requests();
+  // On the watching thread, which alone adds and removes children.
+  Status on_watcher(std::function<Status()> work);
   Status spawn(const runtime::GroupPlacement& group);
   void look_at_children(const std::vector<::pollfd>& polled);
+  void take_over(const LeftGroup& left);
+  void tell_changed();
+  void end(bool kill_all);
   void read_output(Child* child);
   void take_lines(Child* child, const char* data, size_t size);
   void reap(const std::string& name);
@@ -77,6 +91,7 @@ class ProcessCluster final : public runtime::Cluster {
   std::map<std::string, Child> children_;  // written by the watching thread, under the mutex
   std::deque<Request*> requests_ OVERLORD_GUARDED_BY(mutex_);
   bool stopping_ OVERLORD_GUARDED_BY(mutex_) = false;
+  bool leaving_ OVERLORD_GUARDED_BY(mutex_) = false;  // what lives is left
   std::thread watcher_;
 };
 

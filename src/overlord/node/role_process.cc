@@ -1,5 +1,7 @@
 #include "overlord/node/role_process.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <future>
@@ -11,6 +13,7 @@
 #include "overlord/plan/place/place_tree.h"
 #include "overlord/protocol/one_of.h"
 #include "overlord/roles/keeper/rosters.h"
+#include "overlord/runtime/steady_clock.h"
 #include "overlord/transport/carrier.h"
 #include "overlord/transport/endpoint.h"
 
@@ -20,7 +23,9 @@ namespace {
 using protocol::RoleKind;
 
 constexpr int64_t kBeatNs = 200'000'000;
-constexpr uint64_t kBeatsPerStatus = 5;  // what the roles do is told once a second
+constexpr int64_t kOrphanLookNs = 200'000'000;  // whether the job's directory is there
+constexpr size_t kNotesKept = 10'000;           // rows found bad, for a node that comes again
+constexpr uint64_t kBeatsPerStatus = 5;         // what the roles do is told once a second
 constexpr size_t kSegmentBytes = 16 << 20, kFirstSegmentBytes = 2 << 20;
 
 class RoleProcess {
@@ -41,6 +46,10 @@ class RoleProcess {
   void on_control(const protocol::Control& control) {
     std::visit([this](const auto& one) { hear(one); }, control);
   }
+  void node_lost();
+  void look_for_node(uint64_t loss);
+  void node_found();
+  void note_row(const loader::QuarantineNote& note);
   void hear(const protocol::Roster& roster);
   void hear(const protocol::TreeTold& told);
   void hear(const protocol::Refused& refused) { end(refused.status); }
@@ -76,6 +85,11 @@ class RoleProcess {
   std::vector<planner::TreeChanged> trees_;  // later ones than the job's own
   TraceSwitch trace_;
   uint64_t beats_ = 0;
+  uint64_t losses_ = 0;     // of the node
+  int64_t lost_ns_ = 0;     // since when there is none; 0: there is one
+  uint32_t term_ = 1;       // of the planner
+  std::mutex notes_mutex_;  // rows are found on any thread
+  std::vector<protocol::RowNoted> notes_ OVERLORD_GUARDED_BY(notes_mutex_);
   bool over_ = false;
   std::promise<int> ended_;
 };
@@ -100,9 +114,11 @@ Status RoleProcess::open() {
     if (other.job == job_->config.low && other.attempt == file_.attempt) return {};
     return Status(Code::kVersionMismatch, "another job or attempt than this process serves");
   };
-  options.connected = [](const protocol::Hello&) {};
+  options.connected = [this](const protocol::Hello& other) {
+    if (other.name == "node") node_found();
+  };
   options.lost = [this](const std::string& peer) {
-    if (peer == "node") end({});  // the end of the job: whoever reads our words is gone too
+    if (peer == "node") node_lost();
   };
   options.refused = [this](const std::string& peer, const Status& why) {
     if (peer == "node" || peer == "lead") end(why.with_context(peer));
@@ -147,6 +163,36 @@ transport::CarrierOptions RoleProcess::carrier_options() {
   return options;
 }
 
+// Whoever has batches asked for gets them from here meanwhile.
+void RoleProcess::node_lost() {
+  if (arguments_.orphan_ms == 0 || !runtime_) return end({});  // who reads our words is gone too
+  lost_ns_ = runtime::steady_now_ns();
+  ++losses_;
+  endpoint_->call("node");
+  look_for_node(losses_);
+}
+
+void RoleProcess::look_for_node(uint64_t loss) {
+  if (over_ || lost_ns_ == 0 || loss != losses_) return;
+  const bool late = runtime::steady_now_ns() - lost_ns_ > arguments_.orphan_ms * 1'000'000;
+  if (late || access(arguments_.directory.c_str(), F_OK) != 0) return end({});
+  endpoint_->post_after(kOrphanLookNs, [this, loss] { look_for_node(loss); });
+}
+
+// What it was told while it was not there, or has forgotten.
+void RoleProcess::node_found() {
+  lost_ns_ = 0;
+  const std::lock_guard lock(notes_mutex_);
+  for (const protocol::RowNoted& note : notes_) carrier_->send_control("node", note);
+}
+
+void RoleProcess::note_row(const loader::QuarantineNote& note) {
+  const std::lock_guard lock(notes_mutex_);
+  const protocol::RowNoted told{note.id, note.row, note.reason, note.late};
+  if (notes_.size() < kNotesKept) notes_.push_back(told);
+  carrier_->send_control("node", told);
+}
+
 void RoleProcess::hear(const protocol::StatusAsked&) {
   if (!runtime_) return;
   carrier_->send_control("node", protocol::StatusTold{encode_engine_status(runtime_->status())});
@@ -182,8 +228,10 @@ std::vector<protocol::Address> RoleProcess::own_roles(const protocol::Roster& ro
 void RoleProcess::hear(const protocol::TreeTold& told) {
   Result<model::Mesh> mesh = model::Mesh::make(told.axes);
   if (!mesh.ok()) return end(mesh.status());
-  const auto views = plan::make_views(*mesh, job_->delivery, told.version, job_->spec.strategy);
-  trees_.push_back({told.first_step, {*mesh, views, told.version}});
+  if (trees_.empty() || trees_.back().tree.version < told.version) {  // else a new node tells it
+    const auto views = plan::make_views(*mesh, job_->delivery, told.version, job_->spec.strategy);
+    trees_.push_back({told.first_step, {*mesh, views, told.version}});
+  }
   if (runtime_) take_trees();
 }
 
@@ -241,9 +289,8 @@ Status RoleProcess::start(const protocol::Roster& roster) {
     start.hosted.constructors->push_back(role.index);
   }
   OVERLORD_TRY(start.state, protocol::decode_resume_state(file_.state));
-  start.quarantined = [this](const loader::QuarantineNote& note) {
-    carrier_->send_control("node", protocol::RowNoted{note.id, note.row, note.reason, note.late});
-  };
+  start.quarantined = [this](const loader::QuarantineNote& note) { note_row(note); };
+  term_ = roster.term;
   host_roles(roles);
   OVERLORD_TRY(runtime_, RoleRuntime::make(std::move(start), carrier_.get(),
                                            {file_.worker_command, "", pool_}));
@@ -281,6 +328,10 @@ void RoleProcess::call_loaders(const protocol::Roster& roster) {
 }
 
 void RoleProcess::tell_restarts(const protocol::Roster& roster) {
+  if (roster.term > term_) {
+    term_ = roster.term;
+    runtime_->host().peer_restarted(protocol::planner_address(), term_);
+  }
   for (const protocol::ProcessRoles& process : roster.processes) {
     if (process.generation <= known_[process.name]) continue;
     for (const protocol::Address& role : process.roles) {

@@ -1,6 +1,7 @@
 // A role process: loaders or constructors of a job, spawned by the node and known by a name and a
-// generation. It learns from the node which roles it hosts and where the others are, says every
-// 200 ms that it lives, and ends with the node.
+// generation. It learns from the node which roles it hosts and where the others are, and says every
+// 200 ms that it lives. When the node dies it serves on and calls the next one, which adopts it; it
+// ends when none has come in time, or when the job's directory is gone.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,11 @@ struct RoleProcessArguments {
   uint32_t generation = 1;
   WireOptions wire;
   bool share_batches = true;  // of constructors, by the ranks of a group
+  int64_t orphan_ms = 0;      // how long it serves on without a node; 0: it dies with it
 };
 
-// Runs until the node is gone. The exit status; what went wrong is printed for the node's log.
+// Runs until the node has no use for it, or is gone for too long. The exit status; what went wrong
+// is printed for the node's log.
 int run_role_process(const RoleProcessArguments& arguments, const protocol::JobFile& job);
 
 }  // namespace overlord::node

@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "overlord/node/engine/open_files.h"
-#include "overlord/node/journal_file.h"
+#include "overlord/node/run_journal.h"
 #include "overlord/node/status/status_codec.h"
+#include "overlord/storage/file_journal.h"
 
 namespace overlord::node {
 namespace {
@@ -61,7 +62,13 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
   pool_ = options.pool ? options.pool->buffers() : runtime::BufferPool::make(options.idle_bytes);
   executor_ = std::make_unique<runtime::ThreadExecutor>(runtime.threads, "ol-cpu");
   OVERLORD_RETURN_IF_ERROR(executor_->status());
-  OVERLORD_TRY(journal_, open_journal(has_planner_ ? options.journal_path : "", start));
+  OVERLORD_TRY(journal_,
+               open_run_journal(has_planner_ ? options.journal : "", options.begun, &start));
+  if (const auto term = start.generations.find(protocol::planner_address());
+      term != start.generations.end()) {
+    term_ = term->second;
+  }
+  folded_ = start.folded;
   OVERLORD_TRY(storage_,
                open_storage_of(job_->spec, {pool_, runtime.io_threads, runtime.open_files}));
   encoders_ =
@@ -163,6 +170,11 @@ LoaderStatus RoleRuntime::loader_status(const host::RoleHost::LoaderView& view) 
     split_python(workers->second.python_ns, tokenised_ns(view.source), &out);
   }
   return out;
+}
+
+bool RoleRuntime::journal_waits_for_space() const {
+  const auto* file = dynamic_cast<const storage::FileJournal*>(journal_.get());
+  return file != nullptr && file->waits_for_space();
 }
 
 EngineStatus RoleRuntime::status() {

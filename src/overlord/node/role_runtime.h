@@ -26,11 +26,12 @@ namespace overlord::node {
 
 struct RoleRuntimeOptions {
   std::vector<std::string> worker_command;
-  std::string journal_path;                     // folder of a planner's; empty: in memory
+  std::string journal;                          // folder of this planner's; empty: in memory
   std::shared_ptr<transport::SharedPool> pool;  // null: private memory
   uint64_t idle_bytes = 0;                      // of private memory, kept warm for the next batch
   planner::Callouts* callouts = nullptr;        // users' functions; where the planner is embedded
   std::shared_ptr<TransformDesk> transforms = nullptr;  // where Python runs in this process
+  bool begun = false;  // ranks have been served by a planner before this one, which had the journal
 };
 
 class RoleRuntime {
@@ -51,6 +52,10 @@ class RoleRuntime {
   // What the roles here do; without clients and users' functions.
   EngineStatus status();
   uint64_t held_bytes() const { return pool_->stats().held_bytes; }
+  uint32_t term() const { return term_; }  // of the planner
+  bool journal_waits_for_space() const;
+  // What the journal told the planner; null: it began from the trainers' state.
+  const std::shared_ptr<const planner::JournalFold>& folded() const { return folded_; }
   // Since its roles were started.
   int64_t elapsed_ns() { return clock_.now_ns() - begin_ns_; }
 
@@ -74,6 +79,8 @@ class RoleRuntime {
   std::unique_ptr<runtime::BatchTransform> batch_transform_;  // null: the job has none
   std::unique_ptr<host::RoleHost> host_;
   int64_t begin_ns_ = 0;
+  uint32_t term_ = 1;
+  std::shared_ptr<const planner::JournalFold> folded_;
   struct Workers {                                 // of a source's encoder
     const runtime::EncoderCosts* costs = nullptr;  // null: it has none
     uint64_t now_bytes = 0, peak_bytes = 0, python_ns = 0;

@@ -85,6 +85,18 @@ std::vector<std::string> names_in(int directory) {
   return names;
 }
 
+// A file, or a folder with all that is in it; no link is followed. False: errno says why.
+bool remove_at(int directory, const std::string& name) {
+  if (unlinkat(directory, name.c_str(), 0) == 0 || errno == ENOENT) return true;
+  if (errno != EISDIR) return false;
+  const runtime::Descriptor folder(openat(directory, name.c_str(), kOpenDirectory));
+  if (!folder.valid()) return errno == ENOENT;
+  for (const std::string& inner : names_in(folder.get())) {
+    if (!remove_at(folder.get(), inner)) return false;
+  }
+  return unlinkat(directory, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT;
+}
+
 void write_holder(int file) {
   const std::string text = std::to_string(getpid()) + "\n";
   if (ftruncate(file, 0) != 0) return;  // only a message would be poorer
@@ -198,7 +210,7 @@ Result<size_t> SocketDirectory::clear(const DirectoryLock& lock) {
   size_t removed = 0;
   for (const std::string& name : names_in(directory_.get())) {
     if (name == kLockName) continue;
-    if (unlinkat(directory_.get(), name.c_str(), 0) != 0 && errno != ENOENT) {
+    if (!remove_at(directory_.get(), name)) {
       return system_failure("remove " + quote(path_ + "/" + name), errno);
     }
     ++removed;

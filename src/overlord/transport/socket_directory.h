@@ -56,7 +56,7 @@ class SocketDirectory {
   // The process that wrote itself into the lock file; 0 when unknown. For messages only.
   int64_t holder_pid() const;
 
-  // Removes sockets and files that dead processes left, and says how many.
+  // Removes sockets, files and folders that dead processes left, and says how many.
   Result<size_t> clear(const DirectoryLock& lock);
   // clear(), then the lock file and the directory itself. The lock ends.
   Status remove(DirectoryLock lock);

@@ -50,6 +50,10 @@ Result<model::PlanPtr> WrittenPlans::read_for_roles(std::string_view bytes,
                protocol::decode_plan(bytes.substr(bytes.size() - reader.remaining()), context));
   if (plan->state_after) return bad_data("plan: a state where none belongs");
   const std::lock_guard lock(mutex_);
+  // A planner that has come back tells it again: whoever holds the first one needs its bytes.
+  const auto known = written_.find({plan->step, Reader::kClient});
+  const model::PlanPtr held = known == written_.end() ? nullptr : known->second.plan.lock();
+  if (held && held->plan_hash == plan->plan_hash) return held;
   keep(plan, Reader::kClient, std::string(for_clients));
   return plan;
 }

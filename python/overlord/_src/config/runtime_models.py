@@ -53,6 +53,19 @@ class ProcessesConfig(ConfigModel):
         le=86_400,
         description="how long all ranks of a host may take to attach",
     )
+    recovery_seconds: float = Field(
+        default=60.0,
+        ge=0,
+        le=86_400,
+        description="how long ranks wait for a node that died and is started again; 0: the job "
+        "ends with its node, as it does where one node plans for several hosts",
+    )
+    orphan_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        le=86_400,
+        description="how long loaders and constructors serve on without a node",
+    )
     directory: str | None = Field(
         default=None,
         description="where the job's sockets lie; absent: XDG_RUNTIME_DIR, else /tmp",
@@ -132,8 +145,8 @@ class RuntimeConfig(ConfigModel):
     )
     journal: FilePath | None = Field(
         default=None,
-        description="folder of the planner's journal, which only you may write to; absent: its "
-        "last records are kept in memory",
+        description="folder of the planner's journal, which only you may write to; absent: in the "
+        "node's directory, or in memory (engine embedded)",
     )
     processes: ProcessesConfig = Field(
         default_factory=ProcessesConfig, description="of engine processes"

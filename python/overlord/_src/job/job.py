@@ -286,6 +286,8 @@ class Job:
             constructor_processes=placing.constructors,
             isolate=tuple(placing.isolate),
             attach_seconds=placing.attach_seconds,
+            recovery_seconds=placing.recovery_seconds,
+            orphan_seconds=placing.orphan_seconds,
             metrics_socket=self.config.runtime.metrics.socket,
             metrics_port=self.config.runtime.metrics.port,
             share_batches=self.config.runtime.ablation.sharing,

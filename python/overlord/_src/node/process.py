@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import hashlib
 import os
@@ -20,6 +21,8 @@ _CONNECT_SECONDS = 2.0  # to a node that is there, before we look again whether 
 _LAST_WORD_SECONDS = 5.0  # after its deadline a node says which ranks are missing
 _STARTS_ALLOWED = 3  # of nodes that end without a word, by one process
 _END_SECONDS = 10.0  # for a node that was asked to end
+_DEATHS_ALLOWED = 100  # of nodes of one `serve` ...
+_DEATHS_SECONDS = 60.0  # ... in this time
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class NodePlan:
     constructor_processes: int = 1
     isolate: Sequence[str] = ()
     attach_seconds: float = 300.0
+    recovery_seconds: float = 0.0  # for a node that died to come back; 0: it does not
+    orphan_seconds: float = 60.0  # for role processes without a node
     stays: bool = False
     log: Path | None = None
     local: Sequence[int] = ()  # ranks of this host; empty: all of the job's
@@ -48,6 +53,8 @@ class NodePlan:
             f"constructor_processes={self.constructor_processes}",
             f"attach_ms={round(self.attach_seconds * 1000)}",
             f"stays={int(self.stays)}",
+            f"recovery_ms={round(self.recovery_seconds * 1000)}",
+            f"orphan_ms={round(self.orphan_seconds * 1000)}",
             *(f"isolate={name}" for name in self.isolate),
             *([f"local={','.join(map(str, self.local))}"] if self.local else []),
             *([f"starter={','.join(map(str, self.starter))}"] if self.starter else []),
@@ -174,6 +181,8 @@ class Attachment:
                 list(self.plan.wire),
                 connect_s=_CONNECT_SECONDS,
                 timeout_s=max(0.0, deadline - time.monotonic()) + _LAST_WORD_SECONDS,
+                # Where one node plans for several hosts nobody starts it again.
+                recovery_s=0.0 if self.plan.wire else self.plan.recovery_seconds,
                 pinning=pinning,
             )
             if engine is not None:
@@ -268,14 +277,36 @@ def _remove(directory: core.SocketDirectory) -> None:
 
 def serve_node(directory: core.SocketDirectory, job: str, job_file: bytes, plan: NodePlan) -> None:
     """Run the node of a directory whose lock is held until it ends, or this process is to end."""
-    with started_node(directory, job, plan) as node:
-        try:
-            _send(node, b"J" + job_file)
-            _wait(node)
-        finally:
-            _end(node)
+    deaths: collections.deque[float] = collections.deque(maxlen=_DEATHS_ALLOWED)
+    while True:
+        with started_node(directory, job, plan) as node:
+            try:
+                _send(node, b"J" + job_file)
+                _wait(node)
+            finally:
+                _end(node)
+        now = time.monotonic()
+        often = len(deaths) == _DEATHS_ALLOWED and now - deaths[0] < _DEATHS_SECONDS
+        deaths.append(now)
+        if often or not _may_come_back(node, directory, plan):
+            break
     if node.returncode != 0:
         raise core.UnavailableError(f"the node process ended with status {node.returncode}")
+
+
+def _may_come_back(
+    node: subprocess.Popen[bytes], directory: core.SocketDirectory, plan: NodePlan
+) -> bool:
+    """Whether a node was killed, and its directory is ours again with all that it has left."""
+    assert node.returncode is not None
+    if node.returncode >= 0 or plan.recovery_seconds == 0:
+        return False
+    deadline = time.monotonic() + plan.recovery_seconds
+    while not directory.take_over():  # a rank may be looking whether it is to start it
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def _wait(node: subprocess.Popen[bytes]) -> None:

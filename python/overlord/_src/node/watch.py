@@ -131,7 +131,7 @@ class NodeWatch:
         busiest = max(sources, key=lambda item: float(item["busy"]), default=None)
         return {
             **{key: status[key] for key in ("job", "stream", "attempt", "serving", "pid")},
-            "restarts": status["restarts"],
+            **{key: status[key] for key in ("restarts", "term", "recoveries", "journal")},
             "interval_s": passed,
             "processes": _processes(status),
             "sources": sources,
@@ -253,8 +253,8 @@ def _processes(status: Status) -> list[Status]:
     node = {
         "name": "node",
         "pid": status["pid"],
-        "generation": 1,
-        "restarts": 0,
+        "generation": 1 + status["recoveries"],
+        "restarts": status["recoveries"],
         "connected": True,
         "roles": 1,
     }

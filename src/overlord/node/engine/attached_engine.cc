@@ -10,6 +10,7 @@
 #include "overlord/base/guarded_by.h"
 #include "overlord/node/engine/held_batch.h"
 #include "overlord/node/engine/late_rows.h"
+#include "overlord/node/recovery/node_restart.h"
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/transport/socket_directory.h"
 
@@ -19,7 +20,8 @@ namespace {
 constexpr int64_t kAnswerMs = 10'000;  // a node that says nothing for so long is no use
 constexpr int64_t kBeatNs = 1'000'000'000;
 constexpr int64_t kLeftoverWaitNs = 2'000'000'000;  // until a killed node's lock is released
-constexpr int64_t kTreeMs = 60'000;                 // until all processes have taken a new tree
+constexpr int64_t kLookNs = 20'000'000;
+constexpr int64_t kTreeMs = 60'000;  // until all processes have taken a new tree
 
 std::string name_of(const AttachRequest& request) {
   return "rank-" + std::to_string(request.ranks.front()) + "@" + std::to_string(getpid()) + "." +
@@ -41,7 +43,10 @@ void remove_leftovers(const std::string& path) {
 }  // namespace
 
 AttachedEngine::AttachedEngine(AttachRequest request)
-    : request_(std::move(request)), trace_(request_.directory, name_of(request_)) {}
+    : request_(std::move(request)),
+      trace_(request_.directory, name_of(request_)),
+      losses_({request_.recovery_ms * 1'000'000}),
+      starter_(std::make_unique<NodeStarter>(request_.directory)) {}
 
 Result<std::unique_ptr<AttachedEngine>> AttachedEngine::attach(AttachRequest request) {
   std::sort(request.ranks.begin(), request.ranks.end());
@@ -68,13 +73,7 @@ Status AttachedEngine::open() {
   }
   carrier_->host(options.self.roles);
   options.connected = [this](const protocol::Hello& hello) {
-    if (hello.name != "node") return;
-    carrier_->send_control(
-        "node", protocol::Attach{request_.attempt, request_.job, request_.state, request_.allowed,
-                                 request_.ranks, static_cast<uint32_t>(getpid())});
-    const std::lock_guard lock(mutex_);
-    connected_ = true;
-    changed_.notify_all();
+    if (hello.name == "node") attach_to_node();
   };
   options.lost = [this](const std::string& peer) { on_lost(peer); };
   options.refused = [this](const std::string& peer, const Status& why) {
@@ -85,6 +84,20 @@ Status AttachedEngine::open() {
   OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
   endpoint_->call("node");
   return {};
+}
+
+void AttachedEngine::attach_to_node() {
+  if (losses_.missing()) starter_->rest();
+  losses_.answered();
+  carrier_->send_control(
+      "node", protocol::Attach{request_.attempt, request_.job, request_.state, request_.allowed,
+                               request_.ranks, static_cast<uint32_t>(getpid()), run_});
+  const std::lock_guard lock(mutex_);
+  connected_ = true;
+  if (losses_.missing() && status_waits_ > 0) {
+    carrier_->send_control("node", protocol::StatusAsked{});
+  }
+  changed_.notify_all();
 }
 
 transport::CarrierOptions AttachedEngine::carrier_options() {
@@ -121,17 +134,17 @@ Status AttachedEngine::wait_for_welcome() {
           "attached, or it cannot open the sources"};
 }
 
-Status AttachedEngine::start_clients() {
-  OVERLORD_TRY(protocol::ResumeState state, protocol::decode_resume_state(welcome_.state));
-  const StepIndex first_step = state.state.next_step;
+RankSeats::Wiring AttachedEngine::seat_wiring() {
   RankSeats::Wiring wiring;
   wiring.consumed = [this](Rank rank, StepIndex step) {
     Hosted& at = hosted_.at(rank);
     at.loop->post([client = at.client.get(), step] { client->consumed(step); });
   };
   wiring.tell_planner = [this](Rank rank, protocol::Message message) {
-    carrier_->send({welcome_.versions, protocol::client_address(rank), protocol::planner_address(),
-                    std::move(message)});
+    Hosted& at = hosted_.at(rank);
+    at.loop->post([client = at.client.get(), message = std::move(message)] {
+      client->tell_planner(message);
+    });
   };
   wiring.probe = [this](Rank rank) -> client::ClientProbe& {
     return hosted_.at(rank).client->probe();
@@ -140,9 +153,16 @@ Status AttachedEngine::start_clients() {
   wiring.explain_wait = [this](Rank rank, StepIndex step) { return explain_wait(rank, step); };
   wiring.metric_driven = welcome_.metric_driven;
   wiring.give_out = [this](model::MicrobatchPtr batch) { return give_out(std::move(batch)); };
+  return wiring;
+}
+
+Status AttachedEngine::start_clients() {
+  OVERLORD_TRY(protocol::ResumeState state, protocol::decode_resume_state(welcome_.state));
+  const StepIndex first_step = state.state.next_step;
   seats_ = std::make_unique<RankSeats>(request_.ranks, state, welcome_.feedback_kept, clock_,
-                                       std::move(wiring));
+                                       seat_wiring());
   std::map<protocol::Address, uint32_t> generations;
+  generations[protocol::planner_address()] = welcome_.term;
   for (const protocol::ConstructorPlace& place : welcome_.constructors) {
     generations[protocol::constructor_address(place.bucket)] = place.generation;
   }
@@ -153,7 +173,7 @@ Status AttachedEngine::start_clients() {
     hosted.loop = std::make_unique<Loop>(*endpoint_, [](runtime::Task&& task) { task(); });
     hosted.client = std::make_unique<client::Client>(
         client::ClientJob{rank, welcome_.views[i].bucket, welcome_.prefetch_steps,
-                          welcome_.versions},
+                          welcome_.versions, welcome_.feedback_kept},
         first_step,
         client::ClientSeams{
             carrier_.get(),
@@ -207,6 +227,7 @@ void AttachedEngine::on_control(const protocol::Control& control) {
 
 void AttachedEngine::hear(const protocol::TreeAnswered& answer) {
   const std::lock_guard lock(mutex_);
+  if (asked_.erase(answer.question) == 0) return;  // answered before the node died
   answers_.emplace(answer.question, answer.refused ? Result<StepIndex>(*answer.refused)
                                                    : Result<StepIndex>(answer.first_step));
   changed_.notify_all();
@@ -231,6 +252,12 @@ void AttachedEngine::hear(const protocol::StatusTold& told) {
 }
 
 void AttachedEngine::hear(const protocol::Welcome& welcome) {
+  if (welcomed_once_) return served_again(welcome);
+  welcomed_once_ = true;
+  losses_.served();
+  node_missing_ = false;
+  run_ = welcome.run;
+  term_ = welcome.term;
   // Where another host plans, the node of this one hands on what is for the planner.
   protocol::Roster roster;
   roster.processes.push_back({"node", 1, {protocol::planner_address()}});
@@ -250,11 +277,27 @@ void AttachedEngine::hear(const protocol::Welcome& welcome) {
   changed_.notify_all();
 }
 
+// The clients go on with what they have: rosters have told where roles live now.
+void AttachedEngine::served_again(const protocol::Welcome& welcome) {
+  if (welcome.run != run_) {
+    return fail(Status(Code::kUnavailable,
+                       "the node that has come back serves another run: restart from the last "
+                       "checkpoint"));
+  }
+  losses_.served();
+  node_missing_ = false;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [question, asked] : asked_) carrier_->send_control("node", asked);
+}
+
 // Steps from the tree's first on are asked for where its constructors are.
 void AttachedEngine::hear(const protocol::TreeTold& tree) {
   {
     const std::lock_guard lock(mutex_);
-    trees_[tree.version] = tree;
+    if (!trees_.emplace(tree.version, tree).second) {  // a node that comes again tells it again
+      if (started_) carrier_->send_control("node", protocol::TreeTaken{tree.version});
+      return;
+    }
   }
   note_tree(tree.version, tree.axes);
   if (started_) take_tree(tree);
@@ -283,30 +326,70 @@ void AttachedEngine::take_tree(const protocol::TreeTold& tree) {
 void AttachedEngine::hear(const protocol::Roster& roster) {
   carrier_->set_roster(roster);
   roster_ = roster;
+  if (roster.term > term_ && started_) {
+    term_ = roster.term;
+    tell_clients({protocol::planner_address(), term_});
+  }
   for (const protocol::ProcessRoles& process : roster.processes) {
     const auto known = known_.find(process.name);
     if (known == known_.end() || process.generation <= known->second) continue;
     known->second = process.generation;
-    for (const protocol::Address& role : process.roles) {
-      for (const Rank rank : request_.ranks) {
-        deliver({welcome_.versions, protocol::planner_address(), protocol::client_address(rank),
-                 protocol::PeerRestarted{role, process.generation}});
-      }
-    }
+    for (const protocol::Address& role : process.roles) tell_clients({role, process.generation});
     endpoint_->call(process.name, process.host == welcome_.host ? "" : process.wire);
+  }
+}
+
+// In the name of the planner that there is: what an earlier one says is refused.
+void AttachedEngine::tell_clients(const protocol::PeerRestarted& restarted) {
+  model::Versions versions = welcome_.versions;
+  versions.generation = term_;
+  for (const Rank rank : request_.ranks) {
+    deliver({versions, protocol::planner_address(), protocol::client_address(rank), restarted});
   }
 }
 
 void AttachedEngine::on_lost(const std::string& peer) {
   if (peer != "node") return;  // a constructor: the node brings the next one, or says why not
-  node_died_ = true;
+  node_missing_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || !failure_.ok()) return;
+  }
+  const bool first = !losses_.missing();
+  const Status status = losses_.lost(runtime::steady_now_ns());
+  if (!status.ok()) return no_node(status);
+  starter_->begin();
+  endpoint_->call("node");
+  if (!first) return;
+  wait_for_node(losses_.since_ns());
+  if (!welcomed_once_) look_for_its_end();
+}
+
+void AttachedEngine::no_node(const Status& status) {
   {
     const std::lock_guard lock(mutex_);
     no_node_ = failure_.ok();
   }
-  fail(Status(Code::kUnavailable,
-              "the node process of this host is gone; its planner went with it, so the stream "
-              "stops here: restart from the last checkpoint"));
+  fail(status);
+}
+
+// One that ended in good order before it served us leaves nothing to start again: whoever attached
+// may look for another.
+void AttachedEngine::look_for_its_end() {
+  endpoint_->post_after(kLookNs, [this] {
+    if (!losses_.missing() || welcomed_once_ || !node_missing_) return;
+    if (starter_->last_failure().code() == Code::kNotFound) return no_node(node_gone());
+    look_for_its_end();
+  });
+}
+
+// One that is there and does not serve says by itself what it waits for.
+void AttachedEngine::wait_for_node(int64_t since_ns) {
+  endpoint_->post_after(request_.recovery_ms * 1'000'000, [this, since_ns] {
+    if (!losses_.missing() || losses_.since_ns() != since_ns) return;
+    if (carrier_->connected("node")) return wait_for_node(since_ns);
+    fail(not_back_in_time(request_.recovery_ms * 1'000'000, starter_->last_failure()));
+  });
 }
 
 void AttachedEngine::fail(const Status& status) {
@@ -322,7 +405,11 @@ void AttachedEngine::beat() {
   trace_.poll();
   EngineStatus status;
   add_clients(&status);
-  carrier_->send_control("node", protocol::Beat{encode_engine_status(status)});
+  if (carrier_->send_control("node", protocol::Beat{encode_engine_status(status)}) &&
+      losses_.beat()) {
+    losses_.answered();
+    kill_node(request_.directory);  // it hangs: the next one takes its place
+  }
   endpoint_->post_after(kBeatNs, [this] { beat(); });
 }
 
@@ -354,10 +441,13 @@ Result<StepIndex> AttachedEngine::rebuild(const model::Mesh& mesh, std::optional
   std::unique_lock lock(mutex_);
   is_held(mutex_);
   const uint64_t question = ++questions_;
-  carrier_->send_control("node", protocol::TreeAsked{question, mesh.axes(), step});
-  changed_.wait_for(lock, std::chrono::milliseconds(kTreeMs), [&]() OVERLORD_REQUIRES(mutex_) {
-    return answers_.contains(question) || !failure_.ok() || closed_;
-  });
+  const protocol::TreeAsked& asked = asked_[question] = {question, mesh.axes(), step};
+  carrier_->send_control("node", asked);
+  changed_.wait_for(lock, std::chrono::milliseconds(kTreeMs + request_.recovery_ms),
+                    [&]() OVERLORD_REQUIRES(mutex_) {
+                      return answers_.contains(question) || !failure_.ok() || closed_;
+                    });
+  asked_.erase(question);
   const auto answer = answers_.extract(question);
   if (answer) return answer.mapped();
   if (!failure_.ok()) return failure_;
@@ -368,7 +458,7 @@ Result<StepIndex> AttachedEngine::rebuild(const model::Mesh& mesh, std::optional
 // The node has told of a row before anything was served in its place, but on another link: its
 // answer to a question is behind all that it had told.
 Status AttachedEngine::late_rows_over_budget(const model::StreamState& at_end) {
-  OVERLORD_RETURN_IF_ERROR(node_status(kAnswerMs).status());
+  OVERLORD_RETURN_IF_ERROR(node_status(kAnswerMs + request_.recovery_ms).status());
   std::vector<BadRowLimit> limits;
   for (size_t s = 0; s < welcome_.source_names.size(); ++s) {
     limits.push_back({welcome_.source_names[s], welcome_.bad_rows_allowed[s]});
@@ -378,6 +468,7 @@ Status AttachedEngine::late_rows_over_budget(const model::StreamState& at_end) {
 
 std::string AttachedEngine::explain_wait(Rank rank, StepIndex step) {
   std::string text = "rank " + std::to_string(rank) + " waits for step " + std::to_string(step);
+  if (node_missing_) return text + "; the node of this host has died and is started again";
   const Result<NodeStatus> status = node_status(200);
   if (!status.ok()) return text + "; the node does not answer";
   return status->waits.empty() ? text : text + "; " + status->waits;
@@ -387,10 +478,12 @@ Result<NodeStatus> AttachedEngine::node_status(int64_t timeout_ms) {
   std::unique_lock lock(mutex_);
   is_held(mutex_);
   const uint64_t before = statuses_;
+  ++status_waits_;  // asked again where another node comes meanwhile
   carrier_->send_control("node", protocol::StatusAsked{});
   changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&]() OVERLORD_REQUIRES(mutex_) {
-    return statuses_ > before || !failure_.ok();
+    return statuses_ > before || !failure_.ok() || closed_;
   });
+  --status_waits_;
   if (statuses_ > before) return node_status_;
   if (!failure_.ok()) return failure_;
   return Status(Code::kDeadline, "the node does not answer");
@@ -425,10 +518,16 @@ void AttachedEngine::close() {
     changed_.notify_all();
   }
   if (seats_) seats_->close(Status(Code::kCancelled, "the engine was closed"));
+  const bool alone = node_missing_ && !carrier_->connected("node");
   if (carrier_) carrier_->send_control("node", protocol::Detach{});
   if (endpoint_) endpoint_->close();
   for (auto& [rank, hosted] : hosted_) hosted.loop->stop();
-  if (node_died_) remove_leftovers(request_.directory);
+  starter_->stop();
+  // The next node, which the ranks that are left call, ends what the dead one kept if there are
+  // none.
+  if (alone && (request_.recovery_ms == 0 || !start_node_again(request_.directory).ok())) {
+    remove_leftovers(request_.directory);
+  }
 }
 
 }  // namespace overlord::node

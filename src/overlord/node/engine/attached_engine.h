@@ -1,6 +1,7 @@
 // AttachedEngine: the trainer's end of a node on the same host. Hosts the clients of its ranks and
 // nothing else: what they read lies in memory that the constructors' process owns, mapped for
-// reading. It opens no file of any source and no port.
+// reading. It opens no file of any source and no port. When the node dies, what is ready is read
+// on, and the next one is called, which one of the ranks starts.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,8 @@
 #include "overlord/base/guarded_by.h"
 #include "overlord/base/status.h"
 #include "overlord/node/engine/engine.h"
+#include "overlord/node/recovery/node_losses.h"
+#include "overlord/node/recovery/node_starter.h"
 #include "overlord/node/status/status_codec.h"
 #include "overlord/node/status/trace_switch.h"
 #include "overlord/node/wire_options.h"
@@ -40,12 +43,13 @@ struct AttachRequest {
   std::shared_ptr<transport::HostPinning> pinning;  // of shared memory; null: nobody pins it
   int64_t connect_ms = 2'000;                       // until the node answers at all
   int64_t timeout_ms = 300'000;                     // until it serves
+  int64_t recovery_ms = 0;                          // until another one does when it has died
 };
 
 class AttachedEngine final : public Engine {
  public:
   // Waits until all ranks of the node have attached. Null: there is no node, or it has ended
-  // without a word.
+  // without a word and nobody can start it again.
   static Result<std::unique_ptr<AttachedEngine>> attach(AttachRequest request);
   ~AttachedEngine() override { close(); }
 
@@ -71,6 +75,7 @@ class AttachedEngine final : public Engine {
   explicit AttachedEngine(AttachRequest request);
   Status open();
   Status wait_for_welcome();
+  RankSeats::Wiring seat_wiring();
   Status start_clients();
   transport::CarrierOptions carrier_options();
   void on_control(const protocol::Control& control);
@@ -82,15 +87,21 @@ class AttachedEngine final : public Engine {
   void hear(const protocol::FedBack& fed_back);
   void hear(const protocol::RowNoted& note);
   void hear(const protocol::StatusTold& told);
+  void hear(const protocol::Beat&) { losses_.answered(); }
   // Of the links, and for others.
   template <protocol::OneOf<protocol::Hello, protocol::SegmentShared, protocol::SegmentForgotten,
-                            protocol::LeaseReleased, protocol::Attach, protocol::Beat,
-                            protocol::StatusAsked, protocol::Detach, protocol::TreeAsked,
-                            protocol::TreeTaken>
+                            protocol::LeaseReleased, protocol::Attach, protocol::StatusAsked,
+                            protocol::Detach, protocol::TreeAsked, protocol::TreeTaken>
                 Other>
   void hear(const Other&) {}
   void take_tree(const protocol::TreeTold& tree);
+  void tell_clients(const protocol::PeerRestarted& restarted);
+  void attach_to_node();
   void on_lost(const std::string& peer);
+  void no_node(const Status& status);
+  void look_for_its_end();
+  void wait_for_node(int64_t since_ns);
+  void served_again(const protocol::Welcome& welcome);
   void fail(const Status& status);
   void deliver(protocol::Envelope envelope);
   void beat();
@@ -121,12 +132,19 @@ class AttachedEngine final : public Engine {
   std::map<uint32_t, protocol::TreeTold> trees_
       OVERLORD_GUARDED_BY(mutex_);  // later ones than the job's own, by version
   uint64_t questions_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, protocol::TreeAsked> asked_ OVERLORD_GUARDED_BY(mutex_);  // not answered
+  uint64_t status_waits_ OVERLORD_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Result<StepIndex>> answers_ OVERLORD_GUARDED_BY(mutex_);
   // Of the loop's thread alone.
   protocol::Roster roster_;
   bool started_ = false;  // the clients are there
   bool closed_ = false;
-  std::atomic<bool> node_died_{false};
+  bool welcomed_once_ = false;
+  NodeLosses losses_;
+  uint32_t term_ = 1;  // of the planner
+  std::string run_;    // as welcomed
+  std::atomic<bool> node_missing_{false};
+  runtime::LeftInForks<NodeStarter> starter_;
   runtime::LeftInForks<transport::Endpoint> endpoint_;  // last: its loop uses all of the above
 };
 

@@ -14,9 +14,16 @@ namespace overlord::node {
 
 class Callers {
  public:
-  void enter() {
+  // False: there is nothing to wait for any more. Then the lock must not be let go, for the one who
+  // closed waits for nobody who comes later.
+  bool enter() {
     const std::lock_guard lock(mutex_);
-    ++inside_;
+    if (!closed_) ++inside_;
+    return !closed_;
+  }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
   }
   void leave() {
     const std::lock_guard lock(mutex_);
@@ -35,6 +42,7 @@ class Callers {
   std::mutex mutex_;
   std::condition_variable left_;
   uint32_t inside_ OVERLORD_GUARDED_BY(mutex_) = 0;
+  bool closed_ OVERLORD_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace overlord::node

@@ -7,6 +7,7 @@
 #include "overlord/base/enum_names.h"
 #include "overlord/node/engine/late_rows.h"
 #include "overlord/node/keeper/welcome.h"
+#include "overlord/node/run_journal.h"
 #include "overlord/node/status/profile.h"
 #include "overlord/plan/place/client_place_tree.h"
 #include "overlord/transport/shared/shared_pool.h"
@@ -152,13 +153,20 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
     seats_->rule_asked(rank, std::move(question));
   };
   RoleRuntimeOptions with{
-      options_.worker_command,      options_.journal_path,   nullptr,
+      options_.worker_command,      own_journal(),           nullptr,
       idle_limit(options_.runtime), options_.callouts.get(), options_.transforms};
   if (options_.pinning) {
     OVERLORD_TRY(with.pool, pinned_pool(options_.runtime, ranks_.size(), options_.pinning));
   }
   OVERLORD_TRY(runtime_, RoleRuntime::make(std::move(start), nullptr, std::move(with)));
   return {};
+}
+
+// Nobody comes after this planner to read it: it is for people.
+std::string EmbeddedEngine::own_journal() const {
+  if (options_.journal_path.empty()) return {};
+  return journal_folder_of(options_.journal_path, job_->config,
+                           "rank-" + std::to_string(ranks_.front()));
 }
 
 void EmbeddedEngine::seat_ranks(const protocol::ResumeState& state) {

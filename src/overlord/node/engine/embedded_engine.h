@@ -49,6 +49,7 @@ class EmbeddedEngine final : public Engine {
   Status check_callouts() const;
   std::optional<FunctionWait> asked_function();
   Status build(protocol::ResumeState state);
+  std::string own_journal() const;
   void seat_ranks(const protocol::ResumeState& state);
   Status held_too_much() const;
   Status late_rows_over_budget(const model::StreamState& state);

@@ -1,8 +1,10 @@
 // JobKeeper: the world of a keeper in a node process: links to trainers and role processes, the
 // planner, child processes, profiles and metrics. What is decided is decided by roles/keeper. Its
-// parts: keeper.cc, and keeper_profiles.cc for what sources cost. Private to them.
+// parts: keeper.cc, keeper_recovery.cc for what outlives a node, and keeper_profiles.cc for what
+// sources cost. Private to them.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <map>
@@ -13,6 +15,8 @@
 
 #include "overlord/node/keeper/keeper.h"
 #include "overlord/node/keeper/keeper_metrics.h"
+#include "overlord/node/process_cluster.h"
+#include "overlord/node/recovery/left_groups.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/node/status/profile.h"
 #include "overlord/node/status/run_notes.h"
@@ -55,12 +59,15 @@ class JobKeeper final : public keeper::KeeperWorld {
   void carry_out(const keeper::ForgetStatus& forget) override;
   void carry_out(const keeper::TellUnpacking&) override;
   void carry_out(const keeper::End&) override { ended_.set_value(); }
+  // After wait(): another node serves on with what this one has left.
+  bool superseded() const { return superseded_; }
 
  private:
   struct Serving {  // one attempt
     runtime::Descriptor job;
-    std::unique_ptr<runtime::Cluster> cluster;
+    std::unique_ptr<ProcessCluster> cluster;
     std::unique_ptr<RoleRuntime> planner;
+    std::string run;                   // of its trainers
     std::function<void()> tree_ready;  // of the tree that is being told
     ProfileBook profiles;
     int64_t begin_ns = 0, profiled_ns = 0;  // profiles were written
@@ -73,6 +80,14 @@ class JobKeeper final : public keeper::KeeperWorld {
   void receive(keeper::Input input) { keeper_->receive(std::move(input)); }
   Result<protocol::ResumeState> first_state(const keeper::Begin& attempt) const;
   Status prepare(const keeper::Begin& attempt, const protocol::ResumeState& state);
+  Status find_left();
+  void tell_groups(const std::vector<LeftGroup>& groups, const std::string& run,
+                   uint32_t attempt) const;
+  Status start_cluster(const keeper::Begin& attempt);
+  protocol::Roster roster_of_living(const protocol::Roster& roster) const;
+  void add_folded(keeper::Begun* begun) const;
+  std::string journal_folder() const;
+  keeper::TreePlaced placed_tree(const planner::TreeChanged& change) const;
   Status start_planner(const keeper::Begin& attempt, const protocol::ResumeState& state);
   void change_tree(const planner::TreeChanged& change, const std::function<void()>& ready);
   void stop_serving();
@@ -92,6 +107,8 @@ class JobKeeper final : public keeper::KeeperWorld {
   std::shared_ptr<const model::ViewTable> views_;
   std::unique_ptr<transport::Carrier> carrier_;
   std::unique_ptr<transport::Endpoint> endpoint_;
+  LivingProcess process_;  // this one
+  LeftGroups left_;        // by the node before this one
   // All below belongs to the loop's thread.
   std::unique_ptr<keeper::Keeper> keeper_;
   std::unique_ptr<Serving> serving_;
@@ -102,6 +119,7 @@ class JobKeeper final : public keeper::KeeperWorld {
   std::future<void> writing_;             // profiles, while the job runs
   std::unique_ptr<MetricsDoor> metrics_;  // of nobody's thread but its own
   std::promise<void> ended_;
+  std::atomic<bool> superseded_{false};
 };
 
 }  // namespace overlord::node

@@ -18,6 +18,17 @@ namespace overlord::node {
 namespace {
 
 constexpr int64_t kWatchNs = 500'000'000;
+constexpr int64_t kComeAgainNs = 10'000'000'000;  // for ranks that live to call a node again
+
+// Plans that everybody had acknowledged are forgotten: one that starts from the first step would
+// wait for them for ever.
+Status check_newcomers(const keeper::Begin& attempt, const planner::JournalFold& folded) {
+  if (!attempt.newcomers || folded.base_step() == folded.start().first_step) return {};
+  return {Code::kUnavailable,
+          "a rank has started anew while the others read on from step " +
+              std::to_string(folded.base_step()) +
+              ": it needs a new attempt of all ranks, from the last checkpoint"};
+}
 
 }  // namespace
 
@@ -33,6 +44,7 @@ JobKeeper::~JobKeeper() {
   metrics_.reset();
   if (endpoint_) endpoint_->close();
   stop_serving();
+  if (!superseded_) end_groups(left_);  // nobody has come for them
 }
 
 Status JobKeeper::open() {
@@ -41,6 +53,7 @@ Status JobKeeper::open() {
   OVERLORD_TRY(job_,
                open_files(file_.spec, file_.delivery, file_.mesh, file_.index_paths, *storage));
   OVERLORD_RETURN_IF_ERROR(check_node_can_plan(*job_, file_.ranks.size()));
+  OVERLORD_RETURN_IF_ERROR(find_left());
   views_ = plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy);
   keeper_ = std::make_unique<keeper::Keeper>(keeper_job(), *this);
   carrier_ = std::make_unique<transport::Carrier>(carrier_options());
@@ -52,6 +65,9 @@ Status JobKeeper::open() {
   endpoint_->post([this] { watch(); });
   after(arguments_.attach_ms * 1'000'000,
         [this] { receive(keeper::Expired{keeper::Timer::kAttach}); });
+  if (left_.keeper > 0) {
+    after(kComeAgainNs, [this] { receive(keeper::Expired{keeper::Timer::kComeAgain}); });
+  }
   return {};
 }
 
@@ -66,6 +82,9 @@ keeper::KeeperJob JobKeeper::keeper_job() const {
   out.lead = arguments_.wire.lead;
   out.attempt = arguments_.attempt;
   out.process = static_cast<uint32_t>(getpid());
+  out.generation = left_.keeper + 1;
+  out.comes_again = left_.keeper > 0;
+  out.living = left_.placements();
   const std::vector<uint32_t> buckets = keeper::buckets_of_host(*views_, file_.ranks, local_);
   out.groups = keeper::place_processes(job_->spec, buckets, placing()).processes;
   out.views = views_;
@@ -190,14 +209,16 @@ void JobKeeper::carry_out(const keeper::ForgetStatus& forget) { told_.erase(forg
 // --- Serving ------------------------------------------------------------------------------------
 
 keeper::Begun JobKeeper::begin(const keeper::Begin& attempt) {
-  carry_out(keeper::SetRoster{attempt.roster});  // the planner sends as soon as it is there
   serving_ = std::make_unique<Serving>();
   serving_->begin_ns = serving_->profiled_ns = clock_.now_ns();
   const Result<protocol::ResumeState> state = first_state(attempt);
   keeper::Begun out{state.ok() ? prepare(attempt, *state) : state.status()};
   if (!out.status.ok()) return out;
   out.state = protocol::encode_resume_state(*state);
+  out.run = serving_->run;
+  out.running = serving_->cluster->placed();
   if (serving_->planner) out.versions = serving_->planner->host().versions();
+  if (serving_->planner) add_folded(&out);
   return out;
 }
 
@@ -210,14 +231,15 @@ Result<protocol::ResumeState> JobKeeper::first_state(const keeper::Begin& attemp
 }
 
 Status JobKeeper::prepare(const keeper::Begin& attempt, const protocol::ResumeState& state) {
-  if (!follows_) OVERLORD_RETURN_IF_ERROR(start_planner(attempt, state));
   protocol::JobFile file = file_;
   file.attempt = attempt.attempt;
   file.state = protocol::encode_resume_state(state);
   OVERLORD_TRY(serving_->job, job_in_memory(file));
-  OVERLORD_TRY(serving_->cluster,
-               start_role_cluster(arguments_, job_->spec.name, serving_->job.get()));
-  return {};
+  OVERLORD_RETURN_IF_ERROR(start_cluster(attempt));
+  keeper::Begin living = attempt;
+  living.roster = roster_of_living(attempt.roster);
+  carry_out(keeper::SetRoster{living.roster});  // the planner sends as soon as it is there
+  return follows_ ? Status() : start_planner(living, state);
 }
 
 Status JobKeeper::start_planner(const keeper::Begin& attempt, const protocol::ResumeState& state) {
@@ -233,6 +255,7 @@ Status JobKeeper::start_planner(const keeper::Begin& attempt, const protocol::Re
   start.hosted.clients.emplace();
   start.attempt = attempt.attempt;
   start.generations = keeper::later_generations(attempt.roster);
+  start.run = serving_->run;
   start.state = state;
   // Another attempt may have begun before the loop gets there.
   const auto post = [this, number = attempt.attempt](runtime::Task task) {
@@ -250,8 +273,23 @@ Status JobKeeper::start_planner(const keeper::Begin& attempt, const protocol::Re
   start.retired = [this, post](const protocol::Address& constructor) {
     post([this, constructor] { receive(keeper::ConstructorRetired{constructor}); });
   };
-  OVERLORD_TRY(serving_->planner, RoleRuntime::make(std::move(start), carrier_.get(),
-                                                    {{}, file_.journal_path, nullptr}));
+  start.superseded = [this, post](const Status& why) {
+    post([this, why] {
+      superseded_ = true;
+      receive(keeper::Superseded{why});
+    });
+  };
+  RoleRuntimeOptions options;
+  options.journal = journal_folder();
+  options.begun = !attempt.run.empty();
+  OVERLORD_TRY(serving_->planner,
+               RoleRuntime::make(std::move(start), carrier_.get(), std::move(options)));
+  if (const auto& folded = serving_->planner->folded()) {
+    OVERLORD_RETURN_IF_ERROR(check_newcomers(attempt, *folded));
+    carry_out(keeper::Say{"the planner goes on from its journal at step " +
+                          std::to_string(folded->next_step()) + ", term " +
+                          std::to_string(serving_->planner->term())});
+  }
   serving_->planner->start_roles();
   return {};
 }
@@ -261,14 +299,18 @@ Status JobKeeper::start_planner(const keeper::Begin& attempt, const protocol::Re
 void JobKeeper::change_tree(const planner::TreeChanged& change,
                             const std::function<void()>& ready) {
   serving_->tree_ready = ready;
+  receive(keeper::TreeChanged{placed_tree(change)});
+}
+
+keeper::TreePlaced JobKeeper::placed_tree(const planner::TreeChanged& change) const {
   const planner::Tree& tree = change.tree;
-  receive(keeper::TreeChanged{
-      {{tree.version, change.first_step, tree.mesh.axes(), protocol::encode_views(*tree.views)},
-       keeper::place_tree(job_->spec, *tree.views, placing())}});
+  return {{tree.version, change.first_step, tree.mesh.axes(), protocol::encode_views(*tree.views)},
+          keeper::place_tree(job_->spec, *tree.views, placing())};
 }
 
 void JobKeeper::stop_serving() {
   if (!serving_) return;
+  if (serving_->cluster && superseded_) serving_->cluster->leave();
   if (serving_->cluster) serving_->cluster->stop();
   if (serving_->planner) serving_->planner->stop();
   write_last_profiles();
@@ -304,6 +346,9 @@ NodeStatus JobKeeper::status() {
   out.job = job_->spec.name;
   out.stream = job_->spec.stream;
   out.attempt = state.book().attempt();
+  out.recoveries = left_.keeper;
+  if (serving_ && serving_->planner) out.term = serving_->planner->term();
+  out.journal = follows_ ? "" : journal_folder();
   out.serving = serving_ != nullptr;
   out.process = static_cast<uint32_t>(getpid());
   out.missing = state.book().missing();
@@ -313,6 +358,10 @@ NodeStatus JobKeeper::status() {
                                  plans ? &serving_->planner->host().planner_probe() : nullptr);
   if (const std::string tree = state.tree_waits(); !tree.empty()) {
     out.waits += (out.waits.empty() ? "" : "; ") + tree;
+  }
+  if (plans && serving_->planner->journal_waits_for_space()) {
+    out.waits += (out.waits.empty() ? "" : "; ") +
+                 ("the planner waits for space on the disk of " + out.journal);
   }
   if (plans) out.engine = serving_->planner->status();
   for (const auto& [name, part] : told_) merge_status(part, &out.engine);
@@ -337,7 +386,8 @@ void JobKeeper::end_because(const Status& why) {
 }
 
 std::optional<keeper::FailureBook> run_keeper(const KeeperArguments& arguments,
-                                              const protocol::JobFile& job, LifeLine& line) {
+                                              const protocol::JobFile& job, LifeLine& line,
+                                              bool* superseded) {
   JobKeeper keeper(arguments, job);
   Status status = keeper.open();
   if (status.ok()) {
@@ -350,6 +400,7 @@ std::optional<keeper::FailureBook> run_keeper(const KeeperArguments& arguments,
   }
   keeper.wait();
   line.unwatch();
+  if (superseded != nullptr) *superseded = keeper.superseded();
   return keeper.failure();
 }
 

@@ -1,7 +1,8 @@
 // The node process of one job on one host: a keeper (roles/keeper), the planner, and the door to
 // both. Where one node plans for several hosts it is the lead: it has the planner and the loaders;
-// the others follow it with constructors of their own. Its death ends the job on this host: role
-// processes die with it, trainers notice at once.
+// the others follow it with constructors of their own. Where it is alone its death ends nothing:
+// role processes serve on, a trainer starts the next one, which finds them and reads the journal.
+// Among several hosts, or without recovery, the job ends with it.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +34,17 @@ struct KeeperArguments {
   WireOptions wire;
   MetricsOptions metrics;
   bool share_batches = true;  // false: every rank has its own, for measurements
+  int64_t recovery_ms = 0;    // how long trainers wait for the next node; 0: there is none
+  int64_t orphan_ms = 0;      // how long role processes do
+
+  bool comes_back() const { return recovery_ms > 0 && !wire.several_hosts(); }
 };
 
 // Runs until nobody needs it, or it is told to end. Where the job cannot be served: why, and which
-// ranks that it serves have not been told.
+// ranks that it serves have not been told. `superseded`: whether another node serves on with all
+// that this one leaves.
 std::optional<keeper::FailureBook> run_keeper(const KeeperArguments& arguments,
-                                              const protocol::JobFile& job, LifeLine& line);
+                                              const protocol::JobFile& job, LifeLine& line,
+                                              bool* superseded = nullptr);
 
 }  // namespace overlord::node

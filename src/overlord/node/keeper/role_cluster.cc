@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "overlord/node/process_cluster.h"
-
 namespace overlord::node {
 namespace {
 
@@ -14,6 +12,7 @@ std::vector<std::string> role_command(const KeeperArguments& arguments,
   std::vector<std::string> out = {"overlord: {name} of " + job_name, "role", arguments.directory,
                                   "{name}", "{generation}"};
   if (!arguments.share_batches) out.emplace_back("share_batches=0");
+  if (arguments.comes_back()) out.push_back("orphan_ms=" + std::to_string(arguments.orphan_ms));
   WireOptions wire = arguments.wire;
   if (!wire.several_hosts()) return out;
   const std::string& own = wire.leads ? wire.lead : wire.bind;
@@ -24,8 +23,9 @@ std::vector<std::string> role_command(const KeeperArguments& arguments,
 
 }  // namespace
 
-Result<std::unique_ptr<runtime::Cluster>> start_role_cluster(const KeeperArguments& arguments,
-                                                             const std::string& job_name, int job) {
+Result<std::unique_ptr<ProcessCluster>> start_role_cluster(
+    const KeeperArguments& arguments, const std::string& job_name, int job,
+    std::function<void(const std::vector<LeftGroup>&)> changed) {
   ProcessClusterOptions options;
   options.executable = arguments.executable;
   options.arguments = role_command(arguments, job_name);
@@ -33,9 +33,8 @@ Result<std::unique_ptr<runtime::Cluster>> start_role_cluster(const KeeperArgumen
   options.printed = [](const std::string& name, const std::string& line) {
     std::fprintf(stderr, "%s: %s\n", name.c_str(), line.c_str());
   };
-  OVERLORD_TRY(std::unique_ptr<runtime::Cluster> cluster,
-               ProcessCluster::start(std::move(options)));
-  return cluster;
+  options.changed = std::move(changed);
+  return ProcessCluster::start(std::move(options));
 }
 
 }  // namespace overlord::node

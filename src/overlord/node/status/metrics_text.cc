@@ -127,6 +127,7 @@ void add_node(const NodeStatus& status, MetricText* out) {
   out->add("overlord_up", Kind::kGauge, "Whether the node answers", 1);
   out->add("overlord_serving", Kind::kGauge, "Whether all ranks are attached", status.serving);
   out->add("overlord_attempt", Kind::kGauge, "The attempt that is served", status.attempt);
+  out->add("overlord_term", Kind::kGauge, "How many planners this journal has had", status.term);
   out->add("overlord_missing_ranks", Kind::kGauge, "Ranks not attached yet", status.missing.size());
   out->add("overlord_gone_ranks", Kind::kGauge, "Ranks that have died", status.gone.size());
   add_figures("overlord_", status.engine.planner.counts, kPlanner, {}, out);
@@ -219,7 +220,7 @@ std::string metrics_text(const NodeStatus& status) {
   MetricText out({{"job", status.job}, {"stream", status.stream}});
   add_node(status, &out);
   add_roles(status.engine, &out);
-  add_process("node", status.process, 0, &out);
+  add_process("node", status.process, status.recoveries, &out);
   for (const ProcessStatus& process : status.processes) {
     add_process(process.name, process.process, process.restarts, &out);
   }

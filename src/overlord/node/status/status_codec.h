@@ -35,9 +35,12 @@ struct NodeStatus {
   std::vector<Rank> missing;  // not attached yet
   std::vector<Rank> gone;     // attached once, dead now
   std::string waits;          // what everybody waits for; empty: nothing
+  uint32_t term = 0;          // of the planner; 0: it is elsewhere, or there is none yet
+  uint32_t recoveries = 0;    // nodes that have died before this one
+  std::string journal;        // the folder of the planner's; empty: in memory
 
   OVERLORD_FIELDS(engine, job, stream, attempt, serving, restarts, process, processes, missing,
-                  gone, waits)
+                  gone, waits, term, recoveries, journal)
 };
 
 std::string encode_engine_status(const EngineStatus& status);

@@ -17,6 +17,12 @@ bool holds(const std::vector<Rank>& ranks, Rank rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
+Status attached_already(Rank rank, uint32_t attempt) {
+  return invalid_argument("rank " + std::to_string(rank) + " is attached already in attempt " +
+                          std::to_string(attempt) +
+                          "; a rank that starts anew needs a new attempt of all ranks");
+}
+
 }  // namespace
 
 AttachBook::AttachBook(std::vector<Rank> expected, Digest job)
@@ -42,12 +48,18 @@ Status AttachBook::refusal(const protocol::Attach& attach) const {
                             " is not served by this node; it serves " + list_of(expected_));
   }
   if (attach.attempt > attempt_) return {};
+  if (!attach.run.empty() && !run_.empty() && attach.run != run_) {
+    return Status(Code::kCancelled, "rank " + list_of(attach.ranks) +
+                                        " reads another run than the ranks that are here: all "
+                                        "ranks of a run start together");
+  }
+  for (const Rank rank : attach.ranks) {
+    if (!holds(gone_, rank) || (!run_.empty() && attach.run == run_)) continue;
+    return attached_already(rank, attempt_);
+  }
   for (const auto& [peer, trainer] : attached_) {
     for (const Rank rank : attach.ranks) {
-      if (!holds(trainer.ranks, rank) && !holds(gone_, rank)) continue;
-      return invalid_argument("rank " + std::to_string(rank) + " is attached already in attempt " +
-                              std::to_string(attempt_) +
-                              "; a rank that starts anew needs a new attempt of all ranks");
+      if (holds(trainer.ranks, rank)) return attached_already(rank, attempt_);
     }
   }
   return {};
@@ -67,15 +79,36 @@ void AttachBook::attach(const std::string& peer, const protocol::Attach& attach)
     gone_.clear();
     serving_ = false;
     attempt_ = attach.attempt;
+    run_.clear();
+    newcomers_ = false;
   }
+  OVERLORD_CHECK(run_.empty() || attach.run.empty() || attach.run == run_, "one run is served");
+  if (attach.run.empty()) {
+    newcomers_ = true;
+  } else {
+    run_ = attach.run;
+  }
+  std::erase_if(gone_, [&](Rank rank) { return holds(attach.ranks, rank); });
   attached_[peer] = {attach.ranks, digest_of(attach.state), attach.process};
   state_ = attach.state;
   allowed_ = attach.allowed;
-  serving_ = missing().empty() && disagreement().ok();
+  serving_ = serving_ || (missing().empty() && disagreement().ok());
+}
+
+void AttachBook::welcomed(const std::string& run) {
+  OVERLORD_CHECK(serving_ && !run.empty(), "who is served reads a run");
+  run_ = run;
+}
+
+void AttachBook::go_on_without_missing() {
+  OVERLORD_CHECK(!serving_ && !attached_.empty() && !run_.empty(),
+                 "those that are here go on with what they have begun");
+  gone_ = missing();
+  serving_ = disagreement().ok();
 }
 
 Status AttachBook::disagreement() const {
-  if (!missing().empty()) return {};
+  if (attached_.empty() || missing().size() > gone_.size()) return {};
   const auto& [first_peer, first] = *attached_.begin();
   for (const auto& [peer, trainer] : attached_) {
     if (trainer.state == first.state) continue;
@@ -99,6 +132,8 @@ void AttachBook::begin_anew() {
   OVERLORD_CHECK(attached_.empty(), "the next attempt begins when all have left");
   attempt_ = 0;
   serving_ = false;
+  run_.clear();
+  newcomers_ = false;
   gone_.clear();
 }
 

@@ -1,6 +1,7 @@
 // AttachBook: who has attached to a node, and whether they may be served: all expected ranks of one
 // attempt that agree on job and state. A later attempt fences an earlier one; an earlier one is
-// refused. A value of the keeper's state.
+// refused. Those of an attempt that a keeper before this one has welcomed bring its run along: they
+// may come again, and go on without those that do not. A value of the keeper's state.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,16 @@ class AttachBook {
 
   // Everybody is here, and they want to go on from different states.
   Status disagreement() const;
+  // The run that is served from now on: a rank whose link broke may come again with it.
+  void welcomed(const std::string& run);
+  // Those that are missing are gone: the attempt, which began before, goes on without them.
+  void go_on_without_missing();
+
   bool serving() const { return serving_; }
+  // What those bring along that were welcomed before; empty: nobody was.
+  const std::string& run() const { return run_; }
+  // Somebody is here who was not.
+  bool newcomers() const { return newcomers_; }
   uint32_t attempt() const { return attempt_; }
   const std::string& state() const { return state_; }
   const protocol::AllowedChanges& allowed() const { return allowed_; }
@@ -52,6 +62,8 @@ class AttachBook {
   uint32_t attempt_ = 0;
   bool serving_ = false;
   std::string state_;
+  std::string run_;
+  bool newcomers_ = false;
   protocol::AllowedChanges allowed_;
   std::map<std::string, Trainer> attached_;
   std::vector<Rank> gone_;

@@ -102,5 +102,51 @@ TEST(AttachBook, WhoLeavesBeforeServingMayComeAgain) {
   EXPECT_TRUE(attach(&book, "b", rank(0)).ok());
 }
 
+protocol::Attach again(Rank number, std::string run, uint32_t attempt = 1) {
+  protocol::Attach out = rank(number, attempt);
+  out.run = std::move(run);
+  return out;
+}
+
+TEST(AttachBook, ThoseWhoComeAgainGoOnWithoutThoseWhoDoNot) {
+  AttachBook book({0, 1, 2}, kJob);
+  ASSERT_TRUE(attach(&book, "a", again(0, "run")).ok());
+  ASSERT_TRUE(attach(&book, "b", again(2, "run")).ok());
+  EXPECT_FALSE(book.serving());
+  EXPECT_EQ(book.run(), "run");
+  EXPECT_FALSE(book.newcomers());
+  book.go_on_without_missing();
+  EXPECT_TRUE(book.serving());
+  EXPECT_EQ(book.gone(), std::vector<Rank>{1});
+}
+
+TEST(AttachBook, AnotherRunIsRefused) {
+  AttachBook book({0, 1}, kJob);
+  ASSERT_TRUE(attach(&book, "a", again(0, "run")).ok());
+  EXPECT_EQ(attach(&book, "b", again(1, "another")).code(), Code::kCancelled);
+  ASSERT_TRUE(attach(&book, "b", rank(1)).ok()) << "it was not welcomed before the node died";
+  EXPECT_TRUE(book.newcomers());
+  EXPECT_TRUE(book.serving());
+}
+
+TEST(AttachBook, ARankWhoseLinkBrokeComesBackWithItsRunAlone) {
+  AttachBook book({0, 1}, kJob);
+  ASSERT_TRUE(attach(&book, "a", rank(0)).ok());
+  ASSERT_TRUE(attach(&book, "b", rank(1)).ok());
+  book.welcomed("run");
+  book.leave("b");
+  EXPECT_EQ(attach(&book, "c", rank(1)).code(), Code::kInvalidArgument) << "it starts anew";
+  ASSERT_TRUE(attach(&book, "c", again(1, "run")).ok());
+  EXPECT_TRUE(book.gone().empty());
+  EXPECT_TRUE(book.serving());
+}
+
+TEST(AttachBook, ALaterAttemptHasARunOfItsOwn) {
+  AttachBook book({0, 1}, kJob);
+  ASSERT_TRUE(attach(&book, "a", again(0, "run")).ok());
+  ASSERT_TRUE(attach(&book, "b", rank(1, 2)).ok());
+  EXPECT_EQ(book.run(), "");
+}
+
 }  // namespace
 }  // namespace overlord::keeper

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "overlord/base/check.h"
 #include "overlord/protocol/one_of.h"
 
 namespace overlord::keeper {
@@ -40,6 +41,7 @@ class Step {
   void operator()(const CannotServe& input) { give_up(input.why); }
   void operator()(const RanksDiffer& input);
   void operator()(const ToldToEnd& input);
+  void operator()(const Superseded& input);
 
   // A message for the keeper. All are named: one that is added is not forgotten in silence.
   void hear(const std::string& peer, const protocol::Attach& attach);
@@ -72,7 +74,9 @@ class Step {
   bool refused_before(const std::string& peer, const protocol::Attach& attach);
   void leave(const std::string& peer);
   void part();
+  void agreed();
   void serve();
+  void welcome_again(const std::string& peer, const std::vector<Rank>& ranks);
   void place(const std::string& name, const std::vector<runtime::GroupPlacement>& running);
   void stop_serving();
   void roster_changed();  // of all hosts
@@ -83,6 +87,7 @@ class Step {
   void look_at_tree();
   // `refused`: who has been told already.
   void give_up(const Status& why, const protocol::Attach* refused = nullptr);
+  void go_on();
   void begin_anew();
   void end();
 
@@ -128,7 +133,8 @@ void Step::operator()(const Heard& input) {
 }
 
 void Step::hear(const std::string& peer, const protocol::Attach& attach) {
-  part();  // those before it have all left
+  part();                     // those before it have all left
+  if (state_.over()) return;  // it finds that this node has ended, and starts the next
   if (refused_before(peer, attach)) return;
   const AttachBook& book = state_.book();
   if (const Status why = book.refusal(attach); !why.ok()) {
@@ -149,10 +155,29 @@ void Step::hear(const std::string& peer, const protocol::Attach& attach) {
     add(SetRoster{{{std::move(clients)}}});
   }
   if (attach.attempt != 0 && !book.serving()) stop_serving();
+  if (serving() != nullptr) return welcome_again(peer, attach.ranks);
+  agreed();
+}
+
+// Serving begins when all are here, if they agree.
+void Step::agreed() {
+  const AttachBook& book = state_.book();
+  OVERLORD_CHECK(serving() == nullptr, "serving begins once");
   if (const Status differ = book.disagreement(); !differ.ok()) return give_up(differ);
   if (!book.serving()) return;
   if (job_.leads) return serve();
   add(CallLead{});
+}
+
+// Its link broke, or it came late to a keeper that comes again: it knows what it was told before.
+void Step::welcome_again(const std::string& peer, const std::vector<Rank>& ranks) {
+  OVERLORD_CHECK(state_.book().attached().contains(peer), "who is welcomed has attached");
+  tell(peer, state_.rosters().all());
+  if (serving()->rolling && !serving()->trainers_told) return;
+  if (!serving()->trees.empty()) tell(peer, serving()->trees.back());
+  if (!serving()->welcomed) return;
+  tell(peer, welcome_for(ranks));
+  for (const auto& [id, note] : state_.notes()) tell(peer, note);
 }
 
 // The attempt that it belongs to has failed.
@@ -217,6 +242,7 @@ void Step::hear(const std::string& peer, const protocol::Beat& beat) {
     }
   }
   if (!beat.status.empty()) add(NoteStatus{peer, beat.status});
+  if (is_trainer(peer)) tell(peer, protocol::Beat{});
 }
 
 void Step::hear(const std::string&, const protocol::RowNoted& note) {
@@ -231,13 +257,18 @@ void Step::serve() {
   apply(ServingBegun{});
   const AttachBook& book = state_.book();
   add(Begin{book.attempt(), job_.leads ? book.state() : state_.lead()->state, book.allowed(),
-            state_.rosters().all()});
+            state_.rosters().all(), book.run(), book.newcomers()});
 }
 
 void Step::operator()(const Begun& input) {
   if (serving() == nullptr) return;
   if (!input.status.ok()) return give_up(input.status);
-  apply(ServingPrepared{input.state, job_.leads ? input.versions : state_.lead()->versions});
+  if (job_.leads) {
+    apply(ServingPrepared{input.state, input.versions, input.run, input.term});
+  } else {
+    const protocol::Welcome& lead = *state_.lead();
+    apply(ServingPrepared{input.state, lead.versions, lead.run, lead.term});
+  }
   for (const TreePlaced& placed : input.trees) apply(TreeBegun{placed});
   for (const protocol::Address& role : input.retired) apply(RoleRetired{role});
   for (const std::string& name : state_.processes()) place(name, input.running);
@@ -356,6 +387,8 @@ protocol::Welcome Step::welcome_for(const std::vector<Rank>& ranks) const {
   out.constructors = state_.rosters().constructors();
   out.versions = serving()->versions;
   out.state = serving()->state;
+  out.run = serving()->run;
+  out.term = serving()->term;
   return out;
 }
 
@@ -366,7 +399,13 @@ protocol::Welcome Step::welcome_for(const std::vector<Rank>& ranks) const {
 void Step::operator()(const TreeChanged& input) {
   if (serving() == nullptr) return;
   const auto& trees = serving()->trees;
-  if (!trees.empty() && trees.back().version >= input.placed.tree.version) return;
+  if (!trees.empty() && trees.back().version >= input.placed.tree.version) {
+    // A planner that has come back does not know whether everybody was ready.
+    if (trees.back().version == input.placed.tree.version && !serving()->rolling) {
+      add(TreeReady{input.placed.tree.version});
+    }
+    return;
+  }
   const std::vector<std::string> before = state_.processes();
   apply(TreeBegun{input.placed});
   for (const std::string& name : state_.processes()) {
@@ -456,6 +495,12 @@ void Step::operator()(const ToldToEnd& input) {
   add(After{kLastWordNs, Timer::kEnd});
 }
 
+// Whoever has taken over serves them: their stream goes on.
+void Step::operator()(const Superseded& input) {
+  add(Say{input.why.message()});
+  end();
+}
+
 void Step::operator()(const Expired& input) {
   switch (input.timer) {
     case Timer::kAttach: {
@@ -468,6 +513,8 @@ void Step::operator()(const Expired& input) {
                                             ", does not answer, or waits for ranks of other hosts"
                                       : "these ranks have not attached:" + missing));
     }
+    case Timer::kComeAgain:
+      return go_on();
     case Timer::kLastWords:
       return input.number == state_.partings() ? part() : void();
     case Timer::kFailureKept:
@@ -475,6 +522,16 @@ void Step::operator()(const Expired& input) {
     case Timer::kEnd:
       return end();
   }
+}
+
+// Ranks that live call a keeper that comes again at once. Those that do not come are gone; where
+// nobody comes there is nobody to serve.
+void Step::go_on() {
+  if (serving() != nullptr || state_.failure() || state_.over()) return;
+  if (state_.book().attached().empty()) return job_.stays ? void() : end();
+  if (state_.book().run().empty()) return;  // they begin: all of them are awaited
+  apply(MissingGone{});
+  agreed();
 }
 
 // A node that stays waits for the next attempt, and tells late ranks of this one how it ended.
@@ -510,6 +567,11 @@ Status admit(const KeeperState& state, const protocol::Hello& hello) {
                       "; use one version of overlord on a host");
   }
   if (is_trainer(hello.name) || hello.name.starts_with("top-")) return {};
+  if (state.serving() == nullptr) {  // it is not known yet whether they are needed
+    for (const runtime::GroupPlacement& group : state.living()) {
+      if (group.name == hello.name && group.generation == hello.generation) return {};
+    }
+  }
   // Constructors of a host that follows us come when its node has told of them.
   for (const ProcessRoles& process : state.rosters().all().processes) {
     if (process.name == hello.name && process.generation == hello.generation) return {};

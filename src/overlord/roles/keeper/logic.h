@@ -35,6 +35,8 @@ struct Begun {
   Status status;
   std::string state = {};  // encode_resume_state of the first step
   model::Versions versions = {};
+  std::string run = {};  // what those that it serves have in common
+  uint32_t term = 1;     // of the planner
   std::vector<runtime::GroupPlacement> running = {};
   std::vector<TreePlaced> trees = {};
   std::vector<protocol::Address> retired = {};
@@ -48,7 +50,7 @@ struct ConstructorRetired {
 struct FeedbackCounts {
   model::StepFeedback feedback;
 };
-enum class Timer : uint8_t { kAttach, kLastWords, kFailureKept, kEnd };
+enum class Timer : uint8_t { kAttach, kComeAgain, kLastWords, kFailureKept, kEnd };
 struct Expired {
   Timer timer;
   uint64_t number = 0;  // what After said
@@ -63,8 +65,12 @@ struct RanksDiffer {  // those that are missing are with another node, which tel
 struct ToldToEnd {
   Status why;
 };
-using Input = std::variant<Connected, Lost, Heard, Ended, Begun, TreeChanged, ConstructorRetired,
-                           FeedbackCounts, Expired, Watched, CannotServe, RanksDiffer, ToldToEnd>;
+struct Superseded {  // a later planner has the journal: what this one knows counts no more
+  Status why;
+};
+using Input =
+    std::variant<Connected, Lost, Heard, Ended, Begun, TreeChanged, ConstructorRetired,
+                 FeedbackCounts, Expired, Watched, CannotServe, RanksDiffer, ToldToEnd, Superseded>;
 
 // --- What is to be done -------------------------------------------------------------------------
 
@@ -86,6 +92,8 @@ struct Begin {  // an attempt; answered with Begun
   std::string state;  // encode_resume_state, as it was saved; empty: the start
   protocol::AllowedChanges allowed;
   protocol::Roster roster;  // where nothing of it lives yet
+  std::string run;          // that its ranks were welcomed to before; empty: they begin
+  bool newcomers = false;   // some of them were not
 };
 struct Place {
   runtime::GroupPlacement group;

@@ -271,5 +271,105 @@ TEST(KeeperLogic, RostersOfOtherHostsAreNotSentBack) {
   EXPECT_EQ(bench.told<protocol::Roster>().back(), "lead");
 }
 
+// --- A keeper that comes again -------------------------------------------------------------------
+
+KeeperJob comes_again() {
+  KeeperJob job = two_ranks();
+  job.comes_again = true;
+  job.generation = 2;
+  job.living = {{"loaders-0", 4}, {"constructors-0", 1}};
+  return job;
+}
+
+protocol::Attach of_run(const KeeperJob& job, Rank rank, std::string run) {
+  protocol::Attach out;
+  out.attempt = 1;
+  out.job = job.job;
+  out.ranks = {rank};
+  out.run = std::move(run);
+  return out;
+}
+
+TEST(KeeperLogic, WhatTheKeeperBeforeItLeftIsLetInAndAdopted) {
+  Bench bench(comes_again());
+  protocol::Hello hello;
+  hello.name = "loaders-0";
+  hello.generation = 4;
+  EXPECT_TRUE(admit(bench.state, hello).ok());
+  hello.generation = 3;
+  EXPECT_FALSE(admit(bench.state, hello).ok()) << "of an earlier time";
+  bench.connect("loaders-0", 4);
+  bench.hears("rank-0.1", of_run(bench.job, 0, "run"));
+  bench.hears("rank-1.1", of_run(bench.job, 1, "run"));
+  ASSERT_EQ(bench.all<Begin>().size(), 1u);
+  EXPECT_EQ(bench.all<Begin>()[0].run, "run");
+  Begun begun{Status()};
+  begun.run = "run";
+  begun.term = 7;
+  begun.running = {{"loaders-0", 4}};
+  bench.on(begun);
+  ASSERT_EQ(bench.all<Place>().size(), 1u) << "what lives goes on";
+  EXPECT_EQ(bench.all<Place>()[0].group.name, "constructors-0");
+  const uint32_t generation = bench.all<Place>()[0].group.generation;
+  EXPECT_GT(generation, 4u) << "newer than all that it has not heard of";
+  EXPECT_EQ(bench.all<SetRoster>()[0].roster.term, 7u);
+  bench.connect("constructors-0", generation);
+  ASSERT_EQ(bench.told<protocol::Welcome>(), (Names{"rank-0.1", "rank-1.1"}));
+  for (const Tell& tell : bench.all<Tell>()) {
+    const auto* welcome = std::get_if<protocol::Welcome>(&tell.control);
+    if (welcome == nullptr) continue;
+    EXPECT_EQ(welcome->run, "run");
+    EXPECT_EQ(welcome->term, 7u);
+  }
+}
+
+TEST(KeeperLogic, RanksThatDoNotComeAgainAreGone) {
+  Bench bench(comes_again());
+  bench.hears("rank-0.1", of_run(bench.job, 0, "run"));
+  bench.on(Expired{Timer::kComeAgain});
+  ASSERT_EQ(bench.all<Begin>().size(), 1u);
+  EXPECT_EQ(bench.state.book().gone(), std::vector<Rank>{1});
+  Bench nobody(comes_again());
+  nobody.on(Expired{Timer::kComeAgain});
+  EXPECT_EQ(nobody.all<End>().size(), 1u) << "there is nobody to serve";
+  Bench beginning(comes_again());
+  beginning.attach(0);
+  EXPECT_TRUE(beginning.on(Expired{Timer::kComeAgain}).empty()) << "all are awaited";
+}
+
+TEST(KeeperLogic, ARankWhoseLinkBrokeIsWelcomedAgain) {
+  Bench bench;
+  bench.attach(0);
+  bench.attach(1);
+  Begun begun{Status()};
+  begun.run = "run";
+  bench.on(begun);
+  bench.connect("loaders-0");
+  bench.connect("constructors-0");
+  bench.on(Lost{"rank-1.1"});
+  bench.hears("rank-1.1", of_run(bench.job, 1, "run"));
+  EXPECT_TRUE(bench.all<Begin>().empty()) << "it is served already";
+  EXPECT_EQ(bench.told<protocol::Roster>(), Names{"rank-1.1"});
+  EXPECT_EQ(bench.told<protocol::Welcome>(), Names{"rank-1.1"});
+}
+
+TEST(KeeperLogic, ABeatOfATrainerIsAnswered) {
+  Bench bench;
+  bench.serve();
+  bench.hears("rank-0.1", protocol::Beat{});
+  EXPECT_EQ(bench.told<protocol::Beat>(), Names{"rank-0.1"});
+  bench.hears("loaders-0", protocol::Beat{});
+  EXPECT_TRUE(bench.told<protocol::Beat>().empty());
+}
+
+TEST(KeeperLogic, WhoIsSupersededTellsNobodyThatTheStreamFailed) {
+  Bench bench;
+  bench.serve();
+  bench.on(Superseded{Status(Code::kUnavailable, "term 3 has the journal")});
+  EXPECT_EQ(bench.all<End>().size(), 1u);
+  EXPECT_TRUE(bench.told<protocol::Refused>().empty());
+  EXPECT_TRUE(bench.all<StopServing>().empty()) << "what lives is the other one's";
+}
+
 }  // namespace
 }  // namespace overlord::keeper

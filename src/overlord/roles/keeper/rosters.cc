@@ -8,6 +8,7 @@ namespace overlord::keeper {
 protocol::Roster HostRosters::all() const {
   protocol::Roster out = own;
   for (const auto& [peer, others] : elsewhere) {
+    out.term = std::max(out.term, others.term);
     for (const protocol::ProcessRoles& process : others.processes) {
       if (process.host != host) out.processes.push_back(process);
     }
@@ -53,6 +54,7 @@ bool names_tree(const protocol::Roster& roster, uint32_t version) {
 
 std::map<protocol::Address, uint32_t> later_generations(const protocol::Roster& roster) {
   std::map<protocol::Address, uint32_t> out;
+  if (roster.term > 1) out[protocol::planner_address()] = roster.term;
   for (const protocol::ProcessRoles& process : roster.processes) {
     for (const protocol::Address& role : process.roles) {
       if (process.generation > 1) out[role] = process.generation;

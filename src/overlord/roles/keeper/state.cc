@@ -51,6 +51,8 @@ struct KeeperState::Change {
     state.serving_ = Serving{Supervisor(std::move(groups), state.job_.supervision),
                              {},
                              {},
+                             {},
+                             1,
                              false,
                              {},
                              {},
@@ -60,8 +62,18 @@ struct KeeperState::Change {
   }
   void operator()(const ServingPrepared& e) const {
     OVERLORD_CHECK(!serving().welcomed, "trainers are welcomed to what is prepared");
+    OVERLORD_CHECK(e.term > 0, "terms are counted from 1");
+    OVERLORD_CHECK(state.book_.run().empty() || e.run == state.book_.run(),
+                   "ranks that were served before go on with their run");
     serving().state = e.state;
     serving().versions = e.versions;
+    serving().run = e.run;
+    serving().term = e.term;
+    if (!e.run.empty()) state.book_.welcomed(e.run);
+  }
+  void operator()(const MissingGone&) const {
+    OVERLORD_CHECK(!state.serving_, "an attempt that is served has its ranks");
+    state.book_.go_on_without_missing();
   }
   void operator()(const ServingStopped&) const {
     for (const protocol::ProcessRoles& group : serving().supervisor.groups()) {
@@ -169,6 +181,7 @@ bool KeeperState::connected(const protocol::ProcessRoles& group) const {
 HostRosters KeeperState::rosters() const {
   HostRosters out{job_.local.front(), {}, elsewhere_};
   if (!serving_) return out;
+  out.own.term = serving_->term;
   out.own.processes = serving_->supervisor.groups();
   for (protocol::ProcessRoles& process : out.own.processes) {
     process.host = out.host;

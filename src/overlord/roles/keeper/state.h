@@ -24,17 +24,19 @@ namespace overlord::keeper {
 
 // Everything that does not change while the keeper runs.
 struct KeeperJob {
-  Digest job;                                  // what attaching ranks must name
-  std::vector<Rank> ranks;                     // of the job
-  std::vector<Rank> local;                     // of this host
-  bool leads = true;                           // the planner is here; else another node has it
-  bool alone = true;                           // no other host
-  bool stays = false;                          // waits for the next attempt instead of ending
-  std::string lead;                            // where the node is called that leads
-  uint32_t attempt = 0;                        // of the trainer that started it
-  uint32_t process = 0;                        // for people
-  uint32_t generation = 1;                     // of this keeper
-  std::vector<protocol::ProcessRoles> groups;  // of this host, for the job's own tree
+  Digest job;                // what attaching ranks must name
+  std::vector<Rank> ranks;   // of the job
+  std::vector<Rank> local;   // of this host
+  bool leads = true;         // the planner is here; else another node has it
+  bool alone = true;         // no other host
+  bool stays = false;        // waits for the next attempt instead of ending
+  std::string lead;          // where the node is called that leads
+  uint32_t attempt = 0;      // of the trainer that started it
+  uint32_t process = 0;      // for people
+  uint32_t generation = 1;   // of this keeper
+  bool comes_again = false;  // one before it has died: its ranks come by themselves
+  std::vector<runtime::GroupPlacement> living;  // that the one before it has left
+  std::vector<protocol::ProcessRoles> groups;   // of this host, for the job's own tree
   SupervisorOptions supervision;
   std::shared_ptr<const model::ViewTable> views;
   protocol::Welcome welcome;  // what all are told alike
@@ -77,7 +79,10 @@ struct ServingBegun {};   // all are here and agree
 struct ServingPrepared {  // the first step is known, and the planner where it is here
   std::string state;      // encode_resume_state
   model::Versions versions;
+  std::string run;
+  uint32_t term = 1;
 };
+struct MissingGone {};  // those that are here were served before, and go on without
 struct ServingStopped {};
 struct TrainersWelcomed {};
 struct FollowerWelcomed {
@@ -138,11 +143,11 @@ struct KeeperOver {};
 
 using Event =
     std::variant<PeerConnected, PeerLost, TrainerAttached, TrainerLeft, LeadAnswered, RosterHeard,
-                 RowHeard, ServingBegun, ServingPrepared, ServingStopped, TrainersWelcomed,
-                 FollowerWelcomed, GroupAdopted, GroupPlaced, GroupHeard, GroupCondemned,
-                 GroupEnded, RoleRetired, TreeBegun, TreeHeld, TreeToldToTrainers, TreeDone,
-                 PartingBegun, LastWordsHeard, Parted, GaveUp, FailureTold, EarlierFailureTold,
-                 AttemptForgotten, FailureForgotten, KeeperOver>;
+                 RowHeard, ServingBegun, ServingPrepared, MissingGone, ServingStopped,
+                 TrainersWelcomed, FollowerWelcomed, GroupAdopted, GroupPlaced, GroupHeard,
+                 GroupCondemned, GroupEnded, RoleRetired, TreeBegun, TreeHeld, TreeToldToTrainers,
+                 TreeDone, PartingBegun, LastWordsHeard, Parted, GaveUp, FailureTold,
+                 EarlierFailureTold, AttemptForgotten, FailureForgotten, KeeperOver>;
 
 class KeeperState {
  public:
@@ -151,6 +156,8 @@ class KeeperState {
     Supervisor supervisor;
     std::string state;
     model::Versions versions;
+    std::string run;
+    uint32_t term = 1;  // of the planner
     bool welcomed = false;
     std::set<std::string> followers;        // that were welcomed
     std::vector<protocol::TreeTold> trees;  // later ones than the job's own
@@ -178,6 +185,7 @@ class KeeperState {
   const std::optional<std::set<std::string>>& parting() const { return parting_; }
   uint64_t partings() const { return partings_; }
   bool over() const { return over_; }
+  const std::vector<runtime::GroupPlacement>& living() const { return job_.living; }
   uint32_t first_generation() const { return first_generation_; }  // of groups of the next attempt
 
   HostRosters rosters() const;

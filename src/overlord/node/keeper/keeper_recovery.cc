@@ -1,0 +1,99 @@
+// What outlives a node and is found by the next: role processes, and the journal.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "overlord/node/keeper/job_keeper.h"
+#include "overlord/node/keeper/role_cluster.h"
+#include "overlord/node/run_journal.h"
+#include "overlord/roles/planner/tree.h"
+
+namespace overlord::node {
+namespace {
+
+// Never the same again.
+std::string draw_run() {
+  std::ifstream file("/proc/sys/kernel/random/uuid");
+  std::string text;
+  file >> text;
+  return text;
+}
+
+}  // namespace
+
+// In the directory of a node that died, and nowhere else, there are groups.
+Status JobKeeper::find_left() {
+  process_ = own_process();
+  if (!arguments_.comes_back()) return {};
+  Result<LeftGroups> left = find_groups(arguments_.directory);
+  // A file that cannot be read names nobody whom we could adopt: those processes are refused and
+  // end.
+  if (left.ok()) left_ = std::move(*left);
+  if (left_.keeper > 0) {
+    carry_out(keeper::Say{"the node of this host is started again, for the " +
+                          std::to_string(left_.keeper) + ". time"});
+  }
+  return leave_groups(arguments_.directory,
+                      {left_.keeper + 1, process_, left_.run, left_.attempt, left_.groups});
+}
+
+void JobKeeper::tell_groups(const std::vector<LeftGroup>& groups, const std::string& run,
+                            uint32_t attempt) const {
+  if (!arguments_.comes_back()) return;
+  const Status left =
+      leave_groups(arguments_.directory, {left_.keeper + 1, process_, run, attempt, groups});
+  if (!left.ok()) std::fprintf(stderr, "%s\n", left.message().c_str());
+}
+
+// Processes that serve this run go on; those of another are of no use.
+Status JobKeeper::start_cluster(const keeper::Begin& attempt) {
+  serving_->run = attempt.run.empty() ? draw_run() : attempt.run;
+  const auto changed = [this, run = serving_->run,
+                        number = attempt.attempt](const std::vector<LeftGroup>& groups) {
+    tell_groups(groups, run, number);
+  };
+  OVERLORD_TRY(serving_->cluster,
+               start_role_cluster(arguments_, job_->spec.name, serving_->job.get(), changed));
+  std::vector<LeftGroup> groups = std::exchange(left_.groups, {});
+  if (serving_->run == left_.run && attempt.attempt == left_.attempt) {
+    return serving_->cluster->adopt(groups);
+  }
+  end_groups({0, {}, {}, 0, std::move(groups)});
+  return {};
+}
+
+// What lives goes on in its generation.
+protocol::Roster JobKeeper::roster_of_living(const protocol::Roster& roster) const {
+  protocol::Roster out = roster;
+  for (const runtime::GroupPlacement& living : serving_->cluster->placed()) {
+    for (protocol::ProcessRoles& process : out.processes) {
+      if (process.name == living.name) process.generation = living.generation;
+    }
+  }
+  return out;
+}
+
+void JobKeeper::add_folded(keeper::Begun* begun) const {
+  begun->term = serving_->planner->term();
+  const std::shared_ptr<const planner::JournalFold>& folded = serving_->planner->folded();
+  if (!folded) return;
+  for (const protocol::TreeRecord& record : folded->trees()) {
+    planner::PlannerJob job;
+    job.spec = job_->spec;
+    job.mesh = job_->mesh;
+    job.delivery = job_->delivery;
+    begun->trees.push_back(placed_tree(planner::tree_of(job, record)));
+  }
+  begun->retired = folded->retired();
+}
+
+// Without one that the config names it dies with the directory, at the end of the job.
+std::string JobKeeper::journal_folder() const {
+  const std::string name = std::filesystem::path(arguments_.directory).filename().string();
+  if (!file_.journal_path.empty()) return journal_folder_of(file_.journal_path, job_->config, name);
+  if (!arguments_.comes_back()) return {};
+  return journal_folder_of(arguments_.directory + "/journal", job_->config, name);
+}
+
+}  // namespace overlord::node

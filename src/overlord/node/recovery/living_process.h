@@ -1,0 +1,30 @@
+// LivingProcess: a process that outlives who started it, so that others can find it again and take
+// no other for it that got its number later.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "overlord/base/fields.h"
+#include "overlord/base/status.h"
+#include "overlord/runtime/descriptor.h"
+
+namespace overlord::node {
+
+struct LivingProcess {
+  int64_t pid = 0;
+  uint64_t started = 0;  // in ticks since the host was started; 0: unknown
+
+  OVERLORD_FIELDS(pid, started)
+};
+
+LivingProcess own_process();
+LivingProcess process_with(int64_t pid);
+// Readable once it has ended; not valid: it has ended, or it is another one by now.
+runtime::Descriptor handle_of(const LivingProcess& process);
+// False: it has ended before.
+bool kill_process(const runtime::Descriptor& handle);
+// Waits for the end of a process that was killed.
+void wait_for_end(const runtime::Descriptor& handle);
+
+}  // namespace overlord::node
