@@ -7,6 +7,7 @@ interpreter does. The line of descent is: tests, parent, waiter (one a program),
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -125,7 +126,8 @@ class WarmProcess:
 
     def send_signal(self, which: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, which)
+            with contextlib.suppress(ProcessLookupError):  # it may end in between
+                os.kill(self.pid, which)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

@@ -1,7 +1,8 @@
 """Kill -9 of every process of a job, at random moments, again and again (`make chaos`).
 
 Never a hang, never a wrong byte to a survivor, never anything left; the stream goes on after
-loaders, constructors and tokenizer workers, and a new attempt goes on from the state of a dead one.
+nodes, loaders, constructors and tokenizer workers, and a new attempt goes on from the state of a
+dead one.
 CHAOS_ROUNDS (100) is the number of kills of each, CHAOS_SEED decides the moments.
 """
 
@@ -148,7 +149,7 @@ def test_the_stream_goes_on_after_roles(job: Job, victim: str) -> None:
 
 
 @pytest.mark.parametrize("moment", ["serving", "starting"])
-def test_a_dead_node_ends_all_and_leaves_nothing(job: Job, moment: str) -> None:
+def test_a_dead_node_comes_back_or_ends_all_and_leaves_nothing(job: Job, moment: str) -> None:
     dice = random.Random(f"{SEED} node {moment}")
     outcomes = {"bad": 0, "good": 0}
     for _ in range(ROUNDS):
@@ -167,9 +168,7 @@ def test_a_dead_node_ends_all_and_leaves_nothing(job: Job, moment: str) -> None:
                 while rank.end is None and rank.step < BEYOND_BUFFERS:
                     rank.take(rank.until("rank", seconds))
                 if moment == "serving":
-                    while rank.end is None:
-                        rank.take(rank.until("rank", seconds))
-                    assert rank.end["error"] == "UnavailableError", rank.end
+                    assert rank.end is None, rank.end  # it reads on, beyond what was on its way
                 if rank.end is not None:
                     assert rank.end["error"] in ("UnavailableError", "DeadlineError"), rank.end
                     rank.process.wait(HANG_SECONDS)  # the last of those who saw it die cleans up

@@ -1,4 +1,4 @@
-"""`runtime.journal`: every plan is in a file before anybody sees it, with both engines."""
+"""`runtime.journal`: every plan is on the disk before anybody sees it, with both engines."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ def read(config: dict[str, Any], **options: Any) -> int:
 
 
 @pytest.mark.parametrize("engine", ["embedded", "processes"])
-def test_a_run_leaves_its_plans(config: dict[str, Any], tmp_path: Path, engine: str) -> None:
+def test_a_run_leaves_its_last_plans(config: dict[str, Any], tmp_path: Path, engine: str) -> None:
     steps = read(config, engine=engine)
-    [file] = (tmp_path / "journal").iterdir()
-    assert file.name.endswith("-rank-0-attempt-1.journal")
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    plans = core.journal_plans(str(file))
+    [folder] = (tmp_path / "journal").iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    files = [file for file in folder.iterdir() if file.name.startswith("term-")]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    plans = core.journal_plans(str(folder))
     job = ol.job(config, mesh={"dp": 2})
-    expected = [job.plan(step) for step in range(steps)]
-    assert plans[:steps] == [
-        (step, plan.content_hash, plan.plan_hash) for step, plan in enumerate(expected)
+    first = plans[0][0]
+    expected = [job.plan(step) for step in range(first, steps)]
+    assert plans == [
+        (step, plan.content_hash, plan.plan_hash) for step, plan in enumerate(expected, first)
     ]
 
 
@@ -47,13 +49,15 @@ def test_without_a_folder_nothing_is_written(config: dict[str, Any], tmp_path: P
     assert not (tmp_path / "journal").exists()
 
 
-def test_a_second_run_goes_on_behind_the_first(config: dict[str, Any], tmp_path: Path) -> None:
-    steps = read(config, engine="embedded")
+def test_a_second_run_begins_its_own_and_keeps_the_first_aside(
+    config: dict[str, Any], tmp_path: Path
+) -> None:
     read(config, engine="embedded")
-    [file] = (tmp_path / "journal").iterdir()
-    plans = core.journal_plans(str(file))
-    assert [step for step, _, _ in plans] == [*range(steps)] * 2
-    assert plans[:steps] == plans[steps:]
+    [folder] = (tmp_path / "journal").iterdir()
+    first = core.journal_plans(str(folder))
+    read(config, engine="embedded")
+    assert core.journal_plans(str(folder)) == first
+    assert core.journal_plans(str(folder / "before-1")) == first
 
 
 def test_a_folder_that_others_may_write_to_is_refused(

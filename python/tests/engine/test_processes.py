@@ -128,20 +128,6 @@ def test_a_hung_role_process_is_replaced(config: dict[str, Any], sockets: Path) 
         assert hashes_of(started) == embedded_hashes(config, {"dp": 2})
 
 
-def test_a_dead_node_is_a_clear_stop(config: dict[str, Any], sockets: Path) -> None:
-    config["steps"] = 100_000
-    with trainers(config, {"dp": 2}) as started:
-        for trainer in started:
-            trainer.until("step")
-        [node] = [pid for pid, name in processes_of(sockets).items() if name.endswith("-node")]
-        os.kill(node, signal.SIGKILL)
-        for trainer in started:
-            word = trainer.until("end")
-            assert (word["end"], word["error"]) == ("bad", "UnavailableError")
-            assert "node process" in word["text"]
-        until_nothing_left(sockets, "the survivors have cleaned up")
-
-
 def test_a_dead_rank_is_named_and_all_end(config: dict[str, Any], sockets: Path) -> None:
     config["steps"] = 100_000
     config["runtime"]["alarm_seconds"] = 1.0

@@ -1,0 +1,308 @@
+"""A node that dies or hangs is started again by its ranks, which read the same stream on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reported import more_of_the_worst
+from test_rebuild import FOUR, PAIRS, changing, check_seats
+from test_reports import following
+from trainers import (
+    PATIENCE_SECONDS,
+    Trainer,
+    embedded_hashes,
+    hashes_of,
+    in_time,
+    kill_all,
+    processes_of,
+    trainers,
+    until_nothing_left,
+)
+
+import overlord as ol
+
+pytestmark = pytest.mark.deadline(240)
+TWO = {"dp": 2}
+
+
+def nodes_of(sockets: Path) -> list[int]:
+    return [pid for pid, name in processes_of(sockets).items() if name.endswith("-node")]
+
+
+def node_of(sockets: Path) -> int:
+    found: list[int] = []
+
+    def one() -> bool:
+        found[:] = nodes_of(sockets)
+        return len(found) == 1
+
+    in_time(one, "there is one node")
+    return found[0]
+
+
+def kill_node(sockets: Path, number: int = signal.SIGKILL) -> int:
+    """Signal the node; which one it was."""
+    while True:
+        node = node_of(sockets)
+        with contextlib.suppress(ProcessLookupError):  # killed before, and gone this moment
+            os.kill(node, number)
+            return node
+
+
+def status_of(sockets: Path) -> dict[str, Any] | None:
+    with contextlib.suppress(ol.OverlordError, OSError, ValueError):
+        [folder] = sockets.iterdir()
+        status: dict[str, Any] = ol._src.native.core.ask_node(str(folder))
+        return status
+    return None
+
+
+def until_served_again(sockets: Path, recoveries: int) -> dict[str, Any]:
+    """The status of the node that came back so often, once it serves."""
+    told: list[dict[str, Any]] = []
+
+    def served() -> bool:
+        status = status_of(sockets)
+        if status is None or status["recoveries"] != recoveries or not status["term"]:
+            return False
+        told.append(status)
+        return True
+
+    in_time(served, f"a node serves, the {recoveries}. after the first")
+    return told[-1]
+
+
+def all_end_well(started: list[Trainer], expected: dict[int, str]) -> None:
+    assert hashes_of(started) == expected
+    for trainer in started:
+        assert trainer.until("end")["end"] == "good"
+
+
+def test_a_killed_node_is_started_again_and_nobody_notices(
+    config: dict[str, Any], sockets: Path
+) -> None:
+    config["steps"] = 60
+    with trainers(config, TWO, pause_after=10) as started:
+        for trainer in started:
+            trainer.until("paused")
+        roles = {pid for pid, name in processes_of(sockets).items() if "overlord: " in name}
+        dead = kill_node(sockets)
+        status = until_served_again(sockets, 1)
+        assert status["term"] == 2
+        assert node_of(sockets) != dead
+        assert roles <= set(processes_of(sockets)), "role processes go on as they are"
+        for trainer in started:
+            trainer.go()
+        all_end_well(started, embedded_hashes(config, TWO))
+    until_nothing_left(sockets)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_kills_at_many_moments(config: dict[str, Any], sockets: Path, ranks: int) -> None:
+    config["steps"] = 300
+    mesh = {"dp": ranks}
+    with trainers(config, mesh, engine="processes") as started:
+        for step in (1, 2, 7, 30, 55):
+            started[0].until("step")
+            for _ in range(step):
+                started[0].until("step")
+            kill_node(sockets)
+        all_end_well(started, embedded_hashes(config, mesh))
+    until_nothing_left(sockets)
+
+
+@pytest.mark.parametrize("victims", [["loaders"], ["constructors"], ["loaders", "constructors"]])
+def test_role_processes_may_die_with_it(
+    config: dict[str, Any], sockets: Path, victims: list[str]
+) -> None:
+    config["steps"] = 60
+    with trainers(config, TWO, pause_after=10) as started:
+        for trainer in started:
+            trainer.until("paused")
+        node = node_of(sockets)
+        os.kill(node, signal.SIGSTOP)  # it restarts nobody
+        for victim in victims:
+            assert kill_all(sockets, victim)
+        os.kill(node, signal.SIGKILL)
+        for trainer in started:
+            trainer.go()
+        all_end_well(started, embedded_hashes(config, TWO))
+    until_nothing_left(sockets)
+
+
+def test_a_hung_node_is_replaced(config: dict[str, Any], sockets: Path) -> None:
+    config["steps"] = 60
+    with trainers(config, TWO, pause_after=10) as started:
+        for trainer in started:
+            trainer.until("paused")
+        hung = kill_node(sockets, signal.SIGSTOP)
+        for trainer in started:
+            trainer.go()
+        all_end_well(started, embedded_hashes(config, TWO))
+        assert hung not in nodes_of(sockets)
+    until_nothing_left(sockets)
+
+
+@pytest.mark.parametrize("kind", ["odm", "rule"])
+def test_reports_count_once(config: dict[str, Any], sockets: Path, kind: str) -> None:
+    config["steps"] = 40
+    config = following(config, kind, [0, 1])
+    rule = ol.mix.rule(more_of_the_worst, version=1) if kind == "rule" else None
+    named = "more_of_the_worst" if kind == "rule" else None
+    expected = embedded_hashes(config, TWO, [0, 1], rule)
+    with trainers(config, TWO, reports=[0, 1], rule=named) as started:
+        for _ in range(4):
+            for _ in range(5):
+                started[1].until("step")
+            kill_node(sockets)
+        all_end_well(started, expected)
+    until_nothing_left(sockets)
+
+
+def test_the_mesh_changes_over_deaths(config: dict[str, Any], sockets: Path) -> None:
+    config["align"] = 8
+    config["steps"] = 30
+    config["runtime"]["runway"] = 3
+    changes: list[dict[str, Any]] = [{"after": 6, "ranks": [1], "mesh": PAIRS, "step": 14}]
+    with changing(config, changes, pauses=[5, 10, 18]) as started:
+        for pause in (5, 10, 18):
+            for trainer in started:
+                assert trainer.until("paused")["paused"] == pause
+            kill_node(sockets)
+            for trainer in started:
+                trainer.go()
+        check_seats(started, config, [(0, FOUR), (14, PAIRS)])
+    until_nothing_left(sockets)
+
+
+def test_one_that_cannot_come_back_is_an_error_of_that_name(
+    config: dict[str, Any], sockets: Path, tmp_path: Path
+) -> None:
+    """Its program is a copy that is gone by the time it is needed."""
+    program = Path(ol._src.native.core.__file__).with_name("overlord-node")
+    copy = tmp_path / "overlord-node"
+    shutil.copy2(program, copy)
+    first = f"""
+import pathlib
+import overlord._src.node.process as nodes
+nodes.executable = lambda: pathlib.Path({str(copy)!r})
+"""
+    config["steps"] = 100_000
+    config["runtime"]["processes"]["recovery_seconds"] = 3
+    with trainers(config, TWO, first={"0": first, "1": first}) as started:
+        for trainer in started:
+            trainer.until("step")
+        copy.unlink()
+        kill_node(sockets)
+        for trainer in started:
+            word = trainer.until("end")
+            assert (word["end"], word["error"]) == ("bad", "UnavailableError")
+            assert "runtime.processes.recovery_seconds (3 s)" in word["text"]
+            assert "overlord-node" in word["text"]
+            trainer.process.wait(PATIENCE_SECONDS)  # it clears up behind the node
+    until_nothing_left(sockets)
+
+
+def test_without_recovery_the_job_ends_with_its_node(config: dict[str, Any], sockets: Path) -> None:
+    config["steps"] = 100_000
+    config["runtime"]["processes"]["recovery_seconds"] = 0
+    with trainers(config, TWO) as started:
+        for trainer in started:
+            trainer.until("step")
+        kill_node(sockets)
+        for trainer in started:
+            word = trainer.until("end")
+            assert (word["end"], word["error"]) == ("bad", "UnavailableError")
+            assert "node process" in word["text"]
+            trainer.process.wait(PATIENCE_SECONDS)  # it clears up behind the node
+    until_nothing_left(sockets)
+
+
+def test_ranks_that_die_with_their_node_leave_nothing(
+    config: dict[str, Any], sockets: Path
+) -> None:
+    """Role processes end by themselves when no node comes for them."""
+    config["steps"] = 100_000
+    config["runtime"]["processes"]["orphan_seconds"] = 1
+    with trainers(config, TWO) as started:
+        for trainer in started:
+            trainer.until("step")
+        for trainer in started:
+            os.kill(trainer.process.pid, signal.SIGSTOP)
+        kill_node(sockets)
+        for trainer in started:
+            trainer.kill()
+        in_time(lambda: not processes_of(sockets), "no process is left")
+
+
+def test_a_rank_that_died_is_named_by_the_next_node(config: dict[str, Any], sockets: Path) -> None:
+    config["steps"] = 100_000
+    with trainers(config, TWO) as started:
+        for trainer in started:
+            trainer.until("step")
+        kill_node(sockets)
+        started[1].kill()
+
+        def named() -> bool:
+            status = status_of(sockets)
+            return status is not None and "rank 1 is gone" in status["waits"]
+
+        in_time(named, "the status names the rank")
+        started[0].kill()
+        until_nothing_left(sockets, "the node ends with its last trainer")
+
+
+def test_a_new_attempt_begins_from_its_own_state(config: dict[str, Any], sockets: Path) -> None:
+    """What the journal has of another attempt is not read."""
+    config["steps"] = 40
+    config["runtime"]["journal"] = str(sockets.parent / "journal")
+    with trainers(config, TWO, pause_after=20) as old:
+        for trainer in old:
+            trainer.until("paused")
+        kill_node(sockets)
+        with trainers(config, TWO, restarts=1) as new:
+            all_end_well(new, embedded_hashes(config, TWO))
+    kept = (sockets.parent / "journal").glob("*/before-*/term-*")
+    assert list(kept), "the journal of the attempt before is kept aside"
+
+
+@contextlib.contextmanager
+def served(config: dict[str, Any], folder: Path, node: Path) -> Iterator[tuple[Path, Any]]:
+    file = folder / "mix.yaml"
+    file.write_text(json.dumps(config))
+    command = [sys.executable, "-m", "overlord", "serve", str(file), "--hash", "--mesh", "dp=2"]
+    serve = subprocess.Popen([*command, "--directory", str(node)], start_new_session=True)
+    try:
+        yield file, serve
+    finally:
+        serve.send_signal(signal.SIGTERM)
+        serve.wait()
+
+
+def test_serve_starts_its_node_again(config: dict[str, Any], sockets: Path, tmp_path: Path) -> None:
+    config["steps"] = 60
+    node = sockets / "node"
+    expected = embedded_hashes(config, TWO)
+    with served(config, tmp_path, node) as (file, serve):
+        for run in range(2):
+            told: dict[str, Any] = {"node": str(node), "run": f"run {run}", "pause_after": 10}
+            with trainers(str(file), TWO, **told) as started:
+                for trainer in started:
+                    trainer.until("paused")
+                killed = kill_node(sockets)
+                in_time(lambda: nodes_of(sockets) not in ([], [killed]), "there is another")  # noqa: B023
+                for trainer in started:
+                    trainer.go()
+                all_end_well(started, expected)
+        assert serve.poll() is None
+    until_nothing_left(sockets)
