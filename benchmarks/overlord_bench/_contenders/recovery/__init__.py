@@ -1,0 +1,1 @@
+"""The trainer of `overlord bench recovery`."""

@@ -1,0 +1,228 @@
+"""Deaths: what a run loses by them, how long its planner is away, what being ready for them costs.
+
+One process trains all ranks of a job with engine `processes`; its node, or a role process, gets
+SIGKILL. `ids_lost`, `ids_twice` and `wrong_bytes` compare what every rank got with an undisturbed
+run of the same job. A restart is timed from the kill to the first new plan in the journal. A step
+is stalled when its `next()` took more than 20 ms; training itself is a sleep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from overlord_bench import _contract, _mixed_sources, _peers, _web_corpus
+from overlord_bench._contract import Figures
+from overlord_bench._deaths import CONSTRUCTORS, KINDS, LOADERS, NODE
+from overlord_bench._peers import Contender
+from overlord_bench._stream_record import StreamRecord, compare
+
+AIMS = {
+    "ids_lost": "0",
+    "ids_twice": "0",
+    "wrong_bytes": "0",
+    "planner_restart_s": "<= 0.6",
+    "planner_cold_restart_s": "<= 2",
+    "journal_bytes_per_plan": "<= 2000",
+    "throughput_ratio": ">= 0.97",
+    "stalled_steps": "0",
+}
+PARTS = ("ids", "restart", "journal", "throughput", "stalls")
+MEAN_LENGTH = 200
+BENCHMARK = "overlord_protocol_record_chain_benchmark"
+CASES = {  # of that benchmark: how many of 306 sources a step draws from, and whose debts move
+    "drawn:100/all_debts:0": "100_drawn",
+    "drawn:306/all_debts:0": "306_drawn",
+    "drawn:100/all_debts:1": "100_drawn_all_debts",
+}
+MANY = 306  # sources
+STALLED_MS = 20.0
+WARMUP_STEPS = 12  # nobody dies in the first ones
+STARTING = 3  # steps that wait for the first plans, and are not counted
+PREFETCHES = (4, 2)
+TAKEN, KILL_FIRST, KILL_EVERY = 65, 5, 15  # steps
+KILL_EVERY_S = {NODE: 3.0, LOADERS: 9.0, CONSTRUCTORS: 9.0}  # 9 of a role in a minute end a job
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="overlord bench recovery")
+    parser.add_argument("--ids", type=float, default=80_000, help="samples to compare, by victim")
+    parser.add_argument("--kills", type=int, default=20, help="of the node, to time its return")
+    parser.add_argument("--cold-kills", type=int, default=10, help="of all processes at once")
+    parser.add_argument("--pace-ms", type=float, default=200.0, help="that a step trains")
+    parser.add_argument("--pairs", type=int, default=16, help="windows with and without a journal")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a window")
+    parser.add_argument("--rounds", type=int, default=3, help="runs that count stalled steps")
+    parser.add_argument("--parts", default=",".join(PARTS), help="what to measure")
+    parser.add_argument("--quick", action="store_true", help="a look in a minute or two")
+    parser.add_argument("--data", type=Path, default=_web_corpus.default_folder())
+    if "--quick" in arguments:
+        parser.set_defaults(ids=10_000, kills=3, cold_kills=1, pairs=2, seconds=0.3, rounds=1)
+    return parser.parse_args(arguments)
+
+
+class _Bench:
+    """One run: everybody in a process of its own, what was found by name."""
+
+    def __init__(self, options: argparse.Namespace, path: str) -> None:
+        self.options, self.found = options, dict[str, Figures]()
+        self._path, self._pythons = path, _peers.find_pythons(None)
+        corpus = _web_corpus.WebCorpus(tokens=16_000_000, mean_length=MEAN_LENGTH)
+        self._web = _web_corpus.prepare(corpus, options.data, parquet=False)
+
+    def measure(self, key: str, what: str, **setup: Any) -> Figures:
+        """Run one contender; what it said is kept under its key."""
+        work = {
+            "folder": str(self._web),
+            "sources": 2,
+            "mesh": {"dp": 2},
+            "context": 4096,
+            "bins": 16,
+            "prefetch": 4,
+            "pace_s": self.options.pace_ms / 1e3,
+            "measure": what,
+        }
+        contender = Contender(key, "recovery.trainer", setup, is_peer=False)
+        told = _peers.run_once(self._pythons, contender, work, self._path)
+        self.found[key] = told
+        shown = {name: value for name, value in told.items() if not isinstance(value, list)}
+        print(f"{key}: {shown}", file=sys.stderr, flush=True)
+        return told
+
+    def ids(self) -> None:
+        """The stream under kills of each kind against one that nobody disturbed."""
+        steps = WARMUP_STEPS + math.ceil(self.options.ids * MEAN_LENGTH / (16 * 4096))
+        with tempfile.TemporaryDirectory(prefix="ol-rec-") as folder:
+            files = {kind: str(Path(folder) / f"{kind}.npz") for kind in ("nobody", *KINDS)}
+            self.measure("ids/nobody", "stream", steps=steps, record=files["nobody"])
+            if not Path(files["nobody"]).exists():
+                return
+            wanted = StreamRecord.load(Path(files["nobody"]))
+            for kind in KINDS:
+                setup = {"victim": kind, "kill_every_s": KILL_EVERY_S[kind], "steps": steps}
+                told = self.measure(f"ids/{kind}", "stream", record=files[kind], **setup)
+                if Path(files[kind]).exists():
+                    told |= compare(wanted, StreamRecord.load(Path(files[kind])))
+                    print(f"    {told}", file=sys.stderr, flush=True)
+
+    def restart(self) -> None:
+        """The way back of the node alone, and of everything."""
+        kills, cold = self.options.kills, self.options.cold_kills
+        self.measure("restart/warm", "restart", kinds=[NODE], kills=kills, steps_between=8)
+        self.measure("restart/cold", "restart", kinds=list(KINDS), kills=cold, steps_between=20)
+        many = {"sources": MANY, "folder": self._many(), "bins": 64}
+        key = f"restart/warm/{MANY}_sources"
+        self.measure(key, "restart", kinds=[NODE], kills=kills, steps_between=8, **many)
+
+    def _many(self) -> str:
+        mixed = _mixed_sources.MixedSources(sources=MANY)
+        return str(_mixed_sources.prepare(mixed, self.options.data))
+
+    def journal(self) -> None:
+        """Bytes of a plan's record, and the time to make one."""
+        many = {"sources": MANY, "folder": self._many(), "bins": 64}
+        self.measure("journal/run", "journal", plans=150, **many)
+        self.found["journal/record_chain"] = record_chain()
+
+    def throughput(self) -> None:
+        """With a journal on disk and without one."""
+        windows = {"pairs": self.options.pairs, "seconds": self.options.seconds}
+        self.measure("throughput", "throughput", mesh={"dp": 1}, bins=64, **windows)
+
+    def stalls(self) -> None:
+        """Waits of every step, with deaths of the node and without."""
+        deaths = list(range(KILL_FIRST, TAKEN, KILL_EVERY))
+        for number in range(self.options.rounds):
+            for prefetch in PREFETCHES:
+                for name, kill_after in (("node", deaths), ("nobody", [])):
+                    key = f"stalls/{name}/prefetch_{prefetch}/{number}"
+                    setup = {"taken": TAKEN, "kill_after": kill_after, "prefetch": prefetch}
+                    self.measure(key, "waits", **setup)
+
+
+def record_chain() -> Figures:
+    """What the micro benchmark of the journal's records says, where it is built."""
+    root = Path(__file__).resolve().parents[2]
+    program = root / "build" / "bin" / BENCHMARK
+    if not program.is_file():
+        return {"missing": f"{program.name} is not built: `make bench` builds it"}
+    words = [str(program), "--benchmark_format=json", "--benchmark_filter=write_plans"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    if done.returncode != 0:
+        return {"failed": done.stderr.strip() or f"exit status {done.returncode}"}
+    rows = {row["name"]: row for row in json.loads(done.stdout)["benchmarks"]}
+    told: Figures = {"version": _contract.__version__}
+    for name, row in rows.items():
+        case = CASES[name.partition("/")[2]]
+        told[f"us_per_plan_{case}"] = row["seconds_per_plan"] * 1e6
+        told[f"bytes_per_plan_{case}"] = row["bytes_per_plan"]
+    return told
+
+
+def stalled(told: Mapping[str, Any]) -> int:
+    """Steps whose `next()` took too long."""
+    return sum(wait > STALLED_MS for wait in told["waits_ms"][STARTING:])
+
+
+def figures_of(found: Mapping[str, Figures]) -> Figures:
+    """The figures of the report; those that were not measured are left out."""
+    figures: Figures = {}
+    compared = [told for key, told in found.items() if key.startswith("ids/") and "ids" in told]
+    for name in ("ids_lost", "ids_twice", "wrong_bytes", "ids", "bytes", "kills"):
+        if len(compared) == len(KINDS):
+            figures["ids_compared" if name == "ids" else name] = sum(t[name] for t in compared)
+    for key, name in (
+        ("restart/warm", "planner_restart"),
+        ("restart/cold", "planner_cold_restart"),
+        (f"restart/warm/{MANY}_sources", f"planner_restart_{MANY}_sources"),
+    ):
+        if "median_s" in found.get(key, {}):
+            figures[f"{name}_s"] = found[key]["median_s"]
+            figures[f"{name}_max_s"] = found[key]["max_s"]
+    if "bytes_per_plan" in found.get("journal/run", {}):
+        figures["journal_bytes_per_plan"] = found["journal/run"]["bytes_per_plan"]
+    chain = found.get("journal/record_chain", {})
+    for key, value in chain.items():
+        if key.startswith(("us_per_plan", "bytes_per_plan")):
+            figures[f"journal_{key}"] = value
+    if "ratio" in found.get("throughput", {}):
+        figures["throughput_ratio"] = found["throughput"]["ratio"]
+    return figures | _stall_figures(found)
+
+
+def _stall_figures(found: Mapping[str, Figures]) -> Figures:
+    figures: Figures = {}
+    for name, word in (("node", "stalled_steps"), ("nobody", "stalled_steps_undisturbed")):
+        for prefetch in PREFETCHES:
+            begin = f"stalls/{name}/prefetch_{prefetch}/"
+            runs = [told for key, told in found.items() if key.startswith(begin)]
+            if runs and all("waits_ms" in told for told in runs):
+                suffix = "" if prefetch == PREFETCHES[0] else f"_prefetch_{prefetch}"
+                figures[word + suffix] = sum(map(stalled, runs))
+                figures[word.replace("stalled_steps", "longest_wait_ms") + suffix] = max(
+                    max(told["waits_ms"][STARTING:]) for told in runs
+                )
+    return figures
+
+
+def run(arguments: list[str]) -> dict[str, Any]:
+    """Measure the parts in turn."""
+    options = _parse(arguments)
+    parts = [part for part in options.parts.split(",") if part]
+    if unknown := set(parts) - set(PARTS):
+        raise SystemExit(f"--parts: there is no {', '.join(sorted(unknown))}; choose of {PARTS}")
+    host = _contract.machine()
+    with _peers.package_folder() as path:
+        bench = _Bench(options, path)
+        for part in parts:
+            getattr(bench, part)()
+    names = ("ids", "kills", "cold_kills", "pace_ms", "pairs", "seconds", "rounds", "quick")
+    settings = {name: getattr(options, name) for name in names} | {"parts": parts, "aims": AIMS}
+    return _contract.report("recovery", figures_of(bench.found), bench.found, settings, host)
