@@ -123,6 +123,7 @@ COUNTS: dict[str, str] = {
             *("constructor_budget", "private_copy_limit", "open_files"),
             *("tokenizer_processes", "alarm_seconds", "journal", "processes.loaders"),
             *("processes.constructors", "processes.isolate", "processes.attach_seconds"),
+            *("processes.recovery_seconds", "processes.orphan_seconds"),
             *("processes.cores_share", "processes.memory_share"),
             *("processes.directory", "wire.planner", "wire.host", "wire.certificate"),
             *("wire.key", "wire.authority", "wire.token"),
