@@ -48,7 +48,7 @@ class StreamRecorder:
         digest, size = hashlib.blake2b(digest_size=8), 0
         for name, array in sorted(batch.arrays().items()):
             digest.update(f"{name} {array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array))
+            digest.update(array.tobytes())
             size += int(array.nbytes)
         number = int.from_bytes(digest.digest(), "little", signed=True)
         self._batches.append((batch.step, rank, batch.microbatch, size, number))

@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from overlord._version import __version__
+
 from overlord_bench import _contract, _mixed_sources, _peers, _web_corpus
 from overlord_bench._contract import Figures
 from overlord_bench._deaths import CONSTRUCTORS, KINDS, LOADERS, NODE
@@ -158,7 +160,7 @@ def record_chain() -> Figures:
     if done.returncode != 0:
         return {"failed": done.stderr.strip() or f"exit status {done.returncode}"}
     rows = {row["name"]: row for row in json.loads(done.stdout)["benchmarks"]}
-    told: Figures = {"version": _contract.__version__}
+    told: Figures = {"version": __version__}
     for name, row in rows.items():
         case = CASES[name.partition("/")[2]]
         told[f"us_per_plan_{case}"] = row["seconds_per_plan"] * 1e6
