@@ -63,7 +63,9 @@ RoleHost::RoleHost(HostStart start, HostSeams seams)
   for (SourceIndex s = 0; s < job_->sources.size(); ++s) {
     for (uint32_t slot = 0; slot < owners_->slots[s]; ++slot) {
       const Address address = protocol::loader_address(s, slot);
-      if (hosted_here(start_.hosted.loaders, address)) make_loader(address);
+      const auto& standby = start_.hosted.standby;
+      const bool stands_by = std::find(standby.begin(), standby.end(), address) != standby.end();
+      if (hosted_here(start_.hosted.loaders, address)) make_loader(address, stands_by);
     }
   }
   if (start_.hosted.planner) make_planner();
@@ -176,11 +178,12 @@ void RoleHost::make_planner() {
   home.role = std::make_unique<planner::Planner>(std::move(planner_start), std::move(seams));
 }
 
-void RoleHost::make_loader(const Address& address) {
+void RoleHost::make_loader(const Address& address, bool standby) {
   const SourceIndex s = address.index;
   const std::shared_ptr<const loader::OpenSource>& source = job_->sources[s];
   const model::Source& spec = job_->spec.sources[s];
   const bool ready_tokens = spec.format == model::Format::kMegatron;
+  if (!standby) active_[address] = versions_of(address).generation;
   Hosted& home = make_home(address);
   loader::LoaderStart start;
   start.job = {s,
@@ -190,7 +193,9 @@ void RoleHost::make_loader(const Address& address) {
                order_of(*job_, s, 0).windows(),
                spec.at_end != model::EndPolicy::kRepeat,
                runway(),
-               versions_of(address)};
+               versions_of(address),
+               spec.shadow == model::ShadowKind::kWarm};
+  start.standby = standby;
   start.source = source;
   start.budget = budget_;
   start.first_window = window_sequence(*job_, s, start_.state.state.cursors[s]);
@@ -343,7 +348,7 @@ void RoleHost::add(const Address& role, uint32_t generation, std::optional<StepI
     const runtime::WriteLock lock(mutex_);
     if (stopped_ || roles_.contains(role)) return;
     generations_[role] = generation;
-    if (role.kind == RoleKind::kLoader) make_loader(role);
+    if (role.kind == RoleKind::kLoader) make_loader(role, false);
     if (role.kind == RoleKind::kConstructor) {
       OVERLORD_CHECK(protocol::tree_of(role) == 1, "of a later tree: take_tree() makes it");
       make_constructor({job_->mesh, views_, 1}, role.index, first);
@@ -356,10 +361,52 @@ void RoleHost::add(const Address& role, uint32_t generation, std::optional<StepI
   peer_restarted(role, generation);
 }
 
+void RoleHost::add_standby(const Address& role) {
+  OVERLORD_CHECK(role.kind == RoleKind::kLoader, "only loaders have shadows");
+  const runtime::WriteLock lock(mutex_);
+  if (!stopped_ && !roles_.contains(role)) make_loader(role, true);
+}
+
+void RoleHost::promote(const Address& role, uint32_t generation) {
+  {
+    const runtime::WriteLock lock(mutex_);
+    active_[role] = generation;
+  }
+  post_to<loader::Loader>(role,
+                          [generation](loader::Loader& loader) { loader.promote(generation); });
+  peer_restarted(role, generation);
+}
+
+size_t RoleHost::settle_loaders(const std::vector<protocol::RoleGeneration>& active,
+                                const std::vector<Address>& standby) {
+  std::map<Address, uint32_t> before;
+  {
+    const runtime::ReadLock lock(mutex_);
+    before = active_;
+  }
+  size_t promoted = 0;
+  const std::vector<Address> here = hosted();
+  for (const auto& [role, generation] : active) {
+    const auto known = before.find(role);
+    if (std::find(here.begin(), here.end(), role) == here.end()) {
+      add(role, generation);
+    } else if (known == before.end() || known->second < generation) {
+      promoted += known == before.end() ? 1 : 0;
+      promote(role, generation);
+    }
+  }
+  for (const Address& role : standby) {
+    if (before.contains(role)) retire(role);
+    add_standby(role);
+  }
+  return promoted;
+}
+
 void RoleHost::retire(const Address& role) {
   std::unique_ptr<Hosted> retired;
   {
     const runtime::WriteLock lock(mutex_);
+    active_.erase(role);
     auto found = roles_.extract(role);
     if (!found) return;
     retired = std::move(found.mapped());

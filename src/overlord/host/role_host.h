@@ -15,6 +15,7 @@
 #include "overlord/base/status.h"
 #include "overlord/host/open_job.h"
 #include "overlord/model/job_spec.h"
+#include "overlord/protocol/control.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/protocol/state_codec.h"
 #include "overlord/roles/client/role.h"
@@ -63,6 +64,7 @@ struct HostedRoles {
   std::optional<std::vector<protocol::Address>> loaders;
   std::optional<std::vector<uint32_t>> constructors;  // by bucket
   std::optional<std::vector<Rank>> clients;           // of `ranks`
+  std::vector<protocol::Address> standby = {};        // of `loaders`: active elsewhere
 };
 
 // A restarted host starts from the same state as the first: its peers tell it what has been done.
@@ -129,6 +131,16 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   // planner comes with its host alone: it needs what was planned before it. Any thread.
   void add(const protocol::Address& role, uint32_t generation = 1,
            std::optional<StepIndex> first_step = std::nullopt);
+  // A loader that is active in another host comes here as its shadow: it follows the plans and says
+  // nothing. Any thread.
+  void add_standby(const protocol::Address& role);
+  // It is active here from now on, in this generation; one that was active already says again what
+  // may have been refused. Roles here are told as by peer_restarted(). Any thread.
+  void promote(const protocol::Address& role, uint32_t generation);
+  // Loaders as a roster has them here: shadows that are to be active are promoted, active ones that
+  // are to stand by are made anew. Returns how many shadows were promoted. Any thread.
+  size_t settle_loaders(const std::vector<protocol::RoleGeneration>& active,
+                        const std::vector<protocol::Address>& standby);
   // A role that is not needed here any more: no handler of it runs after it returned, what is sent
   // to it is dropped, and the others notice nothing. Any thread but its own loop's.
   void retire(const protocol::Address& role);
@@ -187,7 +199,7 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   // Where a role is made: in the constructor, or with `mutex_` held.
   Hosted& make_home(const protocol::Address& address);
   void make_planner();
-  void make_loader(const protocol::Address& address);
+  void make_loader(const protocol::Address& address, bool standby);
   void make_constructor(const planner::Tree& tree, uint32_t bucket, StepIndex first_step);
   void make_client(Rank rank, StepIndex first_step);
   model::Versions versions_of(const protocol::Address& address) const;
@@ -208,6 +220,7 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   mutable runtime::SharedMutex mutex_;                 // of all below: roles come and go
   std::map<protocol::Address, uint32_t> generations_;  // newest known
   std::map<protocol::Address, std::unique_ptr<Hosted>> roles_;
+  std::map<protocol::Address, uint32_t> active_;  // loaders that are no shadows: their generation
   // Stopped; kept because tasks in the executor may point at them. They hold no data any more.
   std::vector<std::unique_ptr<Hosted>> retired_;
   bool stopped_ = false;

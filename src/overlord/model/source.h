@@ -20,6 +20,9 @@ enum class Shuffle : uint8_t { kNone, kWindow, kFull };
 enum class EndPolicy : uint8_t { kRepeat, kDrop, kStop };
 enum class OverLength : uint8_t { kSplit, kTruncate, kDrop };
 enum class EmptyRows : uint8_t { kBad, kSkip };
+// What a shadow does while it stands by: kWarm reads what plans name, kLean only remembers plans.
+enum class ShadowKind : uint8_t { kWarm, kLean };
+inline constexpr uint32_t kMostShadows = 3;         // of one slot
 inline constexpr uint32_t kEmptyRow = 0xfffffffeu;  // in MetaWindow::tokens: one that is skipped
 
 // Who decodes media. Packed ones travel as they are stored, to the constructor. kAuto: there, where
@@ -149,11 +152,16 @@ struct Source {
   RowSchema schema;                      // where the text is made of more than text_column
   // Rows without text or tokens. Skipped ones use up their position, and are no bad rows.
   EmptyRows empty = EmptyRows::kBad;
+  // Further homes of every slot, in other processes, that take over when its own dies. Neither is
+  // in the digest.
+  uint32_t shadows = 0;
+  ShadowKind shadow = ShadowKind::kWarm;
 
   OVERLORD_FIELDS(name, format, files, text_column, token_column, mask_column, metadata_columns,
                   filter, media, tokenizer, bos, eod, vocabulary, shuffle, window_rows,
                   window_bytes, at_end, over_length, bad_rows_allowed, allow_duplicates, limits,
-                  loaders, workers, count_bytes, transform, decode_at, schema, empty)
+                  loaders, workers, count_bytes, transform, decode_at, schema, empty, shadows,
+                  shadow)
 };
 
 // Whether documents have a loss mask of their own, so that metadata needs more than their lengths.

@@ -23,7 +23,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kControlFormat = 7;
+inline constexpr uint32_t kControlFormat = 8;
 
 // First words of a process that connects to another of the same host.
 struct Hello {
@@ -98,6 +98,14 @@ struct Refused {
 // whole; the newest counts. A slot may have several homes: one where it is active, which is sent
 // all that is for it, and others where it stands by and hears only what every home needs
 // (for_every_home).
+struct RoleGeneration {
+  Address role;
+  uint32_t generation = 1;
+
+  friend bool operator==(const RoleGeneration&, const RoleGeneration&) = default;
+
+  OVERLORD_FIELDS(role, generation)
+};
 struct ProcessRoles {
   std::string name;
   uint32_t generation = 1;
@@ -105,8 +113,10 @@ struct ProcessRoles {
   std::string wire = {};              // for those who are on another host
   uint32_t host = 0;                  // the first rank of the host it is on
   std::vector<Address> standby = {};  // active elsewhere
+  // Those of `roles` whose generation is not the process's: a slot that moves takes its own along.
+  std::vector<RoleGeneration> moved = {};
 
-  OVERLORD_FIELDS(name, generation, roles, wire, host, standby)
+  OVERLORD_FIELDS(name, generation, roles, wire, host, standby, moved)
 };
 struct Roster {
   std::vector<ProcessRoles> processes;

@@ -78,6 +78,7 @@ class Step {
   void serve();
   void welcome_again(const std::string& peer, const std::vector<Rank>& ranks);
   void place(const std::string& name, const std::vector<runtime::GroupPlacement>& running);
+  bool promote_from(const std::string& lost);
   void stop_serving();
   void roster_changed();  // of all hosts
   void groups_changed();  // of this one, which the lead has to know
@@ -124,8 +125,10 @@ void Step::operator()(const Lost& input) {
   }
   if (is_trainer(peer)) return leave(peer);
   const ProcessRoles* group = serving() != nullptr ? serving()->supervisor.find(peer) : nullptr;
-  if (group != nullptr && state_.connected(*group)) add(Kill{peer});
+  const bool was_there = group != nullptr && state_.connected(*group);
+  if (was_there) add(Kill{peer});
   apply(PeerLost{peer});
+  if (was_there && promote_from(peer)) groups_changed();
 }
 
 void Step::operator()(const Heard& input) {
@@ -312,6 +315,7 @@ void Step::operator()(const Ended& input) {
   const std::string& name = input.end.name;
   add(Say{name + " ended with " + input.end.how + " and is started again, generation " +
           std::to_string(decision.restart->generation)});
+  promote_from(name);
   apply(GroupEnded{input.end, now_ns_});
   groups_changed();  // first: what is sent to the new one must not go to the dead
   place(name, {});
@@ -323,7 +327,21 @@ void Step::operator()(const Watched&) {
     add(Say{name + " says nothing and is killed"});
     apply(GroupCondemned{name});
     add(Kill{name});
+    if (promote_from(name)) groups_changed();
   }
+}
+
+// As soon as it is lost, not when it is there again: that takes a process's start, and whoever has
+// a shadow has paid for not waiting. Should it live on after all, its generation is over.
+bool Step::promote_from(const std::string& lost) {
+  const std::vector<Promotion> moves =
+      promotions(serving()->supervisor.groups(), lost,
+                 [this](const ProcessRoles& group) { return state_.lives(group); });
+  for (const Promotion& move : moves) {
+    apply(SlotPromoted{move});
+    add(Say{text_of(move, job_.welcome.source_names)});
+  }
+  return !moves.empty();
 }
 
 void Step::roster_changed() {

@@ -371,5 +371,68 @@ TEST(KeeperLogic, WhoIsSupersededTellsNobodyThatTheStreamFailed) {
   EXPECT_TRUE(bench.all<StopServing>().empty()) << "what lives is the other one's";
 }
 
+const protocol::Address kSlot = protocol::loader_address(0, 0);
+
+KeeperJob with_shadow() {
+  KeeperJob job = two_ranks();
+  job.groups.push_back({"loaders-1", 1, {}});
+  job.groups.back().standby = {kSlot};
+  return job;
+}
+
+std::vector<protocol::Address> roles_in(const Bench& bench, const std::string& name) {
+  return bench.state.serving()->supervisor.find(name)->roles;
+}
+
+TEST(KeeperLogic, AShadowIsPromotedAsSoonAsTheLinkIsLost) {
+  Bench bench(with_shadow());
+  bench.serve();
+  bench.connect("loaders-1");
+  bench.on(Lost{"loaders-0"});
+  EXPECT_EQ(bench.all<Kill>().size(), 1u);
+  EXPECT_TRUE(bench.all<Place>().empty()) << "nobody waits for a process to start";
+  ASSERT_EQ(bench.all<SetRoster>().size(), 1u) << "one roster to all";
+  const protocol::Roster roster = bench.all<SetRoster>()[0].roster;
+  EXPECT_EQ(later_generations(roster).at(kSlot), 2u);
+  EXPECT_EQ(roles_in(bench, "loaders-1"), std::vector<protocol::Address>{kSlot});
+  bench.on(Ended{{"loaders-0", 1, "signal 9", ""}});
+  ASSERT_EQ(bench.all<Place>().size(), 1u);
+  EXPECT_EQ(bench.all<Place>()[0].group.name, "loaders-0");
+  EXPECT_TRUE(roles_in(bench, "loaders-0").empty()) << "it comes again as the shadow";
+  EXPECT_EQ(bench.state.serving()->supervisor.promotions(), 1u);
+}
+
+TEST(KeeperLogic, AGroupThatEndsOrIsSilentIsReplacedByShadowsToo) {
+  Bench ended(with_shadow());
+  ended.serve();
+  ended.connect("loaders-1");
+  ended.on(Ended{{"loaders-0", 1, "signal 9", ""}});
+  EXPECT_EQ(roles_in(ended, "loaders-1").size(), 1u);
+  Bench silent(with_shadow());
+  silent.serve();
+  silent.connect("loaders-1");
+  for (const std::string name : {"loaders-1", "constructors-0"}) {
+    silent.on(Heard{name, protocol::Beat{}}, 60 * kSecond);
+  }
+  silent.on(Watched{}, 60 * kSecond);
+  EXPECT_EQ(roles_in(silent, "loaders-1").size(), 1u);
+}
+
+TEST(KeeperLogic, AShadowThatIsNotThereTakesNothingOver) {
+  Bench bench(with_shadow());
+  bench.serve();
+  bench.on(Ended{{"loaders-0", 1, "signal 9", ""}});
+  EXPECT_EQ(roles_in(bench, "loaders-0").size(), 1u);
+  EXPECT_EQ(bench.state.serving()->supervisor.promotions(), 0u);
+  // Both die, the second before the first is back: it comes again active.
+  Bench both(with_shadow());
+  both.serve();
+  both.connect("loaders-1");
+  both.on(Ended{{"loaders-0", 1, "signal 9", ""}});
+  both.on(Ended{{"loaders-1", 1, "signal 9", ""}});
+  EXPECT_EQ(roles_in(both, "loaders-1").size(), 1u);
+  EXPECT_EQ(later_generations(both.all<SetRoster>()[0].roster).at(kSlot), 3u);
+}
+
 }  // namespace
 }  // namespace overlord::keeper

@@ -21,26 +21,48 @@ void add_slots(const model::Source& source, SourceIndex index, protocol::Process
 
 }  // namespace
 
+void deal_shadows(const model::JobSpec& spec, std::vector<protocol::ProcessRoles>* processes) {
+  uint32_t most = 0;
+  for (const protocol::ProcessRoles& process : *processes) {
+    for (const protocol::Address& role : process.roles) {
+      most = std::max(most, spec.sources[role.index].shadows);
+    }
+  }
+  if (most == 0) return;
+  processes->resize(std::max<size_t>(processes->size(), most + 1));
+  for (size_t i = 0; i < processes->size(); ++i) {
+    for (const protocol::Address& role : (*processes)[i].roles) {
+      const uint32_t shadows = spec.sources[role.index].shadows;
+      OVERLORD_CHECK(shadows < processes->size(), "a slot and its shadows share no process");
+      for (uint32_t k = 1; k <= shadows; ++k) {  // behind its own, in a circle
+        (*processes)[(i + k) % processes->size()].standby.push_back(role);
+      }
+    }
+  }
+}
+
 ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<uint32_t>& buckets,
                                  const PlacementOptions& options) {
   ProcessPlacement out;
   const uint32_t shared = std::max(1u, options.loader_processes);
   std::vector<protocol::ProcessRoles> together(shared);
-  std::vector<protocol::ProcessRoles> alone;
+  std::vector<std::vector<protocol::ProcessRoles>> groups(1);  // light sources, then each isolated
   uint32_t light = 0;
   for (SourceIndex s = 0; options.loaders && s < spec.sources.size(); ++s) {
     const model::Source& source = spec.sources[s];
     if (names(options.isolated, source.name)) {
-      add_slots(source, s, &alone.emplace_back());
+      add_slots(source, s, &groups.emplace_back(1).front());
       out.reasons.push_back("source " + source.name + ": a process of its own, as declared");
     } else {
       add_slots(source, s, &together[light++ % shared]);
     }
   }
+  groups.front() = std::move(together);
   uint32_t number = 0;
-  for (std::vector<protocol::ProcessRoles>* group : {&together, &alone}) {
-    for (protocol::ProcessRoles& process : *group) {
-      if (process.roles.empty()) continue;
+  for (std::vector<protocol::ProcessRoles>& group : groups) {
+    std::erase_if(group, [](const auto& process) { return process.roles.empty(); });
+    deal_shadows(spec, &group);  // those of an isolated source live apart too
+    for (protocol::ProcessRoles& process : group) {
       process.name = options.prefix + "loaders-" + std::to_string(number++);
       out.processes.push_back(std::move(process));
     }
@@ -61,13 +83,13 @@ ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<u
   }
   const auto most = static_cast<uint32_t>(std::max<size_t>(1, buckets.size()));
   const uint32_t constructors = std::clamp(options.constructor_processes, 1u, most);
-  std::vector<protocol::ProcessRoles> groups(constructors);
+  std::vector<protocol::ProcessRoles> apart(constructors);
   for (size_t i = 0; i < buckets.size(); ++i) {
-    groups[i % constructors].roles.push_back(protocol::constructor_address(buckets[i]));
+    apart[i % constructors].roles.push_back(protocol::constructor_address(buckets[i]));
   }
   for (uint32_t i = 0; i < constructors && !buckets.empty(); ++i) {
-    groups[i].name = options.prefix + "constructors-" + std::to_string(i);
-    out.processes.push_back(std::move(groups[i]));
+    apart[i].name = options.prefix + "constructors-" + std::to_string(i);
+    out.processes.push_back(std::move(apart[i]));
   }
   out.reasons.push_back(std::to_string(buckets.size()) + " constructors share " +
                         std::to_string(constructors) +
@@ -86,6 +108,7 @@ std::vector<protocol::ProcessRoles> place_tree(const model::JobSpec& spec,
     std::erase_if(process.roles, [](const protocol::Address& role) {
       return role.kind != protocol::RoleKind::kConstructor;
     });
+    process.standby.clear();
     for (protocol::Address& role : process.roles) {
       role = protocol::constructor_address(role.index, views.tree_version);
     }

@@ -1,8 +1,8 @@
 // Which roles share a process on one host. Many loaders live together; a source that is heavy, or
 // that runs a user's code, gets a process of its own, so that it neither slows nor kills others.
 // Constructors live together, apart from all loaders, or with the loaders of light sources: then
-// what they fetch goes from hand to hand, and dies with one process. Pure; the reasons are for
-// people.
+// what they fetch goes from hand to hand, and dies with one process. A slot and its shadows are in
+// processes of their own; where there are too few, more are made. Pure; the reasons are for people.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,10 @@ struct ProcessPlacement {
 // `buckets`: those with a rank on this host.
 ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<uint32_t>& buckets,
                                  const PlacementOptions& options);
+
+// Shadows for the slots of these processes, among them: never in a slot's own. Where there are
+// fewer processes than a slot has homes, more are added, which have no names yet.
+void deal_shadows(const model::JobSpec& spec, std::vector<protocol::ProcessRoles>* processes);
 
 // Processes for the constructors of a later tree of the job, alone: some may be there already.
 std::vector<protocol::ProcessRoles> place_tree(const model::JobSpec& spec,

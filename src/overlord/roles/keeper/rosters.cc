@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "overlord/roles/keeper/shadows.h"
+
 namespace overlord::keeper {
 
 protocol::Roster HostRosters::all() const {
@@ -57,8 +59,25 @@ std::map<protocol::Address, uint32_t> later_generations(const protocol::Roster& 
   if (roster.term > 1) out[protocol::planner_address()] = roster.term;
   for (const protocol::ProcessRoles& process : roster.processes) {
     for (const protocol::Address& role : process.roles) {
-      if (process.generation > 1) out[role] = process.generation;
+      if (const uint32_t own = generation_of(process, role); own > 1) out[role] = own;
     }
+  }
+  return out;
+}
+
+std::vector<protocol::RoleGeneration> RestartBook::take(const protocol::Roster& roster) {
+  std::vector<protocol::RoleGeneration> out;
+  for (const protocol::ProcessRoles& process : roster.processes) {
+    uint32_t& known_process = processes_.try_emplace(process.name, 1).first->second;
+    for (const protocol::Address& role : process.roles) {
+      const uint32_t own = generation_of(process, role);
+      const auto [known, fresh] = roles_.try_emplace(role, own);
+      if (fresh ? process.generation > known_process : own > known->second) {
+        out.push_back({role, own});
+      }
+      known->second = std::max(known->second, own);
+    }
+    known_process = std::max(known_process, process.generation);
   }
   return out;
 }

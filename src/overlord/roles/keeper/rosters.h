@@ -29,4 +29,17 @@ bool names_tree(const protocol::Roster& roster, uint32_t version);
 // Of roles that are not in their first generation.
 std::map<protocol::Address, uint32_t> later_generations(const protocol::Roster& roster);
 
+// RestartBook: which roles have come again, seen by whoever gets one roster after another.
+class RestartBook {
+ public:
+  // Those of `roster`, with their generations, that are newer than in all rosters before it. Before
+  // the first everything is in its first generation. One more role of a process that goes on is no
+  // news.
+  std::vector<protocol::RoleGeneration> take(const protocol::Roster& roster);
+
+ private:
+  std::map<std::string, uint32_t> processes_;
+  std::map<protocol::Address, uint32_t> roles_;
+};
+
 }  // namespace overlord::keeper

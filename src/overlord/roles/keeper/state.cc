@@ -76,9 +76,8 @@ struct KeeperState::Change {
     state.book_.go_on_without_missing();
   }
   void operator()(const ServingStopped&) const {
-    for (const protocol::ProcessRoles& group : serving().supervisor.groups()) {
-      state.first_generation_ = std::max(state.first_generation_, group.generation + 1);
-    }
+    state.first_generation_ =
+        std::max(state.first_generation_, next_generation(serving().supervisor.groups()));
     state.serving_.reset();
   }
   void operator()(const TrainersWelcomed&) const {
@@ -103,6 +102,7 @@ struct KeeperState::Change {
     state.connected_.erase(e.end.name);
     state.wires_.erase(e.end.name);
   }
+  void operator()(const SlotPromoted& e) const { serving().supervisor.promote(e.promotion); }
   void operator()(const RoleRetired& e) const { serving().supervisor.remove_role(e.role); }
   void operator()(const TreeBegun& e) const {
     Serving& now = serving();
@@ -176,6 +176,16 @@ void KeeperState::apply(const Event& event) { std::visit(Change{*this}, event); 
 bool KeeperState::connected(const protocol::ProcessRoles& group) const {
   const auto found = connected_.find(group.name);
   return found != connected_.end() && found->second == group.generation;
+}
+
+bool KeeperState::lives(const protocol::ProcessRoles& group) const {
+  return connected(group) && serving_ && !serving_->supervisor.condemned(group.name);
+}
+
+Protection KeeperState::protection() const {
+  if (!serving_) return {};
+  return keeper::protection(serving_->supervisor.groups(),
+                            [this](const auto& group) { return lives(group); });
 }
 
 HostRosters KeeperState::rosters() const {

@@ -108,6 +108,9 @@ struct GroupEnded {  // and is to be placed again
   runtime::GroupEnd end;
   int64_t now_ns = 0;
 };
+struct SlotPromoted {  // its process is lost
+  Promotion promotion;
+};
 struct RoleRetired {
   protocol::Address role;
 };
@@ -145,9 +148,9 @@ using Event =
     std::variant<PeerConnected, PeerLost, TrainerAttached, TrainerLeft, LeadAnswered, RosterHeard,
                  RowHeard, ServingBegun, ServingPrepared, MissingGone, ServingStopped,
                  TrainersWelcomed, FollowerWelcomed, GroupAdopted, GroupPlaced, GroupHeard,
-                 GroupCondemned, GroupEnded, RoleRetired, TreeBegun, TreeHeld, TreeToldToTrainers,
-                 TreeDone, PartingBegun, LastWordsHeard, Parted, GaveUp, FailureTold,
-                 EarlierFailureTold, AttemptForgotten, FailureForgotten, KeeperOver>;
+                 GroupCondemned, GroupEnded, SlotPromoted, RoleRetired, TreeBegun, TreeHeld,
+                 TreeToldToTrainers, TreeDone, PartingBegun, LastWordsHeard, Parted, GaveUp,
+                 FailureTold, EarlierFailureTold, AttemptForgotten, FailureForgotten, KeeperOver>;
 
 class KeeperState {
  public:
@@ -175,6 +178,9 @@ class KeeperState {
   // Role processes that are connected, with their generation.
   const std::map<std::string, uint32_t>& connected() const { return connected_; }
   bool connected(const protocol::ProcessRoles& group) const;
+  // Connected, and not about to be killed: it can take over what it stands by for.
+  bool lives(const protocol::ProcessRoles& group) const;
+  Protection protection() const;
   const std::map<SampleId, protocol::RowNoted>& notes() const { return notes_; }
   const std::optional<protocol::Welcome>& lead() const { return lead_; }
   const std::optional<FailureBook>& failure() const { return failed_; }

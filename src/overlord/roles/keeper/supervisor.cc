@@ -38,13 +38,26 @@ void Supervisor::add_roles(const protocol::ProcessRoles& more) {
 }
 
 void Supervisor::remove_role(const protocol::Address& role) {
-  for (protocol::ProcessRoles& group : groups_) std::erase(group.roles, role);
+  for (protocol::ProcessRoles& group : groups_) {
+    std::erase(group.roles, role);
+    std::erase_if(group.moved, [&](const auto& one) { return one.role == role; });
+  }
+}
+
+void Supervisor::promote(const Promotion& promotion) {
+  keeper::promote(promotion, &groups_);
+  ++promotions_;
+}
+
+bool Supervisor::condemned(const std::string& name) const {
+  const auto found = watches_.find(name);
+  return found != watches_.end() && found->second.condemned;
 }
 
 void Supervisor::adopt(const std::string& name, uint32_t generation) {
   protocol::ProcessRoles* group = group_of(name);
   OVERLORD_CHECK(group != nullptr && generation > 0, "a group of this job is adopted");
-  group->generation = generation;
+  keeper::adopt(groups_, generation, group);
 }
 
 void Supervisor::placed(const std::string& name, int64_t now_ns) {
@@ -92,7 +105,7 @@ Supervisor::Decision Supervisor::judge(const runtime::GroupEnd& end, int64_t now
                    std::to_string(options_.within_ns / 1'000'000'000) + " s, " + last);
   } else {
     out.restart = *group;
-    ++out.restart->generation;
+    start_again(&*out.restart);
   }
   return out;
 }
@@ -103,7 +116,7 @@ Supervisor::Decision Supervisor::ended(const runtime::GroupEnd& end, int64_t now
   Watch& watch = watches_[end.name];
   watch = after(watch, end, now_ns, options_.within_ns);
   OVERLORD_CHECK(out.restart->generation > end.generation, "a group comes again as a newer one");
-  group_of(end.name)->generation = out.restart->generation;
+  start_again(group_of(end.name));
   ++restarts_;
   return out;
 }

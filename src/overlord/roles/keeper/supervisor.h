@@ -12,6 +12,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/protocol/control.h"
+#include "overlord/roles/keeper/shadows.h"
 #include "overlord/runtime/cluster.h"
 
 namespace overlord::keeper {
@@ -34,6 +35,8 @@ class Supervisor {
   // Roles for a group, which is made where there is none of that name.
   void add_roles(const protocol::ProcessRoles& more);
   void remove_role(const protocol::Address& role);
+  // A slot goes on in another group.
+  void promote(const Promotion& promotion);
   // It lives already, placed by a keeper before this one.
   void adopt(const std::string& name, uint32_t generation);
   void placed(const std::string& name, int64_t now_ns);
@@ -51,8 +54,10 @@ class Supervisor {
   std::vector<std::string> silent(int64_t now_ns) const;
   // It will be killed, and is silent no more in this generation.
   void condemn(const std::string& name) { watches_[name].condemned = true; }
+  bool condemned(const std::string& name) const;
 
   uint64_t restarts() const { return restarts_; }
+  uint64_t promotions() const { return promotions_; }
 
  private:
   struct Watch {
@@ -69,7 +74,7 @@ class Supervisor {
   std::vector<protocol::ProcessRoles> groups_;
   SupervisorOptions options_;
   std::map<std::string, Watch> watches_;
-  uint64_t restarts_ = 0;
+  uint64_t restarts_ = 0, promotions_ = 0;
 };
 
 }  // namespace overlord::keeper

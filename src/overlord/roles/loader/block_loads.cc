@@ -73,10 +73,19 @@ void BlockLoads::load(uint32_t block, std::vector<uint32_t> rows, BlockDone done
 }
 
 void BlockLoads::warm(uint32_t block) {
+  if (!whole_reads_.contains(block)) warm(block, [] {});
+}
+
+bool BlockLoads::warm(uint32_t block, std::function<void()> done) {
   const uint64_t size = source_->manifest.blocks[block].size_bytes;
-  if (cache_.contains(block) || whole_reads_.contains(block)) return;
-  if (budget_->used_bytes.load() + 2 * size > budget_->limit_bytes) return;
-  load(block, {}, [](const Result<TokenBlockPtr>&) {});  // a failure shows when it is needed
+  if (cache_.contains(block)) {
+    done();
+    return true;
+  }
+  if (budget_->used_bytes.load() + 2 * size > budget_->limit_bytes) return false;
+  // A failure shows when it is needed.
+  load(block, {}, [done = std::move(done)](const Result<TokenBlockPtr>&) { done(); });
+  return true;
 }
 
 void BlockLoads::read(columnar::BlockRequest request, BlockDone done) {

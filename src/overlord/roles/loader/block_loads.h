@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "overlord/base/status.h"
@@ -30,6 +31,10 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
   void load(uint32_t block, std::vector<uint32_t> rows, BlockDone done);
   // Load a block ahead of need, if it and the next one like it would fit the budget.
   void warm(uint32_t block);
+  // The same, and tells when it is done or not begun. False: there is no room.
+  bool warm(uint32_t block, std::function<void()> done);
+  // Drops all others.
+  void keep_only(const std::set<uint32_t>& blocks) { cache_.keep_only(blocks); }
   // Drop what nobody has used since the last call.
   void shed() { cache_.shed(); }
   void stop();

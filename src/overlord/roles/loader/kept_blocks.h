@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "overlord/base/check.h"
@@ -56,6 +57,12 @@ class KeptBlocks {
     for (auto it = kept_.begin(); it != kept_.end();) {
       const auto current = it++;
       if (!std::exchange(current->second.used, false)) forget(current);
+    }
+  }
+  void keep_only(const std::set<uint32_t>& blocks) {
+    for (auto it = kept_.begin(); it != kept_.end();) {
+      const auto current = it++;
+      if (!blocks.contains(current->first)) forget(current);
     }
   }
   void clear() {

@@ -36,12 +36,18 @@ struct OnMessage {
   // What the planner before it was told may be lost with it; posting begins with the next grant.
   void operator()(const protocol::TermOpened&) const {
     out->events.push_back(TermHeard{});
-    protocol::TermPromised promise{envelope.versions.generation, 0, {}};
+    promise(envelope.versions.generation);
+    say_again();
+  }
+  void promise(uint32_t term) const {
+    protocol::TermPromised promise{term, 0, {}};
     if (const KnownPlan* newest = state.newest_plan()) {
       promise.planned = newest->plan->step + 1;
       promise.plan_hash = newest->plan->plan_hash;
     }
     tell_planner(promise);
+  }
+  void say_again() const {
     for (const auto& [key, rows] : state.unlogged()) {
       for (const auto& [id, reason] : rows) tell_planner(protocol::LateBad{key.first, id, reason});
     }
@@ -54,11 +60,26 @@ struct OnMessage {
   }
   // Nothing to send again: a restarted constructor asks for what it lacks.
   void operator()(const protocol::PeerRestarted& message) const {
-    if (message.generation >= state.peers().of(message.role)) out->events.push_back(message);
+    const uint32_t known = state.peers().of(message.role);
+    if (message.generation < known) return;
+    out->events.push_back(message);
+    if (message.generation > known) heed_term(message.role);
+  }
+  // One that stands by is not asked for a promise, and may be promoted before it hears of the term:
+  // what an earlier planner granted counts no more.
+  void heed_term(const protocol::Address& role) const {
+    if (role == protocol::planner_address()) out->events.push_back(TermHeard{});
   }
   template <typename Other>
   void operator()(const Other&) const {}  // not for a loader; dropped
 };
+
+// Answered by the active home alone. Who asks may have heard of a promotion before us.
+bool for_the_active(const protocol::Message& message) {
+  return std::holds_alternative<protocol::Fetch>(message) ||
+         std::holds_alternative<protocol::LateBad>(message) ||
+         std::holds_alternative<protocol::TermOpened>(message);
+}
 
 }  // namespace
 
@@ -66,8 +87,30 @@ Reaction on_message(const LoaderJob& job, const LoaderState& state,
                     const protocol::Envelope& envelope) {
   Reaction out;
   if (state.peers().stale(job.versions, envelope)) return out;
-  if (const auto news = state.peers().news(envelope)) out.events.push_back(*news);
-  std::visit(OnMessage{job, state, envelope, &out}, envelope.message);
+  const OnMessage react{job, state, envelope, &out};
+  const bool restarted = std::holds_alternative<protocol::PeerRestarted>(envelope.message);
+  if (const auto news = state.peers().news(envelope); news && !restarted) {
+    out.events.push_back(*news);
+    react.heed_term(news->role);
+  }
+  if (state.standby() && for_the_active(envelope.message)) {
+    out.events.push_back(Withheld{std::make_shared<const protocol::Envelope>(envelope)});
+  } else {
+    std::visit(react, envelope.message);
+  }
+  return out;
+}
+
+Reaction on_promoted(const LoaderJob& job, const LoaderState& state) {
+  Reaction out;
+  const protocol::Envelope from_planner{job.versions, protocol::planner_address(), {}, {}};
+  const OnMessage react{job, state, from_planner, &out};
+  if (!state.standby()) {
+    const uint32_t term = state.peers().of(protocol::planner_address());
+    if (term > 1) react.promise(term);
+    react.say_again();
+  }
+  out.events.emplace_back(Promoted{});
   return out;
 }
 
@@ -76,6 +119,13 @@ Reaction next_work(const LoaderJob& job, const LoaderState& state) {
   OVERLORD_CHECK(job.workers > 0 && job.windows_per_pass > 0, "a loader has somebody to work");
   OVERLORD_CHECK(state.fetches_in_work() <= job.workers && state.windows_in_work() <= job.workers,
                  "no more is in work than may be");
+  if (state.standby()) {
+    const std::optional<StepIndex> step = state.unwarmed();
+    if (!job.warm || !step) return out;
+    out.events.push_back(WarmingStarted{*step});
+    out.effects.push_back(Warm{*step});
+    return out;
+  }
   // Planned samples first: somebody waits for them. The oldest is always allowed to start.
   const std::optional<FetchKey> key = state.oldest_planned();
   if (key && state.fetches_in_work() < job.workers) {

@@ -22,6 +22,7 @@ struct LoaderJob {
   bool one_pass = false;  // the source ends after its first pass: nothing to post behind it
   uint32_t runway = 4;    // a plan this many steps older than the newest is served to all
   model::Versions versions;
+  bool warm = false;  // while it stands by it reads what plans name
 
   // `window`: of a pass, or numbered over all passes.
   bool owns(uint64_t window) const {
@@ -41,7 +42,10 @@ struct Tell {  // the planner
 struct Answer {  // send what was read: its holes are in the journal
   FetchKey key;
 };
-using Effect = std::variant<MakeWindow, Serve, Tell, Answer>;
+struct Warm {  // a shadow has the blocks of this plan ready, as far as the budget has room
+  StepIndex step = 0;
+};
+using Effect = std::variant<MakeWindow, Serve, Tell, Answer, Warm>;
 
 struct Reaction {
   std::vector<Event> events;
@@ -50,6 +54,9 @@ struct Reaction {
 
 Reaction on_message(const LoaderJob& job, const LoaderState& state,
                     const protocol::Envelope& envelope);
+// It is the active one from now on, in the generation that `job` has by now. One that was active
+// before says again what may have been refused.
+Reaction on_promoted(const LoaderJob& job, const LoaderState& state);
 // Work that may start now; call until it returns nothing.
 Reaction next_work(const LoaderJob& job, const LoaderState& state);
 

@@ -288,5 +288,76 @@ TEST(LoaderLogic, RowsThatAreNotLoggedAndTheFailureAreToldAgain) {
   EXPECT_EQ(failed.status.message(), "web: changed");
 }
 
+protocol::Envelope fetch_of(StepIndex step) {
+  protocol::Envelope envelope;
+  envelope.from = protocol::constructor_address(0);
+  envelope.message = protocol::Fetch{step, 0};
+  return envelope;
+}
+
+TEST(LoaderLogic, AShadowFollowsThePlansAndAnswersNobody) {
+  LoaderState state(0, {}, true);
+  LoaderJob job = job_of(0, 1);
+  receive(job, &state, of_term(1, protocol::MetaGrant{9, 3}));
+  receive(job, &state, plan_of(1));
+  receive(job, &state, fetch_of(1));
+  EXPECT_TRUE(next_work(job, state).effects.empty()) << "a lean one remembers";
+  EXPECT_EQ(state.plans(), 1u);
+  EXPECT_TRUE(state.waiting().empty());
+  job.warm = true;
+  const Reaction warm = next_work(job, state);
+  ASSERT_EQ(warm.effects.size(), 1u);
+  EXPECT_EQ(std::get<Warm>(warm.effects[0]).step, 1u);
+  for (const Event& event : warm.events) state.apply(event);
+  EXPECT_TRUE(next_work(job, state).effects.empty()) << "one plan at a time";
+}
+
+TEST(LoaderLogic, APromotedShadowGoesOnWhereThePlannerCountsAndHearsWhatWaited) {
+  LoaderState state(0, {}, true);
+  const LoaderJob job = job_of(0, 1, 9);
+  receive(job, &state, of_term(1, protocol::MetaGrant{6, 3}));
+  receive(job, &state, plan_of(1));
+  receive(job, &state, fetch_of(1));  // its sender has heard of the promotion first
+  ASSERT_EQ(state.withheld().size(), 1u);
+  const auto withheld = state.withheld();
+  for (const Event& event : on_promoted(job, state).events) state.apply(event);
+  EXPECT_FALSE(state.standby());
+  for (const auto& envelope : withheld) receive(job, &state, *envelope);
+  EXPECT_EQ(state.oldest_planned(), (FetchKey{1, 0}));
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{3, 4, 5}));
+}
+
+TEST(LoaderLogic, WhatAnEarlierPlannerGrantedCountsNoMore) {
+  LoaderState state(0, {}, true);
+  const LoaderJob job = job_of(0, 1, 9);
+  receive(job, &state, of_term(1, protocol::MetaGrant{12, 10}));
+  for (const Event& event : on_promoted(job, state).events) state.apply(event);
+  // The next planner was promised by the home that died, and counts from before.
+  receive(job, &state, of_term(2, protocol::MetaGrant{9, 7}));
+  EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{7, 8}));
+}
+
+// A keeper that starts anew raises the generation of a slot that is active and lives: whoever heard
+// of it first has refused what was said in the one before.
+TEST(LoaderLogic, OneThatWasActiveSaysAgainWhatMayHaveBeenRefused) {
+  LoaderState state(0);
+  const LoaderJob job = job_of(0, 1, 9);
+  receive(job, &state, of_term(2, protocol::TermOpened{}));
+  receive(job, &state, of_term(2, protocol::MetaGrant{5, 3}));
+  receive(job, &state, of_term(2, plan_of(1).message));
+  receive(job, &state, fetch_of(1));
+  for (const Event& event : next_work(job, state).events) state.apply(event);
+  state.apply(FetchAnswered{{1, 0}});
+  ASSERT_EQ(windows_made(job, &state), (std::vector<uint64_t>{3, 4}));
+  state.apply(WindowPosted{3});
+  const Reaction again = on_promoted(job, state);
+  ASSERT_EQ(again.effects.size(), 1u);
+  const auto& promise = std::get<Tell>(again.effects[0]).message;
+  EXPECT_EQ(std::get<protocol::TermPromised>(promise).term, 2u);
+  for (const Event& event : again.events) state.apply(event);
+  EXPECT_EQ(state.waiting(), (std::set<FetchKey>{{1, 0}}));
+  EXPECT_EQ(state.next_window(), 3u);
+}
+
 }  // namespace
 }  // namespace overlord::loader

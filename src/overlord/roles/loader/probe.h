@@ -48,6 +48,7 @@ struct LoaderProbe : LoaderCounts<std::atomic> {
   runtime::HeldBytes buffer;  // decoded blocks that are kept
   // Handed to constructors, and not let go of by them.
   const runtime::HeldBytesPtr in_flight = std::make_shared<runtime::HeldBytes>();
+  std::atomic<bool> standby{false};  // a shadow: what it holds is for the day it is promoted
   std::atomic<uint32_t> current_block{0};
   std::atomic<LoadStage> stage{LoadStage::kIdle};
 

@@ -71,6 +71,7 @@ struct LoaderStart {
   std::vector<uint32_t> media_fields;   // the job's numbers of OpenMedia::fields()
   std::optional<size_t> encoded_field;  // among them: goes to the ranks that encode it
   bool pack_media = false;              // blobs travel as they are stored
+  bool standby = false;                 // a shadow: active in another process
 };
 
 class Loader {
@@ -79,7 +80,9 @@ class Loader {
   ~Loader();
 
   void receive(const protocol::Envelope& envelope);  // on the loop
-  void stop();                                       // cancel reads; on the loop
+  // Active from now on in this generation; on the loop.
+  void promote(uint32_t generation);
+  void stop();  // cancel reads; on the loop
   void shed();  // drop blocks nobody has used since the last time; on the loop
   const LoaderProbe& probe() const;
 

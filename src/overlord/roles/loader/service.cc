@@ -41,10 +41,11 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
         source_(std::move(start.source)),
         sparse_reads_(start.sparse_reads),
         seams_(std::move(seams)),
-        state_(start.first_window, std::move(start.peers)),
+        state_(start.first_window, std::move(start.peers), start.standby),
         orders_(source_),
         blocks_(std::make_shared<BlockLoads>(source_, start.budget, seams_, &probe_)),
         media_numbers_{std::move(start.media_fields), start.encoded_field} {
+    probe_.standby = start.standby;
     if (source_->media) {
       media_ = std::make_shared<MediaServing>(source_, std::move(start.budget), seams_, &probe_,
                                               start.pack_media);
@@ -54,6 +55,19 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   void receive(const protocol::Envelope& envelope) {
     if (stopped_) return;
     perform(on_message(job_, state_, envelope));
+    pump();
+  }
+
+  void promote(uint32_t generation) {
+    if (stopped_) return;
+    OVERLORD_CHECK(state_.standby() || generation > job_.versions.generation,
+                   "a slot is active in a later generation than before");
+    job_.versions.generation = generation;
+    const auto withheld = state_.withheld();
+    perform(on_promoted(job_, state_));
+    shadow_blocks_.clear();
+    probe_.standby = false;
+    for (const auto& envelope : withheld) receive(*envelope);
     pump();
   }
 
@@ -155,6 +169,45 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     std::set<uint32_t> blocks;
     for (const RowRef& ref : *rows) blocks.insert(ref.block);
     for (const uint32_t block : blocks) blocks_->warm(block);
+  }
+
+  // Blocks of all plans that are known, oldest plan first; what no plan names any more makes room.
+  // Single documents are kept nowhere.
+  void carry_out(const Warm& effect) {
+    std::set<uint32_t>& blocks = shadow_blocks_[effect.step];
+    const KnownPlan& known = *state_.plan(effect.step);
+    for (uint32_t bucket = 0; !sparse_reads_ && bucket < known.index->buckets.size(); ++bucket) {
+      for (const Wanted& want : wanted_by({effect.step, bucket})) blocks.insert(want.ref.block);
+    }
+    std::set<uint32_t> needed;
+    for (auto it = shadow_blocks_.begin(); it != shadow_blocks_.end();) {
+      if (state_.plan(it->first) == nullptr) {
+        it = shadow_blocks_.erase(it);
+      } else {
+        needed.insert(it->second.begin(), it->second.end());
+        ++it;
+      }
+    }
+    blocks_->keep_only(needed);
+    warm_next(std::make_shared<std::deque<uint32_t>>(blocks.begin(), blocks.end()));
+  }
+
+  // One at a time: a shadow takes what others leave.
+  void warm_next(const std::shared_ptr<std::deque<uint32_t>>& blocks) {
+    if (!blocks->empty() && state_.standby()) {
+      const uint32_t block = blocks->front();
+      blocks->pop_front();
+      const auto next = [weak = weak_from_this(), blocks] {
+        const auto self = weak.lock();
+        if (!self) return;
+        self->seams_.on_loop([weak, blocks] {
+          if (const auto later = weak.lock(); later && !later->stopped_) later->warm_next(blocks);
+        });
+      };
+      if (blocks_->warm(block, next)) return;
+    }
+    state_.apply(WarmingDone{});
+    pump();
   }
 
   struct Wanted {  // one segment of a fetch
@@ -499,7 +552,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   std::shared_ptr<BlockLoads> blocks_;
   std::shared_ptr<MediaServing> media_;  // null: the source delivers none
   MediaNumbers media_numbers_;
-  std::map<FetchKey, protocol::PayloadPtr> unlogged_;  // made; see LoaderState::unlogged
+  std::map<FetchKey, protocol::PayloadPtr> unlogged_;      // made; see LoaderState::unlogged
+  std::map<StepIndex, std::set<uint32_t>> shadow_blocks_;  // of plans, while it stands by
   uint64_t warmed_ = 0;  // newest window whose blocks were asked for ahead
   bool pumping_ = false;
   bool stopped_ = false;
@@ -509,6 +563,7 @@ Loader::Loader(LoaderStart start, LoaderSeams seams)
     : service_(std::make_shared<Service>(std::move(start), std::move(seams))) {}
 Loader::~Loader() = default;
 void Loader::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
+void Loader::promote(uint32_t generation) { service_->promote(generation); }
 void Loader::stop() { service_->stop(); }
 void Loader::shed() { service_->shed(); }
 const LoaderProbe& Loader::probe() const { return service_->probe(); }

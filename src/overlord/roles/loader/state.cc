@@ -7,6 +7,11 @@
 #include "overlord/base/check.h"
 
 namespace overlord::loader {
+namespace {
+
+constexpr size_t kMostWithheld = 4096;  // beyond it the oldest is let go: it was asked long ago
+
+}  // namespace
 
 struct LoaderState::Apply {
   LoaderState& self;
@@ -15,9 +20,10 @@ struct LoaderState::Apply {
     OVERLORD_CHECK(event.first <= event.limit, "what has been posted was granted");
     if (std::exchange(self.awaits_grant_, false)) {
       self.grant_ = event.limit;
-      self.next_window_ = event.first;
+      self.next_window_ = self.posted_before_ = event.first;
       return;
     }
+    self.posted_before_ = std::max(self.posted_before_, event.first);
     self.grant_ = std::max(self.grant_, event.limit);
     self.next_window_ = std::max(self.next_window_, event.first);
   }
@@ -39,6 +45,7 @@ struct LoaderState::Apply {
   }
   void operator()(const FetchAnswered& event) const {
     OVERLORD_CHECK(self.in_work_.erase(event.key) == 1, "a fetch is answered once");
+    if (event.key.first >= self.retired_) self.answered_.insert(event.key);
   }
   void operator()(const WindowStarted& event) const {
     OVERLORD_CHECK(event.sequence == self.next_window_, "windows start in order");
@@ -78,10 +85,35 @@ struct LoaderState::Apply {
     self.retired_ = std::max(self.retired_, event.acknowledged);
     self.plans_.erase(self.plans_.begin(), self.plans_.lower_bound(self.retired_));
     self.waiting_.erase(self.waiting_.begin(), self.waiting_.lower_bound({self.retired_, 0}));
+    self.answered_.erase(self.answered_.begin(), self.answered_.lower_bound({self.retired_, 0}));
     self.undecodable_.erase(self.undecodable_.begin(),
                             self.undecodable_.lower_bound({self.retired_, 0}));
     OVERLORD_CHECK(self.waiting_.empty() || self.waiting_.begin()->first >= self.retired_,
                    "nobody waits for what is done with");
+  }
+  void operator()(const Withheld& event) const {
+    OVERLORD_CHECK(self.standby_, "who is active hears everything");
+    self.withheld_.push_back(event.envelope);
+    if (self.withheld_.size() > kMostWithheld) self.withheld_.pop_front();
+  }
+  // Whoever heard of this generation before us has refused what we said in the one before. So
+  // windows are posted again from where the planner counts, and what was asked is answered again.
+  void operator()(const Promoted&) const {
+    self.standby_ = false;
+    self.withheld_.clear();
+    self.next_window_ = self.posted_before_;
+    for (const FetchKey& key : std::exchange(self.answered_, {})) {
+      if (!self.in_work_.contains(key) && !self.unlogged_.contains(key)) self.waiting_.insert(key);
+    }
+  }
+  void operator()(const WarmingStarted& event) const {
+    OVERLORD_CHECK(!self.warming_ && event.step >= self.warmed_, "plans are warmed in order");
+    self.warming_ = true;
+    self.warmed_ = event.step + 1;
+  }
+  void operator()(const WarmingDone&) const {
+    OVERLORD_CHECK(self.warming_, "what is done was begun");
+    self.warming_ = false;
   }
   void operator()(const protocol::PeerRestarted& event) const {
     OVERLORD_CHECK(event.generation >= self.peers_.of(event.role), "a generation never goes back");
@@ -102,6 +134,12 @@ std::optional<FetchKey> LoaderState::oldest_planned() const {
     if (plan(key.first) != nullptr) return key;
   }
   return std::nullopt;
+}
+
+std::optional<StepIndex> LoaderState::unwarmed() const {
+  const auto next = plans_.lower_bound(warmed_);
+  if (warming_ || next == plans_.end()) return std::nullopt;
+  return next->first;
 }
 
 const KnownPlan* LoaderState::plan(StepIndex step) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,10 +65,19 @@ struct TermHeard {};  // another planner grants from now on
 struct StepsRetired {
   StepIndex acknowledged = 0;
 };
+struct Withheld {  // one that stands by answers nobody: it looks at this when it is active
+  std::shared_ptr<const protocol::Envelope> envelope;
+};
+struct Promoted {};  // active in a new generation: what it has said in another may be refused
+struct WarmingStarted {
+  StepIndex step = 0;
+};
+struct WarmingDone {};
 
 using Event = std::variant<GrantRaised, PlanSeen, FetchAsked, FetchStarted, FetchAnswered,
                            WindowStarted, WindowSkipped, WindowPosted, HolesFound, HoleLogged,
-                           FailureTold, TermHeard, StepsRetired, protocol::PeerRestarted>;
+                           FailureTold, TermHeard, StepsRetired, Withheld, Promoted, WarmingStarted,
+                           WarmingDone, protocol::PeerRestarted>;
 
 struct KnownPlan {
   model::PlanPtr plan;
@@ -77,8 +87,12 @@ struct KnownPlan {
 class LoaderState {
  public:
   // `first_window`: sequence number at which this source starts posting.
-  explicit LoaderState(uint64_t first_window, protocol::PeerGenerations peers = {})
-      : next_window_(first_window), peers_(std::move(peers)) {}
+  explicit LoaderState(uint64_t first_window, protocol::PeerGenerations peers = {},
+                       bool standby = false)
+      : next_window_(first_window),
+        posted_before_(first_window),
+        standby_(standby),
+        peers_(std::move(peers)) {}
 
   void apply(const Event& event);
 
@@ -104,12 +118,20 @@ class LoaderState {
     return plans_.empty() ? nullptr : &plans_.rbegin()->second;
   }
   size_t plans() const { return plans_.size(); }
+  const std::map<StepIndex, KnownPlan>& known_plans() const { return plans_; }
+  bool standby() const { return standby_; }  // active in another process
+  const std::deque<std::shared_ptr<const protocol::Envelope>>& withheld() const {
+    return withheld_;
+  }
+  // The oldest plan whose blocks were not asked for by a shadow; unset while it is at another.
+  std::optional<StepIndex> unwarmed() const;
   const protocol::PeerGenerations& peers() const { return peers_; }
 
  private:
   struct Apply;
   uint64_t grant_ = 0;
   uint64_t next_window_ = 0;
+  uint64_t posted_before_ = 0;  // as the planner has said: windows before it need no posting again
   std::set<uint64_t> windows_in_work_;
   std::map<StepIndex, KnownPlan> plans_;
   std::set<FetchKey> waiting_;
@@ -118,6 +140,11 @@ class LoaderState {
   std::optional<FailureTold> failure_;
   bool awaits_grant_ = false;  // of a new term, which says where posting goes on
   std::map<FetchKey, std::map<SampleId, std::string>> undecodable_;
+  std::set<FetchKey> answered_;  // of plans that are known
+  bool standby_ = false;
+  std::deque<std::shared_ptr<const protocol::Envelope>> withheld_;
+  StepIndex warmed_ = 0;  // plans before it were looked at
+  bool warming_ = false;
   StepIndex retired_ = 0;  // steps before it are done with, by all constructors
   protocol::PeerGenerations peers_;
 };
