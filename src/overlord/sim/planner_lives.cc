@@ -28,12 +28,7 @@ void Processes::begin_planner(const host::HostedRoles& roles) {
     OVERLORD_CHECK(folded->apply(record).ok(), "a journal that was written here");
   }
   start_.folded = folded->started() ? folded : nullptr;
-  std::map<std::string, uint32_t> generations;
-  for (const protocol::ProcessRoles& one : process.roster.processes) {
-    generations[one.name] = one.generation;
-  }
-  generations[process.name] = process.generation;
-  begin(0, roles, generations);
+  begin(0, roles, process.roster);
   start_.folded = nullptr;
   for (const auto& wish : wishes_) wish(*process.host);
 }

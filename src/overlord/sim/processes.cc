@@ -6,17 +6,11 @@
 
 #include "overlord/base/check.h"
 #include "overlord/plan/place/place_tree.h"
+#include "overlord/roles/keeper/process_placement.h"
 #include "overlord/roles/keeper/rosters.h"
+#include "overlord/roles/keeper/shadows.h"
 
 namespace overlord::sim {
-namespace {
-
-using protocol::Address;
-using protocol::Envelope;
-using protocol::RoleKind;
-
-constexpr int64_t kLateNs = 1'000'000;
-constexpr size_t kRemembered = 8;
 
 host::HostedRoles nothing() {
   host::HostedRoles roles;
@@ -27,8 +21,17 @@ host::HostedRoles nothing() {
   return roles;
 }
 
-// Planner, every client and every constructor alone; loaders in groups.
-std::vector<host::HostedRoles> split_up(const host::HostStart& start, uint32_t loaders_together) {
+namespace {
+
+using protocol::Address;
+using protocol::Envelope;
+using protocol::RoleKind;
+
+constexpr int64_t kLateNs = 1'000'000;
+constexpr size_t kRemembered = 8;
+
+// Planner, every client and every constructor alone.
+std::vector<host::HostedRoles> split_up(const host::HostStart& start) {
   std::vector<host::HostedRoles> all = {nothing()};
   all.front().planner = true;
   const auto views = plan::make_views(start.job->mesh, start.job->delivery, 1);
@@ -40,24 +43,26 @@ std::vector<host::HostedRoles> split_up(const host::HostStart& start, uint32_t l
     all.push_back(nothing());
     all.back().constructors->push_back(views->by_rank[rank].bucket);
   }
-  uint32_t room = 0;
-  for (SourceIndex s = 0; s < start.job->sources.size(); ++s) {
-    for (uint32_t slot = 0; slot < start.job->spec.sources[s].loaders; ++slot) {
-      if (room == 0) {
-        all.push_back(nothing());
-        room = loaders_together;
-      }
-      all.back().loaders->push_back(protocol::loader_address(s, slot));
-      --room;
+  return all;
+}
+
+// Loaders in groups, and their shadows.
+std::vector<protocol::ProcessRoles> loader_groups(const host::HostStart& start, uint32_t together) {
+  std::vector<protocol::ProcessRoles> out;
+  const model::JobSpec& spec = start.job->spec;
+  for (SourceIndex s = 0; s < spec.sources.size(); ++s) {
+    for (uint32_t slot = 0; slot < spec.sources[s].loaders; ++slot) {
+      if (out.empty() || out.back().roles.size() == together) out.emplace_back();
+      out.back().roles.push_back(protocol::loader_address(s, slot));
     }
   }
-  return all;
+  keeper::deal_shadows(spec, &out);
+  return out;
 }
 
 std::vector<Address> addresses(const host::HostedRoles& roles) {
   std::vector<Address> out;
   if (roles.planner) out.push_back(protocol::planner_address());
-  for (const Address& loader : *roles.loaders) out.push_back(loader);
   for (const uint32_t bucket : *roles.constructors) {
     out.push_back(protocol::constructor_address(bucket));
   }
@@ -129,24 +134,38 @@ Processes::Processes(World& world, SlowTransport& transport, JournalDisk& disk,
       seams_(std::move(seams)),
       storm_(layout.storm),
       planner_storm_(layout.planner) {
-  transport.connect(
-      [this](Envelope envelope, int64_t sent_ns) { arrive(std::move(envelope), sent_ns, false); });
+  transport.connect([this](Envelope envelope, int64_t sent_ns,
+                           size_t home) { arrive(std::move(envelope), sent_ns, home, false); },
+                    [this](const Envelope& envelope) { return homes_of(envelope); });
   if (!layout.split) {
     processes_.emplace_back().name = "all";
     begin_planner({});
     return;
   }
-  for (host::HostedRoles& roles : split_up(start_, layout.loaders_together)) {
-    const std::vector<Address> all = addresses(roles);
-    for (const Address& address : all) where_[address] = processes_.size();
-    Process& process = processes_.emplace_back();
-    process.name = name_of(all.front());
+  for (host::HostedRoles& roles : split_up(start_)) {
+    Process& process = settle({{}, 1, addresses(roles)});
     process.keeps = !roles.planner && roles.clients->empty();
-    by_name_[process.name] = processes_.size() - 1;
     process.roles = std::move(roles);
+  }
+  for (protocol::ProcessRoles& group : loader_groups(start_, layout.loaders_together)) {
+    Process& process = settle(std::move(group));
+    process.keeps = true;
+    process.roles = nothing();
   }
   begin_planner(processes_[0].roles);
   keep(layout);
+}
+
+Processes::Process& Processes::settle(protocol::ProcessRoles group) {
+  const size_t index = processes_.size();
+  for (const Address& address : group.roles) where_[address] = index;
+  group.name = group.roles.empty() ? "loaders-shadow-" + std::to_string(index)
+                                   : name_of(group.roles.front());
+  by_name_[group.name] = index;
+  Process& process = processes_.emplace_back();
+  process.name = group.name;
+  process.group = std::move(group);
+  return process;
 }
 
 void Processes::keep(const Layout& layout) {
@@ -155,7 +174,7 @@ void Processes::keep(const Layout& layout) {
   job.supervision.restarts_allowed = std::numeric_limits<uint32_t>::max();
   job.views = plan::make_views(start_.job->mesh, start_.job->delivery, 1);
   for (const Process& process : processes_) {
-    if (process.keeps) job.groups.push_back({process.name, 1, addresses(process.roles)});
+    if (process.keeps) job.groups.push_back(process.group);
   }
   Kept& kept = *this;
   keeping_ = std::make_unique<Keeping>(world_, std::move(job), layout.keeper, kept);
@@ -179,14 +198,38 @@ size_t Processes::home(const Address& role) const {
   return processes_.size() == 1 ? 0 : where_.at(role);
 }
 
+Processes::Sender Processes::sender_of(const Envelope& envelope) const {
+  const auto moved = senders_.find({envelope.from, envelope.versions.generation});
+  if (moved != senders_.end()) return moved->second;
+  return {home(envelope.from), envelope.versions.generation};
+}
+
+// As a carrier sends: to the active home, and what every home needs to those that stand by.
+std::vector<size_t> Processes::homes_of(const Envelope& envelope) const {
+  if (envelope.to.kind != RoleKind::kLoader || processes_.size() == 1) return {home(envelope.to)};
+  std::vector<size_t> active, standby;
+  for (const auto& one : processes_[sender_of(envelope).process].roster.processes) {
+    const auto has = [&](const std::vector<Address>& roles) {
+      return std::find(roles.begin(), roles.end(), envelope.to) != roles.end();
+    };
+    if (has(one.roles)) active.push_back(named(one.name));
+    if (has(one.standby)) standby.push_back(named(one.name));
+  }
+  OVERLORD_CHECK(active.size() <= 1, "a slot is active once");
+  if (active.empty()) active.push_back(home(envelope.to));
+  if (protocol::for_every_home(envelope.message)) {
+    active.insert(active.end(), standby.begin(), standby.end());
+  }
+  return active;
+}
+
 host::RoleHost& Processes::host_of(const Address& role) {
   Process& process = processes_[home(role)];
   OVERLORD_CHECK(process.host != nullptr, "asked for the host of a dead role");
   return *process.host;
 }
 
-void Processes::begin(size_t index, const host::HostedRoles& roles,
-                      const std::map<std::string, uint32_t>& generations) {
+void Processes::begin(size_t index, const host::HostedRoles& roles, const protocol::Roster& known) {
   Process& process = processes_[index];
   host::HostStart start = start_;
   host::HostSeams seams = seams_;
@@ -207,170 +250,27 @@ void Processes::begin(size_t index, const host::HostedRoles& roles,
       };
     }
   }
-  process.reach.clear();
+  process.restarts = {};
+  process.restarts.take(known);
+  process.reach.assign(processes_.size(), {1, world_.now_ns()});
+  for (const protocol::ProcessRoles& one : known.processes) {
+    process.reach[named(one.name)].generation = one.generation;
+  }
+  process.reach[0].generation = processes_[0].generation;  // a roster tells the term
   process.told.clear();
-  for (const Process& other : processes_) {
-    const auto known = generations.find(other.name);
-    uint32_t generation = known == generations.end() ? 1 : known->second;
-    if (&other == &processes_[0]) generation = other.generation;  // a roster tells the term
-    process.reach.push_back({generation, world_.now_ns()});
-    process.told.push_back(generation);
-  }
   for (const auto& [address, where] : where_) {
-    if (process.told[where] > 1) start.generations[address] = process.told[where];
+    if (process.reach[where].generation == 1) continue;
+    process.told[address] = process.reach[where].generation;
   }
+  for (const protocol::ProcessRoles& one : known.processes) {
+    for (const Address& role : one.roles) process.told[role] = keeper::generation_of(one, role);
+  }
+  start.generations = process.told;
   process.host = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
   if (process.keeps) take_trees(index);
   process.host->start();
   if (!process.keeps) take_trees(index);
-  for (Envelope& envelope : std::exchange(process.early, {})) hand_over(std::move(envelope));
-}
-
-// --- What processes, trainers and the planner do with what a keeper tells them -------------------
-
-void Processes::hear(const std::string& peer, const protocol::Control& control) {
-  const size_t index = named(peer);
-  if (const auto* roster = std::get_if<protocol::Roster>(&control)) on_roster(index, *roster);
-  if (const auto* welcome = std::get_if<protocol::Welcome>(&control)) on_welcome(index, *welcome);
-  if (const auto* tree = std::get_if<protocol::TreeTold>(&control)) {
-    // In order: one may have been told to the generation before, and come late.
-    std::vector<uint32_t>& trees = processes_[index].trees;
-    if (std::find(trees.begin(), trees.end(), tree->version) == trees.end()) {
-      trees.insert(std::upper_bound(trees.begin(), trees.end(), tree->version), tree->version);
-    }
-    if (processes_[index].host) take_trees(index);
-  }
-}
-
-const std::vector<Address>& Processes::own_roles(const Process& process) const {
-  static const std::vector<Address> none;
-  for (const protocol::ProcessRoles& one : process.roster.processes) {
-    if (one.name == process.name) return one.roles;
-  }
-  return none;
-}
-
-void Processes::on_roster(size_t index, const protocol::Roster& roster) {
-  Process& process = processes_[index];
-  std::map<std::string, uint32_t> generations;
-  for (const protocol::ProcessRoles& one : roster.processes) generations[one.name] = one.generation;
-  // One for the generation before, or for a trainer that has not been welcomed.
-  if (process.keeps && generations[process.name] != process.generation) return;
-  if (index == 0) process.roster = roster;  // also for the next planner
-  if (!process.keeps && !process.host) return;
-  const bool tree_waits =
-      !process.trees.empty() && !keeper::names_tree(process.roster, process.trees.back());
-  process.roster = roster;
-  if (!process.host) {
-    if (!process.opened) return;
-    host::HostedRoles roles = nothing();
-    for (const Address& role : own_roles(process)) {
-      if (role.kind == RoleKind::kLoader) roles.loaders->push_back(role);
-      if (role.kind != RoleKind::kConstructor || protocol::tree_of(role) != 1) continue;
-      roles.constructors->push_back(role.index);
-    }
-    return begin(index, roles, generations);
-  }
-  for (const auto& [name, generation] : generations) {
-    if (generation > process.told[named(name)]) tell(index, named(name), generation);
-  }
-  if (!process.keeps) return;
-  const std::vector<Address>& own = own_roles(process);
-  for (const auto& [address, probe] : process.host->constructors()) {
-    if (std::find(own.begin(), own.end(), address) != own.end()) continue;
-    process.host->retire(address);
-    ++seen_.retired;
-  }
-  if (tree_waits) take_trees(index);
-}
-
-void Processes::on_welcome(size_t index, const protocol::Welcome& welcome) {
-  Process& process = processes_[index];
-  if (process.host) return;  // by a keeper before
-  std::map<std::string, uint32_t> generations;
-  for (const protocol::ConstructorPlace& place : welcome.constructors) {
-    generations[place.process] = place.generation;
-  }
-  begin(index, process.roles, generations);
-}
-
-void Processes::take_trees(size_t index) {
-  Process& process = processes_[index];
-  for (const uint32_t version : process.trees) {
-    const auto change = std::find_if(trees_.begin(), trees_.end(),
-                                     [&](const auto& one) { return one.tree.version == version; });
-    std::vector<uint32_t> buckets;
-    for (const Address& role : own_roles(process)) {
-      if (role.kind != RoleKind::kConstructor) continue;
-      if (protocol::tree_of(role) == version) buckets.push_back(role.index);
-    }
-    process.host->take_tree(*change, buckets, process.generation);
-  }
-  if (process.trees.empty()) return;
-  if (process.keeps && !keeper::names_tree(process.roster, process.trees.back())) return;
-  keeping_->say(process.name,
-                keeper::Heard{process.name, protocol::TreeTaken{process.trees.back()}});
-}
-
-// Constructors of a later tree live in the processes that had those of the first.
-void Processes::change_tree(const planner::TreeChanged& change, std::function<void()> ready) {
-  std::vector<size_t> homes;
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    if (!processes_[i].roles.constructors->empty()) homes.push_back(i);
-  }
-  std::set<uint32_t> buckets;
-  for (const model::ClientView& view : change.tree.views->by_rank) buckets.insert(view.bucket);
-  keeper::TreePlaced placed{{change.tree.version, change.first_step, {}, {}}, {}};
-  size_t next = 0;
-  for (const uint32_t bucket : buckets) {
-    const Address address = protocol::constructor_address(bucket, change.tree.version);
-    const size_t home = homes[next++ % homes.size()];
-    where_[address] = home;
-    placed.groups.push_back({processes_[home].name, 1, {address}});
-  }
-  tree_ready_ = std::move(ready);
-  if (trees_.empty() || trees_.back().tree.version < change.tree.version) {
-    trees_.push_back(change);
-    placed_trees_.push_back(placed);
-  }
-  keeping_->say("planner", keeper::TreeChanged{placed});
-}
-
-void Processes::tree_ready(uint32_t version) {
-  if (!tree_ready_ || trees_.back().tree.version != version) return;
-  std::exchange(tree_ready_, nullptr)();
-}
-
-void Processes::retire(const Address& constructor) {
-  const bool told = std::find(retired_.begin(), retired_.end(), constructor) != retired_.end();
-  if (!told) retired_.push_back(constructor);
-  keeping_->say("planner", keeper::ConstructorRetired{constructor});
-}
-
-keeper::Begun Processes::begun() const {
-  keeper::Begun out;
-  out.trees = placed_trees_;
-  out.retired = retired_;
-  return out;
-}
-
-void Processes::call(size_t index) {
-  const Process& process = processes_[index];
-  if (process.opened) {
-    protocol::Hello hello;
-    hello.name = process.name;
-    hello.generation = process.generation;
-    keeping_->say(process.name, keeper::Connected{hello});
-  } else if (!process.roles.planner && !process.keeps) {
-    protocol::Attach attach;
-    attach.attempt = 1;
-    attach.ranks = *process.roles.clients;
-    keeping_->say(process.name, keeper::Heard{process.name, attach});
-  }
-}
-
-void Processes::call_again() {
-  for (size_t i = 0; i < processes_.size(); ++i) call(i);
+  for (Envelope& envelope : std::exchange(process.early, {})) hand_over(std::move(envelope), index);
 }
 
 // --- Life and death ------------------------------------------------------------------------------
@@ -422,110 +322,113 @@ void Processes::reach(size_t index, size_t other, uint32_t generation) {
   if (reach.generation < generation) reach = {generation, world_.now_ns()};
 }
 
-void Processes::tell(size_t index, size_t restarted, uint32_t generation) {
+void Processes::tell(size_t index, const protocol::RoleGeneration& restarted) {
   Process& process = processes_[index];
-  reach(index, restarted, generation);
-  process.told[restarted] = std::max(process.told[restarted], generation);
-  for (const auto& [address, where] : where_) {
-    if (where == restarted) process.host->peer_restarted(address, generation);
-  }
-  haunt(index, restarted);
+  uint32_t& told = process.told[restarted.role];
+  told = std::max(told, restarted.generation);
+  process.host->peer_restarted(restarted.role, restarted.generation);
+  haunt(index, restarted.role);
 }
 
-// Everything the dead one said of late comes once more.
-void Processes::haunt(size_t index, size_t dead) {
+// Everything that it has said of late in an earlier generation comes once more.
+void Processes::haunt(size_t index, const Address& role) {
   std::vector<Envelope> again;
-  for (const Envelope& envelope : processes_[dead].said) {
-    if (envelope.versions.generation >= processes_[index].told[dead]) continue;
-    if (home(envelope.to) != index) continue;
-    again.push_back(envelope);
+  for (const Process& process : processes_) {
+    for (const auto& [envelope, to] : process.said) {
+      if (to != index || envelope.from != role) continue;
+      if (envelope.versions.generation < processes_[index].told[role]) again.push_back(envelope);
+    }
   }
   if (!again.empty() && world_.dice().below(2) == 0) {
     again.push_back(again.back());
     again.back().message = protocol::StreamFailed{0, Status(Code::kInternal, "from the dead")};
   }
   for (Envelope& envelope : again) {
-    world_.post_after(world_.dice().delay_ns(kLateNs), [this, envelope = std::move(envelope)] {
-      if (processes_[home(envelope.to)].host) hand_over(envelope);
-    });
+    world_.post_after(world_.dice().delay_ns(kLateNs),
+                      [this, index, envelope = std::move(envelope)] {
+                        if (processes_[index].host) hand_over(envelope, index);
+                      });
   }
 }
 
 // May what was sent then be lost because the receiver died? Not if the sender reached the
 // one who is there now.
-bool Processes::certain(const Envelope& envelope, int64_t sent_ns) const {
-  const size_t to = home(envelope.to);
-  const Reach& reach = processes_[home(envelope.from)].reach[to];
+bool Processes::certain(const Envelope& envelope, int64_t sent_ns, size_t to) const {
+  const Process& from = processes_[sender_of(envelope).process];
+  if (from.reach.empty()) return true;
+  const Reach& reach = from.reach[to];
   return reach.generation == processes_[to].generation && sent_ns >= reach.since_ns;
 }
 
 // What a dead process has sent is lost, late, or just arrives.
-bool Processes::lost_with_the_dead(const Envelope& envelope, int64_t sent_ns, bool delayed) {
-  const Process& from = processes_[home(envelope.from)];
-  const bool orphan = !from.host || envelope.versions.generation < from.generation;
+bool Processes::lost_with_the_dead(const Envelope& envelope, int64_t sent_ns, size_t to,
+                                   bool delayed) {
+  const Sender sender = sender_of(envelope);
+  const Process& from = processes_[sender.process];
+  const bool orphan = !from.host || sender.generation < from.generation;
   if (!orphan || delayed) return false;
   const uint64_t fate = world_.dice().below(3);
   if (fate == 0) ++seen_.lost;
   if (fate == 1) {
     ++seen_.late;
     const int64_t when = world_.now_ns() + world_.dice().delay_ns(kLateNs);
-    world_.at(when, [this, envelope, sent_ns] { arrive(envelope, sent_ns, true); });
+    world_.at(when, [this, envelope, sent_ns, to] { arrive(envelope, sent_ns, to, true); });
   }
   return fate < 2;
 }
 
-void Processes::maybe_kill(const Envelope& envelope) {
+void Processes::maybe_kill(const Envelope& envelope, size_t to) {
   if (envelope.from.kind == RoleKind::kPlanner || envelope.to.kind == RoleKind::kPlanner) {
     maybe_lose_planner();
   }
   if (seen_.kills >= storm_.kills || world_.dice().below(storm_.rarity) != 0) return;
-  const size_t victim = home(world_.dice().below(2) == 0 ? envelope.from : envelope.to);
+  const size_t victim = world_.dice().below(2) == 0 ? sender_of(envelope).process : to;
   if (processes_[victim].host && processes_[victim].keeps) kill(victim);
 }
 
-void Processes::arrive(Envelope envelope, int64_t sent_ns, bool delayed) {
-  maybe_kill(envelope);
-  if (lost_with_the_dead(envelope, sent_ns, delayed)) return;
-  Process& to = processes_[home(envelope.to)];
-  const bool sure = certain(envelope, sent_ns);
+void Processes::arrive(Envelope envelope, int64_t sent_ns, size_t home, bool delayed) {
+  maybe_kill(envelope, home);
+  if (lost_with_the_dead(envelope, sent_ns, home, delayed)) return;
+  Process& to = processes_[home];
+  const bool sure = certain(envelope, sent_ns, home);
   if (!to.host && !to.dead && sure) return to.early.push_back(std::move(envelope));
   if (!to.host || (!sure && world_.dice().below(2) == 0)) {
     ++seen_.lost;
     return;
   }
-  std::deque<Envelope>& said = processes_[home(envelope.from)].said;
+  auto& said = processes_[sender_of(envelope).process].said;
   if (storm_.kills > 0) {
-    said.push_back(envelope);
+    said.emplace_back(envelope, home);
     if (said.size() > kRemembered) said.pop_front();
   }
-  hand_over(envelope);
-  maybe_kill(envelope);
+  hand_over(envelope, home);
+  maybe_kill(envelope, home);
 }
 
-void Processes::hand_over(Envelope envelope) {
-  const size_t from = home(envelope.from);
-  Process& to = processes_[home(envelope.to)];
-  if (from == 0 && planner_storm_.unfenced_roles) {
+void Processes::hand_over(Envelope envelope, size_t home) {
+  const Sender from = sender_of(envelope);
+  Process& to = processes_[home];
+  if (from.process == 0 && planner_storm_.unfenced_roles) {
     envelope.versions.generation = processes_[0].generation;
   }
-  reach(home(envelope.to), from, envelope.versions.generation);
-  if (to.told[from] > envelope.versions.generation) {
+  reach(home, from.process, from.generation);
+  if (to.told[envelope.from] > envelope.versions.generation) {
     ++seen_.lies;
     std::visit(Lie{}, envelope.message);
   } else {
-    observe(envelope);
+    observe(envelope, home);
   }
   to.host->deliver(std::move(envelope));
 }
 
-void Processes::observe(const Envelope& envelope) {
+void Processes::observe(const Envelope& envelope, size_t to) {
   if (const auto* posted = std::get_if<protocol::MetaPosted>(&envelope.message)) {
     const auto key = std::pair(posted->window->first.source, posted->sequence);
     const auto [known, fresh] = posted_.try_emplace(key, posted->window);
     seen_.reposts += fresh ? 0 : 1;
     seen_.unequal_reposts += equal(*known->second, *posted->window) ? 0 : 1;
   }
-  const host::RoleHost& host = *processes_[home(envelope.to)].host;
+  const host::RoleHost& host = *processes_[to].host;
   seen_.most_payload_bytes = std::max(seen_.most_payload_bytes, host.budget().used_bytes.load());
   if (envelope.to.kind == RoleKind::kPlanner) {
     seen_.most_plans_kept =

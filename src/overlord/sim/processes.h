@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "overlord/host/role_host.h"
+#include "overlord/roles/keeper/rosters.h"
 #include "overlord/sim/keeping.h"
 #include "overlord/sim/slow_journal.h"
 #include "overlord/sim/world.h"
@@ -25,6 +26,7 @@ struct Storm {
   uint64_t kills = 0;         // processes that die over the run; planner and clients apart
   uint64_t rarity = 25;       // one arrival in so many kills whoever sent it or gets it
   int64_t down_ns = 400'000;  // typical time until the next generation starts
+  bool unraised = false;      // mutant: a slot is promoted and keeps its generation
 };
 
 // The planner dies, at any message or sync; or it stops, and wakes when another has taken over.
@@ -61,8 +63,11 @@ struct Sightings {  // over the whole run
   uint64_t planner_kills = 0;
   uint64_t planner_wakes = 0;         // beside a successor
   uint64_t stepped_down = 0;          // planners that found a successor's term
+  uint64_t promotions = 0;            // of shadows
   uint64_t repeated_generations = 0;  // of a group: placed again in one that was there before
 };
+
+host::HostedRoles nothing();
 
 class Processes final : private Kept {
  public:
@@ -84,23 +89,34 @@ class Processes final : private Kept {
   };
   struct Process {
     std::string name;
+    protocol::ProcessRoles group;  // as it is kept at first
     host::HostedRoles roles;  // of planner and clients, which never die; a group is told its own
     bool keeps = false;       // a group that the keeper keeps
     uint32_t generation = 1;
     bool dead = false;    // and not placed again yet
     bool opened = false;  // a group that calls the keeper, and waits for its roles or has them
-    std::unique_ptr<host::RoleHost> host;  // null: it has no roles yet, or no more
-    protocol::Roster roster;               // the newest it was told
-    std::vector<uint32_t> trees;           // that it was told of
-    std::vector<Reach> reach;              // by process
-    std::vector<uint32_t> told;            // by process: the generation that all roles here know of
+    std::unique_ptr<host::RoleHost> host;        // null: it has no roles yet, or no more
+    protocol::Roster roster;                     // the newest it was told
+    std::vector<uint32_t> trees;                 // that it was told of
+    std::vector<Reach> reach;                    // by process
+    std::map<protocol::Address, uint32_t> told;  // the generations that all roles here know of
+    keeper::RestartBook restarts;
     std::deque<protocol::Envelope> early;  // for its roles, which are not there yet
-    std::deque<protocol::Envelope> said;   // newest last
+    std::deque<std::pair<protocol::Envelope, size_t>> said;  // to which process; newest last
+  };
+  struct Sender {
+    size_t process = 0;
+    uint32_t generation = 1;  // of the process
   };
 
   size_t home(const protocol::Address& role) const;
   size_t named(const std::string& name) const { return by_name_.at(name); }
-  const std::vector<protocol::Address>& own_roles(const Process& process) const;
+  Process& settle(protocol::ProcessRoles group);
+  Sender sender_of(const protocol::Envelope& envelope) const;
+  std::vector<size_t> homes_of(const protocol::Envelope& envelope) const;
+  const protocol::ProcessRoles& own(const Process& process) const;
+  std::vector<protocol::RoleGeneration> own_loaders(size_t index);
+  void begin_group(size_t index);
   void keep(const Layout& layout);
   // Of the kept, as a process, a trainer and the planner behave in a node.
   void hear(const std::string& peer, const protocol::Control& control) override;
@@ -115,21 +131,21 @@ class Processes final : private Kept {
   void tree_ready(uint32_t version) override;
   void change_tree(const planner::TreeChanged& change, std::function<void()> ready);
   void retire(const protocol::Address& constructor);
-  void begin(size_t index, const host::HostedRoles& roles,
-             const std::map<std::string, uint32_t>& generations);
+  void begin(size_t index, const host::HostedRoles& roles, const protocol::Roster& known);
   void kill(size_t index);
   void begin_planner(const host::HostedRoles& roles);
   void lose_planner();
   void maybe_lose_planner();
   void reach(size_t index, size_t other, uint32_t generation);
-  void tell(size_t index, size_t restarted, uint32_t generation);
-  void haunt(size_t index, size_t dead);
-  void arrive(protocol::Envelope envelope, int64_t sent_ns, bool delayed);
-  bool lost_with_the_dead(const protocol::Envelope& envelope, int64_t sent_ns, bool delayed);
-  bool certain(const protocol::Envelope& envelope, int64_t sent_ns) const;
-  void maybe_kill(const protocol::Envelope& envelope);
-  void observe(const protocol::Envelope& envelope);
-  void hand_over(protocol::Envelope envelope);
+  void tell(size_t index, const protocol::RoleGeneration& restarted);
+  void haunt(size_t index, const protocol::Address& role);
+  void arrive(protocol::Envelope envelope, int64_t sent_ns, size_t home, bool delayed);
+  bool lost_with_the_dead(const protocol::Envelope& envelope, int64_t sent_ns, size_t to,
+                          bool delayed);
+  bool certain(const protocol::Envelope& envelope, int64_t sent_ns, size_t to) const;
+  void maybe_kill(const protocol::Envelope& envelope, size_t to);
+  void observe(const protocol::Envelope& envelope, size_t to);
+  void hand_over(protocol::Envelope envelope, size_t home);
 
   // One planner's own: its journal, and an executor that stops when it is stopped.
   struct PlannerLife {
@@ -147,7 +163,8 @@ class Processes final : private Kept {
   std::vector<std::function<void(host::RoleHost&)>> wishes_;
   Sightings seen_;
   std::vector<Process> processes_;
-  std::map<protocol::Address, size_t> where_;
+  std::map<protocol::Address, size_t> where_;  // at first; constructors for good
+  std::map<std::pair<protocol::Address, uint32_t>, Sender> senders_;  // loaders by generation
   std::map<std::string, size_t> by_name_;
   std::vector<planner::TreeChanged> trees_;
   std::vector<keeper::TreePlaced> placed_trees_;  // parallel to trees_

@@ -73,13 +73,15 @@ void SlowStorage::read(runtime::ReadRequest request, runtime::CancelToken cancel
 
 void SlowTransport::send(protocol::Envelope envelope) {
   ++sent_;
-  int64_t& last = last_ns_[{envelope.from, envelope.to}];
-  last = std::max(last, world_.now_ns() + world_.dice().delay_ns(50 * kMicrosecond));
-  auto shared = std::make_shared<protocol::Envelope>(std::move(envelope));
   const int64_t sent_ns = world_.now_ns();
-  world_.at(last, [this, shared, sent_ns] {
-    deliver_(on_the_way ? on_the_way(std::move(*shared)) : std::move(*shared), sent_ns);
-  });
+  for (const size_t home : route_(envelope)) {
+    int64_t& last = last_ns_[{envelope.from, envelope.to, home}];
+    last = std::max(last, world_.now_ns() + world_.dice().delay_ns(50 * kMicrosecond));
+    auto shared = std::make_shared<protocol::Envelope>(envelope);
+    world_.at(last, [this, shared, sent_ns, home] {
+      deliver_(on_the_way ? on_the_way(std::move(*shared)) : std::move(*shared), sent_ns, home);
+    });
+  }
 }
 
 }  // namespace overlord::sim

@@ -8,6 +8,7 @@
 #include <map>
 #include <queue>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -95,13 +96,18 @@ class SlowStorage final : public runtime::Storage {
   runtime::MemoryStorage& objects_;
 };
 
-// Delays envelopes; keeps order per (from, to) pair and nothing else.
+// Delays envelopes; keeps order per (from, to, home) and nothing else.
 class SlowTransport final : public runtime::Transport<protocol::Envelope> {
  public:
   explicit SlowTransport(World& world) : world_(world) {}
-  // Called with what arrives, and when it was sent.
-  using Deliver = std::function<void(protocol::Envelope, int64_t)>;
-  void connect(Deliver deliver) { deliver_ = std::move(deliver); }
+  // Called with what arrives, when it was sent, and to which home of its addressee.
+  using Deliver = std::function<void(protocol::Envelope, int64_t, size_t)>;
+  // The homes that something is sent to, as its sender knows them.
+  using Route = std::function<std::vector<size_t>(const protocol::Envelope&)>;
+  void connect(Deliver deliver, Route route) {
+    deliver_ = std::move(deliver);
+    route_ = std::move(route);
+  }
   void send(protocol::Envelope envelope) override;
   uint64_t sent() const { return sent_; }
   // What becomes of an envelope on its way; unset: nothing.
@@ -110,7 +116,8 @@ class SlowTransport final : public runtime::Transport<protocol::Envelope> {
  private:
   World& world_;
   Deliver deliver_;
-  std::map<std::pair<protocol::Address, protocol::Address>, int64_t> last_ns_;
+  Route route_;
+  std::map<std::tuple<protocol::Address, protocol::Address, size_t>, int64_t> last_ns_;
   uint64_t sent_ = 0;
 };
 
