@@ -107,7 +107,10 @@ COUNTS: dict[str, str] = {
     "sources.files": "data: names below their common folder, and contents",
     **{
         f"sources.{key}": "no"
-        for key in ("allow_duplicates", "bad_rows_allowed", "loaders", "workers", "decode_at")
+        for key in (
+            *("allow_duplicates", "bad_rows_allowed", "loaders", "workers", "decode_at"),
+            *("shadows", "shadow"),
+        )
     },
     **{
         f"delivery.{key}": "no"

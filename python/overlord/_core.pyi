@@ -995,9 +995,9 @@ def refusal(error: str, text: str) -> bytes:
     What a node that waits for its job is sent instead: the name of an error, and its text.
     """
 
-def place_processes(sources: Sequence[tuple[str, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str]) -> dict:
+def place_processes(sources: Sequence[tuple[str, int, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str]) -> dict:
     """
-    Processes with the number of their roles, and the reasons; sources are (name, loaders).
+    Processes with their roles and shadows; sources are (name, loaders, shadows).
     """
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:

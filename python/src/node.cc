@@ -4,6 +4,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
@@ -132,14 +133,15 @@ nb::dict node_dict(const node::NodeStatus& status) {
 }
 
 // Only names, loaders and numbers count, so that a config can be asked about before its data is.
-nb::dict place_processes(const std::vector<std::pair<std::string, uint32_t>>& sources,
+nb::dict place_processes(const std::vector<std::tuple<std::string, uint32_t, uint32_t>>& sources,
                          uint32_t buckets, uint32_t loader_processes,
                          uint32_t constructor_processes, std::vector<std::string> isolate) {
   model::JobSpec spec;
-  for (const auto& [name, loaders] : sources) {
+  for (const auto& [name, loaders, shadows] : sources) {
     model::Source& source = spec.sources.emplace_back();
     source.name = name;
     source.loaders = loaders;
+    source.shadows = shadows;
   }
   std::vector<uint32_t> numbers(buckets);
   std::iota(numbers.begin(), numbers.end(), 0u);
@@ -147,7 +149,7 @@ nb::dict place_processes(const std::vector<std::pair<std::string, uint32_t>>& so
       spec, numbers, {loader_processes, constructor_processes, std::move(isolate)});
   nb::dict processes;
   for (const protocol::ProcessRoles& process : placement.processes) {
-    processes[process.name.c_str()] = process.roles.size();
+    processes[process.name.c_str()] = process.roles.size() + process.standby.size();
   }
   nb::dict out;
   out["processes"] = processes;
@@ -200,7 +202,7 @@ void bind_node(nb::module_& m) {
         "What a node that waits for its job is sent instead: the name of an error, and its text.");
   m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
         nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
-        "Processes with the number of their roles, and the reasons; sources are (name, loaders).");
+        "Processes with their roles and shadows; sources are (name, loaders, shadows).");
   m.def(
       "ask_node",
       [](const std::string& directory, double timeout_s) {

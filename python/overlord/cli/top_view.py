@@ -41,7 +41,20 @@ def node_parts(snapshot: dict[str, Any]) -> list[RenderableType]:
         parts.append(rank_table(snapshot["ranks"], snapshot["interval_s"], snapshot["gone"]))
     if snapshot["journal"]:
         parts.append(Text(f"planner: term {snapshot['term']}, journal in {snapshot['journal']}"))
+    if snapshot["shadowed"] or snapshot["unprotected"]:
+        parts.append(shadow_text(snapshot))
     return [*parts, waits_text(snapshot)]
+
+
+def shadow_text(snapshot: dict[str, Any]) -> Text:
+    """How many slots somebody would take over, and how often that happened."""
+    shown = (
+        f"shadows: of {snapshot['shadowed']} slots, {show_size(snapshot['shadow_bytes'])} held; "
+        f"{snapshot['promotions']} promoted"
+    )
+    if not snapshot["unprotected"]:
+        return Text(shown)
+    return Text(f"{shown}; {snapshot['unprotected']} slots unprotected", style="yellow")
 
 
 def process_table(processes: Sequence[dict[str, Any]]) -> Table:

@@ -27,6 +27,7 @@ from overlord._src.node.metrics import CONTENT_TYPE, MetricsServer
 from overlord._src.node.metrics import node_metrics as figures_of
 from overlord._src.node.watch import NodeWatch, ask, process_memory
 from overlord.cli import main
+from overlord.cli.top_view import shadow_text
 from small_job import WEIGHTS, small_job
 from trainers import Trainer, in_time, trainers, until_nothing_left
 
@@ -180,6 +181,7 @@ def test_rates_survive_a_restart_and_forget_the_past() -> None:
             "term": 1,
             "recoveries": 0,
             "journal": "",
+            **dict.fromkeys(("promotions", "shadowed", "unprotected", "shadow_bytes"), 0),
             "processes": [],
             "missing": [],
             "gone": [],
@@ -480,3 +482,11 @@ def test_a_wait_is_counted(tmp_path: Path, engine: str) -> None:
         next(loader)  # nothing can be ready yet
         assert 0 < loader.wait_seconds() < time.perf_counter() - begin
         assert loader.status()["clients"][0]["wait_ns"] == round(loader.wait_seconds() * 1e9)
+
+
+def test_unprotected_slots_are_named() -> None:
+    snapshot = {"shadowed": 3, "unprotected": 0, "promotions": 2, "shadow_bytes": 2000}
+    assert shadow_text(snapshot).plain == "shadows: of 3 slots, 2 kB held; 2 promoted"
+    shown = shadow_text(snapshot | {"shadowed": 1, "unprotected": 2})
+    assert shown.plain.endswith("2 slots unprotected")
+    assert shown.style == "yellow"

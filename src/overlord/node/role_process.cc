@@ -13,6 +13,7 @@
 #include "overlord/plan/place/place_tree.h"
 #include "overlord/protocol/one_of.h"
 #include "overlord/roles/keeper/rosters.h"
+#include "overlord/roles/keeper/shadows.h"
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/transport/carrier.h"
 #include "overlord/transport/endpoint.h"
@@ -26,6 +27,11 @@ constexpr int64_t kBeatNs = 200'000'000;
 constexpr int64_t kOrphanLookNs = 200'000'000;  // whether the job's directory is there
 constexpr size_t kNotesKept = 10'000;           // rows found bad, for a node that comes again
 constexpr uint64_t kBeatsPerStatus = 5;         // what the roles do is told once a second
+
+bool has_loaders(const protocol::ProcessRoles& process) {  // or shadows of some
+  const auto loads = [](const protocol::Address& role) { return role.kind == RoleKind::kLoader; };
+  return std::any_of(process.roles.begin(), process.roles.end(), loads) || !process.standby.empty();
+}
 constexpr size_t kSegmentBytes = 16 << 20, kFirstSegmentBytes = 2 << 20;
 
 class RoleProcess {
@@ -65,7 +71,8 @@ class RoleProcess {
   void take_trees();
   void retire(const std::vector<protocol::Address>& roles);
   void host_roles(const std::vector<protocol::Address>& roles);
-  std::vector<protocol::Address> own_roles(const protocol::Roster& roster) const;
+  protocol::ProcessRoles own(const protocol::Roster& roster) const;
+  void settle_loaders(const protocol::ProcessRoles& now);
   Status start(const protocol::Roster& roster);
   void call_loaders(const protocol::Roster& roster);
   void tell_restarts(const protocol::Roster& roster);
@@ -79,7 +86,7 @@ class RoleProcess {
   std::unique_ptr<transport::Carrier> carrier_;
   std::unique_ptr<RoleRuntime> runtime_;
   std::unique_ptr<transport::Endpoint> endpoint_;
-  std::map<std::string, uint32_t> known_;  // generations of the other processes
+  keeper::RestartBook restarts_;
   std::vector<protocol::Envelope> early_;  // for roles that are being made
   protocol::Roster roster_;
   std::vector<planner::TreeChanged> trees_;  // later ones than the job's own
@@ -204,23 +211,35 @@ void RoleProcess::hear(const protocol::Roster& roster) {
       !trees_.empty() && !keeper::names_tree(roster_, trees_.back().tree.version);
   roster_ = roster;
   if (!runtime_) {
+    restarts_.take(roster);
     if (Status status = start(roster); !status.ok()) return end(status);
   } else {
+    settle_loaders(own(roster));
     tell_restarts(roster);
-    retire(own_roles(roster));
+    retire(own(roster).roles);
     if (tree_waits) take_trees();
-  }
-  for (const protocol::ProcessRoles& process : roster.processes) {
-    known_[process.name] = process.generation;
   }
   call_loaders(roster);
 }
 
-std::vector<protocol::Address> RoleProcess::own_roles(const protocol::Roster& roster) const {
+protocol::ProcessRoles RoleProcess::own(const protocol::Roster& roster) const {
   for (const protocol::ProcessRoles& process : roster.processes) {
-    if (process.name == arguments_.name) return process.roles;
+    if (process.name == arguments_.name) return process;
   }
   return {};
+}
+
+// Slots that were promoted to here, and after a node has come again perhaps others that were
+// promoted before and are not any more. What is sent from here to a slot that is here now must not
+// leave: the carrier knows it first.
+void RoleProcess::settle_loaders(const protocol::ProcessRoles& now) {
+  if (now.generation != arguments_.generation) return;  // it is about us when we are dead
+  std::vector<protocol::RoleGeneration> active;
+  for (const protocol::Address& role : now.roles) {
+    if (role.kind == RoleKind::kLoader) active.push_back({role, keeper::generation_of(now, role)});
+  }
+  host_roles(now.roles);
+  runtime_->host().settle_loaders(active, now.standby);
 }
 
 // The roster says where its constructors live, before or after: one that starts anew is told of
@@ -237,7 +256,7 @@ void RoleProcess::hear(const protocol::TreeTold& told) {
 
 void RoleProcess::take_trees() {
   if (trees_.empty()) return;
-  const std::vector<protocol::Address> roles = own_roles(roster_);
+  const std::vector<protocol::Address> roles = own(roster_).roles;
   host_roles(roles);
   for (const planner::TreeChanged& change : trees_) {
     std::vector<uint32_t> buckets;
@@ -271,7 +290,7 @@ void RoleProcess::host_roles(const std::vector<protocol::Address>& roles) {
 
 Status RoleProcess::start(const protocol::Roster& roster) {
   host::HostStart start;
-  const std::vector<protocol::Address> roles = own_roles(roster);
+  const std::vector<protocol::Address> roles = own(roster).roles;
   start.generations = keeper::later_generations(roster);
   start.job = job_;
   start.ranks = file_.ranks;
@@ -288,6 +307,9 @@ Status RoleProcess::start(const protocol::Roster& roster) {
     if (role.kind != RoleKind::kConstructor || protocol::tree_of(role) != 1) continue;
     start.hosted.constructors->push_back(role.index);
   }
+  start.hosted.standby = own(roster).standby;
+  start.hosted.loaders->insert(start.hosted.loaders->end(), start.hosted.standby.begin(),
+                               start.hosted.standby.end());
   OVERLORD_TRY(start.state, protocol::decode_resume_state(file_.state));
   start.quarantined = [this](const loader::QuarantineNote& note) { note_row(note); };
   term_ = roster.term;
@@ -315,13 +337,11 @@ void RoleProcess::call_loaders(const protocol::Roster& roster) {
     if (process.name == arguments_.name) host = process.host;
   }
   for (const protocol::ProcessRoles& process : roster.processes) {
-    if (process.roles.empty() || process.roles.front().kind != RoleKind::kLoader) continue;
+    if (!has_loaders(process) || process.name == arguments_.name) continue;
     // Constructors that live with loaders: one of two such processes calls, and both use the link.
-    if (process.name == arguments_.name) continue;
-    if (process.roles.back().kind == RoleKind::kConstructor && process.name < arguments_.name &&
-        !runtime_->host().loaders().empty()) {
-      continue;
-    }
+    const bool fetches =
+        !process.roles.empty() && process.roles.back().kind == RoleKind::kConstructor;
+    if (fetches && process.name < arguments_.name && !runtime_->host().loaders().empty()) continue;
     const bool here = process.host == host;
     if (here || !process.wire.empty()) endpoint_->call(process.name, here ? "" : process.wire);
   }
@@ -332,11 +352,8 @@ void RoleProcess::tell_restarts(const protocol::Roster& roster) {
     term_ = roster.term;
     runtime_->host().peer_restarted(protocol::planner_address(), term_);
   }
-  for (const protocol::ProcessRoles& process : roster.processes) {
-    if (process.generation <= known_[process.name]) continue;
-    for (const protocol::Address& role : process.roles) {
-      runtime_->host().peer_restarted(role, process.generation);
-    }
+  for (const protocol::RoleGeneration& one : restarts_.take(roster)) {
+    runtime_->host().peer_restarted(one.role, one.generation);
   }
 }
 

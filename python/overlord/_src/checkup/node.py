@@ -8,6 +8,7 @@ import os
 import resource
 import stat
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -16,9 +17,10 @@ from overlord._src.config.columns import base_name
 from overlord._src.config.field_types import show_bytes
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.config.runtime_models import RuntimeConfig
+from overlord._src.config.source_models import SourceConfig
 from overlord._src.config.streams import TRAIN, resolve_stream
 from overlord._src.mesh import Mesh
-from overlord._src.node.limits import allowed_memory, node_cores, node_memory
+from overlord._src.node.limits import allowed_memory, node_cores, node_memory, shadows_of
 
 # Not in every Python that we run with.
 _ADD_SEALS, _SEAL_SHRINK, _SEAL_GROW, _SEAL_FUTURE_WRITE = 1033, 2, 4, 0x10
@@ -37,7 +39,10 @@ def check_node(loaded: LoadedConfig | None, mesh: Mesh) -> list[Finding]:
         check_socket_directory(runtime),
     ]
     if loaded is not None:
-        findings += [check_placement(loaded, mesh), check_shares(runtime, mesh)]
+        findings += [
+            check_placement(loaded, mesh),
+            check_shares(runtime, mesh, shadows_of(loaded)),
+        ]
     return findings
 
 
@@ -133,12 +138,12 @@ def _default_base() -> str:
     return "/tmp"
 
 
-def check_shares(runtime: RuntimeConfig, mesh: Mesh) -> Finding:
+def check_shares(runtime: RuntimeConfig, mesh: Mesh, shadows: Mapping[str, int]) -> Finding:
     """Cores and memory that a node of this host may take."""
     placing = runtime.processes
     cores = node_cores(placing.cores_share) or tuple(sorted(os.sched_getaffinity(0)))
     allowed = allowed_memory(runtime)
-    needed = node_memory(runtime, mesh.data_size)
+    needed = node_memory(runtime, mesh.data_size, shadows)
     text = (
         f"{len(cores)} of {len(os.sched_getaffinity(0))} cores ({cores[0]} to {cores[-1]}); "
         f"budgets {show_bytes(needed)} of {show_bytes(allowed)} allowed"
@@ -169,8 +174,12 @@ def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
             f"sources: {', '.join(names)}",
         )
     hybrid = config.strategy is not None and config.strategy.hybrid is not None
+
+    def source(name: str) -> SourceConfig:
+        return config.sources[base_name(name)]
+
     placed = core.place_processes(
-        [(name, config.sources[base_name(name)].loaders) for name in names],
+        [(name, source(name).loaders, source(name).shadows) for name in names],
         len(bucket_readers(mesh, hybrid)),
         placing.loaders,
         placing.constructors,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,7 @@ from overlord._src.config.media_models import MediaField
 AtEnd = Literal["repeat", "drop", "stop"]
 OverLength = Literal["split", "truncate", "drop"]
 DecodeAt = Literal["auto", "loader", "constructor"]
+Shadow = Literal["warm", "lean"]
 
 
 class TokenizerConfig(ConfigModel):
@@ -153,6 +154,16 @@ class SourceConfig(ConfigModel):
     loaders: Slots = Field(default=1, description="loader slots; never changes the stream")
     workers: Slots = Field(
         default=2, description="blocks in work at once per slot; never changes the stream"
+    )
+    shadows: Annotated[int, Field(ge=0, le=3)] = Field(
+        default=0,
+        description="further homes of every loader slot, each in another process, one of which "
+        "takes over when the slot's own process dies (engine processes); never changes the stream",
+    )
+    shadow: Shadow = Field(
+        default="warm",
+        description="what a shadow does meanwhile; warm: reads and decodes what plans name, within "
+        "the payload budget; lean: remembers plans only",
     )
     decode_at: DecodeAt = Field(
         default="auto",

@@ -201,17 +201,30 @@ class Job:
             pinning=find_pinning(pin),
         )
         launch = find_launch()
+        shadowed = self._shadowed(resolved)
+        if shadowed and engine == "embedded" and node is None:
+            raise self._loaded.refused(
+                ("sources", shadowed, "shadows"),
+                "a shadow takes over when a process dies, and all roles share one here",
+                self.config.sources[shadowed].shadows,
+                advice='use engine="processes", or set it to 0',
+            )
         shared: SharedEngine
         if (
             node is not None
             or engine == "processes"
-            or (engine == "auto" and self._shares_readers(launch, hosted))
+            or (engine == "auto" and (shadowed or self._shares_readers(launch, hosted)))
         ):
             shared = self._attached(settings, resolved, launch, "" if node is None else str(node))
         else:
             opened = check_stream(self._loaded, self.open_stream(name), tell=0 in hosted)
             shared = EmbeddedEngine(settings, opened, self._loaded.journal_path)
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
+
+    def _shadowed(self, stream: ResolvedStream) -> str | None:
+        """A source of the stream whose loaders have shadows."""
+        names = (base_name(name) for name in stream.mixture.source_names())
+        return next((name for name in names if self.config.sources[name].shadows), None)
 
     def _shares_readers(self, launch: Launch | None, hosted: Sequence[int]) -> bool:
         """Whether this process is one of several that read the stream, here or on other hosts."""

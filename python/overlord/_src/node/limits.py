@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from overlord._src.config.field_types import show_bytes
@@ -35,10 +35,19 @@ def node_cores(share: float) -> tuple[int, ...]:
     return () if wanted >= len(usable) else tuple(usable[-wanted:])
 
 
-def node_memory(runtime: RuntimeConfig, groups: int) -> int:
+def node_memory(runtime: RuntimeConfig, groups: int, shadows: Mapping[str, int]) -> int:
     """Bytes that the loaders and constructors of a host may hold, by their budgets."""
-    loaders = runtime.processes.loaders + len(runtime.processes.isolate)
+    apart = runtime.processes.isolate
+    # A slot and its shadows live in processes of their own.
+    together = [count for name, count in shadows.items() if name not in apart]
+    loaders = max(runtime.processes.loaders, 1 + max(together, default=0))
+    loaders += sum(1 + shadows.get(name, 0) for name in apart)
     return loaders * runtime.payload_budget + groups * runtime.constructor_budget
+
+
+def shadows_of(loaded: LoadedConfig) -> dict[str, int]:
+    """How many shadows a loader slot of each source has."""
+    return {name: source.shadows for name, source in loaded.config.sources.items()}
 
 
 def allowed_memory(runtime: RuntimeConfig) -> int:
@@ -51,7 +60,7 @@ def check_memory_share(loaded: LoadedConfig, groups: int) -> None:
     """Refuses budgets that are more than the share of the host's memory."""
     runtime = loaded.config.runtime
     allowed = allowed_memory(runtime)
-    needed = node_memory(runtime, groups)
+    needed = node_memory(runtime, groups, shadows_of(loaded))
     if needed <= allowed or runtime.processes.memory_share is None:
         return
     raise loaded.refused(

@@ -132,6 +132,8 @@ class NodeWatch:
         return {
             **{key: status[key] for key in ("job", "stream", "attempt", "serving", "pid")},
             **{key: status[key] for key in ("restarts", "term", "recoveries", "journal")},
+            **{key: status[key] for key in ("promotions", "shadowed", "unprotected")},
+            "shadow_bytes": status["shadow_bytes"],
             "interval_s": passed,
             "processes": _processes(status),
             "sources": sources,

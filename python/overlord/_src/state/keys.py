@@ -23,7 +23,10 @@ from overlord._src.native import core
 FIELD = "keys"
 _MOST_BYTES = 2048  # as JSON
 _LONGEST = 100  # of one value; beyond it a hash
-_UNCOUNTED = {"files", "loaders", "workers", "bad_rows_allowed", "allow_duplicates", "decode_at"}
+_UNCOUNTED = {
+    *("files", "loaders", "workers", "bad_rows_allowed", "allow_duplicates", "decode_at"),
+    *("shadows", "shadow"),
+}
 _DEFAULT = "its default"
 Values = dict[str, Any]  # by dotted key; defaults are left out
 

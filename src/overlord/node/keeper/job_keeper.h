@@ -112,7 +112,8 @@ class JobKeeper final : public keeper::KeeperWorld {
   // All below belongs to the loop's thread.
   std::unique_ptr<keeper::Keeper> keeper_;
   std::unique_ptr<Serving> serving_;
-  std::map<std::string, uint32_t> known_;     // generations that the planner was told of
+  std::map<std::string, uint32_t> known_;     // generations of processes
+  keeper::RestartBook restarts_;              // that the planner was told of
   std::map<std::string, EngineStatus> told_;  // by process, newest
   RunNotes notes_of_run_;
   TraceSwitch trace_;

@@ -30,6 +30,14 @@ Status check_newcomers(const keeper::Begin& attempt, const planner::JournalFold&
               ": it needs a new attempt of all ranks, from the last checkpoint"};
 }
 
+// A slot is one line, whoever follows it.
+void count_shadows(NodeStatus* status) {
+  std::erase_if(status->engine.loaders, [status](const LoaderStatus& loader) {
+    if (loader.standby) status->shadow_bytes += loader.buffer_bytes;
+    return loader.standby;
+  });
+}
+
 }  // namespace
 
 JobKeeper::JobKeeper(const KeeperArguments& arguments, const protocol::JobFile& file)
@@ -163,12 +171,12 @@ void JobKeeper::carry_out(const keeper::SetRoster& set) {
     uint32_t& known = known_.try_emplace(process.name, process.generation).first->second;
     if (process.generation <= known) continue;
     known = process.generation;
-    if (!serving_) continue;
-    serving_->profiles.ended(process.name);
-    if (!serving_->planner) continue;
-    for (const protocol::Address& role : process.roles) {
-      serving_->planner->host().peer_restarted(role, process.generation);
-    }
+    if (serving_) serving_->profiles.ended(process.name);
+  }
+  const std::vector<protocol::RoleGeneration> restarted = restarts_.take(set.roster);
+  if (!serving_ || !serving_->planner) return;
+  for (const protocol::RoleGeneration& one : restarted) {
+    serving_->planner->host().peer_restarted(one.role, one.generation);
   }
 }
 
@@ -365,9 +373,13 @@ NodeStatus JobKeeper::status() {
   }
   if (plans) out.engine = serving_->planner->status();
   for (const auto& [name, part] : told_) merge_status(part, &out.engine);
+  count_shadows(&out);
   if (state.serving() == nullptr) return out;
   const keeper::Supervisor& supervisor = state.serving()->supervisor;
   out.restarts = supervisor.restarts();
+  out.promotions = supervisor.promotions();
+  out.shadowed = state.protection().shadowed;
+  out.unprotected = state.protection().unprotected;
   for (const protocol::ProcessRoles& process : supervisor.groups()) {
     // One that a keeper before this one placed has an earlier generation.
     const uint32_t first = std::min(process.generation, state.first_generation());

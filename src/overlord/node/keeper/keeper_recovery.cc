@@ -7,6 +7,7 @@
 #include "overlord/node/keeper/job_keeper.h"
 #include "overlord/node/keeper/role_cluster.h"
 #include "overlord/node/run_journal.h"
+#include "overlord/roles/keeper/shadows.h"
 #include "overlord/roles/planner/tree.h"
 
 namespace overlord::node {
@@ -68,7 +69,7 @@ protocol::Roster JobKeeper::roster_of_living(const protocol::Roster& roster) con
   protocol::Roster out = roster;
   for (const runtime::GroupPlacement& living : serving_->cluster->placed()) {
     for (protocol::ProcessRoles& process : out.processes) {
-      if (process.name == living.name) process.generation = living.generation;
+      if (process.name == living.name) keeper::adopt(roster.processes, living.generation, &process);
     }
   }
   return out;

@@ -130,6 +130,14 @@ void add_node(const NodeStatus& status, MetricText* out) {
   out->add("overlord_term", Kind::kGauge, "How many planners this journal has had", status.term);
   out->add("overlord_missing_ranks", Kind::kGauge, "Ranks not attached yet", status.missing.size());
   out->add("overlord_gone_ranks", Kind::kGauge, "Ranks that have died", status.gone.size());
+  out->add("overlord_promotions_total", Kind::kCounter, "Loader slots that a shadow has taken over",
+           status.promotions);
+  out->add("overlord_shadowed_slots", Kind::kGauge, "Loader slots with a living shadow",
+           status.shadowed);
+  out->add("overlord_unprotected_slots", Kind::kGauge,
+           "Loader slots whose shadows are all gone at the moment", status.unprotected);
+  out->add("overlord_shadow_bytes", Kind::kGauge, "Decoded blocks that shadows hold",
+           status.shadow_bytes);
   add_figures("overlord_", status.engine.planner.counts, kPlanner, {}, out);
   add_figures("overlord_", status.engine.memory, kMemory, {}, out);
 }

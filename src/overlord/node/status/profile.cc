@@ -108,6 +108,7 @@ bool tells_much_more(const std::string& path, const SourceProfile& profile,
 void add_costs(const EngineStatus& status, SourceProfiles* profiles) {
   std::map<std::string, uint64_t> workers;  // of a source; its slots in one process share them
   for (const LoaderStatus& loader : status.loaders) {
+    if (loader.standby) continue;  // what it reads is read by another as well
     add_loader(loader, &(*profiles)[loader.source]);
     uint64_t& peak = workers[loader.source];
     peak = std::max(peak, loader.worker_peak_bytes);

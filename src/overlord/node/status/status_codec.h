@@ -38,9 +38,13 @@ struct NodeStatus {
   uint32_t term = 0;          // of the planner; 0: it is elsewhere, or there is none yet
   uint32_t recoveries = 0;    // nodes that have died before this one
   std::string journal;        // the folder of the planner's; empty: in memory
+  // Slots that went on in another process; of slots that are to have shadows those with a living
+  // one and those without; what shadows hold.
+  uint64_t promotions = 0, shadowed = 0, unprotected = 0, shadow_bytes = 0;
 
   OVERLORD_FIELDS(engine, job, stream, attempt, serving, restarts, process, processes, missing,
-                  gone, waits, term, recoveries, journal)
+                  gone, waits, term, recoveries, journal, promotions, shadowed, unprotected,
+                  shadow_bytes)
 };
 
 std::string encode_engine_status(const EngineStatus& status);
