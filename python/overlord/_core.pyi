@@ -935,7 +935,7 @@ def journal_plans(path: str) -> list[tuple[int, str, str]]:
     Step, content hash and plan hash of every plan in a journal, in the order of writing.
     """
 
-def look_at_journal(folder: str, runway: int) -> dict:
+def look_at_journal(folder: str) -> dict:
     """
     What a journal folder tells, and from where on a planner that reads it plans again.
     """

@@ -25,10 +25,10 @@ nb::list journal_plans(const std::string& path) {
   return plans;
 }
 
-nb::dict look_at_journal(const std::string& folder, uint32_t runway) {
+nb::dict look_at_journal(const std::string& folder) {
   Result<node::JournalLook> look = [&] {
     nb::gil_scoped_release free;
-    return node::look_at_journal(folder, runway);
+    return node::look_at_journal(folder);
   }();
   return python::dict_of(unwrap(std::move(look)));
 }
@@ -39,7 +39,7 @@ void bind_journal(nb::module_& m) {
   m.def("journal_plans", &journal_plans, nb::arg("path"),
         nb::sig("def journal_plans(path: str) -> list[tuple[int, str, str]]"),
         "Step, content hash and plan hash of every plan in a journal, in the order of writing.");
-  m.def("look_at_journal", &look_at_journal, nb::arg("folder"), nb::arg("runway"),
+  m.def("look_at_journal", &look_at_journal, nb::arg("folder"),
         "What a journal folder tells, and from where on a planner that reads it plans again.");
 }
 

@@ -115,6 +115,9 @@ TEST(Journal, FoldingItGivesTheLiveStateBack) {
   const Scenario scenario = Scenario::small();
   auto cluster = scenario.start(7);
   ASSERT_TRUE(cluster->run(5));
+  const planner::PlannerState& live = cluster->host().planner_state();
+  const auto durable = [&] { return live.uncommitted() == live.unplanned(); };
+  ASSERT_TRUE(cluster->world().run_until(durable, 1'000'000));
   Digest content, plans;
   std::string state;
   StepIndex next = 0;
@@ -126,7 +129,6 @@ TEST(Journal, FoldingItGivesTheLiveStateBack) {
       state = plan->state_after;
     }
   }
-  const planner::PlannerState& live = cluster->host().planner_state();
   EXPECT_EQ(next, live.next_step());
   EXPECT_EQ(content, live.content_chain());
   EXPECT_EQ(plans, live.plan_chain());

@@ -62,7 +62,7 @@ inline void check_undisturbed(SimCluster* cluster, const Scenario& scenario,
   // What a planner that comes back makes again it needs the metadata of again.
   ASSERT_LE(seen.reposts, 4 * seen.kills + 32 * seen.planner_kills)
       << "a restarted loader goes on where the posting stood";
-  const uint64_t runway = std::max(scenario.options.runway, scenario.options.prefetch_steps + 1);
+  const uint64_t runway = scenario.options.plans_out();
   ASSERT_LE(seen.most_plans_kept, runway);
   ASSERT_LE(seen.most_steps_held, runway);
   ASSERT_LE(seen.most_payload_bytes, scenario.options.payload_budget_bytes);

@@ -9,13 +9,10 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overlord._src.errors import refused
-
 if TYPE_CHECKING:
     from rich.console import Console
 
 _SEGMENT = re.compile(r"term-\d{8}\.\d{8}")
-_MOST_RUNWAY = 1024
 _ROWS = 8  # of what there may be many of; --json has all
 
 
@@ -24,14 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder", metavar="DIR", help="a journal, or a folder with journals somewhere below it"
     )
-    parser.add_argument(
-        "--runway",
-        type=int,
-        default=None,
-        metavar="N",
-        help="runtime.runway of the job: how many plans a restart makes again (default: as a "
-        "config that says nothing of it)",
-    )
     parser.add_argument("--json", action="store_true", help="print all of it as JSON")
 
 
@@ -39,20 +28,17 @@ def run(options: argparse.Namespace) -> int:
     """Tell of every journal there is; 1 where one is damaged."""
     from overlord._src.native import core
 
-    runway = options.runway if options.runway is not None else _default_runway()
-    if not 1 <= runway <= _MOST_RUNWAY:
-        raise refused(("--runway",), "out of range", runway, f"1 to {_MOST_RUNWAY} steps")
     folders = find_journals(options.folder)
     if not folders:
         raise core.NotFoundError(
             f"no journal at {options.folder!r}: runtime.journal of the config names its folder, "
             "and of a running node `overlord top` says where it lies"
         )
-    told = [_look(folder, runway) for folder in folders]
+    told = [_look(folder) for folder in folders]
     if options.json:
         print(json.dumps(told, indent=1))
     else:
-        _show_all(told, runway)
+        _show_all(told)
     return 1 if any("error" in one for one in told) else 0
 
 
@@ -86,28 +72,21 @@ def what_a_restart_does(look: dict[str, Any]) -> str:
     return f"a node of this run would {again}{then}"
 
 
-def _default_runway() -> int:
-    from overlord._src.config.runtime_models import RuntimeConfig
-
-    runtime = RuntimeConfig()
-    return max(runtime.runway, runtime.prefetch + 1)
-
-
 def _steps(first: int, end: int) -> str:
     return f"step {first}" if end - first == 1 else f"steps {first} to {end - 1}"
 
 
-def _look(folder: str, runway: int) -> dict[str, Any]:
+def _look(folder: str) -> dict[str, Any]:
     from overlord._src.native import core
 
     try:
-        look: dict[str, Any] = core.look_at_journal(folder, runway)
+        look: dict[str, Any] = core.look_at_journal(folder)
     except core.OverlordError as error:
         return {"folder": folder, "error": str(error)}
     return look | {"restart": what_a_restart_does(look)}
 
 
-def _show_all(told: list[dict[str, Any]], runway: int) -> None:
+def _show_all(told: list[dict[str, Any]]) -> None:
     from overlord.cli.terminal import make_console
 
     console = make_console()
@@ -119,10 +98,10 @@ def _show_all(told: list[dict[str, Any]], runway: int) -> None:
             console.file.flush()
             print(f"overlord: error: {one['error']}", file=sys.stderr)
         else:
-            _show(console, one, runway)
+            _show(console, one)
 
 
-def _show(console: Console, look: dict[str, Any], runway: int) -> None:
+def _show(console: Console, look: dict[str, Any]) -> None:
     from overlord.cli.terminal import print_rows, right, show_size
 
     def say(text: str) -> None:
@@ -152,7 +131,7 @@ def _show(console: Console, look: dict[str, Any], runway: int) -> None:
     print_rows(console, rows, "segment", *right("term", "size"), "")
     if look["cut_bytes"]:
         say(f"torn tail: {look['cut_bytes']} bytes that were never durable count for nothing")
-    say(f"with a runway of {runway}: {look['restart']}")
+    say(look["restart"])
 
 
 def _plans(look: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ import overlord as ol
 
 MESH = {"dp": 2}
 RUNWAY = 4  # of a config that says nothing of it
+MOST_AHEAD = 32  # plans for the sake of the disk
 
 
 @pytest.fixture
@@ -96,10 +97,10 @@ def test_a_run_that_goes_on_is_told_while_it_is_written(
         while next(rounds)[0].step < 2 * RUNWAY:
             pass
         [told] = looks(only_folder(config), capsys)
-    following = told["next_step"]
-    assert told["remade_from"] == following - RUNWAY
+    first, following = told["remade_from"], told["next_step"]
+    assert RUNWAY <= following - first <= RUNWAY + MOST_AHEAD
     assert told["restart"] == (
-        f"a node of this run would make steps {following - RUNWAY} to {following - 1} again "
+        f"a node of this run would make steps {first} to {following - 1} again "
         f"and go on with step {following}"
     )
 
@@ -124,16 +125,6 @@ def test_the_journal_in_a_nodes_directory_tells_of_the_term_after_its_death(
     assert second["next_step"] > first["next_step"]
     last = second["plans"][-1]
     assert last["plan_hash"] == ol.job(config, mesh=MESH).plan(last["step"]).plan_hash
-
-
-def test_the_runway_of_the_job_counts(
-    config: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    steps = read(config, "processes")
-    capsys.readouterr()
-    assert main(["journal", str(only_folder(config)), "--runway", "1"]) == 0
-    assert f"would make step {steps - 1} again" in capsys.readouterr().out
-    assert main(["journal", str(only_folder(config)), "--runway", "0"]) == 2
 
 
 def test_an_embedded_engine_does_not_come_back(

@@ -80,14 +80,10 @@ model::Versions RoleHost::versions_of(const Address& address) const {
   return versions;
 }
 
-// A client asks `prefetch` steps ahead of the one it holds; fewer plans than that would starve it.
-uint32_t RoleHost::runway() const {
-  return std::max(start_.options.runway, start_.options.prefetch_steps + 1);
-}
-
 // Of a rank that is as far ahead of what counts as it can be.
 uint32_t RoleHost::reports_kept() const {
-  return job_->spec.mixture.controller.delay + runway() + start_.options.prefetch_steps + 1;
+  return job_->spec.mixture.controller.delay + start_.options.plans_out() +
+         start_.options.prefetch_steps + 1;
 }
 
 std::function<void(runtime::Task)> RoleHost::Hosted::poster() const {
@@ -136,7 +132,7 @@ void RoleHost::make_planner() {
   job.versions = versions_;
   job.generation = versions_of(protocol::planner_address()).generation;
   job.buckets = buckets_;
-  job.runway = runway();
+  job.runway = start_.options.plans_out();
   job.reporters = start_.options.reporters;
   std::sort(job.reporters.begin(), job.reporters.end());
   job.ranks = start_.ranks;
@@ -192,7 +188,7 @@ void RoleHost::make_loader(const Address& address, bool standby) {
                spec.workers,
                order_of(*job_, s, 0).windows(),
                spec.at_end != model::EndPolicy::kRepeat,
-               runway(),
+               start_.options.plans_out(),
                versions_of(address),
                spec.shadow == model::ShadowKind::kWarm};
   start.standby = standby;

@@ -203,7 +203,6 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void make_constructor(const planner::Tree& tree, uint32_t bucket, StepIndex first_step);
   void make_client(Rank rank, StepIndex first_step);
   model::Versions versions_of(const protocol::Address& address) const;
-  uint32_t runway() const;
   uint32_t reports_kept() const;
   void shed_all();
 

@@ -2,6 +2,7 @@
 // manifest, of the seed in it and of the input log. RuntimeOptions decides only how fast.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -83,6 +84,10 @@ struct RuntimeOptions {
   // Nobody plans this stream but the planner that these roles belong to, so that it may decide what
   // is not a function of the bytes: that users' code crashed over a row, or ran too long (law 9).
   bool one_planner = true;
+
+  // The runway that holds: a client asks `prefetch_steps` ahead of the one it holds, and fewer
+  // plans than that would starve it.
+  uint32_t plans_out() const { return std::max(runway, prefetch_steps + 1); }
 
   OVERLORD_FIELDS(threads, io_threads, prefetch_steps, runway, payload_budget_bytes,
                   constructor_budget_bytes, private_copy_limit_bytes, open_files,

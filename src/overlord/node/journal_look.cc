@@ -24,15 +24,17 @@ std::string mesh_text(const std::vector<model::Axis>& axes) {
 // The fold has the last plans alone, a journal those since it was last compacted.
 void note_plan(const protocol::JournalRecord& record, JournalLook* out) {
   if (std::holds_alternative<protocol::JournalStart>(record)) out->plans.clear();
+  if (const auto* tree = std::get_if<protocol::TreeRecord>(&record)) {
+    std::erase_if(out->plans, [&](const auto& plan) { return plan.step >= tree->first_step; });
+  }
   const auto* plan = std::get_if<protocol::PlanRecord>(&record);
   if (plan == nullptr) return;
   out->plans.push_back({plan->step, plan->content_hash.hex(), plan->plan_hash.hex()});
 }
 
 Result<planner::JournalFold> fold_records(const std::vector<std::string>& records,
-                                          const std::string& path, uint32_t runway,
-                                          JournalLook* out) {
-  planner::JournalFold fold(runway);
+                                          const std::string& path, JournalLook* out) {
+  planner::JournalFold fold;
   protocol::JournalReader reader;
   for (const std::string& bytes : records) {
     // Its frame is whole, so no byte was lost: it is of another writer, or of a bug.
@@ -89,7 +91,7 @@ Status tell_end(const planner::JournalFold& fold, JournalLook* out) {
 
 }  // namespace
 
-Result<JournalLook> look_at_journal(const std::string& folder, uint32_t runway) {
+Result<JournalLook> look_at_journal(const std::string& folder) {
   OVERLORD_TRY(const storage::JournalFolder read, storage::read_journal(folder));
   JournalLook out;
   out.folder = folder;
@@ -102,8 +104,7 @@ Result<JournalLook> look_at_journal(const std::string& folder, uint32_t runway) 
   if (!read.contents.segment) return out;
   out.counts = read.contents.segment->text();
   const std::string path = folder + "/" + out.counts;
-  OVERLORD_TRY(const planner::JournalFold fold,
-               fold_records(read.contents.records, path, runway, &out));
+  OVERLORD_TRY(const planner::JournalFold fold, fold_records(read.contents.records, path, &out));
   if (!fold.started()) return bad_data(path + ": it has no start");
   tell_start(fold, &out);
   tell_inputs(fold, &out);

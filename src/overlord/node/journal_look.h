@@ -105,8 +105,7 @@ struct JournalLook {
                   late_bad, callouts, retired, failure)
 };
 
-// `runway` is that of the job: so many plans are made again. kNotFound: no journal is there;
-// kBadData names the file and where it is damaged.
-Result<JournalLook> look_at_journal(const std::string& folder, uint32_t runway);
+// kNotFound: no journal is there; kBadData names the file and where it is damaged.
+Result<JournalLook> look_at_journal(const std::string& folder);
 
 }  // namespace overlord::node

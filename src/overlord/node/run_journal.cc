@@ -26,9 +26,8 @@ Result<std::vector<protocol::JournalRecord>> decode(const std::vector<std::strin
   return out;
 }
 
-Result<std::shared_ptr<planner::JournalFold>> fold(const std::vector<std::string>& records,
-                                                   uint32_t runway) {
-  auto out = std::make_shared<planner::JournalFold>(runway);
+Result<std::shared_ptr<planner::JournalFold>> fold(const std::vector<std::string>& records) {
+  auto out = std::make_shared<planner::JournalFold>();
   OVERLORD_TRY(const std::vector<protocol::JournalRecord> decoded, decode(records));
   for (const protocol::JournalRecord& record : decoded) {
     OVERLORD_RETURN_IF_ERROR(out->apply(record));
@@ -106,8 +105,7 @@ Result<std::unique_ptr<runtime::Journal>> open_run_journal(const std::string& fo
                   "the journal of this run is gone, it was in " + folder +
                       ": what has been planned is not known: restart from the last checkpoint");
   }
-  const uint32_t runway = std::max(start->options.runway, start->options.prefetch_steps + 1);
-  OVERLORD_TRY(auto folded, fold(opened.contents.records, runway));
+  OVERLORD_TRY(auto folded, fold(opened.contents.records));
   const bool same = folded->started() && !start->run.empty() && folded->start().run == start->run &&
                     folded->start().versions.attempt == start->attempt;
   if (same) {

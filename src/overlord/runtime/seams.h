@@ -115,6 +115,8 @@ class Journal {
   // `records` tell all that was told before them, which goes when they are durable: all of them or
   // none. In order with append().
   virtual void compact(std::vector<std::string> records, std::function<void(Status)> durable) = 0;
+  // Plans to have in it at most before anybody asks for them, so that nobody waits for its disk.
+  virtual uint32_t most_plans_ahead() const { return 0; }
 };
 
 // Carries envelopes between roles; order is kept per (from, to) pair, nothing else is promised.

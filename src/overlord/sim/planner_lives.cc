@@ -22,8 +22,7 @@ void Processes::begin_planner(const host::HostedRoles& roles) {
   life.journal = std::make_unique<SlowJournal>(world_, disk_, std::move(faults));
   process.generation = life.journal->term();
   process.dead = false;
-  auto folded = std::make_shared<planner::JournalFold>(
-      std::max(start_.options.runway, start_.options.prefetch_steps + 1));
+  auto folded = std::make_shared<planner::JournalFold>();
   for (const protocol::JournalRecord& record : disk_.read()) {
     OVERLORD_CHECK(folded->apply(record).ok(), "a journal that was written here");
   }

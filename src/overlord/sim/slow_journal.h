@@ -44,6 +44,8 @@ class SlowJournal final : public runtime::Journal {
       : world_(world), disk_(disk), faults_(std::move(faults)), term_(disk.claim()) {}
 
   uint32_t term() const { return term_; }
+  static constexpr uint32_t kPlansAhead = 3;
+  uint32_t most_plans_ahead() const override { return kPlansAhead; }
   void append(std::string record, std::function<void(Status)> durable) override;
   void compact(std::vector<std::string> records, std::function<void(Status)> durable) override;
   // Its planner is dead: what was on its way has reached the disk, up to some record, or is lost.

@@ -50,6 +50,9 @@ class FileJournal final : public runtime::Journal {
   // Segments before this one are removed when it is durable.
   void compact(std::vector<std::string> records, std::function<void(Status)> durable) override;
 
+  // A step of the fastest trainers takes a few milliseconds, a slow sync of a busy disk fifty.
+  uint32_t most_plans_ahead() const override { return 32; }
+
   uint32_t term() const { return term_; }
   uint64_t syncs() const { return syncs_; }
   uint64_t written_bytes() const { return written_bytes_; }

@@ -38,11 +38,12 @@ struct JournalStart {
 struct PlanRecord {
   model::Versions versions;
   StepIndex step = 0;
+  StepIndex done = 0;  // steps before it were consumed when this one was planned: nobody asks again
   Digest content_hash;
   Digest plan_hash;
   std::string state_after;
 
-  OVERLORD_FIELDS(versions, step, content_hash, plan_hash, state_after)
+  OVERLORD_FIELDS(versions, step, done, content_hash, plan_hash, state_after)
 };
 
 struct LateBadRecord {
@@ -104,8 +105,8 @@ struct RetiredRecord {
 using JournalRecord = std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord,
                                    TreeRecord, CalloutRecord, FailureRecord, RetiredRecord>;
 
-// 3: versions and feedback as messages have them; a plan's state is a difference (record_chain.h).
-inline constexpr uint8_t kRecordFormat = 3;
+// 4: a plan tells which steps are done with; its state is a difference (record_chain.h).
+inline constexpr uint8_t kRecordFormat = 4;
 
 // One record by itself, each field as it is. A journal is written and read by record_chain.h.
 std::string encode_record(const JournalRecord& record);

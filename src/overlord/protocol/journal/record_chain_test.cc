@@ -148,7 +148,7 @@ TEST(RecordChain, AnotherFormatIsNamed) {
   bytes[0] = 2;
   const Status status = JournalReader().read(bytes).status();
   EXPECT_EQ(status.code(), Code::kVersionMismatch);
-  EXPECT_EQ(status.message(), "journal record: format 2, this build reads 3");
+  EXPECT_EQ(status.message(), "journal record: format 2, this build reads 4");
 }
 
 // One plan in 306 sources, of which 100 are drawn from: what is written is what moved.

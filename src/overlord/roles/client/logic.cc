@@ -46,6 +46,11 @@ struct OnMessage {
   // A report that was repeated has been judged before, perhaps: by nobody who lives to tell.
   void operator()(const protocol::ReportAnswered& message) const {
     const auto kept = state.reports().find(message.step);
+    // Settled, and forgotten since it was repeated.
+    if (kept == state.reports().end() && !state.reports().empty() &&
+        message.step < state.reports().begin()->first) {
+      return;
+    }
     protocol::ReportAnswered answer = message;
     if (kept != state.reports().end() && kept->second.repeated) {
       if (kept->second.settled && !kept->second.retold) return;

@@ -295,10 +295,15 @@ TEST(ClientReports, AsManyAreKeptAsMayNotCountYet) {
   Reporter rank(3);
   for (StepIndex step = 0; step < 50; ++step) {
     rank.report(step);
+    EXPECT_EQ(rank.answer(1, step, Verdict::kAccepted), Verdict::kAccepted);
     ASSERT_LE(rank.state.reports().size(), 3u);
   }
   EXPECT_EQ(rank.term(2), (std::vector<StepIndex>{47, 48, 49}));
-  EXPECT_EQ(rank.answer(2, 3, Verdict::kAccepted), Verdict::kAccepted) << "forgotten, not lost";
+  rank.report(50);
+  EXPECT_EQ(rank.answer(2, 47, Verdict::kDuplicate), std::nullopt)
+      << "it was repeated, and forgotten before the answer";
+  rank.report(2);
+  EXPECT_EQ(rank.answer(2, 2, Verdict::kDuplicate), Verdict::kDuplicate) << "told twice";
 }
 
 TEST(ClientReports, WhatARuleAnswersIsNotKept) {

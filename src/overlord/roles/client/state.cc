@@ -46,7 +46,9 @@ struct ClientState::Apply {
     OVERLORD_CHECK(event.part.weights.empty(), "what a rule has answered is no report");
     const bool fresh = self.reports_.try_emplace(event.part.step, KeptReport{event.part}).second;
     OVERLORD_CHECK(fresh, "the first report of a step stays");
-    while (self.reports_.size() > self.reports_kept_) self.reports_.erase(self.reports_.begin());
+    while (self.reports_.size() > self.reports_kept_ && self.reports_.begin()->second.settled) {
+      self.reports_.erase(self.reports_.begin());
+    }
   }
   void operator()(const ReportRetold& event) const {
     const auto found = self.reports_.find(event.step);

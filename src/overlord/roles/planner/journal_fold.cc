@@ -13,7 +13,7 @@ struct JournalFold::Apply {
   // Whatever was before it is told by it and by what follows, or counts no more.
   Status operator()(const protocol::JournalStart& record) const {
     OVERLORD_TRY(const model::StreamState state, protocol::decode_stream_state(record.state));
-    self = JournalFold(self.runway_);
+    self = JournalFold();
     self.start_ = record;
     self.base_step_ = state.next_step;
     return {};
@@ -36,7 +36,12 @@ struct JournalFold::Apply {
     self.forget();
     return {};
   }
+  // Plans from its first step on were heard of by nobody, and are made anew with it.
   Status operator()(const protocol::TreeRecord& record) const {
+    while (!self.plans_.empty() && self.plans_.back().step >= record.first_step) {
+      self.plans_.pop_back();
+    }
+    std::erase_if(self.callouts_, [&](const auto& one) { return one.step >= record.first_step; });
     self.trees_.push_back(record);
     return {};
   }
@@ -68,7 +73,7 @@ void JournalFold::open_term(const model::Versions& versions) {
 }
 
 void JournalFold::forget() {
-  while (plans_.size() > runway_) {
+  while (!plans_.empty() && plans_.front().step < plans_.back().done) {
     protocol::PlanRecord& first = plans_.front();
     start_->state = std::move(first.state_after);
     start_->content_chain = chain(start_->content_chain, first.content_hash);
@@ -86,7 +91,6 @@ void JournalFold::forget() {
 }
 
 std::vector<protocol::JournalRecord> JournalFold::records() const {
-  OVERLORD_CHECK(plans_.size() <= runway_, "a compacted journal has no more plans than the runway");
   std::vector<protocol::JournalRecord> out = {start()};
   for (const auto& [id, record] : late_bad_) out.emplace_back(record);
   for (const protocol::TreeRecord& record : trees_) out.emplace_back(record);

@@ -18,10 +18,6 @@ namespace overlord::planner {
 
 class JournalFold {
  public:
-  // The last `runway` plans are kept: those before them were acknowledged by everybody before the
-  // newest was made.
-  explicit JournalFold(uint32_t runway) : runway_(runway) {}
-
   // In the order of the journal. kBadData, naming the record, where one cannot follow what is
   // there.
   Status apply(const protocol::JournalRecord& record);
@@ -32,7 +28,8 @@ class JournalFold {
 
   // Nothing else means anything before a start has been applied.
   bool started() const { return start_.has_value(); }
-  // Of the newest start; `state` and chains are those before the first plan that is kept.
+  // Of the newest start; `state` and chains are those before the first plan that is kept: the
+  // oldest that somebody may still ask for.
   const protocol::JournalStart& start() const {
     OVERLORD_CHECK(started(), "a fold without a start is of no stream");
     return *start_;
@@ -51,7 +48,6 @@ class JournalFold {
   struct Apply;
   void forget();
 
-  uint32_t runway_;
   std::optional<protocol::JournalStart> start_;
   StepIndex base_step_ = 0;
   std::deque<protocol::PlanRecord> plans_;

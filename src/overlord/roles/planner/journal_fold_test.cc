@@ -31,10 +31,16 @@ protocol::JournalStart start_at(StepIndex step) {
   return start;
 }
 
-protocol::PlanRecord planned(StepIndex step) {
+// All but the last `out` plans are done with.
+protocol::PlanRecord planned(StepIndex step, StepIndex out = 4) {
   const std::string name = std::to_string(step);
-  return {
-      {}, step, digest_of("content " + name), digest_of("plan " + name), state_before(step + 1)};
+  const StepIndex done = step + 1 - std::min(step + 1, out);
+  return {{},
+          step,
+          done,
+          digest_of("content " + name),
+          digest_of("plan " + name),
+          state_before(step + 1)};
 }
 
 protocol::FeedbackRecord fed_back(StepIndex step, StepIndex effective) {
@@ -57,8 +63,8 @@ protocol::TreeRecord tree_from(StepIndex step, uint32_t version) {
   return record;
 }
 
-JournalFold fold_of(uint32_t runway, const std::vector<JournalRecord>& records) {
-  JournalFold fold(runway);
+JournalFold fold_of(const std::vector<JournalRecord>& records) {
+  JournalFold fold;
   for (const JournalRecord& record : records) {
     const Status applied = fold.apply(record);
     EXPECT_TRUE(applied.ok()) << applied.message();
@@ -74,6 +80,7 @@ std::vector<std::string> bytes_of(const JournalFold& fold) {
 
 // Everything that a journal may hold, in an order that a planner could have written.
 std::vector<JournalRecord> random_journal(uint64_t seed) {
+  const StepIndex out_at_once = 1 + seed % 6;
   uint64_t draws = 0;
   const auto below = [&](uint64_t n) { return uniform_below(seed, ++draws, 0, n); };
   StepIndex step = below(3);
@@ -109,7 +116,8 @@ std::vector<JournalRecord> random_journal(uint64_t seed) {
             protocol::RetiredRecord{start_at(0).versions, protocol::constructor_address(i, tree)});
         break;
       default:
-        out.emplace_back(planned(step++));
+        out.emplace_back(planned(step, out_at_once));
+        ++step;
     }
   }
   return out;
@@ -118,21 +126,19 @@ std::vector<JournalRecord> random_journal(uint64_t seed) {
 TEST(JournalFold, CompactedAnywhereItComesToTheSame) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     const std::vector<JournalRecord> all = random_journal(seed);
-    const uint32_t runway = 1 + seed % 6;
-    const JournalFold whole = fold_of(runway, all);
+    const JournalFold whole = fold_of(all);
     const size_t cut = 1 + uniform_below(seed, 0, 1, all.size());
-    JournalFold resumed =
-        fold_of(runway, fold_of(runway, {all.begin(), all.begin() + cut}).records());
+    JournalFold resumed = fold_of(fold_of({all.begin(), all.begin() + cut}).records());
     for (size_t i = cut; i < all.size(); ++i) ASSERT_TRUE(resumed.apply(all[i]).ok());
     ASSERT_EQ(bytes_of(resumed), bytes_of(whole)) << seed << ", cut at " << cut;
     ASSERT_EQ(resumed.base_step(), whole.base_step());
     ASSERT_EQ(resumed.next_step(), whole.next_step());
-    ASSERT_EQ(bytes_of(fold_of(runway, whole.records())), bytes_of(whole)) << seed;
+    ASSERT_EQ(bytes_of(fold_of(whole.records())), bytes_of(whole)) << seed;
   }
 }
 
 TEST(JournalFold, BeginsWithAStart) {
-  JournalFold fold(4);
+  JournalFold fold;
   const Status refused = fold.apply(planned(0));
   EXPECT_EQ(refused.code(), Code::kBadData);
   EXPECT_EQ(refused.message(), "journal: its first record is no start");
@@ -142,7 +148,7 @@ TEST(JournalFold, BeginsWithAStart) {
 }
 
 TEST(JournalFold, AStartThatCannotBeReadChangesNothing) {
-  JournalFold fold = fold_of(4, {start_at(3), planned(3)});
+  JournalFold fold = fold_of({start_at(3), planned(3)});
   protocol::JournalStart cut = start_at(3);
   cut.state.resize(1);
   EXPECT_FALSE(fold.apply(cut).ok());
@@ -151,7 +157,7 @@ TEST(JournalFold, AStartThatCannotBeReadChangesNothing) {
 }
 
 TEST(JournalFold, AnotherStepThanTheNextIsRefusedByName) {
-  JournalFold fold = fold_of(4, {start_at(3), planned(3)});
+  JournalFold fold = fold_of({start_at(3), planned(3)});
   for (const StepIndex wrong : {3, 5}) {
     const Status refused = fold.apply(planned(wrong));
     EXPECT_EQ(refused.code(), Code::kBadData);
@@ -162,16 +168,16 @@ TEST(JournalFold, AnotherStepThanTheNextIsRefusedByName) {
 }
 
 TEST(JournalFold, TheStateMovesBehindTheRunwayWithItsChains) {
-  JournalFold fold = fold_of(3, {start_at(2)});
+  JournalFold fold = fold_of({start_at(2)});
   Digest content, plan;
   for (StepIndex step = 2; step < 12; ++step) {
-    ASSERT_TRUE(fold.apply(planned(step)).ok());
+    ASSERT_TRUE(fold.apply(planned(step, 3)).ok());
     EXPECT_EQ(fold.next_step(), step + 1);
     ASSERT_LE(fold.plans().size(), 3u);
     if (step < 5) continue;
     const StepIndex gone = step - 3;
-    content = chain(content, planned(gone).content_hash);
-    plan = chain(plan, planned(gone).plan_hash);
+    content = chain(content, planned(gone, 3).content_hash);
+    plan = chain(plan, planned(gone, 3).plan_hash);
     EXPECT_EQ(fold.base_step(), gone + 1);
     EXPECT_EQ(fold.plans().front().step, gone + 1);
     EXPECT_EQ(fold.start().state, state_before(gone + 1));
@@ -182,23 +188,23 @@ TEST(JournalFold, TheStateMovesBehindTheRunwayWithItsChains) {
 }
 
 TEST(JournalFold, FeedbackIsKeptUntilItHasCountedAndTheNewestAlways) {
-  JournalFold fold = fold_of(2, {start_at(0), planned(0), planned(1)});
+  JournalFold fold = fold_of({start_at(0), planned(0, 2), planned(1, 2)});
   ASSERT_TRUE(fold.apply(fed_back(0, 2)).ok());
   ASSERT_TRUE(fold.apply(fed_back(1, 3)).ok());
-  for (StepIndex step = 2; step < 4; ++step) ASSERT_TRUE(fold.apply(planned(step)).ok());
+  for (StepIndex step = 2; step < 4; ++step) ASSERT_TRUE(fold.apply(planned(step, 2)).ok());
   ASSERT_EQ(fold.base_step(), 2u);
   EXPECT_TRUE(fold.feedback().contains(0)) << "step 2 is made again with it";
-  ASSERT_TRUE(fold.apply(planned(4)).ok());
+  ASSERT_TRUE(fold.apply(planned(4, 2)).ok());
   EXPECT_FALSE(fold.feedback().contains(0));
-  for (StepIndex step = 5; step < 9; ++step) ASSERT_TRUE(fold.apply(planned(step)).ok());
+  for (StepIndex step = 5; step < 9; ++step) ASSERT_TRUE(fold.apply(planned(step, 2)).ok());
   EXPECT_TRUE(fold.feedback().contains(1)) << "a rule decides the step behind it";
 }
 
 TEST(JournalFold, AnswersOfFunctionsGoWithTheirStep) {
-  JournalFold fold = fold_of(2, {start_at(0)});
+  JournalFold fold = fold_of({start_at(0)});
   for (StepIndex step = 0; step < 5; ++step) {
     ASSERT_TRUE(fold.apply(answered_at(step)).ok());
-    ASSERT_TRUE(fold.apply(planned(step)).ok());
+    ASSERT_TRUE(fold.apply(planned(step, 2)).ok());
   }
   ASSERT_TRUE(fold.apply(answered_at(5)).ok());
   std::vector<StepIndex> kept;
@@ -208,13 +214,13 @@ TEST(JournalFold, AnswersOfFunctionsGoWithTheirStep) {
 
 // A tree holds until the next one, however long ago it was: nothing else in the journal says so.
 TEST(JournalFold, TreesRetiredOnesAndBadRowsStay) {
-  JournalFold fold = fold_of(1, {start_at(0), tree_from(0, 2), tree_from(2, 3)});
+  JournalFold fold = fold_of({start_at(0), tree_from(0, 2), tree_from(2, 3)});
   const protocol::Address gone = protocol::constructor_address(1);
   ASSERT_TRUE(fold.apply(protocol::RetiredRecord{{}, gone}).ok());
   const SampleId row{1, 0, 5};
   ASSERT_TRUE(fold.apply(protocol::LateBadRecord{{}, 0, row, "first"}).ok());
   ASSERT_TRUE(fold.apply(protocol::LateBadRecord{{}, 0, row, "again"}).ok());
-  for (StepIndex step = 0; step < 9; ++step) ASSERT_TRUE(fold.apply(planned(step)).ok());
+  for (StepIndex step = 0; step < 9; ++step) ASSERT_TRUE(fold.apply(planned(step, 1)).ok());
   ASSERT_EQ(fold.trees().size(), 2u);
   EXPECT_EQ(fold.trees()[1].first_step, 2u);
   EXPECT_EQ(fold.retired(), std::vector{gone});
@@ -222,8 +228,17 @@ TEST(JournalFold, TreesRetiredOnesAndBadRowsStay) {
   EXPECT_EQ(fold.late_bad().at(row).reason, "first");
 }
 
+TEST(JournalFold, ATreeTakesBackWhatNobodyHadHeardOf) {
+  JournalFold fold = fold_of({start_at(3), planned(3), planned(4), answered_at(5), planned(5)});
+  ASSERT_TRUE(fold.apply(tree_from(4, 2)).ok());
+  EXPECT_EQ(fold.next_step(), 4u);
+  EXPECT_TRUE(fold.callouts().empty()) << "they were asked about another tree";
+  ASSERT_TRUE(fold.apply(planned(4)).ok());
+  EXPECT_EQ(fold.next_step(), 5u);
+}
+
 TEST(JournalFold, TheEarliestFailureHolds) {
-  JournalFold fold = fold_of(4, {start_at(0)});
+  JournalFold fold = fold_of({start_at(0)});
   const auto failed_at = [&](StepIndex step, const char* why) {
     return fold.apply(protocol::FailureRecord{{}, step, Status(Code::kBadData, why)}).ok();
   };
@@ -235,13 +250,13 @@ TEST(JournalFold, TheEarliestFailureHolds) {
 }
 
 TEST(JournalFold, ALaterStartReplacesAllBeforeIt) {
-  JournalFold fold = fold_of(4, random_journal(7));
+  JournalFold fold = fold_of(random_journal(7));
   ASSERT_TRUE(fold.apply(start_at(5)).ok());
-  EXPECT_EQ(bytes_of(fold), bytes_of(fold_of(4, {start_at(5)})));
+  EXPECT_EQ(bytes_of(fold), bytes_of(fold_of({start_at(5)})));
 }
 
 TEST(JournalFold, AnotherTermIsSaidByItsStart) {
-  JournalFold fold = fold_of(4, {start_at(0), planned(0)});
+  JournalFold fold = fold_of({start_at(0), planned(0)});
   model::Versions versions;
   versions.generation = 3;
   fold.open_term(versions);

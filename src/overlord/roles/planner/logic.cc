@@ -63,8 +63,9 @@ void wake_sources(const PlannerJob& job, const PlannerState& state, Reaction* ou
   }
 }
 
-// Keep enough metadata ahead that planning the runway never waits: the rows that `runway` steps may
-// draw, at what the hungriest step so far drew, and never less than two windows.
+// Keep enough metadata ahead that planning never waits: the rows that the steps of the runway and
+// those ahead of it may draw, at what the hungriest step so far drew, and never less than two
+// windows.
 void top_up(const PlannerJob& job, const PlannerState& state, Reaction* out) {
   for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
     const plan::MetaBuffer& buffer = state.meta()[s];
@@ -74,7 +75,8 @@ void top_up(const PlannerJob& job, const PlannerState& state, Reaction* out) {
     const uint64_t at_once = uint64_t{job.owners.slots[s]} * job.spec.sources[s].workers;
     OVERLORD_CHECK(state.posted(s) <= state.posted_target(s), "what is posted was granted");
     const uint64_t coming = state.posted_target(s) - state.posted(s);
-    const uint64_t wanted = state.step_rows(s) * (uint64_t{job.runway} + 1);
+    const uint64_t wanted =
+        state.step_rows(s) * (job.runway + state.ahead() + state.plans_made() + 1);
     const bool short_rows = buffer.rows() < wanted;
     if (coming >= at_once) continue;  // what was granted keeps every worker busy
     if (buffer.windows() + coming < kWindowsAhead + at_once - 1 || short_rows) {
@@ -258,9 +260,10 @@ bool select_next(const PlannerJob& job, const PlannerState& state, plan::StepSel
 Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSelector& selector,
                   plan::Placer& placer, StepDraft& draft) {
   Reaction out;
-  // What an earlier term has published is made again, whatever came of it.
-  if (state.ended() || (state.failure() && !state.taken(state.next_step()))) return out;
-  if (state.next_step() >= state.acknowledged() + job.runway) return out;
+  // What an earlier term has planned is made again, whatever came of it.
+  const bool again = state.taken(state.next_step()) != nullptr;
+  const bool full = state.next_step() >= state.acknowledged() + job.runway + state.ahead();
+  if (state.ended() || (!again && (state.failure() || full))) return out;
   if (!select_next(job, state, selector, draft, &out)) return out;
   OVERLORD_CHECK(draft.step == state.next_step() && draft.selection->content,
                  "the next step is drafted");
@@ -307,12 +310,30 @@ Reaction on_answer(const PlannerJob& job, const PlannerState& state,
   return out;
 }
 
-Reaction on_committed(const PlannerJob& job, const PlannerState& state,
-                      const model::PlanPtr& plan) {
+Reaction on_made(const PlannerJob& job, const PlannerState& state) {
   Reaction out;
-  OVERLORD_CHECK(plan->step < state.next_step(), "a plan is applied before it is published");
+  wake_sources(job, state, &out);
+  top_up(job, state, &out);
+  return out;
+}
+
+model::PlanPtr to_release(const PlannerJob& job, const PlannerState& state) {
+  const model::PlanPtr plan = state.unreleased();
+  if (!plan || plan->step >= state.acknowledged() + job.runway) return nullptr;
+  return plan;
+}
+
+bool is_late(const PlannerJob& job, const PlannerState& state) {
+  // The first ones have nobody before them who could have hidden the wait.
+  const model::PlanPtr plan = to_release(job, state);
+  return plan && plan->step >= state.first_step() + job.runway && state.ahead() < job.most_ahead;
+}
+
+Reaction on_released(const PlannerJob& job, const PlannerState& state, const model::PlanPtr& plan) {
+  Reaction out;
+  OVERLORD_CHECK(plan->step < state.uncommitted(), "a plan is durable before it is published");
   OVERLORD_CHECK(state.unacknowledged().size() <= job.runway,
-                 "no more is planned ahead than the runway");
+                 "no more is published than the runway");
   const protocol::PlanPublished published = publication(job, plan);
   for (const ConstructorSlot& slot : state.constructors()) {
     if (of_tree(slot, *plan)) out.effects.push_back(Send{slot.address, published});
@@ -320,8 +341,6 @@ Reaction on_committed(const PlannerJob& job, const PlannerState& state,
   for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
     if (published.index->source_present[s]) send_to_slots(job, s, published, &out);
   }
-  wake_sources(job, state, &out);
-  top_up(job, state, &out);
   return out;
 }
 

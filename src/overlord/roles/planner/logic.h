@@ -29,9 +29,10 @@ struct PlannerJob {
   model::Versions versions;       // of the plans, which no restart changes
   uint32_t generation = 1;        // of this planner, on what it sends: its term
   std::vector<uint32_t> buckets;  // constructors of the job's own tree that this planner serves
-  uint32_t runway = 4;
-  std::vector<Rank> ranks;      // whose clients are told of a new term
-  std::vector<Rank> reporters;  // whose parts make up a step's feedback, ascending
+  uint32_t runway = 4;            // plans that are out, and not consumed
+  uint32_t most_ahead = 0;        // plans beyond it that may be made for the journal's sake
+  std::vector<Rank> ranks;        // whose clients are told of a new term
+  std::vector<Rank> reporters;    // whose parts make up a step's feedback, ascending
 };
 
 struct Send {
@@ -59,14 +60,11 @@ struct Fail {  // before `step`; told to everybody when it is durable
   StepIndex step = 0;
   Status status;
 };
-struct JournalRetired {  // a constructor of an earlier tree; then it may go
-  protocol::Address constructor;
-};
 struct JournalCallout {  // an answer that was checked; counts when it is durable
   protocol::CalloutRecord record;
 };
 using Effect = std::variant<Send, Commit, JournalLateBad, JournalFeedback, JournalTree, Ask,
-                            JournalCallout, Fail, JournalRetired>;
+                            JournalCallout, Fail>;
 
 struct Reaction {
   std::vector<Event> events;
@@ -90,8 +88,15 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSe
 Reaction on_answer(const PlannerJob& job, const PlannerState& state,
                    const model::CalloutRequest& request,
                    const Result<std::vector<int64_t>>& answer);
-// A plan became durable: tell everybody.
-Reaction on_committed(const PlannerJob& job, const PlannerState& state, const model::PlanPtr& plan);
+// A plan moves the cursors: what the next ones need is asked for.
+Reaction on_made(const PlannerJob& job, const PlannerState& state);
+// The next plan that everybody may hear of; null: none is durable, or the runway is full.
+model::PlanPtr to_release(const PlannerJob& job, const PlannerState& state);
+// Somebody has waited for the journal's disk: the plan that is durable now could have been told
+// before. Then more is to be planned ahead.
+bool is_late(const PlannerJob& job, const PlannerState& state);
+// Everybody who needs it is told.
+Reaction on_released(const PlannerJob& job, const PlannerState& state, const model::PlanPtr& plan);
 // Everybody is told where the stream ends; constructors that start later are told again.
 Reaction on_failed(const PlannerState& state);
 // Grants before the first plan.

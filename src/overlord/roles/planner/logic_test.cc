@@ -67,7 +67,11 @@ TEST(PlannerLogic, AWindowCountsOnceAndARestartedLoaderGoesOnAtTheFirstMissingOn
 TEST(PlannerLogic, ARestartedConstructorIsToldWhatItHasNotAcknowledgedAndTheFailure) {
   const PlannerJob job = job_of_two_buckets();
   PlannerState state = state_of(3);
-  for (StepIndex step = 3; step < 7; ++step) state.apply(PlanCommitted{plan_of(step)});
+  for (StepIndex step = 3; step < 7; ++step) {
+    state.apply(PlanMade{plan_of(step)});
+    state.apply(PlanCommitted{step});
+    state.apply(PlanReleased{step});
+  }
   state.apply(ConstructorAcknowledged{protocol::constructor_address(0), 6});
   state.apply(ConstructorAcknowledged{protocol::constructor_address(1), 4});
   EXPECT_EQ(state.unacknowledged().size(), 3u) << "bucket 1 still needs 4, 5 and 6";

@@ -26,7 +26,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
         seams_(std::move(seams)),
         state_(std::move(start.state), std::move(start.first_windows), job_.buckets,
                std::move(start.feedback), std::move(start.peers)),
-        fold_(start.folded ? *start.folded : JournalFold(job_.runway)) {
+        fold_(start.folded ? *start.folded : JournalFold()) {
     probe_.term = job_.generation;
     start.folded ? take_over() : begin(start);
   }
@@ -128,10 +128,10 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
 
   // One tree at a time. Who wishes the same as the one before gets the same answer.
   void grant_wishes() {
-    while (!changing_ && !taken_over_ && !wishes_.empty()) {
-      // A plan that is being made durable keeps the tree it was made with, and a step that a
+    while (!changing_ && !taken_over_ && !failing_ && !wishes_.empty()) {
+      // Plans that somebody may have heard of keep the tree they were made with, and a step that a
       // function is asked about the tree that it was told of.
-      const StepIndex next = first_unplanned() + (asking_ ? 1 : 0);
+      const StepIndex next = asking_ ? state_.unplanned() + 1 : state_.unheard();
       Result<TreeDecision> decision = state_.failure()
                                           ? Result<TreeDecision>(state_.failure()->status)
                                           : decide_tree(job_, state_, wishes_.front().wish, next);
@@ -142,11 +142,6 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       answer_wish(decision.ok() ? Result<StepIndex>(decision->first_step)
                                 : Result<StepIndex>(decision.status()));
     }
-  }
-
-  // The first step that no plan is made of yet; one may be on its way to the journal.
-  StepIndex first_unplanned() const {
-    return std::max(state_.unplanned(), state_.next_step() + (committing_ ? 1 : 0));
   }
 
   void answer_wish(const Result<StepIndex>& answer) {
@@ -171,18 +166,12 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     if (state_.remaking()) return;
     for (const protocol::Address& constructor : to_retire(state_)) {
       if (!retiring_.insert(constructor).second) continue;
-      JournalRetired effect{constructor};
-      carry_out(effect);
+      journal(protocol::RetiredRecord{versions(), constructor}, [constructor](Service& self) {
+        self.state_.apply(ConstructorRetired{constructor});
+        if (self.seams_.retired) self.seams_.retired(constructor);
+        self.pump();
+      });
     }
-  }
-
-  void carry_out(JournalRetired& effect) {
-    journal(protocol::RetiredRecord{versions(), effect.constructor},
-            [constructor = effect.constructor](Service& self) {
-              self.state_.apply(ConstructorRetired{constructor});
-              if (self.seams_.retired) self.seams_.retired(constructor);
-              self.pump();
-            });
   }
 
   void perform(Reaction reaction) {
@@ -190,11 +179,14 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     for (Effect& effect : reaction.effects) std::visit([&](auto& e) { carry_out(e); }, effect);
   }
 
-  // Plan until the runway is full, metadata is missing, a commit or a new tree is on its way to
-  // disk, or a user's function is asked.
+  // Plan until enough is planned ahead, metadata is missing, a new tree is on its way to disk, or a
+  // user's function is asked. A plan need not wait for those before it to be durable: the journal
+  // keeps their order, and one sync serves all that wait for it.
   void pump() {
-    while (started_ && !committing_ && !changing_ && !asking_ && !failing_ && !superseded_ &&
-           state_.unpromised().empty()) {
+    while (true) {
+      release();
+      if (!started_ || changing_ || asking_ || failing_ || superseded_) return;
+      if (!state_.unpromised().empty()) return;
       const int64_t begin_ns = seams_.clock->now_ns();
       Reaction reaction = try_plan(job_, state_, selector_, placer_, draft_);
       probe_.planning_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
@@ -235,18 +227,18 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   }
 
   void carry_out(Commit& commit) {
-    OVERLORD_CHECK(!committing_ && commit.plan->step == state_.next_step(),
-                   "one plan at a time goes to the journal");
+    OVERLORD_CHECK(commit.plan->step == state_.next_step(), "plans go to the journal in order");
     const model::Plan& plan = *commit.plan;
     if (state_.taken(plan.step) != nullptr) return commit_again(commit.plan);
-    committing_ = true;
+    made(commit.plan);
     ++plans_since_compaction_;
-    journal(protocol::PlanRecord{plan.versions, plan.step, plan.content_hash, plan.plan_hash,
+    const StepIndex done = std::min(state_.acknowledged(), plan.step);
+    journal(protocol::PlanRecord{plan.versions, plan.step, done, plan.content_hash, plan.plan_hash,
                                  protocol::encode_stream_state(*plan.state_after)},
             [plan = commit.plan](Service& self) {
-              OVERLORD_CHECK(self.committing_, "a plan is made durable once");
-              self.committing_ = false;
-              self.committed(plan);
+              if (self.state_.made(plan->step) != plan) return;  // withdrawn
+              self.state_.apply(PlanCommitted{plan->step});
+              if (is_late(self.job_, self.state_)) self.state_.apply(PlanLate{});
               self.pump();
             });
     if (plans_since_compaction_ >= kPlansPerCompaction) compact([](Service&) {});
@@ -258,17 +250,26 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       Fail failed{plan->step, same};
       return carry_out(failed);
     }
-    committed(plan);
+    made(plan);
+    state_.apply(PlanCommitted{plan->step});
+    release();
     ++probe_.plans_remade;
     finish_remaking();
   }
 
-  void committed(const model::PlanPtr& plan) {
-    state_.apply(PlanCommitted{plan});
-    ++probe_.plans;
-    note_report(*plan);
-    probe_.next_step = state_.unplanned();
-    perform(on_committed(job_, state_, plan));
+  void made(const model::PlanPtr& plan) {
+    state_.apply(PlanMade{plan});
+    perform(on_made(job_, state_));
+  }
+
+  void release() {
+    while (const model::PlanPtr plan = to_release(job_, state_)) {
+      state_.apply(PlanReleased{plan->step});
+      ++probe_.plans;
+      note_report(*plan);
+      probe_.next_step = std::max(probe_.next_step.load(), plan->step + 1);
+      perform(on_released(job_, state_, plan));
+    }
   }
 
   void note_report(const model::Plan& plan) {
@@ -330,6 +331,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   void carry_out(JournalTree& tree) {
     OVERLORD_CHECK(!changing_, "one tree at a time");
     changing_ = true;
+    withdraw_from(tree.change.first_step);
     model::Versions versions = job_.versions;
     versions.tree = tree.change.tree.version;
     const TreeChanged& change = tree.change;
@@ -338,6 +340,15 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
               self.state_.apply(change);
               self.tell_tree(change);
             });
+  }
+
+  // Plans that are in the journal, or on their way, and that nobody has heard of: the record of the
+  // tree takes them back there too.
+  void withdraw_from(StepIndex step) {
+    if (step >= state_.next_step()) return;
+    state_.apply(PlansWithdrawn{step});
+    selector_ = {};
+    draft_ = {};
   }
 
   void tell_tree(const TreeChanged& change) {
@@ -398,9 +409,9 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     const uint64_t seen = state_.late_bad(number) + state_.stream().cursors[number].bad;
     const uint32_t pass = state_.stream().cursors[number].pass;
     if (seen <= model::bad_rows_budget(source, pass) || state_.failure() || failing_) return;
-    // A plan that is on its way to the journal will be published; the stream ends behind it.
+    // Plans that are on their way to the journal will be published; the stream ends behind them.
     Fail exceeded{
-        first_unplanned(),
+        state_.unplanned(),
         Status(Code::kBudgetExceeded,
                "source " + source.name + ": " + std::to_string(seen) + " bad rows, allowed " +
                    std::to_string(source.bad_rows_allowed) + " a pass; last: " + last +
@@ -449,7 +460,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
             if (status.ok()) return then(*self);
             if (status.code() == Code::kUnavailable) return self->step_down(status);
             // What was appended behind it fails too, plans among them.
-            self->failed(self->state_.next_step(), status.with_context("journal"));
+            self->failed(self->state_.uncommitted(), status.with_context("journal"));
           });
         };
   }
@@ -486,8 +497,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   plan::Placer placer_;
   PlannerProbe probe_;
   StepDraft draft_;
-  bool started_ = false;  // the journal tells of this term
-  bool committing_ = false;
+  bool started_ = false;     // the journal tells of this term
   bool failing_ = false;     // a failure is on its way to the journal
   bool taken_over_ = false;  // and what earlier terms have planned is not all made again
   bool superseded_ = false;
@@ -500,8 +510,10 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   bool asking_ = false;  // from the question until its answer is durable
 };
 
-Planner::Planner(PlannerStart start, PlannerSeams seams)
-    : service_(std::make_shared<Service>(std::move(start), std::move(seams))) {}
+Planner::Planner(PlannerStart start, PlannerSeams seams) {
+  start.job.most_ahead = seams.journal->most_plans_ahead();
+  service_ = std::make_shared<Service>(std::move(start), std::move(seams));
+}
 Planner::~Planner() = default;
 void Planner::start() { service_->start(); }
 void Planner::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }

@@ -1,4 +1,4 @@
-// A planner over a journal that is durable at once, and the one that comes after it.
+// A planner over a journal that is durable at once or when it is told to, and the one after it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -26,7 +26,11 @@ struct StillClock final : runtime::Clock {
 struct OpenBook final : runtime::Journal {
   void append(std::string record, std::function<void(Status)> durable) override {
     if (answer.ok()) records.push_back(std::move(record));
-    durable(answer);
+    if (syncs) return durable(answer);
+    waiting.push_back(std::move(durable));
+  }
+  void sync() {
+    for (const auto& durable : std::exchange(waiting, {})) durable(answer);
   }
   void compact(std::vector<std::string> all, std::function<void(Status)> durable) override {
     if (answer.ok()) records = std::move(all);
@@ -41,6 +45,8 @@ struct OpenBook final : runtime::Journal {
 
   std::vector<std::string> records;
   Status answer;
+  bool syncs = true;  // or when sync() is called
+  std::vector<std::function<void(Status)>> waiting;
 };
 
 PlannerJob job_with_clients(uint32_t term) {
@@ -132,7 +138,7 @@ std::vector<model::PlanPtr> first_life(OpenBook* book) {
 }
 
 std::shared_ptr<const JournalFold> folded_from(const OpenBook& book) {
-  auto fold = std::make_shared<JournalFold>(job_with_clients(1).runway);
+  auto fold = std::make_shared<JournalFold>();
   for (const protocol::JournalRecord& record : book.read()) EXPECT_TRUE(fold->apply(record).ok());
   return fold;
 }
@@ -177,6 +183,34 @@ TEST(PlannerService, TheNextTermMakesTheSamePlansAndTellsClientsWhenAllAreMade) 
   EXPECT_EQ(next.told_of_term(protocol::RoleKind::kClient), 2u) << "once";
 }
 
+TEST(PlannerService, OneSyncServesAllPlansOfTheRunwayAndNoneIsToldBeforeIt) {
+  OpenBook book;
+  Lone planner(&book, 1);
+  book.syncs = false;
+  planner.post_everything();
+  EXPECT_EQ(book.waiting.size(), 4u);
+  EXPECT_TRUE(planner.plans().empty());
+  book.sync();
+  planner.run();
+  EXPECT_EQ(planner.plans().size(), 4u);
+}
+
+TEST(PlannerService, ASyncThatFailsEndsTheStreamBeforeWhatWasOnItsWay) {
+  OpenBook book;
+  Lone planner(&book, 1);
+  planner.post_everything();
+  book.syncs = false;
+  for (const uint32_t bucket : {0, 1}) {
+    planner.hear(protocol::constructor_address(bucket), protocol::Acknowledged{2});
+  }
+  book.answer = Status(Code::kResource, "sync failed");
+  book.sync();
+  planner.run();
+  const auto& failed = std::get<protocol::StreamFailed>(planner.sent.back().message);
+  EXPECT_EQ(failed.step, 4u) << "those before it were told";
+  EXPECT_EQ(planner.plans().size(), 4u);
+}
+
 TEST(PlannerService, ALostRecordEndsTheStreamForAllInTheJournalToo) {
   OpenBook book;
   const std::vector<model::PlanPtr> before = first_life(&book);
@@ -198,7 +232,7 @@ TEST(PlannerService, ALostRecordEndsTheStreamForAllInTheJournalToo) {
   const std::vector<protocol::JournalRecord> records = book.read();
   EXPECT_EQ(std::get<protocol::FailureRecord>(records.back()).step, 5u);
   next.post_everything();
-  ASSERT_EQ(next.plans().size(), 4u) << "what the journal has is still served";
+  ASSERT_EQ(next.plans().size(), 3u) << "what the journal has is still served";
   EXPECT_EQ(next.plans().back()->step, 4u);
 }
 

@@ -13,6 +13,7 @@ PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> firs
                            std::vector<model::StepFeedback> feedback,
                            protocol::PeerGenerations peers)
     : stream_(std::move(stream)),
+      committed_until_(stream_.next_step),
       meta_(first_windows.size()),
       first_(first_windows),
       grants_(first_windows),
@@ -26,6 +27,7 @@ PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> firs
     constructors_.push_back(
         {protocol::constructor_address(bucket), ConstructorSlot::kNoEnd, first_step_});
   }
+  released_.stream = std::make_shared<const model::StreamState>(stream_);
   rule_.step = first_step_;
   for (const model::SourceMemory& source : stream_.controller.sources) {
     rule_.weights.push_back(source.weight);
@@ -50,6 +52,8 @@ void PlannerState::take_over(const JournalFold& folded, const std::vector<TreeCh
   first_step_ = rule_.step = folded.start().first_step;
   content_chain_ = folded.start().content_chain;
   plan_chain_ = folded.start().plan_chain;
+  released_.content_chain = content_chain_;
+  released_.plan_chain = plan_chain_;
   for (const auto& [step, record] : folded.feedback()) keep_feedback(record.feedback);
   for (const auto& [id, record] : folded.late_bad()) {
     OVERLORD_CHECK(id.source < late_bad_.size(), "a bad row of an unknown source");
@@ -115,9 +119,9 @@ struct PlannerState::Apply {
     OVERLORD_CHECK(event.limit >= self.grants_[event.source], "grants only grow");
     self.grants_[event.source] = event.limit;
   }
-  void operator()(const PlanCommitted& event) const {
+  void operator()(const PlanMade& event) const {
     const model::StreamState& after = *event.plan->state_after;
-    OVERLORD_CHECK(event.plan->step == self.stream_.next_step, "plans commit in order");
+    OVERLORD_CHECK(event.plan->step == self.stream_.next_step, "plans are made in order");
     OVERLORD_CHECK(!self.stream_.ended && after.next_step == event.plan->step + 1,
                    "a plan moves the stream by one step");
     OVERLORD_CHECK(after.cursors.size() == self.meta_.size(), "one cursor per source");
@@ -133,7 +137,6 @@ struct PlannerState::Apply {
         drawn = std::max(drawn, after.cursors[s].position - then.position);
       }
       self.step_rows_[s] = std::max(self.step_rows_[s], drawn);
-      self.meta_[s].trim(after.cursors[s].pass, after.cursors[s].position);
     }
     self.stream_ = after;
     const protocol::PlanRecord* taken = self.taken(event.plan->step);
@@ -141,7 +144,24 @@ struct PlannerState::Apply {
                    "a plan that was published stays what it is");
     self.taken_.erase(event.plan->step);
     self.take_answers();
-    // What this plan took into account is in its state from now on.
+    add_to(*event.plan, &self.content_chain_, &self.plan_chain_);
+    const bool fresh = self.made_.emplace(event.plan->step, event.plan).second;
+    OVERLORD_CHECK(fresh, "a step is planned once");
+  }
+  void operator()(const PlanCommitted& event) const {
+    OVERLORD_CHECK(event.step == self.committed_until_ && event.step < self.stream_.next_step,
+                   "plans that were made commit in order");
+    ++self.committed_until_;
+  }
+  static void add_to(const model::Plan& plan, Digest* contents, Digest* plans) {
+    *contents = chain(*contents, plan.content_hash);
+    *plans = chain(*plans, plan.plan_hash);
+  }
+  // What plans that everybody may know took into account is in their state from now on.
+  void forget_before(const model::StreamState& after) const {
+    for (size_t s = 0; s < self.meta_.size(); ++s) {
+      self.meta_[s].trim(after.cursors[s].pass, after.cursors[s].position);
+    }
     const StepIndex delay = after.controller.delay;
     while (!self.feedback_.empty() && self.feedback_.begin()->first + delay < after.next_step) {
       self.feedback_.erase(self.feedback_.begin());
@@ -149,11 +169,34 @@ struct PlannerState::Apply {
     while (self.trees_.size() > 1 && std::next(self.trees_.begin())->first <= after.next_step) {
       self.trees_.erase(self.trees_.begin());
     }
-    const bool fresh = self.unacknowledged_.emplace(event.plan->step, event.plan).second;
-    OVERLORD_CHECK(fresh, "a step is planned once");
+  }
+  void operator()(const PlansWithdrawn& event) const {
+    OVERLORD_CHECK(event.from >= self.unheard(), "what somebody may have heard of stays");
+    if (event.from >= self.stream_.next_step) return;
+    self.made_.erase(self.made_.lower_bound(event.from), self.made_.end());
+    self.committed_until_ = std::min(self.committed_until_, event.from);
+    self.content_chain_ = self.released_.content_chain;
+    self.plan_chain_ = self.released_.plan_chain;
+    for (const auto& [step, plan] : self.made_) {
+      add_to(*plan, &self.content_chain_, &self.plan_chain_);
+    }
+    self.stream_ =
+        self.made_.empty() ? *self.released_.stream : *self.made_.rbegin()->second->state_after;
+    OVERLORD_CHECK(self.stream_.next_step == event.from, "the step that is to be planned anew");
+    self.callout_answers_ = {};
+  }
+  void operator()(const PlanLate&) const { ++self.ahead_; }
+  void operator()(const PlanReleased& event) const {
+    const auto first = self.made_.begin();
+    OVERLORD_CHECK(first != self.made_.end() && first->first == event.step &&
+                       event.step < self.committed_until_,
+                   "durable plans are released in order");
+    const model::Plan& plan = *first->second;
+    self.released_.stream = plan.state_after;
+    add_to(plan, &self.released_.content_chain, &self.released_.plan_chain);
+    forget_before(*plan.state_after);
+    self.unacknowledged_.insert(self.made_.extract(first));
     forget_acknowledged();  // one that was made again may be done with
-    self.content_chain_ = chain(self.content_chain_, event.plan->content_hash);
-    self.plan_chain_ = chain(self.plan_chain_, event.plan->plan_hash);
   }
   void operator()(const ConstructorAcknowledged& event) const {
     OVERLORD_CHECK(event.acknowledged <= self.unplanned(), "what is acknowledged was planned");
@@ -236,6 +279,16 @@ struct PlannerState::Apply {
 };
 
 void PlannerState::apply(const Event& event) { std::visit(Apply{*this}, event); }
+
+model::PlanPtr PlannerState::made(StepIndex step) const {
+  const auto found = made_.find(step);
+  return found == made_.end() ? nullptr : found->second;
+}
+
+model::PlanPtr PlannerState::unreleased() const {
+  if (made_.empty() || made_.begin()->first >= committed_until_) return nullptr;
+  return made_.begin()->second;
+}
 
 const model::StepFeedback* PlannerState::feedback(StepIndex step) const {
   const auto found = feedback_.find(step);

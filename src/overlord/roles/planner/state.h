@@ -33,8 +33,18 @@ struct GrantRaised {
   SourceIndex source = 0;
   uint64_t limit = 0;
 };
-struct PlanCommitted {  // durable in the journal
+struct PlanMade {  // on its way to the journal; the next one follows it
   model::PlanPtr plan;
+};
+struct PlanCommitted {  // durable in the journal
+  StepIndex step = 0;
+};
+struct PlansWithdrawn {  // those from here on, which nobody has heard of: another tree holds
+  StepIndex from = 0;
+};
+struct PlanLate {};    // it became durable when it was needed already
+struct PlanReleased {  // durable and within the runway: whoever needs it is told
+  StepIndex step = 0;
 };
 struct ConstructorAcknowledged {
   protocol::Address constructor;
@@ -87,10 +97,11 @@ struct TermHeld {  // it has
   protocol::Address role;
 };
 
-using Event = std::variant<MetaArrived, GrantRaised, PlanCommitted, ConstructorAcknowledged,
-                           ConstructorRetired, LateBadTold, LateBadCommitted, ReportArrived,
-                           FeedbackCommitted, RuleAsked, RuleAnswered, RuleFailed, TreeChanged,
-                           CalloutAnswered, Failed, TermAsked, TermHeld, protocol::PeerRestarted>;
+using Event = std::variant<MetaArrived, GrantRaised, PlanMade, PlanCommitted, PlanReleased,
+                           PlansWithdrawn, PlanLate, ConstructorAcknowledged, ConstructorRetired,
+                           LateBadTold, LateBadCommitted, ReportArrived, FeedbackCommitted,
+                           RuleAsked, RuleAnswered, RuleFailed, TreeChanged, CalloutAnswered,
+                           Failed, TermAsked, TermHeld, protocol::PeerRestarted>;
 
 // A constructor that plans are sent to: of one tree, from its first step until the next tree's.
 struct ConstructorSlot {
@@ -127,6 +138,19 @@ class PlannerState {
   const std::set<protocol::Address>& unpromised() const { return unpromised_; }
   // The first step that no term has planned.
   StepIndex unplanned() const { return std::max(stream_.next_step, taken_until_); }
+  // The first step whose plan no term has made durable; nobody has heard of it.
+  StepIndex uncommitted() const { return std::max(committed_until_, taken_until_); }
+  // Plans to make beyond the runway, so that those within it are durable in time.
+  uint32_t ahead() const { return ahead_; }
+  // The oldest plan that is durable and that nobody was told of yet; null: there is none.
+  model::PlanPtr unreleased() const;
+  // A plan that was made and not released; null: it was released, withdrawn, or is not made.
+  model::PlanPtr made(StepIndex step) const;
+  uint64_t plans_made() const { return made_.size(); }
+  // The first step that nobody may have heard of, of this term or of an earlier one.
+  StepIndex unheard() const {
+    return std::max(made_.empty() ? stream_.next_step : made_.begin()->first, taken_until_);
+  }
   // Plans of an earlier term are being made again, or will be.
   bool remaking() const { return !unpromised_.empty() || stream_.next_step < taken_until_; }
   // What the plan of a step was, where an earlier term has made it; else null.
@@ -149,7 +173,7 @@ class PlannerState {
   const ConstructorSlot* constructor(const protocol::Address& address) const;
   // Least step that some constructor has not acknowledged yet.
   StepIndex acknowledged() const;
-  // Published plans that some constructor may still need, and the loaders it asks.
+  // Released plans that some constructor may still need, and the loaders it asks.
   const std::map<StepIndex, model::PlanPtr>& unacknowledged() const { return unacknowledged_; }
   bool told_bad(const SampleId& id) const { return late_rows_.contains(id); }
   bool late_bad_durable(const SampleId& id) const;
@@ -183,7 +207,7 @@ class PlannerState {
   }
   // What users' functions have answered of the next step.
   const model::CalloutAnswers& callout_answers() const { return callout_answers_; }
-  // Chained over every committed plan: equal after folding the journal.
+  // Chained over every plan that was made: equal after folding the journal.
   const Digest& content_chain() const { return content_chain_; }
   const Digest& plan_chain() const { return plan_chain_; }
 
@@ -194,6 +218,14 @@ class PlannerState {
   void take_answers();
 
   model::StreamState stream_;
+  StepIndex committed_until_;                 // the first step whose plan is not durable
+  std::map<StepIndex, model::PlanPtr> made_;  // and not released
+  struct Position {                           // behind the last plan that was released
+    std::shared_ptr<const model::StreamState> stream;
+    Digest content_chain = {}, plan_chain = {};
+  };
+  Position released_;
+  uint32_t ahead_ = 0;
   std::vector<plan::MetaBuffer> meta_;
   std::vector<uint64_t> first_;         // window of each source's cursor at the start
   std::vector<uint64_t> grants_;        // windows granted, as a limit on the sequence number

@@ -32,7 +32,7 @@ model::PlanPtr made(StepIndex step) {
 }
 
 JournalFold journal_with(const std::vector<protocol::JournalRecord>& records = {}) {
-  JournalFold fold(4);
+  JournalFold fold;
   protocol::JournalStart start;
   start.first_step = 2;
   start.state = protocol::encode_stream_state(stream_before(kBase));
@@ -44,6 +44,7 @@ JournalFold journal_with(const std::vector<protocol::JournalRecord>& records = {
     const model::PlanPtr plan = made(step);
     const protocol::PlanRecord record{{},
                                       step,
+                                      0,
                                       plan->content_hash,
                                       plan->plan_hash,
                                       protocol::encode_stream_state(*plan->state_after)};
@@ -65,6 +66,12 @@ TreeChanged tree_since(StepIndex first_step, uint32_t version) {
   return {first_step, {{}, views, version}};
 }
 
+void commit(PlannerState& state, const model::PlanPtr& plan) {
+  state.apply(PlanMade{plan});
+  state.apply(PlanCommitted{plan->step});
+  state.apply(PlanReleased{plan->step});
+}
+
 TEST(TakeOver, KnowsWhatWasPlannedAndEndsWithTheSameChains) {
   PlannerState state = taking_over(journal_with());
   EXPECT_EQ(state.next_step(), kBase);
@@ -75,7 +82,7 @@ TEST(TakeOver, KnowsWhatWasPlannedAndEndsWithTheSameChains) {
     EXPECT_TRUE(state.remaking());
     ASSERT_NE(state.taken(step), nullptr);
     EXPECT_EQ(state.taken(step)->plan_hash, made(step)->plan_hash);
-    state.apply(PlanCommitted{made(step)});
+    commit(state, made(step));
     content = chain(content, made(step)->content_hash);
     plans = chain(plans, made(step)->plan_hash);
   }
@@ -89,7 +96,44 @@ TEST(TakeOver, APlanThatWasPublishedIsNotCommittedAsAnother) {
   PlannerState state = taking_over(journal_with());
   auto other = std::make_shared<model::Plan>(*made(kBase));
   other->plan_hash = digest_of("another");
-  EXPECT_DEATH(state.apply(PlanCommitted{other}), "a plan that was published stays what it is");
+  EXPECT_DEATH(state.apply(PlanMade{other}), "a plan that was published stays what it is");
+}
+
+TEST(PlannerState, PlansAreMadeAheadOfTheJournalAndReleasedBehindIt) {
+  PlannerState state(stream_before(kBase), {0, 0}, {0, 1});
+  state.apply(PlanMade{made(kBase)});
+  state.apply(PlanMade{made(kBase + 1)});
+  EXPECT_EQ(state.unplanned(), kBase + 2);
+  EXPECT_EQ(state.uncommitted(), kBase);
+  EXPECT_EQ(state.unreleased(), nullptr);
+  EXPECT_DEATH(state.apply(PlanReleased{kBase}), "durable plans are released");
+  EXPECT_DEATH(state.apply(PlanCommitted{kBase + 1}), "commit in order");
+  state.apply(PlanCommitted{kBase});
+  EXPECT_EQ(state.uncommitted(), kBase + 1);
+  EXPECT_EQ(state.unreleased()->step, kBase);
+  EXPECT_TRUE(state.unacknowledged().empty());
+  state.apply(PlanReleased{kBase});
+  EXPECT_EQ(state.unreleased(), nullptr);
+  EXPECT_EQ(state.unacknowledged().size(), 1u);
+}
+
+TEST(PlannerState, PlansThatNobodyHasHeardOfAreWithdrawn) {
+  PlannerState state(stream_before(kBase), {0, 0}, {0, 1});
+  commit(state, made(kBase));
+  const model::StreamState after = state.stream();
+  const Digest contents = state.content_chain();
+  state.apply(PlanMade{made(kBase + 1)});
+  state.apply(PlanCommitted{kBase + 1});
+  state.apply(PlanMade{made(kBase + 2)});
+  EXPECT_EQ(state.unheard(), kBase + 1);
+  EXPECT_DEATH(state.apply(PlansWithdrawn{kBase}), "what somebody may have heard of stays");
+  state.apply(PlansWithdrawn{kBase + 1});
+  EXPECT_EQ(protocol::encode_stream_state(state.stream()), protocol::encode_stream_state(after));
+  EXPECT_EQ(state.content_chain(), contents);
+  EXPECT_EQ(state.unreleased(), nullptr);
+  EXPECT_EQ(state.uncommitted(), kBase + 1);
+  commit(state, made(kBase + 1));  // anew
+  EXPECT_EQ(state.unacknowledged().size(), 2u);
 }
 
 TEST(TakeOver, HappensOnceAndAtTheStartOfTheJournal) {
@@ -106,9 +150,9 @@ TEST(TakeOver, AcknowledgementsMayBeAheadOfWhatIsMadeAgain) {
   EXPECT_EQ(state.acknowledged(), kBase) << "the other one has not told";
   state.apply(ConstructorAcknowledged{protocol::constructor_address(1), 6});
   EXPECT_EQ(state.acknowledged(), 6u);
-  state.apply(PlanCommitted{made(5)});
+  commit(state, made(5));
   EXPECT_TRUE(state.unacknowledged().empty()) << "everybody is done with it";
-  state.apply(PlanCommitted{made(6)});
+  commit(state, made(6));
   EXPECT_EQ(state.unacknowledged().size(), 1u);
   EXPECT_DEATH(state.apply(ConstructorAcknowledged{protocol::constructor_address(0), 9}),
                "what is acknowledged was planned");
@@ -131,7 +175,7 @@ TEST(TakeOver, TreesOfThePastHoldAndTheirConstructorsAreThereUntilTheyRetire) {
 
 TEST(TakeOver, WhoHasRetiredIsNotWaitedFor) {
   PlannerState state = taking_over(journal_with(), {tree_since(6, 2)});
-  for (StepIndex step = kBase; step < kBase + 3; ++step) state.apply(PlanCommitted{made(step)});
+  for (StepIndex step = kBase; step < kBase + 3; ++step) commit(state, made(step));
   EXPECT_EQ(state.acknowledged(), kBase);
   for (const uint32_t bucket : {0, 1}) {
     state.apply(ConstructorRetired{protocol::constructor_address(bucket)});
@@ -151,12 +195,12 @@ TEST(TakeOver, FunctionsOfUsersAreNotAskedAgainAboutWhatTheyAnswered) {
   using Values = std::vector<int64_t>;
   EXPECT_EQ(state.callout_answers().costs, Values{50});
   EXPECT_FALSE(state.callout_answers().seats.has_value());
-  state.apply(PlanCommitted{made(5)});
+  commit(state, made(5));
   EXPECT_EQ(state.callout_answers().costs, Values{60});
   EXPECT_EQ(state.callout_answers().seats, Values{61});
-  state.apply(PlanCommitted{made(6)});
+  commit(state, made(6));
   EXPECT_FALSE(state.callout_answers().costs.has_value()) << "nobody asked about step 7";
-  state.apply(PlanCommitted{made(7)});
+  commit(state, made(7));
   EXPECT_EQ(state.callout_answers().costs, Values{80}) << "answered, and died before the plan";
 }
 

@@ -31,7 +31,7 @@ model::PlanPtr plan_at(StepIndex step) {
 
 // Plans 5, 6 and 7 are in the journal; nobody has been asked yet.
 JournalFold three_plans(const std::vector<protocol::JournalRecord>& more = {}) {
-  JournalFold fold(4);
+  JournalFold fold;
   protocol::JournalStart start;
   start.state = protocol::encode_stream_state(*plan_at(4)->state_after);
   EXPECT_TRUE(fold.apply(start).ok());
@@ -39,6 +39,7 @@ JournalFold three_plans(const std::vector<protocol::JournalRecord>& more = {}) {
     const model::PlanPtr plan = plan_at(step);
     EXPECT_TRUE(fold.apply(protocol::PlanRecord{{},
                                                 step,
+                                                0,
                                                 plan->content_hash,
                                                 plan->plan_hash,
                                                 protocol::encode_stream_state(*plan->state_after)})
@@ -211,7 +212,8 @@ TEST(Term, ASecondPromiseIsAnsweredWithABrief) {
   EXPECT_TRUE(term.promise(kConstructor).effects.empty()) << "others have not promised";
   term.all_promise();
   term.apply(on_opened(term.job, term.state).events);
-  for (StepIndex step = 5; step < 8; ++step) term.apply({PlanCommitted{plan_at(step)}});
+  for (StepIndex step = 5; step < 8; ++step)
+    term.apply({PlanMade{plan_at(step)}, PlanCommitted{step}, PlanReleased{step}});
   term.hear(kConstructor, protocol::Acknowledged{6});
   std::vector<StepIndex> briefed;
   for (const Effect& effect : term.promise(kConstructor).effects) {
@@ -234,7 +236,7 @@ TEST(Term, ReportsAreHeardWhenAllIsMadeAgain) {
   term.all_promise();
   for (StepIndex step = 5; step < 8; ++step) {
     EXPECT_TRUE(deaf()) << "a step that was consumed would seem too early: " << step;
-    term.apply({PlanCommitted{plan_at(step)}});
+    term.apply({PlanMade{plan_at(step)}, PlanCommitted{step}, PlanReleased{step}});
   }
   EXPECT_FALSE(deaf());
 }

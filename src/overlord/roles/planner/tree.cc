@@ -37,9 +37,10 @@ Result<TreeDecision> decide_tree(const PlannerJob& job, const PlannerState& stat
     return invalid_argument("step: " + std::to_string(first) +
                             " is planned already, for the mesh " + held.text() +
                             "; the first that can be for another is " + std::to_string(earliest) +
-                            ": ask at least runway + prefetch steps ahead, or name no step");
+                            ": ask further ahead, or name no step");
   }
-  if (state.ended()) return invalid_argument("mesh: the last step of the stream is planned");
+  if (state.ended() && first >= state.unplanned())
+    return invalid_argument("mesh: the last step of the stream is planned");
   OVERLORD_CHECK(first >= next && (!newest || first > newest->first),
                  "planned steps keep their tree");
   const uint32_t version = state.newest_tree(job.versions.tree) + 1;

@@ -46,7 +46,9 @@ struct Bare {
     const Reaction reaction = try_plan(job, state, selector, placer, draft);
     const auto* commit = std::get_if<Commit>(&reaction.effects.front());
     EXPECT_NE(commit, nullptr);
-    state.apply(PlanCommitted{commit->plan});
+    state.apply(PlanMade{commit->plan});
+    state.apply(PlanCommitted{commit->plan->step});
+    state.apply(PlanReleased{commit->plan->step});
     return commit->plan;
   }
 
@@ -106,7 +108,7 @@ TEST(TreeChange, EveryTreeHasConstructorsOfItsOwnUntilItsLastStepIsConsumed) {
   ASSERT_EQ(bare.state.constructors().size(), 6u);
   const model::PlanPtr plan = bare.next();
   std::set<protocol::Address> told;
-  for (const Effect& effect : on_committed(bare.job, bare.state, plan).effects) {
+  for (const Effect& effect : on_released(bare.job, bare.state, plan).effects) {
     const protocol::Address& to = std::get<Send>(effect).to;
     if (to.kind == protocol::RoleKind::kConstructor) told.insert(to);
   }
