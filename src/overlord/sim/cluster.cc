@@ -53,7 +53,7 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
                        planner::Callouts* callouts, const MakeBatchTransform& make_batch_transform)
     : ranks_(std::move(ranks)),
       world_(seed),
-      storage_(world_, objects),
+      storage_(world_, objects, layout.storage),
       transport_(world_),
       encoder_(world_),
       function_(world_),
@@ -69,6 +69,7 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
     seats_.at(rank).waiting.push_back(std::move(ready));
   };
   start.quarantined = [this](loader::QuarantineNote note) {
+    world_.landed(Fault::kBadRow);
     quarantine_.push_back(std::move(note));
   };
   start.answered = [this](Rank rank, protocol::ReportAnswered answer) {
@@ -90,6 +91,16 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   seams.batch_transform = batch_transform_.get();
   processes_ = std::make_unique<Processes>(world_, transport_, disk_, std::move(start),
                                            std::move(seams), layout);
+  processes_->rank_died = [this](Rank rank) { return rank_died(rank); };
+}
+
+// It comes back where it was: behind the last microbatch that it got.
+protocol::ResumeState SimCluster::rank_died(Rank rank) {
+  Seat& seat = seats_.at(rank);
+  const protocol::ResumeState state = seat.consumer.state();
+  seat.waiting.clear();
+  seat.consumer = host::Consumer(state);
+  return state;
 }
 
 void SimCluster::rebuild(const planner::TreeWish& wish, const planner::Planner::TreeAnswer& done) {
@@ -132,8 +143,10 @@ std::optional<protocol::ResumeState> SimCluster::state(Rank rank) {
 // Take what is there and what is still wanted.
 void SimCluster::drain(Rank rank) {
   Seat& seat = seats_.at(rank);
-  while (!satisfied(seat)) {
+  while (!satisfied(seat) && processes_->lives(rank)) {
     if (model::MicrobatchPtr batch = seat.consumer.take()) {
+      seat.hash = chain(seat.hash, batch->digest);
+      world_.be_patient(world_.now_ns());
       if (const auto step = seat.consumer.take_consumed()) consumed(rank, *step);
       if (seat.batches_left > 0) --seat.batches_left;
       if (seat.steps_left > 0 && batch->core->index + 1 == batch->core->count) --seat.steps_left;
@@ -175,7 +188,7 @@ bool SimCluster::take(Rank rank, uint64_t microbatches) {
 
 Digest SimCluster::stream_hash() {
   std::vector<Digest> hashes;
-  for (const Rank rank : ranks_) hashes.push_back(seats_.at(rank).consumer.rank_hash());
+  for (const Rank rank : ranks_) hashes.push_back(seats_.at(rank).hash);
   return host::stream_hash(seats_.at(ranks_.front()).consumer.plan_chain(), hashes);
 }
 

@@ -19,6 +19,7 @@
 #include "overlord/sim/processes.h"
 #include "overlord/sim/slow_function.h"
 #include "overlord/sim/slow_journal.h"
+#include "overlord/sim/slow_storage.h"
 #include "overlord/sim/world.h"
 
 namespace overlord::sim {
@@ -80,10 +81,12 @@ class SimCluster {
     host::Consumer consumer;
     std::vector<client::ReadyStep> waiting;
     Delivered delivered;
+    Digest hash;  // of all that the rank got, over its lives
     uint64_t steps_left = 0;
     uint64_t batches_left = 0;
   };
   host::RoleHost& host_of(Rank rank) { return processes_->host_of(protocol::client_address(rank)); }
+  protocol::ResumeState rank_died(Rank rank);
   void drain(Rank rank);
   void consumed(Rank rank, StepIndex step);
   void ask_rule(Rank rank, const model::StepFeedback& question);

@@ -12,6 +12,7 @@ constexpr int64_t kLinkNs = 50'000;
 
 Keeping::Keeping(World& world, keeper::KeeperJob job, KeeperStorm storm, Kept& kept)
     : world_(world),
+      clock_(world),
       job_(std::move(job)),
       storm_(std::move(storm)),
       kept_(kept),
@@ -34,11 +35,21 @@ void Keeping::Groups::watch(Ended ended) {
 void Keeping::start() {
   keeper_ = std::make_unique<keeper::Keeper>(job_, *this);
   kept_.call_again();
+  if (storm_.watch_ns > 0) watch(job_.generation);
+}
+
+void Keeping::watch(uint32_t generation) {
+  world_.post_after(storm_.watch_ns, [this, generation] {
+    if (!keeper_ || generation != job_.generation) return;
+    keeper_->receive(keeper::Watched{});
+    watch(generation);
+  });
 }
 
 bool Keeping::dies() {
   if (kills_ >= storm_.kills || world_.dice().below(storm_.rarity) != 0) return false;
   ++kills_;
+  world_.landed(Fault::kKeeperDies);
   ++job_.generation;
   keeper_.reset();
   world_.post_after(world_.dice().delay_ns(storm_.down_ns), [this] { start(); });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "overlord/roles/keeper/role.h"
+#include "overlord/sim/process_life.h"
 #include "overlord/sim/simulated_groups.h"
 #include "overlord/sim/world.h"
 
@@ -21,6 +22,7 @@ struct KeeperStorm {
   uint64_t kills = 0;         // of the keeper over the run
   uint64_t rarity = 6;        // one message in so many kills it, before or after it is heard
   int64_t down_ns = 400'000;  // typical time until the next one starts
+  int64_t watch_ns = 0;       // looks for those that say nothing so often; 0: never
   // What no keeper hears, as if its code had been forgotten; unset: it hears all.
   std::function<bool(const keeper::Input&)> deaf;
 };
@@ -48,8 +50,9 @@ class Keeping final : public keeper::KeeperWorld {
   void say(const std::string& peer, keeper::Input input);
   void kill_group(const std::string& name) { groups_.kill(name); }
   uint64_t kills() const { return kills_; }
+  JumpingClock& clock() { return clock_; }
 
-  int64_t now_ns() override { return world_.now_ns(); }
+  int64_t now_ns() override { return clock_.now_ns(); }
   void on_loop(runtime::Task task) override;
   void after(int64_t delay_ns, runtime::Task task) override;
   keeper::Begun begin(const keeper::Begin&) override;
@@ -82,8 +85,10 @@ class Keeping final : public keeper::KeeperWorld {
   void tell(const std::string& peer, protocol::Control control);
   void arrive(const runtime::Task& task);
   bool dies();
+  void watch(uint32_t generation);
 
   World& world_;
+  JumpingClock clock_;
   keeper::KeeperJob job_;
   const KeeperStorm storm_;
   Kept& kept_;

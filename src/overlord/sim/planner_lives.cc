@@ -15,12 +15,11 @@ void Processes::begin_planner(const host::HostedRoles& roles) {
   faults.around_sync = [this, term = disk_.term() + 1] {
     if (term == disk_.term()) maybe_lose_planner();
   };
-  faults.failing_sync = planners_.empty() ? planner_storm_.failing_sync : 0;
+  faults.failing_sync = journals_.empty() ? planner_storm_.failing_sync : 0;
+  faults.full = &weather_.disk;
   faults.unfenced = planner_storm_.unfenced_journal;
-  PlannerLife& life = planners_.emplace_back();
-  life.executor = std::make_unique<StoppableExecutor>(world_);
-  life.journal = std::make_unique<SlowJournal>(world_, disk_, std::move(faults));
-  process.generation = life.journal->term();
+  journals_.push_back(std::make_unique<SlowJournal>(world_, disk_, std::move(faults)));
+  process.generation = journals_.back()->term();
   process.dead = false;
   auto folded = std::make_shared<planner::JournalFold>();
   for (const protocol::JournalRecord& record : disk_.read()) {
@@ -41,23 +40,21 @@ void Processes::with_planner(std::function<void(host::RoleHost&)> wish) {
 // was at.
 void Processes::lose_planner() {
   Process& process = processes_[0];
-  PlannerLife& life = planners_.back();
   const bool stops = world_.dice().below(3) == 0;
   if (stops) {
-    life.executor->stop();
+    process.life->executor.stop();
     const int64_t sleeps_ns = world_.dice().delay_ns(planner_storm_.sleep_ns);
-    world_.post_after(sleeps_ns, [this, executor = life.executor.get()] {
+    world_.post_after(sleeps_ns, [this, executor = &process.life->executor] {
       ++seen_.planner_wakes;
       executor->go_on();
     });
+    world_.landed(Fault::kFreezes);
   } else {
     process.host->stop();
-    life.journal->die();
+    journals_.back()->die();
+    world_.landed(Fault::kPlannerDies);
   }
-  dead_.push_back(std::move(process.host));
-  process.host.reset();
-  process.dead = true;
-  process.early.clear();
+  bury(0);
   ++seen_.planner_kills;
   world_.post_after(world_.dice().delay_ns(planner_storm_.down_ns),
                     [this] { begin_planner(processes_[0].roles); });

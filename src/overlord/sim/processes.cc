@@ -29,6 +29,7 @@ using protocol::RoleKind;
 
 constexpr int64_t kLateNs = 1'000'000;
 constexpr size_t kRemembered = 8;
+constexpr int64_t kSilenceNs = 10'000'000;  // of a group, where somebody watches
 
 // Planner, every client and every constructor alone.
 std::vector<host::HostedRoles> split_up(const host::HostStart& start) {
@@ -132,8 +133,10 @@ Processes::Processes(World& world, SlowTransport& transport, JournalDisk& disk,
       disk_(disk),
       start_(std::move(start)),
       seams_(std::move(seams)),
-      storm_(layout.storm),
-      planner_storm_(layout.planner) {
+      weather_(layout),
+      links_(world) {
+  links_.closed = [this](size_t a, size_t b) { link_closed(a, b); };
+  links_.healed = [this](size_t a, size_t b) { link_healed(a, b); };
   transport.connect([this](Envelope envelope, int64_t sent_ns,
                            size_t home) { arrive(std::move(envelope), sent_ns, home, false); },
                     [this](const Envelope& envelope) { return homes_of(envelope); });
@@ -154,6 +157,7 @@ Processes::Processes(World& world, SlowTransport& transport, JournalDisk& disk,
   }
   begin_planner(processes_[0].roles);
   keep(layout);
+  if (layout.keeper.watch_ns > 0) beat();
 }
 
 Processes::Process& Processes::settle(protocol::ProcessRoles group) {
@@ -172,6 +176,8 @@ void Processes::keep(const Layout& layout) {
   keeper::KeeperJob job;
   job.ranks = job.local = start_.ranks;
   job.supervision.restarts_allowed = std::numeric_limits<uint32_t>::max();
+  job.supervision.silence_ns = kSilenceNs;
+  job.supervision.start_ns = 10 * kSilenceNs;
   job.views = plan::make_views(start_.job->mesh, start_.job->delivery, 1);
   for (const Process& process : processes_) {
     if (process.keeps) job.groups.push_back(process.group);
@@ -234,9 +240,12 @@ void Processes::begin(size_t index, const host::HostedRoles& roles, const protoc
   host::HostStart start = start_;
   host::HostSeams seams = seams_;
   start.hosted = roles;
+  process.life = &lives_.emplace_back(world_);
+  seams.executor = &process.life->executor;
+  seams.clock = &process.life->clock;
+  if (process.state) start.state = *process.state;
   if (index == 0) {
-    seams.journal = planners_.back().journal.get();
-    seams.executor = planners_.back().executor.get();
+    seams.journal = journals_.back().get();
     start.superseded = [this](const Status&) { ++seen_.stepped_down; };
     // A planner that wakes beside its successor has no keeper any more.
     const auto holds = [this, term = process.generation] { return term == disk_.term(); };
@@ -265,6 +274,7 @@ void Processes::begin(size_t index, const host::HostedRoles& roles, const protoc
   for (const protocol::ProcessRoles& one : known.processes) {
     for (const Address& role : one.roles) process.told[role] = keeper::generation_of(one, role);
   }
+  if (process.state) process.told[process.group.roles.front()] = process.generation;
   start.generations = process.told;
   process.host = std::make_unique<host::RoleHost>(std::move(start), std::move(seams));
   if (process.keeps) take_trees(index);
@@ -293,15 +303,25 @@ void Processes::place(const std::string& group, uint32_t generation) {
   });
 }
 
-void Processes::kill(size_t index) {
+// Nothing of it is left but what it has said.
+void Processes::bury(size_t index) {
   Process& process = processes_[index];
-  process.host->stop();
-  dead_.push_back(std::move(process.host));
+  if (process.host) dead_.push_back(std::move(process.host));
   process.host.reset();
   process.dead = true;
   process.opened = false;
   process.early.clear();
+  process.frozen = false;
+  process.held.clear();
+  links_.forget(index);
+}
+
+void Processes::kill(size_t index) {
+  Process& process = processes_[index];
+  process.host->stop();
+  bury(index);
   ++seen_.kills;
+  world_.landed(Fault::kRoleDies);
   keeping_->say(process.name, keeper::Lost{process.name});
   keeping_->kill_group(process.name);
 }
@@ -311,9 +331,7 @@ void Processes::over(const std::string& group) {
   const size_t index = named(group);
   Process& process = processes_[index];
   if (process.host) return kill(index);
-  process.dead = true;
-  process.opened = false;
-  process.early.clear();
+  bury(index);
 }
 
 void Processes::reach(size_t index, size_t other, uint32_t generation) {
@@ -387,6 +405,13 @@ void Processes::maybe_kill(const Envelope& envelope, size_t to) {
 }
 
 void Processes::arrive(Envelope envelope, int64_t sent_ns, size_t home, bool delayed) {
+  const size_t from = sender_of(envelope).process;
+  const auto later = [this, envelope, sent_ns, home, delayed] {
+    arrive(envelope, sent_ns, home, delayed);
+  };
+  strike(envelope, home);
+  if (from != home && links_.takes(from, home, sent_ns, later)) return;
+  if (processes_[home].frozen) return processes_[home].held.push_back(later);
   maybe_kill(envelope, home);
   if (lost_with_the_dead(envelope, sent_ns, home, delayed)) return;
   Process& to = processes_[home];
@@ -408,6 +433,7 @@ void Processes::arrive(Envelope envelope, int64_t sent_ns, size_t home, bool del
 void Processes::hand_over(Envelope envelope, size_t home) {
   const Sender from = sender_of(envelope);
   Process& to = processes_[home];
+  world_.trace(envelope.message.index() << 32 | from.process << 16 | home);
   if (from.process == 0 && planner_storm_.unfenced_roles) {
     envelope.versions.generation = processes_[0].generation;
   }

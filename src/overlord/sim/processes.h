@@ -2,7 +2,7 @@
 // die at any message and are placed again by a keeper (sim/keeping.h), which may die as well. Does
 // the worst that carriers may do around a death: what the dead said and what is said to them is
 // lost or late, and whatever arrives from a generation that the receiver knows to be dead is a lie.
-// Test only.
+// Processes also freeze and starve, their links are cut and their clocks jump. Test only.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +18,10 @@
 #include "overlord/host/role_host.h"
 #include "overlord/roles/keeper/rosters.h"
 #include "overlord/sim/keeping.h"
+#include "overlord/sim/links.h"
+#include "overlord/sim/process_life.h"
 #include "overlord/sim/slow_journal.h"
+#include "overlord/sim/slow_storage.h"
 #include "overlord/sim/world.h"
 
 namespace overlord::sim {
@@ -46,6 +50,15 @@ struct Layout {
   Storm storm;
   KeeperStorm keeper;
   PlannerStorm planner;
+  StorageStorm storage;
+  // At arrivals of messages; `disk` at syncs.
+  Spells freezes;      // of a process; the keeper must watch for it to notice
+  Spells slow;         // the same, with little of its CPU
+  Spells cuts;         // of the link that something arrives on
+  Spells rank_deaths;  // one at a time; it comes back where it was
+  Spells jumps;        // of the clock of one process or the keeper, up to a day
+  Spells memory;       // the process that holds most is killed
+  Spells disk;         // is full
 };
 
 struct Sightings {  // over the whole run
@@ -77,6 +90,10 @@ class Processes final : private Kept {
 
   host::RoleHost& host_of(const protocol::Address& role);
   Sightings sightings() const;
+  // False: its rank's process is dead, or not welcomed again yet.
+  bool lives(Rank rank) const;
+  // Called when a rank dies: gives the state that it comes back with.
+  std::function<protocol::ResumeState(Rank)> rank_died;
   // Does it with the planner that there is, and again with every one that comes.
   void with_planner(std::function<void(host::RoleHost&)> wish);
 
@@ -90,8 +107,8 @@ class Processes final : private Kept {
   struct Process {
     std::string name;
     protocol::ProcessRoles group;  // as it is kept at first
-    host::HostedRoles roles;  // of planner and clients, which never die; a group is told its own
-    bool keeps = false;       // a group that the keeper keeps
+    host::HostedRoles roles;       // of planner and clients; a group is told its own
+    bool keeps = false;            // a group that the keeper keeps
     uint32_t generation = 1;
     bool dead = false;    // and not placed again yet
     bool opened = false;  // a group that calls the keeper, and waits for its roles or has them
@@ -103,6 +120,11 @@ class Processes final : private Kept {
     keeper::RestartBook restarts;
     std::deque<protocol::Envelope> early;  // for its roles, which are not there yet
     std::deque<std::pair<protocol::Envelope, size_t>> said;  // to which process; newest last
+    ProcessLife* life = nullptr;
+    bool frozen = false;
+    std::vector<runtime::Task> held;             // what has arrived meanwhile
+    std::string run;                             // of a trainer that was welcomed
+    std::optional<protocol::ResumeState> state;  // of a rank that has died
   };
   struct Sender {
     size_t process = 0;
@@ -133,6 +155,20 @@ class Processes final : private Kept {
   void retire(const protocol::Address& constructor);
   void begin(size_t index, const host::HostedRoles& roles, const protocol::Roster& known);
   void kill(size_t index);
+  void bury(size_t index);
+  void beat();
+  // Faults that are not deaths of roles: process_faults.cc.
+  void strike(const protocol::Envelope& envelope, size_t to);
+  void freeze(size_t index);
+  void thaw(size_t index);
+  void slow_down(size_t index);
+  void cut_link(size_t a, size_t b);
+  void link_closed(size_t a, size_t b);
+  void link_healed(size_t a, size_t b);
+  void tell_of_new_link(size_t index, size_t other);
+  void kill_rank(size_t index);
+  void kill_largest();
+  void jump_clock(size_t index);
   void begin_planner(const host::HostedRoles& roles);
   void lose_planner();
   void maybe_lose_planner();
@@ -147,19 +183,16 @@ class Processes final : private Kept {
   void observe(const protocol::Envelope& envelope, size_t to);
   void hand_over(protocol::Envelope envelope, size_t home);
 
-  // One planner's own: its journal, and an executor that stops when it is stopped.
-  struct PlannerLife {
-    std::unique_ptr<StoppableExecutor> executor;
-    std::unique_ptr<SlowJournal> journal;
-  };
-
   World& world_;
   JournalDisk& disk_;
   host::HostStart start_;
   host::HostSeams seams_;
-  Storm storm_;
-  PlannerStorm planner_storm_;
-  std::vector<PlannerLife> planners_;  // by term, from the first on; the last one lives or is dead
+  Layout weather_;  // what is left of it
+  Storm& storm_ = weather_.storm;
+  PlannerStorm& planner_storm_ = weather_.planner;
+  Links links_;
+  std::deque<ProcessLife> lives_;                       // of all processes that there were
+  std::vector<std::unique_ptr<SlowJournal>> journals_;  // by term, of planners
   std::vector<std::function<void(host::RoleHost&)>> wishes_;
   Sightings seen_;
   std::vector<Process> processes_;

@@ -13,6 +13,11 @@ using protocol::RoleKind;
 
 void Processes::hear(const std::string& peer, const protocol::Control& control) {
   const size_t index = named(peer);
+  if (links_.broken(0, index)) return;
+  if (processes_[index].frozen) {
+    processes_[index].held.emplace_back([this, peer, control] { hear(peer, control); });
+    return;
+  }
   if (const auto* roster = std::get_if<protocol::Roster>(&control)) {
     protocol::Roster told = *roster;
     for (protocol::ProcessRoles& one : told.processes) {
@@ -98,7 +103,8 @@ void Processes::on_roster(size_t index, const protocol::Roster& roster) {
 
 void Processes::on_welcome(size_t index, const protocol::Welcome& welcome) {
   Process& process = processes_[index];
-  if (process.host) return;  // by a keeper before
+  process.run = welcome.run;
+  if (process.host || process.dead) return;  // by a keeper before, or too late
   protocol::Roster known;
   for (const protocol::ConstructorPlace& place : welcome.constructors) {
     known.processes.push_back({place.process, place.generation, {}});
@@ -161,6 +167,7 @@ void Processes::retire(const Address& constructor) {
 
 keeper::Begun Processes::begun() const {
   keeper::Begun out;
+  out.run = "the run";
   out.trees = placed_trees_;
   out.retired = retired_;
   return out;
@@ -173,9 +180,10 @@ void Processes::call(size_t index) {
     hello.name = process.name;
     hello.generation = process.generation;
     keeping_->say(process.name, keeper::Connected{hello});
-  } else if (!process.roles.planner && !process.keeps) {
+  } else if (!process.roles.planner && !process.keeps && !process.dead) {
     protocol::Attach attach;
     attach.attempt = 1;
+    attach.run = process.run;
     attach.ranks = *process.roles.clients;
     keeping_->say(process.name, keeper::Heard{process.name, attach});
   }

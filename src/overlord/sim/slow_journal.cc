@@ -10,6 +10,7 @@ namespace overlord::sim {
 namespace {
 
 constexpr int64_t kSyncNs = 100'000;
+constexpr int64_t kLookForSpaceNs = 200'000;
 
 }  // namespace
 
@@ -42,7 +43,7 @@ void SlowJournal::write(Write one) {
 
 void SlowJournal::sync() {
   if (!dead_ && faults_.around_sync) faults_.around_sync();
-  if (dead_ || waiting_.empty()) return;
+  if (dead_ || waiting_.empty() || waits_for_space()) return;
   const Write one = std::move(waiting_.front());
   waiting_.pop_front();
   ++syncs_;
@@ -50,6 +51,7 @@ void SlowJournal::sync() {
     return one.durable(Status(Code::kUnavailable, "journal: taken over by a later term"));
   }
   if (faults_.failing_sync != 0 && syncs_ >= faults_.failing_sync) {
+    world_.landed(Fault::kSyncFails);
     return one.durable(Status(Code::kResource, "journal: sync failed"));
   }
   one.change(disk_);
@@ -57,9 +59,23 @@ void SlowJournal::sync() {
   if (faults_.around_sync) faults_.around_sync();
 }
 
+// Whoever has lost the journal need not wait.
+bool SlowJournal::waits_for_space() {
+  const int64_t now_ns = world_.now_ns();
+  if (faults_.full != nullptr && world_.strikes(faults_.full)) {
+    world_.landed(Fault::kDiskFull);
+    disk_.fill_until(now_ns + world_.dice().delay_ns(faults_.full->lasts_ns));
+  }
+  if (!disk_.full(now_ns) || disk_.term() > term_) return false;
+  world_.be_patient(now_ns);
+  world_.at(now_ns + kLookForSpaceNs, [this] { sync(); });
+  return true;
+}
+
 void SlowJournal::die() {
   if (std::exchange(dead_, true)) return;
   const uint64_t written = world_.dice().below(waiting_.size() + 1);
+  if (written < waiting_.size()) world_.landed(Fault::kDiskLoses);
   for (uint64_t i = 0; i < written && disk_.term() == term_; ++i) waiting_[i].change(disk_);
   waiting_.clear();
 }

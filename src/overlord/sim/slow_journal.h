@@ -3,6 +3,7 @@
 // become durable after a while, or are lost with it. Test only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -25,9 +26,13 @@ class JournalDisk {
   std::vector<protocol::JournalRecord> read() const;
   void append(std::string record) { records_.push_back(std::move(record)); }
   void compact(std::vector<std::string> records) { records_ = std::move(records); }
+  // Whoever writes waits until then.
+  void fill_until(int64_t when_ns) { full_until_ns_ = std::max(full_until_ns_, when_ns); }
+  bool full(int64_t now_ns) const { return now_ns < full_until_ns_; }
 
  private:
   uint32_t term_ = 0;
+  int64_t full_until_ns_ = 0;
   std::vector<std::string> records_;
 };
 
@@ -35,6 +40,7 @@ struct JournalFaults {
   // Called before a sync and behind it: somebody may die there.
   std::function<void()> around_sync = {};
   uint64_t failing_sync = 0;  // this one fails, and all behind it; 0: none
+  Spells* full = nullptr;     // of the disk, one chance at every sync
   bool unfenced = false;      // a mutant: an earlier term goes on as if nothing had happened
 };
 
@@ -58,6 +64,7 @@ class SlowJournal final : public runtime::Journal {
   };
   void write(Write one);
   void sync();
+  bool waits_for_space();
 
   World& world_;
   JournalDisk& disk_;

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "overlord/base/hash.h"
 #include "overlord/base/rng.h"
 
 namespace overlord::sim {
@@ -34,41 +35,44 @@ void World::at(int64_t when_ns, runtime::Task task) {
   queue_.push({std::max(when_ns, now_ns_), 0, sequence_++, std::move(task)});
 }
 
+World::~World() {
+  Tally& all = tally();
+  all.trace = hash64(&trace_, sizeof(trace_), all.trace);
+  all.simulated_ns += now_ns_;
+  all.landed += landed_;
+}
+
+void World::trace(uint64_t what) {
+  const uint64_t both[] = {trace_, what};
+  trace_ = hash64(both, sizeof(both));
+}
+
+bool World::strikes(Spells* spells) {
+  if (spells->most == 0 || dice_.below(spells->rarity) != 0) return false;
+  --spells->most;
+  return true;
+}
+
+void World::landed(Fault fault) {
+  landed_.add(fault);
+  be_patient(now_ns_);
+  trace(static_cast<uint64_t>(fault));
+}
+
 bool World::run_until(const std::function<bool()>& done, uint64_t event_limit) {
   const uint64_t limit = events_ + event_limit;
   while (!done()) {
     if (queue_.empty() || events_ >= limit) return false;
+    longest_wait_ns_ = std::max(longest_wait_ns_, now_ns_ - patient_ns_);
+    if (longest_wait_ns_ > kPatienceNs) return false;
     Event event = std::move(const_cast<Event&>(queue_.top()));
     queue_.pop();
     now_ns_ = event.when_ns;
     ++events_;
+    trace(static_cast<uint64_t>(now_ns_));
     event.task();
   }
   return true;
-}
-
-void StoppableExecutor::post_after(int64_t delay_ns, runtime::Task task) {
-  world_.post_after(delay_ns, [this, task = std::move(task)]() mutable {
-    if (!stopped_) return task();
-    waiting_.push_back(std::move(task));
-  });
-}
-
-void StoppableExecutor::go_on() {
-  stopped_ = false;
-  for (runtime::Task& task : std::exchange(waiting_, {})) world_.post(std::move(task));
-}
-
-void SlowStorage::read(runtime::ReadRequest request, runtime::CancelToken cancel,
-                       runtime::ReadDone done) {
-  auto shared = std::make_shared<runtime::ReadRequest>(std::move(request));
-  world_.post_after(world_.dice().delay_ns(200 * kMicrosecond), [this, shared, cancel, done] {
-    if (cancel.cancelled()) {
-      done(Status(Code::kCancelled, "read cancelled"));
-    } else {
-      done(objects_.read_blocking(*shared));
-    }
-  });
 }
 
 void SlowTransport::send(protocol::Envelope envelope) {

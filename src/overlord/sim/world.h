@@ -3,6 +3,7 @@
 // produce is some seed. Test only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,6 +16,7 @@
 #include "overlord/protocol/messages.h"
 #include "overlord/runtime/in_memory/memory_storage.h"
 #include "overlord/runtime/seams.h"
+#include "overlord/sim/faults.h"
 
 namespace overlord::sim {
 
@@ -33,6 +35,7 @@ class Dice {
 class World final : public runtime::Clock, public runtime::Executor {
  public:
   explicit World(uint64_t seed) : dice_(seed) {}
+  ~World() override;  // adds itself to the tally
 
   int64_t now_ns() override { return now_ns_; }
   void post(runtime::Task task) override { post_after(0, std::move(task)); }
@@ -40,11 +43,23 @@ class World final : public runtime::Clock, public runtime::Executor {
   // At exactly this time, in the order of the calls: for carriers that keep order.
   void at(int64_t when_ns, runtime::Task task);
 
-  // Run events until `done` says so; false when nothing is left to happen (a hang) or after
-  // `event_limit` events (a livelock).
+  // Run events until `done` says so; false when nothing is left to happen (a hang), after
+  // `event_limit` events (a livelock), or kPatienceNs after the last progress or fault.
+  static constexpr int64_t kPatienceNs = 10'000'000'000;
   bool run_until(const std::function<bool()>& done, uint64_t event_limit);
   uint64_t events() const { return events_; }
   Dice& dice() { return dice_; }
+
+  // One chance in its rarity, as long as there are any left.
+  bool strikes(Spells* spells);
+  void landed(Fault fault);
+  const Landed& landed() const { return landed_; }
+  // Somebody has got on, or a fault lasts until then: patience begins anew.
+  void be_patient(int64_t from_ns) { patient_ns_ = std::max(patient_ns_, from_ns); }
+  // The longest time in which nobody got on though no fault lasted.
+  int64_t longest_wait_ns() const { return longest_wait_ns_; }
+  // Something that happened, for the digest of all that did.
+  void trace(uint64_t what);
 
  private:
   struct Event {
@@ -58,42 +73,11 @@ class World final : public runtime::Clock, public runtime::Executor {
   int64_t now_ns_ = 0;
   uint64_t sequence_ = 0;
   uint64_t events_ = 0;
+  uint64_t trace_ = 0;
+  Landed landed_;
+  int64_t patient_ns_ = 0;
+  int64_t longest_wait_ns_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
-};
-
-// Of one process: what it has to do waits while the process is stopped.
-class StoppableExecutor final : public runtime::Executor {
- public:
-  explicit StoppableExecutor(World& world) : world_(world) {}
-  void post(runtime::Task task) override { post_after(0, std::move(task)); }
-  void post_after(int64_t delay_ns, runtime::Task task) override;
-  void stop() { stopped_ = true; }
-  void go_on();
-
- private:
-  World& world_;
-  bool stopped_ = false;
-  std::vector<runtime::Task> waiting_;
-};
-
-// Objects in memory; every read takes its own time, so answers overtake one another.
-class SlowStorage final : public runtime::Storage {
- public:
-  SlowStorage(World& world, runtime::MemoryStorage& objects) : world_(world), objects_(objects) {}
-
-  void read(runtime::ReadRequest request, runtime::CancelToken cancel,
-            runtime::ReadDone done) override;
-  Result<runtime::Bytes> read_blocking(const runtime::ReadRequest& request) override {
-    return objects_.read_blocking(request);
-  }
-  Result<runtime::FileInfo> stat(const std::string& uri) override { return objects_.stat(uri); }
-  Result<std::vector<std::string>> list(const std::string& pattern) override {
-    return objects_.list(pattern);
-  }
-
- private:
-  World& world_;
-  runtime::MemoryStorage& objects_;
 };
 
 // Delays envelopes; keeps order per (from, to, home) and nothing else.
