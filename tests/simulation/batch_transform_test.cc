@@ -68,7 +68,7 @@ TEST(BatchTransform, TheStreamIsTheSameHoweverItIsRunAndWhoeverDies) {
   ASSERT_TRUE(calm->run(kSteps));
   ASSERT_FALSE(calm->failure()) << calm->failure()->message();
   uint64_t kills = 0;
-  const uint64_t worlds = for_each_seed(25, [&](uint64_t seed) {
+  const uint64_t worlds = for_each_seed({25}, [&](uint64_t seed) {
     auto cluster = start(scenario, seed, stormy(seed));
     ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
     ASSERT_FALSE(cluster->failure()) << cluster->failure()->message();
@@ -137,7 +137,7 @@ TEST(BatchTransform, AFailureEndsAllGroupsAndNamesThePlace) {
     EXPECT_EQ(cluster->delivered(1).batches.back()->core->step, 2u);
   };
   // A group that told its own ranks died before it had told the planner.
-  for_each_seed(20, world, {9'569'321'803'573});
+  for_each_seed({20, {9'569'321'803'573}}, world);
 }
 
 TEST(BatchTransform, AResumedRunMakesTheSame) {

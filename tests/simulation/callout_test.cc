@@ -150,7 +150,7 @@ std::vector<Digest> plans(const SimCluster& cluster) {
 TEST(Callout, LateAnswersInEveryOrderGiveOneStream) {
   const Scenario scenario = with_functions();
   std::optional<Digest> expected;
-  for_each_seed(20, [&](uint64_t seed) {
+  for_each_seed({.usual = 20, .quiet = true}, [&](uint64_t seed) {
     const AskedJob run = start(scenario, sound, seed);
     ASSERT_TRUE(run->run(kSteps)) << "hangs";
     EXPECT_EQ(scripted(run).asked, kSteps) << "asked once a step";
@@ -243,7 +243,7 @@ TEST(Callout, APlannerThatComesBackCountsOnRecordedAnswers) {
   const Scenario scenario = with_functions();
   const AskedJob quiet = start(scenario, sound, 1);
   ASSERT_TRUE(quiet->run(kSteps));
-  for_each_seed(60, [&](uint64_t seed) {
+  for_each_seed({60}, [&](uint64_t seed) {
     Layout layout = stormy(seed);
     layout.planner.kills = 1 + seed % 4;
     std::map<std::pair<StepIndex, model::CalloutKind>, uint64_t> asked;

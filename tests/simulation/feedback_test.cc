@@ -100,7 +100,7 @@ TEST_P(Feedback, ResumeAtEveryStepIsAsIfItHadNotStopped) {
 TEST_P(Feedback, ManySeedsOfTheWorldGiveOneStream) {
   const Scenario scenario = metric_driven(GetParam());
   std::optional<Digest> expected;
-  for_each_seed(40, [&](uint64_t seed) {
+  for_each_seed({.usual = 40, .quiet = true}, [&](uint64_t seed) {
     auto cluster = scenario.start(seed);
     report_losses(cluster.get());
     ASSERT_TRUE(cluster->run(kSteps)) << "hangs";
@@ -118,7 +118,7 @@ TEST_P(Feedback, WhoeverDiesAndWhenever) {
   ASSERT_TRUE(quiet->run(kSteps));
   const auto job = scenario.open();
   uint64_t planners = 0;
-  const uint64_t worlds = for_each_seed(60, [&](uint64_t seed) {
+  const uint64_t worlds = for_each_seed({60}, [&](uint64_t seed) {
     Layout layout = stormy(seed);
     layout.planner.kills = 1 + seed % 5;
     auto cluster = start(scenario, job, seed, layout);

@@ -251,7 +251,7 @@ TEST(Media, ContentDoesNotDependOnTheMesh) {
 
 void expect_survives(uint64_t usual, const Scenario& scenario, const Digest& expected) {
   const auto job = scenario.open();
-  for_each_seed(usual, [&](uint64_t seed) {
+  for_each_seed({usual}, [&](uint64_t seed) {
     SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
                        host::start_state(*job), seed, stormy(seed));
     ASSERT_TRUE(cluster.run(kSteps)) << "hangs";

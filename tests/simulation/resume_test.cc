@@ -2,10 +2,9 @@
 // folds to the live state; what does not fit is refused with its name.
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "overlord/protocol/journal/journal_record.h"
 #include "overlord/sim/scenario.h"
+#include "simulation/checkers/durable_first.h"
 
 namespace overlord::sim {
 namespace resume_test {
@@ -139,13 +138,7 @@ TEST(Journal, NoPlanIsPublishedBeforeItIsDurable) {
   const Scenario scenario = Scenario::small();
   auto cluster = scenario.start(8);
   ASSERT_TRUE(cluster->run(4));
-  std::set<StepIndex> durable;
-  for (const protocol::JournalRecord& record : cluster->journal().read()) {
-    if (const auto* plan = std::get_if<protocol::PlanRecord>(&record)) durable.insert(plan->step);
-  }
-  for (const auto& batch : cluster->delivered(0).batches) {
-    EXPECT_TRUE(durable.contains(batch->core->step));
-  }
+  EXPECT_EQ(checkers::durable_first(*cluster), checkers::kKept);
 }
 
 }  // namespace resume_test

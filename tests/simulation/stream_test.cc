@@ -23,7 +23,7 @@ TEST(Stream, EverySeedOfTheWorldGivesTheSameHash) {
   const Scenario scenario = Scenario::small();
   const auto job = scenario.open();
   const Digest expected = hash_of(scenario, 0);
-  for_each_seed(400, [&](uint64_t seed) {
+  for_each_seed({.usual = 400, .quiet = true}, [&](uint64_t seed) {
     SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
                        host::start_state(*job), seed);
     cluster.keep_batches = false;
@@ -88,16 +88,6 @@ TEST(Stream, ContentIsTheSameOnEveryMesh) {
     if (!expected) expected = content;
     EXPECT_EQ(content, *expected);
   }
-}
-
-TEST(Stream, TheSameSeedReplaysEventByEvent) {
-  const Scenario scenario = Scenario::small();
-  auto first = scenario.start(11);
-  auto second = scenario.start(11);
-  ASSERT_TRUE(first->run(kSteps));
-  ASSERT_TRUE(second->run(kSteps));
-  EXPECT_EQ(first->world().events(), second->world().events());
-  EXPECT_EQ(first->world().now_ns(), second->world().now_ns());
 }
 
 }  // namespace stream_test

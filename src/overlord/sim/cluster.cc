@@ -1,5 +1,7 @@
 #include "overlord/sim/cluster.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "overlord/base/check.h"
@@ -64,6 +66,7 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   start.job = std::move(job);
   start.ranks = ranks_;
   start.options = options;
+  start.attempt = layout.attempt;
   start.state = std::move(state);
   start.deliver = [this](Rank rank, client::ReadyStep ready) {
     seats_.at(rank).waiting.push_back(std::move(ready));
@@ -91,6 +94,13 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   seams.batch_transform = batch_transform_.get();
   processes_ = std::make_unique<Processes>(world_, transport_, disk_, std::move(start),
                                            std::move(seams), layout);
+  processes_->slowest = [this] {
+    StepIndex slowest = std::numeric_limits<StepIndex>::max();
+    for (const auto& [rank, seat] : seats_) {
+      slowest = std::min(slowest, seat.consumer.place().next_step);
+    }
+    return slowest;
+  };
   processes_->rank_died = [this](Rank rank) { return rank_died(rank); };
 }
 

@@ -11,13 +11,14 @@ namespace overlord::sim {
 // has told.
 void Processes::begin_planner(const host::HostedRoles& roles) {
   Process& process = processes_[0];
+  asleep_ = nullptr;
   JournalFaults faults;
   faults.around_sync = [this, term = disk_.term() + 1] {
     if (term == disk_.term()) maybe_lose_planner();
   };
   faults.failing_sync = journals_.empty() ? planner_storm_.failing_sync : 0;
   faults.full = &weather_.disk;
-  faults.unfenced = planner_storm_.unfenced_journal;
+  faults.mutant = weather_.mutant;
   journals_.push_back(std::make_unique<SlowJournal>(world_, disk_, std::move(faults)));
   process.generation = journals_.back()->term();
   process.dead = false;
@@ -40,14 +41,11 @@ void Processes::with_planner(std::function<void(host::RoleHost&)> wish) {
 // was at.
 void Processes::lose_planner() {
   Process& process = processes_[0];
-  const bool stops = world_.dice().below(3) == 0;
+  const bool stops = planner_storm_.sleep_plans > 0 || world_.dice().below(3) == 0;
   if (stops) {
     process.life->executor.stop();
-    const int64_t sleeps_ns = world_.dice().delay_ns(planner_storm_.sleep_ns);
-    world_.post_after(sleeps_ns, [this, executor = &process.life->executor] {
-      ++seen_.planner_wakes;
-      executor->go_on();
-    });
+    asleep_ = process.host.get();
+    wake_planner_later(process.life);
     world_.landed(Fault::kFreezes);
   } else {
     process.host->stop();
@@ -58,6 +56,15 @@ void Processes::lose_planner() {
   ++seen_.planner_kills;
   world_.post_after(world_.dice().delay_ns(planner_storm_.down_ns),
                     [this] { begin_planner(processes_[0].roles); });
+}
+
+void Processes::wake_planner_later(ProcessLife* life) {
+  world_.post_after(world_.dice().delay_ns(planner_storm_.sleep_ns), [this, life] {
+    const bool early = disk_.plans_of_term() < planner_storm_.sleep_plans;
+    if (early) return wake_planner_later(life);
+    ++seen_.planner_wakes;
+    life->executor.go_on();
+  });
 }
 
 void Processes::maybe_lose_planner() {

@@ -1,4 +1,4 @@
-// Processes: faults that are not deaths of loaders, constructors or the planner.
+// Processes: faults that are not deaths of loaders, constructors or the planner; and mutants.
 #include <algorithm>
 #include <utility>
 
@@ -105,7 +105,7 @@ void Processes::link_healed(size_t a, size_t b) {
 
 void Processes::tell_of_new_link(size_t index, size_t other) {
   Process& process = processes_[index];
-  if (!process.host) return;
+  if (!process.host || weather_.mutant == Mutant::kNobodySaysAgain) return;
   std::vector<Address> there;
   for (const protocol::ProcessRoles& one : process.roster.processes) {
     if (one.name == processes_[other].name) there = one.roles;
@@ -168,6 +168,50 @@ void Processes::jump_clock(size_t index) {
   world_.landed(Fault::kClockJumps);
   if (index == processes_.size()) return keeping_->clock().jump(back ? -by_ns : by_ns);
   if (processes_[index].life != nullptr) processes_[index].life->clock.jump(back ? -by_ns : by_ns);
+}
+
+// --- Mutants -------------------------------------------------------------------------------------
+
+// True: nobody gets it.
+bool Processes::mutate(protocol::Envelope* envelope) {
+  const Mutant mutant = weather_.mutant;
+  protocol::Message& message = envelope->message;
+  if (mutant == Mutant::kRolesHeedEarlierTerms && envelope->from.kind == RoleKind::kPlanner) {
+    envelope->versions.generation = processes_[0].generation;
+  }
+  if (mutant == Mutant::kNobodyPromises && std::holds_alternative<protocol::TermOpened>(message) &&
+      envelope->to.kind != RoleKind::kClient) {
+    model::Versions versions = envelope->versions;
+    const uint32_t term = versions.generation;
+    versions.generation = std::max(processes_[0].told[envelope->to], 1u);
+    seams_.transport->send(
+        {versions, envelope->to, envelope->from, protocol::TermPromised{term, 0, {}}});
+    return true;
+  }
+  if (auto* ready = std::get_if<protocol::StepReady>(&message)) {
+    std::vector<model::MicrobatchPtr>& last = last_steps_[envelope->to];
+    const std::vector<model::MicrobatchPtr> now = ready->microbatches;
+    if (mutant == Mutant::kStepTwice && ready->step == 3 && last.size() == now.size()) {
+      ready->microbatches = last;
+    }
+    if (mutant == Mutant::kOtherBytes && ready->step == 3) {
+      auto other = std::make_shared<model::Microbatch>(*now.front());
+      other->digest = chain(other->digest, other->digest);
+      ready->microbatches.front() = std::move(other);
+    }
+    last = now;
+  }
+  auto* failed = std::get_if<protocol::StreamFailed>(&message);
+  if (mutant == Mutant::kOneEndsEarlier && failed != nullptr && failed->step > 1 &&
+      envelope->to == protocol::constructor_address(0)) {
+    failed->step -= 2;
+  }
+  auto* done = std::get_if<protocol::Acknowledged>(&message);
+  if (mutant == Mutant::kPlansTooFarAhead && done != nullptr &&
+      envelope->to.kind == RoleKind::kPlanner && done->acknowledged % 2 == 0) {
+    ++done->acknowledged;
+  }
+  return false;
 }
 
 }  // namespace overlord::sim

@@ -140,6 +140,7 @@ Processes::Processes(World& world, SlowTransport& transport, JournalDisk& disk,
   transport.connect([this](Envelope envelope, int64_t sent_ns,
                            size_t home) { arrive(std::move(envelope), sent_ns, home, false); },
                     [this](const Envelope& envelope) { return homes_of(envelope); });
+  transport.on_sent = [this](const Envelope& envelope) { observe_sent(envelope); };
   if (!layout.split) {
     processes_.emplace_back().name = "all";
     begin_planner({});
@@ -267,6 +268,7 @@ void Processes::begin(size_t index, const host::HostedRoles& roles, const protoc
   }
   process.reach[0].generation = processes_[0].generation;  // a roster tells the term
   process.told.clear();
+  process.terms.clear();
   for (const auto& [address, where] : where_) {
     if (process.reach[where].generation == 1) continue;
     process.told[address] = process.reach[where].generation;
@@ -359,7 +361,7 @@ void Processes::haunt(size_t index, const Address& role) {
   }
   if (!again.empty() && world_.dice().below(2) == 0) {
     again.push_back(again.back());
-    again.back().message = protocol::StreamFailed{0, Status(Code::kInternal, "from the dead")};
+    again.back().message = protocol::StreamFailed{0, Status(Code::kInternal, kFromTheDead)};
   }
   for (Envelope& envelope : again) {
     world_.post_after(world_.dice().delay_ns(kLateNs),
@@ -405,6 +407,10 @@ void Processes::maybe_kill(const Envelope& envelope, size_t to) {
 }
 
 void Processes::arrive(Envelope envelope, int64_t sent_ns, size_t home, bool delayed) {
+  if (envelope.versions.attempt != start_.attempt) {  // of trainers that are dead
+    if (processes_[home].host) processes_[home].host->deliver(std::move(envelope));
+    return;
+  }
   const size_t from = sender_of(envelope).process;
   const auto later = [this, envelope, sent_ns, home, delayed] {
     arrive(envelope, sent_ns, home, delayed);
@@ -419,6 +425,7 @@ void Processes::arrive(Envelope envelope, int64_t sent_ns, size_t home, bool del
   if (!to.host && !to.dead && sure) return to.early.push_back(std::move(envelope));
   if (!to.host || (!sure && world_.dice().below(2) == 0)) {
     ++seen_.lost;
+    if (home == 0 && asleep_ != nullptr) asleep_->deliver(envelope);  // read when it wakes
     return;
   }
   auto& said = processes_[sender_of(envelope).process].said;
@@ -430,20 +437,31 @@ void Processes::arrive(Envelope envelope, int64_t sent_ns, size_t home, bool del
   maybe_kill(envelope, home);
 }
 
+// Has its receiver heard of a later generation of whoever says this?
+bool Processes::of_the_dead(const Envelope& envelope, Process* to) const {
+  const uint32_t generation = envelope.versions.generation;
+  if (to->told[envelope.from] > generation) return true;
+  if (envelope.from.kind != RoleKind::kPlanner) return false;
+  uint32_t& heard = to->terms[envelope.to];
+  heard = std::max(heard, generation);
+  return heard > generation;
+}
+
 void Processes::hand_over(Envelope envelope, size_t home) {
   const Sender from = sender_of(envelope);
   Process& to = processes_[home];
   world_.trace(envelope.message.index() << 32 | from.process << 16 | home);
-  if (from.process == 0 && planner_storm_.unfenced_roles) {
-    envelope.versions.generation = processes_[0].generation;
-  }
   reach(home, from.process, from.generation);
-  if (to.told[envelope.from] > envelope.versions.generation) {
+  if (of_the_dead(envelope, &to)) {
     ++seen_.lies;
     std::visit(Lie{}, envelope.message);
+    if (from.process == 0 && seen_.lies % 4 == 0) {
+      envelope.message = protocol::StreamFailed{0, Status(Code::kInternal, kFromTheDead)};
+    }
   } else {
     observe(envelope, home);
   }
+  if (weather_.mutant != Mutant::kNone && mutate(&envelope)) return;
   to.host->deliver(std::move(envelope));
 }
 
@@ -463,6 +481,18 @@ void Processes::observe(const Envelope& envelope, size_t to) {
   for (const auto& [address, probe] : host.constructors()) {
     seen_.most_steps_held = std::max(seen_.most_steps_held, probe->steps_held.load());
   }
+}
+
+void Processes::observe_sent(const Envelope& envelope) {
+  const auto* published = std::get_if<protocol::PlanPublished>(&envelope.message);
+  if (published == nullptr) return;
+  const model::Plan& plan = *published->plan;
+  ++seen_.published;
+  if (!disk_.holds(plan.step, plan.plan_hash)) ++seen_.published_early;
+  if (!slowest) return;
+  const StepIndex behind = slowest();
+  const StepIndex ahead = plan.step + 1 > behind ? plan.step + 1 - behind : 0;
+  seen_.most_plans_ahead = std::max<uint64_t>(seen_.most_plans_ahead, ahead);
 }
 
 }  // namespace overlord::sim

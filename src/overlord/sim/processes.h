@@ -19,6 +19,7 @@
 #include "overlord/roles/keeper/rosters.h"
 #include "overlord/sim/keeping.h"
 #include "overlord/sim/links.h"
+#include "overlord/sim/mutants.h"
 #include "overlord/sim/process_life.h"
 #include "overlord/sim/slow_journal.h"
 #include "overlord/sim/slow_storage.h"
@@ -30,7 +31,6 @@ struct Storm {
   uint64_t kills = 0;         // processes that die over the run; planner and clients apart
   uint64_t rarity = 25;       // one arrival in so many kills whoever sent it or gets it
   int64_t down_ns = 400'000;  // typical time until the next generation starts
-  bool unraised = false;      // mutant: a slot is promoted and keeps its generation
 };
 
 // The planner dies, at any message or sync; or it stops, and wakes when another has taken over.
@@ -38,14 +38,15 @@ struct PlannerStorm {
   uint64_t kills = 0;
   uint64_t rarity = 12;
   int64_t down_ns = 400'000;
-  int64_t sleep_ns = 3'000'000;   // typical, of one that is only stopped
-  uint64_t failing_sync = 0;      // of the first planner's journal; 0: none
-  bool unfenced_journal = false;  // mutants: what must be caught
-  bool unfenced_roles = false;
+  int64_t sleep_ns = 3'000'000;  // typical, of one that is only stopped
+  uint64_t sleep_plans = 0;      // all stop, and wake behind so many plans of a successor; 0: none
+  uint64_t failing_sync = 0;     // of the first planner's journal; 0: none
 };
 
 struct Layout {
-  bool split = false;             // else one process of all roles
+  bool split = false;    // else one process of all roles
+  uint32_t attempt = 1;  // of the trainers
+  Mutant mutant = Mutant::kNone;
   uint32_t loaders_together = 1;  // slots in one process
   Storm storm;
   KeeperStorm keeper;
@@ -78,7 +79,13 @@ struct Sightings {  // over the whole run
   uint64_t stepped_down = 0;          // planners that found a successor's term
   uint64_t promotions = 0;            // of shadows
   uint64_t repeated_generations = 0;  // of a group: placed again in one that was there before
+  uint64_t published = 0;             // plans, to whomever
+  uint64_t published_early = 0;       // before the journal has them
+  uint64_t most_plans_ahead = 0;      // of the slowest rank
 };
+
+// What the dead are made to say: it ends the stream of whoever heeds them.
+inline constexpr const char* kFromTheDead = "from the dead";
 
 host::HostedRoles nothing();
 
@@ -92,6 +99,8 @@ class Processes final : private Kept {
   Sightings sightings() const;
   // False: its rank's process is dead, or not welcomed again yet.
   bool lives(Rank rank) const;
+  // The first step that some rank has not consumed.
+  std::function<StepIndex()> slowest;
   // Called when a rank dies: gives the state that it comes back with.
   std::function<protocol::ResumeState(Rank)> rank_died;
   // Does it with the planner that there is, and again with every one that comes.
@@ -112,11 +121,12 @@ class Processes final : private Kept {
     uint32_t generation = 1;
     bool dead = false;    // and not placed again yet
     bool opened = false;  // a group that calls the keeper, and waits for its roles or has them
-    std::unique_ptr<host::RoleHost> host;        // null: it has no roles yet, or no more
-    protocol::Roster roster;                     // the newest it was told
-    std::vector<uint32_t> trees;                 // that it was told of
-    std::vector<Reach> reach;                    // by process
-    std::map<protocol::Address, uint32_t> told;  // the generations that all roles here know of
+    std::unique_ptr<host::RoleHost> host;         // null: it has no roles yet, or no more
+    protocol::Roster roster;                      // the newest it was told
+    std::vector<uint32_t> trees;                  // that it was told of
+    std::vector<Reach> reach;                     // by process
+    std::map<protocol::Address, uint32_t> told;   // the generations that all roles here know of
+    std::map<protocol::Address, uint32_t> terms;  // the newest that a role here has heard
     keeper::RestartBook restarts;
     std::deque<protocol::Envelope> early;  // for its roles, which are not there yet
     std::deque<std::pair<protocol::Envelope, size_t>> said;  // to which process; newest last
@@ -171,6 +181,7 @@ class Processes final : private Kept {
   void jump_clock(size_t index);
   void begin_planner(const host::HostedRoles& roles);
   void lose_planner();
+  void wake_planner_later(ProcessLife* life);
   void maybe_lose_planner();
   void reach(size_t index, size_t other, uint32_t generation);
   void tell(size_t index, const protocol::RoleGeneration& restarted);
@@ -181,6 +192,9 @@ class Processes final : private Kept {
   bool certain(const protocol::Envelope& envelope, int64_t sent_ns, size_t to) const;
   void maybe_kill(const protocol::Envelope& envelope, size_t to);
   void observe(const protocol::Envelope& envelope, size_t to);
+  void observe_sent(const protocol::Envelope& envelope);
+  bool of_the_dead(const protocol::Envelope& envelope, Process* to) const;
+  bool mutate(protocol::Envelope* envelope);
   void hand_over(protocol::Envelope envelope, size_t home);
 
   World& world_;
@@ -193,8 +207,10 @@ class Processes final : private Kept {
   Links links_;
   std::deque<ProcessLife> lives_;                       // of all processes that there were
   std::vector<std::unique_ptr<SlowJournal>> journals_;  // by term, of planners
+  host::RoleHost* asleep_ = nullptr;  // a planner that is stopped and has no successor yet
   std::vector<std::function<void(host::RoleHost&)>> wishes_;
   Sightings seen_;
+  std::map<protocol::Address, std::vector<model::MicrobatchPtr>> last_steps_;  // for a mutant
   std::vector<Process> processes_;
   std::map<protocol::Address, size_t> where_;  // at first; constructors for good
   std::map<std::pair<protocol::Address, uint32_t>, Sender> senders_;  // loaders by generation

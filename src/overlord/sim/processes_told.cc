@@ -20,8 +20,9 @@ void Processes::hear(const std::string& peer, const protocol::Control& control) 
   }
   if (const auto* roster = std::get_if<protocol::Roster>(&control)) {
     protocol::Roster told = *roster;
+    const bool unraised = weather_.mutant == Mutant::kPromotedKeepsGeneration;
     for (protocol::ProcessRoles& one : told.processes) {
-      for (auto& moved : one.moved) moved.generation -= storm_.unraised ? 1 : 0;
+      for (auto& moved : one.moved) moved.generation -= unraised ? 1 : 0;
     }
     on_roster(index, told);
   }
@@ -86,6 +87,7 @@ void Processes::on_roster(size_t index, const protocol::Roster& roster) {
   if (!process.host) return begin_group(index);
   for (const auto& [name, generation] : generations) reach(index, named(name), generation);
   if (process.keeps) {
+    process.terms.clear();  // those that are made anew here have heard nothing
     seen_.promotions += process.host->settle_loaders(own_loaders(index), own(process).standby);
   }
   for (const protocol::RoleGeneration& restarted : process.restarts.take(roster)) {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "overlord/base/check.h"
-#include "overlord/protocol/journal/record_chain.h"
 
 namespace overlord::sim {
 namespace {
@@ -25,17 +24,52 @@ std::vector<protocol::JournalRecord> JournalDisk::read() const {
   return out;
 }
 
+uint32_t JournalDisk::claim() {
+  plans_of_term_ = 0;
+  return ++term_;
+}
+
+void JournalDisk::note(const std::string& record) {
+  const Result<protocol::JournalRecord> read = reader_.read(record);
+  if (!read.ok()) return;
+  const auto* plan = std::get_if<protocol::PlanRecord>(&*read);
+  if (plan != nullptr) plans_[plan->step] = plan->plan_hash;
+}
+
+void JournalDisk::append(uint32_t term, std::string record) {
+  if (term < term_) ++late_writes_;
+  const size_t before = plans_.size();
+  note(record);
+  plans_of_term_ += plans_.size() - before;
+  records_.push_back(std::move(record));
+}
+
+void JournalDisk::compact(uint32_t term, std::vector<std::string> records) {
+  if (term < term_) ++late_writes_;
+  records_ = std::move(records);
+  for (const std::string& record : records_) note(record);
+}
+
+bool JournalDisk::holds(StepIndex step, const Digest& plan_hash) const {
+  const auto found = plans_.find(step);
+  return found != plans_.end() && found->second == plan_hash;
+}
+
 void SlowJournal::append(std::string record, std::function<void(Status)> durable) {
-  write({[record = std::move(record)](JournalDisk& disk) { disk.append(record); },
-         std::move(durable)});
+  write(
+      {[term = term_, record = std::move(record)](JournalDisk& disk) { disk.append(term, record); },
+       std::move(durable)});
 }
 
 void SlowJournal::compact(std::vector<std::string> records, std::function<void(Status)> durable) {
-  write({[records = std::move(records)](JournalDisk& disk) { disk.compact(records); },
+  write({[term = term_, records = std::move(records)](JournalDisk& disk) {
+           disk.compact(term, records);
+         },
          std::move(durable)});
 }
 
 void SlowJournal::write(Write one) {
+  if (faults_.mutant == Mutant::kDiskLies) std::exchange(one.durable, [](Status) {})(Status());
   waiting_.push_back(std::move(one));
   last_ns_ = std::max(last_ns_, world_.now_ns() + world_.dice().delay_ns(kSyncNs));
   world_.at(last_ns_, [this] { sync(); });
@@ -47,7 +81,7 @@ void SlowJournal::sync() {
   const Write one = std::move(waiting_.front());
   waiting_.pop_front();
   ++syncs_;
-  if (disk_.term() > term_ && !faults_.unfenced) {
+  if (disk_.term() > term_ && faults_.mutant != Mutant::kJournalFencesNobody) {
     return one.durable(Status(Code::kUnavailable, "journal: taken over by a later term"));
   }
   if (faults_.failing_sync != 0 && syncs_ >= faults_.failing_sync) {

@@ -7,12 +7,15 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "overlord/protocol/journal/journal_record.h"
+#include "overlord/protocol/journal/record_chain.h"
 #include "overlord/runtime/seams.h"
+#include "overlord/sim/mutants.h"
 #include "overlord/sim/world.h"
 
 namespace overlord::sim {
@@ -20,19 +23,30 @@ namespace overlord::sim {
 class JournalDisk {
  public:
   // The next term; those before it write nothing more.
-  uint32_t claim() { return ++term_; }
+  uint32_t claim();
   uint32_t term() const { return term_; }
   // What a planner that starts now would find.
   std::vector<protocol::JournalRecord> read() const;
-  void append(std::string record) { records_.push_back(std::move(record)); }
-  void compact(std::vector<std::string> records) { records_ = std::move(records); }
+  void append(uint32_t term, std::string record);
+  void compact(uint32_t term, std::vector<std::string> records);
+  // Has this plan ever been on it?
+  bool holds(StepIndex step, const Digest& plan_hash) const;
+  uint64_t plans_of_term() const { return plans_of_term_; }
+  // By terms that were over.
+  uint64_t late_writes() const { return late_writes_; }
   // Whoever writes waits until then.
   void fill_until(int64_t when_ns) { full_until_ns_ = std::max(full_until_ns_, when_ns); }
   bool full(int64_t now_ns) const { return now_ns < full_until_ns_; }
 
  private:
+  void note(const std::string& record);
+
   uint32_t term_ = 0;
   int64_t full_until_ns_ = 0;
+  uint64_t plans_of_term_ = 0;
+  uint64_t late_writes_ = 0;
+  protocol::JournalReader reader_;  // of what is there
+  std::map<StepIndex, Digest> plans_;
   std::vector<std::string> records_;
 };
 
@@ -41,7 +55,7 @@ struct JournalFaults {
   std::function<void()> around_sync = {};
   uint64_t failing_sync = 0;  // this one fails, and all behind it; 0: none
   Spells* full = nullptr;     // of the disk, one chance at every sync
-  bool unfenced = false;      // a mutant: an earlier term goes on as if nothing had happened
+  Mutant mutant = Mutant::kNone;
 };
 
 class SlowJournal final : public runtime::Journal {

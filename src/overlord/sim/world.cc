@@ -77,6 +77,7 @@ bool World::run_until(const std::function<bool()>& done, uint64_t event_limit) {
 
 void SlowTransport::send(protocol::Envelope envelope) {
   ++sent_;
+  if (on_sent) on_sent(envelope);
   const int64_t sent_ns = world_.now_ns();
   for (const size_t home : route_(envelope)) {
     int64_t& last = last_ns_[{envelope.from, envelope.to, home}];

@@ -94,6 +94,8 @@ class SlowTransport final : public runtime::Transport<protocol::Envelope> {
   }
   void send(protocol::Envelope envelope) override;
   uint64_t sent() const { return sent_; }
+  // Called with what is sent; unset: nobody looks.
+  std::function<void(const protocol::Envelope&)> on_sent;
   // What becomes of an envelope on its way; unset: nothing.
   std::function<protocol::Envelope(protocol::Envelope)> on_the_way;
 
