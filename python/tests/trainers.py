@@ -73,6 +73,8 @@ try:
     for batches in loader.steps():
         steps += 1
         say(step=batches[-1].step)
+        if told.get("tells_states"):
+            say(at=batches[-1].step + 1, kept=loader.state_dict())
         if rank in told.get("reports", []):
             loader.report(batches[-1].step, reported.losses(batches[-1].step, rank))
         if steps == told.get("pause_after"):
@@ -89,7 +91,7 @@ except BaseException as error:
 
 
 class Trainer:
-    """One of them."""
+    """One of them. `tells_states`: after every step."""
 
     program = PROGRAM
 

@@ -33,6 +33,7 @@ import overlord as ol
 
 pytestmark = pytest.mark.deadline(240)
 TWO = {"dp": 2}
+PROGRAM = Path(ol._src.native.core.__file__).with_name("overlord-node")
 
 
 def nodes_of(sockets: Path) -> list[int]:
@@ -186,21 +187,98 @@ def test_the_mesh_changes_over_deaths(config: dict[str, Any], sockets: Path) -> 
     until_nothing_left(sockets)
 
 
+def started_from(program: Path) -> dict[str, str]:
+    """What ranks do first so that their node is this program."""
+    first = f"""
+import pathlib
+import overlord._src.node.process as nodes
+nodes.executable = lambda: pathlib.Path({str(program)!r})
+"""
+    return {"0": first, "1": first}
+
+
+def copied_node(folder: Path) -> Path:
+    """A program of the node that a test may take away."""
+    copy = folder / "overlord-node"
+    shutil.copy2(PROGRAM, copy)
+    return copy
+
+
+def write_waiting_node(path: Path) -> Path:
+    """A node whose first process waits for its job for ever; a file tells that it was started."""
+    path.unlink(missing_ok=True)
+    told = path.with_name("told")
+    os.mkfifo(path.with_name("nothing"))
+    nothing = str(path.with_name("nothing"))
+    # Opened for both, so that it waits for nobody and comes to no end.
+    path.write_text(
+        f'#!/bin/sh\n[ -e {told} ] && exec {PROGRAM} "$@"\n'
+        f': > {told}\nexec {PROGRAM} "$@" 0<>{nothing}\n'
+    )
+    path.chmod(0o700)
+    return told
+
+
+def until_it_runs(sockets: Path, killed: int | None = None) -> int:
+    """The next node, once it has said that it lives; it has answered nobody."""
+    found: list[int] = []
+
+    def lives() -> bool:
+        found[:] = [pid for pid in nodes_of(sockets) if pid != killed]
+        with contextlib.suppress(OSError, ValueError):
+            [pulse] = sockets.glob("*/pulse")
+            return len(found) == 1 and names(pulse, found[0])
+        return False
+
+    in_time(lives, "there is a node that has said so")
+    return found[0]
+
+
+def names(pulse: Path, pid: int) -> bool:
+    """Whether the file is of this process: its number is behind a checksum, as the codec has it."""
+    number, coded = 2 * pid, b""
+    while number:
+        coded += bytes([number & 127 | (128 if number > 127 else 0)])
+        number >>= 7
+    return pulse.read_bytes()[16:].startswith(coded)
+
+
+def test_a_node_stopped_before_its_first_word_is_replaced(
+    config: dict[str, Any], sockets: Path, tmp_path: Path
+) -> None:
+    config["steps"] = 60
+    program = copied_node(tmp_path)
+    with trainers(config, TWO, first=started_from(program), pause_after=10) as started:
+        for trainer in started:
+            trainer.until("paused")
+        write_waiting_node(program)
+        killed = kill_node(sockets)
+        os.kill(until_it_runs(sockets, killed), signal.SIGSTOP)
+        for trainer in started:
+            trainer.go()
+        all_end_well(started, embedded_hashes(config, TWO))
+    until_nothing_left(sockets)
+
+
+def test_the_first_node_may_be_stopped_as_well(
+    config: dict[str, Any], sockets: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "overlord-node"
+    write_waiting_node(program)
+    with trainers(config, TWO, first=started_from(program)) as started:
+        os.kill(until_it_runs(sockets), signal.SIGSTOP)
+        all_end_well(started, embedded_hashes(config, TWO))
+    until_nothing_left(sockets)
+
+
 def test_one_that_cannot_come_back_is_an_error_of_that_name(
     config: dict[str, Any], sockets: Path, tmp_path: Path
 ) -> None:
     """Its program is a copy that is gone by the time it is needed."""
-    program = Path(ol._src.native.core.__file__).with_name("overlord-node")
-    copy = tmp_path / "overlord-node"
-    shutil.copy2(program, copy)
-    first = f"""
-import pathlib
-import overlord._src.node.process as nodes
-nodes.executable = lambda: pathlib.Path({str(copy)!r})
-"""
+    copy = copied_node(tmp_path)
     config["steps"] = 100_000
     config["runtime"]["processes"]["recovery_seconds"] = 3
-    with trainers(config, TWO, first={"0": first, "1": first}) as started:
+    with trainers(config, TWO, first=started_from(copy)) as started:
         for trainer in started:
             trainer.until("step")
         copy.unlink()
@@ -211,6 +289,49 @@ nodes.executable = lambda: pathlib.Path({str(copy)!r})
             assert "runtime.processes.recovery_seconds (3 s)" in word["text"]
             assert "overlord-node" in word["text"]
             trainer.process.wait(PATIENCE_SECONDS)  # it clears up behind the node
+    until_nothing_left(sockets)
+
+
+SLOW = """
+import threading
+say_at_once = say
+def say(**words):
+    say_at_once(**words)
+    if "step" in words:
+        threading.Event().wait(0.15)
+"""
+
+
+@pytest.mark.parametrize("dies_too", ["nobody", "constructor"])
+@pytest.mark.parametrize("slow", ["0", "1"])
+def test_without_a_node_all_ranks_stop_before_the_same_step(
+    config: dict[str, Any], sockets: Path, tmp_path: Path, slow: str, dies_too: str
+) -> None:
+    """One reads as fast as it may. Where its constructor dies too the other has steps ready that
+    it will never get."""
+    copy = copied_node(tmp_path)
+    config["steps"] = 100_000
+    config["runtime"] |= {"prefetch": 2, "runway": 9}
+    config["runtime"]["processes"] |= {"recovery_seconds": 3, "constructors": 2}
+    first = started_from(copy)
+    first[slow] += SLOW
+    with trainers(config, TWO, first=first) as started:
+        for _ in range(8):
+            started[int(slow)].until("step")
+        copy.unlink()
+        os.kill(node_of(sockets), signal.SIGSTOP)
+        if dies_too == "constructor":
+            assert kill_all(sockets, f"constructors-{1 - int(slow)}")
+        kill_node(sockets)
+        texts = set()
+        for trainer in started:
+            word = trainer.until("end")
+            assert (word["end"], word["error"]) == ("bad", "UnavailableError")
+            texts.add(word["text"].partition(":")[0])
+            trainer.process.wait(PATIENCE_SECONDS)
+        last = [[w["step"] for w in trainer.words if "step" in w][-1] for trainer in started]
+        assert last[0] == last[1]
+        assert len(texts) == 1
     until_nothing_left(sockets)
 
 

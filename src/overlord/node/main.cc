@@ -20,6 +20,7 @@
 #include "overlord/node/keeper/keeper.h"
 #include "overlord/node/keeper/refusal.h"
 #include "overlord/node/process_memory.h"
+#include "overlord/node/recovery/node_pulse.h"
 #include "overlord/node/recovery/node_restart.h"
 #include "overlord/node/role_process.h"
 #include "overlord/protocol/job_codec.h"
@@ -142,8 +143,15 @@ int keep(const std::vector<std::string>& words) {
   fcntl(lock, F_SETFD, FD_CLOEXEC);  // ours as long as we live, no child's
   Result<std::unique_ptr<LifeLine>> line = LifeLine::make();
   if (!line.ok()) return complain(line.status().message());
+  std::unique_ptr<NodePulse> pulse;
+  if (arguments.comes_back()) {
+    Result<std::unique_ptr<NodePulse>> begun = NodePulse::begin(arguments.directory);
+    if (!begun.ok()) return complain(begun.status().message());
+    pulse = std::move(*begun);
+  }
   bool superseded = false;
   const int code = keep_job(arguments, {words.begin() + 3, words.end()}, **line, &superseded);
+  pulse.reset();
   if (superseded) return 1;
   Result<transport::SocketDirectory> directory =
       transport::SocketDirectory::find(arguments.directory);

@@ -18,10 +18,8 @@ namespace overlord::node {
 namespace {
 
 constexpr int64_t kAnswerMs = 10'000;  // a node that says nothing for so long is no use
-constexpr int64_t kBeatNs = 1'000'000'000;
 constexpr int64_t kLeftoverWaitNs = 2'000'000'000;  // until a killed node's lock is released
-constexpr int64_t kLookNs = 20'000'000;
-constexpr int64_t kTreeMs = 60'000;  // until all processes have taken a new tree
+constexpr int64_t kTreeMs = 60'000;                 // until all processes have taken a new tree
 
 std::string name_of(const AttachRequest& request) {
   return "rank-" + std::to_string(request.ranks.front()) + "@" + std::to_string(getpid()) + "." +
@@ -38,6 +36,14 @@ void remove_leftovers(const std::string& path) {
       directory->lock(runtime::steady_now_ns() + kLeftoverWaitNs);
   if (!lock.ok()) return;
   static_cast<void>(directory->remove(std::move(*lock)));
+}
+
+// Somebody has its lock: a node that has not answered yet, or one that is being started.
+bool has_node(const std::string& path) {
+  Result<transport::SocketDirectory> directory = transport::SocketDirectory::find(path);
+  if (!directory.ok()) return false;
+  const Result<std::optional<transport::DirectoryLock>> lock = directory->try_lock();
+  return lock.ok() && !*lock;
 }
 
 }  // namespace
@@ -83,6 +89,7 @@ Status AttachedEngine::open() {
   options.pool = runtime::BufferPool::make(256 << 20);
   OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
   endpoint_->call("node");
+  endpoint_->post([this] { beat(); });
   return {};
 }
 
@@ -119,9 +126,13 @@ transport::CarrierOptions AttachedEngine::carrier_options() {
 Status AttachedEngine::wait_for_welcome() {
   std::unique_lock lock(mutex_);
   is_held(mutex_);
-  changed_.wait_for(lock, std::chrono::milliseconds(request_.connect_ms),
-                    [this]() OVERLORD_REQUIRES(mutex_) { return connected_ || !failure_.ok(); });
-  if (!connected_ && failure_.ok()) {
+  const auto answered = [this]() OVERLORD_REQUIRES(mutex_) { return connected_ || !failure_.ok(); };
+  const int64_t deadline_ns = runtime::steady_now_ns() + request_.timeout_ms * 1'000'000;
+  while (!changed_.wait_for(lock, std::chrono::milliseconds(request_.connect_ms), answered)) {
+    lock.unlock();
+    const bool there = runtime::steady_now_ns() < deadline_ns && has_node(request_.directory);
+    lock.lock();
+    if (there) continue;
     no_node_ = true;
     return {Code::kUnavailable, "no node answers in " + request_.directory};
   }
@@ -153,12 +164,23 @@ RankSeats::Wiring AttachedEngine::seat_wiring() {
   wiring.explain_wait = [this](Rank rank, StepIndex step) { return explain_wait(rank, step); };
   wiring.metric_driven = welcome_.metric_driven;
   wiring.give_out = [this](model::MicrobatchPtr batch) { return give_out(std::move(batch)); };
+  wiring.may_begin = [this](Rank rank, StepIndex step, int64_t timeout_ms) {
+    return may_begin(rank, step, timeout_ms);
+  };
+  wiring.begin = [this](Rank rank, StepIndex step) { return begin(rank, step); };
   return wiring;
 }
 
 Status AttachedEngine::start_clients() {
-  OVERLORD_TRY(protocol::ResumeState state, protocol::decode_resume_state(welcome_.state));
+  // One that comes back alone stands where its own state says.
+  const bool returns = welcome_.versions.generation > 1 && !request_.state.empty();
+  OVERLORD_TRY(protocol::ResumeState state,
+               protocol::decode_resume_state(returns ? request_.state : welcome_.state));
   const StepIndex first_step = state.state.next_step;
+  OVERLORD_TRY(const auto views, protocol::decode_views(welcome_.view_table));
+  OVERLORD_TRY(reach_,
+               RankReach::open(request_.directory, static_cast<uint32_t>(views->by_rank.size())));
+  for (const Rank rank : request_.ranks) reach_->join(rank, first_step);
   seats_ = std::make_unique<RankSeats>(request_.ranks, state, welcome_.feedback_kept, clock_,
                                        seat_wiring());
   std::map<protocol::Address, uint32_t> generations;
@@ -177,7 +199,7 @@ Status AttachedEngine::start_clients() {
         first_step,
         client::ClientSeams{
             carrier_.get(),
-            [this, rank](client::ReadyStep ready) { seats_->deliver(rank, std::move(ready)); },
+            [this, rank](client::ReadyStep ready) { hand_over(rank, std::move(ready)); },
             [this, rank](protocol::ReportAnswered answer) { seats_->answer(rank, answer); },
             [this, rank](model::StepFeedback question) {
               seats_->rule_asked(rank, std::move(question));
@@ -203,7 +225,6 @@ Status AttachedEngine::start_clients() {
       trees = trees_;
     }
     for (const auto& [version, tree] : trees) take_tree(tree);
-    beat();
   });
   for (auto& [rank, hosted] : hosted_) {
     hosted.loop->post([client = hosted.client.get()] { client->start(); });
@@ -277,19 +298,6 @@ void AttachedEngine::hear(const protocol::Welcome& welcome) {
   changed_.notify_all();
 }
 
-// The clients go on with what they have: rosters have told where roles live now.
-void AttachedEngine::served_again(const protocol::Welcome& welcome) {
-  if (welcome.run != run_) {
-    return fail(Status(Code::kUnavailable,
-                       "the node that has come back serves another run: restart from the last "
-                       "checkpoint"));
-  }
-  losses_.served();
-  node_missing_ = false;
-  const std::lock_guard lock(mutex_);
-  for (const auto& [question, asked] : asked_) carrier_->send_control("node", asked);
-}
-
 // Steps from the tree's first on are asked for where its constructors are.
 void AttachedEngine::hear(const protocol::TreeTold& tree) {
   {
@@ -348,48 +356,11 @@ void AttachedEngine::tell_clients(const protocol::PeerRestarted& restarted) {
   }
 }
 
-void AttachedEngine::on_lost(const std::string& peer) {
-  if (peer != "node") return;  // a constructor: the node brings the next one, or says why not
-  node_missing_ = true;
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_ || !failure_.ok()) return;
-  }
-  const bool first = !losses_.missing();
-  const Status status = losses_.lost(runtime::steady_now_ns());
-  if (!status.ok()) return no_node(status);
-  starter_->begin();
-  endpoint_->call("node");
-  if (!first) return;
-  wait_for_node(losses_.since_ns());
-  if (!welcomed_once_) look_for_its_end();
-}
-
-void AttachedEngine::no_node(const Status& status) {
-  {
-    const std::lock_guard lock(mutex_);
-    no_node_ = failure_.ok();
-  }
-  fail(status);
-}
-
-// One that ended in good order before it served us leaves nothing to start again: whoever attached
-// may look for another.
-void AttachedEngine::look_for_its_end() {
-  endpoint_->post_after(kLookNs, [this] {
-    if (!losses_.missing() || welcomed_once_ || !node_missing_) return;
-    if (starter_->last_failure().code() == Code::kNotFound) return no_node(node_gone());
-    look_for_its_end();
-  });
-}
-
-// One that is there and does not serve says by itself what it waits for.
-void AttachedEngine::wait_for_node(int64_t since_ns) {
-  endpoint_->post_after(request_.recovery_ms * 1'000'000, [this, since_ns] {
-    if (!losses_.missing() || losses_.since_ns() != since_ns) return;
-    if (carrier_->connected("node")) return wait_for_node(since_ns);
-    fail(not_back_in_time(request_.recovery_ms * 1'000'000, starter_->last_failure()));
-  });
+// At the stream's end, good or bad, all ranks get there.
+void AttachedEngine::hand_over(Rank rank, client::ReadyStep ready) {
+  const bool end = ready.failure || ready.plan->last;
+  reach_->set_ready(rank, end ? RankReach::kAll : ready.step + 1);
+  seats_->deliver(rank, std::move(ready));
 }
 
 void AttachedEngine::fail(const Status& status) {
@@ -399,18 +370,6 @@ void AttachedEngine::fail(const Status& status) {
     changed_.notify_all();
   }
   if (seats_) seats_->close(status);
-}
-
-void AttachedEngine::beat() {
-  trace_.poll();
-  EngineStatus status;
-  add_clients(&status);
-  if (carrier_->send_control("node", protocol::Beat{encode_engine_status(status)}) &&
-      losses_.beat()) {
-    losses_.answered();
-    kill_node(request_.directory);  // it hangs: the next one takes its place
-  }
-  endpoint_->post_after(kBeatNs, [this] { beat(); });
 }
 
 // --- What the trainer asks ----------------------------------------------------------------------
@@ -466,14 +425,6 @@ Status AttachedEngine::late_rows_over_budget(const model::StreamState& at_end) {
   return node::late_rows_over_budget(quarantine(), limits, at_end);
 }
 
-std::string AttachedEngine::explain_wait(Rank rank, StepIndex step) {
-  std::string text = "rank " + std::to_string(rank) + " waits for step " + std::to_string(step);
-  if (node_missing_) return text + "; the node of this host has died and is started again";
-  const Result<NodeStatus> status = node_status(200);
-  if (!status.ok()) return text + "; the node does not answer";
-  return status->waits.empty() ? text : text + "; " + status->waits;
-}
-
 Result<NodeStatus> AttachedEngine::node_status(int64_t timeout_ms) {
   std::unique_lock lock(mutex_);
   is_held(mutex_);
@@ -518,6 +469,9 @@ void AttachedEngine::close() {
     changed_.notify_all();
   }
   if (seats_) seats_->close(Status(Code::kCancelled, "the engine was closed"));
+  for (const Rank rank : request_.ranks) {
+    if (reach_) reach_->leave(rank);
+  }
   const bool alone = node_missing_ && !carrier_->connected("node");
   if (carrier_) carrier_->send_control("node", protocol::Detach{});
   if (endpoint_) endpoint_->close();

@@ -1,7 +1,8 @@
 // AttachedEngine: the trainer's end of a node on the same host. Hosts the clients of its ranks and
 // nothing else: what they read lies in memory that the constructors' process owns, mapped for
 // reading. It opens no file of any source and no port. When the node dies, what is ready is read
-// on, and the next one is called, which one of the ranks starts.
+// on, and the next one is called, which one of the ranks starts. Its parts: attached_engine.cc, and
+// attached_recovery.cc for a node that is gone.
 #pragma once
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "overlord/base/guarded_by.h"
@@ -19,6 +21,7 @@
 #include "overlord/node/engine/engine.h"
 #include "overlord/node/recovery/node_losses.h"
 #include "overlord/node/recovery/node_starter.h"
+#include "overlord/node/recovery/rank_reach.h"
 #include "overlord/node/status/status_codec.h"
 #include "overlord/node/status/trace_switch.h"
 #include "overlord/node/wire_options.h"
@@ -103,10 +106,17 @@ class AttachedEngine final : public Engine {
   void wait_for_node(int64_t since_ns);
   void served_again(const protocol::Welcome& welcome);
   void fail(const Status& status);
+  void stop_with_others(const Status& status);
+  Status stopped_by_others() const;
+  Result<bool> may_begin(Rank rank, StepIndex step, int64_t timeout_ms);
+  Status begin(Rank rank, StepIndex step);
+  void hand_over(Rank rank, client::ReadyStep ready);
   void deliver(protocol::Envelope envelope);
   void beat();
+  bool node_is_silent();
   Result<model::MicrobatchPtr> give_out(model::MicrobatchPtr batch);
-  std::string explain_wait(Rank rank, StepIndex step);
+  Status explain_wait(Rank rank, StepIndex step);
+  bool waited_long(Rank rank, StepIndex step);
   Status late_rows_over_budget(const model::StreamState& at_end);
   void add_clients(EngineStatus* out);
 
@@ -116,6 +126,7 @@ class AttachedEngine final : public Engine {
   runtime::LeftInForks<transport::Carrier> carrier_;
   std::map<Rank, Hosted> hosted_;
   std::shared_ptr<Held> held_ = std::make_shared<Held>();
+  std::unique_ptr<RankReach> reach_;  // once the clients are there
 
   std::mutex mutex_;  // of what the loop's thread tells the caller's
   std::condition_variable changed_;
@@ -125,6 +136,10 @@ class AttachedEngine final : public Engine {
   Status failure_ OVERLORD_GUARDED_BY(mutex_);
   bool no_node_ OVERLORD_GUARDED_BY(mutex_) =
       false;  // nobody answered, or nobody is there any more
+  std::map<Rank, std::pair<StepIndex, int64_t>> waits_
+      OVERLORD_GUARDED_BY(mutex_);  // for ranks that are gone: at which step, and since when
+  int64_t stopped_ns_ OVERLORD_GUARDED_BY(mutex_) = 0;  // since when no node is waited for
+  int64_t begun_ns_ OVERLORD_GUARDED_BY(mutex_) = 0;    // when the newest step was
   uint64_t statuses_ OVERLORD_GUARDED_BY(mutex_) = 0;
   NodeStatus node_status_ OVERLORD_GUARDED_BY(mutex_);
   std::set<SampleId> noted_;               // rows in quarantine: each counts once

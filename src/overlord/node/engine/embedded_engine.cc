@@ -179,7 +179,9 @@ void EmbeddedEngine::seat_ranks(const protocol::ResumeState& state) {
   wiring.probe = [this](Rank rank) -> client::ClientProbe& { return host().client_probe(rank); };
   wiring.may_wait = [this] { return held_too_much(); };
   wiring.at_end = [this](const model::StreamState& after) { return late_rows_over_budget(after); };
-  wiring.explain_wait = [this](Rank rank, StepIndex step) { return explain_wait(rank, step); };
+  wiring.explain_wait = [this](Rank rank, StepIndex step) {
+    return Status(Code::kDeadline, explain_wait(rank, step));
+  };
   wiring.metric_driven = job_->spec.mixture.metric_driven();
   const uint64_t kept =
       uint64_t{job_->spec.mixture.controller.delay} + runtime.runway + runtime.prefetch_steps + 8;

@@ -28,16 +28,17 @@ void RankSeats::answer(Rank rank, protocol::ReportAnswered answer) {
 }
 
 void RankSeats::close(Status why) {
+  stop_reports(std::move(why));
+  for (auto& [rank, seat] : seats_) seat->steps.close();
+}
+
+void RankSeats::stop_reports(Status why) {
   {
     const std::lock_guard lock(why_mutex_);
-    if (!why_.ok()) return;
-    why_ = std::move(why);
+    if (why_.ok()) why_ = std::move(why);
   }
   rule_->close();
-  for (auto& [rank, seat] : seats_) {
-    seat->steps.close();
-    seat->answers.close();
-  }
+  for (auto& [rank, seat] : seats_) seat->answers.close();
 }
 
 Status RankSeats::closed_because() {
@@ -83,21 +84,33 @@ Result<model::MicrobatchPtr> RankSeats::next(Rank rank, int64_t timeout_ms) {
       return model::MicrobatchPtr();
     }
     if (wiring_.may_wait) OVERLORD_RETURN_IF_ERROR(wiring_.may_wait());
-    const int64_t begin_ns = clock_.now_ns();
-    std::optional<client::ReadyStep> ready = at->steps.pop(timeout_ms);
-    const int64_t end_ns = clock_.now_ns();
-    wiring_.probe(rank).wait_ns += static_cast<uint64_t>(end_ns - begin_ns);
-    if (runtime::tracing()) {
-      runtime::TraceBook::of_process().note("wait", "rank " + std::to_string(rank), begin_ns,
-                                            end_ns,
-                                            static_cast<int64_t>(at->consumer.place().next_step));
-    }
-    if (!ready) {
-      if (at->steps.closed()) return closed_because();
-      return Status(Code::kDeadline, wiring_.explain_wait(rank, at->consumer.place().next_step));
-    }
-    at->consumer.feed(std::move(*ready));
+    OVERLORD_RETURN_IF_ERROR(feed(rank, *at, timeout_ms));
   }
+}
+
+// Waits for the next step.
+Status RankSeats::feed(Rank rank, Seat& at, int64_t timeout_ms) {
+  const StepIndex step = at.consumer.place().next_step;
+  const int64_t begin_ns = clock_.now_ns();
+  bool may = true;
+  if (wiring_.may_begin) {
+    OVERLORD_TRY(may, wiring_.may_begin(rank, step, timeout_ms));
+  }
+  std::optional<client::ReadyStep> ready;
+  if (may) ready = at.steps.pop(timeout_ms);
+  const int64_t end_ns = clock_.now_ns();
+  wiring_.probe(rank).wait_ns += static_cast<uint64_t>(end_ns - begin_ns);
+  if (runtime::tracing()) {
+    runtime::TraceBook::of_process().note("wait", "rank " + std::to_string(rank), begin_ns, end_ns,
+                                          static_cast<int64_t>(step));
+  }
+  if (!ready) {
+    if (at.steps.closed()) return closed_because();
+    return wiring_.explain_wait(rank, step);
+  }
+  if (wiring_.begin && !ready->failure) OVERLORD_RETURN_IF_ERROR(wiring_.begin(rank, step));
+  at.consumer.feed(std::move(*ready));
+  return {};
 }
 
 KeptPlace RankSeats::place(Rank rank) {

@@ -30,10 +30,14 @@ class RankSeats {
   struct Wiring {
     std::function<void(Rank, StepIndex)> consumed;  // the trainer is done with a step
     std::function<void(Rank, protocol::Message)> tell_planner;
-    std::function<client::ClientProbe&(Rank)> probe;          // counters of a rank
-    std::function<Status()> may_wait;                         // refuse to hand out still more
+    std::function<client::ClientProbe&(Rank)> probe;  // counters of a rank
+    std::function<Status()> may_wait;                 // refuse to hand out still more
+    // Whether a rank may begin a step; false: not within the time. Then `begin`, when it is here.
+    std::function<Result<bool>(Rank, StepIndex, int64_t timeout_ms)> may_begin;
+    std::function<Status(Rank, StepIndex)> begin;
     std::function<Status(const model::StreamState&)> at_end;  // what the end itself may say
-    std::function<std::string(Rank, StepIndex)> explain_wait;
+    // What a rank waits for: kDeadline, or what ends the waiting.
+    std::function<Status(Rank, StepIndex)> explain_wait;
     bool metric_driven = false;
     // Batches are given on as they were handed over, or as copies; null: as they were.
     std::function<Result<model::MicrobatchPtr>(model::MicrobatchPtr)> give_out;
@@ -51,6 +55,8 @@ class RankSeats {
   }
   // Wakes every waiting caller; they get `why`.
   void close(Status why);
+  // Those that wait for the planner alone: what is ready is still given out.
+  void stop_reports(Status why);
 
   // As Engine's.
   Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms);
@@ -77,6 +83,7 @@ class RankSeats {
 
   Result<Seat*> seat(Rank rank);
   Result<model::MicrobatchPtr> take(Rank rank, Seat& at) OVERLORD_REQUIRES(at.mutex);
+  Status feed(Rank rank, Seat& at, int64_t timeout_ms) OVERLORD_REQUIRES(at.mutex);
   Status closed_because();
   Status own_process() const;
 

@@ -23,7 +23,8 @@ class Seated : public ::testing::Test {
     wiring_.consumed = [this](Rank, StepIndex step) { consumed_.push_back(step); };
     wiring_.probe = [this](Rank) -> client::ClientProbe& { return probe_; };
     wiring_.explain_wait = [](Rank rank, StepIndex step) {
-      return "rank " + std::to_string(rank) + " waits for step " + std::to_string(step);
+      return Status(Code::kDeadline,
+                    "rank " + std::to_string(rank) + " waits for step " + std::to_string(step));
     };
     seats_ = std::make_unique<RankSeats>(std::vector<Rank>{2}, protocol::ResumeState(), 8, clock_,
                                          wiring_);

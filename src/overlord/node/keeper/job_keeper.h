@@ -107,8 +107,7 @@ class JobKeeper final : public keeper::KeeperWorld {
   std::shared_ptr<const model::ViewTable> views_;
   std::unique_ptr<transport::Carrier> carrier_;
   std::unique_ptr<transport::Endpoint> endpoint_;
-  LivingProcess process_;  // this one
-  LeftGroups left_;        // by the node before this one
+  LeftGroups left_;  // by the node before this one
   // All below belongs to the loop's thread.
   std::unique_ptr<keeper::Keeper> keeper_;
   std::unique_ptr<Serving> serving_;

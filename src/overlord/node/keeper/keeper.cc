@@ -20,16 +20,6 @@ namespace {
 constexpr int64_t kWatchNs = 500'000'000;
 constexpr int64_t kComeAgainNs = 10'000'000'000;  // for ranks that live to call a node again
 
-// Plans that everybody had acknowledged are forgotten: one that starts from the first step would
-// wait for them for ever.
-Status check_newcomers(const keeper::Begin& attempt, const planner::JournalFold& folded) {
-  if (!attempt.newcomers || folded.base_step() == folded.start().first_step) return {};
-  return {Code::kUnavailable,
-          "a rank has started anew while the others read on from step " +
-              std::to_string(folded.base_step()) +
-              ": it needs a new attempt of all ranks, from the last checkpoint"};
-}
-
 // A slot is one line, whoever follows it.
 void count_shadows(NodeStatus* status) {
   std::erase_if(status->engine.loaders, [status](const LoaderStatus& loader) {
@@ -293,7 +283,6 @@ Status JobKeeper::start_planner(const keeper::Begin& attempt, const protocol::Re
   OVERLORD_TRY(serving_->planner,
                RoleRuntime::make(std::move(start), carrier_.get(), std::move(options)));
   if (const auto& folded = serving_->planner->folded()) {
-    OVERLORD_RETURN_IF_ERROR(check_newcomers(attempt, *folded));
     carry_out(keeper::Say{"the planner goes on from its journal at step " +
                           std::to_string(folded->next_step()) + ", term " +
                           std::to_string(serving_->planner->term())});

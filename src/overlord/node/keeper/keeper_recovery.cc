@@ -6,6 +6,7 @@
 
 #include "overlord/node/keeper/job_keeper.h"
 #include "overlord/node/keeper/role_cluster.h"
+#include "overlord/node/recovery/rank_reach.h"
 #include "overlord/node/run_journal.h"
 #include "overlord/roles/keeper/shadows.h"
 #include "overlord/roles/planner/tree.h"
@@ -25,7 +26,6 @@ std::string draw_run() {
 
 // In the directory of a node that died, and nowhere else, there are groups.
 Status JobKeeper::find_left() {
-  process_ = own_process();
   if (!arguments_.comes_back()) return {};
   Result<LeftGroups> left = find_groups(arguments_.directory);
   // A file that cannot be read names nobody whom we could adopt: those processes are refused and
@@ -36,20 +36,20 @@ Status JobKeeper::find_left() {
                           std::to_string(left_.keeper) + ". time"});
   }
   return leave_groups(arguments_.directory,
-                      {left_.keeper + 1, process_, left_.run, left_.attempt, left_.groups});
+                      {left_.keeper + 1, left_.run, left_.attempt, left_.groups});
 }
 
 void JobKeeper::tell_groups(const std::vector<LeftGroup>& groups, const std::string& run,
                             uint32_t attempt) const {
   if (!arguments_.comes_back()) return;
-  const Status left =
-      leave_groups(arguments_.directory, {left_.keeper + 1, process_, run, attempt, groups});
+  const Status left = leave_groups(arguments_.directory, {left_.keeper + 1, run, attempt, groups});
   if (!left.ok()) std::fprintf(stderr, "%s\n", left.message().c_str());
 }
 
 // Processes that serve this run go on; those of another are of no use.
 Status JobKeeper::start_cluster(const keeper::Begin& attempt) {
   serving_->run = attempt.run.empty() ? draw_run() : attempt.run;
+  if (attempt.run.empty()) forget_reach(arguments_.directory);
   const auto changed = [this, run = serving_->run,
                         number = attempt.attempt](const std::vector<LeftGroup>& groups) {
     tell_groups(groups, run, number);
@@ -60,7 +60,7 @@ Status JobKeeper::start_cluster(const keeper::Begin& attempt) {
   if (serving_->run == left_.run && attempt.attempt == left_.attempt) {
     return serving_->cluster->adopt(groups);
   }
-  end_groups({0, {}, {}, 0, std::move(groups)});
+  end_groups({0, {}, 0, std::move(groups)});
   return {};
 }
 

@@ -1,5 +1,5 @@
-// LeftGroups: what a node says in its directory, in the file `groups`, of itself and of the role
-// processes that it keeps, so that the node after it finds them when it has died.
+// LeftGroups: what a node says in its directory, in the file `groups`, of the role processes that
+// it keeps, so that the node after it finds them when it has died.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,11 @@ struct LeftGroup {
 
 struct LeftGroups {
   uint32_t keeper = 0;   // generation of the keeper that says it; 0: there was none
-  LivingProcess node;    // its process
   std::string run;       // that its groups serve; empty: none yet
   uint32_t attempt = 0;  // of the trainers
   std::vector<LeftGroup> groups;
 
-  OVERLORD_FIELDS(keeper, node, run, attempt, groups)
+  OVERLORD_FIELDS(keeper, run, attempt, groups)
 
   std::vector<runtime::GroupPlacement> placements() const;
 };

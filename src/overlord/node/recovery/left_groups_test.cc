@@ -48,12 +48,11 @@ TEST_F(LeftBehind, IsFoundAsItWasLeft) {
   const Result<LeftGroups> none = find_groups(directory());
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(none->keeper, 0u) << "there was no node before";
-  const LeftGroups left{3, own_process(), "run", 7, {{"loaders-0", 5, {12, 34}}}};
+  const LeftGroups left{3, "run", 7, {{"loaders-0", 5, {12, 34}}}};
   ASSERT_TRUE(leave_groups(directory(), left).ok());
   const Result<LeftGroups> found = find_groups(directory());
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->keeper, 3u);
-  EXPECT_EQ(found->node.pid, getpid());
   EXPECT_EQ(found->run, "run");
   EXPECT_EQ(found->attempt, 7u);
   ASSERT_EQ(found->placements().size(), 1u);
@@ -63,7 +62,7 @@ TEST_F(LeftBehind, IsFoundAsItWasLeft) {
 }
 
 TEST_F(LeftBehind, ADamagedFileIsNamed) {
-  ASSERT_TRUE(leave_groups(directory(), {3, own_process(), "run", 7, {}}).ok());
+  ASSERT_TRUE(leave_groups(directory(), {3, "run", 7, {}}).ok());
   std::string bytes = folder_.read("groups");
   struct stat info{};
   ASSERT_EQ(stat(folder_.path("groups").c_str(), &info), 0);
@@ -89,7 +88,7 @@ TEST_F(LeftBehind, NothingIsLeftOfGroupsThatNobodyNeeds) {
   const Sleeper sleeper;
   const Sleeper other;
   const LivingProcess process = process_with(sleeper.pid());
-  end_groups({1, {}, {}, 0, {{"loaders-0", 1, process}, {"gone", 1, {other.pid(), 1}}}});
+  end_groups({1, {}, 0, {{"loaders-0", 1, process}, {"gone", 1, {other.pid(), 1}}}});
   EXPECT_FALSE(handle_of(process).valid());
   EXPECT_TRUE(handle_of(process_with(other.pid())).valid()) << "not one of them";
 }

@@ -1,5 +1,7 @@
 #include "overlord/node/recovery/node_losses.h"
 
+#include <utility>
+
 namespace overlord::node {
 namespace {
 
@@ -28,6 +30,12 @@ bool NodeLosses::beat() {
   return ++unanswered_ > limits_.beats_unanswered;
 }
 
+bool NodeLosses::looked(int64_t beat) {
+  if (std::exchange(seen_beat_, beat) == beat) return this->beat();
+  answered();
+  return false;
+}
+
 Status node_gone() {
   return {Code::kUnavailable,
           "the node process of this host is gone; its planner went with it, so the stream stops "
@@ -40,6 +48,16 @@ Status not_back_in_time(int64_t recovery_ns, const Status& last) {
           "runtime.processes.recovery_seconds (" +
               std::to_string(recovery_ns / kSecondNs) + " s)" +
               (last.ok() ? "" : ": " + last.message()) + "; restart from the last checkpoint"};
+}
+
+Status ranks_not_back(const std::vector<Rank>& ranks, int64_t recovery_ns) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (const Rank rank : ranks) text += " " + std::to_string(rank);
+  return {Code::kUnavailable, text + (ranks.size() == 1 ? " is" : " are") +
+                                  " gone and did not come back within "
+                                  "runtime.processes.recovery_seconds (" +
+                                  std::to_string(recovery_ns / kSecondNs) +
+                                  " s): restart the job from its states"};
 }
 
 }  // namespace overlord::node

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <vector>
 
+#include "overlord/base/ids.h"
 #include "overlord/base/status.h"
 
 namespace overlord::node {
@@ -32,6 +34,9 @@ class NodeLosses {
   // A beat is sent; true: those before it have not been answered for too long.
   bool beat();
   void answered() { unanswered_ = 0; }
+  // A look, once a second, at what the node leaves while it does not answer: `beat` of its pulse.
+  // True: it has been the same for too long.
+  bool looked(int64_t beat);
 
   uint64_t losses() const { return losses_; }
 
@@ -40,6 +45,7 @@ class NodeLosses {
   std::deque<int64_t> lost_ns_;  // the newest
   int64_t since_ns_ = 0;
   uint32_t unanswered_ = 0;
+  int64_t seen_beat_ = 0;
   uint64_t losses_ = 0;
 };
 
@@ -47,5 +53,8 @@ class NodeLosses {
 Status node_gone();
 // Why it waits no longer; `last`: why nobody could start a node, if that is known.
 Status not_back_in_time(int64_t recovery_ns, const Status& last);
+
+// Why the other ranks wait no longer for those that are gone.
+Status ranks_not_back(const std::vector<Rank>& ranks, int64_t recovery_ns);
 
 }  // namespace overlord::node

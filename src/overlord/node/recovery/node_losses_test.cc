@@ -45,6 +45,15 @@ TEST(NodeLosses, ANodeHangsWhenItAnswersNothing) {
   EXPECT_TRUE(losses.beat());
 }
 
+TEST(NodeLosses, OneThatHasNotAnsweredHangsWhenItsPulseStands) {
+  NodeLosses losses({60 * kASecond, 3});
+  for (int64_t beat = 1; beat < 20; ++beat) EXPECT_FALSE(losses.looked(beat)) << "slow, and lives";
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(losses.looked(19));
+  EXPECT_TRUE(losses.looked(19));
+  NodeLosses alone({});
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(alone.looked(7)) << "nobody takes its place";
+}
+
 TEST(NodeLosses, WhyNobodyCameNamesTheSettingAndTheReason) {
   const std::string text =
       not_back_in_time(3 * kASecond, Status(Code::kResource, "cannot start it")).message();

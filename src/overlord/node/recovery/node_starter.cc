@@ -4,7 +4,6 @@
 #include <chrono>
 #include <system_error>
 
-#include "overlord/node/recovery/left_groups.h"
 #include "overlord/node/recovery/node_restart.h"
 
 namespace overlord::node {
@@ -74,11 +73,6 @@ void NodeStarter::stop() {
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
-}
-
-void kill_node(const std::string& directory) {
-  const Result<LeftGroups> left = find_groups(directory);
-  if (left.ok()) kill_process(handle_of(left->node));
 }
 
 }  // namespace overlord::node

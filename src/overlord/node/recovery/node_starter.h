@@ -39,7 +39,4 @@ class NodeStarter {
   std::thread thread_;
 };
 
-// Kills the node of a directory, if it is the one that says so there.
-void kill_node(const std::string& directory);
-
 }  // namespace overlord::node

@@ -1,6 +1,9 @@
 #include "overlord/roles/constructor/logic.h"
 
+#include <optional>
+
 #include "overlord/base/check.h"
+#include "overlord/protocol/steps_kept.h"
 
 namespace overlord::constructor {
 namespace {
@@ -26,6 +29,13 @@ struct OnMessage {
   }
   void operator()(const protocol::Get& message) const {
     out->events.push_back(StepWanted{envelope.from.index, message.step, message.acknowledged});
+  }
+  // A rank whose process was started again: it stands where its state says.
+  void take_back(const protocol::Address& role) const {
+    if (role.kind != protocol::RoleKind::kClient) return;
+    if (const auto* get = std::get_if<protocol::Get>(&envelope.message)) {
+      out->events.push_back(RankReturned{role.index, get->acknowledged});
+    }
   }
   // A rank of a later tree asks for nothing here any more, and is still to be waited for.
   void operator()(const protocol::Acknowledged& message) const {
@@ -75,7 +85,7 @@ struct OnMessage {
     if (message.generation < state.peers().of(message.role)) return;
     out->events.push_back(message);
     for (const auto& [step, entry] : state.steps()) {
-      if (!entry.missing.contains(message.role)) continue;
+      if (entry.again || !entry.missing.contains(message.role)) continue;
       out->effects.push_back(Send{message.role, fetch_of(job, step, entry, message.role)});
     }
   }
@@ -103,14 +113,28 @@ void start_step(const ConstructorJob& job, StepIndex step, const StepEntry& entr
   out->events.push_back(StepStarted{step, std::move(loaders)});
 }
 
+Status too_late(Rank rank, StepIndex step) {
+  return {Code::kUnavailable, "rank " + std::to_string(rank) + " comes back at step " +
+                                  std::to_string(step) +
+                                  ", which all ranks of its group are done with and whose plan is "
+                                  "not kept any more (the newest " +
+                                  std::to_string(protocol::kStepsKept) +
+                                  " are, as long as no loader or constructor restarts): restart "
+                                  "the job from its states"};
+}
+
 }  // namespace
 
 Reaction on_message(const ConstructorJob& job, const ConstructorState& state,
                     const protocol::Envelope& envelope) {
   Reaction out;
   if (state.peers().stale(job.versions, envelope)) return out;
-  if (const auto news = state.peers().news(envelope)) out.events.push_back(*news);
-  std::visit(OnMessage{job, state, envelope, &out}, envelope.message);
+  const OnMessage react{job, state, envelope, &out};
+  if (const auto news = state.peers().news(envelope)) {
+    out.events.push_back(*news);
+    react.take_back(news->role);
+  }
+  std::visit(react, envelope.message);
   return out;
 }
 
@@ -155,10 +179,13 @@ Reaction next_work(const ConstructorJob& job, const ConstructorState& state) {
         out.effects.push_back(Deliver{rank, step});
         return out;
       }
-      if (state.failure() && step >= state.failure()->step) {
+      std::optional<Status> why;
+      if (state.failure() && step >= state.failure()->step) why = state.failure()->status;
+      if (state.gone(client, step)) why = too_late(rank, step);
+      if (why) {
         out.events.push_back(StepDelivered{rank, step});
-        out.effects.push_back(Send{protocol::client_address(rank),
-                                   protocol::StreamFailed{step, state.failure()->status}});
+        out.effects.push_back(
+            Send{protocol::client_address(rank), protocol::StreamFailed{step, *why}});
         return out;
       }
     }

@@ -146,6 +146,93 @@ TEST(ConstructorLogic, WhatDoesNotDecodeIsToldWithEveryFurtherFetch) {
       << "of a step that is not held any more";
 }
 
+// A rank whose process was started again says so by its generation.
+protocol::Envelope back(Rank rank, StepIndex step) {
+  protocol::Envelope envelope = from(rank, protocol::Get{step, step});
+  envelope.versions.generation = 2;
+  return envelope;
+}
+
+// Steps before this one are done with by both ranks, and one more is planned.
+ConstructorState after_steps(const ConstructorJob& job, StepIndex done) {
+  ConstructorState state(0, {0, 1});
+  for (StepIndex step = 0; step <= done; ++step) {
+    receive(job, &state, from(0, plan_of(step, false, true)));
+  }
+  for (const Rank rank : {0u, 1u}) receive(job, &state, from(rank, protocol::Get{done, done}));
+  run(job, &state);
+  return state;
+}
+
+std::optional<Status> refusal_of(const std::vector<Effect>& effects) {
+  for (const Effect& effect : effects) {
+    const auto* send = std::get_if<Send>(&effect);
+    if (send == nullptr) continue;
+    if (const auto* failed = std::get_if<protocol::StreamFailed>(&send->message)) {
+      return failed->status;
+    }
+  }
+  return std::nullopt;
+}
+
+TEST(ConstructorLogic, ARankThatComesBackGetsStepsThatAllWereDoneWith) {
+  const ConstructorJob job = job_of(10, 100);
+  const protocol::Address loader = protocol::loader_address(1, 0);
+  ConstructorState state = after_steps(job, 7);
+  EXPECT_EQ(state.step(6), nullptr);
+  receive(job, &state, back(1, 5));
+  EXPECT_EQ(state.acknowledged(), 5u);
+  EXPECT_EQ(fetches(run(job, &state)), 1u) << "what it has asked for; nobody wants step 6 yet";
+  receive(job, &state, payload_of(5, loader));
+  state.apply(StepAssembled{5});
+  const std::vector<Effect> effects = run(job, &state);
+  ASSERT_EQ(effects.size(), 1u);
+  EXPECT_EQ(std::get<Deliver>(effects[0]).rank, 1u);
+  protocol::Envelope next = back(1, 6);
+  receive(job, &state, next);
+  EXPECT_EQ(state.acknowledged(), 6u) << "it goes on as before";
+  EXPECT_EQ(fetches(run(job, &state)), 1u);
+  receive(job, &state, from(1, protocol::Get{2, 2}));
+  EXPECT_EQ(state.acknowledged(), 6u) << "what the dead one has said is refused";
+}
+
+TEST(ConstructorLogic, ItIsRefusedByNameWhereItComesFromTooFar) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state = after_steps(job, 7);
+  receive(job, &state, back(1, 2));
+  const std::optional<Status> why = refusal_of(run(job, &state));
+  ASSERT_TRUE(why);
+  EXPECT_NE(why->message().find("rank 1 comes back at step 2"), std::string::npos)
+      << why->message();
+  EXPECT_NE(why->message().find("restart the job"), std::string::npos);
+}
+
+// Loaders that restart are told of no plan that all were done with.
+TEST(ConstructorLogic, ItIsRefusedWhereALoaderHasRestarted) {
+  const ConstructorJob job = job_of(10, 100);
+  const protocol::Address loader = protocol::loader_address(1, 0);
+  ConstructorState before = after_steps(job, 7);
+  receive(job, &before, restarted(loader, 2));
+  receive(job, &before, back(1, 6));
+  EXPECT_TRUE(refusal_of(run(job, &before)));
+  ConstructorState meanwhile = after_steps(job, 7);
+  receive(job, &meanwhile, back(1, 6));
+  EXPECT_EQ(fetches(run(job, &meanwhile)), 1u);
+  const Reaction reaction = on_message(job, meanwhile, restarted(loader, 2));
+  EXPECT_EQ(fetches(reaction.effects), 1u) << "step 7, which is of this time";
+  for (const Event& event : reaction.events) meanwhile.apply(event);
+  EXPECT_TRUE(refusal_of(run(job, &meanwhile)));
+}
+
+TEST(ConstructorLogic, OneThatStartsInTheMiddleWaitsForThePlansItIsToldOf) {
+  const ConstructorJob job = job_of(10, 100);
+  ConstructorState state(0, {0, 1});
+  receive(job, &state, back(1, 6));
+  EXPECT_FALSE(refusal_of(run(job, &state))) << "it may come";
+  receive(job, &state, from(0, plan_of(7, false, true)));
+  EXPECT_TRUE(refusal_of(run(job, &state))) << "it will not";
+}
+
 TEST(ConstructorLogic, AStepGoesToEachClientOnceAndIsFreedByTheSlowest) {
   const ConstructorJob job = job_of(10, 100);
   ConstructorState state(0, {0, 1});

@@ -1,9 +1,11 @@
 #include "overlord/roles/constructor/state.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "overlord/base/check.h"
+#include "overlord/protocol/steps_kept.h"
 
 namespace overlord::constructor {
 namespace {
@@ -22,6 +24,7 @@ ConstructorState::ConstructorState(StepIndex first_step, std::vector<Rank> ranks
       ranks_(std::move(ranks)),
       wanted_(ranks_.size()),
       acknowledged_(ranks_.size(), first_step),
+      returned_(ranks_.size(), false),
       wanted_limit_(first_step),
       peers_(std::move(peers)) {
   OVERLORD_CHECK(!ranks_.empty(), "a constructor serves at least one rank");
@@ -54,7 +57,27 @@ struct ConstructorState::Apply {
     OVERLORD_CHECK(done >= before && self.acknowledged() <= done, "what is done with stays so");
     std::set<StepIndex>& wanted = self.wanted_[client];
     wanted.erase(wanted.begin(), wanted.lower_bound(done));  // asked again, and not any more
-    self.steps_.erase(self.steps_.begin(), self.steps_.lower_bound(self.acknowledged()));
+    keep_done();
+  }
+  void keep_done() const {
+    self.released_ = std::max(self.released_, self.acknowledged());
+    while (!self.steps_.empty() && self.steps_.begin()->first < self.acknowledged()) {
+      const auto done = self.steps_.extract(self.steps_.begin());
+      self.kept_[done.key()] = {Stage::kPlanned, done.mapped().plan, done.mapped().index, {}};
+      if (self.kept_.size() > protocol::kStepsKept) self.kept_.erase(self.kept_.begin());
+    }
+  }
+  void operator()(const RankReturned& event) const {
+    const size_t client = self.client_of(event.rank);
+    self.acknowledged_[client] = event.step;
+    self.returned_[client] = true;
+    self.wanted_[client].clear();
+    while (!self.kept_.empty() && self.kept_.rbegin()->first >= self.acknowledged()) {
+      const auto kept = self.kept_.extract(std::prev(self.kept_.end()));
+      self.steps_[kept.key()] = kept.mapped();
+      self.steps_[kept.key()].again = true;
+    }
+    keep_done();
   }
   void operator()(const StepStarted& event) const {
     StepEntry& held = entry(event.step);
@@ -100,6 +123,13 @@ struct ConstructorState::Apply {
   void operator()(const protocol::PeerRestarted& event) const {
     OVERLORD_CHECK(event.generation >= self.peers_.of(event.role), "a generation never goes back");
     self.peers_.apply(event);
+    if (event.role.kind == protocol::RoleKind::kLoader) forget_kept();
+  }
+  void forget_kept() const {
+    self.kept_.clear();
+    std::erase_if(self.steps_, [](const auto& step) {
+      return step.second.again && step.second.stage <= Stage::kFetching;
+    });
   }
 };
 
@@ -113,6 +143,12 @@ const StepEntry* ConstructorState::step(StepIndex step) const {
 bool ConstructorState::wanted_by_any(StepIndex step) const {
   return std::any_of(wanted_.begin(), wanted_.end(),
                      [step](const std::set<StepIndex>& wanted) { return wanted.contains(step); });
+}
+
+bool ConstructorState::gone(size_t client, StepIndex step) const {
+  if (!returned_[client] || steps_.contains(step)) return false;
+  // One that starts in the middle is told of plans in the order of their steps.
+  return step < released_ || steps_.upper_bound(step) != steps_.end();
 }
 
 StepIndex ConstructorState::acknowledged() const {

@@ -31,6 +31,10 @@ struct RankDone {  // with the steps before
   Rank rank = 0;
   StepIndex acknowledged = 0;
 };
+struct RankReturned {  // from the dead, and not where it was: it is done with the steps before
+  Rank rank = 0;
+  StepIndex step = 0;
+};
 struct StepStarted {  // fetches sent
   StepIndex step = 0;
   std::set<protocol::Address> loaders;  // whose answers to wait for
@@ -62,9 +66,9 @@ struct FailureTold {  // to the planner
   Status status;
 };
 
-using Event =
-    std::variant<PlanSeen, StepWanted, RankDone, StepStarted, PayloadArrived, PayloadRefused,
-                 StepAssembled, StepDelivered, Failed, FailureTold, protocol::PeerRestarted>;
+using Event = std::variant<PlanSeen, StepWanted, RankDone, RankReturned, StepStarted,
+                           PayloadArrived, PayloadRefused, StepAssembled, StepDelivered, Failed,
+                           FailureTold, protocol::PeerRestarted>;
 
 enum class Stage : uint8_t { kPlanned, kFetching, kAssembling, kReady };
 
@@ -76,6 +80,8 @@ struct StepEntry {
   // What a loader's media did not decode to; told with every further fetch of the step.
   std::map<protocol::Address, std::vector<protocol::Undecodable>> undecodable = {};
   std::map<protocol::Address, uint64_t> media_bytes = {};  // of the payloads that have come
+  // All were done with it before one came back. A loader that restarts is never told of it.
+  bool again = false;
 };
 
 class ConstructorState {
@@ -91,6 +97,8 @@ class ConstructorState {
   // Steps a rank has asked for and not yet been given.
   const std::set<StepIndex>& wanted(size_t client) const { return wanted_[client]; }
   bool wanted_by_any(StepIndex step) const;
+  // A step that a rank wants which has come back too late: it will not be held any more.
+  bool gone(size_t client, StepIndex step) const;
   StepIndex acknowledged() const;  // steps before it are done with, by all clients
   // Some of its own are; the first may lie far ahead, where a tree begins.
   bool acknowledges() const { return acknowledged() > first_step_; }
@@ -111,8 +119,11 @@ class ConstructorState {
   StepIndex first_step_;
   std::vector<Rank> ranks_;
   std::map<StepIndex, StepEntry> steps_;
+  std::map<StepIndex, StepEntry> kept_;      // done with, the newest; plans alone
+  StepIndex released_ = 0;                   // all were done with the steps before, at some time
   std::vector<std::set<StepIndex>> wanted_;  // parallel to ranks_
   std::vector<StepIndex> acknowledged_;
+  std::vector<bool> returned_;
   StepIndex wanted_limit_ = 0;
   uint64_t most_media_bytes_ = 0;
   std::optional<Failed> failure_;

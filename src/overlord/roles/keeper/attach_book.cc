@@ -19,8 +19,7 @@ bool holds(const std::vector<Rank>& ranks, Rank rank) {
 
 Status attached_already(Rank rank, uint32_t attempt) {
   return invalid_argument("rank " + std::to_string(rank) + " is attached already in attempt " +
-                          std::to_string(attempt) +
-                          "; a rank that starts anew needs a new attempt of all ranks");
+                          std::to_string(attempt) + ", by a process that lives");
 }
 
 }  // namespace
@@ -53,10 +52,6 @@ Status AttachBook::refusal(const protocol::Attach& attach) const {
                                         " reads another run than the ranks that are here: all "
                                         "ranks of a run start together");
   }
-  for (const Rank rank : attach.ranks) {
-    if (!holds(gone_, rank) || (!run_.empty() && attach.run == run_)) continue;
-    return attached_already(rank, attempt_);
-  }
   for (const auto& [peer, trainer] : attached_) {
     for (const Rank rank : attach.ranks) {
       if (holds(trainer.ranks, rank)) return attached_already(rank, attempt_);
@@ -80,24 +75,32 @@ void AttachBook::attach(const std::string& peer, const protocol::Attach& attach)
     serving_ = false;
     attempt_ = attach.attempt;
     run_.clear();
-    newcomers_ = false;
   }
   OVERLORD_CHECK(run_.empty() || attach.run.empty() || attach.run == run_, "one run is served");
-  if (attach.run.empty()) {
-    newcomers_ = true;
-  } else {
-    run_ = attach.run;
-  }
   std::erase_if(gone_, [&](Rank rank) { return holds(attach.ranks, rank); });
-  attached_[peer] = {attach.ranks, digest_of(attach.state), attach.process};
-  state_ = attach.state;
-  allowed_ = attach.allowed;
+  const bool fresh = attach.run.empty();
+  attached_[peer] = {attach.ranks, digest_of(attach.state), attach.process, fresh};
+  if (!fresh) run_ = attach.run;
+  if (!fresh || (run_.empty() && !serving_)) {
+    state_ = attach.state;
+    allowed_ = attach.allowed;
+  }
+  count_returns();
   serving_ = serving_ || (missing().empty() && disagreement().ok());
+}
+
+// Where a run is known, whoever does not name it begins alone.
+void AttachBook::count_returns() {
+  if (run_.empty() && !serving_) return;
+  for (auto& [peer, trainer] : attached_) {
+    if (trainer.fresh && trainer.returns == 0) trainer.returns = ++returns_;
+  }
 }
 
 void AttachBook::welcomed(const std::string& run) {
   OVERLORD_CHECK(serving_ && !run.empty(), "who is served reads a run");
   run_ = run;
+  for (auto& [peer, trainer] : attached_) trainer.fresh = false;
 }
 
 void AttachBook::go_on_without_missing() {
@@ -109,9 +112,12 @@ void AttachBook::go_on_without_missing() {
 
 Status AttachBook::disagreement() const {
   if (attached_.empty() || missing().size() > gone_.size()) return {};
-  const auto& [first_peer, first] = *attached_.begin();
+  const auto agrees = [](const auto& item) { return item.second.returns == 0; };
+  const auto found = std::find_if(attached_.begin(), attached_.end(), agrees);
+  if (found == attached_.end()) return {};
+  const Trainer& first = found->second;
   for (const auto& [peer, trainer] : attached_) {
-    if (trainer.state == first.state) continue;
+    if (trainer.state == first.state || trainer.returns > 0) continue;
     return Status(Code::kStateMismatch,
                   "ranks want to go on from different states: rank " + list_of(first.ranks) +
                       " from " + first.state.hex() + ", rank " + list_of(trainer.ranks) + " from " +
@@ -133,7 +139,6 @@ void AttachBook::begin_anew() {
   attempt_ = 0;
   serving_ = false;
   run_.clear();
-  newcomers_ = false;
   gone_.clear();
 }
 

@@ -1,7 +1,8 @@
 // AttachBook: who has attached to a node, and whether they may be served: all expected ranks of one
 // attempt that agree on job and state. A later attempt fences an earlier one; an earlier one is
 // refused. Those of an attempt that a keeper before this one has welcomed bring its run along: they
-// may come again, and go on without those that do not. A value of the keeper's state.
+// may come again, and go on without those that do not. A rank whose process was started again
+// brings a state of its own, and comes back alone. A value of the keeper's state.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,8 @@ class AttachBook {
     std::vector<Rank> ranks;
     Digest state;          // what it wants to go on from
     uint32_t process = 0;  // for people
+    bool fresh = true;     // it has not been welcomed
+    uint32_t returns = 0;  // not 0: it has come back alone, as the so many-th of all ranks
   };
 
   AttachBook(std::vector<Rank> expected, Digest job);
@@ -45,8 +48,6 @@ class AttachBook {
   bool serving() const { return serving_; }
   // What those bring along that were welcomed before; empty: nobody was.
   const std::string& run() const { return run_; }
-  // Somebody is here who was not.
-  bool newcomers() const { return newcomers_; }
   uint32_t attempt() const { return attempt_; }
   const std::string& state() const { return state_; }
   const protocol::AllowedChanges& allowed() const { return allowed_; }
@@ -57,13 +58,15 @@ class AttachBook {
   const std::vector<Rank>& gone() const { return gone_; }
 
  private:
+  void count_returns();
+
   std::vector<Rank> expected_;
   Digest job_;
   uint32_t attempt_ = 0;
   bool serving_ = false;
   std::string state_;
   std::string run_;
-  bool newcomers_ = false;
+  uint32_t returns_ = 0;
   protocol::AllowedChanges allowed_;
   std::map<std::string, Trainer> attached_;
   std::vector<Rank> gone_;

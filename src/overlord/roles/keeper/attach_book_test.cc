@@ -80,7 +80,6 @@ TEST(AttachBook, KnowsWhoIsGone) {
   ASSERT_TRUE(attach(&book, "b", rank(1)).ok());
   book.leave("a");
   EXPECT_EQ(book.gone(), std::vector<Rank>{0});
-  EXPECT_FALSE(attach(&book, "c", rank(0)).ok()) << "it needs a new attempt";
   book.leave("b");
   EXPECT_TRUE(book.attached().empty());
 }
@@ -114,7 +113,6 @@ TEST(AttachBook, ThoseWhoComeAgainGoOnWithoutThoseWhoDoNot) {
   ASSERT_TRUE(attach(&book, "b", again(2, "run")).ok());
   EXPECT_FALSE(book.serving());
   EXPECT_EQ(book.run(), "run");
-  EXPECT_FALSE(book.newcomers());
   book.go_on_without_missing();
   EXPECT_TRUE(book.serving());
   EXPECT_EQ(book.gone(), std::vector<Rank>{1});
@@ -125,18 +123,47 @@ TEST(AttachBook, AnotherRunIsRefused) {
   ASSERT_TRUE(attach(&book, "a", again(0, "run")).ok());
   EXPECT_EQ(attach(&book, "b", again(1, "another")).code(), Code::kCancelled);
   ASSERT_TRUE(attach(&book, "b", rank(1)).ok()) << "it was not welcomed before the node died";
-  EXPECT_TRUE(book.newcomers());
+  EXPECT_EQ(book.attached().at("b").returns, 1u) << "it begins where it says, not where they do";
   EXPECT_TRUE(book.serving());
 }
 
-TEST(AttachBook, ARankWhoseLinkBrokeComesBackWithItsRunAlone) {
+TEST(AttachBook, ARankThatWasKilledComesBackWithItsOwnState) {
+  AttachBook book({0, 1}, kJob);
+  ASSERT_TRUE(attach(&book, "a", rank(0)).ok());
+  ASSERT_TRUE(attach(&book, "b", rank(1)).ok());
+  EXPECT_EQ(book.attached().at("b").returns, 0u);
+  book.welcomed("run");
+  EXPECT_FALSE(attach(&book, "c", rank(1, 1, "mine")).ok()) << "the one that is there lives";
+  book.leave("b");
+  ASSERT_TRUE(attach(&book, "c", rank(1, 1, "mine")).ok());
+  EXPECT_EQ(book.attached().at("c").returns, 1u);
+  EXPECT_EQ(book.attached().at("a").returns, 0u);
+  EXPECT_EQ(book.state(), "") << "where the run began";
+  EXPECT_TRUE(book.disagreement().ok());
+  EXPECT_TRUE(book.gone().empty());
+  book.leave("c");
+  ASSERT_TRUE(attach(&book, "d", rank(1, 1, "later")).ok());
+  EXPECT_EQ(book.attached().at("d").returns, 2u);
+}
+
+TEST(AttachBook, ItMayComeToAKeeperThatComesAgainBeforeTheOthers) {
+  AttachBook book({0, 1}, kJob);
+  ASSERT_TRUE(attach(&book, "b", rank(1, 1, "mine")).ok());
+  EXPECT_EQ(book.attached().at("b").returns, 0u) << "all may begin";
+  ASSERT_TRUE(attach(&book, "a", again(0, "run")).ok());
+  EXPECT_EQ(book.attached().at("b").returns, 1u);
+  EXPECT_EQ(book.state(), "");
+  EXPECT_TRUE(book.serving());
+}
+
+TEST(AttachBook, ARankWhoseLinkBrokeComesBackWithItsRun) {
   AttachBook book({0, 1}, kJob);
   ASSERT_TRUE(attach(&book, "a", rank(0)).ok());
   ASSERT_TRUE(attach(&book, "b", rank(1)).ok());
   book.welcomed("run");
   book.leave("b");
-  EXPECT_EQ(attach(&book, "c", rank(1)).code(), Code::kInvalidArgument) << "it starts anew";
   ASSERT_TRUE(attach(&book, "c", again(1, "run")).ok());
+  EXPECT_EQ(book.attached().at("c").returns, 0u);
   EXPECT_TRUE(book.gone().empty());
   EXPECT_TRUE(book.serving());
 }

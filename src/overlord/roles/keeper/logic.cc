@@ -5,6 +5,8 @@
 
 #include "overlord/base/check.h"
 #include "overlord/protocol/one_of.h"
+#include "overlord/roles/keeper/admission.h"
+#include "overlord/roles/keeper/peer_names.h"
 
 namespace overlord::keeper {
 namespace {
@@ -15,10 +17,6 @@ using protocol::ProcessRoles;
 constexpr int64_t kLastWordsNs = 1'000'000'000;     // so long it waits for those of processes
 constexpr int64_t kLastWordNs = 1'000'000'000;      // for other hosts to hear its own
 constexpr int64_t kFailureKeptNs = 10'000'000'000;  // for ranks that come late, where a node stays
-
-bool is_follower(const std::string& name) { return name.starts_with("host-"); }
-// Those that attach: trainers of this host, and to a lead the nodes of the others.
-bool is_trainer(const std::string& name) { return name.starts_with("rank-") || is_follower(name); }
 
 // One reaction: its effects as they come to be.
 class Step {
@@ -76,14 +74,15 @@ class Step {
   void part();
   void agreed();
   void serve();
-  void welcome_again(const std::string& peer, const std::vector<Rank>& ranks);
+  void welcome_again(const std::string& peer);
+  bool refuse_return(const std::string& peer);
   void place(const std::string& name, const std::vector<runtime::GroupPlacement>& running);
   bool promote_from(const std::string& lost);
   void stop_serving();
   void roster_changed();  // of all hosts
   void groups_changed();  // of this one, which the lead has to know
   void welcome_all();
-  protocol::Welcome welcome_for(const std::vector<Rank>& ranks) const;
+  protocol::Welcome welcome_for(const AttachBook::Trainer& trainer) const;
   void greet(const ProcessRoles& group);
   void look_at_tree();
   // `refused`: who has been told already.
@@ -158,7 +157,7 @@ void Step::hear(const std::string& peer, const protocol::Attach& attach) {
     add(SetRoster{{{std::move(clients)}}});
   }
   if (attach.attempt != 0 && !book.serving()) stop_serving();
-  if (serving() != nullptr) return welcome_again(peer, attach.ranks);
+  if (serving() != nullptr) return welcome_again(peer);
   agreed();
 }
 
@@ -173,14 +172,24 @@ void Step::agreed() {
 }
 
 // Its link broke, or it came late to a keeper that comes again: it knows what it was told before.
-void Step::welcome_again(const std::string& peer, const std::vector<Rank>& ranks) {
+// Or it was killed and knows where it was.
+void Step::welcome_again(const std::string& peer) {
   OVERLORD_CHECK(state_.book().attached().contains(peer), "who is welcomed has attached");
+  if (refuse_return(peer)) return;
   tell(peer, state_.rosters().all());
   if (serving()->rolling && !serving()->trainers_told) return;
   if (!serving()->trees.empty()) tell(peer, serving()->trees.back());
   if (!serving()->welcomed) return;
-  tell(peer, welcome_for(ranks));
+  tell(peer, welcome_for(state_.book().attached().at(peer)));
   for (const auto& [id, note] : state_.notes()) tell(peer, note);
+}
+
+bool Step::refuse_return(const std::string& peer) {
+  const AttachBook::Trainer& trainer = state_.book().attached().at(peer);
+  if (trainer.returns == 0) return false;
+  const Status why = may_return(job_, state_, trainer.ranks);
+  if (!why.ok()) tell(peer, protocol::Refused{why});
+  return !why.ok();
 }
 
 // The attempt that it belongs to has failed.
@@ -260,7 +269,7 @@ void Step::serve() {
   apply(ServingBegun{});
   const AttachBook& book = state_.book();
   add(Begin{book.attempt(), job_.leads ? book.state() : state_.lead()->state, book.allowed(),
-            state_.rosters().all(), book.run(), book.newcomers()});
+            state_.rosters().all(), book.run()});
 }
 
 void Step::operator()(const Begun& input) {
@@ -383,7 +392,7 @@ void Step::welcome_all() {
   for (const auto& [peer, trainer] : state_.book().attached()) {
     if (!job_.leads || !is_follower(peer) || serving()->followers.contains(peer)) continue;
     apply(FollowerWelcomed{peer});
-    tell(peer, welcome_for(trainer.ranks));
+    tell(peer, welcome_for(trainer));
     tell(peer, rosters.all());
   }
   if (!rosters.knows_constructors(job_.local, *job_.views)) return;
@@ -392,18 +401,20 @@ void Step::welcome_all() {
   }
   apply(TrainersWelcomed{});
   for (const auto& [peer, trainer] : state_.book().attached()) {
-    if (is_follower(peer)) continue;
-    tell(peer, welcome_for(trainer.ranks));
+    if (is_follower(peer) || refuse_return(peer)) continue;
+    tell(peer, welcome_for(trainer));
     for (const auto& [id, note] : state_.notes()) tell(peer, note);
   }
 }
 
-protocol::Welcome Step::welcome_for(const std::vector<Rank>& ranks) const {
+// What a rank has said before it was killed is not what the next one says.
+protocol::Welcome Step::welcome_for(const AttachBook::Trainer& trainer) const {
   protocol::Welcome out = job_.welcome;
   out.host = job_.local.front();
-  for (const Rank rank : ranks) out.views.push_back(job_.views->by_rank[rank]);
+  for (const Rank rank : trainer.ranks) out.views.push_back(job_.views->by_rank[rank]);
   out.constructors = state_.rosters().constructors();
   out.versions = serving()->versions;
+  if (trainer.returns > 0) out.versions.generation = state_.first_generation() + trainer.returns;
   out.state = serving()->state;
   out.run = serving()->run;
   out.term = serving()->term;
@@ -575,26 +586,6 @@ std::vector<Effect> react(const KeeperJob& job, KeeperState& state, const Input&
   Step step(job, state, now_ns);
   std::visit(step, input);
   return step.take();
-}
-
-Status admit(const KeeperState& state, const protocol::Hello& hello) {
-  if (hello.format != protocol::kControlFormat) {
-    return Status(Code::kVersionMismatch,
-                  "this node speaks format " + std::to_string(protocol::kControlFormat) + ", " +
-                      hello.name + " speaks " + std::to_string(hello.format) +
-                      "; use one version of overlord on a host");
-  }
-  if (is_trainer(hello.name) || hello.name.starts_with("top-")) return {};
-  if (state.serving() == nullptr) {  // it is not known yet whether they are needed
-    for (const runtime::GroupPlacement& group : state.living()) {
-      if (group.name == hello.name && group.generation == hello.generation) return {};
-    }
-  }
-  // Constructors of a host that follows us come when its node has told of them.
-  for (const ProcessRoles& process : state.rosters().all().processes) {
-    if (process.name == hello.name && process.generation == hello.generation) return {};
-  }
-  return Status(Code::kVersionMismatch, hello.name + " is of no use here, or of an earlier time");
 }
 
 }  // namespace overlord::keeper

@@ -93,7 +93,6 @@ struct Begin {  // an attempt; answered with Begun
   protocol::AllowedChanges allowed;
   protocol::Roster roster;  // where nothing of it lives yet
   std::string run;          // that its ranks were welcomed to before; empty: they begin
-  bool newcomers = false;   // some of them were not
 };
 struct Place {
   runtime::GroupPlacement group;
@@ -137,7 +136,4 @@ using Effect =
 
 std::vector<Effect> react(const KeeperJob& job, KeeperState& state, const Input& input,
                           int64_t now_ns);
-// May this process talk to us?
-Status admit(const KeeperState& state, const protocol::Hello& hello);
-
 }  // namespace overlord::keeper

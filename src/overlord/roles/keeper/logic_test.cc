@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include "overlord/roles/keeper/admission.h"
+
 namespace overlord::keeper {
 namespace {
 

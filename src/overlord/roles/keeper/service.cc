@@ -3,6 +3,7 @@
 #include <deque>
 #include <utility>
 
+#include "overlord/roles/keeper/admission.h"
 #include "overlord/roles/keeper/role.h"
 
 namespace overlord::keeper {

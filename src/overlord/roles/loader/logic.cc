@@ -1,6 +1,7 @@
 #include "overlord/roles/loader/logic.h"
 
 #include "overlord/base/check.h"
+#include "overlord/protocol/steps_kept.h"
 
 namespace overlord::loader {
 namespace {
@@ -17,8 +18,10 @@ struct OnMessage {
   void operator()(const protocol::PlanPublished& message) const {
     out->events.push_back(PlanSeen{message.plan, message.index});
     // Step k is planned only when every constructor has acknowledged all steps up to k - runway.
-    const StepIndex step = message.plan->step;
-    if (step >= job.runway) out->events.push_back(StepsRetired{step - job.runway + 1});
+    // Some before those may still be fetched again.
+    const StepIndex limit = message.plan->step + 1;
+    const uint32_t kept = job.runway + protocol::kStepsKept;
+    if (limit > kept) out->events.push_back(StepsRetired{limit - kept});
   }
   void operator()(const protocol::Fetch& message) const {
     FetchAsked asked{{message.step, message.bucket}};

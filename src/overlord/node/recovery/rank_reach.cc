@@ -1,0 +1,97 @@
+#include "overlord/node/recovery/rank_reach.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <system_error>
+
+#include "overlord/base/check.h"
+#include "overlord/transport/socket_directory.h"
+
+namespace overlord::node {
+namespace {
+
+constexpr const char* kReachFile = "reach";
+constexpr uint64_t kStopping = 1;  // the decision: nothing, this, or two more than the step
+
+std::atomic_ref<uint64_t> word(uint64_t& at) { return std::atomic_ref<uint64_t>(at); }
+
+}  // namespace
+
+Result<std::unique_ptr<RankReach>> RankReach::open(const std::string& directory, uint32_t ranks) {
+  OVERLORD_TRY(const auto at, transport::SocketDirectory::find(directory));
+  const runtime::Descriptor file(
+      openat(at.descriptor(), kReachFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  std::unique_ptr<RankReach> reach(new RankReach(nullptr, ranks));
+  void* memory = MAP_FAILED;
+  // Its blocks are there from now on: a full disk is an error here and not a signal later.
+  if (file.valid() &&
+      posix_fallocate(file.get(), 0, static_cast<off_t>(reach->size_bytes())) == 0) {
+    memory = mmap(nullptr, reach->size_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  }
+  if (memory == MAP_FAILED) {
+    return Status(Code::kResource, "cannot share " + directory + "/" + kReachFile + ": " +
+                                       std::generic_category().message(errno));
+  }
+  reach->words_ = static_cast<uint64_t*>(memory);
+  return reach;
+}
+
+RankReach::~RankReach() {
+  if (words_ != nullptr) munmap(words_, size_bytes());
+}
+
+size_t RankReach::size_bytes() const { return (1 + 2 * size_t{ranks_}) * sizeof(uint64_t); }
+
+void RankReach::join(Rank rank, StepIndex first_step) {
+  set_begun(rank, first_step);
+  set_ready(rank, first_step);
+}
+
+void RankReach::leave(Rank rank) { word(words_[1 + 2 * rank]) = 0; }
+
+// Counted from one: nothing is who has not joined.
+void RankReach::set_ready(Rank rank, StepIndex limit) {
+  OVERLORD_CHECK(rank < ranks_, "a rank of the job");
+  word(words_[1 + 2 * rank]) = limit + 1;
+}
+
+void RankReach::set_begun(Rank rank, StepIndex limit) {
+  OVERLORD_CHECK(rank < ranks_, "a rank of the job");
+  word(words_[2 + 2 * rank]) = limit;
+}
+
+StepIndex RankReach::common() const {
+  StepIndex ready = kAll;
+  StepIndex begun = 0;
+  for (Rank rank = 0; rank < ranks_; ++rank) {
+    const uint64_t limit = word(words_[1 + 2 * rank]);
+    if (limit == 0) continue;
+    ready = std::min(ready, limit - 1);
+    begun = std::max<StepIndex>(begun, word(words_[2 + 2 * rank]));
+  }
+  return std::max(ready, begun);
+}
+
+// Whoever is killed on its way leaves the decision to the next.
+StepIndex RankReach::stop() {
+  std::atomic_ref<uint64_t> decision = word(words_[0]);
+  uint64_t found = 0;
+  decision.compare_exchange_strong(found, kStopping);
+  const StepIndex step = common();
+  found = kStopping;
+  if (decision.compare_exchange_strong(found, step + 2)) return step;
+  return found - 2;
+}
+
+std::optional<StepIndex> RankReach::stopped() {
+  if (word(words_[0]) == 0) return std::nullopt;
+  return stop();
+}
+
+void forget_reach(const std::string& directory) { unlink((directory + "/" + kReachFile).c_str()); }
+
+}  // namespace overlord::node

@@ -1,0 +1,53 @@
+#include "overlord/roles/keeper/admission.h"
+
+#include "overlord/roles/keeper/peer_names.h"
+
+namespace overlord::keeper {
+namespace {
+
+using protocol::ProcessRoles;
+
+std::string named(const std::vector<Rank>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (const Rank rank : ranks) text += " " + std::to_string(rank);
+  return text;
+}
+
+}  // namespace
+
+Status admit(const KeeperState& state, const protocol::Hello& hello) {
+  if (hello.format != protocol::kControlFormat) {
+    return Status(Code::kVersionMismatch,
+                  "this node speaks format " + std::to_string(protocol::kControlFormat) + ", " +
+                      hello.name + " speaks " + std::to_string(hello.format) +
+                      "; use one version of overlord on a host");
+  }
+  if (is_trainer(hello.name) || hello.name.starts_with("top-")) return {};
+  if (state.serving() == nullptr) {  // it is not known yet whether they are needed
+    for (const runtime::GroupPlacement& group : state.living()) {
+      if (group.name == hello.name && group.generation == hello.generation) return {};
+    }
+  }
+  // Constructors of a host that follows us come when its node has told of them.
+  for (const ProcessRoles& process : state.rosters().all().processes) {
+    if (process.name == hello.name && process.generation == hello.generation) return {};
+  }
+  return Status(Code::kVersionMismatch, hello.name + " is of no use here, or of an earlier time");
+}
+
+Status may_return(const KeeperJob& job, const KeeperState& state, const std::vector<Rank>& ranks) {
+  std::string why;
+  if (!job.alone) {
+    why = "one node plans for several hosts";
+  } else if (job.welcome.metric_driven) {
+    why = "the mixture follows losses that it has not heard of";
+  } else if (state.serving() != nullptr && !state.serving()->trees.empty()) {
+    why = "the mesh has changed since the job began";
+  } else {
+    return {};
+  }
+  return {Code::kUnavailable, named(ranks) + " cannot come back alone, as " + why +
+                                  ": restart the job from its states"};
+}
+
+}  // namespace overlord::keeper
