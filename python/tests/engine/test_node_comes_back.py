@@ -122,6 +122,38 @@ def test_kills_at_many_moments(config: dict[str, Any], sockets: Path, ranks: int
     until_nothing_left(sockets)
 
 
+def test_what_was_read_to_be_posted_is_not_read_again(
+    config: dict[str, Any], sockets: Path
+) -> None:
+    """Loaders that live have the metadata that the next planner asks for."""
+    config["steps"] = 60
+    rows: list[dict[str, int]] = []
+
+    def planned(steps: int) -> bool:
+        status = status_of(sockets)
+        if status is None or status["planner"]["plans"] < steps:
+            return False
+        rows.append({loader["source"]: loader["rows_posted"] for loader in status["loaders"]})
+        return len(rows[-1]) == 3 and min(rows[-1].values()) > 0
+
+    with trainers(config, TWO, pause_after=10) as started:
+        for trainer in started:
+            trainer.until("paused")
+        in_time(lambda: planned(10 + 4), "all is planned that may be")
+        before = rows[-1]
+        kill_node(sockets)
+        until_served_again(sockets, 1)
+        in_time(lambda: planned(4), "and again")
+        for trainer in started:
+            trainer.go()
+            trainer.until("step")  # which was not planned before
+        in_time(lambda: planned(4), "they tell what they have posted")
+        for name, posted in rows[-1].items():
+            assert posted < 1.5 * before[name], "all was posted anew"
+        all_end_well(started, embedded_hashes(config, TWO))
+    until_nothing_left(sockets)
+
+
 @pytest.mark.parametrize("victims", [["loaders"], ["constructors"], ["loaders", "constructors"]])
 def test_role_processes_may_die_with_it(
     config: dict[str, Any], sockets: Path, victims: list[str]

@@ -11,6 +11,7 @@
 #include "overlord/roles/loader/media_serving.h"
 #include "overlord/roles/loader/meta_window.h"
 #include "overlord/roles/loader/order_cache.h"
+#include "overlord/roles/loader/posted_windows.h"
 #include "overlord/roles/loader/role.h"
 #include "overlord/runtime/trace.h"
 
@@ -118,6 +119,10 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   void carry_out(const Tell& tell) { send(protocol::planner_address(), tell.message); }
 
   void carry_out(const MakeWindow& effect) {
+    if (const PostedWindow kept = posted_.find(effect.sequence)) {
+      send_window(effect.sequence, *kept);  // the planner before this one had it
+      return;
+    }
     const auto pass = static_cast<uint32_t>(effect.sequence / job_.windows_per_pass);
     const uint64_t window = effect.sequence % job_.windows_per_pass;
     auto rows = orders_.rows_once(pass, window);
@@ -149,11 +154,16 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     probe_.rows_posted += window.rows();
     probe_.empty_rows += static_cast<uint64_t>(
         std::count(window.tokens.begin(), window.tokens.end(), model::kEmptyRow));
+    const auto posted = send_window(sequence, std::move(window));
+    if (source_->manifest.meta_origin != model::MetaOrigin::kIndex) posted_.keep(sequence, posted);
+  }
+
+  PostedWindow send_window(uint64_t sequence, model::MetaWindow window) {
     state_.apply(WindowPosted{sequence});
     window.generation = job_.versions.generation;
-    send(protocol::planner_address(),
-         protocol::MetaPosted{sequence,
-                              std::make_shared<const model::MetaWindow>(std::move(window))});
+    auto posted = std::make_shared<const model::MetaWindow>(std::move(window));
+    send(protocol::planner_address(), protocol::MetaPosted{sequence, posted});
+    return posted;
   }
 
   // Planned samples come from one window after another: have the next one's blocks decoded before a
@@ -549,6 +559,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   LoaderProbe probe_;
   LoaderState state_;
   OrderCache orders_;
+  PostedWindows posted_;
   std::shared_ptr<BlockLoads> blocks_;
   std::shared_ptr<MediaServing> media_;  // null: the source delivers none
   MediaNumbers media_numbers_;
