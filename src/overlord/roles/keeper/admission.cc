@@ -41,7 +41,8 @@ Status may_return(const KeeperJob& job, const KeeperState& state, const std::vec
     why = "one node plans for several hosts";
   } else if (job.welcome.metric_driven) {
     why = "the mixture follows losses that it has not heard of";
-  } else if (state.serving() != nullptr && !state.serving()->trees.empty()) {
+  } else if (state.serving() != nullptr && state.serving()->retired) {
+    // Who made its batches is gone. Before that a rank may be new: its first node died unheard.
     why = "the mesh has changed since the job began";
   } else {
     return {};

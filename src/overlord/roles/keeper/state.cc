@@ -58,6 +58,7 @@ struct KeeperState::Change {
                              {},
                              {},
                              false,
+                             false,
                              false};
   }
   void operator()(const ServingPrepared& e) const {
@@ -103,7 +104,10 @@ struct KeeperState::Change {
     state.wires_.erase(e.end.name);
   }
   void operator()(const SlotPromoted& e) const { serving().supervisor.promote(e.promotion); }
-  void operator()(const RoleRetired& e) const { serving().supervisor.remove_role(e.role); }
+  void operator()(const RoleRetired& e) const {
+    serving().retired = true;
+    serving().supervisor.remove_role(e.role);
+  }
   void operator()(const TreeBegun& e) const {
     Serving& now = serving();
     OVERLORD_CHECK(now.trees.empty() || now.trees.back().version < e.placed.tree.version,

@@ -167,6 +167,7 @@ class KeeperState {
     std::map<std::string, uint32_t> taken;  // by peer: the newest tree it knows
     bool rolling = false;                   // not everybody knows the newest
     bool trainers_told = false;             // of the newest
+    bool retired = false;                   // constructors of a tree that holds no more
   };
 
   explicit KeeperState(const KeeperJob& job);
