@@ -12,15 +12,12 @@
 #include "simulation/checkers/all.h"
 #include "simulation/checkers/exactly_once.h"
 #include "simulation/checkers/same_end.h"
+#include "simulation/menu.h"
 #include "simulation/seeds.h"
 #include "simulation/storms.h"
 
 namespace overlord::sim {
 namespace faults_test {
-
-enum class Kind { kCrash, kFreeze, kSlow, kNetwork, kDisk, kMemory, kStorage, kTime, kData };
-constexpr std::array<const char*, 9> kNames = {"Crash",  "Freeze",  "Slow", "Network", "Disk",
-                                               "Memory", "Storage", "Time", "Data"};
 
 struct Job {
   Scenario scenario;
@@ -34,45 +31,6 @@ Job opened(const Scenario& scenario) {
   EXPECT_TRUE(quiet->run(kSteps));
   EXPECT_FALSE(quiet->failure());
   return {scenario, job, quiet->stream_hash()};
-}
-
-void brew(Kind kind, uint64_t seed, Layout* layout) {
-  switch (kind) {
-    case Kind::kCrash:
-      layout->storm.kills = 1 + seed % 6;
-      layout->planner.kills = seed % 3;
-      layout->keeper.kills = seed / 3 % 3;
-      layout->rank_deaths = {seed % 4, 30 + seed % 100, 400'000};
-      return;
-    case Kind::kFreeze:
-      layout->freezes = {1 + seed % 6, 20 + seed % 60, 4'000'000};
-      layout->keeper.watch_ns = 2'000'000;
-      layout->planner.kills = 1 + seed % 2;
-      return;
-    case Kind::kSlow:
-      layout->slow = {1 + seed % 6, 20 + seed % 60, 20'000'000};
-      layout->keeper.watch_ns = 2'000'000;
-      return;
-    case Kind::kNetwork:
-      layout->cuts = {1 + seed % 8, 10 + seed % 60, 1'000'000};
-      return;
-    case Kind::kDisk:
-      layout->disk = {1 + seed % 4, 2 + seed % 6, 3'000'000};
-      layout->planner.kills = std::max<uint64_t>(layout->planner.kills, 1);
-      return;
-    case Kind::kMemory:
-      layout->memory = {1 + seed % 6, 20 + seed % 60, 0};
-      return;
-    case Kind::kStorage:
-      layout->storage.late = {1 + seed % 8, 2 + seed % 20, 2'000'000};
-      return;
-    case Kind::kTime:
-      layout->jumps = {1 + seed % 8, 10 + seed % 60, 1'000'000'000};
-      layout->keeper.watch_ns = 2'000'000;
-      return;
-    case Kind::kData:
-      return;
-  }
 }
 
 uint64_t landed(Kind kind, const Landed& all) {
@@ -149,16 +107,6 @@ INSTANTIATE_TEST_SUITE_P(Menu, Faults, ::testing::ValuesIn(alone_and_in_pairs())
 
 // --- All of it at once ---------------------------------------------------------------------------
 
-Layout of_many_kinds(uint64_t seed) {
-  Layout layout;
-  layout.split = true;
-  layout.loaders_together = 1 + static_cast<uint32_t>(seed % 3);
-  for (size_t kind = 0; kind < kNames.size(); ++kind) {
-    if ((seed >> kind & 1) != 0) brew(Kind(kind), seed / 3, &layout);
-  }
-  return layout;
-}
-
 TEST(FaultsAtOnce, EveryDocumentComesOnce) {
   const Scenario scenario = until_dry(spread_out());
   const auto job = scenario.open();
@@ -197,6 +145,24 @@ TEST_P(LastFault, AFailedSyncEndsAllRanks) {
     auto cluster = start(job.scenario, job.open, seed, layout);
     ASSERT_EQ(checkers::progress(*cluster, cluster->run(100'000)), checkers::kKept);
     ASSERT_EQ(checkers::same_end(*cluster, Code::kResource), checkers::kKept);
+  });
+}
+
+// A planner dies when it has told of it: the next one, whose journal knows nothing, hears it from
+// those that were told. At 137 and 155 it went on, and waited for ranks that had ended.
+TEST(FailedSync, IsHeardOfByTheNextPlannerToo) {
+  const Job job = opened(spread_out());
+  for_each_seed({40, {137, 155}}, [&](uint64_t seed) {
+    Layout layout = of_many_kinds(0);
+    layout.planner.kills = 1 + seed % 3;
+    layout.planner.rarity = 20 + seed % 40;
+    layout.planner.failing_sync = 2 + seed % 8;
+    auto cluster = start(job.scenario, job.open, seed, layout);
+    const bool finished = cluster->run(12);
+    ASSERT_EQ(checkers::progress(*cluster, finished), checkers::kKept);
+    if (cluster->failure()) {
+      ASSERT_EQ(checkers::same_end(*cluster, Code::kResource), checkers::kKept);
+    }
   });
 }
 

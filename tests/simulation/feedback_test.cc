@@ -6,6 +6,8 @@
 
 #include "overlord/protocol/journal/journal_record.h"
 #include "overlord/sim/scenario.h"
+#include "simulation/checkers/all.h"
+#include "simulation/menu.h"
 #include "simulation/seeds.h"
 #include "simulation/storms.h"
 
@@ -134,6 +136,24 @@ TEST_P(Feedback, WhoeverDiesAndWhenever) {
   });
   if (worlds < 25) return;  // one of them, run again
   EXPECT_GT(planners, worlds);
+}
+
+// Ranks and their links to the planner live: what a rank has reported is kept by its client.
+TEST_P(Feedback, WhateverElseGoesWrong) {
+  const Scenario scenario = metric_driven(GetParam());
+  auto quiet = scenario.start(1);
+  report_losses(quiet.get());
+  ASSERT_TRUE(quiet->run(kSteps));
+  const auto job = scenario.open();
+  for_each_seed({40}, [&](uint64_t seed) {
+    Layout layout = of_many_kinds(seed * 3);
+    layout.cuts = layout.rank_deaths = {};
+    auto cluster = start(scenario, job, seed, layout);
+    report_losses(cluster.get());
+    const bool finished = cluster->run(kSteps);
+    ASSERT_EQ(checkers::undisturbed(*cluster, finished, scenario, quiet->stream_hash()),
+              checkers::kKept);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Controllers, Feedback,

@@ -27,6 +27,10 @@ void Processes::begin_planner(const host::HostedRoles& roles) {
     OVERLORD_CHECK(folded->apply(record).ok(), "a journal that was written here");
   }
   start_.folded = folded->started() ? folded : nullptr;
+  // Where nothing is taken over nobody is told; their links to the node are new all the same.
+  for (size_t i = 1; i < processes_.size() && !start_.folded; ++i) {
+    if (processes_[i].host) reach(i, 0, process.generation);
+  }
   begin(0, roles, process.roster);
   start_.folded = nullptr;
   for (const auto& wish : wishes_) wish(*process.host);

@@ -79,6 +79,10 @@ struct OnMessage {
     if (const auto& told = state.told()) {
       out->effects.push_back(Send{planner, protocol::StreamFailed{told->step, told->status}});
     }
+    // Its journal may not tell: a sync that failed ends the stream, and cannot be written down.
+    if (const auto& failure = state.failure()) {
+      out->effects.push_back(Send{planner, protocol::StreamFailed{failure->step, failure->status}});
+    }
   }
   // What a dead loader was asked and did not answer is asked again; what has come is kept.
   void operator()(const protocol::PeerRestarted& message) const {
