@@ -10,7 +10,10 @@ inline constexpr int64_t kWhileNs = 1'000'000'000;
 
 // `finished`: what SimCluster::run() has said.
 inline Breach progress(SimCluster& cluster, bool finished) {
-  if (!finished) return "hangs";
+  if (!finished) {
+    const auto failure = cluster.failure();
+    return "hangs" + (failure ? ", and some rank has failed: " + failure->message() : "");
+  }
   const int64_t waited_ns = cluster.world().longest_wait_ns();
   if (waited_ns < kWhileNs) return std::nullopt;
   return "nobody got on for " + std::to_string(waited_ns) + " ns though nothing was wrong";
