@@ -19,16 +19,17 @@ TEST(Ranks, OneMayDieAndComeBackWhereItWas) {
   const auto job = scenario.open();
   const Digest expected = quiet_hash(scenario, kSteps);
   uint64_t deaths = 0;
-  const uint64_t worlds = for_each_seed({100}, [&](uint64_t seed) {
-    Layout layout = seed % 2 == 0 ? stormy(seed) : Layout{};
-    layout.split = true;
-    layout.keeper.kills = seed % 3;
-    layout.rank_deaths = {1 + seed % 8, 8 + seed % 40, 400'000};
-    auto cluster = start(scenario, job, seed, layout);
-    const bool finished = cluster->run(kSteps);
-    ASSERT_EQ(checkers::undisturbed(*cluster, finished, scenario, expected), checkers::kKept);
-    deaths += cluster->world().landed().of(Fault::kRankDies);
-  });
+  const uint64_t worlds =
+      for_each_seed({100, {190, 214, 332, 346, 366, 394, 414, 482, 548}}, [&](uint64_t seed) {
+        Layout layout = seed % 2 == 0 ? stormy(seed) : Layout{};
+        layout.split = true;
+        layout.keeper.kills = seed % 3;
+        layout.rank_deaths = {1 + seed % 8, 8 + seed % 40, 400'000};
+        auto cluster = start(scenario, job, seed, layout);
+        const bool finished = cluster->run(kSteps);
+        ASSERT_EQ(checkers::undisturbed(*cluster, finished, scenario, expected), checkers::kKept);
+        deaths += cluster->world().landed().of(Fault::kRankDies);
+      });
   if (worlds < seeds::kStorm) return;
   EXPECT_GT(deaths, worlds);
 }

@@ -126,7 +126,8 @@ struct StepReady {
 };
 
 // constructor -> planner: all its clients are done with steps < acknowledged. client -> constructor
-// of an earlier tree, which it asks for nothing any more: the same of itself.
+// of an earlier tree, which it asks for nothing any more: the same of itself. planner ->
+// constructor that starts in the middle: it is told of no plan before.
 struct Acknowledged {
   StepIndex acknowledged = 0;
 

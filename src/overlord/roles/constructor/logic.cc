@@ -39,7 +39,11 @@ struct OnMessage {
   }
   // A rank of a later tree asks for nothing here any more, and is still to be waited for.
   void operator()(const protocol::Acknowledged& message) const {
-    out->events.push_back(RankDone{envelope.from.index, message.acknowledged});
+    if (envelope.from.kind == protocol::RoleKind::kPlanner) {
+      out->events.push_back(PlansBegin{message.acknowledged});
+    } else {
+      out->events.push_back(RankDone{envelope.from.index, message.acknowledged});
+    }
   }
   void operator()(const protocol::PayloadPtr& message) const {
     const StepEntry* entry = state.step(message->step);

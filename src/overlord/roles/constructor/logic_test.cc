@@ -230,6 +230,10 @@ TEST(ConstructorLogic, OneThatStartsInTheMiddleWaitsForThePlansItIsToldOf) {
   receive(job, &state, back(1, 6));
   EXPECT_FALSE(refusal_of(run(job, &state))) << "it may come";
   receive(job, &state, from(0, plan_of(7, false, true)));
+  EXPECT_FALSE(refusal_of(run(job, &state))) << "it may come behind one that was sent before";
+  protocol::Envelope begin = from(0, protocol::Acknowledged{7});
+  begin.from = protocol::planner_address();
+  receive(job, &state, begin);
   EXPECT_TRUE(refusal_of(run(job, &state))) << "it will not";
 }
 

@@ -67,6 +67,9 @@ struct ConstructorState::Apply {
       if (self.kept_.size() > protocol::kStepsKept) self.kept_.erase(self.kept_.begin());
     }
   }
+  void operator()(const PlansBegin& event) const {
+    self.released_ = std::max(self.released_, event.step);
+  }
   void operator()(const RankReturned& event) const {
     const size_t client = self.client_of(event.rank);
     self.acknowledged_[client] = event.step;
@@ -147,8 +150,8 @@ bool ConstructorState::wanted_by_any(StepIndex step) const {
 
 bool ConstructorState::gone(size_t client, StepIndex step) const {
   if (!returned_[client] || steps_.contains(step)) return false;
-  // One that starts in the middle is told of plans in the order of their steps.
-  return step < released_ || steps_.upper_bound(step) != steps_.end();
+  // A later plan says nothing: one that was sent before the planner knew of a restart comes first.
+  return step < released_;
 }
 
 StepIndex ConstructorState::acknowledged() const {

@@ -31,6 +31,9 @@ struct RankDone {  // with the steps before
   Rank rank = 0;
   StepIndex acknowledged = 0;
 };
+struct PlansBegin {  // the planner tells of none before
+  StepIndex step = 0;
+};
 struct RankReturned {  // from the dead, and not where it was: it is done with the steps before
   Rank rank = 0;
   StepIndex step = 0;
@@ -66,7 +69,7 @@ struct FailureTold {  // to the planner
   Status status;
 };
 
-using Event = std::variant<PlanSeen, StepWanted, RankDone, RankReturned, StepStarted,
+using Event = std::variant<PlanSeen, StepWanted, RankDone, PlansBegin, RankReturned, StepStarted,
                            PayloadArrived, PayloadRefused, StepAssembled, StepDelivered, Failed,
                            FailureTold, protocol::PeerRestarted>;
 

@@ -123,6 +123,7 @@ void brief_constructor(const PlannerJob& job, const PlannerState& state,
     out->effects.push_back(
         Send{constructor, protocol::StreamFailed{failure->step, failure->status}});
   }
+  out->effects.push_back(Send{constructor, protocol::Acknowledged{slot->acknowledged}});
   for (const auto& [step, plan] : state.unacknowledged()) {
     if (step < slot->acknowledged || !of_tree(*slot, *plan)) continue;
     out->effects.push_back(Send{constructor, publication(job, plan)});

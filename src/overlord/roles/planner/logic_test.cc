@@ -76,14 +76,16 @@ TEST(PlannerLogic, ARestartedConstructorIsToldWhatItHasNotAcknowledgedAndTheFail
   state.apply(ConstructorAcknowledged{protocol::constructor_address(1), 4});
   EXPECT_EQ(state.unacknowledged().size(), 3u) << "bucket 1 still needs 4, 5 and 6";
   EXPECT_EQ(on_message(job, state, restarted(protocol::constructor_address(0), 2)).effects.size(),
-            1u);
+            2u);
   state.apply(Failed{7, Status(Code::kInternal, "x")});
   const Reaction reaction = on_message(job, state, restarted(protocol::constructor_address(1), 2));
-  ASSERT_EQ(reaction.effects.size(), 4u);
+  ASSERT_EQ(reaction.effects.size(), 5u);
   const auto& failed = std::get<Send>(reaction.effects[0]).message;
   EXPECT_EQ(std::get<protocol::StreamFailed>(failed).step, 7u);
+  const auto& begin = std::get<Send>(reaction.effects[1]).message;
+  EXPECT_EQ(std::get<protocol::Acknowledged>(begin).acknowledged, 4u) << "no plan before it comes";
   for (size_t i = 1; i < 4; ++i) {
-    const auto& send = std::get<Send>(reaction.effects[i]);
+    const auto& send = std::get<Send>(reaction.effects[i + 1]);
     EXPECT_EQ(send.to, protocol::constructor_address(1));
     EXPECT_EQ(std::get<protocol::PlanPublished>(send.message).plan->step, 3 + i);
   }
