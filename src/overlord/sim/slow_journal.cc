@@ -86,6 +86,7 @@ void SlowJournal::sync() {
   }
   if (faults_.failing_sync != 0 && syncs_ >= faults_.failing_sync) {
     world_.landed(Fault::kSyncFails);
+    failed_ = true;
     return one.durable(Status(Code::kResource, "journal: sync failed"));
   }
   one.change(disk_);
@@ -108,7 +109,8 @@ bool SlowJournal::waits_for_space() {
 
 void SlowJournal::die() {
   if (std::exchange(dead_, true)) return;
-  const uint64_t written = world_.dice().below(waiting_.size() + 1);
+  const uint64_t reached = world_.dice().below(waiting_.size() + 1);
+  const uint64_t written = failed_ ? 0 : reached;  // nothing is written behind what has failed
   if (written < waiting_.size()) world_.landed(Fault::kDiskLoses);
   for (uint64_t i = 0; i < written && disk_.term() == term_; ++i) waiting_[i].change(disk_);
   waiting_.clear();

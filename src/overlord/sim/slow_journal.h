@@ -87,6 +87,7 @@ class SlowJournal final : public runtime::Journal {
   std::deque<Write> waiting_;  // in order
   uint64_t syncs_ = 0;
   bool dead_ = false;
+  bool failed_ = false;  // for good
   int64_t last_ns_ = 0;
 };
 

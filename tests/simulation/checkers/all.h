@@ -13,8 +13,8 @@ namespace overlord::sim::checkers {
 inline Breach undisturbed(SimCluster& cluster, bool finished, const Scenario& scenario,
                           const Digest& expected) {
   if (Breach breach = fenced(cluster)) return breach;
-  if (Breach breach = durable_first(cluster)) return breach;
   if (Breach breach = progress(cluster, finished)) return breach;
+  if (Breach breach = durable_first(cluster)) return breach;
   if (Breach breach = bounded(cluster, scenario)) return breach;
   return same_stream(cluster, expected);
 }

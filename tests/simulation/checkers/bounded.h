@@ -26,9 +26,9 @@ inline Breach bounded(const SimCluster& cluster, const Scenario& scenario) {
   if (seen.most_payload_bytes > scenario.options.payload_budget_bytes) {
     return "loaders hold " + std::to_string(seen.most_payload_bytes) + " bytes";
   }
-  // A loader goes on where the posting stood; a planner that comes back needs the metadata of what
-  // it makes again.
-  const uint64_t restarts = 4 * seen.kills + 32 * seen.planner_kills;
+  // A loader goes on where the posting stood, and a process has up to three; a planner that comes
+  // back needs the metadata of what it makes again.
+  const uint64_t restarts = 3 * 4 * seen.kills + 32 * seen.planner_kills;
   if (seen.reposts <= restarts) return std::nullopt;
   return std::to_string(seen.reposts) + " windows were posted again";
 }
