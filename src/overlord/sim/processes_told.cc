@@ -14,6 +14,9 @@ using protocol::RoleKind;
 void Processes::hear(const std::string& peer, const protocol::Control& control) {
   const size_t index = named(peer);
   if (links_.broken(0, index)) return;
+  // The next planner knows it, also where this one is frozen and dies before it has read it.
+  const auto* newest = std::get_if<protocol::Roster>(&control);
+  if (index == 0 && newest != nullptr) processes_[0].roster = *newest;
   if (processes_[index].frozen) {
     processes_[index].held.emplace_back([this, peer, control] { hear(peer, control); });
     return;
