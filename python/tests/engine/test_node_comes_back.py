@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -330,40 +331,69 @@ say_at_once = say
 def say(**words):
     say_at_once(**words)
     if "step" in words:
-        threading.Event().wait(0.15)
+        threading.Event().wait(0.7)
 """
 
 
-@pytest.mark.parametrize("dies_too", ["nobody", "constructor"])
+def all_stop_before_the_same_step(started: list[Trainer]) -> None:
+    texts = set()
+    for trainer in started:
+        word = trainer.until("end")
+        assert (word["end"], word["error"]) == ("bad", "UnavailableError")
+        texts.add(word["text"].partition("(3 s)")[0])
+        trainer.process.wait(PATIENCE_SECONDS)
+    assert len(texts) == 1
+    last = [[word["step"] for word in trainer.words if "step" in word][-1] for trainer in started]
+    assert last[0] == last[1]
+
+
 @pytest.mark.parametrize("slow", ["0", "1"])
 def test_without_a_node_all_ranks_stop_before_the_same_step(
-    config: dict[str, Any], sockets: Path, tmp_path: Path, slow: str, dies_too: str
+    config: dict[str, Any], sockets: Path, tmp_path: Path, slow: str
 ) -> None:
-    """One reads as fast as it may. Where its constructor dies too the other has steps ready that
-    it will never get."""
+    """One has read all that is planned long before the other, which gets there after the error."""
+    copy = copied_node(tmp_path)
+    config["steps"] = 100_000
+    config["runtime"] |= {"prefetch": 2, "runway": 9}
+    config["runtime"]["processes"] |= {"recovery_seconds": 3}
+    first = started_from(copy)
+    first[slow] += SLOW
+    with trainers(config, TWO, first=first) as started:
+        for _ in range(3):
+            started[int(slow)].until("step")
+        copy.unlink()
+        kill_node(sockets)
+        all_stop_before_the_same_step(started)
+    until_nothing_left(sockets)
+
+
+def threads_of(trainer: Trainer) -> int:
+    return len(list(Path(f"/proc/{trainer.process.pid}/task").iterdir()))
+
+
+@pytest.mark.parametrize("poor", [0, 1])
+def test_nobody_begins_what_another_rank_never_gets(
+    config: dict[str, Any], sockets: Path, tmp_path: Path, poor: int
+) -> None:
+    """The constructor of one rank dies with the node; that of the other has more to give."""
     copy = copied_node(tmp_path)
     config["steps"] = 100_000
     config["runtime"] |= {"prefetch": 2, "runway": 9}
     config["runtime"]["processes"] |= {"recovery_seconds": 3, "constructors": 2}
-    first = started_from(copy)
-    first[slow] += SLOW
-    with trainers(config, TWO, first=first) as started:
-        for _ in range(8):
-            started[int(slow)].until("step")
-        copy.unlink()
-        os.kill(node_of(sockets), signal.SIGSTOP)
-        if dies_too == "constructor":
-            assert kill_all(sockets, f"constructors-{1 - int(slow)}")
-        kill_node(sockets)
-        texts = set()
+    with trainers(config, TWO, first=started_from(copy), pause_after=10) as started:
         for trainer in started:
-            word = trainer.until("end")
-            assert (word["end"], word["error"]) == ("bad", "UnavailableError")
-            texts.add(word["text"].partition(":")[0])
-            trainer.process.wait(PATIENCE_SECONDS)
-        last = [[w["step"] for w in trainer.words if "step" in w][-1] for trainer in started]
-        assert last[0] == last[1]
-        assert len(texts) == 1
+            trainer.until("paused")
+        copy.unlink()
+        os.kill(node_of(sockets), signal.SIGSTOP)  # it restarts nobody
+        assert kill_all(sockets, f"constructors-{poor}")
+        before = [threads_of(trainer) for trainer in started]
+        kill_node(sockets)
+        for trainer, threads in zip(started, before, strict=True):
+            noticed = functools.partial(lambda one, had: threads_of(one) > had, trainer, threads)
+            in_time(noticed, "it has a thread that starts nodes")
+        for trainer in started:
+            trainer.go()
+        all_stop_before_the_same_step(started)
     until_nothing_left(sockets)
 
 

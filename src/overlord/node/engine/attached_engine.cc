@@ -472,7 +472,9 @@ void AttachedEngine::close() {
   for (const Rank rank : request_.ranks) {
     if (reach_) reach_->leave(rank);
   }
-  const bool alone = node_missing_ && !carrier_->connected("node");
+  // Others still read what role processes have: the last one clears up.
+  const bool last = !reach_ || !reach_->others();
+  const bool alone = last && node_missing_ && !carrier_->connected("node");
   if (carrier_) carrier_->send_control("node", protocol::Detach{});
   if (endpoint_) endpoint_->close();
   for (auto& [rank, hosted] : hosted_) hosted.loop->stop();

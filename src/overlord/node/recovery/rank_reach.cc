@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "overlord/base/check.h"
+#include "overlord/node/recovery/living_process.h"
 #include "overlord/transport/socket_directory.h"
 
 namespace overlord::node {
@@ -44,34 +45,46 @@ RankReach::~RankReach() {
   if (words_ != nullptr) munmap(words_, size_bytes());
 }
 
-size_t RankReach::size_bytes() const { return (1 + 2 * size_t{ranks_}) * sizeof(uint64_t); }
+size_t RankReach::size_bytes() const { return (1 + kWords * ranks_) * sizeof(uint64_t); }
 
 void RankReach::join(Rank rank, StepIndex first_step) {
+  const LivingProcess self = own_process();
+  word(of(rank, 2)) = static_cast<uint64_t>(self.pid);
+  word(of(rank, 3)) = self.started;
   set_begun(rank, first_step);
   set_ready(rank, first_step);
 }
 
-void RankReach::leave(Rank rank) { word(words_[1 + 2 * rank]) = 0; }
+void RankReach::leave(Rank rank) { word(of(rank, 0)) = 0; }
+
+bool RankReach::others() const {
+  for (Rank rank = 0; rank < ranks_; ++rank) {
+    if (word(of(rank, 0)) == 0) continue;
+    const auto pid = static_cast<int64_t>(word(of(rank, 2)));
+    if (pid != getpid() && handle_of({pid, word(of(rank, 3))}).valid()) return true;
+  }
+  return false;
+}
 
 // Counted from one: nothing is who has not joined.
 void RankReach::set_ready(Rank rank, StepIndex limit) {
   OVERLORD_CHECK(rank < ranks_, "a rank of the job");
-  word(words_[1 + 2 * rank]) = limit + 1;
+  word(of(rank, 0)) = limit + 1;
 }
 
 void RankReach::set_begun(Rank rank, StepIndex limit) {
   OVERLORD_CHECK(rank < ranks_, "a rank of the job");
-  word(words_[2 + 2 * rank]) = limit;
+  word(of(rank, 1)) = limit;
 }
 
 StepIndex RankReach::common() const {
   StepIndex ready = kAll;
   StepIndex begun = 0;
   for (Rank rank = 0; rank < ranks_; ++rank) {
-    const uint64_t limit = word(words_[1 + 2 * rank]);
+    const uint64_t limit = word(of(rank, 0));
     if (limit == 0) continue;
     ready = std::min(ready, limit - 1);
-    begun = std::max<StepIndex>(begun, word(words_[2 + 2 * rank]));
+    begun = std::max<StepIndex>(begun, word(of(rank, 1)));
   }
   return std::max(ready, begun);
 }

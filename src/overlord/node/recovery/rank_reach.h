@@ -27,7 +27,9 @@ class RankReach {
   RankReach& operator=(const RankReach&) = delete;
 
   void join(Rank rank, StepIndex first_step);
-  void leave(Rank rank);                       // it asks for nothing any more
+  void leave(Rank rank);  // it asks for nothing any more
+  // A rank that has not left, of another process that lives.
+  bool others() const;
   void set_ready(Rank rank, StepIndex limit);  // steps before it have come
   void set_begun(Rank rank, StepIndex limit);  // its trainer has got something of those before it
 
@@ -44,7 +46,10 @@ class RankReach {
   RankReach(uint64_t* words, uint32_t ranks) : words_(words), ranks_(ranks) {}
   size_t size_bytes() const;
 
-  uint64_t* words_;  // the decision; then two for each rank
+  uint64_t& of(Rank rank, size_t word) const { return words_[1 + kWords * rank + word]; }
+  static constexpr size_t kWords = 4;  // of a rank: ready, begun, its process and that one's start
+
+  uint64_t* words_;  // the decision; then those of each rank
   const uint32_t ranks_;
 };
 

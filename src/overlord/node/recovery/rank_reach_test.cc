@@ -2,8 +2,12 @@
 #include "overlord/node/recovery/rank_reach.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -63,6 +67,23 @@ TEST_F(Reaching, TheFirstDecidesForAll) {
   EXPECT_EQ(second->stop(), 4u);
   EXPECT_EQ(second->stopped(), 4u);
   EXPECT_EQ(open()->stopped(), 4u) << "who comes late as well";
+}
+
+TEST_F(Reaching, WhoWasKilledIsNotWaitedFor) {
+  const auto reach = open();
+  reach->join(0, 0);
+  EXPECT_FALSE(reach->others()) << "of this process";
+  const pid_t other = fork();
+  if (other == 0) {
+    reach->join(1, 0);
+    for (;;) pause();
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (!reach->others() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  EXPECT_TRUE(reach->others());
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  EXPECT_FALSE(reach->others());
 }
 
 TEST_F(Reaching, ANewRunKnowsNothingOfTheOneBefore) {
