@@ -4,32 +4,49 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import queue
 import signal
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainers import Trainer
+import reported
+from trainers import TESTS, Trainer
 
 import overlord as ol
 
-HANG_SECONDS = 10.0  # longer than that without a step is a hang
-START_SECONDS = 60.0  # of interpreters, on a busy machine
+HANG_SECONDS = 30.0  # longer than that without a step is a hang, on a busy machine too
+START_SECONDS = 180.0  # of interpreters and tokenizers
 # Steps after which nothing that was ready before a kill can be left: what is planned ahead, and
 # what ranks have asked for.
 BEYOND_BUFFERS = 16
 
-PROGRAM = r"""
-import hashlib, json, os, sys, threading
-import overlord as ol
 
+def digest(batches: list[Any]) -> str:
+    """What a rank has got in a step: arrays, and which documents they hold."""
+    chain = hashlib.blake2b(digest_size=16)
+    for batch in batches:
+        for name, array in sorted({**batch.arrays(), "lineage": batch.lineage()}.items()):
+            chain.update(name.encode() + str(array.shape).encode() + array.tobytes())
+    return chain.hexdigest()
+
+
+PROGRAM = (
+    r"""
+import hashlib, json, os, sys, threading
+from typing import Any
+import overlord as ol
+"""
+    + inspect.getsource(digest)
+    + r"""
 told = json.loads(sys.argv[1])
 rank = int(os.environ["RANK"])
 last = [told["last"]]
 stop = threading.Event()
+closing = threading.Event()
 
 
 def say(**words):
@@ -39,59 +56,113 @@ def say(**words):
 
 def listen():
     for line in sys.stdin:
-        last[0] = int(line)
+        if line.strip() == "close":
+            closing.set()
+        else:
+            last[0] = int(line)
 
 
-def digest(batches):
-    chain = hashlib.blake2b(digest_size=16)
-    for batch in batches:
-        for name, array in sorted(batch.arrays().items()):
-            chain.update(name.encode() + str(array.shape).encode() + array.tobytes())
-    return chain.hexdigest()
+def segments(batches):
+    return [row[:5] for batch in batches for row in batch.lineage().tolist()]
 
 
 try:
     threading.Thread(target=listen, daemon=True).start()
-    loader = ol.job(told["config"], mesh=ol.mesh(**told["mesh"])).train(rank)
+    sys.path.insert(0, told["tests"])
+    import reported
+
+    rule = told["rule"] and ol.mix.rule(getattr(reported, told["rule"]), version=1)
+    loader = ol.job(told["config"], mesh=ol.mesh(**told["mesh"]), rule=rule).train(rank)
     if told["state"] is not None:
         loader.load_state_dict(told["state"])
     for batches in loader.steps():
         step = batches[0].step
-        say(step=step, digest=digest(batches))
+        mesh = loader.mesh.text()
+        say(step=step, digest=digest(batches), mesh=mesh, segments=segments(batches))
+        if told["reports"]:
+            loader.report(step, reported.losses(step, rank))
+        if told["meshes"] and step % told["every"] == 0 and rank == step // told["every"] % 2:
+            turn = step // told["every"] % len(told["meshes"])
+            loader.rebuild(told["meshes"][turn], step + told["every"] // 2)
         if (step + 1) % told["save_every"] == 0:
             say(saved=step + 1, state=loader.state_dict())
         if step >= last[0]:
             break
         stop.wait(told["pace"])
+    say(last=step)
+    closing.wait()  # a rule of this rank may be asked for the sake of another
     loader.close()
     say(end="good")
 except BaseException as error:
     say(end="bad", error=type(error).__name__, text=str(error))
 """
+)
 
 
-def digest(batches: list[Any]) -> str:
-    """As the trainers reckon it."""
-    chain = hashlib.blake2b(digest_size=16)
-    for batch in batches:
-        for name, array in sorted(batch.arrays().items()):
-            chain.update(name.encode() + str(array.shape).encode() + array.tobytes())
-    return chain.hexdigest()
+@dataclass(frozen=True)
+class Ways:
+    """What ranks do beside reading."""
+
+    reports: bool = False  # losses, which the mixture follows
+    rule: str = ""  # by a function of `reported`
+    meshes: Sequence[Mapping[str, int]] = ()  # that the job changes to in turn
+    every: int = 40  # steps; it holds from half of them later on
+
+    def mesh_at(self, step: int, first: Mapping[str, int]) -> Mapping[str, int]:
+        """The mesh of a step."""
+        changes = (step + self.every // 2) // self.every
+        if not self.meshes or changes == 0:
+            return first
+        return self.meshes[(changes - 1) % len(self.meshes)]
 
 
-class Reference:
-    """What every rank has to see, step by step, made in this process as far as it is asked for."""
+class Undisturbed:
+    """What every rank sees on one mesh, step by step, in this process, as far as it is asked."""
 
-    def __init__(self, config: str, mesh: Mapping[str, int]) -> None:
-        loaders = ol.job(config, mesh=ol.mesh(**mesh)).train(ranks="all", engine="embedded")
-        self._steps = loaders.steps()
+    def __init__(self, config: str, mesh: Mapping[str, int], ways: Ways) -> None:
+        rule = ol.mix.rule(getattr(reported, ways.rule), version=1) if ways.rule else None
+        job = ol.job(config, mesh=ol.mesh(**mesh), rule=rule)
+        self._loaders = job.train(ranks="all", engine="embedded")
+        self._steps = self._loaders.steps()
+        self._reports = ways.reports
         self._known: list[dict[int, str]] = []
 
     def at(self, step: int, rank: int) -> str:
         while len(self._known) <= step:
             batches = next(self._steps)
             self._known.append({rank: digest(items) for rank, items in batches.items()})
+            for rank_ in self._loaders if self._reports else ():
+                number = len(self._known) - 1
+                self._loaders[rank_].report(number, reported.losses(number, rank_))
         return self._known[step][rank]
+
+
+class Reference:
+    """What the ranks' own logs are held against: the stream that nobody disturbs."""
+
+    def __init__(self, config: str, mesh: Mapping[str, int], ways: Ways = Ways()) -> None:  # noqa: B008
+        self.mesh, self.ways = mesh, ways
+        self._on = {
+            ol.mesh(**each).text(): Undisturbed(config, each, ways) for each in (mesh, *ways.meshes)
+        }
+
+    def at(self, step: int, rank: int) -> str:
+        return self._on[self.mesh_at(step)].at(step, rank)
+
+    def mesh_at(self, step: int) -> str:
+        return ol.mesh(**self.ways.mesh_at(step, self.mesh)).text()
+
+
+class SegmentsOnce:
+    """Every segment that the ranks of an attempt have told of, once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, ...], tuple[int, int]] = {}  # by whom, in which step
+
+    def take(self, rank: int, step: int, segments: list[list[int]]) -> None:
+        for segment in map(tuple, segments):
+            before = self._seen.setdefault(segment, (rank, step))
+            assert before == (rank, step), f"{segment} came twice: {before}, {(rank, step)}"
 
 
 class Survivor(Trainer):
@@ -99,13 +170,22 @@ class Survivor(Trainer):
 
     program = PROGRAM
 
-    def __init__(self, told: dict[str, Any], rank: int, restarts: int, reference: Reference):
+    def __init__(
+        self,
+        told: dict[str, Any],
+        rank: int,
+        restarts: int,
+        reference: Reference,
+        once: SegmentsOnce,
+    ):
         world = 1
         for size in told["mesh"].values():
             world *= size
         super().__init__(told, rank, world, "chaos", restarts)
         self.reference = reference
-        self.step = -1
+        self.once = once
+        self.step = -1  # the newest that it has told of
+        self.begun = told["state"] is None  # it begins at the first, or where its state says
         self.saved: dict[int, Any] = {}
         self.end: dict[str, Any] | None = None
 
@@ -113,7 +193,11 @@ class Survivor(Trainer):
         if word is None:
             return
         if "step" in word:
-            self.step = word["step"]
+            assert not self.begun or word["step"] == self.step + 1, "a step came twice, or not"
+            self.begun, self.step = True, word["step"]
+            assert word["mesh"] == self.reference.mesh_at(self.step)
+            if word["mesh"] == ol.mesh(**self.reference.mesh).text():  # each rank has its own
+                self.once.take(self.rank, self.step, word["segments"])
             assert word["digest"] == self.reference.at(self.step, self.rank), (
                 f"rank {self.rank} got a wrong byte in step {self.step}"
             )
@@ -145,8 +229,11 @@ class Survivor(Trainer):
         return word
 
     def stop_after(self, step: int) -> None:
+        self.tell(f"{step}")
+
+    def tell(self, line: str) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{step}\n")
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
 
 
@@ -171,9 +258,13 @@ class Attempt:
             "pace": self.pace,
             "save_every": self.save_every,
             "last": 10**9,
+            "tests": TESTS,
+            **asdict(self.reference.ways),
         }
-        world = ol.mesh(**self.mesh).world_size
-        self.ranks = [Survivor(told, rank, self.restarts, self.reference) for rank in range(world)]
+        world, once = ol.mesh(**self.mesh).world_size, SegmentsOnce()
+        self.ranks = [
+            Survivor(told, rank, self.restarts, self.reference, once) for rank in range(world)
+        ]
         return self
 
     def finish(self) -> None:
@@ -184,9 +275,14 @@ class Attempt:
         for rank in self.ranks:
             rank.stop_after(last)
         for rank in self.ranks:
-            while rank.end is None:
-                rank.take(rank.until("end") if rank.step >= last else rank.until("step"))
-            assert rank.end["end"] == "good", rank.end
+            while rank.step < last:
+                rank.take(rank.until("step"))
+            rank.until("last")
+        for rank in self.ranks:
+            rank.tell("close")
+        for rank in self.ranks:
+            rank.take(rank.until("end"))
+            assert rank.end is not None and rank.end["end"] == "good", rank.end
             assert rank.step == last
 
     def kill(self) -> None:
