@@ -16,7 +16,7 @@ class LeftClusters : public ::testing::Test {
   std::unique_ptr<ProcessCluster> make() {
     ProcessClusterOptions options;
     options.executable = "/bin/sh";
-    options.arguments = {"/bin/sh", "-c", "exec tail -f /dev/null", "{name}"};
+    options.arguments = {"/bin/sh", "-c", "exec sleep 3600", "{name}"};
     options.changed = [this](const std::vector<LeftGroup>& living) {
       const std::lock_guard lock(mutex_);
       left_ = living;

@@ -219,6 +219,7 @@ Status AttachedEngine::start_clients() {
       if (needed.contains(place.bucket)) endpoint_->call(place.process, place.wire);
     }
     started_ = true;
+    tell_status();  // a short run may be over before the next beat
     std::map<uint32_t, protocol::TreeTold> trees;
     {
       const std::lock_guard lock(mutex_);

@@ -113,6 +113,7 @@ class AttachedEngine final : public Engine {
   void hand_over(Rank rank, client::ReadyStep ready);
   void deliver(protocol::Envelope envelope);
   void beat();
+  bool tell_status();  // false: nobody is there to hear it
   bool node_is_silent();
   Result<model::MicrobatchPtr> give_out(model::MicrobatchPtr batch);
   Status explain_wait(Rank rank, StepIndex step);

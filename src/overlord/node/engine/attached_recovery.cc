@@ -134,14 +134,15 @@ void AttachedEngine::beat() {
   endpoint_->post_after(kBeatNs, [this] { beat(); });
 }
 
+bool AttachedEngine::tell_status() {
+  EngineStatus status;
+  add_clients(&status);
+  return carrier_->send_control("node", protocol::Beat{encode_engine_status(status)});
+}
+
 // One that serves answers beats. One that does not yet may be slow, but its process runs.
 bool AttachedEngine::node_is_silent() {
-  if (started_ && !losses_.missing()) {
-    EngineStatus status;
-    add_clients(&status);
-    return carrier_->send_control("node", protocol::Beat{encode_engine_status(status)}) &&
-           losses_.beat();
-  }
+  if (started_ && !losses_.missing()) return tell_status() && losses_.beat();
   const Result<SeenPulse> seen = see_pulse(request_.directory);
   return seen.ok() && losses_.looked(seen->beat);
 }
