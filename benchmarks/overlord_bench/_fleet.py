@@ -51,7 +51,7 @@ def measure(
         _wait_for_all(trainers, Path(folder) / "errors")
         time.sleep(_REST_S)
         roots = {trainer.pid for trainer in trainers}
-        return _add_up(roots, folder, detail)
+        return add_up(roots, folder, detail)
 
 
 def _short_folder() -> str | None:
@@ -189,7 +189,8 @@ def _add_children(members: dict[int, str], parents: dict[int, int], kind: str) -
         grown = bool(more)
 
 
-def _add_up(roots: set[int], folder: str, detail: bool) -> Footprint:
+def add_up(roots: set[int], folder: str, detail: bool = False) -> Footprint:
+    """Memory of these trainers, of what they started, and of what serves the job in that folder."""
     total = Footprint()
     for pid, kind in members(roots, folder).items():
         with contextlib.suppress(OSError):

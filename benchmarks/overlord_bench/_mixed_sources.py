@@ -23,12 +23,15 @@ class MixedSources:
     least: int = 64
     most: int = 512
     mean_length: float = 350.0
+    row_group: int = _web_corpus.WebCorpus.row_group
     seed: int = 7
 
     @property
     def name(self) -> str:
         """Folder of the sources."""
         spread = f"{self.least}-{self.most}-l{self.mean_length:g}"
+        if self.row_group != _web_corpus.WebCorpus.row_group:
+            spread += f"-g{self.row_group}"
         return f"mixed-v1-{self.sources}-{spread}-s{self.seed}"
 
 
@@ -45,7 +48,9 @@ def prepare(mixed: MixedSources, folder: Path) -> Path:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     generator = np.random.default_rng(mixed.seed)
-    web = _web_corpus.WebCorpus(mean_length=mixed.mean_length, most=16_000)
+    web = _web_corpus.WebCorpus(
+        mean_length=mixed.mean_length, most=16_000, row_group=mixed.row_group
+    )
     drawn = generator.uniform(np.log(mixed.least), np.log(mixed.most), mixed.sources)
     tokens = 0
     for number, documents in enumerate(np.exp(drawn).astype(int).tolist()):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,10 +21,11 @@ from typing import Any
 
 from overlord._version import __version__
 
-from overlord_bench import _contract, _mixed_sources, _peers, _web_corpus
+from overlord_bench import _contract, _mixed_sources, _peers, _shadow_figures, _web_corpus
 from overlord_bench._contract import Figures
 from overlord_bench._deaths import CONSTRUCTORS, KINDS, LOADERS, NODE
 from overlord_bench._peers import Contender
+from overlord_bench._shadow_figures import FIG16_KILL, STARTING, shadow_figures, stalled
 from overlord_bench._stream_record import StreamRecord, compare
 
 AIMS = {
@@ -35,8 +37,9 @@ AIMS = {
     "journal_bytes_per_plan": "<= 2000",
     "throughput_ratio": ">= 0.97",
     "stalled_steps": "0",
+    **_shadow_figures.AIMS,
 }
-PARTS = ("ids", "restart", "journal", "throughput", "stalls")
+PARTS = ("ids", "restart", "journal", "throughput", "stalls", "shadows", "shadow_stalls", "fig16")
 MEAN_LENGTH = 200
 BENCHMARK = "overlord_protocol_record_chain_benchmark"
 CASES = {  # of that benchmark: how many of 306 sources a step draws from, and whose debts move
@@ -45,11 +48,12 @@ CASES = {  # of that benchmark: how many of 306 sources a step draws from, and w
     "drawn:100/all_debts:1": "100_drawn_all_debts",
 }
 MANY = 306  # sources
-STALLED_MS = 20.0
 WARMUP_STEPS = 12  # nobody dies in the first ones
-STARTING = 3  # steps that wait for the first plans, and are not counted
 PREFETCHES = (4, 2)
 TAKEN, KILL_FIRST, KILL_EVERY = 65, 5, 15  # steps
+FIG16_TAKEN, UNPACED_TAKEN = 60, 200
+MOST_LOADERS = 64
+TRACED_S = 5.0
 KILL_EVERY_S = {NODE: 3.0, LOADERS: 9.0, CONSTRUCTORS: 9.0}  # 9 of a role in a minute end a job
 
 
@@ -62,6 +66,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=16, help="windows with and without a journal")
     parser.add_argument("--seconds", type=float, default=1.0, help="of a window")
     parser.add_argument("--rounds", type=int, default=3, help="runs that count stalled steps")
+    loaders = min(MOST_LOADERS, 4 * (os.cpu_count() or 1))
+    parser.add_argument(
+        "--loaders", type=int, default=loaders, help="loader processes that may have shadows"
+    )
     parser.add_argument("--parts", default=",".join(PARTS), help="what to measure")
     parser.add_argument("--quick", action="store_true", help="a look in a minute or two")
     parser.add_argument("--data", type=Path, default=_web_corpus.default_folder())
@@ -138,6 +146,43 @@ class _Bench:
         windows = {"pairs": self.options.pairs, "seconds": self.options.seconds}
         self.measure("throughput", "throughput", mesh={"dp": 1}, bins=64, **windows)
 
+    def _loaders(self, *, shadow: str | None = "warm") -> dict[str, Any]:
+        """A job with one slot in each loader process, all of which every step draws from."""
+        count = self.options.loaders
+        mixed = _mixed_sources.MixedSources(sources=count, least=2000, most=2001, row_group=128)
+        folder = str(_mixed_sources.prepare(mixed, self.options.data))
+        job = {"folder": folder, "sources": count, "bins": 64, "prefetch": 2}
+        return {**job, "loader_processes": count, "shadow": shadow}
+
+    def shadows(self) -> None:
+        """A quarter of the loader processes dies at once."""
+        many = {"killed": max(1, self.options.loaders // 4), "traced_s": TRACED_S}
+        for number in range(self.options.rounds):
+            key = f"shadows/first_answers/{number}"
+            self.measure(key, "first_answers", **self._loaders(), **many)
+
+    def shadow_stalls(self) -> None:
+        """Waits of every step, with deaths of loader processes that have shadows and without."""
+        deaths = list(range(KILL_FIRST, TAKEN, KILL_EVERY))
+        for number in range(self.options.rounds):
+            for name, kill_after in (("one", deaths), ("nobody", [])):
+                setup = {"taken": TAKEN, "kill_after": kill_after, "killed": 1}
+                key = f"shadow_stalls/{name}/{number}"
+                self.measure(key, "loader_waits", **self._loaders(), **setup)
+
+    def fig16(self) -> None:
+        """5 to 10 loader processes die at once, or as many as have no neighbour among them."""
+        count = self.options.loaders
+        killed = min(max(5, min(10, count // 8)), count // 2)
+        setup = {"taken": FIG16_TAKEN, "kill_after": [FIG16_KILL], "killed": killed}
+        for number in range(self.options.rounds):
+            for word, shadow in (("with", "warm"), ("without", None)):
+                job = {**self._loaders(shadow=shadow), **setup}
+                self.measure(f"fig16/{word}/{number}", "loader_waits", **job)
+                # As fast as it goes: nothing hides behind training.
+                job |= {"pace_s": 0.0, "taken": UNPACED_TAKEN}
+                self.measure(f"fig16_unpaced/{word}/{number}", "loader_waits", **job)
+
     def stalls(self) -> None:
         """Waits of every step, with deaths of the node and without."""
         deaths = list(range(KILL_FIRST, TAKEN, KILL_EVERY))
@@ -168,11 +213,6 @@ def record_chain() -> Figures:
     return told
 
 
-def stalled(told: Mapping[str, Any]) -> int:
-    """Steps whose `next()` took too long."""
-    return sum(wait > STALLED_MS for wait in told["waits_ms"][STARTING:])
-
-
 def figures_of(found: Mapping[str, Figures]) -> Figures:
     """The figures of the report; those that were not measured are left out."""
     figures: Figures = {}
@@ -196,7 +236,7 @@ def figures_of(found: Mapping[str, Figures]) -> Figures:
             figures[f"journal_{key}"] = value
     if "ratio" in found.get("throughput", {}):
         figures["throughput_ratio"] = found["throughput"]["ratio"]
-    return figures | _stall_figures(found)
+    return figures | _stall_figures(found) | shadow_figures(found)
 
 
 def _stall_figures(found: Mapping[str, Figures]) -> Figures:
@@ -225,6 +265,6 @@ def run(arguments: list[str]) -> dict[str, Any]:
         bench = _Bench(options, path)
         for part in parts:
             getattr(bench, part)()
-    names = ("ids", "kills", "cold_kills", "pace_ms", "pairs", "seconds", "rounds", "quick")
-    settings = {name: getattr(options, name) for name in names} | {"parts": parts, "aims": AIMS}
+    settings = {name: value for name, value in vars(options).items() if name != "data"}
+    settings |= {"parts": parts, "aims": AIMS}
     return _contract.report("recovery", figures_of(bench.found), bench.found, settings, host)

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from overlord_bench import recovery
+from overlord._src.node.trace import TraceEvent
+from overlord_bench import _shadow_figures, recovery
+from overlord_bench._contenders.recovery.shadows import first_after
 from overlord_bench._deaths import KINDS
 from overlord_bench._stream_record import LINEAGE_ID, StreamRecord, StreamRecorder, compare
 
@@ -95,6 +97,41 @@ def test_figures_are_what_was_measured() -> None:
     assert not {"planner_cold_restart_s", "stalled_steps_prefetch_2"} & set(figures)
     del found["ids/node"]["ids"]
     assert "ids_lost" not in recovery.figures_of(found)
+
+
+def test_first_answers_are_those_after_the_kill() -> None:
+    def event(begin_ms: int, what: str, whose: str) -> TraceEvent:
+        return TraceEvent("loaders-1", 1, begin_ms * 1_000_000, 500_000, 0, 0, what, whose)
+
+    events = [
+        event(30, "answer", "a"),
+        event(12, "answer", "a"),
+        event(9, "answer", "b"),
+        event(11, "read", "b"),
+        event(11, "answer", "c"),
+    ]
+    assert first_after(events, 10_000_000, {"a", "b"}) == {"a": 2.5}
+
+
+def test_figures_of_shadows() -> None:
+    kill = _shadow_figures.FIG16_KILL
+    told = {"promotions_ms": [9.0], "longest_wait_ms": 4.0}
+    found: dict[str, Any] = {
+        "shadows/first_answers/0": {"answers_ms": [3.0, 1.0], **told},
+        "shadows/first_answers/1": {"answers_ms": [2.0], **told},
+        "shadow_stalls/one/0": {"waits_ms": [99.0, 99.0, 99.0, 21.0, 1.0]},
+        "shadow_stalls/nobody/0": {"failed": "it said nothing"},
+        "fig16/with/0": {"waits_ms": [50.0] * (kill + 1) + [2.0]},
+        "fig16/without/0": {"waits_ms": [1.0] * (kill + 1) + [60.0, 3.0]},
+    }
+    figures = recovery.figures_of(found)
+    assert (figures["shadow_first_byte_p99_ms"], figures["shadow_first_byte_p50_ms"]) == (3.0, 2.0)
+    assert (figures["shadow_stalled_steps"], figures["shadow_longest_wait_ms"]) == (1, 21.0)
+    assert "shadow_stalled_steps_undisturbed" not in figures
+    assert figures["fig16_longest_wait_ms_with"] == 2.0
+    assert figures["fig16_longest_wait_ms_without"] == 60.0
+    found["shadows/first_answers/1"] = {"failed": "no answer"}
+    assert "shadow_first_byte_p99_ms" not in recovery.figures_of(found)
 
 
 def test_a_short_run(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ def sources_of(work: dict[str, Any]) -> dict[str, Any]:
 
 def job_config(work: dict[str, Any], name: str = "recovery") -> dict[str, Any]:
     """The job of all measurements."""
-    sources = sources_of(work)
+    shadows = {"shadows": 1, "shadow": work["shadow"]} if work.get("shadow") else {}
+    sources = {key: {**one, **shadows} for key, one in sources_of(work).items()}
     return {
         "job": name,
         "seed": 7,
@@ -83,7 +84,8 @@ def started(
         tempfile.TemporaryDirectory(prefix="journal-", dir=work["folder"]) as journals,
     ):
         config = job_config(work, name)
-        config["runtime"]["processes"] = {"directory": sockets}
+        processes = {"directory": sockets, "loaders": work.get("loader_processes", 1)}
+        config["runtime"]["processes"] = processes
         if comes_back:
             config["runtime"]["journal"] = journals
         else:
@@ -226,6 +228,8 @@ def throughput(work: dict[str, Any]) -> dict[str, Any]:
 def measure(work: dict[str, Any]) -> dict[str, Any]:
     """What the work names."""
     import overlord as ol
+    from overlord_bench._contenders.recovery import shadows
 
-    ways = {one.__name__: one for one in (stream, restart, waits, journal, throughput)}
+    known = (stream, restart, waits, journal, throughput, *shadows.MEASURES)
+    ways = {one.__name__: one for one in known}
     return {"version": ol.__version__, **ways[work["measure"]](work)}
