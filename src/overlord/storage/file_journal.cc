@@ -18,22 +18,26 @@ using runtime::quote;
 constexpr std::chrono::milliseconds kSpacePause{200};
 constexpr size_t kBatchBytes = 16 << 20;  // records that share a sync; one record may have more
 
-// Makes the first segment of a term that nobody has had.
+// Makes the first segment of a term that nobody has had. A listing may be old by then: that term
+// may have been claimed, and its segments removed by the next one, whose own are there to see.
 Result<std::unique_ptr<SegmentWriter>> claim_term(const std::string& folder,
                                                   FileOperations* operations) {
-  OVERLORD_TRY(const std::vector<SegmentName> segments, list_segments(folder));
-  SegmentName name{segments.empty() ? 0 : segments.back().term, 1};
-  int fd = -1;
-  int error = EEXIST;
-  while (error == EEXIST) {
+  while (true) {
+    OVERLORD_TRY(std::vector<SegmentName> segments, list_segments(folder));
+    SegmentName name{segments.empty() ? 0 : segments.back().term, 1};
     if (name.term == std::numeric_limits<uint32_t>::max()) {
       return bad_data("journal " + quote(folder) + " has a segment of the last term that there is");
     }
     ++name.term;
-    error = operations->create(folder + "/" + name.text(), &fd);
+    int fd = -1;
+    const int error = operations->create(folder + "/" + name.text(), &fd);
+    if (error == EEXIST) continue;
+    if (error != 0) return journal_error(folder, {"cannot make a segment", error});
+    auto made = std::make_unique<SegmentWriter>(folder, name, fd, operations);
+    OVERLORD_TRY(segments, list_segments(folder));
+    if (segments.empty() || segments.back().term <= name.term) return made;
+    operations->remove(made->path());
   }
-  if (error != 0) return journal_error(folder, {"cannot make a segment", error});
-  return std::make_unique<SegmentWriter>(folder, name, fd, operations);
 }
 
 // A term is a fence for others too, so it must not come a second time after a power failure.

@@ -178,6 +178,22 @@ class Interrupting final : public FileOperations {
   std::atomic<bool> counting_{false};
 };
 
+// Between its listing and its claim two others have come, and the first of them is gone.
+TEST_F(JournalTerms, ATermThatCameAndWentIsNotClaimedAgain) {
+  std::vector<OpenedJournal> others;
+  Interrupting operations(0, [&] {
+    for (int i = 0; i < 2; ++i) {
+      others.push_back(open());
+      EXPECT_TRUE(compact_to(*others.back().journal, {"base"}).ok());
+    }
+  });
+  operations.begin();
+  const OpenedJournal opened = open(&operations);
+  ASSERT_EQ(others.size(), 2u);
+  EXPECT_GT(opened.term, others.back().term);
+  EXPECT_EQ(opened.contents.records, Records{"base"});
+}
+
 TEST_F(JournalTerms, ASuccessorAtAnyCallHasReadAllThatIsEverDurable) {
   bool interrupted = true;
   int fenced = 0;
