@@ -122,7 +122,8 @@ TEST(FaultsAtOnce, EveryDocumentComesOnce) {
 
 TEST(FaultsAtOnce, WithShadows) {
   const Job job = opened(with_shadows());
-  for_each_seed({40}, [&](uint64_t seed) {
+  // The planner died while a keeper's word was lost on a link that was cut.
+  for_each_seed({40, {27417018243542}}, [&](uint64_t seed) {
     auto cluster = start(job.scenario, job.open, seed, of_many_kinds(seed * 5));
     const bool finished = cluster->run(kSteps);
     ASSERT_EQ(checkers::undisturbed(*cluster, finished, job.scenario, job.expected),

@@ -319,7 +319,8 @@ void Processes::bury(size_t index) {
   process.early.clear();
   process.frozen = false;
   process.held.clear();
-  links_.forget(index);
+  // The keeper lives on where the planner dies: what it said over a cut link must come to a head.
+  if (index != 0) links_.forget(index);
 }
 
 void Processes::kill(size_t index) {

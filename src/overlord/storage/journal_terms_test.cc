@@ -102,7 +102,9 @@ TEST_F(JournalTerms, EightProcessesHaveEightTerms) {
     ASSERT_TRUE(WIFEXITED(status));
     terms.insert(WEXITSTATUS(status));
   }
-  EXPECT_EQ(terms, (std::set<int>{1, 2, 3, 4, 5, 6, 7, 8}));
+  // Distinct, not in a row: who sees a later one beside its own claims again.
+  EXPECT_EQ(terms.size(), size_t{kProcesses});
+  EXPECT_FALSE(terms.contains(100)) << "one could not open it";
 }
 
 // Eight at once open, go on from what they read, and open again. What was called durable was read
