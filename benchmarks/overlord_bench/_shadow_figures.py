@@ -15,6 +15,8 @@ FIG16_KILL = 35  # the step after which the paper kills loaders
 AIMS = {
     "shadow_first_byte_p99_ms": "<= 500",
     "shadow_stalled_steps": "0",
+    "hang_to_promotion_s": "<= 3",
+    "false_promotions": "0",
 }
 
 
@@ -55,4 +57,29 @@ def shadow_figures(found: Mapping[str, Figures]) -> Figures:
             if runs := _runs(found, f"{part}/{word}/", "waits_ms"):
                 longest = max(max(told["waits_ms"][FIG16_KILL + 1 :]) for told in runs)
                 figures[f"{part}_longest_wait_ms_{word}"] = longest
+    return figures | _hang_and_memory(found) | _empty(found)
+
+
+def _hang_and_memory(found: Mapping[str, Figures]) -> Figures:
+    figures: Figures = {}
+    if "max_s" in (told := found.get("hang/stopped", {})):
+        figures["hang_to_promotion_s"] = told["max_s"]
+        figures["hang_longest_wait_ms"] = max(told["waits_ms"][STARTING:])
+    if "promotions" in (told := found.get("hang/busy", {})):
+        figures["false_promotions"] = told["promotions"]
+    ways = [found.get(f"shadows/memory/{word}", {}) for word in ("with", "without")]
+    if all("pss_bytes" in told for told in ways):
+        figures["shadow_memory_ratio"] = ways[0]["pss_bytes"] / ways[1]["pss_bytes"]
+        loaders = ways[0]["loaders_bytes"] / ways[1]["loaders_bytes"]
+        figures["shadow_loaders_memory_ratio"] = loaders
     return figures
+
+
+def _empty(found: Mapping[str, Figures]) -> Figures:
+    """By source and shadow: from the kill to the link or promotion, and the longest `next()`."""
+    return {
+        f"{key.replace('/', '_')}_{field}": told[field]
+        for key, told in found.items()
+        for field in ("linked_ms", "runway_wait_ms", "longest_wait_ms")
+        if key.startswith("empty/") and field in told
+    }

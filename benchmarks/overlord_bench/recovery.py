@@ -21,7 +21,14 @@ from typing import Any
 
 from overlord._version import __version__
 
-from overlord_bench import _contract, _mixed_sources, _peers, _shadow_figures, _web_corpus
+from overlord_bench import (
+    _contract,
+    _mixed_sources,
+    _peers,
+    _raw_sources,
+    _shadow_figures,
+    _web_corpus,
+)
 from overlord_bench._contract import Figures
 from overlord_bench._deaths import CONSTRUCTORS, KINDS, LOADERS, NODE
 from overlord_bench._peers import Contender
@@ -39,7 +46,18 @@ AIMS = {
     "stalled_steps": "0",
     **_shadow_figures.AIMS,
 }
-PARTS = ("ids", "restart", "journal", "throughput", "stalls", "shadows", "shadow_stalls", "fig16")
+PARTS = (
+    "ids",
+    "restart",
+    "journal",
+    "throughput",
+    "stalls",
+    "shadows",
+    "shadow_stalls",
+    "fig16",
+    "hang",
+    "empty",
+)
 MEAN_LENGTH = 200
 BENCHMARK = "overlord_protocol_record_chain_benchmark"
 CASES = {  # of that benchmark: how many of 306 sources a step draws from, and whose debts move
@@ -54,6 +72,8 @@ TAKEN, KILL_FIRST, KILL_EVERY = 65, 5, 15  # steps
 FIG16_TAKEN, UNPACED_TAKEN = 60, 200
 MOST_LOADERS = 64
 TRACED_S = 5.0
+MOST_EMPTY_KILLS = 4  # a run reads no document twice
+REST_S = 3.0  # in which a warm shadow reads what plans name
 KILL_EVERY_S = {NODE: 3.0, LOADERS: 9.0, CONSTRUCTORS: 9.0}  # 9 of a role in a minute end a job
 
 
@@ -65,6 +85,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--pace-ms", type=float, default=200.0, help="that a step trains")
     parser.add_argument("--pairs", type=int, default=16, help="windows with and without a journal")
     parser.add_argument("--seconds", type=float, default=1.0, help="of a window")
+    parser.add_argument("--busy-minutes", type=float, default=1.0, help="beside busy loops")
     parser.add_argument("--rounds", type=int, default=3, help="runs that count stalled steps")
     loaders = min(MOST_LOADERS, 4 * (os.cpu_count() or 1))
     parser.add_argument(
@@ -75,6 +96,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=_web_corpus.default_folder())
     if "--quick" in arguments:
         parser.set_defaults(ids=10_000, kills=3, cold_kills=1, pairs=2, seconds=0.3, rounds=1)
+        parser.set_defaults(busy_minutes=0.2)
     return parser.parse_args(arguments)
 
 
@@ -160,6 +182,9 @@ class _Bench:
         for number in range(self.options.rounds):
             key = f"shadows/first_answers/{number}"
             self.measure(key, "first_answers", **self._loaders(), **many)
+        for word, shadow in (("with", "warm"), ("without", None)):
+            job = self._loaders(shadow=shadow)
+            self.measure(f"shadows/memory/{word}", "memory", taken=100, **job)
 
     def shadow_stalls(self) -> None:
         """Waits of every step, with deaths of loader processes that have shadows and without."""
@@ -182,6 +207,22 @@ class _Bench:
                 # As fast as it goes: nothing hides behind training.
                 job |= {"pace_s": 0.0, "taken": UNPACED_TAKEN}
                 self.measure(f"fig16_unpaced/{word}/{number}", "loader_waits", **job)
+
+    def hang(self) -> None:
+        """A loader process stands still; and a machine is so busy that one might think so."""
+        self.measure("hang/stopped", "hang", stops=3, **self._loaders())
+        busy_s = self.options.busy_minutes * 60
+        self.measure("hang/busy", "beside_busy_loops", busy_s=busy_s, **self._loaders())
+
+    def empty(self) -> None:
+        """A loader process comes back empty, or its slot goes on in a shadow of either kind."""
+        for name, job in _raw_sources.jobs(self.options.data, self._pythons).items():
+            for word, rest_s in (("rested", REST_S), ("pressed", 0.0)):
+                for shadow in (None, "lean", "warm"):
+                    kills = min(self.options.kills, MOST_EMPTY_KILLS)
+                    setup = {"kills": kills, "shadow": shadow, "rest_s": rest_s}
+                    key = f"empty/{name}/{word}/{shadow or 'none'}"
+                    self.measure(key, "served_again", mesh={"dp": 1}, **job, **setup)
 
     def stalls(self) -> None:
         """Waits of every step, with deaths of the node and without."""

@@ -49,7 +49,7 @@ def _contenders() -> list[Contender]:
     return [*ours, *peers]
 
 
-def _prepare(pythons: _peers.Pythons, work: dict[str, Any]) -> None:
+def prepare(pythons: _peers.Pythons, work: dict[str, Any]) -> None:
     """The files, written by whichever Python has PyAV."""
     found: dict[str, Any] = {}
     with _peers.package_folder() as path:
@@ -78,7 +78,7 @@ def run(arguments: list[str]) -> dict[str, Any]:
         "workers": options.workers,
         "batch": 8,
     }
-    _prepare(pythons, work)
+    prepare(pythons, work)
     found = _peers.interleave(
         pythons, _contenders(), work, options.rounds, Patience(options.patience)
     )

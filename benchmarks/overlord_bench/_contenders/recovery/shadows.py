@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import statistics
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from overlord_bench._contenders.recovery.trainer import WARMUP, PacedTrainer, Run, started
+from overlord_bench._fleet import add_up
 
 LOOK_S = 0.002  # between two looks at the status
 PATIENCE_S = 60.0
+REST_S = 2.0  # what runs ahead of the trainer comes to rest
+BUSY_LOOPS = 4
 
 
 class Watched:
@@ -48,31 +56,53 @@ class Watched:
         return [active[number * len(active) // count] for number in range(count)]
 
 
-class Promotions:
-    """Notes when the status shows each further promotion, from now until all are there."""
+class Watch:
+    """Notes the times since its beginning at which the status shows what is waited for."""
 
-    def __init__(self, watched: Watched, wanted: int) -> None:
-        self._watched, self._wanted = watched, wanted
-        self._before = watched.status()["promotions"]
-        self.began = time.perf_counter()
+    def __init__(self, watched: Watched, wanted: int, seen: Callable[[Any], int]) -> None:
+        self._watched, self._wanted, self._seen = watched, wanted, seen
+        self._began = time.perf_counter()
         self._seconds: list[float] = []
-        self._thread = threading.Thread(target=self._watch)
+        self._thread = threading.Thread(target=self._look)
         self._thread.start()
 
-    def _watch(self) -> None:
+    def _look(self) -> None:
         while len(self._seconds) < self._wanted:
-            if (now := time.perf_counter() - self.began) > PATIENCE_S:
+            if (now := time.perf_counter() - self._began) > PATIENCE_S:
                 return
-            more = self._watched.status()["promotions"] - self._before
+            more = self._seen(self._watched.status())
             self._seconds += [now] * (more - len(self._seconds))
             time.sleep(LOOK_S)
+
+    def is_awaited(self) -> bool:
+        """Something is still to come."""
+        return self._thread.is_alive()
 
     def seconds(self) -> list[float]:
         """Of each, since this began."""
         self._thread.join()
         if len(self._seconds) < self._wanted:
-            raise TimeoutError(f"{len(self._seconds)} promotions of {self._wanted}")
+            raise TimeoutError(f"{len(self._seconds)} of {self._wanted} within {PATIENCE_S:.0f} s")
         return self._seconds
+
+
+def promotions(watched: Watched, victims: list[dict[str, Any]]) -> Watch:
+    """Of all slots that these processes have."""
+    before = watched.status()["promotions"]
+    wanted = sum(one["roles"] for one in victims)
+    return Watch(watched, wanted, lambda status: status["promotions"] - before)
+
+
+def successors(watched: Watched, victim: dict[str, Any]) -> Watch:
+    """The next process of a victim's name, once it is linked."""
+
+    def linked(status: dict[str, Any]) -> int:
+        return sum(
+            one["name"] == victim["name"] and one["pid"] != victim["pid"] and one["connected"]
+            for one in status["processes"]
+        )
+
+    return Watch(watched, 1, linked)
 
 
 def _signal(victims: list[dict[str, Any]], number: int) -> None:
@@ -99,27 +129,27 @@ def first_answers(work: dict[str, Any]) -> dict[str, Any]:
         )
         tracing.start()
         begin = time.monotonic()
-        victims, killed_ns, promotions, waits = [], 0, None, list[float]()
+        victims, killed_ns, promoted, waits = [], 0, None, list[float]()
         while tracing.is_alive():
             # A second into the window, which begins 2.5 s after it was asked for.
-            if promotions is None and time.monotonic() - begin > 3.5:
+            if promoted is None and time.monotonic() - begin > 3.5:
                 victims = watched.victims(work["killed"])
-                promotions = Promotions(watched, sum(one["roles"] for one in victims))
+                promoted = promotions(watched, victims)
                 killed_ns = time.monotonic_ns()
                 _signal(victims, signal.SIGKILL)
             took = time.perf_counter()
             next(rounds)
-            if promotions:
+            if promoted:
                 waits.append(time.perf_counter() - took)
         tracing.join()
-        promoted = promotions.seconds() if promotions else []
+        seconds = promoted.seconds() if promoted else []
     names = {f"source{int(one['name'].rpartition('-')[2]):04}" for one in victims}
     answers = first_after(found, killed_ns, names)
     if missing := names - set(answers):
         return {"failed": f"no answer of {', '.join(sorted(missing))} in the trace"}
     return {
         "answers_ms": [round(value, 2) for value in answers.values()],
-        "promotions_ms": [round(value * 1e3, 2) for value in promoted],
+        "promotions_ms": [round(value * 1e3, 2) for value in seconds],
         "longest_wait_ms": max(waits) * 1e3,
         "median_wait_ms": sorted(waits)[len(waits) // 2] * 1e3,
     }
@@ -148,4 +178,97 @@ def loader_waits(work: dict[str, Any]) -> dict[str, Any]:
     return {"waits_ms": [round(wait * 1e3, 2) for wait in trainer.waits_s], **told}
 
 
-MEASURES = (first_answers, loader_waits)
+def hang(work: dict[str, Any]) -> dict[str, Any]:
+    """Seconds from stopping a loader process to the promotion of its slots, again and again."""
+    seconds = []
+    with started(work) as run:
+        trainer = PacedTrainer(run, work["pace_s"])
+        trainer.steps(WARMUP)
+        watched = Watched(run, work)
+        for _ in range(work["stops"]):
+            victims = watched.victims(1)
+            promoted = promotions(watched, victims)
+            _signal(victims, signal.SIGSTOP)
+            while promoted.is_awaited():
+                trainer.steps(1)
+            seconds.append(max(promoted.seconds()))
+            trainer.steps(WARMUP)
+    waits_ms = [round(wait * 1e3, 2) for wait in trainer.waits_s]
+    return {"max_s": max(seconds), "seconds": seconds, "waits_ms": waits_ms}
+
+
+@contextlib.contextmanager
+def _busy_loops(count: int) -> Iterator[None]:
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def beside_busy_loops(work: dict[str, Any]) -> dict[str, Any]:
+    """Promotions and restarts of a job that nobody disturbs, but that has little of its cores."""
+    with started(work) as run, _busy_loops(BUSY_LOOPS):
+        trainer = PacedTrainer(run, work["pace_s"])
+        end = time.monotonic() + work["busy_s"]
+        while time.monotonic() < end:
+            trainer.steps(1)
+        status = Watched(run, work).status()
+    return {
+        "promotions": status["promotions"],
+        "restarts": status["restarts"],
+        "steps": len(trainer.waits_s),
+        "longest_wait_ms": max(trainer.waits_s[WARMUP:]) * 1e3,
+    }
+
+
+def memory(work: dict[str, Any]) -> dict[str, Any]:
+    """PSS of all processes of the job, the trainer among them, once it rests."""
+    with started(work) as run:
+        PacedTrainer(run, 0.0).steps(work["taken"])
+        time.sleep(REST_S)
+        found = add_up({os.getpid()}, str(run.sockets))
+    return {"pss_bytes": found.pss, "loaders_bytes": found.by_kind["loaders"]}
+
+
+def served_again(work: dict[str, Any]) -> dict[str, Any]:
+    """The only loader process with active slots dies under a loop that does not train.
+
+    Told are the times from each kill until the status has its successor's link (with a shadow: the
+    promotion), the longest `next()` of the steps that were planned before the kill, and that of all
+    steps that follow, among which are first readings that nobody had done. Without `rest_s` before
+    the kill a warm shadow lags behind such a loop, and has read little of what is asked of it.
+    """
+    told: dict[str, list[float]] = {}
+    with started(work) as run:
+        trainer = PacedTrainer(run, 0.0)
+
+        def take(word: str) -> None:
+            before = len(trainer.waits_s)
+            trainer.steps(work["steps_between"])
+            waits = [wait * 1e3 for wait in trainer.waits_s[before:]]
+            runway = work["prefetch"] + 2
+            told.setdefault("runway_wait_ms" + word, []).append(max(waits[:runway]))
+            told.setdefault("longest_wait_ms" + word, []).append(max(waits))
+
+        trainer.steps(work["steps_between"])
+        watched = Watched(run, work)
+        for _ in range(work["kills"]):
+            take("_undisturbed")
+            time.sleep(work["rest_s"])
+            victims = watched.victims(1)
+            if work["shadow"]:
+                follows = promotions(watched, victims)
+            else:
+                follows = successors(watched, victims[0])
+            _signal(victims, signal.SIGKILL)
+            take("")
+            told.setdefault("linked_ms", []).append(max(follows.seconds()) * 1e3)
+    middle = {name: statistics.median(values) for name, values in told.items()}
+    each = {name: [round(value, 1) for value in values] for name, values in told.items()}
+    return {**middle, "each": each}
+
+
+MEASURES = (first_answers, loader_waits, hang, beside_busy_loops, memory, served_again)

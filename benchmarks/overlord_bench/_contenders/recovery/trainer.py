@@ -21,7 +21,9 @@ UNTIMED = 12  # steps of a window before its clock starts: what had been made ah
 
 
 def sources_of(work: dict[str, Any]) -> dict[str, Any]:
-    """Two sources of web documents, or many of one Parquet file each."""
+    """Two sources of web documents, or many of one Parquet file each, if the work has none."""
+    if "named_sources" in work:
+        return dict(work["named_sources"])
     folder, count = work["folder"], work["sources"]
     if count == 2:
         return {
@@ -54,6 +56,7 @@ def job_config(work: dict[str, Any], name: str = "recovery") -> dict[str, Any]:
         "delivery": {"microbatch_size": work["bins"] // work["mesh"]["dp"]},
         "index_dir": f"{work['folder']}/index-recovery",
         "runtime": {"prefetch": work["prefetch"], "runway": work["prefetch"] + 2},
+        **work.get("config", {}),
     }
 
 
