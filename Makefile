@@ -118,7 +118,7 @@ mutants: setup-test ## bugs of tests/mutants.txt: which of them end in a check o
 
 .PHONY: chaos
 chaos: setup-test build ## kill -9 of every process of a job at random moments; CHAOS_ROUNDS sets how often (100)
-	@$(PYTHON) -m pytest -q -m chaos python/tests/chaos python/tests/engine/test_rank_comes_back.py
+	@$(PYTHON) -m pytest -q -m chaos python/tests/chaos
 
 .PHONY: flaky
 flaky: setup-test build ## tests that start processes, on a busy machine; FLAKY_ROUNDS sets how often (20)

@@ -82,8 +82,6 @@ def test_it_goes_on_where_its_state_says(
     until_nothing_left(sockets)
 
 
-# On a busy machine the end of a killed rank is sometimes seen late, when the others have given up.
-@pytest.mark.chaos
 def test_it_may_come_back_again_and_again(config: dict[str, Any], sockets: Path) -> None:
     config["steps"] = 80
     with trainers(config, TWO, tells_states=True) as started:

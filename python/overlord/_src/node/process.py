@@ -248,7 +248,8 @@ def started_node(
             node = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
-                stdout=log,
+                # Not our own: who reads what a trainer prints waits for its end, not for the node's.
+                stdout=2 if log is None else log,
                 stderr=log,
                 pass_fds=[directory.lock_descriptor],
             )
