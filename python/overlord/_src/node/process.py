@@ -248,7 +248,7 @@ def started_node(
             node = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
-                # Not our own: who reads what a trainer prints waits for its end, not for the node's.
+                # Not ours: who reads what a trainer prints waits for its end, not the node's.
                 stdout=2 if log is None else log,
                 stderr=log,
                 pass_fds=[directory.lock_descriptor],
