@@ -72,10 +72,9 @@ int connect_node(workers::SpawnSettings* settings, int input, int lock, const st
   if (error == 0 && !log.empty()) {
     error = posix_spawn_file_actions_addopen(actions, STDERR_FILENO, log.c_str(),
                                              O_WRONLY | O_APPEND | O_CREAT, 0600);
-    if (error == 0) {
-      error = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
-    }
   }
+  // Not the trainer's own: who reads what that prints waits for its end, not for the node's.
+  if (error == 0) error = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
   if (error == 0) error = posix_spawn_file_actions_adddup2(actions, lock, kLockDescriptor);
   if (error == 0) error = settings->close_from(kLockDescriptor + 1);
   if (error == 0) error = settings->default_signals(/*own_group=*/true);
