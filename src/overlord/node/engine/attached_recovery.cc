@@ -60,11 +60,11 @@ void AttachedEngine::stop_with_others(const Status& status) {
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return;
+    reach_->stop();  // first: who sees a failure and no stop takes what is there
     failure_ = status;
     stopped_ns_ = runtime::steady_now_ns();
     changed_.notify_all();
   }
-  reach_->stop();
   seats_->stop_reports(status);
 }
 
