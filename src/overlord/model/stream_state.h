@@ -11,10 +11,12 @@
 
 namespace overlord::model {
 
+inline constexpr int kDebtBits = 20;  // fraction bits of a debt
+
 struct SourceCursor {
   uint32_t pass = 0;
   uint64_t position = 0;  // next position to draw; FIFO, so one number
-  int64_t debt = 0;       // asked minus drawn, fixed point (plan/mix/mixing.h)
+  int64_t debt = 0;       // asked minus drawn, kDebtBits to a unit (plan/mix/mixing.h)
   uint64_t samples = 0;   // drawn since step 0, all passes
   uint64_t tokens = 0;    // drawn since step 0
   uint64_t bad = 0;       // quarantined positions consumed

@@ -42,7 +42,7 @@ Result<std::string> take_frame(std::string_view frame) {
   ByteWriter writer;
   writer.u64(hash64(frame.data(), frame.size(), hash64(before.data(), before.size())));
   writer.raw(frame.data(), frame.size());
-  auto after = StateDifferences().apply_difference(before, writer.bytes(), kMostAfter);
+  auto after = StateDifferences().apply_difference({before}, writer.bytes(), kMostAfter);
   OVERLORD_CHECK(!after.ok() || after->size() <= kMostAfter, "a state beyond its limit");
   return after;
 }
@@ -93,7 +93,7 @@ std::vector<std::string> good_kept() {
       '\2' + encode_record(FailureRecord{{}, 5, {Code::kBadData, "no"}}),
       '\2' + encode_record(RetiredRecord{{}, constructor_address(2)}),
       '\4' + chain.write(PlanRecord{{}, 4, 0, {}, {}, some_state(8)}),
-      '\5' + StateDifferences().difference(some_state(7), some_state(9)).substr(8),
+      '\5' + StateDifferences().difference({some_state(7)}, some_state(9)).substr(8),
       '\3' + encode_control(RowNoted{id, 9, "cut", true}),
       '\3' + encode_control(roster),
       '\3' + encode_control(Refused{{Code::kBadData, "no"}}),

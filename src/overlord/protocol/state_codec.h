@@ -55,6 +55,7 @@ Result<model::StreamState> decode_stream_state(std::string_view bytes);
 // An encoded stream state in three: its cursors, whose numbers hardly move from step to step, and
 // the bytes on both sides of them. Bytes that no state begins with are all tail.
 inline constexpr size_t kCursorNumbers = 8;
+enum CursorNumber : size_t { kPass, kPosition, kDebt, kSamples, kTokens, kBad, kDropped, kDry };
 struct StateParts {
   std::string_view head;
   std::vector<uint64_t> cursors;  // kCursorNumbers for each, as their varints say

@@ -29,7 +29,7 @@
 
 namespace overlord::plan {
 
-inline constexpr int kDebtBits = 20;  // fraction bits of a debt
+using model::kDebtBits;
 inline constexpr int64_t kDebtOne = int64_t{1} << kDebtBits;
 inline constexpr uint32_t kQuantumTokens = 1024;  // of a multinomial draw; bytes as well
 

@@ -105,8 +105,8 @@ struct RetiredRecord {
 using JournalRecord = std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord,
                                    TreeRecord, CalloutRecord, FailureRecord, RetiredRecord>;
 
-// 4: a plan tells which steps are done with; its state is a difference (record_chain.h).
-inline constexpr uint8_t kRecordFormat = 4;
+// 5: the state of a plan is a difference to the two before it (record_chain.h).
+inline constexpr uint8_t kRecordFormat = 5;
 
 // One record by itself, each field as it is. A journal is written and read by record_chain.h.
 std::string encode_record(const JournalRecord& record);

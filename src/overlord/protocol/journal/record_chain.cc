@@ -6,25 +6,34 @@
 
 namespace overlord::protocol {
 
+void ChainedStates::begin(std::string state) {
+  last_ = std::move(state);
+  earlier_.clear();
+}
+
+void ChainedStates::follow(std::string state) {
+  earlier_ = std::exchange(*last_, std::move(state));
+}
+
 std::string JournalWriter::write(const JournalRecord& record) {
   if (const auto* start = std::get_if<JournalStart>(&record)) {
     OVERLORD_CHECK(start->state.size() <= kMostStateBytes, "a state that a reader takes");
-    state_ = start->state;
+    states_.begin(start->state);
   }
   const auto* plan = std::get_if<PlanRecord>(&record);
   if (plan == nullptr) return encode_record(record);
-  OVERLORD_CHECK(state_.has_value(), "a plan is written behind a start");
+  OVERLORD_CHECK(states_.any(), "a plan is written behind a start");
   OVERLORD_CHECK(plan->state_after.size() <= kMostStateBytes, "a state that a reader takes");
   PlanRecord written = *plan;
-  written.state_after = differences_.difference(*state_, plan->state_after);
-  state_ = plan->state_after;
+  written.state_after = differences_.difference(states_.before(), plan->state_after);
+  states_.follow(plan->state_after);
   return encode_record(std::move(written));
 }
 
 Result<JournalRecord> JournalReader::read(std::string_view bytes) {
   Result<JournalRecord> record = read_next(bytes);
   // Whatever it was, it may have been a plan: those behind it have nothing to stand on.
-  if (!record.ok()) state_.reset();
+  if (!record.ok()) states_.forget();
   return record;
 }
 
@@ -36,17 +45,18 @@ Result<JournalRecord> JournalReader::read_next(std::string_view bytes) {
                       std::to_string(start->state.size()) + " bytes, at most " +
                       std::to_string(kMostStateBytes) + " are read");
     }
-    state_ = start->state;
+    states_.begin(start->state);
   }
   auto* plan = std::get_if<PlanRecord>(&record);
   if (plan == nullptr) return record;
   const std::string where = "journal record: plan of step " + std::to_string(plan->step);
-  if (!state_) {
+  if (!states_.any()) {
     return bad_data(where + ": no start before it, or a record between them could not be read");
   }
-  auto after = differences_.apply_difference(*state_, plan->state_after, kMostStateBytes);
+  auto after = differences_.apply_difference(states_.before(), plan->state_after, kMostStateBytes);
   if (!after.ok()) return after.status().with_context(where);
-  state_ = plan->state_after = std::move(after).value();
+  plan->state_after = std::move(after).value();
+  states_.follow(plan->state_after);
   return record;
 }
 

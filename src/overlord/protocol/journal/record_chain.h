@@ -1,5 +1,5 @@
 // The records of a journal as a chain: a start has its state whole, a plan only what it changed of
-// the state before it. So a record means something only behind those before it, up to its start.
+// those before it. So a record means something only behind those before it, up to its start.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,20 @@ namespace overlord::protocol {
 // Of a state in a journal. Those of 306 sources have about 20 kB.
 inline constexpr size_t kMostStateBytes = size_t{64} << 20;
 
+// The states that a plan's record is a difference to; none before the first start.
+class ChainedStates {
+ public:
+  bool any() const { return last_.has_value(); }
+  StatesBefore before() const { return {*last_, earlier_}; }
+  void begin(std::string state);
+  void follow(std::string state);
+  void forget() { last_.reset(); }
+
+ private:
+  std::optional<std::string> last_;
+  std::string earlier_;
+};
+
 // Records are appended in the order in which they are written here. A start begins a new chain:
 // what replaces a journal is written through the same writer.
 class JournalWriter {
@@ -24,7 +38,7 @@ class JournalWriter {
 
  private:
   StateDifferences differences_;
-  std::optional<std::string> state_;  // after the last record; none before the first start
+  ChainedStates states_;
 };
 
 // Gives records back with their states whole, in the order in which they were written.
@@ -39,7 +53,7 @@ class JournalReader {
   Result<JournalRecord> read_next(std::string_view bytes);
 
   StateDifferences differences_;
-  std::optional<std::string> state_;  // none: no start yet, or the chain is broken
+  ChainedStates states_;  // none: no start yet, or the chain is broken
 };
 
 }  // namespace overlord::protocol

@@ -1,7 +1,7 @@
 // Bytes and time of a plan's record where a journal is a chain of differences: 306 sources, of
-// which 100 are drawn from, or all. A third row has 100 drawn from while every debt moves, as a
-// mixture by tokens does it: each step asks a little of every source. `whole_bytes` is the state
-// itself.
+// which 100 are drawn from, or all, with debts by chance. A third row has 100 drawn from while
+// every debt moves as a mixture by tokens moves it: each step asks a little of every source by its
+// weight. `whole_bytes` is the state itself.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -40,11 +40,14 @@ class MadeUpRun {
       model::SourceCursor& cursor = state_.cursors[source];
       cursor.position += documents;
       cursor.samples += documents;
-      cursor.tokens += documents * 500 + below(10'000);
-      cursor.debt = debt();
+      const uint64_t tokens = documents * 500 + below(10'000);
+      cursor.tokens += tokens;
+      cursor.debt =
+          all_debts_ ? cursor.debt - static_cast<int64_t>(tokens << model::kDebtBits) : debt();
     }
-    for (model::SourceCursor& cursor : state_.cursors) {
-      if (all_debts_) cursor.debt = debt();
+    const uint64_t time = (uint64_t{1000} << model::kDebtBits) + below(uint64_t{1} << 27);
+    for (uint32_t s = 0; s < kSources && all_debts_; ++s) {
+      state_.cursors[s].debt += static_cast<int64_t>(time * (s % 17 + 1));
     }
     ++first_;
     carry();

@@ -148,7 +148,8 @@ TEST(RecordChain, AnotherFormatIsNamed) {
   bytes[0] = 2;
   const Status status = JournalReader().read(bytes).status();
   EXPECT_EQ(status.code(), Code::kVersionMismatch);
-  EXPECT_EQ(status.message(), "journal record: format 2, this build reads 4");
+  EXPECT_EQ(status.message(),
+            "journal record: format 2, this build reads " + std::to_string(kRecordFormat));
 }
 
 // One plan in 306 sources, of which 100 are drawn from: what is written is what moved.
@@ -168,7 +169,7 @@ TEST(RecordChain, APlanCostsWhatItMoved) {
 // A bomb: a plan whose state is beyond the limit costs its refusal and no memory.
 TEST(RecordChain, AStateBeyondTheLimitIsRefused) {
   const std::string bomb =
-      StateDifferences().difference("a", std::string(kMostStateBytes + 100, 'b'));
+      StateDifferences().difference({"a"}, std::string(kMostStateBytes + 100, 'b'));
   const std::string bytes = encode_record(plan_of(7, bomb));
   JournalReader reader = reader_behind(written({start_of("a")}), 1);
   forget_largest_allocation();

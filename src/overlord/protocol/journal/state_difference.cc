@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/check.h"
 #include "overlord/base/hash.h"
+#include "overlord/protocol/journal/cursor_columns.h"
 #include "overlord/protocol/state_codec.h"
 
 namespace overlord::protocol {
@@ -21,44 +21,47 @@ constexpr int kFewestWindowBits = 10;
 constexpr int kMostWindowBits = 27;
 constexpr size_t kMostNumberBytes = 10;  // of a varint
 
-// Of the frame and of what it is a difference to: another state before is damage too, and all of it
-// is found before anything is made of the frame.
-uint64_t checksum(std::string_view before, std::string_view frame) {
-  return hash64(frame.data(), frame.size(), hash64(before.data(), before.size()));
+// Of the frame and of what it is a difference to: other states before it are damage too, and all of
+// it is found before anything is made of the frame.
+uint64_t checksum(const StatesBefore& before, std::string_view frame) {
+  uint64_t sum = 0;
+  for (const std::string_view bytes : {before.earlier, before.last, frame}) {
+    if (!bytes.empty()) sum = hash64(bytes.data(), bytes.size(), sum);
+  }
+  return sum;
 }
 
-// The state after, with its cursors as what each number moved, one column behind the other: most
-// did not move, and samples move as positions do. States with another number of cursors are all
-// tail.
-std::string columns_of(const StateParts& before, std::string_view bytes) {
+// Of the state before the last, where it has as many.
+std::vector<uint64_t> earlier_cursors(const StatesBefore& before, const StateParts& last) {
+  std::vector<uint64_t> cursors = state_parts(before.earlier).cursors;
+  if (cursors.size() != last.cursors.size()) cursors.clear();
+  return cursors;
+}
+
+// The state after, with its cursors as columns. States with another number of cursors are all tail.
+std::string columns_of(const StatesBefore& before, const StateParts& last, std::string_view bytes) {
   StateParts after = state_parts(bytes);
-  if (after.cursors.size() != before.cursors.size()) after = {{}, {}, bytes};
+  if (after.cursors.size() != last.cursors.size()) after = {{}, {}, bytes};
   ByteWriter writer;
   writer.text(after.head);
   writer.varint(after.cursors.size());
-  for (size_t column = 0; column < kCursorNumbers; ++column) {
-    for (size_t i = column; i < after.cursors.size(); i += kCursorNumbers) {
-      writer.zigzag(static_cast<int64_t>(after.cursors[i] - before.cursors[i]));
-    }
+  if (!after.cursors.empty()) {
+    write_columns(&writer, earlier_cursors(before, last), last.cursors, after.cursors);
   }
   writer.raw(after.tail.data(), after.tail.size());
   return writer.take();
 }
 
-Result<std::string> state_of(StateParts before, std::string_view columns, size_t limit) {
+Result<std::string> state_of(const StatesBefore& before, const StateParts& last,
+                             std::string_view columns, size_t limit) {
   ByteReader reader(columns);
   const std::string_view head = reader.text();
   const uint64_t count = reader.varint();
-  if (count != 0 && count != before.cursors.size()) {
+  if (count != 0 && count != last.cursors.size()) {
     return bad_data("difference of states: to a state of other cursors");
   }
-  std::vector<uint64_t>& cursors = before.cursors;
-  cursors.resize(count);
-  for (size_t column = 0; column < kCursorNumbers; ++column) {
-    for (size_t i = column; i < cursors.size(); i += kCursorNumbers) {
-      cursors[i] += static_cast<uint64_t>(reader.zigzag());
-    }
-  }
+  std::vector<uint64_t> cursors;
+  if (count != 0) cursors = read_columns(&reader, earlier_cursors(before, last), last.cursors);
   const std::string_view tail = reader.raw(reader.remaining());
   OVERLORD_RETURN_IF_ERROR(reader.status("difference of states"));
   ByteWriter writer;
@@ -122,7 +125,7 @@ StateDifferences& StateDifferences::operator=(StateDifferences&&) noexcept = def
 void StateDifferences::Free::operator()(ZSTD_CCtx_s* context) const { ZSTD_freeCCtx(context); }
 void StateDifferences::Free::operator()(ZSTD_DCtx_s* context) const { ZSTD_freeDCtx(context); }
 
-std::string StateDifferences::difference(std::string_view before, std::string_view after) {
+std::string StateDifferences::difference(const StatesBefore& before, std::string_view after) {
   if (writing_ == nullptr) {
     writing_.reset(ZSTD_createCCtx());
     OVERLORD_CHECK(writing_ != nullptr, "memory for differences of states");
@@ -130,29 +133,29 @@ std::string StateDifferences::difference(std::string_view before, std::string_vi
     // Of what comes out: ours is of what goes in.
     must(ZSTD_CCtx_setParameter(writing_.get(), ZSTD_c_checksumFlag, 1));
   }
-  const StateParts parts = state_parts(before);
-  const std::string frame = compress(writing_.get(), parts.tail, columns_of(parts, after));
+  const StateParts last = state_parts(before.last);
+  const std::string frame = compress(writing_.get(), last.tail, columns_of(before, last, after));
   ByteWriter writer;
   writer.u64(checksum(before, frame));
   writer.raw(frame.data(), frame.size());
   return writer.take();
 }
 
-Result<std::string> StateDifferences::apply_difference(std::string_view before,
+Result<std::string> StateDifferences::apply_difference(const StatesBefore& before,
                                                        std::string_view difference, size_t limit) {
   ByteReader reader(difference);
   const uint64_t expected = reader.u64();
   const std::string_view frame = reader.raw(reader.remaining());
   if (reader.failed() || checksum(before, frame) != expected) {
-    return bad_data("difference of states: damaged, or not to the state before it");
+    return bad_data("difference of states: damaged, or not to the states before it");
   }
   if (reading_ == nullptr) reading_.reset(ZSTD_createDCtx());
   if (reading_ == nullptr) return Status(Code::kResource, "no memory for differences of states");
-  StateParts parts = state_parts(before);
+  const StateParts last = state_parts(before.last);
   // What a number moved may have more bytes than the number.
-  const size_t most = limit + kMostNumberBytes * (parts.cursors.size() + 2);
-  OVERLORD_TRY(const std::string columns, decompress(reading_.get(), parts.tail, frame, most));
-  return state_of(std::move(parts), columns, limit);
+  const size_t most = limit + kMostNumberBytes * (last.cursors.size() + 4);
+  OVERLORD_TRY(const std::string columns, decompress(reading_.get(), last.tail, frame, most));
+  return state_of(before, last, columns, limit);
 }
 
 }  // namespace overlord::protocol

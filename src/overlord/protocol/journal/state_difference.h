@@ -1,5 +1,6 @@
-// What changed between two states, in few bytes: most of a state is as it was a step before. zstd
-// with the state before as its prefix, so a part that only moved costs little too.
+// What changed between two states, in few bytes: most of a state is as it was a step before, or
+// moved as it did then. zstd with the state before as its prefix, so a part that lies elsewhere now
+// costs little too.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,12 @@ struct ZSTD_DCtx_s;
 
 namespace overlord::protocol {
 
+// Of the steps before a difference.
+struct StatesBefore {
+  std::string_view last;
+  std::string_view earlier = {};  // one step before `last`; empty: nobody knows
+};
+
 // Keeps its working memory from call to call; one caller at a time.
 class StateDifferences {
  public:
@@ -22,10 +29,10 @@ class StateDifferences {
   StateDifferences(StateDifferences&&) noexcept;
   StateDifferences& operator=(StateDifferences&&) noexcept;
 
-  std::string difference(std::string_view before, std::string_view after);
+  std::string difference(const StatesBefore& before, std::string_view after);
   // The state after. kBadData: the difference is damaged, or not to `before`, or to a state of more
   // than `limit` bytes. Nothing is allocated for it before that is known.
-  Result<std::string> apply_difference(std::string_view before, std::string_view difference,
+  Result<std::string> apply_difference(const StatesBefore& before, std::string_view difference,
                                        size_t limit);
 
  private:

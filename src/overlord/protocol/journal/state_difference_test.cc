@@ -36,8 +36,8 @@ TEST(StateDifference, GivesTheStateAfterBackToTheByte) {
   const std::vector<std::string> states = some_states();
   for (const std::string& before : states) {
     for (const std::string& after : states) {
-      const std::string difference = differences.difference(before, after);
-      const auto got = differences.apply_difference(before, difference, kLimit);
+      const std::string difference = differences.difference({before}, after);
+      const auto got = differences.apply_difference({before}, difference, kLimit);
       ASSERT_TRUE(got.ok()) << got.status().message();
       EXPECT_EQ(*got, after);
     }
@@ -55,15 +55,32 @@ TEST(StateDifference, OldBytesAreRead) {
   const std::string before = encode_stream_state(state);
   state.cursors[0] = {1, 1000, 900, 2003, 71'500, 3, 0, false};
   state.carried.erase(state.carried.begin() + 5);
-  const unsigned char old[] = {0xa3, 0xb1, 0x15, 0x51, 0x05, 0x3a, 0x4f, 0x42, 0x28, 0xb5, 0x2f,
-                               0xfd, 0x24, 0xd1, 0xfd, 0x00, 0x00, 0x98, 0x04, 0x07, 0x00, 0x00,
-                               0x02, 0x10, 0x00, 0x00, 0x00, 0x00, 0xfe, 0x1b, 0x00, 0x06, 0x00,
-                               0xb8, 0x17, 0x00, 0x13, 0x03, 0x00, 0x01, 0xaa, 0x51, 0x10, 0xaf,
-                               0x39, 0x17, 0x06, 0xc2, 0x69, 0xab, 0xf6, 0x7c};
+  const unsigned char old[] = {0x20, 0xcf, 0xc5, 0xbd, 0xfc, 0x0b, 0x53, 0xdf, 0x28, 0xb5, 0x2f,
+                               0xfd, 0x24, 0xd4, 0x15, 0x01, 0x00, 0xa8, 0x04, 0x07, 0x00, 0x00,
+                               0x02, 0x10, 0x00, 0x00, 0x00, 0x00, 0x06, 0x00, 0xb8, 0x17, 0x00,
+                               0x92, 0x0e, 0x92, 0x0e, 0x00, 0x13, 0x03, 0x00, 0x81, 0xab, 0x51,
+                               0x20, 0x61, 0x73, 0x0a, 0x17, 0xd4, 0x01, 0x54, 0x0e, 0x17, 0xaa};
   const std::string_view bytes(reinterpret_cast<const char*>(old), sizeof(old));
-  const auto after = StateDifferences().apply_difference(before, bytes, kLimit);
+  const auto after = StateDifferences().apply_difference({before}, bytes, kLimit);
   ASSERT_TRUE(after.ok()) << after.status().message();
   EXPECT_EQ(*after, encode_stream_state(state));
+}
+
+TEST(StateDifference, WhateverIsKnownOfEarlierStates) {
+  StateDifferences differences;
+  const std::vector<std::string> states = some_states();
+  for (const std::string& earlier : states) {
+    for (const std::string& last : states) {
+      const StatesBefore before{last, earlier};
+      const std::string difference = differences.difference(before, states[7]);
+      const auto got = differences.apply_difference(before, difference, kLimit);
+      ASSERT_TRUE(got.ok()) << got.status().message();
+      EXPECT_EQ(*got, states[7]);
+      const StatesBefore other{last, earlier + "!"};
+      EXPECT_EQ(differences.apply_difference(other, difference, kLimit).status().code(),
+                Code::kBadData);
+    }
+  }
 }
 
 TEST(StateDifference, DoesNotDependOnWhatItsContextDidBefore) {
@@ -71,7 +88,7 @@ TEST(StateDifference, DoesNotDependOnWhatItsContextDidBefore) {
   const std::vector<std::string> states = some_states();
   for (const std::string& before : states) {
     for (const std::string& after : states) {
-      EXPECT_EQ(used.difference(before, after), StateDifferences().difference(before, after));
+      EXPECT_EQ(used.difference({before}, after), StateDifferences().difference({before}, after));
     }
   }
 }
@@ -79,32 +96,32 @@ TEST(StateDifference, DoesNotDependOnWhatItsContextDidBefore) {
 TEST(StateDifference, OfEqualStatesIsTiny) {
   const std::string state = state_of_seed(1, 306);
   ASSERT_GT(state.size(), 5000u);
-  EXPECT_LE(StateDifferences().difference(state, state).size(), 64u);
+  EXPECT_LE(StateDifferences().difference({state}, state).size(), 64u);
   const std::string text(5000, 'z');
-  EXPECT_LE(StateDifferences().difference(text, text).size(), 64u);
+  EXPECT_LE(StateDifferences().difference({text}, text).size(), 64u);
 }
 
 TEST(StateDifference, ToAnotherStateIsRefused) {
   StateDifferences differences;
-  const std::string difference = differences.difference(state_of_seed(1, 9), state_of_seed(2, 9));
+  const std::string difference = differences.difference({state_of_seed(1, 9)}, state_of_seed(2, 9));
   for (const std::string& before : {state_of_seed(3, 9), state_of_seed(2, 9), std::string()}) {
-    const auto got = differences.apply_difference(before, difference, kLimit);
+    const auto got = differences.apply_difference({before}, difference, kLimit);
     EXPECT_EQ(got.status().code(), Code::kBadData);
   }
-  EXPECT_TRUE(differences.apply_difference(state_of_seed(1, 9), difference, kLimit).ok());
+  EXPECT_TRUE(differences.apply_difference({state_of_seed(1, 9)}, difference, kLimit).ok());
 }
 
 TEST(StateDifference, EveryCutAndEveryFlippedBitIsRefused) {
   StateDifferences differences;
   const std::string before = state_of_seed(1, 5);
-  std::string difference = differences.difference(before, state_of_seed(2, 5));
+  std::string difference = differences.difference({before}, state_of_seed(2, 5));
   for (size_t size = 0; size < difference.size(); ++size) {
     const std::string_view cut = std::string_view(difference).substr(0, size);
-    EXPECT_EQ(differences.apply_difference(before, cut, kLimit).status().code(), Code::kBadData);
+    EXPECT_EQ(differences.apply_difference({before}, cut, kLimit).status().code(), Code::kBadData);
   }
   for (size_t bit = 0; bit < difference.size() * 8; ++bit) {
     flip(&difference, bit);
-    EXPECT_EQ(differences.apply_difference(before, difference, kLimit).status().code(),
+    EXPECT_EQ(differences.apply_difference({before}, difference, kLimit).status().code(),
               Code::kBadData);
     flip(&difference, bit);
   }
@@ -122,12 +139,12 @@ std::string sealed(std::string_view before, std::string_view frame) {
 TEST(StateDifference, AForgedFrameIsRefusedOrAState) {
   StateDifferences differences;
   const std::string before = state_of_seed(1, 5);
-  std::string frame = differences.difference(before, state_of_seed(2, 5)).substr(8);
+  std::string frame = differences.difference({before}, state_of_seed(2, 5)).substr(8);
   forget_largest_allocation();
   uint64_t refused = 0;
   for (size_t bit = 0; bit < frame.size() * 8; ++bit) {
     flip(&frame, bit);
-    const auto got = differences.apply_difference(before, sealed(before, frame), kLimit);
+    const auto got = differences.apply_difference({before}, sealed(before, frame), kLimit);
     EXPECT_TRUE(got.ok() || got.status().code() == Code::kBadData);
     refused += got.ok() ? 0 : 1;
     flip(&frame, bit);
@@ -139,13 +156,13 @@ TEST(StateDifference, AForgedFrameIsRefusedOrAState) {
 TEST(StateDifference, AStateBeyondTheLimitIsRefusedBeforeItIsMade) {
   StateDifferences differences;
   const std::string before = state_of_seed(1, 5);
-  const std::string bomb = differences.difference(before, std::string(8 << 20, 'b'));
+  const std::string bomb = differences.difference({before}, std::string(8 << 20, 'b'));
   ASSERT_LT(bomb.size(), 4000u);
   forget_largest_allocation();
-  EXPECT_EQ(differences.apply_difference(before, bomb, kLimit).status().code(), Code::kBadData);
+  EXPECT_EQ(differences.apply_difference({before}, bomb, kLimit).status().code(), Code::kBadData);
   // A frame that says it has 2^40 bytes: eight bytes of size, nothing behind them.
   std::string liar("\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\1\0\0\1\0\0", 16);
-  EXPECT_EQ(differences.apply_difference(before, sealed(before, liar), kLimit).status().code(),
+  EXPECT_EQ(differences.apply_difference({before}, sealed(before, liar), kLimit).status().code(),
             Code::kBadData);
   EXPECT_LE(largest_allocation(), 8000u);
 }
@@ -155,10 +172,11 @@ TEST(StateDifference, TheLimitIsOfTheState) {
   for (const std::string& before : some_states()) {
     for (const std::string& after : some_states()) {
       if (after.empty()) continue;
-      const std::string difference = differences.difference(before, after);
-      EXPECT_TRUE(differences.apply_difference(before, difference, after.size()).ok());
-      EXPECT_EQ(differences.apply_difference(before, difference, after.size() - 1).status().code(),
-                Code::kBadData);
+      const std::string difference = differences.difference({before}, after);
+      EXPECT_TRUE(differences.apply_difference({before}, difference, after.size()).ok());
+      EXPECT_EQ(
+          differences.apply_difference({before}, difference, after.size() - 1).status().code(),
+          Code::kBadData);
     }
   }
 }
