@@ -128,8 +128,9 @@ COUNTS: dict[str, str] = {
             *("processes.constructors", "processes.isolate", "processes.attach_seconds"),
             *("processes.recovery_seconds", "processes.orphan_seconds"),
             *("processes.cores_share", "processes.memory_share"),
-            *("processes.directory", "wire.planner", "wire.host", "wire.certificate"),
-            *("wire.key", "wire.authority", "wire.token"),
+            *("processes.shadow_costliest", "processes.directory"),
+            *("wire.planner", "wire.host", "wire.certificate", "wire.key"),
+            *("wire.authority", "wire.token"),
             *("metrics.socket", "metrics.port"),
             *("ablation.disaggregation", "ablation.uniform_loaders", "ablation.sharing"),
         )

@@ -1,6 +1,6 @@
 """Overlord's native engine. The public face is the package overlord."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import numpy
@@ -988,8 +988,10 @@ def cuda_pinning(device: int) -> HostPinning:
     Who pins memory for a CUDA device; an error that says why where nobody can.
     """
 
-def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '') -> bytes:
-    """The job as a node process is started with it."""
+def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '', shadows: Mapping[str, int] = {}) -> bytes:
+    """
+    The job as a node process is started with it; sources have so many shadows at least.
+    """
 
 def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float, recovery_s: float = 0.0, pinning: HostPinning | None = None) -> AttachedEngine:
     """

@@ -1,5 +1,6 @@
 // Binds the way to a node: its directory and lock, the job it is started with, attaching to it.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -8,6 +9,8 @@
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -75,9 +78,14 @@ class Directory {
 
 nb::bytes job_file(const JobHandle& job, std::vector<Rank> ranks,
                    const model::RuntimeOptions& options, std::vector<std::string> worker_command,
-                   std::string journal_path) {
-  const std::string bytes = protocol::encode_job_file(
-      job.job_file(std::move(ranks), options, std::move(worker_command), std::move(journal_path)));
+                   std::string journal_path, const std::map<std::string, uint32_t>& shadows) {
+  protocol::JobFile file =
+      job.job_file(std::move(ranks), options, std::move(worker_command), std::move(journal_path));
+  for (model::Source& source : file.spec.sources) {
+    const auto by_rule = shadows.find(source.name);
+    if (by_rule != shadows.end()) source.shadows = std::max(source.shadows, by_rule->second);
+  }
+  const std::string bytes = protocol::encode_job_file(file);
   return nb::bytes(bytes.data(), bytes.size());
 }
 
@@ -192,7 +200,8 @@ void bind_node(nb::module_& m) {
       "Who pins memory for a CUDA device; an error that says why where nobody can.");
   m.def("job_file", &job_file, nb::arg("job"), nb::arg("ranks"), nb::arg("options"),
         nb::arg("worker_command"), nb::arg("journal_path") = "",
-        "The job as a node process is started with it.");
+        nb::arg("shadows") = std::map<std::string, uint32_t>(),
+        "The job as a node process is started with it; sources have so many shadows at least.");
   m.def("attach", &attach, nb::arg("directory"), nb::arg("job"), nb::arg("attempt"),
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
         nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),

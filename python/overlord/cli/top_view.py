@@ -40,10 +40,19 @@ def node_parts(snapshot: dict[str, Any]) -> list[RenderableType]:
     if snapshot["ranks"]:
         parts.append(rank_table(snapshot["ranks"], snapshot["interval_s"], snapshot["gone"]))
     if snapshot["journal"]:
-        parts.append(Text(f"planner: term {snapshot['term']}, journal in {snapshot['journal']}"))
+        parts.append(journal_text(snapshot))
     if snapshot["shadowed"] or snapshot["unprotected"]:
         parts.append(shadow_text(snapshot))
     return [*parts, waits_text(snapshot)]
+
+
+def journal_text(snapshot: dict[str, Any]) -> Text:
+    """Which planner plans, and how far the disk is behind it."""
+    behind = snapshot["planner"]["journal"]["lag_records"]
+    return Text(
+        f"planner: term {snapshot['term']}, journal in {snapshot['journal']}, "
+        f"{behind} records not on disk yet"
+    )
 
 
 def shadow_text(snapshot: dict[str, Any]) -> Text:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from overlord._src.corpus import STARTER, ensure_corpus
+from overlord._src.corpus.config_text import starter_config
+from overlord._src.index.source_profile import STAGES, SourceProfile, StageProfile
+from overlord._src.node.shadow_rule import costliest
 from test_node_comes_back import kill_node, status_of
 from trainers import in_time, until_nothing_left
 
@@ -117,6 +123,85 @@ def test_a_node_that_comes_back_finds_slots_that_have_moved(
     assert loader.rank_hash() == expected_hash(config)
     loader.close()
     until_nothing_left(sockets)
+
+
+def children_of(parent: int) -> list[int]:
+    tasks = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def with_text(config: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same job with a source whose rows other processes tokenise."""
+    web, *others = STARTER.sources
+    web = replace(web, documents=4000, row_group=16)
+    ensure_corpus(folder / "data", replace(STARTER, sources=(web, *others)))
+    starter = yaml.safe_load(starter_config())
+    text = starter["sources"]["web"] | {"window_rows": 16}
+    text["files"] = str(folder / text["files"])
+    config["tokenizers"] = {"bpe": {"path": str(folder / starter["tokenizers"]["bpe"]["path"])}}
+    config["sources"]["text"] = text
+    config["mixture"]["weights"]["text"] = 0.3
+    return config | {"vocabulary": starter["vocabulary"]}
+
+
+def test_slots_that_come_no_further_go_on_elsewhere(
+    config: dict[str, Any], sockets: Path, tmp_path: Path
+) -> None:
+    """Tokenizers stand still, and the process that waits for them says that it lives."""
+    config = with_text(config, tmp_path)
+    config["steps"] = 200
+    told_config = shadowed(config)
+    loader = ol.job(told_config, mesh="dp=1").train(hash=True)
+    steps = iter(loader.steps())
+    take(steps, 2)
+    in_time(lambda: (status_of(sockets) or {"shadowed": 0})["shadowed"] == SLOTS + 1, "shadows")
+    status = status_of(sockets)
+    assert status is not None
+    [home] = [one for one in status["processes"] if "loaders" in one["name"] and one["roles"]]
+    stopped = children_of(home["pid"])
+    assert stopped, "somebody tokenises"
+    for child in stopped:
+        os.kill(child, signal.SIGSTOP)
+    take(steps, 198)
+    assert next(steps, None) is None
+    after = status_of(sockets)
+    assert after is not None and after["promotions"] == SLOTS + 1
+    assert loader.rank_hash() == expected_hash(config)
+    loader.close()
+    until_nothing_left(sockets)
+
+
+def test_the_costliest_have_shadows_by_rule(config: dict[str, Any], sockets: Path) -> None:
+    config["steps"] = 40
+    config["runtime"]["processes"]["shadow_costliest"] = 1
+    job = ol.job(config, mesh="dp=1")
+    with pytest.warns(UserWarning, match="shadow_costliest: no source has a profile"):
+        first = job.train(engine="processes")
+        for _ in first:
+            pass
+    first.close()
+    until_nothing_left(sockets)
+    loader = job.train(engine="processes")
+    take(iter(loader), 1)
+    in_time(lambda: (status_of(sockets) or {"shadowed": 0})["shadowed"] == 1, "one has a shadow")
+    loader.close()
+    until_nothing_left(sockets)
+
+
+def profile(elapsed_ns: int, **stages: int) -> SourceProfile:
+    measured = {name: StageProfile(stages.get(name, 0), 0, 0, 0) for name in STAGES}
+    return SourceProfile("", "", elapsed_ns, 1, 0, 0, 0, 0, 0, 0, 0, 0, measured)
+
+
+def test_those_are_costliest_whose_loaders_worked_most() -> None:
+    profiles = {
+        "long": profile(1000, decode=50),
+        "busy": profile(100, read=5, tokenise=20),
+        "idle": profile(100),
+        "sent": profile(100, send=100, unpack=100),  # that is not done again by a loader
+    }
+    assert costliest(profiles, 2) == ["busy", "long"]
+    assert costliest(profiles, 9) == ["busy", "long", "idle", "sent"]
 
 
 def test_one_process_has_nobody_to_take_over(config: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@
 #include "overlord/node/engine/open_files.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/node/status/status_codec.h"
+#include "overlord/node/status/stuck_loaders.h"
 #include "overlord/node/status/trace_switch.h"
 #include "overlord/plan/place/place_tree.h"
 #include "overlord/protocol/one_of.h"
@@ -92,6 +93,8 @@ class RoleProcess {
   std::vector<planner::TreeChanged> trees_;  // later ones than the job's own
   TraceSwitch trace_;
   uint64_t beats_ = 0;
+  StuckLoaders stuck_loaders_;
+  uint64_t stuck_ms_ = 0;
   uint64_t losses_ = 0;     // of the node
   int64_t lost_ns_ = 0;     // since when there is none; 0: there is one
   uint32_t term_ = 1;       // of the planner
@@ -362,7 +365,12 @@ void RoleProcess::beat() {
   trace_.poll();
   protocol::Beat beat;
   ++beats_;
-  if (beats_ % kBeatsPerStatus == 1) beat.status = encode_engine_status(runtime_->status());
+  if (beats_ % kBeatsPerStatus == 1) {
+    const EngineStatus status = runtime_->status();
+    beat.status = encode_engine_status(status);
+    stuck_ms_ = stuck_loaders_.longest_ms(status, runtime::steady_now_ns());
+  }
+  beat.stuck_ms = stuck_ms_;
   carrier_->send_control("node", beat);
   endpoint_->post_after(kBeatNs, [this] { this->beat(); });
 }

@@ -173,14 +173,12 @@ LoaderStatus RoleRuntime::loader_status(const host::RoleHost::LoaderView& view) 
   return out;
 }
 
-bool RoleRuntime::journal_waits_for_space() const {
-  const auto* file = dynamic_cast<const storage::FileJournal*>(journal_.get());
-  return file != nullptr && file->waits_for_space();
-}
-
 EngineStatus RoleRuntime::status() {
   EngineStatus out;
   if (has_planner_) out.planner.counts = read_counts(host_->planner_probe());
+  if (const auto* file = dynamic_cast<const storage::FileJournal*>(journal_.get())) {
+    out.planner.journal = file->counts();
+  }
   out.queue_depth = host_->queue_depth();
   weigh_workers();
   for (const host::RoleHost::LoaderView& view : host_->loaders()) {

@@ -53,7 +53,6 @@ class RoleRuntime {
   EngineStatus status();
   uint64_t held_bytes() const { return pool_->stats().held_bytes; }
   uint32_t term() const { return term_; }  // of the planner
-  bool journal_waits_for_space() const;
   // What the journal told the planner; null: it began from the trainers' state.
   const std::shared_ptr<const planner::JournalFold>& folded() const { return folded_; }
   // Since its roles were started.

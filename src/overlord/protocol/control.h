@@ -145,9 +145,10 @@ struct RowNoted {
 // role process -> node, every 200 ms: alive, and what its roles do. trainer -> node, every second;
 // the node answers with an empty one: it lives.
 struct Beat {
-  std::string status;  // encoded by the node room
+  std::string status;     // encoded by the node room
+  uint64_t stuck_ms = 0;  // for so long it has had work to do and has come no further
 
-  OVERLORD_FIELDS(status)
+  OVERLORD_FIELDS(status, stuck_ms)
 };
 
 struct StatusAsked {};

@@ -98,7 +98,7 @@ FileJournal::~FileJournal() {
 void FileJournal::append(std::string record, std::function<void(Status)> durable) {
   Pending pending{false, {}, std::move(durable)};
   pending.records.push_back(std::move(record));
-  ++lag_records_;
+  ++counts_.lag_records;
   enqueue(std::move(pending));
 }
 
@@ -126,8 +126,8 @@ void FileJournal::work() {
     Status status = failed_;
     lock.unlock();
     if (status.ok()) status = commit(batch);
-    waits_for_space_ = false;
-    if (status.ok() && !batch.front().base) lag_records_ -= batch.size();
+    counts_.waits_for_space = false;
+    if (status.ok() && !batch.front().base) counts_.lag_records -= batch.size();
     // Failure is known to later appends before any callback can make one.
     lock.lock();
     if (failed_.ok()) failed_ = status;
@@ -167,8 +167,8 @@ Status FileJournal::commit(const std::vector<Pending>& batch) {
   if (base && !segment_->empty()) OVERLORD_RETURN_IF_ERROR(begin_segment());
   OVERLORD_RETURN_IF_ERROR(with_space([&] { return segment_->put(frame); }));
   if (base) OVERLORD_RETURN_IF_ERROR(settle_claim(folder_, operations_));
-  ++syncs_;
-  written_bytes_ += frame.size();
+  ++counts_.syncs;
+  counts_.written_bytes += frame.size();
   // Sync first, look then: see the header.
   OVERLORD_TRY(const std::vector<SegmentName> segments, look());
   if (base) remove_older(segments);
@@ -208,7 +208,7 @@ Status FileJournal::with_space(const std::function<FileError()>& attempt) {
 bool FileJournal::wait_for_space() {
   std::unique_lock lock(mutex_);
   is_held(mutex_);
-  waits_for_space_ = true;
+  counts_.waits_for_space = true;
   const bool stopped =
       wake_.wait_for(lock, kSpacePause, [this]() OVERLORD_REQUIRES(mutex_) { return stopping_; });
   return !stopped;

@@ -27,6 +27,7 @@
 #include "overlord/base/status.h"
 #include "overlord/runtime/seams.h"
 #include "overlord/storage/file_operations.h"
+#include "overlord/storage/journal_counts.h"
 #include "overlord/storage/journal_folder.h"
 #include "overlord/storage/segment_writer.h"
 
@@ -54,10 +55,7 @@ class FileJournal final : public runtime::Journal {
   uint32_t most_plans_ahead() const override { return 32; }
 
   uint32_t term() const { return term_; }
-  uint64_t syncs() const { return syncs_; }
-  uint64_t written_bytes() const { return written_bytes_; }
-  uint64_t lag_records() const { return lag_records_; }  // appended and not durable
-  bool waits_for_space() const { return waits_for_space_; }
+  JournalCounts<Plain> counts() const { return read_counts(counts_); }
 
  private:
   struct Pending {
@@ -83,10 +81,7 @@ class FileJournal final : public runtime::Journal {
   const uint32_t term_;
   FileOperations* const operations_;
   std::unique_ptr<SegmentWriter> segment_;  // touched by the journal's thread only
-  std::atomic<uint64_t> syncs_{0};
-  std::atomic<uint64_t> written_bytes_{0};
-  std::atomic<uint64_t> lag_records_{0};
-  std::atomic<bool> waits_for_space_{false};
+  JournalCounts<std::atomic> counts_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Pending> waiting_ OVERLORD_GUARDED_BY(mutex_);

@@ -119,9 +119,9 @@ TEST_F(FileJournalTest, RecordsAppendedDuringASyncShareTheNext) {
     });
   }
   all.get_future().wait();
-  EXPECT_LT(opened.journal->syncs(), uint64_t{kRecords});
-  EXPECT_EQ(opened.journal->lag_records(), 0u);
-  EXPECT_EQ(opened.journal->written_bytes(), std::filesystem::file_size(path({1, 1})));
+  EXPECT_LT(opened.journal->counts().syncs, uint64_t{kRecords});
+  EXPECT_EQ(opened.journal->counts().lag_records, 0u);
+  EXPECT_EQ(opened.journal->counts().written_bytes, std::filesystem::file_size(path({1, 1})));
   const Records records = read().contents.records;
   ASSERT_EQ(records.size(), size_t{kRecords});
   for (int i = 0; i < kRecords; ++i) EXPECT_EQ(records[i], std::to_string(i));

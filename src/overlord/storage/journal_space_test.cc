@@ -55,16 +55,16 @@ class JournalSpace : public WrittenJournal {
     };
     journal.compact({"second base"}, in_order(0));
     for (int i = 1; i < 10; ++i) journal.append(std::to_string(i), in_order(i));
-    ASSERT_TRUE(comes_true([&] { return journal.waits_for_space(); }));
+    ASSERT_TRUE(comes_true([&] { return journal.counts().waits_for_space; }));
     EXPECT_EQ(answers, 0);
-    EXPECT_EQ(journal.lag_records(), 9u);
+    EXPECT_EQ(journal.counts().lag_records, 9u);
     EXPECT_EQ(read().contents.records, (Records{"base", "before"}));
     EXPECT_EQ(read().contents.cut_bytes, 0u) << "half a record was left";
     EXPECT_EQ(read_file({1, 1}), good);
     *fault = 0;
     ASSERT_TRUE(comes_true([&] { return answers == 10; }));
-    EXPECT_FALSE(journal.waits_for_space());
-    EXPECT_EQ(journal.lag_records(), 0u);
+    EXPECT_FALSE(journal.counts().waits_for_space);
+    EXPECT_EQ(journal.counts().lag_records, 0u);
     EXPECT_EQ(read().contents.records,
               (Records{"second base", "1", "2", "3", "4", "5", "6", "7", "8", "9"}));
     EXPECT_EQ(segments(), (std::vector<SegmentName>{{1, 2}}));
@@ -90,7 +90,7 @@ TEST_F(JournalSpace, ARecordWaitsAsABaseDoes) {
   disk_.writing = ENOSPC;
   Answer answer;
   opened.journal->append(std::string(500, 'r'), answer.taker());
-  ASSERT_TRUE(comes_true([&] { return opened.journal->waits_for_space(); }));
+  ASSERT_TRUE(comes_true([&] { return opened.journal->counts().waits_for_space; }));
   EXPECT_EQ(read_file({1, 1}), good);
   disk_.writing = 0;
   EXPECT_TRUE(answer.get().ok());
@@ -104,7 +104,7 @@ TEST_F(JournalSpace, ClosingDoesNotWait) {
     ASSERT_TRUE(compact_to(*opened.journal, {"base"}).ok());
     disk_.reserving = ENOSPC;
     opened.journal->append("first", first.taker());
-    ASSERT_TRUE(comes_true([&] { return opened.journal->waits_for_space(); }));
+    ASSERT_TRUE(comes_true([&] { return opened.journal->counts().waits_for_space; }));
     opened.journal->append("second", second.taker());
   }
   EXPECT_EQ(first.get().code(), Code::kCancelled);
@@ -118,7 +118,7 @@ TEST_F(JournalSpace, WhoLosesTheFolderDoesNotWait) {
   disk_.reserving = ENOSPC;
   Answer answer;
   opened.journal->append("record", answer.taker());
-  ASSERT_TRUE(comes_true([&] { return opened.journal->waits_for_space(); }));
+  ASSERT_TRUE(comes_true([&] { return opened.journal->counts().waits_for_space; }));
   const OpenedJournal successor = open();
   EXPECT_EQ(answer.get().code(), Code::kUnavailable);
 }
@@ -136,7 +136,7 @@ TEST_F(JournalSpace, AFailedSyncIsFinal) {
   EXPECT_EQ(append_to(*opened.journal, "later").message(), failed.message());
   EXPECT_EQ(compact_to(*opened.journal, {"later"}).message(), failed.message());
   EXPECT_EQ(disk_.writes, writes) << "nothing is written behind what may be lost";
-  EXPECT_EQ(opened.journal->lag_records(), 2u);
+  EXPECT_EQ(opened.journal->counts().lag_records, 2u);
 }
 
 TEST_F(JournalSpace, AFailedSyncOfTheFolderIsFinalAndRemovesNothing) {

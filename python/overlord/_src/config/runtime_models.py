@@ -35,6 +35,13 @@ class ProcessesConfig(ConfigModel):
     isolate: list[str] = Field(
         default_factory=list, description="sources with a process of their own"
     )
+    shadow_costliest: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="so many sources get one shadow for each of their loader slots: those whose "
+        "loaders worked most in the run before, by the profiles beside the indexes",
+    )
     cores_share: float = Field(
         default=1.0,
         gt=0,

@@ -41,6 +41,7 @@ from overlord._src.mesh import Mesh, as_mesh, is_data_axis
 from overlord._src.native import core
 from overlord._src.node.limits import check_memory_share, node_cores
 from overlord._src.node.process import Attachment, GivenNode, HostNode, NodeFinder, NodePlan
+from overlord._src.node.shadow_rule import shadows_by_rule
 from overlord._src.state.keys import keys_of
 from overlord._workers.tokenizer_worker import worker_command
 
@@ -288,7 +289,12 @@ class Job:
         """A stream of the job as a node process is started with it; opens and indexes its data."""
         opened = check_stream(self._loaded, self.open_stream(name))
         return core.job_file(
-            opened.native, list(ranks), options, worker_command(), self._loaded.journal_path
+            opened.native,
+            list(ranks),
+            options,
+            worker_command(),
+            self._loaded.journal_path,
+            shadows_by_rule(self._loaded, opened.sources),
         )
 
     def node_plan(self) -> NodePlan:

@@ -37,11 +37,12 @@ def node_cores(share: float) -> tuple[int, ...]:
 
 def node_memory(runtime: RuntimeConfig, groups: int, shadows: Mapping[str, int]) -> int:
     """Bytes that the loaders and constructors of a host may hold, by their budgets."""
-    apart = runtime.processes.isolate
+    apart, by_rule = runtime.processes.isolate, runtime.processes.shadow_costliest
     # A slot and its shadows live in processes of their own.
     together = [count for name, count in shadows.items() if name not in apart]
-    loaders = max(runtime.processes.loaders, 1 + max(together, default=0))
+    loaders = max(runtime.processes.loaders, 1 + max(min(by_rule, 1), *together, 0))
     loaders += sum(1 + shadows.get(name, 0) for name in apart)
+    loaders += min(by_rule, sum(not shadows.get(name, 0) for name in apart))
     return loaders * runtime.payload_budget + groups * runtime.constructor_budget
 
 

@@ -25,6 +25,7 @@
 #include "overlord/roles/planner/probe.h"
 #include "overlord/runtime/birth_process.h"
 #include "overlord/runtime/thread_executor.h"
+#include "overlord/storage/journal_counts.h"
 
 namespace overlord::node {
 
@@ -77,8 +78,9 @@ struct FunctionWait {
 struct PlannerStatus {
   planner::PlannerCounts<Plain> counts;
   std::optional<FunctionWait> waits_for_function;
+  storage::JournalCounts<Plain> journal;  // on disk
 
-  OVERLORD_FIELDS(counts, waits_for_function)
+  OVERLORD_FIELDS(counts, waits_for_function, journal)
 };
 struct MemoryStatus {
   uint64_t payload_bytes = 0, payload_limit_bytes = 0;

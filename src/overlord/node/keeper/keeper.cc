@@ -356,11 +356,11 @@ NodeStatus JobKeeper::status() {
   if (const std::string tree = state.tree_waits(); !tree.empty()) {
     out.waits += (out.waits.empty() ? "" : "; ") + tree;
   }
-  if (plans && serving_->planner->journal_waits_for_space()) {
+  if (plans) out.engine = serving_->planner->status();
+  if (out.engine.planner.journal.waits_for_space) {
     out.waits += (out.waits.empty() ? "" : "; ") +
                  ("the planner waits for space on the disk of " + out.journal);
   }
-  if (plans) out.engine = serving_->planner->status();
   for (const auto& [name, part] : told_) merge_status(part, &out.engine);
   count_shadows(&out);
   if (state.serving() == nullptr) return out;

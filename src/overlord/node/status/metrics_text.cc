@@ -78,6 +78,11 @@ using Planner = planner::PlannerCounts<Plain>;
 constexpr Figure<Planner> kPlanner[] = {
     {"plans_total", "Steps planned", &Planner::plans},
     {"planning_seconds_total", "Time spent planning", &Planner::planning_ns}};
+using Journal = storage::JournalCounts<Plain>;
+constexpr Figure<Journal> kJournal[] = {
+    {"lag_records", "Records of the journal that are not on disk yet", &Journal::lag_records},
+    {"syncs_total", "Times that the journal was written and synced", &Journal::syncs},
+    {"written_bytes_total", "Bytes of it", &Journal::written_bytes}};
 constexpr Figure<MemoryStatus> kMemory[] = {
     {"payload_bytes", "Payload in flight", &MemoryStatus::payload_bytes},
     {"pool_bytes", "Memory of all pools", &MemoryStatus::pool_held_bytes}};
@@ -139,6 +144,7 @@ void add_node(const NodeStatus& status, MetricText* out) {
   out->add("overlord_shadow_bytes", Kind::kGauge, "Decoded blocks that shadows hold",
            status.shadow_bytes);
   add_figures("overlord_", status.engine.planner.counts, kPlanner, {}, out);
+  add_figures("overlord_journal_", status.engine.planner.journal, kJournal, {}, out);
   add_figures("overlord_", status.engine.memory, kMemory, {}, out);
 }
 

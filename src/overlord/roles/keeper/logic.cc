@@ -77,6 +77,8 @@ class Step {
   void welcome_again(const std::string& peer);
   bool refuse_return(const std::string& peer);
   void place(const std::string& name, const std::vector<runtime::GroupPlacement>& running);
+  void condemn(const std::string& name, const std::string& why);
+  std::vector<Promotion> moves_from(const std::string& lost) const;
   bool promote_from(const std::string& lost);
   void stop_serving();
   void roster_changed();  // of all hosts
@@ -109,7 +111,7 @@ void Step::operator()(const Connected& input) {
   if (is_trainer(hello.name)) return;
   apply(PeerConnected{hello.name, hello.generation, hello.wire});
   if (serving() == nullptr) return;
-  apply(GroupHeard{hello.name, hello.generation, now_ns_});
+  apply(GroupHeard{{hello.name, hello.generation}, now_ns_});
   if (const ProcessRoles* group = serving()->supervisor.find(hello.name)) greet(*group);
   tell(hello.name, state_.rosters().all());
   groups_changed();
@@ -250,7 +252,8 @@ void Step::part() {
 void Step::hear(const std::string& peer, const protocol::Beat& beat) {
   if (serving() != nullptr) {
     if (const ProcessRoles* group = serving()->supervisor.find(peer)) {
-      apply(GroupHeard{peer, group->generation, now_ns_});
+      const auto stuck_ns = static_cast<int64_t>(beat.stuck_ms) * 1'000'000;
+      apply(GroupHeard{{peer, group->generation, stuck_ns}, now_ns_});
     }
   }
   if (!beat.status.empty()) add(NoteStatus{peer, beat.status});
@@ -333,19 +336,29 @@ void Step::operator()(const Ended& input) {
 void Step::operator()(const Watched&) {
   if (serving() == nullptr) return;
   for (const std::string& name : serving()->supervisor.silent(now_ns_)) {
-    add(Say{name + " says nothing and is killed"});
-    apply(GroupCondemned{name});
-    add(Kill{name});
-    if (promote_from(name)) groups_changed();
+    condemn(name, "says nothing");
   }
+  for (const std::string& name : serving()->supervisor.stuck()) {
+    if (!moves_from(name).empty()) condemn(name, "comes no further");
+  }
+}
+
+void Step::condemn(const std::string& name, const std::string& why) {
+  add(Say{name + " " + why + " and is killed"});
+  apply(GroupCondemned{name});
+  add(Kill{name});
+  if (promote_from(name)) groups_changed();
+}
+
+std::vector<Promotion> Step::moves_from(const std::string& lost) const {
+  return promotions(serving()->supervisor.groups(), lost,
+                    [this](const ProcessRoles& group) { return state_.lives(group); });
 }
 
 // As soon as it is lost, not when it is there again: that takes a process's start, and whoever has
 // a shadow has paid for not waiting. Should it live on after all, its generation is over.
 bool Step::promote_from(const std::string& lost) {
-  const std::vector<Promotion> moves =
-      promotions(serving()->supervisor.groups(), lost,
-                 [this](const ProcessRoles& group) { return state_.lives(group); });
+  const std::vector<Promotion> moves = moves_from(lost);
   for (const Promotion& move : moves) {
     apply(SlotPromoted{move});
     add(Say{text_of(move, job_.welcome.source_names)});

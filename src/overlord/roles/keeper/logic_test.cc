@@ -420,6 +420,36 @@ TEST(KeeperLogic, AGroupThatEndsOrIsSilentIsReplacedByShadowsToo) {
   EXPECT_EQ(roles_in(silent, "loaders-1").size(), 1u);
 }
 
+TEST(KeeperLogic, AShadowTakesOverWhatComesNoFurther) {
+  const auto all_speak = [](Bench& bench, uint64_t stuck_ms, int64_t now_ns) {
+    for (const std::string name : {"loaders-0", "loaders-1", "constructors-0"}) {
+      bench.on(Heard{name, protocol::Beat{"", name == "loaders-0" ? stuck_ms : 0}}, now_ns);
+    }
+    bench.on(Watched{}, now_ns);
+  };
+  Bench bench(with_shadow());
+  bench.serve();
+  bench.connect("loaders-1");
+  all_speak(bench, 9000, 60 * kSecond);
+  EXPECT_TRUE(bench.all<Kill>().empty()) << "slow is not hung";
+  all_speak(bench, 11'000, 61 * kSecond);
+  EXPECT_EQ(bench.all<Kill>().size(), 1u);
+  EXPECT_EQ(roles_in(bench, "loaders-1").size(), 1u);
+  // What is slow wherever it is done has longer the next time.
+  const auto& supervisor = bench.state.serving()->supervisor;
+  bench.on(Ended{{"loaders-0", 1, "signal 9", ""}}, 61 * kSecond);
+  bench.connect("loaders-0", 2);
+  bench.on(Heard{"loaders-1", protocol::Beat{"", 19'000}}, 62 * kSecond);
+  EXPECT_TRUE(supervisor.stuck().empty());
+  bench.on(Heard{"loaders-1", protocol::Beat{"", 21'000}}, 62 * kSecond);
+  EXPECT_EQ(supervisor.stuck().size(), 1u);
+
+  Bench alone(with_shadow());
+  alone.serve();
+  all_speak(alone, 11'000, 60 * kSecond);
+  EXPECT_TRUE(alone.all<Kill>().empty()) << "nobody would do it any faster";
+}
+
 TEST(KeeperLogic, AShadowThatIsNotThereTakesNothingOver) {
   Bench bench(with_shadow());
   bench.serve();

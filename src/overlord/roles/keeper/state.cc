@@ -92,9 +92,7 @@ struct KeeperState::Change {
   }
   void operator()(const GroupAdopted& e) const { serving().supervisor.adopt(e.name, e.generation); }
   void operator()(const GroupPlaced& e) const { serving().supervisor.placed(e.name, e.now_ns); }
-  void operator()(const GroupHeard& e) const {
-    serving().supervisor.heard(e.name, e.generation, e.now_ns);
-  }
+  void operator()(const GroupHeard& e) const { serving().supervisor.heard(e.word, e.now_ns); }
   void operator()(const GroupCondemned& e) const { serving().supervisor.condemn(e.name); }
   void operator()(const GroupEnded& e) const {
     const Supervisor::Decision decision = serving().supervisor.ended(e.end, e.now_ns);

@@ -97,8 +97,7 @@ struct GroupPlaced {
   int64_t now_ns = 0;
 };
 struct GroupHeard {
-  std::string name;
-  uint32_t generation = 1;
+  GroupWord word;
   int64_t now_ns = 0;
 };
 struct GroupCondemned {

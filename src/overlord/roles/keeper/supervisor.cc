@@ -49,6 +49,12 @@ void Supervisor::promote(const Promotion& promotion) {
   ++promotions_;
 }
 
+void Supervisor::condemn(const std::string& name) {
+  Watch& watch = watches_[name];
+  watch.condemned = true;
+  if (watch.stuck_ns > options_.stuck_ns) options_.stuck_ns *= 2;
+}
+
 bool Supervisor::condemned(const std::string& name) const {
   const auto found = watches_.find(name);
   return found != watches_.end() && found->second.condemned;
@@ -66,12 +72,14 @@ void Supervisor::placed(const std::string& name, int64_t now_ns) {
   watch.heard_ns = now_ns;
   watch.spoken = false;
   watch.condemned = false;
+  watch.stuck_ns = 0;
 }
 
-void Supervisor::heard(const std::string& name, uint32_t generation, int64_t now_ns) {
-  const protocol::ProcessRoles* group = find(name);
-  if (group == nullptr || group->generation != generation) return;
-  Watch& watch = watches_[name];
+void Supervisor::heard(const GroupWord& word, int64_t now_ns) {
+  const protocol::ProcessRoles* group = find(word.name);
+  if (group == nullptr || group->generation != word.generation) return;
+  Watch& watch = watches_[word.name];
+  watch.stuck_ns = word.stuck_ns;
   watch.heard_ns = now_ns;
   watch.spoken = true;
 }
@@ -127,6 +135,14 @@ std::vector<std::string> Supervisor::silent(int64_t now_ns) const {
     const int64_t limit = watch.spoken ? options_.silence_ns : options_.start_ns;
     if (watch.condemned || now_ns - watch.heard_ns <= limit) continue;
     out.push_back(name);
+  }
+  return out;
+}
+
+std::vector<std::string> Supervisor::stuck() const {
+  std::vector<std::string> out;
+  for (const auto& [name, watch] : watches_) {
+    if (!watch.condemned && watch.stuck_ns > options_.stuck_ns) out.push_back(name);
   }
   return out;
 }

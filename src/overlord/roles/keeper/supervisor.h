@@ -23,6 +23,15 @@ struct SupervisorOptions {
   int64_t within_ns = 60'000'000'000;  // ... in this time; one more ends the job
   int64_t silence_ns = 3'000'000'000;  // a group that says nothing for so long is taken for hung
   int64_t start_ns = 30'000'000'000;   // the same before its first word: it opens files
+  // A group that comes no further for so long is taken for hung where others can take its work
+  // over; then twice as long, for what is slow everywhere must come to its end some time.
+  int64_t stuck_ns = 10'000'000'000;
+};
+
+struct GroupWord {
+  std::string name;
+  uint32_t generation = 1;
+  int64_t stuck_ns = 0;  // it comes no further
 };
 
 class Supervisor {
@@ -40,7 +49,7 @@ class Supervisor {
   // It lives already, placed by a keeper before this one.
   void adopt(const std::string& name, uint32_t generation);
   void placed(const std::string& name, int64_t now_ns);
-  void heard(const std::string& name, uint32_t generation, int64_t now_ns);
+  void heard(const GroupWord& word, int64_t now_ns);
 
   struct Decision {
     std::optional<protocol::ProcessRoles> restart;  // place this
@@ -52,8 +61,10 @@ class Supervisor {
   Decision ended(const runtime::GroupEnd& end, int64_t now_ns);
   // Groups to kill, because they have said nothing for too long.
   std::vector<std::string> silent(int64_t now_ns) const;
-  // It will be killed, and is silent no more in this generation.
-  void condemn(const std::string& name) { watches_[name].condemned = true; }
+  // Groups that speak, and that should hand their work over if somebody can take it.
+  std::vector<std::string> stuck() const;
+  // It will be killed, and is neither in this generation any more.
+  void condemn(const std::string& name);
   bool condemned(const std::string& name) const;
 
   uint64_t restarts() const { return restarts_; }
@@ -64,6 +75,7 @@ class Supervisor {
     int64_t heard_ns = 0;
     bool spoken = false;
     bool condemned = false;
+    int64_t stuck_ns = 0;
     std::deque<int64_t> ends_ns;
     uint32_t failed_starts = 0;  // one after another
   };

@@ -51,7 +51,7 @@ TEST(Supervisor, GivesUpSoonerOnWhatCannotStart) {
   ASSERT_TRUE(ends(1).restart);
   ASSERT_TRUE(ends(2).restart);
   supervisor.placed("loaders-0", 0);
-  supervisor.heard("loaders-0", 3, 0);
+  supervisor.heard({"loaders-0", 3}, 0);
   ASSERT_TRUE(supervisor.ended({"loaders-0", 3, "exit status 1", "", true}, 0).restart)
       << "one that had begun";
   ASSERT_TRUE(ends(4).restart);
@@ -80,7 +80,7 @@ TEST(Supervisor, NamesTheSilentOnce) {
                         {.silence_ns = 3 * kSupervisedSecond, .start_ns = 30 * kSupervisedSecond});
   supervisor.placed("loaders-0", 0);
   supervisor.placed("loaders-1", 0);
-  supervisor.heard("loaders-0", 1, kSupervisedSecond);
+  supervisor.heard({"loaders-0", 1}, kSupervisedSecond);
   EXPECT_TRUE(supervisor.silent(3 * kSupervisedSecond).empty());
   EXPECT_EQ(supervisor.silent(5 * kSupervisedSecond), std::vector<std::string>{"loaders-0"});
   supervisor.condemn("loaders-0");
@@ -90,8 +90,8 @@ TEST(Supervisor, NamesTheSilentOnce) {
   supervisor.condemn("loaders-1");
   ASSERT_TRUE(supervisor.ended({"loaders-0", 1, "signal 9", ""}, 31 * kSupervisedSecond).restart);
   supervisor.placed("loaders-0", 31 * kSupervisedSecond);
-  supervisor.heard("loaders-0", 1, 32 * kSupervisedSecond);  // a late word of the dead
-  supervisor.heard("loaders-0", 2, 32 * kSupervisedSecond);
+  supervisor.heard({"loaders-0", 1}, 32 * kSupervisedSecond);  // a late word of the dead
+  supervisor.heard({"loaders-0", 2}, 32 * kSupervisedSecond);
   EXPECT_EQ(supervisor.silent(40 * kSupervisedSecond), std::vector<std::string>{"loaders-0"});
 }
 

@@ -1,6 +1,7 @@
 #include "overlord/roles/loader/block_loads.h"
 
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "overlord/base/check.h"
@@ -31,6 +32,7 @@ struct BlockLoads::Read {
   std::atomic<bool> failed{false};
   int64_t begin_ns = 0;
   BlockDone done;
+  std::optional<BlockInWork> in_work;
   runtime::HeldBytesPtr reading;
   std::atomic<uint64_t> read_bytes{0};  // counted in `reading`
 
@@ -101,7 +103,7 @@ void BlockLoads::read(columnar::BlockRequest request, BlockDone done) {
     finish(read, ranges.status());
     return;
   }
-  ++probe_->blocks_read;
+  read->in_work.emplace(probe_);
   probe_->current_block = read->request.block;
   probe_->stage = LoadStage::kRead;
   read->pieces.resize(ranges->size());

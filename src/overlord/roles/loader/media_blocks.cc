@@ -1,6 +1,7 @@
 #include "overlord/roles/loader/media_blocks.h"
 
 #include <atomic>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -23,6 +24,7 @@ struct MediaBlocks::Read {
   std::vector<runtime::Bytes> pieces;
   std::atomic<size_t> outstanding{1};  // one extra until all are asked for
   int64_t begin_ns = 0;
+  std::optional<BlockInWork> in_work;
   std::atomic<bool> failed{false};
   Status failure;  // written once, by whoever set `failed`
 };
@@ -55,7 +57,7 @@ void MediaBlocks::read(uint32_t block) {
   read->request.pool = seams_.scratch ? seams_.scratch : seams_.pool;
   Result<std::vector<columnar::RangeRequest>> ranges = source_->reader->media_ranges(read->request);
   if (!ranges.ok()) return finish(block, ranges.status());
-  ++probe_->blocks_read;
+  read->in_work.emplace(probe_);
   read->begin_ns = seams_.clock->now_ns();
   read->pieces.resize(ranges->size());
   read->outstanding += ranges->size();

@@ -25,6 +25,7 @@ struct LoaderCounts {
   Cell<uint64_t> bad_rows{0};
   Cell<uint64_t> empty_rows{0};  // skipped, where the source does so
   Cell<uint64_t> blocks_read{0};
+  Cell<uint64_t> blocks_in_work{0};  // being read, decoded or tokenised now
   Cell<uint64_t> cache_hits{0};
   // CPU time by stage: blocks of rows, tokens (as their encoder tells, with users' Python), media.
   Cell<uint64_t> decode_ns{0};
@@ -38,9 +39,10 @@ struct LoaderCounts {
   Cell<uint64_t> media_blobs{0};
 
   OVERLORD_FIELDS(in_work, rows_posted, documents, read_bytes, read_wait_ns, file_state_bytes,
-                  bad_rows, empty_rows, blocks_read, cache_hits, decode_ns, tokenise_ns, media_ns,
-                  sent_bytes, decode_in_bytes, decode_out_bytes, tokenise_in_bytes,
-                  tokenise_out_bytes, media_in_bytes, media_out_bytes, media_blobs)
+                  bad_rows, empty_rows, blocks_read, blocks_in_work, cache_hits, decode_ns,
+                  tokenise_ns, media_ns, sent_bytes, decode_in_bytes, decode_out_bytes,
+                  tokenise_in_bytes, tokenise_out_bytes, media_in_bytes, media_out_bytes,
+                  media_blobs)
 };
 
 struct LoaderProbe : LoaderCounts<std::atomic> {
@@ -53,6 +55,21 @@ struct LoaderProbe : LoaderCounts<std::atomic> {
   std::atomic<LoadStage> stage{LoadStage::kIdle};
 
   uint64_t transform_ns() const { return decode_ns + tokenise_ns + media_ns; }
+};
+
+// Counts a block in for as long as it lives.
+class BlockInWork {
+ public:
+  explicit BlockInWork(LoaderProbe* probe) : probe_(probe) {
+    ++probe_->blocks_read;
+    ++probe_->blocks_in_work;
+  }
+  ~BlockInWork() { --probe_->blocks_in_work; }
+  BlockInWork(const BlockInWork&) = delete;
+  BlockInWork& operator=(const BlockInWork&) = delete;
+
+ private:
+  LoaderProbe* const probe_;
 };
 
 }  // namespace overlord::loader

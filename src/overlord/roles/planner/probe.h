@@ -22,6 +22,7 @@ struct EncoderCounts {
 template <template <typename> typename Cell>
 struct PlannerCounts {
   Cell<uint64_t> plans{0};
+  Cell<uint64_t> plans_remade{0};  // those of earlier terms
   Cell<uint64_t> planning_ns{0};
   // Sums over all plans of a strategy with a cost: predicted step time, the same had bins been
   // dealt in arrival order, the fullest consumer, and what it could not be below.
@@ -41,14 +42,13 @@ struct PlannerCounts {
   Cell<uint64_t> callouts{0};
   Cell<uint64_t> callout_ns{0};
 
-  OVERLORD_FIELDS(plans, planning_ns, predicted_ns, arrival_ns, fullest_ns, bound_ns, encoder,
-                  segments, segments_waited, steps_waited, longest_wait, waits, meta_windows,
-                  callouts, callout_ns)
+  OVERLORD_FIELDS(plans, plans_remade, planning_ns, predicted_ns, arrival_ns, fullest_ns, bound_ns,
+                  encoder, segments, segments_waited, steps_waited, longest_wait, waits,
+                  meta_windows, callouts, callout_ns)
 };
 
 struct PlannerProbe : PlannerCounts<std::atomic> {
   std::atomic<uint32_t> term{1};
-  std::atomic<uint64_t> plans_remade{0};  // of earlier terms
   std::atomic<uint64_t> next_step{0};
   std::atomic<uint64_t> late_bad{0};
   std::atomic<uint64_t> feedback{0};            // steps whose feedback is complete
