@@ -50,8 +50,8 @@ def journal_text(snapshot: dict[str, Any]) -> Text:
     """Which planner plans, and how far the disk is behind it."""
     behind = snapshot["planner"]["journal"]["lag_records"]
     return Text(
-        f"planner: term {snapshot['term']}, journal in {snapshot['journal']}, "
-        f"{behind} records not on disk yet"
+        f"planner: term {snapshot['term']}, {behind} records not on disk yet, "
+        f"journal in {snapshot['journal']}"
     )
 
 

@@ -102,6 +102,7 @@ def test_the_screen_names_everything(tmp_path: Path, capsys: pytest.CaptureFixtu
         for word in (JOB, "loaders-0", "constructors-0", "pss", *WEIGHTS, directory):
             assert word in text, text
         assert "wait per step" in text and "bad rows" in text
+        assert "records not on disk yet, journal in" in text
 
 
 def test_nodes_are_found_wherever_they_lie(

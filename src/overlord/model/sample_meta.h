@@ -17,6 +17,8 @@ namespace overlord::model {
 struct LossSpan {
   uint32_t first = 0;
   uint32_t count = 0;
+
+  friend bool operator==(const LossSpan&, const LossSpan&) = default;
 };
 
 // A row that was found bad, with the reason a person reads.

@@ -37,6 +37,8 @@ struct Carried {
   std::vector<LossSpan> spans;  // of the whole document; empty: every token carries loss
   bool masked = false;
   std::vector<int64_t> columns = {};  // of JobSpec::columns; empty where the job has none
+
+  friend bool operator==(const Carried&, const Carried&) = default;
 };
 
 struct StreamState {

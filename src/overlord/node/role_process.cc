@@ -368,7 +368,7 @@ void RoleProcess::beat() {
   if (beats_ % kBeatsPerStatus == 1) {
     const EngineStatus status = runtime_->status();
     beat.status = encode_engine_status(status);
-    stuck_ms_ = stuck_loaders_.longest_ms(status, runtime::steady_now_ns());
+    stuck_ms_ = stuck_loaders_.longest_ms(status, cpu_ns_with_children(), runtime::steady_now_ns());
   }
   beat.stuck_ms = stuck_ms_;
   carrier_->send_control("node", beat);

@@ -18,6 +18,7 @@ namespace overlord::node {
 namespace {
 
 constexpr int64_t kAnswerMs = 10'000;  // a node that says nothing for so long is no use
+constexpr int64_t kStatusMs = 2000;
 constexpr int64_t kLeftoverWaitNs = 2'000'000'000;  // until a killed node's lock is released
 constexpr int64_t kTreeMs = 60'000;                 // until all processes have taken a new tree
 
@@ -163,6 +164,7 @@ RankSeats::Wiring AttachedEngine::seat_wiring() {
   wiring.at_end = [this](const model::StreamState& after) { return late_rows_over_budget(after); };
   wiring.explain_wait = [this](Rank rank, StepIndex step) { return explain_wait(rank, step); };
   wiring.metric_driven = welcome_.metric_driven;
+  wiring.planner_waits_for_disk = [this] { return planner_waits_for_disk(); };
   wiring.give_out = [this](model::MicrobatchPtr batch) { return give_out(std::move(batch)); };
   wiring.may_begin = [this](Rank rank, StepIndex step, int64_t timeout_ms) {
     return may_begin(rank, step, timeout_ms);
@@ -403,10 +405,16 @@ Result<StepIndex> AttachedEngine::rebuild(const model::Mesh& mesh, std::optional
   const uint64_t question = ++questions_;
   const protocol::TreeAsked& asked = asked_[question] = {question, mesh.axes(), step};
   carrier_->send_control("node", asked);
-  changed_.wait_for(lock, std::chrono::milliseconds(kTreeMs + request_.recovery_ms),
-                    [&]() OVERLORD_REQUIRES(mutex_) {
-                      return answers_.contains(question) || !failure_.ok() || closed_;
-                    });
+  const auto answered = [&]() OVERLORD_REQUIRES(mutex_) {
+    return answers_.contains(question) || !failure_.ok() || closed_;
+  };
+  const std::chrono::milliseconds patience(kTreeMs + request_.recovery_ms);
+  while (!changed_.wait_for(lock, patience, answered)) {
+    lock.unlock();
+    const bool waits = planner_waits_for_disk();
+    lock.lock();
+    if (!waits) break;
+  }
   asked_.erase(question);
   const auto answer = answers_.extract(question);
   if (answer) return answer.mapped();
@@ -441,6 +449,11 @@ Result<NodeStatus> AttachedEngine::node_status(int64_t timeout_ms) {
   return Status(Code::kDeadline, "the node does not answer");
 }
 
+bool AttachedEngine::planner_waits_for_disk() {
+  const Result<NodeStatus> status = node_status(kStatusMs);
+  return status.ok() && status->engine.planner.journal.waits_for_space;
+}
+
 void AttachedEngine::add_clients(EngineStatus* out) {
   for (auto& [rank, hosted] : hosted_) {
     const client::ClientProbe& probe = hosted.client->probe();
@@ -449,7 +462,7 @@ void AttachedEngine::add_clients(EngineStatus* out) {
 }
 
 EngineStatus AttachedEngine::status() {
-  Result<NodeStatus> node = node_status(2000);
+  Result<NodeStatus> node = node_status(kStatusMs);
   EngineStatus out;
   if (node.ok()) out = std::move(node->engine);
   std::erase_if(out.clients, [this](const ClientStatus& client) {

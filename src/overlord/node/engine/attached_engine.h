@@ -117,6 +117,7 @@ class AttachedEngine final : public Engine {
   bool node_is_silent();
   Result<model::MicrobatchPtr> give_out(model::MicrobatchPtr batch);
   Status explain_wait(Rank rank, StepIndex step);
+  bool planner_waits_for_disk();
   bool waited_long(Rank rank, StepIndex step);
   Status late_rows_over_budget(const model::StreamState& at_end);
   void add_clients(EngineStatus* out);

@@ -179,6 +179,7 @@ void EmbeddedEngine::seat_ranks(const protocol::ResumeState& state) {
   wiring.probe = [this](Rank rank) -> client::ClientProbe& { return host().client_probe(rank); };
   wiring.may_wait = [this] { return held_too_much(); };
   wiring.at_end = [this](const model::StreamState& after) { return late_rows_over_budget(after); };
+  wiring.planner_waits_for_disk = [this] { return status().planner.journal.waits_for_space; };
   wiring.explain_wait = [this](Rank rank, StepIndex step) {
     return Status(Code::kDeadline, explain_wait(rank, step));
   };

@@ -3,11 +3,7 @@
 #include "overlord/runtime/trace.h"
 
 namespace overlord::node {
-namespace {
-
-constexpr int64_t kReportAnswerMs = 60'000;  // a planner that does not answer a report is broken
-
-}  // namespace
+namespace {}  // namespace
 
 RankSeats::RankSeats(std::vector<Rank> ranks, const protocol::ResumeState& state,
                      uint64_t kept_feedback, runtime::Clock& clock, Wiring wiring)
@@ -136,10 +132,12 @@ Result<protocol::Verdict> RankSeats::report(Rank rank, model::StepFeedback part)
   const std::lock_guard one(at->report_mutex);
   wiring_.tell_planner(rank, protocol::Report{std::move(part)});
   for (;;) {
-    const std::optional<protocol::ReportAnswered> answer = at->answers.pop(kReportAnswerMs);
+    const std::optional<protocol::ReportAnswered> answer =
+        at->answers.pop(wiring_.report_answer_ms);
     if (answer && answer->step == step) return answer->verdict;
     if (answer) continue;  // of a report that was given up
     if (at->answers.closed()) return closed_because();
+    if (wiring_.planner_waits_for_disk && wiring_.planner_waits_for_disk()) continue;
     return Status(Code::kDeadline,
                   "no answer to the report of step " + std::to_string(step) + " for a minute");
   }

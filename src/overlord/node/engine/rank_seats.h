@@ -39,6 +39,8 @@ class RankSeats {
     // What a rank waits for: kDeadline, or what ends the waiting.
     std::function<Status(Rank, StepIndex)> explain_wait;
     bool metric_driven = false;
+    int64_t report_answer_ms = 60'000;  // a planner that does not answer a report is broken ...
+    std::function<bool()> planner_waits_for_disk;  // ... or has no space to write it down
     // Batches are given on as they were handed over, or as copies; null: as they were.
     std::function<Result<model::MicrobatchPtr>(model::MicrobatchPtr)> give_out;
   };

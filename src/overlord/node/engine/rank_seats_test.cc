@@ -146,5 +146,26 @@ TEST_F(Seated, OnlyAConsumedStepIsReportedAndItsOwnAnswerCounts) {
   EXPECT_EQ(seats.report(2, {0, {}, {}}).status().code(), Code::kCancelled);
 }
 
+TEST_F(Seated, AReportWaitsAsLongAsTheDiskIsFull) {
+  wiring_.metric_driven = true;
+  wiring_.report_answer_ms = 0;
+  wiring_.tell_planner = [](Rank, const protocol::Message&) {};
+  int asked = 0;
+  wiring_.planner_waits_for_disk = [&] {
+    if (++asked == 3) seats_->answer(2, {0, protocol::Verdict::kAccepted});
+    return true;
+  };
+  RankSeats& seats = make();
+  deliver(0, 1);
+  ASSERT_TRUE(seats.next(2, 0).ok());
+  EXPECT_EQ(*seats.report(2, {0, {}, {}}), protocol::Verdict::kAccepted);
+  EXPECT_EQ(asked, 3);
+  wiring_.planner_waits_for_disk = [] { return false; };
+  RankSeats& others = make();
+  deliver(0, 1);
+  ASSERT_TRUE(others.next(2, 0).ok());
+  host::expect_refused(others.report(2, {0, {}, {}}).status(), "no answer", Code::kDeadline);
+}
+
 }  // namespace
 }  // namespace overlord::node

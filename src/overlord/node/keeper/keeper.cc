@@ -17,7 +17,7 @@
 namespace overlord::node {
 namespace {
 
-constexpr int64_t kWatchNs = 500'000'000;
+constexpr int64_t kWatchNs = 250'000'000;
 constexpr int64_t kComeAgainNs = 10'000'000'000;  // for ranks that live to call a node again
 
 // A slot is one line, whoever follows it.

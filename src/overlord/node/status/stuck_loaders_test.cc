@@ -1,6 +1,9 @@
 #include "overlord/node/status/stuck_loaders.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace overlord::node {
 namespace {
@@ -18,10 +21,10 @@ LoaderStatus loader(uint64_t in_work, uint64_t read_bytes, uint32_t slot = 0) {
 
 TEST(StuckLoaders, WorkWithoutProgressIsCounted) {
   StuckLoaders stuck;
-  const auto told = [&](LoaderStatus one, int64_t second) {
+  const auto told = [&](LoaderStatus one, int64_t second, int64_t cpu_ns = 0) {
     EngineStatus status;
     status.loaders = {std::move(one)};
-    return stuck.longest_ms(status, second * kStuckSecond);
+    return stuck.longest_ms(status, cpu_ns, second * kStuckSecond);
   };
   EXPECT_EQ(told(loader(1, 10), 100), 0u);
   EXPECT_EQ(told(loader(1, 10), 107), 7000u);
@@ -32,15 +35,38 @@ TEST(StuckLoaders, WorkWithoutProgressIsCounted) {
   LoaderStatus shadow = loader(1, 11);
   shadow.standby = true;
   EXPECT_EQ(told(shadow, 300), 0u);
+  EXPECT_EQ(told(loader(1, 11), 310), 10'000u);
+  EXPECT_EQ(told(loader(1, 11), 311, kStuckSecond / 10), 0u) << "somebody works on it";
+  EXPECT_EQ(told(loader(1, 11), 312, kStuckSecond / 9), 1000u) << "that is no work";
+}
+
+int64_t own_cpu_ns() {
+  timespec own{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
+  return own.tv_sec * kStuckSecond + own.tv_nsec;
+}
+
+TEST(StuckLoaders, TheWorkOfChildrenCounts) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) {
+    }
+  }
+  const time_t deadline = time(nullptr) + 60;
+  while (cpu_ns_with_children() - own_cpu_ns() < kStuckSecond / 4 && time(nullptr) < deadline) {
+  }
+  EXPECT_GE(cpu_ns_with_children() - own_cpu_ns(), kStuckSecond / 5);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 TEST(StuckLoaders, TheLongestCounts) {
   StuckLoaders stuck;
   EngineStatus status;
   status.loaders = {loader(1, 10, 0), loader(1, 10, 1)};
-  stuck.longest_ms(status, kStuckSecond);
+  stuck.longest_ms(status, 0, kStuckSecond);
   status.loaders[1].counts.read_bytes = 11;
-  EXPECT_EQ(stuck.longest_ms(status, 3 * kStuckSecond), 2000u);
+  EXPECT_EQ(stuck.longest_ms(status, 0, 3 * kStuckSecond), 2000u);
 }
 
 }  // namespace

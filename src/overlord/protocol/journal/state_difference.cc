@@ -11,6 +11,7 @@
 #include "overlord/base/check.h"
 #include "overlord/base/hash.h"
 #include "overlord/protocol/journal/cursor_columns.h"
+#include "overlord/protocol/journal/kept_documents.h"
 #include "overlord/protocol/state_codec.h"
 
 namespace overlord::protocol {
@@ -38,11 +39,14 @@ std::vector<uint64_t> earlier_cursors(const StatesBefore& before, const StatePar
   return cursors;
 }
 
-// The state after, with its cursors as columns. States with another number of cursors are all tail.
+// The state after, without the documents that it carries as the last one did, and with its cursors
+// as columns. States with another number of cursors are all tail.
 std::string columns_of(const StatesBefore& before, const StateParts& last, std::string_view bytes) {
-  StateParts after = state_parts(bytes);
-  if (after.cursors.size() != last.cursors.size()) after = {{}, {}, bytes};
+  const Leftover leftover = without_kept(before.last, bytes);
+  StateParts after = state_parts(leftover.state);
+  if (after.cursors.size() != last.cursors.size()) after = {{}, {}, leftover.state};
   ByteWriter writer;
+  writer.text(leftover.kept);
   writer.text(after.head);
   writer.varint(after.cursors.size());
   if (!after.cursors.empty()) {
@@ -55,6 +59,7 @@ std::string columns_of(const StatesBefore& before, const StateParts& last, std::
 Result<std::string> state_of(const StatesBefore& before, const StateParts& last,
                              std::string_view columns, size_t limit) {
   ByteReader reader(columns);
+  const std::string_view kept = reader.text();
   const std::string_view head = reader.text();
   const uint64_t count = reader.varint();
   if (count != 0 && count != last.cursors.size()) {
@@ -68,11 +73,12 @@ Result<std::string> state_of(const StatesBefore& before, const StateParts& last,
   writer.raw(head.data(), head.size());
   for (const uint64_t number : cursors) writer.varint(number);
   writer.raw(tail.data(), tail.size());
-  if (writer.size() > limit) {
-    return bad_data("difference of states: to a state of " + std::to_string(writer.size()) +
+  OVERLORD_TRY(std::string state, with_kept(before.last, {std::string(kept), writer.take()}));
+  if (state.size() > limit) {
+    return bad_data("difference of states: to a state of " + std::to_string(state.size()) +
                     " bytes, at most " + std::to_string(limit) + " are read");
   }
-  return writer.take();
+  return state;
 }
 
 // Both lie in the window, else what was before could not be pointed at.
@@ -153,7 +159,7 @@ Result<std::string> StateDifferences::apply_difference(const StatesBefore& befor
   if (reading_ == nullptr) return Status(Code::kResource, "no memory for differences of states");
   const StateParts last = state_parts(before.last);
   // What a number moved may have more bytes than the number.
-  const size_t most = limit + kMostNumberBytes * (last.cursors.size() + 4);
+  const size_t most = limit + kMostNumberBytes * (last.cursors.size() + 5);
   OVERLORD_TRY(const std::string columns, decompress(reading_.get(), last.tail, frame, most));
   return state_of(before, last, columns, limit);
 }

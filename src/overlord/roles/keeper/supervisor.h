@@ -21,7 +21,7 @@ struct SupervisorOptions {
   uint32_t restarts_allowed = 8;       // of one group ...
   uint32_t failed_starts_allowed = 2;  // the same, where it exited before its first word
   int64_t within_ns = 60'000'000'000;  // ... in this time; one more ends the job
-  int64_t silence_ns = 3'000'000'000;  // a group that says nothing for so long is taken for hung
+  int64_t silence_ns = 2'500'000'000;  // a group that says nothing for so long is taken for hung
   int64_t start_ns = 30'000'000'000;   // the same before its first word: it opens files
   // A group that comes no further for so long is taken for hung where others can take its work
   // over; then twice as long, for what is slow everywhere must come to its end some time.
