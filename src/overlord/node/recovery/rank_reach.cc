@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kReachFile = "reach";
 constexpr uint64_t kStopping = 1;  // the decision: nothing, this, or two more than the step
 
-std::atomic_ref<uint64_t> word(uint64_t& at) { return std::atomic_ref<uint64_t>(at); }
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "other processes share it");
 
 }  // namespace
 
@@ -37,7 +37,7 @@ Result<std::unique_ptr<RankReach>> RankReach::open(const std::string& directory,
     return Status(Code::kResource, "cannot share " + directory + "/" + kReachFile + ": " +
                                        std::generic_category().message(errno));
   }
-  reach->words_ = static_cast<uint64_t*>(memory);
+  reach->words_ = static_cast<std::atomic<uint64_t>*>(memory);
   return reach;
 }
 
@@ -45,23 +45,23 @@ RankReach::~RankReach() {
   if (words_ != nullptr) munmap(words_, size_bytes());
 }
 
-size_t RankReach::size_bytes() const { return (1 + kWords * ranks_) * sizeof(uint64_t); }
+size_t RankReach::size_bytes() const { return (1 + kWords * ranks_) * sizeof(*words_); }
 
 void RankReach::join(Rank rank, StepIndex first_step) {
   const LivingProcess self = own_process();
-  word(of(rank, 2)) = static_cast<uint64_t>(self.pid);
-  word(of(rank, 3)) = self.started;
+  of(rank, 2) = static_cast<uint64_t>(self.pid);
+  of(rank, 3) = self.started;
   set_begun(rank, first_step);
   set_ready(rank, first_step);
 }
 
-void RankReach::leave(Rank rank) { word(of(rank, 0)) = 0; }
+void RankReach::leave(Rank rank) { of(rank, 0) = 0; }
 
 bool RankReach::others() const {
   for (Rank rank = 0; rank < ranks_; ++rank) {
-    if (word(of(rank, 0)) == 0) continue;
-    const auto pid = static_cast<int64_t>(word(of(rank, 2)));
-    if (pid != getpid() && handle_of({pid, word(of(rank, 3))}).valid()) return true;
+    if (of(rank, 0) == 0) continue;
+    const auto pid = static_cast<int64_t>(of(rank, 2));
+    if (pid != getpid() && handle_of({pid, of(rank, 3)}).valid()) return true;
   }
   return false;
 }
@@ -69,29 +69,29 @@ bool RankReach::others() const {
 // Counted from one: nothing is who has not joined.
 void RankReach::set_ready(Rank rank, StepIndex limit) {
   OVERLORD_CHECK(rank < ranks_, "a rank of the job");
-  word(of(rank, 0)) = limit + 1;
+  of(rank, 0) = limit + 1;
 }
 
 void RankReach::set_begun(Rank rank, StepIndex limit) {
   OVERLORD_CHECK(rank < ranks_, "a rank of the job");
-  word(of(rank, 1)) = limit;
+  of(rank, 1) = limit;
 }
 
 StepIndex RankReach::common() const {
   StepIndex ready = kAll;
   StepIndex begun = 0;
   for (Rank rank = 0; rank < ranks_; ++rank) {
-    const uint64_t limit = word(of(rank, 0));
+    const uint64_t limit = of(rank, 0);
     if (limit == 0) continue;
     ready = std::min(ready, limit - 1);
-    begun = std::max<StepIndex>(begun, word(of(rank, 1)));
+    begun = std::max<StepIndex>(begun, of(rank, 1));
   }
   return std::max(ready, begun);
 }
 
 // Whoever is killed on its way leaves the decision to the next.
 StepIndex RankReach::stop() {
-  std::atomic_ref<uint64_t> decision = word(words_[0]);
+  std::atomic<uint64_t>& decision = words_[0];
   uint64_t found = 0;
   decision.compare_exchange_strong(found, kStopping);
   const StepIndex step = common();
@@ -101,7 +101,7 @@ StepIndex RankReach::stop() {
 }
 
 std::optional<StepIndex> RankReach::stopped() {
-  if (word(words_[0]) == 0) return std::nullopt;
+  if (words_[0] == 0) return std::nullopt;
   return stop();
 }
 

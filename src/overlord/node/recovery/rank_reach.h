@@ -4,6 +4,7 @@
 // that was killed holds no lock.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -43,13 +44,15 @@ class RankReach {
   std::optional<StepIndex> stopped();
 
  private:
-  RankReach(uint64_t* words, uint32_t ranks) : words_(words), ranks_(ranks) {}
+  RankReach(std::atomic<uint64_t>* words, uint32_t ranks) : words_(words), ranks_(ranks) {}
   size_t size_bytes() const;
 
-  uint64_t& of(Rank rank, size_t word) const { return words_[1 + kWords * rank + word]; }
+  std::atomic<uint64_t>& of(Rank rank, size_t word) const {
+    return words_[1 + kWords * rank + word];
+  }
   static constexpr size_t kWords = 4;  // of a rank: ready, begun, its process and that one's start
 
-  uint64_t* words_;  // the decision; then those of each rank
+  std::atomic<uint64_t>* words_;  // the decision; then those of each rank
   const uint32_t ranks_;
 };
 
