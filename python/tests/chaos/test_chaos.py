@@ -239,12 +239,17 @@ def test_nobody_notices(
                 pause(dice.random() * dice.choice([0.0, 0.01, 0.2]))
                 living = job.processes(victim)
                 chosen = dice.sample(living, min(1 if fault == "stopped" else 2, len(living)))
-                seconds = dice.choice([0.05, 1.0, 5.0, LONGEST_STOP]) * dice.random()
+                short = dice.choice([0.05, 1.0, 5.0, LONGEST_STOP]) * dice.random()
+                seconds = dice.choice([LONGEST_STOP] * 3 + [short])
+                names = [processes_of(job.sockets).get(pid, "tokenizer") for pid in chosen]
                 begun = time.monotonic()
                 done += (kill(chosen) if fault == "killed" else stop(chosen, seconds)) > 0
+                over = time.monotonic() - begun
                 for rank in attempt.ranks:
                     rank.advance(BEYOND_BUFFERS)
-                longest = max(longest, time.monotonic() - begun)
+                took = time.monotonic() - begun
+                print(f"{names} {fault} for {over:.1f} s, all read on after {took:.1f} s")
+                longest = max(longest, took)
             attempt.finish()
         in_time(job.gone, "nothing is left")
     print(f"{kind}, {victim} {fault}: {done} times, at most {longest:.1f} s until all read on")
