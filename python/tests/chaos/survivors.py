@@ -8,6 +8,7 @@ import inspect
 import queue
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -181,13 +182,22 @@ class Survivor(Trainer):
         world = 1
         for size in told["mesh"].values():
             world *= size
+        # When it has told of a step, and the newest: what is checked may be further back.
+        self.heard: dict[int, float] = {}
+        self.newest = -1
         super().__init__(told, rank, world, "chaos", restarts)
         self.reference = reference
         self.once = once
-        self.step = -1  # the newest that it has told of
+        self.step = -1  # the newest that is checked
         self.begun = told["state"] is None  # it begins at the first, or where its state says
         self.saved: dict[int, Any] = {}
         self.end: dict[str, Any] | None = None
+
+    def hear(self, word: dict[str, Any]) -> None:
+        if "step" in word:
+            self.newest = word["step"]
+            self.heard[self.newest] = time.monotonic()
+        super().hear(word)
 
     def take(self, word: dict[str, Any] | None) -> None:
         if word is None:
@@ -219,6 +229,13 @@ class Survivor(Trainer):
             word = self.until("step", seconds)
             self.take(word)
             self.drain()
+
+    def read_on(self, steps: int) -> float:
+        """See it take so many steps beyond those it has told of, none late; when it had them."""
+        last = self.newest + steps
+        while self.step < last:
+            self.take(self.until("step"))
+        return self.heard[last]
 
     def until(self, key: str, seconds: float = HANG_SECONDS) -> dict[str, Any]:
         before = len(self.words)
@@ -266,6 +283,12 @@ class Attempt:
             Survivor(told, rank, self.restarts, self.reference, once) for rank in range(world)
         ]
         return self
+
+    def has_read(self, steps: int) -> bool:
+        """All ranks have got so many."""
+        for rank in self.ranks:
+            rank.drain()
+        return all(rank.step + 1 >= steps for rank in self.ranks)
 
     def finish(self) -> None:
         """Let all ranks end at the same step, and see them end well."""
