@@ -60,6 +60,8 @@ WAYS = {
     "rebuild": Ways(meshes=[{"cp": 2}, {"dp": 2}]),
 }
 JOBS = ("plain", "shadows", "losses", "rule", "late_rows", "rebuild")
+# Of others more is in the journal before a rank reads on: reports, bad rows, changes of the mesh.
+NEEDS_PLANS_ALONE = ("plain", "shadows")
 
 
 class Job:
@@ -68,6 +70,7 @@ class Job:
     def __init__(
         self, starter: Path, folder: Path, kind: str = "plain", disk: Path | None = None
     ) -> None:
+        self.kind = kind
         self.disk = disk  # of the journal, where it has one of its own
         self.sockets = folder / "sockets"
         self.sockets.mkdir(mode=0o700)

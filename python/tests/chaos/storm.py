@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 
 from faults import fill, filling, kill, starve, stop
-from jobs import KINDS, Job
+from jobs import KINDS, NEEDS_PLANS_ALONE, Job
 from overlord._src.native import core
 from survivors import BEYOND_BUFFERS, Attempt, pause
 from trainers import in_time, processes_of
@@ -51,12 +51,11 @@ class Storm:
                     rank.drain()
                 pause(0.005)
         told = [each.result() for each in tries]
-        over = time.monotonic() - begun
         took = attempt.read_on(BEYOND_BUFFERS) - begun
         self.longest = max(self.longest, took)
         self.done.update(" ".join(each) for each, text in zip(faults, told, strict=True) if text)
         landed = "; ".join(filter(None, told)) or "nothing"
-        print(f"{landed}: over after {over:.1f} s, all read on after {took:.1f} s")
+        print(f"{landed}: all read on after {took:.1f} s")
         return any(told)
 
     def told(self) -> str:
@@ -77,6 +76,7 @@ class Storm:
             in_time(lambda: bool(self.job.processes(victim)), f"there is a {victim} process")
         pause(dice.random() * dice.choice([0.0, 0.01, 0.2]))
         chosen = self._choose(victim, 2 if fault == "killed" else 1, dice)
+        begun = time.monotonic()
         if fault == "killed":
             harmed = kill(list(chosen))
         elif fault == "stopped":
@@ -84,7 +84,8 @@ class Storm:
             harmed = stop(list(chosen), dice.choice([self.longest_stop] * 3 + [short]))
         else:
             harmed = starve(list(chosen), dice.choice([16, 64, 256]) << 10, STARVED_SECONDS)
-        return f"{', '.join(chosen.values())} {fault}" if harmed else ""
+        lasted = time.monotonic() - begun
+        return f"{', '.join(chosen.values())} {fault} for {lasted:.1f} s" if harmed else ""
 
     def _choose(self, victim: str, most: int, dice: random.Random) -> dict[int, str]:
         """Processes of a kind with their names, none that has died often of late."""
@@ -114,11 +115,13 @@ class Storm:
                 return "space on the disk" in self.job.status().get("waits", "")
 
             in_time(waits, "the planner waits for space")
+            begun = time.monotonic()
             planned = self._planned() if alone else 0
-            in_time(lambda: attempt.has_read(planned), f"ranks have read {planned} steps")
+            if self.job.kind in NEEDS_PLANS_ALONE:
+                in_time(lambda: attempt.has_read(planned), f"ranks have read {planned} steps")
             pause(dice.random() * LONGEST_FULL)
             assert not alone or self._planned() == planned, "plans are made without space"
-        return "disk full"
+        return f"disk full for {time.monotonic() - begun:.1f} s"
 
     def _planned(self) -> int:
         """How many steps are planned for good."""
