@@ -6,6 +6,7 @@ import random
 import time
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from faults import fill, filling, kill, starve, stop
@@ -42,12 +43,9 @@ class Storm:
         nodes = self.job.processes("node")
         begun = time.monotonic()
         with ThreadPoolExecutor() as pool:
-            tries = [
-                pool.submit(
-                    self._one, attempt, each, random.Random(self.dice.random()), len(faults)
-                )
-                for each in faults
-            ]
+            alone = len(faults) == 1
+            dice = [random.Random(self.dice.random()) for _ in faults]
+            tries = list(map(partial(pool.submit, self._one, attempt, alone), faults, dice))
             while not all(each.done() for each in tries):
                 for rank in attempt.ranks:  # they read meanwhile
                     rank.drain()
@@ -57,7 +55,7 @@ class Storm:
         self.longest = max(self.longest, took)
         self.done.update(" ".join(each) for each, text in zip(faults, told, strict=True) if text)
         landed = "; ".join(filter(None, told)) or "nothing"
-        if nodes != self.job.processes("node") and "node" not in dict(faults):
+        if nodes != self.job.processes("node") and "node" not in landed:
             landed += "; the node was replaced too"  # on a machine that is too busy to answer
         print(f"{landed}: all read on after {took:.1f} s")
         return any(told)
@@ -68,7 +66,7 @@ class Storm:
         return f"{faults}: at most {self.longest:.1f} s until all read on"
 
     def _one(
-        self, attempt: Attempt, fault: tuple[str, str], dice: random.Random, alone: bool
+        self, attempt: Attempt, alone: bool, fault: tuple[str, str], dice: random.Random
     ) -> str:
         if fault[1] == "full":
             return self._full(attempt, dice, alone)
@@ -123,7 +121,7 @@ class Storm:
             in_time(waits, "the planner waits for space")
             begun = time.monotonic()
             planned = core.look_at_journal(status["journal"])["next_step"] if alone else 0
-            if self.job.kind in NEEDS_PLANS_ALONE:
+            if alone and self.job.kind in NEEDS_PLANS_ALONE:
                 in_time(lambda: attempt.has_read(planned), f"ranks have read {planned} steps")
             pause(dice.random() * LONGEST_FULL)
             if alone:
