@@ -117,8 +117,8 @@ mutants: setup-test ## bugs of tests/mutants.txt: which of them end in a check o
 	JOBS=$(JOBS) $(PYTHON) tools/mutants.py $(MUTANTS)
 
 .PHONY: chaos
-chaos: setup-test build ## kill -9 of every process of a job at random moments; CHAOS_ROUNDS sets how often (100)
-	@$(PYTHON) -m pytest -q -m chaos python/tests/chaos
+chaos: setup-test build ## faults around a job at random moments, CHAOS_ROUNDS of each kind (100); or CHAOS_MINUTES of all kinds at once
+	@$(PYTHON) -m pytest -q -m chaos python/tests/chaos$(if $(CHAOS_MINUTES),/test_long_runs.py)
 
 .PHONY: flaky
 flaky: setup-test build ## tests that start processes, on a busy machine; FLAKY_ROUNDS sets how often (20)

@@ -135,8 +135,12 @@ class Trainer:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.endswith("\n"):  # not cut by a kill
-                self._queue.put(json.loads(line))
+                self.hear(json.loads(line))
         self._queue.put(None)
+
+    def hear(self, word: dict[str, Any]) -> None:
+        """Take a word at the moment when it was said."""
+        self._queue.put(word)
 
     def until(self, key: str, seconds: float = PATIENCE_SECONDS) -> dict[str, Any]:
         """The next word that has this key; fails when the process ends or the time is over."""

@@ -8,6 +8,7 @@ import inspect
 import queue
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ START_SECONDS = 180.0  # of interpreters and tokenizers
 # Steps after which nothing that was ready before a kill can be left: what is planned ahead, and
 # what ranks have asked for.
 BEYOND_BUFFERS = 16
+# Steps that ranks may be ahead of their checks: on a busy machine checks are slower than a job.
+AHEAD = 64
 
 
 def digest(batches: list[Any]) -> str:
@@ -45,6 +48,8 @@ import overlord as ol
 told = json.loads(sys.argv[1])
 rank = int(os.environ["RANK"])
 last = [told["last"]]
+allowed = [None]
+more = threading.Event()
 stop = threading.Event()
 closing = threading.Event()
 
@@ -58,6 +63,9 @@ def listen():
     for line in sys.stdin:
         if line.strip() == "close":
             closing.set()
+        elif line.startswith("+"):
+            allowed[0] = int(line)
+            more.set()
         else:
             last[0] = int(line)
 
@@ -89,6 +97,11 @@ try:
         if step >= last[0]:
             break
         stop.wait(told["pace"])
+        if allowed[0] is None:
+            allowed[0] = step + told["ahead"]
+        while step >= allowed[0]:
+            more.wait()
+            more.clear()
     say(last=step)
     closing.wait()  # a rule of this rank may be asked for the sake of another
     loader.close()
@@ -181,13 +194,24 @@ class Survivor(Trainer):
         world = 1
         for size in told["mesh"].values():
             world *= size
+        # When it has told of a step, and the newest: what is checked may be further back.
+        self.heard: dict[int, float] = {}
+        self.newest = -1
         super().__init__(told, rank, world, "chaos", restarts)
         self.reference = reference
         self.once = once
-        self.step = -1  # the newest that it has told of
+        self.step = -1  # the newest that is checked
         self.begun = told["state"] is None  # it begins at the first, or where its state says
+        self.others: list[Survivor] = []  # that it waits for, and so for their checks
         self.saved: dict[int, Any] = {}
+        self.done = False  # with the last step that it was asked for
         self.end: dict[str, Any] | None = None
+
+    def hear(self, word: dict[str, Any]) -> None:
+        if "step" in word:
+            self.newest = word["step"]
+            self.heard[self.newest] = time.monotonic()
+        super().hear(word)
 
     def take(self, word: dict[str, Any] | None) -> None:
         if word is None:
@@ -201,8 +225,12 @@ class Survivor(Trainer):
             assert word["digest"] == self.reference.at(self.step, self.rank), (
                 f"rank {self.rank} got a wrong byte in step {self.step}"
             )
+            if self.step % (AHEAD // 4) == 0:
+                with contextlib.suppress(BrokenPipeError):  # it was killed meanwhile
+                    self.tell(f"+{self.step + AHEAD}")
         if "saved" in word:
             self.saved[word["saved"]] = word["state"]
+        self.done = self.done or "last" in word
         if "end" in word:
             self.end = word
 
@@ -222,7 +250,12 @@ class Survivor(Trainer):
 
     def until(self, key: str, seconds: float = HANG_SECONDS) -> dict[str, Any]:
         before = len(self.words)
-        word = super().until(key, seconds)
+        deadline = time.monotonic() + seconds
+        while self._queue.empty() and time.monotonic() < deadline:
+            for other in self.others:
+                other.drain()
+            pause(0.002)
+        word = super().until(key, max(0.01, deadline - time.monotonic()))
         for passed in self.words[before:-1]:
             self.take(passed)
         del self.words[:-5]
@@ -258,6 +291,7 @@ class Attempt:
             "pace": self.pace,
             "save_every": self.save_every,
             "last": 10**9,
+            "ahead": AHEAD,
             "tests": TESTS,
             **asdict(self.reference.ways),
         }
@@ -265,24 +299,38 @@ class Attempt:
         self.ranks = [
             Survivor(told, rank, self.restarts, self.reference, once) for rank in range(world)
         ]
+        for rank in self.ranks:
+            rank.others = [other for other in self.ranks if other is not rank]
         return self
+
+    def has_read(self, steps: int) -> bool:
+        """All ranks have told of so many."""
+        return all(rank.newest + 1 >= steps for rank in self.ranks)
+
+    def read_on(self, steps: int) -> float:
+        """See all take so many steps beyond those they have told of, none late; when they had."""
+        last = max(rank.newest for rank in self.ranks) + steps
+        for rank in self.ranks:
+            while rank.step < last:
+                rank.take(rank.until("step"))
+        return max(rank.heard[last] for rank in self.ranks)
 
     def finish(self) -> None:
         """Let all ranks end at the same step, and see them end well."""
         for rank in self.ranks:
             rank.drain()
-        last = max(rank.step for rank in self.ranks) + 2 * BEYOND_BUFFERS
+        last = max(rank.step for rank in self.ranks) + AHEAD + BEYOND_BUFFERS  # none is there yet
         for rank in self.ranks:
             rank.stop_after(last)
         for rank in self.ranks:
-            while rank.step < last:
-                rank.take(rank.until("step"))
-            rank.until("last")
+            while not rank.done:
+                rank.take(rank.until("rank"))
         for rank in self.ranks:
             rank.tell("close")
         for rank in self.ranks:
-            rank.take(rank.until("end"))
-            assert rank.end is not None and rank.end["end"] == "good", rank.end
+            while rank.end is None:
+                rank.take(rank.until("rank"))
+            assert rank.end["end"] == "good", rank.end
             assert rank.step == last
 
     def kill(self) -> None:
