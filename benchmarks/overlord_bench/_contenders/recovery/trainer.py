@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import tempfile
 import time
@@ -12,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from overlord_bench import _mixed_sources
-from overlord_bench._deaths import NODE, Death, ManyDeaths, last_plan
+from overlord_bench._deaths import NODE, Death, ManyDeaths, kill, last_plan
 from overlord_bench._fleet import wait_until_served_by_none
 from overlord_bench._stream_record import StreamRecorder
 
 WARMUP = 10  # steps before the first kill
+COMPACTED_EVERY = 256  # plans of a journal
+MOST_AHEAD = 32  # plans ahead of the runway, where nobody trains
+SYNCS = 50
 UNTIMED = 12  # steps of a window before its clock starts: what had been made ahead is used up
 
 
@@ -105,7 +109,7 @@ class PacedTrainer:
     """Takes a step, trains for so long, and notes how long each `next()` took."""
 
     def __init__(self, run: Run, pace_s: float) -> None:
-        self._rounds, self._pace_s = run.loaders.rounds(), pace_s
+        self._rounds, self.pace_s = run.loaders.rounds(), pace_s
         self.waits_s: list[float] = []
 
     def step(self) -> None:
@@ -117,7 +121,7 @@ class PacedTrainer:
 
     def train(self) -> None:
         """Half a step."""
-        time.sleep(self._pace_s / 2)
+        time.sleep(self.pace_s / 2)
 
     def steps(self, count: int) -> None:
         """So many, whole."""
@@ -146,19 +150,55 @@ def stream(work: dict[str, Any]) -> dict[str, Any]:
     return {"kills": kills}
 
 
-def restart(work: dict[str, Any]) -> dict[str, Any]:
+def _restarts(run: Run, trainer: PacedTrainer, deaths: dict[str, Any]) -> list[float]:
     """Seconds from each of many deaths to the first new plan."""
     seconds = []
+    for _ in range(deaths["kills"]):
+        trainer.step()
+        death = Death(run.sockets, run.journal, tuple(deaths["kinds"]))
+        trainer.train()
+        trainer.steps(deaths["steps_between"])
+        seconds.append(death.seconds_to_a_plan())
+    return seconds
+
+
+def restart(work: dict[str, Any]) -> dict[str, Any]:
+    """How long the planner is away."""
     with started(work) as run:
         trainer = PacedTrainer(run, work["pace_s"])
         trainer.steps(WARMUP)
-        for _ in range(work["kills"]):
-            trainer.step()
-            death = Death(run.sockets, run.journal, tuple(work["kinds"]))
-            trainer.train()
-            trainer.steps(work["steps_between"])
-            seconds.append(death.seconds_to_a_plan())
+        seconds = _restarts(run, trainer, work)
     return {"median_s": statistics.median(seconds), "max_s": max(seconds), "seconds": seconds}
+
+
+def restart_flat(work: dict[str, Any]) -> dict[str, Any]:
+    """The same after more and more plans of one run, and how large its journal is by then."""
+    told: dict[str, Any] = {"plans_per_s": {}, "journal_bytes": {}}
+    with started(work) as run:
+        trainer = PacedTrainer(run, 0.0)
+        for plans in work["plans"]:
+            trainer.pace_s = 0.0
+            began, missing = time.perf_counter(), plans - len(trainer.waits_s)
+            trainer.steps(missing - COMPACTED_EVERY)
+            told["plans_per_s"][plans] = missing / (time.perf_counter() - began)
+            told["journal_bytes"][plans] = _largest(run.journal, trainer)
+            trainer.pace_s = work["pace_s"]
+            # The next planner has room for a plan once those ahead of the runway are used up.
+            kill(run.sockets, (NODE,))
+            trainer.steps(MOST_AHEAD + WARMUP)
+            for name, deaths in work["deaths"].items():
+                told.setdefault(name, {})[plans] = _restarts(run, trainer, deaths)
+    return told
+
+
+def _largest(journal: Path, trainer: PacedTrainer) -> int:
+    """Most bytes of a journal between two compactions."""
+    sizes = []
+    for _ in range(COMPACTED_EVERY):
+        trainer.steps(1)
+        with contextlib.suppress(FileNotFoundError):  # compacted in this moment
+            sizes.append(_size_of(journal)[1])
+    return max(sizes)
 
 
 def waits(work: dict[str, Any]) -> dict[str, Any]:
@@ -205,13 +245,30 @@ def _window(rounds: Iterator[Any], seconds: float) -> float:
     return tokens / took
 
 
+def _sync_ms(folder: Path) -> float:
+    """What the disk takes to make a record durable while little else goes on."""
+    took = []
+    with tempfile.TemporaryFile(dir=folder.parent) as file:
+        for _ in range(SYNCS):
+            file.write(bytes(3000))
+            file.flush()
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append(time.perf_counter() - began)
+    return statistics.median(took) * 1e3
+
+
 def throughput(work: dict[str, Any]) -> dict[str, Any]:
-    """Tokens a second with the journal and without, in turn; one rests while the other runs."""
-    pairs = []
+    """Tokens a second with the journal, and shadows if the work has them, and with neither.
+
+    In turn: one rests while the other runs.
+    """
+    pairs, bare = [], {**work, "shadow": None}
     with (
         started(work, name="with") as written,
-        started(work, name="without", comes_back=False) as unwritten,
+        started(bare, name="without", comes_back=False) as unwritten,
     ):
+        sync_ms = _sync_ms(written.journals)
         ways = {"with": written.loaders.rounds(), "without": unwritten.loaders.rounds()}
         for turn in range(work["pairs"] + 1):
             names = list(ways) if turn % 2 == 0 else list(reversed(ways))
@@ -225,6 +282,7 @@ def throughput(work: dict[str, Any]) -> dict[str, Any]:
         "with_tokens_per_s": statistics.median(pair["with"] for pair in pairs),
         "without_tokens_per_s": statistics.median(pair["without"] for pair in pairs),
         "ratios": [round(ratio, 3) for ratio in ratios],
+        "sync_ms": sync_ms,
     }
 
 
@@ -233,6 +291,6 @@ def measure(work: dict[str, Any]) -> dict[str, Any]:
     import overlord as ol
     from overlord_bench._contenders.recovery import shadows
 
-    known = (stream, restart, waits, journal, throughput, *shadows.MEASURES)
+    known = (stream, restart, restart_flat, waits, journal, throughput, *shadows.MEASURES)
     ways = {one.__name__: one for one in known}
     return {"version": ol.__version__, **ways[work["measure"]](work)}
