@@ -70,6 +70,7 @@ CASES = {  # of that benchmark: how many of 306 sources a step draws from, and w
 MANY = 306  # sources
 WARMUP_STEPS = 12  # nobody dies in the first ones
 PREFETCHES = (4, 2)
+VICTIMS = {NODE: "", LOADERS: "_loaders", CONSTRUCTORS: "_constructors", "nobody": "_undisturbed"}
 TAKEN, KILL_FIRST, KILL_EVERY = 65, 5, 15  # steps
 FIG16_TAKEN, UNPACED_TAKEN = 60, 200
 BINS = (64, 8)
@@ -78,7 +79,8 @@ TRACED_S = 5.0
 PATIENCE_S = 3600.0  # with one contender: a million ids, or twenty busy minutes
 MOST_EMPTY_KILLS = 4  # a run reads no document twice
 REST_S = 3.0  # in which a warm shadow reads what plans name
-KILL_EVERY_S = {NODE: 3.0, LOADERS: 9.0, CONSTRUCTORS: 9.0}  # 9 of a role in a minute end a job
+# A pause is half as long at least, and 9 deaths of a role within a minute end a job.
+KILL_EVERY_S = {NODE: 3.0, LOADERS: 16.0, CONSTRUCTORS: 16.0}
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -247,14 +249,14 @@ class _Bench:
                     self.measure(key, "served_again", mesh={"dp": 1}, **job, **setup)
 
     def stalls(self) -> None:
-        """Waits of every step, with deaths of the node and without."""
+        """Waits of every step, with deaths of each kind and without."""
         deaths = list(range(KILL_FIRST, TAKEN, KILL_EVERY))
         for number in range(self.options.rounds):
             for prefetch in PREFETCHES:
-                for name, kill_after in (("node", deaths), ("nobody", [])):
-                    key = f"stalls/{name}/prefetch_{prefetch}/{number}"
-                    setup = {"taken": TAKEN, "kill_after": kill_after, "prefetch": prefetch}
-                    self.measure(key, "waits", **setup)
+                for victim in VICTIMS:
+                    setup = {"taken": TAKEN, "kill_after": deaths, "prefetch": prefetch}
+                    key = f"stalls/{victim}/prefetch_{prefetch}/{number}"
+                    self.measure(key, "waits", kinds=[victim], **setup)
 
 
 def record_chain() -> Figures:
@@ -315,16 +317,15 @@ def _restart_figures(found: Mapping[str, Figures]) -> Figures:
 
 def _stall_figures(found: Mapping[str, Figures]) -> Figures:
     figures: Figures = {}
-    for name, word in (("node", "stalled_steps"), ("nobody", "stalled_steps_undisturbed")):
+    for victim, word in VICTIMS.items():
         for prefetch in PREFETCHES:
-            begin = f"stalls/{name}/prefetch_{prefetch}/"
+            begin = f"stalls/{victim}/prefetch_{prefetch}/"
             runs = [told for key, told in found.items() if key.startswith(begin)]
             if runs and all("waits_ms" in told for told in runs):
-                suffix = "" if prefetch == PREFETCHES[0] else f"_prefetch_{prefetch}"
-                figures[word + suffix] = sum(map(stalled, runs))
-                figures[word.replace("stalled_steps", "longest_wait_ms") + suffix] = max(
-                    max(told["waits_ms"][STARTING:]) for told in runs
-                )
+                suffix = word + ("" if prefetch == PREFETCHES[0] else f"_prefetch_{prefetch}")
+                figures["stalled_steps" + suffix] = sum(map(stalled, runs))
+                longest = max(max(told["waits_ms"][STARTING:]) for told in runs)
+                figures["longest_wait_ms" + suffix] = longest
     return figures
 
 

@@ -202,14 +202,14 @@ def _largest(journal: Path, trainer: PacedTrainer) -> int:
 
 
 def waits(work: dict[str, Any]) -> dict[str, Any]:
-    """How long `next()` took in every step; the node dies after some of them."""
+    """How long `next()` took in every step; after some of them those of these kinds die."""
     with started(work) as run:
         trainer = PacedTrainer(run, work["pace_s"])
         deaths = []
         for step in range(work["taken"]):
             trainer.step()
             if step in work["kill_after"]:
-                deaths.append(Death(run.sockets, run.journal, (NODE,)))
+                deaths.append(Death(run.sockets, run.journal, tuple(work["kinds"])))
             trainer.train()
         seconds = [death.seconds_to_a_plan() for death in deaths]
     return {"waits_ms": [round(wait * 1e3, 2) for wait in trainer.waits_s], "seconds": seconds}
