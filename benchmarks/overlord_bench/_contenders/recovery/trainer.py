@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from overlord_bench import _mixed_sources
-from overlord_bench._deaths import NODE, Death, ManyDeaths, kill, last_plan
+from overlord_bench._deaths import Death, ManyDeaths, last_plan
 from overlord_bench._fleet import wait_until_served_by_none
 from overlord_bench._stream_record import StreamRecorder
 
 WARMUP = 10  # steps before the first kill
 COMPACTED_EVERY = 256  # plans of a journal
-MOST_AHEAD = 32  # plans ahead of the runway, where nobody trains
+MOST_PLANNED = 60  # steps, and more: those ahead of the runway are 32 at most
 SYNCS = 50
 UNTIMED = 12  # steps of a window before its clock starts: what had been made ahead is used up
 
@@ -109,7 +109,7 @@ class PacedTrainer:
     """Takes a step, trains for so long, and notes how long each `next()` took."""
 
     def __init__(self, run: Run, pace_s: float) -> None:
-        self._rounds, self.pace_s = run.loaders.rounds(), pace_s
+        self._rounds, self._pace_s = run.loaders.rounds(), pace_s
         self.waits_s: list[float] = []
 
     def step(self) -> None:
@@ -121,7 +121,7 @@ class PacedTrainer:
 
     def train(self) -> None:
         """Half a step."""
-        time.sleep(self.pace_s / 2)
+        time.sleep(self._pace_s / 2)
 
     def steps(self, count: int) -> None:
         """So many, whole."""
@@ -172,21 +172,20 @@ def restart(work: dict[str, Any]) -> dict[str, Any]:
 
 
 def restart_flat(work: dict[str, Any]) -> dict[str, Any]:
-    """The same after more and more plans of one run, and how large its journal is by then."""
+    """The same after more and more plans of one run, and how large its journal is by then.
+
+    Nobody trains, so the trainer soon waits for the new plan, and nothing else is in the time.
+    """
     told: dict[str, Any] = {"plans_per_s": {}, "journal_bytes": {}}
     with started(work) as run:
         trainer = PacedTrainer(run, 0.0)
         for plans in work["plans"]:
-            trainer.pace_s = 0.0
             began, missing = time.perf_counter(), plans - len(trainer.waits_s)
             trainer.steps(missing - COMPACTED_EVERY)
             told["plans_per_s"][plans] = missing / (time.perf_counter() - began)
             told["journal_bytes"][plans] = _largest(run.journal, trainer)
-            trainer.pace_s = work["pace_s"]
-            # The next planner has room for a plan once those ahead of the runway are used up.
-            kill(run.sockets, (NODE,))
-            trainer.steps(MOST_AHEAD + WARMUP)
             for name, deaths in work["deaths"].items():
+                deaths = {**deaths, "steps_between": MOST_PLANNED}
                 told.setdefault(name, {})[plans] = _restarts(run, trainer, deaths)
     return told
 
