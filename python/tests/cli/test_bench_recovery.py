@@ -13,7 +13,7 @@ from overlord_bench._contenders.recovery.shadows import first_after
 from overlord_bench._deaths import KINDS
 from overlord_bench._stream_record import LINEAGE_ID, StreamRecord, StreamRecorder, compare
 
-pytestmark = pytest.mark.deadline(300)
+pytestmark = pytest.mark.deadline(600)
 
 
 class MadeUpBatch:
