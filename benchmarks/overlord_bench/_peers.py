@@ -83,7 +83,13 @@ def package_folder() -> Iterator[str]:
         yield folder
 
 
-def run_once(pythons: Pythons, contender: Contender, work: Mapping[str, Any], path: str) -> Figures:
+def run_once(
+    pythons: Pythons,
+    contender: Contender,
+    work: Mapping[str, Any],
+    path: str,
+    patience_s: float = _PATIENCE_S,
+) -> Figures:
     """One run; its figures, or `missing` or `failed` with the reason."""
     program = pythons.of(contender)
     if program is None:
@@ -92,10 +98,10 @@ def run_once(pythons: Pythons, contender: Contender, work: Mapping[str, Any], pa
     environment = {**os.environ, **contender.environment, "PYTHONPATH": path}
     try:
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=_PATIENCE_S, env=environment
+            words, capture_output=True, text=True, timeout=patience_s, env=environment
         )
     except subprocess.TimeoutExpired:
-        return {"failed": f"not done after {_PATIENCE_S:.0f} s"}
+        return {"failed": f"not done after {patience_s:.0f} s"}
     for line in reversed(done.stdout.splitlines()):
         if line.startswith(_MARK):
             figures: Figures = json.loads(line.removeprefix(_MARK))

@@ -31,7 +31,7 @@ def jobs(data: Path, pythons: _peers.Pythons) -> dict[str, dict[str, Any]]:
 
 def _text(data: Path) -> dict[str, Any]:
     shape = SourceShape("web", "parquet_text", WEB, 6_000, 4, row_group=250)
-    folder = data / "raw-text-v1"
+    folder = data / "raw-text-v2"
     ensure_corpus(folder, CorpusParameters(seed=7, sources=(shape,)))
     source = {"files": f"{folder}/web/*.parquet", "text": "text", "window_rows": 256}
     return {

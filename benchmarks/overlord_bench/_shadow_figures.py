@@ -76,10 +76,12 @@ def _hang_and_memory(found: Mapping[str, Figures]) -> Figures:
 
 
 def _empty(found: Mapping[str, Figures]) -> Figures:
-    """By source and shadow: from the kill to the link or promotion, and the longest `next()`."""
-    return {
-        f"{key.replace('/', '_')}_{field}": told[field]
-        for key, told in found.items()
-        for field in ("linked_ms", "runway_wait_ms", "longest_wait_ms")
-        if key.startswith("empty/") and field in told
-    }
+    """By source and shadow: from the kill to the link or promotion, and what steps waited for."""
+    figures: Figures = {}
+    for key, told in found.items():
+        if key.startswith("empty/") and "linked_ms" in told:
+            name = key.replace("/", "_")
+            figures[f"{name}_linked_ms"] = told["linked_ms"]
+            figures[f"{name}_runway_wait_ms"] = told["runway_wait_ms"]
+            figures[f"{name}_lost_ms"] = told["all_waits_ms"] - told["all_waits_ms_undisturbed"]
+    return figures

@@ -12,6 +12,7 @@ import argparse
 import json
 import math
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,7 @@ AIMS = {
 PARTS = (
     "ids",
     "restart",
+    "restart_flat",
     "journal",
     "throughput",
     "stalls",
@@ -68,13 +70,17 @@ CASES = {  # of that benchmark: how many of 306 sources a step draws from, and w
 MANY = 306  # sources
 WARMUP_STEPS = 12  # nobody dies in the first ones
 PREFETCHES = (4, 2)
+VICTIMS = {NODE: "", LOADERS: "_loaders", CONSTRUCTORS: "_constructors", "nobody": "_undisturbed"}
 TAKEN, KILL_FIRST, KILL_EVERY = 65, 5, 15  # steps
 FIG16_TAKEN, UNPACED_TAKEN = 60, 200
+BINS = (64, 8)
 MOST_LOADERS = 64
 TRACED_S = 5.0
+PATIENCE_S = 3600.0  # with one contender: a million ids, or twenty busy minutes
 MOST_EMPTY_KILLS = 4  # a run reads no document twice
 REST_S = 3.0  # in which a warm shadow reads what plans name
-KILL_EVERY_S = {NODE: 3.0, LOADERS: 9.0, CONSTRUCTORS: 9.0}  # 9 of a role in a minute end a job
+# A pause is half as long at least, and 9 deaths of a role within a minute end a job.
+KILL_EVERY_S = {NODE: 3.0, LOADERS: 16.0, CONSTRUCTORS: 16.0}
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -82,6 +88,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--ids", type=float, default=80_000, help="samples to compare, by victim")
     parser.add_argument("--kills", type=int, default=20, help="of the node, to time its return")
     parser.add_argument("--cold-kills", type=int, default=10, help="of all processes at once")
+    parser.add_argument("--plans", default="1e3,1e4", help="after which restarts are compared")
     parser.add_argument("--pace-ms", type=float, default=200.0, help="that a step trains")
     parser.add_argument("--pairs", type=int, default=16, help="windows with and without a journal")
     parser.add_argument("--seconds", type=float, default=1.0, help="of a window")
@@ -95,7 +102,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a look in a minute or two")
     parser.add_argument("--data", type=Path, default=_web_corpus.default_folder())
     if "--quick" in arguments:
-        parser.set_defaults(ids=10_000, kills=3, cold_kills=1, pairs=2, seconds=0.3, rounds=1)
+        parser.set_defaults(
+            ids=10_000, kills=3, cold_kills=1, plans="500,1000", pairs=2, seconds=0.3, rounds=1
+        )
         parser.set_defaults(busy_minutes=0.2)
     return parser.parse_args(arguments)
 
@@ -122,7 +131,7 @@ class _Bench:
             "measure": what,
         }
         contender = Contender(key, "recovery.trainer", setup, is_peer=False)
-        told = _peers.run_once(self._pythons, contender, work, self._path)
+        told = _peers.run_once(self._pythons, contender, work, self._path, PATIENCE_S)
         self.found[key] = told
         shown = {name: value for name, value in told.items() if not isinstance(value, list)}
         print(f"{key}: {shown}", file=sys.stderr, flush=True)
@@ -146,27 +155,67 @@ class _Bench:
 
     def restart(self) -> None:
         """The way back of the node alone, and of everything."""
-        kills, cold = self.options.kills, self.options.cold_kills
-        self.measure("restart/warm", "restart", kinds=[NODE], kills=kills, steps_between=8)
-        self.measure("restart/cold", "restart", kinds=list(KINDS), kills=cold, steps_between=20)
-        many = {"sources": MANY, "folder": self._many(), "bins": 64}
+        for name, deaths in self._deaths().items():
+            self.measure(f"restart/{name}", "restart", **deaths)
         key = f"restart/warm/{MANY}_sources"
-        self.measure(key, "restart", kinds=[NODE], kills=kills, steps_between=8, **many)
+        self.measure(key, "restart", **self._many(), **self._deaths()["warm"])
 
-    def _many(self) -> str:
+    def _deaths(self) -> dict[str, dict[str, Any]]:
+        kills, cold = self.options.kills, self.options.cold_kills
+        return {
+            "warm": {"kinds": [NODE], "kills": kills, "steps_between": 8},
+            "cold": {"kinds": list(KINDS), "kills": cold, "steps_between": 20},
+        }
+
+    def restart_flat(self) -> None:
+        """The same after more and more plans, of steps so small that there are many."""
+        plans = [int(float(count)) for count in self.options.plans.split(",")]
+        job = {**self._many(), "context": 512, "bins": 1, "mesh": {"dp": 1}}
+        self.measure("restart_flat", "restart_flat", **job, plans=plans, deaths=self._deaths())
+
+    def _many(self) -> dict[str, Any]:
         mixed = _mixed_sources.MixedSources(sources=MANY)
-        return str(_mixed_sources.prepare(mixed, self.options.data))
+        folder = str(_mixed_sources.prepare(mixed, self.options.data))
+        return {"sources": MANY, "folder": folder, "bins": 64}
 
     def journal(self) -> None:
         """Bytes of a plan's record, and the time to make one."""
-        many = {"sources": MANY, "folder": self._many(), "bins": 64}
-        self.measure("journal/run", "journal", plans=150, **many)
+        self.measure("journal/run", "journal", plans=150, **self._many())
         self.found["journal/record_chain"] = record_chain()
 
     def throughput(self) -> None:
-        """With a journal on disk and without one."""
+        """With a journal on disk and without one; the first also with shadows."""
         windows = {"pairs": self.options.pairs, "seconds": self.options.seconds}
-        self.measure("throughput", "throughput", mesh={"dp": 1}, bins=64, **windows)
+        for bins in BINS:
+            job = {"mesh": {"dp": 1}, "bins": bins, **windows}
+            self.measure(f"throughput/{bins}_bins", "throughput", **job)
+            job |= self._read_ahead()
+            self.measure(f"throughput/{bins}_bins/shadows", "throughput", **job)
+
+    def _read_ahead(self) -> dict[str, Any]:
+        """A job whose shadows work: blocks are decoded, and all have room.
+
+        Windows are so short that no block is asked for in a second pass, which the cache of a slot
+        would answer, and that of its shadow not.
+        """
+        tokens = int(16e6 * max(1, self.options.pairs * self.options.seconds))
+        corpus = _web_corpus.WebCorpus(tokens=tokens, mean_length=MEAN_LENGTH)
+        folder = _web_corpus.prepare(corpus, self.options.data)
+        sources = {
+            f"web{half}": {
+                "files": [f"{folder}/web-{shard:02}.parquet" for shard in range(half, 8, 2)],
+                "tokens": _web_corpus.COLUMN,
+            }
+            for half in range(2)
+        }
+        return {
+            "folder": str(folder),
+            "named_sources": sources,
+            "config": {"runtime": {"prefetch": 4, "runway": 6, "payload_budget": "1GB"}},
+            "loader_processes": 2,
+            "shadow": "warm",
+            "seconds": self.options.seconds / 4,
+        }
 
     def _loaders(self, *, shadow: str | None = "warm") -> dict[str, Any]:
         """A job with one slot in each loader process, all of which every step draws from."""
@@ -225,14 +274,14 @@ class _Bench:
                     self.measure(key, "served_again", mesh={"dp": 1}, **job, **setup)
 
     def stalls(self) -> None:
-        """Waits of every step, with deaths of the node and without."""
+        """Waits of every step, with deaths of each kind and without."""
         deaths = list(range(KILL_FIRST, TAKEN, KILL_EVERY))
         for number in range(self.options.rounds):
             for prefetch in PREFETCHES:
-                for name, kill_after in (("node", deaths), ("nobody", [])):
-                    key = f"stalls/{name}/prefetch_{prefetch}/{number}"
-                    setup = {"taken": TAKEN, "kill_after": kill_after, "prefetch": prefetch}
-                    self.measure(key, "waits", **setup)
+                for victim in VICTIMS:
+                    setup = {"taken": TAKEN, "kill_after": deaths, "prefetch": prefetch}
+                    key = f"stalls/{victim}/prefetch_{prefetch}/{number}"
+                    self.measure(key, "waits", kinds=[victim], **setup)
 
 
 def record_chain() -> Figures:
@@ -261,37 +310,48 @@ def figures_of(found: Mapping[str, Figures]) -> Figures:
     for name in ("ids_lost", "ids_twice", "wrong_bytes", "ids", "bytes", "kills"):
         if len(compared) == len(KINDS):
             figures["ids_compared" if name == "ids" else name] = sum(t[name] for t in compared)
-    for key, name in (
-        ("restart/warm", "planner_restart"),
-        ("restart/cold", "planner_cold_restart"),
-        (f"restart/warm/{MANY}_sources", f"planner_restart_{MANY}_sources"),
-    ):
-        if "median_s" in found.get(key, {}):
-            figures[f"{name}_s"] = found[key]["median_s"]
-            figures[f"{name}_max_s"] = found[key]["max_s"]
     if "bytes_per_plan" in found.get("journal/run", {}):
         figures["journal_bytes_per_plan"] = found["journal/run"]["bytes_per_plan"]
     chain = found.get("journal/record_chain", {})
     for key, value in chain.items():
         if key.startswith(("us_per_plan", "bytes_per_plan")):
             figures[f"journal_{key}"] = value
-    if "ratio" in found.get("throughput", {}):
-        figures["throughput_ratio"] = found["throughput"]["ratio"]
-    return figures | _stall_figures(found) | shadow_figures(found)
+    for key, told in found.items():
+        if key.startswith("throughput/") and "ratio" in told:
+            suffix = key.removeprefix("throughput").removeprefix(f"/{BINS[0]}_bins")
+            suffix = suffix.replace("/", "_")
+            figures["throughput_ratio" + suffix] = told["ratio"]
+            figures["throughput_sync_ms" + suffix] = told["sync_ms"]
+    return figures | _restart_figures(found) | _stall_figures(found) | shadow_figures(found)
+
+
+def _restart_figures(found: Mapping[str, Figures]) -> Figures:
+    figures: Figures = {}
+    flat = found.get("restart_flat", {})
+    for kind, name in (("warm", "planner_restart"), ("cold", "planner_cold_restart")):
+        for key in (f"restart/{kind}", f"restart/{kind}/{MANY}_sources"):
+            if "median_s" in (told := found.get(key, {})):
+                longer = name + key.removeprefix(f"restart/{kind}").replace("/", "_")
+                figures[f"{longer}_s"] = told["median_s"]
+                figures[f"{longer}_max_s"] = told["max_s"]
+        for plans, seconds in flat.get(kind, {}).items():
+            figures[f"{name}_s_after_{plans}"] = statistics.median(seconds)
+    for plans, size in flat.get("journal_bytes", {}).items():
+        figures[f"journal_bytes_after_{plans}"] = size
+    return figures
 
 
 def _stall_figures(found: Mapping[str, Figures]) -> Figures:
     figures: Figures = {}
-    for name, word in (("node", "stalled_steps"), ("nobody", "stalled_steps_undisturbed")):
+    for victim, word in VICTIMS.items():
         for prefetch in PREFETCHES:
-            begin = f"stalls/{name}/prefetch_{prefetch}/"
+            begin = f"stalls/{victim}/prefetch_{prefetch}/"
             runs = [told for key, told in found.items() if key.startswith(begin)]
             if runs and all("waits_ms" in told for told in runs):
-                suffix = "" if prefetch == PREFETCHES[0] else f"_prefetch_{prefetch}"
-                figures[word + suffix] = sum(map(stalled, runs))
-                figures[word.replace("stalled_steps", "longest_wait_ms") + suffix] = max(
-                    max(told["waits_ms"][STARTING:]) for told in runs
-                )
+                suffix = word + ("" if prefetch == PREFETCHES[0] else f"_prefetch_{prefetch}")
+                figures["stalled_steps" + suffix] = sum(map(stalled, runs))
+                longest = max(max(told["waits_ms"][STARTING:]) for told in runs)
+                figures["longest_wait_ms" + suffix] = longest
     return figures
 
 

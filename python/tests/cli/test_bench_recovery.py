@@ -13,7 +13,7 @@ from overlord_bench._contenders.recovery.shadows import first_after
 from overlord_bench._deaths import KINDS
 from overlord_bench._stream_record import LINEAGE_ID, StreamRecord, StreamRecorder, compare
 
-pytestmark = pytest.mark.deadline(300)
+pytestmark = pytest.mark.deadline(600)
 
 
 class MadeUpBatch:
@@ -85,6 +85,10 @@ def test_figures_are_what_was_measured() -> None:
         },
         "restart/warm": {"median_s": 0.2, "max_s": 0.3},
         "restart/cold": {"failed": "it said nothing"},
+        "restart/warm/306_sources": {"median_s": 0.4, "max_s": 0.5},
+        "restart_flat": {"warm": {"1000": [0.5, 0.3, 0.4]}, "journal_bytes": {"1000": 77}},
+        "throughput/64_bins": {"ratio": 0.9, "sync_ms": 5.0},
+        "throughput/8_bins/shadows": {"ratio": 0.7, "sync_ms": 5.0},
         "stalls/node/prefetch_4/0": {"waits_ms": waits},
         "stalls/nobody/prefetch_4/0": {"waits_ms": waits[:4]},
         "stalls/node/prefetch_2/0": {"failed": "it said nothing"},
@@ -94,6 +98,11 @@ def test_figures_are_what_was_measured() -> None:
     assert (figures["stalled_steps"], figures["longest_wait_ms"]) == (1, 25.0)
     assert figures["stalled_steps_undisturbed"] == 0
     assert figures["planner_restart_s"] == 0.2
+    assert figures["planner_restart_306_sources_s"] == 0.4
+    assert figures["planner_restart_s_after_1000"] == 0.4
+    assert figures["journal_bytes_after_1000"] == 77
+    assert figures["throughput_ratio"] == 0.9
+    assert figures["throughput_ratio_8_bins_shadows"] == 0.7
     assert not {"planner_cold_restart_s", "stalled_steps_prefetch_2"} & set(figures)
     del found["ids/node"]["ids"]
     assert "ids_lost" not in recovery.figures_of(found)

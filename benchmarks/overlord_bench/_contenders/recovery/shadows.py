@@ -233,29 +233,41 @@ def memory(work: dict[str, Any]) -> dict[str, Any]:
     return {"pss_bytes": found.pss, "loaders_bytes": found.by_kind["loaders"]}
 
 
+WORK = ("read_wait", "decode", "tokenise", "media")  # of a loader, by its status
+
+
 def served_again(work: dict[str, Any]) -> dict[str, Any]:
     """The only loader process with active slots dies under a loop that does not train.
 
     Told are the times from each kill until the status has its successor's link (with a shadow: the
-    promotion), the longest `next()` of the steps that were planned before the kill, and that of all
-    steps that follow, among which are first readings that nobody had done. Without `rest_s` before
-    the kill a warm shadow lags behind such a loop, and has read little of what is asked of it.
+    promotion), the longest `next()` of the steps that were planned before the kill, all waits of
+    the steps that follow, and, without a shadow, what the successor had done until those that were
+    planned were there. Without `rest_s` before the kill a warm shadow lags behind such a loop, and
+    has read little of what is asked of it.
     """
     told: dict[str, list[float]] = {}
+
+    def tell(name: str, value_ms: float) -> None:
+        told.setdefault(name, []).append(value_ms)
+
     with started(work) as run:
         trainer = PacedTrainer(run, 0.0)
+        runway = work["prefetch"] + 2
 
-        def take(word: str) -> None:
+        def take(word: str) -> dict[str, Any]:
             before = len(trainer.waits_s)
-            trainer.steps(work["steps_between"])
+            trainer.steps(runway)
+            status = watched.status()
+            trainer.steps(work["steps_between"] - runway)
             waits = [wait * 1e3 for wait in trainer.waits_s[before:]]
-            runway = work["prefetch"] + 2
-            told.setdefault("runway_wait_ms" + word, []).append(max(waits[:runway]))
-            told.setdefault("longest_wait_ms" + word, []).append(max(waits))
+            tell("runway_wait_ms" + word, max(waits[:runway]))
+            tell("all_waits_ms" + word, sum(waits))
+            return status
 
         trainer.steps(work["steps_between"])
         watched = Watched(run, work)
         for _ in range(work["kills"]):
+            time.sleep(work["rest_s"])
             take("_undisturbed")
             time.sleep(work["rest_s"])
             victims = watched.victims(1)
@@ -264,8 +276,10 @@ def served_again(work: dict[str, Any]) -> dict[str, Any]:
             else:
                 follows = successors(watched, victims[0])
             _signal(victims, signal.SIGKILL)
-            take("")
-            told.setdefault("linked_ms", []).append(max(follows.seconds()) * 1e3)
+            status = take("")
+            tell("linked_ms", max(follows.seconds()) * 1e3)
+            for name in () if work["shadow"] else WORK:
+                tell(f"{name}_ms", sum(one[f"{name}_ns"] for one in status["loaders"]) / 1e6)
     middle = {name: statistics.median(values) for name, values in told.items()}
     each = {name: [round(value, 1) for value in values] for name, values in told.items()}
     return {**middle, "each": each}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import tempfile
 import time
@@ -12,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from overlord_bench import _mixed_sources
-from overlord_bench._deaths import NODE, Death, ManyDeaths, last_plan
+from overlord_bench._deaths import Death, ManyDeaths, last_plan
 from overlord_bench._fleet import wait_until_served_by_none
 from overlord_bench._stream_record import StreamRecorder
 
 WARMUP = 10  # steps before the first kill
+COMPACTED_EVERY = 256  # plans of a journal
+MOST_PLANNED = 60  # steps, and more: those ahead of the runway are 32 at most
+SYNCS = 50
 UNTIMED = 12  # steps of a window before its clock starts: what had been made ahead is used up
 
 
@@ -146,30 +150,65 @@ def stream(work: dict[str, Any]) -> dict[str, Any]:
     return {"kills": kills}
 
 
-def restart(work: dict[str, Any]) -> dict[str, Any]:
+def _restarts(run: Run, trainer: PacedTrainer, deaths: dict[str, Any]) -> list[float]:
     """Seconds from each of many deaths to the first new plan."""
     seconds = []
+    for _ in range(deaths["kills"]):
+        trainer.step()
+        death = Death(run.sockets, run.journal, tuple(deaths["kinds"]))
+        trainer.train()
+        trainer.steps(deaths["steps_between"])
+        seconds.append(death.seconds_to_a_plan())
+    return seconds
+
+
+def restart(work: dict[str, Any]) -> dict[str, Any]:
+    """How long the planner is away."""
     with started(work) as run:
         trainer = PacedTrainer(run, work["pace_s"])
         trainer.steps(WARMUP)
-        for _ in range(work["kills"]):
-            trainer.step()
-            death = Death(run.sockets, run.journal, tuple(work["kinds"]))
-            trainer.train()
-            trainer.steps(work["steps_between"])
-            seconds.append(death.seconds_to_a_plan())
+        seconds = _restarts(run, trainer, work)
     return {"median_s": statistics.median(seconds), "max_s": max(seconds), "seconds": seconds}
 
 
+def restart_flat(work: dict[str, Any]) -> dict[str, Any]:
+    """The same after more and more plans of one run, and how large its journal is by then.
+
+    Nobody trains, so the trainer soon waits for the new plan, and nothing else is in the time.
+    """
+    told: dict[str, Any] = {"plans_per_s": {}, "journal_bytes": {}}
+    with started(work) as run:
+        trainer = PacedTrainer(run, 0.0)
+        for plans in work["plans"]:
+            began, missing = time.perf_counter(), plans - len(trainer.waits_s)
+            trainer.steps(missing - COMPACTED_EVERY)
+            told["plans_per_s"][plans] = missing / (time.perf_counter() - began)
+            told["journal_bytes"][plans] = _largest(run.journal, trainer)
+            for name, deaths in work["deaths"].items():
+                deaths = {**deaths, "steps_between": MOST_PLANNED}
+                told.setdefault(name, {})[plans] = _restarts(run, trainer, deaths)
+    return told
+
+
+def _largest(journal: Path, trainer: PacedTrainer) -> int:
+    """Most bytes of a journal between two compactions."""
+    sizes = []
+    for _ in range(COMPACTED_EVERY):
+        trainer.steps(1)
+        with contextlib.suppress(FileNotFoundError):  # compacted in this moment
+            sizes.append(_size_of(journal)[1])
+    return max(sizes)
+
+
 def waits(work: dict[str, Any]) -> dict[str, Any]:
-    """How long `next()` took in every step; the node dies after some of them."""
+    """How long `next()` took in every step; after some of them those of these kinds die."""
     with started(work) as run:
         trainer = PacedTrainer(run, work["pace_s"])
         deaths = []
         for step in range(work["taken"]):
             trainer.step()
             if step in work["kill_after"]:
-                deaths.append(Death(run.sockets, run.journal, (NODE,)))
+                deaths.append(Death(run.sockets, run.journal, tuple(work["kinds"])))
             trainer.train()
         seconds = [death.seconds_to_a_plan() for death in deaths]
     return {"waits_ms": [round(wait * 1e3, 2) for wait in trainer.waits_s], "seconds": seconds}
@@ -205,13 +244,30 @@ def _window(rounds: Iterator[Any], seconds: float) -> float:
     return tokens / took
 
 
+def _sync_ms(folder: Path) -> float:
+    """What the disk takes to make a record durable while little else goes on."""
+    took = []
+    with tempfile.TemporaryFile(dir=folder.parent) as file:
+        for _ in range(SYNCS):
+            file.write(bytes(3000))
+            file.flush()
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append(time.perf_counter() - began)
+    return statistics.median(took) * 1e3
+
+
 def throughput(work: dict[str, Any]) -> dict[str, Any]:
-    """Tokens a second with the journal and without, in turn; one rests while the other runs."""
-    pairs = []
+    """Tokens a second with the journal, and shadows if the work has them, and with neither.
+
+    In turn: one rests while the other runs.
+    """
+    pairs, bare = [], {**work, "shadow": None}
     with (
         started(work, name="with") as written,
-        started(work, name="without", comes_back=False) as unwritten,
+        started(bare, name="without", comes_back=False) as unwritten,
     ):
+        sync_ms = _sync_ms(written.journals)
         ways = {"with": written.loaders.rounds(), "without": unwritten.loaders.rounds()}
         for turn in range(work["pairs"] + 1):
             names = list(ways) if turn % 2 == 0 else list(reversed(ways))
@@ -225,6 +281,7 @@ def throughput(work: dict[str, Any]) -> dict[str, Any]:
         "with_tokens_per_s": statistics.median(pair["with"] for pair in pairs),
         "without_tokens_per_s": statistics.median(pair["without"] for pair in pairs),
         "ratios": [round(ratio, 3) for ratio in ratios],
+        "sync_ms": sync_ms,
     }
 
 
@@ -233,6 +290,6 @@ def measure(work: dict[str, Any]) -> dict[str, Any]:
     import overlord as ol
     from overlord_bench._contenders.recovery import shadows
 
-    known = (stream, restart, waits, journal, throughput, *shadows.MEASURES)
+    known = (stream, restart, restart_flat, waits, journal, throughput, *shadows.MEASURES)
     ways = {one.__name__: one for one in known}
     return {"version": ol.__version__, **ways[work["measure"]](work)}
