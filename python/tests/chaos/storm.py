@@ -85,7 +85,7 @@ class Storm:
             short = dice.choice([0.05, 1.0, 5.0, self.longest_stop]) * dice.random()
             harmed = stop(list(chosen), dice.choice([self.longest_stop] * 3 + [short]))
         else:
-            harmed = starve(list(chosen), dice.choice([16, 64, 256]) << 10, STARVED_SECONDS)
+            harmed = starve(list(chosen), dice.choice([0, 16, 64]) << 10, STARVED_SECONDS)
         lasted = time.monotonic() - begun
         return f"{', '.join(chosen.values())} {fault} for {lasted:.1f} s" if harmed else ""
 

@@ -58,7 +58,7 @@ def test_nobody_notices(
     runs = 0
     while storm.done.total() < ROUNDS:
         runs += 1
-        assert runs <= ROUNDS, f"hardly any fault comes about: {storm.done}"
+        assert runs <= 3 + 2 * ROUNDS, f"hardly any fault comes about: {storm.done}"
         told = job.attempt(pace=dice.choice([0.0005, 0.002, 0.01]))
         with running(told) as attempt, job.explained(attempt):
             for rank in attempt.ranks:
