@@ -255,7 +255,8 @@ class Survivor(Trainer):
             for other in self.others:
                 other.drain()
             pause(0.002)
-        word = super().until(key, max(0.01, deadline - time.monotonic()))
+        assert not self._queue.empty(), f"rank {self.rank} has not said {key} for {seconds} s"
+        word = super().until(key, seconds)
         for passed in self.words[before:-1]:
             self.take(passed)
         del self.words[:-5]
