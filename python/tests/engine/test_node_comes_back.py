@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,28 @@ def test_a_hung_node_is_replaced(config: dict[str, Any], sockets: Path) -> None:
             trainer.go()
         all_end_well(started, embedded_hashes(config, TWO))
         assert hung not in nodes_of(sockets)
+    until_nothing_left(sockets)
+
+
+def test_a_node_that_was_stopped_takes_nobody_for_hung(
+    config: dict[str, Any], sockets: Path
+) -> None:
+    """What others said meanwhile is read before anybody is judged by it."""
+    config["steps"] = 60
+    with trainers(config, TWO, pause_after=10) as started:
+        for trainer in started:
+            trainer.until("paused")
+        kill_node(sockets, signal.SIGSTOP)
+        wakes = time.monotonic() + 4  # longer than silence lasts, shorter than ranks wait
+        in_time(lambda: time.monotonic() > wakes, "it has slept")
+        kill_node(sockets, signal.SIGCONT)
+        for trainer in started:
+            trainer.go()
+            for _ in range(30):
+                trainer.until("step")
+        status = status_of(sockets)
+        assert status is not None and (status["restarts"], status["recoveries"]) == (0, 0)
+        all_end_well(started, embedded_hashes(config, TWO))
     until_nothing_left(sockets)
 
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,7 @@ class JobKeeper final : public keeper::KeeperWorld {
   void stop_serving();
   void watch();
   void look_for_other_nodes();
+  std::set<std::string> starved_groups();
   NodeStatus status();
   std::function<void()> profile_writing();
   void write_profiles_now_and_then();
@@ -110,6 +112,7 @@ class JobKeeper final : public keeper::KeeperWorld {
   LeftGroups left_;  // by the node before this one
   // All below belongs to the loop's thread.
   std::unique_ptr<keeper::Keeper> keeper_;
+  int64_t watched_ns_ = 0;  // the last look at who lives
   std::unique_ptr<Serving> serving_;
   std::map<std::string, uint32_t> known_;     // generations of processes
   keeper::RestartBook restarts_;              // that the planner was told of

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "overlord/node/engine/data_match.h"
 #include "overlord/node/engine/job_memory.h"
@@ -11,6 +12,7 @@
 #include "overlord/node/keeper/job_keeper.h"
 #include "overlord/node/keeper/role_cluster.h"
 #include "overlord/node/keeper/welcome.h"
+#include "overlord/node/recovery/living_process.h"
 #include "overlord/plan/place/place_tree.h"
 #include "overlord/protocol/plan_codec.h"
 
@@ -18,6 +20,7 @@ namespace overlord::node {
 namespace {
 
 constexpr int64_t kWatchNs = 250'000'000;
+constexpr int64_t kAwayNs = 1'000'000'000;        // between two looks: we were not there
 constexpr int64_t kComeAgainNs = 10'000'000'000;  // for ranks that live to call a node again
 
 // A slot is one line, whoever follows it.
@@ -319,8 +322,21 @@ void JobKeeper::watch() {
   trace_.poll();
   write_profiles_now_and_then();
   look_for_other_nodes();
-  receive(keeper::Watched{});
+  // Who was away itself, stopped or without a CPU, has not read yet what others said meanwhile.
+  const int64_t passed_ns = clock_.now_ns() - std::exchange(watched_ns_, clock_.now_ns());
+  if (passed_ns < kAwayNs) receive(keeper::Watched{starved_groups()});
   after(kWatchNs, [this] { watch(); });
+}
+
+// Of those that say nothing: whoever would run if there were a CPU for it is not hung.
+std::set<std::string> JobKeeper::starved_groups() {
+  std::set<std::string> starved;
+  const auto* serving = keeper_->state().serving();
+  if (serving == nullptr || !serving_ || !serving_->cluster) return starved;
+  for (const std::string& name : serving->supervisor.silent(clock_.now_ns())) {
+    if (wants_to_run(serving_->cluster->process_of(name))) starved.insert(name);
+  }
+  return starved;
 }
 
 // Ranks that we miss may be with another node, because their job differs.

@@ -7,30 +7,60 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <string>
+#include <system_error>
+#include <vector>
 
 namespace overlord::node {
 namespace {
 
-constexpr int kStartField = 20;  // of /proc/PID/stat, behind the name: the 22nd of all
+// Of a `stat` file, counted from behind the name.
+constexpr size_t kState = 0, kUserTicks = 11, kSystemTicks = 12, kStart = 19, kFields = 20;
+
+// None: there is no such process or thread.
+std::vector<std::string> fields_of(const std::filesystem::path& directory) {
+  std::ifstream file(directory / "stat");
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const size_t name_ends = text.rfind(')');  // the name itself may hold anything
+  if (name_ends == std::string::npos) return {};
+  std::istringstream rest(text.substr(name_ends + 1));
+  std::vector<std::string> fields(kFields);
+  for (std::string& field : fields) rest >> field;
+  return fields;
+}
+
+std::filesystem::path directory_of(int64_t pid) { return "/proc/" + std::to_string(pid); }
+
+uint64_t number(const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); }
 
 // 0: there is no such process, or it is dead and not buried.
 uint64_t start_of(int64_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const size_t name_ends = text.rfind(')');  // the name itself may hold anything
-  if (name_ends == std::string::npos) return 0;
-  std::istringstream rest(text.substr(name_ends + 1));
-  std::string word;
-  for (int field = 1; field <= kStartField && rest >> word; ++field) {
-    if (field == 1 && (word == "Z" || word == "X")) return 0;
-  }
-  return std::strtoull(word.c_str(), nullptr, 10);
+  const std::vector<std::string> fields = fields_of(directory_of(pid));
+  if (fields.empty() || fields[kState] == "Z" || fields[kState] == "X") return 0;
+  return number(fields[kStart]);
 }
 
 }  // namespace
+
+bool wants_to_run(int64_t pid) {
+  std::error_code gone;
+  for (const auto& thread : std::filesystem::directory_iterator(directory_of(pid) / "task", gone)) {
+    const std::vector<std::string> fields = fields_of(thread.path());
+    if (!fields.empty() && fields[kState] == "R") return true;
+  }
+  return false;
+}
+
+int64_t cpu_ns_of(int64_t pid) {
+  const std::vector<std::string> fields = fields_of(directory_of(pid));
+  if (fields.empty()) return 0;
+  const uint64_t ticks = number(fields[kUserTicks]) + number(fields[kSystemTicks]);
+  return static_cast<int64_t>(ticks) * (1'000'000'000 / sysconf(_SC_CLK_TCK));
+}
 
 LivingProcess process_with(int64_t pid) { return {pid, start_of(pid)}; }
 

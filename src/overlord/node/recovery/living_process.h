@@ -27,4 +27,9 @@ bool kill_process(const runtime::Descriptor& handle);
 // Waits for the end of a process that was killed.
 void wait_for_end(const runtime::Descriptor& handle);
 
+// Whether one of its threads waits for a CPU; false: it sleeps, was stopped, or has ended.
+bool wants_to_run(int64_t pid);
+// That it has used so far; 0: it has ended.
+int64_t cpu_ns_of(int64_t pid);
+
 }  // namespace overlord::node

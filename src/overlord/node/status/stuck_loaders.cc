@@ -1,14 +1,14 @@
 #include "overlord/node/status/stuck_loaders.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
+
+#include "overlord/node/recovery/living_process.h"
 
 namespace overlord::node {
 namespace {
@@ -24,33 +24,14 @@ uint64_t progress_of(const loader::LoaderCounts<Plain>& counts) {
 // more on the busiest machine.
 constexpr int64_t kIdlePart = 50;
 
-constexpr int64_t kSecondNs = 1'000'000'000;
-
-// Nothing where it has ended.
-int64_t cpu_ns_of(const std::string& process) {
-  std::ifstream file("/proc/" + process + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const size_t name_end = line.rfind(')');  // a name may have spaces
-  if (name_end == std::string::npos) return 0;
-  std::istringstream words(line.substr(name_end + 1));
-  std::string skipped;
-  for (int i = 0; i < 11; ++i) words >> skipped;
-  int64_t user = 0, system = 0;
-  words >> user >> system;
-  return (user + system) * (kSecondNs / sysconf(_SC_CLK_TCK));
-}
-
 }  // namespace
 
 int64_t cpu_ns_with_children() {
-  timespec own{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
-  int64_t sum = own.tv_sec * kSecondNs + own.tv_nsec;
+  int64_t sum = cpu_ns_of(getpid());
   std::error_code gone;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", gone)) {
     std::ifstream children(task.path() / "children");
-    for (std::string child; children >> child;) sum += cpu_ns_of(child);
+    for (int64_t child = 0; children >> child;) sum += cpu_ns_of(child);
   }
   return sum;
 }

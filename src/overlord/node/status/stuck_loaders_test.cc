@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "overlord/node/recovery/living_process.h"
+
 namespace overlord::node {
 namespace {
 
@@ -40,11 +42,7 @@ TEST(StuckLoaders, WorkWithoutProgressIsCounted) {
   EXPECT_EQ(told(loader(1, 11), 312, kStuckSecond / 9), 1000u) << "that is no work";
 }
 
-int64_t own_cpu_ns() {
-  timespec own{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
-  return own.tv_sec * kStuckSecond + own.tv_nsec;
-}
+int64_t own_cpu_ns() { return cpu_ns_of(getpid()); }
 
 TEST(StuckLoaders, TheWorkOfChildrenCounts) {
   const pid_t child = fork();

@@ -78,7 +78,6 @@ class Step {
   bool refuse_return(const std::string& peer);
   void place(const std::string& name, const std::vector<runtime::GroupPlacement>& running);
   void condemn(const std::string& name, const std::string& why);
-  std::vector<Promotion> moves_from(const std::string& lost) const;
   bool promote_from(const std::string& lost);
   void stop_serving();
   void roster_changed();  // of all hosts
@@ -333,13 +332,13 @@ void Step::operator()(const Ended& input) {
   place(name, {});
 }
 
-void Step::operator()(const Watched&) {
+void Step::operator()(const Watched& input) {
   if (serving() == nullptr) return;
-  for (const std::string& name : serving()->supervisor.silent(now_ns_)) {
+  for (const std::string& name : serving()->supervisor.silent(now_ns_, input.starved)) {
     condemn(name, "says nothing");
   }
   for (const std::string& name : serving()->supervisor.stuck()) {
-    if (!moves_from(name).empty()) condemn(name, "comes no further");
+    if (!state_.promotions_from(name).empty()) condemn(name, "comes no further");
   }
 }
 
@@ -350,15 +349,10 @@ void Step::condemn(const std::string& name, const std::string& why) {
   if (promote_from(name)) groups_changed();
 }
 
-std::vector<Promotion> Step::moves_from(const std::string& lost) const {
-  return promotions(serving()->supervisor.groups(), lost,
-                    [this](const ProcessRoles& group) { return state_.lives(group); });
-}
-
 // As soon as it is lost, not when it is there again: that takes a process's start, and whoever has
 // a shadow has paid for not waiting. Should it live on after all, its generation is over.
 bool Step::promote_from(const std::string& lost) {
-  const std::vector<Promotion> moves = moves_from(lost);
+  const std::vector<Promotion> moves = state_.promotions_from(lost);
   for (const Promotion& move : moves) {
     apply(SlotPromoted{move});
     add(Say{text_of(move, job_.welcome.source_names)});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -55,7 +56,9 @@ struct Expired {
   Timer timer;
   uint64_t number = 0;  // what After said
 };
-struct Watched {};  // now and then
+struct Watched {                  // now and then
+  std::set<std::string> starved;  // groups that would run and get no CPU
+};
 struct CannotServe {
   Status why;
 };

@@ -184,6 +184,12 @@ bool KeeperState::lives(const protocol::ProcessRoles& group) const {
   return connected(group) && serving_ && !serving_->supervisor.condemned(group.name);
 }
 
+std::vector<Promotion> KeeperState::promotions_from(const std::string& lost) const {
+  OVERLORD_CHECK(serving_.has_value(), "a keeper that serves has groups to lose");
+  return promotions(serving_->supervisor.groups(), lost,
+                    [this](const protocol::ProcessRoles& group) { return lives(group); });
+}
+
 Protection KeeperState::protection() const {
   if (!serving_) return {};
   return keeper::protection(serving_->supervisor.groups(),

@@ -181,6 +181,8 @@ class KeeperState {
   // Connected, and not about to be killed: it can take over what it stands by for.
   bool lives(const protocol::ProcessRoles& group) const;
   Protection protection() const;
+  // What would become of the slots of a group that is lost now.
+  std::vector<Promotion> promotions_from(const std::string& lost) const;
   const std::map<SampleId, protocol::RowNoted>& notes() const { return notes_; }
   const std::optional<protocol::Welcome>& lead() const { return lead_; }
   const std::optional<FailureBook>& failure() const { return failed_; }

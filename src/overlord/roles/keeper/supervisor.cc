@@ -50,6 +50,7 @@ void Supervisor::promote(const Promotion& promotion) {
 }
 
 void Supervisor::condemn(const std::string& name) {
+  OVERLORD_CHECK(find(name) != nullptr, "a group of this job is condemned");
   Watch& watch = watches_[name];
   watch.condemned = true;
   if (watch.stuck_ns > options_.stuck_ns) options_.stuck_ns *= 2;
@@ -79,6 +80,7 @@ void Supervisor::heard(const GroupWord& word, int64_t now_ns) {
   const protocol::ProcessRoles* group = find(word.name);
   if (group == nullptr || group->generation != word.generation) return;
   Watch& watch = watches_[word.name];
+  OVERLORD_CHECK(word.stuck_ns >= 0, "a time that has passed");
   watch.stuck_ns = word.stuck_ns;
   watch.heard_ns = now_ns;
   watch.spoken = true;
@@ -129,10 +131,12 @@ Supervisor::Decision Supervisor::ended(const runtime::GroupEnd& end, int64_t now
   return out;
 }
 
-std::vector<std::string> Supervisor::silent(int64_t now_ns) const {
+std::vector<std::string> Supervisor::silent(int64_t now_ns,
+                                            const std::set<std::string>& starved) const {
   std::vector<std::string> out;
   for (const auto& [name, watch] : watches_) {
-    const int64_t limit = watch.spoken ? options_.silence_ns : options_.start_ns;
+    int64_t limit = watch.spoken ? options_.silence_ns : options_.start_ns;
+    if (starved.contains(name)) limit = std::max(limit, options_.starved_ns);
     if (watch.condemned || now_ns - watch.heard_ns <= limit) continue;
     out.push_back(name);
   }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,12 @@
 namespace overlord::keeper {
 
 struct SupervisorOptions {
-  uint32_t restarts_allowed = 8;       // of one group ...
-  uint32_t failed_starts_allowed = 2;  // the same, where it exited before its first word
-  int64_t within_ns = 60'000'000'000;  // ... in this time; one more ends the job
-  int64_t silence_ns = 2'500'000'000;  // a group that says nothing for so long is taken for hung
-  int64_t start_ns = 30'000'000'000;   // the same before its first word: it opens files
+  uint32_t restarts_allowed = 8;        // of one group ...
+  uint32_t failed_starts_allowed = 2;   // the same, where it exited before its first word
+  int64_t within_ns = 60'000'000'000;   // ... in this time; one more ends the job
+  int64_t silence_ns = 2'500'000'000;   // a group that says nothing for so long is taken for hung
+  int64_t start_ns = 30'000'000'000;    // the same before its first word: it opens files
+  int64_t starved_ns = 30'000'000'000;  // the same where it gets no CPU: a busy machine is no hang
   // A group that comes no further for so long is taken for hung where others can take its work
   // over; then twice as long, for what is slow everywhere must come to its end some time.
   int64_t stuck_ns = 10'000'000'000;
@@ -60,7 +62,7 @@ class Supervisor {
   // The same, and it is done.
   Decision ended(const runtime::GroupEnd& end, int64_t now_ns);
   // Groups to kill, because they have said nothing for too long.
-  std::vector<std::string> silent(int64_t now_ns) const;
+  std::vector<std::string> silent(int64_t now_ns, const std::set<std::string>& starved = {}) const;
   // Groups that speak, and that should hand their work over if somebody can take it.
   std::vector<std::string> stuck() const;
   // It will be killed, and is neither in this generation any more.

@@ -82,6 +82,8 @@ TEST(Supervisor, NamesTheSilentOnce) {
   supervisor.placed("loaders-1", 0);
   supervisor.heard({"loaders-0", 1}, kSupervisedSecond);
   EXPECT_TRUE(supervisor.silent(3 * kSupervisedSecond).empty());
+  EXPECT_TRUE(supervisor.silent(30 * kSupervisedSecond, {"loaders-0"}).empty()) << "it gets no CPU";
+  EXPECT_FALSE(supervisor.silent(32 * kSupervisedSecond, {"loaders-0"}).empty());
   EXPECT_EQ(supervisor.silent(5 * kSupervisedSecond), std::vector<std::string>{"loaders-0"});
   supervisor.condemn("loaders-0");
   EXPECT_TRUE(supervisor.silent(6 * kSupervisedSecond).empty()) << "each is named once";

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "overlord/base/check.h"
 #include "overlord/base/counts.h"
 #include "overlord/runtime/held_bytes.h"
 
@@ -64,7 +65,9 @@ class BlockInWork {
     ++probe_->blocks_read;
     ++probe_->blocks_in_work;
   }
-  ~BlockInWork() { --probe_->blocks_in_work; }
+  ~BlockInWork() {
+    OVERLORD_CHECK(probe_->blocks_in_work-- > 0, "a block that is done was in work");
+  }
   BlockInWork(const BlockInWork&) = delete;
   BlockInWork& operator=(const BlockInWork&) = delete;
 
