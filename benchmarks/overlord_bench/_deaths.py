@@ -76,6 +76,10 @@ class Death:
             before = last_plan(journal) if before < 0 else before
             time.sleep(_LOOK_S)
 
+    def is_awaited(self) -> bool:
+        """There is no new plan yet."""
+        return self._thread.is_alive()
+
     def seconds_to_a_plan(self) -> float:
         """From the kill to the first new plan."""
         self._thread.join()
