@@ -11,7 +11,7 @@
 namespace overlord::node {
 namespace {
 
-bool comes_true(const std::function<bool()>& condition) {
+bool becomes_so(const std::function<bool()>& condition) {
   const time_t deadline = time(nullptr) + 60;
   while (!condition()) {
     if (time(nullptr) > deadline) return false;
@@ -29,11 +29,11 @@ TEST(LivingProcesses, WhoWouldRunIsToldFromWhoSleepsOrWasStopped) {
   if (asleep == 0) {
     for (;;) pause();
   }
-  EXPECT_TRUE(comes_true([&] { return wants_to_run(busy); }));
-  EXPECT_TRUE(comes_true([&] { return cpu_ns_of(busy) > 0; }));
-  EXPECT_TRUE(comes_true([&] { return !wants_to_run(asleep); }));
+  EXPECT_TRUE(becomes_so([&] { return wants_to_run(busy); }));
+  EXPECT_TRUE(becomes_so([&] { return cpu_ns_of(busy) > 0; }));
+  EXPECT_TRUE(becomes_so([&] { return !wants_to_run(asleep); }));
   kill(busy, SIGSTOP);
-  EXPECT_TRUE(comes_true([&] { return !wants_to_run(busy); }));
+  EXPECT_TRUE(becomes_so([&] { return !wants_to_run(busy); }));
   for (const pid_t child : {busy, asleep}) {
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
