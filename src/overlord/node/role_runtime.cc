@@ -155,6 +155,7 @@ LoaderStatus RoleRuntime::loader_status(const host::RoleHost::LoaderView& view) 
   out.source = job_->spec.sources[view.source].name;
   out.slot = view.slot;
   out.queue = view.queue;
+  out.blocks_in_work = *probe.blocks_in_work;
   out.standby = probe.standby;
   out.counts = read_counts(probe);
   out.transform_ns = probe.transform_ns();

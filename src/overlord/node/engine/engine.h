@@ -33,7 +33,7 @@ namespace overlord::node {
 struct LoaderStatus {
   std::string source;
   uint32_t slot = 0;
-  uint64_t queue = 0;
+  uint64_t queue = 0, blocks_in_work = 0;
   loader::LoaderCounts<Plain> counts;  // without users' Python, which `python_ns` is
   uint64_t transform_ns = 0, python_ns = 0;
   // Memory now, and the most it was: decoded blocks, read and not decoded, with constructors, and
@@ -42,9 +42,9 @@ struct LoaderStatus {
            in_flight_bytes = 0, in_flight_peak_bytes = 0, worker_bytes = 0, worker_peak_bytes = 0;
   bool standby = false;  // a shadow of the slot
 
-  OVERLORD_FIELDS(source, slot, queue, counts, transform_ns, python_ns, buffer_bytes,
-                  buffer_peak_bytes, reading_bytes, reading_peak_bytes, in_flight_bytes,
-                  in_flight_peak_bytes, worker_bytes, worker_peak_bytes, standby)
+  OVERLORD_FIELDS(source, slot, queue, blocks_in_work, counts, transform_ns, python_ns,
+                  buffer_bytes, buffer_peak_bytes, reading_bytes, reading_peak_bytes,
+                  in_flight_bytes, in_flight_peak_bytes, worker_bytes, worker_peak_bytes, standby)
 };
 // What constructors spent on the packed media of a source.
 struct UnpackStatus {

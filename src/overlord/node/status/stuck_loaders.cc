@@ -44,7 +44,7 @@ uint64_t StuckLoaders::longest_ms(const EngineStatus& status, int64_t cpu_ns, in
   for (const LoaderStatus& loader : status.loaders) {
     Place& place = places_[{loader.source, loader.slot}];
     const uint64_t progress = progress_of(loader.counts);
-    if (busy || loader.standby || loader.counts.blocks_in_work == 0 || progress != place.progress) {
+    if (busy || loader.standby || loader.blocks_in_work == 0 || progress != place.progress) {
       place = {progress, now_ns};
     }
     longest_ns = std::max(longest_ns, now_ns - place.since_ns);

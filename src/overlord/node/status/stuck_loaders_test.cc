@@ -16,7 +16,7 @@ LoaderStatus loader(uint64_t in_work, uint64_t read_bytes, uint32_t slot = 0) {
   LoaderStatus out;
   out.source = "web";
   out.slot = slot;
-  out.counts.blocks_in_work = in_work;
+  out.blocks_in_work = in_work;
   out.counts.read_bytes = read_bytes;
   return out;
 }

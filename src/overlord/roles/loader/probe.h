@@ -26,7 +26,6 @@ struct LoaderCounts {
   Cell<uint64_t> bad_rows{0};
   Cell<uint64_t> empty_rows{0};  // skipped, where the source does so
   Cell<uint64_t> blocks_read{0};
-  Cell<uint64_t> blocks_in_work{0};  // being read, decoded or tokenised now
   Cell<uint64_t> cache_hits{0};
   // CPU time by stage: blocks of rows, tokens (as their encoder tells, with users' Python), media.
   Cell<uint64_t> decode_ns{0};
@@ -40,10 +39,9 @@ struct LoaderCounts {
   Cell<uint64_t> media_blobs{0};
 
   OVERLORD_FIELDS(in_work, rows_posted, documents, read_bytes, read_wait_ns, file_state_bytes,
-                  bad_rows, empty_rows, blocks_read, blocks_in_work, cache_hits, decode_ns,
-                  tokenise_ns, media_ns, sent_bytes, decode_in_bytes, decode_out_bytes,
-                  tokenise_in_bytes, tokenise_out_bytes, media_in_bytes, media_out_bytes,
-                  media_blobs)
+                  bad_rows, empty_rows, blocks_read, cache_hits, decode_ns, tokenise_ns, media_ns,
+                  sent_bytes, decode_in_bytes, decode_out_bytes, tokenise_in_bytes,
+                  tokenise_out_bytes, media_in_bytes, media_out_bytes, media_blobs)
 };
 
 struct LoaderProbe : LoaderCounts<std::atomic> {
@@ -51,6 +49,9 @@ struct LoaderProbe : LoaderCounts<std::atomic> {
   runtime::HeldBytes buffer;  // decoded blocks that are kept
   // Handed to constructors, and not let go of by them.
   const runtime::HeldBytesPtr in_flight = std::make_shared<runtime::HeldBytes>();
+  // Being read, decoded or tokenised now.
+  const std::shared_ptr<std::atomic<uint64_t>> blocks_in_work =
+      std::make_shared<std::atomic<uint64_t>>(0);
   std::atomic<bool> standby{false};  // a shadow: what it holds is for the day it is promoted
   std::atomic<uint32_t> current_block{0};
   std::atomic<LoadStage> stage{LoadStage::kIdle};
@@ -58,21 +59,19 @@ struct LoaderProbe : LoaderCounts<std::atomic> {
   uint64_t transform_ns() const { return decode_ns + tokenise_ns + media_ns; }
 };
 
-// Counts a block in for as long as it lives.
+// Counts a block in for as long as it lives, which may be longer than its loader does.
 class BlockInWork {
  public:
-  explicit BlockInWork(LoaderProbe* probe) : probe_(probe) {
-    ++probe_->blocks_read;
-    ++probe_->blocks_in_work;
+  explicit BlockInWork(LoaderProbe* probe) : count_(probe->blocks_in_work) {
+    ++probe->blocks_read;
+    ++*count_;
   }
-  ~BlockInWork() {
-    OVERLORD_CHECK(probe_->blocks_in_work-- > 0, "a block that is done was in work");
-  }
+  ~BlockInWork() { OVERLORD_CHECK((*count_)-- > 0, "a block that is done was in work"); }
   BlockInWork(const BlockInWork&) = delete;
   BlockInWork& operator=(const BlockInWork&) = delete;
 
  private:
-  LoaderProbe* const probe_;
+  const std::shared_ptr<std::atomic<uint64_t>> count_;
 };
 
 }  // namespace overlord::loader
