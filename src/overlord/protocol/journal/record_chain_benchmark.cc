@@ -92,7 +92,8 @@ Journal made_up_journal(benchmark::State& state) {
   journal.start.state = encode_stream_state(run.state());
   for (uint32_t i = 0; i < kSteps; ++i) {
     const model::StreamState& after = run.step();
-    journal.plans.push_back({{}, after.next_step - 1, {1, i}, {2, i}, encode_stream_state(after)});
+    journal.plans.push_back(
+        {{}, after.next_step - 1, 0, {1, i}, {2, i}, encode_stream_state(after)});
   }
   return journal;
 }
