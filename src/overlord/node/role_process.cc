@@ -7,6 +7,7 @@
 #include <future>
 
 #include "overlord/node/engine/open_files.h"
+#include "overlord/node/recovery/living_process.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/node/status/status_codec.h"
 #include "overlord/node/status/stuck_loaders.h"

@@ -35,6 +35,16 @@ std::vector<std::string> fields_of(const std::filesystem::path& directory) {
 
 std::filesystem::path directory_of(int64_t pid) { return "/proc/" + std::to_string(pid); }
 
+std::vector<std::filesystem::path> threads_of(int64_t pid) {
+  std::vector<std::filesystem::path> threads;
+  std::error_code gone;  // it may end at any moment
+  std::filesystem::directory_iterator at(directory_of(pid) / "task", gone);
+  for (; !gone && at != std::filesystem::directory_iterator(); at.increment(gone)) {
+    threads.push_back(at->path());
+  }
+  return threads;
+}
+
 uint64_t number(const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); }
 
 // 0: there is no such process, or it is dead and not buried.
@@ -47,9 +57,8 @@ uint64_t start_of(int64_t pid) {
 }  // namespace
 
 bool wants_to_run(int64_t pid) {
-  std::error_code gone;
-  for (const auto& thread : std::filesystem::directory_iterator(directory_of(pid) / "task", gone)) {
-    const std::vector<std::string> fields = fields_of(thread.path());
+  for (const std::filesystem::path& thread : threads_of(pid)) {
+    const std::vector<std::string> fields = fields_of(thread);
     if (!fields.empty() && fields[kState] == "R") return true;
   }
   return false;
@@ -60,6 +69,15 @@ int64_t cpu_ns_of(int64_t pid) {
   if (fields.empty()) return 0;
   const uint64_t ticks = number(fields[kUserTicks]) + number(fields[kSystemTicks]);
   return static_cast<int64_t>(ticks) * (1'000'000'000 / sysconf(_SC_CLK_TCK));
+}
+
+int64_t cpu_ns_with_children() {
+  int64_t sum = cpu_ns_of(getpid());
+  for (const std::filesystem::path& thread : threads_of(getpid())) {
+    std::ifstream children(thread / "children");
+    for (int64_t child = 0; children >> child;) sum += cpu_ns_of(child);
+  }
+  return sum;
 }
 
 LivingProcess process_with(int64_t pid) { return {pid, start_of(pid)}; }

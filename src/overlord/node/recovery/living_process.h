@@ -31,5 +31,7 @@ void wait_for_end(const runtime::Descriptor& handle);
 bool wants_to_run(int64_t pid);
 // That it has used so far; 0: it has ended.
 int64_t cpu_ns_of(int64_t pid);
+// Of this process and of those that it has started and that live.
+int64_t cpu_ns_with_children();
 
 }  // namespace overlord::node

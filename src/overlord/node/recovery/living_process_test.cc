@@ -31,6 +31,8 @@ TEST(LivingProcesses, WhoWouldRunIsToldFromWhoSleepsOrWasStopped) {
   }
   EXPECT_TRUE(becomes_so([&] { return wants_to_run(busy); }));
   EXPECT_TRUE(becomes_so([&] { return cpu_ns_of(busy) > 0; }));
+  EXPECT_TRUE(
+      becomes_so([&] { return cpu_ns_with_children() > cpu_ns_of(getpid()) + 200'000'000; }));
   EXPECT_TRUE(becomes_so([&] { return !wants_to_run(asleep); }));
   kill(busy, SIGSTOP);
   EXPECT_TRUE(becomes_so([&] { return !wants_to_run(busy); }));

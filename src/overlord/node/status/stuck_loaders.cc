@@ -1,14 +1,7 @@
 #include "overlord/node/status/stuck_loaders.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
-
-#include "overlord/node/recovery/living_process.h"
 
 namespace overlord::node {
 namespace {
@@ -25,16 +18,6 @@ uint64_t progress_of(const loader::LoaderCounts<Plain>& counts) {
 constexpr int64_t kIdlePart = 50;
 
 }  // namespace
-
-int64_t cpu_ns_with_children() {
-  int64_t sum = cpu_ns_of(getpid());
-  std::error_code gone;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", gone)) {
-    std::ifstream children(task.path() / "children");
-    for (int64_t child = 0; children >> child;) sum += cpu_ns_of(child);
-  }
-  return sum;
-}
 
 uint64_t StuckLoaders::longest_ms(const EngineStatus& status, int64_t cpu_ns, int64_t now_ns) {
   const bool busy = std::abs(cpu_ns - cpu_ns_) > (now_ns - looked_ns_) / kIdlePart;

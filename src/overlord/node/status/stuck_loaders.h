@@ -27,7 +27,4 @@ class StuckLoaders {
   int64_t cpu_ns_ = 0, looked_ns_ = 0;
 };
 
-// Of this process and of those that it has started and that live.
-int64_t cpu_ns_with_children();
-
 }  // namespace overlord::node

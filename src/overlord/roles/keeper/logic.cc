@@ -251,8 +251,7 @@ void Step::part() {
 void Step::hear(const std::string& peer, const protocol::Beat& beat) {
   if (serving() != nullptr) {
     if (const ProcessRoles* group = serving()->supervisor.find(peer)) {
-      const auto stuck_ns = static_cast<int64_t>(beat.stuck_ms) * 1'000'000;
-      apply(GroupHeard{{peer, group->generation, stuck_ns}, now_ns_});
+      apply(GroupHeard{{peer, group->generation, beat.stuck_ms}, now_ns_});
     }
   }
   if (!beat.status.empty()) add(NoteStatus{peer, beat.status});

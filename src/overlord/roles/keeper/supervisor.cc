@@ -53,7 +53,7 @@ void Supervisor::condemn(const std::string& name) {
   OVERLORD_CHECK(find(name) != nullptr, "a group of this job is condemned");
   Watch& watch = watches_[name];
   watch.condemned = true;
-  if (watch.stuck_ns > options_.stuck_ns) options_.stuck_ns *= 2;
+  if (watch.stuck_ms > options_.stuck_ms) options_.stuck_ms *= 2;
 }
 
 bool Supervisor::condemned(const std::string& name) const {
@@ -73,15 +73,14 @@ void Supervisor::placed(const std::string& name, int64_t now_ns) {
   watch.heard_ns = now_ns;
   watch.spoken = false;
   watch.condemned = false;
-  watch.stuck_ns = 0;
+  watch.stuck_ms = 0;
 }
 
 void Supervisor::heard(const GroupWord& word, int64_t now_ns) {
   const protocol::ProcessRoles* group = find(word.name);
   if (group == nullptr || group->generation != word.generation) return;
   Watch& watch = watches_[word.name];
-  OVERLORD_CHECK(word.stuck_ns >= 0, "a time that has passed");
-  watch.stuck_ns = word.stuck_ns;
+  watch.stuck_ms = word.stuck_ms;
   watch.heard_ns = now_ns;
   watch.spoken = true;
 }
@@ -146,7 +145,7 @@ std::vector<std::string> Supervisor::silent(int64_t now_ns,
 std::vector<std::string> Supervisor::stuck() const {
   std::vector<std::string> out;
   for (const auto& [name, watch] : watches_) {
-    if (!watch.condemned && watch.stuck_ns > options_.stuck_ns) out.push_back(name);
+    if (!watch.condemned && watch.stuck_ms > options_.stuck_ms) out.push_back(name);
   }
   return out;
 }

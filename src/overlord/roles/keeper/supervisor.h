@@ -27,13 +27,13 @@ struct SupervisorOptions {
   int64_t starved_ns = 30'000'000'000;  // the same where it gets no CPU: a busy machine is no hang
   // A group that comes no further for so long is taken for hung where others can take its work
   // over; then twice as long, for what is slow everywhere must come to its end some time.
-  int64_t stuck_ns = 10'000'000'000;
+  uint64_t stuck_ms = 10'000;
 };
 
 struct GroupWord {
   std::string name;
   uint32_t generation = 1;
-  int64_t stuck_ns = 0;  // it comes no further
+  uint64_t stuck_ms = 0;  // it comes no further
 };
 
 class Supervisor {
@@ -77,7 +77,7 @@ class Supervisor {
     int64_t heard_ns = 0;
     bool spoken = false;
     bool condemned = false;
-    int64_t stuck_ns = 0;
+    uint64_t stuck_ms = 0;
     std::deque<int64_t> ends_ns;
     uint32_t failed_starts = 0;  // one after another
   };
