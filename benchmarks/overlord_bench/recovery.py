@@ -28,6 +28,7 @@ from overlord_bench import (
     _peers,
     _raw_sources,
     _shadow_figures,
+    _slow_sync,
     _web_corpus,
 )
 from overlord_bench._contract import Figures
@@ -74,6 +75,7 @@ VICTIMS = {NODE: "", LOADERS: "_loaders", CONSTRUCTORS: "_constructors", "nobody
 TAKEN, KILL_FIRST, KILL_EVERY = 65, 5, 15  # steps
 FIG16_TAKEN, UNPACED_TAKEN = 60, 200
 BINS = (64, 8)
+SLOW_SYNC_MS = 5.0
 MOST_LOADERS = 64
 TRACED_S = 5.0
 PATIENCE_S = 3600.0  # with one contender: a million ids, or twenty busy minutes
@@ -118,7 +120,9 @@ class _Bench:
         corpus = _web_corpus.WebCorpus(tokens=16_000_000, mean_length=MEAN_LENGTH)
         self._web = _web_corpus.prepare(corpus, options.data, parquet=False)
 
-    def measure(self, key: str, what: str, **setup: Any) -> Figures:
+    def measure(
+        self, key: str, what: str, environment: Mapping[str, str] | None = None, **setup: Any
+    ) -> Figures:
         """Run one contender; what it said is kept under its key."""
         work = {
             "folder": str(self._web),
@@ -130,7 +134,7 @@ class _Bench:
             "pace_s": self.options.pace_ms / 1e3,
             "measure": what,
         }
-        contender = Contender(key, "recovery.trainer", setup, is_peer=False)
+        contender = Contender(key, "recovery.trainer", setup, environment or {}, is_peer=False)
         told = _peers.run_once(self._pythons, contender, work, self._path, PATIENCE_S)
         self.found[key] = told
         shown = {name: value for name, value in told.items() if not isinstance(value, list)}
@@ -184,11 +188,14 @@ class _Bench:
         self.found["journal/record_chain"] = record_chain()
 
     def throughput(self) -> None:
-        """With a journal on disk and without one; the first also with shadows."""
+        """With a journal on a disk as it is, or slow, and without one; the first with shadows too."""
         windows = {"pairs": self.options.pairs, "seconds": self.options.seconds}
         for bins in BINS:
             job = {"mesh": {"dp": 1}, "bins": bins, **windows}
             self.measure(f"throughput/{bins}_bins", "throughput", **job)
+            with tempfile.TemporaryDirectory(prefix="ol-rec-") as folder:
+                slow = _slow_sync.environment(SLOW_SYNC_MS, Path(folder))
+                self.measure(f"throughput/{bins}_bins/slow_sync", "throughput", slow, **job)
             job |= self._read_ahead()
             self.measure(f"throughput/{bins}_bins/shadows", "throughput", **job)
 
