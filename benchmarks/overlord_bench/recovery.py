@@ -188,7 +188,7 @@ class _Bench:
         self.found["journal/record_chain"] = record_chain()
 
     def throughput(self) -> None:
-        """With a journal on a disk as it is, or slow, and without one; the first with shadows too."""
+        """With a journal on a disk as it is, or slow, and without one; the first with shadows."""
         windows = {"pairs": self.options.pairs, "seconds": self.options.seconds}
         for bins in BINS:
             job = {"mesh": {"dp": 1}, "bins": bins, **windows}
