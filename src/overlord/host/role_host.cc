@@ -211,7 +211,8 @@ void RoleHost::make_loader(const Address& address, bool standby) {
                           seams_.executor, needs_encoder ? seams_.encoder(spec) : nullptr,
                           seams_.clock, seams_.pool, home.poster(), start_.quarantined,
                           [this] { shed_all(); }, seams_.scratch,
-                          media_functions(*source, seams_.media_function)});
+                          media_functions(*source, seams_.media_function),
+                          seams_.spare_executor});
 }
 
 void RoleHost::make_constructor(const planner::Tree& tree, uint32_t bucket, StepIndex first_step) {

@@ -35,6 +35,7 @@ namespace overlord::host {
 
 struct HostSeams {
   runtime::Executor* executor = nullptr;
+  runtime::Executor* spare_executor = nullptr;  // see loader::LoaderSeams
   runtime::Storage* storage = nullptr;
   runtime::Clock* clock = nullptr;
   runtime::Journal* journal = nullptr;

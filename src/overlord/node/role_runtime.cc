@@ -34,6 +34,12 @@ uint64_t scratch_idle_bytes(const host::OpenJob& job, const host::HostedRoles& h
   return std::clamp(2 * threads * largest, kLeastScratchIdle, kMostScratchIdle);
 }
 
+bool has_warm_shadows(const model::JobSpec& spec) {
+  return std::any_of(spec.sources.begin(), spec.sources.end(), [](const model::Source& source) {
+    return source.shadows > 0 && source.shadow == model::ShadowKind::kWarm;
+  });
+}
+
 // A slot's share of the time in its source's own code, which so far counts as tokenising.
 void split_python(uint64_t python_ns, uint64_t all_slots_ns, LoaderStatus* loader) {
   if (all_slots_ns == 0) return;
@@ -62,6 +68,12 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
   pool_ = options.pool ? options.pool->buffers() : runtime::BufferPool::make(options.idle_bytes);
   executor_ = std::make_unique<runtime::ThreadExecutor>(runtime.threads, "ol-cpu");
   OVERLORD_RETURN_IF_ERROR(executor_->status());
+  const bool reads = !start.hosted.loaders || !start.hosted.loaders->empty();
+  if (reads && has_warm_shadows(job_->spec)) {
+    spare_executor_ =
+        std::make_unique<runtime::ThreadExecutor>(1, "ol-spare", runtime::CpuTime::kSpare);
+    OVERLORD_RETURN_IF_ERROR(spare_executor_->status());
+  }
   OVERLORD_TRY(journal_,
                open_run_journal(has_planner_ ? options.journal : "", options.begun, &start));
   if (const auto term = start.generations.find(protocol::planner_address());
@@ -87,9 +99,9 @@ Status RoleRuntime::build(host::HostStart start, runtime::Transport<protocol::En
     OVERLORD_TRY(batch_transform_,
                  make_batch_transform(job_->spec, {options.transforms, runtime.one_planner}));
   }
-  const bool reads = !start.hosted.loaders || !start.hosted.loaders->empty();
   host::HostSeams seams;
   seams.executor = executor_.get();
+  seams.spare_executor = spare_executor_.get();
   seams.storage = storage_.get();
   seams.clock = &clock_;
   seams.journal = journal_.get();
@@ -118,6 +130,7 @@ void RoleRuntime::stop() {
   if (!host_ || !storage_) return;
   host_->stop();          // no role runs any more
   executor_->shutdown();  // no decoding, no packing
+  if (spare_executor_) spare_executor_->shutdown();
   {
     const std::lock_guard lock(workers_mutex_);
     for (auto& [source, workers] : workers_) workers.costs = nullptr;

@@ -71,6 +71,7 @@ class RoleRuntime {
   runtime::SteadyClock clock_;
   std::shared_ptr<runtime::BufferPool> pool_;
   std::unique_ptr<runtime::ThreadExecutor> executor_;
+  std::unique_ptr<runtime::ThreadExecutor> spare_executor_;  // null: nothing is read by shadows
   std::unique_ptr<runtime::Journal> journal_;
   std::unique_ptr<runtime::Storage> storage_, scratch_storage_;
   std::unique_ptr<Encoders> encoders_;

@@ -1,6 +1,8 @@
 #include "overlord/runtime/thread_executor.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +27,13 @@ void name_this_thread(const std::string& name, size_t index) {
   pthread_setname_np(pthread_self(), (name.substr(0, room) + suffix).c_str());
 }
 
+// Linux has a priority for each thread. Not SCHED_IDLE: a lock such a thread holds may stay held
+// for seconds.
+void take_spare_time_only() {
+  constexpr int kLeast = 19;
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLeast);
+}
+
 }  // namespace
 
 Status no_thread(const std::string& who) {
@@ -44,19 +53,20 @@ bool ThreadExecutor::later(const Timer& a, const Timer& b) {
   return std::pair(a.when_ns, a.sequence) > std::pair(b.when_ns, b.sequence);
 }
 
-ThreadExecutor::ThreadExecutor(size_t threads, std::string name) {
-  start(std::max<size_t>(threads, 1), name);
+ThreadExecutor::ThreadExecutor(size_t threads, std::string name, CpuTime time) {
+  start(std::max<size_t>(threads, 1), name, time);
 }
 
 ThreadExecutor::~ThreadExecutor() { shutdown(); }
 
-void ThreadExecutor::start(size_t threads, const std::string& name) {
+void ThreadExecutor::start(size_t threads, const std::string& name, CpuTime time) {
   workers_.reserve(threads);
   for (size_t i = 0; i < threads; ++i) {
     auto worker = std::make_unique<Worker>();
     try {
-      worker->thread = std::thread([this, self = worker.get(), name, i] {
+      worker->thread = std::thread([this, self = worker.get(), name, i, time] {
         name_this_thread(name, i);
+        if (time == CpuTime::kSpare) take_spare_time_only();
         work(*self);
       });
     } catch (const std::system_error&) {

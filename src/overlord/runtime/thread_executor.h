@@ -32,11 +32,14 @@ struct ExecutorStats {
 // What is said when not even one thread can be had.
 Status no_thread(const std::string& who);
 
+enum class CpuTime { kShared, kSpare };  // kSpare: next to nothing while others want the cores
+
 class ThreadExecutor final : public Executor {
  public:
   // Threads are called "<name>-0", "<name>-1"; fewer than asked for are made when the system
   // refuses more (threads() tells). With none nothing would ever run: look at status() first.
-  explicit ThreadExecutor(size_t threads, std::string name = "ol-cpu");
+  explicit ThreadExecutor(size_t threads, std::string name = "ol-cpu",
+                          CpuTime time = CpuTime::kShared);
   ~ThreadExecutor() override;
   ThreadExecutor(const ThreadExecutor&) = delete;
   ThreadExecutor& operator=(const ThreadExecutor&) = delete;
@@ -61,7 +64,7 @@ class ThreadExecutor final : public Executor {
   };
   static bool later(const Timer& a, const Timer& b);
 
-  void start(size_t threads, const std::string& name);
+  void start(size_t threads, const std::string& name, CpuTime time);
   void work(Worker& self);
   void park(Worker& self, std::unique_lock<std::mutex>& lock) OVERLORD_REQUIRES(mutex_);
   void promote_due(int64_t now_ns) OVERLORD_REQUIRES(mutex_);

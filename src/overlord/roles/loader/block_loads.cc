@@ -27,6 +27,7 @@ uint64_t bytes_of(const columnar::RowBlock& rows) {
 
 struct BlockLoads::Read {
   columnar::BlockRequest request;
+  runtime::Executor* executor = nullptr;  // that decodes it
   std::vector<runtime::Bytes> pieces;
   std::atomic<size_t> outstanding{0};
   std::atomic<bool> failed{false};
@@ -58,40 +59,57 @@ void BlockLoads::stop() {
 void BlockLoads::load(uint32_t block, std::vector<uint32_t> rows, BlockDone done) {
   if (const TokenBlockPtr kept = cache_.use(block)) return done(kept);
   if (!rows.empty()) {
-    read({block, std::move(rows)}, std::move(done));
+    read({block, std::move(rows)}, seams_.executor, std::move(done));
     return;
   }
-  std::vector<BlockDone>& waiting = whole_reads_[block];
-  waiting.push_back(std::move(done));
-  if (waiting.size() > 1) return;
-  read({block, {}}, [this, block](Result<TokenBlockPtr> result) {
+  WholeRead& whole = whole_reads_[block];
+  whole.waiting.push_back(std::move(done));
+  // Also where it is being read in spare time, of which there may be none: whoever is first serves.
+  if (!std::exchange(whole.urgent, true)) read_whole(block, seams_.executor);
+}
+
+void BlockLoads::read_whole(uint32_t block, runtime::Executor* executor) {
+  read({block, {}}, executor, [this, block](Result<TokenBlockPtr> result) {
+    const auto whole = whole_reads_.find(block);
+    if (whole == whole_reads_.end()) return;  // another read of it was faster
     if (result.ok() && !cache_.keep(block, *result, (*result)->size_bytes())) {
       seams_.reclaim();  // what others do not use comes free for the next block
     }
-    const std::vector<BlockDone> waiters = std::move(whole_reads_[block]);
-    whole_reads_.erase(block);
+    const std::vector<BlockDone> waiters = std::move(whole->second.waiting);
+    whole_reads_.erase(whole);
     for (const BlockDone& waiter : waiters) waiter(result);
   });
 }
 
+// A failure of what is read ahead shows when it is needed.
 void BlockLoads::warm(uint32_t block) {
-  if (!whole_reads_.contains(block)) warm(block, [] {});
+  if (cache_.contains(block) || whole_reads_.contains(block) || !has_room(block)) return;
+  load(block, {}, [](const Result<TokenBlockPtr>&) {});
 }
 
-bool BlockLoads::warm(uint32_t block, std::function<void()> done) {
-  const uint64_t size = source_->manifest.blocks[block].size_bytes;
+bool BlockLoads::warm_in_spare_time(uint32_t block, std::function<void()> done) {
   if (cache_.contains(block)) {
     done();
     return true;
   }
-  if (budget_->used_bytes.load() + 2 * size > budget_->limit_bytes) return false;
-  // A failure shows when it is needed.
-  load(block, {}, [done = std::move(done)](const Result<TokenBlockPtr>&) { done(); });
+  if (!has_room(block)) return false;
+  WholeRead& whole = whole_reads_[block];
+  whole.waiting.push_back([done = std::move(done)](const Result<TokenBlockPtr>&) { done(); });
+  if (whole.waiting.size() > 1) return true;
+  const bool spare = seams_.spare_executor != nullptr;
+  read_whole(block, spare ? seams_.spare_executor : seams_.executor);
   return true;
 }
 
-void BlockLoads::read(columnar::BlockRequest request, BlockDone done) {
+bool BlockLoads::has_room(uint32_t block) const {
+  const uint64_t size = source_->manifest.blocks[block].size_bytes;
+  return budget_->used_bytes.load() + 2 * size <= budget_->limit_bytes;
+}
+
+void BlockLoads::read(columnar::BlockRequest request, runtime::Executor* executor,
+                      BlockDone done) {
   auto read = std::make_shared<Read>();
+  read->executor = executor;
   read->request = std::move(request);
   read->request.pool = seams_.pool;
   read->request.scratch = seams_.scratch;
@@ -136,7 +154,7 @@ void BlockLoads::decode(const std::shared_ptr<Read>& read) {
   if (runtime::tracing()) {
     runtime::TraceBook::of_process().note("read", source_->spec.name, read->begin_ns, read_ns);
   }
-  seams_.executor->post([self = shared_from_this(), read] {
+  read->executor->post([self = shared_from_this(), read] {
     if (self->cancel_.cancelled()) return;
     const int64_t begin_ns = self->seams_.clock->now_ns();
     self->probe_->stage = LoadStage::kDecode;

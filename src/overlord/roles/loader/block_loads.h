@@ -31,8 +31,8 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
   void load(uint32_t block, std::vector<uint32_t> rows, BlockDone done);
   // Load a block ahead of need, if it and the next one like it would fit the budget.
   void warm(uint32_t block);
-  // The same, and tells when it is done or not begun. False: there is no room.
-  bool warm(uint32_t block, std::function<void()> done);
+  // The same in time that nobody else wants, for a shadow; tells when it is done. False: no room.
+  bool warm_in_spare_time(uint32_t block, std::function<void()> done);
   // Drops all others.
   void keep_only(const std::set<uint32_t>& blocks) { cache_.keep_only(blocks); }
   // Drop what nobody has used since the last call.
@@ -42,7 +42,14 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
  private:
   struct Read;  // one read in progress
 
-  void read(columnar::BlockRequest request, BlockDone done);
+  struct WholeRead {  // serves all who wait for the block
+    std::vector<BlockDone> waiting;
+    bool urgent = false;  // else in spare time
+  };
+
+  bool has_room(uint32_t block) const;
+  void read_whole(uint32_t block, runtime::Executor* executor);
+  void read(columnar::BlockRequest request, runtime::Executor* executor, BlockDone done);
   void decode(const std::shared_ptr<Read>& read);
   void tokenise(const std::shared_ptr<Read>& read, columnar::TextBlock text);
   void count_tokens(const runtime::EncodedRows& encoded);
@@ -54,7 +61,7 @@ class BlockLoads : public std::enable_shared_from_this<BlockLoads> {
   LoaderProbe* probe_;
   runtime::CancelToken cancel_;
   KeptBlocks<TokenBlockPtr> cache_;
-  std::map<uint32_t, std::vector<BlockDone>> whole_reads_;  // one read serves all who wait for it
+  std::map<uint32_t, WholeRead> whole_reads_;
   bool stopped_ = false;
 };
 

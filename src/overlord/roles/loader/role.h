@@ -58,6 +58,7 @@ struct LoaderSeams {
   std::shared_ptr<runtime::BufferPool> scratch;  // see columnar::BlockRequest; may be null
   // Users' functions, parallel to OpenMedia::fields(); empty where none has one.
   std::vector<runtime::MediaFunction*> media_functions = {};
+  runtime::Executor* spare_executor = nullptr;  // for what a shadow decodes; null: `executor`
 };
 
 struct LoaderStart {

@@ -199,22 +199,23 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
       }
     }
     blocks_->keep_only(needed);
-    warm_next(std::make_shared<std::deque<uint32_t>>(blocks.begin(), blocks.end()));
+    warm_next(effect.step, std::make_shared<std::deque<uint32_t>>(blocks.begin(), blocks.end()));
   }
 
-  // One at a time: a shadow takes what others leave.
-  void warm_next(const std::shared_ptr<std::deque<uint32_t>>& blocks) {
-    if (!blocks->empty() && state_.standby()) {
+  // One at a time, while the plan is of use: a shadow takes what others leave.
+  void warm_next(StepIndex step, const std::shared_ptr<std::deque<uint32_t>>& blocks) {
+    if (!blocks->empty() && state_.standby() && state_.plan(step) != nullptr) {
       const uint32_t block = blocks->front();
       blocks->pop_front();
-      const auto next = [weak = weak_from_this(), blocks] {
+      const auto next = [weak = weak_from_this(), step, blocks] {
         const auto self = weak.lock();
         if (!self) return;
-        self->seams_.on_loop([weak, blocks] {
-          if (const auto later = weak.lock(); later && !later->stopped_) later->warm_next(blocks);
+        self->seams_.on_loop([weak, step, blocks] {
+          const auto later = weak.lock();
+          if (later && !later->stopped_) later->warm_next(step, blocks);
         });
       };
-      if (blocks_->warm(block, next)) return;
+      if (blocks_->warm_in_spare_time(block, next)) return;
     }
     state_.apply(WarmingDone{});
     pump();
