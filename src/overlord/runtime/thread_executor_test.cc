@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -250,6 +252,19 @@ TEST(ThreadExecutor, ADroppedTaskMayPostAgain) {
   executor.post_after(kHour, [held = std::make_shared<Poster>(&executor)] {});
   executor.shutdown();
   EXPECT_EQ(executor.stats().dropped, 2u);
+}
+
+TEST(ThreadExecutor, SpareTimeIsOfTheLeastPriority) {
+  ThreadExecutor executor(1, "ol-spare", CpuTime::kSpare);
+  Latch done(1);
+  int priority = 0;
+  executor.post([&] {
+    priority = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
+    done.down();
+  });
+  ASSERT_TRUE(done.wait());
+  EXPECT_EQ(priority, 19);
+  EXPECT_LT(getpriority(PRIO_PROCESS, 0), 19) << "of this thread, as before";
 }
 
 }  // namespace
