@@ -86,16 +86,20 @@ void Keeping::tell(const std::string& peer, protocol::Control control) {
   // A group that has not called has no link yet; the others are there before any keeper.
   const bool group = !peer.starts_with("rank-") && peer != "planner";
   if (group && !keeper_->state().connected().contains(peer)) return;
+  reach(peer, [this, peer, control = std::move(control)] { kept_.hear(peer, control); });
+}
+
+void Keeping::reach(const std::string& peer, runtime::Task arrived) {
   int64_t& last = told_ns_[peer];
   last = std::max(last, world_.now_ns() + world_.dice().delay_ns(kLinkNs));
-  world_.at(last, [this, peer, control = std::move(control), generation = job_.generation] {
+  world_.at(last, [this, peer, arrived = std::move(arrived), generation = job_.generation] {
     uint32_t& heard = heard_[peer];
     if (heard > generation) return;
     // A link that breaks loses all that comes behind what it has lost.
     heard =
         generation != job_.generation && world_.dice().below(2) == 0 ? generation + 1 : generation;
     if (heard > generation) return;
-    kept_.hear(peer, control);
+    arrived();
   });
 }
 

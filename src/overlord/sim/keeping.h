@@ -59,7 +59,10 @@ class Keeping final : public keeper::KeeperWorld {
   runtime::Cluster& cluster() override { return groups_; }
   void carry_out(const keeper::Tell& tell) override { this->tell(tell.peer, tell.control); }
   void carry_out(const keeper::SetRoster& set) override { tell("planner", set.roster); }
-  void carry_out(const keeper::TreeReady& ready) override { kept_.tree_ready(ready.version); }
+  // Behind the rosters it was told of before.
+  void carry_out(const keeper::TreeReady& ready) override {
+    reach("planner", [this, version = ready.version] { kept_.tree_ready(version); });
+  }
   void carry_out(const keeper::Drop&) override {}
   void carry_out(const keeper::CallLead&) override {}
   void carry_out(const keeper::StopServing&) override {}
@@ -83,6 +86,7 @@ class Keeping final : public keeper::KeeperWorld {
   };
 
   void tell(const std::string& peer, protocol::Control control);
+  void reach(const std::string& peer, runtime::Task arrived);  // one after another
   void arrive(const runtime::Task& task);
   bool dies();
   void watch(uint32_t generation);

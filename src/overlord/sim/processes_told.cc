@@ -160,6 +160,10 @@ void Processes::change_tree(const planner::TreeChanged& change, std::function<vo
 }
 
 void Processes::tree_ready(uint32_t version) {
+  if (processes_[0].frozen) {
+    processes_[0].held.emplace_back([this, version] { tree_ready(version); });
+    return;
+  }
   if (!tree_ready_ || trees_.back().tree.version != version) return;
   std::exchange(tree_ready_, nullptr)();
 }
