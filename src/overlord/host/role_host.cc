@@ -195,7 +195,10 @@ void RoleHost::make_loader(const Address& address, bool standby) {
   start.source = source;
   start.budget = budget_;
   start.first_window = window_sequence(*job_, s, start_.state.state.cursors[s]);
-  start.peers = protocol::PeerGenerations(generations_);
+  std::map<Address, uint32_t> peers = generations_;
+  uint32_t& term = peers[protocol::planner_address()];
+  term = std::max(term, newest_term_.load());
+  start.peers = protocol::PeerGenerations(std::move(peers));
   const uint32_t total_buckets = plan::consumer_count(job_->spec.strategy, job_->mesh);
   start.sparse_reads = ready_tokens && (spec.shuffle == model::Shuffle::kFull ||
                                         buckets_.size() * 2 < total_buckets);
@@ -211,8 +214,7 @@ void RoleHost::make_loader(const Address& address, bool standby) {
                           seams_.executor, needs_encoder ? seams_.encoder(spec) : nullptr,
                           seams_.clock, seams_.pool, home.poster(), start_.quarantined,
                           [this] { shed_all(); }, seams_.scratch,
-                          media_functions(*source, seams_.media_function),
-                          seams_.spare_executor});
+                          media_functions(*source, seams_.media_function), seams_.spare_executor});
 }
 
 void RoleHost::make_constructor(const planner::Tree& tree, uint32_t bucket, StepIndex first_step) {
@@ -416,6 +418,7 @@ void RoleHost::retire(const Address& role) {
 void RoleHost::send(protocol::Envelope envelope) { deliver(std::move(envelope)); }
 
 void RoleHost::deliver(protocol::Envelope envelope) {
+  if (envelope.from == protocol::planner_address()) heed_term(envelope.versions);
   auto shared = std::make_shared<protocol::Envelope>(std::move(envelope));
   const runtime::ReadLock lock(mutex_);
   const auto found = roles_.find(shared->to);
@@ -423,6 +426,14 @@ void RoleHost::deliver(protocol::Envelope envelope) {
   found->second->loop->post([hosted = found->second.get(), shared] {
     std::visit([&shared](auto& role) { role->receive(*shared); }, hosted->role);
   });
+}
+
+void RoleHost::heed_term(const model::Versions& planner) {
+  if (planner.attempt != versions_.attempt) return;
+  uint32_t known = newest_term_.load();
+  while (known < planner.generation &&
+         !newest_term_.compare_exchange_weak(known, planner.generation)) {
+  }
 }
 
 void RoleHost::peer_restarted(const Address& role, uint32_t generation) {

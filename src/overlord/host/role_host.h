@@ -203,6 +203,7 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void make_loader(const protocol::Address& address, bool standby);
   void make_constructor(const planner::Tree& tree, uint32_t bucket, StepIndex first_step);
   void make_client(Rank rank, StepIndex first_step);
+  void heed_term(const model::Versions& planner);
   model::Versions versions_of(const protocol::Address& address) const;
   uint32_t reports_kept() const;
   void shed_all();
@@ -220,6 +221,9 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   mutable runtime::SharedMutex mutex_;                 // of all below: roles come and go
   std::map<protocol::Address, uint32_t> generations_;  // newest known
   std::map<protocol::Address, std::unique_ptr<Hosted>> roles_;
+  // That anybody here was told of: a loader that is made anew keeps what the one before promised,
+  // and answers what it was asked.
+  std::atomic<uint32_t> newest_term_{1};
   std::map<protocol::Address, uint32_t> active_;  // loaders that are no shadows: their generation
   // Stopped; kept because tasks in the executor may point at them. They hold no data any more.
   std::vector<std::unique_ptr<Hosted>> retired_;

@@ -106,8 +106,7 @@ bool BlockLoads::has_room(uint32_t block) const {
   return budget_->used_bytes.load() + 2 * size <= budget_->limit_bytes;
 }
 
-void BlockLoads::read(columnar::BlockRequest request, runtime::Executor* executor,
-                      BlockDone done) {
+void BlockLoads::read(columnar::BlockRequest request, runtime::Executor* executor, BlockDone done) {
   auto read = std::make_shared<Read>();
   read->executor = executor;
   read->request = std::move(request);

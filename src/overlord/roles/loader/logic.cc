@@ -108,11 +108,10 @@ Reaction on_promoted(const LoaderJob& job, const LoaderState& state) {
   Reaction out;
   const protocol::Envelope from_planner{job.versions, protocol::planner_address(), {}, {}};
   const OnMessage react{job, state, from_planner, &out};
-  if (!state.standby()) {
-    const uint32_t term = state.peers().of(protocol::planner_address());
-    if (term > 1) react.promise(term);
-    react.say_again();
-  }
+  // Unasked: a slot that was active here before it stood by has forgotten what it was told and asked
+  // then, which may have been meant for this generation. A promise is answered with all of it.
+  react.promise(state.peers().of(protocol::planner_address()));
+  if (!state.standby()) react.say_again();
   out.events.emplace_back(Promoted{});
   return out;
 }

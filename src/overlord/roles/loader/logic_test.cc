@@ -337,6 +337,15 @@ TEST(LoaderLogic, WhatAnEarlierPlannerGrantedCountsNoMore) {
   EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{7, 8}));
 }
 
+// It may have been active here, been told what was meant for this generation, and made anew since.
+TEST(LoaderLogic, WhoIsPromotedIsToldAgain) {
+  const LoaderState state(0, {}, true);
+  const Reaction promoted = on_promoted(job_of(0, 1, 9), state);
+  ASSERT_EQ(promoted.effects.size(), 1u);
+  const auto& promise = std::get<Tell>(promoted.effects[0]).message;
+  EXPECT_EQ(std::get<protocol::TermPromised>(promise).term, 1u);
+}
+
 // A keeper that starts anew raises the generation of a slot that is active and lives: whoever heard
 // of it first has refused what was said in the one before.
 TEST(LoaderLogic, OneThatWasActiveSaysAgainWhatMayHaveBeenRefused) {
