@@ -24,6 +24,8 @@ constexpr size_t kNameDigits = 8;
 constexpr SegmentName kFirstSegment{1, 1};
 // A writer may remove what was just listed; each time it has written a whole base before.
 constexpr int kReadTries = 1000;
+// A listing may miss a segment that is renewed while it is made. What is lost is missed every time.
+constexpr int kDamageTries = 8;
 
 class Descriptor {
  public:
@@ -182,10 +184,12 @@ Result<std::vector<SegmentName>> list_segments(const std::string& folder) {
 }
 
 Result<JournalFolder> read_journal(const std::string& folder) {
+  int damaged = 0;
   for (int tries = 1;; ++tries) {
     OVERLORD_TRY(const std::vector<SegmentName> names, list_segments(folder));
     if (names.empty()) return not_found("no journal in " + quote(folder));
     Result<JournalFolder> read = read_listed(folder, names);
+    if (read.status().code() == Code::kBadData && ++damaged < kDamageTries) continue;
     if (read.status().code() != Code::kNotFound) return read;
     if (tries == kReadTries) {
       return Status(Code::kUnavailable,
