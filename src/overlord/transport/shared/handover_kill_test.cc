@@ -158,7 +158,7 @@ TEST(HandOver, AThousandKilledReadersLeaveNothing) {
     thread.reset();
     EXPECT_TRUE(directory.remove(std::move(lock)).ok());
   }
-  EXPECT_EQ(open_descriptors(), descriptors_before);
+  EXPECT_LE(open_descriptors(), descriptors_before);  // less: of tests before this one
   EXPECT_FALSE(std::filesystem::exists(base.path("d")));
 }
 
