@@ -108,8 +108,9 @@ Reaction on_promoted(const LoaderJob& job, const LoaderState& state) {
   Reaction out;
   const protocol::Envelope from_planner{job.versions, protocol::planner_address(), {}, {}};
   const OnMessage react{job, state, from_planner, &out};
-  // Unasked: a slot that was active here before it stood by has forgotten what it was told and asked
-  // then, which may have been meant for this generation. A promise is answered with all of it.
+  // Unasked: a slot that was active here before it stood by has forgotten what it was told and
+  // asked then, which may have been meant for this generation. A promise is answered with all of
+  // it.
   react.promise(state.peers().of(protocol::planner_address()));
   if (!state.standby()) react.say_again();
   out.events.emplace_back(Promoted{});
