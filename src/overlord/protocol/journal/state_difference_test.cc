@@ -76,7 +76,8 @@ TEST(StateDifference, WhateverIsKnownOfEarlierStates) {
       const auto got = differences.apply_difference(before, difference, kLimit);
       ASSERT_TRUE(got.ok()) << got.status().message();
       EXPECT_EQ(*got, states[7]);
-      const StatesBefore other{last, earlier + "!"};
+      const std::string wrong = earlier + "!";
+      const StatesBefore other{last, wrong};
       EXPECT_EQ(differences.apply_difference(other, difference, kLimit).status().code(),
                 Code::kBadData);
     }
