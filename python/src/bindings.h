@@ -16,6 +16,7 @@ void bind_plan_cost(nanobind::module_& module);
 void bind_plan_order(nanobind::module_& module);
 void bind_plan_hdp(nanobind::module_& module);
 void bind_plan_balance(nanobind::module_& module);
+void bind_plan_partition(nanobind::module_& module);
 void bind_index(nanobind::module_& module);
 void bind_index_columns(nanobind::module_& module);
 void bind_job(nanobind::module_& module);

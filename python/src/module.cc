@@ -21,6 +21,7 @@ NB_MODULE(_core, m) {
   bind_plan_order(m);
   bind_plan_hdp(m);
   bind_plan_balance(m);
+  bind_plan_partition(m);
   bind_index(m);
   bind_index_columns(m);
   bind_callout(m);
