@@ -611,6 +611,11 @@ def balance(costs: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C'
     Put atoms with these costs onto bins; `bin_of` is 2**32 - 1 for atoms that are `left`.
     """
 
+def partition(sources: list, room: dict) -> dict:
+    """
+    Sizes of the loaders of all sources, from what their rows cost: sizes (loaders, workers, cluster, reason, loader_bytes), free_cores, memory_bytes and step_ns.
+    """
+
 class IndexTask:
     """Indexing of one source, in threads of its own."""
 

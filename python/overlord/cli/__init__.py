@@ -22,6 +22,7 @@ COMMANDS = {
     "diff": "show what differs between two plans",
     "calibrate": "fit a cost model to measured times",
     "simulate": "predict step times of strategies on any mesh, from lengths alone",
+    "partition": "size the loaders of every source by what it costs",
     "serve": "serve the ranks of this host from a process of its own",
     "top": "look at a running node: processes, sources, ranks, who waits",
     "trace": "record what a running node does, as a Chrome trace",

@@ -159,6 +159,7 @@ def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
     """Which processes a node of this job has, and why."""
     what = "processes"
     try:
+        from overlord._src.lowering.job_spec import loaders_of
         from overlord._src.native import core
         from overlord._src.run.run_loop import bucket_readers
     except ImportError as error:
@@ -179,7 +180,7 @@ def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
         return config.sources[base_name(name)]
 
     placed = core.place_processes(
-        [(name, source(name).loaders, source(name).shadows) for name in names],
+        [(name, loaders_of(loaded, name), source(name).shadows) for name in names],
         len(bucket_readers(mesh, hybrid)),
         placing.loaders,
         placing.constructors,

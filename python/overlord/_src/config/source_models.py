@@ -151,9 +151,15 @@ class SourceConfig(ConfigModel):
     allow_duplicates: bool = Field(
         default=False, description="accept a file that this or another source already lists"
     )
-    loaders: Slots = Field(default=1, description="loader slots; never changes the stream")
-    workers: Slots = Field(
-        default=2, description="blocks in work at once per slot; never changes the stream"
+    loaders: Slots | Literal["auto"] = Field(
+        default=1,
+        description="loader slots; auto: as `overlord partition` sized them; never changes the "
+        "stream",
+    )
+    workers: Slots | Literal["auto"] = Field(
+        default=2,
+        description="blocks in work at once per slot; auto: as `overlord partition` sized them; "
+        "never changes the stream",
     )
     shadows: Annotated[int, Field(ge=0, le=3)] = Field(
         default=0,

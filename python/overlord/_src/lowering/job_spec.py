@@ -28,6 +28,7 @@ from overlord._src.lowering.strategy import cost_data, lower_strategy, python_co
 from overlord._src.lowering.tokenizer_ids import tokenizer_ids
 from overlord._src.mesh import Mesh, is_data_axis
 from overlord._src.native import core
+from overlord._src.scale.sizes_file import sized
 from overlord._workers.tokenizer_worker import tokenizer_digest
 
 
@@ -157,6 +158,13 @@ def _values(native: Any, *declared: Any, **own: Any) -> dict[str, Any]:
     return out
 
 
+def loaders_of(loaded: LoadedConfig, name: str) -> int:
+    """Slots of a source."""
+    uniform = loaded.config.runtime.ablation.uniform_loaders
+    own = loaded.config.sources[base_name(name)].loaders
+    return uniform or sized(loaded, base_name(name), "loaders", own)
+
+
 def lower_source(
     loaded: LoadedConfig, stream: ResolvedStream, name: str, files: Sequence[str]
 ) -> core.Source:
@@ -187,7 +195,8 @@ def lower_source(
             "max_expansion": config.limits.max_expansion,
             "max_media_bytes": config.limits.max_media,
         },
-        loaders=loaded.config.runtime.ablation.uniform_loaders or config.loaders,
+        loaders=loaders_of(loaded, name),
+        workers=sized(loaded, base_name(name), "workers", config.workers),
         count_bytes=in_bytes and tokenizer is not None and tokenizer["kind"] == "huggingface",
         transform=lower_transform(loaded, name),
         schema=schema,

@@ -1,0 +1,1 @@
+"""How large a job's loaders are: sizes from what sources cost."""

@@ -1,0 +1,95 @@
+"""Loaders and workers of every source, from the profiles that runs have left beside the indexes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from overlord._src.errors import refused
+from overlord._src.index.source_profile import SourceProfile, read_profiles
+from overlord._src.job.job import Job
+from overlord._src.job.open_stream import OpenStream
+from overlord._src.native import core
+
+# Of a loader: what constructors do is theirs, and `read` is waited for, not worked.
+WORKED_BY_LOADERS = ("decode", "python", "tokenise", "media")
+REASONS = {
+    "cost": "what a step's rows cost, beside those of the others",
+    "least": "nobody has fewer",
+    "rows_of_a_step": "a step draws no more rows of it",
+    "source_workers": "--source-workers",
+    "cores": "there are no more cores",
+    "memory": "memory",
+}
+
+
+@dataclass(frozen=True)
+class Room:
+    """What loaders may take; as core.partition has it."""
+
+    cores: int
+    taken_cores: int
+    memory_bytes: int = 0
+    loader_bytes: int = 0
+    cluster: int = 4
+    source_workers: int = 64
+    loader_workers: int = 4
+    rule: str = "fill"
+
+
+def rows_per_step(opened: OpenStream, steps: int) -> dict[str, float]:
+    """Documents that a step draws of each source, on average over the first steps."""
+    cursor, found = opened.cursor(), np.zeros(len(opened.source_names))
+    planned = 0
+    while planned < steps and (plan := cursor.next()) is not None:
+        columns = plan.columns()
+        ids = np.stack([columns[key] for key in ("source", "pass", "position")])
+        documents = np.unique(ids, axis=1)
+        found += np.bincount(documents[0], minlength=len(found))
+        planned += 1
+    return dict(zip(opened.source_names, found / max(planned, 1), strict=True))
+
+
+def load_of(profile: SourceProfile, rows: float, slots: int) -> dict[str, Any]:
+    """What a source costs, as core.partition asks for it; `slots`: workers of the run before."""
+    work_ns = sum(profile.stages[stage].ns for stage in WORKED_BY_LOADERS)
+    held = sum(profile.stages[stage].peak_bytes for stage in ("read", *WORKED_BY_LOADERS))
+    return {
+        "name": profile.source,
+        "work_ns": round(profile.per_row(work_ns)),
+        "wait_ns": round(profile.per_row(profile.stages["read"].ns)),
+        "rows_per_step": max(1, math.ceil(rows)),
+        "buffer_bytes": held,
+        "state_bytes": profile.file_state_bytes // max(slots, 1),
+    }
+
+
+def partition(job: Job, stream: str, room: Room, steps: int) -> dict[str, Any]:
+    """Sizes of all sources of a stream, with what they were reckoned from."""
+    opened = job.open_stream(stream)
+    profiles = read_profiles(job.loaded, opened.sources)
+    _check_profiled(opened, profiles)
+    rows = rows_per_step(opened, steps)
+    loads = [
+        load_of(profiles[source.name], rows[source.name], source.loaders * source.workers)
+        for source in opened.sources
+    ]
+    found = core.partition(loads, dict(vars(room)))
+    sizes = [{**load, **size} for load, size in zip(loads, found["sizes"], strict=True)]
+    return {**found, "sizes": sizes, "room": dict(vars(room)), "steps": steps}
+
+
+def _check_profiled(opened: OpenStream, profiles: Mapping[str, SourceProfile]) -> None:
+    without = [name for name in opened.source_names if name not in profiles]
+    if without:
+        raise refused(
+            ("partition",),
+            "no run has left a profile of these sources",
+            ", ".join(without),
+            advice="a run that reads a source leaves one beside its index when it ends: "
+            "`overlord run CONFIG --steps 20`",
+        )

@@ -1,0 +1,55 @@
+"""The sizes that `overlord partition` left beside the indexes: what `auto` takes."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from overlord._src.config.columns import base_name
+from overlord._src.config.reading import LoadedConfig
+
+FORMAT = 1
+AUTO = "auto"
+WITHOUT = {"loaders": 1, "workers": 2}  # a source that nobody has sized
+
+
+def sizes_path(loaded: LoadedConfig) -> Path:
+    """Where the sizes of a job lie."""
+    return loaded.index_dir / f"{loaded.config.job}.sizes.json"
+
+
+def write_sizes(loaded: LoadedConfig, sizes: Sequence[Mapping[str, Any]]) -> Path:
+    """Leave them; sub-sources are sized by the largest of theirs, whose loaders they share."""
+    found: dict[str, dict[str, int]] = {}
+    for size in sizes:
+        own = found.setdefault(base_name(size["name"]), {"loaders": 1, "workers": 1})
+        for key in own:
+            own[key] = max(own[key], size[key])
+    path = sizes_path(loaded)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(json.dumps({"format": FORMAT, "sources": found}, indent=1) + "\n")
+    beside.replace(path)
+    return path
+
+
+def sized(loaded: LoadedConfig, source: str, key: str, value: int | str) -> int:
+    """`loaders` or `workers` of a source: as the config says, or as it was sized."""
+    if isinstance(value, int):
+        return value
+    try:
+        told = json.loads(sizes_path(loaded).read_text())
+        found = told["sources"][source][key] if told["format"] == FORMAT else None
+    except (OSError, ValueError, KeyError, TypeError):
+        found = None
+    if isinstance(found, int) and 1 <= found <= 1024:
+        return found
+    warnings.warn(
+        f"overlord: sources.{source}.{key}: auto, and nobody has sized it: {WITHOUT[key]} until "
+        "`overlord partition CONFIG` has, after a run that left profiles",
+        stacklevel=2,
+    )
+    return WITHOUT[key]
