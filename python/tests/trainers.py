@@ -199,6 +199,20 @@ def trainers(
             trainer.process.wait()
 
 
+def until_paused(started: Sequence[Trainer]) -> None:
+    """All have come to their pause."""
+    for trainer in started:
+        trainer.until("paused")
+
+
+def go_on(started: Sequence[Trainer]) -> None:
+    """They pause behind the last thing that is done to them, for on a busy machine they might be at
+    their end before it; now they may go there."""
+    until_paused(started)
+    for trainer in started:
+        trainer.go()
+
+
 def in_time(condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
     """Wait for a condition, with a deadline."""
     deadline = time.monotonic() + seconds

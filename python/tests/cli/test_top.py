@@ -29,7 +29,7 @@ from overlord._src.node.watch import NodeWatch, ask, process_memory
 from overlord.cli import main
 from overlord.cli.top_view import shadow_text
 from small_job import WEIGHTS, small_job
-from trainers import Trainer, in_time, trainers, until_nothing_left
+from trainers import Trainer, in_time, trainers, until_nothing_left, until_paused
 
 ENDLESS = 1_000_000
 JOB = f"watched-{os.getpid()}"  # other tests watch jobs of this host at the same time
@@ -141,8 +141,7 @@ def test_a_rank_that_stands_still_is_named(tmp_path: Path) -> None:
     config, sockets = small_job(tmp_path, steps=ENDLESS)
     config["runtime"] |= {"prefetch": 2, "runway": 4}
     with trainers(config, {"dp": 2}, pause_after=2) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         started[0].go()
         [directory] = sockets.iterdir()
         watch = NodeWatch.of(str(directory))

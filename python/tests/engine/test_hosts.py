@@ -22,6 +22,7 @@ from trainers import (
     TESTS,
     Trainer,
     embedded_hashes,
+    go_on,
     hashes_of,
     in_time,
     kill_all,
@@ -172,13 +173,14 @@ def test_a_dead_role_process_is_replaced_across_hosts(
     namespaces: None,
     victim: str,
 ) -> None:
-    config["steps"] = 200
+    config["steps"] = 60
     configs, prefixes = in_namespaces(config, secrets)
-    with hosts(configs, {"dp": 2}, prefixes) as started:
+    with hosts(configs, {"dp": 2}, prefixes, pause_after=20) as started:
         for trainer in started:
             for _ in range(5):
                 trainer.until("step")
         in_time(lambda: kill_all(sockets, victim), "there is one to kill")
+        go_on(started)
         assert hashes_of(started) == embedded_hashes(config, {"dp": 2})
 
 

@@ -23,12 +23,14 @@ from trainers import (
     PATIENCE_SECONDS,
     Trainer,
     embedded_hashes,
+    go_on,
     hashes_of,
     in_time,
     kill_all,
     processes_of,
     trainers,
     until_nothing_left,
+    until_paused,
 )
 
 import overlord as ol
@@ -96,8 +98,7 @@ def test_a_killed_node_is_started_again_and_nobody_notices(
 ) -> None:
     config["steps"] = 60
     with trainers(config, TWO, pause_after=10) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         roles = {pid for pid, name in processes_of(sockets).items() if "overlord: " in name}
         dead = kill_node(sockets)
         status = until_served_again(sockets, 1)
@@ -114,16 +115,13 @@ def test_a_killed_node_is_started_again_and_nobody_notices(
 def test_kills_at_many_moments(config: dict[str, Any], sockets: Path, ranks: int) -> None:
     config["steps"] = 300
     mesh = {"dp": ranks}
-    # They pause behind the last kill: on a busy machine they might be at the end before it.
     with trainers(config, mesh, engine="processes", pause_after=110) as started:
         for step in (1, 2, 7, 30, 55):
             started[0].until("step")
             for _ in range(step):
                 started[0].until("step")
             kill_node(sockets)
-        for trainer in started:
-            trainer.until("paused")
-            trainer.go()
+        go_on(started)
         all_end_well(started, embedded_hashes(config, mesh))
     until_nothing_left(sockets)
 
@@ -143,8 +141,7 @@ def test_what_was_read_to_be_posted_is_not_read_again(
         return len(rows[-1]) == 3 and min(rows[-1].values()) > 0
 
     with trainers(config, TWO, pause_after=10) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         in_time(lambda: planned(10 + 4), "all is planned that may be")
         before = rows[-1]
         kill_node(sockets)
@@ -166,8 +163,7 @@ def test_role_processes_may_die_with_it(
 ) -> None:
     config["steps"] = 60
     with trainers(config, TWO, pause_after=10) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         node = node_of(sockets)
         os.kill(node, signal.SIGSTOP)  # it restarts nobody
         for victim in victims:
@@ -182,8 +178,7 @@ def test_role_processes_may_die_with_it(
 def test_a_hung_node_is_replaced(config: dict[str, Any], sockets: Path) -> None:
     config["steps"] = 60
     with trainers(config, TWO, pause_after=10) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         hung = kill_node(sockets, signal.SIGSTOP)
         for trainer in started:
             trainer.go()
@@ -198,8 +193,7 @@ def test_a_node_that_was_stopped_takes_nobody_for_hung(
     """What others said meanwhile is read before anybody is judged by it."""
     config["steps"] = 60
     with trainers(config, TWO, pause_after=10) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         kill_node(sockets, signal.SIGSTOP)
         wakes = time.monotonic() + 4  # longer than silence lasts, shorter than ranks wait
         in_time(lambda: time.monotonic() > wakes, "it has slept")
@@ -216,16 +210,17 @@ def test_a_node_that_was_stopped_takes_nobody_for_hung(
 
 @pytest.mark.parametrize("kind", ["odm", "rule"])
 def test_reports_count_once(config: dict[str, Any], sockets: Path, kind: str) -> None:
-    config["steps"] = 400  # on a busy machine they read on while the node is looked for
+    config["steps"] = 60
     config = following(config, kind, [0, 1])
     rule = ol.mix.rule(more_of_the_worst, version=1) if kind == "rule" else None
     named = "more_of_the_worst" if kind == "rule" else None
     expected = embedded_hashes(config, TWO, [0, 1], rule)
-    with trainers(config, TWO, reports=[0, 1], rule=named) as started:
+    with trainers(config, TWO, reports=[0, 1], rule=named, pause_after=30) as started:
         for _ in range(4):
             for _ in range(5):
                 started[1].until("step")
             kill_node(sockets)
+        go_on(started)
         all_end_well(started, expected)
     until_nothing_left(sockets)
 
@@ -309,8 +304,7 @@ def test_a_node_stopped_before_its_first_word_is_replaced(
     config["steps"] = 60
     program = copied_node(tmp_path)
     with trainers(config, TWO, first=started_from(program), pause_after=10) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         write_waiting_node(program)
         killed = kill_node(sockets)
         os.kill(until_it_runs(sockets, killed), signal.SIGSTOP)
@@ -408,8 +402,7 @@ def test_nobody_begins_what_another_rank_never_gets(
     config["runtime"] |= {"prefetch": 2, "runway": 9}
     config["runtime"]["processes"] |= {"recovery_seconds": 3, "constructors": 2}
     with trainers(config, TWO, first=started_from(copy), pause_after=10) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         copy.unlink()
         os.kill(node_of(sockets), signal.SIGSTOP)  # it restarts nobody
         assert kill_all(sockets, f"constructors-{poor}")
@@ -478,8 +471,7 @@ def test_a_new_attempt_begins_from_its_own_state(config: dict[str, Any], sockets
     config["steps"] = 40
     config["runtime"]["journal"] = str(sockets.parent / "journal")
     with trainers(config, TWO, pause_after=20) as old:
-        for trainer in old:
-            trainer.until("paused")
+        until_paused(old)
         kill_node(sockets)
         with trainers(config, TWO, restarts=1) as new:
             all_end_well(new, embedded_hashes(config, TWO))
@@ -508,8 +500,7 @@ def test_serve_starts_its_node_again(config: dict[str, Any], sockets: Path, tmp_
         for run in range(2):
             told: dict[str, Any] = {"node": str(node), "run": f"run {run}", "pause_after": 10}
             with trainers(str(file), TWO, **told) as started:
-                for trainer in started:
-                    trainer.until("paused")
+                until_paused(started)
                 killed = kill_node(sockets)
                 in_time(lambda: nodes_of(sockets) not in ([], [killed]), "there is another")  # noqa: B023
                 for trainer in started:

@@ -15,12 +15,14 @@ import pytest
 from trainers import (
     Trainer,
     embedded_hashes,
+    go_on,
     hashes_of,
     in_time,
     kill_all,
     processes_of,
     trainers,
     until_nothing_left,
+    until_paused,
 )
 
 import overlord as ol
@@ -50,8 +52,7 @@ def test_the_stream_is_the_embedded_one(
 
 def test_auto_attaches_where_ranks_share_a_host(config: dict[str, Any], sockets: Path) -> None:
     with trainers(config, {"dp": 2}, pause_after=2) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         names = sorted(processes_of(sockets).values())
         assert [name for name in names if name.startswith("overlord: ")] == [
             "overlord: constructors-0 of processes",
@@ -65,8 +66,7 @@ def test_ranks_of_a_group_share_physical_pages(config: dict[str, Any]) -> None:
         return {line.split()[4] for line in maps if "memfd:overlord-constructors" in line}
 
     with trainers(config, {"tp": 2}, pause_after=2) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         assert segments(started[0])
         assert segments(started[0]) == segments(started[1])
         maps = Path(f"/proc/{started[0].process.pid}/maps").read_text().splitlines()
@@ -107,12 +107,13 @@ def test_a_dead_role_process_is_replaced(
     config["steps"] = 400
     config["runtime"]["processes"] |= placing
     dice = random.Random(victim)
-    with trainers(config, {"dp": 2}) as started:
+    with trainers(config, {"dp": 2}, pause_after=160) as started:
         for killed in range(1, 6):
             started[0].until("step")
             for _ in range(dice.randrange(30)):
                 started[0].until("step")
             in_time(lambda: kill_all(sockets, victim), f"there is one to kill the {killed}th time")
+        go_on(started)
         assert hashes_of(started) == embedded_hashes(config, {"dp": 2})
         for trainer in started:
             trainer.until("end")
@@ -120,11 +121,12 @@ def test_a_dead_role_process_is_replaced(
 
 
 def test_a_hung_role_process_is_replaced(config: dict[str, Any], sockets: Path) -> None:
-    config["steps"] = 300
-    with trainers(config, {"dp": 2}) as started:
+    config["steps"] = 60
+    with trainers(config, {"dp": 2}, pause_after=20) as started:
         started[0].until("step")
         [pid] = [pid for pid, name in processes_of(sockets).items() if "loaders" in name]
         os.kill(pid, signal.SIGSTOP)
+        go_on(started)
         assert hashes_of(started) == embedded_hashes(config, {"dp": 2})
 
 
@@ -148,8 +150,7 @@ def test_a_dead_rank_is_named_and_all_end(config: dict[str, Any], sockets: Path)
 def test_a_new_attempt_fences_the_old(config: dict[str, Any], sockets: Path) -> None:
     config["steps"] = 40
     with trainers(config, {"dp": 2}, pause_after=5) as old:
-        for trainer in old:
-            trainer.until("paused")
+        until_paused(old)
         with trainers(config, {"dp": 2}, restarts=1) as new:
             hashes = hashes_of(new)
             for trainer in old:
@@ -167,8 +168,7 @@ def test_a_slow_rank_delays_nobody_for_the_runway(config: dict[str, Any]) -> Non
     config["steps"] = 200
     config["runtime"] |= {"prefetch": 2, "runway": 6}
     with trainers(config, {"dp": 2}, pause_after=1) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         started[0].go()
         steps = [started[0].until("step")["step"] for _ in range(6)]
         assert steps[-1] == 6
@@ -248,8 +248,7 @@ def test_groups_that_read_for_themselves_see_the_same_stream(
     expected = embedded_hashes(config, mesh)
     config["runtime"]["ablation"] = {"disaggregation": False, "uniform_loaders": 3}
     with trainers(config, mesh, pause_after=2) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         assert len(list(sockets.iterdir())) == 2, "a node for each data-parallel group"
         every = {(source, slot) for source in config["sources"] for slot in range(3)}
 
@@ -292,8 +291,7 @@ def test_ranks_that_fetch_for_themselves_see_the_same_stream(
     for sharing, times in ((True, mesh.get("dp", 1)), (False, 4)):
         config["runtime"]["ablation"] = {"sharing": sharing}
         with trainers(config, mesh, pause_after=config["steps"]) as started:
-            for trainer in started:
-                trainer.until("paused")
+            until_paused(started)
             steps = times * config["steps"]  # every constructor lays out every step
             in_time(lambda: assembled(sockets)[0] == steps, "all is told")  # noqa: B023
             laid_out[sharing] = assembled(sockets)[1]
@@ -310,11 +308,12 @@ def test_a_dead_loader_is_asked_again_for_every_rank(config: dict[str, Any], soc
     config["steps"] = 300
     config["runtime"]["ablation"] = {"sharing": False}
     dice = random.Random(5)
-    with trainers(config, {"dp": 1, "tp": 4}) as started:
+    with trainers(config, {"dp": 1, "tp": 4}, pause_after=70) as started:
         for victim in ("loaders", "constructors", "loaders"):
             for _ in range(1 + dice.randrange(20)):
                 started[0].until("step")
             in_time(lambda: kill_all(sockets, victim), "there is one to kill")  # noqa: B023
+        go_on(started)
         assert hashes_of(started) == embedded_hashes(config, {"dp": 1, "tp": 4})
     until_nothing_left(sockets, "nothing is left")
 

@@ -18,6 +18,7 @@ from trainers import (
     processes_of,
     trainers,
     until_nothing_left,
+    until_paused,
 )
 
 import overlord as ol
@@ -57,11 +58,6 @@ def started_again(config: dict[str, Any], rank: int, state: Any) -> Trainer:
     return Trainer(told, rank, 2, "test", 0)
 
 
-def pause_all(started: list[Trainer]) -> None:
-    for trainer in started:
-        trainer.until("paused")
-
-
 def until_acknowledged(sockets: Path, steps: int) -> None:
     """Words of ranks take their time on a busy machine; so many plans are out beyond them."""
 
@@ -80,7 +76,7 @@ def test_it_goes_on_where_its_state_says(
     """`behind`: so many steps that it had got are read again: their work died with it."""
     config["steps"] = 60
     with trainers(config, TWO, pause_after=PAUSE, tells_states=True) as started:
-        pause_all(started)
+        until_paused(started)
         state = state_at(started[victim], PAUSE - behind)
         started[victim].kill()
         other = started[1 - victim]
@@ -113,7 +109,7 @@ def test_what_nobody_keeps_is_refused_by_name(
 ) -> None:
     config["steps"] = 100_000
     with trainers(config, TWO, pause_after=PAUSE, tells_states=True) as started:
-        pause_all(started)
+        until_paused(started)
         until_acknowledged(sockets, PAUSE)
         at = PAUSE - (KEPT + 2 if why == "too far" else KEPT - 1)
         started[1].kill()
@@ -139,7 +135,7 @@ def test_losses_that_it_has_not_heard_of_are_a_reason(
 ) -> None:
     config = following(config | {"steps": 100_000}, "odm", [0, 1])
     with trainers(config, TWO, reports=[0, 1], pause_after=5) as started:
-        pause_all(started)
+        until_paused(started)
         started[1].kill()
         back = started_again(config, 1, None)
         started.append(back)
@@ -166,7 +162,7 @@ def test_the_others_wait_no_longer_than_for_a_node(config: dict[str, Any], socke
 def test_the_node_may_die_with_it(config: dict[str, Any], sockets: Path) -> None:
     config["steps"] = 60
     with trainers(config, TWO, pause_after=PAUSE, tells_states=True) as started:
-        pause_all(started)
+        until_paused(started)
         state = state_at(started[1], PAUSE - 1)
         started[1].kill()
         kill_node(sockets)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trainers import Trainer, in_time, kill_all, processes_of, until_nothing_left
+from trainers import Trainer, in_time, kill_all, processes_of, until_nothing_left, until_paused
 
 import overlord as ol
 
@@ -237,8 +237,7 @@ def test_constructors_of_the_old_mesh_retire(job: dict[str, Any], sockets: Path)
     job["runtime"]["processes"] |= {"constructors": 4}
     changes = [{"after": 1, "ranks": [0], "mesh": SLICES}]
     with changing(job, changes, pauses=[20]) as started:
-        for trainer in started:
-            trainer.until("paused")
+        until_paused(started)
         [node] = [path for path in sockets.iterdir() if path.is_dir()]
 
         def roles() -> dict[str, int]:

@@ -17,6 +17,7 @@ from overlord._src.native import core
 if TYPE_CHECKING:
     from overlord._src.loader.loader import RankLoaders
 
+_ANSWER_SECONDS = 10.0  # on a busy machine a node that lives may say nothing for a while
 _WINDOW_SECONDS = 5.0  # rates are those of the last few seconds: processes tell once a second
 _SEARCH_SECONDS = 0.5  # for a node that may be dead
 _ASKING = threading.Lock()  # one question of this process at a time: its name there is its pid
@@ -46,7 +47,7 @@ def process_memory(pid: int) -> dict[str, int] | None:
     return {key: sum(found.get(name, 0) for name in parts) for key, parts in _MEMORY_FIELDS.items()}
 
 
-def ask(directory: str, seconds: float = 2.0) -> Status:
+def ask(directory: str, seconds: float = _ANSWER_SECONDS) -> Status:
     """The status of the node in a directory; UnavailableError where none answers."""
     with _ASKING:
         status: Status = core.ask_node(directory, seconds)
