@@ -218,7 +218,7 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   std::vector<uint32_t> buckets_;  // of the job's own tree
   std::shared_ptr<loader::PayloadBudget> budget_;
   std::atomic<int64_t> last_shed_ns_{0};
-  mutable runtime::SharedMutex mutex_;                 // of all below: roles come and go
+  mutable runtime::SharedMutex mutex_;  // of all below but the atomic one: roles come and go
   std::map<protocol::Address, uint32_t> generations_;  // newest known
   std::map<protocol::Address, std::unique_ptr<Hosted>> roles_;
   // That anybody here was told of: a loader that is made anew keeps what the one before promised,
