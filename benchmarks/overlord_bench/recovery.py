@@ -121,7 +121,7 @@ class _Bench:
         self._web = _web_corpus.prepare(corpus, options.data, parquet=False)
 
     def measure(
-        self, key: str, what: str, environment: Mapping[str, str] | None = None, **setup: Any
+        self, key: str, what: str, environment: Mapping[str, str] | None = None, /, **setup: Any
     ) -> Figures:
         """Run one contender; what it said is kept under its key."""
         work = {

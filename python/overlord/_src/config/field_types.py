@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     WithJsonSchema,
+    WrapValidator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -158,6 +159,14 @@ Slots = Annotated[
     int,
     Field(ge=1, le=1024),
     BoundReasons(too_large="each has reads, buffers and messages of its own"),
+]
+# Not a union: who writes a number that is too large is told so, and nothing of `auto`.
+SlotsOrAuto = Annotated[
+    Slots,
+    WrapValidator(lambda value, check: value if value == "auto" else check(value)),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 1024}, {"const": "auto"}]}
+    ),
 ]
 StepsAhead = Annotated[
     int,

@@ -15,7 +15,7 @@ from overlord._src.config.field_types import (
     FilePath,
     Files,
     Name,
-    Slots,
+    SlotsOrAuto,
     Text,
     Token,
 )
@@ -151,12 +151,12 @@ class SourceConfig(ConfigModel):
     allow_duplicates: bool = Field(
         default=False, description="accept a file that this or another source already lists"
     )
-    loaders: Slots | Literal["auto"] = Field(
+    loaders: SlotsOrAuto = Field(
         default=1,
         description="loader slots; auto: as `overlord partition` sized them; never changes the "
         "stream",
     )
-    workers: Slots | Literal["auto"] = Field(
+    workers: SlotsOrAuto = Field(
         default=2,
         description="blocks in work at once per slot; auto: as `overlord partition` sized them; "
         "never changes the stream",
