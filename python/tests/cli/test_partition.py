@@ -98,7 +98,7 @@ def test_memory_that_does_not_do_is_refused(where: str, capsys: pytest.CaptureFi
     assert main(["partition", where, "--cores", "0"]) == 2
 
 
-def test_rows_of_a_step_are_counted_once(where: str) -> None:
+def test_rows_of_a_step_are_counted(where: str) -> None:
     opened = ol.job(where, mesh="dp=2").open_stream()
     rows = rows_per_step(opened, 4)
     assert set(rows) == set(WEIGHTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ def sizes_path(loaded: LoadedConfig) -> Path:
 
 
 def write_sizes(loaded: LoadedConfig, sizes: Sequence[Mapping[str, Any]]) -> Path:
-    """Leave them; sub-sources are sized by the largest of theirs, whose loaders they share."""
+    """Leave them; sub-sources, which share an entry of the config, have the largest of theirs."""
     found: dict[str, dict[str, int]] = {}
     for size in sizes:
         own = found.setdefault(base_name(size["name"]), {"loaders": 1, "workers": 1})
@@ -36,12 +37,18 @@ def write_sizes(loaded: LoadedConfig, sizes: Sequence[Mapping[str, Any]]) -> Pat
     return path
 
 
+@functools.lru_cache(maxsize=1)  # asked for every source
+def _read(path: Path, changed_ns: int) -> Any:
+    return json.loads(path.read_text())
+
+
 def sized(loaded: LoadedConfig, source: str, key: str, value: int | str) -> int:
     """`loaders` or `workers` of a source: as the config says, or as it was sized."""
     if isinstance(value, int):
         return value
+    path = sizes_path(loaded)
     try:
-        told = json.loads(sizes_path(loaded).read_text())
+        told = _read(path, path.stat().st_mtime_ns)
         found = told["sources"][source][key] if told["format"] == FORMAT else None
     except (OSError, ValueError, KeyError, TypeError):
         found = None

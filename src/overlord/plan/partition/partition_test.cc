@@ -112,7 +112,7 @@ TEST(Partition, WhoHasMostGivesWorkersUp) {
   EXPECT_EQ(partition_sources(std::vector{wide, small}, room).status().code(), Code::kResource);
 }
 
-// Whatever is asked: everybody can work, no limit is passed, and cores are not spent twice.
+// Whatever is asked: everybody can work, no limit is passed, and the answer is the same again.
 TEST(Partition, LimitsHold) {
   std::mt19937_64 dice(7);
   for (int world = 0; world < 2000; ++world) {
