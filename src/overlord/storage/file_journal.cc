@@ -18,6 +18,12 @@ using runtime::quote;
 constexpr std::chrono::milliseconds kSpacePause{200};
 constexpr size_t kBatchBytes = 16 << 20;  // records that share a sync; one record may have more
 
+// Of a claim that nobody has heard of. The first of all stays: while no base is durable, it alone
+// says that nothing was lost, and others may have claimed behind it.
+void give_way(const SegmentWriter& segment, FileOperations* operations) {
+  if (segment.name() != kFirstSegment) operations->remove(segment.path());
+}
+
 // Makes the first segment of a term that nobody has had. A listing may be old by then: that term
 // may have been claimed, and its segments removed by the next one, whose own are there to see.
 Result<std::unique_ptr<SegmentWriter>> claim_term(const std::string& folder,
@@ -36,7 +42,7 @@ Result<std::unique_ptr<SegmentWriter>> claim_term(const std::string& folder,
     auto made = std::make_unique<SegmentWriter>(folder, name, fd, operations);
     OVERLORD_TRY(segments, list_segments(folder));
     if (segments.empty() || segments.back().term <= name.term) return made;
-    operations->remove(made->path());
+    give_way(*made, operations);
   }
 }
 
@@ -66,7 +72,7 @@ Result<OpenedJournal> FileJournal::open(const std::string& folder, FileOperation
     Result<JournalFolder> read = claimed.ok() ? read_journal(folder) : claimed;
     const bool shared = read.ok() && is_shared_term(*read, segment->name());
     if (!read.ok() || shared) {
-      operations->remove(segment->path());  // nobody has heard of this claim
+      give_way(*segment, operations);
       if (!shared) return read.status();
       continue;
     }

@@ -21,7 +21,6 @@ using runtime::quote;
 
 constexpr std::string_view kTermPrefix = "term-";
 constexpr size_t kNameDigits = 8;
-constexpr SegmentName kFirstSegment{1, 1};
 // A writer may remove what was just listed; each time it has written a whole base before.
 constexpr int kReadTries = 1000;
 // A listing may miss a segment that is renewed while it is made. What is lost is missed every time.
@@ -125,7 +124,6 @@ Result<JournalFolder> read_listed(const std::string& folder,
     contents.valid_bytes = parsed.valid_bytes;
   }
   std::reverse(read.segments.begin(), read.segments.end());
-  // The first of all goes when a later base is durable: without both, one was lost.
   if (!contents.segment && names.front() != kFirstSegment) {
     return bad_data("journal " + quote(folder + "/" + names.back().text()) +
                     " is damaged at offset 0: no segment of the folder has a whole base, and "

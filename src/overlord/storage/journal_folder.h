@@ -22,6 +22,9 @@ struct SegmentName {
   std::string text() const;
 };
 
+// Goes when a later base is durable: where neither is there, something was lost.
+inline constexpr SegmentName kFirstSegment{1, 1};
+
 std::optional<SegmentName> parse_segment_name(std::string_view text);
 
 // Makes the folder, mode 0700, so that it outlives a power failure. One that is there must be ours

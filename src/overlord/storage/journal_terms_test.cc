@@ -65,22 +65,38 @@ TEST_F(JournalTerms, AnOpenerThatWasOvertakenWritesNothingThatCounts) {
   EXPECT_EQ(read().contents.records, Records{"third"});
 }
 
+// At its first create() somebody else makes a file.
+class Planting final : public FileOperations {
+ public:
+  Planting(std::string path, std::string bytes)
+      : path_(std::move(path)), bytes_(std::move(bytes)) {}
+
+  int create(const std::string& path, int* fd) override {
+    const int made = FileOperations::create(path, fd);
+    if (!path_.empty()) std::ofstream(std::exchange(path_, ""), std::ios::binary) << bytes_;
+    return made;
+  }
+
+ private:
+  std::string path_;
+  const std::string bytes_;
+};
+
 // The listing of an opener may miss a term whose segments are renewed while it lists. Then the
 // first segment of that term is free, and the term is not.
 TEST_F(JournalTerms, ATermThatSomebodyHasIsNotClaimedAgain) {
-  struct Planting final : FileOperations {
-    int create(const std::string& path, int* fd) override {
-      const int made = FileOperations::create(path, fd);
-      if (planted.empty()) return made;
-      FrameWriter base(FrameKind::kBase);
-      std::ofstream(std::exchange(planted, ""), std::ios::binary) << base.take();
-      return made;
-    }
-    std::string planted;
-  } planting;
-  planting.planted = path({1, 2});
+  FrameWriter base(FrameKind::kBase);
+  Planting planting(path({1, 2}), base.take());
   EXPECT_EQ(open(&planting).term, 2u);
-  EXPECT_EQ(segments(), (std::vector<SegmentName>{{1, 2}, {2, 1}}));
+  EXPECT_EQ(segments(), (std::vector<SegmentName>{kFirstSegment, {1, 2}, {2, 1}}));
+}
+
+// Whoever sees a later term beside its own claims again. The first of all segments must not go for
+// it: nothing is durable yet, and a folder without it looks as if something had been lost.
+TEST_F(JournalTerms, TheFirstClaimOfAllMayGiveWay) {
+  Planting planting(path({2, 1}), "");
+  EXPECT_EQ(open(&planting).term, 3u);
+  EXPECT_EQ(open().term, 4u);
 }
 
 TEST_F(JournalTerms, EightProcessesHaveEightTerms) {
