@@ -21,7 +21,7 @@ overlord_library(roles/planner DEPS plan protocol runtime model base)
 overlord_library(roles/loader DEPS plan protocol runtime model base columnar media)
 overlord_library(roles/constructor DEPS protocol runtime model base batch media)
 overlord_library(roles/client DEPS protocol runtime model base)
-overlord_library(roles/keeper DEPS protocol runtime model base)
+overlord_library(roles/keeper DEPS plan protocol runtime model base)
 overlord_library(host DEPS roles/planner roles/loader roles/constructor roles/client columnar media batch runtime protocol
                            plan model base)
 overlord_library(node DEPS host roles/keeper roles/planner roles/loader roles/constructor roles/client transport workers

@@ -129,7 +129,7 @@ COUNTS: dict[str, str] = {
             *("processes.recovery_seconds", "processes.orphan_seconds"),
             *("processes.cores_share", "processes.memory_share"),
             *("processes.shadow_costliest", "processes.directory"),
-            *("wire.planner", "wire.host", "wire.certificate", "wire.key"),
+            *("wire.planner", "wire.host", "wire.joinable", "wire.certificate", "wire.key"),
             *("wire.authority", "wire.token"),
             *("metrics.socket", "metrics.port"),
             *("ablation.disaggregation", "ablation.uniform_loaders", "ablation.sharing"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import os
 import re
 import signal
 import time
@@ -18,6 +19,8 @@ from overlord.cli import arguments
 if TYPE_CHECKING:
     from overlord._src.config.reading import LoadedConfig
     from overlord._src.functions.mix_rule import Metrics, Rule, Weights
+    from overlord._src.job.job import Job
+    from overlord._src.node.process import NodePlan
 
 _LOCK_SECONDS = 10.0  # for the node of a `serve` that was killed to notice, and to end
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # of systemd, Docker and Slurm; of a closed terminal
@@ -37,6 +40,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where trainers find it: job.train(rank, node=DIRECTORY) (default: ./overlord-JOB)",
     )
     parser.add_argument("--hash", action="store_true", help="for trainers that read with hash=True")
+    parser.add_argument(
+        "--join",
+        metavar="HOST:PORT",
+        help="give the cores of this host, which has no ranks, to the loaders of the job whose "
+        "runtime.wire.planner this is",
+    )
+    parser.add_argument(
+        "--cores",
+        type=int,
+        default=None,
+        help="with --join: how many (default: what runtime.processes.cores_share leaves)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -109,21 +124,40 @@ def _serve(options: argparse.Namespace) -> None:
     )
     if not _locked(directory):
         raise core.UnavailableError(f"{directory.path}: a node serves there already")
-    console.print(
+    plan = dataclasses.replace(job.node_plan(), stays=True)
+    if options.join is not None:
+        plan = _joining_plan(job, options)
+    told = (
         f"serving {len(ranks)} of {job.mesh.world_size} ranks of job {job.config.job!r}; attach "
         f"with job.train(rank, node={directory.path!r}); Ctrl-C or SIGTERM ends it"
     )
+    if plan.joins:
+        told = f"job {job.config.job!r} at {options.join} may run its loaders here"
+    console.print(told)
     try:
         serve_node(
             directory,
             job.agreed_key(options.stream, options.hash),
             job_file,
-            dataclasses.replace(job.node_plan(), stays=True),
+            plan,
         )
     finally:
         with contextlib.suppress(OSError, core.OverlordError):
             if directory.try_lock():
                 directory.remove()
+
+
+def _joining_plan(job: Job, options: argparse.Namespace) -> NodePlan:
+    """Of a host that joins; with the cores that it is to give."""
+    plan = job.joining_plan(options.join)
+    if options.cores is None:
+        return plan
+    usable = sorted(os.sched_getaffinity(0))
+    if not 1 <= options.cores <= len(usable):
+        raise refused(
+            ("--cores",), "this host does not have them", options.cores, f"1 to {len(usable)}"
+        )
+    return dataclasses.replace(plan, cores=tuple(usable[-options.cores :]))
 
 
 def _rule_of_trainers(loaded: LoadedConfig) -> Rule | None:

@@ -2,6 +2,7 @@
 // first trainer or by `overlord serve`; not for typing by hand.
 //
 //   overlord-node keep DIRECTORY LOCK_DESCRIPTOR JOB_DIGEST OPTION=VALUE...  (the job on stdin)
+//   overlord-node join DIRECTORY LOCK_DESCRIPTOR JOB_DIGEST OPTION=VALUE...  (the job on stdin)
 //   overlord-node role DIRECTORY NAME GENERATION        (the job on descriptor 3)
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "overlord/node/engine/job_memory.h"
+#include "overlord/node/hosts/joined_host.h"
 #include "overlord/node/keeper/keeper.h"
 #include "overlord/node/keeper/refusal.h"
 #include "overlord/node/process_memory.h"
@@ -92,6 +94,27 @@ bool set_option(const std::string& text, KeeperArguments* arguments) {
   return true;
 }
 
+// False: what is wrong with them has been said.
+bool read_arguments(const std::vector<std::string>& words, KeeperArguments* arguments, int* lock) {
+  if (words.size() < 3) {
+    complain("keep or join DIRECTORY LOCK JOB_DIGEST [OPTION=VALUE]");
+    return false;
+  }
+  arguments->directory = words[0];
+  arguments->executable = own_executable();
+  *lock = std::atoi(words[1].c_str());
+  if (!Digest::parse(words[2], &arguments->job)) {
+    complain("not a digest: " + words[2]);
+    return false;
+  }
+  for (size_t i = 3; i < words.size(); ++i) {
+    if (set_option(words[i], arguments)) continue;
+    complain("unknown option " + words[i]);
+    return false;
+  }
+  return true;
+}
+
 // The first process only starts the second and ends, so that the node is nobody's child.
 bool step_back() {
   const pid_t child = fork();  // no thread has been started
@@ -126,16 +149,17 @@ int keep_job(const KeeperArguments& arguments, const std::vector<std::string>& w
   return failure ? 1 : 0;
 }
 
+void remove_directory(const std::string& path, int lock) {
+  Result<transport::SocketDirectory> directory = transport::SocketDirectory::find(path);
+  if (!directory.ok()) return;
+  const Status removed = directory->remove(transport::DirectoryLock::inherited(lock));
+  if (!removed.ok()) complain(removed.message());
+}
+
 int keep(const std::vector<std::string>& words) {
-  if (words.size() < 3) return complain("keep DIRECTORY LOCK JOB_DIGEST [OPTION=VALUE]");
   KeeperArguments arguments;
-  arguments.directory = words[0];
-  arguments.executable = own_executable();
-  const int lock = std::atoi(words[1].c_str());
-  if (!Digest::parse(words[2], &arguments.job)) return complain("not a digest: " + words[2]);
-  for (size_t i = 3; i < words.size(); ++i) {
-    if (!set_option(words[i], &arguments)) return complain("unknown option " + words[i]);
-  }
+  int lock = -1;
+  if (!read_arguments(words, &arguments, &lock)) return kBadUse;
   if (!arguments.stays && !step_back()) return complain("setsid failed");
   if (arguments.wire.several_hosts()) keep_large_buffers();
   ignore_signals();
@@ -153,13 +177,31 @@ int keep(const std::vector<std::string>& words) {
   const int code = keep_job(arguments, {words.begin() + 3, words.end()}, **line, &superseded);
   pulse.reset();
   if (superseded) return 1;
-  Result<transport::SocketDirectory> directory =
-      transport::SocketDirectory::find(arguments.directory);
-  if (directory.ok()) {
-    const Status removed = directory->remove(transport::DirectoryLock::inherited(lock));
-    if (!removed.ok()) complain(removed.message());
-  }
+  remove_directory(arguments.directory, lock);
   return code;
+}
+
+// A host without ranks, until it is told to end.
+int join(const std::vector<std::string>& words) {
+  KeeperArguments arguments;
+  int lock = -1;
+  if (!read_arguments(words, &arguments, &lock)) return kBadUse;
+  keep_large_buffers();
+  ignore_signals();
+  prctl(PR_SET_NAME, "overlord-join");
+  fcntl(lock, F_SETFD, FD_CLOEXEC);
+  Result<std::unique_ptr<LifeLine>> line = LifeLine::make();
+  if (!line.ok()) return complain(line.status().message());
+  const Result<std::string> bytes = (*line)->job();
+  Status status = bytes.status();
+  if (bytes.ok()) {
+    const Result<protocol::JobFile> job = protocol::decode_job_file(*bytes);
+    status = job.ok() ? run_joined_host(arguments, *job, **line) : job.status();
+  }
+  remove_directory(arguments.directory, lock);
+  if (status.ok() || status.code() == Code::kCancelled) return 0;
+  complain(status.message());
+  return 1;
 }
 
 int serve_roles(const std::vector<std::string>& words) {
@@ -203,6 +245,7 @@ int main(int count, char** words) {
   umask(077);
   overlord::node::give_back_what_is_freed();
   if (what == "keep") return overlord::node::keep(rest);
+  if (what == "join") return overlord::node::join(rest);
   if (what == "role") return overlord::node::serve_roles(rest);
-  return overlord::node::complain("keep or role, got '" + what + "'");
+  return overlord::node::complain("keep, join or role, got '" + what + "'");
 }

@@ -39,7 +39,10 @@ constexpr size_t kSegmentBytes = 16 << 20, kFirstSegmentBytes = 2 << 20;
 class RoleProcess {
  public:
   RoleProcess(const RoleProcessArguments& arguments, const protocol::JobFile& file)
-      : arguments_(arguments), file_(file), trace_(arguments.directory, arguments.name) {}
+      : arguments_(arguments),
+        file_(file),
+        keeper_(arguments.wire.joined ? "lead" : "node"),
+        trace_(arguments.directory, arguments.name) {}
   ~RoleProcess() {
     if (endpoint_) endpoint_->close();
     if (runtime_) runtime_->stop();
@@ -54,6 +57,7 @@ class RoleProcess {
   void on_control(const protocol::Control& control) {
     std::visit([this](const auto& one) { hear(one); }, control);
   }
+  void call_keeper() { endpoint_->call(keeper_, keeper_ == "lead" ? arguments_.wire.lead : ""); }
   void node_lost();
   void look_for_node(uint64_t loss);
   void node_found();
@@ -63,11 +67,12 @@ class RoleProcess {
   void hear(const protocol::Refused& refused) { end(refused.status); }
   void hear(const protocol::StatusAsked&);
   // Of the links, and for others.
-  template <protocol::OneOf<protocol::Hello, protocol::SegmentShared, protocol::SegmentForgotten,
-                            protocol::LeaseReleased, protocol::Attach, protocol::Welcome,
-                            protocol::FedBack, protocol::RowNoted, protocol::Beat,
-                            protocol::StatusTold, protocol::Detach, protocol::TreeAsked,
-                            protocol::TreeAnswered, protocol::TreeTaken>
+  template <protocol::OneOf<
+      protocol::Hello, protocol::SegmentShared, protocol::SegmentForgotten, protocol::LeaseReleased,
+      protocol::Attach, protocol::Welcome, protocol::FedBack, protocol::RowNoted, protocol::Beat,
+      protocol::StatusTold, protocol::Detach, protocol::TreeAsked, protocol::TreeAnswered,
+      protocol::TreeTaken, protocol::Join, protocol::GroupAsked, protocol::GroupUnasked,
+      protocol::GroupGone, protocol::GroupsStarve>
                 Other>
   void hear(const Other&) {}
   void take_trees();
@@ -83,6 +88,7 @@ class RoleProcess {
 
   const RoleProcessArguments arguments_;
   const protocol::JobFile& file_;
+  const std::string keeper_;  // who says what lives here: the node of this host, or of the lead's
   std::shared_ptr<const host::OpenJob> job_;
   std::shared_ptr<transport::SharedPool> pool_;
   std::unique_ptr<transport::Carrier> carrier_;
@@ -126,10 +132,10 @@ Status RoleProcess::open() {
     return Status(Code::kVersionMismatch, "another job or attempt than this process serves");
   };
   options.connected = [this](const protocol::Hello& other) {
-    if (other.name == "node") node_found();
+    if (other.name == keeper_) node_found();
   };
   options.lost = [this](const std::string& peer) {
-    if (peer == "node") node_lost();
+    if (peer == keeper_) node_lost();
   };
   options.refused = [this](const std::string& peer, const Status& why) {
     if (peer == "node" || peer == "lead") end(why.with_context(peer));
@@ -142,7 +148,7 @@ Status RoleProcess::open() {
     OVERLORD_TRY(self.wire, endpoint_->listen_wire(arguments_.wire.bind));
   }
   endpoint_->introduce(std::move(self));
-  endpoint_->call("node");
+  call_keeper();
   return {};
 }
 
@@ -166,7 +172,7 @@ transport::CarrierOptions RoleProcess::carrier_options() {
     early_.push_back(std::move(envelope));  // the planner asks as soon as we are connected
   };
   options.control = [this](const std::string& peer, protocol::Control control) {
-    if (peer == "node") on_control(control);
+    if (peer == keeper_) on_control(control);
   };
   options.nonsense = [](const std::string& peer, const Status& status) {
     std::fprintf(stderr, "%s sent nonsense: %s\n", peer.c_str(), status.message().c_str());
@@ -179,7 +185,7 @@ void RoleProcess::node_lost() {
   if (arguments_.orphan_ms == 0 || !runtime_) return end({});  // who reads our words is gone too
   lost_ns_ = runtime::steady_now_ns();
   ++losses_;
-  endpoint_->call("node");
+  call_keeper();
   look_for_node(losses_);
 }
 
@@ -194,19 +200,19 @@ void RoleProcess::look_for_node(uint64_t loss) {
 void RoleProcess::node_found() {
   lost_ns_ = 0;
   const std::lock_guard lock(notes_mutex_);
-  for (const protocol::RowNoted& note : notes_) carrier_->send_control("node", note);
+  for (const protocol::RowNoted& note : notes_) carrier_->send_control(keeper_, note);
 }
 
 void RoleProcess::note_row(const loader::QuarantineNote& note) {
   const std::lock_guard lock(notes_mutex_);
   const protocol::RowNoted told{note.id, note.row, note.reason, note.late};
   if (notes_.size() < kNotesKept) notes_.push_back(told);
-  carrier_->send_control("node", told);
+  carrier_->send_control(keeper_, told);
 }
 
 void RoleProcess::hear(const protocol::StatusAsked&) {
   if (!runtime_) return;
-  carrier_->send_control("node", protocol::StatusTold{encode_engine_status(runtime_->status())});
+  carrier_->send_control(keeper_, protocol::StatusTold{encode_engine_status(runtime_->status())});
 }
 
 void RoleProcess::hear(const protocol::Roster& roster) {
@@ -273,7 +279,7 @@ void RoleProcess::take_trees() {
   call_loaders(roster_);
   const uint32_t newest = trees_.back().tree.version;
   if (keeper::names_tree(roster_, newest)) {
-    carrier_->send_control("node", protocol::TreeTaken{newest});
+    carrier_->send_control(keeper_, protocol::TreeTaken{newest});
   }
 }
 
@@ -372,7 +378,7 @@ void RoleProcess::beat() {
     stuck_ms_ = stuck_loaders_.longest_ms(status, cpu_ns_with_children(), runtime::steady_now_ns());
   }
   beat.stuck_ms = stuck_ms_;
-  carrier_->send_control("node", beat);
+  carrier_->send_control(keeper_, beat);
   endpoint_->post_after(kBeatNs, [this] { this->beat(); });
 }
 

@@ -50,6 +50,7 @@ std::vector<std::string> WireOptions::words() const {
     if (!value.empty()) out.push_back(key + "=" + value);
   }
   if (leads) out.push_back("wire.leads=1");
+  if (joined) out.push_back("wire.joined=1");
   return out;
 }
 
@@ -68,6 +69,8 @@ bool WireOptions::take(const std::string& key, const std::string& value) {
     token = value;
   else if (key == "wire.leads")
     leads = value == "1";
+  else if (key == "wire.joined")
+    joined = value == "1";
   else
     return false;
   return true;

@@ -23,7 +23,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kControlFormat = 8;
+inline constexpr uint32_t kControlFormat = 9;
 
 // First words of a process that connects to another of the same host.
 struct Hello {
@@ -209,12 +209,52 @@ struct TreeTaken {
   OVERLORD_FIELDS(version)
 };
 
+// A host without ranks -> lead: it has room for loaders. Groups live there as long as it is
+// connected.
+struct Join {
+  Digest job;          // of everything that must be the same on every host
+  uint32_t cores = 1;  // that loaders may use there
+
+  OVERLORD_FIELDS(job, cores)
+};
+// lead -> such a host: a group is to live there, or not any more.
+struct GroupAsked {
+  std::string name;
+  uint32_t generation = 1;
+  uint32_t attempt = 0;
+  std::string state;  // encode_resume_state of the first step
+
+  OVERLORD_FIELDS(name, generation, attempt, state)
+};
+struct GroupUnasked {
+  std::string name;
+
+  OVERLORD_FIELDS(name)
+};
+// Its answer, once for every group that was asked for: how it ended.
+struct GroupGone {
+  std::string name;
+  uint32_t generation = 0;
+  std::string how;
+  std::string last_words;
+  bool by_itself = false;
+
+  OVERLORD_FIELDS(name, generation, how, last_words, by_itself)
+};
+// Now and then: those of its groups that would run and get no CPU.
+struct GroupsStarve {
+  std::vector<std::string> names;
+
+  OVERLORD_FIELDS(names)
+};
+
 // A trainer that leaves in good order; without it the node takes the rank for dead.
 struct Detach {};
 
 using Control = std::variant<Hello, Attach, Welcome, Refused, Roster, FedBack, RowNoted, Beat,
                              StatusAsked, StatusTold, SegmentShared, SegmentForgotten,
-                             LeaseReleased, Detach, TreeAsked, TreeAnswered, TreeTold, TreeTaken>;
+                             LeaseReleased, Detach, TreeAsked, TreeAnswered, TreeTold, TreeTaken,
+                             Join, GroupAsked, GroupUnasked, GroupGone, GroupsStarve>;
 
 std::string encode_control(const Control& control);
 Result<Control> decode_control(std::string_view bytes);

@@ -35,6 +35,7 @@ struct GroupEnd {
   std::string how;         // "exit status 1", "signal 9"
   std::string last_words;  // of its log; may be empty
   bool by_itself = false;  // it exited; nobody killed it
+  bool host_left = false;  // with all that lived there: no fault of its own
 };
 
 class Cluster {

@@ -144,7 +144,7 @@ void Endpoint::close() {
   if (wire_) wire_->close();
   {
     const std::lock_guard lock(callers_mutex_);
-    for (std::thread& caller : callers_) caller.join();
+    for (auto& [peer, caller] : callers_) caller.join();
     callers_.clear();
   }
   thread_.reset();
@@ -239,7 +239,9 @@ Result<std::string> Endpoint::listen_wire(const std::string& address) {
 void Endpoint::call_wire(const std::string& peer, const std::string& address) {
   const std::lock_guard lock(callers_mutex_);
   if (closing_) return;
-  callers_.emplace_back([this, peer, address] {
+  std::thread& caller = callers_[peer];
+  if (caller.joinable()) caller.join();  // its last word was that it has failed
+  caller = std::thread([this, peer, address] {
     auto connection = std::make_shared<Connection>();
     connection->peer = peer;
     connection->called = true;

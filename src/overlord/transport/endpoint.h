@@ -93,8 +93,9 @@ class Endpoint final : public runtime::Executor {
   std::shared_ptr<Timers> timers_;
   std::shared_ptr<UnixListener> listener_;
   std::unique_ptr<WireServer> wire_;
-  std::vector<std::thread> callers_ OVERLORD_GUARDED_BY(
-      callers_mutex_);  // connecting over the wire waits, so not on the loop's thread
+  // Connecting over the wire waits, so not on the loop's thread. One for each peer: a host may be
+  // called for days.
+  std::map<std::string, std::thread> callers_ OVERLORD_GUARDED_BY(callers_mutex_);
   std::mutex callers_mutex_;
   std::atomic<bool> closing_{false};
   // The loop's thread only.

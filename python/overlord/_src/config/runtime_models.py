@@ -117,6 +117,11 @@ class WireConfig(ConfigModel):
     host: str | None = Field(
         default=None, description="how other hosts reach this one; absent: its host name"
     )
+    joinable: bool = Field(
+        default=False,
+        description="hosts without ranks may join (overlord serve --join): the node of rank 0 "
+        "listens at `planner` also where all ranks are on one host",
+    )
     certificate: str | None = Field(default=None, description="file: PEM of this host's chain")
     key: str | None = Field(default=None, description="file: PEM of its key, readable by you alone")
     authority: str | None = Field(default=None, description="file: PEM of who signs certificates")

@@ -247,9 +247,10 @@ class Job:
             local = self._same_group(hosted, local, path)
         plan, served = replace(self.node_plan(), local=sorted(local), starter=hosted), local
         self._check_attachable(resolved, local)
-        if self.config.runtime.wire.planner is not None and len(local) < self._mesh.world_size:
-            served = list(range(self._mesh.world_size))
-            plan = replace(plan, wire=self._wire_words(leads=0 in local))
+        wire, everybody = self.config.runtime.wire, list(range(self._mesh.world_size))
+        if wire.planner is not None and (wire.joinable or len(local) < len(everybody)):
+            served = everybody
+            plan = replace(plan, wire=self._wire_words(wire.planner, leads=0 in local))
         agreed = self.agreed_key(name, options.hash_batches)
         run = launch.run if launch is not None else ""
         if launch is None and len(hosted) == self._mesh.world_size:
@@ -334,11 +335,16 @@ class Job:
                 advice="set runtime.wire.planner to the address of rank 0's host",
             )
 
-    def _wire_words(self, *, leads: bool) -> list[str]:
+    def joining_plan(self, lead: str) -> NodePlan:
+        """Of a host without ranks that runs loaders for the lead at this address."""
+        words = [*self._wire_words(lead, leads=False), "wire.joined=1"]
+        return replace(self.node_plan(), stays=True, joins=True, wire=words)
+
+    def _wire_words(self, lead: str, *, leads: bool) -> list[str]:
         """How the node of this host reaches the others, as it is told; secrets by reference."""
         wire = self.config.runtime.wire
         told = {
-            "wire.lead": wire.planner,
+            "wire.lead": lead,
             "wire.bind": f"{wire.host or socket.gethostname()}:0",
             "wire.certificate": wire.certificate and str(self._loaded.base / wire.certificate),
             "wire.key": wire.key and str(self._loaded.base / wire.key),

@@ -45,6 +45,7 @@ class NodePlan:
     metrics_port: int | None = None  # of 127.0.0.1
     share_batches: bool = True
     cores: Sequence[int] = ()  # where it runs; empty: wherever we may
+    joins: bool = False  # it is the host of no rank, and runs loaders for the lead of another
 
     def words(self) -> list[str]:
         """As arguments of the executable."""
@@ -233,7 +234,7 @@ def started_node(
     """
     command = [
         str(executable()),
-        "keep",
+        "join" if plan.joins else "keep",
         directory.path,
         str(directory.lock_descriptor),
         job,

@@ -94,7 +94,9 @@ class AttachedEngine final : public Engine {
   // Of the links, and for others.
   template <protocol::OneOf<protocol::Hello, protocol::SegmentShared, protocol::SegmentForgotten,
                             protocol::LeaseReleased, protocol::Attach, protocol::StatusAsked,
-                            protocol::Detach, protocol::TreeAsked, protocol::TreeTaken>
+                            protocol::Detach, protocol::TreeAsked, protocol::TreeTaken,
+                            protocol::Join, protocol::GroupAsked, protocol::GroupUnasked,
+                            protocol::GroupGone, protocol::GroupsStarve>
                 Other>
   void hear(const Other&) {}
   void take_tree(const protocol::TreeTold& tree);

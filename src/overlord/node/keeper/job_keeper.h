@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "overlord/node/hosts/hosts_cluster.h"
 #include "overlord/node/keeper/keeper.h"
 #include "overlord/node/keeper/keeper_metrics.h"
-#include "overlord/node/process_cluster.h"
 #include "overlord/node/recovery/left_groups.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/node/status/profile.h"
@@ -66,7 +66,7 @@ class JobKeeper final : public keeper::KeeperWorld {
  private:
   struct Serving {  // one attempt
     runtime::Descriptor job;
-    std::unique_ptr<ProcessCluster> cluster;
+    std::unique_ptr<HostsCluster> cluster;
     std::unique_ptr<RoleRuntime> planner;
     std::string run;                   // of its trainers
     std::function<void()> tree_ready;  // of the tree that is being told
@@ -84,7 +84,8 @@ class JobKeeper final : public keeper::KeeperWorld {
   Status find_left();
   void tell_groups(const std::vector<LeftGroup>& groups, const std::string& run,
                    uint32_t attempt) const;
-  Status start_cluster(const keeper::Begin& attempt);
+  Status start_cluster(const keeper::Begin& attempt, const std::string& state);
+  void hear(const std::string& peer, protocol::Control control);
   protocol::Roster roster_of_living(const protocol::Roster& roster) const;
   void add_folded(keeper::Begun* begun) const;
   std::string journal_folder() const;
@@ -114,9 +115,10 @@ class JobKeeper final : public keeper::KeeperWorld {
   std::unique_ptr<keeper::Keeper> keeper_;
   int64_t watched_ns_ = 0;  // the last look at who lives
   std::unique_ptr<Serving> serving_;
-  std::map<std::string, uint32_t> known_;     // generations of processes
-  keeper::RestartBook restarts_;              // that the planner was told of
-  std::map<std::string, EngineStatus> told_;  // by process, newest
+  std::map<std::string, uint32_t> known_;                          // generations of processes
+  std::map<std::string, std::vector<std::string>> starved_there_;  // by joined host
+  keeper::RestartBook restarts_;                                   // that the planner was told of
+  std::map<std::string, EngineStatus> told_;                       // by process, newest
   RunNotes notes_of_run_;
   TraceSwitch trace_;
   std::future<void> writing_;             // profiles, while the job runs

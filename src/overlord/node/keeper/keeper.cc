@@ -9,6 +9,7 @@
 #include "overlord/node/engine/data_match.h"
 #include "overlord/node/engine/job_memory.h"
 #include "overlord/node/engine/open_files.h"
+#include "overlord/node/hosts/usable_cores.h"
 #include "overlord/node/keeper/job_keeper.h"
 #include "overlord/node/keeper/role_cluster.h"
 #include "overlord/node/keeper/welcome.h"
@@ -88,6 +89,7 @@ keeper::KeeperJob JobKeeper::keeper_job() const {
   out.living = left_.placements();
   const std::vector<uint32_t> buckets = keeper::buckets_of_host(*views_, file_.ranks, local_);
   out.groups = keeper::place_processes(job_->spec, buckets, placing()).processes;
+  out.cores = usable_cores();
   out.views = views_;
   out.welcome = make_welcome(*job_, file_.runtime, *views_);
   return out;
@@ -108,7 +110,11 @@ Status JobKeeper::open_endpoint() {
   if (!follows_) options.self.roles = {protocol::planner_address()};
   options.admit = [this](const protocol::Hello& hello) { return keeper_->admit(hello); };
   options.connected = [this](const protocol::Hello& hello) { receive(keeper::Connected{hello}); };
-  options.lost = [this](const std::string& peer) { receive(keeper::Lost{peer}); };
+  options.lost = [this](const std::string& peer) {
+    receive(keeper::Lost{peer});
+    starved_there_.erase(peer);
+    if (serving_ && serving_->cluster) serving_->cluster->host_left(peer);
+  };
   options.refused = [this](const std::string& peer, const Status& why) {
     receive(keeper::CannotServe{why.with_context(peer)});
   };
@@ -133,12 +139,23 @@ transport::CarrierOptions JobKeeper::carrier_options() {
     if (serving_ && serving_->planner) serving_->planner->host().deliver(std::move(envelope));
   };
   options.control = [this](const std::string& peer, protocol::Control control) {
-    receive(keeper::Heard{peer, std::move(control)});
+    hear(peer, std::move(control));
   };
   options.nonsense = [](const std::string& peer, const Status& status) {
     std::fprintf(stderr, "%s sent nonsense: %s\n", peer.c_str(), status.message().c_str());
   };
   return options;
+}
+
+// What the cluster has to know goes to it.
+void JobKeeper::hear(const std::string& peer, protocol::Control control) {
+  if (const auto* gone = std::get_if<protocol::GroupGone>(&control)) {
+    if (serving_ && serving_->cluster) serving_->cluster->hear(peer, *gone);
+  } else if (auto* starve = std::get_if<protocol::GroupsStarve>(&control)) {
+    starved_there_[peer] = std::move(starve->names);
+  } else {
+    receive(keeper::Heard{peer, std::move(control)});
+  }
 }
 
 // --- What the keeper asks of its process --------------------------------------------------------
@@ -236,7 +253,7 @@ Status JobKeeper::prepare(const keeper::Begin& attempt, const protocol::ResumeSt
   file.attempt = attempt.attempt;
   file.state = protocol::encode_resume_state(state);
   OVERLORD_TRY(serving_->job, job_in_memory(file));
-  OVERLORD_RETURN_IF_ERROR(start_cluster(attempt));
+  OVERLORD_RETURN_IF_ERROR(start_cluster(attempt, file.state));
   keeper::Begin living = attempt;
   living.roster = roster_of_living(attempt.roster);
   carry_out(keeper::SetRoster{living.roster});  // the planner sends as soon as it is there
@@ -310,7 +327,7 @@ keeper::TreePlaced JobKeeper::placed_tree(const planner::TreeChanged& change) co
 
 void JobKeeper::stop_serving() {
   if (!serving_) return;
-  if (serving_->cluster && superseded_) serving_->cluster->leave();
+  if (serving_->cluster && superseded_) serving_->cluster->here().leave();
   if (serving_->cluster) serving_->cluster->stop();
   if (serving_->planner) serving_->planner->stop();
   write_last_profiles();
@@ -336,6 +353,7 @@ std::set<std::string> JobKeeper::starved_groups() {
   for (const std::string& name : serving->supervisor.silent(clock_.now_ns())) {
     if (wants_to_run(serving_->cluster->process_of(name))) starved.insert(name);
   }
+  for (const auto& [host, names] : starved_there_) starved.insert(names.begin(), names.end());
   return starved;
 }
 

@@ -47,18 +47,26 @@ void JobKeeper::tell_groups(const std::vector<LeftGroup>& groups, const std::str
 }
 
 // Processes that serve this run go on; those of another are of no use.
-Status JobKeeper::start_cluster(const keeper::Begin& attempt) {
+Status JobKeeper::start_cluster(const keeper::Begin& attempt, const std::string& state) {
   serving_->run = attempt.run.empty() ? draw_run() : attempt.run;
   if (attempt.run.empty()) forget_reach(arguments_.directory);
   const auto changed = [this, run = serving_->run,
                         number = attempt.attempt](const std::vector<LeftGroup>& groups) {
     tell_groups(groups, run, number);
   };
-  OVERLORD_TRY(serving_->cluster,
+  HostsClusterOptions options;
+  OVERLORD_TRY(options.here,
                start_role_cluster(arguments_, job_->spec.name, serving_->job.get(), changed));
+  options.tell = [this](const std::string& host, const protocol::Control& control) {
+    return carrier_->send_control(host, control);
+  };
+  options.attempt = attempt.attempt;
+  options.state = state;
+  options.post = [this](runtime::Task task) { endpoint_->post(std::move(task)); };
+  serving_->cluster = std::make_unique<HostsCluster>(std::move(options));
   std::vector<LeftGroup> groups = std::exchange(left_.groups, {});
   if (serving_->run == left_.run && attempt.attempt == left_.attempt) {
-    return serving_->cluster->adopt(groups);
+    return serving_->cluster->here().adopt(groups);
   }
   end_groups({0, {}, 0, std::move(groups)});
   return {};

@@ -23,7 +23,8 @@ Status admit(const KeeperState& state, const protocol::Hello& hello) {
                       "; use one version of overlord on a host");
   }
   if (is_trainer(hello.name) || hello.name.starts_with("top-")) return {};
-  if (state.serving() == nullptr) {  // it is not known yet whether they are needed
+  if (is_joined_host(hello.name)) return {};  // what it says of itself is looked at
+  if (state.serving() == nullptr) {           // it is not known yet whether they are needed
     for (const runtime::GroupPlacement& group : state.living()) {
       if (group.name == hello.name && group.generation == hello.generation) return {};
     }

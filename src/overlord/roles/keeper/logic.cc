@@ -4,99 +4,19 @@
 #include <utility>
 
 #include "overlord/base/check.h"
-#include "overlord/protocol/one_of.h"
 #include "overlord/roles/keeper/admission.h"
+#include "overlord/roles/keeper/hosts.h"
 #include "overlord/roles/keeper/peer_names.h"
+#include "overlord/roles/keeper/step.h"
 
 namespace overlord::keeper {
 namespace {
 
-using protocol::Control;
+constexpr int64_t kLastWordsNs = 1'000'000'000;  // so long it waits for those of processes
+
+}  // namespace
+
 using protocol::ProcessRoles;
-
-constexpr int64_t kLastWordsNs = 1'000'000'000;     // so long it waits for those of processes
-constexpr int64_t kLastWordNs = 1'000'000'000;      // for other hosts to hear its own
-constexpr int64_t kFailureKeptNs = 10'000'000'000;  // for ranks that come late, where a node stays
-
-// One reaction: its effects as they come to be.
-class Step {
- public:
-  Step(const KeeperJob& job, KeeperState& state, int64_t now_ns)
-      : job_(job), state_(state), now_ns_(now_ns) {}
-
-  std::vector<Effect> take() { return std::move(effects_); }
-
-  void operator()(const Connected& input);
-  void operator()(const Lost& input);
-  void operator()(const Heard& input);
-  void operator()(const Ended& input);
-  void operator()(const Begun& input);
-  void operator()(const TreeChanged& input);
-  void operator()(const ConstructorRetired& input);
-  void operator()(const FeedbackCounts& input) { tell_trainers(protocol::FedBack{input.feedback}); }
-  void operator()(const Expired& input);
-  void operator()(const Watched&);
-  void operator()(const CannotServe& input) { give_up(input.why); }
-  void operator()(const RanksDiffer& input);
-  void operator()(const ToldToEnd& input);
-  void operator()(const Superseded& input);
-
-  // A message for the keeper. All are named: one that is added is not forgotten in silence.
-  void hear(const std::string& peer, const protocol::Attach& attach);
-  void hear(const std::string& peer, const protocol::Welcome& welcome);
-  void hear(const std::string& peer, const protocol::Refused& refused);
-  void hear(const std::string& peer, const protocol::Roster& roster);
-  void hear(const std::string& peer, const protocol::FedBack& fed_back);
-  void hear(const std::string& peer, const protocol::RowNoted& note);
-  void hear(const std::string& peer, const protocol::Beat& beat);
-  void hear(const std::string& peer, const protocol::StatusAsked&) { add(TellStatus{peer}); }
-  void hear(const std::string& peer, const protocol::StatusTold& told);
-  void hear(const std::string& peer, const protocol::Detach&) { leave(peer); }
-  void hear(const std::string& peer, const protocol::TreeAsked& asked);
-  void hear(const std::string& peer, const protocol::TreeTaken& taken);
-  // Of the links, and what a keeper says itself.
-  template <protocol::OneOf<protocol::Hello, protocol::SegmentShared, protocol::SegmentForgotten,
-                            protocol::LeaseReleased, protocol::TreeAnswered, protocol::TreeTold>
-                Other>
-  void hear(const std::string&, const Other&) {}
-
- private:
-  const KeeperState::Serving* serving() const { return state_.serving(); }
-  void apply(Event event) { state_.apply(event); }
-  void add(Effect effect) { effects_.push_back(std::move(effect)); }
-  void tell(const std::string& peer, Control control) { add(Tell{peer, std::move(control)}); }
-  void tell_trainers(const Control& control) {
-    for (const std::string& peer : state_.trainers()) tell(peer, control);
-  }
-
-  bool refused_before(const std::string& peer, const protocol::Attach& attach);
-  void leave(const std::string& peer);
-  void part();
-  void agreed();
-  void serve();
-  void welcome_again(const std::string& peer);
-  bool refuse_return(const std::string& peer);
-  void place(const std::string& name, const std::vector<runtime::GroupPlacement>& running);
-  void condemn(const std::string& name, const std::string& why);
-  bool promote_from(const std::string& lost);
-  void stop_serving();
-  void roster_changed();  // of all hosts
-  void groups_changed();  // of this one, which the lead has to know
-  void welcome_all();
-  protocol::Welcome welcome_for(const AttachBook::Trainer& trainer) const;
-  void greet(const ProcessRoles& group);
-  void look_at_tree();
-  // `refused`: who has been told already.
-  void give_up(const Status& why, const protocol::Attach* refused = nullptr);
-  void go_on();
-  void begin_anew();
-  void end();
-
-  const KeeperJob& job_;
-  KeeperState& state_;
-  const int64_t now_ns_;
-  std::vector<Effect> effects_;
-};
 
 // --- Who comes and goes -------------------------------------------------------------------------
 
@@ -107,7 +27,7 @@ void Step::operator()(const Connected& input) {
     tell("lead", protocol::Attach{book.attempt(), job_.job, book.state(), book.allowed(),
                                   job_.local, job_.process});
   }
-  if (is_trainer(hello.name)) return;
+  if (is_trainer(hello.name) || is_joined_host(hello.name)) return;
   apply(PeerConnected{hello.name, hello.generation, hello.wire});
   if (serving() == nullptr) return;
   apply(GroupHeard{{hello.name, hello.generation}, now_ns_});
@@ -124,6 +44,7 @@ void Step::operator()(const Lost& input) {
                           "restart from the last checkpoint"));
   }
   if (is_trainer(peer)) return leave(peer);
+  if (is_joined_host(peer)) return host_left(peer);
   const ProcessRoles* group = serving() != nullptr ? serving()->supervisor.find(peer) : nullptr;
   const bool was_there = group != nullptr && state_.connected(*group);
   if (was_there) add(Kill{peer});
@@ -284,6 +205,9 @@ void Step::operator()(const Begun& input) {
   }
   for (const TreePlaced& placed : input.trees) apply(TreeBegun{placed});
   for (const protocol::Address& role : input.retired) apply(RoleRetired{role});
+  plan::GroupHomes living;
+  for (const runtime::GroupPlacement& group : input.running) living[group.name] = group.host;
+  apply(GroupsHomed{wanted_homes(job_, state_, living)});
   for (const std::string& name : state_.processes()) place(name, input.running);
   for (const ProcessRoles& group : serving()->supervisor.groups()) {
     if (state_.connected(group)) {
@@ -300,9 +224,12 @@ void Step::operator()(const Begun& input) {
 void Step::place(const std::string& name, const std::vector<runtime::GroupPlacement>& running) {
   const auto lives = std::find_if(running.begin(), running.end(),
                                   [&](const auto& group) { return group.name == name; });
-  apply(GroupPlaced{name, now_ns_});
-  if (lives != running.end()) return apply(GroupAdopted{name, lives->generation});
-  add(Place{{name, serving()->supervisor.find(name)->generation}});
+  const bool lived = lives != running.end();
+  const auto home = serving()->homes.find(name);
+  const std::string wanted = home == serving()->homes.end() ? "" : home->second;
+  apply(GroupPlaced{name, lived ? lives->host : wanted, now_ns_});
+  if (lived) return apply(GroupAdopted{name, lives->generation});
+  add(Place{{name, serving()->supervisor.find(name)->generation, wanted}});
 }
 
 void Step::stop_serving() {
@@ -492,100 +419,6 @@ void Step::hear(const std::string& peer, const protocol::TreeAsked& asked) {
       "state, which resumes on any mesh");
   tell(peer, protocol::TreeAnswered{asked.question, why, 0});
 }
-
-// --- What cannot be served: everybody who waits is told why, once, and who comes later as well --
-
-// The job cannot go on: everybody is told why, and the node ends when they have left.
-void Step::give_up(const Status& why, const protocol::Attach* refused) {
-  if (state_.failure() || state_.over()) return;
-  const uint32_t attempt = refused == nullptr ? job_.attempt : refused->attempt;
-  apply(GaveUp{why, std::max(attempt, state_.book().attempt())});
-  if (refused != nullptr) apply(FailureTold{refused->ranks});
-  add(Say{why.message()});
-  tell_trainers(protocol::Refused{why});
-  if (!job_.leads) tell("lead", protocol::Refused{why});
-  for (const auto& [peer, trainer] : state_.book().attached()) apply(FailureTold{trainer.ranks});
-  stop_serving();
-  if (!state_.book().attached().empty()) return;
-  if (job_.stays) return begin_anew();
-  end();
-}
-
-void Step::hear(const std::string& peer, const protocol::Refused& refused) {
-  if (peer == "lead") give_up(refused.status.with_context("the lead"));
-  const bool follower = state_.book().attached().contains(peer);
-  if (follower) give_up(refused.status.with_context(peer));
-}
-
-void Step::operator()(const RanksDiffer& input) {
-  if (state_.failure()) return;
-  const std::vector<Rank> missing = state_.book().missing();
-  give_up(input.why);
-  if (state_.failure()) apply(FailureTold{missing});
-}
-
-void Step::operator()(const ToldToEnd& input) {
-  give_up(input.why);
-  if (job_.alone) return end();
-  add(After{kLastWordNs, Timer::kEnd});
-}
-
-// Whoever has taken over serves them: their stream goes on.
-void Step::operator()(const Superseded& input) {
-  add(Say{input.why.message()});
-  end();
-}
-
-void Step::operator()(const Expired& input) {
-  switch (input.timer) {
-    case Timer::kAttach: {
-      if (serving() != nullptr || job_.stays) return;
-      std::string missing;
-      for (const Rank rank : state_.book().missing()) missing += " " + std::to_string(rank);
-      return give_up(
-          Status(Code::kDeadline, missing.empty()
-                                      ? "the node that plans for all hosts, at " + job_.lead +
-                                            ", does not answer, or waits for ranks of other hosts"
-                                      : "these ranks have not attached:" + missing));
-    }
-    case Timer::kComeAgain:
-      return go_on();
-    case Timer::kLastWords:
-      return input.number == state_.partings() ? part() : void();
-    case Timer::kFailureKept:
-      return input.number == state_.failures() ? apply(FailureForgotten{}) : void();
-    case Timer::kEnd:
-      return end();
-  }
-}
-
-// Ranks that live call a keeper that comes again at once. Those that do not come are gone; where
-// nobody comes there is nobody to serve.
-void Step::go_on() {
-  if (serving() != nullptr || state_.failure() || state_.over()) return;
-  if (state_.book().attached().empty()) return job_.stays ? void() : end();
-  if (state_.book().run().empty()) return;  // they begin: all of them are awaited
-  apply(MissingGone{});
-  agreed();
-}
-
-// A node that stays waits for the next attempt, and tells late ranks of this one how it ended.
-void Step::begin_anew() {
-  const uint64_t before = state_.failures();
-  apply(AttemptForgotten{});
-  if (state_.failures() != before) {
-    add(After{kFailureKeptNs, Timer::kFailureKept, state_.failures()});
-  }
-  stop_serving();
-}
-
-void Step::end() {
-  if (state_.over()) return;
-  apply(KeeperOver{});
-  add(End{});
-}
-
-}  // namespace
 
 std::vector<Effect> react(const KeeperJob& job, KeeperState& state, const Input& input,
                           int64_t now_ns) {

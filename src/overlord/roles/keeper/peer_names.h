@@ -10,5 +10,7 @@ inline bool is_follower(const std::string& name) { return name.starts_with("host
 inline bool is_trainer(const std::string& name) {
   return name.starts_with("rank-") || is_follower(name);
 }
+// Hosts without ranks, which have room for loaders.
+inline bool is_joined_host(const std::string& name) { return name.starts_with("joined-"); }
 
 }  // namespace overlord::keeper

@@ -13,12 +13,6 @@ bool names(const std::vector<std::string>& list, const std::string& name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-void add_slots(const model::Source& source, SourceIndex index, protocol::ProcessRoles* process) {
-  for (uint32_t slot = 0; slot < source.loaders; ++slot) {
-    process->roles.push_back(protocol::loader_address(index, slot));
-  }
-}
-
 }  // namespace
 
 void deal_shadows(const model::JobSpec& spec, std::vector<protocol::ProcessRoles>* processes) {
@@ -47,14 +41,18 @@ ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<u
   const uint32_t shared = std::max(1u, options.loader_processes);
   std::vector<protocol::ProcessRoles> together(shared);
   std::vector<std::vector<protocol::ProcessRoles>> groups(1);  // light sources, then each isolated
-  uint32_t light = 0;
+  uint32_t light = 0, dealt = 0;                               // sources, and their slots
   for (SourceIndex s = 0; options.loaders && s < spec.sources.size(); ++s) {
     const model::Source& source = spec.sources[s];
-    if (names(options.isolated, source.name)) {
-      add_slots(source, s, &groups.emplace_back(1).front());
+    const bool apart = names(options.isolated, source.name);
+    if (apart) {
+      groups.emplace_back(1);
       out.reasons.push_back("source " + source.name + ": a process of its own, as declared");
-    } else {
-      add_slots(source, s, &together[light++ % shared]);
+    }
+    light += apart ? 0 : 1;
+    for (uint32_t slot = 0; slot < source.loaders; ++slot) {
+      protocol::ProcessRoles& home = apart ? groups.back().front() : together[dealt++ % shared];
+      home.roles.push_back(protocol::loader_address(s, slot));
     }
   }
   groups.front() = std::move(together);
@@ -73,7 +71,7 @@ ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<u
   }
   if (options.constructor_processes == 0 && light > 0) {
     // Those of the light sources come first, and every one of them has a loader.
-    const size_t homes = std::min<size_t>(shared, light);
+    const size_t homes = std::min<size_t>(shared, dealt);
     OVERLORD_CHECK(homes <= out.processes.size(), "light sources have processes");
     for (size_t i = 0; i < buckets.size(); ++i) {
       out.processes[i % homes].roles.push_back(protocol::constructor_address(buckets[i]));

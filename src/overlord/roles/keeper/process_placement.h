@@ -15,7 +15,7 @@
 namespace overlord::keeper {
 
 struct PlacementOptions {
-  uint32_t loader_processes = 1;       // over which the light sources are dealt
+  uint32_t loader_processes = 1;       // over which the slots of light sources are dealt
   uint32_t constructor_processes = 1;  // over which buckets are dealt; 0: the light sources' own
   std::vector<std::string> isolated;   // sources in processes of their own
   bool loaders = true;                 // false: they live on another host

@@ -11,6 +11,8 @@ namespace {
 constexpr size_t kNotesKept = 10'000;  // rows found bad, for ranks that attach later
 // A keeper that starts anew does not know how often those before it have restarted a group.
 constexpr uint32_t kGenerationsPerKeeper = 1 << 16;
+// Hosts are numbered by their first rank; those without one from here on.
+constexpr uint32_t kFirstJoinedHost = 1u << 31;
 
 }  // namespace
 
@@ -59,7 +61,9 @@ struct KeeperState::Change {
                              {},
                              false,
                              false,
-                             false};
+                             false,
+                             {},
+                             {}};
   }
   void operator()(const ServingPrepared& e) const {
     OVERLORD_CHECK(!serving().welcomed, "trainers are welcomed to what is prepared");
@@ -91,7 +95,25 @@ struct KeeperState::Change {
     OVERLORD_CHECK(first, "a follower is welcomed once");
   }
   void operator()(const GroupAdopted& e) const { serving().supervisor.adopt(e.name, e.generation); }
-  void operator()(const GroupPlaced& e) const { serving().supervisor.placed(e.name, e.now_ns); }
+  void operator()(const HostJoined& e) const {
+    OVERLORD_CHECK(state.job_.leads && e.cores > 0, "hosts join a lead, with what they have");
+    const uint32_t number = kFirstJoinedHost + state.joined_++;
+    state.hosts_.insert_or_assign(e.peer, JoinedHost{e.cores, number});
+  }
+  void operator()(const HostLeft& e) const { state.hosts_.erase(e.peer); }
+  void operator()(const GroupsHomed& e) const {
+    for (const auto& [name, host] : e.homes) {
+      OVERLORD_CHECK(serving().supervisor.find(name) != nullptr, "a group of this job has a home");
+      OVERLORD_CHECK(host.empty() || state.hosts_.contains(host),
+                     "a home is on a host that is here");
+    }
+    serving().homes = e.homes;
+  }
+  void operator()(const GroupMoved& e) const { serving().supervisor.move(e.name); }
+  void operator()(const GroupPlaced& e) const {
+    serving().supervisor.placed(e.name, e.now_ns);
+    serving().places[e.name] = e.host;
+  }
   void operator()(const GroupHeard& e) const { serving().supervisor.heard(e.word, e.now_ns); }
   void operator()(const GroupCondemned& e) const { serving().supervisor.condemn(e.name); }
   void operator()(const GroupEnded& e) const {
@@ -202,7 +224,9 @@ HostRosters KeeperState::rosters() const {
   out.own.term = serving_->term;
   out.own.processes = serving_->supervisor.groups();
   for (protocol::ProcessRoles& process : out.own.processes) {
-    process.host = out.host;
+    const auto place = serving_->places.find(process.name);
+    const auto joined = place == serving_->places.end() ? hosts_.end() : hosts_.find(place->second);
+    process.host = joined == hosts_.end() ? out.host : joined->second.number;
     const auto wire = wires_.find(process.name);
     if (wire != wires_.end()) process.wire = wire->second;
   }

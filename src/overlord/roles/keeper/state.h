@@ -13,6 +13,7 @@
 
 #include "overlord/base/hash.h"
 #include "overlord/base/status.h"
+#include "overlord/plan/partition/group_homes.h"
 #include "overlord/protocol/control.h"
 #include "overlord/roles/keeper/attach_book.h"
 #include "overlord/roles/keeper/failure_book.h"
@@ -37,6 +38,7 @@ struct KeeperJob {
   bool comes_again = false;  // one before it has died: its ranks come by themselves
   std::vector<runtime::GroupPlacement> living;  // that the one before it has left
   std::vector<protocol::ProcessRoles> groups;   // of this host, for the job's own tree
+  uint32_t cores = 1;                           // of this host, for loaders
   SupervisorOptions supervision;
   std::shared_ptr<const model::ViewTable> views;
   protocol::Welcome welcome;  // what all are told alike
@@ -92,8 +94,22 @@ struct GroupAdopted {  // placed by a keeper before this one
   std::string name;
   uint32_t generation = 1;
 };
+struct HostJoined {
+  std::string peer;
+  uint32_t cores = 1;
+};
+struct HostLeft {
+  std::string peer;
+};
+struct GroupsHomed {  // where groups are wanted
+  plan::GroupHomes homes;
+};
+struct GroupMoved {  // it ends, and comes again where it is wanted
+  std::string name;
+};
 struct GroupPlaced {
   std::string name;
+  std::string host;  // empty: this one
   int64_t now_ns = 0;
 };
 struct GroupHeard {
@@ -146,10 +162,11 @@ struct KeeperOver {};
 using Event =
     std::variant<PeerConnected, PeerLost, TrainerAttached, TrainerLeft, LeadAnswered, RosterHeard,
                  RowHeard, ServingBegun, ServingPrepared, MissingGone, ServingStopped,
-                 TrainersWelcomed, FollowerWelcomed, GroupAdopted, GroupPlaced, GroupHeard,
-                 GroupCondemned, GroupEnded, SlotPromoted, RoleRetired, TreeBegun, TreeHeld,
-                 TreeToldToTrainers, TreeDone, PartingBegun, LastWordsHeard, Parted, GaveUp,
-                 FailureTold, EarlierFailureTold, AttemptForgotten, FailureForgotten, KeeperOver>;
+                 TrainersWelcomed, FollowerWelcomed, HostJoined, HostLeft, GroupsHomed, GroupMoved,
+                 GroupAdopted, GroupPlaced, GroupHeard, GroupCondemned, GroupEnded, SlotPromoted,
+                 RoleRetired, TreeBegun, TreeHeld, TreeToldToTrainers, TreeDone, PartingBegun,
+                 LastWordsHeard, Parted, GaveUp, FailureTold, EarlierFailureTold, AttemptForgotten,
+                 FailureForgotten, KeeperOver>;
 
 class KeeperState {
  public:
@@ -167,6 +184,8 @@ class KeeperState {
     bool rolling = false;                   // not everybody knows the newest
     bool trainers_told = false;             // of the newest
     bool retired = false;                   // constructors of a tree that holds no more
+    plan::GroupHomes homes = {};            // where groups are wanted; others live here
+    plan::GroupHomes places = {};           // where they were placed
   };
 
   explicit KeeperState(const KeeperJob& job);
@@ -183,6 +202,11 @@ class KeeperState {
   Protection protection() const;
   // What would become of the slots of a group that is lost now.
   std::vector<Promotion> promotions_from(const std::string& lost) const;
+  struct JoinedHost {
+    uint32_t cores = 1;
+    uint32_t number = 0;  // in rosters
+  };
+  const std::map<std::string, JoinedHost>& hosts() const { return hosts_; }
   const std::map<SampleId, protocol::RowNoted>& notes() const { return notes_; }
   const std::optional<protocol::Welcome>& lead() const { return lead_; }
   const std::optional<FailureBook>& failure() const { return failed_; }
@@ -212,6 +236,8 @@ class KeeperState {
   std::map<std::string, uint32_t> connected_;
   std::map<std::string, std::string> wires_;           // of role processes: where others call them
   std::map<std::string, protocol::Roster> elsewhere_;  // by node of another host
+  std::map<std::string, JoinedHost> hosts_;            // by peer
+  uint32_t joined_ = 0;                                // ever
   std::optional<protocol::Welcome> lead_;              // what the lead has said
   std::map<SampleId, protocol::RowNoted> notes_;       // a restarted loader finds rows again
   std::optional<Serving> serving_;

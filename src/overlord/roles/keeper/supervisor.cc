@@ -56,6 +56,11 @@ void Supervisor::condemn(const std::string& name) {
   if (watch.stuck_ms > options_.stuck_ms) options_.stuck_ms *= 2;
 }
 
+void Supervisor::move(const std::string& name) {
+  OVERLORD_CHECK(find(name) != nullptr, "a group of this job is moved");
+  watches_[name].moves = true;
+}
+
 bool Supervisor::condemned(const std::string& name) const {
   const auto found = watches_.find(name);
   return found != watches_.end() && found->second.condemned;
@@ -73,6 +78,7 @@ void Supervisor::placed(const std::string& name, int64_t now_ns) {
   watch.heard_ns = now_ns;
   watch.spoken = false;
   watch.condemned = false;
+  watch.moves = false;
   watch.stuck_ms = 0;
 }
 
@@ -88,6 +94,7 @@ void Supervisor::heard(const GroupWord& word, int64_t now_ns) {
 Supervisor::Watch Supervisor::after(const Watch& before, const runtime::GroupEnd& end,
                                     int64_t now_ns, int64_t within_ns) {
   Watch out = before;
+  if (before.moves || end.host_left) return out;
   out.failed_starts = end.by_itself && !before.spoken ? before.failed_starts + 1 : 0;
   out.ends_ns.push_back(now_ns);
   while (now_ns - out.ends_ns.front() > within_ns) out.ends_ns.pop_front();

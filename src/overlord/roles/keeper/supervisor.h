@@ -65,6 +65,8 @@ class Supervisor {
   std::vector<std::string> silent(int64_t now_ns, const std::set<std::string>& starved = {}) const;
   // Groups that speak, and that should hand their work over if somebody can take it.
   std::vector<std::string> stuck() const;
+  // It is about to end because it is wanted elsewhere: no fault of its own.
+  void move(const std::string& name);
   // It will be killed, and is neither in this generation any more.
   void condemn(const std::string& name);
   bool condemned(const std::string& name) const;
@@ -77,6 +79,7 @@ class Supervisor {
     int64_t heard_ns = 0;
     bool spoken = false;
     bool condemned = false;
+    bool moves = false;
     uint64_t stuck_ms = 0;
     std::deque<int64_t> ends_ns;
     uint32_t failed_starts = 0;  // one after another

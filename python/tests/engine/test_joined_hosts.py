@@ -1,0 +1,199 @@
+"""Hosts without ranks: they join a job, run its loaders, leave and die; the stream is the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from trainers import (
+    embedded_hashes,
+    go_on,
+    hashes_of,
+    in_time,
+    processes_of,
+    trainers,
+    until_nothing_left,
+    until_paused,
+)
+
+MESH = {"dp": 2}
+
+
+@pytest.fixture
+def joinable(config: dict[str, Any], free_port: int) -> dict[str, Any]:
+    """A job of several loader groups that others may join."""
+    config["runtime"]["processes"]["loaders"] = 6
+    for source in config["sources"].values():
+        source["loaders"] = 2
+    wire = {"planner": f"127.0.0.1:{free_port}", "host": "127.0.0.1", "joinable": True}
+    config["runtime"]["wire"] = wire
+    config["runtime"]["prefetch"] = 1
+    return config
+
+
+def written(config: dict[str, Any], folder: Path) -> str:
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return str(path)
+
+
+class JoinedHost:
+    """`overlord serve --join` as a process."""
+
+    def __init__(self, path: str, folder: Path, *words: str, prefix: Sequence[str] = ()) -> None:
+        config = yaml.safe_load(Path(path).read_text())
+        lead = config["runtime"]["wire"]["planner"]
+        self.directory = folder
+        command = [sys.executable, "-m", "overlord", "serve", path, "--mesh", "dp=2", "--hash"]
+        command += ["--join", lead, "--directory", str(folder), *words]
+        self.process = subprocess.Popen([*prefix, *command], start_new_session=True)
+
+    def roles(self) -> dict[int, str]:
+        """Of the lead that live here."""
+        found = processes_of(self.directory)
+        return {pid: name for pid, name in found.items() if name.startswith("overlord: ")}
+
+    def lose(self) -> None:
+        """As if its host had lost power."""
+        for pid in processes_of(self.directory):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> int:
+        self.process.terminate()
+        return self.process.wait(60)
+
+
+@contextlib.contextmanager
+def joined(path: str, folder: Path, *words: str) -> Iterator[JoinedHost]:
+    host = JoinedHost(path, folder, *words)
+    try:
+        yield host
+    finally:
+        host.lose()
+
+
+def test_loaders_live_on_hosts_that_have_joined(
+    joinable: dict[str, Any], sockets: Path, tmp_path: Path
+) -> None:
+    joinable["steps"] = 40
+    path = written(joinable, tmp_path)
+    with (
+        joined(path, tmp_path / "a") as host,
+        trainers(path, MESH, engine="processes", pause_after=20) as started,
+    ):
+        until_paused(started)
+        in_time(lambda: bool(host.roles()), "a group of loaders lives there")
+        for trainer in started:
+            trainer.go()
+        assert hashes_of(started) == embedded_hashes(joinable, MESH)
+        for trainer in started:
+            trainer.until("end")
+        in_time(lambda: not host.roles(), "its groups have ended with the job")
+        assert host.end() == 0
+    until_nothing_left(sockets)
+
+
+def test_a_host_that_joins_late_is_used_and_one_that_leaves_hands_over(
+    joinable: dict[str, Any], sockets: Path, tmp_path: Path
+) -> None:
+    joinable["steps"] = 90
+    path = written(joinable, tmp_path)
+    with trainers(path, MESH, engine="processes", pause_after=60) as started:
+        for trainer in started:
+            trainer.until("step")
+        with joined(path, tmp_path / "a") as first:
+            in_time(lambda: bool(first.roles()), "a group has moved to the first")
+            with joined(path, tmp_path / "b", "--cores", "1") as second:
+                in_time(lambda: bool(second.roles()), "a group has moved to the second")
+                cores = {len(os.sched_getaffinity(pid)) for pid in second.roles()}
+                assert cores <= {1}  # its share is enforced
+                second.lose()
+            assert first.end() == 0
+        go_on(started)
+        assert hashes_of(started) == embedded_hashes(joinable, MESH)
+        for trainer in started:
+            trainer.until("end")
+    until_nothing_left(sockets)
+
+
+def test_a_dead_group_on_a_joined_host_comes_again(
+    joinable: dict[str, Any], sockets: Path, tmp_path: Path
+) -> None:
+    joinable["steps"] = 60
+    path = written(joinable, tmp_path)
+    with (
+        joined(path, tmp_path / "a") as host,
+        trainers(path, MESH, engine="processes", pause_after=30) as started,
+    ):
+        for trainer in started:
+            trainer.until("step")
+        in_time(lambda: bool(host.roles()), "a group of loaders lives there")
+        before = host.roles()
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        in_time(lambda: bool(host.roles().keys() - before.keys()), "it lives there again")
+        go_on(started)
+        assert hashes_of(started) == embedded_hashes(joinable, MESH)
+
+
+def test_a_host_serves_one_run_after_another(
+    joinable: dict[str, Any], sockets: Path, tmp_path: Path
+) -> None:
+    path = written(joinable, tmp_path)
+    expected = embedded_hashes(joinable, MESH)
+    with joined(path, tmp_path / "a") as host:
+        for run in range(2):
+            with trainers(path, MESH, engine="processes", run=str(run), pause_after=2) as started:
+                in_time(lambda: bool(host.roles()), "a group of loaders lives there")
+                go_on(started)
+                assert hashes_of(started) == expected
+                for trainer in started:
+                    trainer.until("end")
+            in_time(lambda: not host.roles(), "its groups have ended with the run")
+
+
+def test_a_host_of_another_job_is_sent_away(
+    joinable: dict[str, Any], sockets: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = written(joinable, tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    with trainers(path, MESH, engine="processes", pause_after=2) as started:
+        until_paused(started)
+        with joined(written({**joinable, "seed": 6}, other), tmp_path / "a") as host:
+            assert host.process.wait(60) == 1
+        for trainer in started:
+            trainer.go()
+        assert hashes_of(started) == embedded_hashes(joinable, MESH)
+    assert "the job of this host differs" in capfd.readouterr().err
+
+
+def test_shadows_live_on_another_host(
+    joinable: dict[str, Any], sockets: Path, tmp_path: Path
+) -> None:
+    joinable["steps"] = 60
+    expected = embedded_hashes(joinable, MESH)
+    for source in joinable["sources"].values():
+        source["shadows"] = 1
+    path = written(joinable, tmp_path)
+    with (
+        joined(path, tmp_path / "a") as host,
+        trainers(path, MESH, engine="processes", pause_after=30) as started,
+    ):
+        for trainer in started:
+            trainer.until("step")
+        in_time(lambda: len(host.roles()) == 3, "half of the groups live there")
+        host.lose()
+        go_on(started)
+        assert hashes_of(started) == expected

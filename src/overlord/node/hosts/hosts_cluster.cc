@@ -1,0 +1,100 @@
+#include "overlord/node/hosts/hosts_cluster.h"
+
+#include <utility>
+
+namespace overlord::node {
+
+HostsCluster::HostsCluster(HostsClusterOptions options) : options_(std::move(options)) {}
+
+void HostsCluster::watch(Ended ended) {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = ended;
+  }
+  options_.here->watch(std::move(ended));
+}
+
+Status HostsCluster::place(const runtime::GroupPlacement& group) {
+  if (group.host.empty()) return options_.here->place(group);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!there_.emplace(group.name, group).second) {
+      return internal_error(group.name + " is placed while it still lives");
+    }
+  }
+  const protocol::GroupAsked asked{group.name, group.generation, options_.attempt, options_.state};
+  if (!options_.tell(group.host, asked)) {  // it left this moment
+    options_.post([this, name = group.name, generation = group.generation] {
+      end(name, {name, generation, "its host has left", {}, false, true});
+    });
+  }
+  return {};
+}
+
+void HostsCluster::kill(const std::string& name) {
+  std::string host;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = there_.find(name); found != there_.end()) host = found->second.host;
+  }
+  if (host.empty()) return options_.here->kill(name);
+  options_.tell(host, protocol::GroupUnasked{name});
+}
+
+void HostsCluster::hear(const std::string& host, const protocol::GroupGone& gone) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = there_.find(gone.name);
+    if (found == there_.end() || found->second.host != host) return;
+    if (found->second.generation != gone.generation) return;  // of an attempt before
+  }
+  end(gone.name, {gone.name, gone.generation, gone.how + " on " + host, gone.last_words,
+                  gone.by_itself, false});
+}
+
+void HostsCluster::host_left(const std::string& host) {
+  std::vector<runtime::GroupPlacement> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, group] : there_) {
+      if (group.host == host) gone.push_back(group);
+    }
+  }
+  for (const runtime::GroupPlacement& group : gone) {
+    end(group.name, {group.name, group.generation, "the loss of " + host, {}, false, true});
+  }
+}
+
+void HostsCluster::end(const std::string& name, runtime::GroupEnd end) {
+  Ended ended;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = there_.find(name);
+    if (found == there_.end() || found->second.generation != end.generation) return;
+    there_.erase(found);
+    ended = ended_;
+  }
+  if (ended) ended(end);
+}
+
+std::vector<runtime::GroupPlacement> HostsCluster::placed() const {
+  std::vector<runtime::GroupPlacement> out = options_.here->placed();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, group] : there_) out.push_back(group);
+  return out;
+}
+
+void HostsCluster::stop() {
+  std::map<std::string, runtime::GroupPlacement> there;
+  {
+    const std::lock_guard lock(mutex_);
+    there.swap(there_);
+    ended_ = nullptr;
+  }
+  for (const auto& [name, group] : there) {
+    options_.tell(group.host, protocol::GroupUnasked{name});
+  }
+  options_.here->stop();
+}
+
+}  // namespace overlord::node

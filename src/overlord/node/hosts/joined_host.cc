@@ -1,0 +1,130 @@
+#include "overlord/node/hosts/joined_host.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+#include <future>
+#include <utility>
+
+#include "overlord/node/hosts/lent_groups.h"
+#include "overlord/node/hosts/usable_cores.h"
+#include "overlord/node/keeper/role_cluster.h"
+#include "overlord/transport/carrier.h"
+#include "overlord/transport/endpoint.h"
+
+namespace overlord::node {
+namespace {
+
+constexpr int64_t kLookNs = 250'000'000;  // for groups that get no CPU
+
+// No two that join have the same.
+std::string own_name() {
+  char name[HOST_NAME_MAX + 1] = "host";
+  gethostname(name, sizeof(name) - 1);
+  return "joined-" + std::string(name) + "@" + std::to_string(getpid());
+}
+
+class JoinedHost {
+ public:
+  JoinedHost(const KeeperArguments& arguments, const protocol::JobFile& job)
+      : arguments_(arguments), groups_(lent_groups(job)), carrier_(carrier_options()) {}
+  ~JoinedHost() {
+    if (endpoint_) endpoint_->close();
+    groups_.stop();
+  }
+
+  Status open() {
+    transport::EndpointOptions options;
+    options.directory = arguments_.directory;
+    options.self.name = own_name();
+    options.wire_name = options.self.name;
+    options.connected = [this](const protocol::Hello& hello) {
+      if (hello.name != "lead") return;
+      say("the lead has answered");
+      tell(protocol::Join{arguments_.job, usable_cores()});
+    };
+    options.lost = [this](const std::string&) { look_for_lead("the lead is gone"); };
+    options.refused = [this](const std::string&, const Status& why) { end(why); };
+    OVERLORD_TRY(options.security, read_security(arguments_.wire));
+    options.pool = runtime::BufferPool::make(1 << 20);
+    OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), &carrier_));
+    endpoint_->post([this] {
+      look_for_lead("joins");
+      look();
+    });
+    return {};
+  }
+  Status wait() { return ended_.get_future().get(); }
+  // Any thread.
+  void end_because(const Status& why) {
+    endpoint_->post([this, why] { end(why); });
+  }
+
+ private:
+  LentGroupsOptions lent_groups(const protocol::JobFile& job) {
+    LentGroupsOptions out;
+    out.job = job;
+    out.start = [this, name = job.spec.name](int memory) {
+      return start_role_cluster(arguments_, name, memory);
+    };
+    out.tell = [this](const protocol::Control& control) { tell(control); };
+    out.post = [this](runtime::Task task) { endpoint_->post(std::move(task)); };
+    return out;
+  }
+  transport::CarrierOptions carrier_options() {
+    transport::CarrierOptions out;
+    out.name = "joined";
+    out.deliver = [](const protocol::Envelope&) {};
+    out.control = [this](const std::string&, const protocol::Control& control) {
+      if (const auto* asked = std::get_if<protocol::GroupAsked>(&control)) groups_.hear(*asked);
+      if (const auto* unasked = std::get_if<protocol::GroupUnasked>(&control)) {
+        groups_.hear(*unasked);
+      }
+      if (const auto* refused = std::get_if<protocol::Refused>(&control)) end(refused->status);
+    };
+    return out;
+  }
+  void tell(const protocol::Control& control) { carrier_.send_control("lead", control); }
+  void say(const std::string& text) {
+    std::fprintf(stderr, "%s (%s)\n", text.c_str(), arguments_.wire.lead.c_str());
+  }
+  // Whatever it has asked for is of no use to another.
+  void look_for_lead(const std::string& why) {
+    if (over_) return;
+    say(why);
+    groups_.stop();
+    endpoint_->call("lead", arguments_.wire.lead);
+  }
+  void look() {
+    if (over_) return;
+    groups_.tell_starved();
+    endpoint_->post_after(kLookNs, [this] { look(); });
+  }
+  void end(const Status& why) {
+    if (std::exchange(over_, true)) return;
+    ended_.set_value(why);
+  }
+
+  const KeeperArguments arguments_;
+  LentGroups groups_;
+  transport::Carrier carrier_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+  bool over_ = false;  // the loop's
+  std::promise<Status> ended_;
+};
+
+}  // namespace
+
+Status run_joined_host(const KeeperArguments& arguments, const protocol::JobFile& job,
+                       LifeLine& line) {
+  JoinedHost host(arguments, job);
+  OVERLORD_RETURN_IF_ERROR(host.open());
+  OVERLORD_RETURN_IF_ERROR(
+      line.watch(/*starter=*/true, [&host](const Status&) { host.end_because({}); }));
+  const Status status = host.wait();
+  line.unwatch();
+  return status;
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,75 @@
+#include "overlord/node/hosts/lent_groups.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "overlord/node/engine/job_memory.h"
+#include "overlord/node/recovery/living_process.h"
+
+namespace overlord::node {
+
+// Of another attempt than before: nothing of that is of use.
+Status LentGroups::prepare(const protocol::GroupAsked& asked) {
+  if (cluster_ && attempt_ == asked.attempt && state_ == asked.state) return {};
+  stop();
+  protocol::JobFile file = options_.job;
+  file.attempt = asked.attempt;
+  file.state = asked.state;
+  OVERLORD_TRY(job_, job_in_memory(file));
+  OVERLORD_TRY(cluster_, options_.start(job_.get()));
+  attempt_ = asked.attempt;
+  state_ = asked.state;
+  cluster_->watch(
+      [this](const runtime::GroupEnd& end) { options_.post([this, end] { ended(end); }); });
+  return {};
+}
+
+void LentGroups::hear(const protocol::GroupAsked& asked) {
+  Status status = prepare(asked);
+  if (status.ok()) {
+    const std::vector<runtime::GroupPlacement> placed = cluster_->placed();
+    if (std::any_of(placed.begin(), placed.end(),
+                    [&](const auto& group) { return group.name == asked.name; })) {
+      waiting_.insert_or_assign(asked.name, asked);
+      return cluster_->kill(asked.name);
+    }
+    status = cluster_->place({asked.name, asked.generation});
+  }
+  if (status.ok()) return;
+  options_.tell(
+      protocol::GroupGone{asked.name, asked.generation, "no start", status.message(), true});
+}
+
+void LentGroups::hear(const protocol::GroupUnasked& unasked) {
+  if (const auto waits = waiting_.extract(unasked.name)) {
+    const protocol::GroupAsked& asked = waits.mapped();
+    options_.tell(protocol::GroupGone{asked.name, asked.generation, "no start", {}, false});
+  }
+  if (cluster_) cluster_->kill(unasked.name);
+}
+
+void LentGroups::ended(const runtime::GroupEnd& end) {
+  options_.tell(
+      protocol::GroupGone{end.name, end.generation, end.how, end.last_words, end.by_itself});
+  if (const auto waits = waiting_.extract(end.name)) hear(waits.mapped());
+}
+
+void LentGroups::tell_starved() {
+  if (!cluster_) return;
+  protocol::GroupsStarve out;
+  for (const runtime::GroupPlacement& group : cluster_->placed()) {
+    if (wants_to_run(cluster_->process_of(group.name))) out.names.push_back(group.name);
+  }
+  const bool starved = !out.names.empty();
+  if (starved || starved_) options_.tell(out);
+  starved_ = starved;
+}
+
+void LentGroups::stop() {
+  waiting_.clear();
+  if (cluster_) cluster_->stop();
+  cluster_.reset();
+  attempt_.reset();
+}
+
+}  // namespace overlord::node

@@ -1,0 +1,53 @@
+// LentGroups: the groups of a joined host. The lead says which are to live there; they are child
+// processes, and their ends are told to it. All on one loop.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "overlord/base/status.h"
+#include "overlord/node/process_cluster.h"
+#include "overlord/protocol/control.h"
+#include "overlord/protocol/job_codec.h"
+#include "overlord/runtime/descriptor.h"
+#include "overlord/runtime/seams.h"
+
+namespace overlord::node {
+
+struct LentGroupsOptions {
+  protocol::JobFile job;  // as this host reads it
+  std::function<Result<std::unique_ptr<ProcessCluster>>(int job)> start;
+  std::function<void(const protocol::Control&)> tell;  // the lead
+  std::function<void(runtime::Task)> post;             // on the loop
+};
+
+class LentGroups {
+ public:
+  explicit LentGroups(LentGroupsOptions options) : options_(std::move(options)) {}
+  ~LentGroups() { stop(); }
+
+  void hear(const protocol::GroupAsked& asked);
+  void hear(const protocol::GroupUnasked& unasked);
+  // Tells which of them would run if there were a CPU for it.
+  void tell_starved();
+  // Nothing lives any more, and nothing is told.
+  void stop();
+  size_t living() const { return cluster_ ? cluster_->placed().size() : 0; }
+
+ private:
+  Status prepare(const protocol::GroupAsked& asked);
+  void ended(const runtime::GroupEnd& end);
+
+  const LentGroupsOptions options_;
+  runtime::Descriptor job_;  // of the attempt
+  std::unique_ptr<ProcessCluster> cluster_;
+  std::optional<uint32_t> attempt_;
+  std::string state_;
+  std::map<std::string, protocol::GroupAsked> waiting_;  // for the end of one of their name
+  bool starved_ = false;                                 // some were, when we last told
+};
+
+}  // namespace overlord::node

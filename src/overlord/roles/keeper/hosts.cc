@@ -1,0 +1,97 @@
+#include "overlord/roles/keeper/hosts.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "overlord/base/check.h"
+#include "overlord/roles/keeper/peer_names.h"
+#include "overlord/roles/keeper/step.h"
+
+namespace overlord::keeper {
+namespace {
+
+using protocol::ProcessRoles;
+
+// Batches are shared in memory: constructors stay with their ranks.
+bool may_move(const ProcessRoles& group) {
+  return std::none_of(group.roles.begin(), group.roles.end(), [](const protocol::Address& role) {
+    return role.kind == protocol::RoleKind::kConstructor;
+  });
+}
+
+std::vector<plan::HomelessGroup> movable(const std::vector<ProcessRoles>& groups) {
+  std::map<protocol::Address, std::string> active;
+  for (const ProcessRoles& group : groups) {
+    for (const protocol::Address& role : group.roles) active[role] = group.name;
+  }
+  std::map<std::string, std::set<std::string>> apart;
+  for (const ProcessRoles& group : groups) {
+    for (const protocol::Address& role : group.standby) {
+      const std::string& other = active[role];
+      OVERLORD_CHECK(other != group.name, "a slot does not stand by for itself");
+      apart[group.name].insert(other);
+      apart[other].insert(group.name);
+    }
+  }
+  std::vector<plan::HomelessGroup> out;
+  for (const ProcessRoles& group : groups) {
+    if (!may_move(group)) continue;
+    const std::set<std::string>& others = apart[group.name];
+    const auto work = static_cast<uint32_t>(std::max<size_t>(1, group.roles.size()));
+    out.push_back({group.name, work, {others.begin(), others.end()}});
+  }
+  return out;
+}
+
+}  // namespace
+
+plan::GroupHomes wanted_homes(const KeeperJob& job, const KeeperState& state,
+                              const plan::GroupHomes& before) {
+  std::vector<plan::HostRoom> hosts = {{"", std::max(1u, job.cores)}};
+  for (const auto& [peer, host] : state.hosts()) hosts.push_back({peer, host.cores});
+  return plan::home_groups(movable(state.serving()->supervisor.groups()), hosts, before);
+}
+
+// --- Hosts that come and go ---------------------------------------------------------------------
+
+void Step::hear(const std::string& peer, const protocol::Join& join) {
+  if (!job_.leads || !is_joined_host(peer)) return;
+  if (join.job != job_.job || join.cores == 0) {
+    return tell(peer, protocol::Refused{Status(
+                          Code::kVersionMismatch,
+                          "the job of this host differs from the one that is served: compare their "
+                          "configs, the mesh and the indexed data")});
+  }
+  apply(HostJoined{peer, join.cores});
+  add(Say{peer + " has joined with " + std::to_string(join.cores) + " cores"});
+  settle_homes();
+}
+
+// Its groups are told of by the cluster, and come again elsewhere.
+void Step::host_left(const std::string& peer) {
+  if (!state_.hosts().contains(peer)) return;
+  apply(HostLeft{peer});
+  add(Say{peer + " has left"});
+  settle_homes();
+}
+
+// A group that is wanted elsewhere ends where it is; where it has shadows they go on at once. One
+// whose host has left ends by itself.
+void Step::settle_homes() {
+  if (serving() == nullptr || state_.over()) return;
+  apply(GroupsHomed{wanted_homes(job_, state_, serving()->homes)});
+  bool promoted = false;
+  for (const auto& [name, home] : serving()->homes) {
+    const auto place = serving()->places.find(name);
+    if (place == serving()->places.end() || place->second == home) continue;
+    if (!place->second.empty() && !state_.hosts().contains(place->second)) continue;
+    add(Say{name + " moves to " + (home.empty() ? "the lead's host" : home)});
+    apply(GroupMoved{name});
+    add(Kill{name});
+    promoted = promote_from(name) || promoted;
+  }
+  if (promoted) groups_changed();
+}
+
+}  // namespace overlord::keeper

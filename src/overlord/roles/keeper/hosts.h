@@ -1,0 +1,14 @@
+// Where groups are wanted: loaders on whichever host has room, constructors on the host of their
+// ranks. Pure.
+#pragma once
+
+#include "overlord/plan/partition/group_homes.h"
+#include "overlord/roles/keeper/state.h"
+
+namespace overlord::keeper {
+
+// `before`: where they were wanted, or live.
+plan::GroupHomes wanted_homes(const KeeperJob& job, const KeeperState& state,
+                              const plan::GroupHomes& before);
+
+}  // namespace overlord::keeper
