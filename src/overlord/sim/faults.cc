@@ -8,7 +8,7 @@ const char* name_of(Fault fault) {
   constexpr std::array<const char*, kFaults> kNames = {
       "planner dies", "keeper dies", "role dies",  "rank dies",   "process freezes", "process slow",
       "link held",    "link cut",    "disk full",  "disk loses",  "sync fails",      "memory short",
-      "read late",    "read stuck",  "read fails", "clock jumps", "bad row"};
+      "read late",    "read stuck",  "read fails", "clock jumps", "bad row",         "host leaves"};
   return kNames[static_cast<size_t>(fault)];
 }
 

@@ -26,8 +26,9 @@ enum class Fault : uint8_t {
   kReadFails,
   kClockJumps,
   kBadRow,
+  kHostLeaves,  // with all that lives there
 };
-inline constexpr size_t kFaults = static_cast<size_t>(Fault::kBadRow) + 1;
+inline constexpr size_t kFaults = static_cast<size_t>(Fault::kHostLeaves) + 1;
 
 const char* name_of(Fault fault);
 

@@ -24,17 +24,43 @@ Keeping::Keeping(World& world, keeper::KeeperJob job, KeeperStorm storm, Kept& k
             life.over = [this, name = group.name] { kept_.over(name); };
             return life;
           },
-          storm_) {}
+          *this) {}
 
 void Keeping::Groups::watch(Ended ended) {
   SimulatedGroups::watch([this, ended = std::move(ended)](const runtime::GroupEnd& end) {
-    if (!storm_.deaf || !storm_.deaf(keeper::Ended{end})) ended(end);
+    const auto& deaf = keeping_.storm_.deaf;
+    if (!deaf || !deaf(keeper::Ended{end})) ended(end);
   });
+}
+
+// On a host that has just left it ends before it begins.
+Status Keeping::Groups::place(const runtime::GroupPlacement& group) {
+  OVERLORD_RETURN_IF_ERROR(SimulatedGroups::place(group));
+  placed_elsewhere += group.host.empty() ? 0 : 1;
+  if (!group.host.empty() && !keeping_.hosts_.contains(group.host)) lose_host(group.host);
+  return {};
+}
+
+void Keeping::host_comes_or_goes() {
+  if (comings_ >= storm_.hosts || world_.dice().below(storm_.host_rarity) != 0) return;
+  ++comings_;
+  const std::string host = "joined-" + std::to_string(world_.dice().below(3));
+  if (hosts_.insert(host).second) {
+    return say(host, keeper::Heard{
+                         host, protocol::Join{job_.job, static_cast<uint32_t>(1 + comings_ % 3)}});
+  }
+  hosts_.erase(host);
+  world_.landed(Fault::kHostLeaves);
+  say(host, keeper::Lost{host});
+  groups_.lose_host(host);
 }
 
 void Keeping::start() {
   keeper_ = std::make_unique<keeper::Keeper>(job_, *this);
   kept_.call_again();
+  for (const std::string& host : hosts_) {
+    say(host, keeper::Heard{host, protocol::Join{job_.job, 2}});
+  }
   if (storm_.watch_ns > 0) watch(job_.generation);
 }
 
@@ -59,7 +85,7 @@ bool Keeping::dies() {
 void Keeping::arrive(const runtime::Task& task) {
   if (dies()) return;
   task();
-  dies();
+  if (!dies()) host_comes_or_goes();
 }
 
 void Keeping::on_loop(runtime::Task task) {

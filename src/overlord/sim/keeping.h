@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct KeeperStorm {
   uint64_t kills = 0;         // of the keeper over the run
   uint64_t rarity = 6;        // one message in so many kills it, before or after it is heard
   int64_t down_ns = 400'000;  // typical time until the next one starts
+  uint64_t hosts = 0;         // that join or leave over the run
+  uint64_t host_rarity = 8;   // one message in so many makes one come or go
   int64_t watch_ns = 0;       // looks for those that say nothing so often; 0: never
   // What no keeper hears, as if its code had been forgotten; unset: it hears all.
   std::function<bool(const keeper::Input&)> deaf;
@@ -50,6 +53,7 @@ class Keeping final : public keeper::KeeperWorld {
   void say(const std::string& peer, keeper::Input input);
   void kill_group(const std::string& name) { groups_.kill(name); }
   uint64_t kills() const { return kills_; }
+  uint64_t placed_elsewhere() const { return groups_.placed_elsewhere; }
   JumpingClock& clock() { return clock_; }
 
   int64_t now_ns() override { return clock_.now_ns(); }
@@ -77,18 +81,22 @@ class Keeping final : public keeper::KeeperWorld {
  private:
   class Groups final : public SimulatedGroups {
    public:
-    Groups(World& world, Life life, const KeeperStorm& storm)
-        : SimulatedGroups(world, std::move(life)), storm_(storm) {}
+    Groups(World& world, Life life, const Keeping& keeping)
+        : SimulatedGroups(world, std::move(life)), keeping_(keeping) {}
     void watch(Ended ended) override;
+    Status place(const runtime::GroupPlacement& group) override;
+
+    uint64_t placed_elsewhere = 0;
 
    private:
-    const KeeperStorm& storm_;
+    const Keeping& keeping_;
   };
 
   void tell(const std::string& peer, protocol::Control control);
   void reach(const std::string& peer, runtime::Task arrived);  // one after another
   void arrive(const runtime::Task& task);
   bool dies();
+  void host_comes_or_goes();
   void watch(uint32_t generation);
 
   World& world_;
@@ -98,7 +106,8 @@ class Keeping final : public keeper::KeeperWorld {
   Kept& kept_;
   Groups groups_;
   std::unique_ptr<keeper::Keeper> keeper_;  // null: dead
-  uint64_t kills_ = 0;
+  uint64_t kills_ = 0, comings_ = 0;
+  std::set<std::string> hosts_;                       // that have joined
   std::map<std::string, int64_t> said_ns_, told_ns_;  // by peer: when the last thing arrives
   std::map<std::string, uint32_t> heard_;             // by peer: the newest keeper it knows
 };

@@ -197,6 +197,7 @@ Processes::~Processes() {
 Sightings Processes::sightings() const {
   Sightings out = seen_;
   if (keeping_) out.keeper_kills = keeping_->kills();
+  if (keeping_) out.placed_elsewhere = keeping_->placed_elsewhere();
   return out;
 }
 

@@ -74,6 +74,7 @@ struct Sightings {  // over the whole run
   uint64_t most_payload_bytes = 0;
   uint64_t retired = 0;  // constructors of earlier trees
   uint64_t keeper_kills = 0;
+  uint64_t placed_elsewhere = 0;  // groups on hosts that had joined
   uint64_t planner_kills = 0;
   uint64_t planner_wakes = 0;         // beside a successor
   uint64_t stepped_down = 0;          // planners that found a successor's term

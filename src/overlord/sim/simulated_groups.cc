@@ -17,7 +17,7 @@ Status SimulatedGroups::place(const runtime::GroupPlacement& group) {
   groups_[group.name] = {group, number, life};
   if (!life.lasts_ns) return {};
   world_.post_after(*life.lasts_ns, [self = std::weak_ptr(self_), name = group.name, number] {
-    if (const auto here = self.lock()) (*here)->end(name, number, false);
+    if (const auto here = self.lock()) (*here)->end(name, number, How::kItself);
   });
   return {};
 }
@@ -27,11 +27,20 @@ void SimulatedGroups::kill(const std::string& name) {
   if (found == groups_.end() || found->second.condemned) return;
   found->second.condemned = true;
   world_.post([self = std::weak_ptr(self_), name, number = found->second.number] {
-    if (const auto here = self.lock()) (*here)->end(name, number, true);
+    if (const auto here = self.lock()) (*here)->end(name, number, How::kKilled);
   });
 }
 
-void SimulatedGroups::end(const std::string& name, uint64_t number, bool killed) {
+void SimulatedGroups::lose_host(const std::string& host) {
+  for (const auto& [name, group] : groups_) {
+    if (group.placement.host != host) continue;
+    world_.post([self = std::weak_ptr(self_), name = name, number = group.number] {
+      if (const auto here = self.lock()) (*here)->end(name, number, How::kHostLeft);
+    });
+  }
+}
+
+void SimulatedGroups::end(const std::string& name, uint64_t number, How how) {
   const auto found = groups_.find(name);
   if (found == groups_.end() || found->second.number != number) return;
   const uint32_t generation = found->second.placement.generation;
@@ -39,8 +48,8 @@ void SimulatedGroups::end(const std::string& name, uint64_t number, bool killed)
   groups_.erase(found);
   if (life.over) life.over();
   if (!ended_) return;
-  if (killed) return ended_({name, generation, "signal 9", {}});
-  ended_({name, generation, life.how, life.last_words});
+  if (how == How::kItself) return ended_({name, generation, life.how, life.last_words});
+  ended_({name, generation, "signal 9", {}, false, how == How::kHostLeft});
 }
 
 std::vector<runtime::GroupPlacement> SimulatedGroups::placed() const {

@@ -33,6 +33,9 @@ class SimulatedGroups : public runtime::Cluster {
   std::vector<runtime::GroupPlacement> placed() const override;
   void stop() override;
 
+  // Those that live there end with it.
+  void lose_host(const std::string& host);
+
   size_t alive() const { return groups_.size(); }
 
  private:
@@ -42,7 +45,8 @@ class SimulatedGroups : public runtime::Cluster {
     SimulatedLife life;
     bool condemned = false;
   };
-  void end(const std::string& name, uint64_t number, bool killed);
+  enum class How { kItself, kKilled, kHostLeft };
+  void end(const std::string& name, uint64_t number, How how);
 
   World& world_;
   Life life_;
