@@ -6,6 +6,7 @@ import contextlib
 import copy
 import inspect
 import random
+import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from namespaces import ADDRESSES, run
 from overlord._src.corpus import STARTER, CorpusParameters, ensure_corpus
 from overlord._src.corpus.config_text import starter_config
 
@@ -182,6 +184,33 @@ def free_port() -> int:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+
+
+@pytest.fixture(scope="session")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A certificate for all hosts, signed by an authority of its own, and a token."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make certificates with")
+    folder = tmp_path_factory.mktemp("secrets")
+    names = ",".join(f"IP:{address}" for address in ADDRESSES)
+    (folder / "names").write_text(f"subjectAltName={names}\n")
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    make = ["openssl", "req", "-x509", *key, "-days", "2"]
+    run(*make, "-keyout", f"{folder}/ca.key", "-out", f"{folder}/ca.pem", "-subj", "/CN=test ca")
+    request = ["openssl", "req", *key, "-subj", "/CN=overlord"]
+    run(*request, "-keyout", f"{folder}/key.pem", "-out", f"{folder}/csr.pem")
+    sign = ["openssl", "x509", "-req", "-in", f"{folder}/csr.pem", "-days", "2", "-CAcreateserial"]
+    sign += ["-CA", f"{folder}/ca.pem", "-CAkey", f"{folder}/ca.key"]
+    run(*sign, "-extfile", f"{folder}/names", "-out", f"{folder}/cert.pem")
+    (folder / "token").write_text("a secret of the job\n")
+    for name in ("key.pem", "token"):
+        (folder / name).chmod(0o600)
+    return {
+        "certificate": f"{folder}/cert.pem",
+        "key": f"{folder}/key.pem",
+        "authority": f"{folder}/ca.pem",
+        "token": f"file:{folder}/token",
+    }
 
 
 @pytest.fixture

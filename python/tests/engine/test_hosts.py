@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from namespaces import ADDRESSES, LINKS, NAMES, network, run
 from reported import more_of_the_worst
 from trainers import (
     TESTS,
@@ -32,69 +31,14 @@ from trainers import (
 
 import overlord as ol
 
-PREFIXES = ("ovl-a", "ovl-b")
-NAMES = tuple(f"{prefix}{os.getpid()}" for prefix in PREFIXES)  # others may run the same tests
-LINKS = tuple(f"ov{end}{os.getpid()}" for end in "ab")
 PORTS = itertools.count(7411)  # one each: who ends may still hold the last one
-ADDRESSES = ("10.77.0.1", "10.77.0.2")
-
-
-def run(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True)
-
-
-def remove_namespaces() -> None:
-    """Ours, and those of processes that were killed before they could."""
-    found = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
-    for name in (line.split()[0] for line in found.splitlines() if line.startswith(PREFIXES)):
-        if name in NAMES or not Path(f"/proc/{name[5:]}").exists():
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
 @pytest.fixture(scope="module")
 def namespaces() -> Iterator[None]:
     """Two hosts that see nothing but each other."""
-    try:
-        remove_namespaces()
-        for name in NAMES:
-            run("ip", "netns", "add", name)
-        run("ip", "link", "add", LINKS[0], "type", "veth", "peer", "name", LINKS[1])
-        for name, link, address in zip(NAMES, LINKS, ADDRESSES, strict=True):
-            run("ip", "link", "set", link, "netns", name)
-            run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", link)
-            run("ip", "-n", name, "link", "set", link, "up")
-            run("ip", "-n", name, "link", "set", "lo", "up")
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no network namespaces here: {error}")
-    yield
-    remove_namespaces()
-
-
-@pytest.fixture(scope="module")
-def secrets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """A certificate for both hosts, signed by an authority of its own, and a token."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl to make certificates with")
-    folder = tmp_path_factory.mktemp("secrets")
-    names = ",".join(f"IP:{address}" for address in ADDRESSES)
-    (folder / "names").write_text(f"subjectAltName={names}\n")
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    make = ["openssl", "req", "-x509", *key, "-days", "2"]
-    run(*make, "-keyout", f"{folder}/ca.key", "-out", f"{folder}/ca.pem", "-subj", "/CN=test ca")
-    request = ["openssl", "req", *key, "-subj", "/CN=overlord"]
-    run(*request, "-keyout", f"{folder}/key.pem", "-out", f"{folder}/csr.pem")
-    sign = ["openssl", "x509", "-req", "-in", f"{folder}/csr.pem", "-days", "2", "-CAcreateserial"]
-    sign += ["-CA", f"{folder}/ca.pem", "-CAkey", f"{folder}/ca.key"]
-    run(*sign, "-extfile", f"{folder}/names", "-out", f"{folder}/cert.pem")
-    (folder / "token").write_text("a secret of the job\n")
-    for name in ("key.pem", "token"):
-        (folder / name).chmod(0o600)
-    return {
-        "certificate": f"{folder}/cert.pem",
-        "key": f"{folder}/key.pem",
-        "authority": f"{folder}/ca.pem",
-        "token": f"file:{folder}/token",
-    }
+    with network(2):
+        yield
 
 
 @contextlib.contextmanager
@@ -131,8 +75,8 @@ def on_hosts(config: dict[str, Any], wire: dict[str, str], own: list[str]) -> li
 
 def in_namespaces(config: dict[str, Any], secrets: dict[str, str]) -> Any:
     wire = {**secrets, "planner": f"{ADDRESSES[0]}:{next(PORTS)}"}
-    prefixes = [["ip", "netns", "exec", name] for name in NAMES]
-    return on_hosts(config, wire, list(ADDRESSES)), prefixes
+    prefixes = [["ip", "netns", "exec", name] for name in NAMES[:2]]
+    return on_hosts(config, wire, list(ADDRESSES[:2])), prefixes
 
 
 @pytest.mark.parametrize(

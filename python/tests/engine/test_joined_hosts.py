@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 import yaml
+from namespaces import ADDRESSES, network, private_mounts
 from trainers import (
+    TESTS,
+    Trainer,
     embedded_hashes,
     go_on,
     hashes_of,
@@ -39,8 +42,8 @@ def joinable(config: dict[str, Any], free_port: int) -> dict[str, Any]:
     return config
 
 
-def written(config: dict[str, Any], folder: Path) -> str:
-    path = folder / "job.yaml"
+def written(config: dict[str, Any], folder: Path, name: str = "job.yaml") -> str:
+    path = folder / name
     path.write_text(yaml.safe_dump(config))
     return str(path)
 
@@ -75,12 +78,39 @@ class JoinedHost:
 
 
 @contextlib.contextmanager
-def joined(path: str, folder: Path, *words: str) -> Iterator[JoinedHost]:
-    host = JoinedHost(path, folder, *words)
+def joined(
+    path: str, folder: Path, *words: str, prefix: Sequence[str] = ()
+) -> Iterator[JoinedHost]:
+    host = JoinedHost(path, folder, *words, prefix=prefix)
     try:
         yield host
     finally:
         host.lose()
+
+
+@contextlib.contextmanager
+def trainers_on(
+    paths: Sequence[str], prefixes: Sequence[list[str]], **told: Any
+) -> Iterator[list[Trainer]]:
+    """One rank on each host."""
+    started = [
+        Trainer(
+            {"config": path, "mesh": MESH, "engine": "processes", "tests": TESTS, **told},
+            rank,
+            len(paths),
+            "hosts",
+            0,
+            1,
+            prefix,
+        )
+        for rank, (path, prefix) in enumerate(zip(paths, prefixes, strict=True))
+    ]
+    try:
+        yield started
+    finally:
+        for trainer in started:
+            trainer.process.kill()
+            trainer.process.wait()
 
 
 def test_loaders_live_on_hosts_that_have_joined(
@@ -197,3 +227,30 @@ def test_shadows_live_on_another_host(
         host.lose()
         go_on(started)
         assert hashes_of(started) == expected
+
+
+def test_four_hosts_with_private_mounts_give_the_same_stream(
+    joinable: dict[str, Any], sockets: Path, tmp_path: Path, secrets: dict[str, str]
+) -> None:
+    """Two have ranks and two have none, which join and leave while the job runs."""
+    joinable["steps"] = 80
+    expected = embedded_hashes(joinable, MESH)
+    with network(4), private_mounts(4, [sockets]) as prefixes:
+        wire = {**secrets, "planner": f"{ADDRESSES[0]}:7400", "joinable": True}
+        paths = []
+        for address in ADDRESSES:
+            joinable["runtime"]["wire"] = {**wire, "host": address}
+            paths.append(written(joinable, tmp_path, f"{address}.yaml"))
+        with trainers_on(paths[:2], prefixes[:2], pause_after=50) as started:
+            for trainer in started:
+                trainer.until("step")
+            with joined(paths[2], sockets / "a", prefix=prefixes[2]) as first:
+                in_time(lambda: bool(first.roles()), "a group has moved to the first")
+                with joined(paths[3], sockets / "b", prefix=prefixes[3]) as second:
+                    in_time(lambda: bool(second.roles()), "a group has moved to the second")
+                    second.lose()
+                assert first.end() == 0
+            go_on(started)
+            assert hashes_of(started) == expected
+            for trainer in started:
+                trainer.until("end")

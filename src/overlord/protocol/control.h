@@ -48,8 +48,9 @@ struct Attach {
   std::vector<Rank> ranks;
   uint32_t process = 0;  // for people
   std::string run = {};  // what Welcome told it; empty: it has not been welcomed in this attempt
+  uint32_t cores = 0;    // of a node that follows: what loaders may use there
 
-  OVERLORD_FIELDS(attempt, job, state, allowed, ranks, process, run)
+  OVERLORD_FIELDS(attempt, job, state, allowed, ranks, process, run, cores)
 };
 
 // Where one bucket's constructor listens.
@@ -210,14 +211,14 @@ struct TreeTaken {
 };
 
 // A host without ranks -> lead: it has room for loaders. Groups live there as long as it is
-// connected.
+// connected. A node that follows says the same when it attaches.
 struct Join {
   Digest job;          // of everything that must be the same on every host
   uint32_t cores = 1;  // that loaders may use there
 
   OVERLORD_FIELDS(job, cores)
 };
-// lead -> such a host: a group is to live there, or not any more.
+// lead -> either: a group is to live there, or not any more.
 struct GroupAsked {
   std::string name;
   uint32_t generation = 1;

@@ -4,7 +4,8 @@
 
 namespace overlord::node {
 
-HostsCluster::HostsCluster(HostsClusterOptions options) : options_(std::move(options)) {}
+HostsCluster::HostsCluster(HostsClusterOptions options)
+    : options_(std::move(options)), self_(std::make_shared<HostsCluster*>(this)) {}
 
 void HostsCluster::watch(Ended ended) {
   {
@@ -24,8 +25,10 @@ Status HostsCluster::place(const runtime::GroupPlacement& group) {
   }
   const protocol::GroupAsked asked{group.name, group.generation, options_.attempt, options_.state};
   if (!options_.tell(group.host, asked)) {  // it left this moment
-    options_.post([this, name = group.name, generation = group.generation] {
-      end(name, {name, generation, "its host has left", {}, false, true});
+    const runtime::GroupEnd left{group.name, group.generation, "its host has left", {}, false,
+                                 true};
+    options_.post([self = std::weak_ptr(self_), left] {
+      if (const auto here = self.lock()) (*here)->end(left.name, left);
     });
   }
   return {};

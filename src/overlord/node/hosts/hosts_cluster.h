@@ -50,6 +50,7 @@ class HostsCluster final : public runtime::Cluster {
   void end(const std::string& name, runtime::GroupEnd end);
 
   HostsClusterOptions options_;
+  const std::shared_ptr<HostsCluster*> self_;  // ends on their way outlive us
   mutable std::mutex mutex_;
   Ended ended_ OVERLORD_GUARDED_BY(mutex_);
   // On joined hosts, by name.

@@ -19,8 +19,11 @@ Status LentGroups::prepare(const protocol::GroupAsked& asked) {
   OVERLORD_TRY(cluster_, options_.start(job_.get()));
   attempt_ = asked.attempt;
   state_ = asked.state;
-  cluster_->watch(
-      [this](const runtime::GroupEnd& end) { options_.post([this, end] { ended(end); }); });
+  cluster_->watch([this](const runtime::GroupEnd& end) {
+    options_.post([self = std::weak_ptr(self_), end] {
+      if (const auto here = self.lock()) (*here)->ended(end);
+    });
+  });
   return {};
 }
 

@@ -26,7 +26,8 @@ struct LentGroupsOptions {
 
 class LentGroups {
  public:
-  explicit LentGroups(LentGroupsOptions options) : options_(std::move(options)) {}
+  explicit LentGroups(LentGroupsOptions options)
+      : options_(std::move(options)), self_(std::make_shared<LentGroups*>(this)) {}
   ~LentGroups() { stop(); }
 
   void hear(const protocol::GroupAsked& asked);
@@ -47,7 +48,9 @@ class LentGroups {
   std::optional<uint32_t> attempt_;
   std::string state_;
   std::map<std::string, protocol::GroupAsked> waiting_;  // for the end of one of their name
-  bool starved_ = false;                                 // some were, when we last told
+  // Ends on their way over the loop outlive us there.
+  const std::shared_ptr<LentGroups*> self_;
+  bool starved_ = false;  // some were, when we last told
 };
 
 }  // namespace overlord::node

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "overlord/node/hosts/hosts_cluster.h"
+#include "overlord/node/hosts/lent_groups.h"
 #include "overlord/node/keeper/keeper.h"
 #include "overlord/node/keeper/keeper_metrics.h"
 #include "overlord/node/recovery/left_groups.h"
@@ -86,6 +87,7 @@ class JobKeeper final : public keeper::KeeperWorld {
                    uint32_t attempt) const;
   Status start_cluster(const keeper::Begin& attempt, const std::string& state);
   void hear(const std::string& peer, protocol::Control control);
+  LentGroups& lent();
   protocol::Roster roster_of_living(const protocol::Roster& roster) const;
   void add_folded(keeper::Begun* begun) const;
   std::string journal_folder() const;
@@ -115,7 +117,8 @@ class JobKeeper final : public keeper::KeeperWorld {
   std::unique_ptr<keeper::Keeper> keeper_;
   int64_t watched_ns_ = 0;  // the last look at who lives
   std::unique_ptr<Serving> serving_;
-  std::map<std::string, uint32_t> known_;                          // generations of processes
+  std::map<std::string, uint32_t> known_;  // generations of processes
+  std::unique_ptr<LentGroups> lent_;       // to the lead, where it is another
   std::map<std::string, std::vector<std::string>> starved_there_;  // by joined host
   keeper::RestartBook restarts_;                                   // that the planner was told of
   std::map<std::string, EngineStatus> told_;                       // by process, newest

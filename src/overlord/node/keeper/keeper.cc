@@ -153,9 +153,31 @@ void JobKeeper::hear(const std::string& peer, protocol::Control control) {
     if (serving_ && serving_->cluster) serving_->cluster->hear(peer, *gone);
   } else if (auto* starve = std::get_if<protocol::GroupsStarve>(&control)) {
     starved_there_[peer] = std::move(starve->names);
+  } else if (const auto* asked = std::get_if<protocol::GroupAsked>(&control)) {
+    if (follows_ && peer == "lead") lent().hear(*asked);
+  } else if (const auto* unasked = std::get_if<protocol::GroupUnasked>(&control)) {
+    if (lent_) lent_->hear(*unasked);
   } else {
     receive(keeper::Heard{peer, std::move(control)});
   }
+}
+
+// What the lead runs on the cores of this host is the lead's: it is told of it, and nobody here.
+LentGroups& JobKeeper::lent() {
+  if (lent_) return *lent_;
+  LentGroupsOptions options;
+  options.job = file_;
+  options.start = [this](int memory) {
+    KeeperArguments arguments = arguments_;
+    arguments.wire.joined = true;
+    return start_role_cluster(arguments, job_->spec.name, memory);
+  };
+  options.tell = [this](const protocol::Control& control) {
+    carrier_->send_control("lead", control);
+  };
+  options.post = [this](runtime::Task task) { endpoint_->post(std::move(task)); };
+  lent_ = std::make_unique<LentGroups>(std::move(options));
+  return *lent_;
 }
 
 // --- What the keeper asks of its process --------------------------------------------------------
@@ -326,6 +348,7 @@ keeper::TreePlaced JobKeeper::placed_tree(const planner::TreeChanged& change) co
 }
 
 void JobKeeper::stop_serving() {
+  lent_.reset();
   if (!serving_) return;
   if (serving_->cluster && superseded_) serving_->cluster->here().leave();
   if (serving_->cluster) serving_->cluster->stop();
@@ -342,6 +365,7 @@ void JobKeeper::watch() {
   // Who was away itself, stopped or without a CPU, has not read yet what others said meanwhile.
   const int64_t passed_ns = clock_.now_ns() - std::exchange(watched_ns_, clock_.now_ns());
   if (passed_ns < kAwayNs) receive(keeper::Watched{starved_groups()});
+  if (lent_) lent_->tell_starved();
   after(kWatchNs, [this] { watch(); });
 }
 

@@ -63,7 +63,7 @@ void Step::hear(const std::string& peer, const protocol::Join& join) {
                           "the job of this host differs from the one that is served: compare their "
                           "configs, the mesh and the indexed data")});
   }
-  apply(HostJoined{peer, join.cores});
+  apply(HostJoined{peer, join.cores, std::nullopt});
   add(Say{peer + " has joined with " + std::to_string(join.cores) + " cores"});
   settle_homes();
 }

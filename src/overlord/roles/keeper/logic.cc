@@ -24,8 +24,14 @@ void Step::operator()(const Connected& input) {
   const protocol::Hello& hello = input.hello;
   if (hello.name == "lead" && serving() == nullptr && state_.book().missing().empty()) {
     const AttachBook& book = state_.book();
-    tell("lead", protocol::Attach{book.attempt(), job_.job, book.state(), book.allowed(),
-                                  job_.local, job_.process});
+    tell("lead", protocol::Attach{book.attempt(),
+                                  job_.job,
+                                  book.state(),
+                                  book.allowed(),
+                                  job_.local,
+                                  job_.process,
+                                  {},
+                                  job_.cores});
   }
   if (is_trainer(hello.name) || is_joined_host(hello.name)) return;
   apply(PeerConnected{hello.name, hello.generation, hello.wire});
@@ -77,6 +83,7 @@ void Step::hear(const std::string& peer, const protocol::Attach& attach) {
     ProcessRoles clients{peer, 1, {}};
     for (const Rank rank : attach.ranks) clients.roles.push_back(protocol::client_address(rank));
     add(SetRoster{{{std::move(clients)}}});
+    if (attach.cores > 0) apply(HostJoined{peer, attach.cores, attach.ranks.front()});
   }
   if (attach.attempt != 0 && !book.serving()) stop_serving();
   if (serving() != nullptr) return welcome_again(peer);
@@ -137,6 +144,7 @@ bool Step::refused_before(const std::string& peer, const protocol::Attach& attac
 // once more, for a run may have lasted less.
 void Step::leave(const std::string& peer) {
   if (!state_.book().attached().contains(peer)) return;
+  host_left(peer);
   apply(TrainerLeft{peer});
   add(ForgetStatus{peer});
   look_at_tree();

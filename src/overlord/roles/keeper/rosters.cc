@@ -7,12 +7,15 @@
 
 namespace overlord::keeper {
 
+// What others say of ours is older. What a lead runs on this host is the lead's.
 protocol::Roster HostRosters::all() const {
   protocol::Roster out = own;
+  std::set<std::string> ours;
+  for (const protocol::ProcessRoles& process : own.processes) ours.insert(process.name);
   for (const auto& [peer, others] : elsewhere) {
     out.term = std::max(out.term, others.term);
     for (const protocol::ProcessRoles& process : others.processes) {
-      if (process.host != host) out.processes.push_back(process);
+      if (!ours.contains(process.name)) out.processes.push_back(process);
     }
   }
   return out;

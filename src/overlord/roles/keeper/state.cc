@@ -97,7 +97,7 @@ struct KeeperState::Change {
   void operator()(const GroupAdopted& e) const { serving().supervisor.adopt(e.name, e.generation); }
   void operator()(const HostJoined& e) const {
     OVERLORD_CHECK(state.job_.leads && e.cores > 0, "hosts join a lead, with what they have");
-    const uint32_t number = kFirstJoinedHost + state.joined_++;
+    const uint32_t number = e.rank ? *e.rank : kFirstJoinedHost + state.joined_++;
     state.hosts_.insert_or_assign(e.peer, JoinedHost{e.cores, number});
   }
   void operator()(const HostLeft& e) const { state.hosts_.erase(e.peer); }

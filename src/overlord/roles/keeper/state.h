@@ -97,6 +97,7 @@ struct GroupAdopted {  // placed by a keeper before this one
 struct HostJoined {
   std::string peer;
   uint32_t cores = 1;
+  std::optional<Rank> rank;  // its first; unset: it has none
 };
 struct HostLeft {
   std::string peer;
