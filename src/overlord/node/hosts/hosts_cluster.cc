@@ -19,18 +19,25 @@ Status HostsCluster::place(const runtime::GroupPlacement& group) {
   if (group.host.empty()) return options_.here->place(group);
   {
     const std::lock_guard lock(mutex_);
+    if (stopped_) return {Code::kCancelled, "no group is started any more"};
     if (!there_.emplace(group.name, group).second) {
       return internal_error(group.name + " is placed while it still lives");
     }
   }
   const protocol::GroupAsked asked{group.name, group.generation, options_.attempt, options_.state};
-  if (!options_.tell(group.host, asked)) {  // it left this moment
-    const runtime::GroupEnd left{group.name, group.generation, "its host has left", {}, false,
-                                 true};
-    options_.post([self = std::weak_ptr(self_), left] {
-      if (const auto here = self.lock()) (*here)->end(left.name, left);
-    });
+  const bool told = options_.tell(group.host, asked);
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) {  // and whoever stopped us has told it before us
+      options_.tell(group.host, protocol::GroupUnasked{group.name});
+      return {Code::kCancelled, "no group is started any more"};
+    }
   }
+  if (told) return {};
+  const runtime::GroupEnd left{group.name, group.generation, "its host has left", {}, false, true};
+  options_.post([self = std::weak_ptr(self_), left] {
+    if (const auto here = self.lock()) (*here)->end(left.name, left);
+  });
   return {};
 }
 
@@ -51,8 +58,7 @@ void HostsCluster::hear(const std::string& host, const protocol::GroupGone& gone
     if (found == there_.end() || found->second.host != host) return;
     if (found->second.generation != gone.generation) return;  // of an attempt before
   }
-  end(gone.name, {gone.name, gone.generation, gone.how + " on " + host, gone.last_words,
-                  gone.by_itself, false});
+  end(gone.name, {gone.name, gone.generation, gone.how, gone.last_words, gone.by_itself, false});
 }
 
 void HostsCluster::host_left(const std::string& host) {
@@ -91,6 +97,7 @@ void HostsCluster::stop() {
   std::map<std::string, runtime::GroupPlacement> there;
   {
     const std::lock_guard lock(mutex_);
+    stopped_ = true;
     there.swap(there_);
     ended_ = nullptr;
   }

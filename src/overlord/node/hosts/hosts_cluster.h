@@ -53,6 +53,7 @@ class HostsCluster final : public runtime::Cluster {
   const std::shared_ptr<HostsCluster*> self_;  // ends on their way outlive us
   mutable std::mutex mutex_;
   Ended ended_ OVERLORD_GUARDED_BY(mutex_);
+  bool stopped_ OVERLORD_GUARDED_BY(mutex_) = false;
   // On joined hosts, by name.
   std::map<std::string, runtime::GroupPlacement> there_ OVERLORD_GUARDED_BY(mutex_);
 };

@@ -1,0 +1,142 @@
+// Where a keeper wants groups to live, while hosts come and go.
+#include "overlord/roles/keeper/hosts.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "overlord/roles/keeper/logic.h"
+#include "overlord/roles/keeper/rosters.h"
+
+namespace overlord::keeper {
+namespace hosts_test {
+
+constexpr const char* kHost = "joined-a@1";
+
+// Four groups of loaders beside a constructor, on a host of two cores.
+KeeperJob four_groups() {
+  KeeperJob job;
+  job.job = digest_of("job");
+  job.ranks = job.local = {0};
+  job.cores = 2;
+  for (uint32_t i = 0; i < 4; ++i) {
+    job.groups.push_back({"loaders-" + std::to_string(i), 1, {protocol::loader_address(0, i)}});
+  }
+  job.groups.push_back({"constructors-0", 1, {protocol::constructor_address(0)}});
+  auto views = std::make_shared<model::ViewTable>();
+  views->by_rank.resize(1);
+  job.views = views;
+  return job;
+}
+
+struct Bench {
+  explicit Bench(KeeperJob of = four_groups()) : job(std::move(of)), state(job) {}
+
+  void on(const Input& input) { effects = react(job, state, input, 0); }
+  void joins(const std::string& host, uint32_t cores = 2) {
+    on(Heard{host, protocol::Join{job.job, cores}});
+  }
+  void serve() {
+    protocol::Attach attach;
+    attach.attempt = 1;
+    attach.job = job.job;
+    attach.ranks = {0};
+    on(Heard{"rank-0.1", attach});
+    on(Begun{Status()});
+  }
+  template <typename Wanted>
+  std::vector<Wanted> all() const {
+    std::vector<Wanted> out;
+    for (const Effect& effect : effects) {
+      if (const auto* one = std::get_if<Wanted>(&effect)) out.push_back(*one);
+    }
+    return out;
+  }
+  size_t placed_on(const std::string& host) const {
+    size_t count = 0;
+    for (const Place& place : all<Place>()) count += place.group.host == host;
+    return count;
+  }
+
+  KeeperJob job;
+  KeeperState state;
+  std::vector<Effect> effects;
+};
+
+TEST(KeeperHosts, OneThatIsThereBeforeHasItsShareFromTheStart) {
+  Bench bench;
+  bench.joins(kHost);
+  bench.serve();
+  EXPECT_EQ(bench.placed_on(kHost), 2u);
+  EXPECT_EQ(bench.placed_on(""), 3u) << "two of loaders, and the constructors";
+}
+
+TEST(KeeperHosts, OneThatJoinsLateGetsGroupsThatEndAndComeAgain) {
+  Bench bench;
+  bench.serve();
+  bench.joins(kHost);
+  const std::vector<Kill> moved = bench.all<Kill>();
+  ASSERT_EQ(moved.size(), 2u);
+  for (int time = 0; time < 20; ++time) {  // more often than a group may fail
+    const uint32_t generation = bench.state.serving()->supervisor.find(moved[0].name)->generation;
+    bench.on(Ended{{moved[0].name, generation, "signal 9", "", false, time > 0}});
+    ASSERT_EQ(bench.placed_on(kHost), 1u) << "neither a move nor a lost host is a failure";
+  }
+}
+
+TEST(KeeperHosts, OneThatLeavesHandsOverAndNobodyElseMoves) {
+  Bench bench;
+  bench.joins(kHost);
+  bench.serve();
+  const auto placed = bench.all<Place>();
+  bench.on(Lost{kHost});
+  EXPECT_TRUE(bench.all<Kill>().empty());
+  for (const Place& place : placed) {
+    if (place.group.host.empty()) continue;
+    bench.on(Ended{{place.group.name, 1, "the loss of its host", "", false, true}});
+    EXPECT_EQ(bench.placed_on(""), 1u);
+  }
+}
+
+TEST(KeeperHosts, OneOfAnotherJobIsRefused) {
+  Bench bench;
+  bench.on(Heard{kHost, protocol::Join{digest_of("another"), 2}});
+  ASSERT_EQ(bench.all<Tell>().size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<protocol::Refused>(bench.all<Tell>()[0].control));
+  EXPECT_TRUE(bench.state.hosts().empty());
+}
+
+// Whoever fetches from loaders must know on which host they are.
+TEST(KeeperHosts, RostersNameTheHostThatAGroupWasPlacedOn) {
+  KeeperJob job = four_groups();
+  job.ranks = {0, 1};
+  job.alone = false;
+  Bench bench(std::move(job));
+  protocol::Attach follower;
+  follower.attempt = 1;
+  follower.job = bench.job.job;
+  follower.ranks = {1};
+  follower.cores = 2;
+  bench.on(Heard{"host-1@9", follower});
+  bench.joins(kHost);
+  bench.serve();
+  std::map<uint32_t, size_t> groups;
+  for (const protocol::ProcessRoles& process : bench.state.rosters().own.processes) {
+    ++groups[process.host];
+  }
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups[1], 1u) << "the host of rank 1";
+  EXPECT_EQ(groups.rbegin()->first, 1u << 31) << "one without ranks";
+}
+
+TEST(HostRosters, HaveWhatALeadRunsOnThisHost) {
+  HostRosters rosters{1, {{{"h1-constructors-0", 2, {}, "", 1}}}, {}};
+  rosters.elsewhere["lead"] = {{{"h1-constructors-0", 1, {}, "", 1}, {"loaders-3", 1, {}, "", 1}}};
+  const std::vector<protocol::ProcessRoles> all = rosters.all().processes;
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].generation, 2u) << "what others say of ours is older";
+  EXPECT_EQ(all[1].name, "loaders-3");
+}
+
+}  // namespace hosts_test
+}  // namespace overlord::keeper
