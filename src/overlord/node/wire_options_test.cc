@@ -12,7 +12,7 @@ namespace overlord::node {
 namespace {
 
 TEST(WireOptions, GoThroughWordsAndBack) {
-  WireOptions all{"lead:1", true, "here:2", "c.pem", "k.pem", "ca.pem", "env:TOKEN"};
+  WireOptions all{"lead:1", true, true, "here:2", "c.pem", "k.pem", "ca.pem", "env:TOKEN"};
   WireOptions got;
   for (const std::string& word : all.words()) {
     const size_t at = word.find('=');

@@ -24,7 +24,7 @@ KeeperJob four_groups() {
   }
   job.groups.push_back({"constructors-0", 1, {protocol::constructor_address(0)}});
   auto views = std::make_shared<model::ViewTable>();
-  views->by_rank.resize(1);
+  views->by_rank.resize(2);
   job.views = views;
   return job;
 }
