@@ -1008,9 +1008,9 @@ def refusal(error: str, text: str) -> bytes:
     What a node that waits for its job is sent instead: the name of an error, and its text.
     """
 
-def place_processes(sources: Sequence[tuple[str, int, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str]) -> dict:
+def place_processes(sources: Sequence[tuple[str, int, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str], hosts: Sequence[tuple[str, int]] = []) -> dict:
     """
-    Processes with their roles and shadows; sources are (name, loaders, shadows).
+    Processes with their roles and shadows, and the hosts of those that may move; sources are (name, loaders, shadows), hosts (name, cores), the lead's first.
     """
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:

@@ -24,6 +24,7 @@
 #include "overlord/node/status/metrics_text.h"
 #include "overlord/node/status/node_status_call.h"
 #include "overlord/protocol/job_codec.h"
+#include "overlord/roles/keeper/hosts.h"
 #include "overlord/roles/keeper/process_placement.h"
 
 namespace nb = nanobind;
@@ -143,7 +144,8 @@ nb::dict node_dict(const node::NodeStatus& status) {
 // Only names, loaders and numbers count, so that a config can be asked about before its data is.
 nb::dict place_processes(const std::vector<std::tuple<std::string, uint32_t, uint32_t>>& sources,
                          uint32_t buckets, uint32_t loader_processes,
-                         uint32_t constructor_processes, std::vector<std::string> isolate) {
+                         uint32_t constructor_processes, std::vector<std::string> isolate,
+                         const std::vector<std::pair<std::string, uint32_t>>& hosts) {
   model::JobSpec spec;
   for (const auto& [name, loaders, shadows] : sources) {
     model::Source& source = spec.sources.emplace_back();
@@ -159,7 +161,12 @@ nb::dict place_processes(const std::vector<std::tuple<std::string, uint32_t, uin
   for (const protocol::ProcessRoles& process : placement.processes) {
     processes[process.name.c_str()] = process.roles.size() + process.standby.size();
   }
+  std::vector<plan::HostRoom> rooms;
+  for (const auto& [name, cores] : hosts) rooms.push_back({name, cores});
+  if (rooms.empty()) rooms.push_back({});
   nb::dict out;
+  out["homes"] =
+      nb::cast(plan::home_groups(keeper::movable_groups(placement.processes), rooms, {}));
   out["processes"] = processes;
   out["reasons"] = nb::cast(placement.reasons);
   return out;
@@ -211,7 +218,9 @@ void bind_node(nb::module_& m) {
         "What a node that waits for its job is sent instead: the name of an error, and its text.");
   m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
         nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
-        "Processes with their roles and shadows; sources are (name, loaders, shadows).");
+        nb::arg("hosts") = std::vector<std::pair<std::string, uint32_t>>(),
+        "Processes with their roles and shadows, and the hosts of those that may move; sources are "
+        "(name, loaders, shadows), hosts (name, cores), the lead's first.");
   m.def(
       "ask_node",
       [](const std::string& directory, double timeout_s) {

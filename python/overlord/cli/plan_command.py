@@ -33,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--svg", default=None, metavar="FILE", help="the same drawing as SVG")
     parser.add_argument("--arrow", default=None, metavar="FILE", help="write the plan as Arrow IPC")
     parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+    parser.add_argument(
+        "--placement",
+        default=None,
+        metavar="CORES",
+        help="instead: which host loaders would live on; cores of the lead's host, then of each "
+        "other, like 8,24,24",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
     if options.step < 0:
         raise refused(("--step",), "too small", options.step, "0 or more")
     job = arguments.load_job(options)
+    if options.placement is not None:
+        return print_placement(job, options)
     if options.rank is not None:
         job.mesh.check_rank(options.rank)
     opened = job.open_stream(options.stream)
@@ -80,6 +89,32 @@ def run(options: argparse.Namespace) -> int:
     print_bins(console, data, options.bins)
     for line in data["warnings"]:
         console.print(f"warning: {line}", highlight=False, markup=False)
+    return 0
+
+
+def print_placement(job: Any, options: argparse.Namespace) -> int:
+    """Which processes there would be, on which host, and why."""
+    from overlord._src.checkup.node import placement
+    from overlord.cli.terminal import make_console, print_rows, right
+
+    text: str = options.placement
+    if not all(part.strip().isdigit() and int(part) > 0 for part in text.split(",")):
+        raise refused(("--placement",), "cannot read it", text, "cores of each host, like 8,24,24")
+    cores = [int(part) for part in text.split(",")]
+    names = ["lead", *(f"host {number}" for number in range(1, len(cores)))]
+    placed = placement(job.loaded, job.mesh, list(zip(names, cores, strict=True)))
+    rows = [
+        {"process": name, "roles": roles, "host": placed["homes"].get(name, "that of its ranks")}
+        for name, roles in placed["processes"].items()
+    ]
+    if options.json:
+        print(json.dumps({"processes": rows, "reasons": placed["reasons"]}, indent=1))
+        return 0
+    console = make_console()
+    shown = [[row["process"], str(row["roles"]), row["host"]] for row in rows]
+    print_rows(console, shown, "process", *right("roles"), "host")
+    for line in (*placed["reasons"], "loaders are dealt over hosts by cores; shadows live apart"):
+        console.print(line, highlight=False, markup=False)
     return 0
 
 

@@ -79,8 +79,11 @@ def process_table(processes: Sequence[dict[str, Any]]) -> Table:
         total += memory["pss_bytes"] if memory else 0
         keys = ("rss_bytes", "pss_bytes", "private_bytes", "shared_bytes")
         table.add_row(
-            Text(item["name"], style="" if item["connected"] else "red"),
-            str(item["pid"]),
+            Text(
+                item["name"] + (f" on {item['host']}" if item["host"] else ""),
+                style="" if item["connected"] else "red",
+            ),
+            "-" if item["host"] else str(item["pid"]),
             str(item["roles"]),
             str(item["generation"]),
             Text(str(item["restarts"]), style="yellow" if item["restarts"] else ""),

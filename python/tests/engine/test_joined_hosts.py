@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 from namespaces import ADDRESSES, network, private_mounts
+from overlord._src.node.watch import NodeWatch
+from overlord.cli import main
 from trainers import (
     TESTS,
     Trainer,
@@ -123,7 +126,11 @@ def test_loaders_live_on_hosts_that_have_joined(
         trainers(path, MESH, engine="processes", pause_after=20) as started,
     ):
         until_paused(started)
-        in_time(lambda: bool(host.roles()), "a group of loaders lives there")
+        in_time(lambda: len(host.roles()) == 3, "half of the groups live there")
+        seen = NodeWatch.of(str(next(sockets.rglob("node")).parent)).look()["processes"]
+        elsewhere = [item for item in seen if item["host"].startswith("joined-")]
+        assert len(elsewhere) == 3
+        assert all(item["memory"] is None for item in elsewhere)
         for trainer in started:
             trainer.go()
         assert hashes_of(started) == embedded_hashes(joinable, MESH)
@@ -132,6 +139,20 @@ def test_loaders_live_on_hosts_that_have_joined(
         in_time(lambda: not host.roles(), "its groups have ended with the job")
         assert host.end() == 0
     until_nothing_left(sockets)
+
+
+def test_the_placement_is_told_beforehand(
+    joinable: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(joinable, tmp_path)
+    assert main(["plan", path, "--mesh", "dp=2", "--placement", "2,4", "--json"]) == 0
+    processes = json.loads(capsys.readouterr().out)["processes"]
+    hosts = [item["host"] for item in processes]
+    assert hosts.count("lead") == 2
+    assert hosts.count("host 1") == 4
+    assert hosts[-1] == "that of its ranks"
+    assert main(["plan", path, "--mesh", "dp=2", "--placement", "2,0"]) == 2
+    assert "--placement" in capsys.readouterr().err
 
 
 def test_a_host_that_joins_late_is_used_and_one_that_leaves_hands_over(

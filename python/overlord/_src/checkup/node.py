@@ -8,16 +8,15 @@ import os
 import resource
 import stat
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from overlord._src.checkup.finding import Finding
 from overlord._src.config.columns import base_name
 from overlord._src.config.field_types import show_bytes
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.config.runtime_models import RuntimeConfig
-from overlord._src.config.source_models import SourceConfig
 from overlord._src.config.streams import TRAIN, resolve_stream
 from overlord._src.mesh import Mesh
 from overlord._src.node.limits import allowed_memory, node_cores, node_memory, shadows_of
@@ -63,7 +62,7 @@ def check_executable() -> Finding:
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("fail", what, f"does not run: {error}; {_INSTEAD}")
     said = (answer.stdout + answer.stderr).decode(errors="replace").strip()
-    if "keep or role" not in said:
+    if "keep, join or role" not in said:
         return Finding("fail", what, f"ends with {answer.returncode}: {said[-300:]}; {_INSTEAD}")
     return Finding("ok", what, str(path))
 
@@ -155,15 +154,34 @@ def check_shares(runtime: RuntimeConfig, mesh: Mesh, shadows: Mapping[str, int])
     )
 
 
+def placement(
+    loaded: LoadedConfig, mesh: Mesh, hosts: Sequence[tuple[str, int]] = ()
+) -> dict[str, Any]:
+    """Which roles share a process, and on which of these hosts loaders live, the lead's first."""
+    from overlord._src.lowering.job_spec import loaders_of
+    from overlord._src.native import core
+    from overlord._src.run.run_loop import bucket_readers
+
+    config, placing = loaded.config, loaded.config.runtime.processes
+    hybrid = config.strategy is not None and config.strategy.hybrid is not None
+    names = resolve_stream(config, TRAIN).mixture.source_names()
+    placed: dict[str, Any] = core.place_processes(
+        [
+            (name, loaders_of(loaded, name), config.sources[base_name(name)].shadows)
+            for name in names
+        ],
+        len(bucket_readers(mesh, hybrid)),
+        placing.loaders,
+        placing.constructors,
+        list(placing.isolate),
+        list(hosts),
+    )
+    return placed
+
+
 def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
     """Which processes a node of this job has, and why."""
     what = "processes"
-    try:
-        from overlord._src.lowering.job_spec import loaders_of
-        from overlord._src.native import core
-        from overlord._src.run.run_loop import bucket_readers
-    except ImportError as error:
-        return Finding("fail", what, str(error))
     config, placing = loaded.config, loaded.config.runtime.processes
     names = resolve_stream(config, TRAIN).mixture.source_names()
     strange = sorted(set(placing.isolate) - set(names))
@@ -174,18 +192,10 @@ def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
             f"runtime.processes.isolate names {strange[0]!r}, which the stream does not read; its "
             f"sources: {', '.join(names)}",
         )
-    hybrid = config.strategy is not None and config.strategy.hybrid is not None
-
-    def source(name: str) -> SourceConfig:
-        return config.sources[base_name(name)]
-
-    placed = core.place_processes(
-        [(name, loaders_of(loaded, name), source(name).shadows) for name in names],
-        len(bucket_readers(mesh, hybrid)),
-        placing.loaders,
-        placing.constructors,
-        list(placing.isolate),
-    )
+    try:
+        placed = placement(loaded, mesh)
+    except ImportError as error:
+        return Finding("fail", what, str(error))
     shown = ", ".join(f"{name} ({roles} roles)" for name, roles in placed["processes"].items())
     usable = len(os.sched_getaffinity(0))
     verdict: Literal["ok", "warn"] = "ok"

@@ -260,6 +260,11 @@ def _processes(status: Status) -> list[Status]:
         "restarts": status["recoveries"],
         "connected": True,
         "roles": 1,
+        "host": "",
     }
     known = (node, *status["processes"])
-    return [{**item, "memory": process_memory(item["pid"])} for item in known]
+    return [
+        # What lives on another host is looked at there.
+        {**item, "memory": None if item["host"] else process_memory(item["pid"])}
+        for item in known
+    ]

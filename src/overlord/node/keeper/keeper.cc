@@ -430,9 +430,12 @@ NodeStatus JobKeeper::status() {
   for (const protocol::ProcessRoles& process : supervisor.groups()) {
     // One that a keeper before this one placed has an earlier generation.
     const uint32_t first = std::min(process.generation, state.first_generation());
+    const auto place = state.serving()->places.find(process.name);
+    const bool placed = place != state.serving()->places.end();
     out.processes.push_back({process.name, serving_->cluster->process_of(process.name),
                              process.generation, process.generation - first,
-                             state.connected(process), process.roles.size()});
+                             state.connected(process), process.roles.size(),
+                             placed ? place->second : ""});
   }
   for (const auto& [peer, trainer] : state.book().attached()) {
     out.processes.push_back({peer, trainer.process, 1, 0, true, trainer.ranks.size()});

@@ -19,8 +19,9 @@ struct ProcessStatus {
   uint32_t restarts = 0;  // within the attempt
   bool connected = false;
   uint64_t roles = 0;
+  std::string host = {};  // another than the node's, by the name it joined with
 
-  OVERLORD_FIELDS(name, process, generation, restarts, connected, roles)
+  OVERLORD_FIELDS(name, process, generation, restarts, connected, roles, host)
 };
 
 struct NodeStatus {

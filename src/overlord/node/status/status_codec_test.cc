@@ -23,7 +23,7 @@ TEST(StatusCodec, ANodesStatusTravelsWhole) {
   told.job = "job";
   told.attempt = 2;
   told.serving = true;
-  told.processes.push_back({"loaders-0", 11, 2, 1, true, 4});
+  told.processes.push_back({"loaders-0", 11, 2, 1, true, 4, "joined-a@1"});
   told.missing = {1};
   told.gone = {2, 3};
   told.waits = "rank 2 is gone";
@@ -33,6 +33,7 @@ TEST(StatusCodec, ANodesStatusTravelsWhole) {
   EXPECT_EQ(heard->engine.constructors[0].counts.steps_ready, 4u);
   EXPECT_EQ(heard->engine.planner.waits_for_function->function, "cost");
   EXPECT_EQ(heard->processes[0].restarts, 1u);
+  EXPECT_EQ(heard->processes[0].host, "joined-a@1");
   EXPECT_EQ(heard->gone, (std::vector<Rank>{2, 3}));
   EXPECT_EQ(heard->waits, "rank 2 is gone");
 }

@@ -20,7 +20,9 @@ bool may_move(const ProcessRoles& group) {
   });
 }
 
-std::vector<plan::HomelessGroup> movable(const std::vector<ProcessRoles>& groups) {
+}  // namespace
+
+std::vector<plan::HomelessGroup> movable_groups(const std::vector<ProcessRoles>& groups) {
   std::map<protocol::Address, std::string> active;
   for (const ProcessRoles& group : groups) {
     for (const protocol::Address& role : group.roles) active[role] = group.name;
@@ -44,13 +46,11 @@ std::vector<plan::HomelessGroup> movable(const std::vector<ProcessRoles>& groups
   return out;
 }
 
-}  // namespace
-
 plan::GroupHomes wanted_homes(const KeeperJob& job, const KeeperState& state,
                               const plan::GroupHomes& before) {
   std::vector<plan::HostRoom> hosts = {{"", std::max(1u, job.cores)}};
   for (const auto& [peer, host] : state.hosts()) hosts.push_back({peer, host.cores});
-  return plan::home_groups(movable(state.serving()->supervisor.groups()), hosts, before);
+  return plan::home_groups(movable_groups(state.serving()->supervisor.groups()), hosts, before);
 }
 
 // --- Hosts that come and go ---------------------------------------------------------------------

@@ -7,6 +7,9 @@
 
 namespace overlord::keeper {
 
+// Those that may live on another host than their ranks.
+std::vector<plan::HomelessGroup> movable_groups(const std::vector<protocol::ProcessRoles>& groups);
+
 // `before`: where they were wanted, or live.
 plan::GroupHomes wanted_homes(const KeeperJob& job, const KeeperState& state,
                               const plan::GroupHomes& before);
