@@ -1,8 +1,8 @@
 // The node process of one job on one host: a keeper (roles/keeper), the planner, and the door to
-// both. Where one node plans for several hosts it is the lead: it has the planner, and keeps loaders
-// on all of them; the others follow it with constructors of their own. Where it is alone its death ends nothing:
-// role processes serve on, a trainer starts the next one, which finds them and reads the journal.
-// Among several hosts, or without recovery, the job ends with it.
+// both. Where one node plans for several hosts it is the lead: it has the planner, and keeps
+// loaders on all of them; the others follow it with constructors of their own. Where it is alone
+// its death ends nothing: role processes serve on, a trainer starts the next one, which finds them
+// and reads the journal. Among several hosts, or without recovery, the job ends with it.
 #pragma once
 
 #include <cstdint>
