@@ -103,8 +103,6 @@ def _locked(directory: Any) -> bool:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    from overlord._src.config.streams import resolve_stream
-    from overlord._src.lowering import job_spec as lowering
     from overlord._src.native import core
     from overlord._src.node.process import serve_node
     from overlord.cli.terminal import make_console
@@ -112,13 +110,7 @@ def _serve(options: argparse.Namespace) -> None:
     console = make_console()
     job = arguments.load_job(options, _rule_of_trainers)
     ranks = ranks_of(options.ranks, job.mesh.world_size)
-    mixture = resolve_stream(job.config, options.stream).mixture
-    engine_options = lowering.lower_runtime(
-        job.config.runtime,
-        hash_batches=options.hash,
-        reporters=lowering.reporting_ranks(mixture, job.mesh),
-    )
-    job_file = job.job_file(options.stream, ranks, engine_options)
+    job_file = job.served_file(options.stream, ranks, options.hash)
     directory = core.SocketDirectory.at(
         str((options.directory or Path(f"overlord-{job.config.job}")).resolve())
     )

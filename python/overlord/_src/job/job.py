@@ -335,17 +335,27 @@ class Job:
                 advice="set runtime.wire.planner to the address of rank 0's host",
             )
 
-    def joining_plan(self, lead: str) -> NodePlan:
-        """Of a host without ranks that runs loaders for the lead at this address."""
-        words = [*self._wire_words(lead, leads=False), "wire.joined=1"]
+    def served_file(self, name: str, ranks: Sequence[int], hash_batches: bool) -> bytes:
+        """job_file() for a node that is started beside the trainers."""
+        mixture = resolve_stream(self.config, name).mixture
+        options = lowering.lower_runtime(
+            self.config.runtime,
+            hash_batches=hash_batches,
+            reporters=lowering.reporting_ranks(mixture, self._mesh),
+        )
+        return self.job_file(name, ranks, options)
+
+    def joining_plan(self, lead: str, host: str | None = None) -> NodePlan:
+        """Of a host without ranks, and its lead; reached as `host` unless the config says how."""
+        words = [*self._wire_words(lead, leads=False, host=host), "wire.joined=1"]
         return replace(self.node_plan(), stays=True, joins=True, wire=words)
 
-    def _wire_words(self, lead: str, *, leads: bool) -> list[str]:
+    def _wire_words(self, lead: str, *, leads: bool, host: str | None = None) -> list[str]:
         """How the node of this host reaches the others, as it is told; secrets by reference."""
         wire = self.config.runtime.wire
         told = {
             "wire.lead": lead,
-            "wire.bind": f"{wire.host or socket.gethostname()}:0",
+            "wire.bind": f"{wire.host or host or socket.gethostname()}:0",
             "wire.certificate": wire.certificate and str(self._loaded.base / wire.certificate),
             "wire.key": wire.key and str(self._loaded.base / wire.key),
             "wire.authority": wire.authority and str(self._loaded.base / wire.authority),
