@@ -68,8 +68,10 @@ def shadow_text(snapshot: dict[str, Any]) -> Text:
 
 def process_table(processes: Sequence[dict[str, Any]]) -> Table:
     """Every process, with what it costs; the sum counts shared pages once (PSS)."""
+    several = any(item["host"] for item in processes)
     table = make_table(
         "process",
+        *(["host"] if several else []),
         *right("pid", "roles", "life", "restarts", "rss", "pss", "private", "shared"),
         spare=("shared", "life", "private", "roles"),
     )
@@ -79,17 +81,15 @@ def process_table(processes: Sequence[dict[str, Any]]) -> Table:
         total += memory["pss_bytes"] if memory else 0
         keys = ("rss_bytes", "pss_bytes", "private_bytes", "shared_bytes")
         table.add_row(
-            Text(
-                item["name"] + (f" on {item['host']}" if item["host"] else ""),
-                style="" if item["connected"] else "red",
-            ),
+            Text(item["name"], style="" if item["connected"] else "red"),
+            *([item["host"].removeprefix("joined-")] if several else []),
             "-" if item["host"] else str(item["pid"]),
             str(item["roles"]),
             str(item["generation"]),
             Text(str(item["restarts"]), style="yellow" if item["restarts"] else ""),
             *(show_size(memory[key]) if memory else "-" for key in keys),
         )
-    table.add_row("all", "", "", "", "", "", show_size(total), "", "")
+    table.add_row("all", *([""] if several else []), *[""] * 5, show_size(total), "", "")
     return table
 
 

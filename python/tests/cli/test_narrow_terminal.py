@@ -42,8 +42,10 @@ SIZES = dict.fromkeys(("rss_bytes", "pss_bytes", "private_bytes", "shared_bytes"
 
 def test_a_node_on_80_columns() -> None:
     process = {"name": "constructors-0", "pid": 4_194_303, "roles": 128, "generation": 12}
-    process |= {"restarts": 3, "memory": SIZES, "connected": True}
+    process |= {"restarts": 3, "memory": SIZES, "connected": True, "host": ""}
     fits(top_view.process_table([process, process]), 4, "constructors-0", "4194303", "pss")
+    there = {**process, "name": "loaders-12", "host": "joined-cpu-17@123456", "memory": None}
+    fits(top_view.process_table([process, there]), 4, "constructors-0", "cpu-17@123456", "pss")
     source = {"source": "web-2024-crawl", "loaders": 16, "queue": 123, "in_work": 32, "busy": 0.97}
     source |= {"rows": 123_456_789, "rows_per_s": 123_456.7, "read_bytes": 9e12, "bad_rows": 12}
     source |= {"bytes_per_s": 123e6, "stage": "tokenise", "stage_share": 0.87}
