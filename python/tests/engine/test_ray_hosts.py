@@ -87,3 +87,14 @@ def test_a_job_that_nobody_can_join_is_refused(
     Path(path).write_text(yaml.safe_dump(config))
     with pytest.raises(ol.ConfigError, match="joinable"):
         ol.ray.loader_hosts(path, mesh=ol.mesh(**MESH), cpus=1)
+
+
+def test_a_cluster_of_several_machines_needs_a_token(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "10.1.1.1")
+    nodes = [{"Alive": True, "NodeManagerAddress": f"10.1.1.{number}"} for number in (1, 2)]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    with pytest.raises(ol.InvalidArgumentError, match=r"10\.1\.1\.2.*RAY_AUTH_MODE=token"):
+        ol.ray.loader_hosts(path, mesh=ol.mesh(**MESH), cpus=1)
