@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import queue
 import signal
@@ -176,6 +177,36 @@ class Trainer:
 
 
 @contextlib.contextmanager
+def ended_at_last(started: Sequence[Trainer]) -> Iterator[None]:
+    """These are ended at the end whatever happens."""
+    try:
+        yield
+    finally:
+        for trainer in started:
+            trainer.process.kill()
+            trainer.process.wait()
+
+
+@contextlib.contextmanager
+def trainers_on_hosts(
+    configs: Sequence[dict[str, Any] | str],
+    mesh: dict[str, int],
+    prefixes: Sequence[Sequence[str]],
+    **told: Any,
+) -> Iterator[list[Trainer]]:
+    """The ranks of a mesh on several hosts, as many on each."""
+    world = math.prod(mesh.values())
+    per_host = world // len(configs)
+    started = []
+    for rank in range(world):
+        host = rank // per_host
+        message = {"config": configs[host], "mesh": mesh, "engine": "auto", "tests": TESTS, **told}
+        started.append(Trainer(message, rank, world, "hosts", 0, per_host, prefixes[host]))
+    with ended_at_last(started):
+        yield started
+
+
+@contextlib.contextmanager
 def trainers(
     config: dict[str, Any] | str,
     mesh: dict[str, int],
@@ -186,17 +217,11 @@ def trainers(
     **told: Any,
 ) -> Iterator[list[Trainer]]:
     """All ranks of a mesh, ended at the end whatever happens."""
-    world = 1
-    for size in mesh.values():
-        world *= size
+    world = math.prod(mesh.values())
     message = {"config": config, "mesh": mesh, "engine": engine, "tests": TESTS, **told}
     started = [Trainer(message, rank, world, run, restarts) for rank in range(world)]
-    try:
+    with ended_at_last(started):
         yield started
-    finally:
-        for trainer in started:
-            trainer.process.kill()
-            trainer.process.wait()
 
 
 def until_paused(started: Sequence[Trainer]) -> None:

@@ -107,6 +107,9 @@ def _serve(options: argparse.Namespace) -> None:
     from overlord._src.node.process import serve_node
     from overlord.cli.terminal import make_console
 
+    if options.cores is not None and options.join is None:
+        why = "is of --join; runtime.processes.cores_share says it of a host with ranks"
+        raise refused(("--cores",), why, options.cores)
     console = make_console()
     job = arguments.load_job(options, _rule_of_trainers)
     ranks = ranks_of(options.ranks, job.mesh.world_size)
@@ -116,8 +119,9 @@ def _serve(options: argparse.Namespace) -> None:
     )
     if not _locked(directory):
         raise core.UnavailableError(f"{directory.path}: a node serves there already")
-    plan = dataclasses.replace(job.node_plan(), stays=True)
-    if options.join is not None:
+    if options.join is None:
+        plan = dataclasses.replace(job.node_plan(), stays=True)
+    else:
         plan = _joining_plan(job, options)
     told = (
         f"serving {len(ranks)} of {job.mesh.world_size} ranks of job {job.config.job!r}; attach "

@@ -6,7 +6,6 @@ encrypted. Where namespaces cannot be made (no privilege) only the loopback form
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import signal
@@ -18,14 +17,13 @@ import pytest
 from namespaces import ADDRESSES, LINKS, NAMES, network, run
 from reported import more_of_the_worst
 from trainers import (
-    TESTS,
-    Trainer,
     embedded_hashes,
     go_on,
     hashes_of,
     in_time,
     kill_all,
     processes_of,
+    trainers_on_hosts,
     until_nothing_left,
 )
 
@@ -39,31 +37,6 @@ def namespaces() -> Iterator[None]:
     """Two hosts that see nothing but each other."""
     with network(2):
         yield
-
-
-@contextlib.contextmanager
-def hosts(
-    configs: list[dict[str, Any]],
-    mesh: dict[str, int],
-    prefixes: list[list[str]],
-    **told: Any,
-) -> Iterator[list[Trainer]]:
-    """The ranks of a mesh on two hosts, half of them on each."""
-    world = 1
-    for size in mesh.values():
-        world *= size
-    per_host = world // 2
-    started = []
-    for rank in range(world):
-        host = rank // per_host
-        message = {"config": configs[host], "mesh": mesh, "engine": "auto", "tests": TESTS, **told}
-        started.append(Trainer(message, rank, world, "hosts", 0, per_host, prefixes[host]))
-    try:
-        yield started
-    finally:
-        for trainer in started:
-            trainer.process.kill()
-            trainer.process.wait()
 
 
 def on_hosts(config: dict[str, Any], wire: dict[str, str], own: list[str]) -> list[dict[str, Any]]:
@@ -90,7 +63,7 @@ def test_hosts_on_loopback_give_the_same_stream(
 ) -> None:
     wire = {"planner": f"127.0.0.1:{free_port}"}
     configs = on_hosts(config, wire, ["127.0.0.1", "127.0.0.1"])
-    with hosts(configs, mesh, [[], []]) as started:
+    with trainers_on_hosts(configs, mesh, [[], []]) as started:
         assert hashes_of(started) == embedded_hashes(config, mesh)
         for trainer in started:
             trainer.until("end")
@@ -105,7 +78,7 @@ def test_hosts_in_namespaces_give_the_same_stream(
 ) -> None:
     mesh = {"pp": 2, "dp": 2, "tp": 2}
     configs, prefixes = in_namespaces(config, secrets)
-    with hosts(configs, mesh, prefixes) as started:
+    with trainers_on_hosts(configs, mesh, prefixes) as started:
         assert hashes_of(started) == embedded_hashes(config, mesh)
 
 
@@ -119,7 +92,7 @@ def test_a_dead_role_process_is_replaced_across_hosts(
 ) -> None:
     config["steps"] = 60
     configs, prefixes = in_namespaces(config, secrets)
-    with hosts(configs, {"dp": 2}, prefixes, pause_after=20) as started:
+    with trainers_on_hosts(configs, {"dp": 2}, prefixes, pause_after=20) as started:
         for trainer in started:
             for _ in range(5):
                 trainer.until("step")
@@ -135,7 +108,7 @@ def test_without_tls_nothing_opens_between_hosts(
 ) -> None:
     config["runtime"]["processes"]["attach_seconds"] = 10
     configs, prefixes = in_namespaces(config, {})
-    with hosts(configs, {"dp": 2}, prefixes) as started:
+    with trainers_on_hosts(configs, {"dp": 2}, prefixes) as started:
         for trainer in started:
             assert trainer.until("end")["end"] == "bad"
 
@@ -148,7 +121,7 @@ def test_a_cut_between_hosts_is_a_clear_stop(
 ) -> None:
     config["steps"] = 100_000
     configs, prefixes = in_namespaces(config, secrets)
-    with hosts(configs, {"dp": 2}, prefixes) as started:
+    with trainers_on_hosts(configs, {"dp": 2}, prefixes) as started:
         for trainer in started:
             trainer.until("step")
         run("ip", "-n", NAMES[1], "link", "set", LINKS[1], "down")
@@ -179,7 +152,7 @@ def test_ranks_of_all_hosts_report_to_one_planner(
     expected = embedded_hashes(config, mesh, reports, rule)
     configs, prefixes = in_namespaces(config, secrets)
     named = "more_of_the_worst" if kind == "rule" else None
-    with hosts(configs, mesh, prefixes, reports=reports, rule=named) as started:
+    with trainers_on_hosts(configs, mesh, prefixes, reports=reports, rule=named) as started:
         assert hashes_of(started) == expected
         for trainer in started:
             trainer.until("end")
@@ -192,7 +165,7 @@ def test_a_lead_that_cannot_open_the_job_tells_the_other_hosts(
 ) -> None:
     configs, prefixes = in_namespaces(config, secrets)
     broken = "def fail(): raise OSError('the disk of rank 0 is gone')\nbefore_the_job(fail)"
-    with hosts(configs, {"dp": 2}, prefixes, first={"0": broken}) as started:
+    with trainers_on_hosts(configs, {"dp": 2}, prefixes, first={"0": broken}) as started:
         for trainer in started:
             word = trainer.until("end")
             assert word["end"] == "bad"
@@ -205,7 +178,7 @@ def test_a_follower_that_gives_up_tells_the_lead(
 ) -> None:
     config["steps"] = 100_000
     configs, prefixes = in_namespaces(config, secrets)
-    with hosts(configs, {"dp": 2}, prefixes) as started:
+    with trainers_on_hosts(configs, {"dp": 2}, prefixes) as started:
         for trainer in started:
             trainer.until("step")
         nodes = [pid for pid, name in processes_of(sockets).items() if name.endswith("-node")]

@@ -18,14 +18,13 @@ from namespaces import ADDRESSES, network, private_mounts
 from overlord._src.node.watch import NodeWatch
 from overlord.cli import main
 from trainers import (
-    TESTS,
-    Trainer,
     embedded_hashes,
     go_on,
     hashes_of,
     in_time,
     processes_of,
     trainers,
+    trainers_on_hosts,
     until_nothing_left,
     until_paused,
 )
@@ -89,31 +88,6 @@ def joined(
         yield host
     finally:
         host.lose()
-
-
-@contextlib.contextmanager
-def trainers_on(
-    paths: Sequence[str], prefixes: Sequence[list[str]], **told: Any
-) -> Iterator[list[Trainer]]:
-    """One rank on each host."""
-    started = [
-        Trainer(
-            {"config": path, "mesh": MESH, "engine": "processes", "tests": TESTS, **told},
-            rank,
-            len(paths),
-            "hosts",
-            0,
-            1,
-            prefix,
-        )
-        for rank, (path, prefix) in enumerate(zip(paths, prefixes, strict=True))
-    ]
-    try:
-        yield started
-    finally:
-        for trainer in started:
-            trainer.process.kill()
-            trainer.process.wait()
 
 
 def test_loaders_live_on_hosts_that_have_joined(
@@ -230,6 +204,15 @@ def test_a_host_of_another_job_is_sent_away(
     assert "the job of this host differs" in capfd.readouterr().err
 
 
+def test_cores_are_of_hosts_that_join(
+    joinable: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(joinable, tmp_path)
+    for words in (["--cores", "1"], ["--join", "127.0.0.1:1", "--cores", "100000"]):
+        assert main(["serve", path, "--mesh", "dp=2", *words]) == 2
+        assert "--cores" in capsys.readouterr().err
+
+
 def test_shadows_live_on_another_host(
     joinable: dict[str, Any], sockets: Path, tmp_path: Path
 ) -> None:
@@ -262,7 +245,9 @@ def test_four_hosts_with_private_mounts_give_the_same_stream(
         for address in ADDRESSES:
             joinable["runtime"]["wire"] = {**wire, "host": address}
             paths.append(written(joinable, tmp_path, f"{address}.yaml"))
-        with trainers_on(paths[:2], prefixes[:2], pause_after=50) as started:
+        with trainers_on_hosts(
+            paths[:2], MESH, prefixes[:2], engine="processes", pause_after=50
+        ) as started:
             for trainer in started:
                 trainer.until("step")
             with joined(paths[2], sockets / "a", prefix=prefixes[2]) as first:

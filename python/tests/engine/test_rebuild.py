@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trainers import Trainer, in_time, kill_all, processes_of, until_nothing_left, until_paused
+from trainers import (
+    Trainer,
+    ended_at_last,
+    in_time,
+    kill_all,
+    processes_of,
+    until_nothing_left,
+    until_paused,
+)
 
 import overlord as ol
 
@@ -100,12 +108,8 @@ def changing(
 ) -> Iterator[list[Changing]]:
     message = {"config": config, "mesh": FOUR, "changes": changes, **told}
     started = [Changing(message, rank, 4, "test", 0) for rank in range(4)]
-    try:
+    with ended_at_last(started):
         yield started
-    finally:
-        for trainer in started:
-            trainer.process.kill()
-            trainer.process.wait()
 
 
 def meshes_by_step(words: list[dict[str, Any]]) -> dict[int, str]:

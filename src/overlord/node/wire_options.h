@@ -13,7 +13,7 @@ namespace overlord::node {
 struct WireOptions {
   std::string lead;  // HOST:PORT of the node that plans for all hosts; empty: this host is alone
   bool leads = false;
-  bool joined = false;      // this host has no ranks: what lives here belongs to the lead
+  bool joined = false;      // what is started here belongs to the lead of another host
   std::string bind;         // HOST:PORT that a role process listens on; empty: nowhere
   std::string certificate;  // files
   std::string private_key;

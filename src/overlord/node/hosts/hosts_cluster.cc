@@ -36,7 +36,7 @@ Status HostsCluster::place(const runtime::GroupPlacement& group) {
   if (told) return {};
   const runtime::GroupEnd left{group.name, group.generation, "its host has left", {}, false, true};
   options_.post([self = std::weak_ptr(self_), left] {
-    if (const auto here = self.lock()) (*here)->end(left.name, left);
+    if (const auto here = self.lock()) (*here)->end(left);
   });
   return {};
 }
@@ -56,9 +56,8 @@ void HostsCluster::hear(const std::string& host, const protocol::GroupGone& gone
     const std::lock_guard lock(mutex_);
     const auto found = there_.find(gone.name);
     if (found == there_.end() || found->second.host != host) return;
-    if (found->second.generation != gone.generation) return;  // of an attempt before
   }
-  end(gone.name, {gone.name, gone.generation, gone.how, gone.last_words, gone.by_itself, false});
+  end({gone.name, gone.generation, gone.how, gone.last_words, gone.by_itself, false});
 }
 
 void HostsCluster::host_left(const std::string& host) {
@@ -70,15 +69,16 @@ void HostsCluster::host_left(const std::string& host) {
     }
   }
   for (const runtime::GroupPlacement& group : gone) {
-    end(group.name, {group.name, group.generation, "the loss of " + host, {}, false, true});
+    end({group.name, group.generation, "the loss of " + host, {}, false, true});
   }
 }
 
-void HostsCluster::end(const std::string& name, runtime::GroupEnd end) {
+// Nothing, for a generation that is not the one that was placed: it is of an attempt before.
+void HostsCluster::end(const runtime::GroupEnd& end) {
   Ended ended;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = there_.find(name);
+    const auto found = there_.find(end.name);
     if (found == there_.end() || found->second.generation != end.generation) return;
     there_.erase(found);
     ended = ended_;

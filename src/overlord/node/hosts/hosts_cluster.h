@@ -47,7 +47,7 @@ class HostsCluster final : public runtime::Cluster {
   }
 
  private:
-  void end(const std::string& name, runtime::GroupEnd end);
+  void end(const runtime::GroupEnd& end);
 
   HostsClusterOptions options_;
   const std::shared_ptr<HostsCluster*> self_;  // ends on their way outlive us

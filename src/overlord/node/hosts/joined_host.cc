@@ -7,6 +7,7 @@
 #include <future>
 #include <utility>
 
+#include "overlord/node/drawn_once.h"
 #include "overlord/node/hosts/lent_groups.h"
 #include "overlord/node/hosts/usable_cores.h"
 #include "overlord/node/keeper/role_cluster.h"
@@ -18,11 +19,11 @@ namespace {
 
 constexpr int64_t kLookNs = 250'000'000;  // for groups that get no CPU
 
-// No two that join have the same.
+// No two that join have the same, nor two containers of one name.
 std::string own_name() {
   char name[HOST_NAME_MAX + 1] = "host";
   gethostname(name, sizeof(name) - 1);
-  return "joined-" + std::string(name) + "@" + std::to_string(getpid());
+  return "joined-" + std::string(name) + "@" + drawn_once().substr(0, 8);
 }
 
 class JoinedHost {

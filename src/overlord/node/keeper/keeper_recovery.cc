@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 
+#include "overlord/node/drawn_once.h"
 #include "overlord/node/keeper/job_keeper.h"
 #include "overlord/node/keeper/role_cluster.h"
 #include "overlord/node/recovery/rank_reach.h"
@@ -12,18 +12,6 @@
 #include "overlord/roles/planner/tree.h"
 
 namespace overlord::node {
-namespace {
-
-// Never the same again.
-std::string draw_run() {
-  std::ifstream file("/proc/sys/kernel/random/uuid");
-  std::string text;
-  file >> text;
-  return text;
-}
-
-}  // namespace
-
 // In the directory of a node that died, and nowhere else, there are groups.
 Status JobKeeper::find_left() {
   if (!arguments_.comes_back()) return {};
@@ -48,7 +36,7 @@ void JobKeeper::tell_groups(const std::vector<LeftGroup>& groups, const std::str
 
 // Processes that serve this run go on; those of another are of no use.
 Status JobKeeper::start_cluster(const keeper::Begin& attempt, const std::string& state) {
-  serving_->run = attempt.run.empty() ? draw_run() : attempt.run;
+  serving_->run = attempt.run.empty() ? drawn_once() : attempt.run;
   if (attempt.run.empty()) forget_reach(arguments_.directory);
   const auto changed = [this, run = serving_->run,
                         number = attempt.attempt](const std::vector<LeftGroup>& groups) {
