@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "overlord/roles/keeper/logic.h"
+#include "overlord/roles/keeper/keeper_bench_test.h"
 #include "overlord/roles/keeper/rosters.h"
 
 namespace overlord::keeper {
@@ -29,38 +29,19 @@ KeeperJob four_groups() {
   return job;
 }
 
-struct Bench {
-  explicit Bench(KeeperJob of = four_groups()) : job(std::move(of)), state(job) {}
+struct Bench : KeeperBench {
+  explicit Bench(KeeperJob of = four_groups()) : KeeperBench(std::move(of)) {}
 
-  void on(const Input& input) { effects = react(job, state, input, 0); }
-  void joins(const std::string& host, uint32_t cores = 2) {
-    on(Heard{host, protocol::Join{job.job, cores}});
-  }
+  void joins(const std::string& host) { hears(host, protocol::Join{job.job, 2}); }
   void serve() {
-    protocol::Attach attach;
-    attach.attempt = 1;
-    attach.job = job.job;
-    attach.ranks = {0};
-    on(Heard{"rank-0.1", attach});
+    attach(0);
     on(Begun{Status()});
-  }
-  template <typename Wanted>
-  std::vector<Wanted> all() const {
-    std::vector<Wanted> out;
-    for (const Effect& effect : effects) {
-      if (const auto* one = std::get_if<Wanted>(&effect)) out.push_back(*one);
-    }
-    return out;
   }
   size_t placed_on(const std::string& host) const {
     size_t count = 0;
     for (const Place& place : all<Place>()) count += place.group.host == host;
     return count;
   }
-
-  KeeperJob job;
-  KeeperState state;
-  std::vector<Effect> effects;
 };
 
 TEST(KeeperHosts, OneThatIsThereBeforeHasItsShareFromTheStart) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "overlord/roles/keeper/admission.h"
+#include "overlord/roles/keeper/keeper_bench_test.h"
 
 namespace overlord::keeper {
 namespace {
@@ -23,30 +24,9 @@ KeeperJob two_ranks() {
   return job;
 }
 
-// A keeper without a world: what it wants done is looked at.
-struct Bench {
-  explicit Bench(KeeperJob of = two_ranks()) : job(std::move(of)), state(job) {}
+struct Bench : KeeperBench {
+  explicit Bench(KeeperJob of = two_ranks()) : KeeperBench(std::move(of)) {}
 
-  const std::vector<Effect>& on(const Input& input, int64_t now_ns = 0) {
-    return effects = react(job, state, input, now_ns);
-  }
-  const std::vector<Effect>& hears(const std::string& peer, protocol::Control control) {
-    return on(Heard{peer, std::move(control)});
-  }
-  const std::vector<Effect>& attach(Rank rank, uint32_t attempt = 1, std::string from = "") {
-    protocol::Attach attach;
-    attach.attempt = attempt;
-    attach.job = job.job;
-    attach.ranks = {rank};
-    attach.state = std::move(from);
-    return hears("rank-" + std::to_string(rank) + "." + std::to_string(attempt), attach);
-  }
-  const std::vector<Effect>& connect(const std::string& name, uint32_t generation = 1) {
-    protocol::Hello hello;
-    hello.name = name;
-    hello.generation = generation;
-    return on(Connected{hello});
-  }
   void serve() {
     attach(0);
     attach(1);
@@ -54,27 +34,6 @@ struct Bench {
     connect("loaders-0");
     connect("constructors-0");
   }
-  template <typename Wanted>
-  std::vector<Wanted> all() const {
-    std::vector<Wanted> out;
-    for (const Effect& effect : effects) {
-      if (const auto* one = std::get_if<Wanted>(&effect)) out.push_back(*one);
-    }
-    return out;
-  }
-  // Who is told this kind of message, in order.
-  template <typename Wanted>
-  std::vector<std::string> told() const {
-    std::vector<std::string> out;
-    for (const Tell& tell : all<Tell>()) {
-      if (std::holds_alternative<Wanted>(tell.control)) out.push_back(tell.peer);
-    }
-    return out;
-  }
-
-  KeeperJob job;
-  KeeperState state;
-  std::vector<Effect> effects;
 };
 
 using Names = std::vector<std::string>;
