@@ -113,16 +113,16 @@ def _serve(options: argparse.Namespace) -> None:
     console = make_console()
     job = arguments.load_job(options, _rule_of_trainers)
     ranks = ranks_of(options.ranks, job.mesh.world_size)
+    if options.join is None:
+        plan = dataclasses.replace(job.node_plan(), stays=True)
+    else:
+        plan = _joining_plan(job, options)
     job_file = job.served_file(options.stream, ranks, options.hash)
     directory = core.SocketDirectory.at(
         str((options.directory or Path(f"overlord-{job.config.job}")).resolve())
     )
     if not _locked(directory):
         raise core.UnavailableError(f"{directory.path}: a node serves there already")
-    if options.join is None:
-        plan = dataclasses.replace(job.node_plan(), stays=True)
-    else:
-        plan = _joining_plan(job, options)
     told = (
         f"serving {len(ranks)} of {job.mesh.world_size} ranks of job {job.config.job!r}; attach "
         f"with job.train(rank, node={directory.path!r}); Ctrl-C or SIGTERM ends it"
