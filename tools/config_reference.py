@@ -109,7 +109,7 @@ COUNTS: dict[str, str] = {
         f"sources.{key}": "no"
         for key in (
             *("allow_duplicates", "bad_rows_allowed", "loaders", "workers", "decode_at"),
-            *("shadows", "shadow"),
+            *("shadows", "shadow", "most_loaders"),
         )
     },
     **{
@@ -132,6 +132,7 @@ COUNTS: dict[str, str] = {
             *("wire.planner", "wire.host", "wire.joinable", "wire.certificate", "wire.key"),
             *("wire.authority", "wire.token"),
             *("metrics.socket", "metrics.port"),
+            *("scaling.policy", "scaling.advise_only", "scaling.interval_seconds"),
             *("ablation.disaggregation", "ablation.uniform_loaders", "ablation.sharing"),
         )
     },

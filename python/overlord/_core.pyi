@@ -127,6 +127,9 @@ class Source:
     @property
     def shadow(self) -> str: ...
 
+    @property
+    def most_loaders(self) -> int: ...
+
     FIELDS: tuple = ...
 
 class Strategy:
@@ -294,6 +297,9 @@ class RuntimeOptions:
 
     @property
     def one_planner(self) -> bool: ...
+
+    @property
+    def scaling(self) -> dict: ...
 
     FIELDS: tuple = ...
 
@@ -783,6 +789,9 @@ class Engine:
 
     def rebuild(self, axes: Sequence[tuple[str, int]], step: int | None) -> int:
         """Plan for another mesh from a step on; the step from which it holds."""
+
+    def resize(self, source: int, slots: int) -> None:
+        """From some window on, that many slots of a source."""
 
     def axes_of(self, tree: int) -> list[tuple[str, int]]:
         """Axes of a later tree's mesh, slowest first."""

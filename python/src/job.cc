@@ -290,6 +290,12 @@ void bind_engine(nb::module_& m) {
            })
       .def("rebuild", &rebuild, nb::arg("axes"), nb::arg("step").none(),
            "Plan for another mesh from a step on; the step from which it holds.")
+      .def(
+          "resize",
+          [](Engine& engine, SourceIndex source, uint32_t slots) {
+            check(engine.resize(source, slots));
+          },
+          nb::arg("source"), nb::arg("slots"), "From some window on, that many slots of a source.")
       .def("axes_of", &axes_of, nb::arg("tree"), "Axes of a later tree's mesh, slowest first.")
       .def_prop_ro("ranks", &Engine::ranks)
       .def_prop_ro("rule", &Engine::rule)

@@ -157,6 +157,12 @@ def _inputs(look: dict[str, Any]) -> list[str]:
         f"tree {tree['version']} from step {tree['first_step']} on: {tree['mesh']}"
         for tree in look["trees"][-_ROWS:]
     ]
+    told += [
+        f"source {one['source']}: {one['slots']} loaders from window {one['first_window']} on"
+        + (f", advised {one['advised']}" if one["advised"] else "")
+        + f": {one['reason']}"
+        for one in look["owners"][-_ROWS:]
+    ]
     if look["retired"]:
         told.append(f"retired constructors of earlier trees: {look['retired']}")
     if look["late_bad"]:

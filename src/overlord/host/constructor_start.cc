@@ -42,10 +42,10 @@ uint32_t seat_ranks(const planner::Tree& tree, uint32_t bucket, const std::vecto
 
 }  // namespace
 
-model::OwnerMap owner_map(const OpenJob& job) {
-  model::OwnerMap owners;
-  for (const model::Source& source : job.spec.sources) owners.slots.push_back(source.loaders);
-  return owners;
+std::vector<uint32_t> slots_at_start(const OpenJob& job) {
+  std::vector<uint32_t> slots;
+  for (const model::Source& source : job.spec.sources) slots.push_back(source.loaders);
+  return slots;
 }
 
 constructor::ConstructorStart constructor_start(const OpenJob& job, const planner::Tree& tree,
@@ -73,7 +73,7 @@ constructor::ConstructorStart constructor_start(const OpenJob& job, const planne
   out.job.bucket = bucket;
   out.job.tree = tree.version;
   out.job.sources = static_cast<uint32_t>(job.sources.size());
-  out.job.owners = owner_map(job);
+  out.job.slots = slots_at_start(job);
   out.job.wants_payload = std::any_of(
       out.views.begin(), out.views.end(),
       [](const model::ClientView& view) { return (view.fields & model::kPayloadFields) != 0; });

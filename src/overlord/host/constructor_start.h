@@ -10,7 +10,7 @@
 
 namespace overlord::host {
 
-model::OwnerMap owner_map(const OpenJob& job);
+std::vector<uint32_t> slots_at_start(const OpenJob& job);
 
 // The constructor of `bucket` in a tree whose first step is `first_step`; all but the versions, the
 // generations of its peers, and how it is measured. `ranks`: all that the planner serves.

@@ -44,7 +44,7 @@ TEST(ConstructorStart, SeatsTheServedRanksOfItsBucket) {
   EXPECT_EQ(start.job.bucket, 1u);
   EXPECT_EQ(start.job.tree, 3u);
   EXPECT_EQ(start.first_step, 7u);
-  EXPECT_EQ(start.job.owners.slots, (std::vector<uint32_t>{2, 3}));
+  EXPECT_EQ(start.job.slots, (std::vector<uint32_t>{2, 3}));
   ASSERT_EQ(start.assemble.specials.size(), 2u);
   EXPECT_EQ(start.assemble.specials[1].eod, 3u);
 }

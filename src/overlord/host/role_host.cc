@@ -21,6 +21,10 @@ plan::SourceOrder order_of(const OpenJob& job, SourceIndex s, uint32_t pass) {
 }
 
 // The window a source's cursor stands in, numbered over all passes.
+bool scales(const model::Scaling& scaling, const model::Source& source) {
+  return scaling.policy != model::ScalingPolicy::kOff && source.slots() > source.loaders;
+}
+
 uint64_t window_sequence(const OpenJob& job, SourceIndex s, const model::SourceCursor& cursor) {
   const plan::SourceOrder order = order_of(job, s, cursor.pass);
   if (cursor.position >= order.rows()) return (uint64_t{cursor.pass} + 1) * order.windows();
@@ -39,13 +43,11 @@ RoleHost::RoleHost(HostStart start, HostSeams seams)
       job_(start_.job),
       seams_(std::move(seams)),
       carrier_(seams_.transport != nullptr ? seams_.transport : this),
-      owners_(std::make_shared<const model::OwnerMap>(owner_map(*job_))),
       views_(plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy)),
       budget_(std::make_shared<loader::PayloadBudget>(start_.options.payload_budget_bytes)),
       generations_(start_.generations) {
   versions_.job = job_->config.low;
   versions_.attempt = start_.attempt;
-  versions_.owner_map = owners_->version;
   versions_.mixture = job_->spec.mixture.version;
   versions_.format = model::kPlanFormat;
   OVERLORD_CHECK(!start_.ranks.empty(), "a host serves at least one rank");
@@ -61,7 +63,7 @@ RoleHost::RoleHost(HostStart start, HostSeams seams)
     if (hosted_here(start_.hosted.clients, rank)) make_client(rank, first_step);
   }
   for (SourceIndex s = 0; s < job_->sources.size(); ++s) {
-    for (uint32_t slot = 0; slot < owners_->slots[s]; ++slot) {
+    for (uint32_t slot = 0; slot < job_->spec.sources[s].slots(); ++slot) {
       const Address address = protocol::loader_address(s, slot);
       const auto& standby = start_.hosted.standby;
       const bool stands_by = std::find(standby.begin(), standby.end(), address) != standby.end();
@@ -128,7 +130,8 @@ void RoleHost::make_planner() {
   job.delivery = job_->delivery;
   for (const auto& source : job_->sources) job.source_rows.push_back(source->manifest.rows);
   job.views = views_;
-  job.owners = *owners_;
+  job.slots = slots_at_start(*job_);
+  for (const model::Source& source : job.spec.sources) job.most_slots.push_back(source.slots());
   job.versions = versions_;
   job.generation = versions_of(protocol::planner_address()).generation;
   job.buckets = buckets_;
@@ -136,6 +139,7 @@ void RoleHost::make_planner() {
   job.reporters = start_.options.reporters;
   std::sort(job.reporters.begin(), job.reporters.end());
   job.ranks = start_.ranks;
+  job.scaling = start_.options.scaling;
   planner_start.feedback = start_.state.feedback;
   planner_start.state = start_.state.state;
   planner_start.folded = start_.folded;
@@ -184,13 +188,14 @@ void RoleHost::make_loader(const Address& address, bool standby) {
   loader::LoaderStart start;
   start.job = {s,
                address.slot,
-               owners_,
+               spec.loaders,
                spec.workers,
                order_of(*job_, s, 0).windows(),
                spec.at_end != model::EndPolicy::kRepeat,
                start_.options.plans_out(),
                versions_of(address),
-               spec.shadow == model::ShadowKind::kWarm};
+               spec.shadow == model::ShadowKind::kWarm,
+               scales(start_.options.scaling, spec)};
   start.standby = standby;
   start.source = source;
   start.budget = budget_;

@@ -213,7 +213,6 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   HostSeams seams_;
   runtime::Transport<protocol::Envelope>* carrier_;
   model::Versions versions_;
-  const std::shared_ptr<const model::OwnerMap> owners_;
   const std::shared_ptr<const model::ViewTable> views_;
   std::vector<uint32_t> buckets_;  // of the job's own tree
   std::shared_ptr<loader::PayloadBudget> budget_;

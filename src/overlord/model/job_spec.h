@@ -65,6 +65,18 @@ struct JobSpec {
 };
 
 // Limits and sizes of the running system; none of them may change a byte of the stream.
+// Who says how many slots read a source, up to its most_loaders: nobody but users; what reading it
+// has cost and what the mixture asks of it, also soon; the moving average of its share alone.
+enum class ScalingPolicy : uint8_t { kOff, kMeasured, kShare };
+
+struct Scaling {
+  ScalingPolicy policy = ScalingPolicy::kMeasured;
+  bool advise_only = false;  // written down, and not done
+  int64_t interval_ms = 1000;
+
+  OVERLORD_FIELDS(policy, advise_only, interval_ms)
+};
+
 struct RuntimeOptions {
   uint32_t threads = 2;         // CPU pool: role loops, decoding, packing bytes
   uint32_t io_threads = 2;      // blocking storage calls
@@ -84,6 +96,7 @@ struct RuntimeOptions {
   // Nobody plans this stream but the planner that these roles belong to, so that it may decide what
   // is not a function of the bytes: that users' code crashed over a row, or ran too long (law 9).
   bool one_planner = true;
+  Scaling scaling;
 
   // The runway that holds: a client asks `prefetch_steps` ahead of the one it holds, and fewer
   // plans than that would starve it.
@@ -91,7 +104,7 @@ struct RuntimeOptions {
 
   OVERLORD_FIELDS(threads, io_threads, prefetch_steps, runway, payload_budget_bytes,
                   constructor_budget_bytes, private_copy_limit_bytes, open_files,
-                  tokenizer_processes, alarm_ms, hash_batches, reporters, one_planner)
+                  tokenizer_processes, alarm_ms, hash_batches, reporters, one_planner, scaling)
 };
 
 }  // namespace overlord::model

@@ -12,6 +12,7 @@
 #include "overlord/base/ids.h"
 #include "overlord/model/exchange.h"
 #include "overlord/model/mesh.h"
+#include "overlord/model/owner_map.h"
 #include "overlord/model/plan_report.h"
 #include "overlord/model/stream_state.h"
 
@@ -97,6 +98,8 @@ struct Plan {
   // Segments by the steps they waited between being drawn and being placed here; [0]: none. Told,
   // not hashed.
   std::vector<uint32_t> delays;
+  // Of sources whose number of slots has changed: who serves the windows named here. Not hashed.
+  std::vector<SourceOwners> owners;
   bool last = false;  // the stream ends with this step
   Digest content_hash;
   Digest plan_hash;
@@ -106,7 +109,7 @@ struct Plan {
   const Layer* encoder() const { return layers.size() > 1 ? &layers[1] : nullptr; }
 
   OVERLORD_FIELDS(versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay,
-                  delays, last, content_hash, plan_hash, state_after)
+                  delays, owners, last, content_hash, plan_hash, state_after)
 };
 
 using PlanPtr = std::shared_ptr<const Plan>;

@@ -3,6 +3,7 @@
 // (protocol/spec_codec.h) enters the config digest, except where a field says otherwise.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -156,12 +157,17 @@ struct Source {
   // in the digest.
   uint32_t shadows = 0;
   ShadowKind shadow = ShadowKind::kWarm;
+  // To how many slots it may grow while the stream runs; not in the digest. `loaders` or less: as
+  // many as it starts with.
+  uint32_t most_loaders = 0;
+
+  uint32_t slots() const { return std::max(loaders, most_loaders); }  // that there are
 
   OVERLORD_FIELDS(name, format, files, text_column, token_column, mask_column, metadata_columns,
                   filter, media, tokenizer, bos, eod, vocabulary, shuffle, window_rows,
                   window_bytes, at_end, over_length, bad_rows_allowed, allow_duplicates, limits,
                   loaders, workers, count_bytes, transform, decode_at, schema, empty, shadows,
-                  shadow)
+                  shadow, most_loaders)
 };
 
 // Whether documents have a loss mask of their own, so that metadata needs more than their lengths.

@@ -48,6 +48,17 @@ struct TreeLook {
   OVERLORD_FIELDS(version, first_step, mesh)
 };
 
+// How many slots read a source whose number has changed.
+struct OwnersLook {
+  SourceIndex source = 0;
+  uint32_t slots = 0;
+  uint64_t first_window = 0;  // from which on
+  uint32_t advised = 0;       // 0: it was done
+  std::string reason;
+
+  OVERLORD_FIELDS(source, slots, first_window, advised, reason)
+};
+
 struct LateBadLook {
   StepIndex step = 0;
   SourceIndex source = 0;
@@ -95,6 +106,7 @@ struct JournalLook {
   bool ended = false;           // the stream has ended before next_step
   std::vector<FeedbackLook> feedback;
   std::vector<TreeLook> trees;
+  std::vector<OwnersLook> owners;
   std::vector<LateBadLook> late_bad;
   std::vector<CalloutLook> callouts;
   uint64_t retired = 0;  // constructors of earlier trees
@@ -102,7 +114,7 @@ struct JournalLook {
 
   OVERLORD_FIELDS(folder, segments, counts, valid_bytes, cut_bytes, records, config, manifest, run,
                   attempt, term, first_step, plans, remade_from, next_step, ended, feedback, trees,
-                  late_bad, callouts, retired, failure)
+                  owners, late_bad, callouts, retired, failure)
 };
 
 // kNotFound: no journal is there; kBadData names the file and where it is damaged.

@@ -92,6 +92,7 @@ std::vector<std::string> good_kept() {
       '\2' + encode_record(TreeRecord{{}, 5, {{"dp", 2}, {"tp", 4}}}),
       '\2' + encode_record(FailureRecord{{}, 5, {Code::kBadData, "no"}}),
       '\2' + encode_record(RetiredRecord{{}, constructor_address(2)}),
+      '\2' + encode_record(OwnersRecord{{}, {1, {{0, 2}, {40, 16}}}, 0, "busy"}),
       '\4' + chain.write(PlanRecord{{}, 4, 0, {}, {}, some_state(8)}),
       '\5' + StateDifferences().difference({some_state(7)}, some_state(9)).substr(8),
       '\3' + encode_control(RowNoted{id, 9, "cut", true}),

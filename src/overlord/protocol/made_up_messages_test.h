@@ -366,8 +366,12 @@ struct MadeUpWorld {
         return random.make<PeerRestarted>();
       case 13:
         return TermOpened{};
-      default:
+      case 14:
         return random.make<TermPromised>();
+      case 15:
+        return random.make<SlotsWished>();
+      default:
+        return random.make<LoadTold>();
     }
   }
 

@@ -17,6 +17,7 @@
 #include "overlord/model/media_slab.h"
 #include "overlord/model/microbatch.h"
 #include "overlord/model/mixture.h"
+#include "overlord/model/owner_map.h"
 #include "overlord/model/plan.h"
 #include "overlord/model/plan_index.h"
 #include "overlord/model/sample_meta.h"
@@ -53,8 +54,9 @@ inline Address client_address(Rank rank) { return {RoleKind::kClient, rank, 0}; 
 struct MetaGrant {
   uint64_t window_limit = 0;
   uint64_t first_window = 0;
+  std::vector<model::OwnerRange> owners = {};  // of these windows; empty: as at the start
 
-  OVERLORD_FIELDS(window_limit, first_window)
+  OVERLORD_FIELDS(window_limit, first_window, owners)
 };
 
 // loader -> planner, one way, ahead of need.
@@ -200,9 +202,24 @@ struct TermPromised {
   OVERLORD_FIELDS(term, planned, plan_hash)
 };
 
+// client -> planner: from some window on this many slots read the source.
+struct SlotsWished {
+  SourceIndex source = 0;
+  uint32_t slots = 1;
+
+  OVERLORD_FIELDS(source, slots)
+};
+
+// loader -> planner, now and then: how long its workers were at work so far, added up over them.
+struct LoadTold {
+  uint64_t busy_ns = 0;
+
+  OVERLORD_FIELDS(busy_ns)
+};
+
 using Message = std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get,
                              StepReady, Acknowledged, StreamFailed, LateBad, Report, ReportAnswered,
-                             PeerRestarted, TermOpened, TermPromised>;
+                             PeerRestarted, TermOpened, TermPromised, SlotsWished, LoadTold>;
 
 // What a home that only stands by must have heard when it becomes the active one.
 inline bool for_every_home(const Message& message) {

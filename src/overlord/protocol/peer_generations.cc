@@ -3,14 +3,6 @@
 #include <algorithm>
 
 namespace overlord::protocol {
-namespace {
-
-// Which documents are asked for and sent is said by the owner map alone.
-bool rests_on_owners(const Message& message) {
-  return std::holds_alternative<Fetch>(message) || std::holds_alternative<PayloadPtr>(message);
-}
-
-}  // namespace
 
 PeerGenerations::PeerGenerations(std::map<Address, uint32_t> known) : known_(std::move(known)) {}
 
@@ -25,8 +17,7 @@ bool PeerGenerations::stale(const model::Versions& ours, const Envelope& envelop
     return true;
   }
   // Of their slot: compared with what is known of it, never with ours.
-  if (theirs.generation < of(envelope.from)) return true;
-  return rests_on_owners(envelope.message) && theirs.owner_map != ours.owner_map;
+  return theirs.generation < of(envelope.from);
 }
 
 std::optional<PeerRestarted> PeerGenerations::news(const Envelope& envelope) const {

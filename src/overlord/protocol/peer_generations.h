@@ -21,9 +21,8 @@ class PeerGenerations {
   // Each version fences what rests on it and nothing else:
   //   job, attempt, format  everything: another stream, other trainers, words we do not understand
   //   generation            what a dead process of that slot has said
-  //   owner_map             fetches and their answers; a window is the same whoever posts it
-  //   tree, mixture         nothing: plans carry theirs, and a tree's constructors have addresses
-  //                         of their own
+  //   tree, mixture,        nothing: plans carry theirs, a tree's constructors have addresses of
+  //   owner_map             their own, and a window is the same whoever posts it
   bool stale(const model::Versions& ours, const Envelope& envelope) const;
   // The sender is younger than we knew.
   std::optional<PeerRestarted> news(const Envelope& envelope) const;

@@ -200,9 +200,9 @@ model::Layer slice_layer(const model::Layer& layer, const std::vector<bool>& wan
 
 model::Plan without_layers(const model::Plan& plan) {
   const auto& [versions, step, layers, tokens, target_tokens, capacity, asked, served, max_delay,
-               delays, last, content_hash, plan_hash, state_after] = plan;
-  return {versions, step,      {},     tokens, target_tokens, capacity,  asked,
-          served,   max_delay, delays, last,   content_hash,  plan_hash, state_after};
+               delays, owners, last, content_hash, plan_hash, state_after] = plan;
+  return {versions,  step,   {},     tokens, target_tokens, capacity,  asked,      served,
+          max_delay, delays, owners, last,   content_hash,  plan_hash, state_after};
 }
 
 }  // namespace

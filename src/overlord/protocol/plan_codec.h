@@ -17,7 +17,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kPlanCodecFormat = 1;
+inline constexpr uint32_t kPlanCodecFormat = 2;
 // Seats (buckets x microbatches x bins of one) of a layer that came from outside; whoever builds an
 // index allocates this many.
 inline constexpr uint64_t kMaxSeats = uint64_t{1} << 22;

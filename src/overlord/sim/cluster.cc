@@ -129,6 +129,9 @@ bool SimCluster::satisfied(const Seat& seat) const {
 
 void SimCluster::consumed(Rank rank, StepIndex step) {
   host_of(rank).consumed(rank, step);
+  if (const auto wish = resizes ? resizes(rank, step) : std::nullopt) {
+    host_of(rank).tell_planner(rank, *wish);
+  }
   if (!reports) return;
   if (std::optional<model::StepFeedback> part = reports(rank, step)) report(rank, *part);
 }

@@ -71,6 +71,8 @@ class SimCluster {
   const std::vector<std::pair<Rank, protocol::ReportAnswered>>& answers() const { return answers_; }
   // What a rank reports of a step when it has consumed it; unset: nothing.
   std::function<std::optional<model::StepFeedback>(Rank, StepIndex)> reports;
+  // What a rank wishes when it has consumed a step: so many slots of a source; unset: nothing.
+  std::function<std::optional<protocol::SlotsWished>(Rank, StepIndex)> resizes;
   // A user's mixing rule: weights after a step, out of its losses and the newest weights.
   std::function<Result<std::vector<int64_t>>(const model::StepFeedback&)> rule;
   bool keep_batches = true;

@@ -52,7 +52,7 @@ std::vector<protocol::ProcessRoles> loader_groups(const host::HostStart& start, 
   std::vector<protocol::ProcessRoles> out;
   const model::JobSpec& spec = start.job->spec;
   for (SourceIndex s = 0; s < spec.sources.size(); ++s) {
-    for (uint32_t slot = 0; slot < spec.sources[s].loaders; ++slot) {
+    for (uint32_t slot = 0; slot < spec.sources[s].slots(); ++slot) {
       if (out.empty() || out.back().roles.size() == together) out.emplace_back();
       out.back().roles.push_back(protocol::loader_address(s, slot));
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -130,6 +130,22 @@ class WireConfig(ConfigModel):
     )
 
 
+class ScalingConfig(ConfigModel):
+    """Who says how many loaders read a source that may grow (`sources.NAME.most_loaders`)."""
+
+    policy: Literal["off", "measured", "share"] = Field(
+        default="measured",
+        description="off: only `resize()`; measured: what reading the source keeps busy, and what "
+        "the mixture asks of it now and soon; share: the moving average of its share alone",
+    )
+    advise_only: bool = Field(
+        default=False, description="decisions are written to the journal, and not carried out"
+    )
+    interval_seconds: float = Field(
+        default=1.0, ge=0.05, le=3600, description="how often it is looked at"
+    )
+
+
 class RuntimeConfig(ConfigModel):
     """Sizes and limits of the running engine; none of them changes a byte of the stream."""
 
@@ -155,6 +171,7 @@ class RuntimeConfig(ConfigModel):
     alarm_seconds: float = Field(
         default=10.0, gt=0, le=86_400, description="a source later than this is named in the log"
     )
+    scaling: ScalingConfig = Field(default_factory=ScalingConfig, description="loaders that grow")
     journal: FilePath | None = Field(
         default=None,
         description="folder of the planner's journal, which only you may write to; absent: in the "

@@ -156,6 +156,11 @@ class SourceConfig(ConfigModel):
         description="loader slots; auto: as `overlord partition` sized them; never changes the "
         "stream",
     )
+    most_loaders: Annotated[int, Field(ge=0, le=1024)] = Field(
+        default=0,
+        description="to how many slots the source may grow while the stream runs; 0: as many as "
+        "`loaders`; never changes the stream",
+    )
     workers: SlotsOrAuto = Field(
         default=2,
         description="blocks in work at once per slot; auto: as `overlord partition` sized them; "

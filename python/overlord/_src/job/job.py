@@ -196,6 +196,7 @@ class Job:
             dealing=self._dealing(),
             keys=keys_of(self.config, resolved),
             slicing=self.config.delivery.cp_slicing,
+            most_loaders=lowering.most_loaders(self._loaded),
             hybrid=hybrid_of(self.config) is not None,
             rule=self._rule if resolved.mixture.follows_rule else None,
             writable=writable,

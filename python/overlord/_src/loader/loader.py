@@ -41,6 +41,14 @@ class _Reader:
         """
         return self._shared.rebuild(as_mesh(mesh), step)
 
+    def resize(self, source: str, loaders: int) -> None:
+        """Have `loaders` slots read a source from now on, at most its `most_loaders`.
+
+        One rank's call is enough. It counts from the first window of the source that nobody was
+        asked for yet, is written to the journal, and changes nothing of the stream.
+        """
+        self._shared.resize(source, loaders)
+
     def reports(self) -> list[dict[str, Any]]:
         """Times reported so far, each with what its microbatch held."""
         raise NotImplementedError

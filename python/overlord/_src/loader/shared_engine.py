@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from overlord._src.batch.microbatch import BatchForm
+from overlord._src.config.columns import base_name
 from overlord._src.errors import refused
 from overlord._src.functions.function_desk import FunctionDesk
 from overlord._src.functions.mix_rule import Rule, RuleAnswers
@@ -35,6 +36,7 @@ class EngineSettings:
     dealing: str  # how bins are dealt: a state saved inside a step is bound to it
     keys: StreamKeys  # of the config, for messages
     slicing: str  # of context-parallel ranks
+    most_loaders: Mapping[str, int]  # by source: to how many slots it may grow
     hybrid: bool
     rule: Rule | None
     writable: bool
@@ -88,6 +90,21 @@ class SharedEngine(ABC):
         if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
             raise refused(("step",), "not a step", step, "an integer >= 0, or None")
         return int(self.running().rebuild(list(mesh.axes), step))
+
+    def resize(self, source: str, loaders: int) -> None:
+        """Have that many slots read a source."""
+        names = self.source_names
+        if source not in names:
+            raise refused(("source",), "no source of this stream", source, ", ".join(names))
+        most = self._settings.most_loaders[base_name(source)]
+        if isinstance(loaders, bool) or not isinstance(loaders, int) or not 1 <= loaders <= most:
+            raise refused(
+                ("loaders",),
+                "not a number of slots that the source may have",
+                loaders,
+                f"1 to {most}; sources.{base_name(source)}.most_loaders says to how many it grows",
+            )
+        self.running().resize(names.index(source), loaders)
 
     def mesh_of(self, tree: int) -> Mesh:
         """The mesh of a version of the tree."""

@@ -165,6 +165,14 @@ def loaders_of(loaded: LoadedConfig, name: str) -> int:
     return uniform or sized(loaded, base_name(name), "loaders", own)
 
 
+def most_loaders(loaded: LoadedConfig) -> dict[str, int]:
+    """To how many slots sources may grow, by the name in the config."""
+    return {
+        name: max(loaders_of(loaded, name), source.most_loaders)
+        for name, source in loaded.config.sources.items()
+    }
+
+
 def lower_source(
     loaded: LoadedConfig, stream: ResolvedStream, name: str, files: Sequence[str]
 ) -> core.Source:
@@ -403,5 +411,10 @@ def lower_runtime(
         hash_batches=hash_batches,
         reporters=list(reporters),
         one_planner=None,  # known to the engine
+        scaling={
+            "policy": config.scaling.policy,
+            "advise_only": config.scaling.advise_only,
+            "interval_ms": round(config.scaling.interval_seconds * 1000),
+        },
     )
     return core.RuntimeOptions(values)

@@ -25,7 +25,7 @@ _MOST_BYTES = 2048  # as JSON
 _LONGEST = 100  # of one value; beyond it a hash
 _UNCOUNTED = {
     *("files", "loaders", "workers", "bad_rows_allowed", "allow_duplicates", "decode_at"),
-    *("shadows", "shadow"),
+    *("shadows", "shadow", "most_loaders"),
 }
 _DEFAULT = "its default"
 Values = dict[str, Any]  # by dotted key; defaults are left out

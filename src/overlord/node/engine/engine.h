@@ -126,6 +126,9 @@ class Engine {
   // same ranks; gives that step, once everybody is ready for it. Asked by several ranks it is one
   // change.
   virtual Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) = 0;
+  // From some window on this many slots read the source, at most as many as it may grow to; no byte
+  // of the stream changes.
+  Status resize(SourceIndex source, uint32_t slots) { return seats_->resize(source, slots); }
   // The axes of the mesh of a later tree than the job's own.
   std::vector<model::Axis> axes_of(uint32_t tree);
   // Wakes every waiting caller with kCancelled and ends all work. Idempotent, any thread.

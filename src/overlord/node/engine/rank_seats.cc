@@ -143,6 +143,12 @@ Result<protocol::Verdict> RankSeats::report(Rank rank, model::StepFeedback part)
   }
 }
 
+Status RankSeats::resize(SourceIndex source, uint32_t slots) {
+  OVERLORD_RETURN_IF_ERROR(own_process());
+  wiring_.tell_planner(ranks().front(), protocol::SlotsWished{source, slots});
+  return {};
+}
+
 Digest RankSeats::rank_hash(Rank rank) {
   Seat& at = *seat(rank).value();
   const std::lock_guard lock(at.mutex);

@@ -64,6 +64,7 @@ class RankSeats {
   Result<model::MicrobatchPtr> next(Rank rank, int64_t timeout_ms);
   KeptPlace place(Rank rank);
   Result<protocol::Verdict> report(Rank rank, model::StepFeedback part);
+  Status resize(SourceIndex source, uint32_t slots);
   uint64_t wait_ns(Rank rank) { return wiring_.probe(rank).wait_ns; }
   Digest rank_hash(Rank rank);
   Digest plan_chain();

@@ -25,7 +25,7 @@ using Listed = testing::Types<
     model::HdpModel, model::HdpSpec, model::HdpGroup, model::HdpLayer, model::EncoderStrategy,
     model::RowFilter, model::CalloutFunction, model::Exchange, model::EncoderPlan,
     model::EncoderPart, JournalStart, PlanRecord, LateBadRecord, FeedbackRecord, TreeRecord,
-    CalloutRecord, FailureRecord, RetiredRecord>;
+    CalloutRecord, FailureRecord, RetiredRecord, OwnersRecord>;
 TYPED_TEST_SUITE(EveryStruct, Listed);
 
 // Fields that the receiver has already and puts there itself.

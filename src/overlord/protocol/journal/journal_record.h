@@ -15,6 +15,7 @@
 #include "overlord/model/callout.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/mixture.h"
+#include "overlord/model/owner_map.h"
 #include "overlord/model/plan.h"
 #include "overlord/protocol/messages.h"
 
@@ -102,11 +103,23 @@ struct RetiredRecord {
   OVERLORD_FIELDS(versions, constructor)
 };
 
-using JournalRecord = std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord,
-                                   TreeRecord, CalloutRecord, FailureRecord, RetiredRecord>;
+// Who reads a source's windows from now on; `versions.owner_map` counts the changes. Plans say it
+// of the windows they name.
+struct OwnersRecord {
+  model::Versions versions;
+  model::SourceOwners owners;
+  uint32_t advised = 0;  // slots that it would have, where changes are only advised
+  std::string reason;    // with what was measured
 
-// 5: the state of a plan is a difference to the two before it (record_chain.h).
-inline constexpr uint8_t kRecordFormat = 5;
+  OVERLORD_FIELDS(versions, owners, advised, reason)
+};
+
+using JournalRecord =
+    std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord, TreeRecord, CalloutRecord,
+                 FailureRecord, RetiredRecord, OwnersRecord>;
+
+// 6: a source's number of slots may change.
+inline constexpr uint8_t kRecordFormat = 6;
 
 // One record by itself, each field as it is. A journal is written and read by record_chain.h.
 std::string encode_record(const JournalRecord& record);

@@ -111,7 +111,8 @@ void start_step(const ConstructorJob& job, StepIndex step, const StepEntry& entr
     const bool encoded = job.encodes && !bucket.encoded_begin.empty() &&
                          bucket.encoded_begin[s] != bucket.encoded_begin[s + 1];
     if (bucket.source_begin[s] == bucket.source_begin[s + 1] && !encoded) continue;
-    for (uint32_t slot = 0; slot < job.owners.slots[s]; ++slot) {
+    const uint32_t slots = model::owners_of(entry.plan->owners, s, job.slots[s]).most_slots();
+    for (uint32_t slot = 0; slot < slots; ++slot) {
       loaders.insert(loaders.end(), protocol::loader_address(s, slot));
       out->effects.push_back(
           Send{protocol::loader_address(s, slot), protocol::Fetch{step, job.bucket}});

@@ -18,7 +18,7 @@ struct ConstructorJob {
   uint32_t bucket = 0;
   uint32_t tree = 1;  // whose plans it makes
   uint32_t sources = 0;
-  model::OwnerMap owners;
+  std::vector<uint32_t> slots;  // per source, where no plan says otherwise
   model::Versions versions;
   bool wants_payload = true;  // some rank here sees tokens
   uint64_t step_bytes = 0;    // slabs of one step

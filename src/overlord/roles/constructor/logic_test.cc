@@ -8,7 +8,7 @@ namespace {
 ConstructorJob job_of(uint64_t step_bytes, uint64_t budget_bytes) {
   ConstructorJob job;
   job.sources = 2;
-  job.owners.slots = {2, 1};
+  job.slots = {2, 1};
   job.step_bytes = step_bytes;
   job.budget_bytes = budget_bytes;
   return job;

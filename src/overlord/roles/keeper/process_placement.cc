@@ -50,7 +50,7 @@ ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<u
       out.reasons.push_back("source " + source.name + ": a process of its own, as declared");
     }
     light += apart ? 0 : 1;
-    for (uint32_t slot = 0; slot < source.loaders; ++slot) {
+    for (uint32_t slot = 0; slot < source.slots(); ++slot) {
       protocol::ProcessRoles& home = apart ? groups.back().front() : together[dealt++ % shared];
       home.roles.push_back(protocol::loader_address(s, slot));
     }

@@ -13,7 +13,7 @@ struct OnMessage {
   Reaction* out;
 
   void operator()(const protocol::MetaGrant& message) const {
-    out->events.push_back(GrantRaised{message.window_limit, message.first_window});
+    out->events.push_back(GrantRaised{message.window_limit, message.first_window, message.owners});
   }
   void operator()(const protocol::PlanPublished& message) const {
     out->events.push_back(PlanSeen{message.plan, message.index});
@@ -139,7 +139,7 @@ Reaction next_work(const LoaderJob& job, const LoaderState& state) {
   const bool behind_the_end = job.one_pass && state.next_window() >= job.windows_per_pass;
   if (state.next_window() < state.grant() && !behind_the_end) {
     const uint64_t sequence = state.next_window();
-    if (!job.owns(sequence) || state.in_work(sequence)) {
+    if (!job.owns(sequence, state.owners()) || state.in_work(sequence)) {
       out.events.push_back(WindowSkipped{sequence});
     } else if (state.windows_in_work() < job.workers) {
       out.events.push_back(WindowStarted{sequence});

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -16,17 +16,26 @@ namespace overlord::loader {
 struct LoaderJob {
   SourceIndex source = 0;
   uint32_t slot = 0;
-  std::shared_ptr<const model::OwnerMap> owners;  // one for all loaders of a host
-  uint32_t workers = 1;                           // windows and fetches in work at once
+  uint32_t slots = 1;    // of the source, where nobody says otherwise
+  uint32_t workers = 1;  // windows and fetches in work at once
   uint64_t windows_per_pass = 1;
   bool one_pass = false;  // the source ends after its first pass: nothing to post behind it
   uint32_t runway = 4;    // a plan this many steps older than the newest is served to all
   model::Versions versions;
-  bool warm = false;  // while it stands by it reads what plans name
+  bool warm = false;        // while it stands by it reads what plans name
+  bool tells_load = false;  // the planner decides how many slots there are
 
-  // `window`: of a pass, or numbered over all passes.
-  bool owns(uint64_t window) const {
-    return model::owner_of(source, window % windows_per_pass, *owners) == slot;
+  // `window`: of the endless sequence.
+  uint32_t slots_at(uint64_t window, std::span<const model::OwnerRange> owners) const {
+    return model::Owners{slots, owners}.slots_at(window);
+  }
+  bool owns(uint64_t window, std::span<const model::OwnerRange> owners) const {
+    return model::Owners{slots, owners}.owner_of(window, windows_per_pass) == slot;
+  }
+  // `window`: of the pass. A plan says whose the windows are that it names.
+  bool owns(const model::Plan& plan, uint32_t pass, uint64_t window) const {
+    const model::Owners owners = model::owners_of(plan.owners, source, slots);
+    return owns(uint64_t{pass} * windows_per_pass + window, owners.changed);
   }
 };
 

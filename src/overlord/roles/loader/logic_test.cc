@@ -8,7 +8,7 @@ namespace {
 LoaderJob job_of(uint32_t slot, uint32_t slots, uint32_t workers = 1) {
   LoaderJob job;
   job.slot = slot;
-  job.owners = std::make_shared<const model::OwnerMap>(model::OwnerMap{1, {slots}});
+  job.slots = slots;
   job.workers = workers;
   job.windows_per_pass = 10;
   return job;
@@ -55,26 +55,31 @@ TEST(LoaderLogic, SlotsDivideWindowsByTheOwnerMap) {
     state.apply(GrantRaised{25});
     const LoaderJob job = job_of(slot, 3, 100);
     for (const uint64_t sequence : windows_made(job, &state)) {
-      EXPECT_EQ(model::owner_of(0, sequence % 10, *job.owners), slot);
+      EXPECT_EQ(sequence % 10 % 3, slot);
       all.push_back(sequence);
     }
   }
   EXPECT_EQ(all.size(), 25u);
 }
 
-TEST(LoaderLogic, AnotherOwnerMapFencesFetchesAlone) {
-  LoaderState state(0);
-  const LoaderJob job = job_of(0, 1);
-  protocol::Envelope moved;
-  moved.versions.owner_map = 2;
-  moved.message = protocol::MetaGrant{3, 0};
-  receive(job, &state, moved);
-  EXPECT_EQ(state.grant(), 3u);
-  moved.from = protocol::constructor_address(0);
-  moved.message = protocol::Fetch{0, 0};
-  EXPECT_TRUE(on_message(job, state, moved).events.empty());
-  moved.versions.owner_map = 1;
-  EXPECT_FALSE(on_message(job, state, moved).events.empty());
+TEST(LoaderLogic, AGrantSaysHowManySlotsDivideItsWindows) {
+  std::vector<uint64_t> all;
+  for (uint32_t slot = 0; slot < 4; ++slot) {
+    LoaderState state(0);
+    const LoaderJob job = job_of(slot, 2, 100);
+    protocol::Envelope grant;
+    grant.message = protocol::MetaGrant{6, 0, {}};
+    receive(job, &state, grant);
+    std::vector<uint64_t> made = windows_made(job, &state);
+    grant.message = protocol::MetaGrant{14, 0, {{0, 2}, {6, 4}, {12, 1}}};
+    receive(job, &state, grant);
+    for (const uint64_t sequence : windows_made(job, &state)) made.push_back(sequence);
+    for (const uint64_t sequence : made) {
+      EXPECT_EQ(sequence % 10 % (sequence < 6 ? 2 : sequence < 12 ? 4 : 1), slot);
+    }
+    all.insert(all.end(), made.begin(), made.end());
+  }
+  EXPECT_EQ(all.size(), 14u);
 }
 
 TEST(LoaderLogic, NothingIsPostedBehindTheEndOfASourceThatEnds) {

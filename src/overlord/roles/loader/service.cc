@@ -8,6 +8,7 @@
 #include "overlord/columnar/encoded_rows.h"
 #include "overlord/plan/select/source_order.h"
 #include "overlord/roles/loader/block_loads.h"
+#include "overlord/roles/loader/load_meter.h"
 #include "overlord/roles/loader/media_serving.h"
 #include "overlord/roles/loader/meta_window.h"
 #include "overlord/roles/loader/order_cache.h"
@@ -112,8 +113,16 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
       perform(reaction);
     }
     pumping_ = false;
+    tell_load();
     probe_.in_work = state_.windows_in_work() + state_.fetches_in_work();
     probe_.file_state_bytes = orders_.memory_bytes();
+  }
+
+  void tell_load() {
+    if (!job_.tells_load || state_.standby()) return;
+    const size_t workers = std::max(state_.windows_in_work(), state_.fetches_in_work());
+    const auto busy_ns = load_.note(workers, seams_.clock->now_ns());
+    if (busy_ns) send(protocol::planner_address(), protocol::LoadTold{*busy_ns});
   }
 
   void carry_out(const Tell& tell) { send(protocol::planner_address(), tell.message); }
@@ -171,8 +180,11 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   void warm_after(uint32_t pass, uint64_t window) {
     const bool indexed = source_->manifest.meta_origin == model::MetaOrigin::kIndex;
     uint64_t sequence = uint64_t{pass} * job_.windows_per_pass + window + 1;
-    while (!job_.owns(sequence)) ++sequence;  // the next pass has this window again
-    if (!indexed || sparse_reads_ || sequence <= warmed_) return;
+    // Of so many in a row one is its own, twice as many where a pass ends in between; none if it is
+    // a slot that gets no windows any more.
+    const uint64_t until = sequence + 2 * uint64_t{job_.slots_at(sequence, state_.owners())};
+    while (sequence < until && !job_.owns(sequence, state_.owners())) ++sequence;
+    if (!indexed || sparse_reads_ || sequence <= warmed_ || sequence == until) return;
     warmed_ = sequence;
     const auto next_pass = static_cast<uint32_t>(sequence / job_.windows_per_pass);
     const auto rows = orders_.rows(next_pass, sequence % job_.windows_per_pass);
@@ -281,7 +293,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
       const model::Segment& segment = layer.segments[bucket.segments[ordinal]];
       const SampleId id = segment.id;
       const OrderCache::Located located = orders_.locate(id.pass, id.position);
-      if (!job_.owns(located.window)) continue;
+      if (!job_.owns(*known.plan, id.pass, located.window)) continue;
       wanted.push_back({ordinal, id, located.ref, uint64_t{segment.first} + segment.count});
     }
     return wanted;
@@ -432,7 +444,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
          ++i) {
       const SampleId id = layer.segments[bucket.encoded[i]].id;
       const OrderCache::Located located = orders_.locate(id.pass, id.position);
-      if (!job_.owns(located.window)) continue;
+      if (!job_.owns(*known->plan, id.pass, located.window)) continue;
       wanted.push_back({bucket.encoded[i], id, located.ref});
     }
     return wanted;
@@ -568,6 +580,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   std::map<StepIndex, std::set<uint32_t>> shadow_blocks_;  // of plans, while it stands by
   uint64_t warmed_ = 0;  // newest window whose blocks were asked for ahead
   bool pumping_ = false;
+  LoadMeter load_;
   bool stopped_ = false;
 };
 

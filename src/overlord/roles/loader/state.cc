@@ -18,6 +18,8 @@ struct LoaderState::Apply {
 
   void operator()(const GrantRaised& event) const {
     OVERLORD_CHECK(event.first <= event.limit, "what has been posted was granted");
+    // Of two that overtook each other the one that reaches further says more.
+    if (self.awaits_grant_ || event.limit >= self.grant_) self.owners_ = event.owners;
     if (std::exchange(self.awaits_grant_, false)) {
       self.grant_ = event.limit;
       self.next_window_ = self.posted_before_ = event.first;

@@ -26,6 +26,7 @@ using FetchKey = std::pair<StepIndex, uint32_t>;  // (step, bucket)
 struct GrantRaised {
   uint64_t limit = 0;
   uint64_t first = 0;  // windows before it have been posted
+  std::vector<model::OwnerRange> owners = {};
 };
 struct PlanSeen {
   model::PlanPtr plan;
@@ -97,6 +98,8 @@ class LoaderState {
   void apply(const Event& event);
 
   uint64_t grant() const { return grant_; }
+  // Of the windows that are granted.
+  const std::vector<model::OwnerRange>& owners() const { return owners_; }
   uint64_t next_window() const { return next_window_; }  // not yet started
   // Asked for by the planner of another term, and not posted by now: whoever grants gets it.
   bool in_work(uint64_t window) const { return windows_in_work_.contains(window); }
@@ -130,6 +133,7 @@ class LoaderState {
  private:
   struct Apply;
   uint64_t grant_ = 0;
+  std::vector<model::OwnerRange> owners_;
   uint64_t next_window_ = 0;
   uint64_t posted_before_ = 0;  // as the planner has said: windows before it need no posting again
   std::set<uint64_t> windows_in_work_;

@@ -57,6 +57,13 @@ struct JournalFold::Apply {
     self.retired_.push_back(record.constructor);
     return {};
   }
+  Status operator()(const protocol::OwnersRecord& record) const {
+    if (record.owners.ranges.empty()) {
+      return bad_data("journal: source " + std::to_string(record.owners.source) + " has no owners");
+    }
+    self.owners_[record.owners.source] = record;
+    return {};
+  }
 };
 
 Status JournalFold::apply(const protocol::JournalRecord& record) {
@@ -99,6 +106,7 @@ std::vector<protocol::JournalRecord> JournalFold::records() const {
   for (const protocol::Address& constructor : retired_) {
     out.emplace_back(protocol::RetiredRecord{start_->versions, constructor});
   }
+  for (const auto& [source, record] : owners_) out.emplace_back(record);
   for (const protocol::PlanRecord& record : plans_) out.emplace_back(record);
   if (failure_) out.emplace_back(*failure_);
   return out;

@@ -43,6 +43,8 @@ class JournalFold {
   const std::vector<protocol::CalloutRecord>& callouts() const { return callouts_; }
   const std::optional<protocol::FailureRecord>& failure() const { return failure_; }
   const std::vector<protocol::Address>& retired() const { return retired_; }
+  // Of sources whose number of slots has changed, the newest.
+  const std::map<SourceIndex, protocol::OwnersRecord>& owners() const { return owners_; }
 
  private:
   struct Apply;
@@ -57,6 +59,7 @@ class JournalFold {
   std::vector<protocol::CalloutRecord> callouts_;
   std::optional<protocol::FailureRecord> failure_;
   std::vector<protocol::Address> retired_;
+  std::map<SourceIndex, protocol::OwnersRecord> owners_;
 };
 
 }  // namespace overlord::planner

@@ -88,7 +88,7 @@ std::vector<JournalRecord> random_journal(uint64_t seed) {
   StepIndex reported = step;
   uint32_t tree = 1;
   for (int i = 0; i < 60; ++i) {
-    switch (below(12)) {
+    switch (below(13)) {
       case 0:
         out.emplace_back(protocol::LateBadRecord{{}, step, {1, 0, below(20)}, "cut"});
         break;
@@ -114,6 +114,9 @@ std::vector<JournalRecord> random_journal(uint64_t seed) {
       case 5:
         out.emplace_back(
             protocol::RetiredRecord{start_at(0).versions, protocol::constructor_address(i, tree)});
+        break;
+      case 6:
+        out.emplace_back(protocol::OwnersRecord{{}, {0, {{below(20), 3}}}, 0, "busy"});
         break;
       default:
         out.emplace_back(planned(step, out_at_once));

@@ -6,6 +6,7 @@
 #include "overlord/plan/mix/mix_schedule.h"
 #include "overlord/plan/place/callout.h"
 #include "overlord/plan/place/place_tree.h"
+#include "overlord/roles/planner/owners.h"
 #include "overlord/roles/planner/reports.h"
 #include "overlord/roles/planner/term.h"
 #include "overlord/roles/planner/tree.h"
@@ -19,12 +20,10 @@ using protocol::Message;
 // an idle one costs no more, and the first step does not wait for what the second will need.
 constexpr uint64_t kWindowsAhead = 2;
 constexpr uint64_t kWindowsAtStart = 1;
-// A source whose first weight lies in a later stage is woken this many runways before it.
-constexpr uint64_t kStartsAhead = 4;
 
-void send_to_slots(const PlannerJob& job, SourceIndex source, const Message& message,
+void send_to_slots(const model::Owners& owners, SourceIndex source, const Message& message,
                    Reaction* out) {
-  for (uint32_t slot = 0; slot < job.owners.slots[source]; ++slot) {
+  for (uint32_t slot = 0; slot < owners.most_slots(); ++slot) {
     out->effects.push_back(Send{protocol::loader_address(source, slot), message});
   }
 }
@@ -43,15 +42,17 @@ void raise_grant(const PlannerJob& job, const PlannerState& state, SourceIndex s
                  uint64_t windows, Reaction* out) {
   OVERLORD_CHECK(windows > 0 && state.posted_below(source) <= state.grant(source),
                  "a grant goes on from what was posted");
+  if (state.owners_move(source)) return;  // until it is known whose they are
   const uint64_t limit = state.grant(source) + windows;
   out->events.push_back(GrantRaised{source, limit});
-  send_to_slots(job, source, protocol::MetaGrant{limit, state.posted_below(source)}, out);
+  const std::vector<model::OwnerRange>& ranges = state.owner_ranges(source);
+  send_to_slots({job.slots[source], ranges}, source,
+                protocol::MetaGrant{limit, state.posted_below(source), ranges}, out);
 }
 
 // Does the mixture ask anything of the source within the next steps?
 bool weighted_soon(const PlannerJob& job, SourceIndex source, StepIndex step) {
-  const StepIndex until = step + kStartsAhead * (uint64_t{job.runway} + 1);
-  return plan::may_ask(job.spec.mixture, source, step, until);
+  return plan::may_ask(job.spec.mixture, source, step, step + steps_foreseen(job));
 }
 
 // First windows of the sources that will be drawn from soon. The others cost nothing until then.
@@ -72,7 +73,7 @@ void top_up(const PlannerJob& job, const PlannerState& state, Reaction* out) {
     const model::SourceCursor& cursor = state.stream().cursors[s];
     if (state.step_rows(s) == 0 || cursor.dry) continue;
     // As many windows are made at once as the source has workers; one more than are in use.
-    const uint64_t at_once = uint64_t{job.owners.slots[s]} * job.spec.sources[s].workers;
+    const uint64_t at_once = uint64_t{newest_slots(job, state, s)} * job.spec.sources[s].workers;
     OVERLORD_CHECK(state.posted(s) <= state.posted_target(s), "what is posted was granted");
     const uint64_t coming = state.posted_target(s) - state.posted(s);
     const uint64_t wanted =
@@ -105,8 +106,9 @@ void brief_loader(const PlannerJob& job, const PlannerState& state, const protoc
                   Reaction* out) {
   OVERLORD_CHECK(loader.kind == protocol::RoleKind::kLoader, "a loader is briefed as one");
   const SourceIndex source = loader.index;
-  if (source >= job.owners.slots.size()) return;
-  const protocol::MetaGrant grant{state.grant(source), state.posted_below(source)};
+  if (source >= job.slots.size()) return;
+  const protocol::MetaGrant grant{state.grant(source), state.posted_below(source),
+                                  state.owner_ranges(source)};
   out->effects.push_back(Send{loader, grant});
   for (const auto& [step, plan] : state.unacknowledged()) {
     const protocol::PlanPublished published = publication(job, plan);
@@ -185,6 +187,14 @@ struct OnMessage {
     out->events.push_back(message);
     if (state.unpromised().empty()) return brief(message.role);
     if (is_asked(state, message.role)) ask_to_promise(message.role, out);
+  }
+  void operator()(const protocol::LoadTold& message) const {
+    if (envelope.from.kind != protocol::RoleKind::kLoader) return;
+    out->events.push_back(LoadMeasured{envelope.from, message.busy_ns});
+  }
+  void operator()(const protocol::SlotsWished& message) const {
+    change_slots(job, state, message.source, message.slots,
+                 "wished by rank " + std::to_string(envelope.from.index), out);
   }
   void brief(const protocol::Address& role) const {
     if (role.kind == protocol::RoleKind::kLoader) brief_loader(job, state, role, out);
@@ -288,6 +298,8 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSe
   if (!plan.ok()) return stop(state, plan.status());
   OVERLORD_CHECK(plan->step == state.next_step() && plan->state_after != nullptr,
                  "a plan is of the next step");
+  plan->owners = state.owner_changes();
+  plan->versions.owner_map = state.owners_version();
   out.effects.push_back(Commit{std::make_shared<const model::Plan>(std::move(*plan))});
   return out;
 }
@@ -340,7 +352,8 @@ Reaction on_released(const PlannerJob& job, const PlannerState& state, const mod
     if (of_tree(slot, *plan)) out.effects.push_back(Send{slot.address, published});
   }
   for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
-    if (published.index->source_present[s]) send_to_slots(job, s, published, &out);
+    if (!published.index->source_present[s]) continue;
+    send_to_slots(model::owners_of(plan->owners, s, job.slots[s]), s, published, &out);
   }
   return out;
 }

@@ -25,14 +25,16 @@ struct PlannerJob {
   model::DeliverySpec delivery;
   std::vector<uint64_t> source_rows;
   std::shared_ptr<const model::ViewTable> views;
-  model::OwnerMap owners;
-  model::Versions versions;       // of the plans, which no restart changes
-  uint32_t generation = 1;        // of this planner, on what it sends: its term
-  std::vector<uint32_t> buckets;  // constructors of the job's own tree that this planner serves
-  uint32_t runway = 4;            // plans that are out, and not consumed
-  uint32_t most_ahead = 0;        // plans beyond it that may be made for the journal's sake
-  std::vector<Rank> ranks;        // whose clients are told of a new term
-  std::vector<Rank> reporters;    // whose parts make up a step's feedback, ascending
+  std::vector<uint32_t> slots;       // per source, at the start
+  std::vector<uint32_t> most_slots;  // that there are: the others wait to be given windows
+  model::Versions versions;          // of the plans, which no restart changes
+  uint32_t generation = 1;           // of this planner, on what it sends: its term
+  std::vector<uint32_t> buckets;     // constructors of the job's own tree that this planner serves
+  uint32_t runway = 4;               // plans that are out, and not consumed
+  uint32_t most_ahead = 0;           // plans beyond it that may be made for the journal's sake
+  model::Scaling scaling;
+  std::vector<Rank> ranks;      // whose clients are told of a new term
+  std::vector<Rank> reporters;  // whose parts make up a step's feedback, ascending
 };
 
 struct Send {
@@ -53,6 +55,9 @@ struct JournalFeedback {  // all parts are in; `last` is answered when it is dur
 struct JournalTree {  // applied when it is durable; nothing is planned meanwhile
   TreeChanged change;
 };
+struct JournalOwners {  // counts when it is durable; nothing of the source is granted meanwhile
+  protocol::OwnersRecord record;
+};
 struct Ask {  // a user's function; on_answer() gets what it says
   model::CalloutRequest request;
 };
@@ -63,8 +68,8 @@ struct Fail {  // before `step`; told to everybody when it is durable
 struct JournalCallout {  // an answer that was checked; counts when it is durable
   protocol::CalloutRecord record;
 };
-using Effect = std::variant<Send, Commit, JournalLateBad, JournalFeedback, JournalTree, Ask,
-                            JournalCallout, Fail>;
+using Effect = std::variant<Send, Commit, JournalLateBad, JournalFeedback, JournalTree,
+                            JournalOwners, Ask, JournalCallout, Fail>;
 
 struct Reaction {
   std::vector<Event> events;

@@ -10,7 +10,7 @@ using protocol::Address;
 PlannerJob job_of_two_buckets() {
   PlannerJob job;
   job.spec.sources.resize(2);
-  job.owners.slots = {2, 1};
+  job.slots = job.most_slots = {2, 1};
   job.buckets = {0, 1};
   return job;
 }

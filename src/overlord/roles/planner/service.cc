@@ -5,6 +5,7 @@
 #include "overlord/base/check.h"
 #include "overlord/protocol/journal/record_chain.h"
 #include "overlord/protocol/state_codec.h"
+#include "overlord/roles/planner/owners.h"
 #include "overlord/roles/planner/reports.h"
 #include "overlord/roles/planner/role.h"
 #include "overlord/roles/planner/term.h"
@@ -50,6 +51,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     if (opening && state_.unpromised().empty()) opened();
     ask_user_rule();
     if (!changing_) retire();
+    scale();
     pump();
   }
 
@@ -342,6 +344,33 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
             });
   }
 
+  void carry_out(JournalOwners& owners) {
+    journal(owners.record, [record = owners.record](Service& self) {
+      self.state_.apply(OwnersChanged{record});
+      self.grant_on();
+      self.pump();
+    });
+  }
+
+  // Something is always heard while the stream runs.
+  void scale() {
+    const model::Scaling& scaling = job_.scaling;
+    if (scaling.policy == model::ScalingPolicy::kOff || job_.slots == job_.most_slots) return;
+    const int64_t now_ns = seams_.clock->now_ns();
+    if (scaled_ns_ == 0) scaled_ns_ = now_ns;
+    if (now_ns - scaled_ns_ < scaling.interval_ms * 1'000'000) return;
+    const auto interval_ns = static_cast<uint64_t>(now_ns - std::exchange(scaled_ns_, now_ns));
+    perform(planner::scale(job_, state_, interval_ns, scaler_));
+  }
+
+  // Slots that have just come are given as much to do as those that were there.
+  void grant_on() {
+    for (Reaction more = on_made(job_, state_); !more.events.empty();
+         more = on_made(job_, state_)) {
+      perform(std::move(more));
+    }
+  }
+
   // Plans that are in the journal, or on their way, and that nobody has heard of: the record of the
   // tree takes them back there too.
   void withdraw_from(StepIndex step) {
@@ -438,11 +467,24 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   // All that the journal tells, in as few records as it takes.
   void compact(std::function<void(Service&)> then) {
     plans_since_compaction_ = 0;
+    forget_owners();
     std::vector<std::string> records;
     for (const protocol::JournalRecord& record : fold_.records()) {
       records.push_back(writer_.write(record));
     }
     seams_.journal->compact(std::move(records), when_durable(std::move(then)));
+  }
+
+  // Who has read windows that no plan can name any more.
+  void forget_owners() {
+    if (state_.owners().empty()) return;
+    const Result<model::StreamState> base = protocol::decode_stream_state(fold_.start().state);
+    OVERLORD_CHECK(base.ok(), "a state that was folded can be read");
+    for (const protocol::OwnersRecord& record : forgettable(state_, *base)) {
+      if (state_.owners_move(record.owners.source)) continue;
+      state_.apply(OwnersChanged{record});
+      keep(record);
+    }
   }
 
   // When it is appended, not when it is durable: what is compacted then must tell it too.
@@ -495,6 +537,8 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   protocol::JournalWriter writer_;
   plan::StepSelector selector_;
   plan::Placer placer_;
+  plan::Scaler scaler_{job_.scaling.policy};
+  int64_t scaled_ns_ = 0;
   PlannerProbe probe_;
   StepDraft draft_;
   bool started_ = false;     // the journal tells of this term

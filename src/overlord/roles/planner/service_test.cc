@@ -59,7 +59,7 @@ PlannerJob job_with_clients(uint32_t term) {
   job.mesh = *model::Mesh::make({{"dp", 2}});
   job.source_rows = {kRowsOfWeb};
   job.views = plan::make_views(job.mesh, job.delivery, 1);
-  job.owners.slots = {1};
+  job.slots = job.most_slots = {1};
   job.buckets = {0, 1};
   job.ranks = {0, 1};
   job.generation = term;

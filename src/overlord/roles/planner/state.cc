@@ -61,6 +61,7 @@ void PlannerState::take_over(const JournalFold& folded, const std::vector<TreeCh
     ++late_bad_[id.source];
   }
   for (const TreeChanged& change : trees) add_tree(change);
+  for (const auto& [source, record] : folded.owners()) apply(OwnersChanged{record});
   for (const protocol::PlanRecord& plan : folded.plans()) taken_[plan.step] = plan;
   taken_until_ = folded.next_step();
   OVERLORD_CHECK(taken_until_ - stream_.next_step == taken_.size(),
@@ -107,6 +108,10 @@ struct PlannerState::Apply {
     OVERLORD_CHECK(source < self.meta_.size(), "metadata of an unknown source");
     if (!self.news(source, event.sequence)) return;  // posted again by a restarted loader
     self.meta_[source].post(event.window);
+    if (self.starts_range(source, event.sequence)) {
+      self.range_starts_[{source, event.sequence}] = {event.window->first.pass,
+                                                      event.window->first.position};
+    }
     std::set<uint64_t>& above = self.posted_above_[source];
     above.insert(event.sequence);
     uint64_t& below = self.posted_below_[source];
@@ -254,6 +259,33 @@ struct PlannerState::Apply {
     OVERLORD_CHECK(event.first_step >= self.stream_.next_step, "planned steps keep their tree");
     self.add_tree(event);
   }
+  void operator()(const OwnersMove& event) const {
+    OVERLORD_CHECK(self.moving_.insert(event.source).second, "one change of a source at a time");
+  }
+  void operator()(const OwnersChanged& event) const {
+    const model::SourceOwners& owners = event.record.owners;
+    OVERLORD_CHECK(owners.source < self.meta_.size() && !owners.ranges.empty(),
+                   "owners of an unknown source");
+    OVERLORD_CHECK(!self.moving_.contains(owners.source) ||
+                       owners.ranges.back().first_window >= self.grants_[owners.source],
+                   "granted windows keep their owner");
+    self.moving_.erase(owners.source);
+    self.owners_version_ = std::max(self.owners_version_, event.record.versions.owner_map);
+    self.owners_[owners.source] = event.record;
+    std::erase_if(self.range_starts_, [&](const auto& one) {
+      return one.first.first == owners.source &&
+             !self.starts_range(owners.source, one.first.second);
+    });
+  }
+  void operator()(const LoadMeasured& event) const {
+    OVERLORD_CHECK(event.slot.kind == protocol::RoleKind::kLoader, "loaders tell their load");
+    OVERLORD_CHECK(event.slot.index < self.meta_.size(), "a slot of an unknown source");
+    uint64_t& told = self.told_busy_ns_[event.slot];
+    if (event.busy_ns < told) told = 0;  // it has begun again
+    self.busy_ns_[event.slot.index] += event.busy_ns - told;
+    told = event.busy_ns;
+  }
+  void operator()(const LoadTaken&) const { self.busy_ns_.clear(); }
   void operator()(const CalloutAnswered& event) const {
     OVERLORD_CHECK(event.step == self.stream_.next_step, "of the step that is being planned");
     self.callout_answers_.keep(event.kind, event.values);
@@ -279,6 +311,36 @@ struct PlannerState::Apply {
 };
 
 void PlannerState::apply(const Event& event) { std::visit(Apply{*this}, event); }
+
+bool PlannerState::starts_range(SourceIndex source, uint64_t window) const {
+  const std::vector<model::OwnerRange>& ranges = owner_ranges(source);
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const model::OwnerRange& range) { return range.first_window == window; });
+}
+
+const std::vector<model::OwnerRange>& PlannerState::owner_ranges(SourceIndex source) const {
+  static const std::vector<model::OwnerRange> kNone;
+  const auto found = owners_.find(source);
+  return found == owners_.end() ? kNone : found->second.owners.ranges;
+}
+
+std::vector<model::SourceOwners> PlannerState::owner_changes() const {
+  std::vector<model::SourceOwners> out;
+  for (const auto& [source, record] : owners_) out.push_back(record.owners);
+  return out;
+}
+
+uint64_t PlannerState::busy_ns(SourceIndex source) const {
+  const auto found = busy_ns_.find(source);
+  return found == busy_ns_.end() ? 0 : found->second;
+}
+
+std::optional<std::pair<uint32_t, uint64_t>> PlannerState::range_starts(SourceIndex source,
+                                                                        uint64_t window) const {
+  const auto found = range_starts_.find({source, window});
+  if (found == range_starts_.end()) return std::nullopt;
+  return found->second;
+}
 
 model::PlanPtr PlannerState::made(StepIndex step) const {
   const auto found = made_.find(step);

@@ -86,6 +86,17 @@ struct CalloutAnswered {  // by a user's function, of the next step; durable in 
   model::CalloutKind kind = model::CalloutKind::kCost;
   std::vector<int64_t> values;
 };
+struct OwnersMove {  // a change of its slots is on its way to the journal
+  SourceIndex source = 0;
+};
+struct OwnersChanged {  // durable
+  protocol::OwnersRecord record;
+};
+struct LoadMeasured {  // of a slot, since it began
+  protocol::Address slot;
+  uint64_t busy_ns = 0;
+};
+struct LoadTaken {};   // what was measured so far has been looked at
 struct Failed {        // durable in the journal, where that can still be written
   StepIndex step = 0;  // the first that will not come
   Status status;
@@ -97,11 +108,12 @@ struct TermHeld {  // it has
   protocol::Address role;
 };
 
-using Event = std::variant<MetaArrived, GrantRaised, PlanMade, PlanCommitted, PlanReleased,
-                           PlansWithdrawn, PlanLate, ConstructorAcknowledged, ConstructorRetired,
-                           LateBadTold, LateBadCommitted, ReportArrived, FeedbackCommitted,
-                           RuleAsked, RuleAnswered, RuleFailed, TreeChanged, CalloutAnswered,
-                           Failed, TermAsked, TermHeld, protocol::PeerRestarted>;
+using Event =
+    std::variant<MetaArrived, GrantRaised, PlanMade, PlanCommitted, PlanReleased, PlansWithdrawn,
+                 PlanLate, ConstructorAcknowledged, ConstructorRetired, LateBadTold,
+                 LateBadCommitted, ReportArrived, FeedbackCommitted, RuleAsked, RuleAnswered,
+                 RuleFailed, TreeChanged, CalloutAnswered, OwnersMove, OwnersChanged, LoadMeasured,
+                 LoadTaken, Failed, TermAsked, TermHeld, protocol::PeerRestarted>;
 
 // A constructor that plans are sent to: of one tree, from its first step until the next tree's.
 struct ConstructorSlot {
@@ -207,6 +219,17 @@ class PlannerState {
   }
   // What users' functions have answered of the next step.
   const model::CalloutAnswers& callout_answers() const { return callout_answers_; }
+  // Who reads sources whose number of slots has changed, by source.
+  const std::map<SourceIndex, protocol::OwnersRecord>& owners() const { return owners_; }
+  const std::vector<model::OwnerRange>& owner_ranges(SourceIndex source) const;
+  std::vector<model::SourceOwners> owner_changes() const;
+  uint32_t owners_version() const { return owners_version_; }
+  // How long workers of a source were at work since that was last looked at.
+  uint64_t busy_ns(SourceIndex source) const;
+  bool owners_move(SourceIndex source) const { return moving_.contains(source); }
+  // The (pass, position) that a range begins with, once its first window has been posted.
+  std::optional<std::pair<uint32_t, uint64_t>> range_starts(SourceIndex source,
+                                                            uint64_t window) const;
   // Chained over every plan that was made: equal after folding the journal.
   const Digest& content_chain() const { return content_chain_; }
   const Digest& plan_chain() const { return plan_chain_; }
@@ -216,6 +239,7 @@ class PlannerState {
   void keep_feedback(model::StepFeedback feedback);
   void add_tree(const TreeChanged& change);
   void take_answers();
+  bool starts_range(SourceIndex source, uint64_t window) const;
 
   model::StreamState stream_;
   StepIndex committed_until_;                 // the first step whose plan is not durable
@@ -249,6 +273,12 @@ class PlannerState {
   StepIndex taken_until_ = 0;
   std::map<StepIndex, model::CalloutAnswers> taken_answers_;
   protocol::PeerGenerations peers_;
+  std::map<SourceIndex, protocol::OwnersRecord> owners_;
+  uint32_t owners_version_ = 1;
+  std::set<SourceIndex> moving_;
+  std::map<protocol::Address, uint64_t> told_busy_ns_;
+  std::map<SourceIndex, uint64_t> busy_ns_;
+  std::map<std::pair<SourceIndex, uint64_t>, std::pair<uint32_t, uint64_t>> range_starts_;
   Digest content_chain_;
   Digest plan_chain_;
 };

@@ -30,8 +30,8 @@ bool is_asked(const PlannerState& state, const protocol::Address& role) {
 
 std::vector<Event> must_promise(const PlannerJob& job, const PlannerState& state) {
   std::vector<Event> out;
-  for (SourceIndex s = 0; s < job.owners.slots.size(); ++s) {
-    for (uint32_t slot = 0; slot < job.owners.slots[s]; ++slot) {
+  for (SourceIndex s = 0; s < job.most_slots.size(); ++s) {
+    for (uint32_t slot = 0; slot < job.most_slots[s]; ++slot) {
       out.emplace_back(TermAsked{protocol::loader_address(s, slot)});
     }
   }

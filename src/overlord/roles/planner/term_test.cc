@@ -54,7 +54,7 @@ struct Opening {
       : state(*plan_at(4)->state_after, {0, 0}, {0, 1}) {
     job.spec.sources.resize(2);
     job.spec.mixture.stages = {{0, {model::kWeightOne, model::kWeightOne}}};
-    job.owners.slots = {2, 1};
+    job.slots = job.most_slots = {2, 1};
     job.buckets = {0, 1};
     job.generation = kTerm;
     job.ranks = {0, 1};

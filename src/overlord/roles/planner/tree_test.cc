@@ -26,7 +26,7 @@ PlannerJob job_on(const model::Mesh& mesh) {
   job.mesh = mesh;
   job.source_rows = {kRows};
   job.views = plan::make_views(mesh, job.delivery, 1);
-  job.owners.slots = {1};
+  job.slots = job.most_slots = {1};
   job.buckets = {0, 1};
   job.runway = 1000;
   return job;

@@ -1,0 +1,87 @@
+// Slots of a source that come and go while the stream runs: who reads changes, and what is read
+// does not (law 8), whatever dies meanwhile.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "overlord/base/rng.h"
+#include "overlord/sim/scenario.h"
+#include "simulation/checkers/all.h"
+#include "simulation/menu.h"
+#include "simulation/seeds.h"
+#include "simulation/storms.h"
+
+namespace overlord::sim {
+namespace owners_test {
+
+constexpr uint32_t kMostSlots = 5;
+
+// Small windows: a change counts from one that is not granted yet.
+Scenario growing(Scenario scenario) {
+  for (model::Source& source : scenario.spec.sources) {
+    source.most_loaders = kMostSlots;
+    source.window_rows = 16;
+  }
+  return scenario;
+}
+
+// Every rank wishes something after every step.
+void resize_often(SimCluster& cluster, const Scenario& scenario, uint64_t seed) {
+  const auto sources = static_cast<uint32_t>(scenario.spec.sources.size());
+  cluster.resizes = [sources, seed](Rank rank,
+                                    StepIndex step) -> std::optional<protocol::SlotsWished> {
+    const uint64_t drawn = random_u64(seed, step, rank);
+    return protocol::SlotsWished{static_cast<uint32_t>(drawn % sources),
+                                 1 + static_cast<uint32_t>(drawn / sources % kMostSlots)};
+  };
+}
+
+uint64_t changes_of(SimCluster& cluster) {
+  return cluster.host().planner_state().owners_version() - 1;
+}
+
+void storm(const Scenario& scenario, uint64_t seeds,
+           const std::function<Layout(uint64_t)>& brewed) {
+  const auto job = scenario.open();
+  const Digest expected = quiet_hash(scenario, kSteps);
+  uint64_t changes = 0;
+  const uint64_t worlds = for_each_seed({seeds}, [&](uint64_t seed) {
+    auto cluster = start(scenario, job, seed, brewed(seed));
+    resize_often(*cluster, scenario, seed);
+    const bool finished = cluster->run(kSteps);
+    ASSERT_EQ(checkers::undisturbed(*cluster, finished, scenario, expected), checkers::kKept);
+    changes += changes_of(*cluster);
+  });
+  EXPECT_GT(changes, worlds);
+}
+
+TEST(Owners, SlotsComeAndGoAndTheStreamIsTheSame) {
+  const Scenario scenario = growing(Scenario::small());
+  const Digest expected = quiet_hash(scenario, kSteps);
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    auto cluster = scenario.start(seed);
+    resize_often(*cluster, scenario, seed);
+    ASSERT_TRUE(cluster->run(kSteps)) << seed;
+    ASSERT_EQ(cluster->stream_hash(), expected) << seed;
+    EXPECT_GT(changes_of(*cluster), 0u) << seed;
+  }
+}
+
+TEST(Owners, WhileProcessesAndPlannersDie) {
+  storm(growing(spread_out()), 400, [](uint64_t seed) { return stormy(seed); });
+}
+
+TEST(Owners, WithShadowsAndKeepersThatDie) {
+  storm(growing(with_shadows()), 300, [](uint64_t seed) {
+    Layout layout = stormy(seed);
+    layout.keeper.kills = seed % 3;
+    return layout;
+  });
+}
+
+TEST(Owners, InEveryWeather) {
+  storm(growing(spread_out()), 500, [](uint64_t seed) { return of_many_kinds(seed); });
+}
+
+}  // namespace owners_test
+}  // namespace overlord::sim
