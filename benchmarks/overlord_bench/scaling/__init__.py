@@ -41,7 +41,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--host-cores", type=int, default=3, help="of a CPU host")
     parser.add_argument("--bins", type=int, default=64, help="sequences of a step of texts")
     parser.add_argument("--seconds", type=float, default=10.0, help="that a rate is measured")
-    parser.add_argument("--documents", type=int, default=16_000, help="of a corpus of texts")
+    parser.add_argument("--documents", type=int, default=4000, help="of a corpus of texts")
     parser.add_argument("--ranks", type=int, default=4, help="that are processes, for memory")
     parser.add_argument("--sources", type=int, default=306, help="of a large job")
     parser.add_argument("--steps", type=int, default=12, help="of a rank, or of a planner")

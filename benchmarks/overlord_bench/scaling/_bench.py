@@ -40,15 +40,20 @@ class Bench:
         self, key: str, what: str, config: Mapping[str, Any], place: Place = HERE, **work: Any
     ) -> Figures:
         """Run a trainer of this job; what it said is kept under its key."""
-        if self.left_s() < _LEAST_S:
-            return self.keep(key, {"failed": f"no time left of --limit {self.options.limit:g} s"})
         with written_job(config) as job:
-            told = {**job, "mesh": {"dp": 1}, **work, "measure": what}
-            contender = Contender(key, _TRAINER, is_peer=False)
-            return self.keep(
-                key,
-                _peers.run_once(self.pythons, contender, told, self.path, self.left_s(), place),
-            )
+            return self.measure_written(key, what, job, place, **work)
+
+    def measure_written(
+        self, key: str, what: str, job: Mapping[str, str], place: Place = HERE, **work: Any
+    ) -> Figures:
+        """The same of a job that lies in a file; `job` has what `written_job` says."""
+        if (left_s := self.left_s()) < _LEAST_S:
+            return self.keep(key, {"failed": f"no time left of --limit {self.options.limit:g} s"})
+        told = {**job, "mesh": {"dp": 1}, **work, "measure": what}
+        contender = Contender(key, _TRAINER, is_peer=False)
+        return self.keep(
+            key, _peers.run_once(self.pythons, contender, told, self.path, left_s, place)
+        )
 
     def keep(self, key: str, told: Figures) -> Figures:
         """Under its key, and on the terminal."""
@@ -70,10 +75,14 @@ def written_job(config: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         yield {"config": write_job(config, Path(folder)), "directory": folder}
 
 
-def write_job(config: Mapping[str, Any], folder: Path, name: str = "job.yaml") -> str:
-    """The file of a job whose sockets lie in this folder."""
+def write_job(
+    config: Mapping[str, Any], folder: Path, name: str = "job.yaml", sockets: Path | None = None
+) -> str:
+    """A job's file in a folder where its sockets lie too, or elsewhere."""
     runtime = dict(config.get("runtime", {}))
-    runtime["processes"] = {**runtime.get("processes", {}), "directory": str(folder)}
+    directory = str(sockets or folder)
+    runtime["processes"] = {**runtime.get("processes", {}), "directory": directory}
+    Path(directory).mkdir(exist_ok=True)
     path = folder / name
     path.write_text(yaml.safe_dump({**config, "runtime": runtime}))
     return str(path)

@@ -125,7 +125,7 @@ def run(bench: Bench) -> Figures:
     """All workloads; the worst is the figure."""
     quick = bench.options.quick
     sources = Sources(bench.options.data, documents=bench.options.documents, times=32)
-    sources.prepare()
+    sources.prepare(pictures=not quick)
     figures: Figures = {}
     for name in ("text",) if quick else WORKLOADS:
         figures |= _Workload(bench, sources, name).compare()

@@ -1,8 +1,8 @@
 """Texts that are tokenised on 1, 2 and 4 CPU hosts for one trainer host: `hosts_efficiency`.
 
 A CPU host is `overlord serve --join` on cores of its own. The trainer's host keeps planner,
-constructor and trainer on its cores and runs no loader: it says that it has one core, and every
-other host has one process of loaders less than cores, so that nobody is calmer for one more.
+constructor and trainer on its cores and runs no loader: its node has one core less than a CPU
+host, and there is one process of loaders for each of those, so that none is better off on it.
 """
 
 from __future__ import annotations
@@ -51,19 +51,17 @@ def pin(hosts: int, each: int) -> Pinned:
 
 def job_of(sources: Sources, hosts: int, each: int, pinned: Pinned, bins: int) -> dict[str, Any]:
     """One job of all hosts; its name says how many, so that no index is shared with another."""
-    processes = max(1, each - 1)
-    groups = hosts * processes
     texts = {f"web{number}": sources.text("web", number) for number in range(2)}
-    slots = -(-groups // len(texts)) * 2
     for source in texts.values():
-        source |= {"loaders": slots, "workers": 4}
+        source |= {"loaders": 2 * hosts, "workers": 4}
+    share = (each - 0.9) / len(pinned.trainer)  # one core less, whatever rounding does
     runtime = {
-        "threads": max(1, -(-each // processes)),
-        "tokenizer_processes": max(1, -(-each // processes)),
+        "threads": each,
+        "tokenizer_processes": each,
         "prefetch": 4,
         "runway": 8,
         "payload_budget": "64MB",
-        "processes": {"loaders": groups, "cores_share": 1 / len(pinned.trainer)},
+        "processes": {"loaders": hosts, "cores_share": min(1.0, share)},
     }
     more = {"bins": bins, "delivery": {"microbatch_size": bins}, "runtime": runtime}
     return sources.job("hosts", texts, dict.fromkeys(texts, 1.0), **more)
@@ -106,7 +104,7 @@ def joined(
     def write(number: int) -> str:
         wire = {**net.wire, "planner": lead, "host": net.addresses[number], "joinable": True}
         own = {**config, "runtime": {**runtime, "wire": wire}}
-        return write_job(own, folder, f"host{number}.yaml")
+        return write_job(own, folder, f"host{number}.yaml", folder / "t")
 
     with contextlib.ExitStack() as stack:
         for number in range(hosts):
@@ -125,16 +123,16 @@ def measure(bench: Bench, sources: Sources, net: Network, hosts: int) -> Figures
     busy = {f"host{n}": list(pinned.hosts[n]) for n in range(hosts)}
     with tempfile.TemporaryDirectory(prefix="ol-sc-", dir="/tmp") as folder:
         with joined(config, net, pinned, hosts, Path(folder)) as path:
-            work = {
-                "config": path,
-                "directory": folder,
-                "elsewhere": hosts,
-                "warmup_s": options.seconds / 2,
-                "seconds": options.seconds,
-                "busy": {**busy, "trainer": list(pinned.trainer)},
-            }
-            place = Place(net.prefixes[0], pinned.trainer)
-            told = bench.measure(f"hosts/{hosts}", "rate", config, place, **work)
+            told = bench.measure_written(
+                f"hosts/{hosts}",
+                "rate",
+                {"config": path, "directory": f"{folder}/t"},
+                Place(net.prefixes[0], pinned.trainer),
+                elsewhere=hosts,
+                warmup_s=options.seconds / 2,
+                seconds=options.seconds,
+                busy={**busy, "trainer": list(pinned.trainer)},
+            )
         if not is_measured(told):
             told["hosts_said"] = [last_words(path) for path in sorted(Path(folder).glob("*.log"))]
     told |= {"network": net.kind, "encrypted": bool(net.wire), "overlap": pinned.overlap}
@@ -149,6 +147,8 @@ def last_words(log: Path) -> str:
 def run(bench: Bench) -> Figures:
     """All numbers of hosts, on cores of the same size."""
     options = bench.options
+    if options.host_cores < 2:
+        raise SystemExit("--host-cores: a CPU host has one more than the trainer's node: 2 or more")
     sources = Sources(options.data, documents=options.documents, times=64)
     began = time.monotonic()
     sources.prepare()

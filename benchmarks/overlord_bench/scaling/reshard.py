@@ -15,6 +15,7 @@ from overlord_bench.scaling import _paced
 from overlord_bench.scaling._bench import Bench
 from overlord_bench.scaling._sizes import engine, sized
 from overlord_bench.scaling._sources import Sources
+from overlord_bench.scaling.shift import AHEAD
 
 AIMS: dict[str, str] = {}
 LOADERS = (4, 16)
@@ -30,13 +31,13 @@ def job_of(sources: Sources, cores: int) -> dict[str, Any]:
 def run(bench: Bench) -> Figures:
     """Both numbers of loaders, as fast as they can and at a pace that both can keep."""
     options = bench.options
-    steps = 6 if options.quick else 30
+    steps = 8 if options.quick else 40
     sources = Sources(options.data, documents=options.documents, times=32)
     sources.prepare()
     config = job_of(sources, options.cores)
     fixed = {count: sized(config, (count, 1)) for count in LOADERS}
     found = {
-        count: _paced.capacity(bench, f"reshard/capacity/{count}", job, 2, steps)
+        count: _paced.capacity(bench, f"reshard/capacity/{count}", job, AHEAD, steps)
         for count, job in fixed.items()
     }
     if not all(map(is_measured, found.values())):

@@ -20,6 +20,7 @@ from overlord_bench.scaling._sources import Sources
 AIMS: dict[str, str] = {}
 BEFORE = {"light": 0.95, "heavy": 0.05}
 AFTER = {"light": 0.1, "heavy": 0.9}
+AHEAD = 8  # steps that are made before the trainer comes to them
 
 
 def contenders(cores: int) -> dict[str, dict[str, Size]]:
@@ -49,13 +50,13 @@ def job_of(sources: Sources, cores: int, turn: int) -> dict[str, Any]:
 def run(bench: Bench) -> Figures:
     """Capacity of the second mixture, then everybody at the same pace."""
     options = bench.options
-    turn, after = (6, 8) if options.quick else (24, 40)
+    turn, after = (4, 12) if options.quick else (24, 40)
     sources = Sources(options.data, documents=options.documents, times=32)
     sources.prepare()
     config = job_of(sources, options.cores, turn)
     sizes = contenders(options.cores)
     told = _paced.capacity(
-        bench, "shift/capacity", sized(config, sizes["ample"]), turn + 2, after // 2
+        bench, "shift/capacity", sized(config, sizes["ample"]), turn + AHEAD, after
     )
     if not is_measured(told):
         return {}
