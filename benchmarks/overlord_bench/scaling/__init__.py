@@ -54,8 +54,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes: a look in seconds")
     parser.add_argument("--data", type=Path, default=_web_corpus.default_folder())
     if "--quick" in arguments:
-        parser.set_defaults(cores=2, hosts=[1, 2], host_cores=2, bins=4, seconds=0.5)
-        parser.set_defaults(documents=400, ranks=4, sources=8, steps=3, samples=9216, rounds=1)
+        parser.set_defaults(cores=2, hosts=[1, 2], host_cores=2, bins=2, seconds=0.3)
+        parser.set_defaults(documents=240, ranks=4, sources=8, steps=3, samples=9216, rounds=1)
     return parser.parse_args(arguments)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from overlord_bench._contract import Figures
@@ -21,55 +22,66 @@ from overlord_bench.scaling._sources import Sources
 AIMS = {"auto_vs_grid": ">= 0.95"}
 DEFAULT: Size = (1, 2)  # of a job that says nothing
 GRID: tuple[Size, ...] = tuple((loaders, workers) for loaders in (1, 2, 4) for workers in (1, 2, 4))
-QUICK: tuple[Size, ...] = (DEFAULT, (2, 2))
-TURN = 16  # steps before the curriculum turns, and after
+QUICK: tuple[Size, ...] = (DEFAULT,)
+WARMUP = 10  # steps: more than are made ahead
+BEFORE, AFTER = 64, 24  # steps of the curriculum's two stages
 
 
-def text_heavy(sources: Sources, turn: int) -> tuple[dict[str, Any], Any]:
+@dataclass(frozen=True)
+class Workload:
+    """Sources with a mixture; `bins`: sequences of a step for every core."""
+
+    sources: dict[str, Any]
+    mixture: Any
+    bins: float
+    steps: int = 0  # that are measured; 0: for a while
+
+
+def text_heavy(sources: Sources) -> Workload:
     """Short and long texts beside tokens that need no work."""
     named = {"web": sources.text(), "long": sources.text("long"), "ready": sources.ready()}
-    return named, {"web": 0.5, "long": 0.3, "ready": 0.2}
+    return Workload(named, {"web": 0.5, "long": 0.3, "ready": 0.2}, 4)
 
 
-def image_heavy(sources: Sources, turn: int) -> tuple[dict[str, Any], Any]:
+def image_heavy(sources: Sources) -> Workload:
     """Pictures, and some texts."""
-    return {"picture": sources.picture(), "web": sources.text()}, {"picture": 0.7, "web": 0.3}
+    named = {"picture": sources.picture(), "web": sources.text()}
+    return Workload(named, {"picture": 0.7, "web": 0.3}, 0.5)
 
 
-def curriculum(sources: Sources, turn: int) -> tuple[dict[str, Any], Any]:
-    """Texts first, then pictures."""
-    named, _ = image_heavy(sources, turn)
+def curriculum(sources: Sources) -> Workload:
+    """Hardly any picture first, then as many as take most of the time."""
     stages = [
-        {"steps": [0, turn], "weights": {"picture": 0.05, "web": 0.95}},
-        {"steps": [turn, None], "weights": {"picture": 0.9, "web": 0.1}},
+        {"steps": [0, BEFORE], "weights": {"picture": 0.005, "web": 0.995}},
+        {"steps": [BEFORE, None], "weights": {"picture": 0.2, "web": 0.8}},
     ]
-    return named, {"stages": stages}
+    steps = BEFORE + AFTER - WARMUP
+    return Workload(image_heavy(sources).sources, {"stages": stages}, 2, steps)
 
 
-WORKLOADS: dict[str, Callable[[Sources, int], tuple[dict[str, Any], Any]]] = {
+WORKLOADS: dict[str, Callable[[Sources], Workload]] = {
     "text": text_heavy,
     "images": image_heavy,
     "curriculum": curriculum,
 }
 
 
-class _Workload:
-    """One of them on this machine."""
+class _Comparison:
+    """One workload on this machine."""
 
     def __init__(self, bench: Bench, sources: Sources, name: str) -> None:
         self._bench, self._name = bench, name
         self._cores = min(bench.options.cores, len(on_cores(1 << 20).cores))
-        turn = 4 if bench.options.quick else TURN
-        named, mixture = WORKLOADS[name](sources, turn)
-        bins = max(2, self._cores // 2)
+        work = WORKLOADS[name](sources)
+        bins = max(2, round(self._cores * work.bins))
         more = {"bins": bins, "delivery": {"microbatch_size": bins}}
-        self._config = sources.job(name, named, mixture, **more, runtime=engine(self._cores))
-        # A curriculum has to be read to its end; the others as long as it takes.
-        self._work: dict[str, Any] = {"warmup": 3, "seconds": bench.options.seconds / 4}
-        self._planned = 16
-        if name == "curriculum":
-            self._work = {"warmup": 2, "steps": 2 * turn - 2}
-            self._planned = 2 * turn
+        engine_of = engine(self._cores)
+        self._config = sources.job(name, work.sources, work.mixture, **more, runtime=engine_of)
+        self._planned = work.steps + WARMUP if work.steps else 16
+        warmup = 1 if bench.options.quick else WARMUP
+        self._work: dict[str, Any] = {"warmup": warmup, "seconds": bench.options.seconds / 4}
+        if work.steps:
+            self._work = {"warmup": WARMUP, "steps": work.steps}
 
     def run(self, size: Size, turn: int | str = "grid") -> float | None:
         """Tokens a second."""
@@ -128,6 +140,6 @@ def run(bench: Bench) -> Figures:
     sources.prepare(pictures=not quick)
     figures: Figures = {}
     for name in ("text",) if quick else WORKLOADS:
-        figures |= _Workload(bench, sources, name).compare()
+        figures |= _Comparison(bench, sources, name).compare()
     worst = [value for key, value in figures.items() if key.startswith("auto_vs_grid_")]
     return figures | ({"auto_vs_grid": min(worst)} if worst else {})

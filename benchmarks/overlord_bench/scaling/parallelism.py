@@ -19,10 +19,12 @@ COUNTS = (1, 2, 4, 8)
 def run(bench: Bench) -> Figures:
     """Both ways to have more loaders."""
     figures: Figures = {"fig15_paper": CLAIM}
-    for count in COUNTS[:2] if bench.options.quick else COUNTS:
-        processes = {"processes": {"loaders": count}}
-        uniform = {**processes, "ablation": {"uniform_loaders": count}}
-        for name, runtime in (("split", processes), ("loaders", uniform)):
+    quick = bench.options.quick
+    for count in (2,) if quick else COUNTS:
+        ways = {"split": {"processes": {"loaders": count}}}
+        if not quick:
+            ways["loaders"] = {**ways["split"], "ablation": {"uniform_loaders": count}}
+        for name, runtime in ways.items():
             key = f"parallelism/{name}_{count}"
             told = _fleets.measure(bench, key, bench.options.sources, runtime=runtime)
             if "by_kind" in told:

@@ -20,6 +20,7 @@ from overlord_bench.scaling._sources import Sources
 AIMS: dict[str, str] = {}
 BEFORE = {"light": 0.95, "heavy": 0.05}
 AFTER = {"light": 0.1, "heavy": 0.9}
+QUICK = ("plain",)
 AHEAD = 8  # steps that are made before the trainer comes to them
 
 
@@ -50,7 +51,7 @@ def job_of(sources: Sources, cores: int, turn: int) -> dict[str, Any]:
 def run(bench: Bench) -> Figures:
     """Capacity of the second mixture, then everybody at the same pace."""
     options = bench.options
-    turn, after = (4, 12) if options.quick else (24, 40)
+    turn, after = (2, 6) if options.quick else (24, 40)
     sources = Sources(options.data, documents=options.documents, times=32)
     sources.prepare()
     config = job_of(sources, options.cores, turn)
@@ -61,9 +62,9 @@ def run(bench: Bench) -> Figures:
     if not is_measured(told):
         return {}
     step_s, found = told["step_s"], dict[str, Figures]()
-    for name, size in sizes.items():
-        key = f"shift/{name}"
-        found[name] = _paced.paced(bench, key, sized(config, size), step_s, turn + after)
+    for name in QUICK if options.quick else sizes:
+        job = sized(config, sizes[name])
+        found[name] = _paced.paced(bench, f"shift/{name}", job, step_s, turn + after)
     return figures_of(found, step_s)
 
 

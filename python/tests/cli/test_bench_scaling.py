@@ -28,13 +28,12 @@ def run(data: Path, figure: str, *words: str) -> dict[str, Any]:
 
 
 def test_hosts(data: Path) -> None:
-    report = run(data, "hosts", "--no-namespaces", "--hosts", "1,2")
-    assert report["figures"]["hosts_efficiency"] > 0
-    two = report["contenders"]["hosts/2"]
-    assert two["network"] == "loopback"
-    assert not two["encrypted"]
-    assert sorted(two["loader_processes"].values()) == [1, 1]
-    assert all(name.startswith("joined-") for name in two["loader_processes"])
+    report = run(data, "hosts", "--no-namespaces", "--hosts", "1")
+    assert report["figures"]["hosts_1_tokens_per_s"] > 0
+    one = report["contenders"]["hosts/1"]
+    assert (one["network"], one["encrypted"]) == ("loopback", False)
+    assert list(one["loader_processes"].values()) == [1]
+    assert all(name.startswith("joined-") for name in one["loader_processes"])
 
 
 def test_planner(data: Path) -> None:
@@ -46,19 +45,22 @@ def test_planner(data: Path) -> None:
 
 
 def test_grid(data: Path) -> None:
-    figures = run(data, "grid")["figures"]
+    figures = run(data, "grid", "--cores", "1")["figures"]
     assert figures["auto_vs_grid"] == figures["auto_vs_grid_text"] > 0
-    assert figures["auto_text_sizes"].startswith("web ")
+    assert {size.split()[0] for size in figures["auto_text_sizes"].split(", ")} == {
+        *("web", "long", "ready")
+    }
 
 
 def test_paced_figures(data: Path) -> None:
-    figures = run(data, "shift")["figures"]
-    assert {f"stalled_steps_{name}" for name in shift.contenders(2)} <= set(figures)
+    figures = run(data, "shift", "--cores", "1")["figures"]
+    assert {f"stalled_steps_{name}" for name in shift.QUICK} <= set(figures)
 
 
 def test_parallelism(data: Path) -> None:
-    figures = run(data, "parallelism", "--sources", "4", "--steps", "1")["figures"]
-    assert figures["fig15_split_2_bytes_each"] * 2 == figures["fig15_split_2_bytes"] > 0
+    report = run(data, "parallelism", "--sources", "4", "--steps", "1")
+    assert report["figures"]["fig15_split_2_bytes_each"] > 0
+    assert report["contenders"]["fleet/parallelism/split_2/4"]["fetch_ms_p50"] > 0
 
 
 def test_an_unknown_figure_is_named() -> None:

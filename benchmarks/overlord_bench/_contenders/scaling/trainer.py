@@ -14,6 +14,8 @@ from overlord._version import __version__
 from overlord_bench import _fleet
 
 _LOOK_S = 0.05
+_WAITED_S = 0.002
+_MOST_AHEAD = 32
 
 
 @contextlib.contextmanager
@@ -63,54 +65,68 @@ def busy_seconds(cores: list[int]) -> float:
     return total / 100
 
 
-def _worked(loaders: Any) -> dict[str, float]:
-    """What loaders have read and done since they began, of all sources."""
-    from overlord._src.node.watch import watch_of
+class Taker:
+    """Takes steps and knows how long each took to come."""
 
-    watch = watch_of(loaders)
-    assert watch is not None
-    return {"rows": sum(float(one["rows"]) for one in watch.look()["sources"])}
+    def __init__(self, loaders: Any) -> None:
+        self._steps = loaders.steps()
+        self.waits_s: list[float] = []
+        self.tokens = 0
+
+    def take(self) -> None:
+        """One step."""
+        asked = time.perf_counter()
+        step = next(self._steps)
+        self.waits_s.append(time.perf_counter() - asked)
+        self.tokens += tokens_of(step)
+
+    def take_made_ahead(self) -> None:
+        """Steps that are there, up to one that has to be waited for; not more than a few."""
+        for _ in range(_MOST_AHEAD):
+            self.take()
+            if self.waits_s[-1] > _WAITED_S:
+                return
 
 
 def rate(work: dict[str, Any]) -> dict[str, Any]:
     """Steps as fast as they come: `warmup` of them, then `steps`, or those of `seconds`.
 
-    A warm-up also lasts `warmup_s`, in which processes that were moved start. `elsewhere`: joined
-    hosts that all loaders must have moved to before.
+    Steps come in bursts, as windows of rows do: the clock of `seconds` starts and stops behind one
+    that was waited for. A warm-up also lasts `warmup_s`, in which processes that were moved start.
+    `elsewhere`: joined hosts that all loaders must have moved to before.
     """
+    told: dict[str, Any] = {"version": __version__}
     began = time.perf_counter()
     with started(work) as loaders:
-        steps = loaders.steps()
-        next(steps)
-        first_s = time.perf_counter() - began
-        told: dict[str, Any] = {"version": __version__, "first_step_s": first_s}
+        warm = Taker(loaders)
+        warm.take()
+        told["first_step_s"] = time.perf_counter() - began
         if work.get("elsewhere"):
             told["loader_processes"] = until_elsewhere(loaders, work["elsewhere"], 30.0)
         warm_until = time.perf_counter() + work.get("warmup_s", 0.0)
-        taken = 1
-        while taken < work.get("warmup", 0) or time.perf_counter() < warm_until:
-            next(steps)
-            taken += 1
+        while len(warm.waits_s) < work.get("warmup", 0) or time.perf_counter() < warm_until:
+            warm.take()
+        if "seconds" in work:
+            warm.take_made_ahead()
         before = {name: busy_seconds(cores) for name, cores in work.get("busy", {}).items()}
-        rows, taken, tokens, waits = _worked(loaders)["rows"], 0, 0, []
-        now = began = time.perf_counter()
-        most, until = work.get("steps", 1 << 60), began + work.get("seconds", 1e9)
-        while taken < most and now < until:
-            tokens += tokens_of(next(steps))
-            taken, asked, now = taken + 1, now, time.perf_counter()
-            waits.append(now - asked)
-        wall = now - began
+        taker, began = Taker(loaders), time.perf_counter()
+        if "seconds" in work:
+            while time.perf_counter() < began + work["seconds"]:
+                taker.take()
+            taker.take_made_ahead()
+        else:
+            for _ in range(work["steps"]):
+                taker.take()
+        wall = time.perf_counter() - began
         for name, cores in work.get("busy", {}).items():
             told[f"{name}_busy"] = (busy_seconds(cores) - before[name]) / wall / len(cores)
-        rows = _worked(loaders)["rows"] - rows
     return {
         **told,
-        "tokens_per_s": tokens / wall,
-        "steps_per_s": taken / wall,
-        "rows_per_s": rows / wall,
-        "p50_ms": statistics.median(waits) * 1e3,
-        "longest_ms": max(waits) * 1e3,
-        "steps": taken,
+        "tokens_per_s": taker.tokens / wall,
+        "steps_per_s": len(taker.waits_s) / wall,
+        "p50_ms": statistics.median(taker.waits_s) * 1e3,
+        "longest_ms": max(taker.waits_s) * 1e3,
+        "steps": len(taker.waits_s),
         "seconds": wall,
     }
 
