@@ -134,10 +134,10 @@ def hold_torch(work: dict[str, Any]) -> Any:
 
 
 def _take(batches: Any, work: dict[str, Any]) -> Any:
-    batch = None
+    held = None
     for batch in taken(batches, work["steps"] * work["microbatches"], work):
-        pass
-    return batches, batch
+        held = batch
+    return batches, held
 
 
 def convert_to_mds(work: dict[str, Any]) -> Path:

@@ -14,11 +14,15 @@ from overlord_bench.scaling import model, parallelism
 from overlord_bench.scaling._fleets import COLOCATED
 from overlord_bench.scaling._sizes import AUTO
 
-FIG12_CLAIM = "the paper: up to 13.5 times less memory; auto loses to plain actors in the small case"
+FIG12_CLAIM = (
+    "the paper: up to 13.5 times less memory; auto loses to plain actors in the small case"
+)
 _WAYS = {COLOCATED: "first", "plain": "other", AUTO: "best"}
 
 
-def _bars(figures: Mapping[str, Any], keys: Mapping[str, tuple[str, str]], unit: float) -> list[Bar]:
+def _bars(
+    figures: Mapping[str, Any], keys: Mapping[str, tuple[str, str]], unit: float
+) -> list[Bar]:
     """`keys`: label and look by figure; those that were not measured are left out."""
     return [
         Bar(label, figures[key] / unit, f"{figures[key] / unit:,.3g}", look)
@@ -46,7 +50,10 @@ def _fig15(figures: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         keys[f"fig15_loaders_{count}_bytes_each"] = (f"{count} loaders each", "other")
     if bars := _bars(figures, keys, 1e6):
         axis = "MB of a process of loaders"
-        yield "fig15", bar_chart("Fig 15: memory by source parallelism", parallelism.CLAIM, axis, bars)
+        yield (
+            "fig15",
+            bar_chart("Fig 15: memory by source parallelism", parallelism.CLAIM, axis, bars),
+        )
 
 
 def _fig14(figures: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -28,7 +28,9 @@ def auto_sizes(bench: Bench, sources: int) -> dict[str, int]:
 
     The run is of one rank that reads what all data-parallel groups would.
     """
-    config = held_loader.job_config({**_fleets.job_of(bench, sources, sized=PLAIN), "directory": ""})
+    config = held_loader.job_config(
+        {**_fleets.job_of(bench, sources, sized=PLAIN), "directory": ""}
+    )
     config["delivery"] = {"microbatch_size": config["bins"]}
     told = bench.measure(f"loaders/profile/{sources}", "rate", config, warmup=1, steps=8)
     if not is_measured(told):

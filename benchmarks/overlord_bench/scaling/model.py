@@ -1,4 +1,4 @@
-"""The paper's Figs 14 and 17: cost of roles over that of colocated loaders, with measured constants.
+"""The paper's Figs 14 and 17: memory of roles over that of colocated loaders, as modelled.
 
 The closed forms are those of `overlord simulate`; the state of an open source, the buffer of a
 worker and the base of a constructor are measured here: fleets of few and of many sources.
@@ -17,10 +17,13 @@ from overlord_bench.scaling import _fleets
 from overlord_bench.scaling._bench import Bench
 from overlord_bench.scaling.loaders import PLAIN, SMALL
 
-AIMS = {"fig14": "plots with the paper's claim beside", "fig17": "plots with the paper's claim beside"}
+AIMS = {
+    "fig14": "plots with the paper's claim beside",
+    "fig17": "plots with the paper's claim beside",
+}
 CLAIMS = {
     "fig14_paper": "slightly above 1 at CP = PP = 1, falls as CP and PP grow",
-    "fig17_paper": "a larger batch raises it; more workers, and more nodes with CP and PP, lower it",
+    "fig17_paper": "a larger batch raises it; more workers, or nodes with CP and PP, lower it",
 }
 PLACES = ((1, 1), (2, 2), (8, 8))  # CP, PP
 _DOCUMENT_BYTES = 1400  # of a sample: 350 tokens at 32 bits
@@ -46,9 +49,7 @@ def constants_of(
 def run(bench: Bench) -> Figures:
     """Measure the constants, then the model."""
     counts = (min(SMALL, bench.options.sources - 1), bench.options.sources)
-    few, many = (
-        _fleets.measure(bench, _fleets.COLOCATED, count, kind="torch") for count in counts
-    )
+    few, many = (_fleets.measure(bench, _fleets.COLOCATED, count, kind="torch") for count in counts)
     ours = _fleets.measure(bench, "plain", counts[1], sized=PLAIN)
     if not all(map(is_measured, (few, many, ours))):
         return dict(CLAIMS)
