@@ -30,7 +30,7 @@ class Bench:
         self.options, self.path = options, path
         self.pythons = _peers.find_pythons(options.peers)
         self.found: dict[str, Figures] = {}
-        self._ends = time.monotonic() + options.limit
+        self._ends: float = time.monotonic() + options.limit
 
     def left_s(self) -> float:
         """Until the bench has to end."""

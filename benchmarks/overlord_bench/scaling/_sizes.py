@@ -30,10 +30,9 @@ def engine(cores: int) -> dict[str, Any]:
 
 def sized(config: Mapping[str, Any], sizes: Mapping[str, Size] | Size) -> dict[str, Any]:
     """The job with these sizes: of each source by its name, or of all of them."""
-    by_name = isinstance(sizes, Mapping)
     sources = {}
     for name, source in config["sources"].items():
-        loaders, workers = sizes[name] if by_name else sizes  # type: ignore[index]
+        loaders, workers = sizes if isinstance(sizes, tuple) else sizes[name]
         sources[name] = {**source, "loaders": loaders, "workers": workers}
     return {**config, "sources": sources}
 
