@@ -79,7 +79,7 @@ class _Comparison:
         self._config = sources.job(name, work.sources, work.mixture, **more, runtime=engine_of)
         self._planned = work.steps + WARMUP if work.steps else 16
         warmup = 1 if bench.options.quick else WARMUP
-        self._work: dict[str, Any] = {"warmup": warmup, "seconds": bench.options.seconds / 4}
+        self._work: dict[str, Any] = {"warmup": warmup, "seconds": bench.options.seconds / 5}
         if work.steps:
             self._work = {"warmup": WARMUP, "steps": work.steps}
 

@@ -159,14 +159,19 @@ def run(bench: Bench) -> Figures:
 
 
 def figures_of(found: Mapping[int, Figures]) -> Figures:
-    """Rates over that of the fewest hosts, as often as there are more; the worst is the figure."""
+    """Rates over that of the fewest hosts, as often as there are more; the worst is the figure.
+
+    Hosts that share their cores cannot be faster than one: then it is what spreading costs.
+    """
     rates = {count: told["tokens_per_s"] for count, told in found.items() if is_measured(told)}
     figures: Figures = {f"hosts_{n}_tokens_per_s": rate for n, rate in rates.items()}
     fewest = min(found)
-    if fewest not in rates or len(rates) < len(found):
+    more = [count for count in rates if count > fewest]
+    if len(rates) < len(found) or not more:
         return figures
-    linear = {n: rate / (rates[fewest] * n / fewest) for n, rate in rates.items() if n > fewest}
+    if any(told.get("overlap") for told in found.values()):
+        over = {f"hosts_{n}_on_the_same_cores": rates[n] / rates[fewest] for n in more}
+        return figures | over
+    linear = {n: rates[n] / (rates[fewest] * n / fewest) for n in more}
     figures |= {f"hosts_{n}_efficiency": share for n, share in linear.items()}
-    if linear:
-        figures["hosts_efficiency"] = min(linear.values())
-    return figures
+    return figures | {"hosts_efficiency": min(linear.values())}

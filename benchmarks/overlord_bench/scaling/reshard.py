@@ -44,7 +44,8 @@ def run(bench: Bench) -> Figures:
         return {}
     slowest_s = max(told["step_s"] for told in found.values())
     for count, job in fixed.items():
-        found[count] |= _paced.paced(bench, f"reshard/{count}", job, slowest_s, steps)
+        pace = _paced.paced(bench, f"reshard/{count}", job, slowest_s, steps)
+        found[count] = {**found[count], **pace}
     return figures_of(found)
 
 

@@ -81,6 +81,9 @@ def test_efficiency_is_that_of_the_worst_number_of_hosts() -> None:
     assert figures["hosts_2_efficiency"] == 0.95
     assert figures["hosts_efficiency"] == 0.75
     assert "hosts_efficiency" not in hosts.figures_of({**found, 4: {"failed": "no room"}})
+    shared = {count: {**told, "overlap": True} for count, told in found.items()}
+    assert hosts.figures_of(shared)["hosts_4_on_the_same_cores"] == 3.0
+    assert "hosts_efficiency" not in hosts.figures_of(shared)
 
 
 def test_hosts_have_cores_of_their_own_where_there_are_enough(
