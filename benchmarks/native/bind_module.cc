@@ -78,6 +78,7 @@ NB_MODULE(_bench_core, m) {
   using namespace overlord::bench;
   m.doc() = "What only benchmarks call of Overlord's engine.";
   bind_planning(m);
+  bind_publishing(m);
   bind_mixing(m);
   bind_baselines(m);
   m.def("pack_stats", &pack_stats, nb::arg("lengths"), nb::arg("context"), nb::arg("bins"),

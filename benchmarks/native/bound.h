@@ -10,6 +10,7 @@
 namespace overlord::bench {
 
 void bind_planning(nanobind::module_& module);
+void bind_publishing(nanobind::module_& module);
 void bind_mixing(nanobind::module_& module);
 void bind_baselines(nanobind::module_& module);
 

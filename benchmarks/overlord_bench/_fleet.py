@@ -160,7 +160,7 @@ def members(roots: set[int], folder: str) -> dict[int, str]:
     """The kind of every process of the fleet, by pid."""
     parents, found = _parents(), dict.fromkeys(roots, "trainer")
     _add_children(found, parents, "worker")
-    for pid in set(parents) - set(found):
+    for pid in set(parents) - set(found) - {os.getpid()}:  # who asks may have been told the folder
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if any(folder.encode() in word for word in words[1:]):

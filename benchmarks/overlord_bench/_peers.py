@@ -39,6 +39,22 @@ class Contender:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a process runs: words before its command, and the cores it is pinned to (any)."""
+
+    prefix: tuple[str, ...] = ()
+    cores: tuple[int, ...] = ()
+
+    def enter(self) -> None:
+        """In the new process, before it becomes the command."""
+        if self.cores:
+            os.sched_setaffinity(0, self.cores)
+
+
+HERE = Place()
+
+
+@dataclass(frozen=True)
 class Pythons:
     """The interpreters: ours, and that of the peers where there is one."""
 
@@ -89,6 +105,7 @@ def run_once(
     work: Mapping[str, Any],
     path: str,
     patience_s: float = _PATIENCE_S,
+    place: Place = HERE,
 ) -> Figures:
     """One run; its figures, or `missing` or `failed` with the reason."""
     program = pythons.of(contender)
@@ -98,7 +115,12 @@ def run_once(
     environment = {**os.environ, **contender.environment, "PYTHONPATH": path}
     try:
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=patience_s, env=environment
+            [*place.prefix, *words],
+            capture_output=True,
+            text=True,
+            timeout=patience_s,
+            env=environment,
+            preexec_fn=place.enter,
         )
     except subprocess.TimeoutExpired:
         return {"failed": f"not done after {patience_s:.0f} s"}

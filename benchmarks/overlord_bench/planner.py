@@ -38,25 +38,47 @@ def lengths_of(count: int, seed: int = 7) -> Any:
     return np.clip(drawn, 4, 32_768).astype(np.uint32)
 
 
-def measure(samples: int, axes: dict[str, int], steps: int, window: int = 1) -> dict[str, Any]:
-    """Plans of one shape; about so many samples a step, in a multiple of the groups' sequences."""
+def _job(axes: dict[str, int]) -> tuple[Any, Any, Any]:
+    """Lengths, mesh and strategy as the engine takes them."""
     from overlord._src.lowering.job_spec import lower_mesh
     from overlord._src.lowering.strategy import lower_strategy
     from overlord._src.mesh import Mesh
     from overlord.config import BalanceConfig, OrderConfig, StrategyConfig
 
     import overlord as ol
-    from overlord_bench._native import bench_core
 
-    lengths = lengths_of(1 << 18)
-    unit = axes["dp"] * axes["pp"]
-    pieces = float(np.ceil(lengths / CONTEXT).mean())  # longer documents are split
-    bins = -int(-samples * float(lengths.mean()) / pieces / CONTEXT // unit) * unit
     strategy = StrategyConfig(
         cost=ol.cost.quadratic(1, 24576).to_dict(), balance=BalanceConfig(), order=OrderConfig()
     )
-    mesh = lower_mesh(Mesh.parse(",".join(f"{name}={size}" for name, size in axes.items())))
-    native = lower_strategy(strategy)
+    mesh = Mesh.parse(",".join(f"{name}={size}" for name, size in axes.items()))
+    return lengths_of(1 << 18), lower_mesh(mesh), lower_strategy(strategy)
+
+
+def _bins(samples: int, axes: dict[str, int], lengths: Any) -> tuple[int, int]:
+    """Sequences that hold about so many samples, and what their number is a multiple of."""
+    unit = axes["dp"] * axes["pp"]
+    pieces = float(np.ceil(lengths / CONTEXT).mean())  # longer documents are split
+    return -int(-samples * float(lengths.mean()) / pieces / CONTEXT // unit) * unit, unit
+
+
+def published(samples: int, axes: dict[str, int], steps: int, hosts: int) -> dict[str, Any]:
+    """Plans of one shape that are told to loaders on so many hosts: CPU of each step."""
+    from overlord_bench._native import bench_core
+
+    lengths, mesh, native = _job(axes)
+    bins, _ = _bins(samples, axes, lengths)
+    found: dict[str, Any] = bench_core().publishing_times(
+        lengths, SOURCES, CONTEXT, bins, mesh, native, steps, hosts
+    )
+    return found
+
+
+def measure(samples: int, axes: dict[str, int], steps: int, window: int = 1) -> dict[str, Any]:
+    """Plans of one shape; about so many samples a step, in a multiple of the groups' sequences."""
+    from overlord_bench._native import bench_core
+
+    lengths, mesh, native = _job(axes)
+    bins, unit = _bins(samples, axes, lengths)
 
     def plan(bins: int, steps: int, window: int) -> dict[str, Any]:
         found: dict[str, Any] = bench_core().planning_times(

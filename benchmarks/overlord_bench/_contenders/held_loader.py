@@ -9,6 +9,7 @@ import json
 import os
 import random
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,9 @@ def job_config(work: dict[str, Any]) -> dict[str, Any]:
     """Our job over these sources."""
     names = [f"source{number:04}" for number in range(work["sources"])]
     files = dict(zip(names, paths_of(work), strict=True))
+    runtime = dict(work.get("runtime", {}))
+    processes = {**runtime.pop("processes", {}), "directory": work["directory"]}
+    sized = work.get("sized", {})
     return {
         "job": "bench-memory",
         "seed": 7,
@@ -41,11 +45,13 @@ def job_config(work: dict[str, Any]) -> dict[str, Any]:
         "bins": work["bins"] * work["microbatches"] * work["mesh"]["dp"],
         "vocabulary": work["vocabulary"],
         "at_end": "repeat",
-        "sources": {name: {"files": [path], "tokens": COLUMN} for name, path in files.items()},
+        "sources": {
+            name: {"files": [path], "tokens": COLUMN, **sized} for name, path in files.items()
+        },
         "mixture": {"weights": dict(zip(names, weights_of(work), strict=True))},
         "delivery": {"microbatch_size": work["bins"]},
         "index_dir": f"{work['folder']}/index",
-        "runtime": {"processes": {"directory": work["directory"]}, **work.get("runtime", {})},
+        "runtime": {"processes": processes, **runtime},
     }
 
 
@@ -62,11 +68,23 @@ def hold_overlord(work: dict[str, Any]) -> Any:
     loader = job.train(int(os.environ["RANK"]), engine="processes")
     batch = None
     steps = loader.steps()
-    for _ in range(work["steps"]):
-        batch = next(steps)
+    for batch in taken(steps, work["steps"], work):
         for part in batch:
             _touch(part.tokens)
     return job, loader, steps, batch
+
+
+def taken(batches: Iterator[Any], count: int, work: dict[str, Any]) -> Iterator[Any]:
+    """So many of them; how long each `next()` took is told in the folder `waits`, if any."""
+    waits = []
+    for _ in range(count):
+        began = time.perf_counter()
+        batch = next(batches)
+        waits.append(time.perf_counter() - began)
+        yield batch
+    if "waits" in work:
+        told = Path(work["waits"]) / f"{os.environ['RANK']}.json"
+        told.write_text(json.dumps(waits))
 
 
 def _touch(array: Any) -> None:
@@ -116,10 +134,10 @@ def hold_torch(work: dict[str, Any]) -> Any:
 
 
 def _take(batches: Any, work: dict[str, Any]) -> Any:
-    batch = None
-    for _ in range(work["steps"] * work["microbatches"]):
-        batch = next(batches)
-    return batches, batch
+    held = None
+    for batch in taken(batches, work["steps"] * work["microbatches"], work):
+        held = batch
+    return batches, held
 
 
 def convert_to_mds(work: dict[str, Any]) -> Path:

@@ -1,0 +1,1 @@
+"""Ours, as `overlord bench scaling` runs it."""

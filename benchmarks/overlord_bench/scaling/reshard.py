@@ -1,0 +1,59 @@
+"""A source read by 4 and by 16 loaders, with a trainer at 0.8 of the lesser capacity.
+
+The two ends of `reshard_stalled_steps` (4 -> 16 -> 4 while it runs): what each fixed number of
+loaders can do, and how many steps of a paced run are not ready in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from overlord_bench._contract import Figures
+from overlord_bench._peers import is_measured
+from overlord_bench.scaling import _paced
+from overlord_bench.scaling._bench import Bench
+from overlord_bench.scaling._sizes import engine, sized
+from overlord_bench.scaling._sources import Sources
+from overlord_bench.scaling.shift import AHEAD
+
+AIMS: dict[str, str] = {}
+LOADERS = (4, 16)
+
+
+def job_of(sources: Sources, cores: int) -> dict[str, Any]:
+    """One source of texts."""
+    bins = max(4, 2 * cores)
+    more = {"bins": bins, "delivery": {"microbatch_size": bins}, "runtime": engine(cores)}
+    return sources.job("reshard", {"heavy": sources.text("web")}, {"heavy": 1.0}, **more)
+
+
+def run(bench: Bench) -> Figures:
+    """Both numbers of loaders, as fast as they can and at a pace that both can keep."""
+    options = bench.options
+    steps = 8 if options.quick else 40
+    sources = Sources(options.data, documents=options.documents, times=32)
+    sources.prepare()
+    config = job_of(sources, options.cores)
+    fixed = {count: sized(config, (count, 1)) for count in LOADERS}
+    found = {
+        count: _paced.capacity(bench, f"reshard/capacity/{count}", job, AHEAD, steps)
+        for count, job in fixed.items()
+    }
+    if not all(map(is_measured, found.values())):
+        return {}
+    slowest_s = max(told["step_s"] for told in found.values())
+    for count, job in fixed.items():
+        pace = _paced.paced(bench, f"reshard/{count}", job, slowest_s, steps)
+        found[count] = {**found[count], **pace}
+    return figures_of(found)
+
+
+def figures_of(found: Mapping[int, Figures]) -> Figures:
+    """Of every number of loaders."""
+    figures: Figures = {}
+    for count, told in found.items():
+        figures[f"reshard_tokens_per_s_{count}_loaders"] = told["tokens_per_s"]
+        if "stalled_steps" in told:
+            figures[f"reshard_stalled_steps_{count}_loaders"] = told["stalled_steps"]
+    return figures
