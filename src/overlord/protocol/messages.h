@@ -193,13 +193,15 @@ struct PeerRestarted {
 struct TermOpened {};
 
 // loader, constructor -> planner: it refuses earlier terms than this one from now on. The newest
-// plan it has been told: a planner that knows less than somebody else must not go on.
+// plan it has been told: a planner that knows less than somebody else must not go on. And where the
+// stream ends, if it knows of an end: in one message, so that nothing is planned in between.
 struct TermPromised {
   uint32_t term = 0;
   StepIndex planned = 0;  // the step behind that plan; 0: it has none
   Digest plan_hash;
+  std::vector<StreamFailed> ends = {};
 
-  OVERLORD_FIELDS(term, planned, plan_hash)
+  OVERLORD_FIELDS(term, planned, plan_hash, ends)
 };
 
 // client -> planner: from some window on this many slots read the source.

@@ -76,16 +76,14 @@ struct OnMessage {
       promise.planned = newest.step + 1;
       promise.plan_hash = newest.plan_hash;
     }
+    if (const auto& told = state.told()) promise.ends.push_back({told->step, told->status});
+    // Its journal may not tell: a sync that failed ends the stream, and cannot be written down.
+    if (const auto& failure = state.failure()) {
+      promise.ends.push_back({failure->step, failure->status});
+    }
     out->effects.push_back(Send{planner, promise});
     if (state.acknowledges()) {
       out->effects.push_back(Send{planner, protocol::Acknowledged{state.acknowledged()}});
-    }
-    if (const auto& told = state.told()) {
-      out->effects.push_back(Send{planner, protocol::StreamFailed{told->step, told->status}});
-    }
-    // Its journal may not tell: a sync that failed ends the stream, and cannot be written down.
-    if (const auto& failure = state.failure()) {
-      out->effects.push_back(Send{planner, protocol::StreamFailed{failure->step, failure->status}});
     }
   }
   // What a dead loader was asked and did not answer is asked again; what has come is kept.

@@ -48,14 +48,14 @@ struct OnMessage {
       promise.planned = newest->plan->step + 1;
       promise.plan_hash = newest->plan->plan_hash;
     }
+    if (const auto& failure = state.failure()) {
+      promise.ends.push_back({failure->step, failure->status});
+    }
     tell_planner(promise);
   }
   void say_again() const {
     for (const auto& [key, rows] : state.unlogged()) {
       for (const auto& [id, reason] : rows) tell_planner(protocol::LateBad{key.first, id, reason});
-    }
-    if (const auto& failure = state.failure()) {
-      tell_planner(protocol::StreamFailed{failure->step, failure->status});
     }
   }
   void tell_planner(protocol::Message message) const {

@@ -179,6 +179,7 @@ struct OnMessage {
   void operator()(const protocol::TermPromised& message) const {
     if (message.term != job.generation) return;  // to a planner before this one
     out->events.push_back(TermHeld{envelope.from});
+    for (const protocol::StreamFailed& end : message.ends) (*this)(end);
     check_promise(job, state, envelope.from, message, out);
     if (state.unpromised().empty()) brief(envelope.from);  // it was asked twice
   }

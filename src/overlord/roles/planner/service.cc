@@ -501,10 +501,17 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
             if (!self || self->superseded_) return;
             if (status.ok()) return then(*self);
             if (status.code() == Code::kUnavailable) return self->step_down(status);
-            // What was appended behind it fails too, plans among them.
-            self->failed(self->state_.uncommitted(), status.with_context("journal"));
+            self->journal_failed(status.with_context("journal"));
           });
         };
+  }
+
+  // What was appended behind it fails too, plans among them. If an earlier end was on its way
+  // there, some have heard of that one.
+  void journal_failed(const Status& status) {
+    const StepIndex step = state_.uncommitted();
+    if (failing_ && failing_->step < step) return failed(failing_->step, failing_->status);
+    failed(step, status);
   }
 
   // Another planner has the journal. It speaks to everybody; whatever we said would be a lie.
@@ -516,7 +523,8 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   // Journalled first: a planner that comes after this one must end the stream before the same step.
   void carry_out(Fail& fail) {
     if (state_.failure() && state_.failure()->step <= fail.step) return;
-    failing_ = true;  // no plan behind it
+    if (failing_ && failing_->step <= fail.step) return;
+    failing_ = fail;
     journal(protocol::FailureRecord{versions(), fail.step, fail.status},
             [fail](Service& self) { self.failed(fail.step, fail.status); });
   }
@@ -524,7 +532,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   void failed(StepIndex step, const Status& status) {
     if (state_.failure() && state_.failure()->step <= step) return;
     state_.apply(Failed{step, status});
-    failing_ = false;
+    failing_.reset();
     if (state_.unpromised().empty()) perform(on_failed(state_));
     while (!wishes_.empty()) answer_wish(status);
     pump();  // what an earlier term has planned
@@ -541,9 +549,9 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   int64_t scaled_ns_ = 0;
   PlannerProbe probe_;
   StepDraft draft_;
-  bool started_ = false;     // the journal tells of this term
-  bool failing_ = false;     // a failure is on its way to the journal
-  bool taken_over_ = false;  // and what earlier terms have planned is not all made again
+  bool started_ = false;         // the journal tells of this term
+  std::optional<Fail> failing_;  // on its way to the journal: no plan behind it
+  bool taken_over_ = false;      // and what earlier terms have planned is not all made again
   bool superseded_ = false;
   uint64_t plans_since_compaction_ = 0;
   std::set<protocol::Address> retiring_;  // on the way to the journal
