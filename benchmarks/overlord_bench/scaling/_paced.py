@@ -24,10 +24,12 @@ def capacity(bench: Bench, key: str, config: Mapping[str, Any], warmup: int, ste
     return told
 
 
-def paced(bench: Bench, key: str, config: Mapping[str, Any], step_s: float, steps: int) -> Figures:
+def paced(
+    bench: Bench, key: str, config: Mapping[str, Any], step_s: float, steps: int, **more: Any
+) -> Figures:
     """So many steps at a share of the capacity; adds which of them were not ready in time."""
     place = on_cores(bench.options.cores)
-    told = bench.measure(key, "paced", config, place, period_s=step_s / SHARE, steps=steps)
+    told = bench.measure(key, "paced", config, place, period_s=step_s / SHARE, steps=steps, **more)
     if is_measured(told):
         late = stalled(told["waits_ms"])
         told |= {"stalled": late, "stalled_steps": len(late)}

@@ -1,7 +1,7 @@
 """A source read by 4 and by 16 loaders, with a trainer at 0.8 of the lesser capacity.
 
-The two ends of `reshard_stalled_steps` (4 -> 16 -> 4 while it runs): what each fixed number of
-loaders can do, and how many steps of a paced run are not ready in time.
+What each fixed number of loaders can do, how many steps of a paced run are not ready in time, and
+the same of a run in which they become 16 and then 4 again: `reshard_stalled_steps`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from overlord_bench.scaling._sizes import engine, sized
 from overlord_bench.scaling._sources import Sources
 from overlord_bench.scaling.shift import AHEAD
 
-AIMS: dict[str, str] = {}
+AIMS = {"reshard_stalled_steps": "0"}
 LOADERS = (4, 16)
 
 
@@ -46,7 +46,16 @@ def run(bench: Bench) -> Figures:
     for count, job in fixed.items():
         pace = _paced.paced(bench, f"reshard/{count}", job, slowest_s, steps)
         found[count] = {**found[count], **pace}
-    return figures_of(found)
+    figures = figures_of(found)
+    wishes = {str(steps // 3): LOADERS[1], str(2 * steps // 3): LOADERS[0]}
+    growing = {**config["sources"]["heavy"], "loaders": 4, "workers": 1, "most_loaders": 16}
+    runtime = {**config["runtime"], "scaling": {"policy": "off"}}
+    job = {**config, "sources": {"heavy": growing}, "runtime": runtime}
+    told = _paced.paced(bench, "reshard/4-16-4", job, slowest_s, steps, resize=wishes)
+    if is_measured(told):
+        figures["reshard_stalled_steps"] = told["stalled_steps"]
+        figures["reshard_longest_wait_ms"] = told["longest_wait_ms"]
+    return figures
 
 
 def figures_of(found: Mapping[int, Figures]) -> Figures:

@@ -17,7 +17,7 @@ from overlord_bench.scaling._bench import Bench
 from overlord_bench.scaling._sizes import Size, engine, sized
 from overlord_bench.scaling._sources import Sources
 
-AIMS: dict[str, str] = {}
+AIMS = {"stalled_steps_auto": "0"}
 BEFORE = {"light": 0.95, "heavy": 0.05}
 AFTER = {"light": 0.1, "heavy": 0.9}
 QUICK = ("plain",)
@@ -25,15 +25,22 @@ AHEAD = 8  # steps that are made before the trainer comes to them
 
 
 def contenders(cores: int) -> dict[str, dict[str, Size]]:
-    """Sizes of both sources, by name; `ample` is enough for both mixtures.
-
-    Online scaling is one more of them: `"auto": {"light": (AUTO, AUTO), "heavy": (AUTO, AUTO)}`.
-    """
+    """Sizes of both sources, by name; `ample` is enough for both mixtures."""
     return {
         "plain": {"light": (1, 1), "heavy": (1, 1)},
         "before": {"light": (cores, 2), "heavy": (1, 1)},  # as the first mixture wants it
         "ample": {"light": (1, 2), "heavy": (cores, 2)},
     }
+
+
+def growing(config: Mapping[str, Any], cores: int) -> dict[str, Any]:
+    """The plain job, whose sources may grow to what `ample` has."""
+    sources = {
+        name: {**source, "most_loaders": cores, "workers": 2}
+        for name, source in config["sources"].items()
+    }
+    scaling = {"interval_seconds": 0.5}
+    return {**config, "sources": sources, "runtime": {**config["runtime"], "scaling": scaling}}
 
 
 def job_of(sources: Sources, cores: int, turn: int) -> dict[str, Any]:
@@ -65,6 +72,9 @@ def run(bench: Bench) -> Figures:
     for name in QUICK if options.quick else sizes:
         job = sized(config, sizes[name])
         found[name] = _paced.paced(bench, f"shift/{name}", job, step_s, turn + after)
+    if not options.quick:
+        job = growing(config, options.cores)
+        found["auto"] = _paced.paced(bench, "shift/auto", job, step_s, turn + after)
     return figures_of(found, step_s)
 
 

@@ -132,11 +132,16 @@ def rate(work: dict[str, Any]) -> dict[str, Any]:
 
 
 def paced(work: dict[str, Any]) -> dict[str, Any]:
-    """A step is trained for `period_s` each; how long every `next()` took."""
-    waits = []
+    """A step is trained for `period_s` each; how long every `next()` took.
+
+    `resize`: by step, how many loaders its first source has from then on.
+    """
+    waits, wishes = [], work.get("resize", {})
     with started(work) as loaders:
         steps = loaders.steps()
-        for _ in range(work["steps"]):
+        for step in range(work["steps"]):
+            if str(step) in wishes:
+                loaders.resize(next(iter(work["config"]["sources"])), wishes[str(step)])
             asked = time.perf_counter()
             next(steps)
             waits.append((time.perf_counter() - asked) * 1e3)
