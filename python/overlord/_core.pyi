@@ -130,6 +130,9 @@ class Source:
     @property
     def most_loaders(self) -> int: ...
 
+    @property
+    def measured_millicores(self) -> int: ...
+
     FIELDS: tuple = ...
 
 class Strategy:
@@ -1002,9 +1005,9 @@ def cuda_pinning(device: int) -> HostPinning:
     Who pins memory for a CUDA device; an error that says why where nobody can.
     """
 
-def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '', shadows: Mapping[str, int] = {}) -> bytes:
+def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '', shadows: Mapping[str, int] = {}, millicores: Mapping[str, int] = {}) -> bytes:
     """
-    The job as a node process is started with it; sources have so many shadows at least.
+    The job as a node process is started with it; sources have so many shadows at least, and loaders that kept so many thousandths of a core busy in the run before.
     """
 
 def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float, recovery_s: float = 0.0, pinning: HostPinning | None = None) -> AttachedEngine:
@@ -1017,9 +1020,9 @@ def refusal(error: str, text: str) -> bytes:
     What a node that waits for its job is sent instead: the name of an error, and its text.
     """
 
-def place_processes(sources: Sequence[tuple[str, int, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str], hosts: Sequence[tuple[str, int]] = []) -> dict:
+def place_processes(sources: Sequence[tuple[str, int, int, int, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str], hosts: Sequence[tuple[str, int, bool]] = []) -> dict:
     """
-    Processes with their roles and shadows, and the hosts of those that may move; sources are (name, loaders, shadows), hosts (name, cores), the lead's first.
+    Processes with their roles and shadows, and the hosts of those that may move, with the reason of each; sources are (name, loaders, workers, shadows, measured millicores), hosts (name, cores, whether it has ranks), the lead's first.
     """
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:

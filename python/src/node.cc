@@ -79,12 +79,15 @@ class Directory {
 
 nb::bytes job_file(const JobHandle& job, std::vector<Rank> ranks,
                    const model::RuntimeOptions& options, std::vector<std::string> worker_command,
-                   std::string journal_path, const std::map<std::string, uint32_t>& shadows) {
+                   std::string journal_path, const std::map<std::string, uint32_t>& shadows,
+                   const std::map<std::string, uint64_t>& millicores) {
   protocol::JobFile file =
       job.job_file(std::move(ranks), options, std::move(worker_command), std::move(journal_path));
   for (model::Source& source : file.spec.sources) {
     const auto by_rule = shadows.find(source.name);
     if (by_rule != shadows.end()) source.shadows = std::max(source.shadows, by_rule->second);
+    const auto measured = millicores.find(source.name);
+    if (measured != millicores.end()) source.measured_millicores = measured->second;
   }
   const std::string bytes = protocol::encode_job_file(file);
   return nb::bytes(bytes.data(), bytes.size());
@@ -141,17 +144,35 @@ nb::dict node_dict(const node::NodeStatus& status) {
   return out;
 }
 
+// Rooms of hosts that are told as (name, cores, whether it has ranks): what planner and
+// constructors, which are dealt over those with ranks, leave of them.
+std::vector<plan::HostRoom> rooms_of(
+    const std::vector<std::tuple<std::string, uint32_t, bool>>& hosts, uint32_t buckets) {
+  const auto with_ranks = static_cast<uint32_t>(std::count_if(
+      hosts.begin(), hosts.end(), [](const auto& host) { return std::get<bool>(host); }));
+  std::vector<plan::HostRoom> out;
+  for (const auto& [name, cores, ranks] : hosts) {
+    const uint32_t own = ranks ? (buckets + with_ranks - 1) / with_ranks : 0;
+    out.push_back({name, plan::spare_cores(cores, own, /*plans=*/out.empty()), ranks});
+  }
+  if (out.empty()) out.push_back({});
+  return out;
+}
+
 // Only names, loaders and numbers count, so that a config can be asked about before its data is.
-nb::dict place_processes(const std::vector<std::tuple<std::string, uint32_t, uint32_t>>& sources,
-                         uint32_t buckets, uint32_t loader_processes,
-                         uint32_t constructor_processes, std::vector<std::string> isolate,
-                         const std::vector<std::pair<std::string, uint32_t>>& hosts) {
+nb::dict place_processes(
+    const std::vector<std::tuple<std::string, uint32_t, uint32_t, uint32_t, uint64_t>>& sources,
+    uint32_t buckets, uint32_t loader_processes, uint32_t constructor_processes,
+    std::vector<std::string> isolate,
+    const std::vector<std::tuple<std::string, uint32_t, bool>>& hosts) {
   model::JobSpec spec;
-  for (const auto& [name, loaders, shadows] : sources) {
+  for (const auto& [name, loaders, workers, shadows, millicores] : sources) {
     model::Source& source = spec.sources.emplace_back();
     source.name = name;
     source.loaders = loaders;
+    source.workers = workers;
     source.shadows = shadows;
+    source.measured_millicores = millicores;
   }
   std::vector<uint32_t> numbers(buckets);
   std::iota(numbers.begin(), numbers.end(), 0u);
@@ -161,12 +182,15 @@ nb::dict place_processes(const std::vector<std::tuple<std::string, uint32_t, uin
   for (const protocol::ProcessRoles& process : placement.processes) {
     processes[process.name.c_str()] = process.roles.size() + process.standby.size();
   }
-  std::vector<plan::HostRoom> rooms;
-  for (const auto& [name, cores] : hosts) rooms.push_back({name, cores});
-  if (rooms.empty()) rooms.push_back({});
-  nb::dict out;
-  out["homes"] =
-      nb::cast(plan::home_groups(keeper::movable_groups(placement.processes), rooms, {}));
+  const std::vector<plan::HostRoom> rooms = rooms_of(hosts, buckets);
+  const std::vector<plan::HomelessGroup> groups =
+      keeper::movable_groups(placement.processes, plan::slot_millicores(spec.sources));
+  const plan::GroupHomes homes = plan::home_groups(groups, rooms, {});
+  nb::dict out, work;
+  for (const plan::HomelessGroup& group : groups) work[group.name.c_str()] = group.millicores;
+  out["millicores"] = work;
+  out["homes"] = nb::cast(homes);
+  out["home_reasons"] = nb::cast(plan::home_reasons(groups, rooms, homes));
   out["processes"] = processes;
   out["reasons"] = nb::cast(placement.reasons);
   return out;
@@ -208,7 +232,9 @@ void bind_node(nb::module_& m) {
   m.def("job_file", &job_file, nb::arg("job"), nb::arg("ranks"), nb::arg("options"),
         nb::arg("worker_command"), nb::arg("journal_path") = "",
         nb::arg("shadows") = std::map<std::string, uint32_t>(),
-        "The job as a node process is started with it; sources have so many shadows at least.");
+        nb::arg("millicores") = std::map<std::string, uint64_t>(),
+        "The job as a node process is started with it; sources have so many shadows at least, and "
+        "loaders that kept so many thousandths of a core busy in the run before.");
   m.def("attach", &attach, nb::arg("directory"), nb::arg("job"), nb::arg("attempt"),
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
         nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),
@@ -218,9 +244,9 @@ void bind_node(nb::module_& m) {
         "What a node that waits for its job is sent instead: the name of an error, and its text.");
   m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
         nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
-        nb::arg("hosts") = std::vector<std::pair<std::string, uint32_t>>(),
-        "Processes with their roles and shadows, and the hosts of those that may move; sources are "
-        "(name, loaders, shadows), hosts (name, cores), the lead's first.");
+        nb::arg("hosts") = std::vector<std::tuple<std::string, uint32_t, bool>>(),
+        "Processes with their roles, and hosts of those that may move, with the reason of each; of "
+        "(name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks).");
   m.def(
       "ask_node",
       [](const std::string& directory, double timeout_s) {

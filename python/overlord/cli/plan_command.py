@@ -37,8 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--placement",
         default=None,
         metavar="CORES",
-        help="instead: which host loaders would live on; cores of the lead's host, then of each "
-        "other, like 8,24,24",
+        help="instead: which host loaders would live on, and why; cores of the lead's host, then "
+        "of each other that has ranks, like 16,16",
+    )
+    parser.add_argument(
+        "--cpu-hosts",
+        default=None,
+        metavar="CORES",
+        help="with --placement: cores of each host without ranks, like 24,24",
     )
 
 
@@ -55,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
     job = arguments.load_job(options)
     if options.placement is not None:
         return print_placement(job, options)
+    if options.cpu_hosts is not None:
+        raise refused(("--cpu-hosts",), "is of --placement", options.cpu_hosts)
     if options.rank is not None:
         job.mesh.check_rank(options.rank)
     opened = job.open_stream(options.stream)
@@ -95,27 +103,44 @@ def run(options: argparse.Namespace) -> int:
 def print_placement(job: Any, options: argparse.Namespace) -> int:
     """Which processes there would be, on which host, and why."""
     from overlord._src.checkup.node import placement
+    from overlord._src.index.source_profile import loader_millicores
     from overlord.cli.terminal import make_console, print_rows, right
 
-    text: str = options.placement
-    if not all(part.strip().isdigit() and int(part) > 0 for part in text.split(",")):
-        raise refused(("--placement",), "cannot read it", text, "cores of each host, like 8,24,24")
-    cores = [int(part) for part in text.split(",")]
-    names = ["lead", *(f"host {number}" for number in range(1, len(cores)))]
-    placed = placement(job.loaded, job.mesh, list(zip(names, cores, strict=True)))
+    near = _cores("--placement", options.placement)
+    far = _cores("--cpu-hosts", options.cpu_hosts) if options.cpu_hosts is not None else []
+    names = ["lead", *(f"host {number}" for number in range(1, len(near)))]
+    hosts = [(name, cores, True) for name, cores in zip(names, near, strict=True)]
+    hosts += [(f"cpu host {number}", cores, False) for number, cores in enumerate(far, 1)]
+    measured = loader_millicores(job.loaded, job.open_stream(options.stream).sources)
+    placed = placement(job.loaded, job.mesh, hosts, measured)
     rows = [
-        {"process": name, "roles": roles, "host": placed["homes"].get(name, "that of its ranks")}
+        {
+            "process": name,
+            "roles": roles,
+            "cores": placed["millicores"].get(name, 0) / 1000,
+            "host": placed["homes"].get(name, "that of its ranks"),
+            "why": placed["home_reasons"].get(name, "constructors stay with their ranks"),
+        }
         for name, roles in placed["processes"].items()
     ]
     if options.json:
         print(json.dumps({"processes": rows, "reasons": placed["reasons"]}, indent=1))
         return 0
     console = make_console()
-    shown = [[row["process"], str(row["roles"]), row["host"]] for row in rows]
-    print_rows(console, shown, "process", *right("roles"), "host")
-    for line in (*placed["reasons"], "loaders are dealt over hosts by cores; shadows live apart"):
+    shown = [
+        [str(row[key]) for key in ("process", "roles", "cores", "host", "why")] for row in rows
+    ]
+    print_rows(console, shown, "process", *right("roles", "cores"), "host", "why")
+    for line in placed["reasons"]:
         console.print(line, highlight=False, markup=False)
     return 0
+
+
+def _cores(option: str, text: str) -> list[int]:
+    """Cores of hosts out of `8,24,24`."""
+    if not all(part.strip().isdigit() and int(part) > 0 for part in text.split(",")):
+        raise refused((option,), "cannot read it", text, "cores of each host, like 8,24,24")
+    return [int(part) for part in text.split(",")]
 
 
 def print_report(console: Any, step: Any, report: dict[str, Any]) -> None:

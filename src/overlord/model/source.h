@@ -160,6 +160,9 @@ struct Source {
   // To how many slots it may grow while the stream runs; not in the digest. `loaders` or less: as
   // many as it starts with.
   uint32_t most_loaders = 0;
+  // Thousandths of a core that its loaders kept busy in the run before; 0: nobody has measured it.
+  // Not in the digest.
+  uint64_t measured_millicores = 0;
 
   uint32_t slots() const { return std::max(loaders, most_loaders); }  // that there are
 
@@ -167,7 +170,7 @@ struct Source {
                   filter, media, tokenizer, bos, eod, vocabulary, shuffle, window_rows,
                   window_bytes, at_end, over_length, bad_rows_allowed, allow_duplicates, limits,
                   loaders, workers, count_bytes, transform, decode_at, schema, empty, shadows,
-                  shadow, most_loaders)
+                  shadow, most_loaders, measured_millicores)
 };
 
 // Whether documents have a loss mask of their own, so that metadata needs more than their lengths.

@@ -180,6 +180,7 @@ void Processes::keep(const Layout& layout) {
   job.supervision.silence_ns = kSilenceNs;
   job.supervision.start_ns = 10 * kSilenceNs;
   job.views = plan::make_views(start_.job->mesh, start_.job->delivery, 1);
+  job.slot_millicores = plan::slot_millicores(start_.job->spec.sources);
   for (const Process& process : processes_) {
     if (process.keeps) job.groups.push_back(process.group);
   }

@@ -155,10 +155,17 @@ def check_shares(runtime: RuntimeConfig, mesh: Mesh, shadows: Mapping[str, int])
 
 
 def placement(
-    loaded: LoadedConfig, mesh: Mesh, hosts: Sequence[tuple[str, int]] = ()
+    loaded: LoadedConfig,
+    mesh: Mesh,
+    hosts: Sequence[tuple[str, int, bool]] = (),
+    millicores: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Which roles share a process, and on which of these hosts loaders live, the lead's first."""
-    from overlord._src.lowering.job_spec import loaders_of
+    """Which roles share a process, and on which of these hosts loaders live, the lead's first.
+
+    Hosts are told with their cores and whether they have ranks; `millicores` is what loaders of
+    sources kept busy in the run before.
+    """
+    from overlord._src.lowering.job_spec import loaders_of, workers_of
     from overlord._src.native import core
     from overlord._src.run.run_loop import bucket_readers
 
@@ -167,7 +174,13 @@ def placement(
     names = resolve_stream(config, TRAIN).mixture.source_names()
     placed: dict[str, Any] = core.place_processes(
         [
-            (name, loaders_of(loaded, name), config.sources[base_name(name)].shadows)
+            (
+                name,
+                loaders_of(loaded, name),
+                workers_of(loaded, name),
+                config.sources[base_name(name)].shadows,
+                (millicores or {}).get(name, 0),
+            )
             for name in names
         ],
         len(bucket_readers(mesh, hybrid)),

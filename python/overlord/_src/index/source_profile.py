@@ -16,6 +16,8 @@ FORMAT = 3
 # In the order in which rows pass them. `read` is time waited for storage, `send` is of no time.
 STAGES = ("read", "decode", "python", "tokenise", "media", "send", "unpack")
 TIMED_STAGES = tuple(stage for stage in STAGES if stage != "send")
+# Of a loader: what constructors do is theirs, and `read` is waited for, not worked.
+WORKED_BY_LOADERS = ("decode", "python", "tokenise", "media")
 WORKING_STAGES = tuple(stage for stage in STAGES if stage not in ("read", "send"))
 # Where the status of a running engine has a stage's time: of loaders, and of constructors.
 _LOADER_TIMES = {
@@ -65,6 +67,16 @@ class SourceProfile:
     def work_ns(self) -> int:
         """Time of a CPU, all stages."""
         return sum(self.stages[stage].ns for stage in WORKING_STAGES)
+
+    @property
+    def loader_work_ns(self) -> int:
+        """Time of a CPU in loaders."""
+        return sum(self.stages[stage].ns for stage in WORKED_BY_LOADERS)
+
+    @property
+    def loader_millicores(self) -> int:
+        """Thousandths of a core that its loaders kept busy: what rows cost, times those drawn."""
+        return max(1, self.loader_work_ns * 1000 // self.elapsed_ns) if self.elapsed_ns else 0
 
     @property
     def rows_per_core_s(self) -> float:
@@ -117,6 +129,12 @@ def read_profiles(loaded: LoadedConfig, sources: Iterable[core.Source]) -> dict[
     """Profiles of those sources that have one."""
     found = {source.name: read_profile(loaded, source) for source in sources}
     return {name: profile for name, profile in found.items() if profile is not None}
+
+
+def loader_millicores(loaded: LoadedConfig, sources: Iterable[core.Source]) -> dict[str, int]:
+    """Thousandths of a core that loaders kept busy in the run before, of sources it profiled."""
+    profiles = read_profiles(loaded, sources)
+    return {name: profile.loader_millicores for name, profile in profiles.items()}
 
 
 def dominating(times: Mapping[str, float]) -> str | None:

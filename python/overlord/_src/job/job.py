@@ -28,6 +28,7 @@ from overlord._src.errors import ConfigError, Problem, refused
 from overlord._src.functions.mix_rule import Rule, rule_problems
 from overlord._src.functions.transforms import thread_problem
 from overlord._src.index.folder import folder_problems
+from overlord._src.index.source_profile import loader_millicores
 from overlord._src.job.launch import Launch, find_launch
 from overlord._src.job.open_stream import OpenStream
 from overlord._src.loader.attached_engine import AttachedEngine
@@ -297,6 +298,7 @@ class Job:
             worker_command(),
             self._loaded.journal_path,
             shadows_by_rule(self._loaded, opened.sources),
+            loader_millicores(self._loaded, opened.sources),
         )
 
     def node_plan(self) -> NodePlan:

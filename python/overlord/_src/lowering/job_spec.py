@@ -173,6 +173,12 @@ def most_loaders(loaded: LoadedConfig) -> dict[str, int]:
     }
 
 
+def workers_of(loaded: LoadedConfig, name: str) -> int:
+    """Blocks that a slot of a source has in work at once."""
+    own = loaded.config.sources[base_name(name)].workers
+    return sized(loaded, base_name(name), "workers", own)
+
+
 def lower_source(
     loaded: LoadedConfig, stream: ResolvedStream, name: str, files: Sequence[str]
 ) -> core.Source:
@@ -204,7 +210,8 @@ def lower_source(
             "max_media_bytes": config.limits.max_media,
         },
         loaders=loaders_of(loaded, name),
-        workers=sized(loaded, base_name(name), "workers", config.workers),
+        workers=workers_of(loaded, name),
+        measured_millicores=0,  # said when a node is started
         count_bytes=in_bytes and tokenizer is not None and tokenizer["kind"] == "huggingface",
         transform=lower_transform(loaded, name),
         schema=schema,

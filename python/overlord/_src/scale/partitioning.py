@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from overlord._src.errors import refused
-from overlord._src.index.source_profile import SourceProfile, read_profiles
+from overlord._src.index.source_profile import WORKED_BY_LOADERS, SourceProfile, read_profiles
 from overlord._src.job.job import Job
 from overlord._src.job.open_stream import OpenStream
 from overlord._src.native import core
 
-# Of a loader: what constructors do is theirs, and `read` is waited for, not worked.
-WORKED_BY_LOADERS = ("decode", "python", "tokenise", "media")
 REASONS = {
     "cost": "what a step's rows cost, beside those of the others",
     "least": "nobody has fewer",
@@ -56,11 +54,10 @@ def rows_per_step(opened: OpenStream, steps: int) -> dict[str, float]:
 
 def load_of(profile: SourceProfile, rows: float, slots: int) -> dict[str, Any]:
     """What a source costs, as core.partition asks for it; `slots`: workers of the run before."""
-    work_ns = sum(profile.stages[stage].ns for stage in WORKED_BY_LOADERS)
     held = sum(profile.stages[stage].peak_bytes for stage in ("read", *WORKED_BY_LOADERS))
     return {
         "name": profile.source,
-        "work_ns": round(profile.per_row(work_ns)),
+        "work_ns": round(profile.per_row(profile.loader_work_ns)),
         "wait_ns": round(profile.per_row(profile.stages["read"].ns)),
         "rows_per_step": max(1, math.ceil(rows)),
         "buffer_bytes": held,

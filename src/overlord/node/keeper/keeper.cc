@@ -16,6 +16,7 @@
 #include "overlord/node/recovery/living_process.h"
 #include "overlord/plan/place/place_tree.h"
 #include "overlord/protocol/plan_codec.h"
+#include "overlord/roles/keeper/hosts.h"
 
 namespace overlord::node {
 namespace {
@@ -89,7 +90,8 @@ keeper::KeeperJob JobKeeper::keeper_job() const {
   out.living = left_.placements();
   const std::vector<uint32_t> buckets = keeper::buckets_of_host(*views_, file_.ranks, local_);
   out.groups = keeper::place_processes(job_->spec, buckets, placing()).processes;
-  out.cores = usable_cores();
+  out.cores = plan::spare_cores(usable_cores(), keeper::constructors_of(out.groups), out.leads);
+  out.slot_millicores = plan::slot_millicores(job_->spec.sources);
   out.views = views_;
   out.welcome = make_welcome(*job_, file_.runtime, *views_);
   return out;

@@ -8,21 +8,49 @@
 namespace overlord::plan {
 namespace {
 
+constexpr uint64_t kMilli = 1000;
+constexpr size_t kConstructorsPerCore = 8;
+
 // Work for each core. Compared by cross multiplication: 2^32 groups of 2^32 would not overflow.
 struct Busy {
   unsigned __int128 work = 0;
-  uint32_t cores = 1;
+  uint64_t room = 1;
 
-  friend bool operator<(const Busy& a, const Busy& b) {
-    return a.work * b.cores < b.work * a.cores;
-  }
+  friend bool operator<(const Busy& a, const Busy& b) { return a.work * b.room < b.work * a.room; }
 };
+
+// What there is and what is asked for, in thousandths of a core.
+struct Demand {
+  Demand(const std::vector<HomelessGroup>& groups, const std::vector<HostRoom>& hosts) {
+    for (const HostRoom& host : hosts) {
+      OVERLORD_CHECK(host.cores > 0, "a host has cores");
+      (host.ranks ? near : far) += kMilli * host.cores;
+    }
+    for (const HomelessGroup& group : groups) work += group.millicores;
+  }
+  bool suffices() const { return work <= near + far; }
+  // How much of a host's cores is to be used, beside the others; 0: none, as long as others do.
+  uint64_t room(const HostRoom& host) const {
+    if (host.ranks || near == 0 || !suffices()) return kMilli * host.cores;
+    if (work <= near) return 0;
+    const auto beyond = static_cast<unsigned __int128>(work - near) * kMilli;
+    return host.cores * std::max<uint64_t>(1, static_cast<uint64_t>(beyond / far));
+  }
+
+  uint64_t near = 0, far = 0;  // cores of hosts with ranks, and of those without
+  uint64_t work = 0;
+};
+
+bool apart_from(const HomelessGroup& group, const HomelessGroup& other) {
+  return std::find(group.apart.begin(), group.apart.end(), other.name) != group.apart.end();
+}
 
 class Homes {
  public:
   Homes(const std::vector<HomelessGroup>& groups, const std::vector<HostRoom>& hosts)
       : groups_(groups), hosts_(hosts), work_(hosts.size()), home_(groups.size()) {
-    for (const HostRoom& host : hosts) OVERLORD_CHECK(host.cores > 0, "a host has cores");
+    const Demand demand(groups, hosts);
+    for (const HostRoom& host : hosts) room_.push_back(demand.room(host));
   }
 
   void keep(const GroupHomes& before) {
@@ -41,22 +69,28 @@ class Homes {
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (!home_[g]) order.push_back(g);
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return groups_[a].work > groups_[b].work; });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return groups_[a].millicores > groups_[b].millicores;
+    });
     for (const size_t g : order) {
-      std::optional<size_t> best = calmest_for(g, /*apart=*/true);
-      if (!best) best = calmest_for(g, /*apart=*/false);
+      std::optional<size_t> best = apart_for(g);
+      if (!best) best = calmest_for(g, [&](size_t h) { return room_[h] > 0; });
       settle(g, *best);
     }
   }
 
-  // Every move leaves the busiest host less busy and makes none as busy as it was: it comes to an
-  // end.
-  void level() {
-    while (const std::optional<Move> move = best_move()) {
-      work_[*home_[move->group]] -= groups_[move->group].work;
-      settle(move->group, move->host);
+  // Every move leaves fewer pairs together.
+  void separate() {
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (!has_partner(g, *home_[g])) continue;
+      if (const std::optional<size_t> host = apart_for(g)) settle(g, *host);
     }
+  }
+
+  // Every move leaves a host that is not needed, or leaves the busiest host less busy and makes
+  // none as busy as it was: it comes to an end.
+  void level() {
+    while (const std::optional<Move> move = best_move()) settle(move->group, move->host);
   }
 
   GroupHomes take() const {
@@ -71,41 +105,52 @@ class Homes {
   };
 
   Busy busy(size_t host, uint64_t more = 0) const {
-    return {static_cast<unsigned __int128>(work_[host]) + more, hosts_[host].cores};
+    return {static_cast<unsigned __int128>(work_[host]) + more, std::max<uint64_t>(1, room_[host])};
   }
   void settle(size_t group, size_t host) {
+    if (home_[group]) work_[*home_[group]] -= groups_[group].millicores;
     home_[group] = host;
-    work_[host] += groups_[group].work;
+    work_[host] += groups_[group].millicores;
   }
   bool has_partner(size_t group, size_t host) const {
     for (size_t other = 0; other < groups_.size(); ++other) {
-      if (home_[other] != host) continue;
-      const std::vector<std::string>& apart = groups_[group].apart;
-      if (std::find(apart.begin(), apart.end(), groups_[other].name) != apart.end()) return true;
+      if (home_[other] == host && apart_from(groups_[group], groups_[other])) return true;
     }
     return false;
   }
-  std::optional<size_t> calmest_for(size_t group, bool apart) const {
+  template <typename Allowed>
+  std::optional<size_t> calmest_for(size_t group, const Allowed& allowed) const {
     std::optional<size_t> best;
+    const uint64_t work = groups_[group].millicores;
     for (size_t h = 0; h < hosts_.size(); ++h) {
-      if (apart && has_partner(group, h)) continue;
-      const uint64_t work = groups_[group].work;
-      if (!best || busy(h, work) < busy(*best, work)) best = h;
+      if (allowed(h) && (!best || busy(h, work) < busy(*best, work))) best = h;
     }
     return best;
   }
+  std::optional<size_t> needed_for(size_t group) const {
+    return calmest_for(group, [&](size_t h) { return room_[h] > 0 && !has_partner(group, h); });
+  }
+  // A host that is not needed is better than one that it would lose together with its partner.
+  std::optional<size_t> apart_for(size_t group) const {
+    if (const std::optional<size_t> host = needed_for(group)) return host;
+    return calmest_for(group, [&](size_t h) { return !has_partner(group, h); });
+  }
   std::optional<Move> best_move() const {
-    size_t busiest = 0;
-    for (size_t h = 1; h < hosts_.size(); ++h) {
-      if (busy(busiest) < busy(h)) busiest = h;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (room_[*home_[g]] > 0) continue;
+      if (const std::optional<size_t> host = needed_for(g)) return Move{g, *host};
+    }
+    std::optional<size_t> busiest;
+    for (size_t h = 0; h < hosts_.size(); ++h) {
+      if (room_[h] > 0 && (!busiest || busy(*busiest) < busy(h))) busiest = h;
     }
     std::optional<Move> best;
-    Busy least = busy(busiest);
+    Busy least = busy(*busiest);
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (home_[g] != busiest) continue;
-      const std::optional<size_t> host = calmest_for(g, /*apart=*/true);
-      if (!host || *host == busiest || !(busy(*host, groups_[g].work) < least)) continue;
-      least = busy(*host, groups_[g].work);
+      const std::optional<size_t> host = needed_for(g);
+      if (!host || host == busiest || !(busy(*host, groups_[g].millicores) < least)) continue;
+      least = busy(*host, groups_[g].millicores);
       best = Move{g, *host};
     }
     return best;
@@ -113,9 +158,16 @@ class Homes {
 
   const std::vector<HomelessGroup>& groups_;
   const std::vector<HostRoom>& hosts_;
-  std::vector<uint64_t> work_;               // by host
+  std::vector<uint64_t> room_, work_;        // by host
   std::vector<std::optional<size_t>> home_;  // by group
 };
+
+std::string cores_text(uint64_t millicores) {
+  const uint64_t tenths = (millicores + kMilli / 20) / (kMilli / 10);
+  std::string out = std::to_string(tenths / 10);
+  if (tenths % 10 != 0) out += "." + std::to_string(tenths % 10);
+  return out + (tenths == 10 ? " core" : " cores");
+}
 
 }  // namespace
 
@@ -125,9 +177,60 @@ GroupHomes home_groups(const std::vector<HomelessGroup>& groups, const std::vect
   Homes homes(groups, hosts);
   homes.keep(before);
   homes.settle_homeless();
+  homes.separate();
   homes.level();
   GroupHomes out = homes.take();
   OVERLORD_CHECK(out.size() == groups.size(), "no two groups share a name, and each has a home");
+  return out;
+}
+
+std::map<std::string, std::string> home_reasons(const std::vector<HomelessGroup>& groups,
+                                                const std::vector<HostRoom>& hosts,
+                                                const GroupHomes& homes) {
+  const Demand demand(groups, hosts);
+  const std::string near = cores_text(demand.near), work = cores_text(demand.work);
+  std::map<std::string, std::string> out;
+  for (const HomelessGroup& group : groups) {
+    const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const HostRoom& one) {
+      return one.name == homes.at(group.name);
+    });
+    OVERLORD_CHECK(host != hosts.end(), "a home is one of the hosts");
+    std::string& why = out[group.name];
+    if (!demand.suffices()) {
+      why = "dealt by cores: loaders can use " + work + ", all hosts have " +
+            cores_text(demand.near + demand.far);
+    } else if (host->ranks || demand.near == 0) {
+      why = "spare cores of hosts with ranks come first: " + near + ", loaders can use " + work;
+    } else if (demand.room(*host) > 0) {
+      why = "hosts with ranks have " + near + " to spare, loaders can use " + work;
+    } else {
+      why = "apart from what it stands by for, or what stands by for it";
+    }
+  }
+  return out;
+}
+
+uint32_t spare_cores(uint32_t cores, size_t constructors, bool plans) {
+  const size_t taken =
+      (plans ? 1 : 0) + (constructors + kConstructorsPerCore - 1) / kConstructorsPerCore;
+  return taken < cores ? cores - static_cast<uint32_t>(taken) : 1;
+}
+
+std::vector<uint64_t> slot_millicores(const std::vector<model::Source>& sources) {
+  uint64_t workers = 0, measured = 0;
+  bool all = true;
+  for (const model::Source& source : sources) {
+    workers += uint64_t{source.slots()} * source.workers;
+    measured += source.measured_millicores;
+    all = all && source.measured_millicores > 0;
+  }
+  std::vector<uint64_t> out;
+  for (const model::Source& source : sources) {
+    const auto all_slots = static_cast<unsigned __int128>(workers) * kMilli *
+                           source.measured_millicores / std::max<uint64_t>(1, measured);
+    const uint64_t own = static_cast<uint64_t>(all_slots) / std::max(1u, source.slots());
+    out.push_back(all ? std::max<uint64_t>(1, own) : kMilli * source.workers);
+  }
   return out;
 }
 

@@ -1,6 +1,8 @@
-// Which host each group of loaders lives on: as much of the work as the host has of all cores, and
-// no group moves without need. Pure, over integers; hosts that come out the same are taken in their
-// order, which is why the trainers' own stands first.
+// Which host each group of loaders lives on. The spare cores of hosts that have ranks come first,
+// since what is read there stays near who needs it; hosts without ranks take what goes beyond;
+// where there is more work than cores, all have as much of it as they have of the cores. No group
+// moves without need. Pure, over integers; hosts that come out the same are taken in their order,
+// which is why the lead's stands first.
 #pragma once
 
 #include <cstdint>
@@ -9,30 +11,44 @@
 #include <vector>
 
 #include "overlord/base/fields.h"
+#include "overlord/model/source.h"
 
 namespace overlord::plan {
 
 struct HostRoom {  // what a host gives to loaders
   std::string name;
   uint32_t cores = 1;
+  bool ranks = true;  // false: it has joined for its cores alone
 
-  OVERLORD_FIELDS(name, cores)
+  OVERLORD_FIELDS(name, cores, ranks)
 };
 
 struct HomelessGroup {
   std::string name;
-  uint32_t work = 1;               // beside the others
+  uint64_t millicores = 1000;      // thousandths of a core that it can keep busy
   std::vector<std::string> apart;  // groups that stand by for it, or that it stands by for
 
-  OVERLORD_FIELDS(name, work, apart)
+  OVERLORD_FIELDS(name, millicores, apart)
 };
 
 using GroupHomes = std::map<std::string, std::string>;  // host by group
 
 // `before`: where they live now. A group whose host is not among `hosts` finds another; one whose
-// host is stays, unless its move makes the busiest host less busy. Groups that stand by for each
-// other share a host only where there is no other.
+// host is stays, unless its move makes the busiest host less busy, or its host is not needed any
+// more. Groups that stand by for each other share a host only where there is no other.
 GroupHomes home_groups(const std::vector<HomelessGroup>& groups, const std::vector<HostRoom>& hosts,
                        const GroupHomes& before);
+
+// Why each of them lives where it does, for people.
+std::map<std::string, std::string> home_reasons(const std::vector<HomelessGroup>& groups,
+                                                const std::vector<HostRoom>& hosts,
+                                                const GroupHomes& homes);
+
+// Cores that planner and constructors leave to loaders, by a rule of thumb; one at least.
+uint32_t spare_cores(uint32_t cores, size_t constructors, bool plans);
+
+// Thousandths of a core that one slot of each source can keep busy: its workers', or, where a run
+// has measured every source, its part of all of them by what the source has cost.
+std::vector<uint64_t> slot_millicores(const std::vector<model::Source>& sources);
 
 }  // namespace overlord::plan

@@ -7,7 +7,7 @@ namespace {
 
 std::vector<HomelessGroup> equal_groups(uint32_t count) {
   std::vector<HomelessGroup> out;
-  for (uint32_t i = 0; i < count; ++i) out.push_back({"g" + std::to_string(i), 1, {}});
+  for (uint32_t i = 0; i < count; ++i) out.push_back({"g" + std::to_string(i), 1000, {}});
   return out;
 }
 
@@ -59,10 +59,21 @@ TEST(GroupHomes, NothingMovesWithoutNeed) {
 
 TEST(GroupHomes, ThoseThatStandByForEachOtherLiveApart) {
   // Two that are alone on the first host would both fit there best.
-  const std::vector<HomelessGroup> groups = {{"a", 1, {"b"}}, {"b", 1, {"a"}}};
+  const std::vector<HomelessGroup> groups = {{"a", 1000, {"b"}}, {"b", 1000, {"a"}}};
   const GroupHomes homes = home_groups(groups, {{"", 100}, {"x", 1}}, {});
   EXPECT_NE(homes.at("a"), homes.at("b"));
   EXPECT_EQ(on(home_groups(groups, {{"", 1}}, {}), ""), 2u);  // where there is no other
+}
+
+TEST(GroupHomes, ThoseThatHadToLiveTogetherPartWhenAnyHostComes) {
+  const std::vector<HomelessGroup> groups = {{"a", 1000, {"b"}}, {"b", 1000, {"a"}}};
+  const GroupHomes before = home_groups(groups, {{"", 100}}, {});
+  for (const HostRoom& late : {HostRoom{"x", 1}, HostRoom{"x", 1, false}}) {
+    const std::vector<HostRoom> hosts = {{"", 100}, late};
+    const GroupHomes after = home_groups(groups, hosts, before);
+    EXPECT_NE(after.at("a"), after.at("b"));
+    EXPECT_EQ(home_groups(groups, hosts, after), after);
+  }
 }
 
 TEST(GroupHomes, TheBusiestIsAsCalmAsCanBe) {
@@ -70,6 +81,115 @@ TEST(GroupHomes, TheBusiestIsAsCalmAsCanBe) {
       {"large", 6, {}}, {"a", 2, {}}, {"b", 2, {}}, {"c", 2, {}}};
   const GroupHomes homes = home_groups(groups, {{"", 1}, {"x", 1}}, {});
   for (const char* name : {"a", "b", "c"}) EXPECT_NE(homes.at(name), homes.at("large"));
+}
+
+// --- Hosts with ranks, and hosts without -------------------------------------------------------
+
+const HostRoom kFar = {"cpu", 8, false};
+
+TEST(GroupHomes, SpareCoresOfHostsWithRanksComeFirst) {
+  const GroupHomes homes = home_groups(equal_groups(6), {{"", 3}, kFar, {"b", 3}}, {});
+  EXPECT_EQ(on(homes, ""), 3u);
+  EXPECT_EQ(on(homes, "b"), 3u);
+  EXPECT_EQ(on(homes, "cpu"), 0u);
+}
+
+TEST(GroupHomes, HostsWithoutRanksTakeWhatGoesBeyond) {
+  const GroupHomes homes =
+      home_groups(equal_groups(9), {{"", 2}, {"b", 1}, kFar, {"cpu2", 4, false}}, {});
+  EXPECT_EQ(on(homes, ""), 2u);
+  EXPECT_EQ(on(homes, "b"), 1u);
+  EXPECT_EQ(on(homes, "cpu"), 4u);
+  EXPECT_EQ(on(homes, "cpu2"), 2u);
+}
+
+TEST(GroupHomes, WhereThereIsMoreWorkThanCoresAllAreUsedAlike) {
+  const GroupHomes homes = home_groups(equal_groups(24), {{"", 4}, kFar}, {});
+  EXPECT_EQ(on(homes, ""), 8u);
+  EXPECT_EQ(on(homes, "cpu"), 16u);
+}
+
+TEST(GroupHomes, AHostWithRanksThatComesLateRelievesThoseWithout) {
+  const std::vector<HomelessGroup> groups = equal_groups(8);
+  const GroupHomes before = home_groups(groups, {{"", 2}, kFar}, {});
+  EXPECT_EQ(on(before, "cpu"), 6u);
+  const GroupHomes after = home_groups(groups, {{"", 2}, kFar, {"late", 6}}, before);
+  EXPECT_EQ(on(after, "cpu"), 0u);
+  EXPECT_EQ(moved(before, after), 6u) << "nobody else moves";
+}
+
+TEST(GroupHomes, AHostThatIsNotNeededStillTakesWhatMustLiveApart) {
+  const std::vector<HomelessGroup> groups = {
+      {"a", 1000, {"b"}}, {"b", 1000, {"a"}}, {"c", 1000, {}}};
+  const std::vector<HostRoom> hosts = {{"", 100}, kFar};
+  const GroupHomes homes = home_groups(groups, hosts, {});
+  EXPECT_NE(homes.at("a"), homes.at("b"));
+  EXPECT_EQ(on(homes, "cpu"), 1u);
+  const std::string& there = homes.at("a") == "cpu" ? "a" : "b";
+  EXPECT_NE(home_reasons(groups, hosts, homes).at(there).find("stands by"), std::string::npos);
+}
+
+// Whatever hosts come and go, what is asked again is answered the same, and pairs are parted.
+TEST(GroupHomes, AnyChangeComesToRestAtOnce) {
+  uint32_t dice = 1;
+  const auto below = [&dice](uint32_t limit) {
+    dice = dice * 1664525 + 1013904223;
+    return (dice >> 8) % limit;
+  };
+  for (int world = 0; world < 300; ++world) {
+    std::vector<HomelessGroup> groups = equal_groups(1 + below(12));
+    for (HomelessGroup& group : groups) group.millicores = 1 + below(4000);
+    for (size_t i = 0; i + 1 < groups.size(); i += 3) {
+      groups[i].apart = {groups[i + 1].name};
+      groups[i + 1].apart = {groups[i].name};
+    }
+    GroupHomes homes;
+    for (int change = 0; change < 6; ++change) {
+      std::vector<HostRoom> hosts = {{"", 1 + below(8)}};
+      for (const char* name : {"b", "c", "d"}) {
+        if (below(2) == 0) hosts.push_back({name, 1 + below(8), below(2) == 0});
+      }
+      homes = home_groups(groups, hosts, homes);
+      ASSERT_EQ(home_groups(groups, hosts, homes), homes) << world << " " << change;
+      for (const HomelessGroup& group : groups) {
+        if (group.apart.empty() || hosts.size() == 1) continue;
+        ASSERT_NE(homes.at(group.name), homes.at(group.apart[0])) << world << " " << change;
+      }
+    }
+  }
+}
+
+TEST(GroupHomes, ReasonsNameWhatThereIsAndWhatIsAskedFor) {
+  const std::vector<HomelessGroup> groups = equal_groups(6);
+  std::vector<HostRoom> hosts = {{"", 4}, kFar};
+  auto reasons = home_reasons(groups, hosts, home_groups(groups, hosts, {}));
+  std::map<std::string, int> seen;
+  for (const auto& [group, why] : reasons) ++seen[why];
+  EXPECT_EQ(seen["spare cores of hosts with ranks come first: 4 cores, loaders can use 6 cores"],
+            4);
+  EXPECT_EQ(seen["hosts with ranks have 4 cores to spare, loaders can use 6 cores"], 2);
+  hosts = {{"", 1}, {"cpu", 1, false}};
+  reasons = home_reasons(groups, hosts, home_groups(groups, hosts, {}));
+  EXPECT_EQ(reasons.at("g0"), "dealt by cores: loaders can use 6 cores, all hosts have 2 cores");
+}
+
+// --- What there is, and what is asked for -------------------------------------------------------
+
+TEST(SpareCores, PlannerAndConstructorsAreTakenOff) {
+  EXPECT_EQ(spare_cores(16, 8, true), 14u);
+  EXPECT_EQ(spare_cores(16, 9, false), 14u);
+  EXPECT_EQ(spare_cores(16, 0, false), 16u);
+  EXPECT_EQ(spare_cores(2, 64, true), 1u);
+}
+
+TEST(SlotMillicores, AreWorkersUntilEverySourceIsMeasured) {
+  std::vector<model::Source> sources(2);
+  sources[0].loaders = 2;
+  sources[0].workers = 3;
+  sources[0].measured_millicores = 900;
+  EXPECT_EQ(slot_millicores(sources), (std::vector<uint64_t>{3000, 1000}));
+  sources[1].measured_millicores = 100;  // seven workers, nine tenths of them for the first
+  EXPECT_EQ(slot_millicores(sources), (std::vector<uint64_t>{3150, 700}));
 }
 
 }  // namespace

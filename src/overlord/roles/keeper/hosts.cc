@@ -13,16 +13,28 @@ namespace {
 
 using protocol::ProcessRoles;
 
-// Batches are shared in memory: constructors stay with their ranks.
-bool may_move(const ProcessRoles& group) {
-  return std::none_of(group.roles.begin(), group.roles.end(), [](const protocol::Address& role) {
-    return role.kind == protocol::RoleKind::kConstructor;
-  });
+constexpr uint64_t kCore = 1000;
+
+std::vector<plan::HostRoom> rooms_of(const KeeperJob& job, const KeeperState& state) {
+  std::vector<plan::HostRoom> out = {{"", std::max(1u, job.cores)}};
+  for (const auto& [peer, host] : state.hosts()) out.push_back({peer, host.cores, host.ranks});
+  return out;
 }
 
 }  // namespace
 
-std::vector<plan::HomelessGroup> movable_groups(const std::vector<ProcessRoles>& groups) {
+size_t constructors_of(const std::vector<ProcessRoles>& groups) {
+  size_t count = 0;
+  for (const ProcessRoles& group : groups) {
+    for (const protocol::Address& role : group.roles) {
+      count += role.kind == protocol::RoleKind::kConstructor ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+std::vector<plan::HomelessGroup> movable_groups(const std::vector<ProcessRoles>& groups,
+                                                const std::vector<uint64_t>& slot_millicores) {
   std::map<protocol::Address, std::string> active;
   for (const ProcessRoles& group : groups) {
     for (const protocol::Address& role : group.roles) active[role] = group.name;
@@ -38,19 +50,29 @@ std::vector<plan::HomelessGroup> movable_groups(const std::vector<ProcessRoles>&
   }
   std::vector<plan::HomelessGroup> out;
   for (const ProcessRoles& group : groups) {
-    if (!may_move(group)) continue;
+    if (constructors_of({group}) > 0) continue;  // batches are shared in memory with their ranks
     const std::set<std::string>& others = apart[group.name];
-    const auto work = static_cast<uint32_t>(std::max<size_t>(1, group.roles.size()));
-    out.push_back({group.name, work, {others.begin(), others.end()}});
+    uint64_t work = 0;
+    for (const protocol::Address& role : group.roles) {
+      work += role.index < slot_millicores.size() ? slot_millicores[role.index] : kCore;
+    }
+    out.push_back({group.name, std::max<uint64_t>(1, work), {others.begin(), others.end()}});
   }
   return out;
 }
 
 plan::GroupHomes wanted_homes(const KeeperJob& job, const KeeperState& state,
                               const plan::GroupHomes& before) {
-  std::vector<plan::HostRoom> hosts = {{"", std::max(1u, job.cores)}};
-  for (const auto& [peer, host] : state.hosts()) hosts.push_back({peer, host.cores});
-  return plan::home_groups(movable_groups(state.serving()->supervisor.groups()), hosts, before);
+  return plan::home_groups(
+      movable_groups(state.serving()->supervisor.groups(), job.slot_millicores),
+      rooms_of(job, state), before);
+}
+
+std::map<std::string, std::string> reasons_of_homes(const KeeperJob& job,
+                                                    const KeeperState& state) {
+  return plan::home_reasons(
+      movable_groups(state.serving()->supervisor.groups(), job.slot_millicores),
+      rooms_of(job, state), state.serving()->homes);
 }
 
 // --- Hosts that come and go ---------------------------------------------------------------------

@@ -7,11 +7,17 @@
 
 namespace overlord::keeper {
 
-// Those that may live on another host than their ranks.
-std::vector<plan::HomelessGroup> movable_groups(const std::vector<protocol::ProcessRoles>& groups);
+// Those that may live on another host than their ranks. `slot_millicores`: as plan says them
+// of sources; a slot of one that it does not name keeps a core busy.
+std::vector<plan::HomelessGroup> movable_groups(const std::vector<protocol::ProcessRoles>& groups,
+                                                const std::vector<uint64_t>& slot_millicores);
+
+size_t constructors_of(const std::vector<protocol::ProcessRoles>& groups);
 
 // `before`: where they were wanted, or live.
 plan::GroupHomes wanted_homes(const KeeperJob& job, const KeeperState& state,
                               const plan::GroupHomes& before);
+// Why they are wanted there, by group.
+std::map<std::string, std::string> reasons_of_homes(const KeeperJob& job, const KeeperState& state);
 
 }  // namespace overlord::keeper

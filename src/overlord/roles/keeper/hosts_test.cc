@@ -52,6 +52,31 @@ TEST(KeeperHosts, OneThatIsThereBeforeHasItsShareFromTheStart) {
   EXPECT_EQ(bench.placed_on(""), 3u) << "two of loaders, and the constructors";
 }
 
+TEST(KeeperHosts, SpareCoresOfHostsWithRanksComeFirst) {
+  KeeperJob job = four_groups();
+  job.cores = 3;
+  Bench bench(std::move(job));
+  bench.joins(kHost);
+  bench.serve();
+  EXPECT_EQ(bench.placed_on(kHost), 1u);
+  const auto reasons = reasons_of_homes(bench.job, bench.state);
+  EXPECT_EQ(reasons.size(), 4u) << "of those that may move";
+}
+
+TEST(KeeperHosts, WhatSourcesCostIsTheirWork) {
+  KeeperJob job = four_groups();
+  job.groups[3].roles = {protocol::loader_address(1, 0)};
+  job.slot_millicores = {500, 2500};  // four cores' worth, most of it in one group
+  Bench bench(std::move(job));
+  bench.joins(kHost);
+  bench.serve();
+  std::map<std::string, std::string> host;
+  for (const Place& place : bench.all<Place>()) host[place.group.name] = place.group.host;
+  for (const char* name : {"loaders-0", "loaders-1", "loaders-2"}) {
+    EXPECT_NE(host[name], host["loaders-3"]);
+  }
+}
+
 TEST(KeeperHosts, OneThatJoinsLateGetsGroupsThatEndAndComeAgain) {
   Bench bench;
   bench.serve();

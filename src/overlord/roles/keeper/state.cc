@@ -98,7 +98,7 @@ struct KeeperState::Change {
   void operator()(const HostJoined& e) const {
     OVERLORD_CHECK(state.job_.leads && e.cores > 0, "hosts join a lead, with what they have");
     const uint32_t number = e.rank ? *e.rank : kFirstJoinedHost + state.joined_++;
-    state.hosts_.insert_or_assign(e.peer, JoinedHost{e.cores, number});
+    state.hosts_.insert_or_assign(e.peer, JoinedHost{e.cores, number, e.rank.has_value()});
   }
   void operator()(const HostLeft& e) const { state.hosts_.erase(e.peer); }
   void operator()(const GroupsHomed& e) const {

@@ -38,7 +38,8 @@ struct KeeperJob {
   bool comes_again = false;  // one before it has died: its ranks come by themselves
   std::vector<runtime::GroupPlacement> living;  // that the one before it has left
   std::vector<protocol::ProcessRoles> groups;   // of this host, for the job's own tree
-  uint32_t cores = 1;                           // of this host, for loaders
+  uint32_t cores = 1;                           // of this host, that loaders may use
+  std::vector<uint64_t> slot_millicores;        // of plan, by source
   SupervisorOptions supervision;
   std::shared_ptr<const model::ViewTable> views;
   protocol::Welcome welcome;  // what all are told alike
@@ -206,6 +207,7 @@ class KeeperState {
   struct JoinedHost {
     uint32_t cores = 1;
     uint32_t number = 0;  // in rosters
+    bool ranks = false;
   };
   const std::map<std::string, JoinedHost>& hosts() const { return hosts_; }
   const std::map<SampleId, protocol::RowNoted>& notes() const { return notes_; }
