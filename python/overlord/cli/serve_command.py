@@ -130,17 +130,37 @@ def _serve(options: argparse.Namespace) -> None:
     if plan.joins:
         told = f"job {job.config.job!r} at {options.join} may run its loaders here"
     console.print(told)
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove, directory)
+        if plan.joins and plan.memory_bytes:
+            plan = stack.enter_context(_held_to_memory(plan, console))
         serve_node(
             directory,
             job.agreed_key(options.stream, options.hash),
             job_file,
             plan,
         )
-    finally:
-        with contextlib.suppress(OSError, core.OverlordError):
-            if directory.try_lock():
-                directory.remove()
+
+
+def _remove(directory: Any) -> None:
+    from overlord._src.native import core
+
+    with contextlib.suppress(OSError, core.OverlordError):
+        if directory.try_lock():
+            directory.remove()
+
+
+@contextlib.contextmanager
+def _held_to_memory(plan: NodePlan, console: Any) -> Iterator[NodePlan]:
+    """What this process starts meanwhile keeps to its share of the memory, if the kernel helps."""
+    from overlord._src.config.field_types import show_bytes
+    from overlord._src.node.memory_group import limited_memory
+
+    with limited_memory(plan.memory_bytes) as why:
+        held = f"by budgets alone: {why}" if why else "by a control group"
+        told = f"memory_share: {show_bytes(plan.memory_bytes)}, kept {held}"
+        console.print(told, highlight=False, markup=False)
+        yield dataclasses.replace(plan, memory_enforced=not why)
 
 
 def _joining_plan(job: Job, options: argparse.Namespace) -> NodePlan:

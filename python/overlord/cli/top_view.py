@@ -35,6 +35,8 @@ def render(snapshot: dict[str, Any], directory: str = "") -> RenderableType:
 def node_parts(snapshot: dict[str, Any]) -> list[RenderableType]:
     """The tables of a node, and who is waited for."""
     parts: list[RenderableType] = [process_table(snapshot["processes"])]
+    if len(snapshot["hosts"]) > 1:
+        parts.append(host_table(snapshot["hosts"]))
     if snapshot["sources"]:
         parts.append(source_table(snapshot["sources"], snapshot["slowest_source"]))
     if snapshot["ranks"]:
@@ -90,6 +92,28 @@ def process_table(processes: Sequence[dict[str, Any]]) -> Table:
             *(show_size(memory[key]) if memory else "-" for key in keys),
         )
     table.add_row("all", *([""] if several else []), *[""] * 5, show_size(total), "", "")
+    return table
+
+
+def host_table(hosts: Sequence[dict[str, Any]]) -> Table:
+    """Hosts that loaders may live on, and those that were lost."""
+    table = make_table(
+        "host", "ranks", *right("cores", "memory"), "kept by", *right("groups"), spare=("kept by",)
+    )
+    for item in hosts:
+        gives, name = item["gives"], item["name"].removeprefix("joined-") or "lead"
+        if item["lost"]:
+            table.add_row(Text(f"{name} (lost)", style="red"), *["-"] * 5)
+            continue
+        memory = gives["memory_bytes"]
+        table.add_row(
+            name,
+            "yes" if item["ranks"] else "no",
+            str(gives["cores"]),
+            show_size(memory) if memory else "-",
+            ("control group" if gives["memory_enforced"] else "budgets") if memory else "-",
+            Text(str(item["groups"]), style="" if item["groups"] else "yellow"),
+        )
     return table
 
 

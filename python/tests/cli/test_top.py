@@ -182,6 +182,7 @@ def test_rates_survive_a_restart_and_forget_the_past() -> None:
             "recoveries": 0,
             "journal": "",
             **dict.fromkeys(("promotions", "shadowed", "unprotected", "shadow_bytes"), 0),
+            "hosts": [],
             "processes": [],
             "missing": [],
             "gone": [],

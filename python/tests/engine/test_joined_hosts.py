@@ -92,18 +92,29 @@ def joined(
 
 
 def test_loaders_live_on_hosts_that_have_joined(
-    joinable: dict[str, Any], sockets: Path, tmp_path: Path
+    joinable: dict[str, Any], sockets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     joinable["steps"] = 40
     path = written(joinable, tmp_path)
+    joinable["runtime"]["processes"]["memory_share"] = 0.9
+    joinable["runtime"]["payload_budget"] = "8MB"
     with (
-        joined(path, tmp_path / "a") as host,
+        joined(written(joinable, tmp_path, "host.yaml"), tmp_path / "a") as host,
         trainers(path, MESH, engine="processes", pause_after=20) as started,
     ):
         until_paused(started)
         in_time(lambda: len(host.roles()) >= 3, "half of the groups live there")
-        seen = NodeWatch.of(str(next(sockets.rglob("node")).parent)).look()["processes"]
-        elsewhere = [item for item in seen if item["host"].startswith("joined-")]
+        assert main(["doctor", path]) in (0, 1)
+        told = capsys.readouterr().out
+        assert "job processes: lead" in told
+        assert "job processes: joined-" in told
+        assert "dealt by cores" in told
+        seen = NodeWatch.of(str(next(sockets.rglob("node")).parent)).look()
+        lead, there = seen["hosts"]
+        assert lead["ranks"] and not there["ranks"]
+        assert there["gives"]["memory_bytes"] > lead["gives"]["memory_bytes"] == 0
+        assert lead["groups"] + there["groups"] == 6
+        elsewhere = [item for item in seen["processes"] if item["host"].startswith("joined-")]
         assert len(elsewhere) == len(host.roles())
         assert all(item["memory"] is None for item in elsewhere)
         for trainer in started:

@@ -86,6 +86,10 @@ bool set_option(const std::string& text, KeeperArguments* arguments) {
     arguments->recovery_ms = std::atoll(value.c_str());
   } else if (key == "orphan_ms") {
     arguments->orphan_ms = std::atoll(value.c_str());
+  } else if (key == "memory_bytes") {
+    arguments->gives.memory_bytes = std::strtoull(value.c_str(), nullptr, 10);
+  } else if (key == "memory_enforced") {
+    arguments->gives.memory_enforced = value == "1";
   } else if (key == "share_batches") {
     arguments->share_batches = value == "1";
   } else {

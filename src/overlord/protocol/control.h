@@ -40,6 +40,15 @@ struct Hello {
 
 // trainer -> node: these ranks want to read. Serving starts when all expected ranks have said so
 // and agree on everything here but the ranks.
+// What a host gives to loaders.
+struct HostGift {
+  uint32_t cores = 0;            // 0: nothing
+  uint64_t memory_bytes = 0;     // 0: it does not say
+  bool memory_enforced = false;  // by the kernel; else budgets alone keep to it
+
+  OVERLORD_FIELDS(cores, memory_bytes, memory_enforced)
+};
+
 struct Attach {
   uint32_t attempt = 0;    // a higher one fences a lower one
   Digest job;              // of everything that must be the same on every rank
@@ -48,9 +57,9 @@ struct Attach {
   std::vector<Rank> ranks;
   uint32_t process = 0;  // for people
   std::string run = {};  // what Welcome told it; empty: it has not been welcomed in this attempt
-  uint32_t cores = 0;    // of a node that follows: what loaders may use there
+  HostGift gives = {};   // of a node that follows
 
-  OVERLORD_FIELDS(attempt, job, state, allowed, ranks, process, run, cores)
+  OVERLORD_FIELDS(attempt, job, state, allowed, ranks, process, run, gives)
 };
 
 // Where one bucket's constructor listens.
@@ -213,10 +222,10 @@ struct TreeTaken {
 // A host without ranks -> lead: it has room for loaders. Groups live there as long as it is
 // connected. A node that follows says the same when it attaches.
 struct Join {
-  Digest job;          // of everything that must be the same on every host
-  uint32_t cores = 1;  // that loaders may use there
+  Digest job;  // of everything that must be the same on every host
+  HostGift gives;
 
-  OVERLORD_FIELDS(job, cores)
+  OVERLORD_FIELDS(job, gives)
 };
 // lead -> either: a group is to live there, or not any more.
 struct GroupAsked {
@@ -249,7 +258,8 @@ struct GroupsStarve {
   OVERLORD_FIELDS(names)
 };
 
-// A trainer that leaves in good order; without it the node takes the rank for dead.
+// A trainer, or a host without ranks, that leaves in good order; without it the node takes it for
+// dead.
 struct Detach {};
 
 using Control = std::variant<Hello, Attach, Welcome, Refused, Roster, FedBack, RowNoted, Beat,

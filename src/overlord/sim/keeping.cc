@@ -46,8 +46,8 @@ void Keeping::host_comes_or_goes() {
   ++comings_;
   const std::string host = "joined-" + std::to_string(world_.dice().below(3));
   if (hosts_.insert(host).second) {
-    return say(host, keeper::Heard{
-                         host, protocol::Join{job_.job, static_cast<uint32_t>(1 + comings_ % 3)}});
+    return say(host, keeper::Heard{host, protocol::Join{
+                                             job_.job, {static_cast<uint32_t>(1 + comings_ % 3)}}});
   }
   hosts_.erase(host);
   world_.landed(Fault::kHostLeaves);
@@ -59,7 +59,7 @@ void Keeping::start() {
   keeper_ = std::make_unique<keeper::Keeper>(job_, *this);
   kept_.call_again();
   for (const std::string& host : hosts_) {
-    say(host, keeper::Heard{host, protocol::Join{job_.job, 2}});
+    say(host, keeper::Heard{host, protocol::Join{job_.job, {2}}});
   }
   if (storm_.watch_ns > 0) watch(job_.generation);
 }

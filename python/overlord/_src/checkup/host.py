@@ -14,6 +14,7 @@ from typing import Literal
 
 from overlord._src.arrow_match import check_arrow
 from overlord._src.checkup.finding import Finding
+from overlord._src.checkup.hosts import check_hosts
 from overlord._src.checkup.node import check_node
 from overlord._src.config.field_types import show_bytes
 from overlord._src.config.reading import LoadedConfig
@@ -46,6 +47,7 @@ def check_all(loaded: LoadedConfig | None, mesh: Mesh | None = None) -> list[Fin
         check_memory(runtime),
         check_folder(folder),
         *check_node(loaded, mesh or Mesh.parse("dp=1")),
+        *check_hosts(runtime),
     ]
     if loaded is not None:
         findings += [check_tokenizer(loaded, name) for name in loaded.config.tokenizers]

@@ -20,6 +20,7 @@ from overlord._src.config.runtime_models import RuntimeConfig
 from overlord._src.config.streams import TRAIN, resolve_stream
 from overlord._src.mesh import Mesh
 from overlord._src.node.limits import allowed_memory, node_cores, node_memory, shadows_of
+from overlord._src.node.memory_group import GroupTree
 
 # Not in every Python that we run with.
 _ADD_SEALS, _SEAL_SHRINK, _SEAL_GROW, _SEAL_FUTURE_WRITE = 1033, 2, 4, 0x10
@@ -41,6 +42,7 @@ def check_node(loaded: LoadedConfig | None, mesh: Mesh) -> list[Finding]:
         findings += [
             check_placement(loaded, mesh),
             check_shares(runtime, mesh, shadows_of(loaded)),
+            *check_memory_group(runtime),
         ]
     return findings
 
@@ -152,6 +154,16 @@ def check_shares(runtime: RuntimeConfig, mesh: Mesh, shadows: Mapping[str, int])
     return Finding(
         "warn", "node's share", f"{text}, were all groups on this host; lower the runtime's budgets"
     )
+
+
+def check_memory_group(runtime: RuntimeConfig) -> list[Finding]:
+    """Whether the kernel would keep this host to its share of memory, were it to join."""
+    if runtime.processes.memory_share is None or not runtime.wire.joinable:
+        return []
+    what, why = "memory share", GroupTree().obstacle()
+    if not why:
+        return [Finding("ok", what, "`serve --join` keeps to it by a control group")]
+    return [Finding("warn", what, f"`serve --join` keeps to it by budgets alone: {why}")]
 
 
 def placement(

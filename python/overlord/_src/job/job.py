@@ -40,7 +40,7 @@ from overlord._src.lowering import job_spec as lowering
 from overlord._src.lowering.strategy import functions_of, match_functions, strategy_digest
 from overlord._src.mesh import Mesh, as_mesh, is_data_axis
 from overlord._src.native import core
-from overlord._src.node.limits import check_memory_share, node_cores
+from overlord._src.node.limits import check_memory_share, given_memory, node_cores
 from overlord._src.node.process import Attachment, GivenNode, HostNode, NodeFinder, NodePlan
 from overlord._src.node.shadow_rule import shadows_by_rule
 from overlord._src.state.keys import keys_of
@@ -315,6 +315,7 @@ class Job:
             metrics_port=self.config.runtime.metrics.port,
             share_batches=self.config.runtime.ablation.sharing,
             cores=node_cores(placing.cores_share),
+            memory_bytes=given_memory(self.config.runtime),
         )
 
     def _check_attachable(self, stream: ResolvedStream, local: Sequence[int]) -> None:
@@ -350,6 +351,7 @@ class Job:
 
     def joining_plan(self, lead: str, host: str | None = None) -> NodePlan:
         """Of a host without ranks, and its lead; reached as `host` unless the config says how."""
+        check_memory_share(self._loaded, 0)  # it has no constructors
         words = [*self._wire_words(lead, leads=False, host=host), "wire.joined=1"]
         return replace(self.node_plan(), stays=True, joins=True, wire=words)
 

@@ -57,6 +57,11 @@ def allowed_memory(runtime: RuntimeConfig) -> int:
     return int((1.0 if share is None else share) * memory_of_host())
 
 
+def given_memory(runtime: RuntimeConfig) -> int:
+    """The same where the config limits it; 0: it does not."""
+    return 0 if runtime.processes.memory_share is None else allowed_memory(runtime)
+
+
 def check_memory_share(loaded: LoadedConfig, groups: int) -> None:
     """Refuses budgets that are more than the share of the host's memory."""
     runtime = loaded.config.runtime

@@ -46,6 +46,8 @@ class NodePlan:
     share_batches: bool = True
     cores: Sequence[int] = ()  # where it runs; empty: wherever we may
     joins: bool = False  # it is the host of no rank, and runs loaders for the lead of another
+    memory_bytes: int = 0  # what budgets may add up to; 0: nobody has said
+    memory_enforced: bool = False  # by the kernel
 
     def words(self) -> list[str]:
         """As arguments of the executable."""
@@ -63,6 +65,8 @@ class NodePlan:
             *(["metrics.socket=1"] if self.metrics_socket else []),
             *([f"metrics.address=127.0.0.1:{self.metrics_port}"] if self.metrics_port else []),
             *([] if self.share_batches else ["share_batches=0"]),
+            *([f"memory_bytes={self.memory_bytes}"] if self.memory_bytes else []),
+            *(["memory_enforced=1"] if self.memory_enforced else []),
             *self.wire,
         ]
 

@@ -137,6 +137,7 @@ class NodeWatch:
             "shadow_bytes": status["shadow_bytes"],
             "interval_s": passed,
             "processes": _processes(status),
+            "hosts": status["hosts"],
             "sources": sources,
             "slowest_source": busiest["source"] if busiest and busiest["busy"] > 0 else None,
             "ranks": ranks,
@@ -261,6 +262,7 @@ def _processes(status: Status) -> list[Status]:
         "connected": True,
         "roles": 1,
         "host": "",
+        "why": "",
     }
     known = (node, *status["processes"])
     return [

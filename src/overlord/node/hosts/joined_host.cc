@@ -43,7 +43,9 @@ class JoinedHost {
     options.connected = [this](const protocol::Hello& hello) {
       if (hello.name != "lead") return;
       say("the lead has answered");
-      tell(protocol::Join{arguments_.job, usable_cores()});
+      protocol::Join join{arguments_.job, arguments_.gives};
+      join.gives.cores = usable_cores();
+      tell(join);
     };
     options.lost = [this](const std::string&) { look_for_lead("the lead is gone"); };
     options.refused = [this](const std::string&, const Status& why) { end(why); };
@@ -104,6 +106,7 @@ class JoinedHost {
   }
   void end(const Status& why) {
     if (std::exchange(over_, true)) return;
+    tell(protocol::Detach{});
     ended_.set_value(why);
   }
 

@@ -33,6 +33,20 @@ void count_shadows(NodeStatus* status) {
   });
 }
 
+std::vector<HostStatus> hosts_of(const keeper::KeeperState& state) {
+  std::vector<HostStatus> out = {{"", true, state.job().gives}};
+  for (const auto& [peer, host] : state.hosts()) out.push_back({peer, host.ranks, host.gives});
+  for (const std::string& peer : state.lost_hosts()) out.push_back({peer, false, {}, 0, true});
+  if (state.serving() == nullptr) return out;
+  for (const auto& [name, home] : state.serving()->homes) {
+    const auto place = state.serving()->places.find(name);
+    for (HostStatus& host : out) {
+      host.groups += place != state.serving()->places.end() && place->second == host.name ? 1 : 0;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 JobKeeper::JobKeeper(const KeeperArguments& arguments, const protocol::JobFile& file)
@@ -90,7 +104,9 @@ keeper::KeeperJob JobKeeper::keeper_job() const {
   out.living = left_.placements();
   const std::vector<uint32_t> buckets = keeper::buckets_of_host(*views_, file_.ranks, local_);
   out.groups = keeper::place_processes(job_->spec, buckets, placing()).processes;
-  out.cores = plan::spare_cores(usable_cores(), keeper::constructors_of(out.groups), out.leads);
+  out.gives = arguments_.gives;
+  out.gives.cores =
+      plan::spare_cores(usable_cores(), keeper::constructors_of(out.groups), out.leads);
   out.slot_millicores = plan::slot_millicores(job_->spec.sources);
   out.views = views_;
   out.welcome = make_welcome(*job_, file_.runtime, *views_);
@@ -423,21 +439,24 @@ NodeStatus JobKeeper::status() {
   }
   for (const auto& [name, part] : told_) merge_status(part, &out.engine);
   count_shadows(&out);
+  if (!follows_) out.hosts = hosts_of(state);
   if (state.serving() == nullptr) return out;
   const keeper::Supervisor& supervisor = state.serving()->supervisor;
   out.restarts = supervisor.restarts();
   out.promotions = supervisor.promotions();
   out.shadowed = state.protection().shadowed;
   out.unprotected = state.protection().unprotected;
+  const auto whys = keeper::reasons_of_homes(state);
   for (const protocol::ProcessRoles& process : supervisor.groups()) {
     // One that a keeper before this one placed has an earlier generation.
     const uint32_t first = std::min(process.generation, state.first_generation());
     const auto place = state.serving()->places.find(process.name);
     const bool placed = place != state.serving()->places.end();
+    const auto why = whys.find(process.name);
     out.processes.push_back({process.name, serving_->cluster->process_of(process.name),
                              process.generation, process.generation - first,
                              state.connected(process), process.roles.size(),
-                             placed ? place->second : ""});
+                             placed ? place->second : "", why == whys.end() ? "" : why->second});
   }
   for (const auto& [peer, trainer] : state.book().attached()) {
     out.processes.push_back({peer, trainer.process, 1, 0, true, trainer.ranks.size()});

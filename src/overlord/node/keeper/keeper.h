@@ -14,6 +14,7 @@
 #include "overlord/node/keeper/life_line.h"
 #include "overlord/node/status/metrics_door.h"
 #include "overlord/node/wire_options.h"
+#include "overlord/protocol/control.h"
 #include "overlord/protocol/job_codec.h"
 #include "overlord/roles/keeper/failure_book.h"
 #include "overlord/roles/keeper/process_placement.h"
@@ -36,6 +37,7 @@ struct KeeperArguments {
   bool share_batches = true;  // false: every rank has its own, for measurements
   int64_t recovery_ms = 0;    // how long trainers wait for the next node; 0: there is none
   int64_t orphan_ms = 0;      // how long role processes do
+  protocol::HostGift gives;   // to loaders; cores are those that this process may use
 
   bool comes_back() const { return recovery_ms > 0 && !wire.several_hosts(); }
 };

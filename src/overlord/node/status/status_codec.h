@@ -9,6 +9,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/node/engine/engine.h"
+#include "overlord/protocol/control.h"
 
 namespace overlord::node {
 
@@ -20,8 +21,20 @@ struct ProcessStatus {
   bool connected = false;
   uint64_t roles = 0;
   std::string host = {};  // another than the node's, by the name it joined with
+  std::string why = {};   // it lives there; empty: it may live nowhere else
 
-  OVERLORD_FIELDS(name, process, generation, restarts, connected, roles, host)
+  OVERLORD_FIELDS(name, process, generation, restarts, connected, roles, host, why)
+};
+
+// A host that loaders may live on, or that was lost with those that did.
+struct HostStatus {
+  std::string name;  // empty: the node's own
+  bool ranks = false;
+  protocol::HostGift gives;
+  uint64_t groups = 0;  // of loaders, that live there
+  bool lost = false;
+
+  OVERLORD_FIELDS(name, ranks, gives, groups, lost)
 };
 
 struct NodeStatus {
@@ -42,10 +55,11 @@ struct NodeStatus {
   // Slots that went on in another process; of slots that are to have shadows those with a living
   // one and those without; what shadows hold.
   uint64_t promotions = 0, shadowed = 0, unprotected = 0, shadow_bytes = 0;
+  std::vector<HostStatus> hosts;  // where loaders may live, the node's own first; of a lead
 
   OVERLORD_FIELDS(engine, job, stream, attempt, serving, restarts, process, processes, missing,
                   gone, waits, term, recoveries, journal, promotions, shadowed, unprotected,
-                  shadow_bytes)
+                  shadow_bytes, hosts)
 };
 
 std::string encode_engine_status(const EngineStatus& status);

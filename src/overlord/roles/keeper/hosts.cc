@@ -15,10 +15,15 @@ using protocol::ProcessRoles;
 
 constexpr uint64_t kCore = 1000;
 
-std::vector<plan::HostRoom> rooms_of(const KeeperJob& job, const KeeperState& state) {
-  std::vector<plan::HostRoom> out = {{"", std::max(1u, job.cores)}};
-  for (const auto& [peer, host] : state.hosts()) out.push_back({peer, host.cores, host.ranks});
+std::vector<plan::HostRoom> rooms_of(const KeeperState& state) {
+  std::vector<plan::HostRoom> out = {{"", std::max(1u, state.job().gives.cores)}};
+  for (const auto& [peer, host] : state.hosts())
+    out.push_back({peer, host.gives.cores, host.ranks});
   return out;
+}
+
+std::vector<plan::HomelessGroup> movable_groups(const KeeperState& state) {
+  return keeper::movable_groups(state.serving()->supervisor.groups(), state.job().slot_millicores);
 }
 
 }  // namespace
@@ -61,40 +66,34 @@ std::vector<plan::HomelessGroup> movable_groups(const std::vector<ProcessRoles>&
   return out;
 }
 
-plan::GroupHomes wanted_homes(const KeeperJob& job, const KeeperState& state,
-                              const plan::GroupHomes& before) {
-  return plan::home_groups(
-      movable_groups(state.serving()->supervisor.groups(), job.slot_millicores),
-      rooms_of(job, state), before);
+plan::GroupHomes wanted_homes(const KeeperState& state, const plan::GroupHomes& before) {
+  return plan::home_groups(movable_groups(state), rooms_of(state), before);
 }
 
-std::map<std::string, std::string> reasons_of_homes(const KeeperJob& job,
-                                                    const KeeperState& state) {
-  return plan::home_reasons(
-      movable_groups(state.serving()->supervisor.groups(), job.slot_millicores),
-      rooms_of(job, state), state.serving()->homes);
+std::map<std::string, std::string> reasons_of_homes(const KeeperState& state) {
+  return plan::home_reasons(movable_groups(state), rooms_of(state), state.serving()->homes);
 }
 
 // --- Hosts that come and go ---------------------------------------------------------------------
 
 void Step::hear(const std::string& peer, const protocol::Join& join) {
   if (!job_.leads || !is_joined_host(peer)) return;
-  if (join.job != job_.job || join.cores == 0) {
+  if (join.job != job_.job || join.gives.cores == 0) {
     return tell(peer, protocol::Refused{Status(
                           Code::kVersionMismatch,
                           "the job of this host differs from the one that is served: compare their "
                           "configs, the mesh and the indexed data")});
   }
-  apply(HostJoined{peer, join.cores, std::nullopt});
-  add(Say{peer + " has joined with " + std::to_string(join.cores) + " cores"});
+  apply(HostJoined{peer, join.gives, std::nullopt});
+  add(Say{peer + " has joined with " + std::to_string(join.gives.cores) + " cores"});
   settle_homes();
 }
 
 // Its groups are told of by the cluster, and come again elsewhere.
-void Step::host_left(const std::string& peer) {
+void Step::host_left(const std::string& peer, bool lost) {
   if (!state_.hosts().contains(peer)) return;
-  apply(HostLeft{peer});
-  add(Say{peer + " has left"});
+  apply(HostLeft{peer, lost});
+  add(Say{peer + (lost ? " is lost" : " has left")});
   settle_homes();
 }
 
@@ -102,7 +101,7 @@ void Step::host_left(const std::string& peer) {
 // whose host has left ends by itself.
 void Step::settle_homes() {
   if (serving() == nullptr || state_.over()) return;
-  apply(GroupsHomed{wanted_homes(job_, state_, serving()->homes)});
+  apply(GroupsHomed{wanted_homes(state_, serving()->homes)});
   bool promoted = false;
   for (const auto& [name, home] : serving()->homes) {
     const auto place = serving()->places.find(name);

@@ -15,9 +15,8 @@ std::vector<plan::HomelessGroup> movable_groups(const std::vector<protocol::Proc
 size_t constructors_of(const std::vector<protocol::ProcessRoles>& groups);
 
 // `before`: where they were wanted, or live.
-plan::GroupHomes wanted_homes(const KeeperJob& job, const KeeperState& state,
-                              const plan::GroupHomes& before);
+plan::GroupHomes wanted_homes(const KeeperState& state, const plan::GroupHomes& before);
 // Why they are wanted there, by group.
-std::map<std::string, std::string> reasons_of_homes(const KeeperJob& job, const KeeperState& state);
+std::map<std::string, std::string> reasons_of_homes(const KeeperState& state);
 
 }  // namespace overlord::keeper

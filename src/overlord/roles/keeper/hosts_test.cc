@@ -18,7 +18,7 @@ KeeperJob four_groups() {
   KeeperJob job;
   job.job = digest_of("job");
   job.ranks = job.local = {0};
-  job.cores = 2;
+  job.gives.cores = 2;
   for (uint32_t i = 0; i < 4; ++i) {
     job.groups.push_back({"loaders-" + std::to_string(i), 1, {protocol::loader_address(0, i)}});
   }
@@ -32,7 +32,7 @@ KeeperJob four_groups() {
 struct Bench : KeeperBench {
   explicit Bench(KeeperJob of = four_groups()) : KeeperBench(std::move(of)) {}
 
-  void joins(const std::string& host) { hears(host, protocol::Join{job.job, 2}); }
+  void joins(const std::string& host) { hears(host, protocol::Join{job.job, {2}}); }
   void serve() {
     attach(0);
     on(Begun{Status()});
@@ -54,12 +54,12 @@ TEST(KeeperHosts, OneThatIsThereBeforeHasItsShareFromTheStart) {
 
 TEST(KeeperHosts, SpareCoresOfHostsWithRanksComeFirst) {
   KeeperJob job = four_groups();
-  job.cores = 3;
+  job.gives.cores = 3;
   Bench bench(std::move(job));
   bench.joins(kHost);
   bench.serve();
   EXPECT_EQ(bench.placed_on(kHost), 1u);
-  const auto reasons = reasons_of_homes(bench.job, bench.state);
+  const auto reasons = reasons_of_homes(bench.state);
   EXPECT_EQ(reasons.size(), 4u) << "of those that may move";
 }
 
@@ -104,9 +104,27 @@ TEST(KeeperHosts, OneThatLeavesHandsOverAndNobodyElseMoves) {
   }
 }
 
+TEST(KeeperHosts, OneThatIsLostIsRememberedAndOneThatLeavesIsNot) {
+  Bench bench;
+  bench.joins(kHost);
+  bench.joins("joined-b@2");
+  bench.serve();
+  bench.hears(kHost, protocol::Detach{});
+  bench.on(Lost{kHost});
+  bench.on(Lost{"joined-b@2"});
+  EXPECT_TRUE(bench.state.hosts().empty());
+  EXPECT_EQ(bench.state.lost_hosts(), (std::vector<std::string>{"joined-b@2"}));
+  for (int i = 0; i < 100; ++i) {
+    bench.joins("joined-c@" + std::to_string(i));
+    bench.on(Lost{"joined-c@" + std::to_string(i)});
+  }
+  EXPECT_EQ(bench.state.lost_hosts().size(), 16u);
+  EXPECT_EQ(bench.state.lost_hosts().back(), "joined-c@99");
+}
+
 TEST(KeeperHosts, OneOfAnotherJobIsRefused) {
   Bench bench;
-  bench.on(Heard{kHost, protocol::Join{digest_of("another"), 2}});
+  bench.on(Heard{kHost, protocol::Join{digest_of("another"), {2}}});
   ASSERT_EQ(bench.all<Tell>().size(), 1u);
   EXPECT_TRUE(std::holds_alternative<protocol::Refused>(bench.all<Tell>()[0].control));
   EXPECT_TRUE(bench.state.hosts().empty());
@@ -122,7 +140,7 @@ TEST(KeeperHosts, RostersNameTheHostThatAGroupWasPlacedOn) {
   follower.attempt = 1;
   follower.job = bench.job.job;
   follower.ranks = {1};
-  follower.cores = 2;
+  follower.gives.cores = 1;
   bench.on(Heard{"host-1@9", follower});
   bench.joins(kHost);
   bench.serve();

@@ -31,7 +31,7 @@ void Step::operator()(const Connected& input) {
                                   job_.local,
                                   job_.process,
                                   {},
-                                  job_.cores});
+                                  job_.gives});
   }
   if (is_trainer(hello.name) || is_joined_host(hello.name)) return;
   apply(PeerConnected{hello.name, hello.generation, hello.wire});
@@ -49,8 +49,8 @@ void Step::operator()(const Lost& input) {
                           "the node that plans for all hosts is gone, so the stream stops here: "
                           "restart from the last checkpoint"));
   }
-  if (is_trainer(peer)) return leave(peer);
-  if (is_joined_host(peer)) return host_left(peer);
+  if (is_trainer(peer)) return leave(peer, /*lost=*/true);
+  if (is_joined_host(peer)) return host_left(peer, /*lost=*/true);
   const ProcessRoles* group = serving() != nullptr ? serving()->supervisor.find(peer) : nullptr;
   const bool was_there = group != nullptr && state_.connected(*group);
   if (was_there) add(Kill{peer});
@@ -83,7 +83,9 @@ void Step::hear(const std::string& peer, const protocol::Attach& attach) {
     ProcessRoles clients{peer, 1, {}};
     for (const Rank rank : attach.ranks) clients.roles.push_back(protocol::client_address(rank));
     add(SetRoster{{{std::move(clients)}}});
-    if (attach.cores > 0) apply(HostJoined{peer, attach.cores, attach.ranks.front()});
+    if (attach.gives.cores > 0) {
+      apply(HostJoined{peer, attach.gives, attach.ranks.front()});
+    }
   }
   if (attach.attempt != 0 && !book.serving()) stop_serving();
   if (serving() != nullptr) return welcome_again(peer);
@@ -140,11 +142,16 @@ bool Step::refused_before(const std::string& peer, const protocol::Attach& attac
   return late;
 }
 
+void Step::hear(const std::string& peer, const protocol::Detach&) {
+  if (is_joined_host(peer)) return host_left(peer, /*lost=*/false);
+  leave(peer, /*lost=*/false);
+}
+
 // Processes tell of their work once a second and are killed at the end: before that they are asked
 // once more, for a run may have lasted less.
-void Step::leave(const std::string& peer) {
+void Step::leave(const std::string& peer, bool lost) {
   if (!state_.book().attached().contains(peer)) return;
-  host_left(peer);
+  host_left(peer, lost);
   apply(TrainerLeft{peer});
   add(ForgetStatus{peer});
   look_at_tree();
@@ -215,7 +222,7 @@ void Step::operator()(const Begun& input) {
   for (const protocol::Address& role : input.retired) apply(RoleRetired{role});
   plan::GroupHomes living;
   for (const runtime::GroupPlacement& group : input.running) living[group.name] = group.host;
-  apply(GroupsHomed{wanted_homes(job_, state_, living)});
+  apply(GroupsHomed{wanted_homes(state_, living)});
   for (const std::string& name : state_.processes()) place(name, input.running);
   for (const ProcessRoles& group : serving()->supervisor.groups()) {
     if (state_.connected(group)) {

@@ -9,6 +9,7 @@ namespace overlord::keeper {
 namespace {
 
 constexpr size_t kNotesKept = 10'000;  // rows found bad, for ranks that attach later
+constexpr size_t kLostHostsKept = 16;
 // A keeper that starts anew does not know how often those before it have restarted a group.
 constexpr uint32_t kGenerationsPerKeeper = 1 << 16;
 // Hosts are numbered by their first rank; those without one from here on.
@@ -96,11 +97,17 @@ struct KeeperState::Change {
   }
   void operator()(const GroupAdopted& e) const { serving().supervisor.adopt(e.name, e.generation); }
   void operator()(const HostJoined& e) const {
-    OVERLORD_CHECK(state.job_.leads && e.cores > 0, "hosts join a lead, with what they have");
+    OVERLORD_CHECK(state.job_.leads && e.gives.cores > 0, "hosts join a lead, with what they have");
     const uint32_t number = e.rank ? *e.rank : kFirstJoinedHost + state.joined_++;
-    state.hosts_.insert_or_assign(e.peer, JoinedHost{e.cores, number, e.rank.has_value()});
+    state.hosts_.insert_or_assign(e.peer, JoinedHost{e.gives, number, e.rank.has_value()});
   }
-  void operator()(const HostLeft& e) const { state.hosts_.erase(e.peer); }
+  void operator()(const HostLeft& e) const {
+    state.hosts_.erase(e.peer);
+    if (!e.lost) return;
+    std::vector<std::string>& lost = state.lost_hosts_;
+    if (lost.size() == kLostHostsKept) lost.erase(lost.begin());
+    lost.push_back(e.peer);
+  }
   void operator()(const GroupsHomed& e) const {
     for (const auto& [name, host] : e.homes) {
       OVERLORD_CHECK(serving().supervisor.find(name) != nullptr, "a group of this job has a home");

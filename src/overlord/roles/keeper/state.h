@@ -38,7 +38,7 @@ struct KeeperJob {
   bool comes_again = false;  // one before it has died: its ranks come by themselves
   std::vector<runtime::GroupPlacement> living;  // that the one before it has left
   std::vector<protocol::ProcessRoles> groups;   // of this host, for the job's own tree
-  uint32_t cores = 1;                           // of this host, that loaders may use
+  protocol::HostGift gives = {1};               // this host to loaders
   std::vector<uint64_t> slot_millicores;        // of plan, by source
   SupervisorOptions supervision;
   std::shared_ptr<const model::ViewTable> views;
@@ -97,11 +97,12 @@ struct GroupAdopted {  // placed by a keeper before this one
 };
 struct HostJoined {
   std::string peer;
-  uint32_t cores = 1;
+  protocol::HostGift gives;
   std::optional<Rank> rank;  // its first; unset: it has none
 };
 struct HostLeft {
   std::string peer;
+  bool lost = true;  // false: it has said so before
 };
 struct GroupsHomed {  // where groups are wanted
   plan::GroupHomes homes;
@@ -194,6 +195,7 @@ class KeeperState {
 
   void apply(const Event& event);
 
+  const KeeperJob& job() const { return job_; }
   const AttachBook& book() const { return book_; }
   const Serving* serving() const { return serving_ ? &*serving_ : nullptr; }
   // Role processes that are connected, with their generation.
@@ -205,11 +207,13 @@ class KeeperState {
   // What would become of the slots of a group that is lost now.
   std::vector<Promotion> promotions_from(const std::string& lost) const;
   struct JoinedHost {
-    uint32_t cores = 1;
+    protocol::HostGift gives;
     uint32_t number = 0;  // in rosters
     bool ranks = false;
   };
   const std::map<std::string, JoinedHost>& hosts() const { return hosts_; }
+  // The last few, for people.
+  const std::vector<std::string>& lost_hosts() const { return lost_hosts_; }
   const std::map<SampleId, protocol::RowNoted>& notes() const { return notes_; }
   const std::optional<protocol::Welcome>& lead() const { return lead_; }
   const std::optional<FailureBook>& failure() const { return failed_; }
@@ -240,9 +244,10 @@ class KeeperState {
   std::map<std::string, std::string> wires_;           // of role processes: where others call them
   std::map<std::string, protocol::Roster> elsewhere_;  // by node of another host
   std::map<std::string, JoinedHost> hosts_;            // by peer
-  uint32_t joined_ = 0;                                // ever
-  std::optional<protocol::Welcome> lead_;              // what the lead has said
-  std::map<SampleId, protocol::RowNoted> notes_;       // a restarted loader finds rows again
+  std::vector<std::string> lost_hosts_;
+  uint32_t joined_ = 0;                           // ever
+  std::optional<protocol::Welcome> lead_;         // what the lead has said
+  std::map<SampleId, protocol::RowNoted> notes_;  // a restarted loader finds rows again
   std::optional<Serving> serving_;
   uint32_t first_generation_;
   std::optional<FailureBook> failed_, earlier_;

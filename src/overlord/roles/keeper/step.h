@@ -44,7 +44,7 @@ class Step {
   void hear(const std::string& peer, const protocol::Beat& beat);
   void hear(const std::string& peer, const protocol::StatusAsked&) { add(TellStatus{peer}); }
   void hear(const std::string& peer, const protocol::StatusTold& told);
-  void hear(const std::string& peer, const protocol::Detach&) { leave(peer); }
+  void hear(const std::string& peer, const protocol::Detach&);
   void hear(const std::string& peer, const protocol::TreeAsked& asked);
   void hear(const std::string& peer, const protocol::TreeTaken& taken);
   void hear(const std::string& peer, const protocol::Join& join);
@@ -68,14 +68,14 @@ class Step {
   }
 
   bool refused_before(const std::string& peer, const protocol::Attach& attach);
-  void leave(const std::string& peer);
+  void leave(const std::string& peer, bool lost);
   void part();
   void agreed();
   void serve();
   void welcome_again(const std::string& peer);
   bool refuse_return(const std::string& peer);
   void place(const std::string& name, const std::vector<runtime::GroupPlacement>& running);
-  void host_left(const std::string& peer);
+  void host_left(const std::string& peer, bool lost);
   void settle_homes();
   void condemn(const std::string& name, const std::string& why);
   bool promote_from(const std::string& lost);

@@ -1,0 +1,72 @@
+"""What `overlord doctor` and `overlord top` say of the hosts of a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from overlord._src.checkup.hosts import host_findings
+from overlord._src.checkup.node import check_memory_group
+from overlord._src.config.runtime_models import RuntimeConfig
+from overlord._src.node.memory_group import GroupTree
+
+SPARE = "spare cores of hosts with ranks come first: 4 cores, loaders can use 6 cores"
+
+
+def host(name: str, groups: int, **more: Any) -> dict[str, Any]:
+    gives = {"cores": 4, "memory_bytes": 0, "memory_enforced": False, **more.pop("gives", {})}
+    found = {"name": name, "ranks": not name, "gives": gives, "groups": groups, "lost": False}
+    return {**found, **more}
+
+
+def told(*hosts: dict[str, Any], groups: int = 3) -> dict[str, tuple[str, str]]:
+    """Verdict and text by host, of a job whose lead has all loaders."""
+    processes = [{"name": f"loaders-{n}", "host": "", "why": SPARE} for n in range(groups)]
+    processes.append({"name": "constructors-0", "host": "", "why": ""})
+    status = {"job": "mix", "serving": True, "processes": processes, "hosts": list(hosts)}
+    return {item.what: (item.verdict, item.detail) for item in host_findings(status)}
+
+
+def test_what_lives_where_and_why() -> None:
+    found = told(host("", 3), host("joined-a@1", 0))
+    verdict, text = found["job mix: lead"]
+    assert verdict == "ok"
+    assert "gives 4 cores; loaders-0, loaders-1, loaders-2: " + SPARE in text
+    assert "constructors" not in text
+    verdict, text = found["job mix: joined-a@1"]
+    assert verdict == "warn"
+    assert f"no ranks; no loaders: {SPARE}" in text
+
+
+def test_more_hosts_than_groups() -> None:
+    verdict, text = told(host("", 1), host("joined-a@1", 0), groups=1)["job mix: joined-a@1"]
+    assert verdict == "warn"
+    assert "1 groups for 2 hosts, raise runtime.processes.loaders" in text
+
+
+def test_a_lost_host() -> None:
+    verdict, text = told(host("", 3), host("joined-a@1", 0, lost=True))["job mix: joined-a@1"]
+    assert verdict == "warn"
+    assert text.startswith("lost: ")
+
+
+@pytest.mark.parametrize(("enforced", "verdict"), [(True, "ok"), (False, "warn")])
+def test_who_keeps_to_its_memory(enforced: bool, verdict: str) -> None:
+    gives = {"memory_bytes": 2 << 30, "memory_enforced": enforced}
+    found, text = told(host("", 2), host("joined-a@1", 1, gives=gives))["job mix: joined-a@1"]
+    assert found == verdict
+    assert "kept by " + ("a control group" if enforced else "budgets alone") in text
+
+
+def test_a_share_that_would_not_be_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GroupTree, "obstacle", lambda self: "not delegated")
+    assert check_memory_group(RuntimeConfig()) == []
+    runtime = RuntimeConfig.model_validate(
+        {"processes": {"memory_share": 0.5}, "wire": {"planner": "a:1", "joinable": True}}
+    )
+    (found,) = check_memory_group(runtime)
+    assert found.verdict == "warn"
+    assert "budgets alone: not delegated" in found.detail
+    monkeypatch.setattr(GroupTree, "obstacle", lambda self: "")
+    (found,) = check_memory_group(runtime)
+    assert found.verdict == "ok"
