@@ -165,15 +165,15 @@ def _held_to_memory(plan: NodePlan, console: Any) -> Iterator[NodePlan]:
 
 def _joining_plan(job: Job, options: argparse.Namespace) -> NodePlan:
     """Of a host that joins; with the cores that it is to give."""
+    from overlord._src.node.limits import counted_cores
+
     plan = job.joining_plan(options.join)
     if options.cores is None:
         return plan
-    usable = sorted(os.sched_getaffinity(0))
-    if not 1 <= options.cores <= len(usable):
-        raise refused(
-            ("--cores",), "this host does not have them", options.cores, f"1 to {len(usable)}"
-        )
-    return dataclasses.replace(plan, cores=tuple(usable[-options.cores :]))
+    usable = len(os.sched_getaffinity(0))
+    if not 1 <= options.cores <= usable:
+        raise refused(("--cores",), "this host does not have them", options.cores, f"1 to {usable}")
+    return dataclasses.replace(plan, cores=counted_cores(options.cores))
 
 
 def _rule_of_trainers(loaded: LoadedConfig) -> Rule | None:

@@ -30,9 +30,16 @@ def memory_of_host() -> int:
 
 def node_cores(share: float) -> tuple[int, ...]:
     """The cores of a node: the last ones of those that we may use; empty: all of them."""
-    usable = sorted(os.sched_getaffinity(0))
-    wanted = max(1, math.floor(share * len(usable)))
-    return () if wanted >= len(usable) else tuple(usable[-wanted:])
+    usable = len(os.sched_getaffinity(0))
+    wanted = max(1, math.floor(share * usable))
+    return () if wanted >= usable else counted_cores(wanted)
+
+
+def counted_cores(count: int, number: int = 0) -> tuple[int, ...]:
+    """So many of the cores that we may use, from the last on; `number`: of several who share them,
+    each has others as far as there are any."""
+    usable = sorted(os.sched_getaffinity(0), reverse=True)
+    return tuple(sorted({usable[(number * count + i) % len(usable)] for i in range(count)}))
 
 
 def node_memory(runtime: RuntimeConfig, groups: int, shadows: Mapping[str, int]) -> int:
