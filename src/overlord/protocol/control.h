@@ -14,6 +14,7 @@
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
+#include "overlord/model/group_end.h"
 #include "overlord/model/mesh.h"
 #include "overlord/model/mixture.h"
 #include "overlord/model/plan.h"
@@ -23,7 +24,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kControlFormat = 9;
+inline constexpr uint32_t kControlFormat = 10;
 
 // First words of a process that connects to another of the same host.
 struct Hello {
@@ -242,16 +243,8 @@ struct GroupUnasked {
   OVERLORD_FIELDS(name)
 };
 // Its answer, once for every group that was asked for: how it ended.
-struct GroupGone {
-  std::string name;
-  uint32_t generation = 0;
-  std::string how;
-  std::string last_words;
-  bool by_itself = false;
-
-  OVERLORD_FIELDS(name, generation, how, last_words, by_itself)
-};
-// Now and then: those of its groups that would run and get no CPU.
+using GroupGone = model::GroupEnd;
+// Whenever they change: those of its groups that would run and get no CPU.
 struct GroupsStarve {
   std::vector<std::string> names;
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/model/group_end.h"
 
 namespace overlord::runtime {
 
@@ -29,14 +30,7 @@ struct GroupPlacement {
   uint64_t memory_bytes = 0;  // 0: whatever there is
 };
 
-struct GroupEnd {
-  std::string name;
-  uint32_t generation = 0;
-  std::string how;         // "exit status 1", "signal 9"
-  std::string last_words;  // of its log; may be empty
-  bool by_itself = false;  // it exited; nobody killed it
-  bool host_left = false;  // with all that lived there: no fault of its own
-};
+using model::GroupEnd;
 
 class Cluster {
  public:

@@ -57,7 +57,7 @@ void HostsCluster::hear(const std::string& host, const protocol::GroupGone& gone
     const auto found = there_.find(gone.name);
     if (found == there_.end() || found->second.host != host) return;
   }
-  end({gone.name, gone.generation, gone.how, gone.last_words, gone.by_itself, false});
+  end(gone);
 }
 
 void HostsCluster::host_left(const std::string& host) {

@@ -5,12 +5,13 @@
 #include <climits>
 #include <cstdio>
 #include <future>
+#include <optional>
 #include <utility>
 
 #include "overlord/node/drawn_once.h"
 #include "overlord/node/hosts/lent_groups.h"
 #include "overlord/node/hosts/usable_cores.h"
-#include "overlord/node/keeper/role_cluster.h"
+#include "overlord/runtime/steady_clock.h"
 #include "overlord/transport/carrier.h"
 #include "overlord/transport/endpoint.h"
 
@@ -29,10 +30,9 @@ std::string own_name() {
 class JoinedHost {
  public:
   JoinedHost(const KeeperArguments& arguments, const protocol::JobFile& job)
-      : arguments_(arguments), groups_(lent_groups(job)), carrier_(carrier_options()) {}
+      : arguments_(arguments), job_(job), carrier_(carrier_options()) {}
   ~JoinedHost() {
     if (endpoint_) endpoint_->close();
-    groups_.stop();
   }
 
   Status open() {
@@ -52,6 +52,7 @@ class JoinedHost {
     OVERLORD_TRY(options.security, read_security(arguments_.wire));
     options.pool = runtime::BufferPool::make(1 << 20);
     OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), &carrier_));
+    groups_.emplace(lent_to_lead(arguments_, job_, carrier_, *endpoint_));
     endpoint_->post([this] {
       look_for_lead("joins");
       look();
@@ -65,24 +66,14 @@ class JoinedHost {
   }
 
  private:
-  LentGroupsOptions lent_groups(const protocol::JobFile& job) {
-    LentGroupsOptions out;
-    out.job = job;
-    out.start = [this, name = job.spec.name](int memory) {
-      return start_role_cluster(arguments_, name, memory);
-    };
-    out.tell = [this](const protocol::Control& control) { tell(control); };
-    out.post = [this](runtime::Task task) { endpoint_->post(std::move(task)); };
-    return out;
-  }
   transport::CarrierOptions carrier_options() {
     transport::CarrierOptions out;
     out.name = "joined";
     out.deliver = [](const protocol::Envelope&) {};
     out.control = [this](const std::string&, const protocol::Control& control) {
-      if (const auto* asked = std::get_if<protocol::GroupAsked>(&control)) groups_.hear(*asked);
+      if (const auto* asked = std::get_if<protocol::GroupAsked>(&control)) groups_->hear(*asked);
       if (const auto* unasked = std::get_if<protocol::GroupUnasked>(&control)) {
-        groups_.hear(*unasked);
+        groups_->hear(*unasked);
       }
       if (const auto* refused = std::get_if<protocol::Refused>(&control)) end(refused->status);
     };
@@ -96,12 +87,12 @@ class JoinedHost {
   void look_for_lead(const std::string& why) {
     if (over_) return;
     say(why);
-    groups_.stop();
+    groups_->stop();
     endpoint_->call("lead", arguments_.wire.lead);
   }
   void look() {
     if (over_) return;
-    groups_.tell_starved();
+    groups_->tell_starved();
     endpoint_->post_after(kLookNs, [this] { look(); });
   }
   void end(const Status& why) {
@@ -111,9 +102,10 @@ class JoinedHost {
   }
 
   const KeeperArguments arguments_;
-  LentGroups groups_;
+  const protocol::JobFile& job_;
   transport::Carrier carrier_;
   std::unique_ptr<transport::Endpoint> endpoint_;
+  std::optional<LentGroups> groups_;
   bool over_ = false;  // the loop's
   std::promise<Status> ended_;
 };

@@ -4,9 +4,26 @@
 #include <utility>
 
 #include "overlord/node/engine/job_memory.h"
+#include "overlord/node/keeper/role_cluster.h"
 #include "overlord/node/recovery/living_process.h"
 
 namespace overlord::node {
+
+LentGroupsOptions lent_to_lead(const KeeperArguments& arguments, const protocol::JobFile& job,
+                               transport::Carrier& carrier, transport::Endpoint& endpoint) {
+  LentGroupsOptions out;
+  out.job = job;
+  KeeperArguments joined = arguments;
+  joined.wire.joined = true;
+  out.start = [joined, name = job.spec.name](int memory) {
+    return start_role_cluster(joined, name, memory);
+  };
+  out.tell = [&carrier](const protocol::Control& control) {
+    carrier.send_control("lead", control);
+  };
+  out.post = [&endpoint](runtime::Task task) { endpoint.post(std::move(task)); };
+  return out;
+}
 
 // Of another attempt than before: nothing of that is of use.
 Status LentGroups::prepare(const protocol::GroupAsked& asked) {
@@ -52,24 +69,23 @@ void LentGroups::hear(const protocol::GroupUnasked& unasked) {
 }
 
 void LentGroups::ended(const runtime::GroupEnd& end) {
-  options_.tell(
-      protocol::GroupGone{end.name, end.generation, end.how, end.last_words, end.by_itself});
+  options_.tell(end);
   if (const auto waits = waiting_.extract(end.name)) hear(waits.mapped());
 }
 
 void LentGroups::tell_starved() {
   if (!cluster_) return;
-  protocol::GroupsStarve out;
+  std::vector<std::string> names;
   for (const runtime::GroupPlacement& group : cluster_->placed()) {
-    if (wants_to_run(cluster_->process_of(group.name))) out.names.push_back(group.name);
+    if (wants_to_run(cluster_->process_of(group.name))) names.push_back(group.name);
   }
-  const bool starved = !out.names.empty();
-  if (starved || starved_) options_.tell(out);
-  starved_ = starved;
+  if (names != starved_) options_.tell(protocol::GroupsStarve{names});
+  starved_ = std::move(names);
 }
 
 void LentGroups::stop() {
   waiting_.clear();
+  starved_.clear();
   if (cluster_) cluster_->stop();
   cluster_.reset();
   attempt_.reset();

@@ -9,11 +9,14 @@
 #include <string>
 
 #include "overlord/base/status.h"
+#include "overlord/node/keeper/keeper.h"
 #include "overlord/node/process_cluster.h"
 #include "overlord/protocol/control.h"
 #include "overlord/protocol/job_codec.h"
 #include "overlord/runtime/descriptor.h"
 #include "overlord/runtime/seams.h"
+#include "overlord/transport/carrier.h"
+#include "overlord/transport/endpoint.h"
 
 namespace overlord::node {
 
@@ -24,6 +27,10 @@ struct LentGroupsOptions {
   std::function<void(runtime::Task)> post;             // on the loop
 };
 
+// To the lead that these reach. All of them outlive the groups.
+LentGroupsOptions lent_to_lead(const KeeperArguments& arguments, const protocol::JobFile& job,
+                               transport::Carrier& carrier, transport::Endpoint& endpoint);
+
 class LentGroups {
  public:
   explicit LentGroups(LentGroupsOptions options)
@@ -32,7 +39,7 @@ class LentGroups {
 
   void hear(const protocol::GroupAsked& asked);
   void hear(const protocol::GroupUnasked& unasked);
-  // Tells which of them would run if there were a CPU for it.
+  // Tells which of them would run if there were a CPU for it, where that has changed.
   void tell_starved();
   // Nothing lives any more, and nothing is told.
   void stop();
@@ -50,7 +57,7 @@ class LentGroups {
   std::map<std::string, protocol::GroupAsked> waiting_;  // for the end of one of their name
   // Ends on their way over the loop outlive us there.
   const std::shared_ptr<LentGroups*> self_;
-  bool starved_ = false;  // some were, when we last told
+  std::vector<std::string> starved_;  // as we last told
 };
 
 }  // namespace overlord::node

@@ -39,10 +39,7 @@ std::vector<HostStatus> hosts_of(const keeper::KeeperState& state) {
   for (const std::string& peer : state.lost_hosts()) out.push_back({peer, false, {}, 0, true});
   if (state.serving() == nullptr) return out;
   for (const auto& [name, home] : state.serving()->homes) {
-    const auto place = state.serving()->places.find(name);
-    for (HostStatus& host : out) {
-      host.groups += place != state.serving()->places.end() && place->second == host.name ? 1 : 0;
-    }
+    for (HostStatus& host : out) host.groups += home.lives == host.name ? 1 : 0;
   }
   return out;
 }
@@ -182,19 +179,9 @@ void JobKeeper::hear(const std::string& peer, protocol::Control control) {
 
 // What the lead runs on the cores of this host is the lead's: it is told of it, and nobody here.
 LentGroups& JobKeeper::lent() {
-  if (lent_) return *lent_;
-  LentGroupsOptions options;
-  options.job = file_;
-  options.start = [this](int memory) {
-    KeeperArguments arguments = arguments_;
-    arguments.wire.joined = true;
-    return start_role_cluster(arguments, job_->spec.name, memory);
-  };
-  options.tell = [this](const protocol::Control& control) {
-    carrier_->send_control("lead", control);
-  };
-  options.post = [this](runtime::Task task) { endpoint_->post(std::move(task)); };
-  lent_ = std::make_unique<LentGroups>(std::move(options));
+  if (!lent_) {
+    lent_ = std::make_unique<LentGroups>(lent_to_lead(arguments_, file_, *carrier_, *endpoint_));
+  }
   return *lent_;
 }
 
@@ -450,13 +437,11 @@ NodeStatus JobKeeper::status() {
   for (const protocol::ProcessRoles& process : supervisor.groups()) {
     // One that a keeper before this one placed has an earlier generation.
     const uint32_t first = std::min(process.generation, state.first_generation());
-    const auto place = state.serving()->places.find(process.name);
-    const bool placed = place != state.serving()->places.end();
     const auto why = whys.find(process.name);
     out.processes.push_back({process.name, serving_->cluster->process_of(process.name),
                              process.generation, process.generation - first,
                              state.connected(process), process.roles.size(),
-                             placed ? place->second : "", why == whys.end() ? "" : why->second});
+                             state.host_of(process.name), why == whys.end() ? "" : why->second});
   }
   for (const auto& [peer, trainer] : state.book().attached()) {
     out.processes.push_back({peer, trainer.process, 1, 0, true, trainer.ranks.size()});

@@ -71,7 +71,7 @@ plan::GroupHomes wanted_homes(const KeeperState& state, const plan::GroupHomes& 
 }
 
 std::map<std::string, std::string> reasons_of_homes(const KeeperState& state) {
-  return plan::home_reasons(movable_groups(state), rooms_of(state), state.serving()->homes);
+  return plan::home_reasons(movable_groups(state), rooms_of(state), state.serving()->wanted());
 }
 
 // --- Hosts that come and go ---------------------------------------------------------------------
@@ -101,13 +101,12 @@ void Step::host_left(const std::string& peer, bool lost) {
 // whose host has left ends by itself.
 void Step::settle_homes() {
   if (serving() == nullptr || state_.over()) return;
-  apply(GroupsHomed{wanted_homes(state_, serving()->homes)});
+  apply(GroupsHomed{wanted_homes(state_, serving()->wanted())});
   bool promoted = false;
   for (const auto& [name, home] : serving()->homes) {
-    const auto place = serving()->places.find(name);
-    if (place == serving()->places.end() || place->second == home) continue;
-    if (!place->second.empty() && !state_.hosts().contains(place->second)) continue;
-    add(Say{name + " moves to " + (home.empty() ? "the lead's host" : home)});
+    if (!home.lives || home.lives == home.wanted) continue;
+    if (!home.lives->empty() && !state_.hosts().contains(*home.lives)) continue;
+    add(Say{name + " moves to " + (home.wanted.empty() ? "the lead's host" : home.wanted)});
     apply(GroupMoved{name});
     add(Kill{name});
     promoted = promote_from(name) || promoted;

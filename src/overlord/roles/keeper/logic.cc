@@ -241,7 +241,7 @@ void Step::place(const std::string& name, const std::vector<runtime::GroupPlacem
                                   [&](const auto& group) { return group.name == name; });
   const bool lived = lives != running.end();
   const auto home = serving()->homes.find(name);
-  const std::string wanted = home == serving()->homes.end() ? "" : home->second;
+  const std::string wanted = home == serving()->homes.end() ? "" : home->second.wanted;
   apply(GroupPlaced{name, lived ? lives->host : wanted, now_ns_});
   if (lived) return apply(GroupAdopted{name, lives->generation});
   add(Place{{name, serving()->supervisor.find(name)->generation, wanted}});

@@ -63,7 +63,6 @@ struct KeeperState::Change {
                              false,
                              false,
                              false,
-                             {},
                              {}};
   }
   void operator()(const ServingPrepared& e) const {
@@ -114,12 +113,14 @@ struct KeeperState::Change {
       OVERLORD_CHECK(host.empty() || state.hosts_.contains(host),
                      "a home is on a host that is here");
     }
-    serving().homes = e.homes;
+    for (const auto& [name, host] : e.homes) serving().homes[name].wanted = host;
   }
   void operator()(const GroupMoved& e) const { serving().supervisor.move(e.name); }
   void operator()(const GroupPlaced& e) const {
     serving().supervisor.placed(e.name, e.now_ns);
-    serving().places[e.name] = e.host;
+    const auto home = serving().homes.find(e.name);
+    OVERLORD_CHECK(home != serving().homes.end() || e.host.empty(), "who stays lives here");
+    if (home != serving().homes.end()) home->second.lives = e.host;
   }
   void operator()(const GroupHeard& e) const { serving().supervisor.heard(e.word, e.now_ns); }
   void operator()(const GroupCondemned& e) const { serving().supervisor.condemn(e.name); }
@@ -225,14 +226,25 @@ Protection KeeperState::protection() const {
                             [this](const auto& group) { return lives(group); });
 }
 
+plan::GroupHomes KeeperState::Serving::wanted() const {
+  plan::GroupHomes out;
+  for (const auto& [name, home] : homes) out[name] = home.wanted;
+  return out;
+}
+
+const std::string& KeeperState::host_of(const std::string& group) const {
+  static const std::string kHere;
+  const auto home = serving_->homes.find(group);
+  return home != serving_->homes.end() && home->second.lives ? *home->second.lives : kHere;
+}
+
 HostRosters KeeperState::rosters() const {
   HostRosters out{job_.local.front(), {}, elsewhere_};
   if (!serving_) return out;
   out.own.term = serving_->term;
   out.own.processes = serving_->supervisor.groups();
   for (protocol::ProcessRoles& process : out.own.processes) {
-    const auto place = serving_->places.find(process.name);
-    const auto joined = place == serving_->places.end() ? hosts_.end() : hosts_.find(place->second);
+    const auto joined = hosts_.find(host_of(process.name));
     process.host = joined == hosts_.end() ? out.host : joined->second.number;
     const auto wire = wires_.find(process.name);
     if (wire != wires_.end()) process.wire = wire->second;

@@ -171,6 +171,11 @@ using Event =
                  LastWordsHeard, Parted, GaveUp, FailureTold, EarlierFailureTold, AttemptForgotten,
                  FailureForgotten, KeeperOver>;
 
+struct GroupHome {  // hosts; empty: this one
+  std::string wanted;
+  std::optional<std::string> lives = {};  // not the same: it is on its way; unset: nowhere yet
+};
+
 class KeeperState {
  public:
   // One attempt that is served.
@@ -181,14 +186,14 @@ class KeeperState {
     std::string run;
     uint32_t term = 1;  // of the planner
     bool welcomed = false;
-    std::set<std::string> followers;        // that were welcomed
-    std::vector<protocol::TreeTold> trees;  // later ones than the job's own
-    std::map<std::string, uint32_t> taken;  // by peer: the newest tree it knows
-    bool rolling = false;                   // not everybody knows the newest
-    bool trainers_told = false;             // of the newest
-    bool retired = false;                   // constructors of a tree that holds no more
-    plan::GroupHomes homes = {};            // where groups are wanted; others live here
-    plan::GroupHomes places = {};           // where they were placed
+    std::set<std::string> followers;              // that were welcomed
+    std::vector<protocol::TreeTold> trees;        // later ones than the job's own
+    std::map<std::string, uint32_t> taken;        // by peer: the newest tree it knows
+    bool rolling = false;                         // not everybody knows the newest
+    bool trainers_told = false;                   // of the newest
+    bool retired = false;                         // constructors of a tree that holds no more
+    std::map<std::string, GroupHome> homes = {};  // of groups that may move; others live here
+    plan::GroupHomes wanted() const;
   };
 
   explicit KeeperState(const KeeperJob& job);
@@ -227,6 +232,7 @@ class KeeperState {
   const std::vector<runtime::GroupPlacement>& living() const { return job_.living; }
   uint32_t first_generation() const { return first_generation_; }  // of groups of the next attempt
 
+  const std::string& host_of(const std::string& group) const;  // empty: this one
   HostRosters rosters() const;
   std::vector<std::string> processes() const;  // by name
   std::vector<std::string> trainers() const;
