@@ -39,14 +39,22 @@ TEST(Hosts, ComeAndGoWhereSlotsHaveShadows) {
   in_many_worlds(with_shadows(), [](uint64_t, Layout*) {});
 }
 
+void everybody_else_dies(uint64_t seed, Layout* layout) {
+  const Layout storm = stormy(seed);
+  layout->storm = storm.storm;
+  layout->planner = storm.planner;
+  layout->keeper.kills = seed % 3;
+}
+
 TEST(Hosts, ComeAndGoWhileEverybodyElseDies) {
-  const auto brew = [](uint64_t seed, Layout* layout) {
-    const Layout storm = stormy(seed);
-    layout->storm = storm.storm;
-    layout->planner = storm.planner;
-    layout->keeper.kills = seed % 3;
-  };
-  in_many_worlds(with_shadows(), brew);
+  in_many_worlds(with_shadows(), everybody_else_dies);
+}
+
+TEST(Hosts, AreShortOfMemoryNowAndThen) {
+  in_many_worlds(spread_out(), [](uint64_t seed, Layout* layout) {
+    layout->keeper.pressed = 1 + seed % 12;
+    if (seed % 2 == 0) everybody_else_dies(seed, layout);
+  });
 }
 
 }  // namespace hosts_test

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from namespaces import ADDRESSES, network, private_mounts
+from overlord._src.node.memory_group import GroupTree
 from overlord._src.node.watch import NodeWatch
 from overlord.cli import main
 from trainers import (
@@ -222,6 +223,25 @@ def test_a_dead_group_on_a_joined_host_comes_again(
         in_time(lambda: bool(host.roles().keys() - before.keys()), "it lives there again")
         go_on(started)
         assert hashes_of(started) == embedded_hashes(joinable, MESH)
+
+
+@pytest.mark.skipif(not GroupTree().obstacle(), reason="the kernel would be faster")
+def test_a_host_that_is_short_of_memory_hands_its_groups_over(
+    joinable: dict[str, Any], sockets: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    joinable["steps"] = 60
+    path = written(joinable, tmp_path)
+    joinable["runtime"]["processes"]["memory_share"] = 1e-4  # less than any process has
+    joinable["runtime"]["payload_budget"] = "1KB"
+    with trainers(path, MESH, engine="processes", pause_after=30) as started:
+        for trainer in started:
+            trainer.until("step")
+        with joined(written(joinable, tmp_path, "host.yaml"), tmp_path / "a") as host:
+            in_time(lambda: bool(host.roles()), "groups have moved there")
+            in_time(lambda: not host.roles(), "and back, one after another")
+            go_on(started)
+            assert hashes_of(started) == embedded_hashes(joinable, MESH)
+    assert "is short of memory: it has one group less" in capfd.readouterr().err
 
 
 def test_a_host_serves_one_run_after_another(

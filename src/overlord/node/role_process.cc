@@ -72,7 +72,7 @@ class RoleProcess {
       protocol::Attach, protocol::Welcome, protocol::FedBack, protocol::RowNoted, protocol::Beat,
       protocol::StatusTold, protocol::Detach, protocol::TreeAsked, protocol::TreeAnswered,
       protocol::TreeTaken, protocol::Join, protocol::GroupAsked, protocol::GroupUnasked,
-      protocol::GroupGone, protocol::GroupsStarve>
+      protocol::GroupGone, protocol::GroupsStarve, protocol::HostPressed>
                 Other>
   void hear(const Other&) {}
   void take_trees();

@@ -251,6 +251,14 @@ struct GroupsStarve {
   OVERLORD_FIELDS(names)
 };
 
+// A host that is short of memory: it wants one group less than it has, or can take one more than it
+// had when it last said so.
+struct HostPressed {
+  bool pressed = true;
+
+  OVERLORD_FIELDS(pressed)
+};
+
 // A trainer, or a host without ranks, that leaves in good order; without it the node takes it for
 // dead.
 struct Detach {};
@@ -258,7 +266,7 @@ struct Detach {};
 using Control = std::variant<Hello, Attach, Welcome, Refused, Roster, FedBack, RowNoted, Beat,
                              StatusAsked, StatusTold, SegmentShared, SegmentForgotten,
                              LeaseReleased, Detach, TreeAsked, TreeAnswered, TreeTold, TreeTaken,
-                             Join, GroupAsked, GroupUnasked, GroupGone, GroupsStarve>;
+                             Join, GroupAsked, GroupUnasked, GroupGone, GroupsStarve, HostPressed>;
 
 std::string encode_control(const Control& control);
 Result<Control> decode_control(std::string_view bytes);

@@ -55,6 +55,14 @@ void Keeping::host_comes_or_goes() {
   groups_.lose_host(host);
 }
 
+void Keeping::host_speaks_of_memory() {
+  if (words_ >= storm_.pressed || hosts_.empty()) return;
+  if (world_.dice().below(storm_.host_rarity) != 0) return;
+  ++words_;
+  const std::string& host = *std::next(hosts_.begin(), world_.dice().below(hosts_.size()));
+  say(host, keeper::Heard{host, protocol::HostPressed{world_.dice().below(3) > 0}});
+}
+
 void Keeping::start() {
   keeper_ = std::make_unique<keeper::Keeper>(job_, *this);
   kept_.call_again();
@@ -85,7 +93,9 @@ bool Keeping::dies() {
 void Keeping::arrive(const runtime::Task& task) {
   if (dies()) return;
   task();
-  if (!dies()) host_comes_or_goes();
+  if (dies()) return;
+  host_comes_or_goes();
+  host_speaks_of_memory();
 }
 
 void Keeping::on_loop(runtime::Task task) {

@@ -25,6 +25,7 @@ struct KeeperStorm {
   int64_t down_ns = 400'000;  // typical time until the next one starts
   uint64_t hosts = 0;         // that join or leave over the run
   uint64_t host_rarity = 8;   // one message in so many makes one come or go
+  uint64_t pressed = 0;       // words of hosts about their memory
   int64_t watch_ns = 0;       // looks for those that say nothing so often; 0: never
   // What no keeper hears, as if its code had been forgotten; unset: it hears all.
   std::function<bool(const keeper::Input&)> deaf;
@@ -97,6 +98,7 @@ class Keeping final : public keeper::KeeperWorld {
   void arrive(const runtime::Task& task);
   bool dies();
   void host_comes_or_goes();
+  void host_speaks_of_memory();
   void watch(uint32_t generation);
 
   World& world_;
@@ -106,7 +108,7 @@ class Keeping final : public keeper::KeeperWorld {
   Kept& kept_;
   Groups groups_;
   std::unique_ptr<keeper::Keeper> keeper_;  // null: dead
-  uint64_t kills_ = 0, comings_ = 0;
+  uint64_t kills_ = 0, comings_ = 0, words_ = 0;
   std::set<std::string> hosts_;                       // that have joined
   std::map<std::string, int64_t> said_ns_, told_ns_;  // by peer: when the last thing arrives
   std::map<std::string, uint32_t> heard_;             // by peer: the newest keeper it knows

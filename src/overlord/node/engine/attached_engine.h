@@ -96,7 +96,7 @@ class AttachedEngine final : public Engine {
                             protocol::LeaseReleased, protocol::Attach, protocol::StatusAsked,
                             protocol::Detach, protocol::TreeAsked, protocol::TreeTaken,
                             protocol::Join, protocol::GroupAsked, protocol::GroupUnasked,
-                            protocol::GroupGone, protocol::GroupsStarve>
+                            protocol::GroupGone, protocol::GroupsStarve, protocol::HostPressed>
                 Other>
   void hear(const Other&) {}
   void take_tree(const protocol::TreeTold& tree);

@@ -18,7 +18,7 @@
 namespace overlord::node {
 namespace {
 
-constexpr int64_t kLookNs = 250'000'000;  // for groups that get no CPU
+constexpr int64_t kLookNs = 250'000'000;  // at what its groups get
 
 // No two that join have the same, nor two containers of one name.
 std::string own_name() {
@@ -92,7 +92,7 @@ class JoinedHost {
   }
   void look() {
     if (over_) return;
-    groups_->tell_starved();
+    groups_->look(clock_.now_ns());
     endpoint_->post_after(kLookNs, [this] { look(); });
   }
   void end(const Status& why) {
@@ -106,6 +106,7 @@ class JoinedHost {
   transport::Carrier carrier_;
   std::unique_ptr<transport::Endpoint> endpoint_;
   std::optional<LentGroups> groups_;
+  runtime::SteadyClock clock_;
   bool over_ = false;  // the loop's
   std::promise<Status> ended_;
 };

@@ -8,11 +8,17 @@
 #include "overlord/node/recovery/living_process.h"
 
 namespace overlord::node {
+namespace {
+
+constexpr int64_t kMemoryNs = 1'000'000'000;  // between two looks at it
+
+}  // namespace
 
 LentGroupsOptions lent_to_lead(const KeeperArguments& arguments, const protocol::JobFile& job,
                                transport::Carrier& carrier, transport::Endpoint& endpoint) {
   LentGroupsOptions out;
   out.job = job;
+  out.memory_bytes = arguments.gives.memory_bytes;
   KeeperArguments joined = arguments;
   joined.wire.joined = true;
   out.start = [joined, name = job.spec.name](int memory) {
@@ -73,8 +79,16 @@ void LentGroups::ended(const runtime::GroupEnd& end) {
   if (const auto waits = waiting_.extract(end.name)) hear(waits.mapped());
 }
 
-void LentGroups::tell_starved() {
+void LentGroups::look(int64_t now_ns) {
   if (!cluster_) return;
+  tell_starved();
+  if (now_ns - looked_ns_ < kMemoryNs) return;
+  looked_ns_ = now_ns;
+  const auto word = memory_.look(read_host_memory(options_.memory_bytes), now_ns);
+  if (word) options_.tell(protocol::HostPressed{*word});
+}
+
+void LentGroups::tell_starved() {
   std::vector<std::string> names;
   for (const runtime::GroupPlacement& group : cluster_->placed()) {
     if (wants_to_run(cluster_->process_of(group.name))) names.push_back(group.name);

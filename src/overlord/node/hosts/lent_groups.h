@@ -9,6 +9,7 @@
 #include <string>
 
 #include "overlord/base/status.h"
+#include "overlord/node/hosts/memory_watch.h"
 #include "overlord/node/keeper/keeper.h"
 #include "overlord/node/process_cluster.h"
 #include "overlord/protocol/control.h"
@@ -25,6 +26,7 @@ struct LentGroupsOptions {
   std::function<Result<std::unique_ptr<ProcessCluster>>(int job)> start;
   std::function<void(const protocol::Control&)> tell;  // the lead
   std::function<void(runtime::Task)> post;             // on the loop
+  uint64_t memory_bytes = 0;                           // that it gives; 0: any
 };
 
 // To the lead that these reach. All of them outlive the groups.
@@ -39,13 +41,15 @@ class LentGroups {
 
   void hear(const protocol::GroupAsked& asked);
   void hear(const protocol::GroupUnasked& unasked);
-  // Tells which of them would run if there were a CPU for it, where that has changed.
-  void tell_starved();
+  // Now and then. Tells which of them would run if there were a CPU for it, where that has changed,
+  // and whether there is memory for them.
+  void look(int64_t now_ns);
   // Nothing lives any more, and nothing is told.
   void stop();
   size_t living() const { return cluster_ ? cluster_->placed().size() : 0; }
 
  private:
+  void tell_starved();
   Status prepare(const protocol::GroupAsked& asked);
   void ended(const runtime::GroupEnd& end);
 
@@ -58,6 +62,8 @@ class LentGroups {
   // Ends on their way over the loop outlive us there.
   const std::shared_ptr<LentGroups*> self_;
   std::vector<std::string> starved_;  // as we last told
+  MemoryWatch memory_;
+  int64_t looked_ns_ = 0;  // at memory
 };
 
 }  // namespace overlord::node

@@ -370,7 +370,7 @@ void JobKeeper::watch() {
   // Who was away itself, stopped or without a CPU, has not read yet what others said meanwhile.
   const int64_t passed_ns = clock_.now_ns() - std::exchange(watched_ns_, clock_.now_ns());
   if (passed_ns < kAwayNs) receive(keeper::Watched{starved_groups()});
-  if (lent_) lent_->tell_starved();
+  if (lent_) lent_->look(clock_.now_ns());
   after(kWatchNs, [this] { watch(); });
 }
 

@@ -80,6 +80,20 @@ int64_t cpu_ns_with_children() {
   return sum;
 }
 
+uint64_t held_bytes_with_children(int64_t pid) {
+  uint64_t sum = 0;
+  std::ifstream status(directory_of(pid) / "status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("RssAnon:") && !line.starts_with("RssShmem:")) continue;
+    sum += number(line.substr(line.find(':') + 1)) * 1024;
+  }
+  for (const std::filesystem::path& thread : threads_of(pid)) {
+    std::ifstream children(thread / "children");
+    for (int64_t child = 0; children >> child;) sum += held_bytes_with_children(child);
+  }
+  return sum;
+}
+
 LivingProcess process_with(int64_t pid) { return {pid, start_of(pid)}; }
 
 LivingProcess own_process() { return process_with(getpid()); }

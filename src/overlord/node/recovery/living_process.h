@@ -33,5 +33,7 @@ bool wants_to_run(int64_t pid);
 int64_t cpu_ns_of(int64_t pid);
 // Of this process and of those that it has started and that live.
 int64_t cpu_ns_with_children();
+// Memory that could not be dropped and read again, of this process and of all below it.
+uint64_t held_bytes_with_children(int64_t pid);
 
 }  // namespace overlord::node

@@ -48,7 +48,11 @@ bool apart_from(const HomelessGroup& group, const HomelessGroup& other) {
 class Homes {
  public:
   Homes(const std::vector<HomelessGroup>& groups, const std::vector<HostRoom>& hosts)
-      : groups_(groups), hosts_(hosts), work_(hosts.size()), home_(groups.size()) {
+      : groups_(groups),
+        hosts_(hosts),
+        work_(hosts.size()),
+        count_(hosts.size()),
+        home_(groups.size()) {
     const Demand demand(groups, hosts);
     for (const HostRoom& host : hosts) room_.push_back(demand.room(host));
   }
@@ -59,6 +63,20 @@ class Homes {
       if (found == before.end()) continue;
       for (size_t h = 0; h < hosts_.size(); ++h) {
         if (hosts_[h].name == found->second) settle(g, h);
+      }
+    }
+  }
+
+  // Where a host cannot bear what it has, the largest goes.
+  void relieve() {
+    for (size_t h = 0; h < hosts_.size(); ++h) {
+      while (count_[h] > hosts_[h].most) {
+        std::optional<size_t> largest;
+        for (size_t g = 0; g < groups_.size(); ++g) {
+          if (home_[g] != h) continue;
+          if (!largest || groups_[*largest].millicores < groups_[g].millicores) largest = g;
+        }
+        leave(*largest);
       }
     }
   }
@@ -74,7 +92,9 @@ class Homes {
     });
     for (const size_t g : order) {
       std::optional<size_t> best = apart_for(g);
-      if (!best) best = calmest_for(g, [&](size_t h) { return room_[h] > 0; });
+      if (!best) best = calmest_for(g, [&](size_t h) { return room_[h] > 0 && bears(h); });
+      if (!best) best = calmest_for(g, [&](size_t h) { return bears(h); });
+      if (!best) best = calmest_for(g, [](size_t) { return true; });
       settle(g, *best);
     }
   }
@@ -107,11 +127,19 @@ class Homes {
   Busy busy(size_t host, uint64_t more = 0) const {
     return {static_cast<unsigned __int128>(work_[host]) + more, std::max<uint64_t>(1, room_[host])};
   }
+  void leave(size_t group) {
+    if (!home_[group]) return;
+    work_[*home_[group]] -= groups_[group].millicores;
+    --count_[*home_[group]];
+    home_[group].reset();
+  }
   void settle(size_t group, size_t host) {
-    if (home_[group]) work_[*home_[group]] -= groups_[group].millicores;
+    leave(group);
     home_[group] = host;
     work_[host] += groups_[group].millicores;
+    ++count_[host];
   }
+  bool bears(size_t host) const { return count_[host] < hosts_[host].most; }
   bool has_partner(size_t group, size_t host) const {
     for (size_t other = 0; other < groups_.size(); ++other) {
       if (home_[other] == host && apart_from(groups_[group], groups_[other])) return true;
@@ -128,12 +156,13 @@ class Homes {
     return best;
   }
   std::optional<size_t> needed_for(size_t group) const {
-    return calmest_for(group, [&](size_t h) { return room_[h] > 0 && !has_partner(group, h); });
+    return calmest_for(
+        group, [&](size_t h) { return room_[h] > 0 && bears(h) && !has_partner(group, h); });
   }
   // A host that is not needed is better than one that it would lose together with its partner.
   std::optional<size_t> apart_for(size_t group) const {
     if (const std::optional<size_t> host = needed_for(group)) return host;
-    return calmest_for(group, [&](size_t h) { return !has_partner(group, h); });
+    return calmest_for(group, [&](size_t h) { return bears(h) && !has_partner(group, h); });
   }
   std::optional<Move> best_move() const {
     for (size_t g = 0; g < groups_.size(); ++g) {
@@ -159,6 +188,7 @@ class Homes {
   const std::vector<HomelessGroup>& groups_;
   const std::vector<HostRoom>& hosts_;
   std::vector<uint64_t> room_, work_;        // by host
+  std::vector<uint32_t> count_;              // of groups there
   std::vector<std::optional<size_t>> home_;  // by group
 };
 
@@ -176,6 +206,7 @@ GroupHomes home_groups(const std::vector<HomelessGroup>& groups, const std::vect
   OVERLORD_CHECK(!hosts.empty(), "there is a host to live on");
   Homes homes(groups, hosts);
   homes.keep(before);
+  homes.relieve();
   homes.settle_homeless();
   homes.separate();
   homes.level();

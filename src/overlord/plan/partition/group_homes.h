@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,9 +19,10 @@ namespace overlord::plan {
 struct HostRoom {  // what a host gives to loaders
   std::string name;
   uint32_t cores = 1;
-  bool ranks = true;  // false: it has joined for its cores alone
+  bool ranks = true;                                     // false: it has joined for its cores alone
+  uint32_t most = std::numeric_limits<uint32_t>::max();  // groups that its memory can bear
 
-  OVERLORD_FIELDS(name, cores, ranks)
+  OVERLORD_FIELDS(name, cores, ranks, most)
 };
 
 struct HomelessGroup {
@@ -35,7 +37,8 @@ using GroupHomes = std::map<std::string, std::string>;  // host by group
 
 // `before`: where they live now. A group whose host is not among `hosts` finds another; one whose
 // host is stays, unless its move makes the busiest host less busy, or its host is not needed any
-// more. Groups that stand by for each other share a host only where there is no other.
+// more, or has more than it can bear: then the largest go. Groups that stand by for each other
+// share a host only where there is no other, and none has more than it can bear where another can.
 GroupHomes home_groups(const std::vector<HomelessGroup>& groups, const std::vector<HostRoom>& hosts,
                        const GroupHomes& before);
 

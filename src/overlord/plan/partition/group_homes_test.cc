@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace overlord::plan {
 namespace {
 
@@ -129,6 +131,21 @@ TEST(GroupHomes, AHostThatIsNotNeededStillTakesWhatMustLiveApart) {
   EXPECT_NE(home_reasons(groups, hosts, homes).at(there).find("stands by"), std::string::npos);
 }
 
+TEST(GroupHomes, AHostThatBearsNoMoreLosesItsLargestAndGetsNoOther) {
+  std::vector<HomelessGroup> groups = equal_groups(6);
+  groups[2].millicores = 1500;
+  std::vector<HostRoom> hosts = {{"", 1}, kFar};
+  const GroupHomes before = home_groups(groups, hosts, {});
+  ASSERT_EQ(before.at("g2"), "cpu");
+  hosts[1].most = static_cast<uint32_t>(on(before, "cpu")) - 1;
+  const GroupHomes after = home_groups(groups, hosts, before);
+  EXPECT_EQ(after.at("g2"), "");
+  EXPECT_EQ(moved(before, after), 1u);
+  EXPECT_EQ(home_groups(groups, hosts, after), after);
+  hosts[0].most = hosts[1].most = 1;  // somewhere they must live
+  EXPECT_EQ(home_groups(groups, hosts, after).size(), 6u);
+}
+
 // Whatever hosts come and go, what is asked again is answered the same, and pairs are parted.
 TEST(GroupHomes, AnyChangeComesToRestAtOnce) {
   uint32_t dice = 1;
@@ -147,12 +164,17 @@ TEST(GroupHomes, AnyChangeComesToRestAtOnce) {
     for (int change = 0; change < 6; ++change) {
       std::vector<HostRoom> hosts = {{"", 1 + below(8)}};
       for (const char* name : {"b", "c", "d"}) {
-        if (below(2) == 0) hosts.push_back({name, 1 + below(8), below(2) == 0});
+        if (below(2) == 0) {
+          hosts.push_back({name, 1 + below(8), below(2) == 0});
+          if (below(4) == 0) hosts.back().most = below(4);
+        }
       }
       homes = home_groups(groups, hosts, homes);
       ASSERT_EQ(home_groups(groups, hosts, homes), homes) << world << " " << change;
       for (const HomelessGroup& group : groups) {
-        if (group.apart.empty() || hosts.size() == 1) continue;
+        const bool bear = std::all_of(hosts.begin(), hosts.end(),
+                                      [](const HostRoom& host) { return host.most > 12; });
+        if (group.apart.empty() || hosts.size() == 1 || !bear) continue;
         ASSERT_NE(homes.at(group.name), homes.at(group.apart[0])) << world << " " << change;
       }
     }

@@ -17,8 +17,9 @@ constexpr uint64_t kCore = 1000;
 
 std::vector<plan::HostRoom> rooms_of(const KeeperState& state) {
   std::vector<plan::HostRoom> out = {{"", std::max(1u, state.job().gives.cores)}};
-  for (const auto& [peer, host] : state.hosts())
-    out.push_back({peer, host.gives.cores, host.ranks});
+  for (const auto& [peer, host] : state.hosts()) {
+    out.push_back({peer, host.gives.cores, host.ranks, host.most});
+  }
   return out;
 }
 
@@ -94,6 +95,22 @@ void Step::host_left(const std::string& peer, bool lost) {
   if (!state_.hosts().contains(peer)) return;
   apply(HostLeft{peer, lost});
   add(Say{peer + (lost ? " is lost" : " has left")});
+  settle_homes();
+}
+
+// One group at a time: what has been asked for before must have gone before more is.
+void Step::hear(const std::string& peer, const protocol::HostPressed& word) {
+  const auto host = state_.hosts().find(peer);
+  if (serving() == nullptr || host == state_.hosts().end()) return;
+  uint32_t wanted = 0, leaving = 0;
+  for (const auto& [name, home] : serving()->homes) {
+    wanted += home.wanted == peer ? 1 : 0;
+    leaving += home.lives == peer && home.wanted != peer ? 1 : 0;
+  }
+  if (word.pressed ? wanted == 0 || leaving > 0 : host->second.most > wanted) return;
+  apply(HostBears{peer, word.pressed ? wanted - 1 : wanted + 1});
+  add(Say{peer + (word.pressed ? " is short of memory: it has one group less"
+                               : " has memory again: it may have one group more")});
   settle_homes();
 }
 

@@ -104,6 +104,41 @@ TEST(KeeperHosts, OneThatLeavesHandsOverAndNobodyElseMoves) {
   }
 }
 
+TEST(KeeperHosts, OneThatIsShortOfMemoryHandsOverTheLargestOneAtATime) {
+  KeeperJob job = four_groups();
+  job.gives.cores = 1;
+  job.groups[3].roles = {protocol::loader_address(1, 0)};
+  job.slot_millicores = {500, 900};
+  Bench bench(std::move(job));
+  bench.hears(kHost, protocol::Join{bench.job.job, {8}});
+  bench.serve();
+  const std::map<std::string, GroupHome>& homes = bench.state.serving()->homes;
+  const auto wanted_there = [&] {
+    size_t count = 0;
+    for (const auto& [name, home] : homes) count += home.wanted == kHost ? 1 : 0;
+    return count;
+  };
+  const size_t before = wanted_there();
+  ASSERT_GE(before, 2u);
+  ASSERT_EQ(homes.at("loaders-3").wanted, kHost);
+  bench.hears(kHost, protocol::HostPressed{true});
+  EXPECT_EQ(homes.at("loaders-3").wanted, "");
+  EXPECT_EQ(wanted_there(), before - 1) << "and nobody came in its place";
+  ASSERT_EQ(bench.all<Kill>().size(), 1u);
+  bench.hears(kHost, protocol::HostPressed{true});
+  EXPECT_TRUE(bench.all<Kill>().empty()) << "it has not gone yet";
+  bench.on(Ended{{"loaders-3", 1, "signal 9", "", false, false}});
+  EXPECT_EQ(bench.placed_on(""), 1u);
+  bench.hears(kHost, protocol::HostPressed{true});
+  EXPECT_EQ(wanted_there(), before - 2);
+  const std::string next = bench.all<Kill>().at(0).name;
+  bench.on(Ended{{next, 1, "signal 9", "", false, false}});
+  bench.hears(kHost, protocol::HostPressed{false});
+  EXPECT_EQ(wanted_there(), before - 1) << "one comes back";
+  bench.hears("joined-nobody@1", protocol::HostPressed{true});
+  EXPECT_TRUE(bench.effects.empty());
+}
+
 TEST(KeeperHosts, OneThatIsLostIsRememberedAndOneThatLeavesIsNot) {
   Bench bench;
   bench.joins(kHost);

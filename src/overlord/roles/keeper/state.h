@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -104,6 +105,10 @@ struct HostLeft {
   std::string peer;
   bool lost = true;  // false: it has said so before
 };
+struct HostBears {  // no more groups than that
+  std::string peer;
+  uint32_t most = 0;
+};
 struct GroupsHomed {  // where groups are wanted
   plan::GroupHomes homes;
 };
@@ -165,11 +170,11 @@ struct KeeperOver {};
 using Event =
     std::variant<PeerConnected, PeerLost, TrainerAttached, TrainerLeft, LeadAnswered, RosterHeard,
                  RowHeard, ServingBegun, ServingPrepared, MissingGone, ServingStopped,
-                 TrainersWelcomed, FollowerWelcomed, HostJoined, HostLeft, GroupsHomed, GroupMoved,
-                 GroupAdopted, GroupPlaced, GroupHeard, GroupCondemned, GroupEnded, SlotPromoted,
-                 RoleRetired, TreeBegun, TreeHeld, TreeToldToTrainers, TreeDone, PartingBegun,
-                 LastWordsHeard, Parted, GaveUp, FailureTold, EarlierFailureTold, AttemptForgotten,
-                 FailureForgotten, KeeperOver>;
+                 TrainersWelcomed, FollowerWelcomed, HostJoined, HostLeft, HostBears, GroupsHomed,
+                 GroupMoved, GroupAdopted, GroupPlaced, GroupHeard, GroupCondemned, GroupEnded,
+                 SlotPromoted, RoleRetired, TreeBegun, TreeHeld, TreeToldToTrainers, TreeDone,
+                 PartingBegun, LastWordsHeard, Parted, GaveUp, FailureTold, EarlierFailureTold,
+                 AttemptForgotten, FailureForgotten, KeeperOver>;
 
 struct GroupHome {  // hosts; empty: this one
   std::string wanted;
@@ -215,6 +220,7 @@ class KeeperState {
     protocol::HostGift gives;
     uint32_t number = 0;  // in rosters
     bool ranks = false;
+    uint32_t most = std::numeric_limits<uint32_t>::max();  // groups that its memory can bear
   };
   const std::map<std::string, JoinedHost>& hosts() const { return hosts_; }
   // The last few, for people.

@@ -48,6 +48,7 @@ class Step {
   void hear(const std::string& peer, const protocol::TreeAsked& asked);
   void hear(const std::string& peer, const protocol::TreeTaken& taken);
   void hear(const std::string& peer, const protocol::Join& join);
+  void hear(const std::string& peer, const protocol::HostPressed& word);
   // Of the links and the cluster, and what a keeper says itself.
   template <protocol::OneOf<protocol::Hello, protocol::SegmentShared, protocol::SegmentForgotten,
                             protocol::LeaseReleased, protocol::TreeAnswered, protocol::TreeTold,
