@@ -1022,7 +1022,7 @@ def refusal(error: str, text: str) -> bytes:
 
 def place_processes(sources: Sequence[tuple[str, int, int, int, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str], hosts: Sequence[tuple[str, int, bool]] = []) -> dict:
     """
-    Processes with their roles and shadows, and the hosts of those that may move, with the reason of each; sources are (name, loaders, workers, shadows, measured millicores), hosts (name, cores, whether it has ranks), the lead's first.
+    Processes with their roles, and hosts of those that may move, with the reason of each; of (name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks).
     """
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:

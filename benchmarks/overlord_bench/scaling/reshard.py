@@ -47,7 +47,7 @@ def run(bench: Bench) -> Figures:
         pace = _paced.paced(bench, f"reshard/{count}", job, slowest_s, steps)
         found[count] = {**found[count], **pace}
     figures = figures_of(found)
-    wishes = {str(steps // 3): LOADERS[1], str(2 * steps // 3): LOADERS[0]}
+    wishes = {str(steps // 3): ("heavy", LOADERS[1]), str(2 * steps // 3): ("heavy", LOADERS[0])}
     growing = {**config["sources"]["heavy"], "loaders": 4, "workers": 1, "most_loaders": 16}
     runtime = {**config["runtime"], "scaling": {"policy": "off"}}
     job = {**config, "sources": {"heavy": growing}, "runtime": runtime}

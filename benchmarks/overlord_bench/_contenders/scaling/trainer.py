@@ -134,14 +134,14 @@ def rate(work: dict[str, Any]) -> dict[str, Any]:
 def paced(work: dict[str, Any]) -> dict[str, Any]:
     """A step is trained for `period_s` each; how long every `next()` took.
 
-    `resize`: by step, how many loaders its first source has from then on.
+    `resize`: by step, a source and how many loaders it has from then on.
     """
     waits, wishes = [], work.get("resize", {})
     with started(work) as loaders:
         steps = loaders.steps()
         for step in range(work["steps"]):
             if str(step) in wishes:
-                loaders.resize(next(iter(work["config"]["sources"])), wishes[str(step)])
+                loaders.resize(*wishes[str(step)])
             asked = time.perf_counter()
             next(steps)
             waits.append((time.perf_counter() - asked) * 1e3)

@@ -177,18 +177,18 @@ def placement(
     Hosts are told with their cores and whether they have ranks; `millicores` is what loaders of
     sources kept busy in the run before.
     """
-    from overlord._src.lowering.job_spec import loaders_of, workers_of
+    from overlord._src.lowering.job_spec import most_loaders, workers_of
     from overlord._src.native import core
     from overlord._src.run.run_loop import bucket_readers
 
     config, placing = loaded.config, loaded.config.runtime.processes
     hybrid = config.strategy is not None and config.strategy.hybrid is not None
-    names = resolve_stream(config, TRAIN).mixture.source_names()
+    names, slots = resolve_stream(config, TRAIN).mixture.source_names(), most_loaders(loaded)
     placed: dict[str, Any] = core.place_processes(
         [
             (
                 name,
-                loaders_of(loaded, name),
+                slots[base_name(name)],
                 workers_of(loaded, name),
                 config.sources[base_name(name)].shadows,
                 (millicores or {}).get(name, 0),

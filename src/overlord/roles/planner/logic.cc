@@ -64,26 +64,31 @@ void wake_sources(const PlannerJob& job, const PlannerState& state, Reaction* ou
   }
 }
 
+// Windows that are made at once where every worker of the source has one.
+uint64_t made_at_once(const PlannerJob& job, const PlannerState& state, SourceIndex source) {
+  return uint64_t{newest_slots(job, state, source)} * job.spec.sources[source].workers;
+}
+
 // Keep enough metadata ahead that planning never waits: the rows that the steps of the runway and
 // those ahead of it may draw, at what the hungriest step so far drew, and never less than two
-// windows.
-void top_up(const PlannerJob& job, const PlannerState& state, Reaction* out) {
-  for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
-    const plan::MetaBuffer& buffer = state.meta()[s];
-    const model::SourceCursor& cursor = state.stream().cursors[s];
-    if (state.step_rows(s) == 0 || cursor.dry) continue;
-    // As many windows are made at once as the source has workers; one more than are in use.
-    const uint64_t at_once = uint64_t{newest_slots(job, state, s)} * job.spec.sources[s].workers;
-    OVERLORD_CHECK(state.posted(s) <= state.posted_target(s), "what is posted was granted");
-    const uint64_t coming = state.posted_target(s) - state.posted(s);
-    const uint64_t wanted =
-        state.step_rows(s) * (job.runway + state.ahead() + state.plans_made() + 1);
-    const bool short_rows = buffer.rows() < wanted;
-    if (coming >= at_once) continue;  // what was granted keeps every worker busy
-    if (buffer.windows() + coming < kWindowsAhead + at_once - 1 || short_rows) {
-      raise_grant(job, state, s, 1, out);
-    }
-  }
+// windows; no more on their way than keeps every worker busy.
+void top_up(const PlannerJob& job, const PlannerState& state, SourceIndex source, Reaction* out) {
+  const plan::MetaBuffer& buffer = state.meta()[source];
+  if (state.step_rows(source) == 0 || state.stream().cursors[source].dry) return;
+  const uint64_t at_once = made_at_once(job, state, source);
+  OVERLORD_CHECK(state.posted(source) <= state.posted_target(source), "what is posted was granted");
+  const uint64_t coming = state.posted_target(source) - state.posted(source);
+  if (coming >= at_once) return;
+  const uint64_t wanted =
+      state.step_rows(source) * (job.runway + state.ahead() + state.plans_made() + 1);
+  // Those that come are taken to be like those that are there.
+  const uint64_t of_a_window =
+      std::max<uint64_t>(1, buffer.rows() / std::max<size_t>(1, buffer.windows()));
+  const uint64_t rows = buffer.rows() + coming * of_a_window;
+  const uint64_t lacking = rows < wanted ? (wanted - rows + of_a_window - 1) / of_a_window : 0;
+  const uint64_t there = buffer.windows() + coming, least = kWindowsAhead + at_once - 1;
+  const uint64_t more = std::max(lacking, there < least ? least - there : 0);
+  if (more > 0) raise_grant(job, state, source, std::min(more, at_once - coming), out);
 }
 
 // No further step can be planned; what was published is still served.
@@ -262,7 +267,8 @@ bool select_next(const PlannerJob& job, const PlannerState& state, plan::StepSel
   for (const plan::MetaNeed& need : selected->needs) {
     out->waits_for = need.source;
     if (state.posted(need.source) < state.posted_target(need.source)) continue;
-    raise_grant(job, state, need.source, 1, out);
+    // Somebody waits: all workers of the source are at it.
+    raise_grant(job, state, need.source, made_at_once(job, state, need.source), out);
   }
   return false;
 }
@@ -327,7 +333,13 @@ Reaction on_answer(const PlannerJob& job, const PlannerState& state,
 Reaction on_made(const PlannerJob& job, const PlannerState& state) {
   Reaction out;
   wake_sources(job, state, &out);
-  top_up(job, state, &out);
+  for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) top_up(job, state, s, &out);
+  return out;
+}
+
+Reaction on_posted(const PlannerJob& job, const PlannerState& state, SourceIndex source) {
+  Reaction out;
+  if (source < job.spec.sources.size()) top_up(job, state, source, &out);
   return out;
 }
 

@@ -95,6 +95,8 @@ Reaction on_answer(const PlannerJob& job, const PlannerState& state,
                    const Result<std::vector<int64_t>>& answer);
 // A plan moves the cursors: what the next ones need is asked for.
 Reaction on_made(const PlannerJob& job, const PlannerState& state);
+// A window of the source has come: its workers are to have the next ones.
+Reaction on_posted(const PlannerJob& job, const PlannerState& state, SourceIndex source);
 // The next plan that everybody may hear of; null: none is durable, or the runway is full.
 model::PlanPtr to_release(const PlannerJob& job, const PlannerState& state);
 // Somebody has waited for the journal's disk: the plan that is durable now could have been told

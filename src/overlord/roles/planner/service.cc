@@ -45,9 +45,13 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
 
   void receive(const protocol::Envelope& envelope) {
     if (superseded_) return;
-    if (std::holds_alternative<protocol::MetaPosted>(envelope.message)) ++probe_.meta_windows;
+    const auto* posted = std::get_if<protocol::MetaPosted>(&envelope.message);
     const bool opening = !state_.unpromised().empty();
     perform(on_message(job_, state_, envelope));
+    if (posted) {
+      ++probe_.meta_windows;
+      perform(on_posted(job_, state_, posted->window->first.source));
+    }
     if (opening && state_.unpromised().empty()) opened();
     ask_user_rule();
     if (!changing_) retire();
