@@ -222,9 +222,10 @@ std::map<std::string, std::string> home_reasons(const std::vector<HomelessGroup>
   const std::string near = cores_text(demand.near), work = cores_text(demand.work);
   std::map<std::string, std::string> out;
   for (const HomelessGroup& group : groups) {
-    const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const HostRoom& one) {
-      return one.name == homes.at(group.name);
-    });
+    const auto home = homes.find(group.name);
+    if (home == homes.end()) continue;  // it has come since they were found
+    const auto host = std::find_if(hosts.begin(), hosts.end(),
+                                   [&](const HostRoom& one) { return one.name == home->second; });
     OVERLORD_CHECK(host != hosts.end(), "a home is one of the hosts");
     std::string& why = out[group.name];
     if (!demand.suffices()) {

@@ -57,6 +57,7 @@ std::vector<plan::HomelessGroup> movable_groups(const std::vector<ProcessRoles>&
   std::vector<plan::HomelessGroup> out;
   for (const ProcessRoles& group : groups) {
     if (constructors_of({group}) > 0) continue;  // batches are shared in memory with their ranks
+    if (group.roles.empty() && group.standby.empty()) continue;  // its constructors have retired
     const std::set<std::string>& others = apart[group.name];
     uint64_t work = 0;
     for (const protocol::Address& role : group.roles) {

@@ -157,6 +157,13 @@ TEST(KeeperHosts, OneThatIsLostIsRememberedAndOneThatLeavesIsNot) {
   EXPECT_EQ(bench.state.lost_hosts().back(), "joined-c@99");
 }
 
+// Its constructors have retired with their tree, and those of the next one live elsewhere.
+TEST(KeeperHosts, AGroupWithoutRolesIsNoGroupOfLoaders) {
+  std::vector<protocol::ProcessRoles> groups = four_groups().groups;
+  groups.back().roles.clear();
+  EXPECT_EQ(movable_groups(groups, {}).size(), 4u);
+}
+
 TEST(KeeperHosts, OneOfAnotherJobIsRefused) {
   Bench bench;
   bench.on(Heard{kHost, protocol::Join{digest_of("another"), {2}}});
