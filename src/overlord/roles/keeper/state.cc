@@ -107,7 +107,10 @@ struct KeeperState::Change {
     if (lost.size() == kLostHostsKept) lost.erase(lost.begin());
     lost.push_back(e.peer);
   }
-  void operator()(const HostBears& e) const { state.hosts_.at(e.peer).most = e.most; }
+  void operator()(const HostBears& e) const {
+    OVERLORD_CHECK(state.hosts_.contains(e.peer), "a host that has joined");
+    state.hosts_.at(e.peer).most = e.most;
+  }
   void operator()(const GroupsHomed& e) const {
     for (const auto& [name, host] : e.homes) {
       OVERLORD_CHECK(serving().supervisor.find(name) != nullptr, "a group of this job has a home");

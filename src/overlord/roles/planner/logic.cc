@@ -76,6 +76,7 @@ void top_up(const PlannerJob& job, const PlannerState& state, SourceIndex source
   const plan::MetaBuffer& buffer = state.meta()[source];
   if (state.step_rows(source) == 0 || state.stream().cursors[source].dry) return;
   const uint64_t at_once = made_at_once(job, state, source);
+  OVERLORD_CHECK(at_once > 0, "somebody makes the windows of a source");
   OVERLORD_CHECK(state.posted(source) <= state.posted_target(source), "what is posted was granted");
   const uint64_t coming = state.posted_target(source) - state.posted(source);
   if (coming >= at_once) return;

@@ -108,6 +108,7 @@ uint32_t newest_slots(const PlannerJob& job, const PlannerState& state, SourceIn
 void change_slots(const PlannerJob& job, const PlannerState& state, SourceIndex source,
                   uint32_t slots, std::string reason, Reaction* out) {
   if (!may_change(job, state, source)) return;
+  OVERLORD_CHECK(job.most_slots[source] >= job.slots[source], "who reads at the start is there");
   slots = std::clamp(slots, 1u, job.most_slots[source]);
   if (slots == newest_slots(job, state, source)) return;
   std::vector<model::OwnerRange> ranges = ranges_of(job, state, source);
