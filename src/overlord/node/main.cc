@@ -74,8 +74,13 @@ bool set_option(const std::string& text, KeeperArguments* arguments) {
     arguments->attach_ms = std::atoll(value.c_str());
   } else if (key == "stays") {
     arguments->stays = value == "1";
+  } else if (key == "reruns") {
+    arguments->reruns = value == "1";
+  } else if (key == "lead_returns") {
+    arguments->lead_returns = value == "1";
   } else if (key == "local") {
-    arguments->local = ranks_in(value);
+    arguments->rankless = value == "none";
+    if (!arguments->rankless) arguments->local = ranks_in(value);
   } else if (key == "starter") {
     arguments->starter = ranks_in(value);
   } else if (key == "attempt") {

@@ -138,7 +138,11 @@ Status RoleProcess::open() {
     if (peer == keeper_) node_lost();
   };
   options.refused = [this](const std::string& peer, const Status& why) {
-    if (peer == "node" || peer == "lead") end(why.with_context(peer));
+    if (peer == keeper_) return end(why.with_context(peer));
+    if (peer == "lead") {  // one that has come back, and has not heard of us yet
+      endpoint_->post_after(kOrphanLookNs,
+                            [this] { endpoint_->call("lead", arguments_.wire.lead); });
+    }
   };
   OVERLORD_TRY(options.security, read_security(arguments_.wire));
   options.pool = pool_->buffers();

@@ -38,6 +38,7 @@ class NodePlan:
     stays: bool = False
     log: Path | None = None
     local: Sequence[int] = ()  # ranks of this host; empty: all of the job's
+    rankless: bool = False  # it has none, and leads others
     starter: Sequence[int] = ()  # those of the process that starts it
     run: str = ""  # what all ranks that one launcher started on this host have in common
     wire: Sequence[str] = ()  # KEY=VALUE, as the node takes them
@@ -48,6 +49,15 @@ class NodePlan:
     joins: bool = False  # it is the host of no rank, and runs loaders for the lead of another
     memory_bytes: int = 0  # what budgets may add up to; 0: nobody has said
     memory_enforced: bool = False  # by the kernel
+    reruns: bool = False  # who runs it is run again when it dies, and starts the next node
+    lead_returns: bool = False  # the node that it follows is such a one
+    apart: bool = False  # in a session of its own
+
+    @property
+    def return_seconds(self) -> float:
+        """How long ranks wait for the next node when one has died; 0: there is none."""
+        # Where one node plans for several hosts its ranks do not start it again.
+        return self.recovery_seconds if self.reruns or not self.wire else 0.0
 
     def words(self) -> list[str]:
         """As arguments of the executable."""
@@ -62,6 +72,9 @@ class NodePlan:
             *([f"local={','.join(map(str, self.local))}"] if self.local else []),
             *([f"starter={','.join(map(str, self.starter))}"] if self.starter else []),
             *([f"run={self.run}"] if self.run else []),
+            *(["local=none"] if self.rankless else []),
+            *(["reruns=1"] if self.reruns else []),
+            *(["lead_returns=1"] if self.lead_returns else []),
             *(["metrics.socket=1"] if self.metrics_socket else []),
             *([f"metrics.address=127.0.0.1:{self.metrics_port}"] if self.metrics_port else []),
             *([] if self.share_batches else ["share_batches=0"]),
@@ -186,8 +199,7 @@ class Attachment:
                 list(self.plan.wire),
                 connect_s=_CONNECT_SECONDS,
                 timeout_s=max(0.0, deadline - time.monotonic()) + _LAST_WORD_SECONDS,
-                # Where one node plans for several hosts nobody starts it again.
-                recovery_s=0.0 if self.plan.wire else self.plan.recovery_seconds,
+                recovery_s=self.plan.return_seconds,
                 pinning=pinning,
             )
             if engine is not None:
@@ -257,6 +269,7 @@ def started_node(
                 stdout=2 if log is None else log,
                 stderr=log,
                 pass_fds=[directory.lock_descriptor],
+                start_new_session=plan.apart,
             )
         except OSError as error:
             raise core.ResourceError(
@@ -281,11 +294,22 @@ def _remove(directory: core.SocketDirectory) -> None:
         directory.remove()
 
 
-def serve_node(directory: core.SocketDirectory, job: str, job_file: bytes, plan: NodePlan) -> None:
-    """Run the node of a directory whose lock is held until it ends, or this process is to end."""
+def serve_node(
+    directory: core.SocketDirectory,
+    job: str,
+    job_file: bytes,
+    plan: NodePlan,
+    started: list[subprocess.Popen[bytes]] | None = None,
+) -> None:
+    """Run the node of a directory whose lock is held until it ends, or this process is to end.
+
+    `started` gets each of its processes.
+    """
     deaths: collections.deque[float] = collections.deque(maxlen=_DEATHS_ALLOWED)
     while True:
         with started_node(directory, job, plan) as node:
+            if started is not None:
+                started.append(node)
             try:
                 _send(node, b"J" + job_file)
                 _wait(node)

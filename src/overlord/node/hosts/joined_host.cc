@@ -118,7 +118,7 @@ Status run_joined_host(const KeeperArguments& arguments, const protocol::JobFile
   JoinedHost host(arguments, job);
   OVERLORD_RETURN_IF_ERROR(host.open());
   OVERLORD_RETURN_IF_ERROR(
-      line.watch(/*starter=*/true, [&host](const Status&) { host.end_because({}); }));
+      line.watch(LifeLine::Starter::kStays, [&host](const Status&) { host.end_because({}); }));
   const Status status = host.wait();
   line.unwatch();
   return status;

@@ -49,7 +49,7 @@ std::vector<HostStatus> hosts_of(const keeper::KeeperState& state) {
 JobKeeper::JobKeeper(const KeeperArguments& arguments, const protocol::JobFile& file)
     : arguments_(arguments),
       file_(file),
-      local_(arguments.local.empty() ? file.ranks : arguments.local),
+      local_(arguments.local.empty() && !arguments.rankless ? file.ranks : arguments.local),
       follows_(arguments.wire.several_hosts() && !arguments.wire.leads),
       notes_of_run_(arguments.directory, arguments.run, arguments.job),
       trace_(arguments.directory, "node") {}
@@ -94,6 +94,7 @@ keeper::KeeperJob JobKeeper::keeper_job() const {
   out.alone = !arguments_.wire.several_hosts();
   out.stays = arguments_.stays;
   out.lead = arguments_.wire.lead;
+  if (arguments_.lead_returns) out.lead_back_ns = arguments_.recovery_ms * 1'000'000;
   out.attempt = arguments_.attempt;
   out.process = static_cast<uint32_t>(getpid());
   out.generation = left_.keeper + 1;
@@ -459,7 +460,8 @@ std::optional<keeper::FailureBook> run_keeper(const KeeperArguments& arguments,
   JobKeeper keeper(arguments, job);
   Status status = keeper.open();
   if (status.ok()) {
-    status = line.watch(arguments.stays, [&keeper](const Status& why) { keeper.end_because(why); });
+    status =
+        line.watch(arguments.owner(), [&keeper](const Status& why) { keeper.end_because(why); });
   }
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", status.message().c_str());

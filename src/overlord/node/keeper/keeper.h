@@ -2,7 +2,8 @@
 // both. Where one node plans for several hosts it is the lead: it has the planner, and keeps
 // loaders on all of them; the others follow it with constructors of their own. Where it is alone
 // its death ends nothing: role processes serve on, a trainer starts the next one, which finds them
-// and reads the journal. Among several hosts, or without recovery, the job ends with it.
+// and reads the journal. Among several hosts that needs somebody who runs the lead again (Ray);
+// without, or without recovery, the job ends with it.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,10 @@ struct KeeperArguments {
   std::vector<Rank> starter;    // its ranks
   std::string run;              // what ranks of one launcher on this host share; empty: nothing
   bool stays = false;           // a sidecar: waits for the next attempt instead of ending
+  bool reruns = false;          // whoever runs it is run again when it dies, and starts the next
   std::vector<Rank> local;      // ranks of this host; empty: all that the job has
+  bool rankless = false;        // it has none, and leads others
+  bool lead_returns = false;    // somebody runs the lead again: it is waited for
   WireOptions wire;
   MetricsOptions metrics;
   bool share_batches = true;  // false: every rank has its own, for measurements
@@ -39,7 +43,12 @@ struct KeeperArguments {
   int64_t orphan_ms = 0;      // how long role processes do
   protocol::HostGift gives;   // to loaders; cores are those that this process may use
 
-  bool comes_back() const { return recovery_ms > 0 && !wire.several_hosts(); }
+  LifeLine::Starter owner() const {
+    if (!stays) return LifeLine::Starter::kLeaves;
+    return reruns ? LifeLine::Starter::kComesAgain : LifeLine::Starter::kStays;
+  }
+  // Of several hosts the lead does where somebody runs it again: the others call the next one.
+  bool comes_back() const { return recovery_ms > 0 && (!wire.several_hosts() || reruns); }
 };
 
 // Runs until nobody needs it, or it is told to end. Where the job cannot be served: why, and which

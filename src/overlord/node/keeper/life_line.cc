@@ -92,16 +92,18 @@ Result<std::string> LifeLine::job() {
   return refused->status;
 }
 
-Status LifeLine::watch(bool starter, std::function<void(const Status&)> ended) {
+Status LifeLine::watch(Starter starter, std::function<void(const Status&)> ended) {
   const auto wait = [this, starter, ended = std::move(ended)] {
     for (;;) {
       pollfd polled[] = {{wake_.get(), POLLIN, 0},
                          {signals_.get(), POLLIN, 0},
-                         {starter ? STDIN_FILENO : -1, POLLIN, 0}};
+                         {starter == Starter::kLeaves ? -1 : STDIN_FILENO, POLLIN, 0}};
       if (poll(polled, 3, -1) < 0) continue;  // EINTR
       if (polled[0].revents != 0) return;
       if (polled[1].revents != 0) return ended(told_to_end());
-      if (polled[2].revents != 0) return ended(owner_gone());
+      if (polled[2].revents == 0) continue;
+      if (starter == Starter::kComesAgain) _exit(1);  // a death, not an end: nothing is told
+      return ended(owner_gone());
     }
   };
   try {

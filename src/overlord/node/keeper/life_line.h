@@ -1,8 +1,10 @@
 // LifeLine: what a node process hears from outside its job. The process that starts it sends the
 // job over standard input, or why there is none; SIGTERM asks it to end, and so does, where the
-// node belongs to a process that stays (`overlord serve`), the end of that process.
+// node belongs to a process that stays (`overlord serve`), the end of that process. Where that is
+// run again (an actor of Ray), the node dies with it, and the next one goes on.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +17,7 @@ namespace overlord::node {
 
 class LifeLine {
  public:
+  enum class Starter : uint8_t { kLeaves, kStays, kComesAgain };
   // Before any thread is started: they inherit that SIGTERM is not theirs.
   static Result<std::unique_ptr<LifeLine>> make();
   ~LifeLine();
@@ -23,7 +26,7 @@ class LifeLine {
   Result<std::string> job();
   // Tells once, on a thread of its own, that the node is to end, and why. Until unwatch(), after
   // which nothing is told any more.
-  Status watch(bool starter, std::function<void(const Status&)> ended);
+  Status watch(Starter starter, std::function<void(const Status&)> ended);
   void unwatch();
 
  private:

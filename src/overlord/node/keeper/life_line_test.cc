@@ -101,23 +101,39 @@ TEST_F(LifeLines, ATermThatComesFirstEndsTheWait) {
 
 TEST_F(LifeLines, TheEndOfAProcessThatStaysIsTold) {
   std::promise<Status> told;
-  ASSERT_TRUE(line_->watch(true, [&](const Status& why) { told.set_value(why); }).ok());
+  ASSERT_TRUE(
+      line_->watch(LifeLine::Starter::kStays, [&](const Status& why) { told.set_value(why); })
+          .ok());
   hang_up();
   const Status why = told.get_future().get();
   EXPECT_EQ(why.code(), Code::kUnavailable);
   EXPECT_NE(why.message().find("overlord serve"), std::string::npos) << why.message();
 }
 
+TEST_F(LifeLines, WithAProcessThatIsRunAgainTheNodeDies) {
+  hang_up();
+  EXPECT_EXIT(
+      {
+        std::promise<void> never;
+        if (line_->watch(LifeLine::Starter::kComesAgain, [&](const Status&) { _exit(0); }).ok()) {
+          never.get_future().wait();
+        }
+      },
+      ::testing::ExitedWithCode(1), "");
+}
+
 TEST_F(LifeLines, NothingIsToldOfAStarterThatMayGoOrAfterUnwatch) {
   bool told = false;
   hang_up();
-  ASSERT_TRUE(line_->watch(false, [&](const Status&) { told = true; }).ok());
+  ASSERT_TRUE(line_->watch(LifeLine::Starter::kLeaves, [&](const Status&) { told = true; }).ok());
   line_->unwatch();
   line_->unwatch();
   EXPECT_FALSE(told);
   // It can be watched again: what unwatched it is not taken for an event.
   std::promise<Status> second;
-  ASSERT_TRUE(line_->watch(true, [&](const Status& why) { second.set_value(why); }).ok());
+  ASSERT_TRUE(
+      line_->watch(LifeLine::Starter::kStays, [&](const Status& why) { second.set_value(why); })
+          .ok());
   EXPECT_EQ(second.get_future().get().code(), Code::kUnavailable);
 }
 

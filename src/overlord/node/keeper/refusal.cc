@@ -52,7 +52,7 @@ void run_refusal(const KeeperArguments& arguments, keeper::FailureBook failure, 
   if (wire) static_cast<void>((*endpoint)->listen_wire(arguments.wire.lead));
   if (!(*endpoint)->listen("node").ok()) return;
   (*endpoint)->post_after(kStaysNs, end);
-  if (!line.watch(arguments.stays, [&](const Status&) { end(); }).ok()) end();
+  if (!line.watch(arguments.owner(), [&](const Status&) { end(); }).ok()) end();
   over.get_future().wait();
   line.unwatch();
   (*endpoint)->close();

@@ -1,5 +1,7 @@
 #include "overlord/roles/keeper/admission.h"
 
+#include <algorithm>
+
 #include "overlord/roles/keeper/peer_names.h"
 
 namespace overlord::keeper {
@@ -34,6 +36,25 @@ Status admit(const KeeperState& state, const protocol::Hello& hello) {
     if (process.name == hello.name && process.generation == hello.generation) return {};
   }
   return Status(Code::kVersionMismatch, hello.name + " is of no use here, or of an earlier time");
+}
+
+Status may_attach_so(const KeeperJob& job, const std::string& peer,
+                     const std::vector<Rank>& ranks) {
+  if (!job.leads || job.alone) return {};
+  const auto here = [&](Rank rank) {
+    return std::find(job.local.begin(), job.local.end(), rank) != job.local.end();
+  };
+  if (is_follower(peer) && std::any_of(ranks.begin(), ranks.end(), here)) {
+    return invalid_argument(named(ranks) +
+                            ": some of them were said to be on the host of the node that leads, "
+                            "and their trainers are on another");
+  }
+  if (!is_follower(peer) && !std::all_of(ranks.begin(), ranks.end(), here)) {
+    return invalid_argument(named(ranks) +
+                            ": their trainers are on the host of the node that leads, which was "
+                            "told that they are on another");
+  }
+  return {};
 }
 
 Status may_return(const KeeperJob& job, const KeeperState& state, const std::vector<Rank>& ranks) {

@@ -22,16 +22,11 @@ using protocol::ProcessRoles;
 
 void Step::operator()(const Connected& input) {
   const protocol::Hello& hello = input.hello;
-  if (hello.name == "lead" && serving() == nullptr && state_.book().missing().empty()) {
+  const bool begins = serving() == nullptr && !state_.failure() && state_.book().missing().empty();
+  if (hello.name == "lead" && (begins || state_.lead_missing())) {
     const AttachBook& book = state_.book();
-    tell("lead", protocol::Attach{book.attempt(),
-                                  job_.job,
-                                  book.state(),
-                                  book.allowed(),
-                                  job_.local,
-                                  job_.process,
-                                  {},
-                                  job_.gives});
+    tell("lead", protocol::Attach{book.attempt(), job_.job, book.state(), book.allowed(),
+                                  job_.local, job_.process, book.run(), job_.gives});
   }
   if (is_trainer(hello.name) || is_joined_host(hello.name)) return;
   apply(PeerConnected{hello.name, hello.generation, hello.wire});
@@ -44,11 +39,7 @@ void Step::operator()(const Connected& input) {
 
 void Step::operator()(const Lost& input) {
   const std::string& peer = input.peer;
-  if (peer == "lead") {
-    return give_up(Status(Code::kUnavailable,
-                          "the node that plans for all hosts is gone, so the stream stops here: "
-                          "restart from the last checkpoint"));
-  }
+  if (peer == "lead") return lead_lost();
   if (is_trainer(peer)) return leave(peer, /*lost=*/true);
   if (is_joined_host(peer)) return host_left(peer, /*lost=*/true);
   const ProcessRoles* group = serving() != nullptr ? serving()->supervisor.find(peer) : nullptr;
@@ -56,6 +47,36 @@ void Step::operator()(const Lost& input) {
   if (was_there) add(Kill{peer});
   apply(PeerLost{peer});
   if (was_there && promote_from(peer)) groups_changed();
+}
+
+// What is planned is read on meanwhile.
+void Step::lead_lost() {
+  if (state_.parting()) return;  // nobody here reads any more
+  if (serving() == nullptr || job_.lead_back_ns == 0) {
+    return give_up(Status(Code::kUnavailable,
+                          "the node that plans for all hosts is gone, so the stream stops here: "
+                          "restart from the last checkpoint"));
+  }
+  if (!state_.lead_missing()) {
+    apply(LeadLost{});
+    add(Say{"the node that plans for all hosts is gone, and is called again"});
+    add(After{job_.lead_back_ns, Timer::kLeadBack, state_.lead_losses()});
+  }
+  add(CallLead{});
+}
+
+// It knows no groups but its own: first of all where ours are, for those call it then.
+void Step::lead_back(const protocol::Welcome& welcome) {
+  if (!state_.lead_missing()) return;
+  if (welcome.run != serving()->run || welcome.term <= serving()->term) {
+    return give_up(Status(Code::kUnavailable,
+                          "the node that plans for all hosts has come back with another run: "
+                          "restart from the last checkpoint"));
+  }
+  apply(LeadBack{welcome});
+  add(Say{"the node that plans for all hosts is back, term " + std::to_string(welcome.term)});
+  tell("lead", state_.rosters().own);
+  roster_changed();
 }
 
 void Step::operator()(const Heard& input) {
@@ -72,6 +93,9 @@ void Step::hear(const std::string& peer, const protocol::Attach& attach) {
     // Where its job differs, the others of its attempt wait in vain and are told the same.
     if (!book.serving() && attach.job != job_.job) give_up(why, &attach);
     return;
+  }
+  if (const Status why = may_attach_so(job_, peer, attach.ranks); !why.ok()) {
+    return tell(peer, protocol::Refused{why});
   }
   for (const std::string& fenced : book.fenced_by(attach)) {
     add(ForgetStatus{fenced});
@@ -324,7 +348,8 @@ void Step::hear(const std::string& peer, const protocol::Roster& roster) {
 }
 
 void Step::hear(const std::string& peer, const protocol::Welcome& welcome) {
-  if (job_.leads || peer != "lead") return;
+  if (job_.leads || peer != "lead" || state_.failure() || state_.over()) return;
+  if (serving() != nullptr) return lead_back(welcome);
   apply(LeadAnswered{welcome});
   serve();
 }
@@ -358,7 +383,7 @@ void Step::welcome_all() {
 // What a rank has said before it was killed is not what the next one says.
 protocol::Welcome Step::welcome_for(const AttachBook::Trainer& trainer) const {
   protocol::Welcome out = job_.welcome;
-  out.host = job_.local.front();
+  out.host = job_.host();
   for (const Rank rank : trainer.ranks) out.views.push_back(job_.views->by_rank[rank]);
   out.constructors = state_.rosters().constructors();
   out.versions = serving()->versions;

@@ -51,7 +51,7 @@ struct ConstructorRetired {
 struct FeedbackCounts {
   model::StepFeedback feedback;
 };
-enum class Timer : uint8_t { kAttach, kComeAgain, kLastWords, kFailureKept, kEnd };
+enum class Timer : uint8_t { kAttach, kComeAgain, kLeadBack, kLastWords, kFailureKept, kEnd };
 struct Expired {
   Timer timer;
   uint64_t number = 0;  // what After said

@@ -232,6 +232,76 @@ TEST(KeeperLogic, RostersOfOtherHostsAreNotSentBack) {
   EXPECT_EQ(bench.told<protocol::Roster>().back(), "lead");
 }
 
+struct Following : Bench {
+  explicit Following(int64_t lead_back_ns) : Bench(following(lead_back_ns)) {
+    attach(0);
+    attach(1);
+    connect("lead");
+    hears("lead", welcome(1));
+    on(Begun{Status()});
+    connect("loaders-0");
+    connect("constructors-0");
+  }
+  static KeeperJob following(int64_t lead_back_ns) {
+    KeeperJob job = two_ranks();
+    job.leads = job.alone = false;
+    job.lead_back_ns = lead_back_ns;
+    return job;
+  }
+  static protocol::Welcome welcome(uint32_t term, std::string run = "run") {
+    protocol::Welcome out;
+    out.run = std::move(run);
+    out.term = term;
+    return out;
+  }
+};
+
+TEST(KeeperLogic, ALeadThatIsRunAgainIsCalledAndToldWhatLivesHere) {
+  Following bench(kSecond);
+  bench.on(Lost{"lead"});
+  EXPECT_TRUE(bench.told<protocol::Refused>().empty());
+  EXPECT_EQ(bench.all<CallLead>().size(), 1u);
+  EXPECT_EQ(bench.all<After>()[0].delay_ns, kSecond);
+  bench.connect("lead");
+  ASSERT_EQ(bench.told<protocol::Attach>(), Names{"lead"});
+  const auto& attach = std::get<protocol::Attach>(bench.all<Tell>()[0].control);
+  EXPECT_EQ(attach.run, "run") << "it goes on with what it was welcomed to";
+  bench.on(Lost{"lead"});
+  EXPECT_EQ(bench.all<CallLead>().size(), 1u) << "it died again";
+  EXPECT_TRUE(bench.all<After>().empty()) << "and is waited for no longer than from the first time";
+  bench.connect("lead");
+  bench.hears("lead", Following::welcome(2));
+  EXPECT_EQ(bench.told<protocol::Roster>().front(), "lead") << "before anybody here calls it";
+  EXPECT_EQ(bench.all<SetRoster>()[0].roster.term, 2u);
+  EXPECT_TRUE(bench.on(Expired{Timer::kLeadBack, 1}).empty()) << "it is back";
+}
+
+TEST(KeeperLogic, ALeadThatDoesNotComeBackEndsTheJob) {
+  Following late(kSecond), other(kSecond), never(0);
+  late.on(Lost{"lead"});
+  late.on(Expired{Timer::kLeadBack, 1});
+  EXPECT_EQ(late.told<protocol::Refused>().size(), 3u) << "its ranks, and the lead if it is there";
+  EXPECT_TRUE(late.connect("lead").empty()) << "it comes too late";
+  EXPECT_TRUE(late.hears("lead", Following::welcome(2)).empty());
+  other.on(Lost{"lead"});
+  other.hears("lead", Following::welcome(2, "another run"));
+  EXPECT_EQ(other.told<protocol::Refused>().size(), 3u);
+  never.on(Lost{"lead"});
+  EXPECT_EQ(never.told<protocol::Refused>().size(), 3u) << "nobody runs it again";
+}
+
+TEST(KeeperLogic, RanksAttachWhereTheyWereSaidToBe) {
+  KeeperJob job = two_ranks();
+  job.alone = false;
+  job.local = {0};
+  EXPECT_TRUE(may_attach_so(job, "rank-0@1.1", {0}).ok());
+  EXPECT_FALSE(may_attach_so(job, "rank-1@1.1", {1}).ok());
+  EXPECT_TRUE(may_attach_so(job, "host-1@1", {1}).ok());
+  EXPECT_FALSE(may_attach_so(job, "host-0@1", {0, 1}).ok());
+  job.local = {};
+  EXPECT_TRUE(may_attach_so(job, "host-0@1", {0, 1}).ok()) << "a lead without ranks";
+}
+
 // --- A keeper that comes again -------------------------------------------------------------------
 
 KeeperJob comes_again() {

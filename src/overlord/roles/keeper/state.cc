@@ -12,8 +12,6 @@ constexpr size_t kNotesKept = 10'000;  // rows found bad, for ranks that attach 
 constexpr size_t kLostHostsKept = 16;
 // A keeper that starts anew does not know how often those before it have restarted a group.
 constexpr uint32_t kGenerationsPerKeeper = 1 << 16;
-// Hosts are numbered by their first rank; those without one from here on.
-constexpr uint32_t kFirstJoinedHost = 1u << 31;
 
 }  // namespace
 
@@ -41,6 +39,20 @@ struct KeeperState::Change {
   void operator()(const LeadAnswered& e) const {
     OVERLORD_CHECK(!state.job_.leads, "a keeper that leads follows nobody");
     state.lead_ = e.welcome;
+  }
+  void operator()(const LeadLost&) const {
+    OVERLORD_CHECK(!state.job_.leads && state.serving_, "who follows is served by a lead");
+    OVERLORD_CHECK(!state.lead_missing_, "what is lost already is not lost again");
+    state.lead_missing_ = true;
+    ++state.lead_losses_;
+  }
+  void operator()(const LeadBack& e) const {
+    OVERLORD_CHECK(state.lead_missing_, "a lead comes back that was lost");
+    OVERLORD_CHECK(e.welcome.run == serving().run && e.welcome.term > serving().term,
+                   "the run goes on in a later term");
+    state.lead_missing_ = false;
+    state.lead_ = e.welcome;
+    serving().term = e.welcome.term;
   }
   void operator()(const RosterHeard& e) const { state.elsewhere_[e.peer] = e.roster; }
   void operator()(const RowHeard& e) const {
@@ -83,6 +95,7 @@ struct KeeperState::Change {
   void operator()(const ServingStopped&) const {
     state.first_generation_ =
         std::max(state.first_generation_, next_generation(serving().supervisor.groups()));
+    state.lead_missing_ = false;
     state.serving_.reset();
   }
   void operator()(const TrainersWelcomed&) const {
@@ -97,7 +110,7 @@ struct KeeperState::Change {
   void operator()(const GroupAdopted& e) const { serving().supervisor.adopt(e.name, e.generation); }
   void operator()(const HostJoined& e) const {
     OVERLORD_CHECK(state.job_.leads && e.gives.cores > 0, "hosts join a lead, with what they have");
-    const uint32_t number = e.rank ? *e.rank : kFirstJoinedHost + state.joined_++;
+    const uint32_t number = e.rank ? *e.rank : kHostWithoutRanks + ++state.joined_;
     state.hosts_.insert_or_assign(e.peer, JoinedHost{e.gives, number, e.rank.has_value()});
   }
   void operator()(const HostLeft& e) const {
@@ -243,7 +256,7 @@ const std::string& KeeperState::host_of(const std::string& group) const {
 }
 
 HostRosters KeeperState::rosters() const {
-  HostRosters out{job_.local.front(), {}, elsewhere_};
+  HostRosters out{job_.host(), {}, elsewhere_};
   if (!serving_) return out;
   out.own.term = serving_->term;
   out.own.processes = serving_->supervisor.groups();

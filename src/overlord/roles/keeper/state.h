@@ -24,15 +24,19 @@
 
 namespace overlord::keeper {
 
+// Hosts are numbered by their first rank; those without one from here on, a lead first.
+constexpr uint32_t kHostWithoutRanks = (1u << 31) - 1;
+
 // Everything that does not change while the keeper runs.
 struct KeeperJob {
   Digest job;                // what attaching ranks must name
   std::vector<Rank> ranks;   // of the job
-  std::vector<Rank> local;   // of this host
+  std::vector<Rank> local;   // of this host; a lead may have none
   bool leads = true;         // the planner is here; else another node has it
   bool alone = true;         // no other host
   bool stays = false;        // waits for the next attempt instead of ending
   std::string lead;          // where the node is called that leads
+  int64_t lead_back_ns = 0;  // how long it is waited for when it has died; 0: not at all
   uint32_t attempt = 0;      // of the trainer that started it
   uint32_t process = 0;      // for people
   uint32_t generation = 1;   // of this keeper
@@ -46,6 +50,8 @@ struct KeeperJob {
   protocol::Welcome welcome;  // what all are told alike
 
   const std::vector<Rank>& expected() const { return leads ? ranks : local; }
+  // What rosters call this host: its first rank, or a number that no host with ranks has.
+  uint32_t host() const { return local.empty() ? kHostWithoutRanks : local.front(); }
 };
 
 // Groups of a later tree, alone: some may be there already.
@@ -70,6 +76,10 @@ struct TrainerLeft {
   std::string peer;
 };
 struct LeadAnswered {
+  protocol::Welcome welcome;
+};
+struct LeadLost {};  // and is waited for
+struct LeadBack {    // in a later term of the same run
   protocol::Welcome welcome;
 };
 struct RosterHeard {  // from the node of another host
@@ -168,13 +178,13 @@ struct FailureForgotten {};  // of the attempt before
 struct KeeperOver {};
 
 using Event =
-    std::variant<PeerConnected, PeerLost, TrainerAttached, TrainerLeft, LeadAnswered, RosterHeard,
-                 RowHeard, ServingBegun, ServingPrepared, MissingGone, ServingStopped,
-                 TrainersWelcomed, FollowerWelcomed, HostJoined, HostLeft, HostBears, GroupsHomed,
-                 GroupMoved, GroupAdopted, GroupPlaced, GroupHeard, GroupCondemned, GroupEnded,
-                 SlotPromoted, RoleRetired, TreeBegun, TreeHeld, TreeToldToTrainers, TreeDone,
-                 PartingBegun, LastWordsHeard, Parted, GaveUp, FailureTold, EarlierFailureTold,
-                 AttemptForgotten, FailureForgotten, KeeperOver>;
+    std::variant<PeerConnected, PeerLost, TrainerAttached, TrainerLeft, LeadAnswered, LeadLost,
+                 LeadBack, RosterHeard, RowHeard, ServingBegun, ServingPrepared, MissingGone,
+                 ServingStopped, TrainersWelcomed, FollowerWelcomed, HostJoined, HostLeft,
+                 HostBears, GroupsHomed, GroupMoved, GroupAdopted, GroupPlaced, GroupHeard,
+                 GroupCondemned, GroupEnded, SlotPromoted, RoleRetired, TreeBegun, TreeHeld,
+                 TreeToldToTrainers, TreeDone, PartingBegun, LastWordsHeard, Parted, GaveUp,
+                 FailureTold, EarlierFailureTold, AttemptForgotten, FailureForgotten, KeeperOver>;
 
 struct GroupHome {  // hosts; empty: this one
   std::string wanted;
@@ -227,6 +237,8 @@ class KeeperState {
   const std::vector<std::string>& lost_hosts() const { return lost_hosts_; }
   const std::map<SampleId, protocol::RowNoted>& notes() const { return notes_; }
   const std::optional<protocol::Welcome>& lead() const { return lead_; }
+  bool lead_missing() const { return lead_missing_; }
+  uint64_t lead_losses() const { return lead_losses_; }
   const std::optional<FailureBook>& failure() const { return failed_; }
   // Of an attempt that has left: its late ranks are told as well.
   const std::optional<FailureBook>& earlier_failure() const { return earlier_; }
@@ -263,7 +275,8 @@ class KeeperState {
   std::optional<Serving> serving_;
   uint32_t first_generation_;
   std::optional<FailureBook> failed_, earlier_;
-  uint64_t failures_ = 0, partings_ = 0;
+  uint64_t failures_ = 0, partings_ = 0, lead_losses_ = 0;
+  bool lead_missing_ = false;
   std::optional<std::set<std::string>> parting_;
   bool over_ = false;
 };

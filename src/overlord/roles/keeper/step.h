@@ -69,6 +69,8 @@ class Step {
   }
 
   bool refused_before(const std::string& peer, const protocol::Attach& attach);
+  void lead_lost();
+  void lead_back(const protocol::Welcome& welcome);
   void leave(const std::string& peer, bool lost);
   void part();
   void agreed();
