@@ -1,80 +1,27 @@
-"""Hosts of a Ray cluster that run loaders: Ray finds room and names who has it, the rest is ours.
+"""Jobs on a Ray cluster: Ray finds room and names who has it, the rest is ours.
 
-An actor holds a host that has joined (`overlord serve --join`): the lead starts groups of loaders
-there and supervises them, and no byte of data goes through Ray. Trainers need not know Ray.
+`launch` places the keeper of a job, which leads it, and hosts that run its loaders; trainers read
+with `engine="ray"` and need not know Ray. No byte of data goes through it, and no secret.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import os
-import socket
-import threading
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from overlord._src.config.streams import TRAIN
 from overlord._src.errors import refused
 from overlord._src.mesh import Mesh
 from overlord._src.native import core
+from overlord._src.ray.keeper import Keeper, KeeperRoom
+from overlord._src.ray.loader_host import Told, end_hosts, start_hosts, statuses
+from overlord._src.ray.places import SLOW_NOTE, check_authentication, node_of, on_node, store_note
 
-__all__ = ["LoaderHosts", "loader_hosts"]
-
-
-@dataclass(frozen=True)
-class _Told:
-    """What all hosts of a job are told alike."""
-
-    mesh: Mesh
-    cpus: int
-    stream: str
-    hash: bool
-
-
-def _own_cores(cpus: int, number: int) -> tuple[int, ...]:
-    """So many cores of this machine, others for each host on it as far as there are any."""
-    usable = sorted(os.sched_getaffinity(0))
-    return tuple(sorted({usable[(number * cpus + i) % len(usable)] for i in range(cpus)}))
-
-
-class _Host:
-    """What an actor runs. When its process dies the loaders of the host end with it."""
-
-    def __init__(self, config: str, lead: str, told: _Told, number: int) -> None:
-        import ray
-
-        from overlord._src.job.job import job as open_job
-        from overlord._src.node.process import serve_node
-
-        job = open_job(config, told.mesh)
-        plan = job.joining_plan(lead, ray.util.get_node_ip_address())
-        plan = replace(plan, cores=_own_cores(told.cpus, number))
-        job_file = job.served_file(told.stream, range(told.mesh.world_size), told.hash)
-        key = job.agreed_key(told.stream, told.hash)
-        place = hashlib.blake2b(f"{key} joined {os.getpid()}".encode(), digest_size=16).hexdigest()
-        base = job.config.runtime.processes.directory or ""
-        directory = core.SocketDirectory(place, str(base))
-        directory.try_lock()
-        self._error = ""
-
-        def serve() -> None:
-            try:
-                serve_node(directory, key, job_file, plan)
-            except Exception as error:
-                self._error = str(error)
-
-        self._thread = threading.Thread(target=serve, daemon=True)
-        self._thread.start()
-
-    def status(self) -> dict[str, Any]:
-        """Where it is, and why it has ended if it has."""
-        return {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "serves": self._thread.is_alive(),
-            "error": self._error,
-        }
+__all__ = ["Launched", "LoaderHosts", "launch", "loader_hosts"]
 
 
 @dataclass(frozen=True)
@@ -84,23 +31,12 @@ class LoaderHosts:
     actors: list[Any]
 
     def status(self, seconds: float = 60.0) -> list[dict[str, Any]]:
-        """Of each: `host`, `pid`, `serves`, `error`; one that died has only an `error`."""
-        import ray
-
-        out = []
-        for actor in self.actors:
-            try:
-                out.append(ray.get(actor.status.remote(), timeout=seconds))
-            except ray.exceptions.RayError as error:
-                out.append({"serves": False, "error": str(error)})
-        return out
+        """Of each: `host`, `node` (of Ray), `pid`, `serves`, `error`; of a dead one only that."""
+        return statuses(self.actors, seconds)
 
     def close(self) -> None:
         """Hand their loaders back to the other hosts of the job."""
-        import ray
-
-        for actor in self.actors:
-            ray.kill(actor)
+        end_hosts(self.actors)
 
 
 def loader_hosts(
@@ -115,14 +51,12 @@ def loader_hosts(
 ) -> LoaderHosts:
     """Reserve `cpus` on each of `hosts` nodes of the cluster and run loaders of a job there.
 
-    `lead` is its `runtime.wire.planner` unless given. An actor that dies is not started again: the
-    job goes on with the hosts that are left. Call `ray.init` first.
+    For a job that trainers lead themselves (`engine="processes"`). `lead` is its
+    `runtime.wire.planner` unless given. An actor that dies is not started again: the job goes on
+    with the hosts that are left. Call `ray.init` first.
     """
-    import ray
-
-    from overlord._src.job.job import job as open_job
-
-    job = open_job(str(config), mesh)
+    told = _told(config, mesh, stream, hash)
+    job = told.job()
     lead = lead or job.config.runtime.wire.planner
     if lead is None or not job.config.runtime.wire.joinable:
         raise job.loaded.refused(
@@ -130,30 +64,120 @@ def loader_hosts(
             "hosts of a cluster join over the wire",
             advice="set runtime.wire.planner to HOST:PORT of rank 0's host, and joinable: true",
         )
-    if cpus < 1 or hosts < 1:
-        raise refused(("loader_hosts",), "asks for nothing", (cpus, hosts), "1 or more of each")
-    _check_authentication()
-    # Ray starts nothing of ours again: by then the lead has placed everything elsewhere.
-    actor = ray.remote(num_cpus=cpus, max_restarts=0, max_task_retries=0)(_Host)
-    path, told = str(Path(config).resolve()), _Told(mesh, cpus, stream, hash)
-    made = [
-        actor.options(
-            name=f"overlord-{job.config.job}-loaders-{number}-{os.getpid()}",
-            scheduling_strategy="SPREAD",
-        ).remote(path, lead, told, number)
-        for number in range(hosts)
-    ]
-    return LoaderHosts(made)
+    _check_counts("loader_hosts", cpus=cpus, hosts=hosts)
+    check_authentication()
+    name = f"overlord-{job.config.job}-loaders-{os.getpid()}"
+    return LoaderHosts(start_hosts(told, lead, hosts=hosts, cpus=cpus, name=name))
 
 
-def _check_authentication() -> None:
-    """Who reaches the ports of a cluster runs code in it, and would in our actors."""
+@dataclass(frozen=True)
+class Launched:
+    """A job under Ray: its keeper, which outlives who has launched it."""
+
+    address: str  # of the node that leads: the config's runtime.wire.planner
+    namespace: str  # of the job's actors
+    keeper: Any  # the actor
+
+    def status(self, seconds: float = 60.0) -> dict[str, Any]:
+        """The keeper's: `host`, `node` (of Ray), `pid`, `leader` (the pid of the node that leads),
+        `directory`, `term`, `niceness`, `serves`, `error`, `attached`, `loaders` (as
+        `LoaderHosts.status`); and `note`: what the cluster cannot bear, or slows down."""
+        import ray
+
+        told: dict[str, Any] = ray.get(self.keeper.status.remote(), timeout=seconds)
+        slow = SLOW_NOTE if told["niceness"] > 0 else ""
+        return {**told, "note": "; ".join(note for note in (store_note(), slow) if note)}
+
+    def close(self, seconds: float = 60.0) -> None:
+        """End the job: ranks that still read are told."""
+        import ray
+
+        with contextlib.suppress(ray.exceptions.RayError):  # it is gone already, or will be
+            ray.get(self.keeper.end.remote(), timeout=seconds)
+        ray.kill(self.keeper, no_restart=True)
+
+
+def launch(
+    config: str | Path,
+    *,
+    mesh: Mesh,
+    ranks: Literal["all"] | Sequence[int] = "all",
+    cpus: int | None = None,
+    loader_hosts: int = 0,
+    loader_cpus: int = 1,
+    stream: str = TRAIN,
+    hash: bool = False,
+    seconds: float = 120.0,
+) -> Launched:
+    """Place the keeper of a job on the node of the cluster that `runtime.wire.planner` names.
+
+    `ranks` are those whose trainers run on that node's host, `()` for none: they share memory with
+    it; others follow it over the wire. `cpus` are its cores (without: 1 is reserved, and
+    `runtime.processes.cores_share` holds); `loader_hosts` nodes give `loader_cpus` each to loaders.
+    The keeper is detached and run again by Ray; it ends when no rank has been there for
+    `runtime.processes.attach_seconds`, or again for `orphan_seconds`. Call `ray.init` first;
+    returns when trainers may come, after `seconds` at most.
+    """
     import ray
 
-    here = {"127.0.0.1", "::1", ray.util.get_node_ip_address()}
-    others = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]} - here
-    if others and os.environ.get("RAY_AUTH_MODE") != "token":
+    told = _told(config, mesh, stream, hash)
+    job = told.job()
+    job.check_under_ray()
+    job.check_attachable(stream, range(mesh.world_size))
+    chosen = range(mesh.world_size) if ranks == "all" else ranks
+    served = tuple(sorted({mesh.check_rank(rank) for rank in chosen}))
+    _check_counts("launch", cpus=cpus or 1, loader_cpus=loader_cpus, loader_hosts=loader_hosts + 1)
+    check_authentication()
+    address = job.config.runtime.wire.planner
+    assert address is not None
+    room = KeeperRoom(
+        f"overlord-{job.config.job}",
+        served,
+        cpus,
+        loader_hosts=loader_hosts,
+        loader_cpus=loader_cpus,
+    )
+    actor = ray.remote(num_cpus=cpus or 1, max_restarts=-1, max_task_retries=0)(Keeper)
+    placed = actor.options(
+        name=f"keeper-{stream}",
+        namespace=room.namespace,
+        lifetime="detached",
+        scheduling_strategy=on_node(node_of(address)),
+        max_concurrency=4,  # a status is told while another call waits
+    )
+    try:
+        keeper = placed.remote(told, room)
+    except ValueError as taken:
         raise core.InvalidArgumentError(
-            f"the Ray cluster has other hosts ({', '.join(sorted(others))}) and no token "
-            "authentication: start it with RAY_AUTH_MODE=token"
+            f"job {job.config.job!r} has a keeper in this cluster already: end it first "
+            f"(ray.kill of the actor keeper-{stream} in the namespace {room.namespace}), or name "
+            f"the job otherwise ({taken})"
+        ) from None
+    launched = Launched(address, room.namespace, keeper)
+    try:
+        why = ray.get(keeper.ready.remote(seconds), timeout=seconds)
+    except ray.exceptions.GetTimeoutError:
+        why = f"no answer in {seconds:g} s; has the node at {address} room for {cpus or 1} CPU?"
+    except ray.exceptions.RayError as error:
+        why = str(error)
+    if why:
+        launched.close()
+        raise core.UnavailableError(f"the keeper of job {job.config.job!r} cannot lead: {why}")
+    return launched
+
+
+def _told(config: str | Path, mesh: Mesh, stream: str, hash: bool) -> Told:
+    if not isinstance(config, str | Path):
+        raise refused(
+            ("config",),
+            "actors read the job from a file, so that nothing of it lies in the cluster's state",
+            type(config).__name__,
+            "a path that all nodes see",
         )
+    return Told(str(Path(config).absolute()), mesh, stream, hash)
+
+
+def _check_counts(call: str, **counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise refused((call, name), "asks for nothing", count, "1 or more")

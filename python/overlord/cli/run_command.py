@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--engine",
-        choices=("auto", "embedded", "processes"),
+        choices=("auto", "embedded", "processes", "ray"),
         default="auto",
-        help="all roles in this process, or in processes that a node starts (default: auto)",
+        help="all roles in this process, in processes that a node starts, or the same led by a "
+        "keeper on a Ray cluster (default: auto)",
+    )
+    parser.add_argument(
+        "--loader-hosts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="with --engine ray: so many nodes of the cluster give a core to loaders",
     )
     parser.add_argument(
         "--no-live", dest="live", action="store_false", help="lines instead of a live view"
@@ -56,20 +66,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the stream and report."""
+    if options.loader_hosts and options.engine != "ray":
+        raise refused(("--loader-hosts",), "is of --engine ray", options.loader_hosts)
     if options.steps is not None and options.steps < 1:
         raise refused(("--steps",), "too small", options.steps, "at least 1")
-    return run_job(
-        arguments.load_job(options),
-        options.stream,
-        options.steps,
-        live=options.live,
-        json_file=options.json,
-        losses=options.losses,
-        threads=options.threads,
-        prefetch=options.prefetch,
+    with _under_ray(options) if options.engine == "ray" else contextlib.nullcontext():
+        return run_job(
+            arguments.load_job(options),
+            options.stream,
+            options.steps,
+            live=options.live,
+            json_file=options.json,
+            losses=options.losses,
+            threads=options.threads,
+            prefetch=options.prefetch,
+            hash=options.hash,
+            engine=options.engine,
+        )
+
+
+@contextlib.contextmanager
+def _under_ray(options: argparse.Namespace) -> Iterator[None]:
+    """The job's keeper in the cluster of this host, or in one of its own."""
+    for name in ("settings", "overrides", "seed", "strategy", "functions"):
+        if getattr(options, name):
+            raise refused(
+                (f"--{name.replace('settings', 'set')}",),
+                "the actors of the job read the file as it is",
+                getattr(options, name),
+                advice="write it there",
+            )
+    import ray
+
+    from overlord import ray as clusters
+    from overlord._src.mesh import Mesh
+    from overlord.cli.terminal import make_console
+
+    ray.init(log_to_driver=False, ignore_reinit_error=True)
+    launched = clusters.launch(
+        options.config,
+        mesh=Mesh.parse(options.mesh),
+        stream=options.stream,
         hash=options.hash,
-        engine=options.engine,
+        loader_hosts=options.loader_hosts,
     )
+    try:
+        told = launched.status()
+        make_console().print(f"the keeper leads at {launched.address}, process {told['pid']}")
+        if told["note"]:
+            make_console().print(told["note"])
+        yield
+    finally:
+        launched.close()
 
 
 def run_job(

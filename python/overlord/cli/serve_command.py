@@ -17,8 +17,6 @@ from overlord._src.errors import refused
 from overlord.cli import arguments
 
 if TYPE_CHECKING:
-    from overlord._src.config.reading import LoadedConfig
-    from overlord._src.functions.mix_rule import Metrics, Rule, Weights
     from overlord._src.job.job import Job
     from overlord._src.node.process import NodePlan
 
@@ -103,6 +101,7 @@ def _locked(directory: Any) -> bool:
 
 
 def _serve(options: argparse.Namespace) -> None:
+    from overlord._src.functions.mix_rule import rule_of_trainers
     from overlord._src.native import core
     from overlord._src.node.process import serve_node
     from overlord.cli.terminal import make_console
@@ -111,7 +110,7 @@ def _serve(options: argparse.Namespace) -> None:
         why = "is of --join; runtime.processes.cores_share says it of a host with ranks"
         raise refused(("--cores",), why, options.cores)
     console = make_console()
-    job = arguments.load_job(options, _rule_of_trainers)
+    job = arguments.load_job(options, rule_of_trainers)
     ranks = ranks_of(options.ranks, job.mesh.world_size)
     if options.join is None:
         plan = dataclasses.replace(job.node_plan(), stays=True)
@@ -174,21 +173,6 @@ def _joining_plan(job: Job, options: argparse.Namespace) -> NodePlan:
     if not 1 <= options.cores <= usable:
         raise refused(("--cores",), "this host does not have them", options.cores, f"1 to {usable}")
     return dataclasses.replace(plan, cores=counted_cores(options.cores))
-
-
-def _rule_of_trainers(loaded: LoadedConfig) -> Rule | None:
-    """Stands for the mixing rule, which trainers bring along and are asked for."""
-    from overlord._src.config.streams import resolve_stream, stream_names
-    from overlord._src.functions.mix_rule import Rule
-
-    def elsewhere(step: int, weights: Weights, metrics: Metrics) -> Weights:
-        raise NotImplementedError("a node asks the rule in a trainer's process")
-
-    for name in stream_names(loaded.config):
-        schedule = resolve_stream(loaded.config, name).mixture.schedule
-        if schedule is not None and schedule.kind == "rule":
-            return Rule(elsewhere, schedule.version or 0)
-    return None
 
 
 def ranks_of(text: str, world: int) -> list[int]:

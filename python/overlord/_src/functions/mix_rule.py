@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from overlord._src.config.streams import ResolvedStream
+from overlord._src.config.reading import LoadedConfig
+from overlord._src.config.streams import ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.weights import WEIGHT_ONE, fixed_point
 from overlord._src.errors import Problem
 
@@ -52,6 +53,19 @@ def rule(function: Callable[[int, Weights, Metrics], Weights], *, version: int) 
     part of the config's digest.
     """
     return Rule(function, version)
+
+
+def rule_of_trainers(loaded: LoadedConfig) -> Rule | None:
+    """Stands for the rule where trainers, who are elsewhere, bring it along and are asked."""
+
+    def elsewhere(step: int, weights: Weights, metrics: Metrics) -> Weights:
+        raise NotImplementedError("a node asks the rule in a trainer's process")
+
+    for name in stream_names(loaded.config):
+        schedule = resolve_stream(loaded.config, name).mixture.schedule
+        if schedule is not None and schedule.kind == "rule":
+            return Rule(elsewhere, schedule.version or 0)
+    return None
 
 
 class RuleAnswers:

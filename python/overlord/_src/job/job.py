@@ -40,6 +40,7 @@ from overlord._src.lowering import job_spec as lowering
 from overlord._src.lowering.strategy import functions_of, match_functions, strategy_digest
 from overlord._src.mesh import Mesh, as_mesh, is_data_axis
 from overlord._src.native import core
+from overlord._src.node.keeper_place import KeeperPlace
 from overlord._src.node.limits import check_memory_share, given_memory, node_cores
 from overlord._src.node.process import Attachment, GivenNode, HostNode, NodeFinder, NodePlan
 from overlord._src.node.shadow_rule import shadows_by_rule
@@ -49,7 +50,7 @@ from overlord._workers.tokenizer_worker import worker_command
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-ENGINES = ("auto", "embedded", "processes")
+ENGINES = ("auto", "embedded", "processes", "ray")
 _LOADERS = itertools.count()  # of this process, which hosts all ranks of each
 Ranks = Literal["all"] | Sequence[int]
 
@@ -151,11 +152,12 @@ class Job:
         chains the bytes of every batch, so that streams can be compared.
 
         `engine` is `embedded` (all roles in this process), `processes` (a node process of this host
-        reads for all its ranks), or `auto`: the latter where the launcher's environment says that
-        this is one of several ranks of the host. `node` is the directory of a node that
-        `overlord serve` runs. `writable` gives arrays that may be changed, at the cost of a copy.
-        `pin` registers the memory of batches with CUDA, so that copies to the device run at full
-        speed beside the host; `True` means this process's current device, a number that device.
+        reads for all its ranks), `ray` (the same, led by the keeper that `ol.ray.launch` has
+        placed), or `auto`: processes where the launcher's environment says that this is one of
+        several ranks of the host. `node` is the directory of a node that `overlord serve` runs.
+        `writable` gives arrays that may be changed, at the cost of a copy. `pin`
+        registers the memory of batches with CUDA, so that copies to the device run at full speed
+        beside the host; `True` means this process's current device, a number that device.
         """
         loader: Loader | RankLoaders = self.stream(TRAIN, rank, ranks=ranks, **options)
         return loader
@@ -180,6 +182,8 @@ class Job:
     ) -> Any:
         """The stream of this name; takes what `train` takes."""
         _check_call(engine, prefetch, threads)
+        if engine == "ray":
+            _check_ray_call(prefetch=prefetch, threads=threads, node=node)
         single, hosted = self._hosted(rank, ranks)
         resolved = self._resolve(name)
         settings = EngineSettings(
@@ -215,10 +219,11 @@ class Job:
         shared: SharedEngine
         if (
             node is not None
-            or engine == "processes"
+            or engine in ("processes", "ray")
             or (engine == "auto" and (shadowed or self._shares_readers(launch, hosted)))
         ):
-            shared = self._attached(settings, resolved, launch, "" if node is None else str(node))
+            path = "" if node is None else str(node)
+            shared = self._attached(settings, launch, path, by_ray=engine == "ray")
         else:
             opened = check_stream(self._loaded, self.open_stream(name), tell=0 in hosted)
             shared = EmbeddedEngine(settings, opened, self._loaded.journal_path)
@@ -238,7 +243,11 @@ class Job:
         return len(launch.local_ranks) > 1 and set(hosted) < set(launch.local_ranks)
 
     def _attached(
-        self, settings: EngineSettings, resolved: ResolvedStream, launch: Launch | None, path: str
+        self,
+        settings: EngineSettings,
+        launch: Launch | None,
+        path: str,
+        by_ray: bool,
     ) -> AttachedEngine:
         name, hosted, options = settings.stream, list(settings.ranks), settings.options
         shared = launch is not None and launch.world_size == self._mesh.world_size
@@ -248,12 +257,20 @@ class Job:
         if not self.config.runtime.ablation.disaggregation:
             local = self._same_group(hosted, local, path)
         plan, served = replace(self.node_plan(), local=sorted(local), starter=hosted), local
-        self._check_attachable(resolved, local)
+        self.check_attachable(name, local)
         wire, everybody = self.config.runtime.wire, list(range(self._mesh.world_size))
-        if wire.planner is not None and (wire.joinable or len(local) < len(everybody)):
-            served = everybody
-            plan = replace(plan, wire=self._wire_words(wire.planner, leads=0 in local))
+        alone = len(local) == len(everybody) and not (wire.joinable or by_ray)
+        if wire.planner is not None and not alone:
+            served, leads = everybody, 0 in local and not by_ray  # under Ray the keeper does
+            words = self._wire_words(wire.planner, leads=leads)
+            plan = replace(plan, wire=words, lead_returns=by_ray)
         agreed = self.agreed_key(name, options.hash_batches)
+        if by_ray:
+            self.check_under_ray()
+            beside = self.keeper_place(name, options.hash_batches)
+            ranks = beside.ranks()
+            if set(hosted) <= set(ranks):  # else their own node follows it
+                path, plan = beside.path, self.leading_plan(ranks)
         run = launch.run if launch is not None else ""
         if launch is None and len(hosted) == self._mesh.world_size:
             # Nobody else reads this stream: another reader of the same job has a node of its own.
@@ -318,8 +335,9 @@ class Job:
             memory_bytes=given_memory(self.config.runtime),
         )
 
-    def _check_attachable(self, stream: ResolvedStream, local: Sequence[int]) -> None:
+    def check_attachable(self, name: str, local: Sequence[int]) -> None:
         """What a node cannot do, said before one is started."""
+        stream = self._resolve(name)
         check_memory_share(self._loaded, min(len(local), self._mesh.data_size))
         if functions_of(self.config.strategy):
             raise self._loaded.refused(
@@ -348,6 +366,42 @@ class Job:
             reporters=lowering.reporting_ranks(mixture, self._mesh),
         )
         return self.job_file(name, ranks, options)
+
+    def check_under_ray(self) -> None:
+        """What the engine ray needs of a config and cannot carry."""
+        if self.config.runtime.wire.planner is None:
+            raise self._loaded.refused(
+                ("runtime", "wire", "planner"),
+                "under Ray ranks find the keeper by this address",
+                advice="set it to HOST:PORT of a node of the cluster",
+            )
+        if not self.config.runtime.ablation.disaggregation:
+            raise self._loaded.refused(
+                ("runtime", "ablation", "disaggregation"),
+                "each data-parallel group would have a node that leads, and Ray keeps one",
+                False,
+                advice='use engine="processes", or set it to true',
+            )
+
+    def keeper_place(self, stream: str, hash_batches: bool) -> KeeperPlace:
+        """Where the keeper that Ray runs serves the ranks of its own host."""
+        # Not under $XDG_RUNTIME_DIR, which Ray may not have.
+        base = self._loaded.base / (self.config.runtime.processes.directory or "/tmp")
+        return KeeperPlace.of(self.agreed_key(stream, hash_batches), base)
+
+    def leading_plan(self, ranks: Sequence[int]) -> NodePlan:
+        """Of the node that a keeper under Ray runs; `ranks` share its host."""
+        lead = self.config.runtime.wire.planner
+        assert lead is not None
+        everybody = set(ranks) == set(range(self._mesh.world_size))
+        return replace(
+            self.node_plan(),
+            stays=True,
+            reruns=True,
+            wire=self._wire_words(lead, leads=True),
+            local=() if everybody else tuple(sorted(ranks)),
+            rankless=not ranks,
+        )
 
     def joining_plan(self, lead: str, host: str | None = None) -> NodePlan:
         """Of a host without ranks, and its lead; reached as `host` unless the config says how."""
@@ -468,6 +522,20 @@ def _check_call(engine: str, prefetch: int | None, threads: int | None) -> None:
         problems += problems_of(error, RuntimeConfig, given)
     if problems:
         raise ConfigError(problems)
+
+
+def _check_ray_call(**given: Any) -> None:
+    """Options of one trainer that the node of all cannot follow."""
+    for name, value in given.items():
+        if value is not None:
+            raise refused(
+                (name,),
+                'is of one process, and with engine="ray" the keeper runs the job for all',
+                value,
+                advice=f"set runtime.{name} in the config"
+                if name != "node"
+                else "leave it out: ranks find the keeper by runtime.wire.planner",
+            )
 
 
 def job(
