@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from overlord._src.native import core
+from overlord._src.node.limits import counted_cores
 from overlord._src.node.watch import ask
 from overlord._src.ray.loader_host import ServedNode, Told, end_hosts, start_hosts, statuses
-from overlord._src.ray.places import own_cores
 
 _LOCK_SECONDS = 10.0  # for the node of an actor that died to notice
 _LOOK_SECONDS = 0.5  # from look to look for ranks
@@ -47,7 +47,7 @@ class Keeper:
         # Ray ends what is in the session of an actor with it; role processes are to serve on.
         plan = replace(job.leading_plan(room.ranks), apart=True)
         if room.cpus is not None:
-            plan = replace(plan, cores=own_cores(room.cpus, -1))
+            plan = replace(plan, cores=counted_cores(room.cpus))
         job_file = job.served_file(told.stream, range(told.mesh.world_size), told.hash)
         key = job.agreed_key(told.stream, told.hash)
         place = job.keeper_place(told.stream, told.hash)

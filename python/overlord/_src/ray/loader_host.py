@@ -16,8 +16,8 @@ from overlord._src.functions.mix_rule import rule_of_trainers
 from overlord._src.job.job import Job
 from overlord._src.mesh import Mesh
 from overlord._src.native import core
+from overlord._src.node.limits import counted_cores
 from overlord._src.node.process import NodePlan, serve_node
-from overlord._src.ray.places import own_cores
 
 _END_SECONDS = 20.0  # of a node that is told to
 
@@ -79,7 +79,7 @@ class LoaderHost:
 
         job = told.job()
         plan = job.joining_plan(lead, ray.util.get_node_ip_address())
-        plan = replace(plan, cores=own_cores(cpus, number), apart=True)
+        plan = replace(plan, cores=counted_cores(cpus, number), apart=True)
         job_file = job.served_file(told.stream, range(told.mesh.world_size), told.hash)
         key = job.agreed_key(told.stream, told.hash)
         base = job.config.runtime.processes.directory
@@ -136,7 +136,10 @@ def start_hosts(
     actor = ray.remote(num_cpus=cpus, max_restarts=0, max_task_retries=0)(LoaderHost)
     return [
         actor.options(name=f"{name}-{number}", scheduling_strategy="SPREAD", **options).remote(
-            told, lead, cpus, number
+            told,
+            lead,
+            cpus,
+            number + 1,  # the lead's host may be one of theirs
         )
         for number in range(hosts)
     ]

@@ -71,12 +71,6 @@ def on_node(node: str) -> Any:
     return NodeAffinitySchedulingStrategy(node, soft=False)
 
 
-def own_cores(cpus: int, number: int) -> tuple[int, ...]:
-    """So many cores of this machine, others for each host on it as far as there are any."""
-    usable = sorted(os.sched_getaffinity(0))
-    return tuple(sorted({usable[(number * cpus + i) % len(usable)] for i in range(cpus)}))
-
-
 def store_note() -> str:
     """What happens when the process dies that has the cluster's state; empty: it is kept."""
     from ray.experimental.internal_kv import _internal_kv_get
