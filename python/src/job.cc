@@ -241,21 +241,23 @@ nb::dict read_row(JobHandle& job, uint32_t source, uint64_t row,
 using AxisRow = std::pair<std::string, uint32_t>;
 
 StepIndex rebuild(node::Engine& engine, const std::vector<AxisRow>& axes,
-                  std::optional<StepIndex> step) {
+                  std::optional<StepIndex> step, std::vector<Rank> ranks) {
   std::vector<model::Axis> wanted;
   for (const auto& [name, size] : axes) wanted.push_back({name, size});
-  const model::Mesh mesh = unwrap(model::Mesh::make(std::move(wanted)));
+  const planner::TreeWish wish{unwrap(model::Mesh::make(std::move(wanted))), step,
+                               std::move(ranks)};
   Result<StepIndex> first = [&] {
     nb::gil_scoped_release free;
-    return engine.rebuild(mesh, step);
+    return engine.rebuild(wish);
   }();
   return unwrap(std::move(first));
 }
 
-std::vector<AxisRow> axes_of(node::Engine& engine, uint32_t tree) {
+std::pair<std::vector<AxisRow>, std::vector<Rank>> tree_of(node::Engine& engine, uint32_t tree) {
+  const node::Engine::TreeNote note = engine.note_of(tree);
   std::vector<AxisRow> rows;
-  for (const model::Axis& axis : engine.axes_of(tree)) rows.emplace_back(axis.name, axis.size);
-  return rows;
+  for (const model::Axis& axis : note.axes) rows.emplace_back(axis.name, axis.size);
+  return {rows, note.ranks};
 }
 
 void bind_engine(nb::module_& m) {
@@ -288,15 +290,16 @@ void bind_engine(nb::module_& m) {
              engine.callers.close();
              engine.callers.wait_until_none(kComeBackMs);
            })
-      .def("rebuild", &rebuild, nb::arg("axes"), nb::arg("step").none(),
-           "Plan for another mesh from a step on; the step from which it holds.")
+      .def("rebuild", &rebuild, nb::arg("axes"), nb::arg("step").none(), nb::arg("ranks"),
+           "Plan for another mesh, or other ranks, from a step on; the step from which it holds.")
       .def(
           "resize",
           [](Engine& engine, SourceIndex source, uint32_t slots) {
             check(engine.resize(source, slots));
           },
           nb::arg("source"), nb::arg("slots"), "From some window on, that many slots of a source.")
-      .def("axes_of", &axes_of, nb::arg("tree"), "Axes of a later tree's mesh, slowest first.")
+      .def("tree_of", &tree_of, nb::arg("tree"),
+           "Of a later tree: the axes of its mesh, slowest first, and its ranks; none: all.")
       .def_prop_ro("ranks", &Engine::ranks)
       .def_prop_ro("rule", &Engine::rule)
       .def(

@@ -102,7 +102,7 @@ TEST(ComingAndGoing, ThreadsAgreeWithTheQuietWorld) {
       ++steps[rank];
     }
     changed.notify_all();
-    running->consumed(rank, ready.step);
+    running->consumed(rank, ready.step, ready.plan->versions.tree);
   };
   host::HostSeams seams;
   seams.executor = &executor;

@@ -377,6 +377,8 @@ def _named_axes(axes: list[tuple[str, int]], mapping: Mapping[str, str]) -> list
 
 
 @lru_cache(maxsize=64)
-def peers_of(mesh: Mesh, rank: int) -> tuple[int, ...]:
-    """`mesh.peers(rank)`, kept: every batch asks."""
-    return tuple(mesh.peers(rank))
+def peers_of(mesh: Mesh, rank: int, ranks: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """`mesh.peers(rank)`, kept: every batch asks. `ranks`: of the mesh, where some are lost."""
+    if not ranks:
+        return tuple(mesh.peers(rank))
+    return tuple(ranks[place] for place in mesh.peers(ranks.index(rank)))

@@ -155,6 +155,7 @@ def _inputs(look: dict[str, Any]) -> list[str]:
         )
     told += [
         f"tree {tree['version']} from step {tree['first_step']} on: {tree['mesh']}"
+        + (f" of ranks {', '.join(map(str, tree['ranks']))}" if tree["ranks"] else "")
         for tree in look["trees"][-_ROWS:]
     ]
     told += [

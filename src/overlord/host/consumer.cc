@@ -52,6 +52,17 @@ void Consumer::finish_step() {
   current_.reset();
 }
 
+void Consumer::restart(const protocol::ResumeState& from) {
+  after_ = std::make_shared<const model::StreamState>(from.state);
+  base_.content_chain = from.content_chain;
+  base_.plan_chain = from.plan_chain;
+  current_.reset();
+  next_ = pass_over_ = 0;
+  consumed_.reset();
+  failure_.reset();
+  ended_ = from.state.ended;
+}
+
 std::optional<StepIndex> Consumer::take_consumed() {
   const std::optional<StepIndex> step = consumed_;
   consumed_.reset();

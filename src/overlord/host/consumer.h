@@ -40,6 +40,9 @@ class Consumer {
   // The next microbatch, or null when a step must be fed first (or the stream has ended).
   model::MicrobatchPtr take();
 
+  // What was given out from there on is void: the stream goes on from there, once more.
+  void restart(const protocol::ResumeState& from);
+
   bool ended() const { return ended_; }
   const std::optional<Status>& failure() const { return failure_; }
   // A step whose microbatches have all been returned, told once.

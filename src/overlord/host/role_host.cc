@@ -291,9 +291,9 @@ void RoleHost::stop() {
   for (Hosted* hosted : all) hosted->stop();  // unlocked: what it is at may want to send
 }
 
-void RoleHost::consumed(Rank rank, StepIndex step) {
+void RoleHost::consumed(Rank rank, StepIndex step, uint32_t tree) {
   post_to<client::Client>(protocol::client_address(rank),
-                          [step](client::Client& client) { client.consumed(step); });
+                          [step, tree](client::Client& client) { client.consumed(step, tree); });
 }
 
 void RoleHost::report(Rank rank, model::StepFeedback part) {
@@ -329,6 +329,7 @@ void RoleHost::take_tree(const planner::TreeChanged& change,
     const runtime::WriteLock lock(mutex_);
     for (const Rank rank : start_.ranks) {
       const uint32_t bucket = tree.views->by_rank[rank].bucket;
+      if (bucket == model::kNoBucket) continue;
       const Address address = protocol::constructor_address(bucket, tree.version);
       if (roles_.contains(address) || !hosted_here(constructors, bucket)) continue;
       generations_[address] = generation;
@@ -336,12 +337,13 @@ void RoleHost::take_tree(const planner::TreeChanged& change,
     }
   }
   for (const Rank rank : start_.ranks) {  // they ask at once, so those who answer come first
-    const uint32_t bucket = tree.views->by_rank[rank].bucket;
-    const Address address = protocol::constructor_address(bucket, tree.version);
-    post_to<client::Client>(protocol::client_address(rank),
-                            [first = change.first_step, address](client::Client& client) {
-                              client.reseat(first, address);
-                            });
+    const std::optional<Address> address = tree.seat_of(rank);
+    post_to<client::Client>(
+        protocol::client_address(rank), [this, change, rank, address](client::Client& client) {
+          if (!change.again && address) return client.reseat(change.first_step, *address);
+          const client::Restarted restarted{change.tree.version, change.first_step, address};
+          if (client.restart(restarted) && change.restart) start_.restarted(rank, change);
+        });
   }
 }
 

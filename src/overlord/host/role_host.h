@@ -85,7 +85,9 @@ struct HostStart {
   bool share_batches = true;   // false: every rank has its own, for measurements
   bool several_hosts = false;  // constructors may be behind a wire
   protocol::ResumeState state;
-  std::function<void(Rank, client::ReadyStep)> deliver;     // on the client's loop
+  std::function<void(Rank, client::ReadyStep)> deliver;  // on the client's loop
+  // The same: what was delivered to a rank from there on is void, and comes again.
+  std::function<void(Rank, const planner::TreeChanged&)> restarted = {};
   std::function<void(loader::QuarantineNote)> quarantined;  // on a loader's loop
   // Of metric-driven mixtures, may be empty: a report was answered (on the client's loop), a step's
   // feedback is complete (on the planner's).
@@ -112,8 +114,8 @@ class RoleHost final : public runtime::Transport<protocol::Envelope> {
   void start();
   // No handler runs after it returned. Idempotent.
   void stop();
-  // The trainer of `rank` is done with `step`.
-  void consumed(Rank rank, StepIndex step);
+  // The trainer of `rank` is done with `step`, which was planned for `tree`.
+  void consumed(Rank rank, StepIndex step, uint32_t tree);
   // What `rank` measured of a step it has consumed; HostStart::answered gets the verdict.
   void report(Rank rank, model::StepFeedback part);
   void tell_planner(Rank rank, protocol::Message message);

@@ -48,6 +48,14 @@ uint32_t Mesh::coordinate(Rank rank, std::string_view axis) const {
   return found;
 }
 
+std::set<uint32_t> ViewTable::buckets() const {
+  std::set<uint32_t> out;
+  for (const ClientView& view : by_rank) {
+    if (view.present()) out.insert(view.bucket);
+  }
+  return out;
+}
+
 Digest Mesh::digest() const { return digest_of(text()); }
 
 std::string Mesh::text() const {

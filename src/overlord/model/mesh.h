@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,9 @@ inline constexpr uint8_t kAllFields = 31;
 inline constexpr uint8_t kPayloadFields =
     kFieldTokens | kFieldTargets | kFieldLossWeights | kFieldPositions;
 
+// A rank of the job that a tree has no place for.
+inline constexpr uint32_t kNoBucket = ~0u;
+
 struct ClientView {
   uint32_t bucket = 0;  // the data-parallel group whose bins this rank sees
   Share share = Share::kFull;
@@ -64,6 +68,8 @@ struct ClientView {
   uint32_t slices = 1;
 
   friend bool operator==(const ClientView&, const ClientView&) = default;
+
+  bool present() const { return bucket != kNoBucket; }
 
   OVERLORD_FIELDS(bucket, share, fields, slice, slices)
 };
@@ -95,6 +101,8 @@ struct ViewTable {
   Digest digest;
   // Of a strategy with an encoder: who runs it, and who needs its output.
   std::shared_ptr<const EncoderTable> encoder;
+
+  std::set<uint32_t> buckets() const;
 };
 
 }  // namespace overlord::model

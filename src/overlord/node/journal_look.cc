@@ -69,7 +69,7 @@ void tell_inputs(const planner::JournalFold& fold, JournalLook* out) {
         {step, one.effective, one.feedback.losses.size(), !one.feedback.weights.empty()});
   }
   for (const protocol::TreeRecord& one : fold.trees()) {
-    out->trees.push_back({one.versions.tree, one.first_step, mesh_text(one.axes)});
+    out->trees.push_back({one.versions.tree, one.first_step, mesh_text(one.axes), one.ranks});
   }
   for (const auto& [source, one] : fold.owners()) {
     const model::OwnerRange& newest = one.owners.ranges.back();

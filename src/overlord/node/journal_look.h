@@ -44,8 +44,9 @@ struct TreeLook {
   uint32_t version = 0;
   StepIndex first_step = 0;
   std::string mesh;
+  std::vector<Rank> ranks;  // of the mesh, in its order; empty: all of the job
 
-  OVERLORD_FIELDS(version, first_step, mesh)
+  OVERLORD_FIELDS(version, first_step, mesh, ranks)
 };
 
 // How many slots read a source whose number has changed.

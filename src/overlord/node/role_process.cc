@@ -262,8 +262,9 @@ void RoleProcess::hear(const protocol::TreeTold& told) {
   Result<model::Mesh> mesh = model::Mesh::make(told.axes);
   if (!mesh.ok()) return end(mesh.status());
   if (trees_.empty() || trees_.back().tree.version < told.version) {  // else a new node tells it
-    const auto views = plan::make_views(*mesh, job_->delivery, told.version, job_->spec.strategy);
-    trees_.push_back({told.first_step, {*mesh, views, told.version}});
+    const auto views = plan::make_views(*mesh, job_->delivery, told.version, job_->spec.strategy,
+                                        told.ranks, job_->mesh.world_size());
+    trees_.push_back({told.first_step, {*mesh, views, told.version, told.ranks}, told.again});
   }
   if (runtime_) take_trees();
 }

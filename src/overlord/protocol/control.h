@@ -24,7 +24,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kControlFormat = 10;
+inline constexpr uint32_t kControlFormat = 11;
 
 // First words of a process that connects to another of the same host.
 struct Hello {
@@ -194,8 +194,9 @@ struct TreeAsked {
   uint64_t question = 0;
   std::vector<model::Axis> axes;
   std::optional<StepIndex> step;  // unset: the first that is possible
+  std::vector<Rank> ranks = {};   // of the mesh, in its order; empty: all of the job
 
-  OVERLORD_FIELDS(question, axes, step)
+  OVERLORD_FIELDS(question, axes, step, ranks)
 };
 struct TreeAnswered {
   uint64_t question = 0;
@@ -211,8 +212,15 @@ struct TreeTold {
   StepIndex first_step = 0;
   std::vector<model::Axis> axes;
   std::string view_table;  // encode_views
+  std::vector<Rank> ranks = {};
+  // first_step may have been read before, and is read anew; `restart` is where the stream stands
+  // before it (encode_stream_state), empty when all of its ranks have begun there long ago.
+  bool again = false;
+  std::string restart = {};
+  Digest content_chain = {}, plan_chain = {};
 
-  OVERLORD_FIELDS(version, first_step, axes, view_table)
+  OVERLORD_FIELDS(version, first_step, axes, view_table, ranks, again, restart, content_chain,
+                  plan_chain)
 };
 struct TreeTaken {
   uint32_t version = 0;

@@ -200,8 +200,9 @@ struct TermPromised {
   StepIndex planned = 0;  // the step behind that plan; 0: it has none
   Digest plan_hash;
   std::vector<StreamFailed> ends = {};
+  uint32_t tree = 0;  // of that plan
 
-  OVERLORD_FIELDS(term, planned, plan_hash, ends)
+  OVERLORD_FIELDS(term, planned, plan_hash, ends, tree)
 };
 
 // client -> planner: from some window on this many slots read the source.

@@ -226,7 +226,8 @@ Result<std::shared_ptr<const model::ViewTable>> decode_views(std::string_view by
   OVERLORD_RETURN_IF_ERROR(fields.status("views"));
   const size_t ranks = views->by_rank.size();
   for (const model::ClientView& view : views->by_rank) {
-    if (view.bucket >= ranks || view.slice >= view.slices || view.fields > model::kAllFields) {
+    if ((view.present() && view.bucket >= ranks) || view.slice >= view.slices ||
+        view.fields > model::kAllFields) {
       return bad_data("views: a rank whose view makes no sense");
     }
   }

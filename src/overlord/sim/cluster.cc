@@ -71,6 +71,9 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   start.deliver = [this](Rank rank, client::ReadyStep ready) {
     seats_.at(rank).waiting.push_back(std::move(ready));
   };
+  start.restarted = [this](Rank rank, const planner::TreeChanged& change) {
+    restarted(rank, change);
+  };
   start.quarantined = [this](loader::QuarantineNote note) {
     world_.landed(Fault::kBadRow);
     quarantine_.push_back(std::move(note));
@@ -124,11 +127,23 @@ void SimCluster::rebuild(const planner::TreeWish& wish, const planner::Planner::
 }
 
 bool SimCluster::satisfied(const Seat& seat) const {
-  return seat.consumer.ended() || (seat.steps_left == 0 && seat.batches_left == 0);
+  return seat.gone || seat.consumer.ended() || (seat.steps_left == 0 && seat.batches_left == 0);
 }
 
-void SimCluster::consumed(Rank rank, StepIndex step) {
-  host_of(rank).consumed(rank, step);
+void SimCluster::restarted(Rank rank, const planner::TreeChanged& change) {
+  Seat& seat = seats_.at(rank);
+  seat.waiting.clear();
+  seat.gone = !change.tree.seat_of(rank);
+  const StepIndex now = seat.consumer.place().next_step;
+  seat.steps_left += now - std::min(now, std::max(seat.run_from, change.first_step));
+  seat.consumer.restart(*change.restart);
+  std::erase_if(seat.delivered.batches, [&](const model::MicrobatchPtr& batch) {
+    return batch->core->step >= change.first_step;
+  });
+}
+
+void SimCluster::consumed(Rank rank, StepIndex step, uint32_t tree) {
+  host_of(rank).consumed(rank, step, tree);
   if (const auto wish = resizes ? resizes(rank, step) : std::nullopt) {
     host_of(rank).tell_planner(rank, *wish);
   }
@@ -160,7 +175,8 @@ void SimCluster::drain(Rank rank) {
     if (model::MicrobatchPtr batch = seat.consumer.take()) {
       seat.hash = chain(seat.hash, batch->digest);
       world_.be_patient(world_.now_ns());
-      if (const auto step = seat.consumer.take_consumed()) consumed(rank, *step);
+      if (const auto step = seat.consumer.take_consumed())
+        consumed(rank, *step, seat.consumer.tree());
       if (seat.batches_left > 0) --seat.batches_left;
       if (seat.steps_left > 0 && batch->core->index + 1 == batch->core->count) --seat.steps_left;
       if (keep_batches) seat.delivered.batches.push_back(std::move(batch));
@@ -168,7 +184,8 @@ void SimCluster::drain(Rank rank) {
       client::ReadyStep ready = std::move(seat.waiting.front());
       seat.waiting.erase(seat.waiting.begin());
       seat.consumer.feed(std::move(ready));
-      if (const auto step = seat.consumer.take_consumed()) consumed(rank, *step);
+      if (const auto step = seat.consumer.take_consumed())
+        consumed(rank, *step, seat.consumer.tree());
     } else {
       return;
     }
@@ -176,7 +193,10 @@ void SimCluster::drain(Rank rank) {
 }
 
 bool SimCluster::run(uint64_t steps) {
-  for (auto& [rank, seat] : seats_) seat.steps_left = steps;
+  for (auto& [rank, seat] : seats_) {
+    seat.steps_left = steps;
+    seat.run_from = seat.consumer.place().next_step;
+  }
   return world_.run_until(
       [this] {
         bool all = true;
@@ -187,6 +207,18 @@ bool SimCluster::run(uint64_t steps) {
         return all;
       },
       kEventLimit);
+}
+
+void SimCluster::take_if_there(Rank rank, uint64_t microbatches) {
+  seats_.at(rank).batches_left = microbatches;
+  constexpr uint64_t kEvents = 400;
+  world_.run_until(
+      [this, rank] {
+        drain(rank);
+        return satisfied(seats_.at(rank));
+      },
+      kEvents);
+  seats_.at(rank).batches_left = 0;
 }
 
 bool SimCluster::take(Rank rank, uint64_t microbatches) {

@@ -50,6 +50,11 @@ class SimCluster {
   bool run(uint64_t steps);
   // One rank alone takes `microbatches`.
   bool take(Rank rank, uint64_t microbatches);
+  // The same, as far as it gets while others take nothing.
+  void take_if_there(Rank rank, uint64_t microbatches);
+
+  // Its trainer died, or was told to wait.
+  void lose(Rank rank) { seats_.at(rank).gone = true; }
 
   const Delivered& delivered(Rank rank) { return seats_.at(rank).delivered; }
   host::Consumer& consumer(Rank rank) { return seats_.at(rank).consumer; }
@@ -85,12 +90,15 @@ class SimCluster {
     Delivered delivered;
     Digest hash;  // of all that the rank got, over its lives
     uint64_t steps_left = 0;
+    StepIndex run_from = 0;
     uint64_t batches_left = 0;
+    bool gone = false;  // takes nothing any more, until a tree has a place for it again
   };
+  void restarted(Rank rank, const planner::TreeChanged& change);
   host::RoleHost& host_of(Rank rank) { return processes_->host_of(protocol::client_address(rank)); }
   protocol::ResumeState rank_died(Rank rank);
   void drain(Rank rank);
-  void consumed(Rank rank, StepIndex step);
+  void consumed(Rank rank, StepIndex step, uint32_t tree);
   void ask_rule(Rank rank, const model::StepFeedback& question);
   bool satisfied(const Seat& seat) const;
 

@@ -141,11 +141,10 @@ void Processes::change_tree(const planner::TreeChanged& change, std::function<vo
   for (size_t i = 0; i < processes_.size(); ++i) {
     if (!processes_[i].roles.constructors->empty()) homes.push_back(i);
   }
-  std::set<uint32_t> buckets;
-  for (const model::ClientView& view : change.tree.views->by_rank) buckets.insert(view.bucket);
-  keeper::TreePlaced placed{{change.tree.version, change.first_step, {}, {}}, {}};
+  keeper::TreePlaced placed{
+      {change.tree.version, change.first_step, {}, {}, change.tree.ranks, change.again}, {}};
   size_t next = 0;
-  for (const uint32_t bucket : buckets) {
+  for (const uint32_t bucket : change.tree.views->buckets()) {
     const Address address = protocol::constructor_address(bucket, change.tree.version);
     const size_t home = homes[next++ % homes.size()];
     where_[address] = home;

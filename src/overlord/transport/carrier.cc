@@ -301,7 +301,8 @@ void Carrier::send_views(Peer& peer, const model::Plan& plan) {
 void Carrier::send_plan(Peer& peer, const Envelope& envelope,
                         const protocol::PlanPublished& published) {
   const StepIndex step = published.plan->step;
-  if (peer.plans_sent.insert(step).second) {
+  const uint32_t tree = published.plan->versions.tree;
+  if (std::exchange(peer.plans_sent[step], tree) != tree) {
     send_views(peer, *published.plan);
     std::string frame(1, static_cast<char>(kPlan));
     frame += *written_plans_.for_roles(published.plan);
@@ -311,6 +312,7 @@ void Carrier::send_plan(Peer& peer, const Envelope& envelope,
   ByteWriter writer;
   writer.u8(kPublished);
   writer.u64(step);
+  writer.u32(tree);
   std::string frame = writer.take();
   frame += protocol::encode_envelope(
       protocol::EnvelopeHead{envelope.versions, envelope.from, envelope.to}, std::string_view());
@@ -321,15 +323,16 @@ void Carrier::send_plan(Peer& peer, const Envelope& envelope,
 // of it travels, and is read, once. False: it goes with the message, over a wire that may reorder,
 // or because it is older than what the receiver keeps.
 bool Carrier::send_client_plan(Peer& peer, const model::PlanPtr& plan) {
-  std::set<StepIndex>& sent = peer.client_plans_sent;
+  std::map<StepIndex, uint32_t>& sent = peer.client_plans_sent;
+  const uint32_t tree = plan->versions.tree;
   send_views(peer, *plan);
   if (peer.remote) return false;
-  if (!sent.empty() && plan->step + kPlansKept / 2 < *sent.rbegin()) return false;
-  if (!sent.insert(plan->step).second) return true;
+  if (!sent.empty() && plan->step + kPlansKept / 2 < sent.rbegin()->first) return false;
+  if (std::exchange(sent[plan->step], tree) == tree) return true;
   std::string frame(1, static_cast<char>(kClientPlan));
   frame += *written_plans_.for_clients(plan);
   put(peer, std::move(frame));
-  while (*sent.begin() + kPlansKept / 2 < *sent.rbegin()) sent.erase(sent.begin());
+  while (sent.begin()->first + kPlansKept / 2 < sent.rbegin()->first) sent.erase(sent.begin());
   return true;
 }
 

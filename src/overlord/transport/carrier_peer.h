@@ -43,16 +43,17 @@ struct Carrier::Peer {
   LinkPtr link;      // null: not connected
   PeerId id = 0;     // of the link, in the lease book
   bool remote = false;
-  std::set<SegmentId> shared;                         // our segments that it has
-  std::set<StepIndex> plans_sent, client_plans_sent;  // over this link
-  std::set<uint32_t> trees_sent;                      // whose views were
+  std::set<SegmentId> shared;  // our segments that it has
+  // Over this link, by step and the tree of its plan: a step may be placed again.
+  std::map<StepIndex, uint32_t> plans_sent, client_plans_sent;
+  std::set<uint32_t> trees_sent;  // whose views were
   std::deque<protocol::Envelope> waiting OVERLORD_GUARDED_BY(mutex);
   // Of the loop's thread alone.
   std::shared_ptr<SegmentMap> segments;  // its segments that we have
   std::map<StepIndex, protocol::PlanPublished> plans;
   std::map<StepIndex, model::PlanPtr> client_plans;
   // Of another host, where a large plan may be overtaken by the news of it.
-  std::map<StepIndex, std::vector<protocol::EnvelopeHead>> told_early;
+  std::map<std::pair<StepIndex, uint32_t>, std::vector<protocol::EnvelopeHead>> told_early;
 };
 
 }  // namespace overlord::transport

@@ -119,10 +119,14 @@ Status Carrier::take_envelope(Peer& peer, std::string_view rest) {
 Status Carrier::take_plan(Peer& peer, std::string_view rest) {
   OVERLORD_TRY(model::PlanPtr plan, written_plans_.read_for_roles(rest, plans_));
   const StepIndex step = plan->step;
+  const uint32_t tree = plan->versions.tree;
+  const auto known = peer.plans.find(step);
+  if (known != peer.plans.end() && known->second.plan->versions.tree > tree)
+    return {};  // overtaken
   auto index = model::PlanIndex::make(*plan, plans_.sources);
   const protocol::PlanPublished published{std::move(plan), std::move(index)};
   peer.plans.insert_or_assign(step, published);
-  if (const auto early = peer.told_early.extract(step)) {
+  if (const auto early = peer.told_early.extract(std::pair(step, tree))) {
     for (const protocol::EnvelopeHead& head : early.mapped()) {
       options_.deliver({head.versions, head.from, head.to, published});
     }
@@ -153,15 +157,18 @@ Status Carrier::take_client_plan(Peer& peer, std::string_view rest) {
 Status Carrier::take_published(Peer& peer, std::string_view rest) {
   ByteReader reader(rest);
   const StepIndex step = reader.u64();
+  const uint32_t tree = reader.u32();
   OVERLORD_RETURN_IF_ERROR(reader.status("frame", false));
   std::string_view body = rest.substr(rest.size() - reader.remaining());
   OVERLORD_TRY(protocol::EnvelopeHead head, protocol::decode_head(&body));
   const auto found = peer.plans.find(step);
-  if (found == peer.plans.end() && peer.remote && peer.told_early.size() < kPlansKept) {
-    peer.told_early[step].push_back(head);
+  const uint32_t known = found == peer.plans.end() ? 0 : found->second.plan->versions.tree;
+  if (known > tree) return {};  // placed again since
+  if (known < tree && peer.remote && peer.told_early.size() < kPlansKept) {
+    peer.told_early[{step, tree}].push_back(head);
     return {};
   }
-  if (found == peer.plans.end()) return bad_data("a plan that was not sent");
+  if (known < tree) return bad_data("a plan that was not sent");
   options_.deliver({head.versions, head.from, head.to, found->second});
   return {};
 }

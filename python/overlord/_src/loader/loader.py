@@ -30,16 +30,26 @@ class _Reader:
     def __init__(self, shared: SharedEngine) -> None:
         self._shared = shared
 
-    def rebuild(self, mesh: Mesh | str | Mapping[str, int], step: int | None = None) -> int:
+    def rebuild(
+        self,
+        mesh: Mesh | str | Mapping[str, int],
+        step: int | None = None,
+        ranks: Sequence[int] | None = None,
+    ) -> int:
         """Change the mesh of the running job at a step boundary; gives the first step on it.
 
-        `mesh` has the same ranks on other axes, as `ol.mesh(dp=2, tp=2)`, `"dp=2,tp=2"` or a dict.
-        Steps from `step` on are planned for it, or from the first that is not planned yet. One
-        rank's call is enough, and ranks that all ask for the same mesh get the same answer. What
-        the steps hold does not change. `mesh` of a loader is the new one when `next()` has returned
-        its first batch of that step.
+        `mesh` is given as `ol.mesh(dp=2, tp=2)`, `"dp=2,tp=2"` or a dict. Steps from `step` on are
+        planned for it, or from the first that is not planned yet. One rank's call is enough, and
+        ranks that all ask for the same mesh get the same answer. What the steps hold does not
+        change. `mesh` of a loader is the new one when `next()` has returned its first batch of that
+        step.
+
+        `ranks` are those of the mesh, in its order, where some of the job are lost or come back;
+        without it all are there. Then planned steps are placed again: from `step`, at most 4 before
+        the first that not all ranks have got, which is what is taken without it. Ranks that have
+        read further get that step anew, whatever they were at.
         """
-        return self._shared.rebuild(as_mesh(mesh), step)
+        return self._shared.rebuild(as_mesh(mesh), step, () if ranks is None else ranks)
 
     def resize(self, source: str, loaders: int) -> None:
         """Have `loaders` slots read a source from now on, at most its `most_loaders`.
@@ -98,7 +108,7 @@ class Loader(_Reader, Iterator[Microbatch]):
         self._client: core.Client | None = None
         self._ended = 0  # the reading that has ended
         self._tree = 1
-        self._set_mesh(shared.mesh)
+        self._set_mesh(shared.mesh, ())
         self.reported_times: deque[tuple[int, dict[str, float]]] = deque(maxlen=_TIMES_KEPT)
         self._times = TimeReports(rank)
         self._kept = KeptStates()
@@ -115,10 +125,16 @@ class Loader(_Reader, Iterator[Microbatch]):
         """The mesh of the step that `next()` returned a batch of last; see `rebuild`."""
         return self._mesh
 
-    def _set_mesh(self, mesh: Mesh) -> None:
+    @property
+    def place(self) -> int:
+        """This rank's place in `mesh`: its rank there, while others are lost (see `rebuild`)."""
+        return self._ranks.index(self._rank) if self._ranks else self._rank
+
+    def _set_mesh(self, mesh: Mesh, ranks: tuple[int, ...]) -> None:
         self._mesh = mesh
-        self._states = self._shared.state_maker(self._rank, mesh)
-        self._peers = partial(peers_of, mesh, self._rank)  # batches must not hold the loader
+        self._ranks = ranks
+        self._states = self._shared.state_maker(self.place, mesh)
+        self._peers = partial(peers_of, mesh, self._rank, ranks)  # must not hold the loader
 
     def _connected(self) -> core.Client:
         if self._client is None:
@@ -156,16 +172,21 @@ class Loader(_Reader, Iterator[Microbatch]):
             place = client.place()
             if place.tree != self._tree:
                 self._tree = place.tree
-                self._set_mesh(self._shared.mesh_of(place.tree))
+                self._set_mesh(*self._shared.tree_of(place.tree))
             batch = Microbatch(native, self._peers, self._shared.form, place, self._states)
             self._stand_at(place)
             self._times.note(batch)
             return batch
 
     def steps(self) -> Iterator[list[Microbatch]]:
-        """Whole steps: the microbatches of each. Resumed inside a step, the first has the rest."""
+        """Whole steps: the microbatches of each. Resumed inside a step, the first has the rest.
+
+        A step that was interrupted, as others were lost, begins anew.
+        """
         batches: list[Microbatch] = []
         for batch in self:
+            if batch.microbatch == 0:
+                batches = []
             batches.append(batch)
             if batch.last_in_step:
                 yield batches
@@ -236,7 +257,7 @@ class Loader(_Reader, Iterator[Microbatch]):
         self._client = None
         self._ended = 0
         self._tree = 1
-        self._set_mesh(self._shared.mesh)
+        self._set_mesh(self._shared.mesh, ())
         self._kept.forget()
         self._times.forget()
 

@@ -85,11 +85,12 @@ class SharedEngine(ABC):
         own = f",consumer {mesh.peers(rank).index(rank)}" if self.hybrid else ""
         return f"{mesh.text()},{self._settings.dealing}{own}"
 
-    def rebuild(self, mesh: Mesh, step: int | None) -> int:
-        """Plan for another mesh from a step on, and tell which."""
+    def rebuild(self, mesh: Mesh, step: int | None, ranks: Sequence[int]) -> int:
+        """Plan for another mesh, or other ranks, from a step on, and tell which."""
         if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
             raise refused(("step",), "not a step", step, "an integer >= 0, or None")
-        return int(self.running().rebuild(list(mesh.axes), step))
+        chosen = [self.mesh.check_rank(rank) for rank in ranks]
+        return int(self.running().rebuild(list(mesh.axes), step, chosen))
 
     def resize(self, source: str, loaders: int) -> None:
         """Have that many slots read a source."""
@@ -106,9 +107,12 @@ class SharedEngine(ABC):
             )
         self.running().resize(names.index(source), loaders)
 
-    def mesh_of(self, tree: int) -> Mesh:
-        """The mesh of a version of the tree."""
-        return self.mesh if tree == 1 else Mesh.from_axes(self.running().axes_of(tree))
+    def tree_of(self, tree: int) -> tuple[Mesh, tuple[int, ...]]:
+        """Of a version of the tree: its mesh, and its ranks where those are not all of the job."""
+        if tree == 1:
+            return self.mesh, ()
+        axes, ranks = self.running().tree_of(tree)
+        return Mesh.from_axes(axes), tuple(ranks)
 
     @property
     def closed(self) -> bool:

@@ -148,9 +148,9 @@ Status AttachedEngine::wait_for_welcome() {
 
 RankSeats::Wiring AttachedEngine::seat_wiring() {
   RankSeats::Wiring wiring;
-  wiring.consumed = [this](Rank rank, StepIndex step) {
+  wiring.consumed = [this](Rank rank, StepIndex step, uint32_t tree) {
     Hosted& at = hosted_.at(rank);
-    at.loop->post([client = at.client.get(), step] { client->consumed(step); });
+    at.loop->post([client = at.client.get(), step, tree] { client->consumed(step, tree); });
   };
   wiring.tell_planner = [this](Rank rank, protocol::Message message) {
     Hosted& at = hosted_.at(rank);
@@ -310,7 +310,7 @@ void AttachedEngine::hear(const protocol::TreeTold& tree) {
       return;
     }
   }
-  note_tree(tree.version, tree.axes);
+  note_tree(tree.version, {tree.axes, tree.ranks});
   if (started_) take_tree(tree);
 }
 
@@ -318,20 +318,53 @@ void AttachedEngine::take_tree(const protocol::TreeTold& tree) {
   Result<std::shared_ptr<const model::ViewTable>> views = protocol::decode_views(tree.view_table);
   if (!views.ok()) return fail(views.status());
   for (const Rank rank : request_.ranks) {
-    const protocol::Address constructor =
-        protocol::constructor_address((*views)->by_rank[rank].bucket, tree.version);
-    for (const protocol::ProcessRoles& process : roster_.processes) {
-      const auto& roles = process.roles;
-      if (std::find(roles.begin(), roles.end(), constructor) == roles.end()) continue;
-      known_.emplace(process.name, process.generation);
-      endpoint_->call(process.name, process.host == welcome_.host ? "" : process.wire);
+    const model::ClientView& view = (*views)->by_rank.at(rank);
+    std::optional<protocol::Address> constructor;
+    if (view.present()) constructor = protocol::constructor_address(view.bucket, tree.version);
+    if (constructor) call_home_of(*constructor);
+    if (tree.again || !constructor) {
+      restart(rank, tree, constructor);
+    } else {
+      hosted_.at(rank).loop->post([client = hosted_.at(rank).client.get(), first = tree.first_step,
+                                   at = *constructor] { client->reseat(first, at); });
     }
-    Hosted& at = hosted_.at(rank);
-    at.loop->post([client = at.client.get(), first = tree.first_step, constructor] {
-      client->reseat(first, constructor);
-    });
   }
   carrier_->send_control("node", protocol::TreeTaken{tree.version});
+}
+
+void AttachedEngine::call_home_of(const protocol::Address& role) {
+  for (const protocol::ProcessRoles& process : roster_.processes) {
+    const auto& roles = process.roles;
+    if (std::find(roles.begin(), roles.end(), role) == roles.end()) continue;
+    known_.emplace(process.name, process.generation);
+    endpoint_->call(process.name, process.host == welcome_.host ? "" : process.wire);
+  }
+}
+
+// Steps that this rank may have read are placed again, perhaps without it.
+void AttachedEngine::restart(Rank rank, const protocol::TreeTold& tree,
+                             const std::optional<protocol::Address>& constructor) {
+  std::shared_ptr<const protocol::ResumeState> from;
+  if (!tree.restart.empty()) {
+    Result<model::StreamState> state = protocol::decode_stream_state(tree.restart);
+    if (!state.ok()) return fail(state.status());
+    protocol::ResumeState before;
+    before.state = std::move(*state);
+    before.content_chain = tree.content_chain;
+    before.plan_chain = tree.plan_chain;
+    from = std::make_shared<const protocol::ResumeState>(std::move(before));
+  }
+  const client::Restarted restarted{tree.version, tree.first_step, constructor};
+  hosted_.at(rank).loop->post(
+      [this, rank, restarted, from, client = hosted_.at(rank).client.get()] {
+        if (!client->restart(restarted) || !from) return;
+        seats_->restart(rank, restarted.tree, *from);
+        if (restarted.constructor) {
+          reach_->join(rank, restarted.step);
+        } else {
+          reach_->leave(rank);
+        }
+      });
 }
 
 void AttachedEngine::hear(const protocol::Roster& roster) {
@@ -396,14 +429,15 @@ Result<model::MicrobatchPtr> AttachedEngine::give_out(model::MicrobatchPtr batch
   return copy ? private_batch(*batch, counted) : counted_batch(*batch, counted);
 }
 
-Result<StepIndex> AttachedEngine::rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) {
+Result<StepIndex> AttachedEngine::rebuild(const planner::TreeWish& wish) {
   if (!process_.here()) {
     return Status(Code::kCancelled, "this loader was started in another process");
   }
   std::unique_lock lock(mutex_);
   is_held(mutex_);
   const uint64_t question = ++questions_;
-  const protocol::TreeAsked& asked = asked_[question] = {question, mesh.axes(), step};
+  const protocol::TreeAsked& asked =
+      asked_[question] = {question, wish.mesh.axes(), wish.step, wish.ranks};
   carrier_->send_control("node", asked);
   const auto answered = [&]() OVERLORD_REQUIRES(mutex_) {
     return answers_.contains(question) || !failure_.ok() || closed_;

@@ -56,7 +56,7 @@ class AttachedEngine final : public Engine {
   static Result<std::unique_ptr<AttachedEngine>> attach(AttachRequest request);
   ~AttachedEngine() override { close(); }
 
-  Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) override;
+  Result<StepIndex> rebuild(const planner::TreeWish& wish) override;
   void close() override;
   EngineStatus status() override;
 
@@ -100,6 +100,9 @@ class AttachedEngine final : public Engine {
                 Other>
   void hear(const Other&) {}
   void take_tree(const protocol::TreeTold& tree);
+  void call_home_of(const protocol::Address& role);
+  void restart(Rank rank, const protocol::TreeTold& tree,
+               const std::optional<protocol::Address>& constructor);
   void tell_clients(const protocol::PeerRestarted& restarted);
   void attach_to_node();
   void on_lost(const std::string& peer);

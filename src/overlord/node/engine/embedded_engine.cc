@@ -137,6 +137,9 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   start.deliver = [this](Rank rank, client::ReadyStep ready) {
     seats_->deliver(rank, std::move(ready));
   };
+  start.restarted = [this](Rank rank, const planner::TreeChanged& change) {
+    seats_->restart(rank, change.tree.version, *change.restart);
+  };
   start.quarantined = [this](loader::QuarantineNote note) { note_row(std::move(note)); };
   start.answered = [this](Rank rank, protocol::ReportAnswered answer) {
     seats_->answer(rank, answer);
@@ -144,7 +147,7 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   start.tree_changed = [this](const planner::TreeChanged& change,
                               const std::function<void()>& ready) {
     host().take_tree(change);
-    note_tree(change.tree.version, change.tree.mesh.axes());
+    note_tree(change.tree.version, {change.tree.mesh.axes(), change.tree.ranks});
     ready();
   };
   start.retired = [this](const protocol::Address& constructor) { host().retire(constructor); };
@@ -172,7 +175,9 @@ std::string EmbeddedEngine::own_journal() const {
 void EmbeddedEngine::seat_ranks(const protocol::ResumeState& state) {
   const model::RuntimeOptions& runtime = options_.runtime;
   RankSeats::Wiring wiring;
-  wiring.consumed = [this](Rank rank, StepIndex step) { host().consumed(rank, step); };
+  wiring.consumed = [this](Rank rank, StepIndex step, uint32_t tree) {
+    host().consumed(rank, step, tree);
+  };
   wiring.tell_planner = [this](Rank rank, protocol::Message message) {
     host().tell_planner(rank, std::move(message));
   };
@@ -207,14 +212,13 @@ Status EmbeddedEngine::late_rows_over_budget(const model::StreamState& state) {
   return node::late_rows_over_budget(quarantine(), bad_row_limits(job_->spec), state);
 }
 
-Result<StepIndex> EmbeddedEngine::rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) {
+Result<StepIndex> EmbeddedEngine::rebuild(const planner::TreeWish& wish) {
   if (!process_.here()) {
     return Status(Code::kCancelled, "this loader was started in another process");
   }
   auto answer = std::make_shared<std::promise<Result<StepIndex>>>();
   std::future<Result<StepIndex>> answered = answer->get_future();
-  host().rebuild_tree({mesh, step},
-                      [answer](const Result<StepIndex>& first) { answer->set_value(first); });
+  host().rebuild_tree(wish, [answer](const Result<StepIndex>& first) { answer->set_value(first); });
   if (answered.wait_for(kAnswerTime) == std::future_status::ready) return answered.get();
   return Status(Code::kDeadline, "mesh: the planner does not answer");
 }

@@ -37,7 +37,7 @@ class EmbeddedEngine final : public Engine {
                                                        protocol::ResumeState state);
   ~EmbeddedEngine() override { close(); }
 
-  Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) override;
+  Result<StepIndex> rebuild(const planner::TreeWish& wish) override;
   void close() override;
   EngineStatus status() override;
 

@@ -4,10 +4,10 @@
 
 namespace overlord::node {
 
-std::vector<model::Axis> Engine::axes_of(uint32_t tree) {
+Engine::TreeNote Engine::note_of(uint32_t tree) {
   const std::lock_guard lock(notes_mutex_);
   const auto found = trees_.find(tree);
-  return found == trees_.end() ? std::vector<model::Axis>() : found->second;
+  return found == trees_.end() ? TreeNote() : found->second;
 }
 
 std::vector<loader::QuarantineNote> Engine::quarantine() {
@@ -20,9 +20,9 @@ void Engine::note_row(loader::QuarantineNote note) {
   quarantine_.push_back(std::move(note));
 }
 
-void Engine::note_tree(uint32_t version, std::vector<model::Axis> axes) {
+void Engine::note_tree(uint32_t version, TreeNote note) {
   const std::lock_guard lock(notes_mutex_);
-  trees_[version] = std::move(axes);
+  trees_[version] = std::move(note);
 }
 
 }  // namespace overlord::node

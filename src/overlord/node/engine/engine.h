@@ -23,6 +23,7 @@
 #include "overlord/roles/constructor/probe.h"
 #include "overlord/roles/loader/role.h"
 #include "overlord/roles/planner/probe.h"
+#include "overlord/roles/planner/tree.h"
 #include "overlord/runtime/birth_process.h"
 #include "overlord/runtime/thread_executor.h"
 #include "overlord/storage/journal_counts.h"
@@ -122,15 +123,19 @@ class Engine {
   // Where the planner asks a user's mixing rule, if the first reporter is hosted here. Closed with
   // the engine, which it does not hold.
   std::shared_ptr<RuleDesk> rule() { return seats_->rule(); }
-  // Steps from `step` on, or from the first that is possible, are planned for another mesh of the
-  // same ranks; gives that step, once everybody is ready for it. Asked by several ranks it is one
-  // change.
-  virtual Result<StepIndex> rebuild(const model::Mesh& mesh, std::optional<StepIndex> step) = 0;
+  // Steps from the wish's on, or from the first that is possible, are planned for another mesh, or
+  // for other ranks; gives that step, once everybody is ready for it. Asked by several ranks it is
+  // one change.
+  virtual Result<StepIndex> rebuild(const planner::TreeWish& wish) = 0;
   // From some window on this many slots read the source, at most as many as it may grow to; no byte
   // of the stream changes.
   Status resize(SourceIndex source, uint32_t slots) { return seats_->resize(source, slots); }
-  // The axes of the mesh of a later tree than the job's own.
-  std::vector<model::Axis> axes_of(uint32_t tree);
+  // The mesh of a later tree than the job's own, and its ranks; none: all of the job in order.
+  struct TreeNote {
+    std::vector<model::Axis> axes;
+    std::vector<Rank> ranks;
+  };
+  TreeNote note_of(uint32_t tree);
   // Wakes every waiting caller with kCancelled and ends all work. Idempotent, any thread.
   virtual void close() = 0;
 
@@ -147,7 +152,7 @@ class Engine {
  protected:
   // What the roles tell, on any thread.
   void note_row(loader::QuarantineNote note);
-  void note_tree(uint32_t version, std::vector<model::Axis> axes);
+  void note_tree(uint32_t version, TreeNote note);
 
   const runtime::BirthProcess process_{};
   runtime::LeftInForks<RankSeats> seats_;  // made when the engine starts
@@ -155,7 +160,7 @@ class Engine {
  private:
   std::mutex notes_mutex_;
   std::vector<loader::QuarantineNote> quarantine_ OVERLORD_GUARDED_BY(notes_mutex_);
-  std::map<uint32_t, std::vector<model::Axis>> trees_
+  std::map<uint32_t, TreeNote> trees_
       OVERLORD_GUARDED_BY(notes_mutex_);  // later ones than the job's own, by version
 };
 

@@ -49,6 +49,7 @@ Result<model::PlanPtr> PlanCursor::next() {
     state_ = *plan->state_after;
     for (size_t s = 0; s < meta_.size(); ++s) {
       meta_[s].trim(state_.cursors[s].pass, state_.cursors[s].position);
+      meta_[s].forget(state_.cursors[s].pass, state_.cursors[s].position);
     }
     base_.content_chain = chain(base_.content_chain, plan->content_hash);
     base_.plan_chain = chain(base_.plan_chain, plan->plan_hash);

@@ -19,6 +19,22 @@ void RankSeats::deliver(Rank rank, client::ReadyStep ready) {
   seats_.at(rank)->steps.push(std::move(ready));
 }
 
+void RankSeats::restart(Rank rank, uint32_t tree, const protocol::ResumeState& from) {
+  Seat& at = *seats_.at(rank);
+  const std::lock_guard lock(at.restart_mutex);
+  while (at.steps.pop(0)) {
+  }
+  at.restart = from;
+  at.tree = tree;
+}
+
+uint32_t RankSeats::begin_anew(Seat& at) {
+  const std::lock_guard lock(at.restart_mutex);
+  if (at.restart) at.consumer.restart(*at.restart);
+  at.restart.reset();
+  return at.tree;
+}
+
 void RankSeats::answer(Rank rank, protocol::ReportAnswered answer) {
   seats_.at(rank)->answers.push(answer);
 }
@@ -61,7 +77,7 @@ Result<model::MicrobatchPtr> RankSeats::take(Rank rank, Seat& at) {
   model::MicrobatchPtr batch = at.consumer.take();
   if (batch) ++wiring_.probe(rank).microbatches;
   if (const std::optional<StepIndex> step = at.consumer.take_consumed()) {
-    wiring_.consumed(rank, *step);
+    wiring_.consumed(rank, *step, at.consumer.tree());
   }
   if (batch && wiring_.give_out) return wiring_.give_out(std::move(batch));
   return batch;
@@ -72,6 +88,7 @@ Result<model::MicrobatchPtr> RankSeats::next(Rank rank, int64_t timeout_ms) {
   OVERLORD_TRY(Seat * at, seat(rank));
   const std::lock_guard lock(at->mutex);
   for (;;) {
+    begin_anew(*at);
     OVERLORD_TRY(model::MicrobatchPtr batch, take(rank, *at));
     if (batch) return batch;
     if (at->consumer.failure()) return *at->consumer.failure();
@@ -104,7 +121,9 @@ Status RankSeats::feed(Rank rank, Seat& at, int64_t timeout_ms) {
     if (at.steps.closed()) return closed_because();
     return wiring_.explain_wait(rank, step);
   }
-  if (wiring_.begin && !ready->failure) OVERLORD_RETURN_IF_ERROR(wiring_.begin(rank, step));
+  const uint32_t tree = begin_anew(at);  // it may be the first that comes again, or void
+  if (!ready->failure && ready->plan->versions.tree < tree) return {};
+  if (wiring_.begin && !ready->failure) OVERLORD_RETURN_IF_ERROR(wiring_.begin(rank, ready->step));
   at.consumer.feed(std::move(*ready));
   return {};
 }

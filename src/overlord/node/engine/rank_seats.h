@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ class RankSeats {
  public:
   // Called on the caller's thread, with its rank's seat locked.
   struct Wiring {
-    std::function<void(Rank, StepIndex)> consumed;  // the trainer is done with a step
+    // The trainer is done with a step of that tree.
+    std::function<void(Rank, StepIndex, uint32_t tree)> consumed;
     std::function<void(Rank, protocol::Message)> tell_planner;
     std::function<client::ClientProbe&(Rank)> probe;  // counters of a rank
     std::function<Status()> may_wait;                 // refuse to hand out still more
@@ -50,6 +52,8 @@ class RankSeats {
 
   // From the roles' side, any thread.
   void deliver(Rank rank, client::ReadyStep ready);
+  // What was delivered from there on is void, given out or not. Behind it that comes again.
+  void restart(Rank rank, uint32_t tree, const protocol::ResumeState& from);
   void answer(Rank rank, protocol::ReportAnswered answer);
   void fed_back(const model::StepFeedback& feedback) { book_->fed_back(feedback); }
   void rule_asked(Rank rank, model::StepFeedback question) {
@@ -80,13 +84,18 @@ class RankSeats {
     std::mutex mutex;  // the trainer's thread against state() and hashes from another
     host::Consumer consumer OVERLORD_GUARDED_BY(mutex);
     runtime::Handoff<client::ReadyStep> steps;
-    std::mutex report_mutex;  // one report at a time
+    std::mutex restart_mutex;  // held for moments alone, by the roles' side and the trainer's
+    std::optional<protocol::ResumeState> restart OVERLORD_GUARDED_BY(restart_mutex);
+    uint32_t tree OVERLORD_GUARDED_BY(restart_mutex) = 0;  // steps of earlier ones are void
+    std::mutex report_mutex;                               // one report at a time
     runtime::Handoff<protocol::ReportAnswered> answers;
   };
 
   Result<Seat*> seat(Rank rank);
   Result<model::MicrobatchPtr> take(Rank rank, Seat& at) OVERLORD_REQUIRES(at.mutex);
   Status feed(Rank rank, Seat& at, int64_t timeout_ms) OVERLORD_REQUIRES(at.mutex);
+  // The earliest tree whose steps count.
+  static uint32_t begin_anew(Seat& at) OVERLORD_REQUIRES(at.mutex);
   Status closed_because();
   Status own_process() const;
 

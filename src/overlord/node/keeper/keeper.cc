@@ -236,7 +236,7 @@ void JobKeeper::carry_out(const keeper::RebuildTree& rebuild) {
     }
     endpoint_->post([this, peer = rebuild.peer, out] { carrier_->send_control(peer, out); });
   };
-  serving_->planner->host().rebuild_tree({rebuild.mesh, rebuild.step}, answer);
+  serving_->planner->host().rebuild_tree({rebuild.mesh, rebuild.step, rebuild.ranks}, answer);
 }
 
 void JobKeeper::carry_out(const keeper::TellStatus& tell) {
@@ -349,8 +349,15 @@ void JobKeeper::change_tree(const planner::TreeChanged& change,
 
 keeper::TreePlaced JobKeeper::placed_tree(const planner::TreeChanged& change) const {
   const planner::Tree& tree = change.tree;
-  return {{tree.version, change.first_step, tree.mesh.axes(), protocol::encode_views(*tree.views)},
-          keeper::place_tree(job_->spec, *tree.views, placing())};
+  protocol::TreeTold told{tree.version,     change.first_step,
+                          tree.mesh.axes(), protocol::encode_views(*tree.views),
+                          tree.ranks,       change.again};
+  if (change.restart) {
+    told.restart = protocol::encode_stream_state(change.restart->state);
+    told.content_chain = change.restart->content_chain;
+    told.plan_chain = change.restart->plan_chain;
+  }
+  return {std::move(told), keeper::place_tree(job_->spec, *tree.views, placing())};
 }
 
 void JobKeeper::stop_serving() {

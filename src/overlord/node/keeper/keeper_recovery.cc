@@ -80,7 +80,9 @@ void JobKeeper::add_folded(keeper::Begun* begun) const {
     job.spec = job_->spec;
     job.mesh = job_->mesh;
     job.delivery = job_->delivery;
-    begun->trees.push_back(placed_tree(planner::tree_of(job, record)));
+    planner::TreeChanged change = planner::tree_of(job, record);
+    if (change.again) change.restart = planner::position_before(*folded, change.first_step);
+    begun->trees.push_back(placed_tree(change));
   }
   begun->retired = folded->retired();
 }

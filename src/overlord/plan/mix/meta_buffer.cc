@@ -33,18 +33,30 @@ const model::MetaWindow* MetaBuffer::find(uint32_t pass, uint64_t position) cons
   return &window;
 }
 
+bool MetaBuffer::passed(const model::MetaWindow& window, uint32_t pass, uint64_t position) {
+  return window.first.pass < pass ||
+         (window.first.pass == pass && window.first.position + window.rows() <= position);
+}
+
 void MetaBuffer::trim(uint32_t pass, uint64_t position) {
-  for (auto it = windows_.begin(); it != windows_.end();) {
-    const model::MetaWindow& window = *it->second;
-    const bool passed =
-        window.first.pass < pass ||
-        (window.first.pass == pass && window.first.position + window.rows() <= position);
-    if (!passed) break;
-    OVERLORD_CHECK(rows_ >= window.rows(), "what is forgotten was counted");
-    rows_ -= window.rows();
-    it = windows_.erase(it);
+  while (!windows_.empty() && passed(*windows_.begin()->second, pass, position)) {
+    OVERLORD_CHECK(rows_ >= windows_.begin()->second->rows(), "what is put aside was counted");
+    rows_ -= windows_.begin()->second->rows();
+    aside_.insert(windows_.extract(windows_.begin()));
   }
   OVERLORD_CHECK(windows_.empty() == (rows_ == 0), "rows are those of the windows");
+}
+
+void MetaBuffer::forget(uint32_t pass, uint64_t position) {
+  while (!aside_.empty() && passed(*aside_.begin()->second, pass, position)) {
+    aside_.erase(aside_.begin());
+  }
+}
+
+void MetaBuffer::take_back() {
+  for (const auto& [key, window] : aside_) rows_ += window->rows();
+  windows_.merge(aside_);
+  OVERLORD_CHECK(aside_.empty(), "a window is put aside once");
 }
 
 }  // namespace overlord::plan

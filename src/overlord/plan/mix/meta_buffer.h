@@ -28,13 +28,20 @@ class MetaBuffer {
   void post(MetaWindowPtr window);
   // The window that holds (pass, position), or null when it has not been posted yet.
   const model::MetaWindow* find(uint32_t pass, uint64_t position) const;
-  // Forget windows that end at or before (pass, position).
+  // Put aside windows that end at or before (pass, position): they are found no more.
   void trim(uint32_t pass, uint64_t position);
+  // Of those put aside, for good.
+  void forget(uint32_t pass, uint64_t position);
+  // What was put aside is back: the stream goes on from an earlier step.
+  void take_back();
   uint64_t rows() const { return rows_; }
   size_t windows() const { return windows_.size(); }
 
  private:
-  std::map<std::pair<uint32_t, uint64_t>, MetaWindowPtr> windows_;
+  using Windows = std::map<std::pair<uint32_t, uint64_t>, MetaWindowPtr>;
+  static bool passed(const model::MetaWindow& window, uint32_t pass, uint64_t position);
+
+  Windows windows_, aside_;
   uint64_t rows_ = 0;
 };
 

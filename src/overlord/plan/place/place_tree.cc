@@ -435,6 +435,21 @@ std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const Deliv
   return table;
 }
 
+std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const DeliverySpec& delivery,
+                                                   uint32_t tree_version,
+                                                   const model::Strategy& strategy,
+                                                   const std::vector<Rank>& ranks, uint32_t world) {
+  const auto own = make_views(mesh, delivery, tree_version, strategy);
+  if (ranks.empty()) return own;
+  OVERLORD_CHECK(ranks.size() == mesh.world_size() && !own->encoder, "a rank for every place");
+  auto seated = std::make_shared<model::ViewTable>(*own);
+  seated->by_rank.assign(world, model::ClientView{model::kNoBucket, model::Share::kFull, 0, 0, 1});
+  for (size_t place = 0; place < ranks.size(); ++place) {
+    seated->by_rank.at(ranks[place]) = own->by_rank[place];
+  }
+  return seated;
+}
+
 Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selection selection,
                                Placer* placer, std::shared_ptr<const DGraph>* explained) {
   const JobSpec& spec = inputs.spec;

@@ -30,6 +30,13 @@ std::shared_ptr<const model::ViewTable> make_views(const model::Mesh& mesh,
                                                    const model::DeliverySpec& delivery,
                                                    uint32_t tree_version,
                                                    const model::Strategy& strategy = {});
+// The same where some of the job's `world` ranks are gone: `ranks` are those of the mesh, in its
+// order, and the others have no place. Empty: the mesh has all of them.
+std::shared_ptr<const model::ViewTable> make_views(const model::Mesh& mesh,
+                                                   const model::DeliverySpec& delivery,
+                                                   uint32_t tree_version,
+                                                   const model::Strategy& strategy,
+                                                   const std::vector<Rank>& ranks, uint32_t world);
 
 // Buckets of a job: the data-parallel groups, or the consumers that slices are dealt to.
 uint32_t consumer_count(const model::Strategy& strategy, const model::Mesh& mesh);

@@ -70,8 +70,13 @@ struct TreeRecord {
   model::Versions versions;
   StepIndex first_step = 0;
   std::vector<model::Axis> axes;
+  // Those of the mesh, in its order, whose reports count from then on; empty: all of the job.
+  std::vector<Rank> ranks = {};
+  // Steps from first_step on may have been heard of: they are placed again, and what was read of
+  // them is read anew.
+  bool again = false;
 
-  OVERLORD_FIELDS(versions, first_step, axes)
+  OVERLORD_FIELDS(versions, first_step, axes, ranks, again)
 };
 
 // What a user's function answered while step `step` was planned, in whole numbers: with it the plan
@@ -119,7 +124,7 @@ using JournalRecord =
                  FailureRecord, RetiredRecord, OwnersRecord>;
 
 // 6: a source's number of slots may change.
-inline constexpr uint8_t kRecordFormat = 6;
+inline constexpr uint8_t kRecordFormat = 7;
 
 // One record by itself, each field as it is. A journal is written and read by record_chain.h.
 std::string encode_record(const JournalRecord& record);

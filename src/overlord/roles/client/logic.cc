@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "overlord/base/check.h"
 
@@ -32,12 +33,24 @@ void ask(const ClientState& state, StepIndex step, const protocol::Address& cons
   out->effects.push_back(Send{constructor, protocol::Get{step, state.consumed()}});
 }
 
+// Where a step comes from. What was made of it under an earlier tree may be on its way.
+std::optional<protocol::Address> origin_of(const ClientJob& job, const ClientState& state,
+                                           StepIndex step) {
+  if (state.absent()) return std::nullopt;
+  for (const Seat& seat : seats_of(job, state)) {
+    if (step >= seat.first && step < seat.until) return seat.constructor;
+  }
+  return std::nullopt;
+}
+
 struct OnMessage {
   const ClientJob& job;
   const ClientState& state;
+  const protocol::Address& from;
   Reaction* out;
 
   void operator()(const protocol::StepReady& message) const {
+    if (origin_of(job, state, message.step) != from) return;
     out->events.push_back(StepArrived{{message.step, message.plan, message.microbatches, {}}});
   }
   void operator()(const protocol::StreamFailed& message) const {
@@ -103,7 +116,7 @@ Reaction on_message(const ClientJob& job, const ClientState& state,
   Reaction out;
   if (state.peers().stale(job.versions, envelope)) return out;
   if (const auto news = state.peers().news(envelope)) out.events.push_back(*news);
-  std::visit(OnMessage{job, state, &out}, envelope.message);
+  std::visit(OnMessage{job, state, envelope.from, &out}, envelope.message);
   return out;
 }
 
@@ -114,7 +127,8 @@ Reaction next_work(const ClientJob& job, const ClientState& state) {
     out.events.push_back(StepHandedOver{ready->step});
     return out;
   }
-  if (!state.finished() && state.next_ask() <= state.consumed() + job.prefetch_steps) {
+  if (!state.finished() && !state.absent() &&
+      state.next_ask() <= state.consumed() + job.prefetch_steps) {
     const StepIndex step = state.next_ask();
     out.events.push_back(StepAsked{step});
     for (const Seat& seat : seats_of(job, state)) {
@@ -125,8 +139,11 @@ Reaction next_work(const ClientJob& job, const ClientState& state) {
   return out;
 }
 
-Reaction on_consumed(const ClientJob& job, const ClientState& state, StepIndex step) {
+Reaction on_consumed(const ClientJob& job, const ClientState& state, StepIndex step,
+                     uint32_t tree) {
   Reaction out;
+  const std::optional<protocol::Address> origin = origin_of(job, state, step);
+  if (!origin || protocol::tree_of(*origin) != tree) return out;
   out.events.push_back(StepConsumed{step});
   for (const Seat& seat : seats_of(job, state)) {
     if (step < seat.first || step >= seat.until) continue;
@@ -151,7 +168,8 @@ Reaction on_telling(const ClientState& state, const protocol::Message& message) 
 Reaction on_reseated(const ClientJob& job, const ClientState& state, StepIndex first_step,
                      const protocol::Address& constructor) {
   Reaction out;
-  if (state.seats().contains(first_step)) return out;  // told twice
+  if (state.seats().contains(first_step)) return out;             // told twice
+  if (protocol::tree_of(constructor) < state.tree()) return out;  // it holds no more
   out.events.push_back(Reseated{first_step, constructor});
   const Seat before = seats_of(job, state).back();
   const StepIndex done = std::min(state.consumed(), first_step);
@@ -159,6 +177,12 @@ Reaction on_reseated(const ClientJob& job, const ClientState& state, StepIndex f
   for (const StepIndex step : state.missing()) {
     if (step >= first_step) ask(state, step, constructor, &out);
   }
+  return out;
+}
+
+Reaction on_restarted(const ClientState& state, const Restarted& restarted) {
+  Reaction out;
+  if (restarted.tree > state.tree()) out.events.emplace_back(restarted);  // else told twice
   return out;
 }
 

@@ -41,13 +41,16 @@ struct Reaction {
 Reaction on_message(const ClientJob& job, const ClientState& state,
                     const protocol::Envelope& envelope);
 Reaction next_work(const ClientJob& job, const ClientState& state);
-// The trainer is done with a step. A constructor that is asked for nothing any more is told.
-Reaction on_consumed(const ClientJob& job, const ClientState& state, StepIndex step);
+// The trainer is done with a step, which was planned for this tree. A constructor that is asked for
+// nothing any more is told.
+Reaction on_consumed(const ClientJob& job, const ClientState& state, StepIndex step, uint32_t tree);
 // Something for the planner: a report of this rank, or what a user's rule has answered.
 Reaction on_telling(const ClientState& state, const protocol::Message& message);
 // Steps from `first_step` on are of another tree: what was asked for of them and has not come is
 // asked for at its constructor. The steps before stay where they are.
 Reaction on_reseated(const ClientJob& job, const ClientState& state, StepIndex first_step,
                      const protocol::Address& constructor);
+// A step that may have been read is placed again: the stream goes on with it, in another place.
+Reaction on_restarted(const ClientState& state, const Restarted& restarted);
 
 }  // namespace overlord::client

@@ -28,11 +28,13 @@ class Client {
   // All on the role's loop.
   void start();
   void receive(const protocol::Envelope& envelope);
-  void consumed(StepIndex step);
+  void consumed(StepIndex step, uint32_t tree);
   // A report of this rank, or what a user's rule has answered.
   void tell_planner(const protocol::Message& message);
   // Steps from `first_step` on, none of which has been planned, are of another tree.
   void reseat(StepIndex first_step, const protocol::Address& constructor);
+  // Steps that may have been read are placed again. False: it was told before.
+  bool restart(const Restarted& restarted);
 
   ClientProbe& probe();
 

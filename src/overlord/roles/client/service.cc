@@ -16,9 +16,8 @@ class Client::Service {
     pump();
   }
 
-  void consumed(StepIndex step) {
-    perform(on_consumed(job_, state_, step));
-    OVERLORD_CHECK(state_.consumed() > step, "a consumed step stays consumed");
+  void consumed(StepIndex step, uint32_t tree) {
+    perform(on_consumed(job_, state_, step, tree));
     probe_.steps_consumed = state_.consumed();
     pump();
   }
@@ -27,6 +26,14 @@ class Client::Service {
 
   void reseat(StepIndex first_step, const protocol::Address& constructor) {
     perform(on_reseated(job_, state_, first_step, constructor));
+  }
+
+  bool restart(const Restarted& restarted) {
+    Reaction reaction = on_restarted(state_, restarted);
+    const bool news = !reaction.events.empty();
+    perform(std::move(reaction));
+    pump();
+    return news;
   }
 
   void pump() {
@@ -78,11 +85,12 @@ Client::Client(ClientJob job, StepIndex first_step, ClientSeams seams,
 Client::~Client() = default;
 void Client::start() { service_->pump(); }
 void Client::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
-void Client::consumed(StepIndex step) { service_->consumed(step); }
+void Client::consumed(StepIndex step, uint32_t tree) { service_->consumed(step, tree); }
 void Client::tell_planner(const protocol::Message& message) { service_->tell_planner(message); }
 void Client::reseat(StepIndex first_step, const protocol::Address& constructor) {
   service_->reseat(first_step, constructor);
 }
+bool Client::restart(const Restarted& restarted) { return service_->restart(restarted); }
 ClientProbe& Client::probe() { return service_->probe(); }
 
 }  // namespace overlord::client

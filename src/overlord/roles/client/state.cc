@@ -36,6 +36,16 @@ struct ClientState::Apply {
     OVERLORD_CHECK(event.step < self.next_handover_, "what is consumed was handed over");
     self.consumed_ = std::max(self.consumed_, event.step + 1);
   }
+  void operator()(const Restarted& event) const {
+    OVERLORD_CHECK(event.tree > self.tree_, "a rank begins anew once under a tree");
+    self.tree_ = event.tree;
+    self.next_ask_ = self.next_handover_ = self.consumed_ = event.step;
+    self.arrived_.clear();
+    self.finished_ = false;
+    self.absent_ = !event.constructor;
+    self.seats_.clear();
+    if (event.constructor) self.seats_[event.step] = *event.constructor;
+  }
   void operator()(const Reseated& event) const {
     OVERLORD_CHECK(event.first_step >= self.consumed_, "consumed steps keep their tree");
     const bool fresh = self.seats_.emplace(event.first_step, event.constructor).second;

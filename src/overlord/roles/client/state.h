@@ -35,7 +35,13 @@ struct StepHandedOver {
 struct StepConsumed {
   StepIndex step = 0;
 };
-
+// The stream goes on from here anew under another tree, whatever was read of it. Unset: the tree
+// has no place for this rank.
+struct Restarted {
+  uint32_t tree = 0;
+  StepIndex step = 0;
+  std::optional<protocol::Address> constructor;
+};
 struct Reseated {  // steps from this one on come from another tree's constructor
   StepIndex first_step = 0;
   protocol::Address constructor;
@@ -60,8 +66,9 @@ struct KeptReport {
   bool retold = false;  // behind its verdict: the trainer waits for another
 };
 
-using Event = std::variant<StepAsked, StepArrived, StepHandedOver, StepConsumed, Reseated, Reported,
-                           ReportRetold, ReportsRepeated, ReportSettled, protocol::PeerRestarted>;
+using Event =
+    std::variant<StepAsked, StepArrived, StepHandedOver, StepConsumed, Restarted, Reseated,
+                 Reported, ReportRetold, ReportsRepeated, ReportSettled, protocol::PeerRestarted>;
 
 class ClientState {
  public:
@@ -84,6 +91,8 @@ class ClientState {
   std::vector<StepIndex> missing() const;      // asked for, and not come
   // Constructors of later trees than the first, by the first step of each.
   const std::map<StepIndex, protocol::Address>& seats() const { return seats_; }
+  uint32_t tree() const { return tree_; }  // the newest that it began anew under; 0: none
+  bool absent() const { return absent_; }  // no tree that holds has a place for it
   const std::map<StepIndex, KeptReport>& reports() const { return reports_; }
   const protocol::PeerGenerations& peers() const { return peers_; }
 
@@ -95,6 +104,8 @@ class ClientState {
   StepIndex next_handover_;
   StepIndex consumed_;
   bool finished_ = false;
+  uint32_t tree_ = 0;
+  bool absent_ = false;
   std::map<StepIndex, ReadyStep> arrived_;
   std::map<StepIndex, protocol::Address> seats_;  // one per tree of the run
   protocol::PeerGenerations peers_;

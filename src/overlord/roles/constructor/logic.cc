@@ -75,6 +75,7 @@ struct OnMessage {
       const model::Plan& newest = *state.steps().rbegin()->second.plan;
       promise.planned = newest.step + 1;
       promise.plan_hash = newest.plan_hash;
+      promise.tree = job.tree;
     }
     if (const auto& told = state.told()) promise.ends.push_back({told->step, told->status});
     // Its journal may not tell: a sync that failed ends the stream, and cannot be written down.

@@ -452,7 +452,7 @@ void Step::hear(const std::string& peer, const protocol::TreeAsked& asked) {
   const Result<model::Mesh> mesh = model::Mesh::make(asked.axes);
   if (!mesh.ok()) return tell(peer, protocol::TreeAnswered{asked.question, mesh.status(), 0});
   if (serving() != nullptr && job_.alone) {
-    return add(RebuildTree{peer, asked.question, *mesh, asked.step});
+    return add(RebuildTree{peer, asked.question, *mesh, asked.step, asked.ranks});
   }
   const Status why = invalid_argument(
       "mesh: it is changed while the job runs where one host has all ranks; restart from a "

@@ -120,6 +120,7 @@ struct RebuildTree {  // the planner is asked, and `peer` gets its answer
   uint64_t question = 0;
   model::Mesh mesh;
   std::optional<StepIndex> step;
+  std::vector<Rank> ranks;
 };
 struct TellStatus {
   std::string peer;

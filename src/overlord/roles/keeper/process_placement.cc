@@ -98,8 +98,7 @@ ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<u
 std::vector<protocol::ProcessRoles> place_tree(const model::JobSpec& spec,
                                                const model::ViewTable& views,
                                                const PlacementOptions& options) {
-  std::set<uint32_t> buckets;
-  for (const model::ClientView& view : views.by_rank) buckets.insert(view.bucket);
+  const std::set<uint32_t> buckets = views.buckets();
   std::vector<protocol::ProcessRoles> out;
   for (protocol::ProcessRoles& process :
        place_processes(spec, {buckets.begin(), buckets.end()}, options).processes) {

@@ -295,6 +295,14 @@ std::vector<std::string> KeeperState::lacking_tree(const std::vector<std::string
   return out;
 }
 
+bool KeeperState::left_out(const std::vector<Rank>& ranks) const {
+  if (!serving_ || serving_->trees.empty() || serving_->trees.back().ranks.empty()) return false;
+  const std::vector<Rank>& there = serving_->trees.back().ranks;
+  return std::none_of(ranks.begin(), ranks.end(), [&](Rank rank) {
+    return std::find(there.begin(), there.end(), rank) != there.end();
+  });
+}
+
 std::string KeeperState::tree_waits() const {
   if (!serving_ || !serving_->rolling) return {};
   std::vector<std::string> peers = lacking_tree(processes());

@@ -256,6 +256,8 @@ class KeeperState {
   std::vector<std::string> trainers() const;
   // Those of them that do not know the newest tree.
   std::vector<std::string> lacking_tree(const std::vector<std::string>& peers) const;
+  // Ranks that the newest tree has no place for: they wait for one that has.
+  bool left_out(const std::vector<Rank>& ranks) const;
   // Whom a new tree waits for, for people; empty: nobody.
   std::string tree_waits() const;
 

@@ -24,7 +24,7 @@ struct OnMessage {
     if (limit > kept) out->events.push_back(StepsRetired{limit - kept});
   }
   void operator()(const protocol::Fetch& message) const {
-    FetchAsked asked{{message.step, message.bucket}};
+    FetchAsked asked{{message.step, protocol::tree_of(envelope.from), message.bucket}};
     for (const protocol::Undecodable& one : message.undecodable) {
       asked.undecodable.emplace(one.id, one.reason);
     }
@@ -47,6 +47,7 @@ struct OnMessage {
     if (const KnownPlan* newest = state.newest_plan()) {
       promise.planned = newest->plan->step + 1;
       promise.plan_hash = newest->plan->plan_hash;
+      promise.tree = newest->plan->versions.tree;
     }
     if (const auto& failure = state.failure()) {
       promise.ends.push_back({failure->step, failure->status});
@@ -55,7 +56,7 @@ struct OnMessage {
   }
   void say_again() const {
     for (const auto& [key, rows] : state.unlogged()) {
-      for (const auto& [id, reason] : rows) tell_planner(protocol::LateBad{key.first, id, reason});
+      for (const auto& [id, reason] : rows) tell_planner(protocol::LateBad{key.step, id, reason});
     }
   }
   void tell_planner(protocol::Message message) const {

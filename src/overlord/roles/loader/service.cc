@@ -275,16 +275,16 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   // A restarted constructor may wait for an older step: go on.
   void abandon(const FetchKey& key, const Status& status) {
     state_.apply(FetchAnswered{key});
-    fail(key.first, status);
+    fail(key.step, status);
     pump();
   }
 
   // The segments of (step, bucket) that are this slot's.
   std::vector<Wanted> wanted_by(const FetchKey& key) {
-    OVERLORD_CHECK(state_.plan(key.first) != nullptr, "a fetch starts when its plan is known");
-    const KnownPlan& known = *state_.plan(key.first);
-    OVERLORD_CHECK(key.second < known.index->buckets.size(), "a group of the plan");
-    const model::BucketIndex& bucket = known.index->buckets[key.second];
+    OVERLORD_CHECK(state_.plan(key) != nullptr, "a fetch starts when its plan is known");
+    const KnownPlan& known = *state_.plan(key);
+    OVERLORD_CHECK(key.bucket < known.index->buckets.size(), "a group of the plan");
+    const model::BucketIndex& bucket = known.index->buckets[key.bucket];
     const model::Layer& layer = known.plan->layers.front();
     std::vector<Wanted> wanted;
     for (uint32_t i = bucket.source_begin[job_.source]; i < bucket.source_begin[job_.source + 1];
@@ -328,8 +328,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   void answer(const FetchKey& key, const std::vector<Wanted>& wanted, Gathering& got) {
     const int64_t begin_ns = runtime::tracing() ? seams_.clock->now_ns() : 0;
     auto payload = std::make_shared<protocol::Payload>();
-    payload->step = key.first;
-    payload->bucket = key.second;
+    payload->step = key.step;
+    payload->bucket = key.bucket;
     payload->source = job_.source;
     payload->slot = job_.slot;
     payload->ordinals.reserve(wanted.size());
@@ -344,8 +344,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     probe_.documents += wanted.size();
     if (begin_ns != 0) {
       runtime::TraceBook::of_process().note("answer", source_->spec.name, begin_ns,
-                                            seams_.clock->now_ns(),
-                                            static_cast<int64_t>(key.first));
+                                            seams_.clock->now_ns(), static_cast<int64_t>(key.step));
     }
     if (media_) {
       add_media(key, wanted, std::move(payload), std::move(holes));
@@ -435,9 +434,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   // What ranks of the bucket encode of this slot's samples.
   std::vector<Wanted> encoded_by(const FetchKey& key) {
     std::vector<Wanted> wanted;
-    const KnownPlan* known = state_.plan(key.first);
+    const KnownPlan* known = state_.plan(key);
     if (!media_numbers_.encoded || known == nullptr) return wanted;
-    const model::BucketIndex& bucket = known->index->buckets[key.second];
+    const model::BucketIndex& bucket = known->index->buckets[key.bucket];
     if (bucket.encoded_begin.empty()) return wanted;
     const model::Layer& layer = *known->plan->encoder();
     for (uint32_t i = bucket.encoded_begin[job_.source]; i < bucket.encoded_begin[job_.source + 1];
@@ -464,7 +463,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     for (const auto& [id, hole] : holes) {
       rows.emplace(id, hole.reason);
       note_bad(id, hole.ref, hole.reason, true);
-      send(protocol::planner_address(), protocol::LateBad{key.first, id, hole.reason});
+      send(protocol::planner_address(), protocol::LateBad{key.step, id, hole.reason});
     }
     state_.apply(HolesFound{key, std::move(rows)});
     unlogged_[key] = std::move(payload);
@@ -480,10 +479,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
 
   // A plan is of one tree, and so are those that ask for it. One that all are done with is gone.
   void answer(const FetchKey& key, protocol::PayloadPtr payload) {
-    const KnownPlan* known = state_.plan(key.first);
-    if (known == nullptr) return;
-    const uint32_t tree = known->plan->versions.tree;
-    send(protocol::constructor_address(key.second, tree), std::move(payload));
+    if (state_.plan(key) == nullptr) return;
+    send(protocol::constructor_address(key.bucket, key.tree), std::move(payload));
   }
 
   model::TokenSpan span_of(const Wanted& want, const Gathering& got, Holes* holes) const {

@@ -30,11 +30,18 @@ struct LoaderState::Apply {
     self.next_window_ = std::max(self.next_window_, event.first);
   }
   void operator()(const PlanSeen& event) const {
+    const uint32_t tree = event.plan->versions.tree;
+    const KnownPlan* known = self.plan(event.plan->step);
+    if (known != nullptr && known->plan->versions.tree > tree) return;  // placed again since
+    const auto later = self.plans_.lower_bound(event.plan->step);
+    for (auto it = later; it != self.plans_.end();) {
+      it = it->second.plan->versions.tree < tree ? self.plans_.erase(it) : std::next(it);
+    }
     self.plans_[event.plan->step] = {event.plan, event.index};
   }
   void operator()(const FetchAsked& event) const {
     // Asked twice and answered long ago: its plan will not come again, and the oldest goes first.
-    if (event.key.first < self.retired_) return;
+    if (event.key.step < self.retired_) return;
     if (!event.undecodable.empty()) {
       self.undecodable_[event.key].insert(event.undecodable.begin(), event.undecodable.end());
     }
@@ -43,11 +50,11 @@ struct LoaderState::Apply {
   void operator()(const FetchStarted& event) const {
     OVERLORD_CHECK(self.waiting_.erase(event.key) == 1, "a fetch starts once");
     OVERLORD_CHECK(self.in_work_.insert(event.key).second, "a fetch is in work once");
-    OVERLORD_CHECK(self.plan(event.key.first) != nullptr, "a fetch starts when its plan is known");
+    OVERLORD_CHECK(self.plan(event.key) != nullptr, "a fetch starts when its plan is known");
   }
   void operator()(const FetchAnswered& event) const {
     OVERLORD_CHECK(self.in_work_.erase(event.key) == 1, "a fetch is answered once");
-    if (event.key.first >= self.retired_) self.answered_.insert(event.key);
+    if (event.key.step >= self.retired_) self.answered_.insert(event.key);
   }
   void operator()(const WindowStarted& event) const {
     OVERLORD_CHECK(event.sequence == self.next_window_, "windows start in order");
@@ -86,11 +93,11 @@ struct LoaderState::Apply {
   void operator()(const StepsRetired& event) const {
     self.retired_ = std::max(self.retired_, event.acknowledged);
     self.plans_.erase(self.plans_.begin(), self.plans_.lower_bound(self.retired_));
-    self.waiting_.erase(self.waiting_.begin(), self.waiting_.lower_bound({self.retired_, 0}));
-    self.answered_.erase(self.answered_.begin(), self.answered_.lower_bound({self.retired_, 0}));
+    self.waiting_.erase(self.waiting_.begin(), self.waiting_.lower_bound({self.retired_}));
+    self.answered_.erase(self.answered_.begin(), self.answered_.lower_bound({self.retired_}));
     self.undecodable_.erase(self.undecodable_.begin(),
-                            self.undecodable_.lower_bound({self.retired_, 0}));
-    OVERLORD_CHECK(self.waiting_.empty() || self.waiting_.begin()->first >= self.retired_,
+                            self.undecodable_.lower_bound({self.retired_}));
+    OVERLORD_CHECK(self.waiting_.empty() || self.waiting_.begin()->step >= self.retired_,
                    "nobody waits for what is done with");
   }
   void operator()(const Withheld& event) const {
@@ -133,7 +140,7 @@ const std::map<SampleId, std::string>& LoaderState::undecodable(const FetchKey& 
 
 std::optional<FetchKey> LoaderState::oldest_planned() const {
   for (const FetchKey& key : waiting_) {
-    if (plan(key.first) != nullptr) return key;
+    if (plan(key) != nullptr) return key;
   }
   return std::nullopt;
 }
@@ -147,6 +154,11 @@ std::optional<StepIndex> LoaderState::unwarmed() const {
 const KnownPlan* LoaderState::plan(StepIndex step) const {
   const auto found = plans_.find(step);
   return found == plans_.end() ? nullptr : &found->second;
+}
+
+const KnownPlan* LoaderState::plan(const FetchKey& key) const {
+  const KnownPlan* known = plan(key.step);
+  return known != nullptr && known->plan->versions.tree == key.tree ? known : nullptr;
 }
 
 }  // namespace overlord::loader

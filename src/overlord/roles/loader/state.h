@@ -2,6 +2,7 @@
 // Changed only by apply(); the bytes themselves live with the service.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -21,7 +22,13 @@
 
 namespace overlord::loader {
 
-using FetchKey = std::pair<StepIndex, uint32_t>;  // (step, bucket)
+struct FetchKey {
+  StepIndex step = 0;
+  uint32_t tree = 0;  // of the constructor that asks: a step may be placed again under another
+  uint32_t bucket = 0;
+
+  friend auto operator<=>(const FetchKey&, const FetchKey&) = default;
+};
 
 struct GrantRaised {
   uint64_t limit = 0;
@@ -117,6 +124,8 @@ class LoaderState {
   // Documents of a fetch whose packed media did not decode where they were unpacked, and why.
   const std::map<SampleId, std::string>& undecodable(const FetchKey& key) const;
   const KnownPlan* plan(StepIndex step) const;
+  // That of the tree that the fetch is for; null: not known, or another tree holds by now.
+  const KnownPlan* plan(const FetchKey& key) const;
   const KnownPlan* newest_plan() const {
     return plans_.empty() ? nullptr : &plans_.rbegin()->second;
   }

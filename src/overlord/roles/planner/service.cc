@@ -137,6 +137,8 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     while (!changing_ && !taken_over_ && !failing_ && !wishes_.empty()) {
       // Plans that somebody may have heard of keep the tree they were made with, and a step that a
       // function is asked about the tree that it was told of.
+      const bool again = changes_ranks(job_, state_, wishes_.front().wish);
+      if (again && asking_) return;
       const StepIndex next = asking_ ? state_.unplanned() + 1 : state_.unheard();
       Result<TreeDecision> decision = state_.failure()
                                           ? Result<TreeDecision>(state_.failure()->status)
@@ -238,7 +240,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     if (state_.taken(plan.step) != nullptr) return commit_again(commit.plan);
     made(commit.plan);
     ++plans_since_compaction_;
-    const StepIndex done = std::min(state_.acknowledged(), plan.step);
+    const StepIndex done = std::min(state_.kept_from(), plan.step);
     journal(protocol::PlanRecord{plan.versions, plan.step, done, plan.content_hash, plan.plan_hash,
                                  protocol::encode_stream_state(*plan.state_after)},
             [plan = commit.plan](Service& self) {
@@ -341,7 +343,8 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     model::Versions versions = job_.versions;
     versions.tree = tree.change.tree.version;
     const TreeChanged& change = tree.change;
-    journal(protocol::TreeRecord{versions, change.first_step, change.tree.mesh.axes()},
+    journal(protocol::TreeRecord{versions, change.first_step, change.tree.mesh.axes(),
+                                 change.tree.ranks, change.again},
             [change](Service& self) {
               self.state_.apply(change);
               self.tell_tree(change);
@@ -384,8 +387,9 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     draft_ = {};
   }
 
-  void tell_tree(const TreeChanged& change) {
+  void tell_tree(TreeChanged change) {
     const StepIndex first = change.first_step;
+    if (change.again) change.restart = position_before(fold_, first);
     if (!seams_.tree_changed) return tree_ready(first);
     seams_.tree_changed(change, [weak = weak_from_this(), on_loop = seams_.on_loop, first] {
       on_loop([weak, first] {
@@ -428,6 +432,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       self.state_.apply(CalloutAnswered{record.step, record.kind, record.values});
       OVERLORD_CHECK(self.asking_, "an answer to what was asked");
       self.asking_ = false;
+      self.grant_wishes();
       self.pump();
     });
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "overlord/base/check.h"
+#include "overlord/protocol/steps_kept.h"
 
 namespace overlord::planner {
 
@@ -27,7 +28,7 @@ PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> firs
     constructors_.push_back(
         {protocol::constructor_address(bucket), ConstructorSlot::kNoEnd, first_step_});
   }
-  released_.stream = std::make_shared<const model::StreamState>(stream_);
+  base_.stream = std::make_shared<const model::StreamState>(stream_);
   rule_.step = first_step_;
   for (const model::SourceMemory& source : stream_.controller.sources) {
     rule_.weights.push_back(source.weight);
@@ -52,8 +53,8 @@ void PlannerState::take_over(const JournalFold& folded, const std::vector<TreeCh
   first_step_ = rule_.step = folded.start().first_step;
   content_chain_ = folded.start().content_chain;
   plan_chain_ = folded.start().plan_chain;
-  released_.content_chain = content_chain_;
-  released_.plan_chain = plan_chain_;
+  base_.content_chain = content_chain_;
+  base_.plan_chain = plan_chain_;
   for (const auto& [step, record] : folded.feedback()) keep_feedback(record.feedback);
   for (const auto& [id, record] : folded.late_bad()) {
     OVERLORD_CHECK(id.source < late_bad_.size(), "a bad row of an unknown source");
@@ -74,15 +75,18 @@ void PlannerState::take_over(const JournalFold& folded, const std::vector<TreeCh
 }
 
 void PlannerState::add_tree(const TreeChanged& change) {
+  if (change.again) trees_.erase(trees_.lower_bound(change.first_step), trees_.end());
   OVERLORD_CHECK(trees_.empty() || trees_.rbegin()->first < change.first_step,
                  "trees follow each other");
   OVERLORD_CHECK(trees_.empty() || trees_.rbegin()->second.version < change.tree.version,
                  "a new tree has a new version");
   trees_[change.first_step] = change.tree;
-  for (ConstructorSlot& slot : constructors_) slot.until = std::min(slot.until, change.first_step);
-  std::set<uint32_t> buckets;
-  for (const model::ClientView& view : change.tree.views->by_rank) buckets.insert(view.bucket);
-  for (const uint32_t bucket : buckets) {
+  for (ConstructorSlot& slot : constructors_) {
+    slot.until = std::min(slot.until, change.first_step);
+    // Whoever does not acknowledge what it was given may be gone.
+    if (change.again) slot.acknowledged = std::max(slot.acknowledged, slot.until);
+  }
+  for (const uint32_t bucket : change.tree.views->buckets()) {
     constructors_.push_back({protocol::constructor_address(bucket, change.tree.version),
                              ConstructorSlot::kNoEnd,
                              std::max(change.first_step, stream_.next_step)});
@@ -176,19 +180,30 @@ struct PlannerState::Apply {
     }
   }
   void operator()(const PlansWithdrawn& event) const {
-    OVERLORD_CHECK(event.from >= self.unheard(), "what somebody may have heard of stays");
+    OVERLORD_CHECK(event.from >= self.kept_from() && !self.remaking(),
+                   "what is kept can be planned anew");
     if (event.from >= self.stream_.next_step) return;
-    self.made_.erase(self.made_.lower_bound(event.from), self.made_.end());
-    self.committed_until_ = std::min(self.committed_until_, event.from);
-    self.content_chain_ = self.released_.content_chain;
-    self.plan_chain_ = self.released_.plan_chain;
-    for (const auto& [step, plan] : self.made_) {
-      add_to(*plan, &self.content_chain_, &self.plan_chain_);
+    if (event.from < self.unheard()) {
+      for (plan::MetaBuffer& buffer : self.meta_) buffer.take_back();
     }
-    self.stream_ =
-        self.made_.empty() ? *self.released_.stream : *self.made_.rbegin()->second->state_after;
+    self.taken_until_ = std::min(self.taken_until_, event.from);
+    self.committed_until_ = std::min(self.committed_until_, event.from);
+    self.parts_.erase(self.parts_.lower_bound(event.from), self.parts_.end());
+    Position now = self.base_;
+    for (auto* plans : {&self.kept_, &self.unacknowledged_, &self.made_}) {
+      plans->erase(plans->lower_bound(event.from), plans->end());
+      for (const auto& [step, plan] : *plans) pass(*plan, &now);
+    }
+    self.content_chain_ = now.content_chain;
+    self.plan_chain_ = now.plan_chain;
+    self.stream_ = *now.stream;
     OVERLORD_CHECK(self.stream_.next_step == event.from, "the step that is to be planned anew");
     self.callout_answers_ = {};
+  }
+  static void pass(const model::Plan& plan, Position* position) {
+    OVERLORD_CHECK(plan.step == position->stream->next_step, "plans follow each other");
+    position->stream = plan.state_after;
+    add_to(plan, &position->content_chain, &position->plan_chain);
   }
   void operator()(const PlanLate&) const { ++self.ahead_; }
   void operator()(const PlanReleased& event) const {
@@ -197,8 +212,6 @@ struct PlannerState::Apply {
                        event.step < self.committed_until_,
                    "durable plans are released in order");
     const model::Plan& plan = *first->second;
-    self.released_.stream = plan.state_after;
-    add_to(plan, &self.released_.content_chain, &self.released_.plan_chain);
     forget_before(*plan.state_after);
     self.unacknowledged_.insert(self.made_.extract(first));
     forget_acknowledged();  // one that was made again may be done with
@@ -220,8 +233,18 @@ struct PlannerState::Apply {
     forget_acknowledged();
   }
   void forget_acknowledged() const {
-    self.unacknowledged_.erase(self.unacknowledged_.begin(),
-                               self.unacknowledged_.lower_bound(self.acknowledged()));
+    const StepIndex done = self.acknowledged();
+    while (!self.unacknowledged_.empty() && self.unacknowledged_.begin()->first < done) {
+      self.kept_.insert(self.unacknowledged_.extract(self.unacknowledged_.begin()));
+    }
+    while (self.kept_.size() > protocol::kStepsKept) {
+      pass(*self.kept_.begin()->second, &self.base_);
+      self.kept_.erase(self.kept_.begin());
+      for (size_t s = 0; s < self.meta_.size(); ++s) {
+        const model::SourceCursor& cursor = self.base_.stream->cursors[s];
+        self.meta_[s].forget(cursor.pass, cursor.position);
+      }
+    }
   }
   void operator()(const LateBadTold& event) const {
     OVERLORD_CHECK(event.id.source < self.late_bad_.size(), "a bad row of an unknown source");
@@ -362,6 +385,12 @@ Rank PlannerState::last_reporter(StepIndex step) const { return last_reporters_.
 const PlannerState::Parts* PlannerState::parts(StepIndex step) const {
   const auto found = parts_.find(step);
   return found == parts_.end() ? nullptr : &found->second;
+}
+
+std::optional<protocol::Address> Tree::seat_of(Rank rank) const {
+  const model::ClientView& view = views->by_rank.at(rank);
+  if (!view.present()) return std::nullopt;
+  return protocol::constructor_address(view.bucket, version);
 }
 
 const Tree* PlannerState::tree_at(StepIndex step) const {

@@ -39,7 +39,7 @@ struct PlanMade {  // on its way to the journal; the next one follows it
 struct PlanCommitted {  // durable in the journal
   StepIndex step = 0;
 };
-struct PlansWithdrawn {  // those from here on, which nobody has heard of: another tree holds
+struct PlansWithdrawn {  // those from here on: another tree holds
   StepIndex from = 0;
 };
 struct PlanLate {};    // it became durable when it was needed already
@@ -76,10 +76,19 @@ struct Tree {
   model::Mesh mesh;
   std::shared_ptr<const model::ViewTable> views;
   uint32_t version = 1;
+  std::vector<Rank> ranks = {};  // of the mesh, in its order; empty: all of the job
+
+  // Who makes the batches of a rank; unset: it is not there.
+  std::optional<protocol::Address> seat_of(Rank rank) const;
 };
 struct TreeChanged {  // durable in the journal
   StepIndex first_step = 0;
   Tree tree;
+  // Steps from the first on may have been heard of. What was made of them is of no use any more,
+  // and its constructors go at once.
+  bool again = false;
+  // Where its ranks begin then; null: all of them have, long ago.
+  std::shared_ptr<const protocol::ResumeState> restart = {};
 };
 struct CalloutAnswered {  // by a user's function, of the next step; durable in the journal
   StepIndex step = 0;
@@ -185,6 +194,8 @@ class PlannerState {
   const ConstructorSlot* constructor(const protocol::Address& address) const;
   // Least step that some constructor has not acknowledged yet.
   StepIndex acknowledged() const;
+  // The first step that the stream can go on from anew: a few that all are done with are kept.
+  StepIndex kept_from() const { return base_.stream->next_step; }
   // Released plans that some constructor may still need, and the loaders it asks.
   const std::map<StepIndex, model::PlanPtr>& unacknowledged() const { return unacknowledged_; }
   bool told_bad(const SampleId& id) const { return late_rows_.contains(id); }
@@ -244,11 +255,12 @@ class PlannerState {
   model::StreamState stream_;
   StepIndex committed_until_;                 // the first step whose plan is not durable
   std::map<StepIndex, model::PlanPtr> made_;  // and not released
-  struct Position {                           // behind the last plan that was released
+  struct Position {
     std::shared_ptr<const model::StreamState> stream;
     Digest content_chain = {}, plan_chain = {};
   };
-  Position released_;
+  Position base_;                             // behind the last plan that is kept no more
+  std::map<StepIndex, model::PlanPtr> kept_;  // of steps that all are done with
   uint32_t ahead_ = 0;
   std::vector<plan::MetaBuffer> meta_;
   std::vector<uint64_t> first_;         // window of each source's cursor at the start

@@ -71,6 +71,9 @@ void check_promise(const PlannerJob& job, const PlannerState& state, const proto
                    const protocol::TermPromised& promise, Reaction* out) {
   OVERLORD_CHECK(promise.term == job.generation, "a promise to another term says nothing here");
   if (state.failure()) return;
+  // What it was told of may have been placed again since.
+  const auto* newest = state.newest();
+  if (newest && newest->second.version > promise.tree && promise.planned > newest->first) return;
   if (promise.planned > state.unplanned()) {
     out->effects.push_back(Fail{
         state.unplanned(),

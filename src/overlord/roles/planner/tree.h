@@ -2,9 +2,11 @@
 // counts from a step boundary on. It changes where things go, never what a step holds.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "overlord/plan/place/place_tree.h"
+#include "overlord/protocol/state_codec.h"
 #include "overlord/roles/planner/logic.h"
 
 namespace overlord::planner {
@@ -13,6 +15,9 @@ namespace overlord::planner {
 struct TreeWish {
   model::Mesh mesh;
   std::optional<StepIndex> step;  // the first that is for it; unset: the first that can be
+  // Of the mesh, in its order; empty: all of the job. Where others were there before, planned steps
+  // are placed again: from the first that not everybody has acknowledged.
+  std::vector<Rank> ranks = {};
 };
 
 struct TreeDecision {
@@ -21,11 +26,17 @@ struct TreeDecision {
 };
 
 // What a wish comes to. `next`: the first step that is not planned and not being planned. Ranks
-// that all wish the same get the same answer, whoever was first. Fails on a mesh with another
-// number of ranks (resume from a state instead), on one that the job does not fit, and on a step
-// that comes too early.
+// that all wish the same get the same answer, whoever was first. Fails on a mesh that has not as
+// many ranks as it is for, on one that the job does not fit, and on a step that comes too early.
 Result<TreeDecision> decide_tree(const PlannerJob& job, const PlannerState& state,
                                  const TreeWish& wish, StepIndex next);
+
+// Whether a wish changes who is there.
+bool changes_ranks(const PlannerJob& job, const PlannerState& state, const TreeWish& wish);
+
+// Where a stream stands before a step that the journal still tells of; else null.
+std::shared_ptr<const protocol::ResumeState> position_before(const JournalFold& fold,
+                                                             StepIndex step);
 
 // The tree as the journal has it.
 TreeChanged tree_of(const PlannerJob& job, const protocol::TreeRecord& record);
