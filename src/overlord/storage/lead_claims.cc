@@ -80,11 +80,10 @@ Result<LeadClaims> LeadClaims::open(const std::string& folder, const std::string
 Status LeadClaims::try_out(const std::string& drawn) const {
   const std::string name = std::string(kMark) + drawn;
   const std::string path = folder_ + "/" + name;
-  if (const int failed = make(name, "tried out"); failed != 0) {
-    return journal_error(path, {"cannot make or sync a file", failed});
-  }
+  const int failed = make(name, "tried out");
   const int again = make(name, "tried out");
   operations_->remove(path);
+  if (failed != 0) return journal_error(path, {"cannot make or sync a file", failed});
   if (again != EEXIST) return unfit(folder_, "makes a file that is there already");
   return {};
 }

@@ -37,7 +37,7 @@ class Words {
 class Host {
  public:
   Host(const std::string& name, Words& words, const Status& admits = {})
-      : carrier_({.name = name, .deliver = [](const protocol::Envelope&) {}}) {
+      : carrier_(carrier_options(name)) {
     EndpointOptions options;
     options.self.name = options.wire_name = name;
     options.pool = runtime::BufferPool::make(1 << 20);
@@ -57,6 +57,13 @@ class Host {
   void call(const std::string& addresses) { endpoint_->call("lead", addresses); }
 
  private:
+  static CarrierOptions carrier_options(const std::string& name) {
+    CarrierOptions options;
+    options.name = name;
+    options.deliver = [](const protocol::Envelope&) {};
+    return options;
+  }
+
   Carrier carrier_;
   std::unique_ptr<Endpoint> endpoint_;
 };
