@@ -57,7 +57,7 @@ def loader_hosts(
     """
     told = _told(config, mesh, stream, hash)
     job = told.job()
-    lead = lead or job.config.runtime.wire.planner
+    lead = lead or job.config.runtime.wire.lead
     if lead is None or not job.config.runtime.wire.joinable:
         raise job.loaded.refused(
             ("runtime", "wire", "joinable"),
@@ -128,7 +128,7 @@ def launch(
     served = tuple(sorted({mesh.check_rank(rank) for rank in chosen}))
     _check_counts("launch", cpus=cpus or 1, loader_cpus=loader_cpus, loader_hosts=loader_hosts + 1)
     check_authentication()
-    address = job.config.runtime.wire.planner
+    address = job.config.runtime.wire.lead
     assert address is not None
     room = KeeperRoom(
         f"overlord-{job.config.job}",

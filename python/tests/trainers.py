@@ -78,7 +78,7 @@ try:
             say(at=batches[-1].step + 1, kept=loader.state_dict())
         if rank in told.get("reports", []):
             loader.report(batches[-1].step, reported.losses(batches[-1].step, rank))
-        if steps == told.get("pause_after"):
+        if steps == told.get("pause_after") or steps % told.get("pause_every", steps + 1) == 0:
             say(paused=True)
             wait_for("go")
         if steps == told.get("stop_after"):

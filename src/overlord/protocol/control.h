@@ -24,7 +24,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kControlFormat = 11;
+inline constexpr uint32_t kControlFormat = 12;
 
 // First words of a process that connects to another of the same host.
 struct Hello {
@@ -46,8 +46,9 @@ struct HostGift {
   uint32_t cores = 0;            // 0: nothing
   uint64_t memory_bytes = 0;     // 0: it does not say
   bool memory_enforced = false;  // by the kernel; else budgets alone keep to it
+  std::string leads_at = {};     // where it is called when it leads; empty: it never does
 
-  OVERLORD_FIELDS(cores, memory_bytes, memory_enforced)
+  OVERLORD_FIELDS(cores, memory_bytes, memory_enforced, leads_at)
 };
 
 struct Attach {
@@ -233,8 +234,9 @@ struct TreeTaken {
 struct Join {
   Digest job;  // of everything that must be the same on every host
   HostGift gives;
+  std::string mark = {};  // one that may lead: a file that it has made where the lead should see it
 
-  OVERLORD_FIELDS(job, gives)
+  OVERLORD_FIELDS(job, gives, mark)
 };
 // lead -> either: a group is to live there, or not any more.
 struct GroupAsked {

@@ -162,6 +162,9 @@ class Processes final : private Kept {
   void call_again() override;
   keeper::Begun begun() const override;
   void tree_ready(uint32_t version) override;
+  void planner_lost() override {
+    if (processes_[0].host) lose_planner();
+  }
   void change_tree(const planner::TreeChanged& change, std::function<void()> ready);
   void retire(const protocol::Address& constructor);
   void begin(size_t index, const host::HostedRoles& roles, const protocol::Roster& known);

@@ -55,7 +55,7 @@ class Keeper:
         self._lock(keep_what_is_left=again and plan.return_seconds > 0)
         place.tell(list(room.ranks))
         self._node = ServedNode(self._directory, key, job_file, plan)
-        lead = job.config.runtime.wire.planner
+        lead = job.config.runtime.wire.lead
         assert lead is not None
         self._loaders = start_hosts(
             told,

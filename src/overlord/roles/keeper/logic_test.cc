@@ -311,6 +311,33 @@ TEST(KeeperLogic, ALeadThatDoesNotComeBackEndsTheJob) {
   EXPECT_EQ(never.told<protocol::Refused>().size(), 3u) << "nobody runs it again";
 }
 
+TEST(KeeperLogic, ALeadThatDiesBeforeItsFirstWordIsFollowedByTheNext) {
+  Bench bench(Following::following(kSecond));
+  bench.attach(0);
+  bench.attach(1);
+  bench.connect("lead");
+  bench.on(Lost{"lead"});
+  EXPECT_TRUE(bench.told<protocol::Refused>().empty());
+  EXPECT_EQ(bench.all<CallLead>().size(), 1u);
+  bench.connect("lead");
+  ASSERT_EQ(bench.told<protocol::Attach>(), Names{"lead"});
+  EXPECT_EQ(std::get<protocol::Attach>(bench.all<Tell>()[0].control).run, "") << "it begins";
+}
+
+TEST(KeeperLogic, ALeadThatAnotherHasSucceededEndsAndTellsNobodyThatTheJobDoes) {
+  KeeperJob job = two_ranks();
+  job.alone = false;
+  job.stays = true;
+  Bench bench(job);
+  bench.attach(0);
+  bench.attach(1);
+  Begun begun{Status(Code::kUnavailable, "the host at b:1 leads")};
+  begun.superseded = true;
+  bench.on(begun);
+  EXPECT_TRUE(bench.told<protocol::Refused>().empty());
+  EXPECT_EQ(bench.all<End>().size(), 1u);
+}
+
 TEST(KeeperLogic, RanksAttachWhereTheyWereSaidToBe) {
   KeeperJob job = two_ranks();
   job.alone = false;
