@@ -102,8 +102,10 @@ def run(options: argparse.Namespace) -> int:
 
 def print_placement(job: Any, options: argparse.Namespace) -> int:
     """Which processes there would be, on which host, and why."""
-    from overlord._src.checkup.node import placement
-    from overlord._src.index.source_profile import loader_millicores
+    from overlord._src.checkup.hosts import decoding_text
+    from overlord._src.checkup.node import buckets_of, placement
+    from overlord._src.index.source_profile import measured_millicores
+    from overlord._src.native import core
     from overlord.cli.terminal import make_console, print_rows, right
 
     near = _cores("--placement", options.placement)
@@ -111,8 +113,11 @@ def print_placement(job: Any, options: argparse.Namespace) -> int:
     names = ["lead", *(f"host {number}" for number in range(1, len(near)))]
     hosts = [(name, cores, True) for name, cores in zip(names, near, strict=True)]
     hosts += [(f"cpu host {number}", cores, False) for number, cores in enumerate(far, 1)]
-    measured = loader_millicores(job.loaded, job.open_stream(options.stream).sources)
+    opened = job.open_stream(options.stream)
+    measured = measured_millicores(job.loaded, opened.sources)
     placed = placement(job.loaded, job.mesh, hosts, measured)
+    buckets = buckets_of(job.loaded, job.mesh)
+    decoding = core.choose_decoding(opened.native, hosts, buckets, measured)
     rows = [
         {
             "process": name,
@@ -124,14 +129,16 @@ def print_placement(job: Any, options: argparse.Namespace) -> int:
         for name, roles in placed["processes"].items()
     ]
     if options.json:
-        print(json.dumps({"processes": rows, "reasons": placed["reasons"]}, indent=1))
+        told = {"processes": rows, "reasons": placed["reasons"], "decoding": decoding}
+        print(json.dumps(told, indent=1))
         return 0
     console = make_console()
     shown = [
         [str(row[key]) for key in ("process", "roles", "cores", "host", "why")] for row in rows
     ]
     print_rows(console, shown, "process", *right("roles", "cores"), "host", "why")
-    for line in placed["reasons"]:
+    media = [f"media of {decoding_text(choice)}" for choice in decoding]
+    for line in [*placed["reasons"], *media]:
         console.print(line, highlight=False, markup=False)
     return 0
 

@@ -116,7 +116,7 @@ def _serve(options: argparse.Namespace) -> None:
         plan = dataclasses.replace(job.node_plan(), stays=True)
     else:
         plan = _joining_plan(job, options)
-    job_file = job.served_file(options.stream, ranks, options.hash)
+    job_file = job.served_file(options.stream, ranks, options.hash, may_lack=plan.joins)
     directory = core.SocketDirectory.at(
         str((options.directory or Path(f"overlord-{job.config.job}")).resolve())
     )

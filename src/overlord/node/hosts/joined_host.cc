@@ -10,6 +10,7 @@
 
 #include "overlord/node/drawn_once.h"
 #include "overlord/node/hosts/lent_groups.h"
+#include "overlord/node/hosts/near_files.h"
 #include "overlord/node/hosts/usable_cores.h"
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/transport/carrier.h"
@@ -45,6 +46,7 @@ class JoinedHost {
       say("the lead has answered");
       protocol::Join join{arguments_.job, arguments_.gives};
       join.gives.cores = usable_cores();
+      note_files(job_.spec, &join.gives);
       tell(join);
     };
     options.lost = [this](const std::string&) { look_for_lead("the lead is gone"); };
