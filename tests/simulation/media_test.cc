@@ -519,10 +519,10 @@ TEST(PackedMedia, AreDecodedByTheGroupsOfDocumentsAndOfEncoders) {
 // A picture that does not decode is a hole where its document is, and zeros where it is encoded,
 // mostly in another group.
 TEST(PackedMedia, AHoleIsOneForBothGroups) {
-  for (const uint64_t broken : {1, 2, 5, 9}) {
+  for (const uint64_t broken : {2, 9, 12}) {
     auto plain = encoded_at(model::DecodeAt::kLoader, broken).start(1);
     ASSERT_TRUE(plain->run(kSteps)) << "hangs";
-    ASSERT_EQ(plain->quarantine().empty(), !testing::has_picture(broken));
+    ASSERT_FALSE(plain->quarantine().empty()) << broken;
     for (uint64_t seed = 1; seed < 4; ++seed) {
       auto packed = encoded_at(model::DecodeAt::kConstructor, broken).start(seed);
       ASSERT_TRUE(packed->run(kSteps)) << "hangs";
