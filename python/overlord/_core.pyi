@@ -1016,7 +1016,7 @@ def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_com
     The job as a node process is started with it; sources have so many shadows at least, and loaders, and decoding of media, that kept so many thousandths of a core busy in the run before.
     """
 
-def choose_decoding(job: Job, hosts: Sequence[tuple[str, int, bool]], buckets: int, millicores: Mapping[str, tuple[int, int]]) -> list:
+def choose_decoding(job: Job, hosts: Sequence[tuple[str, int, bool, Sequence[str]]], buckets: int, millicores: Mapping[str, tuple[int, int]]) -> list:
     """
     Who decodes the media of each source that has some, and why; of the hosts and the measured millicores of place_processes and job_file.
     """
@@ -1031,9 +1031,9 @@ def refusal(error: str, text: str) -> bytes:
     What a node that waits for its job is sent instead: the name of an error, and its text.
     """
 
-def place_processes(sources: Sequence[tuple[str, int, int, int, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str], hosts: Sequence[tuple[str, int, bool]] = []) -> dict:
+def place_processes(sources: Sequence[tuple[str, int, int, int, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str], hosts: Sequence[tuple[str, int, bool, Sequence[str]]] = []) -> dict:
     """
-    Processes with their roles, and hosts of those that may move, with the reason of each; of (name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks).
+    Processes with their roles, and hosts of those that may move, with the reason of each; of (name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks, sources on its disks).
     """
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:

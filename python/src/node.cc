@@ -150,23 +150,26 @@ nb::dict node_dict(const node::NodeStatus& status) {
   return out;
 }
 
-// Rooms of hosts that are told as (name, cores, whether it has ranks): what planner and
-// constructors, which are dealt over those with ranks, leave of them.
-std::vector<plan::HostRoom> rooms_of(
-    const std::vector<std::tuple<std::string, uint32_t, bool>>& hosts, uint32_t buckets) {
+// (name, cores, whether it has ranks, sources whose files lie on its disks)
+using ToldHost = std::tuple<std::string, uint32_t, bool, std::vector<std::string>>;
+
+// Rooms of hosts: what planner and constructors, which are dealt over those with ranks, leave of
+// them.
+std::vector<plan::HostRoom> rooms_of(const std::vector<ToldHost>& hosts, uint32_t buckets) {
   const auto with_ranks = static_cast<uint32_t>(std::count_if(
-      hosts.begin(), hosts.end(), [](const auto& host) { return std::get<bool>(host); }));
+      hosts.begin(), hosts.end(), [](const auto& host) { return std::get<2>(host); }));
   std::vector<plan::HostRoom> out;
-  for (const auto& [name, cores, ranks] : hosts) {
+  for (const auto& [name, cores, ranks, holds] : hosts) {
     const uint32_t own = ranks ? (buckets + with_ranks - 1) / with_ranks : 0;
     out.push_back({name, plan::spare_cores(cores, own, /*plans=*/out.empty()), ranks});
+    out.back().holds = holds;
   }
   if (out.empty()) out.push_back({});
   return out;
 }
 
 nb::list choose_decoding(const JobHandle& job,
-                         const std::vector<std::tuple<std::string, uint32_t, bool>>& hosts,
+                         const std::vector<ToldHost>& hosts,
                          uint32_t buckets, const std::map<std::string, Millicores>& millicores) {
   std::map<std::string, uint64_t> decoding;
   for (const auto& [source, measured] : millicores) decoding[source] = measured.second;
@@ -186,7 +189,7 @@ nb::dict place_processes(
     const std::vector<std::tuple<std::string, uint32_t, uint32_t, uint32_t, uint64_t>>& sources,
     uint32_t buckets, uint32_t loader_processes, uint32_t constructor_processes,
     std::vector<std::string> isolate,
-    const std::vector<std::tuple<std::string, uint32_t, bool>>& hosts) {
+    const std::vector<ToldHost>& hosts) {
   model::JobSpec spec;
   for (const auto& [name, loaders, workers, shadows, millicores] : sources) {
     model::Source& source = spec.sources.emplace_back();
@@ -223,9 +226,10 @@ nb::dict place_processes(
 void bind_placement(nb::module_& m) {
   m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
         nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
-        nb::arg("hosts") = std::vector<std::tuple<std::string, uint32_t, bool>>(),
+        nb::arg("hosts") = std::vector<ToldHost>(),
         "Processes with their roles, and hosts of those that may move, with the reason of each; of "
-        "(name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks).");
+        "(name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks, "
+        "sources on its disks).");
   m.def("choose_decoding", &choose_decoding, nb::arg("job"), nb::arg("hosts"), nb::arg("buckets"),
         nb::arg("millicores"),
         "Who decodes the media of each source that has some, and why; of the hosts and the "

@@ -169,12 +169,12 @@ def check_memory_group(runtime: RuntimeConfig) -> list[Finding]:
 def placement(
     loaded: LoadedConfig,
     mesh: Mesh,
-    hosts: Sequence[tuple[str, int, bool]] = (),
+    hosts: Sequence[tuple[str, int, bool, Sequence[str]]] = (),
     millicores: Mapping[str, tuple[int, int]] | None = None,
 ) -> dict[str, Any]:
     """Which roles share a process, and on which of these hosts loaders live, the lead's first.
 
-    Hosts are told with their cores and whether they have ranks; `millicores` is what loaders of
+    Hosts are told with their cores, whether they have ranks, and sources that lie on their disks; `millicores` is what loaders of
     sources kept busy in the run before.
     """
     from overlord._src.lowering.job_spec import most_loaders, workers_of
