@@ -149,6 +149,7 @@ struct RoleRetired {
 };
 struct TreeBegun {  // everybody is to know it
   TreePlaced placed;
+  bool journalled = false;  // it held before this keeper was there
 };
 struct TreeHeld {  // by a process or a trainer
   std::string peer;
@@ -208,6 +209,8 @@ class KeeperState {
     bool trainers_told = false;                   // of the newest
     bool retired = false;                         // constructors of a tree that holds no more
     std::map<std::string, GroupHome> homes = {};  // of groups that may move; others live here
+    std::set<Rank> awaited =
+        {};  // the newest tree places steps again for them, and they have not begun
     plan::GroupHomes wanted() const;
   };
 
@@ -256,8 +259,9 @@ class KeeperState {
   std::vector<std::string> trainers() const;
   // Those of them that do not know the newest tree.
   std::vector<std::string> lacking_tree(const std::vector<std::string>& peers) const;
-  // Ranks that the newest tree has no place for: they wait for one that has.
-  bool left_out(const std::vector<Rank>& ranks) const;
+  // Ranks that begin with a tree, whatever they had before: the newest places steps again for them
+  // and they have not begun with it, or it has no place for them and they wait for one that has.
+  bool begin_with_a_tree(const std::vector<Rank>& ranks) const;
   // Whom a new tree waits for, for people; empty: nobody.
   std::string tree_waits() const;
 
