@@ -115,7 +115,9 @@ def print_placement(job: Any, options: argparse.Namespace) -> int:
     far = _hosts("--cpu-hosts", options.cpu_hosts, known) if options.cpu_hosts is not None else []
     names = ["lead", *(f"host {number}" for number in range(1, len(near)))]
     hosts = [(name, cores, True, own) for name, (cores, own) in zip(names, near, strict=True)]
-    hosts += [(f"cpu host {number}", cores, False, own) for number, (cores, own) in enumerate(far, 1)]
+    hosts += [
+        (f"cpu host {number}", cores, False, own) for number, (cores, own) in enumerate(far, 1)
+    ]
     measured = measured_millicores(job.loaded, opened.sources)
     placed = placement(job.loaded, job.mesh, hosts, measured)
     buckets = buckets_of(job.loaded, job.mesh)

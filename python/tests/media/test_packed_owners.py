@@ -89,9 +89,7 @@ def test_the_same_in_processes_also_when_constructors_die(tmp_path: Path, socket
 
 
 @pytest.mark.parametrize("where", ["loader", "constructor", "auto"])
-def test_the_same_over_two_hosts(
-    tmp_path: Path, sockets: Path, free_port: int, where: str
-) -> None:
+def test_the_same_over_two_hosts(tmp_path: Path, sockets: Path, free_port: int, where: str) -> None:
     config = config_of(tmp_path, where)
     expected = embedded_hashes(config, MESH)
     wire = {"planner": f"127.0.0.1:{free_port}", "host": "127.0.0.1"}
