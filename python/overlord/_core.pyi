@@ -133,6 +133,12 @@ class Source:
     @property
     def measured_millicores(self) -> int: ...
 
+    @property
+    def measured_decode_millicores(self) -> int: ...
+
+    @property
+    def files_here(self) -> bool: ...
+
     FIELDS: tuple = ...
 
 class Strategy:
@@ -1009,9 +1015,14 @@ def cuda_pinning(device: int) -> HostPinning:
     Who pins memory for a CUDA device; an error that says why where nobody can.
     """
 
-def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '', shadows: Mapping[str, int] = {}, millicores: Mapping[str, int] = {}) -> bytes:
+def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '', shadows: Mapping[str, int] = {}, millicores: Mapping[str, tuple[int, int]] = {}) -> bytes:
     """
-    The job as a node process is started with it; sources have so many shadows at least, and loaders that kept so many thousandths of a core busy in the run before.
+    The job as a node process is started with it; sources have so many shadows at least, and loaders, and decoding of media, that kept so many thousandths of a core busy in the run before.
+    """
+
+def choose_decoding(job: Job, hosts: Sequence[tuple[str, int, bool, Sequence[str]]], buckets: int, millicores: Mapping[str, tuple[int, int]]) -> list:
+    """
+    Who decodes the media of each source that has some, and why; of the hosts and the measured millicores of place_processes and job_file.
     """
 
 def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float, recovery_s: float = 0.0, pinning: HostPinning | None = None) -> AttachedEngine:
@@ -1024,9 +1035,9 @@ def refusal(error: str, text: str) -> bytes:
     What a node that waits for its job is sent instead: the name of an error, and its text.
     """
 
-def place_processes(sources: Sequence[tuple[str, int, int, int, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str], hosts: Sequence[tuple[str, int, bool]] = []) -> dict:
+def place_processes(sources: Sequence[tuple[str, int, int, int, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str], hosts: Sequence[tuple[str, int, bool, Sequence[str]]] = []) -> dict:
     """
-    Processes with their roles, and hosts of those that may move, with the reason of each; of (name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks).
+    Processes with their roles, and hosts of those that may move, with the reason of each; of (name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks, sources on its disks).
     """
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:

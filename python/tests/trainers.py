@@ -50,9 +50,9 @@ def before_the_job(do):
 
     open_stream = jobs.Job.open_stream
 
-    def opened(self, *words):
+    def opened(self, *words, **more):
         do()
-        return open_stream(self, *words)
+        return open_stream(self, *words, **more)
 
     jobs.Job.open_stream = opened
 

@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from overlord._src.checkup.hosts import decoding_text
 from overlord.cli.terminal import add_rows, make_table, right, show_count, show_size
 
 _MOST_SOURCES = 20
@@ -37,6 +38,7 @@ def node_parts(snapshot: dict[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [process_table(snapshot["processes"])]
     if len(snapshot["hosts"]) > 1 or any(item["gives"]["leads_at"] for item in snapshot["hosts"]):
         parts.append(host_table(snapshot["hosts"]))
+        parts += [Text(f"media of {decoding_text(choice)}") for choice in snapshot["decoding"]]
     if snapshot["sources"]:
         parts.append(source_table(snapshot["sources"], snapshot["slowest_source"]))
     if snapshot["ranks"]:

@@ -209,7 +209,7 @@ void RoleHost::make_loader(const Address& address, bool standby) {
                                         buckets_.size() * 2 < total_buckets);
   start.media_fields = media_numbers(*job_, *source);
   start.encoded_field = encoded_field(*job_, *source);
-  start.pack_media = packs_media(*job_, *source, start_.several_hosts);
+  start.pack_media = packs_media(*source);
   const bool needs_encoder = !spec.text_column.empty();
   // Megatron's files hold the tokens as they are handed on; what others read is decoded first.
   const bool from_scratch = !ready_tokens && seams_.scratch_storage != nullptr;

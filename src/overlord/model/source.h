@@ -163,6 +163,10 @@ struct Source {
   // Thousandths of a core that its loaders kept busy in the run before; 0: nobody has measured it.
   // Not in the digest.
   uint64_t measured_millicores = 0;
+  // The same of decoding media, each blob once, whoever did it.
+  uint64_t measured_decode_millicores = 0;
+  // False: this host has none of the files, and its loaders live elsewhere. Not in the digest.
+  bool files_here = true;
 
   uint32_t slots() const { return std::max(loaders, most_loaders); }  // that there are
 
@@ -170,7 +174,7 @@ struct Source {
                   filter, media, tokenizer, bos, eod, vocabulary, shuffle, window_rows,
                   window_bytes, at_end, over_length, bad_rows_allowed, allow_duplicates, limits,
                   loaders, workers, count_bytes, transform, decode_at, schema, empty, shadows,
-                  shadow, most_loaders, measured_millicores)
+                  shadow, most_loaders, measured_millicores, measured_decode_millicores, files_here)
 };
 
 // Whether documents have a loss mask of their own, so that metadata needs more than their lengths.

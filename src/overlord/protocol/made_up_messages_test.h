@@ -182,7 +182,6 @@ inline PayloadPtr random_payload(RandomFields& random, uint32_t sources, MadeUpR
   for (auto* pieces : {&payload->media, &payload->encoded}) {
     for (uint64_t i = random.below(4); i > 0; --i) {
       auto piece = random.make<model::MediaPiece>();
-      if (pieces == &payload->encoded) piece.packed.reset();
       if (pieces == &payload->encoded || random.below(2) == 0) {
         piece.data.size_bytes = random.below(100);
         const auto data = bulk.make(piece.data.size_bytes);

@@ -103,10 +103,12 @@ struct Payload {
   std::vector<uint32_t> ordinals;  // index into the bucket's segments (model::BucketIndex)
   std::vector<model::TokenSpan> spans;
   std::vector<std::shared_ptr<const void>> holders;  // keep the spans' memory alive
-  // Of those documents, in their order. Without data where another bucket's ranks encode it.
+  // Of those documents, in their order. Those that ranks encode are without data, or packed and
+  // only judged.
   std::vector<model::MediaPiece> media;
   // What ranks of the bucket encode, whoever has the document; `ordinal` is the bin of the
-  // encoder's layer.
+  // encoder's layer. Packed ones of a document that another bucket has come with all that is packed
+  // of it: who encodes a sample has to know whether its document is a hole.
   std::vector<model::MediaPiece> encoded;
 };
 

@@ -265,7 +265,7 @@ class MessageReader {
       if (piece.packed && piece.data.data == nullptr) fields_.refuse();
     }
     for (const model::MediaPiece& piece : payload->encoded) {
-      if (piece.data.data == nullptr || piece.packed) fields_.refuse();
+      if (piece.data.data == nullptr) fields_.refuse();
     }
     message = std::move(payload);
     return {};

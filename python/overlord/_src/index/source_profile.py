@@ -79,6 +79,15 @@ class SourceProfile:
         return max(1, self.loader_work_ns * 1000 // self.elapsed_ns) if self.elapsed_ns else 0
 
     @property
+    def decode_millicores(self) -> int:
+        """Thousandths of a core that decoding media keeps busy, every blob once."""
+        unpacked = self.stages["unpack"].ns
+        if self.unpacked_blobs > self.media_blobs:  # several groups found out whether it decodes
+            unpacked = unpacked * self.media_blobs // self.unpacked_blobs
+        took = self.stages["media"].ns + unpacked
+        return took * 1000 // self.elapsed_ns if self.elapsed_ns else 0
+
+    @property
     def rows_per_core_s(self) -> float:
         """Rows that a second of one CPU makes; 0: no time was measured."""
         return self.documents / self.work_ns * 1e9 if self.work_ns else 0.0
@@ -131,10 +140,18 @@ def read_profiles(loaded: LoadedConfig, sources: Iterable[core.Source]) -> dict[
     return {name: profile for name, profile in found.items() if profile is not None}
 
 
-def loader_millicores(loaded: LoadedConfig, sources: Iterable[core.Source]) -> dict[str, int]:
-    """Thousandths of a core that loaders kept busy in the run before, of sources it profiled."""
+def measured_millicores(
+    loaded: LoadedConfig, sources: Iterable[core.Source]
+) -> dict[str, tuple[int, int]]:
+    """Thousandths of a core in the run before, of sources it profiled.
+
+    What loaders kept busy, and what decoding media did, whoever decoded.
+    """
     profiles = read_profiles(loaded, sources)
-    return {name: profile.loader_millicores for name, profile in profiles.items()}
+    return {
+        name: (profile.loader_millicores, profile.decode_millicores)
+        for name, profile in profiles.items()
+    }
 
 
 def dominating(times: Mapping[str, float]) -> str | None:

@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import itertools
 import json
+import logging
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ from overlord._src.errors import ConfigError, Problem, refused
 from overlord._src.functions.mix_rule import Rule, rule_problems
 from overlord._src.functions.transforms import thread_problem
 from overlord._src.index.folder import folder_problems
-from overlord._src.index.source_profile import loader_millicores
+from overlord._src.index.source_profile import measured_millicores
 from overlord._src.job.launch import Launch, find_launch
 from overlord._src.job.open_stream import OpenStream
 from overlord._src.loader.attached_engine import AttachedEngine
@@ -50,6 +51,7 @@ from overlord._workers.tokenizer_worker import worker_command
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+_LOG = logging.getLogger("overlord")
 ENGINES = ("auto", "embedded", "processes", "ray")
 _LOADERS = itertools.count()  # of this process, which hosts all ranks of each
 Ranks = Literal["all"] | Sequence[int]
@@ -113,11 +115,14 @@ class Job:
         """Names of the streams, `train` first."""
         return stream_names(self.config)
 
-    def open_stream(self, name: str = TRAIN) -> OpenStream:
-        """Find, index where missing, and check everything a stream reads. Done once per stream."""
+    def open_stream(self, name: str = TRAIN, *, may_lack: bool = False) -> OpenStream:
+        """Find, index where missing, and check everything a stream reads. Done once per stream.
+
+        `may_lack`: other hosts run loaders of sources whose files are not here.
+        """
         if name not in self._streams:
             self._streams[name] = OpenStream.open(
-                self._loaded, self._mesh, self._resolve(name), self._functions
+                self._loaded, self._mesh, self._resolve(name), self._functions, may_lack=may_lack
             )
         return self._streams[name]
 
@@ -261,11 +266,12 @@ class Job:
         self.check_attachable(name, local)
         wire, everybody = self.config.runtime.wire, list(range(self._mesh.world_size))
         # Under Ray the keeper leads, and of several that may a host without ranks.
-        elsewhere = by_ray or wire.in_turn
+        elsewhere, follows = by_ray or wire.in_turn, False
         alone = len(local) == len(everybody) and not (wire.joinable or elsewhere)
         if wire.lead is not None and not alone:
-            served = everybody
-            words = self._wire_words(wire.lead, leads=0 in local and not elsewhere)
+            served, leads = everybody, 0 in local and not elsewhere
+            follows = not leads
+            words = self._wire_words(wire.lead, leads=leads)
             plan = replace(plan, wire=words, lead_returns=elsewhere)
         agreed = self.agreed_key(name, options.hash_batches)
         if by_ray:
@@ -285,7 +291,7 @@ class Job:
                 agreed,
                 _digest([agreed, local, run, os.getuid()]),
                 hosted,
-                lambda: self.job_file(name, served, options),
+                lambda: self.job_file(name, served, options, may_lack=follows),
                 plan,
                 self.config.runtime.processes.directory or "",
             )
@@ -308,9 +314,20 @@ class Job:
             )
         return [rank for rank in local if group(rank) == group(hosted[0])]
 
-    def job_file(self, name: str, ranks: Sequence[int], options: core.RuntimeOptions) -> bytes:
+    def job_file(
+        self,
+        name: str,
+        ranks: Sequence[int],
+        options: core.RuntimeOptions,
+        *,
+        may_lack: bool = False,
+    ) -> bytes:
         """A stream of the job as a node process is started with it; opens and indexes its data."""
-        opened = check_stream(self._loaded, self.open_stream(name))
+        opened = check_stream(self._loaded, self.open_stream(name, may_lack=may_lack))
+        for source in opened.sources:
+            if not source.files_here:
+                told = "no file of source %s is on this host: its loaders live on others"
+                _LOG.warning(told, source.name)
         return core.job_file(
             opened.native,
             list(ranks),
@@ -318,7 +335,7 @@ class Job:
             worker_command(),
             self._loaded.journal_path,
             shadows_by_rule(self._loaded, opened.sources),
-            loader_millicores(self._loaded, opened.sources),
+            measured_millicores(self._loaded, opened.sources),
         )
 
     def node_plan(self) -> NodePlan:
@@ -360,7 +377,9 @@ class Job:
                 advice="set runtime.wire.planner to the address of rank 0's host",
             )
 
-    def served_file(self, name: str, ranks: Sequence[int], hash_batches: bool) -> bytes:
+    def served_file(
+        self, name: str, ranks: Sequence[int], hash_batches: bool, *, may_lack: bool = False
+    ) -> bytes:
         """job_file() for a node that is started beside the trainers."""
         mixture = resolve_stream(self.config, name).mixture
         options = lowering.lower_runtime(
@@ -368,7 +387,7 @@ class Job:
             hash_batches=hash_batches,
             reporters=lowering.reporting_ranks(mixture, self._mesh),
         )
-        return self.job_file(name, ranks, options)
+        return self.job_file(name, ranks, options, may_lack=may_lack)
 
     def check_under_ray(self) -> None:
         """What the engine ray needs of a config and cannot carry."""

@@ -80,7 +80,8 @@ class LoaderHost:
         job = told.job()
         plan = job.joining_plan(lead, ray.util.get_node_ip_address())
         plan = replace(plan, cores=counted_cores(cpus, number), apart=True)
-        job_file = job.served_file(told.stream, range(told.mesh.world_size), told.hash)
+        ranks = range(told.mesh.world_size)
+        job_file = job.served_file(told.stream, ranks, told.hash, may_lack=True)
         key = job.agreed_key(told.stream, told.hash)
         base = job.config.runtime.processes.directory
         self._places = str((job.loaded.base / (base or "/tmp")) / f"overlord-{os.geteuid()}-j{key}")

@@ -98,6 +98,9 @@ Status JobKeeper::start_cluster(const keeper::Begin& attempt, const std::string&
   };
   options.attempt = attempt.attempt;
   options.state = state;
+  for (SourceIndex s = 0; s < serving_->decoding.size(); ++s) {
+    if (serving_->decoding[s].packs) options.packs.push_back(s);
+  }
   options.post = [this](runtime::Task task) { endpoint_->post(std::move(task)); };
   serving_->cluster = std::make_unique<HostsCluster>(std::move(options));
   std::vector<LeftGroup> groups = std::exchange(left_.groups, {});

@@ -52,12 +52,13 @@ struct OnMessage {
     out->effects.push_back(Keep{message});
     if (entry->missing.size() == 1) out->effects.push_back(Assemble{message->step});
   }
-  // Once decoded; shapes that stand for what others encode take nothing.
+  // Once decoded; what stands for what others encode takes nothing.
   uint64_t media_bytes(const protocol::Payload& payload) const {
     uint64_t bytes = 0;
     for (const auto* pieces : {&payload.media, &payload.encoded}) {
       for (const model::MediaPiece& piece : *pieces) {
         if (piece.data.data == nullptr || piece.field >= job.media_row_bytes.size()) continue;
+        if (piece.packed && piece.packed->judged_only) continue;
         bytes += piece.shape.rows * job.media_row_bytes[piece.field];
       }
     }

@@ -16,15 +16,20 @@ using protocol::ProcessRoles;
 constexpr uint64_t kCore = 1000;
 
 std::vector<plan::HostRoom> rooms_of(const KeeperState& state) {
-  std::vector<plan::HostRoom> out = {{"", std::max(1u, state.job().gives.cores)}};
+  const protocol::HostGift& own = state.job().gives;
+  std::vector<plan::HostRoom> out = {{"", std::max(1u, own.cores)}};
+  out[0].lacks = own.lacks;
+  out[0].holds = own.holds;
   for (const auto& [peer, host] : state.hosts()) {
-    out.push_back({peer, host.gives.cores, host.ranks, host.most});
+    out.push_back(
+        {peer, host.gives.cores, host.ranks, host.most, host.gives.lacks, host.gives.holds});
   }
   return out;
 }
 
 std::vector<plan::HomelessGroup> movable_groups(const KeeperState& state) {
-  return keeper::movable_groups(state.serving()->supervisor.groups(), state.job().slot_millicores);
+  return keeper::movable_groups(state.serving()->supervisor.groups(), state.job().slot_millicores,
+                                state.job().welcome.source_names);
 }
 
 }  // namespace
@@ -40,7 +45,8 @@ size_t constructors_of(const std::vector<ProcessRoles>& groups) {
 }
 
 std::vector<plan::HomelessGroup> movable_groups(const std::vector<ProcessRoles>& groups,
-                                                const std::vector<uint64_t>& slot_millicores) {
+                                                const std::vector<uint64_t>& slot_millicores,
+                                                const std::vector<std::string>& sources) {
   std::map<protocol::Address, std::string> active;
   for (const ProcessRoles& group : groups) {
     for (const protocol::Address& role : group.roles) active[role] = group.name;
@@ -63,7 +69,16 @@ std::vector<plan::HomelessGroup> movable_groups(const std::vector<ProcessRoles>&
     for (const protocol::Address& role : group.roles) {
       work += role.index < slot_millicores.size() ? slot_millicores[role.index] : kCore;
     }
-    out.push_back({group.name, std::max<uint64_t>(1, work), {others.begin(), others.end()}});
+    std::set<std::string> reads;
+    for (const auto* roles : {&group.roles, &group.standby}) {
+      for (const protocol::Address& role : *roles) {
+        if (role.index < sources.size()) reads.insert(sources[role.index]);
+      }
+    }
+    out.push_back({group.name,
+                   std::max<uint64_t>(1, work),
+                   {others.begin(), others.end()},
+                   {reads.begin(), reads.end()}});
   }
   return out;
 }

@@ -415,18 +415,23 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
           hole(fetch.documents[i], served[i].fault, &fetch.holes);
     }
     std::vector<std::string> faults;
-    OVERLORD_RETURN_IF_ERROR(attach_media(*source_, media_numbers_, fetch.places,
-                                          std::span(served).first(fetch.documents.size()),
-                                          *seams_.pool, fetch.payload.get(), &faults));
+    const size_t count = fetch.documents.size();
+    OVERLORD_RETURN_IF_ERROR(
+        attach_media(*source_, media_numbers_, fetch.places, std::span(fetch.wants).first(count),
+                     std::span(served).first(count), *seams_.pool, fetch.payload.get(), &faults));
     for (size_t i = 0; i < faults.size(); ++i) {
       if (faults[i].empty()) continue;
       fetch.payload->spans[fetch.places[i]] = hole(
           fetch.documents[i], row_text(fetch.documents[i].ref) + ": " + faults[i], &fetch.holes);
     }
+    const std::map<SampleId, std::string>& undecodable = state_.undecodable(fetch.key);
     for (size_t i = 0; i < fetch.encoded.size(); ++i) {
       const size_t at = fetch.encoded_at[i];
+      const auto bad = undecodable.find(fetch.encoded[i].id);
+      const ServedMedia known =
+          bad == undecodable.end() ? served[at] : ServedMedia{{}, bad->second};
       OVERLORD_RETURN_IF_ERROR(attach_encoded(*source_, media_numbers_, fetch.encoded[i].ordinal,
-                                              fetch.wants[at], served[at], *seams_.pool,
+                                              fetch.wants[at], known, *seams_.pool,
                                               fetch.payload.get()));
     }
     return {};
