@@ -33,7 +33,7 @@ struct Way {
   bool shared_memory = false;
   bool slices = false;
   protocol::DecodeContext context;
-  std::deque<protocol::Message> kept;  // their memory is what the decoded ones refer to
+  std::deque<protocol::Message> kept;     // their memory is what the decoded ones refer to
   std::map<StepIndex, std::string> told;  // what clients are told of a plan
   std::set<size_t> kinds;
   uint64_t bytes = 0;

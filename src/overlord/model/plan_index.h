@@ -1,5 +1,5 @@
-// PlanIndex: a plan's segments by bucket, in the order in which their bytes are laid out, and who is
-// asked for them. Derived once when the plan is published.
+// PlanIndex: a plan's segments by bucket, in the order in which their bytes are laid out, and who
+// is asked for them. Derived once when the plan is published.
 #pragma once
 
 #include <cstdint>

@@ -228,15 +228,14 @@ struct LoadTold {
   OVERLORD_FIELDS(busy_ns)
 };
 
-using Message = std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get,
-                             StepReady, Acknowledged, StreamFailed, LateBad, Report, ReportAnswered,
-                             PeerRestarted, TermOpened, TermPromised, SlotsWished, LoadTold,
-                             RowsPlanned>;
+using Message =
+    std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get, StepReady,
+                 Acknowledged, StreamFailed, LateBad, Report, ReportAnswered, PeerRestarted,
+                 TermOpened, TermPromised, SlotsWished, LoadTold, RowsPlanned>;
 
 // What a home that only stands by must have heard when it becomes the active one.
 inline bool for_every_home(const Message& message) {
-  return std::holds_alternative<MetaGrant>(message) ||
-         std::holds_alternative<RowsPlanned>(message);
+  return std::holds_alternative<MetaGrant>(message) || std::holds_alternative<RowsPlanned>(message);
 }
 
 struct Envelope {

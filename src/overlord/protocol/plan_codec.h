@@ -42,8 +42,8 @@ Result<model::PlanPtr> decode_plan(std::string_view bytes, const PlanContext& co
 // A client, which is told of no bin: its own come as a batch.
 model::Plan plan_for_clients(const model::Plan& plan);
 // The constructor of a bucket: its bins, in their order, so that ordinals of the bucket's segments
-// stay; neither state nor reports, which it has no use for. Layers whose consumers are not the first
-// layer's stay whole.
+// stay; neither state nor reports, which it has no use for. Layers whose consumers are not the
+// first layer's stay whole.
 model::Plan plan_for_bucket(const model::Plan& plan, uint32_t bucket);
 
 }  // namespace overlord::protocol

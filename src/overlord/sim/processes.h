@@ -214,7 +214,7 @@ class Processes final : private Kept {
   std::vector<std::function<void(host::RoleHost&)>> wishes_;
   Sightings seen_;
   std::map<protocol::Address, std::vector<model::MicrobatchPtr>> last_steps_;  // for a mutant
-  std::map<std::pair<StepIndex, uint32_t>, model::PlanPtr> told_plans_;  // by step and tree
+  std::map<std::pair<StepIndex, uint32_t>, model::PlanPtr> told_plans_;        // by step and tree
   std::vector<Process> processes_;
   std::map<protocol::Address, size_t> where_;  // at first; constructors for good
   std::map<std::pair<protocol::Address, uint32_t>, Sender> senders_;  // loaders by generation

@@ -49,7 +49,7 @@ struct Carrier::Peer {
   std::set<uint32_t> trees_sent;  // whose views were
   std::deque<protocol::Envelope> waiting OVERLORD_GUARDED_BY(mutex);
   // Of the loop's thread alone.
-  std::shared_ptr<SegmentMap> segments;  // its segments that we have
+  std::shared_ptr<SegmentMap> segments;     // its segments that we have
   std::map<StepIndex, uint32_t> passed_on;  // the tree of the plan
   std::map<StepIndex, model::PlanPtr> client_plans;
   // Envelopes of another host, where a large frame may be overtaken by those behind it.

@@ -62,8 +62,7 @@ Result<std::pair<StepIndex, uint32_t>> WrittenPlans::keep_passed_on(std::string_
   Written told;
   fields(step, told.versions, told.plan_hash);
   OVERLORD_RETURN_IF_ERROR(fields.status("plan", /*whole=*/false));
-  told.bytes =
-      std::make_shared<const std::string>(bytes.substr(bytes.size() - reader.remaining()));
+  told.bytes = std::make_shared<const std::string>(bytes.substr(bytes.size() - reader.remaining()));
   told.passed_on = true;
   const std::pair named(step, told.versions.tree);
   const std::lock_guard lock(mutex_);

@@ -21,8 +21,8 @@ struct DealtRows {
 };
 
 // Of all slots that read anything, ascending; `index` is the plan's and is told whom to ask.
-// `slots`: by source, where the plan does not say otherwise. `windows`: asked for sources of several
-// slots; null where there are none.
+// `slots`: by source, where the plan does not say otherwise. `windows`: asked for sources of
+// several slots; null where there are none.
 std::vector<DealtRows> deal_rows(const model::Plan& plan, std::span<const uint32_t> slots,
                                  SourceWindows* windows, model::PlanIndex* index);
 // The rows of one slot alone; null: it has none.

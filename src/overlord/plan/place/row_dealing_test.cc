@@ -21,9 +21,8 @@ std::vector<model::BlockEntry> blocks() {
 // Windows of 20 rows in the order of the file: 20 in a pass.
 SourceWindows windows() {
   static const std::vector<model::BlockEntry> all = blocks();
-  return SourceWindows([](SourceIndex, uint32_t) {
-    return SourceOrder(all, model::Shuffle::kNone, kWindow, 0);
-  });
+  return SourceWindows(
+      [](SourceIndex, uint32_t) { return SourceOrder(all, model::Shuffle::kNone, kWindow, 0); });
 }
 
 // 60 bins of 7 segments anywhere in two passes of all sources.

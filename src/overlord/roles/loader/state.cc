@@ -30,6 +30,7 @@ struct LoaderState::Apply {
     self.next_window_ = std::max(self.next_window_, event.first);
   }
   void operator()(const PlanSeen& event) const {
+    OVERLORD_CHECK(event.rows != nullptr && event.rows->fits(), "rows fit their buckets");
     const auto& [step, tree] = std::pair(event.rows->step, event.rows->tree);
     const model::SlotRows* known = self.plan(step);
     if (known != nullptr && known->tree > tree) return;  // placed again since

@@ -369,6 +369,8 @@ Reaction on_released(const PlannerJob& job, const PlannerState& state, const mod
   OVERLORD_CHECK(state.unacknowledged().size() <= job.runway,
                  "no more is published than the runway");
   Publication published = publication(job, plan);
+  OVERLORD_CHECK(published.rows.empty() == plan->layers.front().segments.empty(),
+                 "somebody reads what is planned");
   for (const ConstructorSlot& slot : state.constructors()) {
     if (of_tree(slot, *plan)) out.effects.push_back(Send{slot.address, published.plan});
   }

@@ -30,11 +30,11 @@ struct PlannerJob {
   std::vector<uint32_t> most_slots;  // that there are: the others wait to be given windows
   // Of those sources. Remembers what it was asked; null where every source has one slot.
   std::shared_ptr<plan::SourceWindows> windows = nullptr;
-  model::Versions versions;          // of the plans, which no restart changes
-  uint32_t generation = 1;           // of this planner, on what it sends: its term
-  std::vector<uint32_t> buckets;     // constructors of the job's own tree that this planner serves
-  uint32_t runway = 4;               // plans that are out, and not consumed
-  uint32_t most_ahead = 0;           // plans beyond it that may be made for the journal's sake
+  model::Versions versions;       // of the plans, which no restart changes
+  uint32_t generation = 1;        // of this planner, on what it sends: its term
+  std::vector<uint32_t> buckets;  // constructors of the job's own tree that this planner serves
+  uint32_t runway = 4;            // plans that are out, and not consumed
+  uint32_t most_ahead = 0;        // plans beyond it that may be made for the journal's sake
   model::Scaling scaling;
   std::vector<Rank> ranks;      // whose clients are told of a new term
   std::vector<Rank> reporters;  // whose parts make up a step's feedback, ascending
