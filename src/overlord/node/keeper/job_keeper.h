@@ -83,8 +83,7 @@ class JobKeeper final : public keeper::KeeperWorld {
   Result<protocol::ResumeState> first_state(const keeper::Begin& attempt) const;
   Status prepare(const keeper::Begin& attempt, const protocol::ResumeState& state);
   Status find_left();
-  void tell_groups(const std::vector<LeftGroup>& groups, const std::string& run,
-                   uint32_t attempt) const;
+  void tell_groups(LeftGroups groups) const;
   Status start_cluster(const keeper::Begin& attempt, const std::string& state);
   void hear(const std::string& peer, protocol::Control control);
   LentGroups& lent();

@@ -24,13 +24,13 @@ Status JobKeeper::find_left() {
                           std::to_string(left_.keeper) + ". time"});
   }
   return leave_groups(arguments_.directory,
-                      {left_.keeper + 1, left_.run, left_.attempt, left_.groups});
+                      {left_.keeper + 1, left_.run, left_.attempt, left_.groups, left_.local});
 }
 
-void JobKeeper::tell_groups(const std::vector<LeftGroup>& groups, const std::string& run,
-                            uint32_t attempt) const {
+void JobKeeper::tell_groups(LeftGroups groups) const {
   if (!arguments_.comes_back()) return;
-  const Status left = leave_groups(arguments_.directory, {left_.keeper + 1, run, attempt, groups});
+  groups.keeper = left_.keeper + 1;
+  const Status left = leave_groups(arguments_.directory, groups);
   if (!left.ok()) std::fprintf(stderr, "%s\n", left.message().c_str());
 }
 
@@ -38,10 +38,11 @@ void JobKeeper::tell_groups(const std::vector<LeftGroup>& groups, const std::str
 Status JobKeeper::start_cluster(const keeper::Begin& attempt, const std::string& state) {
   serving_->run = attempt.run.empty() ? drawn_once() : attempt.run;
   if (attempt.run.empty()) forget_reach(arguments_.directory);
-  const auto changed = [this, run = serving_->run,
-                        number = attempt.attempt](const std::vector<LeftGroup>& groups) {
-    tell_groups(groups, run, number);
-  };
+  const auto changed =
+      [this, run = serving_->run, number = attempt.attempt,
+       local = keeper_->state().serving()->local](const std::vector<LeftGroup>& groups) {
+        tell_groups({0, run, number, groups, local});
+      };
   HostsClusterOptions options;
   OVERLORD_TRY(options.here,
                start_role_cluster(arguments_, job_->spec.name, serving_->job.get(), changed));
@@ -56,7 +57,7 @@ Status JobKeeper::start_cluster(const keeper::Begin& attempt, const std::string&
   if (serving_->run == left_.run && attempt.attempt == left_.attempt) {
     return serving_->cluster->here().adopt(groups);
   }
-  end_groups({0, {}, 0, std::move(groups)});
+  end_groups({0, {}, 0, std::move(groups), {}});
   return {};
 }
 

@@ -12,6 +12,11 @@ namespace overlord::keeper {
 std::vector<plan::HomelessGroup> movable_groups(const std::vector<protocol::ProcessRoles>& groups,
                                                 const std::vector<uint64_t>& slot_millicores);
 
+// What of a lead's own groups these ranks, which have come to its host, leave to do: others have
+// their constructors where they are.
+std::vector<protocol::ProcessRoles> groups_for(const KeeperJob& job,
+                                               const std::vector<Rank>& local);
+
 size_t constructors_of(const std::vector<protocol::ProcessRoles>& groups);
 
 // `before`: where they were wanted, or live.
