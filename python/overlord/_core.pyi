@@ -790,14 +790,18 @@ class Engine:
 
     def close(self) -> None: ...
 
-    def rebuild(self, axes: Sequence[tuple[str, int]], step: int | None) -> int:
-        """Plan for another mesh from a step on; the step from which it holds."""
+    def rebuild(self, axes: Sequence[tuple[str, int]], step: int | None, ranks: Sequence[int]) -> int:
+        """
+        Plan for another mesh, or other ranks, from a step on; the step from which it holds.
+        """
 
     def resize(self, source: int, slots: int) -> None:
         """From some window on, that many slots of a source."""
 
-    def axes_of(self, tree: int) -> list[tuple[str, int]]:
-        """Axes of a later tree's mesh, slowest first."""
+    def tree_of(self, tree: int) -> tuple[list[tuple[str, int]], list[int]]:
+        """
+        Of a later tree: the axes of its mesh, slowest first, and its ranks; none: all.
+        """
 
     @property
     def ranks(self) -> list[int]: ...

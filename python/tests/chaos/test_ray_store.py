@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ray_nodes import ray_cluster
 from trainers import embedded_hashes, hashes_of, in_time, processes_of, trainers
 
 import overlord as ol
@@ -42,29 +43,10 @@ def redis(folder: Path, port: int) -> Iterator[str]:
             server.kill()
 
 
-@contextlib.contextmanager
-def cluster(environment: dict[str, str], port: int) -> Iterator[Any]:
+def cluster(environment: dict[str, str], port: int) -> Any:
     """Two nodes, whose GCS listens at the same port when it is started again."""
-    from ray._private.authentication_test_utils import reset_auth_token_state
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patch:
-        own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of this cluster"}
-        for name, value in {**own, **environment}.items():
-            patch.setenv(name, value)
-        reset_auth_token_state()
-        made = Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 2, "gcs_server_port": port}
-        )
-        made.add_node(num_cpus=2)
-        ray.init(address=made.address, log_to_driver=False)
-        try:
-            yield made
-        finally:
-            ray.shutdown()
-            with contextlib.suppress(Exception):  # some of it was killed
-                made.shutdown()
-    reset_auth_token_state()
+    told = {"RAY_AUTH_TOKEN": "of this cluster", **environment}
+    return ray_cluster(2, 2, told, gcs_server_port=port)
 
 
 @pytest.fixture

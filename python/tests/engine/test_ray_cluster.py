@@ -16,6 +16,7 @@ import yaml
 from overlord._src.ray.keeper import Keeper
 from overlord._src.ray.loader_host import LoaderHost
 from overlord.cli import main
+from ray_nodes import ray_cluster
 from trainers import (
     embedded_hashes,
     go_on,
@@ -36,26 +37,11 @@ MESH = {"dp": 2}
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Four nodes on this machine, which let in who has their token."""
-    from ray._private.authentication_test_utils import reset_auth_token_state
-    from ray.cluster_utils import Cluster
-
+    """Four nodes."""
     token = tmp_path_factory.mktemp("ray") / "token"
     token.write_text("of this cluster")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("RAY_AUTH_MODE", "token")
-        environment.setenv("RAY_AUTH_TOKEN_PATH", str(token))
-        reset_auth_token_state()  # Ray has read the environment when it was imported
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-        for _ in range(3):
-            made.add_node(num_cpus=1)
-        ray.init(address=made.address, log_to_driver=False)
-        try:
-            yield made
-        finally:
-            ray.shutdown()
-            made.shutdown()
-    reset_auth_token_state()
+    with ray_cluster(4, 1, {"RAY_AUTH_TOKEN_PATH": str(token)}) as made:
+        yield made
 
 
 @pytest.fixture

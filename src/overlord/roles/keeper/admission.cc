@@ -54,7 +54,7 @@ Status may_attach_so(const KeeperJob& job, const std::string& peer,
 
 Status may_return(const KeeperJob& job, const KeeperState& state, const std::vector<Rank>& ranks) {
   std::string why;
-  if (state.left_out(ranks)) return {};
+  if (state.begin_with_a_tree(ranks)) return {};
   if (!job.alone) {
     why = "one node plans for several hosts";
   } else if (job.welcome.metric_driven) {

@@ -242,7 +242,7 @@ void Step::operator()(const Begun& input) {
     const protocol::Welcome& lead = *state_.lead();
     apply(ServingPrepared{input.state, lead.versions, lead.run, lead.term});
   }
-  for (const TreePlaced& placed : input.trees) apply(TreeBegun{placed});
+  for (const TreePlaced& placed : input.trees) apply(TreeBegun{placed, true});
   for (const protocol::Address& role : input.retired) apply(RoleRetired{role});
   plan::GroupHomes living;
   for (const runtime::GroupPlacement& group : input.running) living[group.name] = group.host;

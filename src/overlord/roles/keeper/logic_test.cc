@@ -133,6 +133,27 @@ TEST(KeeperLogic, ATreeIsToldToProcessesThenToTrainersThenToThePlanner) {
   EXPECT_TRUE(bench.state.tree_waits().empty());
 }
 
+// What it had of the stream before is of no use to anybody, so it may be a new process.
+TEST(KeeperLogic, WhoHasNotBegunWithATreeThatPlacesStepsAgainMayComeToItAlone) {
+  Bench bench;
+  bench.serve();
+  TreePlaced placed = tree(2, 7);
+  bench.on(TreeChanged{placed});
+  EXPECT_FALSE(bench.state.begin_with_a_tree({0})) << "nothing is placed again";
+  for (const char* peer : {"constructors-0", "loaders-0", "rank-0.1", "rank-1.1"}) {
+    bench.hears(peer, protocol::TreeTaken{2});
+  }
+  placed = tree(3, 7);
+  placed.tree.again = true;
+  placed.tree.ranks = {0};
+  bench.on(TreeChanged{placed});
+  EXPECT_TRUE(bench.state.begin_with_a_tree({0}));
+  EXPECT_TRUE(bench.state.begin_with_a_tree({1})) << "it has no place, and waits";
+  bench.hears("rank-0.1", protocol::TreeTaken{3});
+  EXPECT_FALSE(bench.state.begin_with_a_tree({0})) << "it may have got what nobody keeps";
+  EXPECT_TRUE(bench.state.begin_with_a_tree({1}));
+}
+
 TEST(KeeperLogic, OfATreeWhoDiesIsToldAgainAndWhoLeavesIsNotWaitedFor) {
   Bench bench;
   bench.serve();

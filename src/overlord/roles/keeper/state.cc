@@ -170,13 +170,23 @@ struct KeeperState::Change {
       group.generation = state.first_generation_;
       now.supervisor.add_roles(group);
     }
-    now.trees.push_back(e.placed.tree);
+    const protocol::TreeTold& tree = e.placed.tree;
+    now.awaited.clear();
+    if (tree.again && !e.journalled) {
+      const std::vector<Rank>& ranks = tree.ranks.empty() ? state.job_.ranks : tree.ranks;
+      now.awaited = {ranks.begin(), ranks.end()};
+    }
+    now.trees.push_back(tree);
     now.rolling = true;
     now.trainers_told = false;
   }
   void operator()(const TreeHeld& e) const {
     uint32_t& known = serving().taken[e.peer];
     known = std::max(known, e.version);
+    const auto trainer = state.book_.attached().find(e.peer);
+    if (trainer == state.book_.attached().end()) return;
+    if (known < serving().trees.back().version) return;
+    for (const Rank rank : trainer->second.ranks) serving().awaited.erase(rank);
   }
   void operator()(const TreeToldToTrainers&) const {
     OVERLORD_CHECK(serving().rolling && state.lacking_tree(state.processes()).empty(),
@@ -317,11 +327,13 @@ std::vector<std::string> KeeperState::lacking_tree(const std::vector<std::string
   return out;
 }
 
-bool KeeperState::left_out(const std::vector<Rank>& ranks) const {
-  if (!serving_ || serving_->trees.empty() || serving_->trees.back().ranks.empty()) return false;
+bool KeeperState::begin_with_a_tree(const std::vector<Rank>& ranks) const {
+  if (!serving_ || serving_->trees.empty()) return false;
   const std::vector<Rank>& there = serving_->trees.back().ranks;
-  return std::none_of(ranks.begin(), ranks.end(), [&](Rank rank) {
-    return std::find(there.begin(), there.end(), rank) != there.end();
+  return std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) {
+    const bool has_place =
+        there.empty() || std::find(there.begin(), there.end(), rank) != there.end();
+    return !has_place || serving_->awaited.contains(rank);
   });
 }
 

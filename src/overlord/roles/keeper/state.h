@@ -152,6 +152,7 @@ struct RoleRetired {
 };
 struct TreeBegun {  // everybody is to know it
   TreePlaced placed;
+  bool journalled = false;  // it held before this keeper was there
 };
 struct TreeHeld {  // by a process or a trainer
   std::string peer;
@@ -213,6 +214,8 @@ class KeeperState {
     std::map<std::string, GroupHome> homes = {};  // of groups that may move; others live here
     std::vector<Rank> local = {};                 // ranks that have come to this host
     protocol::HostGift gives = {};                // this host to loaders
+    std::set<Rank> awaited =
+        {};  // the newest tree places steps again for them, and they have not begun
     plan::GroupHomes wanted() const;
   };
 
@@ -263,8 +266,9 @@ class KeeperState {
   std::vector<std::string> trainers() const;
   // Those of them that do not know the newest tree.
   std::vector<std::string> lacking_tree(const std::vector<std::string>& peers) const;
-  // Ranks that the newest tree has no place for: they wait for one that has.
-  bool left_out(const std::vector<Rank>& ranks) const;
+  // Ranks that begin with a tree, whatever they had before: the newest places steps again for them
+  // and they have not begun with it, or it has no place for them and they wait for one that has.
+  bool begin_with_a_tree(const std::vector<Rank>& ranks) const;
   // Whom a new tree waits for, for people; empty: nobody.
   std::string tree_waits() const;
 

@@ -199,7 +199,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     std::set<uint32_t>& blocks = shadow_blocks_[effect.step];
     const KnownPlan& known = *state_.plan(effect.step);
     for (uint32_t bucket = 0; !sparse_reads_ && bucket < known.index->buckets.size(); ++bucket) {
-      for (const Wanted& want : wanted_by({effect.step, bucket})) blocks.insert(want.ref.block);
+      for (const Wanted& want : wanted_by({effect.step, known.plan->versions.tree, bucket}))
+        blocks.insert(want.ref.block);
     }
     std::set<uint32_t> needed;
     for (auto it = shadow_blocks_.begin(); it != shadow_blocks_.end();) {

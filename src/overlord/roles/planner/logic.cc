@@ -157,9 +157,10 @@ struct OnMessage {
     out->events.push_back(MetaArrived{message.sequence, message.window});
   }
   void operator()(const protocol::Acknowledged& message) const {
-    // More than any term has planned: its promise ends the stream by name (check_promise).
-    if (message.acknowledged > state.unplanned()) return;
-    out->events.push_back(ConstructorAcknowledged{envelope.from, message.acknowledged});
+    // Of more than any term has planned its promise says more, which ends the stream by name
+    // (check_promise); what there is before that end is served.
+    const StepIndex known = std::min(message.acknowledged, state.unplanned());
+    out->events.push_back(ConstructorAcknowledged{envelope.from, known});
   }
   void operator()(const protocol::LateBad& message) const {
     // Told by another fetch, or before a restart: it counts once, and is answered every time.
