@@ -80,8 +80,7 @@ bool set_option(const std::string& text, KeeperArguments* arguments) {
   } else if (key == "lead_returns") {
     arguments->lead_returns = value == "1";
   } else if (key == "local") {
-    arguments->rankless = value == "none";
-    if (!arguments->rankless) arguments->local = ranks_in(value);
+    arguments->local = ranks_in(value);
   } else if (key == "starter") {
     arguments->starter = ranks_in(value);
   } else if (key == "attempt") {

@@ -277,9 +277,8 @@ class Job:
         if by_ray:
             self.check_under_ray()
             beside = self.keeper_place(name, options.hash_batches)
-            ranks = beside.ranks()
-            if set(hosted) <= set(ranks):  # else their own node follows it
-                path, plan = beside.path, self.leading_plan(ranks)
+            if beside.is_here():  # else their own node follows it
+                path, plan = beside.path, self.leading_plan()
         run = launch.run if launch is not None else ""
         if launch is None and len(hosted) == self._mesh.world_size:
             # Nobody else reads this stream: another reader of the same job has a node of its own.
@@ -419,24 +418,17 @@ class Job:
         base = self._loaded.base / (self.config.runtime.processes.directory or "/tmp")
         return KeeperPlace.of(self.agreed_key(stream, hash_batches), base)
 
-    def leading_plan(self, ranks: Sequence[int]) -> NodePlan:
-        """Of the node that a keeper under Ray runs; `ranks` share its host."""
+    def leading_plan(self) -> NodePlan:
+        """Of the node that a keeper under Ray runs; which ranks share its host is seen there."""
         lead = self.config.runtime.wire.lead
         assert lead is not None
-        everybody = set(ranks) == set(range(self._mesh.world_size))
-        return replace(
-            self.node_plan(),
-            stays=True,
-            reruns=True,
-            wire=self._wire_words(lead, leads=True),
-            local=() if everybody else tuple(sorted(ranks)),
-            rankless=not ranks,
-        )
+        words = self._wire_words(lead, leads=True)
+        return replace(self.node_plan(), stays=True, reruns=True, wire=words)
 
     def turn_plan(self, at: str) -> NodePlan:
         """Of one of several hosts that may lead, which is called at this address then."""
         check_memory_share(self._loaded, 0)  # it has no constructors
-        plan = self.leading_plan(())
+        plan = self.leading_plan()
         return replace(plan, wire=[*plan.wire, f"wire.at={at}"])
 
     def joining_plan(self, lead: str, host: str | None = None) -> NodePlan:

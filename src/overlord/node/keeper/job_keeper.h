@@ -91,8 +91,7 @@ class JobKeeper final : public keeper::KeeperWorld {
   Status still_leads() const;
   void look_for_other_leads();
   Status see_mark(const protocol::Control& control) const;
-  void tell_groups(const std::vector<LeftGroup>& groups, const std::string& run,
-                   uint32_t attempt) const;
+  void tell_groups(LeftGroups groups) const;
   Status start_cluster(const keeper::Begin& attempt, const std::string& state);
   void hear(const std::string& peer, protocol::Control control);
   LentGroups& lent();

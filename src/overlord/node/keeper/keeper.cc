@@ -37,11 +37,14 @@ void count_shadows(NodeStatus* status) {
 }
 
 std::vector<HostStatus> hosts_of(const keeper::KeeperState& state) {
-  std::vector<HostStatus> out = {{"", !state.job().local.empty(), state.job().gives}};
+  const auto* serving = state.serving();
+  std::vector<HostStatus> out = {serving == nullptr
+                                     ? HostStatus{"", true, state.job().gives}
+                                     : HostStatus{"", !serving->local.empty(), serving->gives}};
   for (const auto& [peer, host] : state.hosts()) out.push_back({peer, host.ranks, host.gives});
   for (const std::string& peer : state.lost_hosts()) out.push_back({peer, false, {}, 0, true});
-  if (state.serving() == nullptr) return out;
-  for (const auto& [name, home] : state.serving()->homes) {
+  if (serving == nullptr) return out;
+  for (const auto& [name, home] : serving->homes) {
     for (HostStatus& host : out) host.groups += home.lives == host.name ? 1 : 0;
   }
   return out;
@@ -52,7 +55,7 @@ std::vector<HostStatus> hosts_of(const keeper::KeeperState& state) {
 JobKeeper::JobKeeper(const KeeperArguments& arguments, const protocol::JobFile& file)
     : arguments_(arguments),
       file_(file),
-      local_(arguments.local.empty() && !arguments.rankless ? file.ranks : arguments.local),
+      local_(arguments.local.empty() ? file.ranks : arguments.local),
       follows_(arguments.wire.several_hosts() && !arguments.wire.leads),
       notes_of_run_(arguments.directory, arguments.run, arguments.job),
       trace_(arguments.directory, "node") {}
@@ -103,12 +106,13 @@ keeper::KeeperJob JobKeeper::keeper_job() const {
   out.generation = generation();
   out.comes_again = comes_again();
   out.living = left_.placements();
+  out.came_before = left_.local;
   const std::vector<uint32_t> buckets = keeper::buckets_of_host(*views_, file_.ranks, local_);
   out.groups = keeper::place_processes(job_->spec, buckets, placing()).processes;
   out.gives = arguments_.gives;
   if (claims()) out.gives.leads_at = arguments_.wire.at;
-  out.gives.cores =
-      plan::spare_cores(usable_cores(), keeper::constructors_of(out.groups), out.leads);
+  out.cores = usable_cores();
+  out.gives.cores = plan::spare_cores(out.cores, keeper::constructors_of(out.groups), out.leads);
   note_files(job_->spec, &out.gives);
   out.slot_millicores = plan::slot_millicores(job_->spec.sources);
   out.views = views_;
