@@ -26,6 +26,7 @@
 #include "overlord/protocol/job_codec.h"
 #include "overlord/roles/keeper/hosts.h"
 #include "overlord/roles/keeper/process_placement.h"
+#include "told_sources.h"
 
 namespace nb = nanobind;
 
@@ -79,16 +80,10 @@ class Directory {
 
 nb::bytes job_file(const JobHandle& job, std::vector<Rank> ranks,
                    const model::RuntimeOptions& options, std::vector<std::string> worker_command,
-                   std::string journal_path, const std::map<std::string, uint32_t>& shadows,
-                   const std::map<std::string, uint64_t>& millicores) {
+                   std::string journal_path, const std::map<std::string, nb::dict>& told) {
   protocol::JobFile file =
       job.job_file(std::move(ranks), options, std::move(worker_command), std::move(journal_path));
-  for (model::Source& source : file.spec.sources) {
-    const auto by_rule = shadows.find(source.name);
-    if (by_rule != shadows.end()) source.shadows = std::max(source.shadows, by_rule->second);
-    const auto measured = millicores.find(source.name);
-    if (measured != millicores.end()) source.measured_millicores = measured->second;
-  }
+  tell_sources(told_sources(told), &file.spec);
   const std::string bytes = protocol::encode_job_file(file);
   return nb::bytes(bytes.data(), bytes.size());
 }
@@ -161,23 +156,29 @@ std::vector<plan::HostRoom> rooms_of(
 
 // Only names, loaders and numbers count, so that a config can be asked about before its data is.
 nb::dict place_processes(
-    const std::vector<std::tuple<std::string, uint32_t, uint32_t, uint32_t, uint64_t>>& sources,
+    const std::vector<std::tuple<std::string, uint32_t, uint32_t, uint32_t, uint64_t, bool>>&
+        sources,
     uint32_t buckets, uint32_t loader_processes, uint32_t constructor_processes,
-    std::vector<std::string> isolate,
+    std::vector<std::vector<std::string>> isolate, bool isolate_by_rule,
     const std::vector<std::tuple<std::string, uint32_t, bool>>& hosts) {
   model::JobSpec spec;
-  for (const auto& [name, loaders, workers, shadows, millicores] : sources) {
+  for (const auto& [name, loaders, workers, shadows, millicores, python] : sources) {
     model::Source& source = spec.sources.emplace_back();
     source.name = name;
     source.loaders = loaders;
     source.workers = workers;
     source.shadows = shadows;
-    source.measured_millicores = millicores;
+    source.measured = {.elapsed_ns = 1000, .work_ns = millicores};
+    if (python) source.transform.function = "a user's";
   }
   std::vector<uint32_t> numbers(buckets);
   std::iota(numbers.begin(), numbers.end(), 0u);
   const keeper::ProcessPlacement placement = keeper::place_processes(
-      spec, numbers, {loader_processes, constructor_processes, std::move(isolate)});
+      spec, numbers,
+      {.loader_processes = loader_processes,
+       .constructor_processes = constructor_processes,
+       .isolated = std::move(isolate),
+       .by_rule = isolate_by_rule});
   nb::dict processes;
   for (const protocol::ProcessRoles& process : placement.processes) {
     processes[process.name.c_str()] = process.roles.size() + process.standby.size();
@@ -231,10 +232,8 @@ void bind_node(nb::module_& m) {
       "Who pins memory for a CUDA device; an error that says why where nobody can.");
   m.def("job_file", &job_file, nb::arg("job"), nb::arg("ranks"), nb::arg("options"),
         nb::arg("worker_command"), nb::arg("journal_path") = "",
-        nb::arg("shadows") = std::map<std::string, uint32_t>(),
-        nb::arg("millicores") = std::map<std::string, uint64_t>(),
-        "The job as a node process is started with it; sources have so many shadows at least, and "
-        "loaders that kept so many thousandths of a core busy in the run before.");
+        nb::arg("told") = std::map<std::string, nb::dict>(),
+        "The job as a node process is started with it; told: ToldSource by name.");
   m.def("attach", &attach, nb::arg("directory"), nb::arg("job"), nb::arg("attempt"),
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
         nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),
@@ -244,9 +243,11 @@ void bind_node(nb::module_& m) {
         "What a node that waits for its job is sent instead: the name of an error, and its text.");
   m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
         nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
+        nb::arg("isolate_by_rule") = true,
         nb::arg("hosts") = std::vector<std::tuple<std::string, uint32_t, bool>>(),
         "Processes with their roles, and hosts of those that may move, with the reason of each; of "
-        "(name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks).");
+        "(name, loaders, workers, shadows, measured millicores, runs Python) and (name, cores, has "
+        "ranks).");
   m.def(
       "ask_node",
       [](const std::string& directory, double timeout_s) {

@@ -57,7 +57,7 @@ struct OwnersLook {
   uint32_t advised = 0;       // 0: it was done
   std::string reason;
 
-  OVERLORD_FIELDS(source, slots, first_window, advised, reason)
+  OVERLORD_FIELDS(source, slots, first_window, advised, reason, inputs)
 };
 
 struct LateBadLook {

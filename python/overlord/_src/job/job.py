@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import socket
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
@@ -43,7 +44,8 @@ from overlord._src.native import core
 from overlord._src.node.keeper_place import KeeperPlace
 from overlord._src.node.limits import check_memory_share, given_memory, node_cores
 from overlord._src.node.process import Attachment, GivenNode, HostNode, NodeFinder, NodePlan
-from overlord._src.node.shadow_rule import shadows_by_rule
+from overlord._src.node.process_groups import group_costs, lists_of
+from overlord._src.scale.at_start import told_sources
 from overlord._src.state.keys import keys_of
 from overlord._workers.tokenizer_worker import worker_command
 
@@ -226,7 +228,9 @@ class Job:
             shared = self._attached(settings, launch, path, by_ray=engine == "ray")
         else:
             opened = check_stream(self._loaded, self.open_stream(name), tell=0 in hosted)
-            shared = EmbeddedEngine(settings, opened, self._loaded.journal_path)
+            shared = EmbeddedEngine(
+                settings, opened, self._loaded.journal_path, lambda: self._told(opened)
+            )
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 
     def _shadowed(self, stream: ResolvedStream) -> str | None:
@@ -308,15 +312,24 @@ class Job:
     def job_file(self, name: str, ranks: Sequence[int], options: core.RuntimeOptions) -> bytes:
         """A stream of the job as a node process is started with it; opens and indexes its data."""
         opened = check_stream(self._loaded, self.open_stream(name))
+        measured = loader_millicores(self._loaded, opened.sources)
+        for cost in group_costs(self._loaded, opened.resolved, measured):
+            warnings.warn(f"overlord: {cost}", UserWarning, stacklevel=4)
         return core.job_file(
             opened.native,
             list(ranks),
             options,
             worker_command(),
             self._loaded.journal_path,
-            shadows_by_rule(self._loaded, opened.sources),
-            loader_millicores(self._loaded, opened.sources),
+            self._told(opened),
         )
+
+    def _told(self, opened: OpenStream) -> dict[str, dict[str, Any]]:
+        """What is known of the sources when the stream starts."""
+        launch = find_launch()
+        several = launch is not None and self.config.runtime.wire.planner is not None
+        hosts = launch.hosts if launch is not None and several else 1
+        return told_sources(self._loaded, opened, hosts=hosts, groups=self._mesh.data_size)
 
     def node_plan(self) -> NodePlan:
         """How the config wants the roles of a host dealt to processes."""
@@ -324,7 +337,8 @@ class Job:
         return NodePlan(
             loader_processes=placing.loaders,
             constructor_processes=placing.constructors,
-            isolate=tuple(placing.isolate),
+            isolate=tuple(lists_of(placing.isolate)),
+            isolate_by_rule=placing.isolate_by_rule,
             attach_seconds=placing.attach_seconds,
             recovery_seconds=placing.recovery_seconds,
             orphan_seconds=placing.orphan_seconds,

@@ -13,7 +13,7 @@
 namespace overlord::node {
 namespace {
 
-constexpr int kFormat = 3;
+constexpr int kFormat = 4;
 // A look at a single step does not replace what a long run has measured.
 constexpr uint64_t kMuchLess = 10;
 
@@ -23,6 +23,7 @@ void add_loader(const LoaderStatus& loader, SourceProfile* profile) {
       {.loaders = 1,
        .rows_posted = counts.rows_posted,
        .documents = counts.documents,
+       .tokens = counts.tokens,
        .blocks_read = counts.blocks_read,
        .cache_hits = counts.cache_hits,
        .bad_rows = counts.bad_rows,
@@ -36,7 +37,7 @@ void add_loader(const LoaderStatus& loader, SourceProfile* profile) {
                   .tokenise = {counts.tokenise_ns, counts.tokenise_in_bytes,
                                counts.tokenise_out_bytes},
                   .media = {counts.media_ns, counts.media_in_bytes, counts.media_out_bytes},
-                  .send = {0, counts.sent_bytes, counts.sent_bytes, loader.in_flight_peak_bytes}}},
+                  .send = {counts.send_ns, counts.sent_bytes, counts.sent_bytes, loader.in_flight_peak_bytes}}},
       profile);
 }
 
