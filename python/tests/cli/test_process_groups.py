@@ -97,10 +97,10 @@ def test_the_process_of_users_python_counts_in_budgets(
         "files": str(tmp_path / "talk.jsonl"),
         "text": "text",
         "tokenizer": "bytes",
-        "transform": {"call": "louder", "version": "1"},
+        "transform": "own_transforms:loud",
     }
-    loaded = ol.job(grouped, transforms={"louder": lambda rows: rows}).loaded
+    loaded = ol.job(grouped).loaded
     assert node_memory(loaded, 1) == before + loaded.config.runtime.payload_budget
     placing["isolate_by_rule"] = False
-    loaded = ol.job(grouped, transforms={"louder": lambda rows: rows}).loaded
+    loaded = ol.job(grouped).loaded
     assert node_memory(loaded, 1) == before
