@@ -173,12 +173,12 @@ nb::dict place_processes(
   }
   std::vector<uint32_t> numbers(buckets);
   std::iota(numbers.begin(), numbers.end(), 0u);
-  const keeper::ProcessPlacement placement = keeper::place_processes(
-      spec, numbers,
-      {.loader_processes = loader_processes,
-       .constructor_processes = constructor_processes,
-       .isolated = std::move(isolate),
-       .by_rule = isolate_by_rule});
+  const keeper::ProcessPlacement placement =
+      keeper::place_processes(spec, numbers,
+                              {.loader_processes = loader_processes,
+                               .constructor_processes = constructor_processes,
+                               .isolated = std::move(isolate),
+                               .by_rule = isolate_by_rule});
   nb::dict processes;
   for (const protocol::ProcessRoles& process : placement.processes) {
     processes[process.name.c_str()] = process.roles.size() + process.standby.size();

@@ -143,7 +143,8 @@ TEST(Owners, SlotsAreThereWhenTheMixtureTurnsToASource) {
     const std::vector<protocol::OwnersRecord> decided = decisions_of(*cluster);
     ASSERT_FALSE(decided.empty()) << seed;
     for (const protocol::OwnersRecord& record : decided) {
-      EXPECT_EQ(record.owners.source + 1, scenario.spec.sources.size()) << "nothing turns to others";
+      EXPECT_EQ(record.owners.source + 1, scenario.spec.sources.size())
+          << "nothing turns to others";
       EXPECT_EQ(record.inputs.rule, model::ScaleRule::kForesight);
       EXPECT_GE(record.inputs.step, kTurn);
       EXPECT_GT(record.owners.ranges.back().slots, 1u);

@@ -130,9 +130,9 @@ struct SourceCost {
   uint64_t busy_ns() const { return worked_ns() + wait_ns; }
   // Thousandths of a core that its loaders kept busy.
   uint64_t millicores() const {
-    return elapsed_ns == 0
-               ? 0
-               : static_cast<uint64_t>(static_cast<unsigned __int128>(worked_ns()) * 1000 / elapsed_ns);
+    return elapsed_ns == 0 ? 0
+                           : static_cast<uint64_t>(static_cast<unsigned __int128>(worked_ns()) *
+                                                   1000 / elapsed_ns);
   }
 
   friend bool operator==(const SourceCost&, const SourceCost&) = default;

@@ -46,7 +46,8 @@ struct LoaderStatus {
 
   OVERLORD_FIELDS(source, slot, queue, blocks_in_work, counts, transform_ns, python_ns,
                   buffer_bytes, buffer_peak_bytes, reading_bytes, reading_peak_bytes,
-                  in_flight_bytes, in_flight_peak_bytes, worker_bytes, worker_peak_bytes, standby, reads)
+                  in_flight_bytes, in_flight_peak_bytes, worker_bytes, worker_peak_bytes, standby,
+                  reads)
 };
 // What constructors spent on the packed media of a source.
 struct UnpackStatus {

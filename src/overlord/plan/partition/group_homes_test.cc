@@ -210,7 +210,9 @@ TEST(SlotMillicores, AreWorkersUntilEverySourceIsMeasured) {
   sources[0].workers = 3;
   sources[0].measured = {.elapsed_ns = 1000, .work_ns = 900};
   EXPECT_EQ(slot_millicores(sources), (std::vector<uint64_t>{3000, 1000}));
-  sources[1].measured = {.elapsed_ns = 1000, .work_ns = 90, .send_ns = 10};  // seven workers, nine tenths of them for the first
+  sources[1].measured = {.elapsed_ns = 1000,
+                         .work_ns = 90,
+                         .send_ns = 10};  // seven workers, nine tenths of them for the first
   EXPECT_EQ(slot_millicores(sources), (std::vector<uint64_t>{3150, 700}));
 }
 

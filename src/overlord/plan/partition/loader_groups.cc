@@ -105,7 +105,8 @@ class Grouping {
       (runs_python(sources_[s]) ? group.sources : others).push_back(s);
     }
     if (group.sources.empty() || others.empty()) return;
-    group.reason = named(sources_, group) + ": a process apart from the others, for a user's Python";
+    group.reason =
+        named(sources_, group) + ": a process apart from the others, for a user's Python";
     light_ = std::move(others);
     apart_.push_back(std::move(group));
   }

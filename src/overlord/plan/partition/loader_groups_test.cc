@@ -48,8 +48,7 @@ TEST(LoaderGroups, UsersPythonLivesApartFromWhatIsNative) {
   ASSERT_EQ(groups.size(), 2u);
   EXPECT_EQ(groups[0].sources, (Sources{0, 2}));
   EXPECT_EQ(groups[1].sources, (Sources{1, 3}));
-  EXPECT_EQ(groups[1].reason,
-            "sources b, d: a process apart from the others, for a user's Python");
+  EXPECT_EQ(groups[1].reason, "sources b, d: a process apart from the others, for a user's Python");
   for (model::Source& source : sources) source.transform.function = "m:f";
   EXPECT_EQ(loader_groups(sources, {}).size(), 1u) << "nobody is native";
 }

@@ -39,8 +39,7 @@ uint64_t scaled(uint64_t value, uint64_t by, uint64_t over) {
 uint32_t slots_for(uint64_t busy_milli, uint64_t busy_part_milli, const ScaleInputs& in) {
   const uint64_t of_a_slot = busy_part_milli * in.workers;
   const uint64_t slots = busy_milli / of_a_slot + (busy_milli % of_a_slot != 0 ? 1 : 0);
-  return static_cast<uint32_t>(
-      std::clamp<uint64_t>(slots, 1, std::max(in.most_slots, in.slots)));
+  return static_cast<uint32_t>(std::clamp<uint64_t>(slots, 1, std::max(in.most_slots, in.slots)));
 }
 
 ScaleDecision by_load(const ScaleInputs& in) {
@@ -78,9 +77,9 @@ ScaleDecision by_share(const ScaleInputs& in) {
 ScaleDecision by_foresight(const ScaleInputs& in) {
   ScaleDecision out{in.slots, in.slots, {}};
   if (in.work_ns == 0 || in.all_work_ns == 0) return out;
-  const std::string asks =
-      "step " + std::to_string(in.step) + " asks " + std::to_string(in.share_soon) +
-      " thousandths of it, after " + std::to_string(in.share_now) + " now: ";
+  const std::string asks = "step " + std::to_string(in.step) + " asks " +
+                           std::to_string(in.share_soon) + " thousandths of it, after " +
+                           std::to_string(in.share_now) + " now: ";
   if (in.step_ns > 0) {
     out.wanted = slots_for(scaled(in.work_ns, 1000, in.step_ns), kTargetMilli, in);
     out.reason = asks + std::to_string(in.work_ns / 1000) + " us of work in steps of " +

@@ -96,13 +96,15 @@ TEST(Scaler, ThePapersRuleFollowsTheMovingAverageOfTheShare) {
   Scaler scaler(ScalingPolicy::kShare);
   std::vector<IntervalLoad> loads(4, IntervalLoad{2, 4, 1, 0, 250, 250});
   for (int i = 0; i < 20; ++i) {
-    for (const ScaleAdvice& advice : scaler.next(loads)) loads[advice.source].slots = advice.decision.slots;
+    for (const ScaleAdvice& advice : scaler.next(loads))
+      loads[advice.source].slots = advice.decision.slots;
   }
   EXPECT_EQ(loads[0].slots, 2u) << "an even share asks for nothing";
   loads[0].share_now = 900;
   loads[1].share_now = loads[2].share_now = loads[3].share_now = 33;
   for (int i = 0; i < 30; ++i) {
-    for (const ScaleAdvice& advice : scaler.next(loads)) loads[advice.source].slots = advice.decision.slots;
+    for (const ScaleAdvice& advice : scaler.next(loads))
+      loads[advice.source].slots = advice.decision.slots;
   }
   EXPECT_EQ(loads[0].slots, 4u);
   EXPECT_EQ(loads[1].slots, 1u);

@@ -114,8 +114,8 @@ struct RetiredRecord {
 struct OwnersRecord {
   model::Versions versions;
   model::SourceOwners owners;
-  uint32_t advised = 0;  // slots that it would have, where changes are only advised
-  std::string reason;    // with what was measured, for people
+  uint32_t advised = 0;            // slots that it would have, where changes are only advised
+  std::string reason;              // with what was measured, for people
   model::ScaleInputs inputs = {};  // deciding again from them gives the same
 
   OVERLORD_FIELDS(versions, owners, advised, reason, inputs)

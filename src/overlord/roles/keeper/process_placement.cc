@@ -25,8 +25,8 @@ std::vector<protocol::ProcessRoles> deal_slots(const model::JobSpec& spec,
 }
 
 uint32_t own_slots(const std::vector<protocol::ProcessRoles>& processes) {
-  return static_cast<uint32_t>(std::count_if(
-      processes.begin(), processes.end(), [](const auto& one) { return !one.roles.empty(); }));
+  return static_cast<uint32_t>(std::count_if(processes.begin(), processes.end(),
+                                             [](const auto& one) { return !one.roles.empty(); }));
 }
 
 }  // namespace

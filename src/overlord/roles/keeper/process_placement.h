@@ -20,8 +20,8 @@ struct PlacementOptions {
   uint32_t constructor_processes = 1;  // over which buckets are dealt; 0: the light sources' own
   // Sources in processes of their own; those of a list share one.
   std::vector<std::vector<std::string>> isolated = {};
-  bool loaders = true;                 // false: they live on another host
-  std::string prefix = {};             // of the names: no two hosts share one
+  bool loaders = true;      // false: they live on another host
+  std::string prefix = {};  // of the names: no two hosts share one
   bool by_rule = true;  // what else lives apart is found by rule (plan/partition/loader_groups.h)
 };
 

@@ -36,8 +36,8 @@ void StepPace::note(StepIndex acknowledged, int64_t now_ns) {
   OVERLORD_CHECK(!begun_ || now_ns >= since_ns_, "time goes on");
   if (begun_) {
     const uint64_t one_ns = static_cast<uint64_t>(now_ns - since_ns_) / (acknowledged - step_);
-    step_ns_ = step_ns_ == 0 ? one_ns
-                             : (step_ns_ * (1000 - kNewestMilli) + one_ns * kNewestMilli) / 1000;
+    step_ns_ =
+        step_ns_ == 0 ? one_ns : (step_ns_ * (1000 - kNewestMilli) + one_ns * kNewestMilli) / 1000;
   }
   begun_ = acknowledged > 0;
   step_ = acknowledged;
@@ -65,9 +65,9 @@ Reaction Demand::heard(const PlannerState& state, int64_t now_ns) {
   }
   std::vector<plan::IntervalLoad> loads;
   for (SourceIndex s = 0; s < job_.slots.size(); ++s) {
-    loads.push_back({newest_slots(job_, state, s), job_.most_slots[s],
-                     job_.spec.sources[s].workers, state.busy_ns(s) * 1000 / interval_ns, now[s],
-                     soon[s], job_.spec.mixture.metric_driven()});
+    loads.push_back({newest_slots(job_, state, s), job_.most_slots[s], job_.spec.sources[s].workers,
+                     state.busy_ns(s) * 1000 / interval_ns, now[s], soon[s],
+                     job_.spec.mixture.metric_driven()});
   }
   out.events.emplace_back(LoadTaken{});
   for (plan::ScaleAdvice& advice : scaler_.next(loads)) {

@@ -41,8 +41,8 @@ void measure(PlannerState* state, SourceIndex source, int64_t seconds) {
   window->tokens.assign(20, 1000);
   state->apply(GrantRaised{source, 1});
   state->apply(MetaArrived{0, window});
-  state->apply(LoadMeasured{protocol::loader_address(source, 0),
-                            static_cast<uint64_t>(seconds * kSecond)});
+  state->apply(
+      LoadMeasured{protocol::loader_address(source, 0), static_cast<uint64_t>(seconds * kSecond)});
 }
 
 std::vector<protocol::OwnersRecord> records_in(const Reaction& reaction) {

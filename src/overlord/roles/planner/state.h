@@ -107,7 +107,7 @@ struct LoadMeasured {  // of a slot, since it began
   protocol::Address slot;
   uint64_t busy_ns = 0;
 };
-struct LoadTaken {};  // what was measured so far has been looked at
+struct LoadTaken {};   // what was measured so far has been looked at
 struct TurnForeseen {  // the mixture will draw so many rows of it in a step
   SourceIndex source = 0;
   uint64_t rows = 0;
@@ -276,7 +276,7 @@ class PlannerState {
   std::vector<uint64_t> grants_;        // windows granted, as a limit on the sequence number
   std::vector<uint64_t> posted_below_;  // every window before it has been posted
   std::vector<std::set<uint64_t>> posted_above_;  // and these, out of order
-  std::vector<uint64_t> step_rows_;  // most rows one step draws, to size grants
+  std::vector<uint64_t> step_rows_;               // most rows one step draws, to size grants
   std::vector<model::SourceCost> measured_;
   std::vector<uint64_t> late_bad_;
   std::map<SampleId, bool> late_rows_;  // durable yet? As many as bad_rows_allowed lets live
