@@ -127,6 +127,7 @@ TEST(PlannerDemand, FollowsWhatSlotsTellAndWritesDownWhy) {
     job.scaling.advise_only = advise_only;
     Demand demand(job);
     PlannerState state = state_at(0);
+    state.apply(GrantRaised{0, 5});
     EXPECT_TRUE(demand.heard(state, kSecond).effects.empty()) << "an interval begins";
     state.apply(LoadMeasured{protocol::loader_address(0, 0), kSecond});
     state.apply(LoadMeasured{protocol::loader_address(0, 1), kSecond});
@@ -141,6 +142,8 @@ TEST(PlannerDemand, FollowsWhatSlotsTellAndWritesDownWhy) {
               "2.0 of 2 workers busy, asked for 50 thousandths and 50 soon: 4 slots");
     EXPECT_EQ(plan::decide(records[0].inputs).slots, 4u) << "deciding again gives the same";
     for (const Event& event : looked.events) state.apply(event);
+    state.apply(OwnersChanged{records[0]});
+    EXPECT_EQ(newest_slots(job, state, 0), advise_only ? 2u : 4u);
     EXPECT_EQ(state.busy_ns(0), 0u) << "the next interval begins";
   }
 }

@@ -294,7 +294,7 @@ struct PlannerState::Apply {
     const model::SourceOwners& owners = event.record.owners;
     OVERLORD_CHECK(owners.source < self.meta_.size() && !owners.ranges.empty(),
                    "owners of an unknown source");
-    OVERLORD_CHECK(!self.moving_.contains(owners.source) ||
+    OVERLORD_CHECK(!self.moving_.contains(owners.source) || event.record.advised > 0 ||
                        owners.ranges.back().first_window >= self.grants_[owners.source],
                    "granted windows keep their owner");
     self.moving_.erase(owners.source);
