@@ -28,6 +28,7 @@
 #include "overlord/protocol/job_codec.h"
 #include "overlord/roles/keeper/hosts.h"
 #include "overlord/roles/keeper/process_placement.h"
+#include "told_sources.h"
 
 namespace nb = nanobind;
 
@@ -79,22 +80,12 @@ class Directory {
   std::optional<node::DirectoryLock> lock_;
 };
 
-// That loaders of a source kept busy, and that decoding of its media did.
-using Millicores = std::pair<uint64_t, uint64_t>;
-
 nb::bytes job_file(const JobHandle& job, std::vector<Rank> ranks,
                    const model::RuntimeOptions& options, std::vector<std::string> worker_command,
-                   std::string journal_path, const std::map<std::string, uint32_t>& shadows,
-                   const std::map<std::string, Millicores>& millicores) {
+                   std::string journal_path, const std::map<std::string, nb::dict>& told) {
   protocol::JobFile file =
       job.job_file(std::move(ranks), options, std::move(worker_command), std::move(journal_path));
-  for (model::Source& source : file.spec.sources) {
-    const auto by_rule = shadows.find(source.name);
-    if (by_rule != shadows.end()) source.shadows = std::max(source.shadows, by_rule->second);
-    const auto measured = millicores.find(source.name);
-    if (measured == millicores.end()) continue;
-    std::tie(source.measured_millicores, source.measured_decode_millicores) = measured->second;
-  }
+  tell_sources(told_sources(told), &file.spec);
   const std::string bytes = protocol::encode_job_file(file);
   return nb::bytes(bytes.data(), bytes.size());
 }
@@ -168,11 +159,9 @@ std::vector<plan::HostRoom> rooms_of(const std::vector<ToldHost>& hosts, uint32_
   return out;
 }
 
-nb::list choose_decoding(const JobHandle& job,
-                         const std::vector<ToldHost>& hosts,
-                         uint32_t buckets, const std::map<std::string, Millicores>& millicores) {
-  std::map<std::string, uint64_t> decoding;
-  for (const auto& [source, measured] : millicores) decoding[source] = measured.second;
+// `decoding`: thousandths of a core that it keeps busy, by source.
+nb::list choose_decoding(const JobHandle& job, const std::vector<ToldHost>& hosts, uint32_t buckets,
+                         const std::map<std::string, uint64_t>& decoding) {
   plan::DecodeRoom room{hosts.size() > 1, 0, 0};
   for (const plan::HostRoom& host : rooms_of(hosts, buckets)) {
     (host.ranks ? room.near_cores : room.far_cores) += host.cores;
@@ -186,23 +175,29 @@ nb::list choose_decoding(const JobHandle& job,
 
 // Only names, loaders and numbers count, so that a config can be asked about before its data is.
 nb::dict place_processes(
-    const std::vector<std::tuple<std::string, uint32_t, uint32_t, uint32_t, uint64_t>>& sources,
+    const std::vector<std::tuple<std::string, uint32_t, uint32_t, uint32_t, uint64_t, bool>>&
+        sources,
     uint32_t buckets, uint32_t loader_processes, uint32_t constructor_processes,
-    std::vector<std::string> isolate,
+    std::vector<std::vector<std::string>> isolate, bool isolate_by_rule,
     const std::vector<ToldHost>& hosts) {
   model::JobSpec spec;
-  for (const auto& [name, loaders, workers, shadows, millicores] : sources) {
+  for (const auto& [name, loaders, workers, shadows, millicores, python] : sources) {
     model::Source& source = spec.sources.emplace_back();
     source.name = name;
     source.loaders = loaders;
     source.workers = workers;
     source.shadows = shadows;
-    source.measured_millicores = millicores;
+    source.measured = {.elapsed_ns = 1000, .work_ns = millicores};
+    if (python) source.transform.function = "a user's";
   }
   std::vector<uint32_t> numbers(buckets);
   std::iota(numbers.begin(), numbers.end(), 0u);
-  const keeper::ProcessPlacement placement = keeper::place_processes(
-      spec, numbers, {loader_processes, constructor_processes, std::move(isolate)});
+  const keeper::ProcessPlacement placement =
+      keeper::place_processes(spec, numbers,
+                              {.loader_processes = loader_processes,
+                               .constructor_processes = constructor_processes,
+                               .isolated = std::move(isolate),
+                               .by_rule = isolate_by_rule});
   nb::dict processes;
   for (const protocol::ProcessRoles& process : placement.processes) {
     processes[process.name.c_str()] = process.roles.size() + process.standby.size();
@@ -226,14 +221,14 @@ nb::dict place_processes(
 void bind_placement(nb::module_& m) {
   m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
         nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
-        nb::arg("hosts") = std::vector<ToldHost>(),
+        nb::arg("isolate_by_rule") = true, nb::arg("hosts") = std::vector<ToldHost>(),
         "Processes with their roles, and hosts of those that may move, with the reason of each; of "
-        "(name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks, "
+        "(name, loaders, workers, shadows, measured millicores, runs Python) and (name, cores, has ranks, "
         "sources on its disks).");
   m.def("choose_decoding", &choose_decoding, nb::arg("job"), nb::arg("hosts"), nb::arg("buckets"),
-        nb::arg("millicores"),
-        "Who decodes the media of each source that has some, and why; of the hosts and the "
-        "measured millicores of place_processes and job_file.");
+        nb::arg("decoding"),
+        "Who decodes the media of each source that has some, and why; of the hosts of "
+        "place_processes, and the thousandths of a core that decoding keeps busy.");
 }
 
 }  // namespace
@@ -271,11 +266,8 @@ void bind_node(nb::module_& m) {
       "Who pins memory for a CUDA device; an error that says why where nobody can.");
   m.def("job_file", &job_file, nb::arg("job"), nb::arg("ranks"), nb::arg("options"),
         nb::arg("worker_command"), nb::arg("journal_path") = "",
-        nb::arg("shadows") = std::map<std::string, uint32_t>(),
-        nb::arg("millicores") = std::map<std::string, Millicores>(),
-        "The job as a node process is started with it; sources have so many shadows at least, and "
-        "loaders, and decoding of media, that kept so many thousandths of a core busy in the run "
-        "before.");
+        nb::arg("told") = std::map<std::string, nb::dict>(),
+        "The job as a node process is started with it; told: ToldSource by name.");
   m.def("attach", &attach, nb::arg("directory"), nb::arg("job"), nb::arg("attempt"),
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
         nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),

@@ -105,7 +105,7 @@ def print_placement(job: Any, options: argparse.Namespace) -> int:
     """Which processes there would be, on which host, and why."""
     from overlord._src.checkup.hosts import decoding_text
     from overlord._src.checkup.node import buckets_of, placement
-    from overlord._src.index.source_profile import measured_millicores
+    from overlord._src.index.source_profile import decode_millicores, loader_millicores
     from overlord._src.native import core
     from overlord.cli.terminal import make_console, print_rows, right
 
@@ -118,10 +118,12 @@ def print_placement(job: Any, options: argparse.Namespace) -> int:
     hosts += [
         (f"cpu host {number}", cores, False, own) for number, (cores, own) in enumerate(far, 1)
     ]
-    measured = measured_millicores(job.loaded, opened.sources)
+    measured = loader_millicores(job.loaded, opened.sources)
     placed = placement(job.loaded, job.mesh, hosts, measured)
     buckets = buckets_of(job.loaded, job.mesh)
-    decoding = core.choose_decoding(opened.native, hosts, buckets, measured)
+    decoding = core.choose_decoding(
+        opened.native, hosts, buckets, decode_millicores(job.loaded, opened.sources)
+    )
     rows = [
         {
             "process": name,

@@ -135,6 +135,12 @@ def leading_text(host: dict[str, Any]) -> str:
     return f"takes over at {at}" if host["name"] else f"leads at {at}"
 
 
+def loaders_text(source: dict[str, Any]) -> str:
+    """How many slots read it, and of how many, where others wait for the mixture to need them."""
+    reading, slots = source["reading"], source["loaders"]
+    return str(slots) if reading == slots else f"{reading} of {slots}"
+
+
 def source_table(sources: Sequence[dict[str, Any]], slowest: str | None) -> Table:
     """Sources, those that work most first."""
     table = make_table(
@@ -148,7 +154,7 @@ def source_table(sources: Sequence[dict[str, Any]], slowest: str | None) -> Tabl
         is_slowest = item["source"] == slowest and len(sources) > 1
         table.add_row(
             Text(item["source"] + (" (slowest)" if is_slowest else "")),
-            str(item["loaders"]),
+            loaders_text(item),
             str(item["queue"]),
             str(item["in_work"]),
             show_count(item["rows"]),

@@ -146,7 +146,7 @@ std::vector<plan::DecodeLoad> decode_loads(const OpenJob& job) {
     plan::DecodeLoad& load = out.emplace_back();
     load.name = source->spec.name;
     load.asked = source->spec.decode_at;
-    load.millicores = source->spec.measured_decode_millicores;
+    load.millicores = source->spec.measured.decode_millicores();
     load.encoded = encoded_field(job, *source).has_value();
     if (source->media) weigh(*source->media, source->manifest.rows, &load);
   }

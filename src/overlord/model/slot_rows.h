@@ -20,7 +20,7 @@ struct PlannedRow {
   uint32_t pass = 0;
   uint32_t ordinal = 0;  // of the bucket's segments (BucketIndex); where it is encoded: the bin
   uint32_t end = 0;      // of the segment, in tokens of its document
-  uint32_t reserved = 0;
+  uint32_t count = 0;    // its tokens
 
   friend bool operator==(const PlannedRow&, const PlannedRow&) = default;
 };

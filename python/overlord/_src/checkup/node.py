@@ -19,8 +19,9 @@ from overlord._src.config.reading import LoadedConfig
 from overlord._src.config.runtime_models import RuntimeConfig
 from overlord._src.config.streams import TRAIN, resolve_stream
 from overlord._src.mesh import Mesh
-from overlord._src.node.limits import allowed_memory, node_cores, node_memory, shadows_of
+from overlord._src.node.limits import allowed_memory, node_cores, node_memory
 from overlord._src.node.memory_group import GroupTree
+from overlord._src.node.process_groups import group_costs, lists_of, names_in, runs_python
 
 # Not in every Python that we run with.
 _ADD_SEALS, _SEAL_SHRINK, _SEAL_GROW, _SEAL_FUTURE_WRITE = 1033, 2, 4, 0x10
@@ -41,7 +42,7 @@ def check_node(loaded: LoadedConfig | None, mesh: Mesh) -> list[Finding]:
     if loaded is not None:
         findings += [
             check_placement(loaded, mesh),
-            check_shares(runtime, mesh, shadows_of(loaded)),
+            check_shares(loaded, mesh),
             *check_memory_group(runtime),
         ]
     return findings
@@ -139,12 +140,12 @@ def _default_base() -> str:
     return "/tmp"
 
 
-def check_shares(runtime: RuntimeConfig, mesh: Mesh, shadows: Mapping[str, int]) -> Finding:
+def check_shares(loaded: LoadedConfig, mesh: Mesh) -> Finding:
     """Cores and memory that a node of this host may take."""
-    placing = runtime.processes
+    runtime, placing = loaded.config.runtime, loaded.config.runtime.processes
     cores = node_cores(placing.cores_share) or tuple(sorted(os.sched_getaffinity(0)))
     allowed = allowed_memory(runtime)
-    needed = node_memory(runtime, mesh.data_size, shadows)
+    needed = node_memory(loaded, mesh.data_size)
     text = (
         f"{len(cores)} of {len(os.sched_getaffinity(0))} cores ({cores[0]} to {cores[-1]}); "
         f"budgets {show_bytes(needed)} of {show_bytes(allowed)} allowed"
@@ -189,14 +190,16 @@ def placement(
                 slots[base_name(name)],
                 workers_of(loaded, name),
                 config.sources[base_name(name)].shadows,
-                (millicores or {}).get(name, (0, 0))[0],
+                (millicores or {}).get(name, 0),
+                runs_python(config.sources[base_name(name)]),
             )
             for name in names
         ],
         buckets_of(loaded, mesh),
         placing.loaders,
         placing.constructors,
-        list(placing.isolate),
+        lists_of(placing.isolate),
+        placing.isolate_by_rule,
         list(hosts),
     )
     return placed
@@ -215,7 +218,7 @@ def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
     what = "processes"
     config, placing = loaded.config, loaded.config.runtime.processes
     names = resolve_stream(config, TRAIN).mixture.source_names()
-    strange = sorted(set(placing.isolate) - set(names))
+    strange = sorted(set(names_in(placing.isolate)) - set(names))
     if strange:
         return Finding(
             "warn",
@@ -237,4 +240,7 @@ def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
             f"; more than twice the {usable} usable CPUs: lower runtime.processes.loaders or "
             "runtime.processes.constructors"
         )
+    costs = [*group_costs(loaded, resolve_stream(config, TRAIN), {})]
+    if costs:
+        verdict, advice = "warn", f"{advice}; {'; '.join(costs)}"
     return Finding(verdict, what, f"node, {shown}: {'; '.join(placed['reasons'])}{advice}")

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import socket
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
@@ -29,7 +30,7 @@ from overlord._src.errors import ConfigError, Problem, refused
 from overlord._src.functions.mix_rule import Rule, rule_problems
 from overlord._src.functions.transforms import thread_problem
 from overlord._src.index.folder import folder_problems
-from overlord._src.index.source_profile import measured_millicores
+from overlord._src.index.source_profile import loader_millicores
 from overlord._src.job.launch import Launch, find_launch
 from overlord._src.job.open_stream import OpenStream
 from overlord._src.loader.attached_engine import AttachedEngine
@@ -44,7 +45,8 @@ from overlord._src.native import core
 from overlord._src.node.keeper_place import KeeperPlace
 from overlord._src.node.limits import check_memory_share, given_memory, node_cores
 from overlord._src.node.process import Attachment, GivenNode, HostNode, NodeFinder, NodePlan
-from overlord._src.node.shadow_rule import shadows_by_rule
+from overlord._src.node.process_groups import group_costs, lists_of
+from overlord._src.scale.at_start import told_sources
 from overlord._src.state.keys import keys_of
 from overlord._workers.tokenizer_worker import worker_command
 
@@ -231,7 +233,9 @@ class Job:
             shared = self._attached(settings, launch, path, by_ray=engine == "ray")
         else:
             opened = check_stream(self._loaded, self.open_stream(name), tell=0 in hosted)
-            shared = EmbeddedEngine(settings, opened, self._loaded.journal_path)
+            shared = EmbeddedEngine(
+                settings, opened, self._loaded.journal_path, lambda: self._told(opened)
+            )
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 
     def _shadowed(self, stream: ResolvedStream) -> str | None:
@@ -327,15 +331,24 @@ class Job:
             if not source.files_here:
                 told = "no file of source %s is on this host: its loaders live on others"
                 _LOG.warning(told, source.name)
+        measured = loader_millicores(self._loaded, opened.sources)
+        for cost in group_costs(self._loaded, opened.resolved, measured):
+            warnings.warn(f"overlord: {cost}", UserWarning, stacklevel=4)
         return core.job_file(
             opened.native,
             list(ranks),
             options,
             worker_command(),
             self._loaded.journal_path,
-            shadows_by_rule(self._loaded, opened.sources),
-            measured_millicores(self._loaded, opened.sources),
+            self._told(opened),
         )
+
+    def _told(self, opened: OpenStream) -> dict[str, dict[str, Any]]:
+        """What is known of the sources when the stream starts."""
+        launch = find_launch()
+        several = launch is not None and self.config.runtime.wire.planner is not None
+        hosts = launch.hosts if launch is not None and several else 1
+        return told_sources(self._loaded, opened, hosts=hosts, groups=self._mesh.data_size)
 
     def node_plan(self) -> NodePlan:
         """How the config wants the roles of a host dealt to processes."""
@@ -343,7 +356,8 @@ class Job:
         return NodePlan(
             loader_processes=placing.loaders,
             constructor_processes=placing.constructors,
-            isolate=tuple(placing.isolate),
+            isolate=tuple(lists_of(placing.isolate)),
+            isolate_by_rule=placing.isolate_by_rule,
             attach_seconds=placing.attach_seconds,
             recovery_seconds=placing.recovery_seconds,
             orphan_seconds=placing.orphan_seconds,

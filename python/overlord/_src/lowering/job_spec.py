@@ -177,8 +177,7 @@ def _values(native: Any, *declared: Any, **own: Any) -> dict[str, Any]:
 def loaders_of(loaded: LoadedConfig, name: str) -> int:
     """Slots of a source."""
     uniform = loaded.config.runtime.ablation.uniform_loaders
-    own = loaded.config.sources[base_name(name)].loaders
-    return uniform or sized(loaded, base_name(name), "loaders", own)
+    return uniform or sized(loaded, name, "loaders")
 
 
 def most_loaders(loaded: LoadedConfig) -> dict[str, int]:
@@ -191,8 +190,7 @@ def most_loaders(loaded: LoadedConfig) -> dict[str, int]:
 
 def workers_of(loaded: LoadedConfig, name: str) -> int:
     """Blocks that a slot of a source has in work at once."""
-    own = loaded.config.sources[base_name(name)].workers
-    return sized(loaded, base_name(name), "workers", own)
+    return sized(loaded, name, "workers")
 
 
 def lower_source(
@@ -232,8 +230,7 @@ def lower_source(
         },
         loaders=loaders_of(loaded, name),
         workers=workers_of(loaded, name),
-        measured_millicores=0,  # said when a node is started
-        measured_decode_millicores=0,
+        measured=None,  # told when a run starts
         files_here=files_here,
         count_bytes=in_bytes and tokenizer is not None and tokenizer["kind"] == "huggingface",
         transform=lower_transform(loaded, name),

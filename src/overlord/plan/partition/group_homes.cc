@@ -368,13 +368,13 @@ std::vector<uint64_t> slot_millicores(const std::vector<model::Source>& sources)
   bool all = true;
   for (const model::Source& source : sources) {
     workers += uint64_t{source.slots()} * source.workers;
-    measured += source.measured_millicores;
-    all = all && source.measured_millicores > 0;
+    measured += source.measured.millicores();
+    all = all && source.measured.millicores() > 0;
   }
   std::vector<uint64_t> out;
   for (const model::Source& source : sources) {
     const auto all_slots = static_cast<unsigned __int128>(workers) * kMilli *
-                           source.measured_millicores / std::max<uint64_t>(1, measured);
+                           source.measured.millicores() / std::max<uint64_t>(1, measured);
     const uint64_t own = static_cast<uint64_t>(all_slots) / std::max(1u, source.slots());
     out.push_back(all ? std::max<uint64_t>(1, own) : kMilli * source.workers);
   }

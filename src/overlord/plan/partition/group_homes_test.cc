@@ -208,9 +208,11 @@ TEST(SlotMillicores, AreWorkersUntilEverySourceIsMeasured) {
   std::vector<model::Source> sources(2);
   sources[0].loaders = 2;
   sources[0].workers = 3;
-  sources[0].measured_millicores = 900;
+  sources[0].measured = {.elapsed_ns = 1000, .work_ns = 900};
   EXPECT_EQ(slot_millicores(sources), (std::vector<uint64_t>{3000, 1000}));
-  sources[1].measured_millicores = 100;  // seven workers, nine tenths of them for the first
+  sources[1].measured = {.elapsed_ns = 1000,
+                         .work_ns = 90,
+                         .send_ns = 10};  // seven workers, nine tenths of them for the first
   EXPECT_EQ(slot_millicores(sources), (std::vector<uint64_t>{3150, 700}));
 }
 

@@ -8,10 +8,12 @@
 #include "overlord/columnar/encoded_rows.h"
 #include "overlord/plan/select/source_order.h"
 #include "overlord/roles/loader/block_loads.h"
+#include "overlord/roles/loader/idle_slot.h"
 #include "overlord/roles/loader/load_meter.h"
 #include "overlord/roles/loader/media_serving.h"
 #include "overlord/roles/loader/meta_window.h"
 #include "overlord/roles/loader/order_cache.h"
+#include "overlord/roles/loader/payload_bytes.h"
 #include "overlord/roles/loader/posted_windows.h"
 #include "overlord/roles/loader/role.h"
 #include "overlord/runtime/trace.h"
@@ -19,22 +21,6 @@
 namespace overlord::loader {
 
 using plan::RowRef;
-
-namespace {
-
-uint64_t bytes_of(const protocol::Payload& payload) {
-  uint64_t bytes = 0;
-  for (const model::TokenSpan& span : payload.spans) {
-    if (span.data == nullptr) continue;
-    bytes += span.count * (model::element_bytes(span.element) + (span.mask != nullptr ? 1 : 0));
-  }
-  for (const auto* pieces : {&payload.media, &payload.encoded}) {
-    for (const model::MediaPiece& piece : *pieces) bytes += piece.data.size_bytes;
-  }
-  return bytes;
-}
-
-}  // namespace
 
 class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
  public:
@@ -115,7 +101,14 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     pumping_ = false;
     tell_load();
     probe_.in_work = state_.windows_in_work() + state_.fetches_in_work();
+    probe_.reads = job_.slot < job_.slots_at(state_.grant(), state_.owners());
     probe_.file_state_bytes = orders_.memory_bytes();
+    const KnownPlan* newest = state_.newest_plan();
+    const StepIndex step = newest == nullptr ? 0 : newest->plan->step;
+    if (idle_.gives_back(probe_.reads || state_.standby(), probe_.in_work > 0, step, job_.runway)) {
+      blocks_->keep_only({});
+      if (media_) media_->shed();
+    }
   }
 
   void tell_load() {
@@ -236,7 +229,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     uint32_t ordinal = 0;
     SampleId id;
     RowRef ref;
-    uint64_t end = 0;  // of the segment, in tokens of its document
+    uint32_t count = 0;  // its tokens
+    uint64_t end = 0;    // of the segment, in tokens of its document
   };
 
   // Documents of a fetch that were found bad, with the reason. The planner hears of them together
@@ -289,7 +283,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     wanted.reserve(rows.size());
     for (const model::PlannedRow& row : rows) {
       const RowRef ref = orders_.locate(row.pass, row.position).ref;
-      wanted.push_back({row.ordinal, {job_.source, row.pass, row.position}, ref, row.end});
+      const SampleId id{job_.source, row.pass, row.position};
+      wanted.push_back({row.ordinal, id, ref, row.count, row.end});
     }
     return wanted;
   }
@@ -333,6 +328,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     for (const Wanted& want : wanted) {
       payload->ordinals.push_back(want.ordinal);
       payload->spans.push_back(span_of(want, got, &holes));
+      probe_.tokens += want.count;
     }
     for (auto& [block, tokens] : got.blocks) payload->holders.push_back(std::move(tokens));
     OVERLORD_CHECK(payload->spans.size() == payload->ordinals.size(), "a span for every segment");
@@ -469,7 +465,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   // A plan is of one tree, and so are those that ask for it. One that all are done with is gone.
   void answer(const FetchKey& key, protocol::PayloadPtr payload) {
     if (state_.plan(key) == nullptr) return;
+    const int64_t begin_ns = seams_.clock->now_ns();
     send(protocol::constructor_address(key.bucket, key.tree), std::move(payload));
+    probe_.send_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
   }
 
   model::TokenSpan span_of(const Wanted& want, const Gathering& got, Holes* holes) const {
@@ -567,6 +565,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   uint64_t warmed_ = 0;  // newest window whose blocks were asked for ahead
   bool pumping_ = false;
   LoadMeter load_;
+  IdleSlot idle_;
   bool stopped_ = false;
 };
 

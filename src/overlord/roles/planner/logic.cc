@@ -208,8 +208,8 @@ struct OnMessage {
     out->events.push_back(LoadMeasured{envelope.from, message.busy_ns});
   }
   void operator()(const protocol::SlotsWished& message) const {
-    change_slots(job, state, message.source, message.slots,
-                 "wished by rank " + std::to_string(envelope.from.index), out);
+    wish_slots(job, state, message.source, message.slots,
+               "wished by rank " + std::to_string(envelope.from.index), out);
   }
   void brief(const protocol::Address& role) const {
     if (role.kind == protocol::RoleKind::kLoader) brief_loader(job, state, role, out);
