@@ -131,7 +131,13 @@ class Source:
     def most_loaders(self) -> int: ...
 
     @property
-    def measured_millicores(self) -> int: ...
+    def measured(self) -> dict: ...
+
+    @property
+    def measured_decode_millicores(self) -> int: ...
+
+    @property
+    def files_here(self) -> bool: ...
 
     FIELDS: tuple = ...
 
@@ -768,7 +774,7 @@ class Job:
         Sources whose data are not those of an encoded state, with advice or nothing.
         """
 
-    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None, pinning: HostPinning | None = None, transforms: TransformDesk | None = None) -> Engine: ...
+    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None, pinning: HostPinning | None = None, transforms: TransformDesk | None = None, told: Mapping[str, dict] = {}) -> Engine: ...
 
     def planner(self, state: bytes | None, worker_command: Sequence[str], call: object | None = None, place: bool = True) -> PlanCursor:
         """
@@ -1009,9 +1015,9 @@ def cuda_pinning(device: int) -> HostPinning:
     Who pins memory for a CUDA device; an error that says why where nobody can.
     """
 
-def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '', shadows: Mapping[str, int] = {}, millicores: Mapping[str, int] = {}) -> bytes:
+def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_command: Sequence[str], journal_path: str = '', told: Mapping[str, dict] = {}) -> bytes:
     """
-    The job as a node process is started with it; sources have so many shadows at least, and loaders that kept so many thousandths of a core busy in the run before.
+    The job as a node process is started with it; told: ToldSource by name.
     """
 
 def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float, recovery_s: float = 0.0, pinning: HostPinning | None = None) -> AttachedEngine:
@@ -1024,9 +1030,9 @@ def refusal(error: str, text: str) -> bytes:
     What a node that waits for its job is sent instead: the name of an error, and its text.
     """
 
-def place_processes(sources: Sequence[tuple[str, int, int, int, int]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[str], hosts: Sequence[tuple[str, int, bool]] = []) -> dict:
+def place_processes(sources: Sequence[tuple[str, int, int, int, int, bool]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[Sequence[str]], isolate_by_rule: bool = True, hosts: Sequence[tuple[str, int, bool]] = []) -> dict:
     """
-    Processes with their roles, and hosts of those that may move, with the reason of each; of (name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks).
+    Processes with their roles, and hosts of those that may move, with the reason of each; of (name, loaders, workers, shadows, measured millicores, runs Python) and (name, cores, has ranks).
     """
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:

@@ -25,6 +25,7 @@
 #include "overlord/columnar/encoded_rows.h"
 #include "plan_tables.h"
 #include "status_dict.h"
+#include "told_sources.h"
 
 namespace nb = nanobind;
 
@@ -198,8 +199,9 @@ std::shared_ptr<node::Engine> open_engine(
     const std::optional<nb::bytes>& state, std::vector<std::string> worker_command,
     bool allow_mixture, bool allow_sources, std::string journal_path,
     std::shared_ptr<node::CalloutDesk> callouts, std::shared_ptr<transport::HostPinning> pinning,
-    std::shared_ptr<node::TransformDesk> transforms) {
+    std::shared_ptr<node::TransformDesk> transforms, const std::map<std::string, nb::dict>& told) {
   const std::optional<std::string> saved = to_string(state);
+  ToldSources sources = told_sources(told);
   Result<std::shared_ptr<node::Engine>> engine = [&] {
     nb::gil_scoped_release free;
     return job.open({std::move(ranks),
@@ -210,7 +212,8 @@ std::shared_ptr<node::Engine> open_engine(
                      std::move(journal_path),
                      std::move(callouts),
                      std::move(pinning),
-                     std::move(transforms)});
+                     std::move(transforms),
+                     std::move(sources)});
   }();
   return unwrap(std::move(engine));
 }
@@ -398,7 +401,8 @@ void bind_job(nb::module_& m) {
            nb::arg("worker_command"), nb::arg("allow_mixture") = false,
            nb::arg("allow_sources") = false, nb::arg("journal_path") = "",
            nb::arg("callouts").none() = nb::none(), nb::arg("pinning").none() = nb::none(),
-           nb::arg("transforms").none() = nb::none())
+           nb::arg("transforms").none() = nb::none(),
+           nb::arg("told") = std::map<std::string, nb::dict>())
       .def("planner", &open_cursor, nb::arg("state").none(), nb::arg("worker_command"),
            nb::arg("call") = nb::none(), nb::arg("place") = true,
            "Plans from a state on. `call` answers for Python functions; without `place` steps stay "

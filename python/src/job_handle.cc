@@ -22,6 +22,17 @@ std::string reason_of(const std::vector<model::BadRow>& bad, uint32_t row) {
 
 }  // namespace
 
+void tell_sources(const ToldSources& told, model::JobSpec* spec) {
+  for (model::Source& source : spec->sources) {
+    const auto found = told.find(source.name);
+    if (found == told.end()) continue;
+    source.shadows = std::max(source.shadows, found->second.shadows);
+    if (found->second.loaders > 0) source.loaders = found->second.loaders;
+    if (found->second.workers > 0) source.workers = found->second.workers;
+    source.measured = found->second.measured;
+  }
+}
+
 JobHandle::~JobHandle() {
   if (process_.here()) return;
   // In a forked child there are no threads to join: what owns them is left to the process's end.
@@ -66,7 +77,13 @@ Result<std::shared_ptr<node::Engine>> JobHandle::open(OpenRequest request) {
     options.profile_paths.push_back(
         node::profile_path(index_paths_[s], job_->spec.sources[s].name));
   }
-  OVERLORD_TRY(auto engine, node::EmbeddedEngine::start(job_, std::move(request.ranks),
+  std::shared_ptr<const host::OpenJob> job = job_;
+  if (!request.told.empty()) {
+    auto told = std::make_shared<host::OpenJob>(*job_);
+    tell_sources(request.told, &told->spec);
+    job = std::move(told);
+  }
+  OVERLORD_TRY(auto engine, node::EmbeddedEngine::start(job, std::move(request.ranks),
                                                         std::move(options), std::move(state)));
   return std::shared_ptr<node::Engine>(std::move(engine));
 }

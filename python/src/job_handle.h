@@ -16,6 +16,18 @@
 
 namespace overlord::python {
 
+// What is known of a source when a run starts, and is in no config; 0: as it is declared.
+struct ToldSource {
+  uint32_t shadows = 0;  // at least
+  uint32_t loaders = 0, workers = 0;
+  model::SourceCost measured;
+
+  OVERLORD_FIELDS(shadows, loaders, workers, measured)
+};
+using ToldSources = std::map<std::string, ToldSource>;
+
+void tell_sources(const ToldSources& told, model::JobSpec* spec);
+
 struct OpenRequest {
   std::vector<Rank> ranks;
   model::RuntimeOptions options;
@@ -26,6 +38,7 @@ struct OpenRequest {
   std::shared_ptr<node::CalloutDesk> callouts;
   std::shared_ptr<transport::HostPinning> pinning;
   std::shared_ptr<node::TransformDesk> transforms;
+  ToldSources told = {};
 };
 
 struct RowPlace {

@@ -14,18 +14,21 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <tuple>
 
 #include "bindings.h"
 #include "errors.h"
 #include "fields_dict.h"
 #include "job_handle.h"
 #include "overlord/node/engine/attached_engine.h"
+#include "overlord/node/hosts/decoding.h"
 #include "overlord/node/node_directory.h"
 #include "overlord/node/status/metrics_text.h"
 #include "overlord/node/status/node_status_call.h"
 #include "overlord/protocol/job_codec.h"
 #include "overlord/roles/keeper/hosts.h"
 #include "overlord/roles/keeper/process_placement.h"
+#include "told_sources.h"
 
 namespace nb = nanobind;
 
@@ -79,16 +82,10 @@ class Directory {
 
 nb::bytes job_file(const JobHandle& job, std::vector<Rank> ranks,
                    const model::RuntimeOptions& options, std::vector<std::string> worker_command,
-                   std::string journal_path, const std::map<std::string, uint32_t>& shadows,
-                   const std::map<std::string, uint64_t>& millicores) {
+                   std::string journal_path, const std::map<std::string, nb::dict>& told) {
   protocol::JobFile file =
       job.job_file(std::move(ranks), options, std::move(worker_command), std::move(journal_path));
-  for (model::Source& source : file.spec.sources) {
-    const auto by_rule = shadows.find(source.name);
-    if (by_rule != shadows.end()) source.shadows = std::max(source.shadows, by_rule->second);
-    const auto measured = millicores.find(source.name);
-    if (measured != millicores.end()) source.measured_millicores = measured->second;
-  }
+  tell_sources(told_sources(told), &file.spec);
   const std::string bytes = protocol::encode_job_file(file);
   return nb::bytes(bytes.data(), bytes.size());
 }
@@ -144,47 +141,72 @@ nb::dict node_dict(const node::NodeStatus& status) {
   return out;
 }
 
-// Rooms of hosts that are told as (name, cores, whether it has ranks): what planner and
-// constructors, which are dealt over those with ranks, leave of them.
-std::vector<plan::HostRoom> rooms_of(
-    const std::vector<std::tuple<std::string, uint32_t, bool>>& hosts, uint32_t buckets) {
+// (name, cores, whether it has ranks, sources whose files lie on its disks)
+using ToldHost = std::tuple<std::string, uint32_t, bool, std::vector<std::string>>;
+
+// Rooms of hosts: what planner and constructors, which are dealt over those with ranks, leave of
+// them.
+std::vector<plan::HostRoom> rooms_of(const std::vector<ToldHost>& hosts, uint32_t buckets) {
   const auto with_ranks = static_cast<uint32_t>(std::count_if(
-      hosts.begin(), hosts.end(), [](const auto& host) { return std::get<bool>(host); }));
+      hosts.begin(), hosts.end(), [](const auto& host) { return std::get<2>(host); }));
   std::vector<plan::HostRoom> out;
-  for (const auto& [name, cores, ranks] : hosts) {
+  for (const auto& [name, cores, ranks, holds] : hosts) {
     const uint32_t own = ranks ? (buckets + with_ranks - 1) / with_ranks : 0;
     out.push_back({name, plan::spare_cores(cores, own, /*plans=*/out.empty()), ranks});
+    out.back().holds = holds;
   }
   if (out.empty()) out.push_back({});
   return out;
 }
 
+// `decoding`: thousandths of a core that it keeps busy, by source.
+nb::list choose_decoding(const JobHandle& job, const std::vector<ToldHost>& hosts, uint32_t buckets,
+                         const std::map<std::string, uint64_t>& decoding) {
+  plan::DecodeRoom room{hosts.size() > 1, 0, 0};
+  for (const plan::HostRoom& host : rooms_of(hosts, buckets)) {
+    (host.ranks ? room.near_cores : room.far_cores) += host.cores;
+  }
+  nb::list out;
+  for (const plan::DecodeChoice& choice : node::choose_decoding(job.job(), room, decoding)) {
+    if (!choice.why.empty()) out.append(python::dict_of(choice));
+  }
+  return out;
+}
+
 // Only names, loaders and numbers count, so that a config can be asked about before its data is.
 nb::dict place_processes(
-    const std::vector<std::tuple<std::string, uint32_t, uint32_t, uint32_t, uint64_t>>& sources,
+    const std::vector<std::tuple<std::string, uint32_t, uint32_t, uint32_t, uint64_t, bool>>&
+        sources,
     uint32_t buckets, uint32_t loader_processes, uint32_t constructor_processes,
-    std::vector<std::string> isolate,
-    const std::vector<std::tuple<std::string, uint32_t, bool>>& hosts) {
+    std::vector<std::vector<std::string>> isolate, bool isolate_by_rule,
+    const std::vector<ToldHost>& hosts) {
   model::JobSpec spec;
-  for (const auto& [name, loaders, workers, shadows, millicores] : sources) {
+  for (const auto& [name, loaders, workers, shadows, millicores, python] : sources) {
     model::Source& source = spec.sources.emplace_back();
     source.name = name;
     source.loaders = loaders;
     source.workers = workers;
     source.shadows = shadows;
-    source.measured_millicores = millicores;
+    source.measured = {.elapsed_ns = 1000, .work_ns = millicores};
+    if (python) source.transform.function = "a user's";
   }
   std::vector<uint32_t> numbers(buckets);
   std::iota(numbers.begin(), numbers.end(), 0u);
-  const keeper::ProcessPlacement placement = keeper::place_processes(
-      spec, numbers, {loader_processes, constructor_processes, std::move(isolate)});
+  const keeper::ProcessPlacement placement =
+      keeper::place_processes(spec, numbers,
+                              {.loader_processes = loader_processes,
+                               .constructor_processes = constructor_processes,
+                               .isolated = std::move(isolate),
+                               .by_rule = isolate_by_rule});
   nb::dict processes;
   for (const protocol::ProcessRoles& process : placement.processes) {
     processes[process.name.c_str()] = process.roles.size() + process.standby.size();
   }
   const std::vector<plan::HostRoom> rooms = rooms_of(hosts, buckets);
+  std::vector<std::string> names;
+  for (const model::Source& source : spec.sources) names.push_back(source.name);
   const std::vector<plan::HomelessGroup> groups =
-      keeper::movable_groups(placement.processes, plan::slot_millicores(spec.sources));
+      keeper::movable_groups(placement.processes, plan::slot_millicores(spec.sources), names);
   const plan::GroupHomes homes = plan::home_groups(groups, rooms, {});
   nb::dict out, work;
   for (const plan::HomelessGroup& group : groups) work[group.name.c_str()] = group.millicores;
@@ -194,6 +216,19 @@ nb::dict place_processes(
   out["processes"] = processes;
   out["reasons"] = nb::cast(placement.reasons);
   return out;
+}
+
+void bind_placement(nb::module_& m) {
+  m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
+        nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
+        nb::arg("isolate_by_rule") = true, nb::arg("hosts") = std::vector<ToldHost>(),
+        "Processes with their roles, and hosts of those that may move, with the reason of each; of "
+        "(name, loaders, workers, shadows, measured millicores, runs Python) and (name, cores, has ranks, "
+        "sources on its disks).");
+  m.def("choose_decoding", &choose_decoding, nb::arg("job"), nb::arg("hosts"), nb::arg("buckets"),
+        nb::arg("decoding"),
+        "Who decodes the media of each source that has some, and why; of the hosts of "
+        "place_processes, and the thousandths of a core that decoding keeps busy.");
 }
 
 }  // namespace
@@ -231,10 +266,8 @@ void bind_node(nb::module_& m) {
       "Who pins memory for a CUDA device; an error that says why where nobody can.");
   m.def("job_file", &job_file, nb::arg("job"), nb::arg("ranks"), nb::arg("options"),
         nb::arg("worker_command"), nb::arg("journal_path") = "",
-        nb::arg("shadows") = std::map<std::string, uint32_t>(),
-        nb::arg("millicores") = std::map<std::string, uint64_t>(),
-        "The job as a node process is started with it; sources have so many shadows at least, and "
-        "loaders that kept so many thousandths of a core busy in the run before.");
+        nb::arg("told") = std::map<std::string, nb::dict>(),
+        "The job as a node process is started with it; told: ToldSource by name.");
   m.def("attach", &attach, nb::arg("directory"), nb::arg("job"), nb::arg("attempt"),
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
         nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),
@@ -242,11 +275,7 @@ void bind_node(nb::module_& m) {
         "Attach ranks to the node in a directory; waits until it serves. None: nobody is there.");
   m.def("refusal", &refusal, nb::arg("error"), nb::arg("text"),
         "What a node that waits for its job is sent instead: the name of an error, and its text.");
-  m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
-        nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
-        nb::arg("hosts") = std::vector<std::tuple<std::string, uint32_t, bool>>(),
-        "Processes with their roles, and hosts of those that may move, with the reason of each; of "
-        "(name, loaders, workers, shadows, measured millicores) and (name, cores, has ranks).");
+  bind_placement(m);
   m.def(
       "ask_node",
       [](const std::string& directory, double timeout_s) {

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "overlord/base/rng.h"
+#include "overlord/plan/partition/scaler.h"
 #include "overlord/sim/scenario.h"
 #include "simulation/checkers/all.h"
 #include "simulation/menu.h"
@@ -67,6 +70,36 @@ TEST(Owners, SlotsComeAndGoAndTheStreamIsTheSame) {
   }
 }
 
+// Whoever reads nothing of a step is neither told nor asked, and whoever is told is asked.
+TEST(Owners, SlotsThatReadNothingOfAStepHearNothingOfIt) {
+  const Scenario scenario = growing(Scenario::small());
+  for (const bool split : {false, true}) {
+    Layout layout;
+    layout.split = split;
+    auto cluster = start(scenario, scenario.open(), 5, layout);
+    resize_often(*cluster, scenario, 5);
+    std::set<std::pair<StepIndex, protocol::Address>> told, asked;
+    uint64_t answers = 0, empty = 0;
+    const auto look = std::move(cluster->transport().on_sent);
+    cluster->transport().on_sent = [&](const protocol::Envelope& envelope) {
+      if (look) look(envelope);
+      if (const auto* rows = std::get_if<protocol::RowsPlanned>(&envelope.message)) {
+        told.emplace(rows->rows->step, envelope.to);
+      } else if (const auto* fetch = std::get_if<protocol::Fetch>(&envelope.message)) {
+        asked.emplace(fetch->step, envelope.to);
+      } else if (const auto* payload = std::get_if<protocol::PayloadPtr>(&envelope.message)) {
+        ++answers;
+        empty += (*payload)->ordinals.empty() ? 1 : 0;
+      }
+    };
+    ASSERT_TRUE(cluster->run(kSteps));
+    EXPECT_EQ(empty, 0u) << "nobody is asked in vain";
+    EXPECT_GT(answers, 0u);
+    for (const auto& one : asked) EXPECT_TRUE(told.contains(one));
+    EXPECT_LT(asked.size(), kSteps * kMostSlots * scenario.spec.sources.size() / 2);
+  }
+}
+
 TEST(Owners, WhileProcessesAndPlannersDie) {
   storm(growing(spread_out()), 400, [](uint64_t seed) { return stormy(seed); });
 }
@@ -81,6 +114,74 @@ TEST(Owners, WithShadowsAndKeepersThatDie) {
 
 TEST(Owners, InEveryWeather) {
   storm(growing(spread_out()), 500, [](uint64_t seed) { return of_many_kinds(seed); });
+}
+
+constexpr uint64_t kLong = 36;
+constexpr StepIndex kTurn = 24;
+
+// Weights that turn to the source of text, whose windows have to be read before they are known.
+Scenario turning(Scenario scenario) {
+  const SourceIndex text = static_cast<SourceIndex>(scenario.spec.sources.size()) - 1;
+  std::vector<int64_t> before(scenario.spec.sources.size(), model::kWeightOne);
+  std::vector<int64_t> after = before;
+  before[text] /= 16;
+  after[text] *= 8;
+  scenario.spec.mixture.stages = {{0, before}, {kTurn, after}};
+  scenario.options.scaling.interval_ms = 1;  // of virtual time, in which a step takes little
+  return scenario;
+}
+
+std::vector<protocol::OwnersRecord> decisions_of(const SimCluster& cluster) {
+  std::vector<protocol::OwnersRecord> out;
+  for (const protocol::JournalRecord& record : cluster.journal().read()) {
+    if (const auto* owners = std::get_if<protocol::OwnersRecord>(&record)) out.push_back(*owners);
+  }
+  return out;
+}
+
+TEST(Owners, WhatWasDecidedIsDecidedAgainFromTheJournal) {
+  const Scenario scenario = turning(growing(Scenario::small()));
+  const Digest expected = quiet_hash(scenario, kLong);
+  std::map<model::ScaleRule, uint64_t> by_rule;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Scenario one = scenario;
+    one.options.scaling.advise_only = seed % 4 == 0;
+    auto cluster = one.start(seed);
+    if (seed % 2 == 0) resize_often(*cluster, one, seed);
+    ASSERT_TRUE(cluster->run(kLong)) << seed;
+    ASSERT_EQ(cluster->stream_hash(), expected) << seed;
+    for (const protocol::OwnersRecord& record : decisions_of(*cluster)) {
+      const uint32_t decided =
+          record.advised > 0 ? record.advised : record.owners.ranges.back().slots;
+      const plan::ScaleDecision again = plan::decide(record.inputs);
+      EXPECT_EQ(again.slots, decided) << seed << ": " << record.reason;
+      if (record.inputs.rule != model::ScaleRule::kWish) {
+        EXPECT_EQ(again.reason, record.reason);
+      }
+      ++by_rule[record.inputs.rule];
+    }
+  }
+  EXPECT_GT(by_rule[model::ScaleRule::kWish], 0u);
+  EXPECT_GT(by_rule[model::ScaleRule::kForesight], 0u);
+  EXPECT_GT(by_rule[model::ScaleRule::kLoad], 0u);
+}
+
+TEST(Owners, SlotsAreThereWhenTheMixtureTurnsToASource) {
+  Scenario scenario = turning(growing(Scenario::small()));
+  scenario.options.scaling.interval_ms = 3'600'000;  // the scaler looks at nothing in this run
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    auto cluster = scenario.start(seed);
+    ASSERT_TRUE(cluster->run(kLong)) << seed;
+    const std::vector<protocol::OwnersRecord> decided = decisions_of(*cluster);
+    ASSERT_FALSE(decided.empty()) << seed;
+    for (const protocol::OwnersRecord& record : decided) {
+      EXPECT_EQ(record.owners.source + 1, scenario.spec.sources.size())
+          << "nothing turns to others";
+      EXPECT_EQ(record.inputs.rule, model::ScaleRule::kForesight);
+      EXPECT_GE(record.inputs.step, kTurn);
+      EXPECT_GT(record.owners.ranges.back().slots, 1u);
+    }
+  }
 }
 
 }  // namespace owners_test

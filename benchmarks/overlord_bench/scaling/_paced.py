@@ -15,10 +15,12 @@ SHARE = 0.8  # of capacity
 STARTING = 3  # steps in which everything starts
 
 
-def capacity(bench: Bench, key: str, config: Mapping[str, Any], warmup: int, steps: int) -> Figures:
+def capacity(
+    bench: Bench, key: str, config: Mapping[str, Any], warmup: int, steps: int, **more: Any
+) -> Figures:
     """Seconds of a step that nobody trains: of so many, after a warm-up."""
     place = on_cores(bench.options.cores)
-    told = bench.measure(key, "rate", config, place, warmup=warmup, steps=steps)
+    told = bench.measure(key, "rate", config, place, warmup=warmup, steps=steps, **more)
     if is_measured(told):
         told["step_s"] = 1 / told["steps_per_s"]
     return told

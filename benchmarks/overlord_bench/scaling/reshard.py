@@ -1,7 +1,8 @@
 """A source read by 4 and by 16 loaders, with a trainer at 0.8 of the lesser capacity.
 
 What each fixed number of loaders can do, how many steps of a paced run are not ready in time, and
-the same of a run in which they become 16 and then 4 again: `reshard_stalled_steps`.
+the same of a run in which they become 16 and then 4 again: `reshard_stalled_steps`. What a run that
+has become as large as another can do two seconds later, against it: `reshard_throughput_after`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from overlord_bench.scaling._sizes import engine, sized
 from overlord_bench.scaling._sources import Sources
 from overlord_bench.scaling.shift import AHEAD
 
-AIMS = {"reshard_stalled_steps": "0"}
+AIMS = {"reshard_stalled_steps": "0", "reshard_throughput_after": ">= 0.95"}
 LOADERS = (4, 16)
+SETTLE_S = 2.0
 
 
 def job_of(sources: Sources, cores: int) -> dict[str, Any]:
@@ -55,6 +57,24 @@ def run(bench: Bench) -> Figures:
     if is_measured(told):
         figures["reshard_stalled_steps"] = told["stalled_steps"]
         figures["reshard_longest_wait_ms"] = told["longest_wait_ms"]
+    return figures | throughput_after(bench, job, found, steps)
+
+
+def throughput_after(
+    bench: Bench, job: Mapping[str, Any], fixed: Mapping[int, Figures], steps: int
+) -> Figures:
+    """Tokens a second soon after a change of size, over those of the size that never changed."""
+    figures: Figures = {}
+    for before, after in (LOADERS, LOADERS[::-1]):
+        sources = {"heavy": {**job["sources"]["heavy"], "loaders": before}}
+        changed = {"resize": ["heavy", after], "settle_s": SETTLE_S}
+        key = f"reshard/after/{before}-{after}"
+        told = _paced.capacity(bench, key, {**job, "sources": sources}, AHEAD, steps, **changed)
+        if is_measured(told):
+            ratio = told["tokens_per_s"] / fixed[after]["tokens_per_s"]
+            figures[f"reshard_throughput_{before}_to_{after}"] = ratio
+    if len(figures) == 2:
+        figures["reshard_throughput_after"] = min(figures.values())
     return figures
 
 

@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _room(options: argparse.Namespace, mesh: Any) -> Any:
-    from overlord._src.scale.partitioning import Room
+    from overlord._src.scale.loads import Room, taken_cores
 
     if options.cluster is None:
         options.cluster = 4 if options.rule == "ratio" else 1
@@ -84,7 +84,7 @@ def _room(options: argparse.Namespace, mesh: Any) -> Any:
             raise refused((key,), "too small", getattr(options, name), "1 or more")
     taken = options.taken_cores
     if taken is None:
-        taken = 1 + -(-mesh.size("dp") // 8)
+        taken = taken_cores(options.cores, mesh.size("dp"))
     return Room(
         cores=options.cores,
         taken_cores=min(taken, options.cores - 1),

@@ -127,7 +127,7 @@ def _serve(options: argparse.Namespace) -> None:
         plan = _turn_plan(job, options)
     else:
         plan = dataclasses.replace(job.node_plan(), stays=True)
-    job_file = job.served_file(options.stream, ranks, options.hash)
+    job_file = job.served_file(options.stream, ranks, options.hash, may_lack=plan.joins)
     directory = core.SocketDirectory.at(
         str((options.directory or Path(f"overlord-{job.config.job}")).resolve())
     )

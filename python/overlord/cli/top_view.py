@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from overlord._src.checkup.hosts import decoding_text
 from overlord.cli.terminal import add_rows, make_table, right, show_count, show_size
 
 _MOST_SOURCES = 20
@@ -37,6 +38,7 @@ def node_parts(snapshot: dict[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [process_table(snapshot["processes"])]
     if len(snapshot["hosts"]) > 1 or any(item["gives"]["leads_at"] for item in snapshot["hosts"]):
         parts.append(host_table(snapshot["hosts"]))
+        parts += [Text(f"media of {decoding_text(choice)}") for choice in snapshot["decoding"]]
     if snapshot["sources"]:
         parts.append(source_table(snapshot["sources"], snapshot["slowest_source"]))
     if snapshot["ranks"]:
@@ -133,6 +135,12 @@ def leading_text(host: dict[str, Any]) -> str:
     return f"takes over at {at}" if host["name"] else f"leads at {at}"
 
 
+def loaders_text(source: dict[str, Any]) -> str:
+    """How many slots read it, and of how many, where others wait for the mixture to need them."""
+    reading, slots = source["reading"], source["loaders"]
+    return str(slots) if reading == slots else f"{reading} of {slots}"
+
+
 def source_table(sources: Sequence[dict[str, Any]], slowest: str | None) -> Table:
     """Sources, those that work most first."""
     table = make_table(
@@ -146,7 +154,7 @@ def source_table(sources: Sequence[dict[str, Any]], slowest: str | None) -> Tabl
         is_slowest = item["source"] == slowest and len(sources) > 1
         table.add_row(
             Text(item["source"] + (" (slowest)" if is_slowest else "")),
-            str(item["loaders"]),
+            loaders_text(item),
             str(item["queue"]),
             str(item["in_work"]),
             show_count(item["rows"]),

@@ -17,7 +17,7 @@ SPARE = "spare cores of hosts with ranks come first: 4 cores, loaders can use 6 
 
 
 def host(name: str, groups: int, **more: Any) -> dict[str, Any]:
-    gives = {"cores": 4, "memory_bytes": 0, "memory_enforced": False, "leads_at": ""}
+    gives = {"cores": 4, "memory_bytes": 0, "memory_enforced": False, "lacks": [], "leads_at": ""}
     gives |= more.pop("gives", {})
     found = {"name": name, "ranks": not name, "gives": gives, "groups": groups, "lost": False}
     return {**found, **more}
@@ -27,8 +27,9 @@ def told(*hosts: dict[str, Any], groups: int = 3) -> dict[str, tuple[str, str]]:
     """Verdict and text by host, of a job whose lead has all loaders."""
     processes = [{"name": f"loaders-{n}", "host": "", "why": SPARE} for n in range(groups)]
     processes.append({"name": "constructors-0", "host": "", "why": ""})
+    decoding = [{"source": "pairs", "packs": True, "why": "few bytes"}]
     status = {"job": "mix", "serving": True, "processes": processes, "hosts": list(hosts)}
-    status["term"] = 3
+    status |= {"term": 3, "decoding": decoding}
     return {item.what: (item.verdict, item.detail) for item in host_findings(status)}
 
 
@@ -41,6 +42,17 @@ def test_what_lives_where_and_why() -> None:
     verdict, text = found["job mix: joined-a@1"]
     assert verdict == "warn"
     assert f"no ranks; no loaders: {SPARE}" in text
+
+
+def test_who_decodes_and_why() -> None:
+    found = told(host("", 3), host("joined-a@1", 0))
+    assert found["job mix: media"] == ("ok", "pairs: constructors decode: few bytes")
+
+
+def test_what_a_host_lacks() -> None:
+    found = told(host("", 3), host("joined-a@1", 0, gives={"lacks": ["web"]}))
+    assert "lacks" not in found["job mix: lead"][1]
+    assert "no ranks, lacks files of web" in found["job mix: joined-a@1"][1]
 
 
 def test_more_hosts_than_groups() -> None:

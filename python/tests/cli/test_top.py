@@ -27,7 +27,7 @@ from overlord._src.node.metrics import CONTENT_TYPE, MetricsServer
 from overlord._src.node.metrics import node_metrics as figures_of
 from overlord._src.node.watch import NodeWatch, ask, process_memory
 from overlord.cli import main
-from overlord.cli.top_view import shadow_text
+from overlord.cli.top_view import loaders_text, shadow_text
 from small_job import WEIGHTS, small_job
 from trainers import Trainer, in_time, trainers, until_nothing_left, until_paused
 
@@ -167,8 +167,8 @@ def test_rates_survive_a_restart_and_forget_the_past() -> None:
         loader = dict.fromkeys(
             ("queue", "in_work", "documents", "buffer_bytes", "bad_rows", "read_wait_ns"), 0
         )
-        loader |= dict.fromkeys(("decode_ns", "python_ns", "tokenise_ns", "media_ns"), 0)
-        loader |= {"source": "web", "slot": 0, "read_bytes": read, "rows_posted": read}
+        loader |= dict.fromkeys(("decode_ns", "python_ns", "tokenise_ns", "media_ns", "send_ns"), 0)
+        loader |= {"source": "web", "slot": 0, "read_bytes": read, "rows_posted": read, "reads": 1}
         unpacking = {"source": "web", "unpack_ns": waited // 4}
         client = {"rank": 0, "steps_arrived": 9, "steps_consumed": read // 100, "microbatches": 9}
         return {
@@ -183,6 +183,7 @@ def test_rates_survive_a_restart_and_forget_the_past() -> None:
             "journal": "",
             **dict.fromkeys(("promotions", "shadowed", "unprotected", "shadow_bytes"), 0),
             "hosts": [],
+            "decoding": [],
             "processes": [],
             "missing": [],
             "gone": [],
@@ -194,6 +195,8 @@ def test_rates_survive_a_restart_and_forget_the_past() -> None:
             "loaders": [
                 {**loader, "transform_ns": waited // 2, "tokenise_ns": waited // 2},
                 {**loader, "source": "idle", "transform_ns": 0},
+                {**loader, "source": "web", "slot": 1, "transform_ns": 0, "read_bytes": 0}
+                | {"read_wait_ns": 0, "reads": 0, "buffer_bytes": 50},
             ],
             "clients": [{**client, "queue": 0, "wait_ns": waited}],
         }
@@ -203,6 +206,8 @@ def test_rates_survive_a_restart_and_forget_the_past() -> None:
     watch = NodeWatch(lambda: status(*next(reads)), lambda: now)
     first = watch.look()
     assert first["sources"][1]["bytes_per_s"] == first["ranks"][0]["interval_wait_s"] == 0
+    assert [loaders_text(source) for source in first["sources"]] == ["1", "1 of 2"]
+    assert [source["idle_bytes"] for source in first["sources"]] == [0, 50]
     now = 1.0
     second = watch.look()
     assert second["sources"][1]["bytes_per_s"] == 1000

@@ -73,7 +73,8 @@ void tell_inputs(const planner::JournalFold& fold, JournalLook* out) {
   }
   for (const auto& [source, one] : fold.owners()) {
     const model::OwnerRange& newest = one.owners.ranges.back();
-    out->owners.push_back({source, newest.slots, newest.first_window, one.advised, one.reason});
+    out->owners.push_back(
+        {source, newest.slots, newest.first_window, one.advised, one.reason, one.inputs});
   }
   for (const auto& [id, one] : fold.late_bad()) {
     out->late_bad.push_back({one.step, id.source, id.pass, id.position, one.reason});

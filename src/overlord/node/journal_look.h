@@ -11,6 +11,7 @@
 #include "overlord/base/fields.h"
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
+#include "overlord/model/scale_inputs.h"
 
 namespace overlord::node {
 
@@ -56,8 +57,9 @@ struct OwnersLook {
   uint64_t first_window = 0;  // from which on
   uint32_t advised = 0;       // 0: it was done
   std::string reason;
+  model::ScaleInputs inputs;  // that it was decided from
 
-  OVERLORD_FIELDS(source, slots, first_window, advised, reason)
+  OVERLORD_FIELDS(source, slots, first_window, advised, reason, inputs)
 };
 
 struct LateBadLook {

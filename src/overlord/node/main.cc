@@ -60,6 +60,13 @@ std::vector<Rank> ranks_in(const std::string& text) {
   return ranks;
 }
 
+// With commas between them.
+std::vector<std::string> names_in(const std::string& text) {
+  std::vector<std::string> out(1);
+  for (const char one : text) one == ',' ? void(out.emplace_back()) : out.back().push_back(one);
+  return out;
+}
+
 bool set_option(const std::string& text, KeeperArguments* arguments) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return false;
@@ -70,7 +77,9 @@ bool set_option(const std::string& text, KeeperArguments* arguments) {
   } else if (key == "constructor_processes") {
     arguments->placement.constructor_processes = static_cast<uint32_t>(std::atoi(value.c_str()));
   } else if (key == "isolate") {
-    arguments->placement.isolated.push_back(value);
+    arguments->placement.isolated.push_back(names_in(value));
+  } else if (key == "isolate_by_rule") {
+    arguments->placement.by_rule = value == "1";
   } else if (key == "attach_ms") {
     arguments->attach_ms = std::atoll(value.c_str());
   } else if (key == "stays") {
@@ -80,8 +89,7 @@ bool set_option(const std::string& text, KeeperArguments* arguments) {
   } else if (key == "lead_returns") {
     arguments->lead_returns = value == "1";
   } else if (key == "local") {
-    arguments->rankless = value == "none";
-    if (!arguments->rankless) arguments->local = ranks_in(value);
+    arguments->local = ranks_in(value);
   } else if (key == "starter") {
     arguments->starter = ranks_in(value);
   } else if (key == "attempt") {

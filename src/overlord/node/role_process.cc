@@ -314,7 +314,6 @@ Status RoleProcess::start(const protocol::Roster& roster) {
   start.options = file_.runtime;
   start.attempt = file_.attempt;
   start.share_batches = arguments_.share_batches;
-  start.several_hosts = arguments_.wire.several_hosts();
   start.hosted.planner = false;
   start.hosted.loaders.emplace();
   start.hosted.constructors.emplace();

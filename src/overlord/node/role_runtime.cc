@@ -170,6 +170,7 @@ LoaderStatus RoleRuntime::loader_status(const host::RoleHost::LoaderView& view) 
   out.queue = view.queue;
   out.blocks_in_work = *probe.blocks_in_work;
   out.standby = probe.standby;
+  out.reads = probe.reads;
   out.counts = read_counts(probe);
   out.transform_ns = probe.transform_ns();
   out.buffer_bytes = probe.buffer.now;

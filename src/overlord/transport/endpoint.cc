@@ -49,13 +49,18 @@ class Endpoint::Adapter final : public Link {
     for (runtime::Descriptor& descriptor : descriptors) {
       out.descriptors.push_back(std::make_shared<const runtime::Descriptor>(std::move(descriptor)));
     }
-    // A peer that takes nothing until its queue is full is as good as dead; a closed link says so
-    // by itself.
-    if (link_->send(std::move(out)).code() == Code::kResource) link_->close();
+    send(std::move(out));
   }
+  void send_held(const runtime::Bytes& frame) override { send(OutgoingFrame{{frame}, {}}); }
   void close() override { link_->close(); }
 
  private:
+  // A peer that takes nothing until its queue is full is as good as dead; a closed link says so by
+  // itself.
+  void send(OutgoingFrame frame) {
+    if (link_->send(std::move(frame)).code() == Code::kResource) link_->close();
+  }
+
   const std::shared_ptr<UnixLink> link_;
 };
 

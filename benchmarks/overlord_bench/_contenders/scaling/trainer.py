@@ -23,12 +23,13 @@ def started(work: dict[str, Any]) -> Iterator[Any]:
     """The job's ranks, all in this process."""
     import overlord as ol
 
-    job = ol.job(work["config"], mesh=ol.mesh(**work["mesh"]))
+    job, engine = ol.job(work["config"], mesh=ol.mesh(**work["mesh"])), work.get("engine")
     try:
-        with job.train(ranks="all", engine="processes") as loaders:
+        with job.train(ranks="all", engine=engine or "processes") as loaders:
             yield loaders
     finally:
-        _fleet.wait_until_served_by_none(work["directory"])
+        if engine != "ray":  # whose keeper waits for others
+            _fleet.wait_until_served_by_none(work["directory"])
 
 
 def tokens_of(step: dict[int, list[Any]]) -> int:
@@ -93,7 +94,8 @@ def rate(work: dict[str, Any]) -> dict[str, Any]:
 
     Steps come in bursts, as windows of rows do: the clock of `seconds` starts and stops behind one
     that was waited for. A warm-up also lasts `warmup_s`, in which processes that were moved start.
-    `elsewhere`: joined hosts that all loaders must have moved to before.
+    `elsewhere`: joined hosts that all loaders must have moved to before. `resize`: behind the
+    warm-up a source gets another number of loaders, and `settle_s` go by before the clock starts.
     """
     told: dict[str, Any] = {"version": __version__}
     began = time.perf_counter()
@@ -106,6 +108,11 @@ def rate(work: dict[str, Any]) -> dict[str, Any]:
         warm_until = time.perf_counter() + work.get("warmup_s", 0.0)
         while len(warm.waits_s) < work.get("warmup", 0) or time.perf_counter() < warm_until:
             warm.take()
+        if "resize" in work:
+            loaders.resize(*work["resize"])
+            settled = time.perf_counter() + work["settle_s"]
+            while time.perf_counter() < settled:
+                warm.take()
         if "seconds" in work:
             warm.take_made_ahead()
         before = {name: busy_seconds(cores) for name, cores in work.get("busy", {}).items()}

@@ -24,8 +24,16 @@ def check_hosts(runtime: RuntimeConfig) -> list[Finding]:
 
 
 def host_findings(status: Mapping[str, Any]) -> list[Finding]:
-    """Of each host of a job; `status` is what its lead tells."""
-    return [_finding(status, host) for host in status["hosts"]]
+    """Of each host of a job, and of media on their way; `status` is what its lead tells."""
+    what = f"job {status['job']}: media"
+    media = [Finding("ok", what, decoding_text(choice)) for choice in status["decoding"]]
+    return [*(_finding(status, host) for host in status["hosts"]), *media]
+
+
+def decoding_text(choice: Mapping[str, Any]) -> str:
+    """Who decodes the media of a source, and why."""
+    who = "constructors" if choice["packs"] else "loaders"
+    return f"{choice['source']}: {who} decode: {choice['why']}"
 
 
 def _finding(status: Mapping[str, Any], host: Mapping[str, Any]) -> Finding:
@@ -52,6 +60,8 @@ def host_text(host: Mapping[str, Any]) -> str:
     gives = host["gives"]
     cores = f"{gives['cores']} cores" if gives["cores"] != 1 else "1 core"
     text = f"gives {cores}{'' if host['ranks'] else ', no ranks'}"
+    if gives["lacks"]:
+        text += f", lacks files of {', '.join(gives['lacks'])}"
     if not gives["memory_bytes"]:
         return text
     keeper = "a control group" if gives["memory_enforced"] else "budgets alone"

@@ -19,8 +19,9 @@ from overlord._src.config.reading import LoadedConfig
 from overlord._src.config.runtime_models import RuntimeConfig
 from overlord._src.config.streams import TRAIN, resolve_stream
 from overlord._src.mesh import Mesh
-from overlord._src.node.limits import allowed_memory, node_cores, node_memory, shadows_of
+from overlord._src.node.limits import allowed_memory, node_cores, node_memory
 from overlord._src.node.memory_group import GroupTree
+from overlord._src.node.process_groups import group_costs, lists_of, names_in, runs_python
 
 # Not in every Python that we run with.
 _ADD_SEALS, _SEAL_SHRINK, _SEAL_GROW, _SEAL_FUTURE_WRITE = 1033, 2, 4, 0x10
@@ -41,7 +42,7 @@ def check_node(loaded: LoadedConfig | None, mesh: Mesh) -> list[Finding]:
     if loaded is not None:
         findings += [
             check_placement(loaded, mesh),
-            check_shares(runtime, mesh, shadows_of(loaded)),
+            check_shares(loaded, mesh),
             *check_memory_group(runtime),
         ]
     return findings
@@ -139,12 +140,12 @@ def _default_base() -> str:
     return "/tmp"
 
 
-def check_shares(runtime: RuntimeConfig, mesh: Mesh, shadows: Mapping[str, int]) -> Finding:
+def check_shares(loaded: LoadedConfig, mesh: Mesh) -> Finding:
     """Cores and memory that a node of this host may take."""
-    placing = runtime.processes
+    runtime, placing = loaded.config.runtime, loaded.config.runtime.processes
     cores = node_cores(placing.cores_share) or tuple(sorted(os.sched_getaffinity(0)))
     allowed = allowed_memory(runtime)
-    needed = node_memory(runtime, mesh.data_size, shadows)
+    needed = node_memory(loaded, mesh.data_size)
     text = (
         f"{len(cores)} of {len(os.sched_getaffinity(0))} cores ({cores[0]} to {cores[-1]}); "
         f"budgets {show_bytes(needed)} of {show_bytes(allowed)} allowed"
@@ -169,20 +170,18 @@ def check_memory_group(runtime: RuntimeConfig) -> list[Finding]:
 def placement(
     loaded: LoadedConfig,
     mesh: Mesh,
-    hosts: Sequence[tuple[str, int, bool]] = (),
-    millicores: Mapping[str, int] | None = None,
+    hosts: Sequence[tuple[str, int, bool, Sequence[str]]] = (),
+    millicores: Mapping[str, tuple[int, int]] | None = None,
 ) -> dict[str, Any]:
     """Which roles share a process, and on which of these hosts loaders live, the lead's first.
 
-    Hosts are told with their cores and whether they have ranks; `millicores` is what loaders of
+    Hosts are told with their cores, whether they have ranks, and sources that lie on their disks; `millicores` is what loaders of
     sources kept busy in the run before.
     """
     from overlord._src.lowering.job_spec import most_loaders, workers_of
     from overlord._src.native import core
-    from overlord._src.run.run_loop import bucket_readers
 
     config, placing = loaded.config, loaded.config.runtime.processes
-    hybrid = config.strategy is not None and config.strategy.hybrid is not None
     names, slots = resolve_stream(config, TRAIN).mixture.source_names(), most_loaders(loaded)
     placed: dict[str, Any] = core.place_processes(
         [
@@ -192,16 +191,26 @@ def placement(
                 workers_of(loaded, name),
                 config.sources[base_name(name)].shadows,
                 (millicores or {}).get(name, 0),
+                runs_python(config.sources[base_name(name)]),
             )
             for name in names
         ],
-        len(bucket_readers(mesh, hybrid)),
+        buckets_of(loaded, mesh),
         placing.loaders,
         placing.constructors,
-        list(placing.isolate),
+        lists_of(placing.isolate),
+        placing.isolate_by_rule,
         list(hosts),
     )
     return placed
+
+
+def buckets_of(loaded: LoadedConfig, mesh: Mesh) -> int:
+    """How many constructors there are, on all hosts."""
+    from overlord._src.run.run_loop import bucket_readers
+
+    strategy = loaded.config.strategy
+    return len(bucket_readers(mesh, strategy is not None and strategy.hybrid is not None))
 
 
 def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
@@ -209,7 +218,7 @@ def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
     what = "processes"
     config, placing = loaded.config, loaded.config.runtime.processes
     names = resolve_stream(config, TRAIN).mixture.source_names()
-    strange = sorted(set(placing.isolate) - set(names))
+    strange = sorted(set(names_in(placing.isolate)) - set(names))
     if strange:
         return Finding(
             "warn",
@@ -231,4 +240,7 @@ def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:
             f"; more than twice the {usable} usable CPUs: lower runtime.processes.loaders or "
             "runtime.processes.constructors"
         )
+    costs = [*group_costs(loaded, resolve_stream(config, TRAIN), {})]
+    if costs:
+        verdict, advice = "warn", f"{advice}; {'; '.join(costs)}"
     return Finding(verdict, what, f"node, {shown}: {'; '.join(placed['reasons'])}{advice}")

@@ -32,8 +32,15 @@ class ProcessesConfig(ConfigModel):
         le=256,
         description="processes over which data-parallel groups are dealt; 0: the loaders' own",
     )
-    isolate: list[str] = Field(
-        default_factory=list, description="sources with a process of their own"
+    isolate: list[str | list[str]] = Field(
+        default_factory=list,
+        description="sources with a process of their own; those of a list share one",
+    )
+    isolate_by_rule: bool = Field(
+        default=True,
+        description="sources that run Python of yours live in a process apart from the others; one "
+        "that costs as much as all others together, by the profiles of the run before, takes its "
+        "part of `loaders`, where these are several",
     )
     shadow_costliest: int = Field(
         default=0,
@@ -191,6 +198,13 @@ class RuntimeConfig(ConfigModel):
         default=10.0, gt=0, le=86_400, description="a source later than this is named in the log"
     )
     scaling: ScalingConfig = Field(default_factory=ScalingConfig, description="loaders that grow")
+    probe_seconds: float = Field(
+        default=5.0,
+        ge=0,
+        le=3600,
+        description="how long some rows of the sources may be read at the start, where sizes are "
+        "`auto` and no run has left a profile of them; 0: they are not",
+    )
     journal: FilePath | None = Field(
         default=None,
         description="folder of the planner's journal, which only you may write to; absent: in the "

@@ -151,20 +151,22 @@ class SourceConfig(ConfigModel):
     allow_duplicates: bool = Field(
         default=False, description="accept a file that this or another source already lists"
     )
-    loaders: SlotsOrAuto = Field(
-        default=1,
-        description="loader slots; auto: as `overlord partition` sized them; never changes the "
-        "stream",
+    loaders: SlotsOrAuto | None = Field(
+        default=None,
+        description="loader slots; auto: as `overlord partition` sized them, else by the profiles "
+        "of the run before, else by a look at some rows (`runtime.probe_seconds`); absent: auto "
+        "where one node plans for several hosts (`runtime.wire.planner`), 1 elsewhere; never "
+        "changes the stream",
     )
     most_loaders: Annotated[int, Field(ge=0, le=1024)] = Field(
         default=0,
         description="to how many slots the source may grow while the stream runs; 0: as many as "
         "`loaders`; never changes the stream",
     )
-    workers: SlotsOrAuto = Field(
-        default=2,
-        description="blocks in work at once per slot; auto: as `overlord partition` sized them; "
-        "never changes the stream",
+    workers: SlotsOrAuto | None = Field(
+        default=None,
+        description="blocks in work at once per slot; auto: as `loaders`; absent: auto where one "
+        "node plans for several hosts, 2 elsewhere; never changes the stream",
     )
     shadows: Annotated[int, Field(ge=0, le=3)] = Field(
         default=0,
@@ -179,8 +181,8 @@ class SourceConfig(ConfigModel):
     decode_at: DecodeAt = Field(
         default="auto",
         description="who decodes media; constructor: blobs travel to it as they are stored; auto: "
-        "there, where a job has several hosts and the bytes on the way are halved at least; never "
-        "changes the stream",
+        "there, where a job has several hosts, the bytes on the way are halved at least and its "
+        "hosts have the cores; never changes the stream",
     )
     limits: LimitsConfig = Field(
         default=LimitsConfig(), description="bounds on one bad file or row"

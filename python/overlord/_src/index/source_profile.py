@@ -12,13 +12,14 @@ from overlord._src.config.reading import LoadedConfig
 from overlord._src.index.indexing import index_path
 from overlord._src.native import core
 
-FORMAT = 3
-# In the order in which rows pass them. `read` is time waited for storage, `send` is of no time.
+FORMAT = 4
+# In the order in which rows pass them. `read` is time waited for storage.
 STAGES = ("read", "decode", "python", "tokenise", "media", "send", "unpack")
-TIMED_STAGES = tuple(stage for stage in STAGES if stage != "send")
 # Of a loader: what constructors do is theirs, and `read` is waited for, not worked.
-WORKED_BY_LOADERS = ("decode", "python", "tokenise", "media")
-WORKING_STAGES = tuple(stage for stage in STAGES if stage not in ("read", "send"))
+TRANSFORMS = ("decode", "python", "tokenise", "media")
+WORKED_BY_LOADERS = (*TRANSFORMS, "send")
+WORKING_STAGES = tuple(stage for stage in STAGES if stage != "read")
+PROBE = "probe"  # instead of an engine: some rows at a start, as fast as they could be read
 # Where the status of a running engine has a stage's time: of loaders, and of constructors.
 _LOADER_TIMES = {
     "read": "read_wait_ns",
@@ -26,6 +27,7 @@ _LOADER_TIMES = {
     "python": "python_ns",
     "tokenise": "tokenise_ns",
     "media": "media_ns",
+    "send": "send_ns",
 }
 UNPACK_TIME = "unpack_ns"
 
@@ -49,6 +51,7 @@ class SourceProfile:
     elapsed_ns: int
     loaders: int
     documents: int
+    tokens: int
     rows_posted: int
     blocks_read: int
     cache_hits: int
@@ -76,12 +79,43 @@ class SourceProfile:
     @property
     def loader_millicores(self) -> int:
         """Thousandths of a core that its loaders kept busy: what rows cost, times those drawn."""
+        if self.engine == PROBE:
+            return 0
         return max(1, self.loader_work_ns * 1000 // self.elapsed_ns) if self.elapsed_ns else 0
+
+    @property
+    def media_ns(self) -> int:
+        """Time of a CPU for decoding media, every blob once."""
+        unpacked = self.stages["unpack"].ns
+        if self.unpacked_blobs > self.media_blobs:  # several groups found out whether it decodes
+            unpacked = unpacked * self.media_blobs // self.unpacked_blobs
+        return self.stages["media"].ns + unpacked
+
+    @property
+    def decode_millicores(self) -> int:
+        """Thousandths of a core that decoding media keeps busy."""
+        if self.engine == PROBE or not self.elapsed_ns:
+            return 0
+        return self.media_ns * 1000 // self.elapsed_ns
 
     @property
     def rows_per_core_s(self) -> float:
         """Rows that a second of one CPU makes; 0: no time was measured."""
         return self.documents / self.work_ns * 1e9 if self.work_ns else 0.0
+
+    @property
+    def cost(self) -> dict[str, int]:
+        """What it cost its loaders in all, as the engine is told it."""
+        probed = self.engine == PROBE  # says what rows cost, and not how many are drawn
+        return {
+            "elapsed_ns": 0 if probed else self.elapsed_ns,
+            "work_ns": sum(self.stages[stage].ns for stage in TRANSFORMS),
+            "wait_ns": self.stages["read"].ns,
+            "send_ns": self.stages["send"].ns,
+            "media_ns": self.media_ns,
+            "documents": self.documents,
+            "tokens": self.tokens,
+        }
 
     def per_row(self, value: float) -> float:
         """A figure of the run, divided among its rows."""
@@ -135,6 +169,12 @@ def loader_millicores(loaded: LoadedConfig, sources: Iterable[core.Source]) -> d
     """Thousandths of a core that loaders kept busy in the run before, of sources it profiled."""
     profiles = read_profiles(loaded, sources)
     return {name: profile.loader_millicores for name, profile in profiles.items()}
+
+
+def decode_millicores(loaded: LoadedConfig, sources: Iterable[core.Source]) -> dict[str, int]:
+    """The same that decoding media did, whoever decoded."""
+    profiles = read_profiles(loaded, sources)
+    return {name: profile.decode_millicores for name, profile in profiles.items()}
 
 
 def dominating(times: Mapping[str, float]) -> str | None:

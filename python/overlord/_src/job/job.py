@@ -6,8 +6,10 @@ import hashlib
 import inspect
 import itertools
 import json
+import logging
 import os
 import socket
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
@@ -43,13 +45,15 @@ from overlord._src.native import core
 from overlord._src.node.keeper_place import KeeperPlace
 from overlord._src.node.limits import check_memory_share, given_memory, node_cores
 from overlord._src.node.process import Attachment, GivenNode, HostNode, NodeFinder, NodePlan
-from overlord._src.node.shadow_rule import shadows_by_rule
+from overlord._src.node.process_groups import group_costs, lists_of
+from overlord._src.scale.at_start import told_sources
 from overlord._src.state.keys import keys_of
 from overlord._workers.tokenizer_worker import worker_command
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+_LOG = logging.getLogger("overlord")
 ENGINES = ("auto", "embedded", "processes", "ray")
 _LOADERS = itertools.count()  # of this process, which hosts all ranks of each
 Ranks = Literal["all"] | Sequence[int]
@@ -113,11 +117,14 @@ class Job:
         """Names of the streams, `train` first."""
         return stream_names(self.config)
 
-    def open_stream(self, name: str = TRAIN) -> OpenStream:
-        """Find, index where missing, and check everything a stream reads. Done once per stream."""
+    def open_stream(self, name: str = TRAIN, *, may_lack: bool = False) -> OpenStream:
+        """Find, index where missing, and check everything a stream reads. Done once per stream.
+
+        `may_lack`: other hosts run loaders of sources whose files are not here.
+        """
         if name not in self._streams:
             self._streams[name] = OpenStream.open(
-                self._loaded, self._mesh, self._resolve(name), self._functions
+                self._loaded, self._mesh, self._resolve(name), self._functions, may_lack=may_lack
             )
         return self._streams[name]
 
@@ -226,7 +233,9 @@ class Job:
             shared = self._attached(settings, launch, path, by_ray=engine == "ray")
         else:
             opened = check_stream(self._loaded, self.open_stream(name), tell=0 in hosted)
-            shared = EmbeddedEngine(settings, opened, self._loaded.journal_path)
+            shared = EmbeddedEngine(
+                settings, opened, self._loaded.journal_path, lambda: self._told(opened)
+            )
         return Loader(shared, hosted[0]) if single else RankLoaders(shared)
 
     def _shadowed(self, stream: ResolvedStream) -> str | None:
@@ -261,19 +270,19 @@ class Job:
         self.check_attachable(name, local)
         wire, everybody = self.config.runtime.wire, list(range(self._mesh.world_size))
         # Under Ray the keeper leads, and of several that may a host without ranks.
-        elsewhere = by_ray or wire.in_turn
+        elsewhere, follows = by_ray or wire.in_turn, False
         alone = len(local) == len(everybody) and not (wire.joinable or elsewhere)
         if wire.lead is not None and not alone:
-            served = everybody
-            words = self._wire_words(wire.lead, leads=0 in local and not elsewhere)
+            served, leads = everybody, 0 in local and not elsewhere
+            follows = not leads
+            words = self._wire_words(wire.lead, leads=leads)
             plan = replace(plan, wire=words, lead_returns=elsewhere)
         agreed = self.agreed_key(name, options.hash_batches)
         if by_ray:
             self.check_under_ray()
             beside = self.keeper_place(name, options.hash_batches)
-            ranks = beside.ranks()
-            if set(hosted) <= set(ranks):  # else their own node follows it
-                path, plan = beside.path, self.leading_plan(ranks)
+            if beside.is_here():  # else their own node follows it
+                path, plan = beside.path, self.leading_plan()
         run = launch.run if launch is not None else ""
         if launch is None and len(hosted) == self._mesh.world_size:
             # Nobody else reads this stream: another reader of the same job has a node of its own.
@@ -285,7 +294,7 @@ class Job:
                 agreed,
                 _digest([agreed, local, run, os.getuid()]),
                 hosted,
-                lambda: self.job_file(name, served, options),
+                lambda: self.job_file(name, served, options, may_lack=follows),
                 plan,
                 self.config.runtime.processes.directory or "",
             )
@@ -308,18 +317,38 @@ class Job:
             )
         return [rank for rank in local if group(rank) == group(hosted[0])]
 
-    def job_file(self, name: str, ranks: Sequence[int], options: core.RuntimeOptions) -> bytes:
+    def job_file(
+        self,
+        name: str,
+        ranks: Sequence[int],
+        options: core.RuntimeOptions,
+        *,
+        may_lack: bool = False,
+    ) -> bytes:
         """A stream of the job as a node process is started with it; opens and indexes its data."""
-        opened = check_stream(self._loaded, self.open_stream(name))
+        opened = check_stream(self._loaded, self.open_stream(name, may_lack=may_lack))
+        for source in opened.sources:
+            if not source.files_here:
+                told = "no file of source %s is on this host: its loaders live on others"
+                _LOG.warning(told, source.name)
+        measured = loader_millicores(self._loaded, opened.sources)
+        for cost in group_costs(self._loaded, opened.resolved, measured):
+            warnings.warn(f"overlord: {cost}", UserWarning, stacklevel=4)
         return core.job_file(
             opened.native,
             list(ranks),
             options,
             worker_command(),
             self._loaded.journal_path,
-            shadows_by_rule(self._loaded, opened.sources),
-            loader_millicores(self._loaded, opened.sources),
+            self._told(opened),
         )
+
+    def _told(self, opened: OpenStream) -> dict[str, dict[str, Any]]:
+        """What is known of the sources when the stream starts."""
+        launch = find_launch()
+        several = launch is not None and self.config.runtime.wire.planner is not None
+        hosts = launch.hosts if launch is not None and several else 1
+        return told_sources(self._loaded, opened, hosts=hosts, groups=self._mesh.data_size)
 
     def node_plan(self) -> NodePlan:
         """How the config wants the roles of a host dealt to processes."""
@@ -327,7 +356,8 @@ class Job:
         return NodePlan(
             loader_processes=placing.loaders,
             constructor_processes=placing.constructors,
-            isolate=tuple(placing.isolate),
+            isolate=tuple(lists_of(placing.isolate)),
+            isolate_by_rule=placing.isolate_by_rule,
             attach_seconds=placing.attach_seconds,
             recovery_seconds=placing.recovery_seconds,
             orphan_seconds=placing.orphan_seconds,
@@ -360,7 +390,9 @@ class Job:
                 advice="set runtime.wire.planner to the address of rank 0's host",
             )
 
-    def served_file(self, name: str, ranks: Sequence[int], hash_batches: bool) -> bytes:
+    def served_file(
+        self, name: str, ranks: Sequence[int], hash_batches: bool, *, may_lack: bool = False
+    ) -> bytes:
         """job_file() for a node that is started beside the trainers."""
         mixture = resolve_stream(self.config, name).mixture
         options = lowering.lower_runtime(
@@ -368,7 +400,7 @@ class Job:
             hash_batches=hash_batches,
             reporters=lowering.reporting_ranks(mixture, self._mesh),
         )
-        return self.job_file(name, ranks, options)
+        return self.job_file(name, ranks, options, may_lack=may_lack)
 
     def check_under_ray(self) -> None:
         """What the engine ray needs of a config and cannot carry."""
@@ -400,24 +432,17 @@ class Job:
         base = self._loaded.base / (self.config.runtime.processes.directory or "/tmp")
         return KeeperPlace.of(self.agreed_key(stream, hash_batches), base)
 
-    def leading_plan(self, ranks: Sequence[int]) -> NodePlan:
-        """Of the node that a keeper under Ray runs; `ranks` share its host."""
+    def leading_plan(self) -> NodePlan:
+        """Of the node that a keeper under Ray runs; which ranks share its host is seen there."""
         lead = self.config.runtime.wire.lead
         assert lead is not None
-        everybody = set(ranks) == set(range(self._mesh.world_size))
-        return replace(
-            self.node_plan(),
-            stays=True,
-            reruns=True,
-            wire=self._wire_words(lead, leads=True),
-            local=() if everybody else tuple(sorted(ranks)),
-            rankless=not ranks,
-        )
+        words = self._wire_words(lead, leads=True)
+        return replace(self.node_plan(), stays=True, reruns=True, wire=words)
 
     def turn_plan(self, at: str) -> NodePlan:
         """Of one of several hosts that may lead, which is called at this address then."""
         check_memory_share(self._loaded, 0)  # it has no constructors
-        plan = self.leading_plan(())
+        plan = self.leading_plan()
         return replace(plan, wire=[*plan.wire, f"wire.at={at}"])
 
     def joining_plan(self, lead: str, host: str | None = None) -> NodePlan:

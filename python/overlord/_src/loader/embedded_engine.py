@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,11 +19,18 @@ from overlord._workers.tokenizer_worker import worker_command
 class EmbeddedEngine(SharedEngine):
     """All roles of a stream in this process."""
 
-    def __init__(self, settings: EngineSettings, stream: OpenStream, journal_path: str) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        stream: OpenStream,
+        journal_path: str,
+        told: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
         # Ranks of one engine see the same arrays.
         super().__init__(settings, private_memory=len(settings.ranks) == 1)
         self._stream = stream
         self._journal_path = journal_path
+        self._told = told  # of the sources, when it starts
         self._threads: TransformThreads | None = None
 
     def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> core.Engine:
@@ -46,6 +54,7 @@ class EmbeddedEngine(SharedEngine):
             callouts=callouts,
             pinning=self._settings.pinning,
             transforms=self._threads.native if self._threads is not None else None,
+            told=self._told(),
         )
 
     def _stop(self) -> None:

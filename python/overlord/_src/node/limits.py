@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from overlord._src.config.field_types import show_bytes
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.config.runtime_models import RuntimeConfig
+from overlord._src.node.process_groups import lists_of, names_in, python_processes
 
 
 def container_limit(name: str) -> int | None:
@@ -42,13 +43,17 @@ def counted_cores(count: int, number: int = 0) -> tuple[int, ...]:
     return tuple(sorted({usable[(number * count + i) % len(usable)] for i in range(count)}))
 
 
-def node_memory(runtime: RuntimeConfig, groups: int, shadows: Mapping[str, int]) -> int:
+def node_memory(loaded: LoadedConfig, groups: int) -> int:
     """Bytes that the loaders and constructors of a host may hold, by their budgets."""
-    apart, by_rule = runtime.processes.isolate, runtime.processes.shadow_costliest
+    runtime, shadows = loaded.config.runtime, shadows_of(loaded)
+    placing = runtime.processes
+    apart, by_rule = names_in(placing.isolate), placing.shadow_costliest
     # A slot and its shadows live in processes of their own.
     together = [count for name, count in shadows.items() if name not in apart]
     loaders = max(runtime.processes.loaders, 1 + max(min(by_rule, 1), *together, 0))
-    loaders += sum(1 + shadows.get(name, 0) for name in apart)
+    loaders += python_processes(loaded)
+    for group in lists_of(placing.isolate):
+        loaders += 1 + max(shadows.get(name, 0) for name in group)
     loaders += min(by_rule, sum(not shadows.get(name, 0) for name in apart))
     return loaders * runtime.payload_budget + groups * runtime.constructor_budget
 
@@ -73,7 +78,7 @@ def check_memory_share(loaded: LoadedConfig, groups: int) -> None:
     """Refuses budgets that are more than the share of the host's memory."""
     runtime = loaded.config.runtime
     allowed = allowed_memory(runtime)
-    needed = node_memory(runtime, groups, shadows_of(loaded))
+    needed = node_memory(loaded, groups)
     if needed <= allowed or runtime.processes.memory_share is None:
         return
     raise loaded.refused(

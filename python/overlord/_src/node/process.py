@@ -31,14 +31,14 @@ class NodePlan:
 
     loader_processes: int = 1
     constructor_processes: int = 1
-    isolate: Sequence[str] = ()
+    isolate: Sequence[Sequence[str]] = ()  # those of a list share a process
+    isolate_by_rule: bool = True
     attach_seconds: float = 300.0
     recovery_seconds: float = 0.0  # for a node that died to come back; 0: it does not
     orphan_seconds: float = 60.0  # for role processes without a node
     stays: bool = False
     log: Path | None = None
     local: Sequence[int] = ()  # ranks of this host; empty: all of the job's
-    rankless: bool = False  # it has none, and leads others
     starter: Sequence[int] = ()  # those of the process that starts it
     run: str = ""  # what all ranks that one launcher started on this host have in common
     wire: Sequence[str] = ()  # KEY=VALUE, as the node takes them
@@ -68,11 +68,11 @@ class NodePlan:
             f"stays={int(self.stays)}",
             f"recovery_ms={round(self.recovery_seconds * 1000)}",
             f"orphan_ms={round(self.orphan_seconds * 1000)}",
-            *(f"isolate={name}" for name in self.isolate),
+            *(f"isolate={','.join(names)}" for names in self.isolate),
+            f"isolate_by_rule={int(self.isolate_by_rule)}",
             *([f"local={','.join(map(str, self.local))}"] if self.local else []),
             *([f"starter={','.join(map(str, self.starter))}"] if self.starter else []),
             *([f"run={self.run}"] if self.run else []),
-            *(["local=none"] if self.rankless else []),
             *(["reruns=1"] if self.reruns else []),
             *(["lead_returns=1"] if self.lead_returns else []),
             *(["metrics.socket=1"] if self.metrics_socket else []),

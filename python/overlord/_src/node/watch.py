@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overlord._src.index.source_profile import TIMED_STAGES, dominating, stage_counters
+from overlord._src.index.source_profile import STAGES, dominating, stage_counters
 from overlord._src.native import core
 
 if TYPE_CHECKING:
@@ -192,8 +192,13 @@ def _sources(status: Status, gained: Callable[[str], int], passed: float) -> lis
     found: dict[str, Status] = {}
     for loader in sorted(status["loaders"], key=lambda item: (item["source"], item["slot"])):
         name = loader["source"]
-        source = found.setdefault(name, {"source": name, "loaders": 0, "busy": 0.0})
+        source = found.setdefault(
+            name, {"source": name, "loaders": 0, "reading": 0, "idle_bytes": 0, "busy": 0.0}
+        )
         source["loaders"] += 1
+        # One whose source has fewer slots now waits for work, and keeps what it had for a while.
+        source["reading"] += 1 if loader["reads"] else 0
+        source["idle_bytes"] += 0 if loader["reads"] else loader["buffer_bytes"]
         for key, ours in _SOURCE_SUMS.items():
             source[ours] = source.get(ours, 0) + loader[key]
         prefix = f"source {name} {loader['slot']}"
@@ -220,7 +225,7 @@ def _stage_times(status: Status, gained: Callable[[str], int]) -> dict[str, dict
     for (source, who, stage), spent in stage_counters(status).items():
         more = gained(f"stage {stage} of {source} {who}")
         for times, value in ((recent, more), (whole, spent)):
-            own = times.setdefault(source, dict.fromkeys(TIMED_STAGES, 0))
+            own = times.setdefault(source, dict.fromkeys(STAGES, 0))
             own[stage] += value
     return {name: times if any(times.values()) else whole[name] for name, times in recent.items()}
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from overlord._src.errors import refused
-from overlord._src.index.source_profile import WORKED_BY_LOADERS, SourceProfile, read_profiles
+from overlord._src.index.source_profile import SourceProfile, read_profiles
 from overlord._src.job.job import Job
 from overlord._src.job.open_stream import OpenStream
 from overlord._src.native import core
+from overlord._src.scale.loads import Room, load_of
 
 REASONS = {
     "cost": "what a step's rows cost, beside those of the others",
@@ -23,20 +22,6 @@ REASONS = {
     "cores": "there are no more cores",
     "memory": "memory",
 }
-
-
-@dataclass(frozen=True)
-class Room:
-    """What loaders may take; as core.partition has it."""
-
-    cores: int
-    taken_cores: int
-    memory_bytes: int = 0
-    loader_bytes: int = 0
-    cluster: int = 4
-    source_workers: int = 64
-    loader_workers: int = 4
-    rule: str = "fill"
 
 
 def rows_per_step(opened: OpenStream, steps: int) -> dict[str, float]:
@@ -50,19 +35,6 @@ def rows_per_step(opened: OpenStream, steps: int) -> dict[str, float]:
         found += np.bincount(documents[0], minlength=len(found))
         planned += 1
     return dict(zip(opened.source_names, found / max(planned, 1), strict=True))
-
-
-def load_of(profile: SourceProfile, rows: float, slots: int) -> dict[str, Any]:
-    """What a source costs, as core.partition asks for it; `slots`: workers of the run before."""
-    held = sum(profile.stages[stage].peak_bytes for stage in ("read", *WORKED_BY_LOADERS))
-    return {
-        "name": profile.source,
-        "work_ns": round(profile.per_row(profile.loader_work_ns)),
-        "wait_ns": round(profile.per_row(profile.stages["read"].ns)),
-        "rows_per_step": max(1, math.ceil(rows)),
-        "buffer_bytes": held,
-        "state_bytes": profile.file_state_bytes // max(slots, 1),
-    }
 
 
 def partition(job: Job, stream: str, room: Room, steps: int) -> dict[str, Any]:

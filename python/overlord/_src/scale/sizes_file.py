@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,21 +41,31 @@ def _read(path: Path, changed_ns: int) -> Any:
     return json.loads(path.read_text())
 
 
-def sized(loaded: LoadedConfig, source: str, key: str, value: int | str) -> int:
-    """`loaders` or `workers` of a source: as the config says, or as it was sized."""
-    if isinstance(value, int):
-        return value
+def is_auto(loaded: LoadedConfig, source: str, key: str) -> bool:
+    """Whether `loaders` or `workers` of a source are to be found out.
+
+    As the config says; where it says nothing, where one node plans for several hosts.
+    """
+    declared = getattr(loaded.config.sources[base_name(source)], key)
+    if declared is None:
+        return loaded.config.runtime.wire.planner is not None
+    return bool(declared == AUTO)
+
+
+def found_size(loaded: LoadedConfig, source: str, key: str) -> int | None:
+    """What `overlord partition` has left for a source; None: nothing."""
     path = sizes_path(loaded)
     try:
         told = _read(path, path.stat().st_mtime_ns)
-        found = told["sources"][source][key] if told["format"] == FORMAT else None
+        found = told["sources"][base_name(source)][key] if told["format"] == FORMAT else None
     except (OSError, ValueError, KeyError, TypeError):
-        found = None
-    if isinstance(found, int) and 1 <= found <= 1024:
-        return found
-    warnings.warn(
-        f"overlord: sources.{source}.{key}: auto, and nobody has sized it: {WITHOUT[key]} until "
-        "`overlord partition CONFIG` has, after a run that left profiles",
-        stacklevel=2,
-    )
-    return WITHOUT[key]
+        return None
+    return found if isinstance(found, int) and 1 <= found <= 1024 else None
+
+
+def sized(loaded: LoadedConfig, source: str, key: str) -> int:
+    """`loaders` or `workers` of a source as far as it is known before the start."""
+    declared = getattr(loaded.config.sources[base_name(source)], key)
+    if is_auto(loaded, source, key):
+        return found_size(loaded, source, key) or WITHOUT[key]
+    return WITHOUT[key] if declared is None else int(declared)

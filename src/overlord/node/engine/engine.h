@@ -42,10 +42,12 @@ struct LoaderStatus {
   uint64_t buffer_bytes = 0, buffer_peak_bytes = 0, reading_bytes = 0, reading_peak_bytes = 0,
            in_flight_bytes = 0, in_flight_peak_bytes = 0, worker_bytes = 0, worker_peak_bytes = 0;
   bool standby = false;  // a shadow of the slot
+  uint64_t reads = 1;    // 0: the source has fewer slots now
 
   OVERLORD_FIELDS(source, slot, queue, blocks_in_work, counts, transform_ns, python_ns,
                   buffer_bytes, buffer_peak_bytes, reading_bytes, reading_peak_bytes,
-                  in_flight_bytes, in_flight_peak_bytes, worker_bytes, worker_peak_bytes, standby)
+                  in_flight_bytes, in_flight_peak_bytes, worker_bytes, worker_peak_bytes, standby,
+                  reads)
 };
 // What constructors spent on the packed media of a source.
 struct UnpackStatus {

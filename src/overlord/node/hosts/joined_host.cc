@@ -11,6 +11,7 @@
 #include "overlord/node/drawn_once.h"
 #include "overlord/node/hosts/lead_turn.h"
 #include "overlord/node/hosts/lent_groups.h"
+#include "overlord/node/hosts/near_files.h"
 #include "overlord/node/hosts/usable_cores.h"
 #include "overlord/roles/keeper/peer_names.h"
 #include "overlord/runtime/steady_clock.h"
@@ -95,6 +96,7 @@ class JoinedHost {
     protocol::Join join{arguments_.job, arguments_.gives};
     join.gives.cores = usable_cores();
     join.gives.leads_at = arguments_.wire.at;
+    note_files(job_.spec, &join.gives);
     if (arguments_.claims) {
       const Result<storage::LeadClaim> newest = arguments_.claims->newest();
       Result<std::string> mark = arguments_.claims->leave_mark(drawn_once());

@@ -6,9 +6,12 @@
 #include <cstdio>
 #include <utility>
 
+#include "overlord/host/media_checks.h"
 #include "overlord/node/engine/data_match.h"
 #include "overlord/node/engine/job_memory.h"
 #include "overlord/node/engine/open_files.h"
+#include "overlord/node/hosts/decoding.h"
+#include "overlord/node/hosts/near_files.h"
 #include "overlord/node/hosts/usable_cores.h"
 #include "overlord/node/keeper/job_keeper.h"
 #include "overlord/node/keeper/role_cluster.h"
@@ -34,11 +37,14 @@ void count_shadows(NodeStatus* status) {
 }
 
 std::vector<HostStatus> hosts_of(const keeper::KeeperState& state) {
-  std::vector<HostStatus> out = {{"", !state.job().local.empty(), state.job().gives}};
+  const auto* serving = state.serving();
+  std::vector<HostStatus> out = {serving == nullptr
+                                     ? HostStatus{"", true, state.job().gives}
+                                     : HostStatus{"", !serving->local.empty(), serving->gives}};
   for (const auto& [peer, host] : state.hosts()) out.push_back({peer, host.ranks, host.gives});
   for (const std::string& peer : state.lost_hosts()) out.push_back({peer, false, {}, 0, true});
-  if (state.serving() == nullptr) return out;
-  for (const auto& [name, home] : state.serving()->homes) {
+  if (serving == nullptr) return out;
+  for (const auto& [name, home] : serving->homes) {
     for (HostStatus& host : out) host.groups += home.lives == host.name ? 1 : 0;
   }
   return out;
@@ -49,7 +55,7 @@ std::vector<HostStatus> hosts_of(const keeper::KeeperState& state) {
 JobKeeper::JobKeeper(const KeeperArguments& arguments, const protocol::JobFile& file)
     : arguments_(arguments),
       file_(file),
-      local_(arguments.local.empty() && !arguments.rankless ? file.ranks : arguments.local),
+      local_(arguments.local.empty() ? file.ranks : arguments.local),
       follows_(arguments.wire.several_hosts() && !arguments.wire.leads),
       notes_of_run_(arguments.directory, arguments.run, arguments.job),
       trace_(arguments.directory, "node") {}
@@ -100,12 +106,14 @@ keeper::KeeperJob JobKeeper::keeper_job() const {
   out.generation = generation();
   out.comes_again = comes_again();
   out.living = left_.placements();
+  out.came_before = left_.local;
   const std::vector<uint32_t> buckets = keeper::buckets_of_host(*views_, file_.ranks, local_);
   out.groups = keeper::place_processes(job_->spec, buckets, placing()).processes;
   out.gives = arguments_.gives;
   if (claims()) out.gives.leads_at = arguments_.wire.at;
-  out.gives.cores =
-      plan::spare_cores(usable_cores(), keeper::constructors_of(out.groups), out.leads);
+  out.cores = usable_cores();
+  out.gives.cores = plan::spare_cores(out.cores, keeper::constructors_of(out.groups), out.leads);
+  note_files(job_->spec, &out.gives);
   out.slot_millicores = plan::slot_millicores(job_->spec.sources);
   out.views = views_;
   out.welcome = make_welcome(*job_, file_.runtime, *views_);
@@ -290,12 +298,26 @@ Status JobKeeper::prepare(const keeper::Begin& attempt, const protocol::ResumeSt
   protocol::JobFile file = file_;
   file.attempt = attempt.attempt;
   file.state = protocol::encode_resume_state(state);
+  if (!follows_) serving_->decoding = choose_decoding();
+  if (!follows_) host::set_decoding(serving_->decoding, &file.spec);
   OVERLORD_TRY(serving_->job, job_in_memory(file));
   OVERLORD_RETURN_IF_ERROR(start_cluster(attempt, file.state));
   keeper::Begin living = attempt;
   living.roster = roster_of_living(attempt.roster);
   carry_out(keeper::SetRoster{living.roster});  // the planner sends as soon as it is there
   return follows_ ? Status() : start_planner(living, state);
+}
+
+// By the hosts that there are when an attempt begins; where the attempt goes on with others, what
+// was chosen stays.
+std::vector<plan::DecodeChoice> JobKeeper::choose_decoding() const {
+  const keeper::KeeperState& state = keeper_->state();
+  plan::DecodeRoom room{arguments_.wire.several_hosts(), 0, 0};
+  (local_.empty() ? room.far_cores : room.near_cores) += state.job().gives.cores;
+  for (const auto& [peer, host] : state.hosts()) {
+    (host.ranks ? room.near_cores : room.far_cores) += host.gives.cores;
+  }
+  return node::choose_decoding(*job_, room);
 }
 
 Status JobKeeper::start_planner(const keeper::Begin& attempt, const protocol::ResumeState& state) {
@@ -446,6 +468,8 @@ NodeStatus JobKeeper::status() {
   for (const auto& [name, part] : told_) merge_status(part, &out.engine);
   count_shadows(&out);
   if (!follows_) out.hosts = hosts_of(state);
+  if (serving_) out.decoding = serving_->decoding;
+  std::erase_if(out.decoding, [](const plan::DecodeChoice& one) { return one.why.empty(); });
   if (state.serving() == nullptr) return out;
   const keeper::Supervisor& supervisor = state.serving()->supervisor;
   out.restarts = supervisor.restarts();

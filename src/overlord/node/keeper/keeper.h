@@ -36,7 +36,6 @@ struct KeeperArguments {
   bool stays = false;           // a sidecar: waits for the next attempt instead of ending
   bool reruns = false;          // whoever runs it is run again when it dies, and starts the next
   std::vector<Rank> local;      // ranks of this host; empty: all that the job has
-  bool rankless = false;        // it has none, and leads others
   bool lead_returns = false;    // somebody runs the lead again: it is waited for
   WireOptions wire;
   MetricsOptions metrics;

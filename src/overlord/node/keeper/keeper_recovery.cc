@@ -36,7 +36,8 @@ Status JobKeeper::find_left() {
   }
   // Another has led meanwhile, and what it has placed is of later generations.
   if (claims() && left_.keeper + 1 != arguments_.claim) end_groups(std::exchange(left_, {}));
-  return leave_groups(arguments_.directory, {generation(), left_.run, left_.attempt, left_.groups});
+  return leave_groups(arguments_.directory,
+                      {generation(), left_.run, left_.attempt, left_.groups, left_.local});
 }
 
 // Before the journal is opened: its term would end that of whoever leads now.
@@ -75,10 +76,10 @@ Status JobKeeper::see_mark(const protocol::Control& control) const {
       "node that was started with one; start both with the same config");
 }
 
-void JobKeeper::tell_groups(const std::vector<LeftGroup>& groups, const std::string& run,
-                            uint32_t attempt) const {
+void JobKeeper::tell_groups(LeftGroups groups) const {
   if (!arguments_.comes_back()) return;
-  const Status left = leave_groups(arguments_.directory, {generation(), run, attempt, groups});
+  groups.keeper = generation();
+  const Status left = leave_groups(arguments_.directory, groups);
   if (!left.ok()) std::fprintf(stderr, "%s\n", left.message().c_str());
 }
 
@@ -86,10 +87,11 @@ void JobKeeper::tell_groups(const std::vector<LeftGroup>& groups, const std::str
 Status JobKeeper::start_cluster(const keeper::Begin& attempt, const std::string& state) {
   serving_->run = attempt.run.empty() ? drawn_once() : attempt.run;
   if (attempt.run.empty()) forget_reach(arguments_.directory);
-  const auto changed = [this, run = serving_->run,
-                        number = attempt.attempt](const std::vector<LeftGroup>& groups) {
-    tell_groups(groups, run, number);
-  };
+  const auto changed =
+      [this, run = serving_->run, number = attempt.attempt,
+       local = keeper_->state().serving()->local](const std::vector<LeftGroup>& groups) {
+        tell_groups({0, run, number, groups, local});
+      };
   HostsClusterOptions options;
   OVERLORD_TRY(options.here,
                start_role_cluster(arguments_, job_->spec.name, serving_->job.get(), changed));
@@ -98,13 +100,16 @@ Status JobKeeper::start_cluster(const keeper::Begin& attempt, const std::string&
   };
   options.attempt = attempt.attempt;
   options.state = state;
+  for (SourceIndex s = 0; s < serving_->decoding.size(); ++s) {
+    if (serving_->decoding[s].packs) options.packs.push_back(s);
+  }
   options.post = [this](runtime::Task task) { endpoint_->post(std::move(task)); };
   serving_->cluster = std::make_unique<HostsCluster>(std::move(options));
   std::vector<LeftGroup> groups = std::exchange(left_.groups, {});
   if (serving_->run == left_.run && attempt.attempt == left_.attempt) {
     return serving_->cluster->here().adopt(groups);
   }
-  end_groups({0, {}, 0, std::move(groups)});
+  end_groups({0, {}, 0, std::move(groups), {}});
   return {};
 }
 

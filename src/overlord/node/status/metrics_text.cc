@@ -95,7 +95,8 @@ constexpr Figure<LoaderStatus> kLoader[] = {
     {"in_flight_bytes", "Bytes that constructors have not let go of",
      &LoaderStatus::in_flight_bytes},
     {"worker_bytes", "Resident memory of the processes that tokenise its rows or run its Python",
-     &LoaderStatus::worker_bytes}};
+     &LoaderStatus::worker_bytes},
+    {"reads", "Whether the slot is one of those that read its source now", &LoaderStatus::reads}};
 using Loader = loader::LoaderCounts<Plain>;
 constexpr Figure<Loader> kLoaderCounts[] = {
     {"in_work_blocks", "Blocks that are being read", &Loader::in_work},
@@ -105,6 +106,7 @@ constexpr Figure<Loader> kLoaderCounts[] = {
     {"bad_rows_total", "Rows found bad", &Loader::bad_rows},
     {"empty_rows_total", "Empty rows that were skipped", &Loader::empty_rows},
     {"sent_bytes_total", "Bytes handed to constructors", &Loader::sent_bytes},
+    {"send_seconds_total", "Time spent handing documents over", &Loader::send_ns},
     {"decode_seconds_total", "Of it decoding blocks of rows", &Loader::decode_ns},
     {"tokenise_seconds_total", "Of it tokenising", &Loader::tokenise_ns},
     {"media_seconds_total", "Of it decoding and transforming media", &Loader::media_ns},

@@ -13,31 +13,32 @@
 namespace overlord::node {
 namespace {
 
-constexpr int kFormat = 3;
+constexpr int kFormat = 4;
 // A look at a single step does not replace what a long run has measured.
 constexpr uint64_t kMuchLess = 10;
 
 void add_loader(const LoaderStatus& loader, SourceProfile* profile) {
   const loader::LoaderCounts<Plain>& counts = loader.counts;
-  add_counts(
-      {.loaders = 1,
-       .rows_posted = counts.rows_posted,
-       .documents = counts.documents,
-       .blocks_read = counts.blocks_read,
-       .cache_hits = counts.cache_hits,
-       .bad_rows = counts.bad_rows,
-       .media_blobs = counts.media_blobs,
-       .file_state_bytes = counts.file_state_bytes,
-       .stages = {.read = {counts.read_wait_ns, counts.read_bytes, counts.read_bytes,
-                           loader.reading_peak_bytes},
-                  .decode = {counts.decode_ns, counts.decode_in_bytes, counts.decode_out_bytes,
-                             loader.buffer_peak_bytes},
-                  .python = {.ns = loader.python_ns},
-                  .tokenise = {counts.tokenise_ns, counts.tokenise_in_bytes,
-                               counts.tokenise_out_bytes},
-                  .media = {counts.media_ns, counts.media_in_bytes, counts.media_out_bytes},
-                  .send = {0, counts.sent_bytes, counts.sent_bytes, loader.in_flight_peak_bytes}}},
-      profile);
+  add_counts({.loaders = 1,
+              .rows_posted = counts.rows_posted,
+              .documents = counts.documents,
+              .tokens = counts.tokens,
+              .blocks_read = counts.blocks_read,
+              .cache_hits = counts.cache_hits,
+              .bad_rows = counts.bad_rows,
+              .media_blobs = counts.media_blobs,
+              .file_state_bytes = counts.file_state_bytes,
+              .stages = {.read = {counts.read_wait_ns, counts.read_bytes, counts.read_bytes,
+                                  loader.reading_peak_bytes},
+                         .decode = {counts.decode_ns, counts.decode_in_bytes,
+                                    counts.decode_out_bytes, loader.buffer_peak_bytes},
+                         .python = {.ns = loader.python_ns},
+                         .tokenise = {counts.tokenise_ns, counts.tokenise_in_bytes,
+                                      counts.tokenise_out_bytes},
+                         .media = {counts.media_ns, counts.media_in_bytes, counts.media_out_bytes},
+                         .send = {counts.send_ns, counts.sent_bytes, counts.sent_bytes,
+                                  loader.in_flight_peak_bytes}}},
+             profile);
 }
 
 // What an earlier life of the same roles did: its work counts, its memory was given back.

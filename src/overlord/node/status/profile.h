@@ -18,9 +18,10 @@ struct StageProfile {
 };
 
 // In the order in which rows pass them. `read` is time waited for storage, all others are time of a
-// CPU. The memory of `read` is what is not decoded yet, of `decode` the blocks that are kept, of
-// `tokenise` the processes that tokenise or run users' Python, of `send` what constructors have not
-// let go of, of `unpack` what they have unpacked for steps that are not laid out.
+// CPU; that of `send` is writing documents for other processes. The memory of `read` is what is not
+// decoded yet, of `decode` the blocks that are kept, of `tokenise` the processes that tokenise or
+// run users' Python, of `send` what constructors have not let go of, of `unpack` what they have
+// unpacked for steps that are not laid out.
 struct StageProfiles {
   StageProfile read = {}, decode = {}, python = {}, tokenise = {}, media = {}, send = {},
                unpack = {};
@@ -29,12 +30,12 @@ struct StageProfiles {
 };
 
 struct SourceProfile {
-  uint64_t loaders = 0, rows_posted = 0, documents = 0, blocks_read = 0, cache_hits = 0,
+  uint64_t loaders = 0, rows_posted = 0, documents = 0, tokens = 0, blocks_read = 0, cache_hits = 0,
            bad_rows = 0, media_blobs = 0, unpacked_blobs = 0, file_state_bytes = 0;
   StageProfiles stages;
 
-  OVERLORD_FIELDS(loaders, rows_posted, documents, blocks_read, cache_hits, bad_rows, media_blobs,
-                  unpacked_blobs, file_state_bytes, stages)
+  OVERLORD_FIELDS(loaders, rows_posted, documents, tokens, blocks_read, cache_hits, bad_rows,
+                  media_blobs, unpacked_blobs, file_state_bytes, stages)
 };
 
 using SourceProfiles = std::map<std::string, SourceProfile>;

@@ -1,5 +1,6 @@
-// The online half of the AutoScaler: how many slots read each source, by what the mixture asks and
-// by what reading it has cost. Pure: the same loads in the same order give the same advice.
+// The online half of the AutoScaler: how many slots read each source, by what the mixture asks now
+// and soon and by what reading it has cost. Pure: decide() is a function of its inputs, which are
+// journalled; the same loads in the same order give the same advice.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "overlord/base/ids.h"
 #include "overlord/model/job_spec.h"
+#include "overlord/model/scale_inputs.h"
 
 namespace overlord::plan {
 
@@ -22,12 +24,21 @@ struct IntervalLoad {
   // What the mixture asks of it, in thousandths of all: now, and at most until a slot that is added
   // now has something to give.
   uint32_t share_now = 0, share_soon = 0;
+  bool follows_losses = false;  // nobody knows what comes: its average counts
 };
+
+struct ScaleDecision {
+  uint32_t slots = 1;   // that are to read it
+  uint32_t wanted = 1;  // kLoad: what this interval alone asks for
+  std::string reason;   // with what was measured
+};
+
+ScaleDecision decide(const model::ScaleInputs& inputs);
 
 struct ScaleAdvice {
   SourceIndex source = 0;
-  uint32_t slots = 1;
-  std::string reason;  // with what was measured
+  model::ScaleInputs inputs;
+  ScaleDecision decision;
 };
 
 class Scaler {
@@ -43,9 +54,9 @@ class Scaler {
     std::optional<uint64_t> average_share;  // moving, in thousandths
     uint32_t above = 0, below = 0;          // intervals in a row
   };
-  uint32_t by_load(const IntervalLoad& load, Memory* memory, std::string* reason) const;
-  uint32_t by_share(const IntervalLoad& load, size_t sources, Memory* memory,
-                    std::string* reason) const;
+  model::ScaleInputs inputs_of(const IntervalLoad& load, size_t sources, Memory* memory) const;
+  void remember(const model::ScaleInputs& inputs, const ScaleDecision& decision,
+                Memory* memory) const;
 
   model::ScalingPolicy policy_;
   std::vector<Memory> memory_;

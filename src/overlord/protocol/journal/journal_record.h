@@ -17,6 +17,7 @@
 #include "overlord/model/mixture.h"
 #include "overlord/model/owner_map.h"
 #include "overlord/model/plan.h"
+#include "overlord/model/scale_inputs.h"
 #include "overlord/protocol/messages.h"
 
 namespace overlord::protocol {
@@ -113,18 +114,19 @@ struct RetiredRecord {
 struct OwnersRecord {
   model::Versions versions;
   model::SourceOwners owners;
-  uint32_t advised = 0;  // slots that it would have, where changes are only advised
-  std::string reason;    // with what was measured
+  uint32_t advised = 0;            // slots that it would have, where changes are only advised
+  std::string reason;              // with what was measured, for people
+  model::ScaleInputs inputs = {};  // deciding again from them gives the same
 
-  OVERLORD_FIELDS(versions, owners, advised, reason)
+  OVERLORD_FIELDS(versions, owners, advised, reason, inputs)
 };
 
 using JournalRecord =
     std::variant<JournalStart, PlanRecord, LateBadRecord, FeedbackRecord, TreeRecord, CalloutRecord,
                  FailureRecord, RetiredRecord, OwnersRecord>;
 
-// 6: a source's number of slots may change.
-inline constexpr uint8_t kRecordFormat = 7;
+// 8: a change of a source's slots tells what it was decided from.
+inline constexpr uint8_t kRecordFormat = 8;
 
 // One record by itself, each field as it is. A journal is written and read by record_chain.h.
 std::string encode_record(const JournalRecord& record);

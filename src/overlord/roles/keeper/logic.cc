@@ -371,7 +371,7 @@ void Step::welcome_all() {
     tell(peer, welcome_for(trainer));
     tell(peer, rosters.all());
   }
-  if (!rosters.knows_constructors(job_.local, *job_.views)) return;
+  if (!rosters.knows_constructors(serving()->local, *job_.views)) return;
   for (const ProcessRoles& group : serving()->supervisor.groups()) {
     if (!state_.connected(group)) return;
   }

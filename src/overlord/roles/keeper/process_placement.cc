@@ -5,12 +5,28 @@
 #include <set>
 
 #include "overlord/base/check.h"
+#include "overlord/plan/partition/loader_groups.h"
 
 namespace overlord::keeper {
 namespace {
 
-bool names(const std::vector<std::string>& list, const std::string& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
+std::vector<protocol::ProcessRoles> deal_slots(const model::JobSpec& spec,
+                                               const plan::LoaderGroup& group) {
+  OVERLORD_CHECK(group.processes > 0, "a group of sources has a process");
+  std::vector<protocol::ProcessRoles> out(group.processes);
+  uint32_t dealt = 0;
+  for (const SourceIndex s : group.sources) {
+    for (uint32_t slot = 0; slot < spec.sources[s].slots(); ++slot) {
+      out[dealt++ % group.processes].roles.push_back(protocol::loader_address(s, slot));
+    }
+  }
+  std::erase_if(out, [](const auto& process) { return process.roles.empty(); });
+  return out;
+}
+
+uint32_t own_slots(const std::vector<protocol::ProcessRoles>& processes) {
+  return static_cast<uint32_t>(std::count_if(processes.begin(), processes.end(),
+                                             [](const auto& one) { return !one.roles.empty(); }));
 }
 
 }  // namespace
@@ -38,41 +54,23 @@ void deal_shadows(const model::JobSpec& spec, std::vector<protocol::ProcessRoles
 ProcessPlacement place_processes(const model::JobSpec& spec, const std::vector<uint32_t>& buckets,
                                  const PlacementOptions& options) {
   ProcessPlacement out;
-  const uint32_t shared = std::max(1u, options.loader_processes);
-  std::vector<protocol::ProcessRoles> together(shared);
-  std::vector<std::vector<protocol::ProcessRoles>> groups(1);  // light sources, then each isolated
-  uint32_t light = 0, dealt = 0;                               // sources, and their slots
-  for (SourceIndex s = 0; options.loaders && s < spec.sources.size(); ++s) {
-    const model::Source& source = spec.sources[s];
-    const bool apart = names(options.isolated, source.name);
-    if (apart) {
-      groups.emplace_back(1);
-      out.reasons.push_back("source " + source.name + ": a process of its own, as declared");
-    }
-    light += apart ? 0 : 1;
-    for (uint32_t slot = 0; slot < source.slots(); ++slot) {
-      protocol::ProcessRoles& home = apart ? groups.back().front() : together[dealt++ % shared];
-      home.roles.push_back(protocol::loader_address(s, slot));
-    }
-  }
-  groups.front() = std::move(together);
-  uint32_t number = 0;
-  for (std::vector<protocol::ProcessRoles>& group : groups) {
-    std::erase_if(group, [](const auto& process) { return process.roles.empty(); });
-    deal_shadows(spec, &group);  // those of an isolated source live apart too
-    for (protocol::ProcessRoles& process : group) {
+  const plan::GroupingRule rule{options.loader_processes, options.isolated, options.by_rule};
+  std::vector<plan::LoaderGroup> groups;
+  if (options.loaders) groups = plan::loader_groups(spec.sources, rule);
+  uint32_t number = 0, homes = 0;  // of processes; those of the first group
+  for (const plan::LoaderGroup& group : groups) {
+    std::vector<protocol::ProcessRoles> processes = deal_slots(spec, group);
+    deal_shadows(spec, &processes);  // those of a source that lives apart do so too
+    if (number == 0) homes = own_slots(processes);
+    for (protocol::ProcessRoles& process : processes) {
       process.name = options.prefix + "loaders-" + std::to_string(number++);
       out.processes.push_back(std::move(process));
     }
+    out.reasons.push_back(group.reason);
   }
-  if (light > 0) {
-    out.reasons.push_back(std::to_string(light) + " sources share " + std::to_string(shared) +
-                          (shared == 1 ? " process" : " processes"));
-  }
-  if (options.constructor_processes == 0 && light > 0) {
+  if (options.constructor_processes == 0 && !groups.empty() && !groups.front().apart) {
     // Those of the light sources come first, and every one of them has a loader.
-    const size_t homes = std::min<size_t>(shared, dealt);
-    OVERLORD_CHECK(homes <= out.processes.size(), "light sources have processes");
+    OVERLORD_CHECK(0 < homes && homes <= out.processes.size(), "light sources have processes");
     for (size_t i = 0; i < buckets.size(); ++i) {
       out.processes[i % homes].roles.push_back(protocol::constructor_address(buckets[i]));
     }

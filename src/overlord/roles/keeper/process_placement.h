@@ -1,5 +1,6 @@
 // Which roles share a process on one host. Many loaders live together; a source that is heavy, or
-// that runs a user's code, gets a process of its own, so that it neither slows nor kills others.
+// that runs a user's code, lives apart (plan/partition/loader_groups.h), so that it neither slows
+// nor kills others.
 // Constructors live together, apart from all loaders, or with the loaders of light sources: then
 // what they fetch goes from hand to hand, and dies with one process. A slot and its shadows are in
 // processes of their own; where there are too few, more are made. Pure; the reasons are for people.
@@ -17,9 +18,11 @@ namespace overlord::keeper {
 struct PlacementOptions {
   uint32_t loader_processes = 1;       // over which the slots of light sources are dealt
   uint32_t constructor_processes = 1;  // over which buckets are dealt; 0: the light sources' own
-  std::vector<std::string> isolated;   // sources in processes of their own
-  bool loaders = true;                 // false: they live on another host
-  std::string prefix = {};             // of the names: no two hosts share one
+  // Sources in processes of their own; those of a list share one.
+  std::vector<std::vector<std::string>> isolated = {};
+  bool loaders = true;      // false: they live on another host
+  std::string prefix = {};  // of the names: no two hosts share one
+  bool by_rule = true;  // what else lives apart is found by rule (plan/partition/loader_groups.h)
 };
 
 struct ProcessPlacement {

@@ -39,7 +39,7 @@ TEST(ProcessPlacement, ConstructorsLiveWithTheLoadersOfLightSources) {
   PlacementOptions options;
   options.loader_processes = 2;
   options.constructor_processes = 0;
-  options.isolated = {"b"};
+  options.isolated = {{"b"}};
   const ProcessPlacement placed = place_processes(spec_of({"a", "b", "c"}), {0, 1, 4}, options);
   EXPECT_EQ(counts(placed),
             (Counts{{"loaders-0", {1, 2}}, {"loaders-1", {1, 1}}, {"loaders-2", {1, 0}}}));
@@ -63,7 +63,7 @@ TEST(ProcessPlacement, WhereNoLightSourceIsReadConstructorsHaveAProcess) {
   const ProcessPlacement elsewhere = place_processes(spec_of({"a"}), {0}, options);
   EXPECT_EQ(counts(elsewhere), (Counts{{"constructors-0", {0, 1}}}));
   options.loaders = true;
-  options.isolated = {"a"};
+  options.isolated = {{"a"}};
   const ProcessPlacement alone = place_processes(spec_of({"a"}), {0}, options);
   EXPECT_EQ(counts(alone), (Counts{{"constructors-0", {0, 1}}, {"loaders-0", {1, 0}}}));
 }
@@ -88,7 +88,7 @@ TEST(ProcessPlacement, ASlotAndItsShadowsShareNoProcess) {
       PlacementOptions options;
       options.loader_processes = processes;
       options.constructor_processes = shadows % 2;
-      options.isolated = {"d"};
+      options.isolated = {{"d"}};
       const ProcessPlacement placed = place_processes(spec, {0, 1}, options);
       for (const uint32_t source : {0u, 3u}) {
         const protocol::Address slot = protocol::loader_address(source, 1);
@@ -106,7 +106,7 @@ TEST(ProcessPlacement, ShadowsOfAnIsolatedSourceLiveApartToo) {
   model::JobSpec spec = spec_of({"a", "b"});
   spec.sources[1].shadows = 1;
   PlacementOptions options;
-  options.isolated = {"b"};
+  options.isolated = {{"b"}};
   const ProcessPlacement placed = place_processes(spec, {0}, options);
   ASSERT_EQ(placed.processes.size(), 4u);
   EXPECT_EQ(placed.processes[2].name, "loaders-2");

@@ -8,10 +8,12 @@
 #include "overlord/columnar/encoded_rows.h"
 #include "overlord/plan/select/source_order.h"
 #include "overlord/roles/loader/block_loads.h"
+#include "overlord/roles/loader/idle_slot.h"
 #include "overlord/roles/loader/load_meter.h"
 #include "overlord/roles/loader/media_serving.h"
 #include "overlord/roles/loader/meta_window.h"
 #include "overlord/roles/loader/order_cache.h"
+#include "overlord/roles/loader/payload_bytes.h"
 #include "overlord/roles/loader/posted_windows.h"
 #include "overlord/roles/loader/role.h"
 #include "overlord/runtime/trace.h"
@@ -19,22 +21,6 @@
 namespace overlord::loader {
 
 using plan::RowRef;
-
-namespace {
-
-uint64_t bytes_of(const protocol::Payload& payload) {
-  uint64_t bytes = 0;
-  for (const model::TokenSpan& span : payload.spans) {
-    if (span.data == nullptr) continue;
-    bytes += span.count * (model::element_bytes(span.element) + (span.mask != nullptr ? 1 : 0));
-  }
-  for (const auto* pieces : {&payload.media, &payload.encoded}) {
-    for (const model::MediaPiece& piece : *pieces) bytes += piece.data.size_bytes;
-  }
-  return bytes;
-}
-
-}  // namespace
 
 class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
  public:
@@ -115,7 +101,14 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     pumping_ = false;
     tell_load();
     probe_.in_work = state_.windows_in_work() + state_.fetches_in_work();
+    probe_.reads = job_.slot < job_.slots_at(state_.grant(), state_.owners());
     probe_.file_state_bytes = orders_.memory_bytes();
+    const KnownPlan* newest = state_.newest_plan();
+    const StepIndex step = newest == nullptr ? 0 : newest->plan->step;
+    if (idle_.gives_back(probe_.reads || state_.standby(), probe_.in_work > 0, step, job_.runway)) {
+      blocks_->keep_only({});
+      if (media_) media_->shed();
+    }
   }
 
   void tell_load() {
@@ -197,10 +190,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   // Single documents are kept nowhere.
   void carry_out(const Warm& effect) {
     std::set<uint32_t>& blocks = shadow_blocks_[effect.step];
-    const KnownPlan& known = *state_.plan(effect.step);
-    for (uint32_t bucket = 0; !sparse_reads_ && bucket < known.index->buckets.size(); ++bucket) {
-      for (const Wanted& want : wanted_by({effect.step, known.plan->versions.tree, bucket}))
-        blocks.insert(want.ref.block);
+    for (const model::PlannedRow& row : state_.plan(effect.step)->rows) {
+      if (!sparse_reads_) blocks.insert(orders_.locate(row.pass, row.position).ref.block);
     }
     std::set<uint32_t> needed;
     for (auto it = shadow_blocks_.begin(); it != shadow_blocks_.end();) {
@@ -238,7 +229,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     uint32_t ordinal = 0;
     SampleId id;
     RowRef ref;
-    uint64_t end = 0;  // of the segment, in tokens of its document
+    uint32_t count = 0;  // its tokens
+    uint64_t end = 0;    // of the segment, in tokens of its document
   };
 
   // Documents of a fetch that were found bad, with the reason. The planner hears of them together
@@ -283,19 +275,16 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   // The segments of (step, bucket) that are this slot's.
   std::vector<Wanted> wanted_by(const FetchKey& key) {
     OVERLORD_CHECK(state_.plan(key) != nullptr, "a fetch starts when its plan is known");
-    const KnownPlan& known = *state_.plan(key);
-    OVERLORD_CHECK(key.bucket < known.index->buckets.size(), "a group of the plan");
-    const model::BucketIndex& bucket = known.index->buckets[key.bucket];
-    const model::Layer& layer = known.plan->layers.front();
+    return located(state_.plan(key)->rows_of(key.bucket));
+  }
+
+  std::vector<Wanted> located(std::span<const model::PlannedRow> rows) {
     std::vector<Wanted> wanted;
-    for (uint32_t i = bucket.source_begin[job_.source]; i < bucket.source_begin[job_.source + 1];
-         ++i) {
-      const uint32_t ordinal = bucket.by_source[i];
-      const model::Segment& segment = layer.segments[bucket.segments[ordinal]];
-      const SampleId id = segment.id;
-      const OrderCache::Located located = orders_.locate(id.pass, id.position);
-      if (!job_.owns(*known.plan, id.pass, located.window)) continue;
-      wanted.push_back({ordinal, id, located.ref, uint64_t{segment.first} + segment.count});
+    wanted.reserve(rows.size());
+    for (const model::PlannedRow& row : rows) {
+      const RowRef ref = orders_.locate(row.pass, row.position).ref;
+      const SampleId id{job_.source, row.pass, row.position};
+      wanted.push_back({row.ordinal, id, ref, row.count, row.end});
     }
     return wanted;
   }
@@ -339,6 +328,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     for (const Wanted& want : wanted) {
       payload->ordinals.push_back(want.ordinal);
       payload->spans.push_back(span_of(want, got, &holes));
+      probe_.tokens += want.count;
     }
     for (auto& [block, tokens] : got.blocks) payload->holders.push_back(std::move(tokens));
     OVERLORD_CHECK(payload->spans.size() == payload->ordinals.size(), "a span for every segment");
@@ -415,18 +405,23 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
           hole(fetch.documents[i], served[i].fault, &fetch.holes);
     }
     std::vector<std::string> faults;
-    OVERLORD_RETURN_IF_ERROR(attach_media(*source_, media_numbers_, fetch.places,
-                                          std::span(served).first(fetch.documents.size()),
-                                          *seams_.pool, fetch.payload.get(), &faults));
+    const size_t count = fetch.documents.size();
+    OVERLORD_RETURN_IF_ERROR(
+        attach_media(*source_, media_numbers_, fetch.places, std::span(fetch.wants).first(count),
+                     std::span(served).first(count), *seams_.pool, fetch.payload.get(), &faults));
     for (size_t i = 0; i < faults.size(); ++i) {
       if (faults[i].empty()) continue;
       fetch.payload->spans[fetch.places[i]] = hole(
           fetch.documents[i], row_text(fetch.documents[i].ref) + ": " + faults[i], &fetch.holes);
     }
+    const std::map<SampleId, std::string>& undecodable = state_.undecodable(fetch.key);
     for (size_t i = 0; i < fetch.encoded.size(); ++i) {
       const size_t at = fetch.encoded_at[i];
+      const auto bad = undecodable.find(fetch.encoded[i].id);
+      const ServedMedia known =
+          bad == undecodable.end() ? served[at] : ServedMedia{{}, bad->second};
       OVERLORD_RETURN_IF_ERROR(attach_encoded(*source_, media_numbers_, fetch.encoded[i].ordinal,
-                                              fetch.wants[at], served[at], *seams_.pool,
+                                              fetch.wants[at], known, *seams_.pool,
                                               fetch.payload.get()));
     }
     return {};
@@ -434,20 +429,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
 
   // What ranks of the bucket encode of this slot's samples.
   std::vector<Wanted> encoded_by(const FetchKey& key) {
-    std::vector<Wanted> wanted;
-    const KnownPlan* known = state_.plan(key);
-    if (!media_numbers_.encoded || known == nullptr) return wanted;
-    const model::BucketIndex& bucket = known->index->buckets[key.bucket];
-    if (bucket.encoded_begin.empty()) return wanted;
-    const model::Layer& layer = *known->plan->encoder();
-    for (uint32_t i = bucket.encoded_begin[job_.source]; i < bucket.encoded_begin[job_.source + 1];
-         ++i) {
-      const SampleId id = layer.segments[bucket.encoded[i]].id;
-      const OrderCache::Located located = orders_.locate(id.pass, id.position);
-      if (!job_.owns(*known->plan, id.pass, located.window)) continue;
-      wanted.push_back({bucket.encoded[i], id, located.ref});
-    }
-    return wanted;
+    const model::SlotRows* known = state_.plan(key);
+    if (!media_numbers_.encoded || known == nullptr) return {};
+    return located(known->encoded_of(key.bucket));
   }
 
   void hand_over(const FetchKey& key, std::shared_ptr<protocol::Payload> payload,
@@ -481,7 +465,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   // A plan is of one tree, and so are those that ask for it. One that all are done with is gone.
   void answer(const FetchKey& key, protocol::PayloadPtr payload) {
     if (state_.plan(key) == nullptr) return;
+    const int64_t begin_ns = seams_.clock->now_ns();
     send(protocol::constructor_address(key.bucket, key.tree), std::move(payload));
+    probe_.send_ns += static_cast<uint64_t>(seams_.clock->now_ns() - begin_ns);
   }
 
   model::TokenSpan span_of(const Wanted& want, const Gathering& got, Holes* holes) const {
@@ -579,6 +565,7 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   uint64_t warmed_ = 0;  // newest window whose blocks were asked for ahead
   bool pumping_ = false;
   LoadMeter load_;
+  IdleSlot idle_;
   bool stopped_ = false;
 };
 

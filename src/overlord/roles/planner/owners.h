@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "overlord/plan/partition/scaler.h"
+#include "overlord/model/scale_inputs.h"
 #include "overlord/roles/planner/logic.h"
 
 namespace overlord::planner {
@@ -14,19 +14,21 @@ namespace overlord::planner {
 // Slots of a source for windows that are not granted yet.
 uint32_t newest_slots(const PlannerJob& job, const PlannerState& state, SourceIndex source);
 
-// Somebody wants that many slots for a source, for a reason that is written down. Nothing where it
-// has them, where a change of it is on its way, or nothing is to be planned any more. More than
-// there are is as many as there are.
+// What a decision about a source rests on before anything is measured.
+model::ScaleInputs scale_inputs(const PlannerJob& job, const PlannerState& state,
+                                SourceIndex source, model::ScaleRule rule);
+
+// As many slots as follow from the inputs, which are written down with the reason; or, where
+// changes are only advised, written down alone, if it is news. Nothing where the source has them,
+// where a change of it is on its way, or nothing is to be planned any more.
 void change_slots(const PlannerJob& job, const PlannerState& state, SourceIndex source,
-                  uint32_t slots, std::string reason, Reaction* out);
+                  model::ScaleInputs inputs, std::string reason, Reaction* out);
+// Somebody wishes that many. More than there are is as many as there are.
+void wish_slots(const PlannerJob& job, const PlannerState& state, SourceIndex source,
+                uint32_t slots, std::string reason, Reaction* out);
 
 // How far ahead of a shift in the mixture its sources are made ready: some runways.
 StepIndex steps_foreseen(const PlannerJob& job);
-
-// What the scaler says after an interval, done or only written down. Sources that cannot grow are
-// left alone.
-Reaction scale(const PlannerJob& job, const PlannerState& state, uint64_t interval_ns,
-               plan::Scaler& scaler);
 
 // Records that say the same as those in use, without ranges that no plan from `base` on goes by.
 std::vector<protocol::OwnersRecord> forgettable(const PlannerState& state,

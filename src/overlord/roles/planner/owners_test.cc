@@ -24,7 +24,7 @@ PlannerState state_at_start() {
 
 protocol::OwnersRecord change(const PlannerJob& job, PlannerState* state, uint32_t slots) {
   Reaction out;
-  change_slots(job, *state, 0, slots, "for a test", &out);
+  wish_slots(job, *state, 0, slots, "for a test", &out);
   for (const Event& event : out.events) state->apply(event);
   EXPECT_EQ(out.effects.size(), 1u);
   return std::get<JournalOwners>(out.effects.front()).record;
@@ -60,7 +60,7 @@ TEST(PlannerOwners, NothingOfTheSourceIsGrantedUntilTheChangeIsDurable) {
   EXPECT_EQ(state.grant(0), 10u);
   EXPECT_EQ(state.grant(1), 1u) << "others go on";
   Reaction again;
-  change_slots(job, state, 0, 4, "too", &again);
+  wish_slots(job, state, 0, 4, "too", &again);
   EXPECT_TRUE(again.effects.empty()) << "one at a time";
   state.apply(OwnersChanged{grown});
   EXPECT_EQ(grants_in(on_start(job, state)), 3u) << "every slot is granted";
@@ -87,33 +87,6 @@ TEST(PlannerOwners, RangesThatNoPlanGoesByAreForgotten) {
   base.carried.clear();
   ASSERT_EQ(forgettable(state, base).size(), 1u);
   EXPECT_EQ(forgettable(state, base)[0].owners.ranges, (std::vector<model::OwnerRange>{{12, 4}}));
-}
-
-TEST(PlannerOwners, ScalingFollowsWhatSlotsTellAndWritesDownWhy) {
-  PlannerJob job = growing_job();
-  PlannerState state = state_at_start();
-  plan::Scaler scaler(model::ScalingPolicy::kMeasured);
-  state.apply(LoadMeasured{protocol::loader_address(0, 0), 1'000'000'000});
-  state.apply(LoadMeasured{protocol::loader_address(0, 1), 1'000'000'000});
-  state.apply(LoadMeasured{protocol::loader_address(1, 0), 9'000'000'000});
-  Reaction grown = scale(job, state, 1'000'000'000, scaler);
-  ASSERT_EQ(grown.effects.size(), 1u) << "the other source is not declared to grow";
-  const protocol::OwnersRecord record = std::get<JournalOwners>(grown.effects.front()).record;
-  EXPECT_EQ(record.owners.source, 0u);
-  EXPECT_EQ(record.owners.ranges.back().slots, 4u);
-  EXPECT_EQ(record.reason,
-            "2.0 of 2 workers busy, asked for 250 thousandths and 250 soon: 4 slots");
-  for (const Event& event : grown.events) state.apply(event);
-  EXPECT_EQ(state.busy_ns(0), 0u) << "the next interval begins";
-
-  job.scaling.advise_only = true;
-  state = state_at_start();
-  state.apply(LoadMeasured{protocol::loader_address(0, 0), 2'000'000'000});
-  grown = scale(job, state, 1'000'000'000, scaler);
-  ASSERT_EQ(grown.effects.size(), 1u);
-  const protocol::OwnersRecord advice = std::get<JournalOwners>(grown.effects.front()).record;
-  EXPECT_EQ(advice.advised, 4u);
-  EXPECT_EQ(advice.owners.ranges, (std::vector<model::OwnerRange>{{0, 2}}));
 }
 
 }  // namespace owners_test

@@ -5,6 +5,7 @@
 #include "overlord/base/check.h"
 #include "overlord/protocol/journal/record_chain.h"
 #include "overlord/protocol/state_codec.h"
+#include "overlord/roles/planner/demand.h"
 #include "overlord/roles/planner/owners.h"
 #include "overlord/roles/planner/reports.h"
 #include "overlord/roles/planner/role.h"
@@ -39,6 +40,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       self.started_ = true;
       if (self.taken_over_) return self.open_term();
       self.perform(on_start(self.job_, self.state_));
+      self.perform(self.demand_.foresee(self.state_));
       self.pump();
     });
   }
@@ -55,7 +57,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     if (opening && state_.unpromised().empty()) opened();
     ask_user_rule();
     if (!changing_) retire();
-    scale();
+    perform(demand_.heard(state_, seams_.clock->now_ns()));
     pump();
   }
 
@@ -267,6 +269,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
 
   void made(const model::PlanPtr& plan) {
     state_.apply(PlanMade{plan});
+    perform(demand_.foresee(state_));
     perform(on_made(job_, state_));
   }
 
@@ -357,17 +360,6 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
       self.grant_on();
       self.pump();
     });
-  }
-
-  // Something is always heard while the stream runs.
-  void scale() {
-    const model::Scaling& scaling = job_.scaling;
-    if (scaling.policy == model::ScalingPolicy::kOff || job_.slots == job_.most_slots) return;
-    const int64_t now_ns = seams_.clock->now_ns();
-    if (scaled_ns_ == 0) scaled_ns_ = now_ns;
-    if (now_ns - scaled_ns_ < scaling.interval_ms * 1'000'000) return;
-    const auto interval_ns = static_cast<uint64_t>(now_ns - std::exchange(scaled_ns_, now_ns));
-    perform(planner::scale(job_, state_, interval_ns, scaler_));
   }
 
   // Slots that have just come are given as much to do as those that were there.
@@ -554,8 +546,7 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   protocol::JournalWriter writer_;
   plan::StepSelector selector_;
   plan::Placer placer_;
-  plan::Scaler scaler_{job_.scaling.policy};
-  int64_t scaled_ns_ = 0;
+  Demand demand_{job_};
   PlannerProbe probe_;
   StepDraft draft_;
   bool started_ = false;         // the journal tells of this term

@@ -21,6 +21,7 @@ PlannerState::PlannerState(model::StreamState stream, std::vector<uint64_t> firs
       posted_below_(std::move(first_windows)),
       posted_above_(meta_.size()),
       step_rows_(meta_.size(), 0),
+      measured_(meta_.size()),
       late_bad_(meta_.size(), 0),
       first_step_(stream_.next_step),
       peers_(std::move(peers)) {
@@ -112,6 +113,10 @@ struct PlannerState::Apply {
     OVERLORD_CHECK(source < self.meta_.size(), "metadata of an unknown source");
     if (!self.news(source, event.sequence)) return;  // posted again by a restarted loader
     self.meta_[source].post(event.window);
+    for (const uint32_t tokens : event.window->tokens) {
+      if (tokens < model::kEmptyRow) self.measured_[source].tokens += tokens;
+    }
+    self.measured_[source].documents += event.window->rows();
     if (self.starts_range(source, event.sequence)) {
       self.range_starts_[{source, event.sequence}] = {event.window->first.pass,
                                                       event.window->first.position};
@@ -289,7 +294,7 @@ struct PlannerState::Apply {
     const model::SourceOwners& owners = event.record.owners;
     OVERLORD_CHECK(owners.source < self.meta_.size() && !owners.ranges.empty(),
                    "owners of an unknown source");
-    OVERLORD_CHECK(!self.moving_.contains(owners.source) ||
+    OVERLORD_CHECK(!self.moving_.contains(owners.source) || event.record.advised > 0 ||
                        owners.ranges.back().first_window >= self.grants_[owners.source],
                    "granted windows keep their owner");
     self.moving_.erase(owners.source);
@@ -306,9 +311,15 @@ struct PlannerState::Apply {
     uint64_t& told = self.told_busy_ns_[event.slot];
     if (event.busy_ns < told) told = 0;  // it has begun again
     self.busy_ns_[event.slot.index] += event.busy_ns - told;
+    self.measured_[event.slot.index].work_ns += event.busy_ns - told;
     told = event.busy_ns;
   }
   void operator()(const LoadTaken&) const { self.busy_ns_.clear(); }
+  void operator()(const TurnForeseen& event) const {
+    OVERLORD_CHECK(event.source < self.step_rows_.size(), "a turn to an unknown source");
+    uint64_t& rows = self.step_rows_[event.source];
+    rows = std::max(rows, event.rows);
+  }
   void operator()(const CalloutAnswered& event) const {
     OVERLORD_CHECK(event.step == self.stream_.next_step, "of the step that is being planned");
     self.callout_answers_.keep(event.kind, event.values);

@@ -19,8 +19,10 @@
 #include "overlord/base/status.h"
 #include "overlord/model/callout.h"
 #include "overlord/model/plan.h"
+#include "overlord/model/source.h"
 #include "overlord/plan/mix/meta_buffer.h"
 #include "overlord/protocol/peer_generations.h"
+#include "overlord/protocol/state_codec.h"
 #include "overlord/roles/planner/journal_fold.h"
 
 namespace overlord::planner {
@@ -106,6 +108,10 @@ struct LoadMeasured {  // of a slot, since it began
   uint64_t busy_ns = 0;
 };
 struct LoadTaken {};   // what was measured so far has been looked at
+struct TurnForeseen {  // the mixture will draw so many rows of it in a step
+  SourceIndex source = 0;
+  uint64_t rows = 0;
+};
 struct Failed {        // durable in the journal, where that can still be written
   StepIndex step = 0;  // the first that will not come
   Status status;
@@ -122,7 +128,7 @@ using Event =
                  PlanLate, ConstructorAcknowledged, ConstructorRetired, LateBadTold,
                  LateBadCommitted, ReportArrived, FeedbackCommitted, RuleAsked, RuleAnswered,
                  RuleFailed, TreeChanged, CalloutAnswered, OwnersMove, OwnersChanged, LoadMeasured,
-                 LoadTaken, Failed, TermAsked, TermHeld, protocol::PeerRestarted>;
+                 LoadTaken, TurnForeseen, Failed, TermAsked, TermHeld, protocol::PeerRestarted>;
 
 // A constructor that plans are sent to: of one tree, from its first step until the next tree's.
 struct ConstructorSlot {
@@ -187,6 +193,7 @@ class PlannerState {
   bool news(SourceIndex source, uint64_t sequence) const;
   // Windows granted so far: what `posted` will reach.
   uint64_t posted_target(SourceIndex source) const { return grants_[source] - first_[source]; }
+  // The most that a step has drawn, or is foreseen to draw.
   uint64_t step_rows(SourceIndex source) const { return step_rows_[source]; }
   // Those that are needed: of the tree that holds now, of later ones, and of earlier ones as long
   // as some rank has not consumed their last step.
@@ -237,6 +244,8 @@ class PlannerState {
   uint32_t owners_version() const { return owners_version_; }
   // How long workers of a source were at work since that was last looked at.
   uint64_t busy_ns(SourceIndex source) const;
+  // What reading it has cost since this planner began, as far as its slots tell.
+  const model::SourceCost& measured(SourceIndex source) const { return measured_[source]; }
   bool owners_move(SourceIndex source) const { return moving_.contains(source); }
   // The (pass, position) that a range begins with, once its first window has been posted.
   std::optional<std::pair<uint32_t, uint64_t>> range_starts(SourceIndex source,
@@ -267,7 +276,8 @@ class PlannerState {
   std::vector<uint64_t> grants_;        // windows granted, as a limit on the sequence number
   std::vector<uint64_t> posted_below_;  // every window before it has been posted
   std::vector<std::set<uint64_t>> posted_above_;  // and these, out of order
-  std::vector<uint64_t> step_rows_;               // most rows one step has drawn, to size grants
+  std::vector<uint64_t> step_rows_;               // most rows one step draws, to size grants
+  std::vector<model::SourceCost> measured_;
   std::vector<uint64_t> late_bad_;
   std::map<SampleId, bool> late_rows_;  // durable yet? As many as bad_rows_allowed lets live
   std::vector<ConstructorSlot> constructors_;
