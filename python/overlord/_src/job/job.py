@@ -14,23 +14,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
-from pydantic import ValidationError
-
 from overlord._src.checkup.preflight import check_stream
 from overlord._src.config.columns import base_name
 from overlord._src.config.hybrid_fit import hybrid_of
 from overlord._src.config.job_config import JobConfig
 from overlord._src.config.mesh_fit import fit_problems
 from overlord._src.config.reading import ConfigInput, LoadedConfig, read_config
-from overlord._src.config.refusals import problems_of
-from overlord._src.config.runtime_models import RuntimeConfig
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.substitution import Overrides
-from overlord._src.errors import ConfigError, Problem, refused
+from overlord._src.errors import ConfigError, refused
 from overlord._src.functions.mix_rule import Rule, rule_problems
 from overlord._src.functions.transforms import thread_problem
 from overlord._src.index.folder import folder_problems
 from overlord._src.index.source_profile import loader_millicores
+from overlord._src.job.call_checks import check_call, check_ray_call
 from overlord._src.job.launch import Launch, find_launch
 from overlord._src.job.open_stream import OpenStream
 from overlord._src.loader.attached_engine import AttachedEngine
@@ -54,7 +51,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _LOG = logging.getLogger("overlord")
-ENGINES = ("auto", "embedded", "processes", "ray")
 _LOADERS = itertools.count()  # of this process, which hosts all ranks of each
 Ranks = Literal["all"] | Sequence[int]
 
@@ -188,9 +184,9 @@ class Job:
         pin: bool | int = False,
     ) -> Any:
         """The stream of this name; takes what `train` takes."""
-        _check_call(engine, prefetch, threads)
+        check_call(engine, prefetch, threads)
         if engine == "ray":
-            _check_ray_call(prefetch=prefetch, threads=threads, node=node)
+            check_ray_call(prefetch=prefetch, threads=threads, node=node)
         single, hosted = self._hosted(rank, ranks)
         resolved = self._resolve(name)
         settings = EngineSettings(
@@ -548,36 +544,6 @@ for _method in _asked:
 def _digest(told: Any) -> str:
     text = json.dumps(told, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _check_call(engine: str, prefetch: int | None, threads: int | None) -> None:
-    problems = []
-    if engine not in ENGINES:
-        problems.append(
-            Problem(("engine",), "no such engine in this version", engine, ", ".join(ENGINES))
-        )
-    given = {"prefetch": prefetch, "threads": threads}
-    given = {key: value for key, value in given.items() if value is not None}
-    try:
-        RuntimeConfig.model_validate(given)
-    except ValidationError as error:
-        problems += problems_of(error, RuntimeConfig, given)
-    if problems:
-        raise ConfigError(problems)
-
-
-def _check_ray_call(**given: Any) -> None:
-    """Options of one trainer that the node of all cannot follow."""
-    for name, value in given.items():
-        if value is not None:
-            raise refused(
-                (name,),
-                'is of one process, and with engine="ray" the keeper runs the job for all',
-                value,
-                advice=f"set runtime.{name} in the config"
-                if name != "node"
-                else "leave it out: ranks find the keeper by runtime.wire.planner",
-            )
 
 
 def job(
