@@ -168,9 +168,8 @@ std::vector<plan::HostRoom> rooms_of(const std::vector<ToldHost>& hosts, uint32_
   return out;
 }
 
-nb::list choose_decoding(const JobHandle& job,
-                         const std::vector<ToldHost>& hosts,
-                         uint32_t buckets, const std::map<std::string, Millicores>& millicores) {
+nb::list choose_decoding(const JobHandle& job, const std::vector<ToldHost>& hosts, uint32_t buckets,
+                         const std::map<std::string, Millicores>& millicores) {
   std::map<std::string, uint64_t> decoding;
   for (const auto& [source, measured] : millicores) decoding[source] = measured.second;
   plan::DecodeRoom room{hosts.size() > 1, 0, 0};
@@ -188,8 +187,7 @@ nb::list choose_decoding(const JobHandle& job,
 nb::dict place_processes(
     const std::vector<std::tuple<std::string, uint32_t, uint32_t, uint32_t, uint64_t>>& sources,
     uint32_t buckets, uint32_t loader_processes, uint32_t constructor_processes,
-    std::vector<std::string> isolate,
-    const std::vector<ToldHost>& hosts) {
+    std::vector<std::string> isolate, const std::vector<ToldHost>& hosts) {
   model::JobSpec spec;
   for (const auto& [name, loaders, workers, shadows, millicores] : sources) {
     model::Source& source = spec.sources.emplace_back();
