@@ -130,8 +130,12 @@ void RoleHost::make_planner() {
   job.delivery = job_->delivery;
   for (const auto& source : job_->sources) job.source_rows.push_back(source->manifest.rows);
   job.views = views_;
-  job.slots = slots_at_start(*job_);
-  for (const model::Source& source : job.spec.sources) job.most_slots.push_back(source.slots());
+  for (const model::Source& source : job.spec.sources) {
+    job.slots.push_back(source.loaders);
+    job.most_slots.push_back(source.slots());
+  }
+  job.windows = std::make_shared<plan::SourceWindows>(
+      [open = job_](SourceIndex s, uint32_t pass) { return order_of(*open, s, pass); });
   job.versions = versions_;
   job.generation = versions_of(protocol::planner_address()).generation;
   job.buckets = buckets_;

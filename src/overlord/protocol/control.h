@@ -46,10 +46,11 @@ struct HostGift {
   uint32_t cores = 0;                   // 0: nothing
   uint64_t memory_bytes = 0;            // 0: it does not say
   bool memory_enforced = false;         // by the kernel; else budgets alone keep to it
+  std::string leads_at = {};            // where it is called when it leads; empty: it never does
   std::vector<std::string> lacks = {};  // sources whose files it does not have
   std::vector<std::string> holds = {};  // those whose files lie on disks of its own
 
-  OVERLORD_FIELDS(cores, memory_bytes, memory_enforced, lacks, holds)
+  OVERLORD_FIELDS(cores, memory_bytes, memory_enforced, leads_at, lacks, holds)
 };
 
 struct Attach {
@@ -235,8 +236,9 @@ struct TreeTaken {
 struct Join {
   Digest job;  // of everything that must be the same on every host
   HostGift gives;
+  std::string mark = {};  // one that may lead: a file that it has made where the lead should see it
 
-  OVERLORD_FIELDS(job, gives)
+  OVERLORD_FIELDS(job, gives, mark)
 };
 // lead -> either: a group is to live there, or not any more.
 struct GroupAsked {

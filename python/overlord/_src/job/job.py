@@ -243,7 +243,8 @@ class Job:
         """Whether this process is one of several that read the stream, here or on other hosts."""
         if launch is None or launch.world_size != self._mesh.world_size:
             return False
-        if self.config.runtime.wire.planner is not None and launch.hosts > 1:
+        wire = self.config.runtime.wire
+        if wire.in_turn or (wire.planner is not None and launch.hosts > 1):
             return True
         return len(launch.local_ranks) > 1 and set(hosted) < set(launch.local_ranks)
 
@@ -264,20 +265,20 @@ class Job:
         plan, served = replace(self.node_plan(), local=sorted(local), starter=hosted), local
         self.check_attachable(name, local)
         wire, everybody = self.config.runtime.wire, list(range(self._mesh.world_size))
-        follows = False
-        alone = len(local) == len(everybody) and not (wire.joinable or by_ray)
-        if wire.planner is not None and not alone:
-            served, leads = everybody, 0 in local and not by_ray  # under Ray the keeper does
+        # Under Ray the keeper leads, and of several that may a host without ranks.
+        elsewhere, follows = by_ray or wire.in_turn, False
+        alone = len(local) == len(everybody) and not (wire.joinable or elsewhere)
+        if wire.lead is not None and not alone:
+            served, leads = everybody, 0 in local and not elsewhere
             follows = not leads
-            words = self._wire_words(wire.planner, leads=leads)
-            plan = replace(plan, wire=words, lead_returns=by_ray)
+            words = self._wire_words(wire.lead, leads=leads)
+            plan = replace(plan, wire=words, lead_returns=elsewhere)
         agreed = self.agreed_key(name, options.hash_batches)
         if by_ray:
             self.check_under_ray()
             beside = self.keeper_place(name, options.hash_batches)
-            ranks = beside.ranks()
-            if set(hosted) <= set(ranks):  # else their own node follows it
-                path, plan = beside.path, self.leading_plan(ranks)
+            if beside.is_here():  # else their own node follows it
+                path, plan = beside.path, self.leading_plan()
         run = launch.run if launch is not None else ""
         if launch is None and len(hosted) == self._mesh.world_size:
             # Nobody else reads this stream: another reader of the same job has a node of its own.
@@ -395,6 +396,14 @@ class Job:
                 "under Ray ranks find the keeper by this address",
                 advice="set it to HOST:PORT of a node of the cluster",
             )
+        if self.config.runtime.wire.in_turn:
+            raise self._loaded.refused(
+                ("runtime", "wire", "planner"),
+                "Ray runs the keeper again on its own node, and no other takes over",
+                list(self.config.runtime.wire.addresses),
+                "one address",
+                'use engine="processes" and `overlord serve` on each of them',
+            )
         if not self.config.runtime.ablation.disaggregation:
             raise self._loaded.refused(
                 ("runtime", "ablation", "disaggregation"),
@@ -409,19 +418,18 @@ class Job:
         base = self._loaded.base / (self.config.runtime.processes.directory or "/tmp")
         return KeeperPlace.of(self.agreed_key(stream, hash_batches), base)
 
-    def leading_plan(self, ranks: Sequence[int]) -> NodePlan:
-        """Of the node that a keeper under Ray runs; `ranks` share its host."""
-        lead = self.config.runtime.wire.planner
+    def leading_plan(self) -> NodePlan:
+        """Of the node that a keeper under Ray runs; which ranks share its host is seen there."""
+        lead = self.config.runtime.wire.lead
         assert lead is not None
-        everybody = set(ranks) == set(range(self._mesh.world_size))
-        return replace(
-            self.node_plan(),
-            stays=True,
-            reruns=True,
-            wire=self._wire_words(lead, leads=True),
-            local=() if everybody else tuple(sorted(ranks)),
-            rankless=not ranks,
-        )
+        words = self._wire_words(lead, leads=True)
+        return replace(self.node_plan(), stays=True, reruns=True, wire=words)
+
+    def turn_plan(self, at: str) -> NodePlan:
+        """Of one of several hosts that may lead, which is called at this address then."""
+        check_memory_share(self._loaded, 0)  # it has no constructors
+        plan = self.leading_plan()
+        return replace(plan, wire=[*plan.wire, f"wire.at={at}"])
 
     def joining_plan(self, lead: str, host: str | None = None) -> NodePlan:
         """Of a host without ranks, and its lead; reached as `host` unless the config says how."""

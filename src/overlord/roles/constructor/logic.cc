@@ -103,19 +103,12 @@ struct OnMessage {
 
 void start_step(const ConstructorJob& job, StepIndex step, const StepEntry& entry, Reaction* out) {
   OVERLORD_CHECK(job.bucket < entry.index->buckets.size(), "a group of the plan");
-  const model::BucketIndex& bucket = entry.index->buckets[job.bucket];
-  OVERLORD_CHECK(bucket.source_begin.size() == size_t{job.sources} + 1,
-                 "an index over the sources of the job");
   std::set<protocol::Address> loaders;
-  for (SourceIndex s = 0; job.wants_payload && s < job.sources; ++s) {
-    const bool encoded = job.encodes && !bucket.encoded_begin.empty() &&
-                         bucket.encoded_begin[s] != bucket.encoded_begin[s + 1];
-    if (bucket.source_begin[s] == bucket.source_begin[s + 1] && !encoded) continue;
-    const uint32_t slots = model::owners_of(entry.plan->owners, s, job.slots[s]).most_slots();
-    for (uint32_t slot = 0; slot < slots; ++slot) {
-      loaders.insert(loaders.end(), protocol::loader_address(s, slot));
-      out->effects.push_back(
-          Send{protocol::loader_address(s, slot), protocol::Fetch{step, job.bucket}});
+  if (job.wants_payload) {
+    for (const model::LoaderSlot& slot : entry.index->buckets[job.bucket].readers) {
+      const protocol::Address loader = protocol::loader_address(slot.source, slot.slot);
+      loaders.insert(loaders.end(), loader);
+      out->effects.push_back(Send{loader, protocol::Fetch{step, job.bucket}});
     }
   }
   if (loaders.empty()) out->effects.push_back(Assemble{step});

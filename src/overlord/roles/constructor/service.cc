@@ -153,6 +153,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
 
   void carry_out(Assemble& effect) {
     const std::shared_ptr<Held> held = hold(effect.step);
+    check_whole(*held);
     std::vector<PackedPiece> packed = held->media->packed(held->payloads);
     if (packed.empty()) return lay_out(held);
     unpack({seams_.executor, seams_.clock, seams_.pool, chains_, probe_owner_, source_names_},
@@ -162,6 +163,13 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
                self->unpacked(held, packed, made);
              });
            });
+  }
+
+  // A slot that should have been asked and was not would leave a hole that nobody knows of.
+  void check_whole(const Held& held) const {
+    size_t rows = 0;
+    for (const auto& [loader, payload] : held.payloads) rows += payload->ordinals.size();
+    OVERLORD_CHECK(!job_.wants_payload || rows == held.spans.size(), "every segment has come");
   }
 
   // Documents whose media did not decode are asked for again, as holes; then the step is laid out.

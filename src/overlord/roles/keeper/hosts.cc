@@ -6,6 +6,7 @@
 
 #include "overlord/base/check.h"
 #include "overlord/roles/keeper/peer_names.h"
+#include "overlord/roles/keeper/process_placement.h"
 #include "overlord/roles/keeper/step.h"
 
 namespace overlord::keeper {
@@ -16,7 +17,7 @@ using protocol::ProcessRoles;
 constexpr uint64_t kCore = 1000;
 
 std::vector<plan::HostRoom> rooms_of(const KeeperState& state) {
-  const protocol::HostGift& own = state.job().gives;
+  const protocol::HostGift& own = state.serving()->gives;
   std::vector<plan::HostRoom> out = {{"", std::max(1u, own.cores)}};
   out[0].lacks = own.lacks;
   out[0].holds = own.holds;
@@ -33,6 +34,23 @@ std::vector<plan::HomelessGroup> movable_groups(const KeeperState& state) {
 }
 
 }  // namespace
+
+std::vector<ProcessRoles> groups_for(const KeeperJob& job, const std::vector<Rank>& local) {
+  std::vector<ProcessRoles> out = job.groups;
+  if (local == job.local) return out;
+  OVERLORD_CHECK(job.leads && !job.alone, "only a lead among others finds out who has come");
+  OVERLORD_CHECK(local.size() < job.local.size(), "who has come is one that may");
+  const std::vector<uint32_t> here = buckets_of_host(*job.views, job.ranks, local);
+  for (ProcessRoles& group : out) {
+    std::erase_if(group.roles, [&](const protocol::Address& role) {
+      return role.kind == protocol::RoleKind::kConstructor &&
+             std::find(here.begin(), here.end(), role.index) == here.end();
+    });
+  }
+  std::erase_if(
+      out, [](const ProcessRoles& group) { return group.roles.empty() && group.standby.empty(); });
+  return out;
+}
 
 size_t constructors_of(const std::vector<ProcessRoles>& groups) {
   size_t count = 0;

@@ -13,6 +13,11 @@ std::vector<plan::HomelessGroup> movable_groups(const std::vector<protocol::Proc
                                                 const std::vector<uint64_t>& slot_millicores,
                                                 const std::vector<std::string>& sources = {});
 
+// What of a lead's own groups these ranks, which have come to its host, leave to do: others have
+// their constructors where they are.
+std::vector<protocol::ProcessRoles> groups_for(const KeeperJob& job,
+                                               const std::vector<Rank>& local);
+
 size_t constructors_of(const std::vector<protocol::ProcessRoles>& groups);
 
 // `before`: where they were wanted, or live.

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "overlord/base/check.h"
+#include "overlord/roles/keeper/hosts.h"
+#include "overlord/roles/keeper/peer_names.h"
 
 namespace overlord::keeper {
 namespace {
@@ -61,7 +63,12 @@ struct KeeperState::Change {
   void operator()(const ServingBegun&) const {
     OVERLORD_CHECK(!state.serving_ && state.book_.serving(), "an attempt is served once, by all");
     OVERLORD_CHECK(!state.over_ && !state.failed_, "nothing begins after the end");
-    std::vector<protocol::ProcessRoles> groups = state.job_.groups;
+    std::vector<Rank> local = state.local();
+    std::vector<protocol::ProcessRoles> groups = groups_for(state.job_, local);
+    protocol::HostGift gives = state.job_.gives;
+    if (state.job_.cores > 0) {
+      gives.cores = plan::spare_cores(state.job_.cores, constructors_of(groups), state.job_.leads);
+    }
     for (protocol::ProcessRoles& group : groups) group.generation = state.first_generation_;
     state.serving_ = Serving{Supervisor(std::move(groups), state.job_.supervision),
                              {},
@@ -75,7 +82,9 @@ struct KeeperState::Change {
                              false,
                              false,
                              false,
-                             {}};
+                             {},
+                             std::move(local),
+                             gives};
   }
   void operator()(const ServingPrepared& e) const {
     OVERLORD_CHECK(!serving().welcomed, "trainers are welcomed to what is prepared");
@@ -263,6 +272,19 @@ const std::string& KeeperState::host_of(const std::string& group) const {
   static const std::string kHere;
   const auto home = serving_->homes.find(group);
   return home != serving_->homes.end() && home->second.lives ? *home->second.lives : kHere;
+}
+
+std::vector<Rank> KeeperState::local() const {
+  if (!job_.leads || job_.alone) return job_.local;
+  std::set<Rank> here(job_.came_before.begin(), job_.came_before.end()), elsewhere;
+  for (const auto& [peer, trainer] : book_.attached()) {
+    (is_follower(peer) ? elsewhere : here).insert(trainer.ranks.begin(), trainer.ranks.end());
+  }
+  std::vector<Rank> out;
+  for (const Rank rank : job_.local) {
+    if (here.contains(rank) && !elsewhere.contains(rank)) out.push_back(rank);
+  }
+  return out;
 }
 
 HostRosters KeeperState::rosters() const {

@@ -29,11 +29,11 @@ std::vector<uint64_t> windows_made(const LoaderJob& job, LoaderState* state) {
 }
 
 protocol::Envelope plan_of(StepIndex step) {
-  auto plan = std::make_shared<model::Plan>();
-  plan->step = step;
-  plan->versions.tree = kTree;
+  auto rows = std::make_shared<model::SlotRows>();
+  rows->step = step;
+  rows->tree = kTree;
   protocol::Envelope envelope;
-  envelope.message = protocol::PlanPublished{plan, nullptr};
+  envelope.message = protocol::RowsPlanned{rows};
   return envelope;
 }
 
@@ -225,10 +225,10 @@ TEST(LoaderLogic, PromisesWithTheNewestPlanAndHeedsNoEarlierTerm) {
   EXPECT_EQ(std::get<protocol::TermPromised>(answer[0]).term, 2u);
   EXPECT_EQ(std::get<protocol::TermPromised>(answer[0]).planned, 0u) << "it was told of no plan";
 
-  auto plan = std::make_shared<model::Plan>();
+  auto plan = std::make_shared<model::SlotRows>();
   plan->step = 6;
   plan->plan_hash = digest_of("plan 6");
-  receive(job, &state, of_term(1, protocol::PlanPublished{plan, nullptr}));
+  receive(job, &state, of_term(1, protocol::RowsPlanned{plan}));
   const protocol::Envelope opened = of_term(3, protocol::TermOpened{});
   answer = told(on_message(job, state, opened));
   ASSERT_EQ(answer.size(), 1u);

@@ -197,10 +197,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   // Single documents are kept nowhere.
   void carry_out(const Warm& effect) {
     std::set<uint32_t>& blocks = shadow_blocks_[effect.step];
-    const KnownPlan& known = *state_.plan(effect.step);
-    for (uint32_t bucket = 0; !sparse_reads_ && bucket < known.index->buckets.size(); ++bucket) {
-      for (const Wanted& want : wanted_by({effect.step, known.plan->versions.tree, bucket}))
-        blocks.insert(want.ref.block);
+    for (const model::PlannedRow& row : state_.plan(effect.step)->rows) {
+      if (!sparse_reads_) blocks.insert(orders_.locate(row.pass, row.position).ref.block);
     }
     std::set<uint32_t> needed;
     for (auto it = shadow_blocks_.begin(); it != shadow_blocks_.end();) {
@@ -283,19 +281,15 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   // The segments of (step, bucket) that are this slot's.
   std::vector<Wanted> wanted_by(const FetchKey& key) {
     OVERLORD_CHECK(state_.plan(key) != nullptr, "a fetch starts when its plan is known");
-    const KnownPlan& known = *state_.plan(key);
-    OVERLORD_CHECK(key.bucket < known.index->buckets.size(), "a group of the plan");
-    const model::BucketIndex& bucket = known.index->buckets[key.bucket];
-    const model::Layer& layer = known.plan->layers.front();
+    return located(state_.plan(key)->rows_of(key.bucket));
+  }
+
+  std::vector<Wanted> located(std::span<const model::PlannedRow> rows) {
     std::vector<Wanted> wanted;
-    for (uint32_t i = bucket.source_begin[job_.source]; i < bucket.source_begin[job_.source + 1];
-         ++i) {
-      const uint32_t ordinal = bucket.by_source[i];
-      const model::Segment& segment = layer.segments[bucket.segments[ordinal]];
-      const SampleId id = segment.id;
-      const OrderCache::Located located = orders_.locate(id.pass, id.position);
-      if (!job_.owns(*known.plan, id.pass, located.window)) continue;
-      wanted.push_back({ordinal, id, located.ref, uint64_t{segment.first} + segment.count});
+    wanted.reserve(rows.size());
+    for (const model::PlannedRow& row : rows) {
+      const RowRef ref = orders_.locate(row.pass, row.position).ref;
+      wanted.push_back({row.ordinal, {job_.source, row.pass, row.position}, ref, row.end});
     }
     return wanted;
   }
@@ -439,20 +433,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
 
   // What ranks of the bucket encode of this slot's samples.
   std::vector<Wanted> encoded_by(const FetchKey& key) {
-    std::vector<Wanted> wanted;
-    const KnownPlan* known = state_.plan(key);
-    if (!media_numbers_.encoded || known == nullptr) return wanted;
-    const model::BucketIndex& bucket = known->index->buckets[key.bucket];
-    if (bucket.encoded_begin.empty()) return wanted;
-    const model::Layer& layer = *known->plan->encoder();
-    for (uint32_t i = bucket.encoded_begin[job_.source]; i < bucket.encoded_begin[job_.source + 1];
-         ++i) {
-      const SampleId id = layer.segments[bucket.encoded[i]].id;
-      const OrderCache::Located located = orders_.locate(id.pass, id.position);
-      if (!job_.owns(*known->plan, id.pass, located.window)) continue;
-      wanted.push_back({bucket.encoded[i], id, located.ref});
-    }
-    return wanted;
+    const model::SlotRows* known = state_.plan(key);
+    if (!media_numbers_.encoded || known == nullptr) return {};
+    return located(known->encoded_of(key.bucket));
   }
 
   void hand_over(const FetchKey& key, std::shared_ptr<protocol::Payload> payload,

@@ -6,6 +6,7 @@
 #include "overlord/plan/mix/mix_schedule.h"
 #include "overlord/plan/place/callout.h"
 #include "overlord/plan/place/place_tree.h"
+#include "overlord/plan/place/row_dealing.h"
 #include "overlord/roles/planner/owners.h"
 #include "overlord/roles/planner/reports.h"
 #include "overlord/roles/planner/term.h"
@@ -99,12 +100,17 @@ Reaction stop(const PlannerState& state, const Status& status) {
   return out;
 }
 
-protocol::PlanPublished publication(const PlannerJob& job, const model::PlanPtr& plan) {
+struct Publication {
+  protocol::PlanPublished plan;
+  std::vector<plan::DealtRows> rows;
+};
+
+Publication publication(const PlannerJob& job, const model::PlanPtr& plan) {
   auto index = model::PlanIndex::make(*plan, static_cast<uint32_t>(job.spec.sources.size()));
-  OVERLORD_CHECK(index->source_present.size() == job.spec.sources.size() &&
-                     index->buckets.size() == plan->layers.front().buckets,
-                 "an index of this plan");
-  return {plan, std::move(index)};
+  OVERLORD_CHECK(index->buckets.size() == plan->layers.front().buckets, "an index of this plan");
+  std::vector<plan::DealtRows> rows =
+      plan::deal_rows(*plan, job.slots, job.windows.get(), index.get());
+  return {{plan, std::move(index)}, std::move(rows)};
 }
 
 // A loader that begins with an empty memory: where to go on, and whatever it may still be asked.
@@ -117,8 +123,9 @@ void brief_loader(const PlannerJob& job, const PlannerState& state, const protoc
                                   state.owner_ranges(source)};
   out->effects.push_back(Send{loader, grant});
   for (const auto& [step, plan] : state.unacknowledged()) {
-    const protocol::PlanPublished published = publication(job, plan);
-    if (published.index->source_present[source]) out->effects.push_back(Send{loader, published});
+    model::SlotRowsPtr rows =
+        plan::rows_of(*plan, job.slots, job.windows.get(), {source, loader.slot});
+    if (rows) out->effects.push_back(Send{loader, protocol::RowsPlanned{std::move(rows)}});
   }
 }
 
@@ -134,7 +141,7 @@ void brief_constructor(const PlannerJob& job, const PlannerState& state,
   out->effects.push_back(Send{constructor, protocol::Acknowledged{slot->acknowledged}});
   for (const auto& [step, plan] : state.unacknowledged()) {
     if (step < slot->acknowledged || !of_tree(*slot, *plan)) continue;
-    out->effects.push_back(Send{constructor, publication(job, plan)});
+    out->effects.push_back(Send{constructor, publication(job, plan).plan});
   }
 }
 
@@ -362,13 +369,15 @@ Reaction on_released(const PlannerJob& job, const PlannerState& state, const mod
   OVERLORD_CHECK(plan->step < state.uncommitted(), "a plan is durable before it is published");
   OVERLORD_CHECK(state.unacknowledged().size() <= job.runway,
                  "no more is published than the runway");
-  const protocol::PlanPublished published = publication(job, plan);
+  Publication published = publication(job, plan);
+  OVERLORD_CHECK(published.rows.empty() == plan->layers.front().segments.empty(),
+                 "somebody reads what is planned");
   for (const ConstructorSlot& slot : state.constructors()) {
-    if (of_tree(slot, *plan)) out.effects.push_back(Send{slot.address, published});
+    if (of_tree(slot, *plan)) out.effects.push_back(Send{slot.address, published.plan});
   }
-  for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
-    if (!published.index->source_present[s]) continue;
-    send_to_slots(model::owners_of(plan->owners, s, job.slots[s]), s, published, &out);
+  for (plan::DealtRows& one : published.rows) {
+    out.effects.push_back(Send{protocol::loader_address(one.slot.source, one.slot.slot),
+                               protocol::RowsPlanned{std::move(one.rows)}});
   }
   return out;
 }
