@@ -55,7 +55,7 @@ inline Status run_host(const std::string& script, const std::string& lead,
   arguments.executable = script;
   arguments.wire.lead = lead;
   arguments.wire.bind = "127.0.0.1:0";
-  return node::run_joined_host(arguments, {}, *line);
+  return node::run_joined_host(arguments, {}, *line).status();
 }
 
 class JoinedUnderTest final : public ClusterUnderTest, private Cluster {

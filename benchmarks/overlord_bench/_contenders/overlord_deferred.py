@@ -32,7 +32,8 @@ def measure(work: dict[str, Any]) -> dict[str, Any]:
         def records() -> Iterator[dict[str, Any]]:
             for batches in loaders.steps():
                 for batch in (one for own in batches.values() for one in own):
-                    images = (batch.encoder if owned else batch).media.get("image")
+                    media = batch.encoder.media if batch.encoder else batch.media
+                    images = media.get("image")
                     if images is not None:
                         yield {
                             "input_ids": batch.tokens,

@@ -47,8 +47,10 @@ TEST(WireOptions, AHostThatMayLeadIsCalledAtAnAddressOfItsOwn) {
   EXPECT_EQ(options.first(), "a:1");
   options.at = "b:2";
   EXPECT_EQ(options.own(), "b:2");
-  EXPECT_EQ((WireOptions{"a:1"}.own()), "a:1");
-  EXPECT_EQ((WireOptions{"a:1"}.first()), "a:1");
+  WireOptions alone;
+  alone.lead = "a:1";
+  EXPECT_EQ(alone.own(), "a:1");
+  EXPECT_EQ(alone.first(), "a:1");
 }
 
 class WireSecrets : public ::testing::Test {

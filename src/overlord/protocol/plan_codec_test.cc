@@ -137,7 +137,7 @@ TEST(PlanCodec, ABucketsPartOfSlicesHasTheirNumbers) {
   model::Plan plan = *made.plan;
   model::Layer& layer = plan.layers.front();
   auto hdp = std::make_shared<model::HdpLayer>();
-  hdp->groups.push_back({.ranks = {0}});
+  hdp->groups.emplace_back().ranks = {0};
   hdp->sequences.resize(1);
   for (uint32_t s = 0; s < layer.segments.size(); ++s) hdp->parts.push_back({0, 0, 100 + s});
   hdp->shares.assign(layer.placements.size(), model::HdpShare{});

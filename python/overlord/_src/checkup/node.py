@@ -175,8 +175,8 @@ def placement(
 ) -> dict[str, Any]:
     """Which roles share a process, and on which of these hosts loaders live, the lead's first.
 
-    Hosts are told with their cores, whether they have ranks, and sources that lie on their disks; `millicores` is what loaders of
-    sources kept busy in the run before.
+    Hosts are told with their cores, whether they have ranks, and sources that lie on their disks;
+    `millicores` is what loaders of sources kept busy in the run before.
     """
     from overlord._src.lowering.job_spec import most_loaders, workers_of
     from overlord._src.native import core

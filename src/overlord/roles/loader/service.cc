@@ -103,9 +103,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     probe_.in_work = state_.windows_in_work() + state_.fetches_in_work();
     probe_.reads = job_.slot < job_.slots_at(state_.grant(), state_.owners());
     probe_.file_state_bytes = orders_.memory_bytes();
-    const KnownPlan* newest = state_.newest_plan();
-    const StepIndex step = newest == nullptr ? 0 : newest->plan->step;
-    if (idle_.gives_back(probe_.reads || state_.standby(), probe_.in_work > 0, step, job_.runway)) {
+    const bool reads = probe_.reads || state_.standby();
+    if (idle_.gives_back(reads, probe_.in_work > 0, state_.grant(), job_.runway)) {
       blocks_->keep_only({});
       if (media_) media_->shed();
     }
