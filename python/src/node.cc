@@ -223,7 +223,8 @@ void bind_placement(nb::module_& m) {
         nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
         nb::arg("isolate_by_rule") = true, nb::arg("hosts") = std::vector<ToldHost>(),
         "Processes with their roles, and hosts of those that may move, with the reason of each; of "
-        "(name, loaders, workers, shadows, measured millicores, runs Python) and (name, cores, has ranks, "
+        "(name, loaders, workers, shadows, measured millicores, runs Python) and (name, cores, has "
+        "ranks, "
         "sources on its disks).");
   m.def("choose_decoding", &choose_decoding, nb::arg("job"), nb::arg("hosts"), nb::arg("buckets"),
         nb::arg("decoding"),

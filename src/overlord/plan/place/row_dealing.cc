@@ -91,8 +91,8 @@ class Dealing {
     size_t next = 0;
     each_row(*index, [&](uint32_t bucket, uint32_t ordinal, const model::Segment& segment) {
       SlotRows& rows = rows_of(owners_[next++]);
-      rows.rows.push_back(
-          {segment.id.position, segment.id.pass, ordinal, segment.first + segment.count, segment.count});
+      rows.rows.push_back({segment.id.position, segment.id.pass, ordinal,
+                           segment.first + segment.count, segment.count});
       touch(bucket, &rows).rows_end = static_cast<uint32_t>(rows.rows.size());
     });
     OVERLORD_CHECK(next == owners_.size(), "every row is dealt once");

@@ -27,7 +27,7 @@ class IdleSlot {
   }
 
  private:
-  std::optional<uint64_t> since_;  // it has been idle; the plan that was newest then
+  std::optional<uint64_t> since_;  // it has been idle; what was granted then
   bool given_back_ = false;
 };
 
