@@ -171,9 +171,14 @@ endfunction()
 function(overlord_gtest target sources)
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE ${ARGN} external::gtest_main external::gtest Threads::Threads)
-  # Tests are half of what a clean build compiles, and wait for the code under test, not for their own.
-  target_compile_options(${target} PRIVATE -O1)
-  overlord_share_gtest(${target})
+  # Tests are half of what a clean build compiles, and most wait for the code under test, not for their own. The
+  # simulated worlds are code of tests themselves.
+  if(target STREQUAL "overlord_simulation_test")
+    target_compile_options(${target} PRIVATE -O1)
+  else()
+    target_compile_options(${target} PRIVATE -O0)
+    overlord_share_gtest(${target})
+  endif()
   add_test(NAME ${target} COMMAND ${target} --gtest_brief=1)
   set_tests_properties(${target} PROPERTIES TIMEOUT $<IF:$<BOOL:${OVERLORD_SANITIZE}>,3600,600>)
   add_dependencies(overlord_tests ${target})
@@ -257,7 +262,7 @@ function(overlord_fuzzers room)
     else()
       add_executable(${target} "${source}" $<TARGET_OBJECTS:overlord_fuzz_main>)
     endif()
-    target_compile_options(${target} PRIVATE -O1)
+    target_compile_options(${target} PRIVATE -O0)
     target_link_libraries(${target} PRIVATE overlord_${name} overlord_testing external::gtest Threads::Threads)
     # Each of the two fuzzers ignores what is for the other.
     add_test(NAME ${target} COMMAND ${target} --runs=${OVERLORD_FUZZ_SMOKE_RUNS} -runs=${OVERLORD_FUZZ_SMOKE_RUNS}

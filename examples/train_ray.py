@@ -100,10 +100,8 @@ def main() -> None:
     # A cluster of its own is to have room on a laptop too: these are no cores, but what Ray counts.
     own = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": 4 + args.workers + args.loader_hosts}
     ray.init(log_to_driver=False, **own)
-    # Wherever Ray Train puts the workers, their nodes follow the keeper's.
-    launched = ol.ray.launch(
-        config, mesh=ol.mesh(dp=args.workers), ranks=(), loader_hosts=args.loader_hosts
-    )
+    # Wherever Ray Train puts the workers: on the keeper's host they share memory with it.
+    launched = ol.ray.launch(config, mesh=ol.mesh(dp=args.workers), loader_hosts=args.loader_hosts)
     print(f"the keeper leads at {launched.address}; {launched.status()['note'] or 'all is kept'}")
     try:
         trainer = ray.train.torch.TorchTrainer(

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "overlord/model/plan_index.h"
+#include "overlord/plan/place/row_dealing.h"
 #include "overlord/runtime/descriptor.h"
 #include "overlord/transport/carrier.h"
 
@@ -26,17 +27,21 @@ class SocketLink final : public transport::Link {
   explicit SocketLink(runtime::Descriptor socket) : socket_(std::move(socket)) {}
 
   void send(std::string frame, std::vector<runtime::Descriptor>) override {
-    for (size_t done = 0; done < frame.size();) {
-      const ssize_t sent =
-          ::send(socket_.get(), frame.data() + done, frame.size() - done, MSG_NOSIGNAL);
+    write(frame.data(), frame.size());
+  }
+  void send_held(const runtime::Bytes& frame) override { write(frame.data, frame.size); }
+  void close() override { ::shutdown(socket_.get(), SHUT_RDWR); }
+
+ private:
+  void write(const char* data, size_t size) {
+    for (size_t done = 0; done < size;) {
+      const ssize_t sent = ::send(socket_.get(), data + done, size - done, MSG_NOSIGNAL);
       if (sent < 0 && errno == EINTR) continue;
       if (sent <= 0) return;
       done += static_cast<size_t>(sent);
     }
   }
-  void close() override { ::shutdown(socket_.get(), SHUT_RDWR); }
 
- private:
   const runtime::Descriptor socket_;
 };
 
@@ -86,10 +91,14 @@ class Audience {
 
   // As the planner role does it.
   void hear(const model::PlanPtr& plan, uint32_t sources) {
-    const protocol::PlanPublished published{plan, model::PlanIndex::make(*plan, sources)};
-    for (const Address& constructor : constructors_) send(constructor, published);
-    for (SourceIndex s = 0; s < sources; ++s) {
-      if (published.index->source_present[s]) send(protocol::loader_address(s, 0), published);
+    const auto index = model::PlanIndex::make(*plan, sources);
+    const std::vector<uint32_t> slots(sources, 1);
+    auto dealt = plan::deal_rows(*plan, slots, nullptr, index.get());
+    const protocol::PlanPublished published{plan, index};
+    for (const Address& constructor : constructors_) send(*plan, constructor, published);
+    for (plan::DealtRows& one : dealt) {
+      send(*plan, protocol::loader_address(one.slot.source, one.slot.slot),
+           protocol::RowsPlanned{std::move(one.rows)});
     }
   }
   transport::CarrierStats stats() const { return carrier_.stats(); }
@@ -112,8 +121,8 @@ class Audience {
     carrier_.connect(hello, std::make_shared<SocketLink>(runtime::Descriptor(ends[0])),
                      /*remote=*/true);
   }
-  void send(const Address& to, const protocol::PlanPublished& published) {
-    carrier_.send({published.plan->versions, protocol::planner_address(), to, published});
+  void send(const model::Plan& plan, const Address& to, protocol::Message message) {
+    carrier_.send({plan.versions, protocol::planner_address(), to, std::move(message)});
   }
 
   Drain drain_;  // ends behind the carrier, which closes the sockets

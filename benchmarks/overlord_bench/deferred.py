@@ -2,8 +2,8 @@
 
 The pairs of the bench `vlm`, whose patches are float32. `wire_ratio` is what packed blobs take of
 the bytes that loaders hand to constructors, `throughput_ratio` the pairs a second with roles in
-processes of one host, constructor over loader. `decode_at: auto` packs where a job has several
-hosts and the first is at most a half.
+processes of one host, constructor over loader. `owned_*` are the same of two groups, where other
+ranks encode the pictures than train on their texts: both groups find out whether one decodes.
 """
 
 from __future__ import annotations
@@ -55,6 +55,15 @@ def run(arguments: list[str]) -> dict[str, Any]:
         for engine in ("embedded", "processes")
         for place in PLACES
     ]
+    contenders += [
+        Contender(
+            f"owned/{place}",
+            "overlord_deferred",
+            {"engine": "processes", "decode_at": place, "owned": True},
+            is_peer=False,
+        )
+        for place in PLACES
+    ]
     found = _peers.interleave(pythons, contenders, work, options.rounds, Patience(options.patience))
 
     def ratio(engine: str, figure: str) -> float | None:
@@ -65,6 +74,8 @@ def run(arguments: list[str]) -> dict[str, Any]:
         "wire_ratio": ratio("processes", "sent_bytes_per_sample"),
         "throughput_ratio": ratio("processes", "samples_per_s"),
         "throughput_ratio_embedded": ratio("embedded", "samples_per_s"),
+        "owned_wire_ratio": ratio("owned", "sent_bytes_per_sample"),
+        "owned_throughput_ratio": ratio("owned", "samples_per_s"),
     }
     settings = {key: work[key] for key in ("files", "context", "max_pixels", "workers")}
     return _contract.report("deferred", figures, found, settings | {"rounds": options.rounds}, host)

@@ -7,11 +7,11 @@ with `engine="ray"` and need not know Ray. No byte of data goes through it, and 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from overlord._src.config.streams import TRAIN
 from overlord._src.errors import refused
@@ -22,6 +22,8 @@ from overlord._src.ray.loader_host import Told, end_hosts, start_hosts, statuses
 from overlord._src.ray.places import SLOW_NOTE, check_authentication, node_of, on_node, store_note
 
 __all__ = ["Launched", "LoaderHosts", "launch", "loader_hosts"]
+
+_CALLS = itertools.count()  # of loader_hosts(), by this process: hosts come and go
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def loader_hosts(
     """
     told = _told(config, mesh, stream, hash)
     job = told.job()
-    lead = lead or job.config.runtime.wire.planner
+    lead = lead or job.config.runtime.wire.lead
     if lead is None or not job.config.runtime.wire.joinable:
         raise job.loaded.refused(
             ("runtime", "wire", "joinable"),
@@ -66,8 +68,9 @@ def loader_hosts(
         )
     _check_counts("loader_hosts", cpus=cpus, hosts=hosts)
     check_authentication()
-    name = f"overlord-{job.config.job}-loaders-{os.getpid()}"
-    return LoaderHosts(start_hosts(told, lead, hosts=hosts, cpus=cpus, name=name))
+    name = f"loaders-{stream}-{os.getpid()}-call-{next(_CALLS)}"
+    where = {"name": name, "namespace": _namespace(job.config.job)}
+    return LoaderHosts(start_hosts(told, lead, hosts=hosts, cpus=cpus, **where))
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,6 @@ def launch(
     config: str | Path,
     *,
     mesh: Mesh,
-    ranks: Literal["all"] | Sequence[int] = "all",
     cpus: int | None = None,
     loader_hosts: int = 0,
     loader_cpus: int = 1,
@@ -111,9 +113,9 @@ def launch(
 ) -> Launched:
     """Place the keeper of a job on the node of the cluster that `runtime.wire.planner` names.
 
-    `ranks` are those whose trainers run on that node's host, `()` for none: they share memory with
-    it; others follow it over the wire. `cpus` are its cores (without: 1 is reserved, and
-    `runtime.processes.cores_share` holds); `loader_hosts` nodes give `loader_cpus` each to loaders.
+    Ranks whose trainers find themselves on that node's host share memory with it; others follow it
+    over the wire. `cpus` are its cores (without: 1 is reserved, and `runtime.processes.cores_share`
+    holds); `loader_hosts` nodes give `loader_cpus` each to loaders.
     The keeper is detached and run again by Ray; it ends when no rank has been there for
     `runtime.processes.attach_seconds`, or again for `orphan_seconds`. Call `ray.init` first;
     returns when trainers may come, after `seconds` at most.
@@ -124,15 +126,12 @@ def launch(
     job = told.job()
     job.check_under_ray()
     job.check_attachable(stream, range(mesh.world_size))
-    chosen = range(mesh.world_size) if ranks == "all" else ranks
-    served = tuple(sorted({mesh.check_rank(rank) for rank in chosen}))
     _check_counts("launch", cpus=cpus or 1, loader_cpus=loader_cpus, loader_hosts=loader_hosts + 1)
     check_authentication()
-    address = job.config.runtime.wire.planner
+    address = job.config.runtime.wire.lead
     assert address is not None
     room = KeeperRoom(
-        f"overlord-{job.config.job}",
-        served,
+        _namespace(job.config.job),
         cpus,
         loader_hosts=loader_hosts,
         loader_cpus=loader_cpus,
@@ -164,6 +163,11 @@ def launch(
         launched.close()
         raise core.UnavailableError(f"the keeper of job {job.config.job!r} cannot lead: {why}")
     return launched
+
+
+def _namespace(job: str) -> str:
+    """Of all actors of a job."""
+    return f"overlord-{job}"
 
 
 def _told(config: str | Path, mesh: Mesh, stream: str, hash: bool) -> Told:

@@ -14,12 +14,14 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <tuple>
 
 #include "bindings.h"
 #include "errors.h"
 #include "fields_dict.h"
 #include "job_handle.h"
 #include "overlord/node/engine/attached_engine.h"
+#include "overlord/node/hosts/decoding.h"
 #include "overlord/node/node_directory.h"
 #include "overlord/node/status/metrics_text.h"
 #include "overlord/node/status/node_status_call.h"
@@ -139,18 +141,35 @@ nb::dict node_dict(const node::NodeStatus& status) {
   return out;
 }
 
-// Rooms of hosts that are told as (name, cores, whether it has ranks): what planner and
-// constructors, which are dealt over those with ranks, leave of them.
-std::vector<plan::HostRoom> rooms_of(
-    const std::vector<std::tuple<std::string, uint32_t, bool>>& hosts, uint32_t buckets) {
+// (name, cores, whether it has ranks, sources whose files lie on its disks)
+using ToldHost = std::tuple<std::string, uint32_t, bool, std::vector<std::string>>;
+
+// Rooms of hosts: what planner and constructors, which are dealt over those with ranks, leave of
+// them.
+std::vector<plan::HostRoom> rooms_of(const std::vector<ToldHost>& hosts, uint32_t buckets) {
   const auto with_ranks = static_cast<uint32_t>(std::count_if(
-      hosts.begin(), hosts.end(), [](const auto& host) { return std::get<bool>(host); }));
+      hosts.begin(), hosts.end(), [](const auto& host) { return std::get<2>(host); }));
   std::vector<plan::HostRoom> out;
-  for (const auto& [name, cores, ranks] : hosts) {
+  for (const auto& [name, cores, ranks, holds] : hosts) {
     const uint32_t own = ranks ? (buckets + with_ranks - 1) / with_ranks : 0;
     out.push_back({name, plan::spare_cores(cores, own, /*plans=*/out.empty()), ranks});
+    out.back().holds = holds;
   }
   if (out.empty()) out.push_back({});
+  return out;
+}
+
+// `decoding`: thousandths of a core that it keeps busy, by source.
+nb::list choose_decoding(const JobHandle& job, const std::vector<ToldHost>& hosts, uint32_t buckets,
+                         const std::map<std::string, uint64_t>& decoding) {
+  plan::DecodeRoom room{hosts.size() > 1, 0, 0};
+  for (const plan::HostRoom& host : rooms_of(hosts, buckets)) {
+    (host.ranks ? room.near_cores : room.far_cores) += host.cores;
+  }
+  nb::list out;
+  for (const plan::DecodeChoice& choice : node::choose_decoding(job.job(), room, decoding)) {
+    if (!choice.why.empty()) out.append(python::dict_of(choice));
+  }
   return out;
 }
 
@@ -160,7 +179,7 @@ nb::dict place_processes(
         sources,
     uint32_t buckets, uint32_t loader_processes, uint32_t constructor_processes,
     std::vector<std::vector<std::string>> isolate, bool isolate_by_rule,
-    const std::vector<std::tuple<std::string, uint32_t, bool>>& hosts) {
+    const std::vector<ToldHost>& hosts) {
   model::JobSpec spec;
   for (const auto& [name, loaders, workers, shadows, millicores, python] : sources) {
     model::Source& source = spec.sources.emplace_back();
@@ -184,8 +203,10 @@ nb::dict place_processes(
     processes[process.name.c_str()] = process.roles.size() + process.standby.size();
   }
   const std::vector<plan::HostRoom> rooms = rooms_of(hosts, buckets);
+  std::vector<std::string> names;
+  for (const model::Source& source : spec.sources) names.push_back(source.name);
   const std::vector<plan::HomelessGroup> groups =
-      keeper::movable_groups(placement.processes, plan::slot_millicores(spec.sources));
+      keeper::movable_groups(placement.processes, plan::slot_millicores(spec.sources), names);
   const plan::GroupHomes homes = plan::home_groups(groups, rooms, {});
   nb::dict out, work;
   for (const plan::HomelessGroup& group : groups) work[group.name.c_str()] = group.millicores;
@@ -195,6 +216,19 @@ nb::dict place_processes(
   out["processes"] = processes;
   out["reasons"] = nb::cast(placement.reasons);
   return out;
+}
+
+void bind_placement(nb::module_& m) {
+  m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
+        nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
+        nb::arg("isolate_by_rule") = true, nb::arg("hosts") = std::vector<ToldHost>(),
+        "Processes with their roles, and hosts of those that may move, with the reason of each; of "
+        "(name, loaders, workers, shadows, measured millicores, runs Python) and (name, cores, has ranks, "
+        "sources on its disks).");
+  m.def("choose_decoding", &choose_decoding, nb::arg("job"), nb::arg("hosts"), nb::arg("buckets"),
+        nb::arg("decoding"),
+        "Who decodes the media of each source that has some, and why; of the hosts of "
+        "place_processes, and the thousandths of a core that decoding keeps busy.");
 }
 
 }  // namespace
@@ -241,13 +275,7 @@ void bind_node(nb::module_& m) {
         "Attach ranks to the node in a directory; waits until it serves. None: nobody is there.");
   m.def("refusal", &refusal, nb::arg("error"), nb::arg("text"),
         "What a node that waits for its job is sent instead: the name of an error, and its text.");
-  m.def("place_processes", &place_processes, nb::arg("sources"), nb::arg("buckets"),
-        nb::arg("loader_processes"), nb::arg("constructor_processes"), nb::arg("isolate"),
-        nb::arg("isolate_by_rule") = true,
-        nb::arg("hosts") = std::vector<std::tuple<std::string, uint32_t, bool>>(),
-        "Processes with their roles, and hosts of those that may move, with the reason of each; of "
-        "(name, loaders, workers, shadows, measured millicores, runs Python) and (name, cores, has "
-        "ranks).");
+  bind_placement(m);
   m.def(
       "ask_node",
       [](const std::string& directory, double timeout_s) {

@@ -56,8 +56,10 @@ nb::list loader_do_plan(const Plan& plan, uint32_t source) {
   const std::vector<Segment>& segments = plan.layers.front().segments;
   nb::list out;
   for (const model::BucketIndex& bucket : index->buckets) {
-    std::vector<uint32_t> queue(bucket.by_source.begin() + bucket.source_begin[source],
-                                bucket.by_source.begin() + bucket.source_begin[source + 1]);
+    std::vector<uint32_t> queue;
+    for (uint32_t ordinal = 0; ordinal < bucket.segments.size(); ++ordinal) {
+      if (segments[bucket.segments[ordinal]].id.source == source) queue.push_back(ordinal);
+    }
     std::sort(queue.begin(), queue.end(), [&](uint32_t a, uint32_t b) {
       const Segment& left = segments[bucket.segments[a]];
       const Segment& right = segments[bucket.segments[b]];

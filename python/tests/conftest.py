@@ -192,7 +192,7 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     if shutil.which("openssl") is None:
         pytest.skip("no openssl to make certificates with")
     folder = tmp_path_factory.mktemp("secrets")
-    names = ",".join(f"IP:{address}" for address in ADDRESSES)
+    names = ",".join(f"IP:{address}" for address in ("127.0.0.1", *ADDRESSES))
     (folder / "names").write_text(f"subjectAltName={names}\n")
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     make = ["openssl", "req", "-x509", *key, "-days", "2"]

@@ -25,7 +25,8 @@ import overlord as ol
 PATIENCE_SECONDS = 120.0
 
 TESTS = str(Path(__file__).parent)
-# `first`: what a rank does before anything else, by rank; `reports`: ranks that report losses.
+# `first`: what a rank does before anything else, by rank; `reports`: ranks that report losses;
+# `sizes`: to how many loaders rank 0 sets a source every two steps, in turn.
 PROGRAM = r"""
 import json, os, sys
 import overlord as ol
@@ -50,9 +51,9 @@ def before_the_job(do):
 
     open_stream = jobs.Job.open_stream
 
-    def opened(self, *words):
+    def opened(self, *words, **more):
         do()
-        return open_stream(self, *words)
+        return open_stream(self, *words, **more)
 
     jobs.Job.open_stream = opened
 
@@ -78,7 +79,10 @@ try:
             say(at=batches[-1].step + 1, kept=loader.state_dict())
         if rank in told.get("reports", []):
             loader.report(batches[-1].step, reported.losses(batches[-1].step, rank))
-        if steps == told.get("pause_after"):
+        for source, sizes in told.get("sizes", {}).items():
+            if rank == 0 and steps % 2 == 0:
+                loader.resize(source, sizes[steps // 2 % len(sizes)])
+        if steps == told.get("pause_after") or steps % told.get("pause_every", steps + 1) == 0:
             say(paused=True)
             wait_for("go")
         if steps == told.get("stop_after"):

@@ -1,5 +1,5 @@
 // The contract of runtime/cluster.h, held by child processes, on this host and on one that has
-// joined, and by threads.
+// joined, here and over the wire, and by threads.
 #include "integration/cluster_conformance.h"
 
 #include <gtest/gtest.h>
@@ -7,10 +7,10 @@
 #include <sys/wait.h>
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <future>
 
+#include "integration/joined_host.h"
 #include "integration/thread_cluster.h"
 #include "overlord/node/hosts/hosts_cluster.h"
 #include "overlord/node/hosts/lent_groups.h"
@@ -23,15 +23,6 @@ namespace {
 constexpr const char* kScript =
     "case $0 in stays*) exec sleep 3600;; ends*) exit 0;; "
     "*) echo cannot open a.parquet; exit 3;; esac";
-
-bool wait_until(const std::function<bool()>& done) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 std::unique_ptr<node::ProcessCluster> scripted() {
   node::ProcessClusterOptions options;
@@ -169,9 +160,18 @@ class ThreadsUnderTest final : public ClusterUnderTest {
   std::unique_ptr<ThreadCluster> cluster_;
 };
 
+TEST(JoinedHostOfTheSuite, ServesTheLeadThatItIsTold) {
+  const std::string directory = said("OVERLORD_CONFORMANCE_HOST");
+  if (directory.empty()) GTEST_SKIP() << "JoinedUnderTest starts it";
+  const Status status = run_host(said("OVERLORD_CONFORMANCE_FOLDER") + "/group",
+                                 said("OVERLORD_CONFORMANCE_LEAD"), directory);
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
 INSTANTIATE_TEST_SUITE_P(Fillings, ClusterConformance,
                          testing::Values(filling<ProcessesUnderTest>("processes"),
                                          filling<HostsUnderTest>("hosts"),
+                                         filling<JoinedUnderTest>("joined"),
                                          filling<ThreadsUnderTest>("embedded")),
                          [](const auto& info) { return info.param.name; });
 

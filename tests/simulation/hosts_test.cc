@@ -57,5 +57,32 @@ TEST(Hosts, AreShortOfMemoryNowAndThen) {
   });
 }
 
+// The host that leads dies or is cut off, at any message: keeper, planner and all loaders at once.
+// The next one is on another host; it has the journal, and whoever lives calls it.
+TEST(Hosts, TheOneThatLeadsDiesWhole) {
+  const Scenario scenario = spread_out();
+  const auto job = scenario.open();
+  const Digest expected = quiet_hash(scenario, kSteps);
+  uint64_t leads = 0, planners = 0;
+  const uint64_t worlds = for_each_seed({400}, [&](uint64_t seed) {
+    Layout layout;
+    if (seed % 3 == 0) everybody_else_dies(seed, &layout);
+    layout.split = true;
+    layout.loaders_together = 1 + static_cast<uint32_t>(seed % 2);
+    layout.keeper.host_dies = true;
+    layout.keeper.kills = 1 + seed % 4;
+    layout.keeper.rarity = 4 + seed % 40;
+    layout.keeper.hosts = seed % 8;
+    auto cluster = start(scenario, job, seed, layout);
+    const bool finished = cluster->run(kSteps);
+    ASSERT_EQ(checkers::undisturbed(*cluster, finished, scenario, expected), checkers::kKept);
+    leads += cluster->sightings().keeper_kills;
+    planners += cluster->sightings().planner_kills;
+  });
+  if (worlds < 25) return;  // one of them, run again
+  EXPECT_GT(leads, worlds);
+  EXPECT_GT(planners, worlds);
+}
+
 }  // namespace hosts_test
 }  // namespace overlord::sim

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "overlord/sim/scenario.h"
+#include "simulation/storms.h"
 
 namespace overlord::sim {
 namespace hybrid_test {
@@ -48,6 +49,28 @@ TEST(Hybrid, HoldsTheStepsOfAJobWithoutItWhateverTheTimes) {
     hashes.insert(cluster->stream_hash().hex());
   }
   EXPECT_EQ(hashes.size(), 1u);
+}
+
+// Each constructor is told its slices alone, by the numbers that they have in the whole plan.
+TEST(Hybrid, TheSameWhereRolesLiveInProcessesOfTheirOwn) {
+  const Scenario scenario = hybrid_scenario();
+  auto whole = scenario.start(1);
+  ASSERT_TRUE(whole->run(kSteps));
+  Layout layout;
+  layout.split = true;
+  auto apart = start(scenario, scenario.open(), 2, layout);
+  apart->keep_batches = true;
+  ASSERT_TRUE(apart->run(kSteps));
+  EXPECT_EQ(apart->stream_hash(), whole->stream_hash());
+  for (const Rank rank : whole->ranks()) {
+    const auto& got = apart->delivered(rank).batches;
+    const auto& expected = whole->delivered(rank).batches;
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i]->core->hdp_bin, expected[i]->core->hdp_bin);
+      EXPECT_GT(got[i]->core->hdp->shares.size(), got[i]->core->hdp_bin) << "the client's plan";
+    }
+  }
 }
 
 TEST(Hybrid, EveryTokenOfAStepLiesOnOneConsumer) {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "overlord/sim/scenario.h"
 #include "overlord/testing/picture_corpus.h"
@@ -55,14 +56,14 @@ testing::PictureSpec listed_pictures() {
   return pictures;
 }
 
-Scenario with_lists() {
+Scenario with_lists(uint64_t broken = ~uint64_t{0}) {
   Scenario scenario = with_pictures();
   model::Source& source = scenario.spec.sources[1];
   source.media[0].many = true;
   source.media[0].use->in_text = true;
   source.media[0].use->pad = testing::kMark;
   source.files.clear();
-  for (const auto& [uri, bytes] : testing::picture_corpus(listed_pictures())) {
+  for (const auto& [uri, bytes] : testing::picture_corpus(listed_pictures(), broken)) {
     scenario.objects->put(uri, bytes);
     source.files.push_back(uri);
   }
@@ -475,6 +476,93 @@ TEST(Media, AreEncodedTheSameWhoeverDies) {
   const Scenario scenario = with_encoders(9);
   const Digest expected = hash_of(scenario, 1);
   expect_survives(20, scenario, expected);
+}
+
+Scenario encoded_at(model::DecodeAt where, uint64_t broken = ~uint64_t{0}) {
+  Scenario scenario = with_encoders(broken);
+  scenario.spec.sources[1].decode_at = where;
+  return scenario;
+}
+
+// Rows in the quarantine, each once, with the reason.
+std::set<std::string> notes_of(const SimCluster& cluster) {
+  std::set<std::string> out;
+  for (const loader::QuarantineNote& note : cluster.quarantine()) {
+    EXPECT_TRUE(note.late);
+    out.insert(std::to_string(note.row) + " " + note.reason);
+  }
+  return out;
+}
+
+TEST(PackedMedia, AreDecodedByTheGroupsOfDocumentsAndOfEncoders) {
+  const Scenario plain = encoded_at(model::DecodeAt::kLoader);
+  const Digest expected = hash_of(plain, 1);
+  Scenario packed = encoded_at(model::DecodeAt::kConstructor);
+  for (uint64_t seed = 1; seed < 8; ++seed) EXPECT_EQ(hash_of(packed, seed), expected);
+  packed.spec.sources[1].loaders = 3;
+  EXPECT_EQ(hash_of(packed, 5), expected);
+  Scenario without = plain;
+  without.spec.strategy.encoder.reset();
+  const Pixels pixels = all_pixels(without);
+  auto cluster = packed.start(3);
+  ASSERT_TRUE(cluster->run(kSteps));
+  ASSERT_FALSE(cluster->failure()) << cluster->failure()->message();
+  Pixels encoded;
+  for (const Rank rank : cluster->ranks()) {
+    for (const auto& batch : cluster->delivered(rank).batches) {
+      ASSERT_NO_FATAL_FAILURE(check_encoded(*batch, pixels, &encoded)) << "rank " << rank;
+    }
+  }
+  EXPECT_EQ(encoded.size(), pixels.size());
+}
+
+// A picture that does not decode is a hole where its document is, and zeros where it is encoded,
+// mostly in another group.
+TEST(PackedMedia, AHoleIsOneForBothGroups) {
+  size_t seen = 0;
+  for (const uint64_t broken : {5, 8, 9, 10, 13, 14}) {
+    auto plain = encoded_at(model::DecodeAt::kLoader, broken).start(1);
+    ASSERT_TRUE(plain->run(kSteps)) << "hangs";
+    seen += plain->quarantine().empty() ? 0 : 1;
+    for (uint64_t seed = 1; seed < 4; ++seed) {
+      auto packed = encoded_at(model::DecodeAt::kConstructor, broken).start(seed);
+      ASSERT_TRUE(packed->run(kSteps)) << "hangs";
+      EXPECT_FALSE(packed->failure()) << packed->failure()->message();
+      EXPECT_EQ(packed->stream_hash(), plain->stream_hash()) << "row " << broken;
+      EXPECT_EQ(notes_of(*packed), notes_of(*plain));
+    }
+  }
+  EXPECT_GE(seen, 2u) << "rows that were drawn";
+}
+
+// Of several pictures of a document one is broken: none of them is encoded.
+TEST(PackedMedia, OneBrokenPictureSpoilsItsSample) {
+  const auto at = [](model::DecodeAt where) {
+    Scenario scenario = with_lists(7);
+    scenario.axes = {{"pp", 2}, {"dp", 2}, {"cp", 1}, {"tp", 1}};
+    scenario.spec.strategy = with_encoders().spec.strategy;
+    scenario.spec.sources[1].decode_at = where;
+    return scenario;
+  };
+  const Digest expected = hash_of(at(model::DecodeAt::kLoader), 1);
+  EXPECT_NE(expected, hash_of(
+                          [] {
+                            Scenario whole = with_lists();
+                            whole.axes = {{"pp", 2}, {"dp", 2}, {"cp", 1}, {"tp", 1}};
+                            whole.spec.strategy = with_encoders().spec.strategy;
+                            return whole;
+                          }(),
+                          1));
+  for (uint64_t seed = 1; seed < 5; ++seed) {
+    EXPECT_EQ(hash_of(at(model::DecodeAt::kConstructor), seed), expected);
+  }
+}
+
+TEST(PackedMedia, AreEncodedTheSameWhoeverDies) {
+  const Digest expected = hash_of(encoded_at(model::DecodeAt::kLoader, 9), 1);
+  Scenario scenario = encoded_at(model::DecodeAt::kConstructor, 9);
+  scenario.spec.sources[1].loaders = 2;
+  expect_survives(40, scenario, expected);
 }
 
 TEST(Media, WhatCutsDocumentsIsRefused) {

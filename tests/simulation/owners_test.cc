@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "overlord/base/rng.h"
 #include "overlord/plan/partition/scaler.h"
@@ -65,6 +67,36 @@ TEST(Owners, SlotsComeAndGoAndTheStreamIsTheSame) {
     ASSERT_TRUE(cluster->run(kSteps)) << seed;
     ASSERT_EQ(cluster->stream_hash(), expected) << seed;
     EXPECT_GT(changes_of(*cluster), 0u) << seed;
+  }
+}
+
+// Whoever reads nothing of a step is neither told nor asked, and whoever is told is asked.
+TEST(Owners, SlotsThatReadNothingOfAStepHearNothingOfIt) {
+  const Scenario scenario = growing(Scenario::small());
+  for (const bool split : {false, true}) {
+    Layout layout;
+    layout.split = split;
+    auto cluster = start(scenario, scenario.open(), 5, layout);
+    resize_often(*cluster, scenario, 5);
+    std::set<std::pair<StepIndex, protocol::Address>> told, asked;
+    uint64_t answers = 0, empty = 0;
+    const auto look = std::move(cluster->transport().on_sent);
+    cluster->transport().on_sent = [&](const protocol::Envelope& envelope) {
+      if (look) look(envelope);
+      if (const auto* rows = std::get_if<protocol::RowsPlanned>(&envelope.message)) {
+        told.emplace(rows->rows->step, envelope.to);
+      } else if (const auto* fetch = std::get_if<protocol::Fetch>(&envelope.message)) {
+        asked.emplace(fetch->step, envelope.to);
+      } else if (const auto* payload = std::get_if<protocol::PayloadPtr>(&envelope.message)) {
+        ++answers;
+        empty += (*payload)->ordinals.empty() ? 1 : 0;
+      }
+    };
+    ASSERT_TRUE(cluster->run(kSteps));
+    EXPECT_EQ(empty, 0u) << "nobody is asked in vain";
+    EXPECT_GT(answers, 0u);
+    for (const auto& one : asked) EXPECT_TRUE(told.contains(one));
+    EXPECT_LT(asked.size(), kSteps * kMostSlots * scenario.spec.sources.size() / 2);
   }
 }
 

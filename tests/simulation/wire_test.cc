@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <map>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "overlord/sim/scenario.h"
 
@@ -30,15 +33,24 @@ struct Way {
   bool shared_memory = false;
   bool slices = false;
   protocol::DecodeContext context;
-  std::deque<protocol::Message> kept;  // their memory is what the decoded ones refer to
+  std::deque<protocol::Message> kept;     // their memory is what the decoded ones refer to
+  std::map<StepIndex, std::string> told;  // what clients are told of a plan
   std::set<size_t> kinds;
   uint64_t bytes = 0;
 
-  // A loader counts all segments of a bucket, a constructor needs its own, a client no plan.
-  std::optional<std::vector<uint32_t>> buckets_for(const protocol::Address& to) const {
-    if (!slices || to.kind == protocol::RoleKind::kLoader) return std::nullopt;
-    if (to.kind == protocol::RoleKind::kConstructor) return std::vector<uint32_t>{to.index};
-    return std::vector<uint32_t>{};
+  // A constructor gets its bucket, and its clients what it was given to pass on.
+  std::optional<uint32_t> bucket_of(const protocol::Address& to) const {
+    if (!slices || to.kind != protocol::RoleKind::kConstructor) return std::nullopt;
+    return to.index;
+  }
+  std::optional<std::string> passed_on(const protocol::Message& message) {
+    if (const auto* published = std::get_if<protocol::PlanPublished>(&message)) {
+      told[published->plan->step] =
+          protocol::encode_plan(protocol::plan_for_clients(*published->plan));
+    }
+    const auto* ready = std::get_if<protocol::StepReady>(&message);
+    if (!slices || ready == nullptr) return std::nullopt;
+    return told.at(ready->step);
   }
 
   void know_views(const protocol::Envelope& envelope) {
@@ -53,8 +65,10 @@ struct Way {
   protocol::Envelope carry(protocol::Envelope envelope) {
     know_views(envelope);
     context.regions = shared_memory ? &memory : nullptr;
-    const std::string sent =
-        protocol::encode_envelope(envelope, {context.regions, buckets_for(envelope.to)});
+    const std::optional<std::string> plan = passed_on(envelope.message);
+    protocol::EncodeOptions encoding{context.regions, bucket_of(envelope.to)};
+    if (plan) encoding.plan_bytes = &*plan;
+    const std::string sent = protocol::encode_envelope(envelope, encoding);
     bytes += sent.size();
     kinds.insert(envelope.message.index());
     auto arrived = protocol::decode_envelope(sent, context);

@@ -25,6 +25,7 @@ FIGURES = (
     "grid",
     "shift",
     "reshard",
+    "ray",
 )
 _CORES = len(os.sched_getaffinity(0))
 
@@ -45,6 +46,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, default=4, help="that are processes, for memory")
     parser.add_argument("--sources", type=int, default=306, help="of a large job")
     parser.add_argument("--steps", type=int, default=12, help="of a rank, or of a planner")
+    parser.add_argument("--actors", type=_numbers, default=[8, 64], help="of Ray, with loaders")
     parser.add_argument("--samples", type=int, default=294_912, help="of a planned step")
     parser.add_argument("--rounds", type=int, default=2, help="of what is compared in the end")
     parser.add_argument("--limit", type=float, default=1800.0, help="seconds of the whole bench")
@@ -56,6 +58,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     if "--quick" in arguments:
         parser.set_defaults(cores=2, hosts=[1, 2], host_cores=2, bins=2, seconds=0.3)
         parser.set_defaults(documents=240, ranks=4, sources=8, steps=3, samples=9216, rounds=1)
+        parser.set_defaults(actors=[1])
     return parser.parse_args(arguments)
 
 

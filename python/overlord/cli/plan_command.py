@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from overlord._src.errors import refused
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="CORES",
         help="instead: which host loaders would live on, and why; cores of the lead's host, then "
-        "of each other that has ranks, like 16,16",
+        "of each other that has ranks, like 16,16; 16:web+code has files of these on its disks",
     )
     parser.add_argument(
         "--cpu-hosts",
@@ -102,17 +103,27 @@ def run(options: argparse.Namespace) -> int:
 
 def print_placement(job: Any, options: argparse.Namespace) -> int:
     """Which processes there would be, on which host, and why."""
-    from overlord._src.checkup.node import placement
-    from overlord._src.index.source_profile import loader_millicores
+    from overlord._src.checkup.hosts import decoding_text
+    from overlord._src.checkup.node import buckets_of, placement
+    from overlord._src.index.source_profile import decode_millicores, loader_millicores
+    from overlord._src.native import core
     from overlord.cli.terminal import make_console, print_rows, right
 
-    near = _cores("--placement", options.placement)
-    far = _cores("--cpu-hosts", options.cpu_hosts) if options.cpu_hosts is not None else []
+    opened = job.open_stream(options.stream)
+    known = [source.name for source in opened.sources]
+    near = _hosts("--placement", options.placement, known)
+    far = _hosts("--cpu-hosts", options.cpu_hosts, known) if options.cpu_hosts is not None else []
     names = ["lead", *(f"host {number}" for number in range(1, len(near)))]
-    hosts = [(name, cores, True) for name, cores in zip(names, near, strict=True)]
-    hosts += [(f"cpu host {number}", cores, False) for number, cores in enumerate(far, 1)]
-    measured = loader_millicores(job.loaded, job.open_stream(options.stream).sources)
+    hosts = [(name, cores, True, own) for name, (cores, own) in zip(names, near, strict=True)]
+    hosts += [
+        (f"cpu host {number}", cores, False, own) for number, (cores, own) in enumerate(far, 1)
+    ]
+    measured = loader_millicores(job.loaded, opened.sources)
     placed = placement(job.loaded, job.mesh, hosts, measured)
+    buckets = buckets_of(job.loaded, job.mesh)
+    decoding = core.choose_decoding(
+        opened.native, hosts, buckets, decode_millicores(job.loaded, opened.sources)
+    )
     rows = [
         {
             "process": name,
@@ -124,23 +135,33 @@ def print_placement(job: Any, options: argparse.Namespace) -> int:
         for name, roles in placed["processes"].items()
     ]
     if options.json:
-        print(json.dumps({"processes": rows, "reasons": placed["reasons"]}, indent=1))
+        told = {"processes": rows, "reasons": placed["reasons"], "decoding": decoding}
+        print(json.dumps(told, indent=1))
         return 0
     console = make_console()
     shown = [
         [str(row[key]) for key in ("process", "roles", "cores", "host", "why")] for row in rows
     ]
     print_rows(console, shown, "process", *right("roles", "cores"), "host", "why")
-    for line in placed["reasons"]:
+    media = [f"media of {decoding_text(choice)}" for choice in decoding]
+    for line in [*placed["reasons"], *media]:
         console.print(line, highlight=False, markup=False)
     return 0
 
 
-def _cores(option: str, text: str) -> list[int]:
-    """Cores of hosts out of `8,24,24`."""
-    if not all(part.strip().isdigit() and int(part) > 0 for part in text.split(",")):
-        raise refused((option,), "cannot read it", text, "cores of each host, like 8,24,24")
-    return [int(part) for part in text.split(",")]
+def _hosts(option: str, text: str, known: Sequence[str]) -> list[tuple[int, list[str]]]:
+    """Cores of hosts, and sources on their disks, out of `8,24:web+code,24`."""
+    hosts = []
+    for part in text.split(","):
+        cores, _, names = part.strip().partition(":")
+        holds = names.split("+") if names else []
+        if not cores.isdigit() or int(cores) < 1:
+            raise refused((option,), "cannot read it", text, "cores of each host, like 8,24,24")
+        strange = [name for name in holds if name not in known]
+        if strange:
+            raise refused((option,), f"no source {strange[0]!r}", text, ", ".join(known))
+        hosts.append((int(cores), holds))
+    return hosts
 
 
 def print_report(console: Any, step: Any, report: dict[str, Any]) -> None:

@@ -42,7 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--join",
         metavar="HOST:PORT",
         help="give the cores of this host, which has no ranks, to the loaders of the job whose "
-        "runtime.wire.planner this is",
+        "runtime.wire.planner this is (of several: with commas between)",
+    )
+    parser.add_argument(
+        "--at",
+        metavar="HOST:PORT",
+        help="where runtime.wire.planner is a list: which of them is this host's, if several are",
     )
     parser.add_argument(
         "--cores",
@@ -112,11 +117,17 @@ def _serve(options: argparse.Namespace) -> None:
     console = make_console()
     job = arguments.load_job(options, rule_of_trainers)
     ranks = ranks_of(options.ranks, job.mesh.world_size)
-    if options.join is None:
-        plan = dataclasses.replace(job.node_plan(), stays=True)
-    else:
+    wire = job.config.runtime.wire
+    in_turn = wire.in_turn and options.join is None
+    if options.at is not None and not in_turn:
+        raise refused(("--at",), "is of a list of addresses in runtime.wire.planner", options.at)
+    if options.join is not None:
         plan = _joining_plan(job, options)
-    job_file = job.served_file(options.stream, ranks, options.hash)
+    elif in_turn:
+        plan = _turn_plan(job, options)
+    else:
+        plan = dataclasses.replace(job.node_plan(), stays=True)
+    job_file = job.served_file(options.stream, ranks, options.hash, may_lack=plan.joins)
     directory = core.SocketDirectory.at(
         str((options.directory or Path(f"overlord-{job.config.job}")).resolve())
     )
@@ -126,6 +137,8 @@ def _serve(options: argparse.Namespace) -> None:
         f"serving {len(ranks)} of {job.mesh.world_size} ranks of job {job.config.job!r}; attach "
         f"with job.train(rank, node={directory.path!r}); Ctrl-C or SIGTERM ends it"
     )
+    if in_turn:
+        told = f"job {job.config.job!r} may be led from here: {', '.join(wire.addresses)}, in turn"
     if plan.joins:
         told = f"job {job.config.job!r} at {options.join} may run its loaders here"
     console.print(told)
@@ -160,6 +173,23 @@ def _held_to_memory(plan: NodePlan, console: Any) -> Iterator[NodePlan]:
         told = f"memory_share: {show_bytes(plan.memory_bytes)}, kept {held}"
         console.print(told, highlight=False, markup=False)
         yield dataclasses.replace(plan, memory_enforced=not why)
+
+
+def _turn_plan(job: Job, options: argparse.Namespace) -> NodePlan:
+    """Of a host that leads, or stands by for the one that does; it has no ranks."""
+    from overlord._src.node.own_address import own_address
+
+    if options.ranks != "all":
+        why = "a host of a list in runtime.wire.planner has no ranks, and leads all of the job's"
+        raise refused(("--ranks",), why, options.ranks, advice="leave it out")
+    if not Path(job.loaded.journal_path).is_dir():
+        raise job.loaded.refused(
+            ("runtime", "journal"),
+            "is not there on this host, which so cannot go on from it",
+            job.loaded.journal_path,
+            advice="mount the folder that all hosts of runtime.wire.planner share, or make it",
+        )
+    return job.turn_plan(own_address(job.config.runtime.wire.addresses, options.at))
 
 
 def _joining_plan(job: Job, options: argparse.Namespace) -> NodePlan:

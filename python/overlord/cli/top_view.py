@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from overlord._src.checkup.hosts import decoding_text
 from overlord.cli.terminal import add_rows, make_table, right, show_count, show_size
 
 _MOST_SOURCES = 20
@@ -35,8 +36,9 @@ def render(snapshot: dict[str, Any], directory: str = "") -> RenderableType:
 def node_parts(snapshot: dict[str, Any]) -> list[RenderableType]:
     """The tables of a node, and who is waited for."""
     parts: list[RenderableType] = [process_table(snapshot["processes"])]
-    if len(snapshot["hosts"]) > 1:
+    if len(snapshot["hosts"]) > 1 or any(item["gives"]["leads_at"] for item in snapshot["hosts"]):
         parts.append(host_table(snapshot["hosts"]))
+        parts += [Text(f"media of {decoding_text(choice)}") for choice in snapshot["decoding"]]
     if snapshot["sources"]:
         parts.append(source_table(snapshot["sources"], snapshot["slowest_source"]))
     if snapshot["ranks"]:
@@ -97,13 +99,20 @@ def process_table(processes: Sequence[dict[str, Any]]) -> Table:
 
 def host_table(hosts: Sequence[dict[str, Any]]) -> Table:
     """Hosts that loaders may live on, and those that were lost."""
+    in_turn = any(item["gives"]["leads_at"] for item in hosts)
     table = make_table(
-        "host", "ranks", *right("cores", "memory"), "kept by", *right("groups"), spare=("kept by",)
+        "host",
+        "ranks",
+        *right("cores", "memory"),
+        "kept by",
+        *right("groups"),
+        *(["the lead"] if in_turn else []),
+        spare=("kept by",),
     )
     for item in hosts:
         gives, name = item["gives"], item["name"].removeprefix("joined-") or "lead"
         if item["lost"]:
-            table.add_row(Text(f"{name} (lost)", style="red"), *["-"] * 5)
+            table.add_row(Text(f"{name} (lost)", style="red"), *["-"] * (5 + in_turn))
             continue
         memory = gives["memory_bytes"]
         table.add_row(
@@ -113,8 +122,17 @@ def host_table(hosts: Sequence[dict[str, Any]]) -> Table:
             show_size(memory) if memory else "-",
             ("control group" if gives["memory_enforced"] else "budgets") if memory else "-",
             Text(str(item["groups"]), style="" if item["groups"] else "yellow"),
+            *([leading_text(item)] if in_turn else []),
         )
     return table
+
+
+def leading_text(host: dict[str, Any]) -> str:
+    """Whether a host leads, or may."""
+    at = host["gives"]["leads_at"]
+    if not at:
+        return "-"
+    return f"takes over at {at}" if host["name"] else f"leads at {at}"
 
 
 def loaders_text(source: dict[str, Any]) -> str:

@@ -183,6 +183,7 @@ def test_rates_survive_a_restart_and_forget_the_past() -> None:
             "journal": "",
             **dict.fromkeys(("promotions", "shadowed", "unprotected", "shadow_bytes"), 0),
             "hosts": [],
+            "decoding": [],
             "processes": [],
             "missing": [],
             "gone": [],

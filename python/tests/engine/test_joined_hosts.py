@@ -128,6 +128,51 @@ def test_loaders_live_on_hosts_that_have_joined(
     until_nothing_left(sockets)
 
 
+def hidden(folder: Path) -> list[str]:
+    """Words that start a command on a host where this folder is empty."""
+    script = f'mount -t tmpfs none {folder} && exec "$@"'
+    words = ["unshare", "-m", "sh", "-c", script, "sh"]
+    if subprocess.run([*words, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no mounts of our own here")
+    return words
+
+
+def test_a_host_that_lacks_files_has_none_of_their_loaders(
+    joinable: dict[str, Any], sockets: Path, tmp_path: Path
+) -> None:
+    joinable["steps"] = 40
+    (tmp_path / "away").mkdir()
+    own = tmp_path / "away" / "web.parquet"
+    (tmp_path / "web.parquet").rename(own)
+    joinable["sources"]["web"]["files"] = str(own)
+    expected = embedded_hashes(joinable, MESH)  # its index is there, for everybody
+    path = written(joinable, tmp_path)
+    with (
+        joined(path, tmp_path / "a", prefix=hidden(own.parent)) as host,
+        trainers(path, MESH, engine="processes", pause_after=20) as started,
+    ):
+        until_paused(started)
+        in_time(lambda: len(host.roles()) >= 3, "its part of the groups lives there")
+        seen = NodeWatch.of(str(next(sockets.rglob("node")).parent)).look()
+        lead, there = seen["hosts"]
+        assert (lead["gives"]["lacks"], there["gives"]["lacks"]) == ([], ["web"])
+        told = f"; not on {there['name']}, which lacks the files of web"
+        readers = [item for item in seen["processes"] if told in item["why"]]
+        assert [item["host"] for item in readers] == ["", ""]
+        for trainer in started:
+            trainer.go()
+        assert hashes_of(started) == expected
+
+
+def test_a_host_needs_the_index_of_what_it_lacks(
+    joinable: dict[str, Any], sockets: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "web.parquet").unlink()
+    with joined(written(joinable, tmp_path), tmp_path / "a") as host:
+        assert host.process.wait(60) != 0
+    assert "web.parquet" in capfd.readouterr().err
+
+
 def test_the_placement_is_told_beforehand(
     joinable: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,6 +190,12 @@ def test_the_placement_is_told_beforehand(
     assert "8 cores to spare, loaders can use 12 cores" in whys["cpu host 1"]
     hosts = [item["host"] for item in placement(path, capsys, "14", "--cpu-hosts", "4")]
     assert hosts.count("lead") == 6
+    near = placement(path, capsys, "14", "--cpu-hosts", "4:web")
+    drawn = [item for item in near if item["why"] == "its files lie on disks of this host"]
+    assert [item["host"] for item in drawn] == ["cpu host 1"] * 2
+    words = ["--placement", "2", "--cpu-hosts", "4:nobody"]
+    assert main(["plan", path, "--mesh", "dp=2", *words]) == 2
+    assert "no source 'nobody'" in capsys.readouterr().err
     for words in (["--placement", "2,0"], ["--placement", "2", "--cpu-hosts", "x"]):
         assert main(["plan", path, "--mesh", "dp=2", *words]) == 2
         assert words[-2] in capsys.readouterr().err

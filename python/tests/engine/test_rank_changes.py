@@ -127,7 +127,8 @@ def test_a_group_is_lost_inside_a_step_and_back_twenty_steps_later(
         for trainer in ranks[:2]:
             assert trainer.until("paused")["paused"] == BACK
         ranks.append(started(config, 3, []))
-        ranks[4].until("joins")
+        if named:
+            ranks[4].until("joins")  # else it may come before its place is there, or behind that
         ranks[0].order(mesh=WHOLE, ranks=[0, 1, 2, 3], step=BACK)
         assert ranks[0].until("first")["first"] == BACK
         ranks[1].order()
@@ -141,15 +142,17 @@ def test_a_group_is_lost_inside_a_step_and_back_twenty_steps_later(
         for trainer in living:
             trainer.until("end")
             assert trainer.words[-1]["end"] == "good", trainer.words[-1]
+        got = {trainer.rank: trainer.got() for trainer in living}
+        got[2].pop(min(first), None)  # it has no place in that step: what it had of it is void
         for trainer in living:
-            for step, parts in trainer.got().items():
+            for step, parts in got[trainer.rank].items():
                 lost = min(first) <= step < BACK
                 expected = (half if lost else whole)[trainer.rank][step]
                 assert [part["digest"] for part in parts] == expected, (trainer.rank, step)
                 assert parts[0]["mesh"] == ol.mesh(**(HALF if lost else WHOLE)).text()
-        assert set(ranks[0].got()) == set(range(STEPS))
-        assert set(ranks[2].got()) == {*range(min(first)), *range(BACK, STEPS)}
-        assert set(ranks[4].got()) == set(range(BACK, STEPS))
+        assert set(got[0]) == set(range(STEPS))
+        assert set(got[2]) == {*range(min(first)), *range(BACK, STEPS)}
+        assert set(got[3]) == set(range(BACK, STEPS))
         contents = {word["content"] for one in living for word in one.words if "content" in word}
         assert contents == {content}
     until_nothing_left(sockets, "nothing is left")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +13,10 @@ from typing import Any
 
 import pytest
 import yaml
-from overlord._src.ray.loader_host import Told
+from overlord._src.ray.keeper import Keeper
+from overlord._src.ray.loader_host import LoaderHost
 from overlord.cli import main
+from ray_nodes import ray_cluster
 from trainers import (
     embedded_hashes,
     go_on,
@@ -36,26 +37,11 @@ MESH = {"dp": 2}
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Four nodes on this machine, which let in who has their token."""
-    from ray._private.authentication_test_utils import reset_auth_token_state
-    from ray.cluster_utils import Cluster
-
+    """Four nodes."""
     token = tmp_path_factory.mktemp("ray") / "token"
     token.write_text("of this cluster")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("RAY_AUTH_MODE", "token")
-        environment.setenv("RAY_AUTH_TOKEN_PATH", str(token))
-        reset_auth_token_state()  # Ray has read the environment when it was imported
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-        for _ in range(3):
-            made.add_node(num_cpus=1)
-        ray.init(address=made.address, log_to_driver=False)
-        try:
-            yield made
-        finally:
-            ray.shutdown()
-            made.shutdown()
-    reset_auth_token_state()
+    with ray_cluster(4, 1, {"RAY_AUTH_TOKEN_PATH": str(token)}) as made:
+        yield made
 
 
 @pytest.fixture
@@ -69,9 +55,30 @@ def path(config: dict[str, Any], free_port: int, tmp_path: Path) -> str:
     return rewritten(config, tmp_path)
 
 
-def rewritten(config: dict[str, Any], folder: Path) -> str:
-    (folder / "job.yaml").write_text(yaml.safe_dump(config))
-    return str(folder / "job.yaml")
+def rewritten(config: dict[str, Any], folder: Path, name: str = "job.yaml") -> str:
+    (folder / name).write_text(yaml.safe_dump(config))
+    return str(folder / name)
+
+
+@pytest.fixture
+def elsewhere(config: dict[str, Any], path: str, tmp_path: Path, sockets: Path) -> str:
+    """The same job on a host that does not see the keeper's directory."""
+    runtime = {**config["runtime"], "processes": {**config["runtime"]["processes"]}}
+    folder = sockets.with_name("sockets-elsewhere")
+    folder.mkdir(mode=0o700)
+    runtime["processes"]["directory"] = str(folder)
+    return rewritten({**config, "runtime": runtime}, tmp_path, "elsewhere.yaml")
+
+
+@pytest.fixture
+def sizes(config: dict[str, Any], tmp_path: Path, path: str) -> dict[str, list[int]]:
+    """How many loaders sources have, in turn; written into the config."""
+    config["runtime"]["scaling"] = {"policy": "off"}
+    for source in config["sources"].values():
+        source.update(most_loaders=4, window_rows=16)
+    rewritten(config, tmp_path)
+    names = sorted(config["sources"])
+    return {name: [4, 1, 3, 2][at:] + [4, 1, 3, 2][:at] for at, name in enumerate(names)}
 
 
 @contextlib.contextmanager
@@ -92,9 +99,11 @@ def launched(path: str, **asked: Any) -> Iterator[ol.ray.Launched]:
         made.close()
 
 
-def lent(sockets: Path) -> int:
-    """How many role processes of the job live on hosts that have joined."""
+def lent(sockets: Path, host: int | None = None) -> int:
+    """How many role processes of the job live on hosts that have joined, or on that of an actor."""
     count = 0
+    if host is not None:
+        sockets = next(sockets.glob(f"overlord-*-j*-{host}"), Path("/nowhere"))
     for pid, name in processes_of(sockets).items():
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -132,9 +141,9 @@ def test_loaders_live_in_actors_and_a_dead_one_hands_over(
         assert [item["serves"] for item in made.status()] == [False, True]
 
 
-def constructors_of(sockets: Path) -> set[int]:
+def constructors_of(sockets: Path) -> dict[int, str]:
     found = processes_of(sockets).items()
-    return {pid for pid, name in found if name.startswith("overlord: ") and "constructors" in name}
+    return {pid: name for pid, name in found if "constructors" in name.partition(" of ")[0]}
 
 
 def kill_keeper(job: ol.ray.Launched) -> None:
@@ -150,21 +159,23 @@ def kill_keeper(job: ol.ray.Launched) -> None:
     in_time(again, "the next keeper goes on from the journal")
 
 
-@pytest.mark.parametrize("ranks", [(0,), ()])
+@pytest.mark.parametrize("beside", [1, 0])
 def test_ranks_of_other_hosts_follow_a_keeper_that_dies(
-    cluster: Any, config: dict[str, Any], path: str, sockets: Path, ranks: tuple[int, ...]
+    cluster: Any, config: dict[str, Any], path: str, elsewhere: str, sockets: Path, beside: int
 ) -> None:
     """Two trainer hosts and two without ranks; with and without ranks on the keeper's."""
-    with launched(path, ranks=ranks, loader_hosts=2) as job:
+    with launched(path, loader_hosts=2) as job:
         before = job.status()
         assert "in memory" in before["note"]
-        with trainers_on_hosts(
-            [path, path], MESH, [(), ()], engine="ray", pause_after=30
-        ) as started:
+        paths = [path] * beside + [elsewhere] * (2 - beside)
+        with trainers_on_hosts(paths, MESH, [(), ()], engine="ray", pause_after=30) as started:
             for trainer in started:
                 trainer.until("step")
             in_time(lambda: lent(sockets) >= 2, "groups of loaders live on other hosts")
             constructors = constructors_of(sockets)
+            assert len(constructors) == 2
+            of_keeper = [name for name in constructors.values() if " constructors" in name]
+            assert len(of_keeper) == beside, "of the ranks that have come to it"
             kill_keeper(job)
             assert constructors == constructors_of(sockets), "they served on"
             assert job.status()["pid"] != before["pid"]
@@ -173,6 +184,39 @@ def test_ranks_of_other_hosts_follow_a_keeper_that_dies(
             for trainer in started:
                 assert trainer.until("end")["end"] == "good"
         assert job.status()["attached"] == 0
+    until_all_ended(sockets)
+
+
+def test_hosts_join_and_leave_while_loaders_change_every_few_steps(
+    cluster: Any,
+    config: dict[str, Any],
+    path: str,
+    sizes: dict[str, list[int]],
+    elsewhere: str,
+    sockets: Path,
+) -> None:
+    """Four nodes: two trainer hosts, and two without ranks that come and go."""
+    with (
+        launched(path),
+        trainers_on_hosts(
+            [path, elsewhere], MESH, [(), ()], engine="ray", pause_after=40, sizes=sizes
+        ) as started,
+    ):
+        for trainer in started:
+            trainer.until("step")
+        with hosts(path) as first:
+            in_time(lambda: lent(sockets) > 0, "a group has moved to the first")
+            with hosts(path) as second:
+                [one], [other] = first.status(), second.status()
+                in_time(lambda: lent(sockets, other["pid"]) > 0, "and one to the second")
+                ray.kill(first.actors[0])
+                in_time(lambda: not lives(one["pid"]), "the first has died")
+                in_time(lambda: lent(sockets, other["pid"]) > 1, "the second has more of them")
+        in_time(lambda: lent(sockets, other["pid"]) == 0, "all have handed over")
+        go_on(started)
+        assert hashes_of(started) == embedded_hashes(config, MESH)
+        for trainer in started:
+            trainer.until("end")
     until_all_ended(sockets)
 
 
@@ -256,13 +300,91 @@ def test_a_foreign_token_is_refused(cluster: Any) -> None:
     assert "authentication" in run.stderr.lower()
 
 
-def test_actors_are_told_no_secret(config: dict[str, Any], tmp_path: Path, path: str) -> None:
-    (tmp_path / "token").write_text("hidden words")
-    (tmp_path / "token").chmod(0o600)
-    config["runtime"]["wire"]["token"] = f"file:{tmp_path}/token"
-    told = Told(rewritten(config, tmp_path), ol.mesh(**MESH), "train", True)
-    assert told.job().config.runtime.wire.token == f"file:{tmp_path}/token"
-    assert b"hidden words" not in pickle.dumps(told)
+def memory_has(pid: int, *wanted: bytes) -> set[bytes]:
+    """Which of these are in the memory of a process."""
+    found = set()
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            words = line.split()
+            if not words[1].startswith("rw") or "/dev/shm" in line:  # its store of objects is empty
+                continue
+            first, last = (int(word, 16) for word in words[0].split("-"))
+            with contextlib.suppress(OSError, ValueError):
+                memory.seek(first)
+                held = memory.read(last - first)
+                found |= {item for item in wanted if item in held}
+    return found
+
+
+def processes_of_ray(cluster: Any) -> dict[int, str]:
+    """Those that hold its state: the GCS, and each node's raylet."""
+    return {
+        info.process.pid: kind
+        for node in cluster.list_all_nodes()
+        for kind, infos in node.all_processes.items()
+        for info in infos
+        if kind in ("gcs_server", "raylet")
+    }
+
+
+def test_groups_on_a_host_that_ray_places_keep_the_contract(
+    cluster: Any, tmp_path: Path, free_port: int
+) -> None:
+    """The suite of runtime/cluster.h: its lead is here, its groups are where the actor is."""
+    suite = Path(__file__).parents[3] / "build/bin/overlord_integration_test"
+    if not suite.exists():
+        pytest.skip("the tests of the engine are not built")
+
+    class Host:
+        def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+            everything = {**os.environ, **environment}
+            self._host = subprocess.Popen(command, stdin=subprocess.PIPE, env=everything)
+
+        def pid(self) -> int:
+            return self._host.pid
+
+    told = {
+        "OVERLORD_CONFORMANCE_FOLDER": str(tmp_path),
+        "OVERLORD_CONFORMANCE_LEAD": f"127.0.0.1:{free_port}",
+    }
+    (tmp_path / "joined").mkdir(mode=0o700)
+    own = {**told, "OVERLORD_CONFORMANCE_HOST": str(tmp_path / "joined")}
+    words = [str(suite), "--gtest_filter=JoinedHostOfTheSuite.*"]
+    actor = ray.remote(num_cpus=1, max_restarts=0)(Host).remote(words, own)
+    pid = ray.get(actor.pid.remote(), timeout=60)
+    # Where one lead stops while it places, another is here: there is one address for both.
+    words = [str(suite), "--gtest_filter=*ClusterConformance.*/joined:-*StopWins*"]
+    done = subprocess.run(words, env={**os.environ, **told}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "[  PASSED  ] 7 tests" in done.stdout, done.stdout
+    ray.kill(actor)
+    in_time(lambda: not lives(pid), "the host has ended with its actor")
+
+
+def test_ray_is_told_no_secret(
+    cluster: Any, config: dict[str, Any], tmp_path: Path, path: str, secrets: dict[str, str]
+) -> None:
+    """Neither its processes have one in memory, nor its files, nor the job's actors."""
+    config["runtime"]["wire"] |= secrets
+    hidden = [
+        Path(secrets["token"].removeprefix("file:")).read_bytes().strip(),
+        *(Path(secrets[key]).read_bytes().splitlines()[1] for key in ("key", "certificate")),
+    ]
+    with launched(rewritten(config, tmp_path), loader_hosts=1) as job:
+        in_time(lambda: bool(job.status()["loaders"][0].get("serves")), "the host is there")
+        told = path.encode()
+        seen = {}
+        for pid, kind in processes_of_ray(cluster).items():
+            seen.setdefault(kind, set()).update(memory_has(pid, told, *hidden))
+        assert told in seen["gcs_server"], "arguments of actors are there, and are found"
+        assert not set().union(*seen.values()) & set(hidden), seen
+        for pid in (job.status()["pid"], job.status()["loaders"][0]["pid"]):
+            assert memory_has(pid, told, *hidden) == {told}
+        folder = Path(cluster.head_node.get_session_dir_path())
+        for file in folder.rglob("*"):
+            if file.is_file():
+                held = file.read_bytes()
+                assert not any(item in held for item in hidden), file
 
 
 def test_a_job_that_nobody_can_join_is_refused(
@@ -274,26 +396,31 @@ def test_a_job_that_nobody_can_join_is_refused(
 
 
 @pytest.mark.parametrize("call", [ol.ray.loader_hosts, ol.ray.launch])
-def test_a_cluster_of_several_machines_needs_a_token(
+def test_a_cluster_beyond_loopback_needs_a_token(
     path: str, monkeypatch: pytest.MonkeyPatch, call: Any
 ) -> None:
+    """Also of a single one, where it listens to others."""
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
-    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "10.1.1.1")
-    nodes = [{"Alive": True, "NodeManagerAddress": f"10.1.1.{number}"} for number in (1, 2)]
+    nodes = [
+        {"Alive": True, "NodeManagerAddress": address} for address in ("127.0.0.1", "10.1.1.2")
+    ]
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
     with pytest.raises(ol.InvalidArgumentError, match=r"10\.1\.1\.2.*RAY_AUTH_MODE=token"):
         call(path, mesh=ol.mesh(**MESH), cpus=1)
+    for actor in (lambda: Keeper(None, None), lambda: LoaderHost(None, "", 1, 1)):  # type: ignore[arg-type]
+        with pytest.raises(ol.InvalidArgumentError, match="RAY_AUTH_MODE=token"):
+            actor()
 
 
-def test_a_loader_host_and_a_whole_node_die(
-    cluster: Any, config: dict[str, Any], path: str, sockets: Path
+def test_a_loader_host_and_a_whole_node_die_while_loaders_change(
+    cluster: Any, config: dict[str, Any], path: str, sizes: dict[str, list[int]], sockets: Path
 ) -> None:
     """The last one here: the cluster has a node less afterwards."""
     with launched(path, loader_hosts=2) as job:
         in_time(
             lambda: all(item["serves"] for item in job.status()["loaders"]), "the hosts are there"
         )
-        with trainers(path, MESH, engine="ray", pause_after=30) as started:
+        with trainers(path, MESH, engine="ray", pause_after=30, sizes=sizes) as started:
             for trainer in started:
                 trainer.until("step")
             in_time(lambda: lent(sockets) >= 2, "groups of loaders live on the hosts")

@@ -42,12 +42,6 @@ uint32_t seat_ranks(const planner::Tree& tree, uint32_t bucket, const std::vecto
 
 }  // namespace
 
-std::vector<uint32_t> slots_at_start(const OpenJob& job) {
-  std::vector<uint32_t> slots;
-  for (const model::Source& source : job.spec.sources) slots.push_back(source.loaders);
-  return slots;
-}
-
 constructor::ConstructorStart constructor_start(const OpenJob& job, const planner::Tree& tree,
                                                 uint32_t bucket, const std::vector<Rank>& ranks,
                                                 StepIndex first_step) {
@@ -69,15 +63,13 @@ constructor::ConstructorStart constructor_start(const OpenJob& job, const planne
   if (job.spec.batch_transform.declared()) {
     out.batch_key = derive_key(job.spec.seed, "batch_transform");
   }
-  out.job.encodes = encodes_media(job);
   out.job.bucket = bucket;
   out.job.tree = tree.version;
   out.job.sources = static_cast<uint32_t>(job.sources.size());
-  out.job.slots = slots_at_start(job);
   out.job.wants_payload = std::any_of(
       out.views.begin(), out.views.end(),
       [](const model::ClientView& view) { return (view.fields & model::kPayloadFields) != 0; });
-  out.job.wants_payload = out.job.wants_payload || out.job.encodes;
+  out.job.wants_payload = out.job.wants_payload || encodes_media(job);
   const uint32_t consumers = plan::consumer_count(job.spec.strategy, tree.mesh);
   uint32_t microbatches = (job.spec.bins / consumers + 1) / job.delivery.microbatch_size + 1;
   if (job.spec.strategy.atoms == model::Atoms::kSlices) {

@@ -10,8 +10,6 @@
 
 namespace overlord::host {
 
-std::vector<uint32_t> slots_at_start(const OpenJob& job);
-
 // The constructor of `bucket` in a tree whose first step is `first_step`; all but the versions, the
 // generations of its peers, and how it is measured. `ranks`: all that the planner serves.
 constructor::ConstructorStart constructor_start(const OpenJob& job, const planner::Tree& tree,

@@ -44,7 +44,6 @@ TEST(ConstructorStart, SeatsTheServedRanksOfItsBucket) {
   EXPECT_EQ(start.job.bucket, 1u);
   EXPECT_EQ(start.job.tree, 3u);
   EXPECT_EQ(start.first_step, 7u);
-  EXPECT_EQ(start.job.slots, (std::vector<uint32_t>{2, 3}));
   ASSERT_EQ(start.assemble.specials.size(), 2u);
   EXPECT_EQ(start.assemble.specials[1].eod, 3u);
 }
@@ -58,7 +57,6 @@ TEST(ConstructorStart, AsksForTokensWhereSomebodySeesOrEncodesThem) {
   job.sources.push_back(pictures(source));
   ASSERT_TRUE(add_media_layouts(*job.sources.back(), &job.media).ok());
   job.spec.strategy.encoder.emplace();
-  EXPECT_TRUE(start_of(job, 0, {1}).job.encodes);
   EXPECT_TRUE(start_of(job, 0, {1}).job.wants_payload) << "it may encode what others get";
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "overlord/base/check.h"
+
 namespace overlord::host {
 namespace {
 
@@ -119,37 +121,48 @@ namespace {
 // Rows that are looked at to tell how much decoding inflates.
 constexpr uint64_t kRowsWeighed = 4096;
 
-struct Weighed {
-  uint64_t stored = 0;
-  uint64_t decoded = 0;
-};
-
 // Over rows spread evenly; those that are refused do not travel.
-Weighed weigh(const loader::OpenMedia& media, uint64_t rows) {
-  Weighed sum;
+void weigh(const loader::OpenMedia& media, uint64_t rows, plan::DecodeLoad* load) {
   const uint64_t step = std::max<uint64_t>(rows / kRowsWeighed, 1);
   for (uint64_t row = 0; row < rows; row += step) {
     const Result<loader::PlannedMedia> planned = media.planned(row);
     if (!planned.ok()) continue;
+    bool travels = false;
     for (const loader::PlannedBlob& blob : planned->blobs) {
       if (media.fields()[blob.field].use.function.declared()) continue;  // not packed
-      sum.stored += media.fields()[blob.field].sizes[blob.blob];
-      sum.decoded += blob.plan.size_bytes;
+      load->stored_bytes += media.fields()[blob.field].sizes[blob.blob];
+      load->decoded_bytes += blob.plan.size_bytes;
+      travels = true;
     }
+    load->rows += travels ? 1 : 0;
   }
-  return sum;
 }
 
 }  // namespace
 
-bool packs_media(const OpenJob& job, const loader::OpenSource& source, bool far) {
-  if (!source.media || encoded_field(job, source)) return false;
-  if (source.spec.decode_at != model::DecodeAt::kAuto) {
-    return source.spec.decode_at == model::DecodeAt::kConstructor;
+std::vector<plan::DecodeLoad> decode_loads(const OpenJob& job) {
+  std::vector<plan::DecodeLoad> out;
+  for (const auto& source : job.sources) {
+    plan::DecodeLoad& load = out.emplace_back();
+    load.name = source->spec.name;
+    load.asked = source->spec.decode_at;
+    load.millicores = source->spec.measured.decode_millicores();
+    load.encoded = encoded_field(job, *source).has_value();
+    if (source->media) weigh(*source->media, source->manifest.rows, &load);
   }
-  if (!far) return false;
-  const Weighed sum = weigh(*source.media, source.manifest.rows);
-  return sum.decoded >= 2 * sum.stored;
+  return out;
+}
+
+void set_decoding(std::span<const plan::DecodeChoice> choices, model::JobSpec* spec) {
+  OVERLORD_CHECK(choices.size() == spec->sources.size(), "a choice for every source");
+  for (size_t s = 0; s < choices.size(); ++s) {
+    spec->sources[s].decode_at =
+        choices[s].packs ? model::DecodeAt::kConstructor : model::DecodeAt::kLoader;
+  }
+}
+
+bool packs_media(const loader::OpenSource& source) {
+  return source.media && source.spec.decode_at == model::DecodeAt::kConstructor;
 }
 
 std::vector<runtime::MediaFunction*> media_functions(

@@ -6,12 +6,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "overlord/base/status.h"
 #include "overlord/host/open_job.h"
 #include "overlord/model/job_spec.h"
 #include "overlord/model/media_slab.h"
+#include "overlord/plan/partition/decode_place.h"
 #include "overlord/roles/constructor/unpacking.h"
 #include "overlord/roles/loader/role.h"
 
@@ -33,11 +35,14 @@ std::vector<uint32_t> media_numbers(const OpenJob& job, const loader::OpenSource
 std::optional<size_t> encoded_field(const OpenJob& job, const loader::OpenSource& source);
 bool encodes_media(const OpenJob& job);
 
-// Whether loaders of the source send its blobs as they are stored, for the constructor to decode.
-// `far`: constructors may be on other hosts. Never where an encoder with owners of its own
-// reads a field of it: the document's constructor has to know of what another one decodes. A field
-// with a user's function is left out: it is decoded where the function runs.
-bool packs_media(const OpenJob& job, const loader::OpenSource& source, bool far);
+// What is known of the media of each source, for who chooses where they are decoded. A field with a
+// user's function is left out: it is decoded where the function runs.
+std::vector<plan::DecodeLoad> decode_loads(const OpenJob& job);
+// Writes down what was chosen: nobody asks again.
+void set_decoding(std::span<const plan::DecodeChoice> choices, model::JobSpec* spec);
+// Whether loaders of the source send its blobs as they are stored, for constructors to decode.
+// Where nobody has chosen they do not.
+bool packs_media(const loader::OpenSource& source);
 
 // Users' functions over a source's delivered fields, parallel to OpenMedia::fields(); null: none.
 std::vector<runtime::MediaFunction*> media_functions(

@@ -113,38 +113,45 @@ TEST(EncodedField, IsTheOneWhoseColumnTheEncoderReads) {
   EXPECT_FALSE(encodes_media(job)) << "of a field that does not travel";
 }
 
-TEST(PacksMedia, WhereItIsSaidAndElseWhereItHalvesWhatTravels) {
+TEST(DecodeLoads, AreWhatTheIndexKnowsOfSizes) {
   OpenJob floats = open_pictures(picture_field("image", kFloatPatches));
-  OpenJob bytes = open_pictures(picture_field("image", kBytePatches));
-  EXPECT_TRUE(packs_media(floats, *floats.sources[0], true));
-  EXPECT_FALSE(packs_media(floats, *floats.sources[0], false)) << "nothing travels far";
-  EXPECT_FALSE(packs_media(bytes, *bytes.sources[0], true)) << "these pixels are stored plainly";
+  const OpenJob bytes = open_pictures(picture_field("image", kBytePatches));
+  const auto large = decode_loads(floats), small = decode_loads(bytes);
+  ASSERT_EQ(large.size(), 1u);
+  EXPECT_GT(large[0].rows, 0u);
+  EXPECT_EQ(large[0].stored_bytes, small[0].stored_bytes);
+  EXPECT_EQ(large[0].decoded_bytes, 4 * small[0].decoded_bytes);
+  EXPECT_FALSE(large[0].encoded);
   floats.spec.strategy.encoder.emplace();
-  EXPECT_FALSE(packs_media(floats, *floats.sources[0], true)) << "its encoder has owners";
-  for (const bool far : {false, true}) {
-    auto told = std::make_shared<loader::OpenSource>();
-    told->spec = bytes.sources[0]->spec;
-    told->media = bytes.sources[0]->media;
-    told->spec.decode_at = model::DecodeAt::kConstructor;
-    EXPECT_TRUE(packs_media(bytes, *told, far));
-    told->spec.decode_at = model::DecodeAt::kLoader;
-    EXPECT_FALSE(packs_media(bytes, *told, far));
-  }
-  EXPECT_FALSE(packs_media(bytes, *made_up_rows(made_up_source("t"), 1), true)) << "no media";
+  floats.spec.strategy.encoder->column = "image_patches";
+  EXPECT_TRUE(decode_loads(floats)[0].encoded);
 }
 
-TEST(PacksMedia, AFieldWithAFunctionIsNotWeighed) {
-  const auto packs = [](const std::string& function) {
+TEST(DecodeLoads, AFieldWithAFunctionIsNotWeighed) {
+  const auto load = [](const std::string& function) {
+    OpenJob job = open_pictures(picture_field("image", kBytePatches));
     model::MediaField large =
         picture_field("large", "resize width=64 height=64; planes; normalise", 8);
     large.use->pads = 1;
     large.use->function.function = function;
-    const auto source =
-        pictures(with_fields("s", {picture_field("image", kBytePatches), std::move(large)}));
-    return packs_media(OpenJob(), *source, true);
+    job.sources = {
+        pictures(with_fields("s", {picture_field("image", kBytePatches), std::move(large)}))};
+    return decode_loads(job)[0].decoded_bytes;
   };
-  EXPECT_TRUE(packs(""));
-  EXPECT_FALSE(packs("module:name"));
+  EXPECT_GT(load(""), 2 * load("module:name"));
+}
+
+TEST(PacksMedia, WhereItWasChosen) {
+  OpenJob job = open_pictures(picture_field("image", kBytePatches));
+  EXPECT_FALSE(packs_media(*job.sources[0])) << "nobody has chosen";
+  for (const bool packs : {true, false}) {
+    set_decoding(std::vector<plan::DecodeChoice>{{"s", packs, ""}}, &job.spec);
+    auto told = std::make_shared<loader::OpenSource>();
+    told->spec = job.spec.sources[0];
+    EXPECT_FALSE(packs_media(*told)) << "no media";
+    told->media = job.sources[0]->media;
+    EXPECT_EQ(packs_media(*told), packs);
+  }
 }
 
 TEST(MediaFunctions, AreAskedForByTheirPlaceInTheSource) {

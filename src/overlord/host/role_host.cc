@@ -130,8 +130,12 @@ void RoleHost::make_planner() {
   job.delivery = job_->delivery;
   for (const auto& source : job_->sources) job.source_rows.push_back(source->manifest.rows);
   job.views = views_;
-  job.slots = slots_at_start(*job_);
-  for (const model::Source& source : job.spec.sources) job.most_slots.push_back(source.slots());
+  for (const model::Source& source : job.spec.sources) {
+    job.slots.push_back(source.loaders);
+    job.most_slots.push_back(source.slots());
+  }
+  job.windows = std::make_shared<plan::SourceWindows>(
+      [open = job_](SourceIndex s, uint32_t pass) { return order_of(*open, s, pass); });
   job.versions = versions_;
   job.generation = versions_of(protocol::planner_address()).generation;
   job.buckets = buckets_;
@@ -209,7 +213,7 @@ void RoleHost::make_loader(const Address& address, bool standby) {
                                         buckets_.size() * 2 < total_buckets);
   start.media_fields = media_numbers(*job_, *source);
   start.encoded_field = encoded_field(*job_, *source);
-  start.pack_media = packs_media(*job_, *source, start_.several_hosts);
+  start.pack_media = packs_media(*source);
   const bool needs_encoder = !spec.text_column.empty();
   // Megatron's files hold the tokens as they are handed on; what others read is decoded first.
   const bool from_scratch = !ready_tokens && seams_.scratch_storage != nullptr;

@@ -81,9 +81,8 @@ struct HostStart {
   // What the journal of this run tells a planner that goes on from it, in the next term: its
   // generation. Null: it starts from `state`.
   std::shared_ptr<const planner::JournalFold> folded = nullptr;
-  std::string run = {};        // in the journal; see JournalStart
-  bool share_batches = true;   // false: every rank has its own, for measurements
-  bool several_hosts = false;  // constructors may be behind a wire
+  std::string run = {};       // in the journal; see JournalStart
+  bool share_batches = true;  // false: every rank has its own, for measurements
   protocol::ResumeState state;
   std::function<void(Rank, client::ReadyStep)> deliver;  // on the client's loop
   // The same: what was delivered to a rank from there on is void, and comes again.

@@ -60,6 +60,9 @@ class FieldChain {
   // blob's own header differs from what is promised. `key` (of the sample) decides all chance.
   virtual Status run(std::string_view blob, const HeaderValues& promised, uint64_t key,
                      std::span<uint8_t> out) const = 0;
+
+  // What run() would answer, without the rows.
+  virtual Status judge(std::string_view blob, const HeaderValues& promised, uint64_t key) const = 0;
 };
 
 using FieldChainPtr = std::shared_ptr<const FieldChain>;

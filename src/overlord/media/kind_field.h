@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "overlord/base/status.h"
 #include "overlord/media/field_chain.h"
@@ -37,11 +38,20 @@ class KindField : public FieldChain {
 
   Status run(std::string_view blob, const HeaderValues& promised, uint64_t key,
              std::span<uint8_t> out) const override {
-    OVERLORD_TRY(const auto header, Kind::probe(blob, Kind::limits(chain_.chain())));
-    OVERLORD_TRY(const HeaderValues found, Kind::values_of(header));
-    if (found == promised) return fill(blob, header, key, out);
-    return bad_data("the index promises " + Kind::header_text(promised) + ", the " +
-                    std::string(Kind::kBlob) + " has " + Kind::header_text(found));
+    OVERLORD_TRY(const auto header, header_as_promised(blob, promised));
+    return fill(blob, header, key, out);
+  }
+
+  Status judge(std::string_view blob, const HeaderValues& promised, uint64_t key) const override {
+    OVERLORD_TRY(const auto header, header_as_promised(blob, promised));
+    if constexpr (requires(typename Kind::Scratch& s) { chain_.judge(blob, header, key, s); }) {
+      thread_local typename Kind::Scratch scratch;
+      return chain_.judge(blob, header, key, scratch);
+    } else {
+      OVERLORD_TRY(const FieldPlan plan, planned(promised, blob.size()));
+      std::vector<uint8_t> rows(plan.size_bytes);
+      return fill(blob, header, key, rows);
+    }
   }
 
  protected:
@@ -53,6 +63,15 @@ class KindField : public FieldChain {
   }
 
  private:
+  Result<typename Kind::Header> header_as_promised(std::string_view blob,
+                                                   const HeaderValues& promised) const {
+    OVERLORD_TRY(typename Kind::Header header, Kind::probe(blob, Kind::limits(chain_.chain())));
+    OVERLORD_TRY(const HeaderValues found, Kind::values_of(header));
+    if (found == promised) return header;
+    return bad_data("the index promises " + Kind::header_text(promised) + ", the " +
+                    std::string(Kind::kBlob) + " has " + Kind::header_text(found));
+  }
+
   typename Kind::Prepared chain_;
   FieldRows rows_;
 };

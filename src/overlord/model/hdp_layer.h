@@ -36,8 +36,11 @@ struct HdpLayer {
   std::vector<HdpGroup> groups;
   std::vector<HdpPart> parts;    // by segment of the layer
   std::vector<HdpShare> shares;  // by bin of the layer
+  // Where the layer was cut down to one bucket: what its bins are in the whole one. Then there are
+  // no sequences, groups and shares, which are for those who get the whole.
+  std::vector<uint32_t> bins = {};
 
-  OVERLORD_FIELDS(align, substeps, sequences, groups, parts, shares)
+  OVERLORD_FIELDS(align, substeps, sequences, groups, parts, shares, bins)
 };
 
 }  // namespace overlord::model

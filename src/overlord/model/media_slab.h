@@ -53,6 +53,7 @@ struct MediaShape {
 struct PackedBlob {
   uint64_t key = 0;
   std::array<uint32_t, 8> header = {};
+  bool judged_only = false;  // others get its rows: here it counts whether it decodes
 
   friend bool operator==(const PackedBlob&, const PackedBlob&) = default;
 };

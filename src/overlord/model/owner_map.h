@@ -18,6 +18,8 @@ struct LoaderSlot {
   uint32_t slot = 0;
 
   friend auto operator<=>(const LoaderSlot&, const LoaderSlot&) = default;
+
+  OVERLORD_FIELDS(source, slot)
 };
 
 // Windows from the first on, until the next range's, are dealt over this many slots.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "overlord/base/check.h"
+#include "overlord/model/hdp_layer.h"
 
 namespace overlord::model {
 namespace {
@@ -23,63 +24,17 @@ std::vector<uint32_t> seat_bins(const Layer& layer) {
   return seats;
 }
 
-void group_by_source(const Layer& layer, uint32_t sources, BucketIndex* bucket) {
-  std::vector<uint32_t>& begin = bucket->source_begin;
-  begin.assign(sources + 1, 0);
-  for (uint32_t segment : bucket->segments) ++begin[layer.segments[segment].id.source + 1];
-  for (uint32_t s = 0; s < sources; ++s) begin[s + 1] += begin[s];
-  bucket->by_source.resize(bucket->segments.size());
-  std::vector<uint32_t> next(begin.begin(), begin.end() - 1);
-  for (uint32_t ordinal = 0; ordinal < bucket->segments.size(); ++ordinal) {
-    const SourceIndex source = layer.segments[bucket->segments[ordinal]].id.source;
-    bucket->by_source[next[source]++] = ordinal;
-  }
-}
-
-// Which buckets of the backbone have ranks that run an encoder, by encoder.
-std::vector<std::vector<uint32_t>> buckets_of_encoders(const Layer& backbone,
-                                                       const EncoderTable& table) {
-  std::vector<std::vector<uint32_t>> buckets;
-  for (const std::vector<Rank>& runners : table.runners) {
-    std::vector<uint32_t>& own = buckets.emplace_back();
-    for (const Rank rank : runners) own.push_back(backbone.views->by_rank[rank].bucket);
-    std::sort(own.begin(), own.end());
-    own.erase(std::unique(own.begin(), own.end()), own.end());
-  }
-  return buckets;
-}
-
-void add_encoded(const Plan& plan, uint32_t sources, PlanIndex* index) {
-  const Layer* layer = plan.encoder();
-  const Layer& backbone = plan.layers.front();
-  if (layer == nullptr || !layer->encoder->table || !backbone.views) return;
-  const auto buckets = buckets_of_encoders(backbone, *layer->encoder->table);
-  for (BucketIndex& bucket : index->buckets) bucket.encoded_begin.assign(sources + 1, 0);
-  std::vector<uint32_t> bins(layer->segments.size());  // one segment each; by source
-  for (uint32_t bin = 0; bin < bins.size(); ++bin) bins[bin] = bin;
-  std::stable_sort(bins.begin(), bins.end(), [&](uint32_t a, uint32_t b) {
-    return layer->segments[a].id.source < layer->segments[b].id.source;
-  });
-  for (const uint32_t bin : bins) {
-    for (const uint32_t b : buckets[layer->placements[bin].bucket]) {
-      if (b >= index->buckets.size()) continue;
-      index->buckets[b].encoded.push_back(bin);
-      ++index->buckets[b].encoded_begin[layer->segments[bin].id.source + 1];
-    }
-  }
-  for (BucketIndex& bucket : index->buckets) {
-    for (uint32_t s = 0; s < sources; ++s) bucket.encoded_begin[s + 1] += bucket.encoded_begin[s];
-  }
-}
-
 }  // namespace
 
-std::shared_ptr<const PlanIndex> PlanIndex::make(const Plan& plan, uint32_t sources) {
+std::shared_ptr<PlanIndex> PlanIndex::make(const Plan& plan, uint32_t sources) {
   auto index = std::make_shared<PlanIndex>();
-  index->source_present.assign(sources, 0);
   const Layer& layer = plan.layers.front();
+  for (const Segment& segment : layer.segments) {
+    OVERLORD_CHECK(segment.id.source < sources, "segment of an unknown source");
+  }
   const std::vector<uint32_t> seats = seat_bins(layer);
   const uint32_t rows = layer.microbatches * layer.microbatch_size;
+  const bool renumbered = layer.hdp && !layer.hdp->bins.empty();
   index->buckets.resize(layer.buckets);
   for (uint32_t b = 0; b < layer.buckets; ++b) {
     BucketIndex& bucket = index->buckets[b];
@@ -101,15 +56,9 @@ std::shared_ptr<const PlanIndex> PlanIndex::make(const Plan& plan, uint32_t sour
       if (sized) {
         OVERLORD_CHECK(bin != kNoBin, "with bins of their own length every row has one");
         bucket.capacities.push_back(layer.capacities[bin]);
-        bucket.bins.push_back(bin);
+        bucket.bins.push_back(renumbered ? layer.hdp->bins[bin] : bin);
       }
     }
-    group_by_source(layer, sources, &bucket);
-  }
-  add_encoded(plan, sources, index.get());
-  for (const Segment& segment : layer.segments) {
-    OVERLORD_CHECK(segment.id.source < sources, "segment of an unknown source");
-    index->source_present[segment.id.source] = 1;
   }
   return index;
 }

@@ -21,17 +21,14 @@ Plan sample_plan() {
   return plan;
 }
 
-TEST(PlanIndex, GroupsSegmentsByBucketRowAndSource) {
+TEST(PlanIndex, GroupsSegmentsByBucketAndRow) {
   const auto index = PlanIndex::make(sample_plan(), 4);
   const BucketIndex& first = index->buckets[0];
   EXPECT_EQ(first.segments, (std::vector<uint32_t>{0, 1, 2}));
   EXPECT_EQ(first.row_ends, (std::vector<uint32_t>{2, 3}));
-  EXPECT_EQ(first.source_begin, (std::vector<uint32_t>{0, 1, 2, 3, 3}));
-  EXPECT_EQ(first.by_source, (std::vector<uint32_t>{1, 0, 2}));
   const BucketIndex& second = index->buckets[1];
   EXPECT_EQ(second.segments, (std::vector<uint32_t>{3, 4, 5}));
   EXPECT_EQ(second.row_ends, (std::vector<uint32_t>{0, 3}));
-  EXPECT_EQ(index->source_present, (std::vector<uint8_t>{1, 1, 1, 0}));
 }
 
 }  // namespace

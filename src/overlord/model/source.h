@@ -123,21 +123,23 @@ struct SourceCost {
   uint64_t work_ns = 0;     // of CPUs
   uint64_t wait_ns = 0;     // for storage
   uint64_t send_ns = 0;     // to hand documents to constructors
+  uint64_t media_ns = 0;    // of CPUs, to decode media, each blob once, whoever did it
   uint64_t documents = 0, tokens = 0;
 
   uint64_t worked_ns() const { return work_ns + send_ns; }
   // That a worker was at it.
   uint64_t busy_ns() const { return worked_ns() + wait_ns; }
   // Thousandths of a core that its loaders kept busy.
-  uint64_t millicores() const {
-    return elapsed_ns == 0 ? 0
-                           : static_cast<uint64_t>(static_cast<unsigned __int128>(worked_ns()) *
-                                                   1000 / elapsed_ns);
+  uint64_t millicores() const { return millicores_of(worked_ns()); }
+  uint64_t decode_millicores() const { return millicores_of(media_ns); }
+  uint64_t millicores_of(uint64_t ns) const {
+    if (elapsed_ns == 0) return 0;
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(ns) * 1000 / elapsed_ns);
   }
 
   friend bool operator==(const SourceCost&, const SourceCost&) = default;
 
-  OVERLORD_FIELDS(elapsed_ns, work_ns, wait_ns, send_ns, documents, tokens)
+  OVERLORD_FIELDS(elapsed_ns, work_ns, wait_ns, send_ns, media_ns, documents, tokens)
 };
 
 struct Source {
@@ -184,6 +186,8 @@ struct Source {
   // many as it starts with.
   uint32_t most_loaders = 0;
   SourceCost measured;  // by the profile of the run before; not in the digest
+  // False: this host has none of the files, and its loaders live elsewhere. Not in the digest.
+  bool files_here = true;
 
   uint32_t slots() const { return std::max(loaders, most_loaders); }  // that there are
 
@@ -191,7 +195,7 @@ struct Source {
                   filter, media, tokenizer, bos, eod, vocabulary, shuffle, window_rows,
                   window_bytes, at_end, over_length, bad_rows_allowed, allow_duplicates, limits,
                   loaders, workers, count_bytes, transform, decode_at, schema, empty, shadows,
-                  shadow, most_loaders, measured)
+                  shadow, most_loaders, measured, files_here)
 };
 
 // Whether documents have a loss mask of their own, so that metadata needs more than their lengths.

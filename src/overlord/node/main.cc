@@ -19,6 +19,7 @@
 
 #include "overlord/node/engine/job_memory.h"
 #include "overlord/node/hosts/joined_host.h"
+#include "overlord/node/hosts/leading_in_turn.h"
 #include "overlord/node/keeper/keeper.h"
 #include "overlord/node/keeper/refusal.h"
 #include "overlord/node/process_memory.h"
@@ -88,8 +89,7 @@ bool set_option(const std::string& text, KeeperArguments* arguments) {
   } else if (key == "lead_returns") {
     arguments->lead_returns = value == "1";
   } else if (key == "local") {
-    arguments->rankless = value == "none";
-    if (!arguments->rankless) arguments->local = ranks_in(value);
+    arguments->local = ranks_in(value);
   } else if (key == "starter") {
     arguments->starter = ranks_in(value);
   } else if (key == "attempt") {
@@ -167,6 +167,18 @@ int keep_job(const KeeperArguments& arguments, const std::vector<std::string>& w
   return failure ? 1 : 0;
 }
 
+// One of several that may lead.
+int keep_in_turn(const KeeperArguments& arguments, LifeLine& line) {
+  const Result<std::string> bytes = line.job();
+  Status status = bytes.status();
+  if (bytes.ok()) {
+    const Result<protocol::JobFile> job = protocol::decode_job_file(*bytes);
+    status = job.ok() ? lead_in_turn(arguments, *job, line) : job.status();
+  }
+  if (status.ok() || status.code() == Code::kCancelled) return 0;
+  return complain(status.message()), 1;
+}
+
 void remove_directory(const std::string& path, int lock) {
   Result<transport::SocketDirectory> directory = transport::SocketDirectory::find(path);
   if (!directory.ok()) return;
@@ -192,7 +204,9 @@ int keep(const std::vector<std::string>& words) {
     pulse = std::move(*begun);
   }
   bool superseded = false;
-  const int code = keep_job(arguments, {words.begin() + 3, words.end()}, **line, &superseded);
+  const int code = arguments.wire.at.empty()
+                       ? keep_job(arguments, {words.begin() + 3, words.end()}, **line, &superseded)
+                       : keep_in_turn(arguments, **line);
   pulse.reset();
   if (superseded) return 1;
   remove_directory(arguments.directory, lock);
@@ -214,7 +228,7 @@ int join(const std::vector<std::string>& words) {
   Status status = bytes.status();
   if (bytes.ok()) {
     const Result<protocol::JobFile> job = protocol::decode_job_file(*bytes);
-    status = job.ok() ? run_joined_host(arguments, *job, **line) : job.status();
+    status = job.ok() ? run_joined_host(arguments, *job, **line).status() : job.status();
   }
   remove_directory(arguments.directory, lock);
   if (status.ok() || status.code() == Code::kCancelled) return 0;

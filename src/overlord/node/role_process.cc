@@ -135,7 +135,8 @@ Status RoleProcess::open() {
     if (other.name == keeper_) node_found();
   };
   options.lost = [this](const std::string& peer) {
-    if (peer == keeper_) node_lost();
+    if (peer == keeper_) return node_lost();
+    if (peer == "lead" && runtime_) call_loaders(roster_);  // or whoever leads now
   };
   options.refused = [this](const std::string& peer, const Status& why) {
     if (peer == keeper_) return end(why.with_context(peer));
@@ -145,6 +146,7 @@ Status RoleProcess::open() {
     }
   };
   OVERLORD_TRY(options.security, read_security(arguments_.wire));
+  options.limits = wire_limits(arguments_.wire);
   options.pool = pool_->buffers();
   OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
   protocol::Hello self = hello();
@@ -312,7 +314,6 @@ Status RoleProcess::start(const protocol::Roster& roster) {
   start.options = file_.runtime;
   start.attempt = file_.attempt;
   start.share_batches = arguments_.share_batches;
-  start.several_hosts = arguments_.wire.several_hosts();
   start.hosted.planner = false;
   start.hosted.loaders.emplace();
   start.hosted.constructors.emplace();

@@ -42,6 +42,7 @@ Result<std::string> read_token(const std::string& reference) {
 std::vector<std::string> WireOptions::words() const {
   std::vector<std::string> out;
   for (const auto& [key, value] : {std::pair<std::string, std::string>{"wire.lead", lead},
+                                   {"wire.at", at},
                                    {"wire.bind", bind},
                                    {"wire.certificate", certificate},
                                    {"wire.key", private_key},
@@ -57,6 +58,8 @@ std::vector<std::string> WireOptions::words() const {
 bool WireOptions::take(const std::string& key, const std::string& value) {
   if (key == "wire.lead")
     lead = value;
+  else if (key == "wire.at")
+    at = value;
   else if (key == "wire.bind")
     bind = value;
   else if (key == "wire.certificate")
@@ -74,6 +77,12 @@ bool WireOptions::take(const std::string& key, const std::string& value) {
   else
     return false;
   return true;
+}
+
+transport::WireLimits wire_limits(const WireOptions& options) {
+  transport::WireLimits out;
+  if (options.in_turn()) out.call_ns = 2'000'000'000;
+  return out;
 }
 
 Result<transport::WireSecurity> read_security(const WireOptions& options) {

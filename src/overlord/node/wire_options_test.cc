@@ -12,7 +12,7 @@ namespace overlord::node {
 namespace {
 
 TEST(WireOptions, GoThroughWordsAndBack) {
-  WireOptions all{"lead:1", true, true, "here:2", "c.pem", "k.pem", "ca.pem", "env:TOKEN"};
+  WireOptions all{"lead:1", true, true, "here:2", "c.pem", "k.pem", "ca.pem", "env:TOKEN", "a:3"};
   WireOptions got;
   for (const std::string& word : all.words()) {
     const size_t at = word.find('=');
@@ -27,6 +27,7 @@ TEST(WireOptions, GoThroughWordsAndBack) {
   EXPECT_EQ(got.private_key, "k.pem");
   EXPECT_EQ(got.authority, "ca.pem");
   EXPECT_EQ(got.token, "env:TOKEN");
+  EXPECT_EQ(got.at, "a:3");
   EXPECT_TRUE(WireOptions().words().empty()) << "a host that is alone";
   EXPECT_FALSE(WireOptions().several_hosts());
   EXPECT_TRUE(got.several_hosts());
@@ -38,6 +39,18 @@ TEST(WireOptions, LeavesTheWordsOfOthers) {
   EXPECT_FALSE(options.take("wire.other", "0"));
   EXPECT_TRUE(options.take("wire.leads", "0"));
   EXPECT_FALSE(options.leads);
+}
+
+TEST(WireOptions, AHostThatMayLeadIsCalledAtAnAddressOfItsOwn) {
+  WireOptions options;
+  options.lead = "a:1,b:2,c:3";
+  EXPECT_EQ(options.first(), "a:1");
+  options.at = "b:2";
+  EXPECT_EQ(options.own(), "b:2");
+  WireOptions alone;
+  alone.lead = "a:1";
+  EXPECT_EQ(alone.own(), "a:1");
+  EXPECT_EQ(alone.first(), "a:1");
 }
 
 class WireSecrets : public ::testing::Test {

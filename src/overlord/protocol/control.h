@@ -24,7 +24,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kControlFormat = 11;
+inline constexpr uint32_t kControlFormat = 12;
 
 // First words of a process that connects to another of the same host.
 struct Hello {
@@ -43,11 +43,14 @@ struct Hello {
 // and agree on everything here but the ranks.
 // What a host gives to loaders.
 struct HostGift {
-  uint32_t cores = 0;            // 0: nothing
-  uint64_t memory_bytes = 0;     // 0: it does not say
-  bool memory_enforced = false;  // by the kernel; else budgets alone keep to it
+  uint32_t cores = 0;                   // 0: nothing
+  uint64_t memory_bytes = 0;            // 0: it does not say
+  bool memory_enforced = false;         // by the kernel; else budgets alone keep to it
+  std::string leads_at = {};            // where it is called when it leads; empty: it never does
+  std::vector<std::string> lacks = {};  // sources whose files it does not have
+  std::vector<std::string> holds = {};  // those whose files lie on disks of its own
 
-  OVERLORD_FIELDS(cores, memory_bytes, memory_enforced)
+  OVERLORD_FIELDS(cores, memory_bytes, memory_enforced, leads_at, lacks, holds)
 };
 
 struct Attach {
@@ -233,17 +236,19 @@ struct TreeTaken {
 struct Join {
   Digest job;  // of everything that must be the same on every host
   HostGift gives;
+  std::string mark = {};  // one that may lead: a file that it has made where the lead should see it
 
-  OVERLORD_FIELDS(job, gives)
+  OVERLORD_FIELDS(job, gives, mark)
 };
 // lead -> either: a group is to live there, or not any more.
 struct GroupAsked {
   std::string name;
   uint32_t generation = 1;
   uint32_t attempt = 0;
-  std::string state;  // encode_resume_state of the first step
+  std::string state;                    // encode_resume_state of the first step
+  std::vector<SourceIndex> packs = {};  // whose media constructors decode; the others' loaders do
 
-  OVERLORD_FIELDS(name, generation, attempt, state)
+  OVERLORD_FIELDS(name, generation, attempt, state, packs)
 };
 struct GroupUnasked {
   std::string name;

@@ -182,7 +182,6 @@ inline PayloadPtr random_payload(RandomFields& random, uint32_t sources, MadeUpR
   for (auto* pieces : {&payload->media, &payload->encoded}) {
     for (uint64_t i = random.below(4); i > 0; --i) {
       auto piece = random.make<model::MediaPiece>();
-      if (pieces == &payload->encoded) piece.packed.reset();
       if (pieces == &payload->encoded || random.below(2) == 0) {
         piece.data.size_bytes = random.below(100);
         const auto data = bulk.make(piece.data.size_bytes);
@@ -319,6 +318,39 @@ inline Report random_report(RandomFields& random) {
   return report;
 }
 
+inline PlanPublished random_publication(uint64_t seed, const PlanShape& shape,
+                                        const std::shared_ptr<const model::ViewTable>& views) {
+  RandomFields random(seed);
+  model::PlanPtr plan = random_plan(seed, shape, views);
+  auto index = model::PlanIndex::make(*plan, shape.sources);
+  for (model::BucketIndex& bucket : index->buckets) {
+    uint32_t slot = 0;
+    for (uint64_t i = 1 + random.below(3); i > 0; --i) {
+      bucket.readers.push_back({2, slot});
+      slot += 1 + static_cast<uint32_t>(random.below(4));
+    }
+  }
+  return {std::move(plan), std::move(index)};
+}
+
+inline RowsPlanned random_rows(RandomFields& random) {
+  auto rows = std::make_shared<model::SlotRows>(random.make<model::SlotRows>());
+  rows->buckets.clear();
+  const auto some = [&](size_t most) { return static_cast<uint32_t>(random.below(most + 1)); };
+  for (uint64_t i = random.below(3); i > 0; --i) {
+    rows->buckets.push_back({static_cast<uint32_t>(2 * rows->buckets.size()),
+                             some(rows->rows.size()), some(rows->encoded.size())});
+    if (rows->buckets.size() < 2) continue;
+    model::BucketRows& last = rows->buckets.back();
+    const model::BucketRows& before = rows->buckets[rows->buckets.size() - 2];
+    last.rows_end = std::max(last.rows_end, before.rows_end);
+    last.encoded_end = std::max(last.encoded_end, before.encoded_end);
+  }
+  rows->rows.resize(rows->buckets.empty() ? 0 : rows->buckets.back().rows_end);
+  rows->encoded.resize(rows->buckets.empty() ? 0 : rows->buckets.back().encoded_end);
+  return {std::move(rows)};
+}
+
 // One envelope of the given kind. What decodes it is `context`.
 struct MadeUpWorld {
   PlanShape shape;
@@ -343,7 +375,7 @@ struct MadeUpWorld {
       case 1:
         return random_window(random, shape.sources);
       case 2:
-        return PlanPublished{random_plan(seed, shape, views), nullptr};
+        return random_publication(seed, shape, views);
       case 3:
         return random.make<Fetch>();
       case 4:
@@ -370,8 +402,10 @@ struct MadeUpWorld {
         return random.make<TermPromised>();
       case 15:
         return random.make<SlotsWished>();
-      default:
+      case 16:
         return random.make<LoadTold>();
+      default:
+        return random_rows(random);
     }
   }
 

@@ -21,6 +21,7 @@
 #include "overlord/model/plan.h"
 #include "overlord/model/plan_index.h"
 #include "overlord/model/sample_meta.h"
+#include "overlord/model/slot_rows.h"
 #include "overlord/model/token_span.h"
 
 namespace overlord::protocol {
@@ -67,11 +68,18 @@ struct MetaPosted {
   OVERLORD_FIELDS(sequence, window)
 };
 
-// planner -> loaders with segments in it, and all constructors of its tree. One atomic record per
-// step.
+// planner -> all constructors of its tree. One atomic record per step. To another process it goes
+// without the bins of other buckets (plan_codec.h).
 struct PlanPublished {
   model::PlanPtr plan;
   std::shared_ptr<const model::PlanIndex> index;
+};
+
+// planner -> every slot that reads something of a step: that, and nothing else of the plan.
+struct RowsPlanned {
+  model::SlotRowsPtr rows;
+
+  OVERLORD_FIELDS(rows)
 };
 
 // A document whose packed media did not decode.
@@ -84,7 +92,7 @@ struct Undecodable {
   OVERLORD_FIELDS(id, reason)
 };
 
-// constructor -> loader: positional, may be sent before the plan reached the loader. Sent again
+// constructor -> loader: positional, may be sent before the plan's rows reached it. Sent again
 // with what did not decode: those documents are holes of the next answer.
 struct Fetch {
   StepIndex step = 0;
@@ -103,10 +111,12 @@ struct Payload {
   std::vector<uint32_t> ordinals;  // index into the bucket's segments (model::BucketIndex)
   std::vector<model::TokenSpan> spans;
   std::vector<std::shared_ptr<const void>> holders;  // keep the spans' memory alive
-  // Of those documents, in their order. Without data where another bucket's ranks encode it.
+  // Of those documents, in their order. Those that ranks encode are without data, or packed and
+  // only judged.
   std::vector<model::MediaPiece> media;
   // What ranks of the bucket encode, whoever has the document; `ordinal` is the bin of the
-  // encoder's layer.
+  // encoder's layer. Packed ones of a document that another bucket has come with all that is packed
+  // of it: who encodes a sample has to know whether its document is a hole.
   std::vector<model::MediaPiece> encoded;
 };
 
@@ -220,14 +230,14 @@ struct LoadTold {
   OVERLORD_FIELDS(busy_ns)
 };
 
-using Message = std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get,
-                             StepReady, Acknowledged, StreamFailed, LateBad, Report, ReportAnswered,
-                             PeerRestarted, TermOpened, TermPromised, SlotsWished, LoadTold>;
+using Message =
+    std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get, StepReady,
+                 Acknowledged, StreamFailed, LateBad, Report, ReportAnswered, PeerRestarted,
+                 TermOpened, TermPromised, SlotsWished, LoadTold, RowsPlanned>;
 
 // What a home that only stands by must have heard when it becomes the active one.
 inline bool for_every_home(const Message& message) {
-  return std::holds_alternative<MetaGrant>(message) ||
-         std::holds_alternative<PlanPublished>(message);
+  return std::holds_alternative<MetaGrant>(message) || std::holds_alternative<RowsPlanned>(message);
 }
 
 struct Envelope {

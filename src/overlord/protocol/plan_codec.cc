@@ -52,10 +52,14 @@ bool fits_counts(const model::Layer& layer) {
              layer.microbatches;
 }
 
-// What a rank looks up of its slices. A layer that was cut down keeps them all.
+// What a rank looks up of its slices, and what a constructor does in a layer that was cut down.
 bool fits_slices(const model::Layer& layer) {
   if (!layer.hdp) return true;
   const model::HdpLayer& hdp = *layer.hdp;
+  if (!hdp.bins.empty()) {
+    return hdp.sequences.empty() && hdp.groups.empty() && hdp.shares.empty() &&
+           hdp.bins.size() == layer.placements.size() && hdp.parts.size() == layer.segments.size();
+  }
   for (const model::HdpGroup& group : hdp.groups) {
     for (const uint32_t rank : group.ranks) {
       if (rank >= layer.buckets) return false;
@@ -87,7 +91,8 @@ bool fits_encoder(const model::Layer& layer, const model::Layer& backbone) {
   const size_t bins = layer.placements.size();
   if (encoder.backbone_of.size() != bins || encoder.backbone_segment.size() != bins) return false;
   if (!below(encoder.backbone_of, backbone.buckets)) return false;
-  if (!below(encoder.backbone_segment, backbone.segments.size())) return false;
+  // Those of other buckets stand for nothing where the backbone was cut down.
+  if (!below(encoder.backbone_segment, std::max<size_t>(1, backbone.segments.size()))) return false;
   if (encoder.exchanges.size() != layer.microbatches) return false;
   for (const model::Dummy& dummy : encoder.dummies) {
     if (dummy.encoder >= layer.buckets || dummy.microbatch >= layer.microbatches) return false;
@@ -175,7 +180,7 @@ bool shares_consumers(const model::Layer& layer, const model::Layer& first) {
 }
 
 // All of a layer but what is kept by bin. Named field by field, because copying the segments of a
-// whole step for every receiver is what slices are there to avoid; the compiler counts them.
+// whole step for every receiver is what cutting is there to avoid; the compiler counts them.
 model::Layer without_bins(const model::Layer& layer) {
   const auto& [module, axis, buckets, microbatches, microbatch_size, bin_capacity, segments,
                bin_ends, placements, capacities, views, report, further_reports, encoder, hdp,
@@ -185,17 +190,58 @@ model::Layer without_bins(const model::Layer& layer) {
       {},     {},   views,   report,       further_reports, encoder,      hdp, bucket_microbatches};
 }
 
-model::Layer slice_layer(const model::Layer& layer, const std::vector<bool>& wanted) {
-  model::Layer slice = without_bins(layer);
-  for (uint32_t bin = 0; bin < layer.placements.size(); ++bin) {
-    if (!wanted[layer.placements[bin].bucket]) continue;
-    slice.placements.push_back(layer.placements[bin]);
-    slice.segments.insert(slice.segments.end(), layer.segments.begin() + layer.bin_begin(bin),
-                          layer.segments.begin() + layer.bin_ends[bin]);
-    slice.bin_ends.push_back(static_cast<uint32_t>(slice.segments.size()));
-    if (!layer.capacities.empty()) slice.capacities.push_back(layer.capacities[bin]);
+// The slices of the bins that are left.
+std::shared_ptr<const model::HdpLayer> cut_slices(const model::Layer& layer,
+                                                  const std::vector<uint32_t>& bins) {
+  if (!layer.hdp) return nullptr;
+  auto cut = std::make_shared<model::HdpLayer>();
+  cut->align = layer.hdp->align;
+  cut->substeps = layer.hdp->substeps;
+  cut->bins = bins;
+  for (const uint32_t bin : bins) {
+    const auto parts = layer.hdp->parts.begin();
+    cut->parts.insert(cut->parts.end(), parts + layer.bin_begin(bin), parts + layer.bin_ends[bin]);
   }
-  return slice;
+  return cut;
+}
+
+std::vector<uint32_t> bins_of(const model::Layer& layer, uint32_t bucket) {
+  std::vector<uint32_t> bins;
+  for (uint32_t bin = 0; bin < layer.placements.size(); ++bin) {
+    if (layer.placements[bin].bucket == bucket) bins.push_back(bin);
+  }
+  return bins;
+}
+
+model::Layer cut_layer(const model::Layer& layer, const std::vector<uint32_t>& bins) {
+  model::Layer cut = without_bins(layer);
+  cut.report = nullptr;
+  cut.further_reports.clear();
+  cut.hdp = cut_slices(layer, bins);
+  for (const uint32_t bin : bins) {
+    cut.placements.push_back(layer.placements[bin]);
+    cut.segments.insert(cut.segments.end(), layer.segments.begin() + layer.bin_begin(bin),
+                        layer.segments.begin() + layer.bin_ends[bin]);
+    cut.bin_ends.push_back(static_cast<uint32_t>(cut.segments.size()));
+    if (!layer.capacities.empty()) cut.capacities.push_back(layer.capacities[bin]);
+  }
+  return cut;
+}
+
+// Its documents as they are counted among the segments of these bins of the backbone.
+void count_anew(const model::Layer& backbone, const std::vector<uint32_t>& bins, uint32_t bucket,
+                model::Layer* layer) {
+  std::vector<uint32_t> numbers(backbone.segments.size());
+  uint32_t next = 0;
+  for (const uint32_t bin : bins) {
+    for (uint32_t s = backbone.bin_begin(bin); s < backbone.bin_ends[bin]; ++s) numbers[s] = next++;
+  }
+  auto encoder = std::make_shared<model::EncoderPlan>(*layer->encoder);
+  for (size_t bin = 0; bin < encoder->backbone_of.size(); ++bin) {
+    uint32_t& segment = encoder->backbone_segment[bin];
+    segment = encoder->backbone_of[bin] == bucket ? numbers[segment] : 0;
+  }
+  layer->encoder = std::move(encoder);
 }
 
 model::Plan without_layers(const model::Plan& plan) {
@@ -242,21 +288,36 @@ std::string encode_plan(const model::Plan& plan) {
   return writer.take();
 }
 
-model::Plan slice_plan(const model::Plan& plan, std::span<const uint32_t> buckets) {
-  model::Plan slice = without_layers(plan);
+model::Plan plan_for_clients(const model::Plan& plan) {
+  model::Plan out = without_layers(plan);
   for (const model::Layer& layer : plan.layers) {
-    if (!shares_consumers(layer, plan.layers.front()) || layer.encoder) {
-      // Nobody that needs no bucket needs to know who encodes: its part comes with its batch.
-      if (!buckets.empty()) slice.layers.push_back(layer);
-      continue;
-    }
-    std::vector<bool> wanted(layer.buckets);
-    for (const uint32_t bucket : buckets) {
-      if (bucket < layer.buckets) wanted[bucket] = true;
-    }
-    slice.layers.push_back(slice_layer(layer, wanted));
+    // Nobody that is told of no bin needs to know who encodes: its part comes with its batch.
+    if (!shares_consumers(layer, plan.layers.front()) || layer.encoder) continue;
+    out.layers.push_back(without_bins(layer));
   }
-  return slice;
+  return out;
+}
+
+model::Plan plan_for_bucket(const model::Plan& plan, uint32_t bucket) {
+  model::Plan out = without_layers(plan);
+  out.asked.clear();
+  out.served.clear();
+  out.delays.clear();
+  out.owners.clear();
+  out.state_after = nullptr;
+  const model::Layer& backbone = plan.layers.front();
+  const std::vector<uint32_t> bins = bins_of(backbone, bucket);
+  for (const model::Layer& layer : plan.layers) {
+    if (&layer == &backbone) {
+      out.layers.push_back(cut_layer(layer, bins));
+    } else if (layer.encoder || !shares_consumers(layer, backbone)) {
+      out.layers.push_back(layer);
+      if (layer.encoder) count_anew(backbone, bins, bucket, &out.layers.back());
+    } else {
+      out.layers.push_back(cut_layer(layer, bins_of(layer, bucket)));
+    }
+  }
+  return out;
 }
 
 Result<model::PlanPtr> decode_plan(std::string_view bytes, const PlanContext& context) {

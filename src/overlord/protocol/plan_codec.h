@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +16,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kPlanCodecFormat = 2;
+inline constexpr uint32_t kPlanCodecFormat = 3;
 // Seats (buckets x microbatches x bins of one) of a layer that came from outside; whoever builds an
 // index allocates this many.
 inline constexpr uint64_t kMaxSeats = uint64_t{1} << 22;
@@ -37,10 +36,14 @@ std::string encode_plan(const model::Plan& plan);
 // from which no plan index can be built.
 Result<model::PlanPtr> decode_plan(std::string_view bytes, const PlanContext& context);
 
-// The plan as the receivers of these buckets need it: bins of other buckets are left out, hashes
-// and totals stay, so its hashes are those of the whole plan and do not follow from the slice. A
-// slice of no bucket at all is what a client gets to know. Layers whose consumers are not the first
-// layer's stay whole.
-model::Plan slice_plan(const model::Plan& plan, std::span<const uint32_t> buckets);
+// What others than the planner need of a plan. Hashes and totals stay, so they are those of the
+// whole plan and do not follow from what is left.
+//
+// A client, which is told of no bin: its own come as a batch.
+model::Plan plan_for_clients(const model::Plan& plan);
+// The constructor of a bucket: its bins, in their order, so that ordinals of the bucket's segments
+// stay; neither state nor reports, which it has no use for. Layers whose consumers are not the
+// first layer's stay whole.
+model::Plan plan_for_bucket(const model::Plan& plan, uint32_t bucket);
 
 }  // namespace overlord::protocol

@@ -100,17 +100,16 @@ void index_whole(benchmark::State& state) {
 BENCHMARK(index_whole)->Unit(benchmark::kMillisecond);
 
 void encode_slice(benchmark::State& state) {
-  std::vector<uint32_t> buckets;
-  if (state.range(0) > 0) buckets.push_back(5);
+  const model::Plan& plan = *made_up_step().plan;
+  const bool one = state.range(0) > 0;
   std::string bytes;
-  for (auto _ : state) bytes = encode_plan(slice_plan(*made_up_step().plan, buckets));
+  for (auto _ : state) bytes = encode_plan(one ? plan_for_bucket(plan, 5) : plan_for_clients(plan));
   report_size(state, bytes.size(), kSegments / kBuckets);
 }
 BENCHMARK(encode_slice)->ArgName("buckets")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 void decode_slice(benchmark::State& state) {
-  const uint32_t buckets[] = {5};
-  const std::string bytes = encode_plan(slice_plan(*made_up_step().plan, buckets));
+  const std::string bytes = encode_plan(plan_for_bucket(*made_up_step().plan, 5));
   for (auto _ : state) {
     auto plan = decode_plan(bytes, made_up_step().context);
     benchmark::DoNotOptimize(plan);

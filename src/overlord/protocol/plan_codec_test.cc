@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "overlord/model/plan_index.h"
 #include "overlord/protocol/made_up_messages_test.h"
 
@@ -100,44 +98,68 @@ TEST(PlanCodec, AnUnknownTableOfViewsIsNamed) {
   EXPECT_NE(decoded.status().message().find(made.views->digest.hex()), std::string::npos);
 }
 
-TEST(PlanCodec, ASliceKeepsItsBucketsAndAllHashes) {
+TEST(PlanCodec, ABucketsPartKeepsItsSegmentsAndAllHashes) {
   for (const bool uneven : {false, true}) {
     PlanShape shape;
     shape.uneven = uneven;
     const Case made = make_case(7, shape);
-    const uint32_t wanted[] = {1, 3};
-    const model::Plan slice = slice_plan(*made.plan, wanted);
-    const auto decoded = decode_plan(encode_plan(slice), made.context);
-    ASSERT_TRUE(decoded.ok()) << decoded.status().message();
-    for (uint32_t bucket = 0; bucket < shape.buckets; ++bucket) {
-      const auto whole = bucket_segments(*made.plan, shape.sources, bucket);
-      const auto part = bucket_segments(**decoded, shape.sources, bucket);
-      EXPECT_TRUE(bucket % 2 == 1 ? equal_rows(part, whole) : part.empty());
+    for (uint32_t own = 0; own < shape.buckets; ++own) {
+      const auto decoded = decode_plan(encode_plan(plan_for_bucket(*made.plan, own)), made.context);
+      ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+      for (uint32_t bucket = 0; bucket < shape.buckets; ++bucket) {
+        const auto whole = bucket_segments(*made.plan, shape.sources, bucket);
+        const auto part = bucket_segments(**decoded, shape.sources, bucket);
+        EXPECT_TRUE(bucket == own ? equal_rows(part, whole) : part.empty());
+      }
+      EXPECT_EQ((*decoded)->plan_hash, made.plan->plan_hash);
+      EXPECT_EQ((*decoded)->content_hash, made.plan->content_hash);
+      EXPECT_EQ((*decoded)->target_tokens, made.plan->target_tokens);
+      EXPECT_EQ((*decoded)->state_after, nullptr) << "for clients, who get it elsewhere";
     }
-    EXPECT_EQ((*decoded)->plan_hash, made.plan->plan_hash);
-    EXPECT_EQ((*decoded)->content_hash, made.plan->content_hash);
-    EXPECT_EQ((*decoded)->target_tokens, made.plan->target_tokens);
-    EXPECT_EQ((*decoded)->asked, made.plan->asked);
   }
 }
 
-TEST(PlanCodec, ASliceOfAllBucketsIsTheWhole) {
-  const Case made = make_case(8);
-  std::vector<uint32_t> all(made.shape.buckets);
-  std::iota(all.begin(), all.end(), 0);
-  EXPECT_EQ(encode_plan(slice_plan(*made.plan, all)), encode_plan(*made.plan));
-}
-
-TEST(PlanCodec, ASliceIsSmall) {
+TEST(PlanCodec, PartsAreSmall) {
   PlanShape shape;
   shape.ranks = shape.buckets = 64;
   shape.microbatches = 8;
   const Case made = make_case(9, shape);
-  const uint32_t one[] = {5};
   const size_t whole = encode_plan(*made.plan).size();
-  const size_t none = encode_plan(slice_plan(*made.plan, {})).size();
-  EXPECT_LT(none, 1024u);
-  EXPECT_LT(encode_plan(slice_plan(*made.plan, one)).size() - none, whole / 32);
+  EXPECT_LT(encode_plan(plan_for_clients(*made.plan)).size(), 1024u);
+  EXPECT_LT(encode_plan(plan_for_bucket(*made.plan, 5)).size(), whole / 32);
+}
+
+// What its constructor lays out by, and what it tells of each: the same numbers as in the whole.
+TEST(PlanCodec, ABucketsPartOfSlicesHasTheirNumbers) {
+  PlanShape shape;
+  shape.uneven = true;
+  const Case made = make_case(5, shape);
+  model::Plan plan = *made.plan;
+  model::Layer& layer = plan.layers.front();
+  auto hdp = std::make_shared<model::HdpLayer>();
+  hdp->groups.emplace_back().ranks = {0};
+  hdp->sequences.resize(1);
+  for (uint32_t s = 0; s < layer.segments.size(); ++s) hdp->parts.push_back({0, 0, 100 + s});
+  hdp->shares.assign(layer.placements.size(), model::HdpShare{});
+  layer.hdp = hdp;
+  const auto whole = model::PlanIndex::make(plan, shape.sources);
+  for (uint32_t bucket = 0; bucket < shape.buckets; ++bucket) {
+    const auto decoded = decode_plan(encode_plan(plan_for_bucket(plan, bucket)), made.context);
+    ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+    const auto part = model::PlanIndex::make(**decoded, shape.sources);
+    EXPECT_EQ(part->buckets[bucket].bins, whole->buckets[bucket].bins);
+    const auto& own = part->buckets[bucket].segments;
+    ASSERT_EQ(own.size(), whole->buckets[bucket].segments.size());
+    for (size_t i = 0; i < own.size(); ++i) {
+      EXPECT_EQ((*decoded)->layers.front().hdp->parts[own[i]].offset,
+                hdp->parts[whole->buckets[bucket].segments[i]].offset);
+    }
+  }
+  layer.hdp = nullptr;
+  auto cut = std::make_shared<model::HdpLayer>();
+  cut->bins = {0};
+  layer.hdp = cut;
+  EXPECT_FALSE(decode_plan(encode_plan(plan), made.context).ok()) << "parts of other bins";
 }
 
 TEST(PlanCodec, WhatAnIndexCannotBeBuiltFromIsRefused) {

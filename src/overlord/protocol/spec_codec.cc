@@ -10,7 +10,7 @@ constexpr uint32_t kSpecFormat = 1;
 // Fields of each struct that are written here one by one, or left out on purpose; what is added to
 // its list comes after them and is in the digest by itself (DigestWriter::later_fields).
 constexpr size_t kJobFields = 17, kMixtureFields = 9, kControllerFields = 10;
-constexpr size_t kSourceFields = 32, kLimitFields = 4, kUseFields = 10, kStrategyFields = 19;
+constexpr size_t kSourceFields = 34, kLimitFields = 4, kUseFields = 10, kStrategyFields = 19;
 
 // What only some declare is written only there, here and below: whoever does not keeps his digest.
 Digest stream_digest(const model::JobSpec& spec) {

@@ -132,7 +132,8 @@ TEST(ConfigDigest, IgnoresWhoReadsAndWhereFilesLie) {
   spec.sources[0].shadows = 2;
   spec.sources[0].shadow = model::ShadowKind::kLean;
   spec.sources[0].most_loaders = 9;
-  spec.sources[0].measured = {.elapsed_ns = 9, .work_ns = 9};
+  spec.sources[0].measured = {.elapsed_ns = 9, .work_ns = 9, .media_ns = 5};
+  spec.sources[0].files_here = false;
   spec.sources[0].files = {"elsewhere"};
   spec.sources[0].bad_rows_allowed = 9;  // decides where a run gives up, never what it holds
   spec.sources[1].tokenizer.path = "elsewhere/tokenizer.json";

@@ -70,8 +70,13 @@ class MessageWriter {
   }
 
   void operator()(const PlanPublished& message) {
-    const auto& [plan, index] = message;  // the receiver derives the index
-    write_plan(*plan);
+    const auto& [plan, index] = message;  // the receiver derives the rest of the index
+    const auto& bucket = options_.plan_bucket;
+    bytes_.text(encode_plan(bucket ? plan_for_bucket(*plan, *bucket) : *plan));
+    for (uint32_t b = 0; b < index->buckets.size(); ++b) {
+      const bool told = !bucket || b == *bucket;
+      fields_(told ? index->buckets[b].readers : std::vector<model::LoaderSlot>());
+    }
   }
 
   void operator()(const PayloadPtr& message) {
@@ -118,8 +123,7 @@ class MessageWriter {
  private:
   void write_plan(const model::Plan& plan) {
     if (options_.plan_bytes != nullptr) return bytes_.text(*options_.plan_bytes);
-    const auto& buckets = options_.plan_buckets;
-    bytes_.text(buckets ? encode_plan(slice_plan(plan, *buckets)) : encode_plan(plan));
+    bytes_.text(encode_plan(plan));
   }
 
   void write_pieces(const std::vector<model::MediaPiece>& pieces) {
@@ -248,7 +252,21 @@ class MessageReader {
 
   Status read_into(PlanPublished& message) {
     OVERLORD_TRY(message.plan, read_plan());
-    message.index = model::PlanIndex::make(*message.plan, context_.plans.sources);
+    auto index = model::PlanIndex::make(*message.plan, context_.plans.sources);
+    for (model::BucketIndex& bucket : index->buckets) {
+      fields_(bucket.readers);
+      const auto& readers = bucket.readers;
+      const bool ascend = std::is_sorted(readers.begin(), readers.end()) &&
+                          std::adjacent_find(readers.begin(), readers.end()) == readers.end();
+      if (!ascend) fields_.refuse();
+    }
+    message.index = std::move(index);
+    return {};
+  }
+
+  Status read_into(RowsPlanned& message) {
+    fields_(message);
+    if (!fields_.failed() && (!message.rows || !message.rows->fits())) fields_.refuse();
     return {};
   }
 
@@ -265,7 +283,7 @@ class MessageReader {
       if (piece.packed && piece.data.data == nullptr) fields_.refuse();
     }
     for (const model::MediaPiece& piece : payload->encoded) {
-      if (piece.data.data == nullptr || piece.packed) fields_.refuse();
+      if (piece.data.data == nullptr) fields_.refuse();
     }
     message = std::move(payload);
     return {};

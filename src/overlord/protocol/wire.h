@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "overlord/base/fields.h"
 #include "overlord/base/status.h"
@@ -23,14 +22,13 @@
 namespace overlord::protocol {
 
 // Raised with every change of a field list in message_fields.h and of what wire.cc writes.
-inline constexpr uint32_t kWireFormat = 6;
+inline constexpr uint32_t kWireFormat = 7;
 
 struct EncodeOptions {
   RegionTable* regions = nullptr;  // null: all bytes travel
-  // Plans keep only these buckets (slice_plan). A client needs none, a constructor its own, a
-  // loader all: ordinals of a payload count all segments of a bucket.
-  std::optional<std::vector<uint32_t>> plan_buckets;
-  // The plan of the message as encode_plan wrote it, where the sender has it; null: it is encoded.
+  // A PlanPublished is for the constructor of this bucket (plan_for_bucket); unset: it is whole.
+  std::optional<uint32_t> plan_bucket;
+  // The plan of a StepReady as encode_plan wrote it, where the sender has it; null: it is encoded.
   const std::string* plan_bytes = nullptr;
   // A StepReady goes without its plan: the receiver has it (DecodeContext::plan_of).
   bool plan_apart = false;

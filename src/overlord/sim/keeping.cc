@@ -86,8 +86,17 @@ bool Keeping::dies() {
   world_.landed(Fault::kKeeperDies);
   ++job_.generation;
   keeper_.reset();
+  if (storm_.host_dies) lose_host();
   world_.post_after(world_.dice().delay_ns(storm_.down_ns), [this] { start(); });
   return true;
+}
+
+void Keeping::lose_host() {
+  world_.landed(Fault::kHostLeaves);
+  for (const runtime::GroupPlacement& group : groups_.placed()) {
+    if (group.name.starts_with("loaders")) groups_.kill(group.name);
+  }
+  kept_.planner_lost();
 }
 
 void Keeping::arrive(const runtime::Task& task) {

@@ -23,10 +23,13 @@ struct KeeperStorm {
   uint64_t kills = 0;         // of the keeper over the run
   uint64_t rarity = 6;        // one message in so many kills it, before or after it is heard
   int64_t down_ns = 400'000;  // typical time until the next one starts
-  uint64_t hosts = 0;         // that join or leave over the run
-  uint64_t host_rarity = 8;   // one message in so many makes one come or go
-  uint64_t pressed = 0;       // words of hosts about their memory
-  int64_t watch_ns = 0;       // looks for those that say nothing so often; 0: never
+  // Its host dies with it, or is cut off: the planner is lost as well, and all loaders, for hosts
+  // that have joined end theirs. The next keeper is on another host and finds the rest.
+  bool host_dies = false;
+  uint64_t hosts = 0;        // that join or leave over the run
+  uint64_t host_rarity = 8;  // one message in so many makes one come or go
+  uint64_t pressed = 0;      // words of hosts about their memory
+  int64_t watch_ns = 0;      // looks for those that say nothing so often; 0: never
   // What no keeper hears, as if its code had been forgotten; unset: it hears all.
   std::function<bool(const keeper::Input&)> deaf;
 };
@@ -43,6 +46,8 @@ class Kept {
   virtual void call_again() = 0;
   virtual keeper::Begun begun() const = 0;
   virtual void tree_ready(uint32_t version) = 0;
+  // As `PlannerStorm` has it, if there is one.
+  virtual void planner_lost() = 0;
 };
 
 class Keeping final : public keeper::KeeperWorld {
@@ -97,6 +102,7 @@ class Keeping final : public keeper::KeeperWorld {
   void reach(const std::string& peer, runtime::Task arrived);  // one after another
   void arrive(const runtime::Task& task);
   bool dies();
+  void lose_host();
   void host_comes_or_goes();
   void host_speaks_of_memory();
   void watch(uint32_t generation);

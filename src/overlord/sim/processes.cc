@@ -35,7 +35,8 @@ constexpr int64_t kSilenceNs = 10'000'000;  // of a group, where somebody watche
 std::vector<host::HostedRoles> split_up(const host::HostStart& start) {
   std::vector<host::HostedRoles> all = {nothing()};
   all.front().planner = true;
-  const auto views = plan::make_views(start.job->mesh, start.job->delivery, 1);
+  const auto views =
+      plan::make_views(start.job->mesh, start.job->delivery, 1, start.job->spec.strategy);
   std::set<uint32_t> buckets;
   for (const Rank rank : start.ranks) {
     all.push_back(nothing());
@@ -179,7 +180,8 @@ void Processes::keep(const Layout& layout) {
   job.supervision.restarts_allowed = std::numeric_limits<uint32_t>::max();
   job.supervision.silence_ns = kSilenceNs;
   job.supervision.start_ns = 10 * kSilenceNs;
-  job.views = plan::make_views(start_.job->mesh, start_.job->delivery, 1);
+  job.views =
+      plan::make_views(start_.job->mesh, start_.job->delivery, 1, start_.job->spec.strategy);
   job.slot_millicores = plan::slot_millicores(start_.job->spec.sources);
   for (const Process& process : processes_) {
     if (process.keeps) job.groups.push_back(process.group);
@@ -469,6 +471,7 @@ void Processes::hand_over(Envelope envelope, size_t home) {
     observe(envelope, home);
   }
   if (weather_.mutant != Mutant::kNone && mutate(&envelope)) return;
+  if (from.process != home) carry(&envelope);
   to.host->deliver(std::move(envelope));
 }
 
@@ -491,14 +494,19 @@ void Processes::observe(const Envelope& envelope, size_t to) {
 }
 
 void Processes::observe_sent(const Envelope& envelope) {
-  const auto* published = std::get_if<protocol::PlanPublished>(&envelope.message);
-  if (published == nullptr) return;
-  const model::Plan& plan = *published->plan;
+  if (const auto* told = std::get_if<protocol::PlanPublished>(&envelope.message)) {
+    observe_plan(told->plan->step, told->plan->plan_hash);
+  } else if (const auto* rows = std::get_if<protocol::RowsPlanned>(&envelope.message)) {
+    observe_plan(rows->rows->step, rows->rows->plan_hash);
+  }
+}
+
+void Processes::observe_plan(StepIndex step, const Digest& plan_hash) {
   ++seen_.published;
-  if (!disk_.holds(plan.step, plan.plan_hash)) ++seen_.published_early;
+  if (!disk_.holds(step, plan_hash)) ++seen_.published_early;
   if (!slowest) return;
   const StepIndex behind = slowest();
-  const StepIndex ahead = plan.step + 1 > behind ? plan.step + 1 - behind : 0;
+  const StepIndex ahead = step + 1 > behind ? step + 1 - behind : 0;
   seen_.most_plans_ahead = std::max<uint64_t>(seen_.most_plans_ahead, ahead);
 }
 

@@ -162,6 +162,9 @@ class Processes final : private Kept {
   void call_again() override;
   keeper::Begun begun() const override;
   void tree_ready(uint32_t version) override;
+  void planner_lost() override {
+    if (processes_[0].host) lose_planner();
+  }
   void change_tree(const planner::TreeChanged& change, std::function<void()> ready);
   void retire(const protocol::Address& constructor);
   void begin(size_t index, const host::HostedRoles& roles, const protocol::Roster& known);
@@ -194,9 +197,11 @@ class Processes final : private Kept {
   void maybe_kill(const protocol::Envelope& envelope, size_t to);
   void observe(const protocol::Envelope& envelope, size_t to);
   void observe_sent(const protocol::Envelope& envelope);
+  void observe_plan(StepIndex step, const Digest& plan_hash);
   bool of_the_dead(const protocol::Envelope& envelope, Process* to) const;
   bool mutate(protocol::Envelope* envelope);
   void hand_over(protocol::Envelope envelope, size_t home);
+  void carry(protocol::Envelope* envelope);
 
   World& world_;
   JournalDisk& disk_;
@@ -212,6 +217,7 @@ class Processes final : private Kept {
   std::vector<std::function<void(host::RoleHost&)>> wishes_;
   Sightings seen_;
   std::map<protocol::Address, std::vector<model::MicrobatchPtr>> last_steps_;  // for a mutant
+  std::map<std::pair<StepIndex, uint32_t>, model::PlanPtr> told_plans_;        // by step and tree
   std::vector<Process> processes_;
   std::map<protocol::Address, size_t> where_;  // at first; constructors for good
   std::map<std::pair<protocol::Address, uint32_t>, Sender> senders_;  // loaders by generation

@@ -106,7 +106,7 @@ Files picture_corpus(const PictureSpec& spec, uint64_t broken) {
       for (uint32_t k = 0; spec.several > 0 && k < pictures_of(spec, sample); ++k) {
         text.insert(k * 3, 1, kMark);
         put_member(&tar, name + "." + std::to_string(k) + ".png",
-                   png_of(spec, picture_number(sample, k)));
+                   png_of(spec, picture_number(sample, k), sample == broken && k == 1 ? 40 : 0));
       }
       put_member(&tar, name + ".txt", text);
       if (spec.several == 0 && has_picture(sample)) {

@@ -199,7 +199,7 @@ void Carrier::take_link(Peer& peer, PeerId id, LinkPtr link, bool remote) {
   peer.client_plans_sent.clear();
   peer.trees_sent.clear();
   peer.segments = std::make_shared<SegmentMap>(options_.segments);
-  peer.plans.clear();
+  peer.passed_on.clear();
   peer.client_plans.clear();
   for (std::deque<Envelope> waiting = std::move(peer.waiting); const Envelope& one : waiting) {
     send_to(peer, one);
@@ -277,6 +277,12 @@ void Carrier::put(Peer& peer, std::string frame) {
   peer.link->send(std::move(frame));
 }
 
+void Carrier::put(Peer& peer, const WrittenPlans::Bytes& frame) {
+  ++counters_->frames_sent;
+  counters_->bytes_sent += frame->size();
+  peer.link->send_held({frame, frame->data(), frame->size()});
+}
+
 void Carrier::send_to(Peer& peer, const Envelope& envelope) {
   if (const auto* published = std::get_if<protocol::PlanPublished>(&envelope.message)) {
     send_plan(peer, envelope, *published);
@@ -297,16 +303,15 @@ void Carrier::send_views(Peer& peer, const model::Plan& plan) {
   }
 }
 
-// Hundreds of loaders of one process are told of one plan: it travels once.
+// A constructor gets its bucket of the plan. What it passes on to its clients, a state that grows
+// with the job, is the same for all of them: it is written once, and travels once to each process.
 void Carrier::send_plan(Peer& peer, const Envelope& envelope,
                         const protocol::PlanPublished& published) {
   const StepIndex step = published.plan->step;
   const uint32_t tree = published.plan->versions.tree;
   if (std::exchange(peer.plans_sent[step], tree) != tree) {
     send_views(peer, *published.plan);
-    std::string frame(1, static_cast<char>(kPlan));
-    frame += *written_plans_.for_roles(published.plan);
-    put(peer, std::move(frame));
+    put(peer, written_plans_.to_pass_on(published.plan));
     while (peer.plans_sent.size() > kPlansKept / 2) peer.plans_sent.erase(peer.plans_sent.begin());
   }
   ByteWriter writer;
@@ -314,8 +319,7 @@ void Carrier::send_plan(Peer& peer, const Envelope& envelope,
   writer.u64(step);
   writer.u32(tree);
   std::string frame = writer.take();
-  frame += protocol::encode_envelope(
-      protocol::EnvelopeHead{envelope.versions, envelope.from, envelope.to}, std::string_view());
+  frame += protocol::encode_envelope(envelope, {nullptr, envelope.to.index});
   put(peer, std::move(frame));
 }
 

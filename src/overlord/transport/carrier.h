@@ -114,12 +114,14 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
   bool send_client_plan(Peer& peer, const model::PlanPtr& plan);
   void send_views(Peer& peer, const model::Plan& plan);
   void put(Peer& peer, std::string frame);
+  void put(Peer& peer, const WrittenPlans::Bytes& frame);  // many peers have one
   Status take(Peer& peer, std::string_view frame, std::vector<runtime::Descriptor> descriptors);
   Status take_envelope(Peer& peer, std::string_view rest);
-  Status take_plan(Peer& peer, std::string_view rest);
+  Status take_passed_on(Peer& peer, std::string_view rest);
   Status take_views(std::string_view rest);
   Status take_client_plan(Peer& peer, std::string_view rest);
   Status take_published(Peer& peer, std::string_view rest);
+  Status deliver_plan(std::string_view envelope);
   Status take_control(Peer& peer, std::string_view rest,
                       std::vector<runtime::Descriptor> descriptors);
 

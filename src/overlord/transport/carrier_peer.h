@@ -21,8 +21,8 @@ namespace overlord::transport {
 enum CarrierFrame : uint8_t {
   kControl = 0,     // one Control
   kEnvelope = 1,    // lease number, lease generation (0: none), envelope
-  kPlan = 2,        // the plan of a step, once per link, as WrittenPlans writes it for roles
-  kPublished = 3,   // envelope head, step: that plan, for one role
+  kPassedOn = 2,    // what constructors tell clients of a step's plan, once per link
+  kPublished = 3,   // step, tree, envelope: the plan for one constructor, behind what it passes on
   kClientPlan = 4,  // what clients need of a step's plan, once per link: a StepReady goes without
   kViews = 5,       // a table of views that plans name, once per link, before the first of them
 };
@@ -49,11 +49,11 @@ struct Carrier::Peer {
   std::set<uint32_t> trees_sent;  // whose views were
   std::deque<protocol::Envelope> waiting OVERLORD_GUARDED_BY(mutex);
   // Of the loop's thread alone.
-  std::shared_ptr<SegmentMap> segments;  // its segments that we have
-  std::map<StepIndex, protocol::PlanPublished> plans;
+  std::shared_ptr<SegmentMap> segments;     // its segments that we have
+  std::map<StepIndex, uint32_t> passed_on;  // the tree of the plan
   std::map<StepIndex, model::PlanPtr> client_plans;
-  // Of another host, where a large plan may be overtaken by the news of it.
-  std::map<std::pair<StepIndex, uint32_t>, std::vector<protocol::EnvelopeHead>> told_early;
+  // Envelopes of another host, where a large frame may be overtaken by those behind it.
+  std::map<std::pair<StepIndex, uint32_t>, std::vector<std::string>> told_early;
 };
 
 }  // namespace overlord::transport

@@ -1,4 +1,5 @@
 // The receiving half of the carrier: frames of other processes, read and handed to roles.
+#include <algorithm>
 #include <utility>
 
 #include "overlord/base/bytes.h"
@@ -77,8 +78,8 @@ Status Carrier::take(Peer& peer, std::string_view frame,
       return take_control(peer, rest, std::move(descriptors));
     case kEnvelope:
       return take_envelope(peer, rest);
-    case kPlan:
-      return take_plan(peer, rest);
+    case kPassedOn:
+      return take_passed_on(peer, rest);
     case kPublished:
       return take_published(peer, rest);
     case kClientPlan:
@@ -116,22 +117,25 @@ Status Carrier::take_envelope(Peer& peer, std::string_view rest) {
   return {};
 }
 
-Status Carrier::take_plan(Peer& peer, std::string_view rest) {
-  OVERLORD_TRY(model::PlanPtr plan, written_plans_.read_for_roles(rest, plans_));
-  const StepIndex step = plan->step;
-  const uint32_t tree = plan->versions.tree;
-  const auto known = peer.plans.find(step);
-  if (known != peer.plans.end() && known->second.plan->versions.tree > tree)
-    return {};  // overtaken
-  auto index = model::PlanIndex::make(*plan, plans_.sources);
-  const protocol::PlanPublished published{std::move(plan), std::move(index)};
-  peer.plans.insert_or_assign(step, published);
-  if (const auto early = peer.told_early.extract(std::pair(step, tree))) {
-    for (const protocol::EnvelopeHead& head : early.mapped()) {
-      options_.deliver({head.versions, head.from, head.to, published});
-    }
+Status Carrier::take_passed_on(Peer& peer, std::string_view rest) {
+  OVERLORD_TRY(const auto told, written_plans_.keep_passed_on(rest));
+  uint32_t& known = peer.passed_on[told.first];
+  known = std::max(known, told.second);
+  const auto early = peer.told_early.extract(told);
+  while (peer.passed_on.size() > kPlansKept) peer.passed_on.erase(peer.passed_on.begin());
+  if (!early) return {};
+  for (const std::string& envelope : early.mapped()) {
+    OVERLORD_RETURN_IF_ERROR(deliver_plan(envelope));
   }
-  while (peer.plans.size() > kPlansKept) peer.plans.erase(peer.plans.begin());
+  return {};
+}
+
+Status Carrier::deliver_plan(std::string_view bytes) {
+  OVERLORD_TRY(Envelope envelope, protocol::decode_envelope(bytes, {plans_, nullptr, nullptr}));
+  const auto* published = std::get_if<protocol::PlanPublished>(&envelope.message);
+  if (published == nullptr) return bad_data("something else in the place of a plan");
+  written_plans_.hold(published->plan);
+  options_.deliver(std::move(envelope));
   return {};
 }
 
@@ -159,17 +163,15 @@ Status Carrier::take_published(Peer& peer, std::string_view rest) {
   const StepIndex step = reader.u64();
   const uint32_t tree = reader.u32();
   OVERLORD_RETURN_IF_ERROR(reader.status("frame", false));
-  std::string_view body = rest.substr(rest.size() - reader.remaining());
-  OVERLORD_TRY(protocol::EnvelopeHead head, protocol::decode_head(&body));
-  const auto found = peer.plans.find(step);
-  const uint32_t known = found == peer.plans.end() ? 0 : found->second.plan->versions.tree;
+  const std::string_view envelope = rest.substr(rest.size() - reader.remaining());
+  const auto found = peer.passed_on.find(step);
+  const uint32_t known = found == peer.passed_on.end() ? 0 : found->second;
   if (known > tree) return {};  // placed again since
-  if (known < tree && peer.remote && peer.told_early.size() < kPlansKept) {
-    peer.told_early[{step, tree}].push_back(head);
-    return {};
+  if (known == tree) return deliver_plan(envelope);
+  if (!peer.remote || peer.told_early.size() >= kPlansKept) {
+    return bad_data("a plan without what is passed on of it");
   }
-  if (known < tree) return bad_data("a plan that was not sent");
-  options_.deliver({head.versions, head.from, head.to, found->second});
+  peer.told_early[{step, tree}].emplace_back(envelope);
   return {};
 }
 

@@ -127,6 +127,10 @@ class CarrierTest : public testing::Test {
     made->state_after = std::move(state);
     return made;
   }
+  static Envelope publication(const model::PlanPtr& plan, const Address& constructor) {
+    const auto index = model::PlanIndex::make(*plan, 1);
+    return {{}, kLoader, constructor, protocol::PlanPublished{plan, index}};
+  }
   static Envelope ready(const model::PlanPtr& plan) {
     return {{}, kConstructor, kLoader, protocol::StepReady{plan->step, plan, {}}};
   }
@@ -294,18 +298,101 @@ TEST_F(CarrierTest, AllClientsOfAProcessShareThePlanOfAStep) {
 
 TEST_F(CarrierTest, TheStateOfAPlanPassesThroughConstructorsToClients) {
   const model::PlanPtr made = plan(3);
-  auto index = model::PlanIndex::make(*made, 1);
-  loader_.carrier->send({{}, kLoader, kConstructor, protocol::PlanPublished{made, index}});
+  loader_.carrier->send(publication(made, kConstructor));
   move();
   ASSERT_EQ(constructor_.got.size(), 1u);
   const auto& published = std::get<protocol::PlanPublished>(constructor_.got[0].message);
-  EXPECT_EQ(published.plan->delays, made->delays);
   EXPECT_EQ(published.plan->state_after, nullptr) << "nobody there needs it";
   constructor_.carrier->send(ready(published.plan));
   move();
   ASSERT_EQ(loader_.got.size(), 1u);
   ASSERT_NE(plan_of(loader_.got[0])->state_after, nullptr);
   EXPECT_EQ(plan_of(loader_.got[0])->state_after->next_step, made->state_after->next_step);
+}
+
+// Constructors of one process get their buckets, and what they pass on once.
+TEST_F(CarrierTest, AConstructorGetsItsBucketAndAllPassOnTheSame) {
+  constexpr uint32_t kBuckets = 4, kSegments = 100;
+  auto made = std::make_shared<model::Plan>(*plan(3));
+  model::Layer& layer = made->layers[0];
+  auto views = std::make_shared<model::ViewTable>();
+  views->by_rank.resize(kBuckets);
+  layer.views = views;
+  layer.buckets = kBuckets;
+  for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+    layer.placements.push_back({bucket, 0, 0});
+    layer.segments.resize(layer.segments.size() + kSegments);
+    layer.segments.back().id.position = bucket;
+    layer.bin_ends.push_back(static_cast<uint32_t>(layer.segments.size()));
+  }
+  loader_.carrier->know({{views}, 1});
+  constructor_.carrier->know({{views}, 1});
+  protocol::Hello hello;
+  hello.name = constructor_.name;
+  for (uint32_t b = 0; b < kBuckets; ++b) hello.roles.push_back(protocol::constructor_address(b));
+  loader_.carrier->connect(hello, loader_.out);
+  const uint64_t before = loader_.carrier->stats().frames_sent;
+  for (const Address& to : hello.roles) loader_.carrier->send(publication(made, to));
+  EXPECT_EQ(loader_.carrier->stats().frames_sent - before, 1u + kBuckets);
+  move();
+  ASSERT_EQ(constructor_.got.size(), kBuckets);
+  for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+    const auto& got = std::get<protocol::PlanPublished>(constructor_.got[bucket].message);
+    ASSERT_EQ(got.plan->layers[0].segments.size(), kSegments);
+    EXPECT_EQ(got.plan->layers[0].segments.back().id.position, bucket);
+    EXPECT_EQ(got.index->buckets[bucket].segments.size(), kSegments);
+    constructor_.carrier->send(ready(got.plan));
+  }
+  move();
+  ASSERT_EQ(loader_.got.size(), kBuckets);
+  for (const Envelope& envelope : loader_.got) {
+    ASSERT_NE(plan_of(envelope)->state_after, nullptr);
+    EXPECT_EQ(plan_of(envelope)->state_after->next_step, made->state_after->next_step);
+    EXPECT_EQ(plan_of(envelope)->delays, made->delays) << "as the planner told it, not as a part";
+  }
+}
+
+// Large frames between hosts may be overtaken.
+TEST_F(CarrierTest, APlanThatOvertakesWhatIsPassedOnWaitsForIt) {
+  const model::PlanPtr made = plan(3);
+  connect(1, /*remote=*/true);
+  loader_.carrier->send(publication(made, kConstructor));
+  ASSERT_EQ(loader_.out->frames.size(), 2u) << "what is passed on, then the plan";
+  std::swap(loader_.out->frames[0], loader_.out->frames[1]);
+  Frame late = std::move(loader_.out->frames.back());
+  loader_.out->frames.pop_back();
+  pass(loader_, constructor_);
+  EXPECT_TRUE(constructor_.got.empty());
+  loader_.out->frames.push_back(std::move(late));
+  pass(loader_, constructor_);
+  ASSERT_EQ(constructor_.got.size(), 1u);
+  EXPECT_FALSE(constructor_.out->closed);
+
+  connect();
+  loader_.carrier->send(publication(made, kConstructor));
+  loader_.out->frames.pop_front();
+  pass(loader_, constructor_);
+  EXPECT_TRUE(constructor_.out->closed) << "on one host nothing overtakes";
+}
+
+TEST_F(CarrierTest, AShadowIsToldWhatItsSlotReads) {
+  auto standby = std::make_shared<PiledLink>();
+  protocol::Roster roster;
+  roster.processes = {{"loaders-0", 1, {kLoader}}, {"loaders-1", 1, {}, "", 0, {kLoader}}};
+  constructor_.carrier->set_roster(roster);
+  protocol::Hello hello;
+  hello.name = "loaders-1";
+  constructor_.carrier->connect(hello, standby);
+  auto rows = std::make_shared<model::SlotRows>();
+  rows->rows.resize(2);
+  rows->buckets = {{0, 2, 0}};
+  constructor_.carrier->send({{}, kConstructor, kLoader, protocol::RowsPlanned{rows}});
+  ASSERT_EQ(standby->frames.size(), 1u);
+  ASSERT_EQ(constructor_.out->frames.size(), 1u);
+  EXPECT_EQ(standby->frames[0].bytes, constructor_.out->frames[0].bytes);
+  move();
+  ASSERT_EQ(loader_.got.size(), 1u);
+  EXPECT_EQ(std::get<protocol::RowsPlanned>(loader_.got[0].message).rows->rows, rows->rows);
 }
 
 TEST_F(CarrierTest, ANewLinkIsToldThePlanAgain) {

@@ -14,12 +14,22 @@ namespace overlord::transport {
 namespace {
 
 constexpr int64_t kCallAgainNs = 10'000'000;
+constexpr int64_t kCallNextNs = 100'000'000;    // one that has refused us is there, and busy
 constexpr int64_t kLastWordNs = 1'000'000'000;  // for another host to hear why it is sent away
 constexpr auto kControlFrame = static_cast<char>(kControl);
 
 runtime::Bytes bytes_of(std::string text) {
   auto held = std::make_shared<const std::string>(std::move(text));
   return {held, held->data(), held->size()};
+}
+
+// Of addresses with commas between.
+std::string address_in_turn(const std::string& addresses, size_t turn) {
+  size_t count = 1;
+  for (const char one : addresses) count += one == ',' ? 1 : 0;
+  size_t at = 0;
+  for (size_t skip = turn % count; skip > 0; --skip) at = addresses.find(',', at) + 1;
+  return addresses.substr(at, addresses.find(',', at) - at);
 }
 
 std::string control_frame(const protocol::Control& control) {
@@ -39,13 +49,18 @@ class Endpoint::Adapter final : public Link {
     for (runtime::Descriptor& descriptor : descriptors) {
       out.descriptors.push_back(std::make_shared<const runtime::Descriptor>(std::move(descriptor)));
     }
-    // A peer that takes nothing until its queue is full is as good as dead; a closed link says so
-    // by itself.
-    if (link_->send(std::move(out)).code() == Code::kResource) link_->close();
+    send(std::move(out));
   }
+  void send_held(const runtime::Bytes& frame) override { send(OutgoingFrame{{frame}, {}}); }
   void close() override { link_->close(); }
 
  private:
+  // A peer that takes nothing until its queue is full is as good as dead; a closed link says so by
+  // itself.
+  void send(OutgoingFrame frame) {
+    if (link_->send(std::move(frame)).code() == Code::kResource) link_->close();
+  }
+
   const std::shared_ptr<UnixLink> link_;
 };
 
@@ -55,6 +70,7 @@ struct Endpoint::Connection {
   std::string peer;  // whom we called, or who has said so
   bool called = false;
   bool greeted = false;
+  bool refused = false;  // and called again, where there is somebody else
   bool remote = false;
 
   // Sends what is on its way, then closes.
@@ -200,7 +216,18 @@ void Endpoint::call(const std::string& peer, const std::string& wire) {
 
 void Endpoint::call_again(const std::string& peer) {
   if (!calling_.contains(peer)) return;
+  ++turns_[peer];
   timers_->add(runtime::steady_now_ns() + kCallAgainNs, [this, peer] { try_call(peer); });
+}
+
+// False: there is nobody else to call.
+bool Endpoint::call_next(const std::string& peer, const Status& why) {
+  const auto called = calling_.find(peer);
+  if (called == calling_.end() || why.code() != Code::kUnavailable) return false;
+  if (called->second.find(',') == std::string::npos) return false;
+  ++turns_[peer];
+  timers_->add(runtime::steady_now_ns() + kCallNextNs, [this, peer] { try_call(peer); });
+  return true;
 }
 
 protocol::Hello Endpoint::self_for(const Connection& connection) const {
@@ -267,7 +294,9 @@ void Endpoint::try_call(const std::string& peer) {
     calling_.erase(peer);
     return;
   }
-  if (const std::string wire = calling_[peer]; !wire.empty()) return call_wire(peer, wire);
+  if (const std::string wire = calling_[peer]; !wire.empty()) {
+    return call_wire(peer, address_in_turn(wire, turns_[peer]));
+  }
   auto connection = std::make_shared<Connection>();
   connection->peer = peer;
   connection->called = true;
@@ -296,8 +325,11 @@ void Endpoint::on_frame(const ConnectionPtr& connection, ReceivedFrame frame) {
     greet(connection, *hello);
   } else if (const auto* refused = std::get_if<protocol::Refused>(&*control);
              refused != nullptr && connection->called) {
-    calling_.erase(connection->peer);
-    if (options_.refused) options_.refused(connection->peer, refused->status);
+    if (!call_next(connection->peer, refused->status)) {
+      calling_.erase(connection->peer);
+      if (options_.refused) options_.refused(connection->peer, refused->status);
+    }
+    connection->refused = true;
     connection->close();
   } else {
     connection->close();
@@ -337,7 +369,7 @@ void Endpoint::drop(const std::string& peer, const Status& why) {
 void Endpoint::on_closed(const ConnectionPtr& connection, const Status&) {
   const std::string peer = connection->peer;
   if (!connection->greeted) {
-    if (connection->called) call_again(peer);
+    if (connection->called && !connection->refused) call_again(peer);
     return;
   }
   const auto found = talking_.find(peer);

@@ -53,8 +53,9 @@ class Endpoint final : public runtime::Executor {
   Status listen(const std::string& name);
   // For processes of other hosts; gives the address with its port. Before anything else.
   Result<std::string> listen_wire(const std::string& address);
-  // Calls a process until it answers, on this host or, with its address, on another. Nothing to do
-  // when it is connected.
+  // Calls a process until it answers, on this host or, with its address, on another. Of several
+  // addresses, with commas between, each is tried in turn; one that refuses for kUnavailable is
+  // another process, which knows of no better. Nothing to do when it is connected.
   void call(const std::string& peer, const std::string& wire = "");
   // What is said to those that are called from now on.
   void introduce(protocol::Hello self) { options_.self = std::move(self); }
@@ -81,6 +82,7 @@ class Endpoint final : public runtime::Executor {
   WireCallbacks wire_callbacks(const ConnectionPtr& connection);
   protocol::Hello self_for(const Connection& connection) const;
   void call_again(const std::string& peer);
+  bool call_next(const std::string& peer, const Status& why);
   void on_frame(const ConnectionPtr& connection, ReceivedFrame frame);
   void on_closed(const ConnectionPtr& connection, const Status& why);
   void greet(const ConnectionPtr& connection, const protocol::Hello& hello);
@@ -100,6 +102,7 @@ class Endpoint final : public runtime::Executor {
   std::atomic<bool> closing_{false};
   // The loop's thread only.
   std::map<std::string, std::string> calling_;    // wire address; empty: on this host
+  std::map<std::string, size_t> turns_;           // tries that failed, by peer
   std::vector<LinkPtr> buried_;                   // links over the wire that have closed
   std::map<std::string, ConnectionPtr> talking_;  // connections that have begun, by peer
 };

@@ -13,13 +13,21 @@ TEST(WrittenPlans, APlanThatIsToldAgainLeavesWhatClientsAreTold) {
   const protocol::PlanContext& context = made.context.plans;
   const model::PlanPtr plan = protocol::random_plan(1, made.shape, made.views);
   WrittenPlans planner, process;
-  auto first = process.read_for_roles(*planner.for_roles(plan), context);
-  ASSERT_TRUE(first.ok()) << first.status().message();
-  auto again = process.read_for_roles(*planner.for_roles(plan), context);
-  ASSERT_TRUE(again.ok());
-  EXPECT_EQ(*again, *first);
-  again = Status(Code::kCancelled, "dropped");
-  const auto told = protocol::decode_plan(*process.for_clients(*first), context);
+  const auto pass_on = [&](const model::PlanPtr& one) {
+    const auto kept = process.keep_passed_on(std::string_view(*planner.to_pass_on(one)).substr(1));
+    ASSERT_TRUE(kept.ok()) << kept.status().message();
+    EXPECT_EQ(kept->first, one->step);
+    EXPECT_EQ(kept->second, one->versions.tree);
+  };
+  pass_on(plan);
+  const auto first =
+      std::make_shared<const model::Plan>(protocol::plan_for_bucket(*plan, made.shape.buckets - 1));
+  process.hold(first);
+  pass_on(plan);
+  auto later = std::make_shared<model::Plan>(*plan);
+  later->step = plan->step + 1000;  // the first is held, and not one of the newest any more
+  pass_on(later);
+  const auto told = protocol::decode_plan(*process.for_clients(first), context);
   ASSERT_TRUE(told.ok()) << told.status().message();
   ASSERT_NE((*told)->state_after, nullptr);
   EXPECT_EQ((*told)->state_after->next_step, plan->state_after->next_step);

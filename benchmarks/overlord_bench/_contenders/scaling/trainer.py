@@ -23,12 +23,13 @@ def started(work: dict[str, Any]) -> Iterator[Any]:
     """The job's ranks, all in this process."""
     import overlord as ol
 
-    job = ol.job(work["config"], mesh=ol.mesh(**work["mesh"]))
+    job, engine = ol.job(work["config"], mesh=ol.mesh(**work["mesh"])), work.get("engine")
     try:
-        with job.train(ranks="all", engine="processes") as loaders:
+        with job.train(ranks="all", engine=engine or "processes") as loaders:
             yield loaders
     finally:
-        _fleet.wait_until_served_by_none(work["directory"])
+        if engine != "ray":  # whose keeper waits for others
+            _fleet.wait_until_served_by_none(work["directory"])
 
 
 def tokens_of(step: dict[int, list[Any]]) -> int:

@@ -170,20 +170,18 @@ def check_memory_group(runtime: RuntimeConfig) -> list[Finding]:
 def placement(
     loaded: LoadedConfig,
     mesh: Mesh,
-    hosts: Sequence[tuple[str, int, bool]] = (),
-    millicores: Mapping[str, int] | None = None,
+    hosts: Sequence[tuple[str, int, bool, Sequence[str]]] = (),
+    millicores: Mapping[str, tuple[int, int]] | None = None,
 ) -> dict[str, Any]:
     """Which roles share a process, and on which of these hosts loaders live, the lead's first.
 
-    Hosts are told with their cores and whether they have ranks; `millicores` is what loaders of
-    sources kept busy in the run before.
+    Hosts are told with their cores, whether they have ranks, and sources that lie on their disks;
+    `millicores` is what loaders of sources kept busy in the run before.
     """
     from overlord._src.lowering.job_spec import most_loaders, workers_of
     from overlord._src.native import core
-    from overlord._src.run.run_loop import bucket_readers
 
     config, placing = loaded.config, loaded.config.runtime.processes
-    hybrid = config.strategy is not None and config.strategy.hybrid is not None
     names, slots = resolve_stream(config, TRAIN).mixture.source_names(), most_loaders(loaded)
     placed: dict[str, Any] = core.place_processes(
         [
@@ -197,7 +195,7 @@ def placement(
             )
             for name in names
         ],
-        len(bucket_readers(mesh, hybrid)),
+        buckets_of(loaded, mesh),
         placing.loaders,
         placing.constructors,
         lists_of(placing.isolate),
@@ -205,6 +203,14 @@ def placement(
         list(hosts),
     )
     return placed
+
+
+def buckets_of(loaded: LoadedConfig, mesh: Mesh) -> int:
+    """How many constructors there are, on all hosts."""
+    from overlord._src.run.run_loop import bucket_readers
+
+    strategy = loaded.config.strategy
+    return len(bucket_readers(mesh, strategy is not None and strategy.hybrid is not None))
 
 
 def check_placement(loaded: LoadedConfig, mesh: Mesh) -> Finding:

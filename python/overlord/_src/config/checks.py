@@ -19,6 +19,7 @@ from overlord._src.config.refusals import did_you_mean
 from overlord._src.config.source_models import SourceConfig
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.weights import mixture_problems
+from overlord._src.config.wire_checks import wire_problems
 from overlord._src.errors import Problem, has_url_password, redact, show_path
 
 BYTES = "bytes"  # the built-in tokenizer
@@ -66,6 +67,7 @@ def find_problems(config: JobFields) -> list[Problem]:
         _tokenizer_problems,
         _stream_name_problems,
         _batch_transform_problems,
+        wire_problems,
     ]
     for check in checks:
         problems += check(config)

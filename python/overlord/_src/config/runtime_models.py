@@ -72,7 +72,7 @@ class ProcessesConfig(ConfigModel):
         ge=0,
         le=86_400,
         description="how long ranks wait for a node that died and is started again; 0: the job "
-        "ends with its node, as it does where one node plans for several hosts",
+        "ends with its node, as it does where one node plans for several hosts and no other may",
     )
     orphan_seconds: float = Field(
         default=60.0,
@@ -116,10 +116,12 @@ class MetricsConfig(ConfigModel):
 class WireConfig(ConfigModel):
     """One planner and one set of readers for several hosts."""
 
-    planner: str | None = Field(
+    planner: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None,
-        description="HOST:PORT of the node that plans for all hosts: that of rank 0; absent: every "
-        "host has a node of its own, and they agree because nothing but the config enters",
+        description="HOST:PORT of the node that plans for all hosts: that of rank 0; or a list of "
+        "those of hosts without ranks (`overlord serve`), of which the first leads and the others "
+        "take over; absent: every host has a node of its own, and they agree because nothing but "
+        "the config enters",
     )
     host: str | None = Field(
         default=None, description="how other hosts reach this one; absent: its host name"
@@ -135,6 +137,23 @@ class WireConfig(ConfigModel):
     token: str | None = Field(
         default=None, description="env:NAME or file:PATH of the secret that all hosts share"
     )
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where the job may be led from, in their order."""
+        if self.planner is None:
+            return ()
+        return (self.planner,) if isinstance(self.planner, str) else tuple(self.planner)
+
+    @property
+    def lead(self) -> str | None:
+        """The same as nodes are told it: with commas between."""
+        return ",".join(self.addresses) or None
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether several hosts may lead, one after another; none of them has ranks."""
+        return len(self.addresses) > 1
 
 
 class ScalingConfig(ConfigModel):

@@ -181,8 +181,8 @@ class SourceConfig(ConfigModel):
     decode_at: DecodeAt = Field(
         default="auto",
         description="who decodes media; constructor: blobs travel to it as they are stored; auto: "
-        "there, where a job has several hosts and the bytes on the way are halved at least; never "
-        "changes the stream",
+        "there, where a job has several hosts, the bytes on the way are halved at least and its "
+        "hosts have the cores; never changes the stream",
     )
     limits: LimitsConfig = Field(
         default=LimitsConfig(), description="bounds on one bad file or row"

@@ -179,6 +179,14 @@ def ensure_indexes(loaded: LoadedConfig, sources: Sequence[core.Source], threads
             build_indexes(loaded, missing, threads=threads, watch=lines.update)
 
 
+def indexed_files(loaded: LoadedConfig, source: core.Source) -> list[str]:
+    """The files of a source as its index has them; none where there is no index."""
+    path = index_path(loaded, source)
+    if not path.exists():
+        return []
+    return [shard["uri"] for shard in core.index_info(str(path), source)["shards"]]
+
+
 def check_indexed_files(loaded: LoadedConfig, source: core.Source) -> dict[str, Any]:
     """What the index says of a source; refuses one whose list of files is not today's."""
     info: dict[str, Any] = core.index_info(str(index_path(loaded, source)), source)

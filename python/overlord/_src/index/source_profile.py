@@ -84,6 +84,21 @@ class SourceProfile:
         return max(1, self.loader_work_ns * 1000 // self.elapsed_ns) if self.elapsed_ns else 0
 
     @property
+    def media_ns(self) -> int:
+        """Time of a CPU for decoding media, every blob once."""
+        unpacked = self.stages["unpack"].ns
+        if self.unpacked_blobs > self.media_blobs:  # several groups found out whether it decodes
+            unpacked = unpacked * self.media_blobs // self.unpacked_blobs
+        return self.stages["media"].ns + unpacked
+
+    @property
+    def decode_millicores(self) -> int:
+        """Thousandths of a core that decoding media keeps busy."""
+        if self.engine == PROBE or not self.elapsed_ns:
+            return 0
+        return self.media_ns * 1000 // self.elapsed_ns
+
+    @property
     def rows_per_core_s(self) -> float:
         """Rows that a second of one CPU makes; 0: no time was measured."""
         return self.documents / self.work_ns * 1e9 if self.work_ns else 0.0
@@ -97,6 +112,7 @@ class SourceProfile:
             "work_ns": sum(self.stages[stage].ns for stage in TRANSFORMS),
             "wait_ns": self.stages["read"].ns,
             "send_ns": self.stages["send"].ns,
+            "media_ns": self.media_ns,
             "documents": self.documents,
             "tokens": self.tokens,
         }
@@ -153,6 +169,12 @@ def loader_millicores(loaded: LoadedConfig, sources: Iterable[core.Source]) -> d
     """Thousandths of a core that loaders kept busy in the run before, of sources it profiled."""
     profiles = read_profiles(loaded, sources)
     return {name: profile.loader_millicores for name, profile in profiles.items()}
+
+
+def decode_millicores(loaded: LoadedConfig, sources: Iterable[core.Source]) -> dict[str, int]:
+    """The same that decoding media did, whoever decoded."""
+    profiles = read_profiles(loaded, sources)
+    return {name: profile.decode_millicores for name, profile in profiles.items()}
 
 
 def dominating(times: Mapping[str, float]) -> str | None:

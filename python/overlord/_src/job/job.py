@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import itertools
 import json
+import logging
 import os
 import socket
 import warnings
@@ -13,23 +14,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
-from pydantic import ValidationError
-
 from overlord._src.checkup.preflight import check_stream
 from overlord._src.config.columns import base_name
 from overlord._src.config.hybrid_fit import hybrid_of
 from overlord._src.config.job_config import JobConfig
 from overlord._src.config.mesh_fit import fit_problems
 from overlord._src.config.reading import ConfigInput, LoadedConfig, read_config
-from overlord._src.config.refusals import problems_of
-from overlord._src.config.runtime_models import RuntimeConfig
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.substitution import Overrides
-from overlord._src.errors import ConfigError, Problem, refused
+from overlord._src.errors import ConfigError, refused
 from overlord._src.functions.mix_rule import Rule, rule_problems
 from overlord._src.functions.transforms import thread_problem
 from overlord._src.index.folder import folder_problems
 from overlord._src.index.source_profile import loader_millicores
+from overlord._src.job.call_checks import check_call, check_ray_call
 from overlord._src.job.launch import Launch, find_launch
 from overlord._src.job.open_stream import OpenStream
 from overlord._src.loader.attached_engine import AttachedEngine
@@ -52,7 +50,7 @@ from overlord._workers.tokenizer_worker import worker_command
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-ENGINES = ("auto", "embedded", "processes", "ray")
+_LOG = logging.getLogger("overlord")
 _LOADERS = itertools.count()  # of this process, which hosts all ranks of each
 Ranks = Literal["all"] | Sequence[int]
 
@@ -115,11 +113,14 @@ class Job:
         """Names of the streams, `train` first."""
         return stream_names(self.config)
 
-    def open_stream(self, name: str = TRAIN) -> OpenStream:
-        """Find, index where missing, and check everything a stream reads. Done once per stream."""
+    def open_stream(self, name: str = TRAIN, *, may_lack: bool = False) -> OpenStream:
+        """Find, index where missing, and check everything a stream reads. Done once per stream.
+
+        `may_lack`: other hosts run loaders of sources whose files are not here.
+        """
         if name not in self._streams:
             self._streams[name] = OpenStream.open(
-                self._loaded, self._mesh, self._resolve(name), self._functions
+                self._loaded, self._mesh, self._resolve(name), self._functions, may_lack=may_lack
             )
         return self._streams[name]
 
@@ -183,9 +184,9 @@ class Job:
         pin: bool | int = False,
     ) -> Any:
         """The stream of this name; takes what `train` takes."""
-        _check_call(engine, prefetch, threads)
+        check_call(engine, prefetch, threads)
         if engine == "ray":
-            _check_ray_call(prefetch=prefetch, threads=threads, node=node)
+            check_ray_call(prefetch=prefetch, threads=threads, node=node)
         single, hosted = self._hosted(rank, ranks)
         resolved = self._resolve(name)
         settings = EngineSettings(
@@ -242,7 +243,8 @@ class Job:
         """Whether this process is one of several that read the stream, here or on other hosts."""
         if launch is None or launch.world_size != self._mesh.world_size:
             return False
-        if self.config.runtime.wire.planner is not None and launch.hosts > 1:
+        wire = self.config.runtime.wire
+        if wire.in_turn or (wire.planner is not None and launch.hosts > 1):
             return True
         return len(launch.local_ranks) > 1 and set(hosted) < set(launch.local_ranks)
 
@@ -263,18 +265,20 @@ class Job:
         plan, served = replace(self.node_plan(), local=sorted(local), starter=hosted), local
         self.check_attachable(name, local)
         wire, everybody = self.config.runtime.wire, list(range(self._mesh.world_size))
-        alone = len(local) == len(everybody) and not (wire.joinable or by_ray)
-        if wire.planner is not None and not alone:
-            served, leads = everybody, 0 in local and not by_ray  # under Ray the keeper does
-            words = self._wire_words(wire.planner, leads=leads)
-            plan = replace(plan, wire=words, lead_returns=by_ray)
+        # Under Ray the keeper leads, and of several that may a host without ranks.
+        elsewhere, follows = by_ray or wire.in_turn, False
+        alone = len(local) == len(everybody) and not (wire.joinable or elsewhere)
+        if wire.lead is not None and not alone:
+            served, leads = everybody, 0 in local and not elsewhere
+            follows = not leads
+            words = self._wire_words(wire.lead, leads=leads)
+            plan = replace(plan, wire=words, lead_returns=elsewhere)
         agreed = self.agreed_key(name, options.hash_batches)
         if by_ray:
             self.check_under_ray()
             beside = self.keeper_place(name, options.hash_batches)
-            ranks = beside.ranks()
-            if set(hosted) <= set(ranks):  # else their own node follows it
-                path, plan = beside.path, self.leading_plan(ranks)
+            if beside.is_here():  # else their own node follows it
+                path, plan = beside.path, self.leading_plan()
         run = launch.run if launch is not None else ""
         if launch is None and len(hosted) == self._mesh.world_size:
             # Nobody else reads this stream: another reader of the same job has a node of its own.
@@ -286,7 +290,7 @@ class Job:
                 agreed,
                 _digest([agreed, local, run, os.getuid()]),
                 hosted,
-                lambda: self.job_file(name, served, options),
+                lambda: self.job_file(name, served, options, may_lack=follows),
                 plan,
                 self.config.runtime.processes.directory or "",
             )
@@ -309,9 +313,20 @@ class Job:
             )
         return [rank for rank in local if group(rank) == group(hosted[0])]
 
-    def job_file(self, name: str, ranks: Sequence[int], options: core.RuntimeOptions) -> bytes:
+    def job_file(
+        self,
+        name: str,
+        ranks: Sequence[int],
+        options: core.RuntimeOptions,
+        *,
+        may_lack: bool = False,
+    ) -> bytes:
         """A stream of the job as a node process is started with it; opens and indexes its data."""
-        opened = check_stream(self._loaded, self.open_stream(name))
+        opened = check_stream(self._loaded, self.open_stream(name, may_lack=may_lack))
+        for source in opened.sources:
+            if not source.files_here:
+                told = "no file of source %s is on this host: its loaders live on others"
+                _LOG.warning(told, source.name)
         measured = loader_millicores(self._loaded, opened.sources)
         for cost in group_costs(self._loaded, opened.resolved, measured):
             warnings.warn(f"overlord: {cost}", UserWarning, stacklevel=4)
@@ -371,7 +386,9 @@ class Job:
                 advice="set runtime.wire.planner to the address of rank 0's host",
             )
 
-    def served_file(self, name: str, ranks: Sequence[int], hash_batches: bool) -> bytes:
+    def served_file(
+        self, name: str, ranks: Sequence[int], hash_batches: bool, *, may_lack: bool = False
+    ) -> bytes:
         """job_file() for a node that is started beside the trainers."""
         mixture = resolve_stream(self.config, name).mixture
         options = lowering.lower_runtime(
@@ -379,7 +396,7 @@ class Job:
             hash_batches=hash_batches,
             reporters=lowering.reporting_ranks(mixture, self._mesh),
         )
-        return self.job_file(name, ranks, options)
+        return self.job_file(name, ranks, options, may_lack=may_lack)
 
     def check_under_ray(self) -> None:
         """What the engine ray needs of a config and cannot carry."""
@@ -388,6 +405,14 @@ class Job:
                 ("runtime", "wire", "planner"),
                 "under Ray ranks find the keeper by this address",
                 advice="set it to HOST:PORT of a node of the cluster",
+            )
+        if self.config.runtime.wire.in_turn:
+            raise self._loaded.refused(
+                ("runtime", "wire", "planner"),
+                "Ray runs the keeper again on its own node, and no other takes over",
+                list(self.config.runtime.wire.addresses),
+                "one address",
+                'use engine="processes" and `overlord serve` on each of them',
             )
         if not self.config.runtime.ablation.disaggregation:
             raise self._loaded.refused(
@@ -403,19 +428,18 @@ class Job:
         base = self._loaded.base / (self.config.runtime.processes.directory or "/tmp")
         return KeeperPlace.of(self.agreed_key(stream, hash_batches), base)
 
-    def leading_plan(self, ranks: Sequence[int]) -> NodePlan:
-        """Of the node that a keeper under Ray runs; `ranks` share its host."""
-        lead = self.config.runtime.wire.planner
+    def leading_plan(self) -> NodePlan:
+        """Of the node that a keeper under Ray runs; which ranks share its host is seen there."""
+        lead = self.config.runtime.wire.lead
         assert lead is not None
-        everybody = set(ranks) == set(range(self._mesh.world_size))
-        return replace(
-            self.node_plan(),
-            stays=True,
-            reruns=True,
-            wire=self._wire_words(lead, leads=True),
-            local=() if everybody else tuple(sorted(ranks)),
-            rankless=not ranks,
-        )
+        words = self._wire_words(lead, leads=True)
+        return replace(self.node_plan(), stays=True, reruns=True, wire=words)
+
+    def turn_plan(self, at: str) -> NodePlan:
+        """Of one of several hosts that may lead, which is called at this address then."""
+        check_memory_share(self._loaded, 0)  # it has no constructors
+        plan = self.leading_plan()
+        return replace(plan, wire=[*plan.wire, f"wire.at={at}"])
 
     def joining_plan(self, lead: str, host: str | None = None) -> NodePlan:
         """Of a host without ranks, and its lead; reached as `host` unless the config says how."""
@@ -520,36 +544,6 @@ for _method in _asked:
 def _digest(told: Any) -> str:
     text = json.dumps(told, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _check_call(engine: str, prefetch: int | None, threads: int | None) -> None:
-    problems = []
-    if engine not in ENGINES:
-        problems.append(
-            Problem(("engine",), "no such engine in this version", engine, ", ".join(ENGINES))
-        )
-    given = {"prefetch": prefetch, "threads": threads}
-    given = {key: value for key, value in given.items() if value is not None}
-    try:
-        RuntimeConfig.model_validate(given)
-    except ValidationError as error:
-        problems += problems_of(error, RuntimeConfig, given)
-    if problems:
-        raise ConfigError(problems)
-
-
-def _check_ray_call(**given: Any) -> None:
-    """Options of one trainer that the node of all cannot follow."""
-    for name, value in given.items():
-        if value is not None:
-            raise refused(
-                (name,),
-                'is of one process, and with engine="ray" the keeper runs the job for all',
-                value,
-                advice=f"set runtime.{name} in the config"
-                if name != "node"
-                else "leave it out: ranks find the keeper by runtime.wire.planner",
-            )
 
 
 def job(

@@ -18,6 +18,11 @@ from overlord._src.native import core
 from overlord._workers.tokenizer_worker import worker_command
 
 
+def _files_elsewhere(loaded: LoadedConfig, resolved: ResolvedStream, name: str) -> list[str]:
+    """What the index of a source names, whose files this host does not have."""
+    return indexing.indexed_files(loaded, lowering.lower_source(loaded, resolved, name, []))
+
+
 @dataclass(frozen=True)
 class OpenStream:
     """One stream with its sources found, indexed and checked."""
@@ -35,15 +40,35 @@ class OpenStream:
         mesh: Mesh,
         resolved: ResolvedStream,
         functions: Mapping[str, AnyFunction],
+        *,
+        may_lack: bool = False,
     ) -> OpenStream:
-        """Find, index where missing, and check everything that a stream reads."""
+        """Find, index where missing, and check everything that a stream reads.
+
+        `may_lack`: a source whose files are all missing is taken from its index, for loaders that
+        live elsewhere.
+        """
         names = resolved.mixture.source_names()
         whole = list(dict.fromkeys(base_name(item) for item in names))
-        files = {source: lowering.list_source_files(loaded, source) for source in whole}
+        lacking = {
+            source: _files_elsewhere(loaded, resolved, source)
+            for source in whole
+            if may_lack and lowering.lacks_files(loaded, source)
+        }
+        files = {
+            source: lacking.get(source) or lowering.list_source_files(loaded, source)
+            for source in whole
+        }
         lowering.check_shared_files(loaded, files)
         indexed, sources = (
             [
-                lowering.lower_source(loaded, resolved, item, files[base_name(item)])
+                lowering.lower_source(
+                    loaded,
+                    resolved,
+                    item,
+                    files[base_name(item)],
+                    files_here=not lacking.get(base_name(item)),
+                )
                 for item in items
             ]
             for items in (whole, names)

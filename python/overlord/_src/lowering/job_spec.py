@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -78,6 +79,21 @@ def list_source_files(loaded: LoadedConfig, name: str) -> list[str]:
                 )
             found[file] = found.get(file, 0) + 1
     return sorted(file for file, count in found.items() for _ in range(count))
+
+
+def lacks_files(loaded: LoadedConfig, name: str) -> bool:
+    """Whether no pattern of a source matches anything on this host."""
+    source = loaded.config.sources[name]
+    for pattern in source.files:
+        uri = absolute_uri(loaded.base, pattern)
+        if uri.endswith("/"):
+            if os.path.isdir(uri):
+                return False
+            continue
+        with contextlib.suppress(core.NotFoundError, core.InvalidArgumentError):
+            if _listed(uri, source):
+                return False
+    return True
 
 
 def _listed(uri: str, source: SourceConfig) -> list[str]:
@@ -178,7 +194,12 @@ def workers_of(loaded: LoadedConfig, name: str) -> int:
 
 
 def lower_source(
-    loaded: LoadedConfig, stream: ResolvedStream, name: str, files: Sequence[str]
+    loaded: LoadedConfig,
+    stream: ResolvedStream,
+    name: str,
+    files: Sequence[str],
+    *,
+    files_here: bool = True,
 ) -> core.Source:
     """One source, or a sub-source, as a stream reads it."""
     config = loaded.config.sources[base_name(name)]
@@ -211,6 +232,7 @@ def lower_source(
         workers=workers_of(loaded, name),
         most_loaders=most_slots(loaded, name),
         measured=None,  # told when a run starts
+        files_here=files_here,
         count_bytes=in_bytes and tokenizer is not None and tokenizer["kind"] == "huggingface",
         transform=lower_transform(loaded, name),
         schema=schema,

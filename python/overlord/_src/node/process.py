@@ -39,7 +39,6 @@ class NodePlan:
     stays: bool = False
     log: Path | None = None
     local: Sequence[int] = ()  # ranks of this host; empty: all of the job's
-    rankless: bool = False  # it has none, and leads others
     starter: Sequence[int] = ()  # those of the process that starts it
     run: str = ""  # what all ranks that one launcher started on this host have in common
     wire: Sequence[str] = ()  # KEY=VALUE, as the node takes them
@@ -74,7 +73,6 @@ class NodePlan:
             *([f"local={','.join(map(str, self.local))}"] if self.local else []),
             *([f"starter={','.join(map(str, self.starter))}"] if self.starter else []),
             *([f"run={self.run}"] if self.run else []),
-            *(["local=none"] if self.rankless else []),
             *(["reruns=1"] if self.reruns else []),
             *(["lead_returns=1"] if self.lead_returns else []),
             *(["metrics.socket=1"] if self.metrics_socket else []),

@@ -18,6 +18,7 @@ from overlord._src.native import core
 from overlord._src.node.limits import counted_cores
 from overlord._src.node.watch import ask
 from overlord._src.ray.loader_host import ServedNode, Told, end_hosts, start_hosts, statuses
+from overlord._src.ray.places import check_authentication
 
 _LOCK_SECONDS = 10.0  # for the node of an actor that died to notice
 _LOOK_SECONDS = 0.5  # from look to look for ranks
@@ -30,10 +31,37 @@ class KeeperRoom:
     """What a keeper may use of the cluster."""
 
     namespace: str
-    ranks: tuple[int, ...]  # that share its host and attach to it there
     cpus: int | None  # None: what runtime.processes.cores_share says
     loader_hosts: int
     loader_cpus: int
+
+
+class LeadingNode:
+    """The node that leads, in the directory where ranks of its host look for it."""
+
+    def __init__(self, told: Told, cpus: int | None, *, again: bool) -> None:
+        job = told.job()
+        # Ray ends what is in the session of an actor with it; role processes are to serve on.
+        plan = replace(job.leading_plan(), apart=True)
+        if cpus is not None:
+            plan = replace(plan, cores=counted_cores(cpus))
+        job_file = job.served_file(told.stream, range(told.mesh.world_size), told.hash)
+        key = job.agreed_key(told.stream, told.hash)
+        place = job.keeper_place(told.stream, told.hash)
+        self.directory = core.SocketDirectory.at(place.path)
+        self._lock(keep_what_is_left=again and plan.return_seconds > 0)
+        place.open_door()
+        self.node = ServedNode(self.directory, key, job_file, plan)
+
+    def _lock(self, *, keep_what_is_left: bool) -> None:
+        """Wait for the end of the node before: it belongs to the actor that has died."""
+        directory = self.directory
+        take = directory.take_over if keep_what_is_left else directory.try_lock
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while not take():
+            if time.monotonic() > deadline:
+                raise core.UnavailableError(f"{directory.path}: a node serves there already")
+            time.sleep(0.02)
 
 
 class Keeper:
@@ -42,20 +70,12 @@ class Keeper:
     def __init__(self, told: Told, room: KeeperRoom) -> None:
         import ray
 
+        check_authentication()
         job = told.job()
         again = bool(ray.get_runtime_context().was_current_actor_reconstructed)
-        # Ray ends what is in the session of an actor with it; role processes are to serve on.
-        plan = replace(job.leading_plan(room.ranks), apart=True)
-        if room.cpus is not None:
-            plan = replace(plan, cores=counted_cores(room.cpus))
-        job_file = job.served_file(told.stream, range(told.mesh.world_size), told.hash)
-        key = job.agreed_key(told.stream, told.hash)
-        place = job.keeper_place(told.stream, told.hash)
-        self._directory = core.SocketDirectory.at(place.path)
-        self._lock(keep_what_is_left=again and plan.return_seconds > 0)
-        place.tell(list(room.ranks))
-        self._node = ServedNode(self._directory, key, job_file, plan)
-        lead = job.config.runtime.wire.planner
+        leading = LeadingNode(told, room.cpus, again=again)
+        self._directory, self._node = leading.directory, leading.node
+        lead = job.config.runtime.wire.lead
         assert lead is not None
         self._loaders = start_hosts(
             told,
@@ -70,16 +90,6 @@ class Keeper:
         first = self._orphan_seconds if again else processes.attach_seconds
         self._me = ray.get_runtime_context().current_actor
         threading.Thread(target=self._end_unused, args=(first,), daemon=True).start()
-
-    def _lock(self, *, keep_what_is_left: bool) -> None:
-        """Wait for the end of the node before: it belongs to the actor that has died."""
-        directory = self._directory
-        take = directory.take_over if keep_what_is_left else directory.try_lock
-        deadline = time.monotonic() + _LOCK_SECONDS
-        while not take():
-            if time.monotonic() > deadline:
-                raise core.UnavailableError(f"{directory.path}: a node serves there already")
-            time.sleep(0.02)
 
     def ready(self, seconds: float) -> str:
         """Why it does not lead; empty: it does, and ranks may come."""

@@ -18,6 +18,7 @@ from overlord._src.mesh import Mesh
 from overlord._src.native import core
 from overlord._src.node.limits import counted_cores
 from overlord._src.node.process import NodePlan, serve_node
+from overlord._src.ray.places import check_authentication
 
 _END_SECONDS = 20.0  # of a node that is told to
 
@@ -77,10 +78,12 @@ class LoaderHost:
     def __init__(self, told: Told, lead: str, cpus: int, number: int) -> None:
         import ray
 
+        check_authentication()
         job = told.job()
         plan = job.joining_plan(lead, ray.util.get_node_ip_address())
         plan = replace(plan, cores=counted_cores(cpus, number), apart=True)
-        job_file = job.served_file(told.stream, range(told.mesh.world_size), told.hash)
+        ranks = range(told.mesh.world_size)
+        job_file = job.served_file(told.stream, ranks, told.hash, may_lack=True)
         key = job.agreed_key(told.stream, told.hash)
         base = job.config.runtime.processes.directory
         self._places = str((job.loaded.base / (base or "/tmp")) / f"overlord-{os.geteuid()}-j{key}")

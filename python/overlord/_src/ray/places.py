@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import os
 import socket
 from typing import Any
@@ -21,16 +23,27 @@ SLOW_NOTE = (
 
 
 def check_authentication() -> None:
-    """Who reaches the ports of a cluster runs code in it, and would in our actors."""
+    """Who reaches the ports of a cluster runs code in it, and would in our actors.
+
+    Asked of who launches a job and of each of its actors, whose environment is that of their node:
+    a driver that has a token says nothing of a cluster that asks for none.
+    """
     import ray
 
-    here = {"127.0.0.1", "::1", ray.util.get_node_ip_address()}
-    others = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]} - here
-    if others and os.environ.get("RAY_AUTH_MODE") != "token":
+    found = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
+    beyond = sorted(address for address in found if not _is_loopback(address))
+    if beyond and os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
         raise core.InvalidArgumentError(
-            f"the Ray cluster has other hosts ({', '.join(sorted(others))}) and no token "
-            "authentication: start it with RAY_AUTH_MODE=token"
+            f"the Ray cluster listens beyond this host ({', '.join(beyond)}) and has no token "
+            f"authentication, as {socket.gethostname()} says: start all of it with "
+            "RAY_AUTH_MODE=token (Ray 2.52 or newer)"
         )
+
+
+def _is_loopback(address: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(address).is_loopback
+    return False
 
 
 def _addresses(host: str) -> set[str]:

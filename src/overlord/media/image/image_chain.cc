@@ -173,6 +173,13 @@ Status PreparedImageChain::run(std::string_view bytes, const ImageHeader& header
   return {};
 }
 
+Status PreparedImageChain::judge(std::string_view bytes, const ImageHeader& header, uint64_t key,
+                                 ChainScratch& scratch) const {
+  OVERLORD_TRY(const ChainLayout layout, lay_out_chain(chain_, header, key));
+  Source source;
+  return open_source(bytes, header, layout, chain_.decode, scratch, &source);
+}
+
 Result<PreparedImageChain::Outcome> PreparedImageChain::run(std::string_view bytes, uint64_t key,
                                                             ChainScratch& scratch) const {
   OVERLORD_TRY(const ImageHeader header, probe_image(bytes));

@@ -158,6 +158,10 @@ class PreparedImageChain : public PreparedSteps<ImageChain, ImageHeader, ImageGe
   Status run(std::string_view bytes, const ImageHeader& header, uint64_t key, ChainScratch& scratch,
              std::span<uint8_t> out) const;
 
+  // What run() would answer: only decoding can go wrong.
+  Status judge(std::string_view bytes, const ImageHeader& header, uint64_t key,
+               ChainScratch& scratch) const;
+
   // Probe, plan, allocate, run.
   Result<Outcome> run(std::string_view bytes, uint64_t key, ChainScratch& scratch) const;
 

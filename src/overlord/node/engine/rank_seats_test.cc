@@ -20,7 +20,7 @@ class StandingClock final : public runtime::Clock {
 class Seated : public ::testing::Test {
  protected:
   RankSeats& make() {
-    wiring_.consumed = [this](Rank, StepIndex step) { consumed_.push_back(step); };
+    wiring_.consumed = [this](Rank, StepIndex step, uint32_t) { consumed_.push_back(step); };
     wiring_.probe = [this](Rank) -> client::ClientProbe& { return probe_; };
     wiring_.explain_wait = [](Rank rank, StepIndex step) {
       return Status(Code::kDeadline,
@@ -30,9 +30,10 @@ class Seated : public ::testing::Test {
                                          wiring_);
     return *seats_;
   }
-  void deliver(StepIndex step, uint32_t microbatches, bool last = false) {
+  void deliver(StepIndex step, uint32_t microbatches, bool last = false, uint32_t tree = 1) {
     auto plan = std::make_shared<model::Plan>();
     plan->step = step;
+    plan->versions.tree = tree;
     plan->last = last;
     auto after = std::make_shared<model::StreamState>();
     after->next_step = step + 1;
@@ -66,6 +67,27 @@ TEST_F(Seated, AStepIsConsumedWithItsLastMicrobatch) {
   EXPECT_EQ(probe_.microbatches.load(), 3u);
   EXPECT_EQ(seats.wait_ns(2), 20u) << "two steps were waited for";
   EXPECT_EQ(seats.place(2).place().next_step, 2u);
+}
+
+// Others are lost: the steps from there on come again, also the one that it is in.
+TEST_F(Seated, AStepThatIsPlacedAgainBeginsAnew) {
+  RankSeats& seats = make();
+  deliver(0, 1);
+  deliver(1, 2);
+  ASSERT_TRUE(seats.next(2, 0).ok());
+  ASSERT_TRUE(seats.next(2, 0).ok());  // the first of two
+  deliver(2, 1);                       // not asked for yet
+  protocol::ResumeState before;
+  before.state.next_step = 1;
+  seats.restart(2, 2, before);
+  deliver(2, 1);  // of the tree before, and late
+  deliver(1, 3, false, 2);
+  for (int microbatch = 0; microbatch < 3; ++microbatch) {
+    ASSERT_TRUE(seats.next(2, 0).ok());
+    EXPECT_EQ(seats.place(2).place().tree, 2u);
+  }
+  EXPECT_EQ(seats.place(2).place().next_step, 2u);
+  EXPECT_EQ(consumed_, (std::vector<StepIndex>{0, 1}));
 }
 
 TEST_F(Seated, WhoWaitsInVainIsToldForWhat) {

@@ -24,7 +24,8 @@ Status HostsCluster::place(const runtime::GroupPlacement& group) {
       return internal_error(group.name + " is placed while it still lives");
     }
   }
-  const protocol::GroupAsked asked{group.name, group.generation, options_.attempt, options_.state};
+  const protocol::GroupAsked asked{group.name, group.generation, options_.attempt, options_.state,
+                                   options_.packs};
   const bool told = options_.tell(group.host, asked);
   {
     const std::lock_guard lock(mutex_);

@@ -23,7 +23,8 @@ struct HostsClusterOptions {
   // False: there is no link to that host.
   std::function<bool(const std::string& host, const protocol::Control&)> tell;
   uint32_t attempt = 0;
-  std::string state;  // encode_resume_state of the first step
+  std::string state;                    // encode_resume_state of the first step
+  std::vector<SourceIndex> packs = {};  // whose media constructors decode
   // Runs a task later, never from inside the caller.
   std::function<void(runtime::Task)> post;
 };

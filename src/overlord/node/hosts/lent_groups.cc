@@ -33,15 +33,23 @@ LentGroupsOptions lent_to_lead(const KeeperArguments& arguments, const protocol:
 
 // Of another attempt than before: nothing of that is of use.
 Status LentGroups::prepare(const protocol::GroupAsked& asked) {
-  if (cluster_ && attempt_ == asked.attempt && state_ == asked.state) return {};
+  if (cluster_ && attempt_ == asked.attempt && state_ == asked.state && packs_ == asked.packs) {
+    return {};
+  }
   stop();
   protocol::JobFile file = options_.job;
   file.attempt = asked.attempt;
   file.state = asked.state;
+  for (model::Source& source : file.spec.sources) source.decode_at = model::DecodeAt::kLoader;
+  for (const SourceIndex source : asked.packs) {
+    if (source >= file.spec.sources.size()) return internal_error("a source that the job has not");
+    file.spec.sources[source].decode_at = model::DecodeAt::kConstructor;
+  }
   OVERLORD_TRY(job_, job_in_memory(file));
   OVERLORD_TRY(cluster_, options_.start(job_.get()));
   attempt_ = asked.attempt;
   state_ = asked.state;
+  packs_ = asked.packs;
   cluster_->watch([this](const runtime::GroupEnd& end) {
     options_.post([self = std::weak_ptr(self_), end] {
       if (const auto here = self.lock()) (*here)->ended(end);

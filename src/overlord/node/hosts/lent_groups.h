@@ -58,6 +58,7 @@ class LentGroups {
   std::unique_ptr<ProcessCluster> cluster_;
   std::optional<uint32_t> attempt_;
   std::string state_;
+  std::vector<SourceIndex> packs_;
   std::map<std::string, protocol::GroupAsked> waiting_;  // for the end of one of their name
   // Ends on their way over the loop outlive us there.
   const std::shared_ptr<LentGroups*> self_;

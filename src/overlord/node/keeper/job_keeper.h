@@ -69,7 +69,8 @@ class JobKeeper final : public keeper::KeeperWorld {
     runtime::Descriptor job;
     std::unique_ptr<HostsCluster> cluster;
     std::unique_ptr<RoleRuntime> planner;
-    std::string run;                   // of its trainers
+    std::string run;  // of its trainers
+    std::vector<plan::DecodeChoice> decoding;
     std::function<void()> tree_ready;  // of the tree that is being told
     ProfileBook profiles;
     int64_t begin_ns = 0, profiled_ns = 0;  // profiles were written
@@ -82,9 +83,15 @@ class JobKeeper final : public keeper::KeeperWorld {
   void receive(keeper::Input input) { keeper_->receive(std::move(input)); }
   Result<protocol::ResumeState> first_state(const keeper::Begin& attempt) const;
   Status prepare(const keeper::Begin& attempt, const protocol::ResumeState& state);
+  std::vector<plan::DecodeChoice> choose_decoding() const;
   Status find_left();
-  void tell_groups(const std::vector<LeftGroup>& groups, const std::string& run,
-                   uint32_t attempt) const;
+  uint32_t generation() const { return claims() ? arguments_.claim : left_.keeper + 1; }
+  bool comes_again() const { return generation() > 1; }
+  bool claims() const { return arguments_.claims != nullptr; }
+  Status still_leads() const;
+  void look_for_other_leads();
+  Status see_mark(const protocol::Control& control) const;
+  void tell_groups(LeftGroups groups) const;
   Status start_cluster(const keeper::Begin& attempt, const std::string& state);
   void hear(const std::string& peer, protocol::Control control);
   LentGroups& lent();
@@ -125,6 +132,8 @@ class JobKeeper final : public keeper::KeeperWorld {
   RunNotes notes_of_run_;
   TraceSwitch trace_;
   std::future<void> writing_;             // profiles, while the job runs
+  std::future<Status> leading_;           // whether this host still leads
+  int64_t led_ns_ = 0;                    // the last look
   std::unique_ptr<MetricsDoor> metrics_;  // of nobody's thread but its own
   std::promise<void> ended_;
   std::atomic<bool> superseded_{false};

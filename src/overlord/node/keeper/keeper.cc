@@ -6,9 +6,12 @@
 #include <cstdio>
 #include <utility>
 
+#include "overlord/host/media_checks.h"
 #include "overlord/node/engine/data_match.h"
 #include "overlord/node/engine/job_memory.h"
 #include "overlord/node/engine/open_files.h"
+#include "overlord/node/hosts/decoding.h"
+#include "overlord/node/hosts/near_files.h"
 #include "overlord/node/hosts/usable_cores.h"
 #include "overlord/node/keeper/job_keeper.h"
 #include "overlord/node/keeper/role_cluster.h"
@@ -34,11 +37,14 @@ void count_shadows(NodeStatus* status) {
 }
 
 std::vector<HostStatus> hosts_of(const keeper::KeeperState& state) {
-  std::vector<HostStatus> out = {{"", true, state.job().gives}};
+  const auto* serving = state.serving();
+  std::vector<HostStatus> out = {serving == nullptr
+                                     ? HostStatus{"", true, state.job().gives}
+                                     : HostStatus{"", !serving->local.empty(), serving->gives}};
   for (const auto& [peer, host] : state.hosts()) out.push_back({peer, host.ranks, host.gives});
   for (const std::string& peer : state.lost_hosts()) out.push_back({peer, false, {}, 0, true});
-  if (state.serving() == nullptr) return out;
-  for (const auto& [name, home] : state.serving()->homes) {
+  if (serving == nullptr) return out;
+  for (const auto& [name, home] : serving->homes) {
     for (HostStatus& host : out) host.groups += home.lives == host.name ? 1 : 0;
   }
   return out;
@@ -49,7 +55,7 @@ std::vector<HostStatus> hosts_of(const keeper::KeeperState& state) {
 JobKeeper::JobKeeper(const KeeperArguments& arguments, const protocol::JobFile& file)
     : arguments_(arguments),
       file_(file),
-      local_(arguments.local.empty() && !arguments.rankless ? file.ranks : arguments.local),
+      local_(arguments.local.empty() ? file.ranks : arguments.local),
       follows_(arguments.wire.several_hosts() && !arguments.wire.leads),
       notes_of_run_(arguments.directory, arguments.run, arguments.job),
       trace_(arguments.directory, "node") {}
@@ -58,7 +64,7 @@ JobKeeper::~JobKeeper() {
   metrics_.reset();
   if (endpoint_) endpoint_->close();
   stop_serving();
-  if (!superseded_) end_groups(left_);  // nobody has come for them
+  if (!superseded_ || claims()) end_groups(left_);  // nobody has come for them
 }
 
 Status JobKeeper::open() {
@@ -79,7 +85,7 @@ Status JobKeeper::open() {
   endpoint_->post([this] { watch(); });
   after(arguments_.attach_ms * 1'000'000,
         [this] { receive(keeper::Expired{keeper::Timer::kAttach}); });
-  if (left_.keeper > 0) {
+  if (comes_again()) {
     after(kComeAgainNs, [this] { receive(keeper::Expired{keeper::Timer::kComeAgain}); });
   }
   return {};
@@ -97,14 +103,17 @@ keeper::KeeperJob JobKeeper::keeper_job() const {
   if (arguments_.lead_returns) out.lead_back_ns = arguments_.recovery_ms * 1'000'000;
   out.attempt = arguments_.attempt;
   out.process = static_cast<uint32_t>(getpid());
-  out.generation = left_.keeper + 1;
-  out.comes_again = left_.keeper > 0;
+  out.generation = generation();
+  out.comes_again = comes_again();
   out.living = left_.placements();
+  out.came_before = left_.local;
   const std::vector<uint32_t> buckets = keeper::buckets_of_host(*views_, file_.ranks, local_);
   out.groups = keeper::place_processes(job_->spec, buckets, placing()).processes;
   out.gives = arguments_.gives;
-  out.gives.cores =
-      plan::spare_cores(usable_cores(), keeper::constructors_of(out.groups), out.leads);
+  if (claims()) out.gives.leads_at = arguments_.wire.at;
+  out.cores = usable_cores();
+  out.gives.cores = plan::spare_cores(out.cores, keeper::constructors_of(out.groups), out.leads);
+  note_files(job_->spec, &out.gives);
   out.slot_millicores = plan::slot_millicores(job_->spec.sources);
   out.views = views_;
   out.welcome = make_welcome(*job_, file_.runtime, *views_);
@@ -135,12 +144,13 @@ Status JobKeeper::open_endpoint() {
     receive(keeper::CannotServe{why.with_context(peer)});
   };
   OVERLORD_TRY(options.security, read_security(arguments_.wire));
+  options.limits = wire_limits(arguments_.wire);
   options.pool = runtime::BufferPool::make(64 << 20);
   options.wire_name =
       follows_ ? "host-" + std::to_string(local_.front()) + "@" + std::to_string(getpid()) : "lead";
   OVERLORD_TRY(endpoint_, transport::Endpoint::open(std::move(options), carrier_.get()));
   if (arguments_.wire.leads) {
-    OVERLORD_RETURN_IF_ERROR(endpoint_->listen_wire(arguments_.wire.lead).status());
+    OVERLORD_RETURN_IF_ERROR(endpoint_->listen_wire(arguments_.wire.own()).status());
   }
   return endpoint_->listen("node");
 }
@@ -173,6 +183,8 @@ void JobKeeper::hear(const std::string& peer, protocol::Control control) {
     if (follows_ && peer == "lead") lent().hear(*asked);
   } else if (const auto* unasked = std::get_if<protocol::GroupUnasked>(&control)) {
     if (lent_) lent_->hear(*unasked);
+  } else if (const Status unseen = see_mark(control); !unseen.ok()) {
+    carrier_->send_control(peer, protocol::Refused{unseen});
   } else {
     receive(keeper::Heard{peer, std::move(control)});
   }
@@ -255,6 +267,12 @@ void JobKeeper::carry_out(const keeper::ForgetStatus& forget) { told_.erase(forg
 // --- Serving ------------------------------------------------------------------------------------
 
 keeper::Begun JobKeeper::begin(const keeper::Begin& attempt) {
+  if (const Status leads = still_leads(); !leads.ok()) {
+    superseded_ = leads.code() == Code::kUnavailable;
+    keeper::Begun out{leads};
+    out.superseded = superseded_;
+    return out;
+  }
   serving_ = std::make_unique<Serving>();
   serving_->begin_ns = serving_->profiled_ns = clock_.now_ns();
   const Result<protocol::ResumeState> state = first_state(attempt);
@@ -280,12 +298,26 @@ Status JobKeeper::prepare(const keeper::Begin& attempt, const protocol::ResumeSt
   protocol::JobFile file = file_;
   file.attempt = attempt.attempt;
   file.state = protocol::encode_resume_state(state);
+  if (!follows_) serving_->decoding = choose_decoding();
+  if (!follows_) host::set_decoding(serving_->decoding, &file.spec);
   OVERLORD_TRY(serving_->job, job_in_memory(file));
   OVERLORD_RETURN_IF_ERROR(start_cluster(attempt, file.state));
   keeper::Begin living = attempt;
   living.roster = roster_of_living(attempt.roster);
   carry_out(keeper::SetRoster{living.roster});  // the planner sends as soon as it is there
   return follows_ ? Status() : start_planner(living, state);
+}
+
+// By the hosts that there are when an attempt begins; where the attempt goes on with others, what
+// was chosen stays.
+std::vector<plan::DecodeChoice> JobKeeper::choose_decoding() const {
+  const keeper::KeeperState& state = keeper_->state();
+  plan::DecodeRoom room{arguments_.wire.several_hosts(), 0, 0};
+  (local_.empty() ? room.far_cores : room.near_cores) += state.job().gives.cores;
+  for (const auto& [peer, host] : state.hosts()) {
+    (host.ranks ? room.near_cores : room.far_cores) += host.gives.cores;
+  }
+  return node::choose_decoding(*job_, room);
 }
 
 Status JobKeeper::start_planner(const keeper::Begin& attempt, const protocol::ResumeState& state) {
@@ -363,7 +395,7 @@ keeper::TreePlaced JobKeeper::placed_tree(const planner::TreeChanged& change) co
 void JobKeeper::stop_serving() {
   lent_.reset();
   if (!serving_) return;
-  if (serving_->cluster && superseded_) serving_->cluster->here().leave();
+  if (serving_->cluster && superseded_ && !claims()) serving_->cluster->here().leave();
   if (serving_->cluster) serving_->cluster->stop();
   if (serving_->planner) serving_->planner->stop();
   write_last_profiles();
@@ -375,6 +407,7 @@ void JobKeeper::watch() {
   trace_.poll();
   write_profiles_now_and_then();
   look_for_other_nodes();
+  look_for_other_leads();
   // Who was away itself, stopped or without a CPU, has not read yet what others said meanwhile.
   const int64_t passed_ns = clock_.now_ns() - std::exchange(watched_ns_, clock_.now_ns());
   if (passed_ns < kAwayNs) receive(keeper::Watched{starved_groups()});
@@ -414,7 +447,7 @@ NodeStatus JobKeeper::status() {
   out.job = job_->spec.name;
   out.stream = job_->spec.stream;
   out.attempt = state.book().attempt();
-  out.recoveries = left_.keeper;
+  out.recoveries = generation() - 1;
   if (serving_ && serving_->planner) out.term = serving_->planner->term();
   out.journal = follows_ ? "" : journal_folder();
   out.serving = serving_ != nullptr;
@@ -435,6 +468,8 @@ NodeStatus JobKeeper::status() {
   for (const auto& [name, part] : told_) merge_status(part, &out.engine);
   count_shadows(&out);
   if (!follows_) out.hosts = hosts_of(state);
+  if (serving_) out.decoding = serving_->decoding;
+  std::erase_if(out.decoding, [](const plan::DecodeChoice& one) { return one.why.empty(); });
   if (state.serving() == nullptr) return out;
   const keeper::Supervisor& supervisor = state.serving()->supervisor;
   out.restarts = supervisor.restarts();

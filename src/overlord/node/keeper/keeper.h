@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "overlord/protocol/job_codec.h"
 #include "overlord/roles/keeper/failure_book.h"
 #include "overlord/roles/keeper/process_placement.h"
+#include "overlord/storage/lead_claims.h"
 
 namespace overlord::node {
 
@@ -34,7 +36,6 @@ struct KeeperArguments {
   bool stays = false;           // a sidecar: waits for the next attempt instead of ending
   bool reruns = false;          // whoever runs it is run again when it dies, and starts the next
   std::vector<Rank> local;      // ranks of this host; empty: all that the job has
-  bool rankless = false;        // it has none, and leads others
   bool lead_returns = false;    // somebody runs the lead again: it is waited for
   WireOptions wire;
   MetricsOptions metrics;
@@ -42,6 +43,10 @@ struct KeeperArguments {
   int64_t recovery_ms = 0;    // how long trainers wait for the next node; 0: there is none
   int64_t orphan_ms = 0;      // how long role processes do
   protocol::HostGift gives;   // to loaders; cores are those that this process may use
+  // Of one of several hosts that may lead: where it is told who does, and as the how manieth this
+  // one leads.
+  std::shared_ptr<const storage::LeadClaims> claims;
+  uint32_t claim = 0;
 
   LifeLine::Starter owner() const {
     if (!stays) return LifeLine::Starter::kLeaves;

@@ -49,7 +49,7 @@ void run_refusal(const KeeperArguments& arguments, keeper::FailureBook failure, 
   Result<std::unique_ptr<transport::Endpoint>> endpoint =
       transport::Endpoint::open(std::move(options), &carrier);
   if (!endpoint.ok()) return;
-  if (wire) static_cast<void>((*endpoint)->listen_wire(arguments.wire.lead));
+  if (wire) static_cast<void>((*endpoint)->listen_wire(arguments.wire.own()));
   if (!(*endpoint)->listen("node").ok()) return;
   (*endpoint)->post_after(kStaysNs, end);
   if (!line.watch(arguments.owner(), [&](const Status&) { end(); }).ok()) end();

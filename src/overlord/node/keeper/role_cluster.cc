@@ -15,7 +15,7 @@ std::vector<std::string> role_command(const KeeperArguments& arguments,
   if (arguments.comes_back()) out.push_back("orphan_ms=" + std::to_string(arguments.orphan_ms));
   WireOptions wire = arguments.wire;
   if (!wire.several_hosts()) return out;
-  const std::string& own = wire.leads ? wire.lead : wire.bind;
+  const std::string& own = wire.leads ? wire.own() : wire.bind;
   wire.bind = own.substr(0, own.rfind(':')) + ":0";
   for (std::string& word : wire.words()) out.push_back(std::move(word));
   return out;

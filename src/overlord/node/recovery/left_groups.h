@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "overlord/base/fields.h"
+#include "overlord/base/ids.h"
 #include "overlord/base/status.h"
 #include "overlord/node/recovery/living_process.h"
 #include "overlord/runtime/cluster.h"
@@ -26,8 +27,9 @@ struct LeftGroups {
   std::string run;       // that its groups serve; empty: none yet
   uint32_t attempt = 0;  // of the trainers
   std::vector<LeftGroup> groups;
+  std::vector<Rank> local;  // ranks of the run that had come to this host
 
-  OVERLORD_FIELDS(keeper, run, attempt, groups)
+  OVERLORD_FIELDS(keeper, run, attempt, groups, local)
 
   std::vector<runtime::GroupPlacement> placements() const;
 };

@@ -48,7 +48,7 @@ TEST_F(LeftBehind, IsFoundAsItWasLeft) {
   const Result<LeftGroups> none = find_groups(directory());
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(none->keeper, 0u) << "there was no node before";
-  const LeftGroups left{3, "run", 7, {{"loaders-0", 5, {12, 34}}}};
+  const LeftGroups left{3, "run", 7, {{"loaders-0", 5, {12, 34}}}, {1, 2}};
   ASSERT_TRUE(leave_groups(directory(), left).ok());
   const Result<LeftGroups> found = find_groups(directory());
   ASSERT_TRUE(found.ok()) << found.status().message();
@@ -59,10 +59,11 @@ TEST_F(LeftBehind, IsFoundAsItWasLeft) {
   EXPECT_EQ(found->placements()[0].name, "loaders-0");
   EXPECT_EQ(found->placements()[0].generation, 5u);
   EXPECT_EQ(found->groups[0].process.started, 34u);
+  EXPECT_EQ(found->local, (std::vector<Rank>{1, 2}));
 }
 
 TEST_F(LeftBehind, ADamagedFileIsNamed) {
-  ASSERT_TRUE(leave_groups(directory(), {3, "run", 7, {}}).ok());
+  ASSERT_TRUE(leave_groups(directory(), {3, "run", 7, {}, {}}).ok());
   std::string bytes = folder_.read("groups");
   struct stat info{};
   ASSERT_EQ(stat(folder_.path("groups").c_str(), &info), 0);
@@ -88,7 +89,7 @@ TEST_F(LeftBehind, NothingIsLeftOfGroupsThatNobodyNeeds) {
   const Sleeper sleeper;
   const Sleeper other;
   const LivingProcess process = process_with(sleeper.pid());
-  end_groups({1, {}, 0, {{"loaders-0", 1, process}, {"gone", 1, {other.pid(), 1}}}});
+  end_groups({1, {}, 0, {{"loaders-0", 1, process}, {"gone", 1, {other.pid(), 1}}}, {}});
   EXPECT_FALSE(handle_of(process).valid());
   EXPECT_TRUE(handle_of(process_with(other.pid())).valid()) << "not one of them";
 }

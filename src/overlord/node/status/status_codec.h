@@ -9,6 +9,7 @@
 
 #include "overlord/base/status.h"
 #include "overlord/node/engine/engine.h"
+#include "overlord/plan/partition/decode_place.h"
 #include "overlord/protocol/control.h"
 
 namespace overlord::node {
@@ -56,10 +57,11 @@ struct NodeStatus {
   // one and those without; what shadows hold.
   uint64_t promotions = 0, shadowed = 0, unprotected = 0, shadow_bytes = 0;
   std::vector<HostStatus> hosts;  // where loaders may live, the node's own first; of a lead
+  std::vector<plan::DecodeChoice> decoding;  // of sources with media
 
   OVERLORD_FIELDS(engine, job, stream, attempt, serving, restarts, process, processes, missing,
                   gone, waits, term, recoveries, journal, promotions, shadowed, unprotected,
-                  shadow_bytes, hosts)
+                  shadow_bytes, hosts, decoding)
 };
 
 std::string encode_engine_status(const EngineStatus& status);

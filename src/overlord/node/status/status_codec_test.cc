@@ -25,6 +25,7 @@ TEST(StatusCodec, ANodesStatusTravelsWhole) {
   told.serving = true;
   told.processes.push_back({"loaders-0", 11, 2, 1, true, 4, "joined-a@1", "spare"});
   told.hosts.push_back({"joined-a@1", false, {8, 1 << 30, true}, 1, false});
+  told.decoding.push_back({"pairs", true, "few bytes"});
   told.missing = {1};
   told.gone = {2, 3};
   told.waits = "rank 2 is gone";
@@ -36,6 +37,7 @@ TEST(StatusCodec, ANodesStatusTravelsWhole) {
   EXPECT_EQ(heard->processes[0].restarts, 1u);
   EXPECT_EQ(heard->processes[0].host, "joined-a@1");
   EXPECT_EQ(heard->hosts[0].gives.memory_bytes, 1u << 30);
+  EXPECT_TRUE(heard->decoding[0].packs);
   EXPECT_EQ(heard->gone, (std::vector<Rank>{2, 3}));
   EXPECT_EQ(heard->waits, "rank 2 is gone");
 }

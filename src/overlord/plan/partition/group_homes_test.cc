@@ -216,5 +216,102 @@ TEST(SlotMillicores, AreWorkersUntilEverySourceIsMeasured) {
   EXPECT_EQ(slot_millicores(sources), (std::vector<uint64_t>{3150, 700}));
 }
 
+HostRoom holding(HostRoom host, std::vector<std::string> sources) {
+  host.holds = std::move(sources);
+  return host;
+}
+
+HostRoom lacking(HostRoom host, std::vector<std::string> sources) {
+  host.lacks = std::move(sources);
+  return host;
+}
+
+std::vector<HomelessGroup> groups_of(const std::string& source, uint32_t count) {
+  std::vector<HomelessGroup> out;
+  for (uint32_t i = 0; i < count; ++i) {
+    out.push_back({source + std::to_string(i), 1000, {}, {source}});
+  }
+  return out;
+}
+
+std::vector<HomelessGroup> with(std::vector<HomelessGroup> groups,
+                                const std::vector<HomelessGroup>& others) {
+  groups.insert(groups.end(), others.begin(), others.end());
+  return groups;
+}
+
+TEST(GroupHomes, AHostThatLacksFilesHasNoneOfTheirLoaders) {
+  const auto groups = with(groups_of("code", 3), groups_of("web", 3));
+  const std::vector<HostRoom> hosts = {{"", 2}, lacking({"b", 8}, {"web"})};
+  const GroupHomes homes = home_groups(groups, hosts, {});
+  for (const std::string group : {"web0", "web1", "web2"}) EXPECT_EQ(homes.at(group), "");
+  EXPECT_EQ(on(homes, "b"), 3u) << "the others are where there are cores";
+  const auto why = home_reasons(groups, hosts, homes).at("web0");
+  EXPECT_NE(why.find("; not on b, which lacks the files of web"), std::string::npos) << why;
+  // One that lived there must go, though nothing else is better about it.
+  const GroupHomes before = {{"code0", "b"}, {"code1", "b"}, {"code2", "b"},
+                             {"web0", "b"},  {"web1", ""},   {"web2", ""}};
+  EXPECT_EQ(home_groups(groups, hosts, before), homes);
+  EXPECT_EQ(moved(before, homes), 1u);
+}
+
+TEST(GroupHomes, FilesThatNobodyHasAreLookedForAnywhere) {
+  const auto groups = groups_of("web", 4);
+  const GroupHomes homes =
+      home_groups(groups, {lacking({"", 2}, {"web"}), lacking({"b", 2}, {"web"})}, {});
+  EXPECT_EQ(on(homes, ""), 2u);
+}
+
+TEST(GroupHomes, FilesOnDisksOfAHostDrawTheirLoaders) {
+  const auto groups = with(groups_of("code", 2), groups_of("web", 2));
+  const std::vector<HostRoom> hosts = {{"", 8}, holding({"b", 2, false}, {"web"})};
+  const GroupHomes homes = home_groups(groups, hosts, {});
+  EXPECT_EQ(homes.at("web0"), "b") << "though hosts with ranks have cores to spare";
+  EXPECT_EQ(homes.at("web1"), "b");
+  EXPECT_EQ(homes.at("code0"), "");
+  EXPECT_EQ(home_groups(groups, hosts, homes), homes);
+  EXPECT_EQ(home_reasons(groups, hosts, homes).at("web0"), "its files lie on disks of this host");
+  EXPECT_NE(home_reasons(groups, hosts, homes).at("code0").find("spare cores"), std::string::npos);
+  // Everywhere alike: nothing is nearer.
+  const GroupHomes alike =
+      home_groups(groups, {holding({"", 8}, {"web"}), holding({"b", 2, false}, {"web"})}, {});
+  EXPECT_EQ(on(alike, ""), 4u);
+}
+
+TEST(GroupHomes, NoMoreThanThereAreCoresNearTheFiles) {
+  const auto groups = groups_of("web", 6);
+  const std::vector<HostRoom> hosts = {{"", 8}, holding({"b", 2, false}, {"web"})};
+  const GroupHomes homes = home_groups(groups, hosts, {});
+  EXPECT_EQ(on(homes, "b"), 2u);
+  EXPECT_EQ(home_groups(groups, hosts, homes), homes);
+  // More work than cores: everybody has his part of it, near or not.
+  std::vector<HomelessGroup> large = groups;
+  for (HomelessGroup& group : large) group.millicores = 64'000;
+  const GroupHomes parts = home_groups(large, {{"", 4}, holding({"b", 2, false}, {"web"})}, {});
+  EXPECT_EQ(on(parts, "b"), 2u);
+  EXPECT_EQ(on(parts, ""), 4u);
+  const GroupHomes own = home_groups(with(groups_of("code", 3), groups_of("web", 3)),
+                                     {holding({"", 1}, {"code"}), holding({"b", 1}, {"web"})}, {});
+  for (const auto& [group, home] : own) EXPECT_EQ(home, group.starts_with("code") ? "" : "b");
+}
+
+TEST(GroupHomes, AHostNearTheFilesThatJoinsTakesThemAndNothingElseMoves) {
+  const auto groups = with(groups_of("code", 3), groups_of("web", 2));
+  const GroupHomes before = home_groups(groups, {{"", 8}, {"b", 8}}, {});
+  const GroupHomes after =
+      home_groups(groups, {{"", 8}, {"b", 8}, holding({"c", 8, false}, {"web"})}, before);
+  EXPECT_EQ(on(after, "c"), 2u);
+  EXPECT_LE(moved(before, after), 3u) << "two to their files, at most one to even out the rest";
+  EXPECT_EQ(home_groups(groups, {{"", 8}, {"b", 8}}, after).size(), groups.size());
+}
+
+TEST(GroupHomes, ShadowsAreApartAlsoNearTheirFiles) {
+  std::vector<HomelessGroup> groups = {{"active", 1000, {"shadow"}, {"web"}},
+                                       {"shadow", 1, {"active"}, {"web"}}};
+  const GroupHomes homes = home_groups(groups, {{"", 8}, holding({"b", 8}, {"web"})}, {});
+  EXPECT_EQ(homes.at("active"), "b");
+  EXPECT_EQ(homes.at("shadow"), "");
+}
+
 }  // namespace
 }  // namespace overlord::plan

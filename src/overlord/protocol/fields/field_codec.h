@@ -39,6 +39,7 @@
 #include "overlord/model/hdp_layer.h"
 #include "overlord/model/microbatch.h"
 #include "overlord/model/plan.h"
+#include "overlord/model/slot_rows.h"
 
 namespace overlord::protocol {
 
@@ -75,6 +76,12 @@ template <>
 inline constexpr bool kIsRow<model::HdpPart> = true;
 template <>
 inline constexpr bool kIsRow<model::HdpShare> = true;
+template <>
+inline constexpr bool kIsRow<model::LoaderSlot> = true;
+template <>
+inline constexpr bool kIsRow<model::BucketRows> = true;
+template <>
+inline constexpr bool kIsRow<model::PlannedRow> = true;
 
 // bool, integers and enumerations.
 template <typename T>

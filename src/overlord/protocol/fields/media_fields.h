@@ -11,8 +11,8 @@ namespace overlord::protocol {
 template <>
 struct Fields<model::PackedBlob> {
   static void list(auto& codec, auto& value) {
-    auto& [key, header] = value;
-    codec(key);
+    auto& [key, header, judged_only] = value;
+    codec(key, judged_only);
     for (auto& number : header) codec(number);
   }
 };

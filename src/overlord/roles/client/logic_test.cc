@@ -29,11 +29,12 @@ Ran run(const ClientJob& job, ClientState* state) {
   }
 }
 
-protocol::Envelope ready(StepIndex step, bool last = false) {
+protocol::Envelope ready(StepIndex step, bool last = false) {  // of the job's constructor
   auto plan = std::make_shared<model::Plan>();
   plan->step = step;
   plan->last = last;
   protocol::Envelope envelope;
+  envelope.from = protocol::constructor_address(1);
   envelope.message = protocol::StepReady{step, plan, {}};
   return envelope;
 }
@@ -127,7 +128,7 @@ TEST(ClientLogic, TellsARestartedConstructorWhereItStandsThoughItMissesNothing) 
   EXPECT_EQ(run(job, &state).handed, (std::vector<StepIndex>{6, 7}));
   const Reaction told = on_message(job, state, restarted(job.bucket, 2));
   EXPECT_EQ(acknowledged(told), (std::vector<StepIndex>{6}));
-  EXPECT_EQ(acknowledged(on_consumed(job, state, 6)), (std::vector<StepIndex>{7}))
+  EXPECT_EQ(acknowledged(on_consumed(job, state, 6, 1)), (std::vector<StepIndex>{7}))
       << "no Get will tell it any more";
 }
 
@@ -183,7 +184,7 @@ TEST(ClientLogic, ANewTreeChangesWhomItAsksFromItsStepOn) {
   receive(job, &state, ready(4));
   receive(job, &state, ready(5));
   run(job, &state);
-  const Reaction consumed = on_consumed(job, state, 4);
+  const Reaction consumed = on_consumed(job, state, 4, 1);
   EXPECT_EQ(told_by(consumed).acknowledged, (Pairs{{old_one, 5}}));
   for (const Event& event : consumed.events) state.apply(event);
   const Told again = told_by(on_message(job, state, restarted(job.bucket, 3)));
@@ -191,8 +192,44 @@ TEST(ClientLogic, ANewTreeChangesWhomItAsksFromItsStepOn) {
   EXPECT_EQ(again.acknowledged, (Pairs{{old_one, 5}})) << "it has nothing to make and must know";
   const Told next = told_by(next_work(job, state));
   EXPECT_EQ(next.asked, (Pairs{{new_one, 8}}));
-  for (const Event& event : on_consumed(job, state, 5).events) state.apply(event);
-  EXPECT_TRUE(told_by(on_consumed(job, state, 6)).acknowledged.empty()) << "no later tree";
+  for (const Event& event : on_consumed(job, state, 5, 1).events) state.apply(event);
+  EXPECT_TRUE(told_by(on_consumed(job, state, 6, 2)).acknowledged.empty()) << "no later tree";
+}
+
+// What was read of such a step is void, and what is on its way of it too.
+TEST(ClientLogic, AStepThatIsPlacedAgainComesFromItsNewConstructorAlone) {
+  const ClientJob job = job_of(2);
+  const auto new_one = protocol::constructor_address(0, 2);
+  ClientState state(4);
+  run(job, &state);
+  receive(job, &state, ready(4));
+  receive(job, &state, ready(5));
+  EXPECT_EQ(run(job, &state).handed, (std::vector<StepIndex>{4, 5}));
+  for (const Event& event : on_consumed(job, state, 4, 1).events) state.apply(event);
+  const Restarted placed_again{2, 4, new_one};
+  for (const Event& event : on_restarted(state, placed_again).events) state.apply(event);
+  EXPECT_TRUE(on_restarted(state, placed_again).events.empty()) << "told twice";
+  EXPECT_TRUE(on_consumed(job, state, 4, 1).events.empty()) << "of the tree before";
+  EXPECT_EQ(run(job, &state).asked, (std::vector<StepIndex>{4, 5, 6}));
+  receive(job, &state, ready(4));
+  EXPECT_TRUE(run(job, &state).handed.empty()) << "made under the tree before";
+  protocol::Envelope anew = ready(4);
+  anew.from = new_one;
+  receive(job, &state, anew);
+  EXPECT_EQ(run(job, &state).handed, (std::vector<StepIndex>{4}));
+}
+
+TEST(ClientLogic, ARankWithoutAPlaceAsksForNothingUntilItHasOne) {
+  const ClientJob job = job_of(2);
+  ClientState state(4);
+  run(job, &state);
+  for (const Event& event : on_restarted(state, {2, 4, {}}).events) state.apply(event);
+  EXPECT_TRUE(run(job, &state).asked.empty());
+  receive(job, &state, ready(4));
+  EXPECT_TRUE(run(job, &state).handed.empty());
+  const Restarted back{3, 9, protocol::constructor_address(1, 3)};
+  for (const Event& event : on_restarted(state, back).events) state.apply(event);
+  EXPECT_EQ(run(job, &state).asked, (std::vector<StepIndex>{9, 10, 11}));
 }
 
 protocol::Envelope of_planner(uint32_t term, protocol::Message message) {

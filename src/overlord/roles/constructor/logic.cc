@@ -52,12 +52,13 @@ struct OnMessage {
     out->effects.push_back(Keep{message});
     if (entry->missing.size() == 1) out->effects.push_back(Assemble{message->step});
   }
-  // Once decoded; shapes that stand for what others encode take nothing.
+  // Once decoded; what stands for what others encode takes nothing.
   uint64_t media_bytes(const protocol::Payload& payload) const {
     uint64_t bytes = 0;
     for (const auto* pieces : {&payload.media, &payload.encoded}) {
       for (const model::MediaPiece& piece : *pieces) {
         if (piece.data.data == nullptr || piece.field >= job.media_row_bytes.size()) continue;
+        if (piece.packed && piece.packed->judged_only) continue;
         bytes += piece.shape.rows * job.media_row_bytes[piece.field];
       }
     }
@@ -102,19 +103,12 @@ struct OnMessage {
 
 void start_step(const ConstructorJob& job, StepIndex step, const StepEntry& entry, Reaction* out) {
   OVERLORD_CHECK(job.bucket < entry.index->buckets.size(), "a group of the plan");
-  const model::BucketIndex& bucket = entry.index->buckets[job.bucket];
-  OVERLORD_CHECK(bucket.source_begin.size() == size_t{job.sources} + 1,
-                 "an index over the sources of the job");
   std::set<protocol::Address> loaders;
-  for (SourceIndex s = 0; job.wants_payload && s < job.sources; ++s) {
-    const bool encoded = job.encodes && !bucket.encoded_begin.empty() &&
-                         bucket.encoded_begin[s] != bucket.encoded_begin[s + 1];
-    if (bucket.source_begin[s] == bucket.source_begin[s + 1] && !encoded) continue;
-    const uint32_t slots = model::owners_of(entry.plan->owners, s, job.slots[s]).most_slots();
-    for (uint32_t slot = 0; slot < slots; ++slot) {
-      loaders.insert(loaders.end(), protocol::loader_address(s, slot));
-      out->effects.push_back(
-          Send{protocol::loader_address(s, slot), protocol::Fetch{step, job.bucket}});
+  if (job.wants_payload) {
+    for (const model::LoaderSlot& slot : entry.index->buckets[job.bucket].readers) {
+      const protocol::Address loader = protocol::loader_address(slot.source, slot.slot);
+      loaders.insert(loaders.end(), loader);
+      out->effects.push_back(Send{loader, protocol::Fetch{step, job.bucket}});
     }
   }
   if (loaders.empty()) out->effects.push_back(Assemble{step});

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "overlord/model/mesh.h"
-#include "overlord/model/owner_map.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/constructor/state.h"
 
@@ -18,13 +17,11 @@ struct ConstructorJob {
   uint32_t bucket = 0;
   uint32_t tree = 1;  // whose plans it makes
   uint32_t sources = 0;
-  std::vector<uint32_t> slots;  // per source, where no plan says otherwise
   model::Versions versions;
-  bool wants_payload = true;  // some rank here sees tokens
+  bool wants_payload = true;  // some rank here sees tokens, or encodes media
   uint64_t step_bytes = 0;    // slabs of one step
   uint64_t budget_bytes = 0;
   std::vector<uint64_t> media_row_bytes;  // of the job's delivered fields
-  bool encodes = false;  // ranks here encode media, also of documents that others get
 };
 
 struct Send {

@@ -8,7 +8,6 @@ namespace {
 ConstructorJob job_of(uint64_t step_bytes, uint64_t budget_bytes) {
   ConstructorJob job;
   job.sources = 2;
-  job.slots = {2, 1};
   job.step_bytes = step_bytes;
   job.budget_bytes = budget_bytes;
   return job;
@@ -40,14 +39,14 @@ protocol::Envelope restarted(const protocol::Address& role, uint32_t generation)
   return envelope;
 }
 
-// A plan whose only bucket has segments of the given sources.
+// A plan whose only bucket has segments of the given sources; two slots read those of the first.
 protocol::PlanPublished plan_of(StepIndex step, bool first_source, bool second_source) {
   auto plan = std::make_shared<model::Plan>();
   plan->step = step;
   auto index = std::make_shared<model::PlanIndex>();
   index->buckets.resize(1);
-  const uint32_t a = first_source ? 1 : 0;
-  index->buckets[0].source_begin = {0, a, a + (second_source ? 1u : 0u)};
+  if (first_source) index->buckets[0].readers = {{0, 0}, {0, 1}};
+  if (second_source) index->buckets[0].readers.push_back({1, 0});
   return {plan, index};
 }
 
@@ -74,13 +73,24 @@ size_t fetches(const std::vector<Effect>& effects) {
   return count;
 }
 
-TEST(ConstructorLogic, PullsFromEverySlotOfSourcesInThePlan) {
+TEST(ConstructorLogic, PullsFromTheSlotsThatReadSomethingOfItsBucket) {
   const ConstructorJob job = job_of(10, 100);
   ConstructorState state(0, {0});
   receive(job, &state, from(0, plan_of(0, true, false)));
   EXPECT_EQ(fetches(run(job, &state)), 0u) << "nobody has asked yet";
   receive(job, &state, from(0, protocol::Get{0, 0}));
   EXPECT_EQ(fetches(run(job, &state)), 2u) << "two slots of the first source";
+  protocol::PlanPublished next = plan_of(1, false, false);
+  auto index = std::make_shared<model::PlanIndex>(*next.index);
+  index->buckets.resize(2);
+  index->buckets[0].readers = {{0, 5}};
+  index->buckets[1].readers = {{0, 6}, {1, 0}};
+  next.index = index;
+  receive(job, &state, from(0, next));
+  receive(job, &state, from(0, protocol::Get{1, 0}));
+  const std::vector<Effect> effects = run(job, &state);
+  ASSERT_EQ(fetches(effects), 1u) << "those of the other bucket are its constructor's";
+  EXPECT_EQ(std::get<Send>(effects[0]).to, protocol::loader_address(0, 5));
 }
 
 TEST(ConstructorLogic, TheBudgetHoldsBackLaterStepsNeverTheOldest) {

@@ -4,14 +4,13 @@
 #include <atomic>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "overlord/base/check.h"
 #include "overlord/batch/media_slabs.h"
 #include "overlord/roles/constructor/batch_call.h"
 #include "overlord/roles/constructor/role.h"
+#include "overlord/roles/constructor/step_media.h"
 #include "overlord/roles/constructor/unshared.h"
-#include "overlord/runtime/quote.h"
 #include "overlord/runtime/trace.h"
 
 namespace overlord::constructor {
@@ -87,11 +86,9 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   struct Held {
     model::PlanPtr plan;
     std::shared_ptr<const model::PlanIndex> index;
-    std::vector<model::TokenSpan> spans;                         // by ordinal
-    std::map<protocol::Address, protocol::PayloadPtr> payloads;  // hold the memory behind the spans
-    std::map<const model::MediaPiece*, runtime::Bytes> unpacked;  // of packed ones
-    std::map<uint32_t, std::vector<model::MediaPiece>> media;     // by ordinal
-    std::map<SampleId, std::vector<model::MediaPiece>> encoded;
+    std::vector<model::TokenSpan> spans;  // by ordinal
+    Payloads payloads;                    // hold the memory behind the spans
+    std::optional<StepMedia> media;
     std::vector<std::vector<model::MicrobatchPtr>> by_client;  // [client][microbatch]
     std::atomic<uint32_t> outstanding{0};
   };
@@ -135,6 +132,7 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
       held->plan = entry.plan;
       held->index = entry.index;
       held->spans.resize(entry.index->buckets[job_.bucket].segments.size());
+      held->media.emplace(held->plan, held->index, job_.bucket);
     }
     return held;
   }
@@ -155,14 +153,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
 
   void carry_out(Assemble& effect) {
     const std::shared_ptr<Held> held = hold(effect.step);
-    std::vector<PackedPiece> packed;
-    for (const auto& [loader, payload] : held->payloads) {
-      for (const model::MediaPiece& piece : payload->media) {
-        if (piece.packed && !held->unpacked.contains(&piece)) {
-          packed.push_back({&piece, payload->source});
-        }
-      }
-    }
+    check_whole(*held);
+    std::vector<PackedPiece> packed = held->media->packed(held->payloads);
     if (packed.empty()) return lay_out(held);
     unpack({seams_.executor, seams_.clock, seams_.pool, chains_, probe_owner_, source_names_},
            effect.step, packed,
@@ -173,76 +165,38 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
            });
   }
 
+  // A slot that should have been asked and was not would leave a hole that nobody knows of.
+  void check_whole(const Held& held) const {
+    size_t rows = 0;
+    for (const auto& [loader, payload] : held.payloads) rows += payload->ordinals.size();
+    OVERLORD_CHECK(!job_.wants_payload || rows == held.spans.size(), "every segment has come");
+  }
+
   // Documents whose media did not decode are asked for again, as holes; then the step is laid out.
   void unpacked(const std::shared_ptr<Held>& held, const std::vector<PackedPiece>& packed,
                 const std::vector<Result<runtime::Bytes>>& made) {
-    OVERLORD_CHECK(made.size() == packed.size(), "an answer for every piece");
-    std::map<const model::MediaPiece*, Status> bad;
-    for (size_t i = 0; i < packed.size(); ++i) {
-      if (made[i].ok()) {
-        held->unpacked[packed[i].piece] = *made[i];
-      } else if (made[i].status().code() == Code::kBadData) {
-        bad.emplace(packed[i].piece, made[i].status());
-      } else {
-        state_.apply(Failed{held->plan->step, made[i].status()});
-        return pump();
-      }
+    if (const Status taken = held->media->take(packed, made); !taken.ok()) {
+      return give_up(*held, taken);
     }
-    const auto found = undecodable(*held, bad);
+    const Refusals found = held->media->undecodable(held->payloads, media_);
     if (found.empty()) return lay_out(held);
     for (const auto& [loader, documents] : found) {
-      const protocol::PayloadPtr payload = held->payloads.extract(loader).mapped();
-      for (const model::MediaPiece& piece : payload->media) held->unpacked.erase(&piece);
+      held->media->forget(*held->payloads.extract(loader).mapped());
     }
     perform(on_undecodable(job_, state_, held->plan->step, found));
     pump();
   }
 
-  std::map<protocol::Address, std::vector<protocol::Undecodable>> undecodable(
-      const Held& held, const std::map<const model::MediaPiece*, Status>& bad) const {
-    std::map<protocol::Address, std::vector<protocol::Undecodable>> found;
-    const model::Layer& layer = held.plan->layers.front();
-    const std::vector<uint32_t>& segments = held.index->buckets[job_.bucket].segments;
-    for (const auto& [loader, payload] : held.payloads) {
-      std::set<SampleId> told;
-      for (const model::MediaPiece& piece : payload->media) {
-        const auto one = bad.find(&piece);
-        if (one == bad.end()) continue;
-        const SampleId& id = layer.segments[segments[piece.ordinal]].id;
-        if (!told.insert(id).second) continue;
-        found[loader].push_back({id, "media " + runtime::quote(media_[piece.field].name) + ": " +
-                                         one->second.message()});
-      }
-    }
-    return found;
-  }
-
-  // The pieces of the payloads, packed ones with what became of them.
-  void sort_media(Held& held) const {
-    const auto opened = [&held](const model::MediaPiece& piece) {
-      model::MediaPiece out = piece;
-      if (piece.packed) {
-        const runtime::Bytes& bytes = held.unpacked.at(&piece);
-        out.data = {bytes.data, bytes.size};
-        out.packed.reset();
-      }
-      return out;
-    };
-    for (const auto& [loader, payload] : held.payloads) {
-      for (const model::MediaPiece& piece : payload->media) {
-        held.media[piece.ordinal].push_back(opened(piece));
-      }
-      for (const model::MediaPiece& piece : payload->encoded) {
-        const model::Layer* layer = held.plan->encoder();
-        OVERLORD_CHECK(layer != nullptr && piece.ordinal < layer->segments.size(),
-                       "what is encoded is in the plan");
-        held.encoded[layer->segments[piece.ordinal].id].push_back(piece);
-      }
-    }
+  void give_up(const Held& held, const Status& why) {
+    state_.apply(Failed{held.plan->step, why});
+    pump();
   }
 
   void lay_out(const std::shared_ptr<Held>& held) {
-    sort_media(*held);
+    if (const Status sorted = held->media->sort(held->payloads, media_, *seams_.pool);
+        !sorted.ok()) {
+      return give_up(*held, sorted);
+    }
     const uint32_t microbatches = held->plan->layers.front().microbatches_of(job_.bucket);
     OVERLORD_CHECK(microbatches > 0 && held->outstanding == 0, "a step is laid out once");
     held->by_client.assign(views_.size(), std::vector<model::MicrobatchPtr>(microbatches));
@@ -373,13 +327,14 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   // The media of its documents, as ranks see them who get tokens; null where there are none.
   model::MediaSlabs media_of(const Held& held, uint32_t microbatch, const batch::AssembleSpec& spec,
                              const std::vector<batch::Piece>& pieces) const {
-    if (held.media.empty()) return nullptr;
+    const auto& media = held.media->documents();
+    if (media.empty()) return nullptr;
     const std::vector<uint32_t> starts = batch::document_starts(spec, pieces);
     const uint32_t first = first_ordinal(held, microbatch);
     std::vector<batch::PlacedMedia> placed;
     for (uint32_t i = 0; i < pieces.size(); ++i) {
-      const auto found = held.media.find(first + i);
-      if (found == held.media.end()) continue;
+      const auto found = media.find(first + i);
+      if (found == media.end()) continue;
       OVERLORD_CHECK(pieces[i].segment.first == 0, "a document with media is never cut");
       for (const model::MediaPiece& piece : found->second) placed.push_back({&piece, i, starts[i]});
     }
@@ -458,13 +413,14 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
   // What a rank encodes, in the order of its samples. Ranks that run one encoder share it.
   model::MediaSlabs encoded_of(const Held& held, const model::EncoderPartPtr& part,
                                std::map<uint32_t, model::MediaSlabs>* made) const {
-    if (!part || !part->runs || held.encoded.empty()) return nullptr;
+    const auto& encoded = held.media->encoded();
+    if (!part || !part->runs || encoded.empty()) return nullptr;
     const auto [found, fresh] = made->try_emplace(part->encoder);
     if (!fresh) return found->second;
     std::vector<batch::PlacedMedia> placed;
     for (uint32_t i = 0; i < part->samples.size(); ++i) {
-      const auto pieces = held.encoded.find(part->samples[i].id);
-      if (pieces == held.encoded.end()) continue;
+      const auto pieces = encoded.find(part->samples[i].id);
+      if (pieces == encoded.end()) continue;
       for (const model::MediaPiece& piece : pieces->second) placed.push_back({&piece, i, 0});
     }
     if (placed.empty()) return nullptr;
@@ -475,10 +431,8 @@ class Constructor::Service : public std::enable_shared_from_this<Constructor::Se
 
   void assembled(Held& held) {
     held.spans.clear();
-    held.media.clear();
-    held.encoded.clear();
+    held.media->clear();
     held.payloads.clear();
-    held.unpacked.clear();
     ++probe_.steps_ready;
     if (state_.step(held.plan->step) == nullptr) return;  // acknowledged meanwhile
     state_.apply(StepAssembled{held.plan->step});

@@ -37,6 +37,10 @@ Result<runtime::Bytes> unpack_one(const UnpackingSeams& seams, const PackedPiece
   if (plan.shape != piece.shape) {
     return Status(Code::kInternal, "packed media were planned by another chain");
   }
+  if (piece.packed->judged_only) {
+    OVERLORD_RETURN_IF_ERROR(chain->judge(blob, piece.packed->header, piece.packed->key));
+    return runtime::Bytes{};
+  }
   const runtime::Buffer buffer = seams.pool->acquire(std::max<size_t>(plan.size_bytes, 1));
   if (!buffer.data) return seams.pool->refusal(plan.size_bytes);
   OVERLORD_RETURN_IF_ERROR(
@@ -56,7 +60,7 @@ Result<runtime::Bytes> unpack_counted(const UnpackingSeams& seams, const PackedP
   ++probe.blobs;
   probe.unpack_ns += static_cast<uint64_t>(end_ns - begin_ns);
   probe.in_bytes += packed.piece->data.size_bytes;
-  if (made.ok()) {
+  if (made.ok() && made->data != nullptr) {
     probe.out_bytes += made->size;
     made->holder = runtime::counted(probe.held, made->size, std::move(made->holder));
   }

@@ -40,16 +40,11 @@ Status admit(const KeeperState& state, const protocol::Hello& hello) {
 
 Status may_attach_so(const KeeperJob& job, const std::string& peer,
                      const std::vector<Rank>& ranks) {
-  if (!job.leads || job.alone) return {};
+  if (!job.leads || job.alone || is_follower(peer)) return {};
   const auto here = [&](Rank rank) {
     return std::find(job.local.begin(), job.local.end(), rank) != job.local.end();
   };
-  if (is_follower(peer) && std::any_of(ranks.begin(), ranks.end(), here)) {
-    return invalid_argument(named(ranks) +
-                            ": some of them were said to be on the host of the node that leads, "
-                            "and their trainers are on another");
-  }
-  if (!is_follower(peer) && !std::all_of(ranks.begin(), ranks.end(), here)) {
+  if (!std::all_of(ranks.begin(), ranks.end(), here)) {
     return invalid_argument(named(ranks) +
                             ": their trainers are on the host of the node that leads, which was "
                             "told that they are on another");
@@ -59,7 +54,7 @@ Status may_attach_so(const KeeperJob& job, const std::string& peer,
 
 Status may_return(const KeeperJob& job, const KeeperState& state, const std::vector<Rank>& ranks) {
   std::string why;
-  if (state.left_out(ranks)) return {};
+  if (state.begin_with_a_tree(ranks)) return {};
   if (!job.alone) {
     why = "one node plans for several hosts";
   } else if (job.welcome.metric_driven) {

@@ -12,8 +12,8 @@ namespace overlord::keeper {
 // May this process talk to us?
 Status admit(const KeeperState& state, const protocol::Hello& hello);
 
-// Ranks of a lead's own host attach to it, those of others through a node that follows it: batches
-// are laid out where their ranks were said to be.
+// Ranks of a lead's own host attach to it, those of others through a node that follows it. Which
+// those are shows as they come; batches are laid out where their ranks are.
 Status may_attach_so(const KeeperJob& job, const std::string& peer, const std::vector<Rank>& ranks);
 
 // May these ranks go on where they were killed, while the others wait for them? What a constructor

@@ -71,9 +71,10 @@ void Step::operator()(const Expired& input) {
     case Timer::kLeadBack:
       if (!state_.lead_missing() || input.number != state_.lead_losses()) return;
       return give_up(Status(Code::kUnavailable,
-                            "the node that plans for all hosts is gone and did not come back "
-                            "within runtime.processes.recovery_seconds: restart from the last "
-                            "checkpoint"));
+                            "the node that plans for all hosts, at " + job_.lead +
+                                ", is gone and did not come back within "
+                                "runtime.processes.recovery_seconds: restart from the last "
+                                "checkpoint"));
     case Timer::kLastWords:
       return input.number == state_.partings() ? part() : void();
     case Timer::kFailureKept:

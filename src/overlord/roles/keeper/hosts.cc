@@ -6,6 +6,7 @@
 
 #include "overlord/base/check.h"
 #include "overlord/roles/keeper/peer_names.h"
+#include "overlord/roles/keeper/process_placement.h"
 #include "overlord/roles/keeper/step.h"
 
 namespace overlord::keeper {
@@ -16,18 +17,40 @@ using protocol::ProcessRoles;
 constexpr uint64_t kCore = 1000;
 
 std::vector<plan::HostRoom> rooms_of(const KeeperState& state) {
-  std::vector<plan::HostRoom> out = {{"", std::max(1u, state.job().gives.cores)}};
+  const protocol::HostGift& own = state.serving()->gives;
+  std::vector<plan::HostRoom> out = {{"", std::max(1u, own.cores)}};
+  out[0].lacks = own.lacks;
+  out[0].holds = own.holds;
   for (const auto& [peer, host] : state.hosts()) {
-    out.push_back({peer, host.gives.cores, host.ranks, host.most});
+    out.push_back(
+        {peer, host.gives.cores, host.ranks, host.most, host.gives.lacks, host.gives.holds});
   }
   return out;
 }
 
 std::vector<plan::HomelessGroup> movable_groups(const KeeperState& state) {
-  return keeper::movable_groups(state.serving()->supervisor.groups(), state.job().slot_millicores);
+  return keeper::movable_groups(state.serving()->supervisor.groups(), state.job().slot_millicores,
+                                state.job().welcome.source_names);
 }
 
 }  // namespace
+
+std::vector<ProcessRoles> groups_for(const KeeperJob& job, const std::vector<Rank>& local) {
+  std::vector<ProcessRoles> out = job.groups;
+  if (local == job.local) return out;
+  OVERLORD_CHECK(job.leads && !job.alone, "only a lead among others finds out who has come");
+  OVERLORD_CHECK(local.size() < job.local.size(), "who has come is one that may");
+  const std::vector<uint32_t> here = buckets_of_host(*job.views, job.ranks, local);
+  for (ProcessRoles& group : out) {
+    std::erase_if(group.roles, [&](const protocol::Address& role) {
+      return role.kind == protocol::RoleKind::kConstructor &&
+             std::find(here.begin(), here.end(), role.index) == here.end();
+    });
+  }
+  std::erase_if(
+      out, [](const ProcessRoles& group) { return group.roles.empty() && group.standby.empty(); });
+  return out;
+}
 
 size_t constructors_of(const std::vector<ProcessRoles>& groups) {
   size_t count = 0;
@@ -40,7 +63,8 @@ size_t constructors_of(const std::vector<ProcessRoles>& groups) {
 }
 
 std::vector<plan::HomelessGroup> movable_groups(const std::vector<ProcessRoles>& groups,
-                                                const std::vector<uint64_t>& slot_millicores) {
+                                                const std::vector<uint64_t>& slot_millicores,
+                                                const std::vector<std::string>& sources) {
   std::map<protocol::Address, std::string> active;
   for (const ProcessRoles& group : groups) {
     for (const protocol::Address& role : group.roles) active[role] = group.name;
@@ -63,7 +87,16 @@ std::vector<plan::HomelessGroup> movable_groups(const std::vector<ProcessRoles>&
     for (const protocol::Address& role : group.roles) {
       work += role.index < slot_millicores.size() ? slot_millicores[role.index] : kCore;
     }
-    out.push_back({group.name, std::max<uint64_t>(1, work), {others.begin(), others.end()}});
+    std::set<std::string> reads;
+    for (const auto* roles : {&group.roles, &group.standby}) {
+      for (const protocol::Address& role : *roles) {
+        if (role.index < sources.size()) reads.insert(sources[role.index]);
+      }
+    }
+    out.push_back({group.name,
+                   std::max<uint64_t>(1, work),
+                   {others.begin(), others.end()},
+                   {reads.begin(), reads.end()}});
   }
   return out;
 }

@@ -52,10 +52,12 @@ void Step::operator()(const Lost& input) {
 // What is planned is read on meanwhile.
 void Step::lead_lost() {
   if (state_.parting()) return;  // nobody here reads any more
+  if (serving() == nullptr && job_.lead_back_ns > 0) return add(CallLead{});  // it has said nothing
   if (serving() == nullptr || job_.lead_back_ns == 0) {
     return give_up(Status(Code::kUnavailable,
-                          "the node that plans for all hosts is gone, so the stream stops here: "
-                          "restart from the last checkpoint"));
+                          "the node that plans for all hosts is gone, and runtime.wire.planner "
+                          "names no other host that may lead, so the stream stops here: restart "
+                          "from the last checkpoint"));
   }
   if (!state_.lead_missing()) {
     apply(LeadLost{});
@@ -235,6 +237,7 @@ void Step::serve() {
 
 void Step::operator()(const Begun& input) {
   if (serving() == nullptr) return;
+  if (input.superseded) return (*this)(Superseded{input.status});
   if (!input.status.ok()) return give_up(input.status);
   if (job_.leads) {
     apply(ServingPrepared{input.state, input.versions, input.run, input.term});
@@ -242,7 +245,7 @@ void Step::operator()(const Begun& input) {
     const protocol::Welcome& lead = *state_.lead();
     apply(ServingPrepared{input.state, lead.versions, lead.run, lead.term});
   }
-  for (const TreePlaced& placed : input.trees) apply(TreeBegun{placed});
+  for (const TreePlaced& placed : input.trees) apply(TreeBegun{placed, true});
   for (const protocol::Address& role : input.retired) apply(RoleRetired{role});
   plan::GroupHomes living;
   for (const runtime::GroupPlacement& group : input.running) living[group.name] = group.host;
@@ -368,7 +371,7 @@ void Step::welcome_all() {
     tell(peer, welcome_for(trainer));
     tell(peer, rosters.all());
   }
-  if (!rosters.knows_constructors(job_.local, *job_.views)) return;
+  if (!rosters.knows_constructors(serving()->local, *job_.views)) return;
   for (const ProcessRoles& group : serving()->supervisor.groups()) {
     if (!state_.connected(group)) return;
   }

@@ -41,6 +41,7 @@ struct Begun {
   std::vector<runtime::GroupPlacement> running = {};
   std::vector<TreePlaced> trees = {};
   std::vector<protocol::Address> retired = {};
+  bool superseded = false;  // another leads: it serves all this
 };
 struct TreeChanged {  // durable; the planner waits for TreeReady
   TreePlaced placed;

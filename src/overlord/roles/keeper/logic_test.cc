@@ -133,6 +133,27 @@ TEST(KeeperLogic, ATreeIsToldToProcessesThenToTrainersThenToThePlanner) {
   EXPECT_TRUE(bench.state.tree_waits().empty());
 }
 
+// What it had of the stream before is of no use to anybody, so it may be a new process.
+TEST(KeeperLogic, WhoHasNotBegunWithATreeThatPlacesStepsAgainMayComeToItAlone) {
+  Bench bench;
+  bench.serve();
+  TreePlaced placed = tree(2, 7);
+  bench.on(TreeChanged{placed});
+  EXPECT_FALSE(bench.state.begin_with_a_tree({0})) << "nothing is placed again";
+  for (const char* peer : {"constructors-0", "loaders-0", "rank-0.1", "rank-1.1"}) {
+    bench.hears(peer, protocol::TreeTaken{2});
+  }
+  placed = tree(3, 7);
+  placed.tree.again = true;
+  placed.tree.ranks = {0};
+  bench.on(TreeChanged{placed});
+  EXPECT_TRUE(bench.state.begin_with_a_tree({0}));
+  EXPECT_TRUE(bench.state.begin_with_a_tree({1})) << "it has no place, and waits";
+  bench.hears("rank-0.1", protocol::TreeTaken{3});
+  EXPECT_FALSE(bench.state.begin_with_a_tree({0})) << "it may have got what nobody keeps";
+  EXPECT_TRUE(bench.state.begin_with_a_tree({1}));
+}
+
 TEST(KeeperLogic, OfATreeWhoDiesIsToldAgainAndWhoLeavesIsNotWaitedFor) {
   Bench bench;
   bench.serve();
@@ -290,16 +311,103 @@ TEST(KeeperLogic, ALeadThatDoesNotComeBackEndsTheJob) {
   EXPECT_EQ(never.told<protocol::Refused>().size(), 3u) << "nobody runs it again";
 }
 
-TEST(KeeperLogic, RanksAttachWhereTheyWereSaidToBe) {
+TEST(KeeperLogic, ALeadThatDiesBeforeItsFirstWordIsFollowedByTheNext) {
+  Bench bench(Following::following(kSecond));
+  bench.attach(0);
+  bench.attach(1);
+  bench.connect("lead");
+  bench.on(Lost{"lead"});
+  EXPECT_TRUE(bench.told<protocol::Refused>().empty());
+  EXPECT_EQ(bench.all<CallLead>().size(), 1u);
+  bench.connect("lead");
+  ASSERT_EQ(bench.told<protocol::Attach>(), Names{"lead"});
+  EXPECT_EQ(std::get<protocol::Attach>(bench.all<Tell>()[0].control).run, "") << "it begins";
+}
+
+TEST(KeeperLogic, ALeadThatAnotherHasSucceededEndsAndTellsNobodyThatTheJobDoes) {
+  KeeperJob job = two_ranks();
+  job.alone = false;
+  job.stays = true;
+  Bench bench(job);
+  bench.attach(0);
+  bench.attach(1);
+  Begun begun{Status(Code::kUnavailable, "the host at b:1 leads")};
+  begun.superseded = true;
+  bench.on(begun);
+  EXPECT_TRUE(bench.told<protocol::Refused>().empty());
+  EXPECT_EQ(bench.all<End>().size(), 1u);
+}
+
+TEST(KeeperLogic, RanksAttachToALeadFromAnyHost) {
   KeeperJob job = two_ranks();
   job.alone = false;
   job.local = {0};
   EXPECT_TRUE(may_attach_so(job, "rank-0@1.1", {0}).ok());
-  EXPECT_FALSE(may_attach_so(job, "rank-1@1.1", {1}).ok());
+  EXPECT_FALSE(may_attach_so(job, "rank-1@1.1", {1}).ok()) << "said to be on another host";
   EXPECT_TRUE(may_attach_so(job, "host-1@1", {1}).ok());
-  EXPECT_FALSE(may_attach_so(job, "host-0@1", {0, 1}).ok());
-  job.local = {};
-  EXPECT_TRUE(may_attach_so(job, "host-0@1", {0, 1}).ok()) << "a lead without ranks";
+  EXPECT_TRUE(may_attach_so(job, "host-0@1", {0, 1}).ok()) << "it was found to be on another";
+}
+
+// Two ranks that read for themselves, with a lead that may have both of them.
+KeeperJob two_groups() {
+  KeeperJob job = two_ranks();
+  job.alone = false;
+  job.groups[1].roles.push_back(protocol::constructor_address(1));
+  job.cores = 16;
+  auto views = std::make_shared<model::ViewTable>();
+  views->by_rank.resize(2);
+  views->by_rank[1].bucket = 1;
+  job.views = views;
+  return job;
+}
+
+protocol::Attach of_host(const KeeperJob& job, std::vector<Rank> ranks, std::string run = "") {
+  protocol::Attach out;
+  out.attempt = 1;
+  out.job = job.job;
+  out.ranks = std::move(ranks);
+  out.run = std::move(run);
+  return out;
+}
+
+TEST(KeeperLogic, ConstructorsOfALeadAreThoseOfRanksThatHaveCome) {
+  Bench bench(two_groups());
+  bench.attach(0);
+  bench.hears("host-1@1", of_host(bench.job, {1}));
+  const auto* serving = bench.state.serving();
+  ASSERT_NE(serving, nullptr);
+  EXPECT_EQ(serving->local, std::vector<Rank>{0});
+  ASSERT_EQ(serving->supervisor.groups().size(), 2u);
+  EXPECT_EQ(serving->supervisor.groups()[1].roles,
+            std::vector<protocol::Address>{protocol::constructor_address(0)});
+  EXPECT_NE(bench.state.rosters().host, 0u) << "the host of rank 1 is called by its rank";
+}
+
+TEST(KeeperLogic, ALeadToWhichNoRankHasComeGivesItsCoresToLoaders) {
+  Bench bench(two_groups());
+  bench.hears("host-1@1", of_host(bench.job, {1}));
+  bench.hears("host-0@1", of_host(bench.job, {0}));
+  const auto* serving = bench.state.serving();
+  ASSERT_NE(serving, nullptr);
+  EXPECT_TRUE(serving->local.empty());
+  ASSERT_EQ(serving->supervisor.groups().size(), 1u);
+  EXPECT_EQ(serving->gives.cores, 15u);
+}
+
+TEST(KeeperLogic, ALeadThatComesAgainKnowsWhichRanksHadComeToIt) {
+  KeeperJob job = two_groups();
+  job.comes_again = true;
+  job.came_before = {0};
+  Bench late(job);
+  late.hears("host-1@1", of_host(job, {1}, "run"));
+  late.on(Expired{Timer::kComeAgain});
+  ASSERT_NE(late.state.serving(), nullptr);
+  EXPECT_EQ(late.state.serving()->local, std::vector<Rank>{0}) << "rank 0 may still come";
+  Bench other(job);
+  other.hears("rank-0.1", of_host(job, {0}, "run"));
+  other.on(Expired{Timer::kComeAgain});
+  ASSERT_NE(other.state.serving(), nullptr);
+  EXPECT_EQ(other.state.serving()->local, std::vector<Rank>{0}) << "the host of rank 1 has its own";
 }
 
 // --- A keeper that comes again -------------------------------------------------------------------
@@ -312,15 +420,6 @@ KeeperJob comes_again() {
   return job;
 }
 
-protocol::Attach of_run(const KeeperJob& job, Rank rank, std::string run) {
-  protocol::Attach out;
-  out.attempt = 1;
-  out.job = job.job;
-  out.ranks = {rank};
-  out.run = std::move(run);
-  return out;
-}
-
 TEST(KeeperLogic, WhatTheKeeperBeforeItLeftIsLetInAndAdopted) {
   Bench bench(comes_again());
   protocol::Hello hello;
@@ -330,8 +429,8 @@ TEST(KeeperLogic, WhatTheKeeperBeforeItLeftIsLetInAndAdopted) {
   hello.generation = 3;
   EXPECT_FALSE(admit(bench.state, hello).ok()) << "of an earlier time";
   bench.connect("loaders-0", 4);
-  bench.hears("rank-0.1", of_run(bench.job, 0, "run"));
-  bench.hears("rank-1.1", of_run(bench.job, 1, "run"));
+  bench.hears("rank-0.1", of_host(bench.job, {0}, "run"));
+  bench.hears("rank-1.1", of_host(bench.job, {1}, "run"));
   ASSERT_EQ(bench.all<Begin>().size(), 1u);
   EXPECT_EQ(bench.all<Begin>()[0].run, "run");
   Begun begun{Status()};
@@ -356,7 +455,7 @@ TEST(KeeperLogic, WhatTheKeeperBeforeItLeftIsLetInAndAdopted) {
 
 TEST(KeeperLogic, RanksThatDoNotComeAgainAreGone) {
   Bench bench(comes_again());
-  bench.hears("rank-0.1", of_run(bench.job, 0, "run"));
+  bench.hears("rank-0.1", of_host(bench.job, {0}, "run"));
   bench.on(Expired{Timer::kComeAgain});
   ASSERT_EQ(bench.all<Begin>().size(), 1u);
   EXPECT_EQ(bench.state.book().gone(), std::vector<Rank>{1});
@@ -378,7 +477,7 @@ TEST(KeeperLogic, ARankWhoseLinkBrokeIsWelcomedAgain) {
   bench.connect("loaders-0");
   bench.connect("constructors-0");
   bench.on(Lost{"rank-1.1"});
-  bench.hears("rank-1.1", of_run(bench.job, 1, "run"));
+  bench.hears("rank-1.1", of_host(bench.job, {1}, "run"));
   EXPECT_TRUE(bench.all<Begin>().empty()) << "it is served already";
   EXPECT_EQ(bench.told<protocol::Roster>(), Names{"rank-1.1"});
   EXPECT_EQ(bench.told<protocol::Welcome>(), Names{"rank-1.1"});

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "overlord/base/check.h"
+#include "overlord/roles/keeper/hosts.h"
+#include "overlord/roles/keeper/peer_names.h"
 
 namespace overlord::keeper {
 namespace {
@@ -61,7 +63,12 @@ struct KeeperState::Change {
   void operator()(const ServingBegun&) const {
     OVERLORD_CHECK(!state.serving_ && state.book_.serving(), "an attempt is served once, by all");
     OVERLORD_CHECK(!state.over_ && !state.failed_, "nothing begins after the end");
-    std::vector<protocol::ProcessRoles> groups = state.job_.groups;
+    std::vector<Rank> local = state.local();
+    std::vector<protocol::ProcessRoles> groups = groups_for(state.job_, local);
+    protocol::HostGift gives = state.job_.gives;
+    if (state.job_.cores > 0) {
+      gives.cores = plan::spare_cores(state.job_.cores, constructors_of(groups), state.job_.leads);
+    }
     for (protocol::ProcessRoles& group : groups) group.generation = state.first_generation_;
     state.serving_ = Serving{Supervisor(std::move(groups), state.job_.supervision),
                              {},
@@ -75,7 +82,9 @@ struct KeeperState::Change {
                              false,
                              false,
                              false,
-                             {}};
+                             {},
+                             std::move(local),
+                             gives};
   }
   void operator()(const ServingPrepared& e) const {
     OVERLORD_CHECK(!serving().welcomed, "trainers are welcomed to what is prepared");
@@ -161,13 +170,23 @@ struct KeeperState::Change {
       group.generation = state.first_generation_;
       now.supervisor.add_roles(group);
     }
-    now.trees.push_back(e.placed.tree);
+    const protocol::TreeTold& tree = e.placed.tree;
+    now.awaited.clear();
+    if (tree.again && !e.journalled) {
+      const std::vector<Rank>& ranks = tree.ranks.empty() ? state.job_.ranks : tree.ranks;
+      now.awaited = {ranks.begin(), ranks.end()};
+    }
+    now.trees.push_back(tree);
     now.rolling = true;
     now.trainers_told = false;
   }
   void operator()(const TreeHeld& e) const {
     uint32_t& known = serving().taken[e.peer];
     known = std::max(known, e.version);
+    const auto trainer = state.book_.attached().find(e.peer);
+    if (trainer == state.book_.attached().end()) return;
+    if (known < serving().trees.back().version) return;
+    for (const Rank rank : trainer->second.ranks) serving().awaited.erase(rank);
   }
   void operator()(const TreeToldToTrainers&) const {
     OVERLORD_CHECK(serving().rolling && state.lacking_tree(state.processes()).empty(),
@@ -255,6 +274,19 @@ const std::string& KeeperState::host_of(const std::string& group) const {
   return home != serving_->homes.end() && home->second.lives ? *home->second.lives : kHere;
 }
 
+std::vector<Rank> KeeperState::local() const {
+  if (!job_.leads || job_.alone) return job_.local;
+  std::set<Rank> here(job_.came_before.begin(), job_.came_before.end()), elsewhere;
+  for (const auto& [peer, trainer] : book_.attached()) {
+    (is_follower(peer) ? elsewhere : here).insert(trainer.ranks.begin(), trainer.ranks.end());
+  }
+  std::vector<Rank> out;
+  for (const Rank rank : job_.local) {
+    if (here.contains(rank) && !elsewhere.contains(rank)) out.push_back(rank);
+  }
+  return out;
+}
+
 HostRosters KeeperState::rosters() const {
   HostRosters out{job_.host(), {}, elsewhere_};
   if (!serving_) return out;
@@ -295,11 +327,13 @@ std::vector<std::string> KeeperState::lacking_tree(const std::vector<std::string
   return out;
 }
 
-bool KeeperState::left_out(const std::vector<Rank>& ranks) const {
-  if (!serving_ || serving_->trees.empty() || serving_->trees.back().ranks.empty()) return false;
+bool KeeperState::begin_with_a_tree(const std::vector<Rank>& ranks) const {
+  if (!serving_ || serving_->trees.empty()) return false;
   const std::vector<Rank>& there = serving_->trees.back().ranks;
-  return std::none_of(ranks.begin(), ranks.end(), [&](Rank rank) {
-    return std::find(there.begin(), there.end(), rank) != there.end();
+  return std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) {
+    const bool has_place =
+        there.empty() || std::find(there.begin(), there.end(), rank) != there.end();
+    return !has_place || serving_->awaited.contains(rank);
   });
 }
 

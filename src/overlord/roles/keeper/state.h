@@ -29,29 +29,32 @@ constexpr uint32_t kHostWithoutRanks = (1u << 31) - 1;
 
 // Everything that does not change while the keeper runs.
 struct KeeperJob {
-  Digest job;                // what attaching ranks must name
-  std::vector<Rank> ranks;   // of the job
-  std::vector<Rank> local;   // of this host; a lead may have none
-  bool leads = true;         // the planner is here; else another node has it
-  bool alone = true;         // no other host
-  bool stays = false;        // waits for the next attempt instead of ending
-  std::string lead;          // where the node is called that leads
-  int64_t lead_back_ns = 0;  // how long it is waited for when it has died; 0: not at all
-  uint32_t attempt = 0;      // of the trainer that started it
-  uint32_t process = 0;      // for people
-  uint32_t generation = 1;   // of this keeper
-  bool comes_again = false;  // one before it has died: its ranks come by themselves
+  Digest job;                     // what attaching ranks must name
+  std::vector<Rank> ranks;        // of the job
+  std::vector<Rank> local;        // of this host; of a lead among others: that may come to it
+  bool leads = true;              // the planner is here; else another node has it
+  bool alone = true;              // no other host
+  bool stays = false;             // waits for the next attempt instead of ending
+  std::string lead;               // where the node is called that leads
+  int64_t lead_back_ns = 0;       // how long it is waited for when it has died; 0: not at all
+  uint32_t attempt = 0;           // of the trainer that started it
+  uint32_t process = 0;           // for people
+  uint32_t generation = 1;        // of this keeper
+  bool comes_again = false;       // one before it has died: its ranks come by themselves
+  std::vector<Rank> came_before;  // to that one, of the same host
   std::vector<runtime::GroupPlacement> living;  // that the one before it has left
   std::vector<protocol::ProcessRoles> groups;   // of this host, for the job's own tree
-  protocol::HostGift gives = {1};               // this host to loaders
+  protocol::HostGift gives = {1};               // this host to loaders, with all of `groups`
+  uint32_t cores = 0;                           // that it may use; 0: nobody has said
   std::vector<uint64_t> slot_millicores;        // of plan, by source
   SupervisorOptions supervision;
   std::shared_ptr<const model::ViewTable> views;
   protocol::Welcome welcome;  // what all are told alike
 
   const std::vector<Rank>& expected() const { return leads ? ranks : local; }
-  // What rosters call this host: its first rank, or a number that no host with ranks has.
-  uint32_t host() const { return local.empty() ? kHostWithoutRanks : local.front(); }
+  // What rosters call this host: its first rank, or a number that no host with ranks has, where it
+  // is not known yet who comes.
+  uint32_t host() const { return leads && !alone ? kHostWithoutRanks : local.front(); }
 };
 
 // Groups of a later tree, alone: some may be there already.
@@ -149,6 +152,7 @@ struct RoleRetired {
 };
 struct TreeBegun {  // everybody is to know it
   TreePlaced placed;
+  bool journalled = false;  // it held before this keeper was there
 };
 struct TreeHeld {  // by a process or a trainer
   std::string peer;
@@ -208,6 +212,10 @@ class KeeperState {
     bool trainers_told = false;                   // of the newest
     bool retired = false;                         // constructors of a tree that holds no more
     std::map<std::string, GroupHome> homes = {};  // of groups that may move; others live here
+    std::vector<Rank> local = {};                 // ranks that have come to this host
+    protocol::HostGift gives = {};                // this host to loaders
+    std::set<Rank> awaited =
+        {};  // the newest tree places steps again for them, and they have not begun
     plan::GroupHomes wanted() const;
   };
 
@@ -251,13 +259,16 @@ class KeeperState {
   uint32_t first_generation() const { return first_generation_; }  // of groups of the next attempt
 
   const std::string& host_of(const std::string& group) const;  // empty: this one
+  // Ranks whose trainers are on this host: those that did not come by way of another.
+  std::vector<Rank> local() const;
   HostRosters rosters() const;
   std::vector<std::string> processes() const;  // by name
   std::vector<std::string> trainers() const;
   // Those of them that do not know the newest tree.
   std::vector<std::string> lacking_tree(const std::vector<std::string>& peers) const;
-  // Ranks that the newest tree has no place for: they wait for one that has.
-  bool left_out(const std::vector<Rank>& ranks) const;
+  // Ranks that begin with a tree, whatever they had before: the newest places steps again for them
+  // and they have not begun with it, or it has no place for them and they wait for one that has.
+  bool begin_with_a_tree(const std::vector<Rank>& ranks) const;
   // Whom a new tree waits for, for people; empty: nobody.
   std::string tree_waits() const;
 

@@ -15,11 +15,13 @@ struct OnMessage {
   void operator()(const protocol::MetaGrant& message) const {
     out->events.push_back(GrantRaised{message.window_limit, message.first_window, message.owners});
   }
-  void operator()(const protocol::PlanPublished& message) const {
-    out->events.push_back(PlanSeen{message.plan, message.index});
+  // A slot is told of steps that it reads something of. What it knows of those before stays until
+  // the next one: a few rows.
+  void operator()(const protocol::RowsPlanned& message) const {
+    out->events.push_back(PlanSeen{message.rows});
     // Step k is planned only when every constructor has acknowledged all steps up to k - runway.
     // Some before those may still be fetched again.
-    const StepIndex limit = message.plan->step + 1;
+    const StepIndex limit = message.rows->step + 1;
     const uint32_t kept = job.runway + protocol::kStepsKept;
     if (limit > kept) out->events.push_back(StepsRetired{limit - kept});
   }
@@ -44,10 +46,10 @@ struct OnMessage {
   }
   void promise(uint32_t term) const {
     protocol::TermPromised promise{term, 0, {}};
-    if (const KnownPlan* newest = state.newest_plan()) {
-      promise.planned = newest->plan->step + 1;
-      promise.plan_hash = newest->plan->plan_hash;
-      promise.tree = newest->plan->versions.tree;
+    if (const model::SlotRows* newest = state.newest_plan()) {
+      promise.planned = newest->step + 1;
+      promise.plan_hash = newest->plan_hash;
+      promise.tree = newest->tree;
     }
     if (const auto& failure = state.failure()) {
       promise.ends.push_back({failure->step, failure->status});

@@ -32,11 +32,6 @@ struct LoaderJob {
   bool owns(uint64_t window, std::span<const model::OwnerRange> owners) const {
     return model::Owners{slots, owners}.owner_of(window, windows_per_pass) == slot;
   }
-  // `window`: of the pass. A plan says whose the windows are that it names.
-  bool owns(const model::Plan& plan, uint32_t pass, uint64_t window) const {
-    const model::Owners owners = model::owners_of(plan.owners, source, slots);
-    return owns(uint64_t{pass} * windows_per_pass + window, owners.changed);
-  }
 };
 
 struct MakeWindow {  // decode or look up the metadata of this window, then post it

@@ -5,6 +5,8 @@
 namespace overlord::loader {
 namespace {
 
+constexpr uint32_t kTree = 1;
+
 LoaderJob job_of(uint32_t slot, uint32_t slots, uint32_t workers = 1) {
   LoaderJob job;
   job.slot = slot;
@@ -27,10 +29,11 @@ std::vector<uint64_t> windows_made(const LoaderJob& job, LoaderState* state) {
 }
 
 protocol::Envelope plan_of(StepIndex step) {
-  auto plan = std::make_shared<model::Plan>();
-  plan->step = step;
+  auto rows = std::make_shared<model::SlotRows>();
+  rows->step = step;
+  rows->tree = kTree;
   protocol::Envelope envelope;
-  envelope.message = protocol::PlanPublished{plan, nullptr};
+  envelope.message = protocol::RowsPlanned{rows};
   return envelope;
 }
 
@@ -93,25 +96,25 @@ TEST(LoaderLogic, NothingIsPostedBehindTheEndOfASourceThatEnds) {
 TEST(LoaderLogic, AFetchWaitsForItsPlanAndTheOldestGoesFirst) {
   LoaderState state(0);
   const LoaderJob job = job_of(0, 1);
-  state.apply(FetchAsked{{7, 0}});
-  state.apply(FetchAsked{{6, 1}});
+  state.apply(FetchAsked{{7, kTree, 0}});
+  state.apply(FetchAsked{{6, kTree, 1}});
   EXPECT_TRUE(next_work(job, state).events.empty());
   receive(job, &state, plan_of(6));
   const Reaction reaction = next_work(job, state);
   ASSERT_EQ(reaction.effects.size(), 1u);
-  EXPECT_EQ(std::get<Serve>(reaction.effects[0]).key, (FetchKey{6, 1}));
+  EXPECT_EQ(std::get<Serve>(reaction.effects[0]).key, (FetchKey{6, kTree, 1}));
 }
 
 // Asked of a process that has died, of a step that is done with: no plan of it comes any more.
 TEST(LoaderLogic, AFetchWhosePlanNeverComesHoldsUpNobody) {
   LoaderState state(0);
   const LoaderJob job = job_of(0, 1);
-  state.apply(FetchAsked{{6, 0}});
-  state.apply(FetchAsked{{7, 0}});
+  state.apply(FetchAsked{{6, kTree, 0}});
+  state.apply(FetchAsked{{7, kTree, 0}});
   receive(job, &state, plan_of(7));
   const Reaction reaction = next_work(job, state);
   ASSERT_EQ(reaction.effects.size(), 1u);
-  EXPECT_EQ(std::get<Serve>(reaction.effects[0]).key, (FetchKey{7, 0}));
+  EXPECT_EQ(std::get<Serve>(reaction.effects[0]).key, (FetchKey{7, kTree, 0}));
 }
 
 TEST(LoaderLogic, OldPlansAreForgotten) {
@@ -137,11 +140,11 @@ TEST(LoaderLogic, AFetchOfARetiredStepHoldsUpNobody) {
   LoaderState state(0);
   LoaderJob job = job_of(0, 1);
   job.runway = 2;
-  state.apply(FetchAsked{{3, 0}});
+  state.apply(FetchAsked{{3, kTree, 0}});
   receive(job, &state, plan_of(9));
-  state.apply(FetchAsked{{2, 0}});
+  state.apply(FetchAsked{{2, kTree, 0}});
   EXPECT_TRUE(state.waiting().empty());
-  state.apply(FetchAsked{{9, 0}});
+  state.apply(FetchAsked{{9, kTree, 0}});
   EXPECT_EQ(next_work(job, state).effects.size(), 1u);
 }
 
@@ -149,18 +152,18 @@ TEST(LoaderLogic, AnAnswerWithHolesWaitsUntilAllOfThemAreLogged) {
   LoaderState state(0);
   const LoaderJob job = job_of(0, 1);
   const SampleId first{0, 0, 7}, second{0, 0, 8};
-  state.apply(HolesFound{{3, 0}, {{first, "bad"}, {second, "bad"}}});
-  state.apply(HolesFound{{3, 1}, {{second, "bad"}}});
+  state.apply(HolesFound{{3, kTree, 0}, {{first, "bad"}, {second, "bad"}}});
+  state.apply(HolesFound{{3, kTree, 1}, {{second, "bad"}}});
   protocol::Envelope logged;
   logged.message = protocol::LateBad{3, second, "bad"};
   Reaction reaction = on_message(job, state, logged);
   ASSERT_EQ(reaction.effects.size(), 1u);
-  EXPECT_EQ(std::get<Answer>(reaction.effects[0]).key, (FetchKey{3, 1}));
+  EXPECT_EQ(std::get<Answer>(reaction.effects[0]).key, (FetchKey{3, kTree, 1}));
   for (const Event& event : reaction.events) state.apply(event);
   logged.message = protocol::LateBad{3, first, "bad"};
   reaction = on_message(job, state, logged);
   ASSERT_EQ(reaction.effects.size(), 1u);
-  EXPECT_EQ(std::get<Answer>(reaction.effects[0]).key, (FetchKey{3, 0}));
+  EXPECT_EQ(std::get<Answer>(reaction.effects[0]).key, (FetchKey{3, kTree, 0}));
   for (const Event& event : reaction.events) state.apply(event);
   EXPECT_TRUE(state.unlogged().empty());
 }
@@ -179,10 +182,10 @@ TEST(LoaderLogic, RemembersWhatAConstructorCouldNotDecodeUntilTheStepIsRetired) 
   envelope.message = protocol::Fetch{3, 4};
   receive(job, &state, envelope);
   const std::map<SampleId, std::string> both = {{first, "cut"}, {second, "damaged"}};
-  EXPECT_EQ(state.undecodable({3, 4}), both);
-  EXPECT_TRUE(state.undecodable({3, 5}).empty());
+  EXPECT_EQ(state.undecodable({3, kTree, 4}), both);
+  EXPECT_TRUE(state.undecodable({3, kTree, 5}).empty());
   receive(job, &state, plan_of(9));
-  EXPECT_TRUE(state.undecodable({3, 4}).empty());
+  EXPECT_TRUE(state.undecodable({3, kTree, 4}).empty());
 }
 
 TEST(LoaderLogic, RefusesAFetchOfADeadConstructor) {
@@ -222,10 +225,10 @@ TEST(LoaderLogic, PromisesWithTheNewestPlanAndHeedsNoEarlierTerm) {
   EXPECT_EQ(std::get<protocol::TermPromised>(answer[0]).term, 2u);
   EXPECT_EQ(std::get<protocol::TermPromised>(answer[0]).planned, 0u) << "it was told of no plan";
 
-  auto plan = std::make_shared<model::Plan>();
+  auto plan = std::make_shared<model::SlotRows>();
   plan->step = 6;
   plan->plan_hash = digest_of("plan 6");
-  receive(job, &state, of_term(1, protocol::PlanPublished{plan, nullptr}));
+  receive(job, &state, of_term(1, protocol::RowsPlanned{plan}));
   const protocol::Envelope opened = of_term(3, protocol::TermOpened{});
   answer = told(on_message(job, state, opened));
   ASSERT_EQ(answer.size(), 1u);
@@ -275,7 +278,7 @@ TEST(LoaderLogic, RowsThatAreNotLoggedAndTheFailureAreToldAgain) {
   LoaderState state(0);
   const LoaderJob job = job_of(0, 1);
   const SampleId first{0, 0, 7}, second{0, 0, 8};
-  state.apply(HolesFound{{3, 0}, {{first, "cut"}, {second, "damaged"}}});
+  state.apply(HolesFound{{3, kTree, 0}, {{first, "cut"}, {second, "damaged"}}});
   state.apply(HoleLogged{first});
   state.apply(FailureTold{9, Status(Code::kSourceChanged, "later")});
   state.apply(FailureTold{6, Status(Code::kSourceChanged, "web: changed")});
@@ -328,7 +331,7 @@ TEST(LoaderLogic, APromotedShadowGoesOnWhereThePlannerCountsAndHearsWhatWaited) 
   for (const Event& event : on_promoted(job, state).events) state.apply(event);
   EXPECT_FALSE(state.standby());
   for (const auto& envelope : withheld) receive(job, &state, *envelope);
-  EXPECT_EQ(state.oldest_planned(), (FetchKey{1, 0}));
+  EXPECT_EQ(state.oldest_planned(), (FetchKey{1, kTree, 0}));
   EXPECT_EQ(windows_made(job, &state), (std::vector<uint64_t>{3, 4, 5}));
 }
 
@@ -361,7 +364,7 @@ TEST(LoaderLogic, OneThatWasActiveSaysAgainWhatMayHaveBeenRefused) {
   receive(job, &state, of_term(2, plan_of(1).message));
   receive(job, &state, fetch_of(1));
   for (const Event& event : next_work(job, state).events) state.apply(event);
-  state.apply(FetchAnswered{{1, 0}});
+  state.apply(FetchAnswered{{1, kTree, 0}});
   ASSERT_EQ(windows_made(job, &state), (std::vector<uint64_t>{3, 4}));
   state.apply(WindowPosted{3});
   const Reaction again = on_promoted(job, state);
@@ -369,7 +372,7 @@ TEST(LoaderLogic, OneThatWasActiveSaysAgainWhatMayHaveBeenRefused) {
   const auto& promise = std::get<Tell>(again.effects[0]).message;
   EXPECT_EQ(std::get<protocol::TermPromised>(promise).term, 2u);
   for (const Event& event : again.events) state.apply(event);
-  EXPECT_EQ(state.waiting(), (std::set<FetchKey>{{1, 0}}));
+  EXPECT_EQ(state.waiting(), (std::set<FetchKey>{{1, kTree, 0}}));
   EXPECT_EQ(state.next_window(), 3u);
 }
 

@@ -456,6 +456,7 @@ class DocumentWriter {
 struct Attached {
   size_t place = 0;  // in the payload's lists
   const ServedMedia* served = nullptr;
+  bool encoded_elsewhere = false;
   std::vector<DocumentPart> parts;
 };
 
@@ -467,9 +468,10 @@ uint64_t tokens_of(const Attached& document) {
   return tokens;
 }
 
-void attach_blob(const OpenSource& source, const MediaNumbers& numbers, const ServedBlob& blob,
-                 uint32_t ordinal, DocumentWriter* writer, protocol::Payload* payload) {
+void attach_blob(const OpenSource& source, const MediaNumbers& numbers, const Attached& document,
+                 const ServedBlob& blob, DocumentWriter* writer, protocol::Payload* payload) {
   const PlannedBlob& planned = blob.planned;
+  const uint32_t ordinal = payload->ordinals[document.place];
   const model::MediaUse& use = source.media->fields()[planned.field].use;
   if (use.before) writer->placeholder(*use.before, 1);
   const uint32_t lead = source.spec.bos ? 1 : 0;
@@ -481,9 +483,13 @@ void attach_blob(const OpenSource& source, const MediaNumbers& numbers, const Se
                           planned.plan.shape,
                           {},
                           blob.packed};
-  if (planned.field != numbers.encoded) {
+  const bool encoded = planned.field == numbers.encoded;
+  if (!encoded || (blob.packed && document.encoded_elsewhere)) {
     piece.data = {blob.bytes.data, blob.bytes.size};
     payload->holders.push_back(blob.bytes.holder);
+    if (encoded) piece.packed->judged_only = true;
+  } else {
+    piece.packed.reset();
   }
   payload->media.push_back(piece);
   if (planned.pads > 0) writer->placeholder(*use.pad, planned.pads);
@@ -493,11 +499,12 @@ void attach_blob(const OpenSource& source, const MediaNumbers& numbers, const Se
 }  // namespace
 
 Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
-                    const std::vector<size_t>& places, std::span<const ServedMedia> served,
-                    runtime::BufferPool& pool, protocol::Payload* payload,
-                    std::vector<std::string>* faults) {
+                    const std::vector<size_t>& places, std::span<const MediaWant> wants,
+                    std::span<const ServedMedia> served, runtime::BufferPool& pool,
+                    protocol::Payload* payload, std::vector<std::string>* faults) {
   faults->assign(served.size(), {});
-  OVERLORD_CHECK(places.size() >= served.size(), "a place for every document");
+  OVERLORD_CHECK(places.size() >= served.size() && wants.size() == served.size(),
+                 "a place for every document");
   std::vector<Attached> documents;
   uint64_t total = 0;
   for (size_t i = 0; i < served.size(); ++i) {
@@ -509,7 +516,7 @@ Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
       (*faults)[i] = parts.status().message();
       continue;
     }
-    documents.push_back({places[i], &served[i], std::move(*parts)});
+    documents.push_back({places[i], &served[i], wants[i].again, std::move(*parts)});
     total += tokens_of(documents.back());
   }
   if (total == 0) return {};
@@ -523,8 +530,8 @@ Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
     DocumentWriter writer(tokens, mask);
     for (const DocumentPart& part : document.parts) {
       if (part.blob) {
-        attach_blob(source, numbers, document.served->blobs[*part.blob],
-                    payload->ordinals[document.place], &writer, payload);
+        attach_blob(source, numbers, document, document.served->blobs[*part.blob], &writer,
+                    payload);
       } else {
         writer.text(span, part.begin, part.count);
       }
@@ -540,24 +547,31 @@ Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
 Status attach_encoded(const OpenSource& source, const MediaNumbers& numbers, uint32_t bin,
                       const MediaWant& want, const ServedMedia& served, runtime::BufferPool& pool,
                       protocol::Payload* payload) {
+  OVERLORD_CHECK(numbers.encoded.has_value(), "an encoder reads a field of the source");
   const uint64_t row = source.manifest.blocks[want.ref.block].first_row + want.ref.row;
   OVERLORD_TRY(const PlannedMedia planned, source.media->planned(row));
   for (size_t i = 0; i < planned.blobs.size(); ++i) {
     const PlannedBlob& blob = planned.blobs[i];
-    if (blob.field != numbers.encoded) continue;
+    const bool encoded = blob.field == numbers.encoded;
     runtime::Bytes bytes;
+    std::optional<model::PackedBlob> packed;
     if (served.fault.empty()) {
       OVERLORD_CHECK(served.blobs.size() == planned.blobs.size(), "what was planned was served");
       bytes = served.blobs[i].bytes;
-    } else {
+      packed = served.blobs[i].packed;
+      if (!encoded && !(packed && want.again)) continue;
+      if (packed) packed->judged_only = !encoded;
+    } else if (encoded) {
       const size_t size = blob.plan.size_bytes;
       const runtime::Buffer zeros = pool.acquire(std::max<size_t>(size, 1));
       if (!zeros.data) return pool.refusal(size);
       std::memset(zeros.data.get(), 0, size);
       bytes = {zeros.data, zeros.data.get(), size};
+    } else {
+      continue;
     }
     payload->encoded.push_back(
-        {bin, numbers.fields[blob.field], 0, 0, blob.plan.shape, {bytes.data, bytes.size}});
+        {bin, numbers.fields[blob.field], 0, 0, blob.plan.shape, {bytes.data, bytes.size}, packed});
     payload->holders.push_back(bytes.holder);
   }
   return {};

@@ -26,7 +26,8 @@ namespace overlord::loader {
 struct MediaWant {
   SampleId id;
   plan::RowRef ref;
-  bool again = false;  // another fetch of the step wants it too: its document, or who encodes it
+  // Another fetch of the step wants it too: that of its document, or of who encodes it.
+  bool again = false;
 };
 
 struct ServedBlob {
@@ -107,16 +108,18 @@ struct MediaNumbers {
 };
 
 // Puts the served media of documents that are no holes into the payload: `places[i]` is the place
-// of served[i] in the payload's lists. Of an encoded field only the shape is handed over. Tokens
+// of served[i], which answers wants[i], in the payload's lists. Of an encoded field only the shape
+// is handed over, and what is packed to be judged, unless its encoder is in the same bucket. Tokens
 // and masks are written anew, with placeholders. A document whose tokens do not fit its media is
 // left as it is, and `faults[i]` says why. kResource when the pool is exhausted.
 Status attach_media(const OpenSource& source, const MediaNumbers& numbers,
-                    const std::vector<size_t>& places, std::span<const ServedMedia> served,
-                    runtime::BufferPool& pool, protocol::Payload* payload,
-                    std::vector<std::string>* faults);
+                    const std::vector<size_t>& places, std::span<const MediaWant> wants,
+                    std::span<const ServedMedia> served, runtime::BufferPool& pool,
+                    protocol::Payload* payload, std::vector<std::string>* faults);
 
 // Adds what an encoder of the bucket reads of a sample: `bin` of the encoder's layer. What did not
-// decode is zeros of the planned shape, so that the exchange stays as it was planned.
+// decode is zeros of the planned shape, so that the exchange stays as it was planned. Beside what
+// is packed goes all that is packed of its document, to be judged, unless that is here too.
 Status attach_encoded(const OpenSource& source, const MediaNumbers& numbers, uint32_t bin,
                       const MediaWant& want, const ServedMedia& served, runtime::BufferPool& pool,
                       protocol::Payload* payload);

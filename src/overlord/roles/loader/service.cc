@@ -103,9 +103,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
     probe_.in_work = state_.windows_in_work() + state_.fetches_in_work();
     probe_.reads = job_.slot < job_.slots_at(state_.grant(), state_.owners());
     probe_.file_state_bytes = orders_.memory_bytes();
-    const KnownPlan* newest = state_.newest_plan();
-    const StepIndex step = newest == nullptr ? 0 : newest->plan->step;
-    if (idle_.gives_back(probe_.reads || state_.standby(), probe_.in_work > 0, step, job_.runway)) {
+    const bool reads = probe_.reads || state_.standby();
+    if (idle_.gives_back(reads, probe_.in_work > 0, state_.grant(), job_.runway)) {
       blocks_->keep_only({});
       if (media_) media_->shed();
     }
@@ -190,9 +189,8 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   // Single documents are kept nowhere.
   void carry_out(const Warm& effect) {
     std::set<uint32_t>& blocks = shadow_blocks_[effect.step];
-    const KnownPlan& known = *state_.plan(effect.step);
-    for (uint32_t bucket = 0; !sparse_reads_ && bucket < known.index->buckets.size(); ++bucket) {
-      for (const Wanted& want : wanted_by({effect.step, bucket})) blocks.insert(want.ref.block);
+    for (const model::PlannedRow& row : state_.plan(effect.step)->rows) {
+      if (!sparse_reads_) blocks.insert(orders_.locate(row.pass, row.position).ref.block);
     }
     std::set<uint32_t> needed;
     for (auto it = shadow_blocks_.begin(); it != shadow_blocks_.end();) {
@@ -276,20 +274,16 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
   // The segments of (step, bucket) that are this slot's.
   std::vector<Wanted> wanted_by(const FetchKey& key) {
     OVERLORD_CHECK(state_.plan(key) != nullptr, "a fetch starts when its plan is known");
-    const KnownPlan& known = *state_.plan(key);
-    OVERLORD_CHECK(key.bucket < known.index->buckets.size(), "a group of the plan");
-    const model::BucketIndex& bucket = known.index->buckets[key.bucket];
-    const model::Layer& layer = known.plan->layers.front();
+    return located(state_.plan(key)->rows_of(key.bucket));
+  }
+
+  std::vector<Wanted> located(std::span<const model::PlannedRow> rows) {
     std::vector<Wanted> wanted;
-    for (uint32_t i = bucket.source_begin[job_.source]; i < bucket.source_begin[job_.source + 1];
-         ++i) {
-      const uint32_t ordinal = bucket.by_source[i];
-      const model::Segment& segment = layer.segments[bucket.segments[ordinal]];
-      const SampleId id = segment.id;
-      const OrderCache::Located located = orders_.locate(id.pass, id.position);
-      if (!job_.owns(*known.plan, id.pass, located.window)) continue;
-      const uint64_t end = uint64_t{segment.first} + segment.count;
-      wanted.push_back({ordinal, id, located.ref, static_cast<uint32_t>(segment.count), end});
+    wanted.reserve(rows.size());
+    for (const model::PlannedRow& row : rows) {
+      const RowRef ref = orders_.locate(row.pass, row.position).ref;
+      const SampleId id{job_.source, row.pass, row.position};
+      wanted.push_back({row.ordinal, id, ref, row.count, row.end});
     }
     return wanted;
   }
@@ -410,18 +404,23 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
           hole(fetch.documents[i], served[i].fault, &fetch.holes);
     }
     std::vector<std::string> faults;
-    OVERLORD_RETURN_IF_ERROR(attach_media(*source_, media_numbers_, fetch.places,
-                                          std::span(served).first(fetch.documents.size()),
-                                          *seams_.pool, fetch.payload.get(), &faults));
+    const size_t count = fetch.documents.size();
+    OVERLORD_RETURN_IF_ERROR(
+        attach_media(*source_, media_numbers_, fetch.places, std::span(fetch.wants).first(count),
+                     std::span(served).first(count), *seams_.pool, fetch.payload.get(), &faults));
     for (size_t i = 0; i < faults.size(); ++i) {
       if (faults[i].empty()) continue;
       fetch.payload->spans[fetch.places[i]] = hole(
           fetch.documents[i], row_text(fetch.documents[i].ref) + ": " + faults[i], &fetch.holes);
     }
+    const std::map<SampleId, std::string>& undecodable = state_.undecodable(fetch.key);
     for (size_t i = 0; i < fetch.encoded.size(); ++i) {
       const size_t at = fetch.encoded_at[i];
+      const auto bad = undecodable.find(fetch.encoded[i].id);
+      const ServedMedia known =
+          bad == undecodable.end() ? served[at] : ServedMedia{{}, bad->second};
       OVERLORD_RETURN_IF_ERROR(attach_encoded(*source_, media_numbers_, fetch.encoded[i].ordinal,
-                                              fetch.wants[at], served[at], *seams_.pool,
+                                              fetch.wants[at], known, *seams_.pool,
                                               fetch.payload.get()));
     }
     return {};
@@ -429,20 +428,9 @@ class Loader::Service : public std::enable_shared_from_this<Loader::Service> {
 
   // What ranks of the bucket encode of this slot's samples.
   std::vector<Wanted> encoded_by(const FetchKey& key) {
-    std::vector<Wanted> wanted;
-    const KnownPlan* known = state_.plan(key);
-    if (!media_numbers_.encoded || known == nullptr) return wanted;
-    const model::BucketIndex& bucket = known->index->buckets[key.bucket];
-    if (bucket.encoded_begin.empty()) return wanted;
-    const model::Layer& layer = *known->plan->encoder();
-    for (uint32_t i = bucket.encoded_begin[job_.source]; i < bucket.encoded_begin[job_.source + 1];
-         ++i) {
-      const SampleId id = layer.segments[bucket.encoded[i]].id;
-      const OrderCache::Located located = orders_.locate(id.pass, id.position);
-      if (!job_.owns(*known->plan, id.pass, located.window)) continue;
-      wanted.push_back({bucket.encoded[i], id, located.ref});
-    }
-    return wanted;
+    const model::SlotRows* known = state_.plan(key);
+    if (!media_numbers_.encoded || known == nullptr) return {};
+    return located(known->encoded_of(key.bucket));
   }
 
   void hand_over(const FetchKey& key, std::shared_ptr<protocol::Payload> payload,

@@ -30,14 +30,14 @@ struct LoaderState::Apply {
     self.next_window_ = std::max(self.next_window_, event.first);
   }
   void operator()(const PlanSeen& event) const {
-    const uint32_t tree = event.plan->versions.tree;
-    const KnownPlan* known = self.plan(event.plan->step);
-    if (known != nullptr && known->plan->versions.tree > tree) return;  // placed again since
-    const auto later = self.plans_.lower_bound(event.plan->step);
-    for (auto it = later; it != self.plans_.end();) {
-      it = it->second.plan->versions.tree < tree ? self.plans_.erase(it) : std::next(it);
+    OVERLORD_CHECK(event.rows != nullptr && event.rows->fits(), "rows fit their buckets");
+    const auto& [step, tree] = std::pair(event.rows->step, event.rows->tree);
+    const model::SlotRows* known = self.plan(step);
+    if (known != nullptr && known->tree > tree) return;  // placed again since
+    for (auto it = self.plans_.lower_bound(step); it != self.plans_.end();) {
+      it = it->second->tree < tree ? self.plans_.erase(it) : std::next(it);
     }
-    self.plans_[event.plan->step] = {event.plan, event.index};
+    self.plans_[step] = event.rows;
   }
   void operator()(const FetchAsked& event) const {
     // Asked twice and answered long ago: its plan will not come again, and the oldest goes first.
@@ -151,14 +151,14 @@ std::optional<StepIndex> LoaderState::unwarmed() const {
   return next->first;
 }
 
-const KnownPlan* LoaderState::plan(StepIndex step) const {
+const model::SlotRows* LoaderState::plan(StepIndex step) const {
   const auto found = plans_.find(step);
-  return found == plans_.end() ? nullptr : &found->second;
+  return found == plans_.end() ? nullptr : found->second.get();
 }
 
-const KnownPlan* LoaderState::plan(const FetchKey& key) const {
-  const KnownPlan* known = plan(key.step);
-  return known != nullptr && known->plan->versions.tree == key.tree ? known : nullptr;
+const model::SlotRows* LoaderState::plan(const FetchKey& key) const {
+  const model::SlotRows* known = plan(key.step);
+  return known != nullptr && known->tree == key.tree ? known : nullptr;
 }
 
 }  // namespace overlord::loader

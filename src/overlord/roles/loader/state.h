@@ -16,8 +16,8 @@
 
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
-#include "overlord/model/plan.h"
-#include "overlord/model/plan_index.h"
+#include "overlord/model/owner_map.h"
+#include "overlord/model/slot_rows.h"
 #include "overlord/protocol/peer_generations.h"
 
 namespace overlord::loader {
@@ -36,8 +36,7 @@ struct GrantRaised {
   std::vector<model::OwnerRange> owners = {};
 };
 struct PlanSeen {
-  model::PlanPtr plan;
-  std::shared_ptr<const model::PlanIndex> index;
+  model::SlotRowsPtr rows;
 };
 struct FetchAsked {
   FetchKey key;
@@ -87,11 +86,6 @@ using Event = std::variant<GrantRaised, PlanSeen, FetchAsked, FetchStarted, Fetc
                            FailureTold, TermHeard, StepsRetired, Withheld, Promoted, WarmingStarted,
                            WarmingDone, protocol::PeerRestarted>;
 
-struct KnownPlan {
-  model::PlanPtr plan;
-  std::shared_ptr<const model::PlanIndex> index;
-};
-
 class LoaderState {
  public:
   // `first_window`: sequence number at which this source starts posting.
@@ -123,14 +117,15 @@ class LoaderState {
   const std::optional<FailureTold>& failure() const { return failure_; }
   // Documents of a fetch whose packed media did not decode where they were unpacked, and why.
   const std::map<SampleId, std::string>& undecodable(const FetchKey& key) const;
-  const KnownPlan* plan(StepIndex step) const;
+  // What this slot is to read of a step; null: it knows of nothing.
+  const model::SlotRows* plan(StepIndex step) const;
   // That of the tree that the fetch is for; null: not known, or another tree holds by now.
-  const KnownPlan* plan(const FetchKey& key) const;
-  const KnownPlan* newest_plan() const {
-    return plans_.empty() ? nullptr : &plans_.rbegin()->second;
+  const model::SlotRows* plan(const FetchKey& key) const;
+  const model::SlotRows* newest_plan() const {
+    return plans_.empty() ? nullptr : plans_.rbegin()->second.get();
   }
   size_t plans() const { return plans_.size(); }
-  const std::map<StepIndex, KnownPlan>& known_plans() const { return plans_; }
+  const std::map<StepIndex, model::SlotRowsPtr>& known_plans() const { return plans_; }
   bool standby() const { return standby_; }  // active in another process
   const std::deque<std::shared_ptr<const protocol::Envelope>>& withheld() const {
     return withheld_;
@@ -146,7 +141,7 @@ class LoaderState {
   uint64_t next_window_ = 0;
   uint64_t posted_before_ = 0;  // as the planner has said: windows before it need no posting again
   std::set<uint64_t> windows_in_work_;
-  std::map<StepIndex, KnownPlan> plans_;
+  std::map<StepIndex, model::SlotRowsPtr> plans_;
   std::set<FetchKey> waiting_;
   std::set<FetchKey> in_work_;
   std::map<FetchKey, std::map<SampleId, std::string>> unlogged_;

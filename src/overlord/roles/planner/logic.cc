@@ -6,6 +6,7 @@
 #include "overlord/plan/mix/mix_schedule.h"
 #include "overlord/plan/place/callout.h"
 #include "overlord/plan/place/place_tree.h"
+#include "overlord/plan/place/row_dealing.h"
 #include "overlord/roles/planner/owners.h"
 #include "overlord/roles/planner/reports.h"
 #include "overlord/roles/planner/term.h"
@@ -99,12 +100,17 @@ Reaction stop(const PlannerState& state, const Status& status) {
   return out;
 }
 
-protocol::PlanPublished publication(const PlannerJob& job, const model::PlanPtr& plan) {
+struct Publication {
+  protocol::PlanPublished plan;
+  std::vector<plan::DealtRows> rows;
+};
+
+Publication publication(const PlannerJob& job, const model::PlanPtr& plan) {
   auto index = model::PlanIndex::make(*plan, static_cast<uint32_t>(job.spec.sources.size()));
-  OVERLORD_CHECK(index->source_present.size() == job.spec.sources.size() &&
-                     index->buckets.size() == plan->layers.front().buckets,
-                 "an index of this plan");
-  return {plan, std::move(index)};
+  OVERLORD_CHECK(index->buckets.size() == plan->layers.front().buckets, "an index of this plan");
+  std::vector<plan::DealtRows> rows =
+      plan::deal_rows(*plan, job.slots, job.windows.get(), index.get());
+  return {{plan, std::move(index)}, std::move(rows)};
 }
 
 // A loader that begins with an empty memory: where to go on, and whatever it may still be asked.
@@ -117,8 +123,9 @@ void brief_loader(const PlannerJob& job, const PlannerState& state, const protoc
                                   state.owner_ranges(source)};
   out->effects.push_back(Send{loader, grant});
   for (const auto& [step, plan] : state.unacknowledged()) {
-    const protocol::PlanPublished published = publication(job, plan);
-    if (published.index->source_present[source]) out->effects.push_back(Send{loader, published});
+    model::SlotRowsPtr rows =
+        plan::rows_of(*plan, job.slots, job.windows.get(), {source, loader.slot});
+    if (rows) out->effects.push_back(Send{loader, protocol::RowsPlanned{std::move(rows)}});
   }
 }
 
@@ -134,7 +141,7 @@ void brief_constructor(const PlannerJob& job, const PlannerState& state,
   out->effects.push_back(Send{constructor, protocol::Acknowledged{slot->acknowledged}});
   for (const auto& [step, plan] : state.unacknowledged()) {
     if (step < slot->acknowledged || !of_tree(*slot, *plan)) continue;
-    out->effects.push_back(Send{constructor, publication(job, plan)});
+    out->effects.push_back(Send{constructor, publication(job, plan).plan});
   }
 }
 
@@ -157,9 +164,10 @@ struct OnMessage {
     out->events.push_back(MetaArrived{message.sequence, message.window});
   }
   void operator()(const protocol::Acknowledged& message) const {
-    // More than any term has planned: its promise ends the stream by name (check_promise).
-    if (message.acknowledged > state.unplanned()) return;
-    out->events.push_back(ConstructorAcknowledged{envelope.from, message.acknowledged});
+    // Of more than any term has planned its promise says more, which ends the stream by name
+    // (check_promise); what there is before that end is served.
+    const StepIndex known = std::min(message.acknowledged, state.unplanned());
+    out->events.push_back(ConstructorAcknowledged{envelope.from, known});
   }
   void operator()(const protocol::LateBad& message) const {
     // Told by another fetch, or before a restart: it counts once, and is answered every time.
@@ -361,13 +369,15 @@ Reaction on_released(const PlannerJob& job, const PlannerState& state, const mod
   OVERLORD_CHECK(plan->step < state.uncommitted(), "a plan is durable before it is published");
   OVERLORD_CHECK(state.unacknowledged().size() <= job.runway,
                  "no more is published than the runway");
-  const protocol::PlanPublished published = publication(job, plan);
+  Publication published = publication(job, plan);
+  OVERLORD_CHECK(published.rows.empty() == plan->layers.front().segments.empty(),
+                 "somebody reads what is planned");
   for (const ConstructorSlot& slot : state.constructors()) {
-    if (of_tree(slot, *plan)) out.effects.push_back(Send{slot.address, published});
+    if (of_tree(slot, *plan)) out.effects.push_back(Send{slot.address, published.plan});
   }
-  for (SourceIndex s = 0; s < job.spec.sources.size(); ++s) {
-    if (!published.index->source_present[s]) continue;
-    send_to_slots(model::owners_of(plan->owners, s, job.slots[s]), s, published, &out);
+  for (plan::DealtRows& one : published.rows) {
+    out.effects.push_back(Send{protocol::loader_address(one.slot.source, one.slot.slot),
+                               protocol::RowsPlanned{std::move(one.rows)}});
   }
   return out;
 }

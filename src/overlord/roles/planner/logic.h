@@ -11,6 +11,7 @@
 #include "overlord/model/mesh.h"
 #include "overlord/model/owner_map.h"
 #include "overlord/plan/place/placement.h"
+#include "overlord/plan/select/source_windows.h"
 #include "overlord/plan/select/step_selector.h"
 #include "overlord/protocol/journal/journal_record.h"
 #include "overlord/protocol/messages.h"
@@ -27,11 +28,13 @@ struct PlannerJob {
   std::shared_ptr<const model::ViewTable> views;
   std::vector<uint32_t> slots;       // per source, at the start
   std::vector<uint32_t> most_slots;  // that there are: the others wait to be given windows
-  model::Versions versions;          // of the plans, which no restart changes
-  uint32_t generation = 1;           // of this planner, on what it sends: its term
-  std::vector<uint32_t> buckets;     // constructors of the job's own tree that this planner serves
-  uint32_t runway = 4;               // plans that are out, and not consumed
-  uint32_t most_ahead = 0;           // plans beyond it that may be made for the journal's sake
+  // Of those sources. Remembers what it was asked; null where every source has one slot.
+  std::shared_ptr<plan::SourceWindows> windows = nullptr;
+  model::Versions versions;       // of the plans, which no restart changes
+  uint32_t generation = 1;        // of this planner, on what it sends: its term
+  std::vector<uint32_t> buckets;  // constructors of the job's own tree that this planner serves
+  uint32_t runway = 4;            // plans that are out, and not consumed
+  uint32_t most_ahead = 0;        // plans beyond it that may be made for the journal's sake
   model::Scaling scaling;
   std::vector<Rank> ranks;      // whose clients are told of a new term
   std::vector<Rank> reporters;  // whose parts make up a step's feedback, ascending

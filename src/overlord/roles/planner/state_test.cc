@@ -126,7 +126,7 @@ TEST(PlannerState, PlansThatNobodyHasHeardOfAreWithdrawn) {
   state.apply(PlanCommitted{kBase + 1});
   state.apply(PlanMade{made(kBase + 2)});
   EXPECT_EQ(state.unheard(), kBase + 1);
-  EXPECT_DEATH(state.apply(PlansWithdrawn{kBase}), "what somebody may have heard of stays");
+  EXPECT_DEATH(state.apply(PlansWithdrawn{kBase - 1}), "what is kept can be planned anew");
   state.apply(PlansWithdrawn{kBase + 1});
   EXPECT_EQ(protocol::encode_stream_state(state.stream()), protocol::encode_stream_state(after));
   EXPECT_EQ(state.content_chain(), contents);

@@ -153,7 +153,10 @@ TEST(Term, ARoleAheadOfTheJournalEndsTheStreamByName) {
       "journal: the planner of term 3 found plans before step 8, and constructor 1.0 was told "
       "of step 9: records were lost; restart from the last checkpoint");
   // It follows at once, before the failure is durable.
-  EXPECT_TRUE(term.hear(kConstructor, protocol::Acknowledged{9}).events.empty());
+  const Reaction done = term.hear(kConstructor, protocol::Acknowledged{9});
+  ASSERT_EQ(done.events.size(), 1u);
+  EXPECT_EQ(std::get<ConstructorAcknowledged>(done.events[0]).acknowledged, 8u)
+      << "of what the journal has, so that others are served up to there";
   term.apply({Failed{fail.step, fail.status}});
   EXPECT_TRUE(term.promise(kLoader, 10).effects.empty()) << "the stream ends once";
 }
