@@ -169,19 +169,21 @@ TEST(Owners, WhatWasDecidedIsDecidedAgainFromTheJournal) {
 TEST(Owners, SlotsAreThereWhenTheMixtureTurnsToASource) {
   Scenario scenario = turning(growing(Scenario::small()));
   scenario.options.scaling.interval_ms = 3'600'000;  // the scaler looks at nothing in this run
+  uint64_t grown = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     auto cluster = scenario.start(seed);
     ASSERT_TRUE(cluster->run(kLong)) << seed;
-    const std::vector<protocol::OwnersRecord> decided = decisions_of(*cluster);
-    ASSERT_FALSE(decided.empty()) << seed;
-    for (const protocol::OwnersRecord& record : decided) {
+    for (const protocol::OwnersRecord& record : decisions_of(*cluster)) {
+      if (record.reason == "at the start") continue;
       EXPECT_EQ(record.owners.source + 1, scenario.spec.sources.size())
           << "nothing turns to others";
       EXPECT_EQ(record.inputs.rule, model::ScaleRule::kForesight);
       EXPECT_GE(record.inputs.step, kTurn);
       EXPECT_GT(record.owners.ranges.back().slots, 1u);
+      ++grown;
     }
   }
+  EXPECT_GT(grown, 10u) << "in most worlds its windows take long enough";
 }
 
 }  // namespace owners_test

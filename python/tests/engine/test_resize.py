@@ -35,7 +35,7 @@ def owners_in(config: dict[str, Any]) -> list[dict[str, Any]]:
     """The newest decision about every source whose loaders have changed."""
     files = [path for path in Path(config["runtime"]["journal"]).rglob("*") if path.is_file()]
     looks = [core.look_at_journal(str(folder)) for folder in {path.parent for path in files}]
-    return [one for look in looks for one in look["owners"]]
+    return [one for look in looks for one in look["owners"] if one["reason"] != "at the start"]
 
 
 def kill_some_loaders(sockets: Path, number: int) -> None:

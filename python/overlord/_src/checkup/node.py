@@ -171,7 +171,7 @@ def placement(
     loaded: LoadedConfig,
     mesh: Mesh,
     hosts: Sequence[tuple[str, int, bool, Sequence[str]]] = (),
-    millicores: Mapping[str, tuple[int, int]] | None = None,
+    millicores: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Which roles share a process, and on which of these hosts loaders live, the lead's first.
 

@@ -29,7 +29,7 @@ from overlord._src.lowering.strategy import cost_data, lower_strategy, python_co
 from overlord._src.lowering.tokenizer_ids import tokenizer_ids
 from overlord._src.mesh import Mesh, is_data_axis
 from overlord._src.native import core
-from overlord._src.scale.sizes_file import sized
+from overlord._src.scale.sizes_file import most_slots, sized
 from overlord._workers.tokenizer_worker import tokenizer_digest
 
 
@@ -183,8 +183,8 @@ def loaders_of(loaded: LoadedConfig, name: str) -> int:
 def most_loaders(loaded: LoadedConfig) -> dict[str, int]:
     """To how many slots sources may grow, by the name in the config."""
     return {
-        name: max(loaders_of(loaded, name), source.most_loaders)
-        for name, source in loaded.config.sources.items()
+        name: max(loaders_of(loaded, name), most_slots(loaded, name))
+        for name in loaded.config.sources
     }
 
 
@@ -230,6 +230,7 @@ def lower_source(
         },
         loaders=loaders_of(loaded, name),
         workers=workers_of(loaded, name),
+        most_loaders=most_slots(loaded, name),
         measured=None,  # told when a run starts
         files_here=files_here,
         count_bytes=in_bytes and tokenizer is not None and tokenizer["kind"] == "huggingface",

@@ -16,7 +16,7 @@ from overlord._src.native import core
 from overlord._src.node.shadow_rule import shadows_by_rule
 from overlord._src.scale.loads import Room, load_of, taken_cores
 from overlord._src.scale.probing import probe
-from overlord._src.scale.sizes_file import WITHOUT, found_size, is_auto
+from overlord._src.scale.sizes_file import WITHOUT, found_size, is_told, most_slots
 
 KEYS = ("loaders", "workers")
 
@@ -31,8 +31,8 @@ def told_sources(
     """
     profiles = read_profiles(loaded, opened.sources)
     sizes: dict[str, dict[str, int]] = {}
-    unsized = [name for name in opened.source_names if list(_unsized(loaded, name))]
-    if unsized:
+    asked = {name: [*_told(loaded, name)] for name in opened.source_names}
+    if any(found_size(loaded, name, key) is None for name in asked for key in asked[name]):
         profiles |= _probed(loaded, opened, profiles)
         room = _room(hosts, groups)
         sizes = sizes_by_profile(opened, profiles, room)
@@ -41,20 +41,29 @@ def told_sources(
         name: {
             "shadows": shadows.get(name),
             **dict.fromkeys(KEYS),
-            **{key: sizes[name][key] for key in _unsized(loaded, name) if name in sizes},
+            **{key: _size(loaded, sizes, name, key) for key in asked[name]},
             "measured": profiles[name].cost if name in profiles else None,
         }
         for name in opened.source_names
     }
 
 
-def _unsized(loaded: LoadedConfig, name: str) -> Iterator[str]:
-    """Which sizes of a source are still to be found out."""
+def _told(loaded: LoadedConfig, name: str) -> Iterator[str]:
+    """Which sizes of a source an engine is told at the start."""
     for key in KEYS:
         if key == "loaders" and loaded.config.runtime.ablation.uniform_loaders:
             continue
-        if is_auto(loaded, name, key) and found_size(loaded, name, key) is None:
+        if is_told(loaded, name, key):
             yield key
+
+
+def _size(
+    loaded: LoadedConfig, sizes: Mapping[str, Mapping[str, int]], name: str, key: str
+) -> int | None:
+    """As `overlord partition` has left it, or as it was reckoned now; None: neither."""
+    found = found_size(loaded, name, key) or sizes.get(name, {}).get(key)
+    most = most_slots(loaded, name)
+    return min(found, most) if found and key == "loaders" and most else found
 
 
 def _probed(

@@ -14,6 +14,9 @@ from overlord._src.config.reading import LoadedConfig
 FORMAT = 1
 AUTO = "auto"
 WITHOUT = {"loaders": 1, "workers": 2}  # a source that nobody has sized
+# Slots that a source of several hosts has where its loaders are `auto`. All hosts must have them,
+# and each may size it otherwise: how many read is what the planner's host has found.
+SLOTS_OF_HOSTS = 8
 
 
 def sizes_path(loaded: LoadedConfig) -> Path:
@@ -41,6 +44,15 @@ def _read(path: Path, changed_ns: int) -> Any:
     return json.loads(path.read_text())
 
 
+def most_slots(loaded: LoadedConfig, source: str) -> int:
+    """To how many slots a source may grow; 0: it has as many as it begins with."""
+    declared = loaded.config.sources[base_name(source)].most_loaders
+    hosts = loaded.config.runtime.wire.planner is not None
+    if hosts and is_auto(loaded, source, "loaders"):
+        return max(declared, SLOTS_OF_HOSTS)
+    return declared
+
+
 def is_auto(loaded: LoadedConfig, source: str, key: str) -> bool:
     """Whether `loaders` or `workers` of a source are to be found out.
 
@@ -63,9 +75,18 @@ def found_size(loaded: LoadedConfig, source: str, key: str) -> int | None:
     return found if isinstance(found, int) and 1 <= found <= 1024 else None
 
 
+def is_told(loaded: LoadedConfig, source: str, key: str) -> bool:
+    """Whether a size is found out for each start, and is not known before."""
+    if not is_auto(loaded, source, key):
+        return False
+    hosts = loaded.config.runtime.wire.planner is not None
+    return hosts or found_size(loaded, source, key) is None
+
+
 def sized(loaded: LoadedConfig, source: str, key: str) -> int:
     """`loaders` or `workers` of a source as far as it is known before the start."""
     declared = getattr(loaded.config.sources[base_name(source)], key)
     if is_auto(loaded, source, key):
-        return found_size(loaded, source, key) or WITHOUT[key]
+        known = None if is_told(loaded, source, key) else found_size(loaded, source, key)
+        return known or WITHOUT[key]
     return WITHOUT[key] if declared is None else int(declared)

@@ -8,13 +8,14 @@ namespace overlord::loader {
 
 class LoadMeter {
  public:
-  // From `now_ns` on so many workers are at work. What to tell, at most five times a second and
-  // where there is news.
+  // From `now_ns` on so many workers are at work. What to tell, where there is news: at once what
+  // the first work took, then at most five times a second.
   std::optional<uint64_t> note(uint64_t workers, int64_t now_ns) {
     busy_ns_ += static_cast<uint64_t>(now_ns - since_ns_) * workers_;
     since_ns_ = now_ns;
     workers_ = workers;
-    if (now_ns - told_at_ns_ < kIntervalNs || busy_ns_ == told_ns_) return std::nullopt;
+    const bool soon = told_ns_ > 0 && now_ns - told_at_ns_ < kIntervalNs;
+    if (soon || busy_ns_ == told_ns_) return std::nullopt;
     told_at_ns_ = now_ns;
     told_ns_ = busy_ns_;
     return busy_ns_;

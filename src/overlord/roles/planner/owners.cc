@@ -56,6 +56,18 @@ model::ScaleInputs scale_inputs(const PlannerJob& job, const PlannerState& state
   return inputs;
 }
 
+std::vector<protocol::OwnersRecord> owners_at_start(const PlannerJob& job,
+                                                    const PlannerState& state) {
+  std::vector<protocol::OwnersRecord> out;
+  for (SourceIndex s = 0; s < job.slots.size(); ++s) {
+    if (job.spec.sources[s].most_loaders == 0) continue;
+    model::ScaleInputs inputs = scale_inputs(job, state, s, model::ScaleRule::kWish);
+    inputs.wished = job.slots[s];
+    out.push_back({job.versions, {s, {{0, job.slots[s]}}}, 0, "at the start", std::move(inputs)});
+  }
+  return out;
+}
+
 void change_slots(const PlannerJob& job, const PlannerState& state, SourceIndex source,
                   model::ScaleInputs inputs, std::string reason, Reaction* out) {
   if (!may_change(job, state, source)) return;

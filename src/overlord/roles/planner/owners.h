@@ -18,6 +18,11 @@ uint32_t newest_slots(const PlannerJob& job, const PlannerState& state, SourceIn
 model::ScaleInputs scale_inputs(const PlannerJob& job, const PlannerState& state,
                                 SourceIndex source, model::ScaleRule rule);
 
+// Who reads sources that may grow, from the first window on: hosts that have sized them otherwise,
+// and planners that come after this one, go by what is said here.
+std::vector<protocol::OwnersRecord> owners_at_start(const PlannerJob& job,
+                                                    const PlannerState& state);
+
 // As many slots as follow from the inputs, which are written down with the reason; or, where
 // changes are only advised, written down alone, if it is news. Nothing where the source has them,
 // where a change of it is on its way, or nothing is to be planned any more.

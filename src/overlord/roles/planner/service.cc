@@ -87,6 +87,10 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
                                            {}});
     OVERLORD_CHECK(started.ok(), "a state that was made here can be read");
     for (const auto& [step, feedback] : state_.pending_feedback()) keep(record_of(feedback));
+    for (const protocol::OwnersRecord& record : owners_at_start(job_, state_)) {
+      state_.apply(OwnersChanged{record});
+      keep(record);
+    }
   }
 
   // --- A term that goes on from a journal -------------------------------------------------------
