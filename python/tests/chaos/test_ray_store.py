@@ -122,7 +122,14 @@ def test_without_a_store_ray_ends_its_processes_and_the_job_restarts_exactly(
                 trainer.until("paused")
             state = next(word["kept"] for word in started[0].words if word.get("at") == PAUSE)
             made.head_node.kill_gcs_server()
-            in_time(lambda: leader not in processes_of(sockets), "Ray has ended the keeper")
+
+            def ended() -> bool:
+                for node in made.list_all_nodes():
+                    for info in node.all_processes["raylet"]:
+                        info.process.poll()  # else its workers think that it lives
+                return leader not in processes_of(sockets)
+
+            in_time(ended, "Ray has ended the keeper")
             for trainer in started:
                 trainer.go()
             for trainer in started:
