@@ -1,6 +1,6 @@
 """What becomes of a job when Ray's own state (GCS) dies, with a store behind it and without.
 
-`make ray-store` runs these; they take minutes.
+`make ray` runs these; they take minutes.
 """
 
 from __future__ import annotations
