@@ -120,10 +120,10 @@ mutants: setup-test ## bugs of tests/mutants.txt: which of them end in a check o
 chaos: setup-test build ## faults around a job at random moments, CHAOS_ROUNDS of each kind (100); or CHAOS_MINUTES of all kinds at once
 	@$(PYTHON) -m pytest -q -m chaos python/tests/chaos$(if $(CHAOS_MINUTES),/test_long_runs.py)
 
-.PHONY: ray-store
-ray-store: setup-test build ## what becomes of a job when Ray's own state dies, with Redis behind it and without
-	@command -v redis-server >/dev/null || echo "ray-store: without redis-server half of it is skipped: apt-get install redis-server"
-	$(PYTHON) -m pytest -q -m chaos python/tests/chaos/test_ray_store.py
+.PHONY: ray
+ray: setup-test build ## long tests under Ray: its own state dies, with Redis behind it and without; the contract of clusters
+	@command -v redis-server >/dev/null || echo "ray: without redis-server one of them is skipped: apt-get install redis-server"
+	$(PYTHON) -m pytest -q -m chaos python/tests/chaos/test_ray_store.py python/tests/engine/test_ray_cluster.py
 
 .PHONY: flaky
 flaky: setup-test build ## tests that start processes, on a busy machine; FLAKY_ROUNDS sets how often (20)

@@ -327,6 +327,7 @@ def processes_of_ray(cluster: Any) -> dict[int, str]:
     }
 
 
+@pytest.mark.chaos
 def test_groups_on_a_host_that_ray_places_keep_the_contract(
     cluster: Any, tmp_path: Path, free_port: int
 ) -> None:
