@@ -134,9 +134,6 @@ class Source:
     def measured(self) -> dict: ...
 
     @property
-    def measured_decode_millicores(self) -> int: ...
-
-    @property
     def files_here(self) -> bool: ...
 
     FIELDS: tuple = ...
@@ -1030,9 +1027,14 @@ def refusal(error: str, text: str) -> bytes:
     What a node that waits for its job is sent instead: the name of an error, and its text.
     """
 
-def place_processes(sources: Sequence[tuple[str, int, int, int, int, bool]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[Sequence[str]], isolate_by_rule: bool = True, hosts: Sequence[tuple[str, int, bool]] = []) -> dict:
+def place_processes(sources: Sequence[tuple[str, int, int, int, int, bool]], buckets: int, loader_processes: int, constructor_processes: int, isolate: Sequence[Sequence[str]], isolate_by_rule: bool = True, hosts: Sequence[tuple[str, int, bool, Sequence[str]]] = []) -> dict:
     """
-    Processes with their roles, and hosts of those that may move, with the reason of each; of (name, loaders, workers, shadows, measured millicores, runs Python) and (name, cores, has ranks).
+    Processes with their roles, and hosts of those that may move, with the reason of each; of (name, loaders, workers, shadows, measured millicores, runs Python) and (name, cores, has ranks, sources on its disks).
+    """
+
+def choose_decoding(job: Job, hosts: Sequence[tuple[str, int, bool, Sequence[str]]], buckets: int, decoding: Mapping[str, int]) -> list:
+    """
+    Who decodes the media of each source that has some, and why; of the hosts of place_processes, and the thousandths of a core that decoding keeps busy.
     """
 
 def ask_node(directory: str, timeout_s: float = 2.0) -> dict:
