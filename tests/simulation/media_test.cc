@@ -521,11 +521,13 @@ TEST(PackedMedia, AreDecodedByTheGroupsOfDocumentsAndOfEncoders) {
 TEST(PackedMedia, AHoleIsOneForBothGroups) {
   size_t seen = 0;
   for (const uint64_t broken : {5, 8, 9, 10, 13, 14}) {
-    auto plain = encoded_at(model::DecodeAt::kLoader, broken).start(1);
+    const Scenario at_loaders = encoded_at(model::DecodeAt::kLoader, broken);
+    const Scenario at_constructors = encoded_at(model::DecodeAt::kConstructor, broken);
+    auto plain = at_loaders.start(1);
     ASSERT_TRUE(plain->run(kSteps)) << "hangs";
     seen += plain->quarantine().empty() ? 0 : 1;
     for (uint64_t seed = 1; seed < 4; ++seed) {
-      auto packed = encoded_at(model::DecodeAt::kConstructor, broken).start(seed);
+      auto packed = at_constructors.start(seed);
       ASSERT_TRUE(packed->run(kSteps)) << "hangs";
       EXPECT_FALSE(packed->failure()) << packed->failure()->message();
       EXPECT_EQ(packed->stream_hash(), plain->stream_hash()) << "row " << broken;
