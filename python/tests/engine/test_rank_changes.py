@@ -13,7 +13,6 @@ from test_rebuild import digest, static
 from trainers import (
     Trainer,
     ended_at_last,
-    in_time,
     kill_all,
     processes_of,
     until_nothing_left,
