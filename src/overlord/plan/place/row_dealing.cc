@@ -122,6 +122,7 @@ class Dealing {
 
   // Buckets that have nothing of it but what their ranks encode may lie between the others.
   void deal_encoded() {
+    if (plan_.encoder() == nullptr) return;
     std::vector<std::vector<std::pair<uint32_t, PlannedRow>>> found(made_.size());
     for (uint32_t b = 0; b < encoded_.size(); ++b) {
       for (const uint32_t bin : encoded_[b]) {
