@@ -330,6 +330,7 @@ TEST_F(CarrierTest, AConstructorGetsItsBucketAndAllPassOnTheSame) {
   protocol::Hello hello;
   hello.name = constructor_.name;
   for (uint32_t b = 0; b < kBuckets; ++b) hello.roles.push_back(protocol::constructor_address(b));
+  loader_.out = std::make_shared<PiledLink>();
   loader_.carrier->connect(hello, loader_.out);
   const uint64_t before = loader_.carrier->stats().frames_sent;
   for (const Address& to : hello.roles) loader_.carrier->send(publication(made, to));
