@@ -40,7 +40,7 @@ def test_planner(data: Path) -> None:
     report = run(data, "planner")
     one, many = (report["contenders"][f"planner/{count}_hosts"] for count in (1, 128))
     assert one["samples_per_step"] == many["samples_per_step"] > 0
-    assert many["frames_per_step"] > one["frames_per_step"]
+    assert many["frames_per_step"] >= one["frames_per_step"]
     assert report["figures"]["planner_hosts_ratio"] > 0
 
 

@@ -47,10 +47,18 @@ def test_a_node_on_80_columns() -> None:
     there = {**process, "name": "loaders-12", "host": "joined-cpu-17@123456", "memory": None}
     fits(top_view.process_table([process, there]), 4, "constructors-0", "cpu-17@123456", "pss")
     gives = {"cores": 192, "memory_bytes": 123_456_789_012, "memory_enforced": True}
+    gives |= {"leads_at": "", "lacks": [], "holds": []}
     host = {"name": "joined-cpu-17@123456", "ranks": False, "gives": gives, "groups": 128}
     hosts = [{**host, "lost": False}, {**host, "name": "", "lost": True}]
     fits(top_view.host_table(hosts), 3, "cpu-17@123456", "lead (lost)", "control group")
-    source = {"source": "web-2024-crawl", "loaders": 16, "queue": 123, "in_work": 32, "busy": 0.97}
+    source = {
+        "source": "web-2024-crawl",
+        "loaders": 16,
+        "reading": 12,
+        "queue": 123,
+        "in_work": 32,
+        "busy": 0.97,
+    }
     source |= {"rows": 123_456_789, "rows_per_s": 123_456.7, "read_bytes": 9e12, "bad_rows": 12}
     source |= {"bytes_per_s": 123e6, "stage": "tokenise", "stage_share": 0.87}
     other = {**source, "source": "code"}

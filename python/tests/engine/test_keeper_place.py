@@ -50,8 +50,8 @@ def place(sockets: Path) -> KeeperPlace:
 
 @contextlib.contextmanager
 def listener(place: KeeperPlace) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind(f"{place.path}/here")
+    with socket.socket(socket.AF_UNIX) as door, place._address() as address:
+        door.bind(address)
         door.listen()
         yield door
 

@@ -190,7 +190,7 @@ def test_the_costliest_have_shadows_by_rule(config: dict[str, Any], sockets: Pat
 
 def profile(elapsed_ns: int, **stages: int) -> SourceProfile:
     measured = {name: StageProfile(stages.get(name, 0), 0, 0, 0) for name in STAGES}
-    return SourceProfile("", "", elapsed_ns, 1, 0, 0, 0, 0, 0, 0, 0, 0, measured)
+    return SourceProfile("", "", elapsed_ns, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, measured)
 
 
 def test_those_are_costliest_whose_loaders_worked_most() -> None:
