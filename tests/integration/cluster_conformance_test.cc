@@ -171,12 +171,8 @@ TEST(JoinedHostOfTheSuite, ServesTheLeadThatItIsTold) {
 INSTANTIATE_TEST_SUITE_P(Fillings, ClusterConformance,
                          testing::Values(filling<ProcessesUnderTest>("processes"),
                                          filling<HostsUnderTest>("hosts"),
+                                         filling<JoinedUnderTest>("joined"),
                                          filling<ThreadsUnderTest>("embedded")),
-                         [](const auto& info) { return info.param.name; });
-
-// Waits for ever since hosts say which files they hold; to be found out before it counts again.
-INSTANTIATE_TEST_SUITE_P(DISABLED_Fillings, ClusterConformance,
-                         testing::Values(filling<JoinedUnderTest>("joined")),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -53,6 +53,7 @@ inline Status run_host(const std::string& script, const std::string& lead,
   node::KeeperArguments arguments;
   arguments.directory = directory;
   arguments.executable = script;
+  arguments.stays = true;
   arguments.wire.lead = lead;
   arguments.wire.bind = "127.0.0.1:0";
   return node::run_joined_host(arguments, {}, *line).status();
