@@ -107,6 +107,7 @@ peers: wheel ## environment .venv-peers with the loaders that benchmarks compare
 .PHONY: soak
 soak: setup-test build ## storms of the simulated world over fresh seeds, and long runs; SEEDS worlds of each (20000)
 	@tools/soak.sh
+	OVERLORD_SOAK=1 ctest --preset dev -j $(JOBS)
 	$(PYTHON) -m pytest -q -m soak || test $$? -eq 5
 
 .PHONY: mutants

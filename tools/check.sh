@@ -19,10 +19,11 @@ check_rooms() { python tools/rooms.py; }
 check_stubs() { tools/stubs.sh --check; }
 check_headers() { cmake --build build -j "$jobs" --target check_headers; }
 check_cpp() { ctest --preset dev -j "$jobs"; }
-# One worker more than cores: some wait. What all of them would compile when they start is compiled by one before.
+# One worker more than cores: some wait. Threads of torch that spin for a core that another has make a test take thrice
+# as long. What all of them would compile when they start is compiled by one before.
 check_python() {
   python -m pytest -q --collect-only >"$logs/collected.log" 2>&1
-  python -m pytest -q -n $((jobs + 1)) --dist worksteal --ignore=python/tests/house/test_wheel.py
+  OMP_NUM_THREADS=1 python -m pytest -q -n $((jobs + 1)) --dist worksteal --ignore=python/tests/house/test_wheel.py
 }
 check_wheel() { python -m pytest -q python/tests/house/test_wheel.py; }
 

@@ -165,18 +165,25 @@ Result<RowContent> JobHandle::read_row(uint32_t source, uint64_t row,
   const auto index = static_cast<uint32_t>(row - open.manifest.blocks[block].first_row);
   RowContent content;
   content.place = place_of(source, block, index);
-  OVERLORD_TRY(columnar::RowBlock rows, node::read_block(open, *storage_, block));
-  columnar::TokenBlock tokens = std::move(rows.tokens);
+  if (!kept_ || kept_->source != source || kept_->block != block) {
+    OVERLORD_TRY(columnar::RowBlock read, node::read_block(open, *storage_, block));
+    kept_ = KeptBlock{source, block, std::move(read)};
+  }
+  columnar::RowBlock& rows = kept_->rows;
   if (rows.is_text) {
     content.is_text = true;
     content.text = std::string(rows.text.rows.row(index));
     content.bad = reason_of(rows.text.bad, index);
     if (!content.bad.empty()) return content;
-    OVERLORD_RETURN_IF_ERROR(planner(std::nullopt, worker_command).status());  // makes encoders_
-    OVERLORD_TRY(runtime::TextEncoder * encoder, encoders_->get(open.spec));
-    OVERLORD_TRY(auto made, node::read_tokens(open, *storage_, encoder, block));
-    tokens = *made;
+    if (!kept_->encoded) {
+      OVERLORD_RETURN_IF_ERROR(planner(std::nullopt, worker_command).status());  // makes encoders_
+      OVERLORD_TRY(runtime::TextEncoder * encoder, encoders_->get(open.spec));
+      OVERLORD_TRY(auto made, node::read_tokens(open, *storage_, encoder, block));
+      rows.tokens = *made;
+      kept_->encoded = true;
+    }
   }
+  const columnar::TokenBlock& tokens = rows.tokens;
   if (tokens.counts[index] == model::kBadRow) {
     content.bad = reason_of(tokens.bad, index);
     return content;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "overlord/columnar/block_reader.h"
 #include "overlord/node/engine/embedded_engine.h"
 #include "overlord/node/engine/open_files.h"
 #include "overlord/node/engine/plan_cursor.h"
@@ -83,6 +84,14 @@ class JobHandle {
                               const std::vector<std::string>& worker_command);
 
  private:
+  // The one that was read last: whoever looks at rows looks at several of a block.
+  struct KeptBlock {
+    uint32_t source = 0;
+    uint32_t block = 0;
+    columnar::RowBlock rows;
+    bool encoded = false;  // where they are texts
+  };
+
   JobHandle() = default;
   RowPlace place_of(uint32_t source, uint32_t block, uint32_t row) const;
   Result<protocol::ResumeState> state_of(const std::optional<std::string>& saved,
@@ -95,6 +104,7 @@ class JobHandle {
   // Kept for planning and inspection of text; made when first needed.
   std::shared_ptr<runtime::ThreadExecutor> executor_;
   std::shared_ptr<node::Encoders> encoders_;
+  std::optional<KeptBlock> kept_;
 };
 
 }  // namespace overlord::python

@@ -15,7 +15,7 @@ void in_many_worlds(const Scenario& scenario, Brew&& brew) {
   const auto job = scenario.open();
   const Digest expected = quiet_hash(scenario, kSteps);
   uint64_t elsewhere = 0;
-  const uint64_t worlds = for_each_seed({400}, [&](uint64_t seed) {
+  const uint64_t worlds = for_each_seed({200}, [&](uint64_t seed) {
     Layout layout;
     layout.split = true;
     layout.loaders_together = 1 + static_cast<uint32_t>(seed % 2);
@@ -64,7 +64,7 @@ TEST(Hosts, TheOneThatLeadsDiesWhole) {
   const auto job = scenario.open();
   const Digest expected = quiet_hash(scenario, kSteps);
   uint64_t leads = 0, planners = 0;
-  const uint64_t worlds = for_each_seed({400}, [&](uint64_t seed) {
+  const uint64_t worlds = for_each_seed({200}, [&](uint64_t seed) {
     Layout layout;
     if (seed % 3 == 0) everybody_else_dies(seed, &layout);
     layout.split = true;

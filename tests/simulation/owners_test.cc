@@ -101,11 +101,11 @@ TEST(Owners, SlotsThatReadNothingOfAStepHearNothingOfIt) {
 }
 
 TEST(Owners, WhileProcessesAndPlannersDie) {
-  storm(growing(spread_out()), 400, [](uint64_t seed) { return stormy(seed); });
+  storm(growing(spread_out()), 200, [](uint64_t seed) { return stormy(seed); });
 }
 
 TEST(Owners, WithShadowsAndKeepersThatDie) {
-  storm(growing(with_shadows()), 300, [](uint64_t seed) {
+  storm(growing(with_shadows()), 150, [](uint64_t seed) {
     Layout layout = stormy(seed);
     layout.keeper.kills = seed % 3;
     return layout;
@@ -113,7 +113,7 @@ TEST(Owners, WithShadowsAndKeepersThatDie) {
 }
 
 TEST(Owners, InEveryWeather) {
-  storm(growing(spread_out()), 500, [](uint64_t seed) { return of_many_kinds(seed); });
+  storm(growing(spread_out()), 200, [](uint64_t seed) { return of_many_kinds(seed); });
 }
 
 constexpr uint64_t kLong = 36;

@@ -27,7 +27,7 @@ TEST(PlannerRestart, TheStreamGoesOnFromTheJournal) {
   const auto job = scenario.open();
   const Digest expected = quiet_hash(scenario, kSteps);
   Sightings all;
-  const uint64_t worlds = for_each_seed({400}, [&](uint64_t seed) {
+  const uint64_t worlds = for_each_seed({200}, [&](uint64_t seed) {
     auto cluster = start(scenario, job, seed, alone(seed));
     const bool finished = cluster->run(kSteps);
     ASSERT_EQ(checkers::undisturbed(*cluster, finished, scenario, expected), checkers::kKept);
@@ -45,7 +45,7 @@ TEST(PlannerRestart, WhileEverybodyElseDies) {
   const Scenario scenario = spread_out();
   const auto job = scenario.open();
   const Digest expected = quiet_hash(scenario, kSteps);
-  for_each_seed({400}, [&](uint64_t seed) {
+  for_each_seed({200}, [&](uint64_t seed) {
     Layout layout = stormy(seed);
     layout.planner = alone(seed).planner;
     layout.keeper.kills = seed % 3;

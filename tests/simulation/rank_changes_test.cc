@@ -90,7 +90,7 @@ TEST(RankChanges, AreSeenByNobodyElseWhoeverDies) {
   auto plain = scenario.start(1);
   ASSERT_TRUE(plain->run(kSteps));
   uint64_t kills = 0, anew = 0;
-  const uint64_t worlds = for_each_seed({200}, [&](uint64_t seed) {
+  const uint64_t worlds = for_each_seed({120}, [&](uint64_t seed) {
     Layout layout = stormy(seed);
     layout.storm.rarity = 5 + seed % 40;
     layout.keeper.kills = seed % 3;

@@ -31,7 +31,7 @@ TEST(Restart, TheStreamGoesOnWhoeverDiesAndWhenever) {
   const auto job = scenario.open();
   const Digest expected = quiet_hash(scenario, kSteps);
   Sightings all;
-  const uint64_t worlds = for_each_seed({400}, [&](uint64_t seed) {
+  const uint64_t worlds = for_each_seed({200}, [&](uint64_t seed) {
     auto cluster = start(scenario, job, seed, stormy(seed));
     const bool finished = cluster->run(kSteps);
     ASSERT_EQ(checkers::undisturbed(*cluster, finished, scenario, expected), checkers::kKept);
@@ -80,7 +80,7 @@ TEST(Restart, KnobsDoNotMatter) {
   for (uint64_t variant = 0; variant < 12; ++variant) variants.push_back(turned(variant));
   // 15240: a restarted constructor with room for one step held step 6 for a rank that had all it
   // wanted.
-  for_each_seed({240, {15240}}, [&](uint64_t world) {
+  for_each_seed({120, {15240}}, [&](uint64_t world) {
     const Knobs& knobs = variants[world % variants.size()];
     const uint64_t seed = world / variants.size();
     auto cluster = start(knobs.scenario, knobs.job, seed, stormy(seed));

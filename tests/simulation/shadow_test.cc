@@ -27,7 +27,7 @@ TEST(Shadow, SlotsGoOnWhereTheyStandBy) {
   const auto job = scenario.open();
   const Digest expected = quiet_hash(scenario, kSteps);
   Sightings all;
-  const uint64_t worlds = for_each_seed({400}, [&](uint64_t seed) {
+  const uint64_t worlds = for_each_seed({200}, [&](uint64_t seed) {
     auto cluster = start(scenario, job, seed, stormy(seed));
     const bool finished = cluster->run(kSteps);
     ASSERT_EQ(checkers::undisturbed(*cluster, finished, scenario, expected), checkers::kKept);
@@ -45,7 +45,7 @@ TEST(Shadow, WhilePlannersAndKeepersDieToo) {
   const auto job = scenario.open();
   const Digest expected = quiet_hash(scenario, kSteps);
   uint64_t promotions = 0, keepers = 0, planners = 0;
-  const uint64_t worlds = for_each_seed({400}, [&](uint64_t seed) {
+  const uint64_t worlds = for_each_seed({200}, [&](uint64_t seed) {
     Layout layout = stormy(seed);
     layout.planner.kills = seed % 4;
     layout.planner.rarity = 4 + seed % 40;

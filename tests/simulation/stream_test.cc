@@ -23,7 +23,7 @@ TEST(Stream, EverySeedOfTheWorldGivesTheSameHash) {
   const Scenario scenario = Scenario::small();
   const auto job = scenario.open();
   const Digest expected = hash_of(scenario, 0);
-  for_each_seed({.usual = 400, .quiet = true}, [&](uint64_t seed) {
+  for_each_seed({.usual = 200, .quiet = true}, [&](uint64_t seed) {
     SimCluster cluster(job, *scenario.objects, scenario.all_ranks(), scenario.options,
                        host::start_state(*job), seed);
     cluster.keep_batches = false;

@@ -143,7 +143,7 @@ TEST(Tree, TheStreamGoesOnOverChangesWhoeverDies) {
   auto plain = scenario.start(1);
   ASSERT_TRUE(plain->run(kSteps));
   uint64_t kills = 0, retired = 0;
-  const uint64_t worlds = for_each_seed({200}, [&](uint64_t seed) {
+  const uint64_t worlds = for_each_seed({120}, [&](uint64_t seed) {
     Layout layout = stormy(seed);
     layout.storm.rarity = 5 + seed % 40;
     Scenario varied = scenario;

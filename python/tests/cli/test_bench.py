@@ -193,7 +193,7 @@ def test_packing() -> None:
 
 
 def test_balance() -> None:
-    size = ["--samples", "2000", "--bins", "50", "--repeats", "1", "--rounds", "1"]
+    size = ["--samples", "800", "--bins", "20", "--repeats", "1", "--rounds", "1"]
     report = balance.run([*size, *NOBODY])
     wanted = {"time_ms", "gap_percent", "speedup_vs_kk", "equal_count_gap_percent"}
     check_report(report, "balance", wanted | {f"{name}_long" for name in wanted})
@@ -227,7 +227,7 @@ def test_resume(data: Path) -> None:
 
 
 def test_idle(data: Path) -> None:
-    report = idle.run(["--sources", "6", "--files", "2", "--rounds", "1", "--data", str(data)])
+    report = idle.run(["--sources", "2", "--files", "1", "--rounds", "1", "--data", str(data)])
     check_report(report, "idle", {"bytes_per_idle_source", "rss_bytes"})
     assert report["figures"]["rss_bytes"] > 0
 

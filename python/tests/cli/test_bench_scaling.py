@@ -27,6 +27,7 @@ def run(data: Path, figure: str, *words: str) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.soak
 def test_hosts(data: Path) -> None:
     report = run(data, "hosts", "--no-namespaces", "--hosts", "1")
     assert report["figures"]["hosts_1_tokens_per_s"] > 0
@@ -44,6 +45,7 @@ def test_planner(data: Path) -> None:
     assert report["figures"]["planner_hosts_ratio"] > 0
 
 
+@pytest.mark.soak
 def test_grid(data: Path) -> None:
     figures = run(data, "grid", "--cores", "1")["figures"]
     assert figures["auto_vs_grid"] == figures["auto_vs_grid_text"] > 0

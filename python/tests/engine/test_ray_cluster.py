@@ -159,7 +159,7 @@ def kill_keeper(job: ol.ray.Launched) -> None:
     in_time(again, "the next keeper goes on from the journal")
 
 
-@pytest.mark.parametrize("beside", [1, 0])
+@pytest.mark.parametrize("beside", [pytest.param(1, marks=pytest.mark.soak), 0])
 def test_ranks_of_other_hosts_follow_a_keeper_that_dies(
     cluster: Any, config: dict[str, Any], path: str, elsewhere: str, sockets: Path, beside: int
 ) -> None:

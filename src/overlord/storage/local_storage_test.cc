@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <thread>
@@ -120,6 +121,32 @@ TEST_F(LocalStorageTest, ChangesUnderAnOpenHandleAreFound) {
   says("shrank");
   std::filesystem::remove(directory_.path("a"));
   says("deleted");
+}
+
+// As a bad row it would be left out, and the stream would go on without it.
+TEST_F(LocalStorageTest, AFileThatShrinksWhileItIsReadHasChanged) {
+  constexpr uint64_t kSize = 48 << 20;
+  directory_.write("a", "");
+  std::filesystem::resize_file(directory_.path("a"), kSize);
+  ASSERT_TRUE(read("a", 0, kSize, print("a")).ok());
+  size_t found = 0;
+  for (int round = 0; round < 12; ++round) {
+    std::filesystem::resize_file(directory_.path("a"), kSize);
+    const model::Fingerprint expected = print("a");
+    std::atomic<bool> begun = false;
+    auto answer = std::async(std::launch::async, [&] {
+      begun = true;
+      return read("a", 0, kSize, expected).status();
+    });
+    while (!begun) std::this_thread::yield();
+    for (int i = 0; i < round * 50; ++i) std::this_thread::yield();
+    std::filesystem::resize_file(directory_.path("a"), 100);
+    const Status status = answer.get();
+    if (status.ok()) continue;
+    EXPECT_EQ(status.code(), Code::kSourceChanged) << status.message();
+    ++found;
+  }
+  EXPECT_GT(found, 0u);
 }
 
 TEST_F(LocalStorageTest, SameSizeAndTimeButOtherContentIsFoundWhenOpened) {

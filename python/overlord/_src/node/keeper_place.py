@@ -59,10 +59,12 @@ class KeeperPlace:
         memory = os.memfd_create("overlord-here")
         os.write(memory, proof)
         with self._address() as address:
-            with contextlib.suppress(FileNotFoundError):  # of the keeper before
-                os.unlink(address)
-            door.bind(address)
-        door.listen()
+            behind = f"{address}.{os.getpid()}"
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(behind)
+            door.bind(behind)
+            door.listen()
+            os.replace(behind, address)  # whoever looks finds that of the keeper before, or this
 
         def serve() -> None:
             while True:
