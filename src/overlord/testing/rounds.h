@@ -1,5 +1,5 @@
-// How often a test of chance tries: a few times in `make test`, as often as it was meant to in `make
-// soak`, which sets OVERLORD_SOAK. Test only.
+// How often a test of chance tries: a few times in `make test`, as often as it was meant to in
+// `make soak`, which sets OVERLORD_SOAK. Test only.
 #pragma once
 
 #include <cstdint>
