@@ -9,7 +9,7 @@ list(FILTER overlord_bench_bindings INCLUDE REGEX "/bind_[a-z]+\\.cc$")
 list(FILTER overlord_bench_sources EXCLUDE REGEX "(_test|/bind_[a-z]+|/program)\\.cc$")
 
 add_library(overlord_bench STATIC ${overlord_bench_sources})
-overlord_in_batches(overlord_bench 4)
+overlord_in_batches(overlord_bench 0)
 target_include_directories(overlord_bench PUBLIC "${overlord_bench_dir}")
 target_link_libraries(overlord_bench PUBLIC overlord_node)
 if(OVERLORD_BUILD_TESTS)
