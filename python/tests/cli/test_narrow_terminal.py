@@ -15,6 +15,7 @@ from overlord._src.index.progress import LineProgress, progress_line
 from overlord.cli import live_view, top_view
 from overlord.cli.index_command import IndexView
 from overlord.cli.terminal import add_rows, make_table
+from overlord.cli.top_view import loaders_text
 from rich.console import Console
 
 import overlord as ol
@@ -147,3 +148,8 @@ def test_a_job_logs_it(
     with caplog.at_level(logging.INFO, "overlord"):
         ol.job(job_config(tmp_path, {"web": source})).open_stream()
     assert "indexing for 0 s" in caplog.text
+
+
+def test_slots_that_do_not_read_are_told() -> None:
+    assert loaders_text({"loaders": 12, "reading": 12}) == "12"
+    assert loaders_text({"loaders": 12, "reading": 3}) == "3 of 12"
