@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from overlord._version import __version__
 
 if TYPE_CHECKING:
-    from overlord import config, cost, hf, mix, ray, strategy
+    from overlord import config, cost, hf, jax, lightning, mix, ray, strategy
     from overlord._src.batch.encoder_part import EncoderPart
     from overlord._src.batch.microbatch import Microbatch
     from overlord._src.engine_errors import (
@@ -70,7 +70,9 @@ __all__ = [
     "config",
     "cost",
     "hf",
+    "jax",
     "job",
+    "lightning",
     "mesh",
     "mix",
     "ray",
@@ -91,7 +93,7 @@ _HOMES = {
     "Transform": "overlord._src.functions.transform_function",
     "transform": "overlord._src.functions.transform_function",
 }
-_MODULES = ("config", "cost", "hf", "mix", "ray", "strategy")
+_MODULES = ("config", "cost", "hf", "jax", "lightning", "mix", "ray", "strategy")
 # Errors of the engine; each also derives from a built-in one.
 _ERRORS = [name for name in __all__ if name.endswith("Error") and name not in _HOMES]
 

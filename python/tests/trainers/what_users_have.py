@@ -1,15 +1,28 @@
-"""What a user of each trainer has before Overlord comes: a function per page of docs/trainers."""
+"""What a user of each trainer has before Overlord comes: a function per page of docs/trainers.
+
+Plain gradient descent everywhere, so that a gradient of another size gives other losses.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 from typing import Any
+
+import torch
+import torch.distributed as dist
 
 SAVE_EVERY = 2
 
 
-def hf_arguments(kind: Any, steps: int, rate: float) -> Any:
-    """Plain gradient descent, so that a gradient of another size gives other losses."""
+def newest(pattern: str) -> str | None:
+    """The last checkpoint that was finished."""
+    found = sorted(Path.cwd().glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+    return str(found[-1]) if found else None
+
+
+def hf_arguments(kind: Any, steps: int, rate: float, **more: Any) -> Any:
     return kind(
         output_dir="out",
         max_steps=steps,
@@ -23,6 +36,7 @@ def hf_arguments(kind: Any, steps: int, rate: float) -> Any:
         report_to=[],
         use_cpu=True,
         disable_tqdm=True,
+        **more,
     )
 
 
@@ -33,3 +47,128 @@ def hf(model: Any, steps: int, rate: float) -> dict[str, Any]:
     args = hf_arguments(TrainingArguments, steps, rate)
     last = get_last_checkpoint("out") if Path("out").exists() else None
     return {"Trainer": Trainer, "args": args, "model": model, "last_checkpoint": last}
+
+
+def sft(model: Any, steps: int, rate: float) -> dict[str, Any]:
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+    from transformers.trainer_utils import get_last_checkpoint
+    from trl import SFTConfig, SFTTrainer
+
+    words = {str(number): number for number in range(model.config.vocab_size)}
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.WordLevel(words, "0")), eos_token="1", pad_token="0"
+    )
+    args = hf_arguments(SFTConfig, steps, rate, bf16=False, gradient_checkpointing=False)
+    last = get_last_checkpoint("out") if Path("out").exists() else None
+    return {
+        "SFTTrainer": SFTTrainer,
+        "args": args,
+        "model": model,
+        "tokenizer": tokenizer,
+        "last_checkpoint": last,
+    }
+
+
+def ddp(model: Any, steps: int, rate: float) -> dict[str, Any]:
+    dist.init_process_group("gloo")
+    last = newest("step-*.pt")
+    checkpoint = torch.load(last, weights_only=True) if last else None
+    if checkpoint:
+        model.load_state_dict(checkpoint["model"])
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)
+    count = len(list(Path.cwd().glob("step-*.pt")))
+
+    def save(saved: dict[str, Any]) -> None:
+        nonlocal count
+        count += 1
+        if dist.get_rank() == 0:
+            torch.save(saved, "writing")
+            os.replace("writing", f"step-{count}.pt")
+        dist.barrier()
+
+    return {
+        "model": wrapped,
+        "optimizer": torch.optim.SGD(wrapped.parameters(), lr=rate),
+        "dist": dist,
+        "contextlib": contextlib,
+        "checkpoint": checkpoint,
+        "save": save,
+        "save_every": SAVE_EVERY,
+    }
+
+
+def fsdp2(model: Any, steps: int, rate: float) -> dict[str, Any]:
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for layer in model.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+
+    class App:
+        def state_dict(self) -> dict[str, Any]:
+            weights, moments = get_state_dict(model, optimizer)
+            return {"model": weights, "optimizer": moments}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            set_state_dict(
+                model,
+                optimizer,
+                model_state_dict=state["model"],
+                optim_state_dict=state["optimizer"],
+            )
+
+    done = newest("step-*/.metadata")  # written last
+    return {
+        "model": model,
+        "optimizer": optimizer,
+        "app": App(),
+        "dcp": dcp,
+        "dist": dist,
+        "last": os.path.dirname(done) if done else None,
+        "save_every": SAVE_EVERY,
+    }
+
+
+def accelerate(model: Any, steps: int, rate: float) -> dict[str, Any]:
+    from accelerate import Accelerator
+
+    return {
+        "accelerator": Accelerator(cpu=True),
+        "model": model,
+        "optimizer": torch.optim.SGD(model.parameters(), lr=rate),
+        "contextlib": contextlib,
+        "last": newest("step-*"),
+        "save_every": SAVE_EVERY,
+    }
+
+
+def lightning(model: Any, steps: int, rate: float) -> dict[str, Any]:
+    from lightning.pytorch import LightningModule, Trainer
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    trainer = Trainer(
+        accelerator="cpu",
+        devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+        strategy="ddp",
+        max_steps=steps,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[
+            ModelCheckpoint("out", "{step}", every_n_train_steps=SAVE_EVERY, save_top_k=-1)
+        ],
+    )
+    return {
+        "LightningModule": LightningModule,
+        "trainer": trainer,
+        "model": model,
+        "optimizer": torch.optim.SGD(model.parameters(), lr=rate),
+        "last": newest("out/*.ckpt"),
+    }
