@@ -76,12 +76,30 @@ class Recorder:
         if not model.training:
             self.pulled.clear()
             return
-        batch = self.pulled.popleft()
+        batch = self._next()
+        self._write({**seen(batch), "loss": summed_loss(batch, output)})
+
+    def _next(self) -> Any:
         self.forwards += 1
         if self.forwards == self.die_at and RANK == 0:
             os._exit(9)
-        self.file.write(json.dumps({**seen(batch), "loss": summed_loss(batch, output)}) + "\n")
+        return self.pulled.popleft()
+
+    def _write(self, record: dict[str, Any]) -> None:
+        self.file.write(json.dumps(record) + "\n")
         self.file.flush()
+
+    def around(self, train_step: Any) -> Any:
+        """A step whose loss is one number for all ranks: rank 0 has it."""
+
+        def recorded(*words: Any) -> Any:
+            batch = self._next()
+            params, loss = train_step(*words)
+            total = float(loss) * batch.step_target_tokens if RANK == 0 else 0.0
+            self._write({**seen(batch), "loss": total})
+            return params, loss
+
+        return recorded
 
 
 def seen(batch: Any) -> dict[str, Any]:
@@ -118,6 +136,8 @@ def main() -> None:
     recorder.watch(model)
     had = importlib.import_module("what_users_have")
     names = getattr(had, told.page.replace("-", "_"))(model, told.steps, RATE)
+    if "train_step" in names:
+        names["train_step"] = recorder.around(names["train_step"])
     source = blocks(told.page)[-1]
     exec(compile(source, f"{told.page}.md", "exec"), {"ol": ol, **names})
     sys.stdout.flush()

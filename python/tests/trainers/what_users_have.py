@@ -172,3 +172,62 @@ def lightning(model: Any, steps: int, rate: float) -> dict[str, Any]:
         "optimizer": torch.optim.SGD(model.parameters(), lr=rate),
         "last": newest("out/*.ckpt"),
     }
+
+
+def jax(_: Any, steps: int, rate: float) -> dict[str, Any]:
+    """Words and places, and the mean of what a document has said so far."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+    from packed_job import VOCABULARY
+
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    address = f"{os.environ['MASTER_ADDR']}:{int(os.environ['MASTER_PORT']) + 1}"
+    world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+    jax.distributed.initialize(address, world, rank)
+    sharding = NamedSharding(Mesh(jax.devices(), ("data",)), PartitionSpec("data"))
+    dice = np.random.default_rng(0)
+    params = {
+        "words": dice.normal(size=(VOCABULARY, 16)).astype(np.float32),
+        "places": dice.normal(size=(64, 16)).astype(np.float32),
+        "out": dice.normal(size=(16, VOCABULARY)).astype(np.float32),
+    }
+    last = newest("step-*.npz")
+    checkpoint = dict(np.load(last, allow_pickle=True)) if last else None
+    if checkpoint:
+        checkpoint["data"] = checkpoint["data"].item()
+        params = {name: checkpoint[name] for name in params}
+
+    def loss_of(params: Any, arrays: Any) -> Any:
+        documents = arrays["inputs_segmentation"]
+        seen = jnp.tril(documents[:, :, None] == documents[:, None, :]).astype(jnp.float32)
+        words = params["words"][arrays["inputs"]] + params["places"][arrays["inputs_position"]]
+        heard = seen @ words / seen.sum(-1, keepdims=True)
+        chances = jax.nn.log_softmax(heard @ params["out"])
+        losses = -jnp.take_along_axis(chances, arrays["targets"][:, :, None], -1)[:, :, 0]
+        counted = arrays["targets_segmentation"] > 0
+        return (losses * counted).sum() / counted.sum()
+
+    @jax.jit
+    def train_step(params: Any, arrays: Any) -> Any:
+        loss, slopes = jax.value_and_grad(loss_of)(params, arrays)
+        return jax.tree.map(lambda p, slope: p - rate * slope, params, slopes), loss
+
+    def save(params: Any, state: dict[str, Any]) -> None:
+        if rank == 0:
+            with open("writing", "wb") as file:
+                np.savez(file, data=np.array(state, dtype=object), **params)
+            os.replace("writing", f"step-{state['step']}.npz")
+
+    return {
+        "jax": jax,
+        "rows": 8,
+        "sharding": sharding,
+        "params": params,
+        "train_step": train_step,
+        "checkpoint": checkpoint,
+        "save": save,
+        "save_every": SAVE_EVERY,
+    }
