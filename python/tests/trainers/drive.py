@@ -1,8 +1,9 @@
 """A trainer as its page in docs/trainers shows it, over a tiny model: one rank of torchrun.
 
-Usage: drive.py PAGE FOLDER [--die-at N] [--model tiny_gpt]. What a user of the trainer has before (a model, arguments,
-an optimizer) is made here; the page's last block is run as it stands. Every forward is recorded:
-which rows it saw, and the sum of its losses, so that runs can be compared whatever a trainer logs.
+Usage: drive.py PAGE FOLDER [--die-at N] [--model tiny_gpt]. What a user has before (a
+model, arguments, an optimizer) is made here; the page's last block is run as it stands. Every
+forward is recorded: which rows it saw, and the sum of its losses, so that runs can be compared
+whatever a trainer logs.
 At its N-th forward rank 0 dies as if it were killed.
 """
 
