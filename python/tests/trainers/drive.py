@@ -66,7 +66,8 @@ class Recorder:
         folder.mkdir(parents=True, exist_ok=True)
         attempt = len(list(folder.glob(f"{RANK}-*.jsonl")))
         self.file = (folder / f"{RANK}-{attempt}.jsonl").open("w")
-        self.die_at = die_at if attempt == 0 else 0
+        restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+        self.die_at = 0 if restarted else die_at
         self.forwards = 0
         self.pulled: deque[Any] = deque()
         read = Loader.__next__

@@ -46,3 +46,15 @@ def expected_steps(
             optimizer.zero_grad()
             found[batches[0].step] = (tuple(rows), total / targets)
     return found
+
+
+def loss_alone(model: Any, batch: Any) -> float:
+    """Of a microbatch whose documents are fed one by one, over the targets of its step."""
+    total = 0.0
+    for tokens, targets, weights in documents(batch):
+        logits = model(torch.tensor(tokens[None]).long(), use_cache=False).logits[0]
+        losses = torch.nn.functional.cross_entropy(
+            logits.double(), torch.tensor(targets).long(), reduction="none"
+        )
+        total += float((losses * torch.tensor(weights)).sum().detach())
+    return total / batch.step_target_tokens

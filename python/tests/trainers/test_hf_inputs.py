@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from packed_job import VOCABULARY, documents, packed_job
+from packed_job import VOCABULARY, packed_job
+from reference import loss_alone
 
 import overlord as ol
 
@@ -35,19 +36,6 @@ def batches(folder: Path, count: int, **more: Any) -> list[Any]:
     config = packed_job(folder, delivery={"microbatch_size": 2}, **more)
     with ol.job(config).train() as loader:
         return list(islice(loader, count))
-
-
-def loss_alone(model: Any, batch: Any) -> float:
-    """Every document through the model by itself, its loss taken from the logits."""
-    total = 0.0
-    with torch.no_grad():
-        for tokens, targets, weights in documents(batch):
-            logits = model(torch.tensor(tokens[None]).long(), use_cache=False).logits[0]
-            losses = torch.nn.functional.cross_entropy(
-                logits.double(), torch.tensor(targets).long(), reduction="none"
-            )
-            total += float((losses * torch.tensor(weights)).sum())
-    return total / batch.step_target_tokens
 
 
 def loss_of(model: Any, inputs: dict[str, Any]) -> float:
