@@ -1,0 +1,1 @@
+"""What stands between the loader and trainers of others."""

@@ -1,0 +1,1 @@
+"""Inputs of models, one module per form of `Microbatch.model_inputs`."""
