@@ -53,7 +53,7 @@ def test_arrays_of_one_rank(starter: Path) -> None:
     assert batch.step == 0 and batch.microbatch == 0 and batch.microbatches == 8
     assert batch.tokens is not None and batch.tokens.shape == (1, 256)
     assert batch.tokens.dtype == np.int32 and not batch.tokens.flags.writeable
-    assert batch.labels is not None and batch.loss_weights is not None
+    assert batch.targets is not None and batch.loss_weights is not None
     assert batch.positions is not None and batch.cu_seqlens is not None
     assert batch.loss_weights.dtype == np.float32 and batch.cu_seqlens.dtype == np.int32
     assert batch.num_docs == len(batch.cu_seqlens) - 1 and 0 < batch.fill <= 1

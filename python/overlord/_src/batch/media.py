@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlord._src.batch.table_positions import interpolated_positions
-from overlord._src.batch.tensors import as_tensor
+from overlord._src.batch.tensors import plain_tensor
 
 Array = npt.NDArray[Any]
 _DOCUMENT, _FIRST, _TOKENS, _BEGIN, _ROWS, _GRID = 0, 1, 2, 3, 4, slice(5, 8)
@@ -28,7 +28,7 @@ class Media:
         name: str,
         data: Array | None,
         items: Array,
-        tensor: Callable[[Array], Any] = as_tensor,
+        tensor: Callable[[Array, Any], Any] = plain_tensor,
     ) -> None:
         self.name = name
         self.data = data
@@ -90,9 +90,9 @@ class Media:
         """
         return interpolated_positions(self.grid_thw, side, merge)
 
-    def torch(self) -> Any:
-        """`data` as a CPU tensor of this batch's own; see `Microbatch.torch`."""
-        return None if self.data is None else self._tensor(self.data)
+    def torch(self, device: Any = None) -> Any:
+        """`data` as a tensor of this batch's own; see `Microbatch.torch`."""
+        return None if self.data is None else self._tensor(self.data, device)
 
     def __repr__(self) -> str:
         shape = "no data" if self.data is None else f"{self.data.dtype}{list(self.data.shape)}"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from overlord._src.batch.encoder_part import EncoderPart
 from overlord._src.batch.media import Media
+from overlord._src.batch.model_inputs import model_inputs
 from overlord._src.batch.mrope_positions import mrope_positions, patched_fields
 from overlord._src.batch.native_field import NativeField
-from overlord._src.batch.tensors import as_tensor, on_device, own_tensor
+from overlord._src.batch.tensors import as_tensor, is_host, on_device, own_tensor
 
 if TYPE_CHECKING:
     from overlord._src.state.kept_states import StateMaker
@@ -40,6 +42,12 @@ class BatchForm:
     pinned: bool = False  # it is registered with CUDA
 
 
+_NO_LABELS = (
+    "a microbatch has no `labels`: `targets` are the next tokens, already shifted, and models that "
+    "take labels shift them once more; feed such a model `batch.model_inputs('hf', model=model)`"
+)
+
+
 class Microbatch:
     """What one rank receives: arrays that live as long as they are held, read-only, never copied.
 
@@ -47,7 +55,7 @@ class Microbatch:
     does not need (by its pipeline stage or a broadcast) is None.
     """
 
-    __slots__ = ("_copies", "_form", "_native", "_peers", "_place", "_states")
+    __slots__ = ("_copies", "_device", "_form", "_native", "_peers", "_place", "_states")
 
     def __init__(
         self,
@@ -64,6 +72,7 @@ class Microbatch:
         self._states = states
         # Made once per batch, so that all views of a field are one array.
         self._copies: dict[str, Any] = {}
+        self._device: Any = None  # where its tensors are, once it was moved
 
     def _copied(self, key: str, value: Any, copy: Callable[[Any], Any]) -> Any:
         if key not in self._copies:
@@ -76,10 +85,22 @@ class Microbatch:
             return value
         return self._copied(name, value, np.copy)
 
-    def _tensor(self, key: str, array: Array) -> Any:
+    def _tensor(self, key: str, array: Array, device: Any = None) -> Any:
+        device = self._device if device is None else device
+        if not is_host(device):
+            return self._sent({key: array}, device)[key]
         if self._form.private or array.flags.writeable:
             return as_tensor(array)
         return self._copied(f"torch.{key}", array, partial(own_tensor, pinned=self._form.pinned))
+
+    def _sent(self, arrays: dict[str, Array], device: Any) -> dict[str, Any]:
+        """Copies of arrays on a device: made once where the batch was moved there."""
+        if str(device) != str(self._device):
+            return on_device(arrays, device, self._form.pinned)
+        missing = {key: array for key, array in arrays.items() if f"sent.{key}" not in self._copies}
+        for key, tensor in on_device(missing, device, self._form.pinned).items():
+            self._copies[f"sent.{key}"] = tensor
+        return {key: self._copies[f"sent.{key}"] for key in arrays}
 
     @property
     def state(self) -> dict[str, Any]:
@@ -98,7 +119,6 @@ class Microbatch:
         "Input token ids, [microbatch_size, tokens of this rank's slice]."
     )
     targets = NativeField[Array | None]("The next token of every token: already shifted.")
-    labels = NativeField[Array | None]("Another name for `targets`.", "targets")
     loss_weights = NativeField[Array | None](
         "Weight of every target in the loss; 0 for padding and masked tokens."
     )
@@ -120,6 +140,11 @@ class Microbatch:
     )
     fill = NativeField[float]("Share of the microbatch's places that hold real tokens.")
     nbytes = NativeField[int]("Bytes of this rank's arrays.")
+
+    @property
+    def labels(self) -> NoReturn:
+        """Refused: models that are given `labels` shift them, and `targets` are shifted already."""
+        raise AttributeError(_NO_LABELS)
 
     @property
     def hdp(self) -> Share | None:
@@ -197,6 +222,26 @@ class Microbatch:
         named = ((name, self._field(name)) for name in _ARRAYS)
         return {name: array for name, array in named if array is not None}
 
+    def keys(self) -> list[str]:
+        """Names of the arrays this rank has: what `batch[name]` gives, and `**batch` passes on."""
+        return list(self.arrays())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.arrays()
+
+    def __getitem__(self, name: str) -> Any:
+        """An array by its name; of a batch that was moved to a device, the tensor there."""
+        if name not in _ARRAYS:
+            known = ", ".join(_ARRAYS)
+            raise KeyError(_NO_LABELS if name == "labels" else f"no field {name!r}: {known}")
+        array = self._field(name)
+        if array is None:
+            raise KeyError(f"this rank has no {name!r}, only {', '.join(self.keys()) or 'counts'}")
+        return array if self._device is None else self._tensor(name, array)
+
     def torch(self, device: Any = None) -> dict[str, Any]:
         """The arrays as torch tensors of this batch's own: writing to them changes nothing else.
 
@@ -206,9 +251,33 @@ class Microbatch:
         without one on the way; the batch is held until that is done.
         """
         arrays = self.arrays()
-        if device is not None and str(device) != "cpu":
-            return on_device(arrays, device, self._form.pinned)
-        return {name: self._tensor(name, array) for name, array in arrays.items()}
+        device = self._device if device is None else device
+        if not is_host(device):
+            return self._sent(arrays, device)
+        return {name: self._tensor(name, array, "cpu") for name, array in arrays.items()}
+
+    def to(self, device: Any, non_blocking: bool = True) -> Microbatch:
+        """The same microbatch with its tensors on a device: of `torch()`, of media, of its inputs.
+
+        Copies begin here; those out of pinned memory (`pin=True`) run beside the host whatever
+        `non_blocking` says, which is there for those who move tensors and batches alike. What
+        counts, and the arrays by attribute, stay with the host.
+        """
+        moved = copy(self)
+        moved._device = device
+        moved._copies = {k: v for k, v in self._copies.items() if not k.startswith("sent.")}
+        moved.torch()
+        for media in moved.media.values():
+            media.torch()
+        return moved
+
+    def model_inputs(self, form: str, **options: Any) -> dict[str, Any]:
+        """What a trainer's model is called with: `batch.model_inputs("hf", model=model)`.
+
+        Tensors are on the device that the batch was moved to. Forms and their options:
+        docs/trainers/README.md.
+        """
+        return model_inputs(self, form, options)
 
     def __repr__(self) -> str:
         fields = ", ".join(

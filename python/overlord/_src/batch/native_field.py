@@ -12,14 +12,14 @@ class _Holder(Protocol):
 
 
 class NativeField(Generic[T]):
-    """A field that the engine's record has under the same name, or under `alias`."""
+    """A field that the engine's record has under the same name."""
 
-    def __init__(self, doc: str, alias: str = "") -> None:
+    def __init__(self, doc: str) -> None:
         self.__doc__ = doc
-        self._name = alias
+        self._name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name = self._name or name
+        self._name = name
 
     @overload
     def __get__(self, holder: None, owner: type) -> NativeField[T]: ...

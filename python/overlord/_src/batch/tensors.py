@@ -36,6 +36,16 @@ def as_tensor(array: Array) -> Any:
         return tensor
 
 
+def plain_tensor(array: Array, device: Any = None) -> Any:
+    """A tensor over the array's memory, or a copy of it on a device."""
+    return as_tensor(array) if is_host(device) else as_tensor(array).to(device)
+
+
+def is_host(device: Any) -> bool:
+    """Whether tensors for this device lie in the host's memory."""
+    return device is None or str(device) == "cpu"
+
+
 def own_tensor(array: Array, pinned: bool) -> Any:
     """A tensor with a copy of the array, in pinned memory where the array's is."""
     shared = as_tensor(array)
