@@ -1,7 +1,8 @@
-"""Fields of a microbatch as several forms want them: which places hold documents, marked targets."""
+"""Fields of a microbatch as several forms want them: places without documents, marked targets."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -94,5 +95,6 @@ def row_boundaries(batch: Any, rows: int) -> tuple[list[Array], list[Array], int
     real, padded = batch.cu_seqlens, batch.cu_seqlens_padded
     length = int(padded[-1]) // rows
     cuts = np.searchsorted(padded, np.arange(rows + 1) * length)
-    parts = [slice(begin, end + 1) for begin, end in zip(cuts[:-1], cuts[1:], strict=True)]
-    return [real[p] - real[p.start] for p in parts], [padded[p] - padded[p.start] for p in parts], length
+    parts = [slice(begin, end + 1) for begin, end in itertools.pairwise(cuts.tolist())]
+    own = [[bounds[part] - bounds[part.start] for part in parts] for bounds in (real, padded)]
+    return own[0], own[1], length

@@ -65,15 +65,12 @@ def _boundaries(batch: Any, rows: int, kind: str | bool) -> dict[str, Any]:
     real, padded, length = row_boundaries(batch, rows)
     covering = [_filled(row, length) for row in padded]
     longest = np.asarray([np.diff(row).max() for row in padded], np.int32)
-    out = {"cu_seqlens": covering, "max_seqlen": longest}
+    out = {"cu_seqlens": np.stack(covering), "max_seqlen": longest}
     if kind == "padded":
         # What fills it up adds nothing: documents behind the last one are empty.
-        out = {
-            "cu_seqlens": [_filled(row, length) for row in real],
-            "cu_seqlens_padded": covering,
-            "max_seqlen": longest,
-        }
-    return {name: as_tensor(np.stack(value)) for name, value in out.items()}
+        out["cu_seqlens_padded"] = out["cu_seqlens"]
+        out["cu_seqlens"] = np.stack([_filled(row, length) for row in real])
+    return {name: as_tensor(value) for name, value in out.items()}
 
 
 def _filled(row: Array, length: int) -> Array:

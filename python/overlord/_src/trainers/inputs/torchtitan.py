@@ -15,7 +15,10 @@ from overlord._src.trainers.inputs.fields import (
     needed,
 )
 
-_MEDIA = (("image", "pixel_values", "grid_thw"), ("video", "pixel_values_videos", "grid_thw_videos"))
+_MEDIA = (
+    ("image", "pixel_values", "grid_thw"),
+    ("video", "pixel_values_videos", "grid_thw_videos"),
+)
 
 
 def inputs(
