@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from overlord._version import __version__
 
 if TYPE_CHECKING:
-    from overlord import config, cost, mix, ray, strategy
+    from overlord import config, cost, hf, jax, lightning, megatron, mix, ray, strategy, titan, torch
     from overlord._src.batch.encoder_part import EncoderPart
     from overlord._src.batch.microbatch import Microbatch
     from overlord._src.engine_errors import (
@@ -69,11 +69,17 @@ __all__ = [
     "__version__",
     "config",
     "cost",
+    "hf",
+    "jax",
     "job",
+    "lightning",
+    "megatron",
     "mesh",
     "mix",
     "ray",
     "strategy",
+    "titan",
+    "torch",
     "transform",
 ]
 
@@ -91,6 +97,7 @@ _HOMES = {
     "transform": "overlord._src.functions.transform_function",
 }
 _MODULES = ("config", "cost", "mix", "ray", "strategy")
+_MODULES += ("hf", "jax", "lightning", "megatron", "titan", "torch")  # trainers
 # Errors of the engine; each also derives from a built-in one.
 _ERRORS = [name for name in __all__ if name.endswith("Error") and name not in _HOMES]
 

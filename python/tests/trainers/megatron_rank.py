@@ -132,6 +132,9 @@ config = TransformerConfig(
     pipeline_dtype=torch.float32,
     calculate_per_token_loss=True,
     deallocate_pipeline_outputs=False,
+    # Between two ranks both directions are one pair of peers: they need messages of their own.
+    overlap_p2p_comm=SIZES["vp"] is not None,
+    batch_p2p_comm=SIZES["vp"] is None,
 )
 chunks_here = SIZES["vp"] or 1
 each = STAGES // (SIZES["pp"] * chunks_here)

@@ -108,7 +108,7 @@ def _losses(
 
 
 def _is_slice(batch: Any) -> bool:
-    return int(batch.cu_seqlens_padded[-1]) != batch.tokens.size
+    return bool(batch.cu_seqlens_padded[-1] != batch.tokens.size)
 
 
 def _boundaries(batch: Any, fields: dict[str, Any]) -> dict[str, Any]:
@@ -161,4 +161,4 @@ def takes(model: Any, name: str) -> bool:
     loss = getattr(model, "loss_function", None)
     if loss is None or not any(word.kind is word.VAR_KEYWORD for word in words.values()):
         return False
-    return bool(name in inspect.signature(loss).parameters)
+    return name in inspect.signature(loss).parameters
