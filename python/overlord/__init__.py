@@ -16,7 +16,19 @@ from typing import TYPE_CHECKING, Any
 from overlord._version import __version__
 
 if TYPE_CHECKING:
-    from overlord import config, cost, hf, jax, lightning, megatron, mix, ray, strategy, titan, torch
+    from overlord import (
+        config,
+        cost,
+        hf,
+        jax,
+        lightning,
+        megatron,
+        mix,
+        ray,
+        strategy,
+        titan,
+        torch,
+    )
     from overlord._src.batch.encoder_part import EncoderPart
     from overlord._src.batch.microbatch import Microbatch
     from overlord._src.engine_errors import (
@@ -69,6 +81,7 @@ __all__ = [
     "__version__",
     "config",
     "cost",
+    "deepspeed",
     "hf",
     "jax",
     "job",
@@ -81,6 +94,7 @@ __all__ = [
     "titan",
     "torch",
     "transform",
+    "verl",
 ]
 
 _HOMES = {
@@ -96,8 +110,10 @@ _HOMES = {
     "Transform": "overlord._src.functions.transform_function",
     "transform": "overlord._src.functions.transform_function",
 }
-_MODULES = ("config", "cost", "mix", "ray", "strategy")
-_MODULES += ("hf", "jax", "lightning", "megatron", "titan", "torch")  # trainers
+_MODULES = (
+    *("config", "cost", "mix", "ray", "strategy"),
+    *("deepspeed", "hf", "jax", "lightning", "megatron", "titan", "torch", "verl"),  # trainers
+)
 # Errors of the engine; each also derives from a built-in one.
 _ERRORS = [name for name in __all__ if name.endswith("Error") and name not in _HOMES]
 

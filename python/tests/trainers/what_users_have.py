@@ -161,9 +161,7 @@ def lightning(model: Any, steps: int, rate: float) -> dict[str, Any]:
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        callbacks=[
-            ModelCheckpoint("out", "{step}", every_n_train_steps=SAVE_EVERY, save_top_k=-1)
-        ],
+        callbacks=[ModelCheckpoint("out", "{step}", every_n_train_steps=SAVE_EVERY, save_top_k=-1)],
     )
     return {
         "LightningModule": LightningModule,
