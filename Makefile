@@ -104,6 +104,10 @@ wheel-check: wheel ## install the wheel into a bare Debian (debootstrap, as root
 peers: wheel ## environment .venv-peers with the loaders that benchmarks compare with, and Overlord
 	@tools/peers.sh
 
+.PHONY: trainers
+trainers: setup-test build ## trainers of others (tools/trainers.txt, in .venv-trainers) over the blocks of docs/trainers; TRAINERS picks some
+	@tools/trainers.sh $(TRAINERS)
+
 .PHONY: soak
 soak: setup-test build ## storms of the simulated world over fresh seeds, and long runs; SEEDS worlds of each (20000)
 	@tools/soak.sh

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from overlord import (
         config,
         cost,
+        deepspeed,
         hf,
         jax,
         lightning,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         strategy,
         titan,
         torch,
+        verl,
     )
     from overlord._src.batch.encoder_part import EncoderPart
     from overlord._src.batch.microbatch import Microbatch

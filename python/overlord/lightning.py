@@ -1,4 +1,4 @@
-"""Under Lightning's Trainer: docs/trainers/lightning.md. Lightning is imported with the first use."""
+"""Under Lightning's Trainer: docs/trainers/lightning.md. Lightning is imported at first use."""
 
 from __future__ import annotations
 

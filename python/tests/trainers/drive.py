@@ -1,8 +1,9 @@
 """A trainer as its page in docs/trainers shows it, over a tiny model: one rank of torchrun.
 
-Usage: drive.py PAGE FOLDER [--die-at N]. What a user of the trainer has before (a model, arguments,
-an optimizer) is made here; the page's last block is run as it stands. Every forward is recorded:
-which rows it saw, and the sum of its losses, so that runs can be compared whatever a trainer logs.
+Usage: drive.py PAGE FOLDER [--die-at N] [--model tiny_gpt]. What a user has before (a
+model, arguments, an optimizer) is made here; the page's last block is run as it stands. Every
+forward is recorded: which rows it saw, and the sum of its losses, so that runs can be compared
+whatever a trainer logs.
 At its N-th forward rank 0 dies as if it were killed.
 """
 
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from overlord._src.loader.loader import Loader
 from packed_job import VOCABULARY
 
@@ -37,7 +37,16 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
+def tiny_gpt() -> Any:
+    from tiny_gpt import TinyGPT
+
+    torch.manual_seed(0)
+    return TinyGPT()
+
+
 def tiny_llama() -> Any:
+    import transformers
+
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
         vocab_size=VOCABULARY,
@@ -128,11 +137,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--die-at", type=int, default=0)
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--model", default="tiny_llama")
     told = parser.parse_args()
     torch.set_num_threads(1)
     os.chdir(told.folder)
     recorder = Recorder(told.folder / "seen", told.die_at)
-    model = tiny_llama()
+    model = globals()[told.model]()
     recorder.watch(model)
     had = importlib.import_module("what_users_have")
     names = getattr(had, told.page.replace("-", "_"))(model, told.steps, RATE)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from drive import RATE, seen, tiny_llama
@@ -12,10 +14,12 @@ from packed_job import documents
 import overlord as ol
 
 
-def expected_steps(folder: Path, steps: int) -> dict[int, tuple[tuple[str, ...], float]]:
+def expected_steps(
+    folder: Path, steps: int, make: Callable[[], Any] = tiny_llama
+) -> dict[int, tuple[tuple[str, ...], float]]:
     """Rows and loss of every step."""
     torch.set_num_threads(1)
-    model = tiny_llama()
+    model = make()
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     found = {}
     with ol.job(folder / "mix.yaml").train(0, engine="embedded") as loader:

@@ -271,6 +271,10 @@ class Microbatch:
             media.torch()
         return moved
 
+    def sent(self) -> list[Any]:
+        """The tensors that were copied to the device it was moved to."""
+        return [tensor for key, tensor in self._copies.items() if key.startswith("sent.")]
+
     def model_inputs(self, form: str, **options: Any) -> dict[str, Any]:
         """What a trainer's model is called with: `batch.model_inputs("hf", model=model)`.
 

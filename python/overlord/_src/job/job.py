@@ -66,6 +66,7 @@ class ReadOptions(TypedDict, total=False):
     node: str | os.PathLike[str] | None
     writable: bool
     pin: bool | int
+    device: Any
 
 
 class Job:
@@ -167,6 +168,7 @@ class Job:
         `writable` gives arrays that may be changed, at the cost of a copy. `pin`
         registers the memory of batches with CUDA, so that copies to the device run at full speed
         beside the host; `True` means this process's current device, a number that device.
+        `device` gives batches whose tensors are there, the next one already on its way.
         """
         loader: Loader | RankLoaders = self.stream(TRAIN, rank, ranks=ranks, **options)
         return loader
@@ -188,6 +190,7 @@ class Job:
         node: str | os.PathLike[str] | None = None,
         writable: bool = False,
         pin: bool | int = False,
+        device: Any = None,
     ) -> Any:
         """The stream of this name; takes what `train` takes."""
         check_call(engine, prefetch, threads)
@@ -238,7 +241,9 @@ class Job:
             shared = EmbeddedEngine(
                 settings, opened, self._loaded.journal_path, lambda: self._told(opened)
             )
-        return Loader(shared, hosted[0]) if single else RankLoaders(shared)
+        if single:
+            return Loader(shared, hosted[0], device=device)
+        return RankLoaders(shared, device)
 
     def _shadowed(self, stream: ResolvedStream) -> str | None:
         """A source of the stream whose loaders have shadows."""

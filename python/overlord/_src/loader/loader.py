@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overlord._src.batch.microbatch import Microbatch
+from overlord._src.loader.device_feed import DeviceFeed
 from overlord._src.loader.loss_sums import known_source, quantised, shares_asked
 from overlord._src.loader.shared_engine import WAIT_SECONDS, SharedEngine
+from overlord._src.loader.standing import Fetched, Standing
 from overlord._src.loader.time_reports import TimeReports, Times, write_reports
 from overlord._src.mesh import Mesh, as_mesh, peers_of
 from overlord._src.native import core
@@ -101,14 +104,18 @@ class Loader(_Reader, Iterator[Microbatch]):
     ask the config for `steps`. Read again after its end, it starts anew, unless it is `train`.
     """
 
-    def __init__(self, shared: SharedEngine, rank: int, *, owner: bool = True) -> None:
+    def __init__(
+        self, shared: SharedEngine, rank: int, *, owner: bool = True, device: Any = None
+    ) -> None:
         super().__init__(shared)
         self._rank = rank
         self._owner = owner
         self._client: core.Client | None = None
         self._ended = 0  # the reading that has ended
-        self._tree = 1
-        self._set_mesh(shared.mesh, ())
+        self._newest = self._standing = self._stood(1, shared.mesh, ())
+        self._feed = None if device is None else DeviceFeed(device)
+        self._ahead: Fetched | None = None  # under way to the device
+        self._over = False  # the engine has no more
         self.reported_times: deque[tuple[int, dict[str, float]]] = deque(maxlen=_TIMES_KEPT)
         self._times = TimeReports(rank)
         self._kept = KeptStates()
@@ -123,28 +130,31 @@ class Loader(_Reader, Iterator[Microbatch]):
     @property
     def mesh(self) -> Mesh:
         """The mesh of the step that `next()` returned a batch of last; see `rebuild`."""
-        return self._mesh
+        return self._standing.mesh
 
     @property
     def place(self) -> int:
         """This rank's place in `mesh`: its rank there, while others are lost (see `rebuild`)."""
-        return self._ranks.index(self._rank) if self._ranks else self._rank
+        return self._place_among(self._standing.ranks)
 
-    def _set_mesh(self, mesh: Mesh, ranks: tuple[int, ...]) -> None:
-        self._mesh = mesh
-        self._ranks = ranks
-        self._states = self._shared.state_maker(self.place, mesh)
-        self._peers = partial(peers_of, mesh, self._rank, ranks)  # must not hold the loader
+    def _place_among(self, ranks: tuple[int, ...]) -> int:
+        return ranks.index(self._rank) if ranks else self._rank
+
+    def _stood(self, tree: int, mesh: Mesh, ranks: tuple[int, ...]) -> Standing:
+        states = self._shared.state_maker(self._place_among(ranks), mesh)
+        peers = partial(peers_of, mesh, self._rank, ranks)  # must not hold the loader
+        return Standing(tree, mesh, ranks, states, peers)
 
     def _connected(self) -> core.Client:
         if self._client is None:
             self._client = self._shared.running().client(self._rank)
-            self._stand_at(self._client.place())
+            self._stand_at(self._client.place(), self._standing)
         return self._client
 
-    def _stand_at(self, place: core.Place) -> None:
-        self._stands = (place, self._states)
-        self._kept.note(place, self._states)
+    def _stand_at(self, place: core.Place, standing: Standing) -> None:
+        self._standing = standing
+        self._stands = (place, standing.states)
+        self._kept.note(place, standing.states)
 
     def __iter__(self) -> Loader:
         if self._ended and self._shared.read_again(self._ended):
@@ -154,29 +164,48 @@ class Loader(_Reader, Iterator[Microbatch]):
     def __next__(self) -> Microbatch:
         if self._ended:
             raise StopIteration
-        client = self._connected()
+        fetched, self._ahead = self._ahead or self._awaited(), None
+        if fetched is None:
+            self._ended = self._shared.readings.end(self._rank)
+            raise StopIteration
+        batch = fetched.batch
+        self._stand_at(fetched.place, fetched.standing)
+        if self._feed is not None:
+            batch = self._feed.arrived(batch)
+            with contextlib.suppress(core.DeadlineError):  # else the next call waits for it
+                self._ahead = self._fetch(0.0)
+        self._times.note(batch)
+        return batch
+
+    def _awaited(self) -> Fetched | None:
+        """The next batch, however long it takes; None at the end."""
         waited = 0.0
-        while True:
+        while not self._over:
             try:
-                native = client.next(WAIT_SECONDS)
+                return self._fetch(WAIT_SECONDS)
             except core.DeadlineError as late:
                 if self._shared.closed:
                     raise RuntimeError("the loader was closed while a batch was awaited") from None
                 before, waited = waited, waited + WAIT_SECONDS
                 if before // self._shared.alarm_seconds < waited // self._shared.alarm_seconds:
                     _LOG.warning("no batch for %.0f s: %s", waited, late)
-                continue
-            if native is None:
-                self._ended = self._shared.readings.end(self._rank)
-                raise StopIteration
-            place = client.place()
-            if place.tree != self._tree:
-                self._tree = place.tree
-                self._set_mesh(*self._shared.tree_of(place.tree))
-            batch = Microbatch(native, self._peers, self._shared.form, place, self._states)
-            self._stand_at(place)
-            self._times.note(batch)
-            return batch
+        return None
+
+    def _fetch(self, seconds: float) -> Fetched | None:
+        """The next batch, sent to the device where there is one; None at the end."""
+        client = self._connected()
+        native = client.next(seconds)
+        if native is None:
+            self._over = True
+            return None
+        place = client.place()
+        if place.tree != self._newest.tree:
+            self._newest = self._stood(place.tree, *self._shared.tree_of(place.tree))
+        at = self._newest
+        batch = Microbatch(native, at.peers, self._shared.form, place, at.states)
+        if self._feed is not None:
+            batch = self._feed.send(batch)
+        return Fetched(batch, place, at)
 
     def steps(self) -> Iterator[list[Microbatch]]:
         """Whole steps: the microbatches of each. Resumed inside a step, the first has the rest.
@@ -256,8 +285,8 @@ class Loader(_Reader, Iterator[Microbatch]):
     def _forget_client(self) -> None:
         self._client = None
         self._ended = 0
-        self._tree = 1
-        self._set_mesh(self._shared.mesh, ())
+        self._ahead, self._over = None, False
+        self._newest = self._standing = self._stood(1, self._shared.mesh, ())
         self._kept.forget()
         self._times.forget()
 
@@ -271,7 +300,7 @@ class Loader(_Reader, Iterator[Microbatch]):
 
     def close(self) -> None:
         """Stop the engine. Batches that are held stay valid."""
-        self._client = None
+        self._client = self._ahead = None
         if self._owner:
             self._shared.close()
 
@@ -279,9 +308,11 @@ class Loader(_Reader, Iterator[Microbatch]):
 class RankLoaders(_Reader, Mapping[int, Loader]):
     """Loaders of several ranks over one engine: `loaders[rank]`, or whole steps of all of them."""
 
-    def __init__(self, shared: SharedEngine) -> None:
+    def __init__(self, shared: SharedEngine, device: Any = None) -> None:
         super().__init__(shared)
-        self._loaders = {rank: Loader(shared, rank, owner=False) for rank in shared.ranks}
+        self._loaders = {
+            rank: Loader(shared, rank, owner=False, device=device) for rank in shared.ranks
+        }
         shared.close_with(self)
 
     def __getitem__(self, rank: int) -> Loader:

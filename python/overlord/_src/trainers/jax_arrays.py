@@ -11,8 +11,8 @@ import numpy.typing as npt
 def arrays(inputs: Mapping[str, npt.NDArray[Any]], sharding: Any) -> dict[str, Any]:
     """Each process's rows, one after the other in the order of the processes.
 
-    `inputs` as `batch.arrays()` or `batch.model_inputs("maxtext")` give them; `sharding` splits their
-    rows over processes in the order of the data ranks.
+    `inputs` as `batch.arrays()` or `batch.model_inputs("maxtext")` give them; `sharding` splits
+    their rows over processes in the order of the data ranks.
     """
     import jax
 
