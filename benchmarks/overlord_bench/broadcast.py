@@ -63,6 +63,7 @@ def _config(folder: Path, way: str, groups: int, steps: int) -> dict[str, Any]:
         pq.write_table(pa.table({"t": pa.array(tokens, pa.list_(pa.int32()))}), path)
     return {
         "job": f"broadcast-{way}",
+        "seed": 1,
         "context": CONTEXT,
         "bins": groups * MICROBATCHES,
         "steps": steps,
@@ -89,9 +90,11 @@ def _measured(way: str, ranks: int, options: argparse.Namespace) -> dict[str, fl
         ]
         for process in started:
             process.start()
-        found = [results.get(timeout=600) for _ in started]
         for process in started:
             process.join()
+        if any(process.exitcode for process in started):
+            raise RuntimeError(f"{ranks} ranks, {way}: some ended with an error, see above")
+        found = [results.get() for _ in started]
     wall = max(rank["wall"] for rank in found)
     return {
         "cpu_ms_per_step": sum(rank["cpu"] for rank in found) / options.steps * 1e3,

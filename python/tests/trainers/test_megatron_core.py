@@ -17,6 +17,7 @@ import overlord as ol
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("megatron.core")
 
+pytestmark = [pytest.mark.trainers, pytest.mark.deadline(600)]
 HERE = Path(__file__).parent
 CONTEXT, ROWS, BINS, STEPS = 64, 2, 16, 20
 MESHES: dict[str, dict[str, int]] = {

@@ -20,6 +20,7 @@ import overlord as ol
 torch: Any = pytest.importorskip("torch")
 transformers: Any = pytest.importorskip("transformers")
 
+pytestmark = [pytest.mark.trainers, pytest.mark.deadline(600)]
 PAD, BEFORE, AFTER = 300, 301, 302
 VOCABULARY = 320
 PICTURE = (
@@ -80,7 +81,7 @@ def job_of(folder: Path, pictures: list[Any]) -> dict[str, Any]:
 
 
 def pictures() -> list[Any]:
-    """Of sizes that need no resizing, in which pixels may differ by a level from the processor's."""
+    """Of sizes that need no resizing, which may differ by a level from the processor's."""
     dice = np.random.default_rng(5)
     sizes = [(56 + 28 * (row % 2), 84 + 28 * (row % 3 == 0)) for row in range(16)]
     return [dice.integers(0, 256, (*size, 3), np.uint8) for size in sizes]

@@ -16,6 +16,7 @@ import overlord as ol
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("torchtitan.trainer")
 
+pytestmark = [pytest.mark.trainers, pytest.mark.deadline(600)]
 HERE = Path(__file__).parent
 CONTEXT, ROWS, BINS = 64, 2, 8
 
