@@ -115,7 +115,7 @@ COUNTS: dict[str, str] = {
     **{
         f"delivery.{key}": "no"
         for key in (
-            *("microbatch_size", "fill_empty", "cp_slicing", "sequence_parallel"),
+            *("microbatch_size", "fill_empty", "cp_slicing", "sequence_parallel", "readers"),
             *("token_dtype", "loss_dtype", "all_stages", "broadcast"),
         )
     },

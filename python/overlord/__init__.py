@@ -16,7 +16,21 @@ from typing import TYPE_CHECKING, Any
 from overlord._version import __version__
 
 if TYPE_CHECKING:
-    from overlord import config, cost, hf, jax, lightning, mix, ray, strategy, torch
+    from overlord import (
+        config,
+        cost,
+        deepspeed,
+        hf,
+        jax,
+        lightning,
+        megatron,
+        mix,
+        ray,
+        strategy,
+        titan,
+        torch,
+        verl,
+    )
     from overlord._src.batch.encoder_part import EncoderPart
     from overlord._src.batch.microbatch import Microbatch
     from overlord._src.engine_errors import (
@@ -69,16 +83,20 @@ __all__ = [
     "__version__",
     "config",
     "cost",
+    "deepspeed",
     "hf",
     "jax",
     "job",
     "lightning",
+    "megatron",
     "mesh",
     "mix",
     "ray",
     "strategy",
+    "titan",
     "torch",
     "transform",
+    "verl",
 ]
 
 _HOMES = {
@@ -94,7 +112,10 @@ _HOMES = {
     "Transform": "overlord._src.functions.transform_function",
     "transform": "overlord._src.functions.transform_function",
 }
-_MODULES = ("config", "cost", "hf", "jax", "lightning", "mix", "ray", "strategy", "torch")
+_MODULES = (
+    *("config", "cost", "mix", "ray", "strategy"),
+    *("deepspeed", "hf", "jax", "lightning", "megatron", "titan", "torch", "verl"),  # trainers
+)
 # Errors of the engine; each also derives from a built-in one.
 _ERRORS = [name for name in __all__ if name.endswith("Error") and name not in _HOMES]
 

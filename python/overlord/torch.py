@@ -6,11 +6,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from overlord._src.trainers.broadcast import Broadcast, broadcast
     from overlord._src.trainers.torch_dataset import Dataset
 
-__all__ = ["Dataset"]
+__all__ = ["Broadcast", "Dataset", "broadcast"]
 
-_HOMES = {"Dataset": "overlord._src.trainers.torch_dataset"}
+_HOMES = {
+    "Broadcast": "overlord._src.trainers.broadcast",
+    "Dataset": "overlord._src.trainers.torch_dataset",
+    "broadcast": "overlord._src.trainers.broadcast",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -116,7 +116,7 @@ protocol::JobFile JobHandle::job_file(std::vector<Rank> ranks, const model::Runt
   file.mesh = job_->mesh;
   file.runtime = options;
   // Nodes that serve some of the ranks, without one that leads, each plan for themselves.
-  file.runtime.one_planner = ranks.size() == job_->mesh.world_size();
+  file.runtime.one_planner = host::all_readers(*job_, ranks);
   std::sort(ranks.begin(), ranks.end());
   file.ranks = std::move(ranks);
   file.index_paths = index_paths_;

@@ -196,13 +196,15 @@ def trainers_on_hosts(
     configs: Sequence[dict[str, Any] | str],
     mesh: dict[str, int],
     prefixes: Sequence[Sequence[str]],
+    *,
+    only: Sequence[int] | None = None,
     **told: Any,
 ) -> Iterator[list[Trainer]]:
-    """The ranks of a mesh on several hosts, as many on each."""
+    """The ranks of a mesh on several hosts, as many on each; `only`: these have a loader."""
     world = math.prod(mesh.values())
     per_host = world // len(configs)
     started = []
-    for rank in range(world):
+    for rank in range(world) if only is None else only:
         host = rank // per_host
         message = {"config": configs[host], "mesh": mesh, "engine": "auto", "tests": TESTS, **told}
         started.append(Trainer(message, rank, world, "hosts", 0, per_host, prefixes[host]))
@@ -218,12 +220,14 @@ def trainers(
     engine: str = "auto",
     run: str = "test",
     restarts: int = 0,
+    only: Sequence[int] | None = None,
     **told: Any,
 ) -> Iterator[list[Trainer]]:
-    """All ranks of a mesh, ended at the end whatever happens."""
+    """All ranks of a mesh, or `only` these, ended at the end whatever happens."""
     world = math.prod(mesh.values())
     message = {"config": config, "mesh": mesh, "engine": engine, "tests": TESTS, **told}
-    started = [Trainer(message, rank, world, run, restarts) for rank in range(world)]
+    ranks = range(world) if only is None else only
+    started = [Trainer(message, rank, world, run, restarts) for rank in ranks]
     with ended_at_last(started):
         yield started
 

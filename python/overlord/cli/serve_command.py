@@ -116,7 +116,7 @@ def _serve(options: argparse.Namespace) -> None:
         raise refused(("--cores",), why, options.cores)
     console = make_console()
     job = arguments.load_job(options, rule_of_trainers)
-    ranks = ranks_of(options.ranks, job.mesh.world_size)
+    ranks = [rank for rank in ranks_of(options.ranks, job.mesh.world_size) if rank in job.readers]
     wire = job.config.runtime.wire
     in_turn = wire.in_turn and options.join is None
     if options.at is not None and not in_turn:

@@ -5,6 +5,7 @@
 
 #include "overlord/host/feedback_ledger.h"
 #include "overlord/host/media_checks.h"
+#include "overlord/model/exchange.h"
 #include "overlord/plan/mix/mix_controller.h"
 #include "overlord/plan/mix/mix_schedule.h"
 #include "overlord/plan/place/place_tree.h"
@@ -124,6 +125,16 @@ Result<std::shared_ptr<const OpenJob>> open_job(
   job->mesh = std::move(mesh);
   job->sources = std::move(sources);
   return std::shared_ptr<const OpenJob>(std::move(job));
+}
+
+bool all_readers(const OpenJob& job, const std::vector<Rank>& ranks) {
+  const auto views = plan::make_views(job.mesh, job.delivery, 1, job.spec.strategy);
+  for (Rank rank = 0; rank < job.mesh.world_size(); ++rank) {
+    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) continue;
+    const bool encodes = views->encoder && views->encoder->place_of[rank] != model::kNoPlace;
+    if (encodes || (views->by_rank[rank].fields & model::kPayloadFields) != 0) return false;
+  }
+  return true;
 }
 
 protocol::ResumeState start_state(const OpenJob& job) {

@@ -33,6 +33,10 @@ Result<std::shared_ptr<const OpenJob>> open_job(
 // Everything about a spec that the config layer promises; an engine refuses to start without it.
 Status check_spec(const model::JobSpec& spec);
 
+// Whether these are all ranks of the job, but for some that get no payload because the trainer's
+// broadcasts or other stages serve them: one planner then hears everybody who has to read.
+bool all_readers(const OpenJob& job, const std::vector<Rank>& ranks);
+
 // The resume state before step 0.
 protocol::ResumeState start_state(const OpenJob& job);
 // A saved state in the terms of this job (see protocol::adapt_state).

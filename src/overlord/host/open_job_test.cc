@@ -202,5 +202,31 @@ TEST(ResumeFrom, AControllerThatIsNewBeginsWhereTheStateStands) {
   EXPECT_EQ(resumed->state.controller.since, 7u);
 }
 
+TEST(AllReaders, WhomABroadcastServesIsNotWaitedFor) {
+  MadeUpJob made_up = two_sources();
+  made_up.axes = {{"dp", 2}, {"tp", 2}};
+  EXPECT_FALSE(all_readers(**made_up.open(), {0, 2})) << "all four get data";
+  EXPECT_TRUE(all_readers(**made_up.open(), {3, 2, 1, 0}));
+  made_up.delivery.broadcast_axes = {"tp"};
+  EXPECT_TRUE(all_readers(**made_up.open(), {0, 2}));
+  EXPECT_TRUE(all_readers(**made_up.open(), {0, 1, 2, 3})) << "who is served may read too";
+  EXPECT_FALSE(all_readers(**made_up.open(), {0, 1, 3})) << "rank 2 hands out to rank 3";
+  made_up.axes = {{"pp", 3}, {"tp", 2}};
+  EXPECT_TRUE(all_readers(**made_up.open(), {0, 4})) << "a middle stage has nothing to read";
+  EXPECT_FALSE(all_readers(**made_up.open(), {0, 2})) << "the last one has targets";
+  made_up.axes = {{"dp", 2}, {"tp", 2}};
+  // Served with tokens, and yet an encoder of its own: its ranks exchange embeddings.
+  made_up.spec.columns = {"weight"};
+  for (auto& source : made_up.spec.sources) source.metadata_columns = {"weight"};
+  auto& encoder = made_up.spec.strategy.encoder.emplace();
+  encoder.module = "vision";
+  encoder.column = "weight";
+  encoder.axis = "world";
+  encoder.cost.terms = {{"weight", 1}};
+  const auto open = made_up.open();
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_FALSE(all_readers(**open, {0, 2}));
+}
+
 }  // namespace
 }  // namespace overlord::host

@@ -74,6 +74,11 @@ class DeliveryConfig(ConfigModel):
     broadcast: list[Text] = Field(
         default=[], description="axes along which the trainer broadcasts: only coordinate 0 fetches"
     )
+    readers: Literal["all", "fields", "payload"] = Field(
+        default="all",
+        description="ranks with a loader; fields: not those that a broadcast serves; payload: nor "
+        "middle pipeline stages",
+    )
 
 
 class StreamConfig(ConfigModel):

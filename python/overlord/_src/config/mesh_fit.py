@@ -8,6 +8,7 @@ from overlord._src.config.checks import nearest_multiples
 from overlord._src.config.field_types import show_bytes
 from overlord._src.config.hybrid_fit import consumers_of, hybrid_of, hybrid_problems
 from overlord._src.config.job_models import DeliveryConfig, JobFields
+from overlord._src.config.readers import reader_problems
 from overlord._src.config.streams import ResolvedStream
 from overlord._src.errors import Problem
 from overlord._src.mesh import Mesh, is_data_axis
@@ -23,6 +24,7 @@ def fit_problems(config: JobFields, stream: ResolvedStream, mesh: Mesh) -> list[
         *([] if hybrid_of(config) else _bins_problems(stream, mesh)),
         *_slicing_problems(config, stream, mesh),
         *_broadcast_problems(config.delivery, mesh),
+        *reader_problems(config, stream, mesh),
         *_budget_problems(config, stream, mesh),
         *hybrid_problems(config, mesh),
     ]

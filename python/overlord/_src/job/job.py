@@ -19,6 +19,7 @@ from overlord._src.config.columns import base_name
 from overlord._src.config.hybrid_fit import hybrid_of
 from overlord._src.config.job_config import JobConfig
 from overlord._src.config.mesh_fit import fit_problems
+from overlord._src.config.readers import check_reads, reading_ranks
 from overlord._src.config.reading import ConfigInput, LoadedConfig, read_config
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.substitution import Overrides
@@ -108,6 +109,11 @@ class Job:
     def mesh(self) -> Mesh:
         """The ranks of the job."""
         return self._mesh
+
+    @property
+    def readers(self) -> list[int]:
+        """The ranks that have loaders: all of them, unless `delivery.readers` says otherwise."""
+        return reading_ranks(self.config, self._mesh)
 
     @property
     def streams(self) -> list[str]:
@@ -262,14 +268,16 @@ class Job:
     ) -> AttachedEngine:
         name, hosted, options = settings.stream, list(settings.ranks), settings.options
         shared = launch is not None and launch.world_size == self._mesh.world_size
+        everybody = self.readers
         local = sorted(launch.local_ranks) if launch is not None and shared else hosted
+        local = [rank for rank in local if rank in everybody]
         if not set(hosted) <= set(local):
             local = hosted
         if not self.config.runtime.ablation.disaggregation:
             local = self._same_group(hosted, local, path)
         plan, served = replace(self.node_plan(), local=sorted(local), starter=hosted), local
         self.check_attachable(name, local)
-        wire, everybody = self.config.runtime.wire, list(range(self._mesh.world_size))
+        wire = self.config.runtime.wire
         # Under Ray the keeper leads, and of several that may a host without ranks.
         elsewhere, follows = by_ray or wire.in_turn, False
         alone = len(local) == len(everybody) and not (wire.joinable or elsewhere)
@@ -285,7 +293,7 @@ class Job:
             if beside.is_here():  # else their own node follows it
                 path, plan = beside.path, self.leading_plan()
         run = launch.run if launch is not None else ""
-        if launch is None and len(hosted) == self._mesh.world_size:
+        if launch is None and hosted == everybody:
             # Nobody else reads this stream: another reader of the same job has a node of its own.
             run = f"process {os.getpid()}, loader {next(_LOADERS)}"
         plan = replace(plan, run=_digest([local, run, os.getuid()]))
@@ -383,7 +391,7 @@ class Job:
         threaded = thread_problem(self._loaded, list(names))
         if threaded is not None:
             raise self._loaded.refuse(threaded)
-        several = len(local) < self._mesh.world_size
+        several = len(local) < len(self.readers)
         if stream.mixture.metric_driven and several and self.config.runtime.wire.planner is None:
             raise self._loaded.refused(
                 (*stream.path_of("mixture"), "schedule"),
@@ -509,10 +517,11 @@ class Job:
             raise refused(("ranks",), "rank and ranks are both given", advice="give one")
         several = ranks if ranks is not None else rank if not isinstance(rank, int | None) else None
         if several is None:
-            return True, [self._own_rank() if rank is None else self._mesh.check_rank(rank)]
-        hosted = list(range(self._mesh.world_size)) if several == "all" else list(several)
-        for item in hosted:
-            self._mesh.check_rank(item)
+            own = self._own_rank() if rank is None else self._mesh.check_rank(rank)
+            check_reads(self.config, self._mesh, [own])
+            return True, [own]
+        hosted = self.readers if several == "all" else list(several)
+        check_reads(self.config, self._mesh, [self._mesh.check_rank(item) for item in hosted])
         if not hosted or len(set(hosted)) != len(hosted):
             raise refused(
                 ("ranks",),

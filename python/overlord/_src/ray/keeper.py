@@ -45,7 +45,7 @@ class LeadingNode:
         plan = replace(job.leading_plan(), apart=True)
         if cpus is not None:
             plan = replace(plan, cores=counted_cores(cpus))
-        job_file = job.served_file(told.stream, range(told.mesh.world_size), told.hash)
+        job_file = job.served_file(told.stream, job.readers, told.hash)
         key = job.agreed_key(told.stream, told.hash)
         place = job.keeper_place(told.stream, told.hash)
         self.directory = core.SocketDirectory.at(place.path)

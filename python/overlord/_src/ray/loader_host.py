@@ -82,7 +82,7 @@ class LoaderHost:
         job = told.job()
         plan = job.joining_plan(lead, ray.util.get_node_ip_address())
         plan = replace(plan, cores=counted_cores(cpus, number), apart=True)
-        ranks = range(told.mesh.world_size)
+        ranks = job.readers
         job_file = job.served_file(told.stream, ranks, told.hash, may_lack=True)
         key = job.agreed_key(told.stream, told.hash)
         base = job.config.runtime.processes.directory

@@ -66,7 +66,7 @@ Result<std::unique_ptr<EmbeddedEngine>> EmbeddedEngine::start(
 Status EmbeddedEngine::check_feedback() const {
   if (!job_->spec.mixture.metric_driven()) return {};
   const uint32_t world = job_->mesh.world_size();
-  if (ranks_.size() != world) {
+  if (!host::all_readers(*job_, ranks_)) {
     return invalid_argument(
         "a metric-driven mixture needs one planner that hears every report: "
         "this process hosts " +
@@ -112,7 +112,7 @@ Status EmbeddedEngine::check_callouts() const {
   const std::string name = strategy.cost_by.declared()      ? strategy.cost_by.name
                            : strategy.balance_by.declared() ? strategy.balance_by.name
                                                             : strategy.plan_by.name;
-  if (ranks_.size() != job_->mesh.world_size()) {
+  if (!host::all_readers(*job_, ranks_)) {
     return invalid_argument(
         "strategy: the Python function " + name +
         " needs one planner that asks it for all ranks: this process hosts " +
@@ -132,7 +132,7 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
   start.job = job_;
   start.ranks = ranks_;
   start.options = options_.runtime;
-  start.options.one_planner = ranks_.size() == job_->mesh.world_size();
+  start.options.one_planner = host::all_readers(*job_, ranks_);
   start.state = std::move(state);
   start.deliver = [this](Rank rank, client::ReadyStep ready) {
     seats_->deliver(rank, std::move(ready));

@@ -72,7 +72,7 @@ Status JobKeeper::open() {
                                                                 file_.runtime.open_files}));
   OVERLORD_TRY(job_,
                open_files(file_.spec, file_.delivery, file_.mesh, file_.index_paths, *storage));
-  OVERLORD_RETURN_IF_ERROR(check_node_can_plan(*job_, file_.ranks.size()));
+  OVERLORD_RETURN_IF_ERROR(check_node_can_plan(*job_, file_.ranks));
   OVERLORD_RETURN_IF_ERROR(find_left());
   views_ = plan::make_views(job_->mesh, job_->delivery, 1, job_->spec.strategy);
   keeper_ = std::make_unique<keeper::Keeper>(keeper_job(), *this);

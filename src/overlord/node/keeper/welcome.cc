@@ -25,16 +25,16 @@ protocol::Welcome make_welcome(const host::OpenJob& job, const model::RuntimeOpt
   return out;
 }
 
-Status check_node_can_plan(const host::OpenJob& job, size_t ranks) {
+Status check_node_can_plan(const host::OpenJob& job, const std::vector<Rank>& ranks) {
   if (job.spec.strategy.has_callout()) {
     return invalid_argument(
         "functions of your own in a strategy run in the process that plans, and a node has no "
         "Python; use engine=\"embedded\" with all ranks in one process");
   }
-  if (job.spec.mixture.metric_driven() && ranks != job.mesh.world_size()) {
+  if (job.spec.mixture.metric_driven() && !host::all_readers(job, ranks)) {
     return invalid_argument(
         "a metric-driven mixture needs one planner that hears every report: this node serves " +
-        std::to_string(ranks) + " of " + std::to_string(job.mesh.world_size()) +
+        std::to_string(ranks.size()) + " of " + std::to_string(job.mesh.world_size()) +
         " ranks, and the node of another host plans for itself");
   }
   return {};

@@ -16,8 +16,8 @@ namespace overlord::node {
 protocol::Welcome make_welcome(const host::OpenJob& job, const model::RuntimeOptions& runtime,
                                const model::ViewTable& views);
 
-// Whether a node that serves so many ranks can plan this job.
-Status check_node_can_plan(const host::OpenJob& job, size_t ranks);
+// Whether a node that serves these ranks can plan this job.
+Status check_node_can_plan(const host::OpenJob& job, const std::vector<Rank>& ranks);
 
 // What everybody waits for, for people; empty: nothing. `planner`: null where another host plans.
 std::string what_is_waited_for(const std::vector<Rank>& gone, const model::JobSpec& spec,

@@ -47,13 +47,16 @@ TEST(Welcome, TellsWhatBelongsToTheJob) {
 
 TEST(CheckNodeCanPlan, NoPythonAndAllReports) {
   host::OpenJob job = job_of_two_ranks();
-  EXPECT_TRUE(check_node_can_plan(job, 1).ok());
+  EXPECT_TRUE(check_node_can_plan(job, {0}).ok());
   job.spec.mixture.controller.kind = model::ControllerKind::kOdm;
-  EXPECT_TRUE(check_node_can_plan(job, 2).ok());
-  host::expect_refused(check_node_can_plan(job, 1), "this node serves 1 of 2 ranks");
+  EXPECT_TRUE(check_node_can_plan(job, {0, 1}).ok());
+  host::expect_refused(check_node_can_plan(job, {0}), "this node serves 1 of 2 ranks");
+  job.mesh = *model::Mesh::make({{"tp", 2}});
+  job.delivery.broadcast_axes = {"tp"};
+  EXPECT_TRUE(check_node_can_plan(job, {0}).ok()) << "rank 1 is served by rank 0";
   job = job_of_two_ranks();
   job.spec.strategy.balance_by.name = "own";
-  host::expect_refused(check_node_can_plan(job, 2),
+  host::expect_refused(check_node_can_plan(job, {0, 1}),
                        "a node has no Python; use engine=\"embedded\"");
 }
 
