@@ -54,11 +54,13 @@ def test_grid(data: Path) -> None:
     }
 
 
+@pytest.mark.soak
 def test_paced_figures(data: Path) -> None:
     figures = run(data, "shift", "--cores", "1")["figures"]
     assert {f"stalled_steps_{name}" for name in shift.QUICK} <= set(figures)
 
 
+@pytest.mark.soak
 def test_parallelism(data: Path) -> None:
     report = run(data, "parallelism", "--sources", "4", "--steps", "1")
     assert report["figures"]["fig15_split_2_bytes_each"] > 0
