@@ -254,3 +254,18 @@ def test_transport_cases_are_those_of_the_contract() -> None:
         assert f"namespaces/tls/4_streams/{size}_mb" in names
     without = transport.cases_of(full, ["loopback"], False)
     assert without and not any(case.tls for case in without)
+
+
+def test_trainers_count_lines_and_see_the_same_tokens(data: Path) -> None:
+    pytest.importorskip("torch")
+    from overlord_bench import trainers
+
+    sizes = ["--tokens", "20000", "--steps", "2", "--context", "32", "--bins", "2"]
+    words = ["--data", str(data), "--rounds", "1", "--workers", "0", *sizes]
+    report = trainers.run([*words, *NOBODY])
+    check_report(report, "trainers", {"step_time_ratio", "glue_lines_hf", "glue_lines_fsdp2"})
+    assert all(
+        1 <= lines <= 10 for name, lines in report["figures"].items() if name.startswith("glue")
+    )
+    losses = {figures["last_loss"] for figures in report["contenders"].values()}
+    assert len(losses) == 1 and report["figures"]["step_time_ratio"] > 0

@@ -14,7 +14,6 @@ import hashlib
 import importlib
 import json
 import os
-import re
 import sys
 from collections import deque
 from pathlib import Path
@@ -22,19 +21,13 @@ from typing import Any
 
 import torch
 from overlord._src.loader.loader import Loader
+from overlord_bench._pages import blocks
 from packed_job import VOCABULARY
 
 import overlord as ol
 
-PAGES = Path(__file__).resolve().parents[3] / "docs/trainers"
 RATE = 0.05
 RANK = int(os.environ.get("RANK", "0"))
-
-
-def blocks(page: str) -> list[str]:
-    """The blocks of Python of a page: what a user had, then what is written instead."""
-    text = (PAGES / f"{page}.md").read_text()
-    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def tiny_gpt() -> Any:

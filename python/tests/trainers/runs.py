@@ -33,7 +33,7 @@ def drive(
 ) -> None:
     """torchrun over drive.py, to its end; `dies`: a rank dies on the way, as it was told to."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    paths = os.pathsep.join([str(HERE), *sys.path[1:]])
+    paths = os.pathsep.join([str(HERE), *filter(None, sys.path)])
     run = subprocess.run(
         [
             *torchrun,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from overlord_bench._pages import blocks, glue_lines, pages
 from packed_job import packed_job
 
 import overlord as ol
@@ -15,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 def test_the_mistakes_of_the_page(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from drive import blocks, tiny_llama
+    from drive import tiny_llama
     from reference import loss_alone
 
     model = tiny_llama().eval()
@@ -33,12 +34,8 @@ def test_the_mistakes_of_the_page(tmp_path: Path) -> None:
 
 
 def test_every_page_is_in_ten_lines() -> None:
-    from drive import PAGES
-    from glue import glue_lines
-
-    pages = sorted(path.stem for path in PAGES.glob("*.md") if path.stem != "README")
-    assert {"ddp", "fsdp2", "hf", "sft", "accelerate", "lightning", "jax"} <= set(pages)
-    for page in pages:
+    assert {"ddp", "fsdp2", "hf", "sft", "accelerate", "lightning", "jax"} <= set(pages())
+    for page in pages():
         assert 1 <= len(glue_lines(page)) <= 10, glue_lines(page)
         assert all(len(line) <= 100 for line in glue_lines(page))
 

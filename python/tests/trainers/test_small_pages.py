@@ -40,7 +40,7 @@ def test_the_trainer_of_transformers_goes_on_where_it_was_saved(
 
     import overlord as ol
 
-    folder = prepare(tmp_path, steps=4)
+    folder = prepare(tmp_path, steps=4, streams={"valid": {"steps": 1}})
     monkeypatch.chdir(folder)
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
@@ -67,13 +67,16 @@ def test_the_trainer_of_transformers_goes_on_where_it_was_saved(
             had["args"],
             data=ol.job("mix.yaml", mesh=ol.mesh.from_env()),
             callbacks=[Dying(die_at)],
+            eval_dataset="valid",
         )
         trainer.train(resume_from_checkpoint=had["last_checkpoint"])
         return trainer
 
     with pytest.raises(Killed):
-        train(7 * 3 + 4)
+        train(7 * 3 + 4)  # seven microbatches of a step are substeps, the eighth ends it
     assert set(losses) == {0, 1, 2}  # saved after step 1; step 2 was trained and is lost
-    train(0)
+    trainer = train(0)
+    evaluated = [trainer.evaluate()["eval_loss"] for _ in range(2)]  # whole, each time
+    assert evaluated[0] == evaluated[1] > 0
     expected = {step: loss for step, (_, loss) in expected_steps(folder, 4).items()}
     assert losses == pytest.approx(expected, abs=1e-3)  # as it logs them, rounded

@@ -78,6 +78,8 @@ class TrainerMixin:
 
     def get_train_dataloader(self) -> Any:
         """The stream as it is: nobody shards it again, nobody skips in it."""
+        if TRAIN in self.loaders:  # of a training that did not come to its end
+            self.loaders.pop(TRAIN).close()
         return _Inputs(self, TRAIN)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:

@@ -31,7 +31,8 @@ class DataModule(LightningDataModule):  # type: ignore[misc]
     def __init__(self, job: Job, validate: str | None = None) -> None:
         super().__init__()
         self._job = job
-        self._validate = validate
+        if validate is not None:  # else Lightning asks where the module validates
+            self.val_dataloader = lambda: _Batches(lambda: iter(self._loader(validate)))
         self._count = microbatches_of(job)
         self._loaders: dict[str, Loader] = {}
         self._start: dict[str, Any] | None = None
@@ -56,13 +57,6 @@ class DataModule(LightningDataModule):  # type: ignore[misc]
         self._start = loader.state_dict()
         self._first_step = self._start["step"] - self._finished()
         return _Batches(lambda: iter(loader))
-
-    def val_dataloader(self) -> Any:
-        """The stream for validation, from its start every time."""
-        if self._validate is None:
-            return []
-        name = self._validate
-        return _Batches(lambda: iter(self._loader(name)))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the stream stood after the last optimizer step."""
