@@ -29,7 +29,7 @@ class Broadcast(Iterator[Microbatch]):
         self._capacity = _FIRST_CAPACITY
         self._ended = False
         self.messages = 0  # that this rank has sent or received
-        self.sent_bytes = 0
+        self.sent_bytes = 0  # to each of those who hear it
 
     def __next__(self) -> Microbatch:
         if self._ended:
@@ -95,11 +95,11 @@ class Broadcast(Iterator[Microbatch]):
         raise StopIteration
 
     def _along_the_tree(self, buffer: Any) -> None:
-        for source, group in self._levels:
+        for source, group, others in self._levels:
             self._torch.distributed.broadcast(buffer, source, group=group)
             self.messages += 1
             if source == self._torch.distributed.get_rank():
-                self.sent_bytes += buffer.numel()
+                self.sent_bytes += buffer.numel() * others
 
 
 def broadcast(
@@ -168,8 +168,8 @@ def _rank_in(mesh: Mesh) -> int:
     return int(distributed.get_rank())
 
 
-def _levels(mesh: Mesh, axes: Sequence[str]) -> list[tuple[int, Any]]:
-    """Of this rank, innermost axis first: whom it hears or tells, and their group."""
+def _levels(mesh: Mesh, axes: Sequence[str]) -> list[tuple[int, Any, int]]:
+    """Of this rank, innermost axis first: who tells whom in which group, and how many hear it."""
     names = [name for name, _ in mesh.axes]
     for axis in axes:
         if is_data_axis(axis) or (axis not in names and axis not in ("pp", "cp", "tp")):
@@ -188,7 +188,7 @@ def _levels(mesh: Mesh, axes: Sequence[str]) -> list[tuple[int, Any]]:
             # Everybody makes every group, in the same order.
             group = torch.distributed.new_group(ranks, backend="gloo")
             if own in ranks:
-                levels.append((ranks[0], group))
+                levels.append((ranks[0], group, len(ranks) - 1))
     return levels
 
 

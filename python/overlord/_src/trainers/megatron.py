@@ -39,7 +39,7 @@ class MegatronLoader(Iterator[dict[str, Any]]):
         return state
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, before anything was read."""
+        """Go on from a state, on all virtual stages."""
         self._reader.shared.loader.load_state_dict(state)
         self._reader.shared.restart()
 

@@ -22,6 +22,7 @@ class SharedReading:
         self._held: deque[Any] = deque()
         self._first = 0  # number of the first that is held
         self._reading = threading.Lock()
+        self.restarts = 0
 
     def at(self, number: int) -> Any:
         """The microbatch of this number since the start; raises StopIteration behind the end."""
@@ -58,6 +59,7 @@ class SharedReading:
         with self._reading:
             self._held.clear()
             self._first = 0
+            self.restarts += 1
 
     def close(self) -> None:
         self.loader.close()
@@ -68,9 +70,11 @@ class Reader(Iterator[Any]):
 
     def __init__(self, shared: SharedReading) -> None:
         self.shared = shared
-        self._number = 0
+        self._number = self._restarts = 0
 
     def __next__(self) -> Any:
+        if self._restarts != self.shared.restarts:
+            self._number, self._restarts = 0, self.shared.restarts
         batch = self.shared.at(self._number)
         self._number += 1
         return batch
