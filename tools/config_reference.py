@@ -35,7 +35,7 @@ STRATEGY = (
 )
 COUNTS: dict[str, str] = {
     "job": "compared by name",
-    **dict.fromkeys(("seed", "context", "bins", "substeps", "align"), STREAM),
+    **dict.fromkeys(("seed", "context", "bins.steps", "bins.bins", "substeps", "align"), STREAM),
     **dict.fromkeys(("pad_token", "leftover"), STREAM),
     **{f"packing.{key}": STREAM for key in ("method", "slack", "max_delay")},
     **{f"window.{key}": STREAM for key in ("steps", "max_delay", "width", "cost")},
@@ -73,7 +73,7 @@ COUNTS: dict[str, str] = {
             *("media.from", "media.kind", "media.transform", "media.tokens.pad"),
             *("media.tokens.before", "media.tokens.after", "media.tokens.count"),
             *("media.many", "media.tokens.every", "media.tokens.place"),
-            *("split.by", "split.edges"),
+            *("split.by", "split.edges", "split.shares", "group_by", "group_rows"),
             *("chat.format", "chat.column", "chat.tools", "chat.loss", "chat.roles"),
             *("chat.columns.instruction", "chat.columns.output", "chat.columns.input"),
             *("chat.columns.system", "chat.markers", "chat.variables", "chat.date"),

@@ -136,6 +136,12 @@ class Source:
     @property
     def files_here(self) -> bool: ...
 
+    @property
+    def part(self) -> dict | None: ...
+
+    @property
+    def groups(self) -> dict: ...
+
     FIELDS: tuple = ...
 
 class Strategy:
@@ -257,6 +263,9 @@ class JobSpec:
 
     @property
     def batch_transform(self) -> dict: ...
+
+    @property
+    def later_bins(self) -> list: ...
 
     FIELDS: tuple = ...
 
@@ -771,7 +780,7 @@ class Job:
         Sources whose data are not those of an encoded state, with advice or nothing.
         """
 
-    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None, pinning: HostPinning | None = None, transforms: TransformDesk | None = None, told: Mapping[str, dict] = {}) -> Engine: ...
+    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, allow_batch: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None, pinning: HostPinning | None = None, transforms: TransformDesk | None = None, told: Mapping[str, dict] = {}) -> Engine: ...
 
     def planner(self, state: bytes | None, worker_command: Sequence[str], call: object | None = None, place: bool = True) -> PlanCursor:
         """
@@ -833,6 +842,12 @@ class Place:
     @property
     def tree(self) -> int:
         """Version of the tree of what was returned last; 1: the job's own mesh."""
+
+    @property
+    def totals(self) -> dict:
+        """
+        What the steps that are finished there held: sequences, samples, tokens.
+        """
 
     def state(self, timeout_s: float = 0.0) -> bytes:
         """The resume state of this place."""
@@ -1017,7 +1032,7 @@ def job_file(job: Job, ranks: Sequence[int], options: RuntimeOptions, worker_com
     The job as a node process is started with it; told: ToldSource by name.
     """
 
-def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, wire: Sequence[str], connect_s: float, timeout_s: float, recovery_s: float = 0.0, pinning: HostPinning | None = None) -> AttachedEngine:
+def attach(directory: str, job: str, attempt: int, ranks: Sequence[int], state: bytes | None, allow_mixture: bool, allow_sources: bool, allow_batch: bool, wire: Sequence[str], connect_s: float, timeout_s: float, recovery_s: float = 0.0, pinning: HostPinning | None = None) -> AttachedEngine:
     """
     Attach ranks to the node in a directory; waits until it serves. None: nobody is there.
     """

@@ -197,7 +197,7 @@ Cursor open_cursor(std::shared_ptr<JobHandle> job, const std::optional<nb::bytes
 std::shared_ptr<node::Engine> open_engine(
     JobHandle& job, std::vector<Rank> ranks, const model::RuntimeOptions& options,
     const std::optional<nb::bytes>& state, std::vector<std::string> worker_command,
-    bool allow_mixture, bool allow_sources, std::string journal_path,
+    bool allow_mixture, bool allow_sources, bool allow_batch, std::string journal_path,
     std::shared_ptr<node::CalloutDesk> callouts, std::shared_ptr<transport::HostPinning> pinning,
     std::shared_ptr<node::TransformDesk> transforms, const std::map<std::string, nb::dict>& told) {
   const std::optional<std::string> saved = to_string(state);
@@ -208,7 +208,7 @@ std::shared_ptr<node::Engine> open_engine(
                      options,
                      saved,
                      std::move(worker_command),
-                     {allow_mixture, allow_sources},
+                     {allow_mixture, allow_sources, allow_batch},
                      std::move(journal_path),
                      std::move(callouts),
                      std::move(pinning),
@@ -311,6 +311,9 @@ void bind_engine(nb::module_& m) {
       .def("plan_chain", [](Engine& engine) { return engine.plan_chain().hex(); })
       .def("content_hash", [](Engine& engine) { return engine.content_chain().hex(); })
       .def("stream_hash", [](Engine& engine) { return engine.stream_hash().hex(); });
+}
+
+void bind_clients(nb::module_& m) {
   nb::class_<node::KeptPlace>(m, "Place", "Where a rank stood; lives without its engine.")
       .def_prop_ro("next_step", [](const node::KeptPlace& at) { return at.place().next_step; })
       .def_prop_ro(
@@ -319,6 +322,9 @@ void bind_engine(nb::module_& m) {
       .def_prop_ro(
           "tree", [](const node::KeptPlace& at) { return at.place().tree; },
           "Version of the tree of what was returned last; 1: the job's own mesh.")
+      .def_prop_ro(
+          "totals", [](const node::KeptPlace& at) { return dict_of(at.totals()); },
+          "What the steps that are finished there held: sequences, samples, tokens.")
       .def("state", &state_of, nb::arg("timeout_s") = 0.0, "The resume state of this place.");
   nb::class_<Client>(m, "Client", "One rank's end of an engine.")
       .def("next", &Client::next, nb::arg("timeout_s"),
@@ -399,9 +405,9 @@ void bind_job(nb::module_& m) {
            "Sources whose data are not those of an encoded state, with advice or nothing.")
       .def("open", &open_engine, nb::arg("ranks"), nb::arg("options"), nb::arg("state").none(),
            nb::arg("worker_command"), nb::arg("allow_mixture") = false,
-           nb::arg("allow_sources") = false, nb::arg("journal_path") = "",
-           nb::arg("callouts").none() = nb::none(), nb::arg("pinning").none() = nb::none(),
-           nb::arg("transforms").none() = nb::none(),
+           nb::arg("allow_sources") = false, nb::arg("allow_batch") = false,
+           nb::arg("journal_path") = "", nb::arg("callouts").none() = nb::none(),
+           nb::arg("pinning").none() = nb::none(), nb::arg("transforms").none() = nb::none(),
            nb::arg("told") = std::map<std::string, nb::dict>())
       .def("planner", &open_cursor, nb::arg("state").none(), nb::arg("worker_command"),
            nb::arg("call") = nb::none(), nb::arg("place") = true,
@@ -410,6 +416,7 @@ void bind_job(nb::module_& m) {
       .def("locate", &locate, nb::arg("source"), nb::arg("pass_"), nb::arg("position"))
       .def("read_row", &read_row, nb::arg("source"), nb::arg("row"), nb::arg("worker_command"));
   bind_engine(m);
+  bind_clients(m);
   m.def(
       "describe_state",
       [](nb::bytes state) {

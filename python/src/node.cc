@@ -100,8 +100,8 @@ std::shared_ptr<node::AttachedEngine> attach(std::string directory, const std::s
                                              uint32_t attempt, std::vector<Rank> ranks,
                                              const std::optional<nb::bytes>& state,
                                              bool allow_mixture, bool allow_sources,
-                                             const std::vector<std::string>& wire, double connect_s,
-                                             double timeout_s, double recovery_s,
+                                             bool allow_batch, const std::vector<std::string>& wire,
+                                             double connect_s, double timeout_s, double recovery_s,
                                              std::shared_ptr<transport::HostPinning> pinning) {
   node::AttachRequest request;
   request.directory = std::move(directory);
@@ -109,7 +109,7 @@ std::shared_ptr<node::AttachedEngine> attach(std::string directory, const std::s
   request.attempt = attempt;
   request.ranks = std::move(ranks);
   if (state) request.state.assign(state->c_str(), state->size());
-  request.allowed = {allow_mixture, allow_sources};
+  request.allowed = {allow_mixture, allow_sources, allow_batch};
   for (const std::string& word : wire) {
     const size_t equals = std::min(word.find('='), word.size() - 1);
     if (!request.wire.take(word.substr(0, equals), word.substr(equals + 1))) {
@@ -271,8 +271,8 @@ void bind_node(nb::module_& m) {
         "The job as a node process is started with it; told: ToldSource by name.");
   m.def("attach", &attach, nb::arg("directory"), nb::arg("job"), nb::arg("attempt"),
         nb::arg("ranks"), nb::arg("state").none(), nb::arg("allow_mixture"),
-        nb::arg("allow_sources"), nb::arg("wire"), nb::arg("connect_s"), nb::arg("timeout_s"),
-        nb::arg("recovery_s") = 0.0, nb::arg("pinning").none() = nb::none(),
+        nb::arg("allow_sources"), nb::arg("allow_batch"), nb::arg("wire"), nb::arg("connect_s"),
+        nb::arg("timeout_s"), nb::arg("recovery_s") = 0.0, nb::arg("pinning").none() = nb::none(),
         "Attach ranks to the node in a directory; waits until it serves. None: nobody is there.");
   m.def("refusal", &refusal, nb::arg("error"), nb::arg("text"),
         "What a node that waits for its job is sent instead: the name of an error, and its text.");

@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "fields_dict.h"
 #include "overlord/plan/mix/mixing.h"
 
 namespace nb = nanobind;
@@ -78,6 +79,12 @@ nb::dict state_dict(const protocol::ResumeState& state) {
     }
   }
   out["weights"] = weights;
+  out["totals"] = dict_of(state.state.totals);
+  nb::dict bins;
+  for (const model::BinsStage& stage : state.bins) {
+    bins[std::to_string(stage.first_step).c_str()] = stage.bins;
+  }
+  out["bins"] = bins;
   out["carried"] = state.state.carried.size();
   out["leftover_dropped"] = state.state.leftover_dropped;
   return out;

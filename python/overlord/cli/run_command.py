@@ -161,12 +161,14 @@ def run_job(
 
 def print_start(console: Any, loop: Any) -> None:
     """What will run: shape of a step, mixture as normalised."""
+    from overlord._src.config.bins import show_bins
     from overlord._src.config.weights import stage_lines
 
     resolved, mesh = loop.opened.resolved, loop.job.mesh
     wanted = loop.steps_wanted if loop.steps_wanted is not None else "all"
     console.print(
-        f"job {loop.job.config.job!r}: {wanted} steps of {resolved.bins} x {resolved.context} "
+        f"job {loop.job.config.job!r}: {wanted} steps of {show_bins(resolved.bins_by_step)} x "
+        f"{resolved.context} "
         f"tokens on {mesh.text()} ({mesh.world_size} ranks), seed {resolved.seed}"
     )
     for line in stage_lines(resolved.mixture, transitions=True):

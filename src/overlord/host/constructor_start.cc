@@ -71,10 +71,11 @@ constructor::ConstructorStart constructor_start(const OpenJob& job, const planne
       [](const model::ClientView& view) { return (view.fields & model::kPayloadFields) != 0; });
   out.job.wants_payload = out.job.wants_payload || encodes_media(job);
   const uint32_t consumers = plan::consumer_count(job.spec.strategy, tree.mesh);
-  uint32_t microbatches = (job.spec.bins / consumers + 1) / job.delivery.microbatch_size + 1;
+  uint32_t microbatches = (job.spec.most_bins() / consumers + 1) / job.delivery.microbatch_size + 1;
   if (job.spec.strategy.atoms == model::Atoms::kSlices) {
     // Even work is not even tokens: who has the short sequences has more of them.
-    const uint64_t tokens = 2 * job.spec.step_tokens() / consumers + job.spec.align;
+    const uint64_t tokens =
+        2 * uint64_t{job.spec.most_bins()} * job.spec.context / consumers + job.spec.align;
     out.assemble.rows = 1;
     out.assemble.context = static_cast<uint32_t>(std::min<uint64_t>(tokens, kLongestRow));
     microbatches = 1;

@@ -1,6 +1,7 @@
 #include "overlord/host/open_job.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "overlord/host/feedback_ledger.h"
@@ -13,6 +14,48 @@
 
 namespace overlord::host {
 namespace {
+
+Status check_bins(const model::JobSpec& spec) {
+  std::optional<StepIndex> before;
+  for (const auto& [first_step, bins] : spec.bin_stages()) {
+    if (before && first_step <= *before) return invalid_argument("bins: steps must ascend");
+    before = first_step;
+    if (bins == 0) return invalid_argument("bins: starts at 1, got 0");
+    if (spec.substeps == 0 || bins % spec.substeps != 0) {
+      return invalid_argument("substeps: must divide bins " + std::to_string(bins) + ", got " +
+                              std::to_string(spec.substeps));
+    }
+    if (uint64_t{bins} * spec.context > (uint64_t{1} << 40)) {
+      return invalid_argument("bins x context: more than 2^40 tokens a step");
+    }
+  }
+  return {};
+}
+
+// Groups are whole documents of one sequence, and neighbours in the order.
+Status check_groups(const model::JobSpec& spec, const model::Source& source) {
+  if (!source.groups.declared()) return {};
+  const auto refused = [&](const std::string& why) {
+    return invalid_argument("source " + source.name + ": groups of rows " + why);
+  };
+  const auto& columns = source.metadata_columns;
+  if (!source.groups.column.empty() &&
+      std::find(columns.begin(), columns.end(), source.groups.column) == columns.end()) {
+    return refused("by column '" + source.groups.column + "', which is not among its metadata");
+  }
+  if (source.shuffle == model::Shuffle::kFull) {
+    return refused("are torn by shuffle: full; use window or none");
+  }
+  if (source.over_length != model::OverLength::kDrop ||
+      spec.packing.method != model::Packing::kBestFit) {
+    return refused("are kept whole: they need packing best_fit and over_length: drop");
+  }
+  if (source.filter) return refused("and sub-sources by a column do not go together");
+  if (spec.strategy.atoms == model::Atoms::kSlices) {
+    return refused("and strategy.hybrid, which cuts sequences, do not go together");
+  }
+  return {};
+}
 
 Status check_sources(const model::JobSpec& spec) {
   if (spec.sources.empty()) return invalid_argument("sources: a job needs at least one");
@@ -28,6 +71,7 @@ Status check_sources(const model::JobSpec& spec) {
       return invalid_argument("source " + source.name +
                               ": window_rows and window_bytes start at 1");
     }
+    OVERLORD_RETURN_IF_ERROR(check_groups(spec, source));
   }
   return {};
 }
@@ -66,20 +110,18 @@ Status check_columns(const model::JobSpec& spec) {
 
 Status check_spec(const model::JobSpec& spec) {
   if (spec.context == 0) return invalid_argument("context: starts at 1, got 0");
-  if (spec.bins == 0) return invalid_argument("bins: starts at 1, got 0");
   if (spec.align == 0 || spec.context % spec.align != 0) {
     return invalid_argument("align: must divide context " + std::to_string(spec.context) +
                             ", got " + std::to_string(spec.align));
   }
-  if (spec.substeps == 0 || spec.bins % spec.substeps != 0) {
-    return invalid_argument("substeps: must divide bins " + std::to_string(spec.bins) + ", got " +
-                            std::to_string(spec.substeps));
-  }
-  if (uint64_t{spec.bins} * spec.context > (uint64_t{1} << 40)) {
-    return invalid_argument("bins x context: more than 2^40 tokens a step");
-  }
+  OVERLORD_RETURN_IF_ERROR(check_bins(spec));
   OVERLORD_RETURN_IF_ERROR(check_sources(spec));
   OVERLORD_RETURN_IF_ERROR(check_columns(spec));
+  if (spec.leftover == model::Leftover::kDropLast && spec.mixture.metric_driven()) {
+    return invalid_argument(
+        "leftover: drop_last looks a step ahead, and a mixture that follows losses is not known "
+        "there; use drain or drop");
+  }
   OVERLORD_RETURN_IF_ERROR(check_media(spec));
   if (spec.batch_transform.declared() && spec.strategy.atoms == model::Atoms::kSlices) {
     return invalid_argument(
@@ -148,6 +190,7 @@ protocol::ResumeState start_state(const OpenJob& job) {
     state.source_digests.push_back(source.digest);
   }
   state.columns = job.spec.columns;
+  state.bins = job.spec.bin_stages();
   state.state = plan::initial_state(job.spec);
   return state;
 }

@@ -16,7 +16,9 @@
 namespace overlord::model {
 
 enum class Packing : uint8_t { kBestFit, kConcat, kPad };
-enum class Leftover : uint8_t { kDrain, kDrop };  // what the last step does with carry-over
+// What becomes of carry-over when the sources are spent: further steps; none after the first that
+// cannot be filled; or not that one either, so that every step is full.
+enum class Leftover : uint8_t { kDrain, kDrop, kDropLast };
 
 struct PackingSpec {
   Packing method = Packing::kBestFit;
@@ -37,12 +39,22 @@ struct WindowSpec {
   OVERLORD_FIELDS(steps, max_delay, width, cost)
 };
 
+// From a step on, steps have so many bins.
+struct BinsStage {
+  StepIndex first_step = 0;
+  uint32_t bins = 0;
+
+  friend bool operator==(const BinsStage&, const BinsStage&) = default;
+
+  OVERLORD_FIELDS(first_step, bins)
+};
+
 struct JobSpec {
   std::string name;
   std::string stream = "train";  // named streams of one job have their own seed and state
   uint64_t seed = 0;
   uint32_t context = 0;    // tokens of a bin (one sequence)
-  uint32_t bins = 0;       // sequences of a step, over the whole job
+  uint32_t bins = 0;       // sequences of a step, over the whole job; of step 0 where they change
   uint32_t substeps = 1;   // packing never crosses one; divides bins
   uint32_t align = 1;      // documents pack at their length rounded up to this
   uint32_t pad_token = 0;  // fills tokens and targets where there is no document
@@ -56,12 +68,30 @@ struct JobSpec {
   std::vector<Source> sources;  // sorted by name, names unique
   // Metadata columns of all sources together, sorted: what plans may read beside token counts.
   std::vector<std::string> columns;
-  Transform batch_transform;  // of whole microbatches, at constructors
+  Transform batch_transform;          // of whole microbatches, at constructors
+  std::vector<BinsStage> later_bins;  // by ascending step, the first after step 0
 
-  uint64_t step_tokens() const { return uint64_t{bins} * context; }
+  // All of them, from step 0 on.
+  std::vector<BinsStage> bin_stages() const {
+    std::vector<BinsStage> stages = {{0, bins}};
+    stages.insert(stages.end(), later_bins.begin(), later_bins.end());
+    return stages;
+  }
+  uint32_t bins_at(StepIndex step) const {
+    uint32_t held = bins;
+    for (const BinsStage& stage : later_bins) held = step < stage.first_step ? held : stage.bins;
+    return held;
+  }
+  uint64_t step_tokens(StepIndex step) const { return uint64_t{bins_at(step)} * context; }
+  uint32_t most_bins() const {
+    uint32_t most = bins;
+    for (const BinsStage& stage : later_bins) most = std::max(most, stage.bins);
+    return most;
+  }
 
   OVERLORD_FIELDS(name, stream, seed, context, bins, substeps, align, pad_token, max_steps,
-                  leftover, packing, window, mixture, strategy, sources, columns, batch_transform)
+                  leftover, packing, window, mixture, strategy, sources, columns, batch_transform,
+                  later_bins)
 };
 
 // Limits and sizes of the running system; none of them may change a byte of the stream.

@@ -64,11 +64,13 @@ struct Mixture {
   // Empty, or one per source: a source with `repeat` is dry after so many passes; 0: never.
   std::vector<uint32_t> max_passes;
   ControllerSpec controller;  // with one: a single stage, the prior
+  // Empty, or one per source: after its max_passes it gives such a share of one more.
+  std::vector<int64_t> part_passes;
 
   bool metric_driven() const { return controller.kind != ControllerKind::kNone; }
 
   OVERLORD_FIELDS(unit, quota, stages, version, grain, epoch_steps, epoch_source, max_passes,
-                  controller)
+                  controller, part_passes)
 };
 
 // Losses of one source in one step: sums over its target tokens.

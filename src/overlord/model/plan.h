@@ -28,7 +28,8 @@ struct Segment {
   uint32_t targets = 0;  // tokens of it that carry loss
 
   static constexpr uint16_t kContinues =
-      1;  // the document goes on: the next token is the last target
+      1;                                  // the document goes on: the next token is the last target
+  static constexpr uint16_t kJoined = 2;  // in one group with the segment before it
 };
 static_assert(sizeof(Segment) == 32);
 

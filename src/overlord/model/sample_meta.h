@@ -40,6 +40,13 @@ struct MetaColumn {  // per-modality lengths and named user columns
 inline constexpr char kBytesColumn[] = "payload_bytes";
 // In MetaWindow::tokens: a row of the source, but not of this sub-source (Source::filter).
 inline constexpr uint32_t kPassedOver = 0xffffffffu;
+// The same, of a row that is skipped as it is empty.
+inline constexpr uint32_t kEmptyRow = 0xfffffffeu;
+
+// Whether so many tokens of a row are a document, which may be drawn.
+inline bool is_document(uint32_t tokens) {
+  return tokens != 0 && tokens != kPassedOver && tokens != kEmptyRow;
+}
 
 struct MetaWindow {
   SampleId first;                   // source, pass, position of the first row
@@ -48,11 +55,12 @@ struct MetaWindow {
   std::vector<LossSpan> spans;
   std::vector<MetaColumn> columns;
   std::vector<BadRow> bad;
-  uint32_t generation = 1;  // of the loader slot that posted it
+  uint32_t generation = 1;           // of the loader slot that posted it
+  std::vector<uint32_t> group_ends;  // sources with groups: end of row i's group; else empty
 
   uint64_t rows() const { return tokens.size(); }
 
-  OVERLORD_FIELDS(first, tokens, span_ends, spans, columns, bad, generation)
+  OVERLORD_FIELDS(first, tokens, span_ends, spans, columns, bad, generation, group_ends)
 };
 
 }  // namespace overlord::model

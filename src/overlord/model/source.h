@@ -23,8 +23,7 @@ enum class OverLength : uint8_t { kSplit, kTruncate, kDrop };
 enum class EmptyRows : uint8_t { kBad, kSkip };
 // What a shadow does while it stands by: kWarm reads what plans name, kLean only remembers plans.
 enum class ShadowKind : uint8_t { kWarm, kLean };
-inline constexpr uint32_t kMostShadows = 3;         // of one slot
-inline constexpr uint32_t kEmptyRow = 0xfffffffeu;  // in MetaWindow::tokens: one that is skipped
+inline constexpr uint32_t kMostShadows = 3;  // of one slot
 
 // Who decodes media. Packed ones travel as they are stored, to the constructor. kAuto: there, where
 // the job has several hosts and that at least halves the bytes that go to it.
@@ -65,6 +64,27 @@ struct RowFilter {
   uint32_t most = 0xffffffffu;
 
   OVERLORD_FIELDS(column, least, most)
+};
+
+// The rows of a source that one stream of several reads: those whose place in the division, a hash
+// of the shard's bytes and the row's number in it (plan/select/row_division.h), is in [least,
+// most].
+struct RowPart {
+  uint32_t least = 0;
+  uint32_t most = 0xffffffffu;
+
+  OVERLORD_FIELDS(least, most)
+};
+
+// Rows that stay together: `rows` that follow each other in a shard, or those that do and have the
+// same value in one of metadata_columns.
+struct RowGroups {
+  uint32_t rows = 0;
+  std::string column;
+
+  bool declared() const { return rows > 0 || !column.empty(); }
+
+  OVERLORD_FIELDS(rows, column)
 };
 
 inline constexpr size_t kMaxMediaFields = 16;   // of one source
@@ -188,6 +208,8 @@ struct Source {
   SourceCost measured;  // by the profile of the run before; not in the digest
   // False: this host has none of the files, and its loaders live elsewhere. Not in the digest.
   bool files_here = true;
+  std::optional<RowPart> part;
+  RowGroups groups;
 
   uint32_t slots() const { return std::max(loaders, most_loaders); }  // that there are
 
@@ -195,7 +217,7 @@ struct Source {
                   filter, media, tokenizer, bos, eod, vocabulary, shuffle, window_rows,
                   window_bytes, at_end, over_length, bad_rows_allowed, allow_duplicates, limits,
                   loaders, workers, count_bytes, transform, decode_at, schema, empty, shadows,
-                  shadow, most_loaders, measured, files_here)
+                  shadow, most_loaders, measured, files_here, part, groups)
 };
 
 // Whether documents have a loss mask of their own, so that metadata needs more than their lengths.

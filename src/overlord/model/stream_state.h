@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "overlord/base/fields.h"
 #include "overlord/base/ids.h"
 #include "overlord/model/mixture.h"
 #include "overlord/model/sample_meta.h"
@@ -37,8 +38,21 @@ struct Carried {
   std::vector<LossSpan> spans;  // of the whole document; empty: every token carries loss
   bool masked = false;
   std::vector<int64_t> columns = {};  // of JobSpec::columns; empty where the job has none
+  bool joined = false;                // in one group with the one before it (Source::groups)
 
   friend bool operator==(const Carried&, const Carried&) = default;
+};
+
+// What the steps so far held. Unlike what cursors count, nothing that was drawn and is carried, and
+// it stays when sources go.
+struct StreamTotals {
+  uint64_t sequences = 0;  // bins, empty ones too
+  uint64_t samples = 0;    // documents that began
+  uint64_t tokens = 0;
+
+  friend bool operator==(const StreamTotals&, const StreamTotals&) = default;
+
+  OVERLORD_FIELDS(sequences, samples, tokens)
 };
 
 struct StreamState {
@@ -50,6 +64,7 @@ struct StreamState {
   uint64_t leftover_dropped = 0;      // tokens dropped at the end by declaration
   bool ended = false;
   ControllerState controller;  // of a metric-driven mixture; as it was for the last step
+  StreamTotals totals;
 };
 
 }  // namespace overlord::model

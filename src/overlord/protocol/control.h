@@ -24,7 +24,7 @@
 
 namespace overlord::protocol {
 
-inline constexpr uint32_t kControlFormat = 12;
+inline constexpr uint32_t kControlFormat = 13;
 
 // First words of a process that connects to another of the same host.
 struct Hello {

@@ -303,6 +303,12 @@ inline MetaPosted random_window(RandomFields& random, uint32_t sources) {
     }
     window->span_ends.push_back(static_cast<uint32_t>(window->spans.size()));
   }
+  std::vector<uint32_t>& groups = window->group_ends;
+  groups.assign(random.below(2) * window->tokens.size(), 0);
+  for (size_t row = groups.size(); row-- > 0;) {
+    const bool goes_on = row + 1 < groups.size() && random.below(2) == 1;
+    groups[row] = goes_on ? groups[row + 1] : static_cast<uint32_t>(row + 1);
+  }
   for (model::MetaColumn& column : window->columns) column.values.resize(window->tokens.size());
   for (model::BadRow& bad : window->bad) bad.index %= window->tokens.size();
   return {1, std::move(window)};

@@ -15,6 +15,8 @@ constexpr uint8_t kEnded = 1;                 // flags of a stream state
 constexpr uint8_t kInWindow = 2;
 constexpr size_t kMostColumns = 1 << 16;
 constexpr uint8_t kWithColumns = 4;  // carried documents have values of metadata columns
+constexpr uint8_t kWithTotals = 8;
+constexpr uint8_t kWithGroups = 16;  // carried documents say whether they are joined
 
 // Both ways, as all that follows: in the order in which the fields are written.
 template <typename Codec>
@@ -26,7 +28,7 @@ void list_cursor(Codec& codec, auto& cursor) {
 // Carried documents lie close behind their source's cursor: positions are coded against it.
 // False: it makes no sense.
 template <typename Codec>
-bool list_carried(Codec& codec, auto& carried, const model::StreamState& state) {
+bool list_carried(Codec& codec, auto& carried, const model::StreamState& state, bool with_groups) {
   codec(carried.id.source);
   if (carried.id.source >= state.cursors.size()) return false;
   const model::SourceCursor& cursor = state.cursors[carried.id.source];
@@ -49,6 +51,7 @@ bool list_carried(Codec& codec, auto& carried, const model::StreamState& state) 
       value = static_cast<int64_t>(stored);
     }
   }
+  if (with_groups) codec(carried.joined);
   codec(carried.masked);
   if (carried.masked) {
     if constexpr (kIsWriter<Codec>) {
@@ -63,15 +66,22 @@ bool list_carried(Codec& codec, auto& carried, const model::StreamState& state) 
 }
 
 // What stands before the cursors. False: it makes no sense.
-bool read_place(ByteReader* reader, model::StreamState* state, size_t* columns) {
+struct CarriedForm {
+  size_t columns = 0;
+  bool groups = false;
+};
+
+bool read_place(ByteReader* reader, model::StreamState* state, CarriedForm* form) {
   state->next_step = reader->varint();
   state->leftover_dropped = reader->varint();
   const uint8_t flags = reader->u8();
   state->ended = (flags & kEnded) != 0;
   if (flags & kInWindow) state->window_step = static_cast<uint32_t>(reader->varint());
-  *columns = flags & kWithColumns ? reader->count(0) : 0;
-  return flags <= (kEnded | kInWindow | kWithColumns) && state->window_step <= state->next_step &&
-         *columns <= kMostColumns;
+  form->columns = flags & kWithColumns ? reader->count(0) : 0;
+  form->groups = (flags & kWithGroups) != 0;
+  if (flags & kWithTotals) FieldReader{reader}(state->totals);
+  return flags <= (kEnded | kInWindow | kWithColumns | kWithTotals | kWithGroups) &&
+         state->window_step <= state->next_step && form->columns <= kMostColumns;
 }
 
 const std::string kSourcePrefix = "source:";
@@ -110,10 +120,24 @@ const SectionDigest* find_section(const std::vector<SectionDigest>& sections,
   return nullptr;
 }
 
+// Whether nothing of the stream's section differs but its bins: with those of the state it has the
+// digest that was saved. Inside a step the count of microbatches means something on its bins only.
+bool is_rebatched(const ResumeState& saved, const model::JobSpec& spec) {
+  if (saved.bins.empty()) return false;
+  model::JobSpec before = spec;
+  before.bins = saved.bins.front().bins;
+  before.later_bins.assign(saved.bins.begin() + 1, saved.bins.end());
+  const StepIndex step = saved.state.next_step;
+  if (saved.microbatch > 0 && before.bins_at(step) != spec.bins_at(step)) return false;
+  const SectionDigest* was = find_section(saved.sections, "stream");
+  return was != nullptr && was->digest == find_section(section_digests(before), "stream")->digest;
+}
+
 // Config sections that changed without leave.
 std::string section_differences(const ResumeState& saved, const model::JobSpec& spec,
                                 AllowedChanges allowed) {
   std::string out;
+  const bool rebatched = allowed.batch && is_rebatched(saved, spec);
   const std::vector<SectionDigest> now = state_sections(section_digests(spec));
   for (const SectionDigest& section : now) {
     const SectionDigest* before = find_section(saved.sections, section.name);
@@ -123,7 +147,8 @@ std::string section_differences(const ResumeState& saved, const model::JobSpec& 
     if (before == nullptr) {
       if (!allowed.sources) out += "\n  " + section.name + ": not in the saved state";
     } else if (was != section.digest &&
-               !(section.name == "mixture" && (allowed.mixture || allowed.sources))) {
+               !(section.name == "mixture" && (allowed.mixture || allowed.sources)) &&
+               !(section.name == "stream" && rebatched)) {
       out += differ("config " + section.name, was, section.digest);
     }
   }
@@ -187,15 +212,20 @@ std::string encode_stream_state(const model::StreamState& state) {
   writer.varint(state.next_step);
   writer.varint(state.leftover_dropped);
   const size_t columns = state.carried.empty() ? 0 : state.carried.front().columns.size();
+  const bool groups = std::any_of(state.carried.begin(), state.carried.end(),
+                                  [](const model::Carried& carried) { return carried.joined; });
+  const bool totals = state.totals != model::StreamTotals();
   writer.u8((state.ended ? kEnded : 0) | (state.window_step > 0 ? kInWindow : 0) |
-            (columns > 0 ? kWithColumns : 0));
+            (columns > 0 ? kWithColumns : 0) | (totals ? kWithTotals : 0) |
+            (groups ? kWithGroups : 0));
   if (state.window_step > 0) writer.varint(state.window_step);
   if (columns > 0) writer.varint(columns);
-  writer.varint(state.cursors.size());
   FieldWriter codec(&writer);
+  if (totals) codec(state.totals);
+  writer.varint(state.cursors.size());
   for (const model::SourceCursor& cursor : state.cursors) list_cursor(codec, cursor);
   writer.varint(state.carried.size());
-  for (const model::Carried& carried : state.carried) list_carried(codec, carried, state);
+  for (const model::Carried& carried : state.carried) list_carried(codec, carried, state, groups);
   if (!state.controller.sources.empty()) write_controller(&writer, state.controller);
   return writer.take();
 }
@@ -203,8 +233,8 @@ std::string encode_stream_state(const model::StreamState& state) {
 Result<model::StreamState> decode_stream_state(std::string_view bytes) {
   ByteReader reader(bytes);
   model::StreamState state;
-  size_t columns = 0;
-  if (!read_place(&reader, &state, &columns)) {
+  CarriedForm form;
+  if (!read_place(&reader, &state, &form)) {
     return bad_data("resume state: its place in the stream makes no sense");
   }
   state.cursors.resize(reader.count(kCursorNumbers));
@@ -213,8 +243,8 @@ Result<model::StreamState> decode_stream_state(std::string_view bytes) {
   const size_t carried_count = reader.count(8);
   for (size_t i = 0; i < carried_count && !reader.failed(); ++i) {
     model::Carried carried;
-    carried.columns.resize(columns);
-    if (!list_carried(codec, carried, state)) {
+    carried.columns.resize(form.columns);
+    if (!list_carried(codec, carried, state, form.groups)) {
       return bad_data("resume state: a carried document makes no sense");
     }
     state.carried.push_back(std::move(carried));
@@ -233,8 +263,8 @@ Result<model::StreamState> decode_stream_state(std::string_view bytes) {
 StateParts state_parts(std::string_view bytes) {
   ByteReader reader(bytes);
   model::StreamState place;
-  size_t columns = 0;
-  const bool sense = read_place(&reader, &place, &columns);
+  CarriedForm form;
+  const bool sense = read_place(&reader, &place, &form);
   StateParts parts;
   parts.cursors.resize(reader.count(kCursorNumbers) * kCursorNumbers);
   parts.head = bytes.substr(0, bytes.size() - reader.remaining());
@@ -245,6 +275,7 @@ StateParts state_parts(std::string_view bytes) {
 }
 
 uint32_t state_format(const ResumeState& saved) {
+  if (!saved.bins.empty()) return kTotalsStateFormat;
   if (!saved.layout.empty()) return kBoundStateFormat;
   if (!saved.columns.empty()) return kColumnsStateFormat;
   const bool plain = saved.state.controller.sources.empty() && saved.feedback.empty();
@@ -252,6 +283,7 @@ uint32_t state_format(const ResumeState& saved) {
 }
 
 std::string encode_resume_state(const ResumeState& saved) {
+  const uint32_t format = state_format(saved);
   ByteWriter body;
   body.text(saved.stream);
   body.varint(saved.microbatch);
@@ -261,18 +293,19 @@ std::string encode_resume_state(const ResumeState& saved) {
   body.digest(saved.plan_chain);
   write_sections(&body, saved);
   body.text(encode_stream_state(saved.state));
-  if (state_format(saved) >= kColumnsStateFormat) {
+  if (format >= kColumnsStateFormat) {
     body.varint(saved.columns.size());
     for (const std::string& column : saved.columns) body.text(column);
   }
-  if (state_format(saved) != kPlainStateFormat) {
+  if (format != kPlainStateFormat) {
     body.varint(saved.feedback.size());
     for (const model::StepFeedback& feedback : saved.feedback) write_feedback(&body, feedback);
   }
-  if (state_format(saved) == kBoundStateFormat) body.text(saved.layout);
+  if (format >= kBoundStateFormat) body.text(saved.layout);
+  if (format >= kTotalsStateFormat) FieldWriter{&body}(saved.bins);
   ByteWriter out;
   out.u32(kStateMagic);
-  out.u32(state_format(saved));
+  out.u32(format);
   out.u64(hash64(body.bytes().data(), body.size()));
   out.raw(body.bytes().data(), body.size());
   return out.take();
@@ -284,11 +317,11 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
   const uint32_t format = head.u32();
   const uint64_t checksum = head.u64();
   if (head.failed() || magic != kStateMagic) return bad_data("resume state: not an Overlord state");
-  if (format < kPlainStateFormat || format > kBoundStateFormat) {
+  if (format < kPlainStateFormat || format > kTotalsStateFormat) {
     return Status(Code::kVersionMismatch, "resume state: format " + std::to_string(format) +
                                               ", this build reads " +
                                               std::to_string(kPlainStateFormat) + " to " +
-                                              std::to_string(kBoundStateFormat));
+                                              std::to_string(kTotalsStateFormat));
   }
   const std::string_view body = bytes.substr(16);
   if (hash64(body.data(), body.size()) != checksum) {
@@ -312,10 +345,12 @@ Result<ResumeState> decode_resume_state(std::string_view bytes) {
     saved.feedback.resize(reader.count(3));
     for (model::StepFeedback& feedback : saved.feedback) feedback = read_feedback(&reader);
   }
-  if (format == kBoundStateFormat) saved.layout = reader.text();
+  if (format >= kBoundStateFormat) saved.layout = reader.text();
+  if (format >= kTotalsStateFormat) FieldReader{&reader}(saved.bins);
   OVERLORD_RETURN_IF_ERROR(reader.status("resume state"));
   OVERLORD_TRY(saved.state, decode_stream_state(state_bytes));
-  if (format == kBoundStateFormat && (saved.microbatch == 0 || saved.layout.empty())) {
+  if ((format == kBoundStateFormat && saved.layout.empty()) ||
+      (saved.microbatch == 0 && !saved.layout.empty())) {
     return bad_data("resume state: bound to a layout, which only one inside a step is");
   }
   if (saved.state.cursors.size() != saved.source_names.size()) {
@@ -358,6 +393,7 @@ Result<model::StreamState> adapt_state(const ResumeState& saved, const model::Jo
   state.leftover_dropped = saved.state.leftover_dropped;
   state.ended = saved.state.ended;
   state.window_step = saved.state.window_step;
+  state.totals = saved.state.totals;
   std::vector<std::optional<uint32_t>> new_index(saved.source_names.size());
   for (uint32_t s = 0; s < spec.sources.size(); ++s) {
     const auto found =
@@ -392,7 +428,8 @@ Result<model::StreamState> adapt_state(const ResumeState& saved, const model::Jo
         Code::kStateMismatch,
         "resume state does not fit this job; it was saved for other data or config:" + differences +
             "\nUse the config and data it was saved with, or declare the change "
-            "(allow=(\"mixture\",) or allow=(\"sources\",)).");
+            "(allow=(\"mixture\",), allow=(\"sources\",) or, at a step boundary, "
+            "allow=(\"batch\",)).");
   }
   return state;
 }

@@ -19,14 +19,16 @@
 
 namespace overlord::protocol {
 
-// 2: with a controller and with feedback that does not count yet. A state without them is still
-// written as 1, so that older builds read it.
+// 2: with a controller and with feedback that does not count yet.
 inline constexpr uint32_t kStateFormat = 2;
 inline constexpr uint32_t kPlainStateFormat = 1;
 // 3: 2 of a job with metadata columns; their names tell what the values of carried documents are.
 inline constexpr uint32_t kColumnsStateFormat = 3;
 // 4: 3 inside a step, with the layout that the count of microbatches means something on.
 inline constexpr uint32_t kBoundStateFormat = 4;
+// 5: all of it, with what the steps so far held and how many bins they have. What runs now writes
+// it, and reads the others.
+inline constexpr uint32_t kTotalsStateFormat = 5;
 
 struct ResumeState {
   std::string stream;
@@ -44,6 +46,7 @@ struct ResumeState {
   // Of a metric-driven mixture: what was reported of the steps before `state.next_step` and does
   // not count yet, by step.
   std::vector<model::StepFeedback> feedback;
+  std::vector<model::BinsStage> bins;  // JobSpec::bin_stages(); empty in what older builds wrote
   // Hash chains up to here, so a resumed run ends with the hash of an uninterrupted one.
   Digest content_chain;
   Digest plan_chain;
@@ -75,8 +78,9 @@ Result<std::string> bound_state(std::string_view bytes, std::string layout);
 struct AllowedChanges {
   bool mixture = false;
   bool sources = false;  // gain and lose sources
+  bool batch = false;    // how many bins steps have, from a step boundary on
 
-  OVERLORD_FIELDS(mixture, sources)
+  OVERLORD_FIELDS(mixture, sources, batch)
 };
 
 // The state in the terms of this job: cursors reordered by name, new sources at their start.

@@ -185,6 +185,36 @@ TEST(ResumeState, InsideAStepItIsBoundToItsLayout) {
   }
 }
 
+TEST(ResumeState, WithBinsItHasAllOfIt) {
+  for (const bool whole : {false, true}) {
+    ResumeState state = sample_state(3);
+    state.bins = {{0, 64}, {1000, 128}};
+    state.state.totals = {640, 5000, 40'000};
+    carry(&state, 3);
+    if (whole) {
+      add_columns(&state);
+      steer(&state, 2);
+      state.microbatch = 2;
+      state.layout = "dp=2";
+      state.state.carried[1].joined = true;
+    } else {
+      state.microbatch = 0;
+    }
+    const std::string bytes = encode_resume_state(state);
+    EXPECT_EQ(bytes[4], 5);
+    const auto decoded = decode_resume_state(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+    EXPECT_EQ(decoded->bins, state.bins);
+    EXPECT_EQ(decoded->layout, state.layout);
+    EXPECT_EQ(decoded->state.totals, state.state.totals);
+    EXPECT_EQ(decoded->state.carried, state.state.carried);
+    EXPECT_EQ(encode_resume_state(*decoded), bytes);
+    for (size_t size = 0; size < bytes.size(); ++size) {
+      EXPECT_FALSE(decode_resume_state(std::string_view(bytes).substr(0, size)).ok());
+    }
+  }
+}
+
 TEST(ResumeState, ALayoutAtAStepBoundaryMakesNoSense) {
   ResumeState state = sample_state(2);
   state.microbatch = 0;

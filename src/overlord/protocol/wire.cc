@@ -169,6 +169,11 @@ bool fits(const model::MetaWindow& window, uint32_t sources) {
   for (const model::MetaColumn& column : window.columns) {
     if (column.values.size() != rows) return false;
   }
+  const auto& groups = window.group_ends;
+  if (!groups.empty() && groups.size() != rows) return false;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i] <= i || groups[i] > rows) return false;
+  }
   return std::all_of(window.bad.begin(), window.bad.end(),
                      [&](const model::BadRow& bad) { return bad.index < rows; });
 }

@@ -111,6 +111,24 @@ class Microbatch:
         """
         return self._states.state_dict(self._place)
 
+    @property
+    def tokens_so_far(self) -> int:
+        """Tokens of the steps that are finished with this batch, over all ranks, since step 0."""
+        return self._so_far("tokens")
+
+    @property
+    def samples_so_far(self) -> int:
+        """The same of documents; one that steps share counts where it begins."""
+        return self._so_far("samples")
+
+    @property
+    def sequences_so_far(self) -> int:
+        """The same of sequences (`bins`), as trainers count what was consumed."""
+        return self._so_far("sequences")
+
+    def _so_far(self, name: str) -> int:
+        return int(self._place.totals[name])
+
     step = NativeField[int]("The optimizer step this belongs to.")
     microbatch = NativeField[int]("Its number within the step, from 0.")
     microbatches = NativeField[int]("Microbatches of the step for this rank.")

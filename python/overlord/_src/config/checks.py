@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
+from overlord._src.config.bins import bins_by_step
 from overlord._src.config.chat import schema_problems
 from overlord._src.config.columns import base_name, metadata_problems, mixable_sources
+from overlord._src.config.group_checks import group_problems
 from overlord._src.config.job_models import JobFields
 from overlord._src.config.media import (
     media_problems,
@@ -18,7 +20,7 @@ from overlord._src.config.mixture_models import weight_sets
 from overlord._src.config.refusals import did_you_mean
 from overlord._src.config.source_models import SourceConfig
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
-from overlord._src.config.weights import mixture_problems
+from overlord._src.config.weights import mixture_problems, range_problems
 from overlord._src.config.wire_checks import wire_problems
 from overlord._src.errors import Problem, has_url_password, redact, show_path
 
@@ -310,14 +312,14 @@ def _stream_problems(config: JobFields, stream: ResolvedStream) -> Iterator[Prob
             stream.packing.method,
             stream.path_of("packing"),
         )
-    if stream.bins % stream.substeps:
-        valid = [n for n in range(1, stream.bins + 1) if stream.bins % n == 0]
+    yield from _bins_problems(stream)
+    yield from group_problems(config, stream)
+    if stream.leftover == "drop_last" and stream.mixture.metric_driven:
         yield Problem(
-            stream.path_of("substeps"),
-            f"does not divide bins = {stream.bins}",
-            stream.substeps,
-            _some(valid),
-            "choose a divisor of bins",
+            stream.path_of("leftover"),
+            "looks a step ahead, where a mixture that follows losses is not known yet",
+            stream.leftover,
+            "drain, drop",
         )
     if stream.context % stream.align:
         yield Problem(
@@ -337,6 +339,23 @@ def _stream_problems(config: JobFields, stream: ResolvedStream) -> Iterator[Prob
         )
 
 
+def _bins_problems(stream: ResolvedStream) -> Iterator[Problem]:
+    declared = stream.declared_bins
+    if not isinstance(declared, int):
+        ranges = sorted(stage.steps for stage in declared)
+        yield from range_problems(ranges, stream.path_of("bins"), stream.steps)
+    for bins in dict.fromkeys(bins_by_step(declared).values()):
+        if bins % stream.substeps:
+            valid = [n for n in range(1, bins + 1) if bins % n == 0]
+            yield Problem(
+                stream.path_of("substeps"),
+                f"does not divide bins = {bins}",
+                stream.substeps,
+                _some(valid),
+                "choose a divisor of bins",
+            )
+
+
 def _end_problems(stream: ResolvedStream) -> Iterator[Problem]:
     weighted = {
         name
@@ -353,7 +372,7 @@ def _end_problems(stream: ResolvedStream) -> Iterator[Problem]:
             advice="set its at_end to repeat, or remove the cap",
         )
         for name in sorted(stream.mixture.max_passes)
-        if stream.at_end.get(name) not in (None, "repeat")
+        if stream.at_end.get(name) not in (None, "repeat") and stream.mixture.max_passes[name] > 1
     )
     yield from (
         Problem(

@@ -7,7 +7,9 @@ and its schedule, with one index and one set of files between them.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 from overlord._src.config.job_models import JobFields
@@ -28,7 +30,7 @@ def base_name(name: str) -> str:
 
 def sub_source_names(name: str, source: SourceConfig) -> list[str]:
     """What a mixture calls the rows of a source: its name, or those of its sub-sources."""
-    if source.split is None:
+    if source.split is None or not source.split.edges:
         return [name]
     return [f"{name}{_MARK}{index}" for index in range(len(source.split.edges) + 1)]
 
@@ -45,12 +47,24 @@ def mixable_sources(sources: Mapping[str, SourceConfig]) -> dict[str, SourceConf
 def sub_source_range(name: str, source: SourceConfig) -> tuple[str, int, int] | None:
     """The column, least and greatest value of its rows; None for a whole source."""
     _, mark, number = name.partition(_MARK)
-    if source.split is None or not mark:
+    if source.split is None or source.split.by is None or not mark:
         return None
     index, edges = int(number), source.split.edges
     least = edges[index - 1] if index > 0 else 0
     most = edges[index] - 1 if index < len(edges) else MOST_VALUE
     return source.split.by, least, most
+
+
+def part_range(source: SourceConfig, part: str) -> tuple[int, int] | None:
+    """The places of a part in the division of a source's rows; None: it is not divided."""
+    shares = source.split.shares if source.split is not None else {}
+    if not shares:
+        return None
+    exact = {name: Fraction(repr(share)) for name, share in shares.items()}
+    ends = list(itertools.accumulate(exact.values()))
+    edges = [0, *(math.floor(end / ends[-1] * (MOST_VALUE + 1)) for end in ends)]
+    index = list(shares).index(part)
+    return edges[index], edges[index + 1] - 1
 
 
 def metadata_problems(source: SourceConfig, kind: str | None) -> Iterator[Problem]:
@@ -83,6 +97,20 @@ def metadata_problems(source: SourceConfig, kind: str | None) -> Iterator[Proble
 
 def _split_problems(source: SourceConfig) -> Iterator[Problem]:
     if source.split is None:
+        return
+    by_column = source.split.by is not None or bool(source.split.edges)
+    if by_column == bool(source.split.shares):
+        yield Problem(
+            ("split",),
+            "needs either `by` and `edges`, or shares of the rows",
+            allowed="{by: COLUMN, edges: [...]}, or {train: 0.99, valid: 0.01}",
+        )
+    if source.split.shares and not 0 < sum(source.split.shares.values()) < math.inf:
+        yield Problem(("split",), "no part has rows", source.split.shares)
+    if not by_column:
+        return
+    if source.split.by is None or not source.split.edges:
+        yield Problem(("split",), "`by` and `edges` belong together", advice="give both")
         return
     if source.split.by not in source.metadata:
         yield Problem(

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from overlord._src.config.bins import Bins
 from overlord._src.config.field_types import ConfigModel, Count32, FilePath, Name, Text, Token
 from overlord._src.config.function_models import BatchTransform
 from overlord._src.config.mixture_models import MixtureConfig
@@ -13,7 +14,7 @@ from overlord._src.config.runtime_models import RuntimeConfig
 from overlord._src.config.source_models import AtEnd, OverLength, SourceConfig, TokenizerConfig
 from overlord._src.config.strategy_models import StrategyConfig
 
-Leftover = Literal["drain", "drop"]
+Leftover = Literal["drain", "drop", "drop_last"]
 
 
 class PackingConfig(ConfigModel):
@@ -93,7 +94,12 @@ class StreamConfig(ConfigModel):
     mixture: MixtureConfig | None = Field(default=None, description="replaces the whole mixture")
     steps: int | None = Field(default=None, ge=1, description="steps of the stream")
     context: Count32 | None = Field(default=None, description="tokens of a sequence")
-    bins: Count32 | None = Field(default=None, description="sequences of a step")
+    bins: Bins | None = Field(default=None, description="sequences of a step; a number or stages")
+    part: Name | None = Field(
+        default=None,
+        description="part that it reads of sources with `split: {PART: share}`; absent: the one of "
+        "its own name",
+    )
     substeps: Count32 | None = Field(default=None, description="equal parts of a step")
     align: Count32 | None = Field(default=None, description="document alignment")
     leftover: Leftover | None = Field(default=None, description="as the job's, of this stream")
@@ -112,7 +118,10 @@ class JobFields(ConfigModel):
     job: Text = Field(description="name of the job; part of its state")
     seed: int = Field(ge=0, le=2**64 - 1, description="decides every random choice; no default")
     context: Count32 = Field(description="tokens of a sequence")
-    bins: Count32 = Field(description="sequences of a step, over the whole job")
+    bins: Bins = Field(
+        description="sequences of a step, over the whole job: a number, or stages "
+        "`[{steps: [first, end], bins: N}, ...]`"
+    )
     vocabulary: Count32 = Field(description="token ids at or above it are bad data")
     substeps: Count32 = Field(
         default=1, description="equal parts of a step that packing never crosses"
@@ -131,7 +140,8 @@ class JobFields(ConfigModel):
     )
     leftover: Leftover = Field(
         default="drain",
-        description="what was drawn when sources are spent: placed in further steps, or dropped",
+        description="what was drawn when sources are spent; drain: placed in further steps; drop: "
+        "gone once a step cannot be filled; drop_last: and that step is gone, too",
     )
     at_end: AtEnd | None = Field(
         default=None, description="of sources that do not say; never guessed"

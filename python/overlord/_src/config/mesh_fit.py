@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from overlord._src.config.bins import path_of_bins
 from overlord._src.config.checks import nearest_multiples
 from overlord._src.config.field_types import show_bytes
 from overlord._src.config.hybrid_fit import consumers_of, hybrid_of, hybrid_problems
@@ -32,17 +33,21 @@ def fit_problems(config: JobFields, stream: ResolvedStream, mesh: Mesh) -> list[
 
 def _bins_problems(stream: ResolvedStream, mesh: Mesh) -> Iterator[Problem]:
     unit = mesh.data_size * stream.microbatch_size * stream.substeps
-    if stream.bins % unit == 0 or stream.fill_empty:
+    if stream.fill_empty:
         return
     factors = f"dp {mesh.data_size} x microbatch_size {stream.microbatch_size}"
     if stream.substeps > 1:
         factors += f" x substeps {stream.substeps}"
-    yield Problem(
-        stream.path_of("bins"),
-        f"{factors} = {unit} does not divide it",
-        stream.bins,
-        f"multiples of {unit}, nearest {nearest_multiples(stream.bins, unit)}",
-        "or set delivery.fill_empty: true to add empty microbatches",
+    yield from (
+        Problem(
+            path_of_bins(stream.path_of("bins"), stream.declared_bins, step),
+            f"{factors} = {unit} does not divide it",
+            bins,
+            f"multiples of {unit}, nearest {nearest_multiples(bins, unit)}",
+            "or set delivery.fill_empty: true to add empty microbatches",
+        )
+        for step, bins in stream.bins_by_step.items()
+        if bins % unit
     )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from overlord._src.config.field_types import BoundReasons, ConfigModel, Count32, StepRange, Text
+from overlord._src.config.weight_groups import Weights
 
 Transition = Literal["linear", "cosine"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -24,10 +25,10 @@ class StageConfig(ConfigModel):
     """Weights that hold for a range of steps."""
 
     steps: StepRange = Field(description="[first, end], end not included; null: no end")
-    weights: dict[str, float] | None = Field(
+    weights: Weights | None = Field(
         default=None, description="ratio of each source; they are normalised"
     )
-    substep_weights: list[dict[str, float]] | None = Field(
+    substep_weights: list[Weights] | None = Field(
         default=None, description="instead of `weights`: those of each substep of a step"
     )
     transition: Transition | None = Field(
@@ -36,7 +37,7 @@ class StageConfig(ConfigModel):
     transition_steps: Count32 | None = Field(
         default=None, description="steps of the transition, from the stage's first on"
     )
-    start: dict[str, float] | None = Field(
+    start: Weights | None = Field(
         default=None,
         description="weights that the transition begins with; absent: those of the stage before",
     )
@@ -49,9 +50,7 @@ class ScheduleConfig(ConfigModel):
         description="linear, cosine: from `start` to the weights over `steps`; curriculum: sources "
         "join in `order`; odm, ado, rule: the weights are a prior that reported losses move"
     )
-    start: dict[str, float] | None = Field(
-        default=None, description="linear, cosine: the weights before"
-    )
+    start: Weights | None = Field(default=None, description="linear, cosine: the weights before")
     steps: StepRange | None = Field(
         default=None, description="linear, cosine, curriculum: [first, end] of the change"
     )
@@ -125,8 +124,10 @@ class MixtureConfig(ConfigModel):
         default="exact",
         description="exact: rounding errors are carried over; multinomial: drawn by the seed",
     )
-    weights: dict[str, float] | None = Field(
-        default=None, description="ratio of each source, the same at every step"
+    weights: Weights | None = Field(
+        default=None,
+        description="ratio of each source, the same at every step; `NAME: {weight: RATIO, of: "
+        "{source: RATIO, ...}}` is a group",
     )
     stages: list[StageConfig] | None = Field(
         default=None, description="ranges of steps, without gap or overlap, each with its weights"
@@ -138,8 +139,10 @@ class MixtureConfig(ConfigModel):
         default=None,
         description="every weight p counts as p ** (1 / temperature): above 1 evens them out",
     )
-    max_passes: dict[str, Count32] = Field(
-        default={}, description="a source that repeats is dropped after so many passes"
+    max_passes: dict[str, Annotated[float, Field(gt=0, lt=2**32)]] = Field(
+        default={},
+        description="a source is dropped after so many passes, like 0.5 or 3; more than one where "
+        "it repeats",
     )
     grain: Literal["step", "substep", "epoch"] = Field(
         default="step",

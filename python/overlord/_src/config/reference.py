@@ -9,6 +9,7 @@ from overlord.config import json_schema
 # In the order of the tables.
 _TITLES = {
     "JobConfig": "Top level",
+    "BinsStageConfig": "`bins[]`",
     "SourceConfig": "`sources.NAME`",
     "ChatConfig": "`sources.NAME.chat`",
     "AlpacaColumnsConfig": "`sources.NAME.chat.columns`",

@@ -184,5 +184,7 @@ def _bare(annotation: Any) -> Any:
         return _bare(typing.get_args(annotation)[0])
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         members = [item for item in typing.get_args(annotation) if item is not type(None)]
-        return _bare(members[0]) if len(members) == 1 else annotation
+        lists = [item for item in map(_bare, members) if typing.get_origin(item) is list]
+        found = members if len(members) == 1 else lists
+        return _bare(found[0]) if found else annotation
     return annotation

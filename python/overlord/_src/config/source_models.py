@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from overlord._src.config.chat_models import Chat, InterleavedConfig
 from overlord._src.config.field_types import (
@@ -18,6 +19,7 @@ from overlord._src.config.field_types import (
     SlotsOrAuto,
     Text,
     Token,
+    refused_value,
 )
 from overlord._src.config.function_models import TransformField
 from overlord._src.config.media_models import MediaField
@@ -52,15 +54,44 @@ class LimitsConfig(ConfigModel):
 
 
 class SplitConfig(ConfigModel):
-    """Cuts a source into sub-sources with own cursors, by the value of a metadata column."""
+    """Cuts a source: by a metadata column into sub-sources, or by rows into parts for streams.
 
-    by: Text = Field(description="one of the source's `metadata` columns")
+    `split: {train: 0.99, valid: 0.01}` and `split: 990,9,1` (train, valid, test) are short for
+    `shares`.
+    """
+
+    by: Text | None = Field(default=None, description="one of the source's `metadata` columns")
     edges: list[Count32] = Field(
-        min_length=1,
+        default=[],
         max_length=255,
-        description="ascending: `NAME/0` has the rows below the first edge, `NAME/1` those from it "
-        "to below the second, and so on; the mixture weighs them like sources",
+        description="with `by`, ascending: `NAME/0` has the rows below the first edge, `NAME/1` "
+        "those from it to below the second, and so on; the mixture weighs them like sources",
     )
+    shares: dict[Name, Annotated[float, Field(ge=0, le=1e9)]] = Field(
+        default={},
+        description="instead of both: share of the rows that each part has; the stream of a part's "
+        "name reads it. Which part a row is in follows from its shard's bytes and its number there",
+    )
+
+
+_MEGATRON_PARTS = ("train", "valid", "test")
+
+
+def _shares_alone(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            shares = [float(share) for share in value.split(",")]
+        except ValueError:
+            shares = []
+        if not 1 <= len(shares) <= len(_MEGATRON_PARTS):
+            raise refused_value("not a split", "shares of train, valid and test, like 990,9,1")
+        return {"shares": dict(zip(_MEGATRON_PARTS, shares, strict=False))}
+    if isinstance(value, Mapping) and not set(value) & set(SplitConfig.model_fields):
+        return {"shares": dict(value)}
+    return value
+
+
+Split = Annotated[SplitConfig, BeforeValidator(_shares_alone)]
 
 
 class SourceConfig(ConfigModel):
@@ -105,8 +136,18 @@ class SourceConfig(ConfigModel):
         description="bytes that rows have beside their text: a name for each, and where it lies, "
         "or a mapping that also says what becomes of it",
     )
-    split: SplitConfig | None = Field(
-        default=None, description="cut into sub-sources by one of the `metadata` columns"
+    split: Split | None = Field(
+        default=None,
+        description="cut into sub-sources by one of the `metadata` columns, or by rows into parts "
+        "for streams: `{train: 0.99, valid: 0.01}`",
+    )
+    group_by: Text | None = Field(
+        default=None,
+        description="one of the `metadata` columns: rows of a shard that follow each other with "
+        "the same value stay together, in one sequence",
+    )
+    group_rows: Annotated[int, Field(ge=2, le=4096)] | None = Field(
+        default=None, description="instead: so many rows of a shard that follow each other"
     )
     tokenizer: Text | None = Field(
         default=None, description="a name under `tokenizers`, or `bytes`"

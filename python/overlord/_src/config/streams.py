@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from overlord._src.config.bins import BinsStageConfig, bins_by_step
 from overlord._src.config.columns import mixable_sources
 from overlord._src.config.job_models import JobFields, Leftover, PackingConfig
 from overlord._src.config.mixture_models import MixtureConfig
@@ -22,7 +23,10 @@ class ResolvedStream:
     name: str
     seed: int
     context: int
-    bins: int
+    bins: int  # of the steps that have most
+    bins_by_step: dict[int, int]  # by the first step that has so many
+    declared_bins: int | list[BinsStageConfig]
+    part: str
     substeps: int
     align: int
     steps: int | None
@@ -68,6 +72,8 @@ def resolve_stream(config: JobFields, name: str) -> ResolvedStream:
     given = own.model_dump(exclude_none=True) if own is not None else {}
     mixture = own.mixture if own is not None and own.mixture is not None else config.mixture
     packing = own.packing if own is not None and own.packing is not None else config.packing
+    declared = own.bins if own is not None and own.bins is not None else config.bins
+    stages = bins_by_step(declared)
     at_end: dict[str, AtEnd | None] = {}
     over_length: dict[str, OverLength] = {}
     for source_name, source in {**config.sources, **mixable_sources(config.sources)}.items():
@@ -79,7 +85,10 @@ def resolve_stream(config: JobFields, name: str) -> ResolvedStream:
         name=name,
         seed=given.get("seed", config.seed if own is None else derive_seed(config.seed, name)),
         context=given.get("context", config.context),
-        bins=given.get("bins", config.bins),
+        bins=max(stages.values()),
+        bins_by_step=stages,
+        declared_bins=declared,
+        part=given.get("part", name),
         substeps=given.get("substeps", config.substeps),
         align=given.get("align", config.align),
         steps=given.get("steps", config.steps if own is None else None),

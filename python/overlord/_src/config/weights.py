@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from overlord._src.config.mixture_models import MixtureConfig, rows_of
@@ -71,7 +71,8 @@ def mixture_problems(
     temperature = mixture.temperature
     yield from schedule_problems(mixture, sources, path)
     if mixture.stages is not None:
-        yield from _range_problems(mixture, (*path, "stages"), last_step(mixture, steps))
+        ranges = [stage.steps for stage in mixture.stage_list()]
+        yield from range_problems(ranges, (*path, "stages"), last_step(mixture, steps))
         yield from stage_form_problems(mixture, (*path, "stages"), substeps)
         for index, stage in enumerate(mixture.stages):
             here = (*path, "stages", index)
@@ -145,12 +146,13 @@ def _weight_problems(
             )
 
 
-def _range_problems(mixture: MixtureConfig, path: KeyPath, steps: int | None) -> Iterator[Problem]:
-    stages = mixture.stage_list()
-    if not stages:
-        yield Problem(path, "empty", [], "at least one stage", "write one, or use weights")
+def range_problems(
+    ranges: Sequence[tuple[int, int | None]], path: KeyPath, steps: int | None
+) -> Iterator[Problem]:
+    """Stages, by ascending first step, that leave steps out or overlap."""
+    if not ranges:
+        yield Problem(path, "empty", [], "at least one stage", "write one")
         return
-    ranges = [stage.steps for stage in stages]
     if ranges[0][0] != 0:
         yield Problem(
             path,

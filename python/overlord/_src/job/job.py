@@ -36,6 +36,7 @@ from overlord._src.loader.embedded_engine import EmbeddedEngine
 from overlord._src.loader.loader import Loader, RankLoaders
 from overlord._src.loader.pinning import find_pinning
 from overlord._src.loader.shared_engine import EngineSettings, SharedEngine
+from overlord._src.loader.stream_length import microbatches_of, steps_of
 from overlord._src.lowering import job_spec as lowering
 from overlord._src.lowering.strategy import functions_of, match_functions, strategy_digest
 from overlord._src.mesh import Mesh, as_mesh, is_data_axis
@@ -84,6 +85,7 @@ class Job:
         self._functions, unfit = match_functions(loaded.config.strategy, functions or {})
         self._mesh = mesh
         self._streams: dict[str, OpenStream] = {}
+        self._steps: dict[str, int] = {}  # of streams whose length was asked for
         problems = [
             problem
             for name in stream_names(loaded.config)
@@ -217,6 +219,7 @@ class Job:
             hybrid=hybrid_of(self.config) is not None,
             rule=self._rule if resolved.mixture.follows_rule else None,
             writable=writable,
+            microbatches=lambda mesh: self._microbatches(name, mesh),
             pinning=find_pinning(pin),
         )
         launch = find_launch()
@@ -244,6 +247,11 @@ class Job:
         if single:
             return Loader(shared, hosted[0], device=device)
         return RankLoaders(shared, device)
+
+    def _microbatches(self, name: str, mesh: Mesh) -> int:
+        if name not in self._steps:
+            self._steps[name] = steps_of(self.open_stream(name))
+        return microbatches_of(self.config, self._resolve(name), mesh, self._steps[name])
 
     def _shadowed(self, stream: ResolvedStream) -> str | None:
         """A source of the stream whose loaders have shadows."""

@@ -50,6 +50,7 @@ class EmbeddedEngine(SharedEngine):
             worker_command(),
             allow_mixture="mixture" in allow,
             allow_sources="sources" in allow,
+            allow_batch="batch" in allow,
             journal_path=self._journal_path,
             callouts=callouts,
             pinning=self._settings.pinning,

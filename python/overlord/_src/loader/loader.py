@@ -100,8 +100,9 @@ class _Reader:
 class Loader(_Reader, Iterator[Microbatch]):
     """Microbatches of one rank, in order. Stop it with `close()`, a `with` block, or `del`.
 
-    The engine starts with the first `next()` or `load_state_dict()`. A loader has no length:
-    ask the config for `steps`. Read again after its end, it starts anew, unless it is `train`.
+    The engine starts with the first `next()` or `load_state_dict()`. `len()` is the number of
+    microbatches from the stream's start to its end, where that can be known: planned ahead from
+    lengths, where sources end it. Read again after its end, it starts anew, unless it is `train`.
     """
 
     def __init__(
@@ -144,6 +145,12 @@ class Loader(_Reader, Iterator[Microbatch]):
         states = self._shared.state_maker(self._place_among(ranks), mesh)
         peers = partial(peers_of, mesh, self._rank, ranks)  # must not hold the loader
         return Standing(tree, mesh, ranks, states, peers)
+
+    def __len__(self) -> int:
+        return self._shared.microbatches(self._mesh)
+
+    def __bool__(self) -> bool:
+        return True  # also where it has no length
 
     def _connected(self) -> core.Client:
         if self._client is None:
@@ -274,7 +281,8 @@ class Loader(_Reader, Iterator[Microbatch]):
         """Go on from a state. Refuses one of another job, config or data, and says what differs.
 
         Mesh, engine, threads and prefetch may always differ. `allow=("mixture",)` accepts other
-        weights or steps, `allow=("sources",)` sources gained or lost.
+        weights or steps, `allow=("sources",)` sources gained or lost, `allow=("batch",)` other
+        `bins`, from a step boundary on. Another `microbatch_size` needs no leave at a boundary.
         """
         if not self._owner:
             raise ValueError(

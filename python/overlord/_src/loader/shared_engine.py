@@ -40,6 +40,7 @@ class EngineSettings:
     hybrid: bool
     rule: Rule | None
     writable: bool
+    microbatches: Callable[[Mesh], int]  # of a rank in the whole stream, or a TypeError
     pinning: core.HostPinning | None  # who registers the memory of batches with CUDA
 
 
@@ -75,6 +76,10 @@ class SharedEngine(ABC):
     def alarm_seconds(self) -> float:
         """How long a batch may be late before the log names what is waited for."""
         return max(float(self._options.alarm_ms) / 1000, WAIT_SECONDS)
+
+    def microbatches(self, mesh: Mesh) -> int:
+        """How many a rank gets from the stream's start to its end, or a TypeError that says why."""
+        return self._settings.microbatches(mesh)
 
     def layout(self, rank: int, mesh: Mesh | None = None) -> str:
         """What a state saved inside a step is bound to: the mesh, and how bins are dealt.

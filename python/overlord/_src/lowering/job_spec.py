@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from overlord._src.config.checks import BYTES, format_of, source_format
-from overlord._src.config.columns import base_name, cost_problem, sub_source_range
+from overlord._src.config.columns import base_name, cost_problem, part_range, sub_source_range
 from overlord._src.config.job_models import DeliveryConfig
 from overlord._src.config.media import media_columns
 from overlord._src.config.mixture_models import FeedbackConfig, MixtureConfig, rows_of
@@ -204,7 +204,7 @@ def lower_source(
     """One source, or a sub-source, as a stream reads it."""
     config = loaded.config.sources[base_name(name)]
     schema, tokenizer = lower_schema(config), lower_tokenizer(loaded, name)
-    rows = sub_source_range(name, config)
+    rows, part = sub_source_range(name, config), part_range(config, stream.part)
     in_bytes = stream.mixture.unit == "bytes"
     values = _values(
         core.Source,
@@ -236,6 +236,8 @@ def lower_source(
         count_bytes=in_bytes and tokenizer is not None and tokenizer["kind"] == "huggingface",
         transform=lower_transform(loaded, name),
         schema=schema,
+        part=None if part is None else dict(zip(("least", "most"), part, strict=True)),
+        groups={"rows": config.group_rows or 0, "column": config.group_by or ""},
     )
     return core.Source(values)
 
@@ -274,10 +276,13 @@ def lower_stream(
         for source, media in zip(sources, given, strict=True)
         for column in (*source.metadata_columns, *media)
     }
+    bins, *later = stream.bins_by_step.items()
     values = _values(
         core.JobSpec,
         stream,
         loaded.config,
+        bins=bins[1],
+        later_bins=[{"first_step": step, "bins": number} for step, number in later],
         name=loaded.config.job,
         stream=stream.name,
         max_steps=stream.steps or 0,
@@ -327,6 +332,7 @@ def _lower_window(loaded: LoadedConfig) -> dict[str, Any] | None:
 def _lower_mixture(stream: ResolvedStream, names: Sequence[str]) -> dict[str, Any]:
     mixture = stream.mixture
     by_source = mixture.epoch is not None and mixture.epoch.source is not None
+    passes_of = [mixture.max_passes.get(name, 0) for name in names] if mixture.max_passes else []
     stages: list[dict[str, Any]] = []
     for declared in mixture.stage_list():
         first = declared.steps[0]
@@ -347,8 +353,9 @@ def _lower_mixture(stream: ResolvedStream, names: Sequence[str]) -> dict[str, An
         "epoch_source": names.index(mixture.epoch.source)
         if mixture.epoch and mixture.epoch.source is not None
         else None,
-        "max_passes": [mixture.max_passes.get(name, 0) for name in names]
-        if mixture.max_passes
+        "max_passes": [int(passes) for passes in passes_of],
+        "part_passes": [share_to_fixed(passes % 1) for passes in passes_of]
+        if any(passes % 1 for passes in passes_of)
         else [],
         "controller": _lower_controller(mixture),
     }

@@ -196,6 +196,7 @@ class Attachment:
                 state,
                 "mixture" in allow,
                 "sources" in allow,
+                "batch" in allow,
                 list(self.plan.wire),
                 connect_s=_CONNECT_SECONDS,
                 timeout_s=max(0.0, deadline - time.monotonic()) + _LAST_WORD_SECONDS,

@@ -109,6 +109,7 @@ def _run(loaded: LoadedConfig, opened: OpenStream, mesh: Mesh, ends: float) -> N
         hybrid=False,
         rule=None,
         writable=False,
+        microbatches=lambda _: 0,  # nobody asks
         pinning=None,
     )
     engine = EmbeddedEngine(settings, opened, "")

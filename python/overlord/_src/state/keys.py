@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from overlord._src.config.bins import show_bins
 from overlord._src.config.columns import base_name
 from overlord._src.config.job_config import JobConfig
 from overlord._src.config.streams import ResolvedStream
@@ -113,8 +114,11 @@ def naming_keys(state: Any, now: StreamKeys, allow: Sequence[str]) -> Iterator[N
 
 
 def _stream_values(config: JobConfig, stream: ResolvedStream) -> Values:
-    fixed = ("seed", "context", "bins", "substeps", "align", "leftover")
+    fixed = ("seed", "context", "substeps", "align", "leftover")
     values = {show_path(stream.path_of(key)): getattr(stream, key) for key in fixed}
+    values[show_path(stream.path_of("bins"))] = (
+        stream.bins if len(stream.bins_by_step) == 1 else show_bins(stream.bins_by_step)
+    )
     values |= {"vocabulary": config.vocabulary, "pad_token": config.pad_token}
     packing = show_path(stream.path_of("packing"))
     values |= _flat({packing: _dumped(stream.packing), "window": _dumped(config.window)})

@@ -28,6 +28,7 @@ _FIELDS = (
     "sources",
     "blob",
 )
+_TOTALS = "so_far"  # what the steps held; absent in what older versions saved
 _MIDSTEP = "mesh"  # added inside a step: what its count of microbatches means something on
 
 
@@ -51,6 +52,7 @@ def build_state(blob: bytes, described: Mapping[str, Any], job: str) -> dict[str
 
 def _readable(described: Mapping[str, Any]) -> dict[str, Any]:
     bound = {_MIDSTEP: described["layout"]} if described["layout"] else {}
+    totals = {_TOTALS: dict(described["totals"])} if described.get("bins") else {}
     return {
         "stream": described["stream"],
         "step": int(described["step"]),
@@ -71,6 +73,7 @@ def _readable(described: Mapping[str, Any]) -> dict[str, Any]:
             for name, source in described["sources"].items()
         },
         **bound,
+        **totals,
     }
 
 
@@ -89,7 +92,9 @@ def open_state(state: Any) -> bytes:
     if version != str(_VERSION):
         raise StateVersionError(f"state of format {form!r}; this version reads {FORMAT!r}")
     missing = [name for name in _FIELDS if name not in state]
-    unknown = [name for name in state if name not in (*_FIELDS, _MIDSTEP, state_keys.FIELD)]
+    unknown = [
+        name for name in state if name not in (*_FIELDS, _TOTALS, _MIDSTEP, state_keys.FIELD)
+    ]
     if missing or unknown:
         raise StateError(
             f"the state is incomplete or was edited: missing {missing}, unknown {unknown}; "
@@ -149,7 +154,7 @@ def _essential(layout: str) -> list[str]:
     return [part for part in layout.split(",") if not part.endswith("=1")]
 
 
-ALLOWABLE = ("mixture", "sources")
+ALLOWABLE = ("mixture", "sources", "batch")
 
 
 def differences(
@@ -186,6 +191,8 @@ def _title(section: str) -> str:
 
 
 def _is_allowed(name: str, before: str | None, now: str | None, allow: tuple[str, ...]) -> bool:
+    if name == "stream" and "batch" in allow:
+        return True  # the engine knows whether anything else of it differs
     if name == "mixture":
         return "mixture" in allow or "sources" in allow
     gained_or_lost = before is None or now is None
@@ -198,5 +205,6 @@ def refusal(found: list[str]) -> str:
     return (
         f"the state was saved for other data or another config:{lines}\n"
         "Resume with what it was saved with, or declare the change: load_state_dict(state, "
-        'allow=("mixture",)) for weights and steps, allow=("sources",) for sources gained or lost'
+        'allow=("mixture",)) for weights and steps, allow=("sources",) for sources gained or lost, '
+        'allow=("batch",) at a step boundary for another batch size'
     )

@@ -26,6 +26,10 @@ class StateBook {
   // Encoded. With a metric-driven mixture it waits until every reporter has reported the steps
   // before: kDeadline names the first that is missing. kOutOfRange: the place is too long ago.
   Result<std::string> encode(const host::Place& place, int64_t timeout_ms);
+  // Of the steps that are finished there.
+  const model::StreamTotals& totals(const host::Place& place) const {
+    return place.after != nullptr ? place.after->totals : start_.state.totals;
+  }
 
   static constexpr uint64_t kPlacesKept = 64;  // steps behind that states can be made of
 
@@ -42,6 +46,7 @@ class KeptPlace {
   KeptPlace(std::shared_ptr<StateBook> book, host::Place place)
       : book_(std::move(book)), place_(std::move(place)) {}
   const host::Place& place() const { return place_; }
+  const model::StreamTotals& totals() const { return book_->totals(place_); }
   Result<std::string> state(int64_t timeout_ms) const { return book_->encode(place_, timeout_ms); }
 
  private:

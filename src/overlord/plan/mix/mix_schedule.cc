@@ -226,6 +226,10 @@ Status check_mixture(const model::JobSpec& spec) {
   if (!caps.empty() && caps.size() != spec.sources.size()) {
     return invalid_argument("mixture: max_passes needs one number per source");
   }
+  const auto& parts = spec.mixture.part_passes;
+  if (!parts.empty() && parts.size() != caps.size()) {
+    return invalid_argument("mixture: part_passes needs one number beside each of max_passes");
+  }
   OVERLORD_RETURN_IF_ERROR(check_epoch(spec));
   if (spec.mixture.unit == model::MixUnit::kBytes) {
     for (const model::Source& source : spec.sources) {

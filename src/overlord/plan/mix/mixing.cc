@@ -81,23 +81,23 @@ uint64_t Mixer::units_of(const Document& document) const {
     case model::MixUnit::kTokens:
       return document.tokens;
     case model::MixUnit::kSamples:
-      return 1;
+      return lanes_[document.id.source].documents;
     case model::MixUnit::kBytes:
       return document.bytes;
   }
   return 1;
 }
 
-std::optional<uint64_t> Mixer::bytes_of(SourceIndex source, uint32_t kept) const {
+std::optional<uint64_t> Mixer::bytes_of(SourceIndex source, uint64_t row, uint32_t kept) const {
   const model::Source& declared = spec_->sources[source];
   if (tokens_tell_bytes(declared)) return payload_bytes(declared, kept);
   const Lane& lane = lanes_[source];
   for (const model::MetaColumn& column : lane.window->columns) {
     if (column.name != model::kBytesColumn) continue;
-    OVERLORD_CHECK(lane.window->tokens[lane.row] > 0 && kept <= lane.window->tokens[lane.row],
+    OVERLORD_CHECK(lane.window->tokens[row] > 0 && kept <= lane.window->tokens[row],
                    "what is kept of a document is a part of it");
     // Of a truncated document its share, so that what is cut off is not paid for.
-    const Int128 part = Int128{column.values[lane.row]} * kept / lane.window->tokens[lane.row];
+    const Int128 part = Int128{column.values[row]} * kept / lane.window->tokens[row];
     return static_cast<uint64_t>(std::max<Int128>(part, 1));
   }
   return std::nullopt;
@@ -106,7 +106,18 @@ std::optional<uint64_t> Mixer::bytes_of(SourceIndex source, uint32_t kept) const
 bool Mixer::at_last_end(SourceIndex source) const {
   if (spec_->sources[source].at_end != EndPolicy::kRepeat) return true;
   const std::vector<uint32_t>& caps = spec_->mixture.max_passes;
+  const std::vector<int64_t>& parts = spec_->mixture.part_passes;
+  if (!parts.empty() && parts[source] > 0) return lanes_[source].cursor.pass >= caps[source];
   return !caps.empty() && caps[source] > 0 && lanes_[source].cursor.pass + 1 >= caps[source];
+}
+
+uint64_t Mixer::rows_given(SourceIndex source) const {
+  const Lane& lane = lanes_[source];
+  const std::vector<int64_t>& parts = spec_->mixture.part_passes;
+  if (parts.empty() || parts[source] == 0) return lane.rows;
+  if (lane.cursor.pass < spec_->mixture.max_passes[source]) return lane.rows;
+  const Uint128 rows = Uint128{lane.rows} * static_cast<uint64_t>(parts[source]);
+  return std::max<uint64_t>(static_cast<uint64_t>(rows / model::kWeightOne), 1);
 }
 
 void Mixer::deal() {
@@ -216,12 +227,13 @@ Draw Mixer::next() {
     switch (found) {
       case Look::kDocument: {
         lane.ready = true;
-        const uint32_t tokens = lane.window->tokens[lane.row];
+        const uint32_t tokens = lane.tokens;
         OVERLORD_CHECK(lane.window->first.position + lane.row == lane.cursor.position,
                        "the row under the cursor is looked at");
         document_.id = {picked_, lane.cursor.pass, lane.cursor.position};
         document_.truncated =
             tokens > spec_->context && spec_->sources[picked_].over_length == OverLength::kTruncate;
+        document_.rows = lane.group_rows;
         document_.tokens = document_.truncated ? spec_->context : tokens;
         document_.row = static_cast<uint32_t>(lane.row);
         document_.window = lane.window;
@@ -243,7 +255,14 @@ Draw Mixer::next() {
 
 bool Mixer::weigh() {
   if (spec_->mixture.unit != model::MixUnit::kBytes) return true;
-  const std::optional<uint64_t> bytes = bytes_of(picked_, document_.tokens);
+  const Lane& lane = lanes_[picked_];
+  std::optional<uint64_t> bytes = 0;
+  for (uint64_t row = lane.row; row < lane.row + lane.group_rows && bytes; ++row) {
+    const uint32_t tokens = lane.window->tokens[row];
+    if (lane.group_rows > 1 && !model::is_document(tokens)) continue;
+    const auto more = bytes_of(picked_, row, std::min(tokens, document_.tokens));
+    bytes = more ? std::optional(*bytes + *more) : std::nullopt;
+  }
   if (!bytes) {
     failure_ = invalid_argument("mixture: unit bytes needs the bytes of every document, and the " +
                                 std::string("metadata of source ") + spec_->sources[picked_].name +
@@ -261,9 +280,9 @@ void Mixer::take() {
   const SampleId at{picked_, lane.cursor.pass, lane.cursor.position};
   OVERLORD_CHECK(document_.id == at, "what is taken is what was looked at");
   lane.ready = false;
-  ++lane.row;
-  ++lane.cursor.position;
-  ++lane.cursor.samples;
+  lane.row += lane.group_rows;
+  lane.cursor.position += lane.group_rows;
+  lane.cursor.samples += lane.documents;
   lane.cursor.tokens += document_.tokens;
   lane.cursor.dropped += document_.truncated;
   const uint64_t units = units_of(document_);
@@ -284,7 +303,7 @@ Mixer::Look Mixer::look(SourceIndex source) {
   const model::Source& declared = spec_->sources[source];
   uint64_t barren = 0;  // positions passed since the last document
   for (;; ++lane.row, ++cursor.position, ++barren) {
-    if (cursor.position >= lane.rows) {
+    if (cursor.position >= rows_given(source)) {
       if (at_last_end(source)) return Look::kEnd;
       if (barren >= lane.rows) {
         failure_ = invalid_argument("a whole pass holds no document to draw: source " +
@@ -301,23 +320,57 @@ Mixer::Look Mixer::look(SourceIndex source) {
       lane.row = cursor.position - lane.window->first.position;
       OVERLORD_CHECK(lane.row < lane.window->rows(), "the window holds the position");
     }
-    const uint32_t tokens = lane.window->tokens[lane.row];
-    if (tokens == model::kPassedOver || tokens == model::kEmptyRow) continue;
-    if (tokens == 0) {
-      if (lane.bad_window == nullptr) {
-        lane.bad_window = lane.window;
-        lane.bad_row = lane.row;
-      }
-      if (++cursor.bad > model::bad_rows_budget(declared, cursor.pass)) {
-        failure_ = too_many_bad(source);
-        return Look::kFailed;
-      }
-    } else if (tokens > spec_->context && declared.over_length == OverLength::kDrop) {
-      ++cursor.dropped;
-    } else {
-      return Look::kDocument;
-    }
+    const Look found = look_at(source);
+    if (found != Look::kEnd) return found;
+    const uint64_t more = lane.group_rows - 1;  // the loop steps over one
+    lane.row += more;
+    cursor.position += more;
+    barren += more;
   }
+}
+
+// A group is drawn whole or not at all: it must fit a sequence, and all of its rows must be good.
+Mixer::Look Mixer::look_at(SourceIndex source) {
+  Lane& lane = lanes_[source];
+  const model::MetaWindow& window = *lane.window;
+  const bool grouped = !window.group_ends.empty();
+  const uint64_t end = grouped ? window.group_ends[lane.row] : lane.row + 1;
+  lane.group_rows = static_cast<uint32_t>(end - lane.row);
+  lane.documents = 0;
+  uint64_t tokens = 0, padded = 0;
+  bool good = true;
+  for (uint64_t row = lane.row; row < end; ++row) {
+    const uint32_t own = window.tokens[row];
+    if (own == 0) {
+      good = false;
+      if (count_bad(source, row) == Look::kFailed) return Look::kFailed;
+    }
+    if (!model::is_document(own)) continue;
+    ++lane.documents;
+    tokens += own;
+    padded += round_up(own, spec_->align);
+  }
+  if (lane.documents == 0) return Look::kEnd;
+  const bool drops = grouped || spec_->sources[source].over_length == OverLength::kDrop;
+  if (!good || (drops && (grouped ? padded : tokens) > spec_->context)) {
+    lane.cursor.dropped += lane.documents;
+    return Look::kEnd;
+  }
+  lane.tokens = static_cast<uint32_t>(tokens);
+  return Look::kDocument;
+}
+
+Mixer::Look Mixer::count_bad(SourceIndex source, uint64_t row) {
+  Lane& lane = lanes_[source];
+  if (lane.bad_window == nullptr) {
+    lane.bad_window = lane.window;
+    lane.bad_row = row;
+  }
+  if (++lane.cursor.bad <= model::bad_rows_budget(spec_->sources[source], lane.cursor.pass)) {
+    return Look::kEnd;
+  }
+  failure_ = too_many_bad(source);
+  return Look::kFailed;
 }
 
 Status Mixer::too_many_bad(SourceIndex source) const {

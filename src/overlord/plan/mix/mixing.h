@@ -42,11 +42,12 @@ enum class Draw : uint8_t {
 
 struct Document {
   SampleId id;
-  uint32_t tokens = 0;  // after truncation
+  uint32_t tokens = 0;  // after truncation; of a group all of its documents'
   bool truncated = false;
   uint64_t bytes = 0;  // of the kept part; only where the mixture counts bytes
   uint32_t row = 0;    // of `window`
   const model::MetaWindow* window = nullptr;
+  uint32_t rows = 1;  // from `row` on, where they are a group
 };
 
 class Mixer {
@@ -77,8 +78,11 @@ class Mixer {
     uint64_t drawn = 0;  // units since debts were last settled
     uint64_t rows = 0;
     const model::MetaWindow* window = nullptr;
-    uint64_t row = 0;    // of the window: where the cursor stands
-    bool ready = false;  // the row under the cursor is a document
+    uint64_t row = 0;         // of the window: where the cursor stands
+    bool ready = false;       // the row under the cursor is a document, or the first of a group
+    uint32_t group_rows = 1;  // of what is ready
+    uint32_t documents = 1;
+    uint32_t tokens = 0;
     model::SourceCursor cursor;
     model::SourceCursor before;
     uint64_t units = 0;                             // given in this step
@@ -97,17 +101,20 @@ class Mixer {
 
   Status set_weights();  // of the moment
   uint64_t units_of(const Document& document) const;
-  // Bytes of the document under the cursor, of which `kept` tokens count; nothing: not told.
-  std::optional<uint64_t> bytes_of(SourceIndex source, uint32_t kept) const;
+  // Bytes of the document in this row, of which `kept` tokens count; nothing: not told.
+  std::optional<uint64_t> bytes_of(SourceIndex source, uint64_t row, uint32_t kept) const;
   bool weigh();  // sets the document's bytes where they count; false: failure()
-  bool at_last_end(SourceIndex source) const;  // no further pass comes
+  bool at_last_end(SourceIndex source) const;     // no further pass comes
+  uint64_t rows_given(SourceIndex source) const;  // of the pass that the cursor is in
   void deal();    // starts a new count of virtual time among the sources that still give
   void settle();  // adds what was asked since deal() to the debts
   void hold_tournament(std::vector<Due> entrants);
   void replay(Due moved);  // the winner's new time: up its path against the losers there
   bool pick();             // sets picked_ to the source that is to give; false: none may
   bool pick_by_chance();
-  Look look(SourceIndex source);  // moves a cursor to its next document
+  Look look(SourceIndex source);     // moves a cursor to its next document
+  Look look_at(SourceIndex source);  // what stands there: kDocument, kFailed, or kEnd: nothing
+  Look count_bad(SourceIndex source, uint64_t row);
   Status too_many_bad(SourceIndex source) const;
   std::string first_bad(const Lane& lane) const;
   std::string why_barren(SourceIndex source) const;  // what its rows since the step's begin were

@@ -86,7 +86,8 @@ Status check_seats(const CalloutRequest& request, std::span<const int64_t> answe
 CalloutRequest request_of(const PlanInputs& inputs, StepIndex step, CalloutKind kind,
                           const StepContent& content) {
   const model::Strategy& strategy = inputs.spec.strategy;
-  const GraphShape shape = graph_shape(inputs.spec, inputs.mesh, inputs.delivery);
+  const GraphShape shape =
+      graph_shape(inputs.spec, content.bin_ends.size(), inputs.mesh, inputs.delivery);
   CalloutRequest request;
   request.kind = kind;
   request.step = step;
@@ -102,7 +103,7 @@ CalloutRequest request_of(const PlanInputs& inputs, StepIndex step, CalloutKind 
     tokens.values.push_back(segment.count);
     source.values.push_back(segment.id.source);
   }
-  OVERLORD_CHECK(content.bin_ends.size() == inputs.spec.bins,
+  OVERLORD_CHECK(content.bin_ends.size() == inputs.spec.bins_at(step),
                  "a function is asked about a whole step");
   request.columns = {std::move(tokens), std::move(source)};
   for (const model::MetaColumn& column : content.columns) {

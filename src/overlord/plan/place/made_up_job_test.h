@@ -20,6 +20,16 @@ struct MadeUpSource {
   std::vector<uint32_t> lengths;                    // 0: a bad row
   std::vector<std::vector<model::LossSpan>> spans;  // by row; empty: unmasked
   std::vector<model::MetaColumn> columns;           // a value by row
+  std::vector<uint64_t> group_ends;  // by row; no group lies in two windows. Empty: no groups
+
+  // Groups of `rows`, or fewer where a window ends.
+  void group(uint64_t rows, uint64_t window_rows) {
+    for (uint64_t row = 0; row < lengths.size(); ++row) {
+      const uint64_t window = row - row % window_rows;
+      const uint64_t end = window + ((row - window) / rows + 1) * rows;
+      group_ends.push_back(std::min<uint64_t>({end, window + window_rows, lengths.size()}));
+    }
+  }
 };
 
 struct MadeUpJob {
@@ -40,7 +50,7 @@ struct MadeUpJob {
     source.name = "source" + std::to_string(spec.sources.size() - 1);
     source.at_end = at_end;
     rows.push_back(lengths.size());
-    sources.push_back({std::move(lengths), {}, {}});
+    sources.push_back({std::move(lengths), {}, {}, {}});
     spec.mixture.stages[0].weights.push_back(weight);
     return source;
   }
@@ -59,6 +69,9 @@ struct MadeUpJob {
       out->tokens.push_back(made_up.lengths[row]);
       if (made_up.lengths[row] == 0) {
         out->bad.push_back({static_cast<uint32_t>(row - first), "torn row " + std::to_string(row)});
+      }
+      if (!made_up.group_ends.empty()) {
+        out->group_ends.push_back(static_cast<uint32_t>(made_up.group_ends[row] - first));
       }
       if (made_up.spans.empty()) continue;
       out->spans.insert(out->spans.end(), made_up.spans[row].begin(), made_up.spans[row].end());
@@ -115,6 +128,7 @@ inline bool same(const model::Carried& a, const model::Carried& b) {
   };
   return a.id == b.id && a.first == b.first && a.tokens == b.tokens && a.end == b.end &&
          a.drawn_step == b.drawn_step && a.masked == b.masked && a.columns == b.columns &&
+         a.joined == b.joined &&
          std::equal(a.spans.begin(), a.spans.end(), b.spans.begin(), b.spans.end(), same_span);
 }
 

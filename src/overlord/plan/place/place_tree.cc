@@ -241,7 +241,7 @@ Result<std::shared_ptr<DGraph>> make_graph(const PlanInputs& inputs, StepContent
   if (spec.strategy.atoms == model::Atoms::kSlices) {
     return make_slices(inputs, std::move(content), layer);
   }
-  const GraphShape shape = graph_shape(spec, inputs.mesh, inputs.delivery);
+  const GraphShape shape = graph_shape(spec, content.bin_ends.size(), inputs.mesh, inputs.delivery);
   const DealShape deal{spec.substeps, inputs.mesh.size("pp")};
   static const model::CalloutAnswers kNone;
   const model::CalloutAnswers& answers = inputs.answers != nullptr ? *inputs.answers : kNone;
@@ -301,10 +301,11 @@ uint32_t consumer_count(const model::Strategy& strategy, const Mesh& mesh) {
 
 // Microbatches of every bucket: whole rounds for every substep, so that a substep ends at the same
 // microbatch on every rank.
-GraphShape graph_shape(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& delivery) {
+GraphShape graph_shape(const JobSpec& spec, uint64_t bins, const Mesh& mesh,
+                       const DeliverySpec& delivery) {
   const uint32_t buckets = bucket_count(mesh);
   const uint32_t width = buckets * delivery.microbatch_size;
-  const uint32_t per_substep = spec.bins / spec.substeps;
+  const auto per_substep = static_cast<uint32_t>(bins / spec.substeps);
   OVERLORD_CHECK(width > 0 && per_substep > 0, "a substep has bins and somebody to take them");
   const uint32_t rounds = (per_substep + width - 1) / width;
   return {buckets, rounds * spec.substeps, delivery.microbatch_size};
@@ -319,13 +320,15 @@ Status check_fit(const JobSpec& spec, const Mesh& mesh, const DeliverySpec& deli
   if (delivery.microbatch_size == 0) return invalid_argument("microbatch_size: starts at 1, got 0");
   const bool slices_dealt = spec.strategy.atoms == model::Atoms::kSlices;
   const uint32_t width = bucket_count(mesh) * delivery.microbatch_size;
-  const uint32_t per_substep = spec.bins / spec.substeps;
-  if (per_substep % width != 0 && !delivery.fill_empty && !slices_dealt) {
-    const std::string unit = std::to_string(width * spec.substeps);
-    return invalid_argument("bins: dp x microbatch_size x substeps = " + unit +
-                            " must divide bins, got " + std::to_string(spec.bins) + "; nearest " +
-                            nearest_multiples(spec.bins, width * spec.substeps) +
-                            ", or set delivery.fill_empty to add empty microbatches");
+  for (const model::BinsStage& stage : spec.bin_stages()) {
+    if (stage.bins / spec.substeps % width == 0 || delivery.fill_empty || slices_dealt) continue;
+    const std::string from =
+        spec.later_bins.empty() ? "" : " from step " + std::to_string(stage.first_step) + " on";
+    return invalid_argument(
+        "bins: dp x microbatch_size x substeps = " + std::to_string(width * spec.substeps) +
+        " must divide bins, got " + std::to_string(stage.bins) + from + "; nearest " +
+        nearest_multiples(stage.bins, width * spec.substeps) +
+        ", or set delivery.fill_empty to add empty microbatches");
   }
   for (const std::string& axis : delivery.broadcast_axes) {
     if (is_data_axis(axis)) {
@@ -362,8 +365,10 @@ Status check_strategy(const JobSpec& spec, const Mesh& mesh, const DeliverySpec&
   if (strategy.has_cost) {
     OVERLORD_RETURN_IF_ERROR(check_cost_columns(strategy.cost, spec, "strategy.cost"));
   }
-  const uint32_t rounds = graph_shape(spec, mesh, delivery).microbatches / spec.substeps;
-  if (strategy.virtual_stages > 1 && rounds % mesh.size("pp") != 0) {
+  for (const model::BinsStage& stage : spec.bin_stages()) {
+    const uint32_t rounds =
+        graph_shape(spec, stage.bins, mesh, delivery).microbatches / spec.substeps;
+    if (strategy.virtual_stages <= 1 || rounds % mesh.size("pp") == 0) continue;
     return invalid_argument(
         "strategy.order.virtual_stages: an interleaved pipeline needs a "
         "multiple of pp = " +
@@ -455,14 +460,14 @@ Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selecti
   const JobSpec& spec = inputs.spec;
   OVERLORD_CHECK(selection.content.has_value(), "a plan needs a selected step");
   StepContent& content = *selection.content;
-  OVERLORD_CHECK(content.bin_ends.size() == spec.bins, "a step has exactly its bins");
+  OVERLORD_CHECK(content.bin_ends.size() == spec.bins_at(step), "a step has exactly its bins");
   const Contents selected(content.segments);
   model::Plan plan;
   plan.versions = inputs.versions;
   plan.step = step;
   plan.tokens = content.tokens;
   plan.target_tokens = content.target_tokens;
-  plan.capacity = spec.step_tokens();
+  plan.capacity = content.bin_ends.size() * spec.context;
   plan.asked = std::move(content.asked);
   plan.served = std::move(content.served);
   plan.max_delay = content.max_delay;

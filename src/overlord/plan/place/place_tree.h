@@ -63,8 +63,8 @@ struct PlanInputs {
   const model::CalloutAnswers* answers = nullptr;  // of a strategy with functions of a user
 };
 
-// Microbatches of every consumer, whole rounds for every substep.
-GraphShape graph_shape(const model::JobSpec& spec, const model::Mesh& mesh,
+// Microbatches of every consumer for a step of so many bins, whole rounds for every substep.
+GraphShape graph_shape(const model::JobSpec& spec, uint64_t bins, const model::Mesh& mesh,
                        const model::DeliverySpec& delivery);
 
 // Places what was selected as the strategy says, and hashes it. `check_fit` and `check_strategy`

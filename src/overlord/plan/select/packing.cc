@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <utility>
 
 #include "overlord/base/check.h"
 #include "overlord/plan/select/selection.h"
@@ -40,6 +41,7 @@ void BinWriter::reset(size_t sources, size_t bins, size_t column_count) {
   targets = 0;
   max_age = 0;
   masks_.clear();
+  groups_.clear();
   columns.resize(column_count);
   for (std::vector<int64_t>& column : columns) column.clear();
   values_.clear();
@@ -66,14 +68,29 @@ uint32_t BinWriter::add_mask(std::span<const model::LossSpan> spans) {
   return static_cast<uint32_t>(masks_.size() - 1);
 }
 
+uint32_t BinWriter::add_group(std::vector<Piece> members) {
+  groups_.push_back(std::move(members));
+  return static_cast<uint32_t>(groups_.size() - 1);
+}
+
 void BinWriter::put(const Piece& piece) {
+  if (piece.group == kNoGroup) return put_one(piece, false);
+  bool joined = false;
+  for (Piece member : groups_[piece.group]) {
+    member.age = piece.age;
+    put_one(member, std::exchange(joined, true));
+  }
+}
+
+void BinWriter::put_one(const Piece& piece, bool joined) {
   const bool continues = uint64_t{piece.first} + piece.count < piece.tokens;
   const uint32_t piece_targets =
       piece.mask == kUnmasked ? piece.count - !continues : count_targets(piece, masks_[piece.mask]);
   OVERLORD_CHECK(piece.count > 0 && uint64_t{piece.first} + piece.count <= piece.tokens,
                  "a segment is a run of its document");
-  segments.push_back({piece.id, piece.first, piece.count, 0,
-                      continues ? model::Segment::kContinues : uint16_t{0}, piece_targets});
+  const auto flags = static_cast<uint16_t>((continues ? model::Segment::kContinues : 0) |
+                                           (joined ? model::Segment::kJoined : 0));
+  segments.push_back({piece.id, piece.first, piece.count, 0, flags, piece_targets});
   waits.push_back(piece.age);
   const bool counts = piece.first == 0 && piece.values != kNoValues;
   for (size_t c = 0; c < columns.size(); ++c) {

@@ -22,8 +22,10 @@ namespace overlord::plan {
 inline constexpr uint32_t kUnmasked = 0xffffffffu;
 inline constexpr uint32_t kNoItem = 0xffffffffu;
 inline constexpr uint32_t kNoValues = 0xffffffffu;
+inline constexpr uint32_t kNoGroup = 0xffffffffu;
 
-// What goes into a bin at once: tokens [first, first + count) of a document of `tokens` tokens.
+// What goes into a bin at once: tokens [first, first + count) of a document of `tokens` tokens, or
+// a group of whole documents, whose count is what they take with their padding.
 struct Piece {
   SampleId id;
   uint32_t first = 0;
@@ -32,6 +34,7 @@ struct Piece {
   uint32_t mask = kUnmasked;    // BinWriter's number of the document's loss spans
   uint32_t age = 0;             // steps since it was drawn
   uint32_t values = kNoValues;  // BinWriter's number of the document's metadata columns
+  uint32_t group = kNoGroup;    // BinWriter's number of the group
 };
 
 // Tokens of [first, first + count) that carry loss. The target of token i is token i + 1 of the
@@ -48,6 +51,8 @@ struct BinWriter {
   uint32_t add_values();
   std::span<int64_t> values(uint32_t number);
   std::span<const int64_t> values(uint32_t number) const;
+  uint32_t add_group(std::vector<Piece> members);
+  std::span<const Piece> group(uint32_t number) const { return groups_[number]; }
   void put(const Piece& piece);
   void end_bin() { bin_ends.push_back(static_cast<uint32_t>(segments.size())); }
 
@@ -62,6 +67,9 @@ struct BinWriter {
   uint32_t max_age = 0;
 
  private:
+  void put_one(const Piece& piece, bool joined);
+
+  std::vector<std::vector<Piece>> groups_;
   std::vector<int64_t> values_;  // of documents, one after another
   std::vector<std::span<const model::LossSpan>> masks_;
   size_t usual_segments_ = 0;  // what the step before had: one allocation instead of many

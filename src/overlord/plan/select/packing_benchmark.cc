@@ -61,7 +61,7 @@ void select(benchmark::State& state) {
     stream = std::move(selected->after);
     documents += static_cast<double>(selected->content->segments.size());
     tokens += static_cast<double>(selected->content->tokens);
-    capacity += static_cast<double>(spec.step_tokens());
+    capacity += static_cast<double>(spec.step_tokens(0));
     max_delay = std::max(max_delay, selected->content->max_delay);
   }
   state.counters["docs"] = benchmark::Counter(documents, benchmark::Counter::kIsRate);

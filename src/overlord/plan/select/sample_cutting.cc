@@ -14,6 +14,36 @@ struct Range {  // of segments
   uint32_t end = 0;
 };
 
+// What is dealt at once: a segment, or a group of them.
+struct Atoms {
+  std::vector<uint32_t> of;  // of every segment
+  std::vector<int64_t> costs, sizes;
+};
+
+Atoms atoms_of(std::span<const model::Segment> segments, std::span<const int64_t> costs,
+               std::span<const int64_t> sizes) {
+  Atoms atoms;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (i == 0 || (segments[i].flags & model::Segment::kJoined) == 0) {
+      atoms.costs.push_back(0);
+      atoms.sizes.push_back(0);
+    }
+    atoms.of.push_back(static_cast<uint32_t>(atoms.costs.size() - 1));
+    atoms.costs.back() += costs[i];
+    atoms.sizes.back() += sizes[i];
+  }
+  return atoms;
+}
+
+// The same of atoms, none of which crosses a substep.
+std::vector<Range> in_atoms(std::vector<Range> ranges, const Atoms& atoms) {
+  for (Range& range : ranges) {
+    if (range.begin == range.end) continue;
+    range = {atoms.of[range.begin], atoms.of[range.end - 1] + 1};
+  }
+  return ranges;
+}
+
 std::vector<Range> substep_ranges(std::span<const uint32_t> bin_ends, uint32_t substeps) {
   OVERLORD_CHECK(substeps > 0 && bin_ends.size() % substeps == 0,
                  "substeps have equally many sequences");
@@ -65,7 +95,7 @@ Result<std::vector<uint32_t>> to_consumers(model::BalanceMethod method, uint32_t
   return seats;
 }
 
-// By segment: consumer * rounds + microbatch within its substep; empty: `rounds` are too few.
+// By atom: consumer * rounds + microbatch within its substep; empty: `rounds` are too few.
 Result<std::vector<uint32_t>> deal(model::BalanceMethod method, const CutShape& shape,
                                    uint32_t rounds, std::span<const Range> ranges,
                                    std::span<const int64_t> costs, std::span<const int64_t> sizes,
@@ -102,10 +132,13 @@ Result<CutStep> cut_samples(model::BalanceMethod method, const CutShape& shape,
     }
   }
   const std::vector<Range> ranges = substep_ranges(bin_ends, shape.substeps);
+  const Atoms atoms = atoms_of(segments, costs, sizes);
+  const std::vector<Range> atom_ranges = in_atoms(ranges, atoms);
   uint32_t rounds = shape.rounds;
   std::vector<uint32_t> seat_of;
   for (;; rounds += shape.more) {  // ends: with a microbatch for every sample all fit
-    OVERLORD_TRY(seat_of, deal(method, shape, rounds, ranges, costs, sizes, balancer));
+    OVERLORD_TRY(seat_of,
+                 deal(method, shape, rounds, atom_ranges, atoms.costs, atoms.sizes, balancer));
     if (!seat_of.empty() || segments.empty()) break;
   }
   CutStep cut;
@@ -113,8 +146,9 @@ Result<CutStep> cut_samples(model::BalanceMethod method, const CutShape& shape,
   std::vector<std::vector<uint32_t>> bins(size_t{shape.consumers} * cut.microbatches);
   for (uint32_t substep = 0; substep < shape.substeps; ++substep) {
     for (uint32_t i = ranges[substep].begin; i < ranges[substep].end; ++i) {
-      const uint32_t consumer = seat_of[i] / rounds;
-      const uint32_t number = seat_of[i] % rounds;
+      const uint32_t seat = seat_of[atoms.of[i]];
+      const uint32_t consumer = seat / rounds;
+      const uint32_t number = seat % rounds;
       bins[size_t{consumer} * cut.microbatches + substep * rounds + number].push_back(i);
     }
   }

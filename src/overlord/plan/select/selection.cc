@@ -19,6 +19,9 @@
 // the step is made again drawing at most b C into the pool: by (3), starting from at most W <= b C,
 // at most W waits after every substep. Hence what reaches the cap, being part of what waited, adds
 // up to at most W at the start of a step and by (1) is placed in its first substep.
+//
+// Where the next substep has only b' < b bins, the same W' = (b' + 1) C / 2 is reached by drawing
+// at most (b + b') C / 2: by (2) less than that minus (b - 1) C / 2 waits, which is W'.
 #include "overlord/plan/select/selection.h"
 
 #include <algorithm>
@@ -41,9 +44,10 @@ constexpr uint32_t kMostSlackPermille = 400;
 Status check_spec(const JobSpec& spec) {
   if (spec.context == 0 || spec.bins == 0)
     return invalid_argument("context and bins must be positive");
-  if (spec.substeps == 0 || spec.bins % spec.substeps != 0) {
+  for (const model::BinsStage& stage : spec.bin_stages()) {
+    if (spec.substeps != 0 && stage.bins % spec.substeps == 0) continue;
     return invalid_argument("substeps must divide bins: " + std::to_string(spec.substeps) +
-                            " and " + std::to_string(spec.bins));
+                            " and " + std::to_string(stage.bins));
   }
   if (spec.align == 0 || spec.context % spec.align != 0) {
     return invalid_argument("align must divide context: " + std::to_string(spec.align) + " and " +
@@ -77,7 +81,8 @@ void check_conserved(const JobSpec& spec, const StreamState& before, const Strea
   }
   OVERLORD_CHECK(in == out, "every token that came in is placed or carried");
   OVERLORD_CHECK(served == bins.tokens, "every placed token is of a source");
-  OVERLORD_CHECK(bins.bin_ends.size() == spec.bins && bins.bin_ends.back() == bins.segments.size(),
+  OVERLORD_CHECK(bins.bin_ends.size() == spec.bins_at(before.next_step) &&
+                     bins.bin_ends.back() == bins.segments.size(),
                  "every segment is in a bin of the step");
 }
 
@@ -101,18 +106,29 @@ Result<Selection> Selector::step(const JobSpec& spec, std::span<const uint64_t> 
   spec_ = &spec;
   before_ = &before;
   OVERLORD_RETURN_IF_ERROR(steer(feedback));
-  for (const bool tight : {false, true}) {
-    OVERLORD_RETURN_IF_ERROR(begin(source_rows, meta));
-    const Outcome outcome = attempt(tight);
-    if (outcome == Outcome::kFailed) return failure_.ok() ? mixer_.failure() : failure_;
-    if (outcome == Outcome::kWait) {
-      Selection waiting;
-      waiting.needs.push_back(mixer_.need());
-      return waiting;
-    }
-    if (outcome == Outcome::kDone) break;
+  const Outcome outcome = select(source_rows, meta);
+  if (outcome == Outcome::kFailed) return failure_.ok() ? mixer_.failure() : failure_;
+  if (outcome == Outcome::kWait) return Selection{std::nullopt, {mixer_.need()}, {}};
+  if (spec.leftover == model::Leftover::kDropLast && !filled_) {
+    return invalid_argument(
+        "leftover: drop_last leaves no step: the documents that are left do not "
+        "fill the " +
+        std::to_string(spec.bins_at(before.next_step)) + " bins of step " +
+        std::to_string(before.next_step) + "; use fewer bins, or leftover: drain");
   }
   return finish(source_rows, meta);
+}
+
+Selector::Outcome Selector::select(std::span<const uint64_t> source_rows,
+                                   std::span<const MetaBuffer> meta) {
+  for (const bool tight : {false, true}) {
+    failure_ = begin(source_rows, meta);
+    if (!failure_.ok()) return Outcome::kFailed;
+    const Outcome outcome = attempt(tight);
+    if (outcome != Outcome::kCrowded) return outcome;
+  }
+  OVERLORD_CHECK(false, "a tight step is not crowded");
+  return Outcome::kFailed;
 }
 
 // What was reported of an earlier step moves the weights before anything is drawn.
@@ -136,7 +152,7 @@ Status Selector::steer(const model::StepFeedback* feedback) {
 
 Status Selector::begin(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta) {
   filled_ = true;
-  writer_.reset(spec_->sources.size(), spec_->bins, spec_->columns.size());
+  writer_.reset(spec_->sources.size(), spec_->bins_at(before_->next_step), spec_->columns.size());
   window_columns_.assign(spec_->columns.empty() ? 0 : spec_->sources.size(), {});
   pool_.reset(spec_->context, spec_->align);
   tails_.clear();
@@ -148,7 +164,9 @@ Status Selector::begin(std::span<const uint64_t> source_rows, std::span<const Me
 
 Status Selector::load_carried() {
   const StepIndex step = before_->next_step;
-  for (const Carried& carried : before_->carried) {
+  std::vector<Piece> members;
+  for (size_t c = 0; c < before_->carried.size(); ++c) {
+    const Carried& carried = before_->carried[c];
     if (carried.id.source >= spec_->sources.size() || carried.first >= carried.end ||
         carried.end > carried.tokens) {
       return {Code::kStateMismatch, "a carried document does not fit the job"};
@@ -169,7 +187,12 @@ Status Selector::load_carried() {
       continue;
     }
     const auto age = static_cast<uint32_t>(step - carried.drawn_step);
-    const Piece piece{carried.id, carried.first, count, carried.tokens, mask, age, values};
+    members.push_back({carried.id, carried.first, count, carried.tokens, mask, age, values});
+    if (c + 1 < before_->carried.size() && before_->carried[c + 1].joined) continue;
+    const Piece piece = piece_of(std::exchange(members, {}));
+    if (piece.count > spec_->context) {
+      return {Code::kStateMismatch, "a carried group does not fit the job"};
+    }
     if (age >= spec_->packing.max_delay_steps) {
       pool_.add_forced(piece);
     } else {
@@ -180,13 +203,15 @@ Status Selector::load_carried() {
 }
 
 Selector::Outcome Selector::attempt(bool tight) {
-  const uint32_t bins = spec_->bins / spec_->substeps;
+  const uint32_t bins = spec_->bins_at(before_->next_step) / spec_->substeps;
+  const uint32_t later = spec_->bins_at(before_->next_step + 1) / spec_->substeps;
   for (uint32_t substep = 0; substep < spec_->substeps; ++substep) {
     Outcome outcome;
     failure_ = mixer_.enter_substep(substep);
     if (!failure_.ok()) return Outcome::kFailed;
     if (in_pool(*spec_)) {
-      outcome = pack_pool(bins, tight);
+      const bool closes = substep + 1 == spec_->substeps;
+      outcome = pack_pool(bins, closes ? std::min(bins, later) : bins, tight);
     } else if (spec_->packing.method == model::Packing::kBestFit) {
       outcome = pack_at_once(bins);
     } else {
@@ -203,25 +228,31 @@ Selector::Outcome Selector::stopped(Draw draw) {
   return draw == Draw::kWait ? Outcome::kWait : Outcome::kFailed;
 }
 
-Selector::Outcome Selector::pack_pool(uint32_t bins, bool tight) {
+Selector::Outcome Selector::pack_pool(uint32_t bins, uint32_t after, bool tight) {
   const uint64_t capacity = uint64_t{bins} * spec_->context;
   const uint64_t slack = std::min(spec_->packing.slack_permille, kMostSlackPermille);
-  const uint64_t wanted = tight ? capacity : capacity + capacity * slack / 1000;
-  while (pool_.waiting_tokens() < wanted) {
+  const uint64_t most = (uint64_t{bins} + after) * spec_->context / 2;  // when tight
+  const uint64_t wanted = tight ? most : capacity + capacity * slack / 1000;
+  bool over = false;
+  while (!over && pool_.waiting_tokens() < wanted) {
     const Draw draw = next_piece(spec_->context);
-    if (draw == Draw::kOver) break;
+    over = draw == Draw::kOver;
+    if (over) break;
     if (draw != Draw::kReady) return stopped(draw);
-    if (tight && pool_.waiting_tokens() + pool_.padded(piece_.count) > capacity) break;
+    if (tight && pool_.waiting_tokens() + pool_.padded(piece_.count) > most) break;
     take_piece();
     pool_.add(piece_);
   }
-  filled_ = filled_ && pool_.waiting_tokens() >= capacity;
+  // Short without having run out of documents: only a tight step is.
+  const bool drops_last = spec_->leftover == model::Leftover::kDropLast;
+  const bool held_back = !over && (after < bins || drops_last);
+  filled_ = filled_ && (held_back || pool_.waiting_tokens() >= capacity);
   pool_.open_bins(bins);
   pool_.place_forced();
   const uint64_t tokens = writer_.tokens;
   pool_.fill_bins(&writer_);
   OVERLORD_CHECK(writer_.tokens - tokens <= capacity, "bins hold a context each");
-  const bool crowded = 2 * pool_.waiting_tokens() > (uint64_t{bins} + 1) * spec_->context;
+  const bool crowded = 2 * pool_.waiting_tokens() > (uint64_t{after} + 1) * spec_->context;
   return crowded && !tight ? Outcome::kCrowded : Outcome::kDone;
 }
 
@@ -276,15 +307,38 @@ Draw Selector::next_piece(uint32_t most) {
   const Draw draw = mixer_.next();
   if (draw != Draw::kReady) return draw;
   const Document& document = mixer_.document();
-  const auto spans = spans_of(document);
-  piece_ = {document.id,
-            0,
-            std::min(most, document.tokens),
-            document.tokens,
-            spans ? writer_.add_mask(*spans) : kUnmasked,
-            0,
-            values_of(document)};
+  piece_ = document.rows == 1 ? whole_piece(document) : group_piece(document);
+  if (piece_.group == kNoGroup) piece_.count = std::min(most, piece_.count);
   return Draw::kReady;
+}
+
+Piece Selector::whole_piece(const Document& document) {
+  const auto spans = spans_of(document);
+  const uint32_t mask = spans ? writer_.add_mask(*spans) : kUnmasked;
+  return {document.id, 0, document.tokens, document.tokens, mask, 0, values_of(document)};
+}
+
+Piece Selector::group_piece(const Document& document) {
+  std::vector<Piece> members;
+  for (uint32_t i = 0; i < document.rows; ++i) {
+    Document member = document;
+    member.id.position += i;
+    member.row += i;
+    member.tokens = document.window->tokens[member.row];
+    if (model::is_document(member.tokens)) members.push_back(whole_piece(member));
+  }
+  return piece_of(std::move(members));
+}
+
+Piece Selector::piece_of(std::vector<Piece> members) {
+  OVERLORD_CHECK(!members.empty(), "a piece has a document");
+  Piece piece = members.front();
+  if (members.size() == 1) return piece;
+  piece.count = 0;
+  for (const Piece& member : members) piece.count += pool_.padded(member.count);
+  piece.tokens = piece.count;
+  piece.group = writer_.add_group(std::move(members));
+  return piece;
 }
 
 // A document's values, in the order of the job's columns.
@@ -328,10 +382,10 @@ void Selector::carry(StreamState* after) const {
   const StepIndex step = before_->next_step;
   after->carried.reserve(before_->carried.size() + before_->carried.size() / 8 + tails_.size());
   const auto add = [&](const SampleId& id, uint32_t first, uint32_t tokens, uint32_t end,
-                       StepIndex drawn_step, uint32_t mask, uint32_t values) {
+                       StepIndex drawn_step, uint32_t mask, uint32_t values, bool joined) {
     OVERLORD_CHECK(first < end && end <= tokens, "what is carried can be loaded again");
     Carried& carried = after->carried.emplace_back();
-    carried = {id, first, tokens, end, drawn_step, {}, mask != kUnmasked, {}};
+    carried = {id, first, tokens, end, drawn_step, {}, mask != kUnmasked, {}, joined};
     // What the document has was counted with its first segment.
     carried.columns.assign(spec_->columns.size(), 0);
     if (first == 0 && values != kNoValues) {
@@ -344,12 +398,16 @@ void Selector::carry(StreamState* after) const {
   };
   pool_.for_each_waiting([&](const Piece& piece) {
     OVERLORD_CHECK(piece.age <= step, "a piece was drawn in a step");
-    add(piece.id, piece.first, piece.tokens, piece.first + piece.count, step - piece.age,
-        piece.mask, piece.values);
+    const bool grouped = piece.group != kNoGroup;
+    const auto members = grouped ? writer_.group(piece.group) : std::span(&piece, 1);
+    for (const Piece& own : members) {
+      add(own.id, own.first, own.tokens, own.first + own.count, step - piece.age, own.mask,
+          own.values, &own != members.data());
+    }
   });
   for (size_t t = tail_; t < tails_.size(); ++t) {
     const Tail& tail = tails_[t];
-    add(tail.id, tail.first, tail.tokens, tail.end, step + 1, tail.mask, tail.values);
+    add(tail.id, tail.first, tail.tokens, tail.end, step + 1, tail.mask, tail.values, false);
   }
 }
 
@@ -362,15 +420,50 @@ bool Selector::ends(const StreamState& after) const {
 
 Draw Selector::look_ahead(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta,
                           const StreamState& after) {
-  // Sources that only repeat never end; what is wrong with the next step is that step's to say.
-  const bool endless = std::all_of(spec_->sources.begin(), spec_->sources.end(), [](const auto& s) {
-    return s.at_end == model::EndPolicy::kRepeat;
-  });
-  if (endless && spec_->mixture.max_passes.empty()) return Draw::kReady;
-  // A controller moves weights and never takes the last of one away, so this step's will do.
+  if (endless()) return Draw::kReady;
+  // What is wrong with the next step is that step's to say. A controller moves weights and never
+  // takes the last of one away, so this step's will do.
   const Status begun = next_mixer_.begin(*spec_, source_rows, meta, after.cursors, after.next_step,
                                          &after.controller);
   return begun.ok() ? next_mixer_.next() : Draw::kFailed;
+}
+
+// Sources that only repeat never end.
+bool Selector::endless() const {
+  const auto repeats = [](const model::Source& source) {
+    return source.at_end == model::EndPolicy::kRepeat;
+  };
+  return spec_->mixture.max_passes.empty() &&
+         std::all_of(spec_->sources.begin(), spec_->sources.end(), repeats);
+}
+
+Selector::Outcome Selector::try_next(std::span<const uint64_t> source_rows,
+                                     std::span<const MetaBuffer> meta, const StreamState& after,
+                                     bool* last) {
+  if (endless()) return Outcome::kDone;
+  if (!next_) next_ = std::make_unique<Selector>();
+  next_->spec_ = spec_;
+  next_->before_ = &after;
+  next_->controller_ = after.controller;
+  const Outcome outcome = next_->select(source_rows, meta);
+  if (outcome == Outcome::kWait) need_ = next_->mixer_.need();
+  *last = outcome == Outcome::kDone && !next_->filled_;
+  return outcome == Outcome::kWait ? outcome : Outcome::kDone;  // a failure is that step's to say
+}
+
+Selector::Outcome Selector::find_end(std::span<const uint64_t> source_rows,
+                                     std::span<const MetaBuffer> meta, const StreamState& after,
+                                     bool* last) {
+  *last = ends(after);
+  if (*last) return Outcome::kDone;
+  if (spec_->leftover == model::Leftover::kDropLast) {
+    return try_next(source_rows, meta, after, last);
+  }
+  if (!after.carried.empty()) return Outcome::kDone;
+  const Draw ahead = look_ahead(source_rows, meta, after);
+  if (ahead == Draw::kWait) need_ = next_mixer_.need();
+  *last = ahead == Draw::kOver;
+  return ahead == Draw::kWait ? Outcome::kWait : Outcome::kDone;
 }
 
 Result<Selection> Selector::finish(std::span<const uint64_t> source_rows,
@@ -385,15 +478,8 @@ Result<Selection> Selector::finish(std::span<const uint64_t> source_rows,
   carry(&after);
   check_conserved(*spec_, *before_, after, writer_);
 
-  content.last = ends(after);
-  if (!content.last && after.carried.empty()) {
-    const Draw ahead = look_ahead(source_rows, meta, after);
-    if (ahead == Draw::kWait) {
-      Selection waiting;
-      waiting.needs.push_back(next_mixer_.need());
-      return waiting;
-    }
-    content.last = ahead == Draw::kOver;
+  if (find_end(source_rows, meta, after, &content.last) == Outcome::kWait) {
+    return Selection{std::nullopt, {need_}, {}};
   }
   if (writer_.segments.empty() && before_->next_step == 0) {
     return invalid_argument("no source can serve a document: " + mixer_.why_nothing());

@@ -4,7 +4,8 @@
 // Words. A step is `substeps` times bins/substeps bins, packed one substep after the other. A piece
 // is a whole document, or at most `context` tokens of one that is longer. Best fit draws pieces
 // into a pool until it holds slack_permille more than the substep's bins; what stays in the pool is
-// carried, with the step in which it was drawn. The tail of a document that is being cut waits
+// carried, with the step in which it was drawn. A group of documents that stay together is one
+// piece, never cut. The tail of a document that is being cut waits
 // outside the pool and before every other document; its pieces count as drawn when they are cut
 // from it. There is never more than one, and Carried::drawn_step == StreamState::next_step tells it
 // in the state.
@@ -14,11 +15,13 @@
 //
 // End. The sources are spent when one with `stop` is dry or all with weight are. Then kDrain packs
 // what is carried, step by step, until nothing is left; kDrop makes the first step that
-// cannot be filled the last and counts what is left. A step that leaves nothing carried is the last
-// if the next one would find the sources spent, so no step is ever without a document.
+// cannot be filled the last and counts what is left; kDropLast the one before it, so that a step is
+// known to be the last only when the next one has been tried. A step that leaves nothing carried is
+// the last if the next one would find the sources spent, so no step is ever without a document.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -36,7 +39,7 @@ namespace overlord::plan {
 
 struct StepContent {
   std::vector<model::Segment> segments;  // in bin order
-  std::vector<uint32_t> bin_ends;        // exactly JobSpec::bins of them; a bin may be empty
+  std::vector<uint32_t> bin_ends;        // exactly JobSpec::bins_at(step); a bin may be empty
   uint64_t tokens = 0;
   uint64_t target_tokens = 0;
   // Per source, in the mixture's unit (tokens or samples): what the mixture asked of it in this
@@ -90,20 +93,32 @@ class Selector {
   };
   enum class Outcome : uint8_t { kDone, kWait, kFailed, kCrowded };
 
+  // What the step holds, in writer_ and mixer_.
+  Outcome select(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta);
   Outcome attempt(bool tight);
   Status steer(const model::StepFeedback* feedback);  // sets controller_
   Status begin(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta);
   Status load_carried();
-  Outcome pack_pool(uint32_t bins, bool tight);
+  // `after`: bins of the substep that follows, where those are fewer; else `bins`.
+  Outcome pack_pool(uint32_t bins, uint32_t after, bool tight);
   Outcome pack_at_once(uint32_t bins);
   Outcome pack_in_order(uint32_t bins);
   Draw next_piece(uint32_t most);  // sets piece_, the next in line, of at most `most` tokens
   void take_piece();
   uint32_t values_of(const Document& document);
+  Piece whole_piece(const Document& document);
+  Piece group_piece(const Document& document);
+  Piece piece_of(std::vector<Piece> members);  // a group of them, or the only one
   static Outcome stopped(Draw draw);
   Result<Selection> finish(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta);
   void carry(model::StreamState* after) const;
   bool ends(const model::StreamState& after) const;
+  // Sets content.last; kWait: need_ says for what.
+  Outcome find_end(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta,
+                   const model::StreamState& after, bool* last);
+  Outcome try_next(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta,
+                   const model::StreamState& after, bool* last);
+  bool endless() const;
   Draw look_ahead(std::span<const uint64_t> source_rows, std::span<const MetaBuffer> meta,
                   const model::StreamState& after);
 
@@ -113,7 +128,9 @@ class Selector {
   Status failure_;                     // beside the mixer's own
   bool filled_ = true;                 // no bin stayed short for want of documents
   Mixer mixer_;
-  Mixer next_mixer_;  // of the step after, to see whether there is one
+  Mixer next_mixer_;                // of the step after, to see whether there is one
+  std::unique_ptr<Selector> next_;  // the same, to see whether it can be filled
+  MetaNeed need_;
   BestFitPool pool_;
   BinWriter writer_;
   std::vector<Tail> tails_;

@@ -48,6 +48,54 @@ TEST(Selection, BestFitKeepsDocumentsWholeAndCarriesTheRest) {
             (Texts{"| 0:3[0,7)| 0:0[0,6) 0:2[0,4)", "| 0:1[0,5) 0:5[0,5)| 0:4[0,3) last"}));
 }
 
+TEST(Selection, BinsFollowTheirStages) {
+  MadeUpJob job(10, 1);
+  job.spec.packing.method = Packing::kPad;
+  job.spec.later_bins = {{1, 3}, {2, 2}};
+  job.add({1, 2, 3, 4, 5, 6, 7}, EndPolicy::kDrop);
+  EXPECT_EQ(texts(job), (Texts{"| 0:0[0,1)", "| 0:1[0,2)| 0:2[0,3)| 0:3[0,4)",
+                               "| 0:4[0,5)| 0:5[0,6)", "| 0:6[0,7)| last"}));
+}
+
+TEST(Selection, DropLastEndsWithTheLastFullStep) {
+  MadeUpJob job(10, 2);
+  job.spec.packing.method = Packing::kPad;
+  job.spec.leftover = Leftover::kDropLast;
+  job.add({1, 2, 3, 4, 5}, EndPolicy::kDrop);
+  EXPECT_EQ(texts(job), (Texts{"| 0:0[0,1)| 0:1[0,2)", "| 0:2[0,3)| 0:3[0,4) last"}));
+  job.sources[0].lengths[4] = 0;  // nothing is left: the same
+  job.spec.sources[0].bad_rows_allowed = 1;
+  EXPECT_EQ(texts(job), (Texts{"| 0:0[0,1)| 0:1[0,2)", "| 0:2[0,3)| 0:3[0,4) last"}));
+  job.spec.bins = 7;
+  EXPECT_NE(texts(job)[0].find("do not fill the 7 bins of step 0"), std::string::npos);
+}
+
+TEST(Selection, AGroupIsInOneBinOrDropped) {
+  MadeUpJob job(10, 2);
+  job.spec.align = 2;
+  model::Source& source = job.add({3, 3, 5, 5, 9, 1, 2, 2}, EndPolicy::kDrop);
+  source.over_length = OverLength::kDrop;
+  job.sources[0].group(2, job.window_rows);
+  // Padded 4 + 4, 6 + 6 (too long), 10 + 2 (too long), 2 + 2.
+  EXPECT_EQ(texts(job), (Texts{"| 0:0[0,3) 0:1[0,3)| 0:6[0,2) 0:7[0,2) last"}));
+  job.sources[0].lengths[1] = 0;  // bad, and so the other is of no use
+  source.bad_rows_allowed = 1;
+  EXPECT_EQ(texts(job), (Texts{"| 0:6[0,2) 0:7[0,2)| last"}));
+}
+
+TEST(Selection, APartOfAPassIsTheBeginOfItsOrder) {
+  MadeUpJob job(10, 2);
+  job.spec.packing.method = Packing::kPad;
+  job.spec.mixture.max_passes = {0};
+  job.spec.mixture.part_passes = {model::kWeightOne / 4 * 3};
+  job.add({1, 2, 3, 4}, EndPolicy::kRepeat);
+  EXPECT_EQ(texts(job), (Texts{"| 0:0[0,1)| 0:1[0,2)", "| 0:2[0,3)| last"}));
+  job.spec.sources[0].at_end = EndPolicy::kDrop;
+  EXPECT_EQ(texts(job), (Texts{"| 0:0[0,1)| 0:1[0,2)", "| 0:2[0,3)| last"}));
+  job.spec.mixture.part_passes = {1};  // a row at least
+  EXPECT_EQ(texts(job), (Texts{"| 0:0[0,1)| last"}));
+}
+
 TEST(Selection, WithoutDelayADocumentIsDrawnOnlyWhereItFits) {
   MadeUpJob job(10, 2);
   job.spec.packing.max_delay_steps = 0;

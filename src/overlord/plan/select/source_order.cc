@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "overlord/base/check.h"
 #include "overlord/base/fixed_point.h"
@@ -50,6 +51,17 @@ uint64_t block_of_row(std::span<const BlockEntry> blocks, uint64_t row) {
 
 uint64_t order_key(uint64_t seed, std::string_view source_name, uint32_t pass) {
   return derive_key(seed, std::string("order/").append(source_name), pass);
+}
+
+SourceOrder::SourceOrder(GroupedRows groups, Shuffle shuffle, uint32_t window_rows, uint64_t key)
+    : SourceOrder(shuffle, window_rows, key,
+                  std::make_shared<Groups>(Groups{groups, groups.whole_blocks()})) {}
+
+SourceOrder::SourceOrder(Shuffle shuffle, uint32_t window_rows, uint64_t key,
+                         std::shared_ptr<const Groups> groups)
+    : SourceOrder(std::span(groups->blocks), shuffle, window_rows, key) {
+  OVERLORD_CHECK(shuffle != Shuffle::kFull, "groups of rows are not torn");
+  groups_ = std::move(groups);
 }
 
 SourceOrder::SourceOrder(std::span<const BlockEntry> blocks, Shuffle shuffle, uint32_t window_rows,
@@ -130,7 +142,9 @@ uint64_t SourceOrder::window_of(uint64_t position) const {
 
 void SourceOrder::expand(uint64_t index, std::vector<RowRef>* out) const {
   OVERLORD_CHECK(index < windows_, "window outside the order");
-  if (shuffle_ == Shuffle::kFull) {
+  if (groups_ != nullptr) {
+    expand_groups(index, out);
+  } else if (shuffle_ == Shuffle::kFull) {
     expand_rows(index, out);
   } else {
     expand_blocks(index, out);
@@ -167,8 +181,38 @@ void SourceOrder::expand_blocks(uint64_t index, std::vector<RowRef>* out) const 
   OVERLORD_CHECK(i == rows, "every row of a window has its position");
 }
 
+void SourceOrder::expand_groups(uint64_t index, std::vector<RowRef>* out) const {
+  const model::SourceManifest& manifest = groups_->rows.manifest();
+  std::vector<RowRef> rows;
+  std::vector<size_t> starts;  // of groups
+  const Slots slots = slots_of(index);
+  for (uint64_t slot = slots.begin; slot < slots.end; ++slot) {
+    const BlockEntry& moved = blocks_[block_at(slot)];
+    for (uint64_t row = moved.first_row; row < moved.first_row + moved.rows; ++row) {
+      const uint64_t block = block_of_row(manifest.blocks, row);
+      if (!groups_->rows.joins(groups_->rows.shard_of(block), row)) starts.push_back(rows.size());
+      rows.push_back({static_cast<uint32_t>(block),
+                      static_cast<uint32_t>(row - manifest.blocks[block].first_row)});
+    }
+  }
+  out->clear();
+  if (rows.empty()) return;
+  OVERLORD_CHECK(starts.front() == 0, "a window begins with a group");
+  const bool shuffled = shuffle_ == Shuffle::kWindow;
+  const KeyedPermutation within(shuffled ? starts.size() : 1, random_u64(key_, index, 1));
+  std::vector<size_t> group_at(starts.size());
+  for (size_t g = 0; g < starts.size(); ++g) group_at[shuffled ? within(g) : g] = g;
+  for (const size_t g : group_at) {
+    const size_t end = g + 1 < starts.size() ? starts[g + 1] : rows.size();
+    out->insert(out->end(), rows.begin() + static_cast<ptrdiff_t>(starts[g]),
+                rows.begin() + static_cast<ptrdiff_t>(end));
+  }
+  OVERLORD_CHECK(out->size() == rows_of(index), "every row of a window has its position");
+}
+
 uint64_t SourceOrder::memory_bytes() const {
-  return sizeof(*this) + window_starts_.capacity() * sizeof(uint64_t);
+  const uint64_t moved = groups_ ? groups_->blocks.capacity() * sizeof(BlockEntry) : 0;
+  return sizeof(*this) + moved + window_starts_.capacity() * sizeof(uint64_t);
 }
 
 SourceOrder make_order(const model::Source& source, const model::SourceManifest& manifest,
@@ -180,9 +224,12 @@ SourceOrder make_order(const model::Source& source, const model::SourceManifest&
     rows = std::min<uint64_t>(
         rows, static_cast<uint64_t>(Uint128{source.window_bytes} * manifest.rows / bytes));
   }
-  return SourceOrder(manifest.blocks, source.shuffle,
-                     static_cast<uint32_t>(std::max<uint64_t>(rows, 1)),
-                     order_key(seed, source.name, pass));
+  const auto window_rows = static_cast<uint32_t>(std::max<uint64_t>(rows, 1));
+  const uint64_t key = order_key(seed, source.name, pass);
+  if (source.groups.declared()) {
+    return SourceOrder(GroupedRows(source, manifest), source.shuffle, window_rows, key);
+  }
+  return SourceOrder(manifest.blocks, source.shuffle, window_rows, key);
 }
 
 }  // namespace overlord::plan

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "overlord/base/permutation.h"
 #include "overlord/model/manifest.h"
 #include "overlord/model/source.h"
+#include "overlord/plan/select/grouped_rows.h"
 
 namespace overlord::plan {
 
@@ -38,6 +40,8 @@ class SourceOrder {
   // kFull it has window_rows positions. A block without rows is allowed, and so is such a window.
   SourceOrder(std::span<const model::BlockEntry> blocks, model::Shuffle shuffle,
               uint32_t window_rows, uint64_t key);
+  // The same of groups of rows: those of a window are permuted, and their rows follow each other.
+  SourceOrder(GroupedRows groups, model::Shuffle shuffle, uint32_t window_rows, uint64_t key);
 
   uint64_t rows() const { return rows_; }
   uint64_t windows() const { return windows_; }
@@ -48,6 +52,13 @@ class SourceOrder {
   uint64_t memory_bytes() const;
 
  private:
+  struct Groups {
+    GroupedRows rows;
+    std::vector<model::BlockEntry> blocks;
+  };
+  SourceOrder(model::Shuffle shuffle, uint32_t window_rows, uint64_t key,
+              std::shared_ptr<const Groups> groups);
+
   struct Slots {  // a run of places in the order of blocks
     uint64_t begin = 0;
     uint64_t end = 0;
@@ -59,7 +70,9 @@ class SourceOrder {
   uint64_t first_position(uint64_t window) const;
   void expand_blocks(uint64_t index, std::vector<RowRef>* out) const;
   void expand_rows(uint64_t index, std::vector<RowRef>* out) const;
+  void expand_groups(uint64_t index, std::vector<RowRef>* out) const;
 
+  std::shared_ptr<const Groups> groups_;
   std::span<const model::BlockEntry> blocks_;
   model::Shuffle shuffle_;
   uint64_t key_ = 0;

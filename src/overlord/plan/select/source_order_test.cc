@@ -101,6 +101,79 @@ TEST(SourceOrder, NeverChanges) {
             (std::vector<RowRef>{{1, 0}, {1, 2}, {2, 0}, {3, 1}, {3, 0}, {0, 1}, {1, 1}, {0, 0}}));
 }
 
+// Two shards of 9 and 6 rows, in blocks that cut groups of 2.
+struct CutGroups {
+  std::vector<BlockEntry> blocks = {
+      {0, 3, 0, 0, 0}, {3, 6, 0, 0, 0}, {9, 1, 1, 0, 0}, {10, 5, 1, 0, 0}};
+  std::vector<uint32_t> values = {7, 7, 7, 7, 1, 1, 2, 3, 3, 3, 3, 3, 4, 4, 4};
+  model::Source source;
+  model::SourceManifest manifest;
+
+  CutGroups() {
+    source.name = "pairs";
+    source.window_rows = 4;
+    source.metadata_columns = {"prompt"};
+    manifest.rows = 15;
+    manifest.blocks = blocks;
+    manifest.shards = {{"a", {100, 0, 11}, 0, 9}, {"b", {60, 0, 12}, 9, 6}};
+    manifest.columns = {values};
+  }
+  CutGroups(const CutGroups&) = delete;
+};
+
+TEST(SourceOrder, GroupsKeepTheirRowsTogether) {
+  CutGroups cut;
+  for (const bool by_column : {false, true}) {
+    cut.source.groups = by_column ? model::RowGroups{0, "prompt"} : model::RowGroups{2, ""};
+    const GroupedRows groups(cut.source, cut.manifest);
+    for (const Shuffle shuffle : {Shuffle::kNone, Shuffle::kWindow}) {
+      cut.source.shuffle = shuffle;
+      std::set<uint64_t> seen;
+      bool moved = false;
+      for (uint32_t pass = 0; pass < 8; ++pass) {
+        const SourceOrder order = make_order(cut.source, cut.manifest, 5, pass);
+        seen.clear();
+        for (uint64_t window = 0; window < order.windows(); ++window) {
+          std::vector<RowRef> rows;
+          order.expand(window, &rows);
+          EXPECT_EQ(rows.size(), order.window(window).rows);
+          for (size_t i = 0; i < rows.size(); ++i) {
+            ASSERT_LT(rows[i].row, cut.blocks[rows[i].block].rows);
+            const uint64_t row = cut.blocks[rows[i].block].first_row + rows[i].row;
+            EXPECT_TRUE(seen.insert(row).second);
+            moved = moved || row + 1 != seen.size();
+            if (!groups.joins(groups.shard_of(rows[i].block), row)) continue;
+            ASSERT_GT(i, 0u) << "a window begins with a group";
+            EXPECT_EQ(cut.blocks[rows[i - 1].block].first_row + rows[i - 1].row, row - 1);
+          }
+        }
+        EXPECT_EQ(seen.size(), 15u);
+      }
+      EXPECT_EQ(moved, shuffle == Shuffle::kWindow);
+    }
+  }
+  cut.source.groups = {0, "prompt"};
+  EXPECT_EQ(GroupedRows(cut.source, cut.manifest).leader(cut.manifest.shards[0], 3), 0u);
+  EXPECT_EQ(GroupedRows(cut.source, cut.manifest).leader(cut.manifest.shards[1], 10), 9u);
+}
+
+TEST(GroupedRows, APlaceInTheDivisionFollowsFromTheShardAlone) {
+  const model::ShardEntry shard{"a", {100, 0, 11}, 0, 10'000};
+  model::ShardEntry later = shard;  // behind others, under another name, touched
+  later.uri = "b";
+  later.fingerprint.modified_ns = 99;
+  later.first_row = 700;
+  uint64_t low = 0;
+  for (uint64_t row = 0; row < 10'000; ++row) {
+    const uint32_t place = place_in_division(shard, row);
+    EXPECT_EQ(place_in_division(later, row + 700), place);
+    low += place < (1u << 30);
+  }
+  EXPECT_NEAR(static_cast<double>(low), 2500.0, 130.0);  // three deviations
+  later.fingerprint.content = 12;
+  EXPECT_NE(place_in_division(later, 701), place_in_division(shard, 1));
+}
+
 TEST(SourceOrder, AnEmptySourceHasNoWindows) {
   const auto blocks = blocks_of({0, 0, 0});
   for (Shuffle shuffle : {Shuffle::kNone, Shuffle::kWindow, Shuffle::kFull}) {

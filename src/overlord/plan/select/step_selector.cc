@@ -24,20 +24,21 @@ Result<std::vector<int64_t>> costs_of(const JobSpec& spec, const StepContent& st
 
 // The fields are named one by one so that a new one is not forgotten: it would not compile.
 bool same_carried(const model::Carried& a, const model::Carried& b) {
-  const auto& [id, first, tokens, end, drawn_step, spans, masked, columns] = a;
+  const auto& [id, first, tokens, end, drawn_step, spans, masked, columns, joined] = a;
   const auto same_span = [](const model::LossSpan& x, const model::LossSpan& y) {
     return x.first == y.first && x.count == y.count;
   };
   return id == b.id && first == b.first && tokens == b.tokens && end == b.end &&
          drawn_step == b.drawn_step && masked == b.masked && columns == b.columns &&
+         joined == b.joined &&
          std::equal(spans.begin(), spans.end(), b.spans.begin(), b.spans.end(), same_span);
 }
 
 // Is this the state of a window that starts at `start`?
 bool is_inside(const StreamState& start, const StreamState& state) {
   const StreamState& b = state;
-  const auto& [next_step, window_step, cursors, carried, leftover_dropped, ended, controller] =
-      start;
+  const auto& [next_step, window_step, cursors, carried, leftover_dropped, ended, controller,
+               totals] = start;  // totals alone move inside a window
   return next_step + b.window_step == b.next_step && window_step == 0 && cursors == b.cursors &&
          leftover_dropped == b.leftover_dropped && ended == b.ended && controller == b.controller &&
          std::equal(carried.begin(), carried.end(), b.carried.begin(), b.carried.end(),
@@ -75,6 +76,7 @@ uint64_t bytes_of(const StepContent& step) {
 
 bool StepSelector::is_complete(const JobSpec& spec, const Block& block) {
   return block.selected.size() >= spec.window.steps || block.end.ended ||
+         spec.bins_at(block.end.next_step) != spec.bins_at(block.start.next_step) ||
          (spec.max_steps > 0 && block.end.next_step >= spec.max_steps);
 }
 
@@ -82,10 +84,11 @@ bool StepSelector::is_complete(const JobSpec& spec, const Block& block) {
 Status StepSelector::deal(const JobSpec& spec, Block* block) {
   const auto count = static_cast<uint32_t>(block->selected.size());
   OVERLORD_CHECK(block->costs.size() == count, "costs of every selected step");
-  const uint32_t per_substep = spec.bins / spec.substeps;
+  const uint32_t bins_of_step = spec.bins_at(block->start.next_step);
+  const uint32_t per_substep = bins_of_step / spec.substeps;
   bool any_moves = false;
   std::vector<std::vector<Moved>> dealt(count);
-  std::vector<bool> seen(size_t{count} * spec.bins, false);
+  std::vector<bool> seen(size_t{count} * bins_of_step, false);
   for (uint32_t substep = 0; substep < spec.substeps; ++substep) {  // nothing crosses one
     std::vector<int64_t> part;
     for (const std::vector<int64_t>& costs : block->costs) {
@@ -99,7 +102,7 @@ Status StepSelector::deal(const JobSpec& spec, Block* block) {
       const uint32_t to = window.step_of_bin[i];
       OVERLORD_CHECK((to > moved.step ? to - moved.step : moved.step - to) <= spec.window.max_delay,
                      "no bin moves further than it may");
-      const size_t bin = size_t{moved.step} * spec.bins + moved.bin;
+      const size_t bin = size_t{moved.step} * bins_of_step + moved.bin;
       OVERLORD_CHECK(!seen[bin], "every bin is dealt once");
       seen[bin] = true;
       dealt[to].push_back(moved);
@@ -107,7 +110,7 @@ Status StepSelector::deal(const JobSpec& spec, Block* block) {
     }
   }
   for (const std::vector<Moved>& bins : dealt) {
-    OVERLORD_CHECK(bins.size() == spec.bins, "steps keep their number of bins");
+    OVERLORD_CHECK(bins.size() == bins_of_step, "steps keep their number of bins");
   }
   if (any_moves) block->dealt = std::move(dealt);
   block->is_dealt = true;
@@ -200,6 +203,21 @@ void StepSelector::select_ahead(const Inputs& inputs) {
 Result<Selection> StepSelector::step(const JobSpec& spec, std::span<const uint64_t> source_rows,
                                      const StreamState& before, std::span<const MetaBuffer> meta,
                                      const model::StepFeedback* feedback) {
+  OVERLORD_TRY(Selection selection, in_window(spec, source_rows, before, meta, feedback));
+  if (!selection.content) return selection;
+  const StepContent& content = *selection.content;
+  model::StreamTotals& totals = selection.after.totals = before.totals;
+  totals.sequences += content.bin_ends.size();
+  totals.tokens += content.tokens;
+  for (const model::Segment& segment : content.segments) totals.samples += segment.first == 0;
+  return selection;
+}
+
+Result<Selection> StepSelector::in_window(const JobSpec& spec,
+                                          std::span<const uint64_t> source_rows,
+                                          const StreamState& before,
+                                          std::span<const MetaBuffer> meta,
+                                          const model::StepFeedback* feedback) {
   if (spec.window.steps <= 1 || before.ended) {
     return selector_.step(spec, source_rows, before, meta, feedback);
   }

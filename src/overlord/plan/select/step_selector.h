@@ -4,7 +4,7 @@
 //
 // State inside a window is the state at its start and the step in it (`StreamState::window_step`):
 // whoever resumes there selects the window again and finds the same steps. A stream that ends
-// inside a window ends with a shorter one.
+// inside a window ends with a shorter one, and so does one whose steps change their bins.
 //
 // A window's first step needs all of its steps selected. So that this one plan does not take as
 // long as all of them, every call beside it selects one step of the window that comes next, if the
@@ -47,6 +47,11 @@ class StepSelector {
     std::vector<std::vector<Moved>> dealt;  // bins of every step; empty: no bin moves
     std::vector<bool> is_taken;             // steps whose content was given away
   };
+
+  // Without the totals of the state after it.
+  Result<Selection> in_window(const model::JobSpec& spec, std::span<const uint64_t> source_rows,
+                              const model::StreamState& before, std::span<const MetaBuffer> meta,
+                              const model::StepFeedback* feedback);
 
   // What a selection reads beside the state.
   struct Inputs {

@@ -62,6 +62,33 @@ std::multiset<uint64_t> positions(const std::vector<StepContent>& steps) {
   return out;
 }
 
+TEST(StepSelector, AWindowEndsWhereBinsChange) {
+  MadeUpJob job = job_of(4, 3);
+  job.spec.later_bins = {{2, 4}};
+  const Ran ran = run(job, false);
+  ASSERT_GT(ran.steps.size(), 6u);
+  for (size_t i = 0; i < ran.steps.size(); ++i) {
+    EXPECT_EQ(ran.steps[i].bin_ends.size(), i < 2 ? 8u : 4u);
+  }
+  EXPECT_EQ(ran.states[2].window_step, 0u);
+  const Ran again = run(job, true);
+  for (size_t i = 0; i < ran.steps.size(); ++i) {
+    EXPECT_TRUE(same(ran.steps[i], again.steps[i])) << i;
+    EXPECT_EQ(ran.states[i + 1].totals, again.states[i + 1].totals);
+  }
+}
+
+TEST(StepSelector, TotalsAreWhatStepsHeldInsideAWindowToo) {
+  const Ran ran = run(job_of(4, 3), true);
+  model::StreamTotals totals;
+  for (size_t i = 0; i < ran.steps.size(); ++i) {
+    totals.sequences += 8;
+    totals.tokens += ran.steps[i].tokens;
+    totals.samples += ran.steps[i].segments.size();  // none is longer than a context
+    EXPECT_EQ(ran.states[i + 1].totals, totals) << i;
+  }
+}
+
 TEST(StepSelector, AWindowMovesBinsAndLosesNothing) {
   const Ran plain = run(job_of(1, 0), false);
   for (const uint32_t window : {2u, 3u, 4u}) {

@@ -1,6 +1,7 @@
 #include "overlord/roles/loader/meta_window.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -57,11 +58,13 @@ void add_columns(const OpenSource& source, const std::vector<uint64_t>& rows,
   }
 }
 
-// Rows that are not of this sub-source. A bad row has values, too (0 where it has none of its own),
-// the same whoever finds it bad: exactly one of the sub-sources counts it.
+// Rows that are not of this sub-source, or of another part of its source. A bad row has values, too
+// (0 where it has none of its own), the same whoever finds it bad: exactly one of the sub-sources
+// counts it.
 class SubSourceFilter {
  public:
-  explicit SubSourceFilter(const OpenSource& source) {
+  explicit SubSourceFilter(const OpenSource& source)
+      : part_(source.spec.part), groups_(source.spec, source.manifest) {
     if (!source.spec.filter) return;
     const auto& names = source.spec.metadata_columns;
     const auto at = std::find(names.begin(), names.end(), source.spec.filter->column);
@@ -69,11 +72,18 @@ class SubSourceFilter {
     values_ = source.manifest.columns[static_cast<size_t>(at - names.begin())];
     filter_ = *source.spec.filter;
   }
-  bool passes_over(uint64_t row) const {
+  bool passes_over(const plan::RowRef& ref, uint64_t row) const {
+    if (part_) {  // groups are in it whole
+      const model::ShardEntry& shard = groups_.shard_of(ref.block);
+      const uint32_t place = plan::place_in_division(shard, groups_.leader(shard, row));
+      if (place < part_->least || place > part_->most) return true;
+    }
     return !values_.empty() && (values_[row] < filter_.least || values_[row] > filter_.most);
   }
 
  private:
+  std::optional<model::RowPart> part_;
+  plan::GroupedRows groups_;
   std::span<const uint32_t> values_;
   model::RowFilter filter_;
 };
@@ -172,6 +182,19 @@ Status add_document(const model::Source& source, uint32_t index, uint64_t row,
   return {};
 }
 
+// Where the group of every row ends.
+void add_groups(const OpenSource& source, const std::vector<plan::RowRef>& rows,
+                const std::vector<uint64_t>& numbers, model::MetaWindow* window) {
+  if (!source.spec.groups.declared()) return;
+  const plan::GroupedRows groups(source.spec, source.manifest);
+  window->group_ends.resize(rows.size());
+  for (size_t i = rows.size(); i-- > 0;) {
+    const bool goes_on = i + 1 < rows.size() && numbers[i + 1] == numbers[i] + 1 &&
+                         groups.joins(groups.shard_of(rows[i + 1].block), numbers[i + 1]);
+    window->group_ends[i] = goes_on ? window->group_ends[i + 1] : static_cast<uint32_t>(i + 1);
+  }
+}
+
 // What a posted window promises whoever reads it (law 4).
 void check_window(const std::vector<plan::RowRef>& rows, const model::MetaWindow& window) {
   OVERLORD_CHECK(window.tokens.size() == rows.size(), "a length for every row");
@@ -200,7 +223,7 @@ model::MetaWindow window_from_index(const OpenSource& source, const SampleId& fi
   add_columns(source, numbers, &window);
   for (uint32_t i = 0; i < rows.size(); ++i, close_row()) {
     const uint64_t row = numbers[i];
-    if (filter.passes_over(row)) {
+    if (filter.passes_over(rows[i], row)) {
       window.tokens[i] = model::kPassedOver;
       continue;
     }
@@ -219,6 +242,7 @@ model::MetaWindow window_from_index(const OpenSource& source, const SampleId& fi
     if (!added.ok()) window.bad.push_back({i, where() + ": " + added.message()});
   }
   media.finish(source.spec, &window);
+  add_groups(source, rows, numbers, &window);
   check_window(rows, window);
   return window;
 }
@@ -238,7 +262,7 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
   add_columns(source, numbers, &window);
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const plan::RowRef ref = rows[i];
-    if (filter.passes_over(numbers[i])) {
+    if (filter.passes_over(ref, numbers[i])) {
       window.tokens[i] = model::kPassedOver;
       if (masked) window.span_ends.push_back(static_cast<uint32_t>(window.spans.size()));
       continue;
@@ -270,6 +294,7 @@ model::MetaWindow window_from_blocks(const OpenSource& source, const SampleId& f
   }
   if (source.spec.count_bytes) window.columns.push_back({model::kBytesColumn, std::move(bytes)});
   media.finish(source.spec, &window);
+  add_groups(source, rows, numbers, &window);
   check_window(rows, window);
   return window;
 }

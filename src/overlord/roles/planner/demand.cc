@@ -98,7 +98,7 @@ void Demand::look_ahead(const PlannerState& state, SourceIndex source, const Sha
   OVERLORD_CHECK(coming_from_ == state.next_step() + 1, "what comes is behind the next step");
   const uint32_t share = coming_[at][source];
   if (seen.tokens > 0) {
-    const uint64_t tokens = job_.spec.step_tokens() * share / 1000;
+    const uint64_t tokens = job_.spec.step_tokens(coming_from_ + at) * share / 1000;
     const uint64_t rows = product_over(tokens, seen.documents, seen.tokens) + 1;
     if (rows > state.step_rows(source)) out->events.emplace_back(TurnForeseen{source, rows});
   }
@@ -172,7 +172,7 @@ model::SourceCost Demand::cost_of(const PlannerState& state, SourceIndex source)
 
 uint64_t Demand::work_ns(const model::SourceCost& cost, uint32_t share) const {
   if (!is_known(cost)) return 0;
-  const uint64_t tokens = job_.spec.step_tokens() * share / 1000;
+  const uint64_t tokens = job_.spec.step_tokens(coming_from_) * share / 1000;
   return product_over(cost.busy_ns(), tokens, cost.tokens);
 }
 
