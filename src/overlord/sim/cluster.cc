@@ -171,7 +171,7 @@ void SimCluster::ask_function(Rank rank, const protocol::CalloutAsked& asked) {
   callouts_->ask(*asked.request, [this, rank, deaths,
                                   number = asked.question](Result<std::vector<int64_t>> answer) {
     const Seat& seat = seats_.at(rank);
-    if (seat.gone || seat.deaths != deaths || !processes_->lives(rank)) return;
+    if (seat.deaths != deaths || !processes_->lives(rank)) return;
     host_of(rank).tell_planner(rank, answer.ok()
                                          ? protocol::CalloutTold{number, std::move(*answer)}
                                          : protocol::CalloutTold{number, {}, answer.status()});
