@@ -137,7 +137,6 @@ void bind_callout(nb::module_& m) {
   bind_rule_desk(m);
   nb::class_<CalloutDesk>(m, "CalloutDesk",
                           "Where the planner leaves its questions to Python functions.")
-      .def(nb::init<>())
       .def("take", &take, nb::arg("timeout_s"),
            nb::sig("def take(self, timeout_s: float) -> tuple[int, dict] | None"),
            "The next question and its number; None after timeout_s, or when it is closed.")

@@ -198,7 +198,7 @@ std::shared_ptr<node::Engine> open_engine(
     JobHandle& job, std::vector<Rank> ranks, const model::RuntimeOptions& options,
     const std::optional<nb::bytes>& state, std::vector<std::string> worker_command,
     bool allow_mixture, bool allow_sources, bool allow_batch, std::string journal_path,
-    std::shared_ptr<node::CalloutDesk> callouts, std::shared_ptr<transport::HostPinning> pinning,
+    std::shared_ptr<transport::HostPinning> pinning,
     std::shared_ptr<node::TransformDesk> transforms, const std::map<std::string, nb::dict>& told) {
   const std::optional<std::string> saved = to_string(state);
   ToldSources sources = told_sources(told);
@@ -210,7 +210,6 @@ std::shared_ptr<node::Engine> open_engine(
                      std::move(worker_command),
                      {allow_mixture, allow_sources, allow_batch},
                      std::move(journal_path),
-                     std::move(callouts),
                      std::move(pinning),
                      std::move(transforms),
                      std::move(sources)});
@@ -305,6 +304,7 @@ void bind_engine(nb::module_& m) {
            "Of a later tree: the axes of its mesh, slowest first, and its ranks; none: all.")
       .def_prop_ro("ranks", &Engine::ranks)
       .def_prop_ro("rule", &Engine::rule)
+      .def_prop_ro("callouts", &Engine::callouts)
       .def(
           "rank_hash", [](Engine& engine, Rank rank) { return engine.rank_hash(rank).hex(); },
           nb::arg("rank"))
@@ -406,7 +406,7 @@ void bind_job(nb::module_& m) {
       .def("open", &open_engine, nb::arg("ranks"), nb::arg("options"), nb::arg("state").none(),
            nb::arg("worker_command"), nb::arg("allow_mixture") = false,
            nb::arg("allow_sources") = false, nb::arg("allow_batch") = false,
-           nb::arg("journal_path") = "", nb::arg("callouts").none() = nb::none(),
+           nb::arg("journal_path") = "",
            nb::arg("pinning").none() = nb::none(), nb::arg("transforms").none() = nb::none(),
            nb::arg("told") = std::map<std::string, nb::dict>())
       .def("planner", &open_cursor, nb::arg("state").none(), nb::arg("worker_command"),

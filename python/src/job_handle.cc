@@ -70,7 +70,6 @@ Result<std::shared_ptr<node::Engine>> JobHandle::open(OpenRequest request) {
   options.runtime = request.options;
   options.worker_command = std::move(request.worker_command);
   options.journal_path = std::move(request.journal_path);
-  options.callouts = std::move(request.callouts);
   options.transforms = std::move(request.transforms);
   options.pinning = std::move(request.pinning);
   for (size_t s = 0; s < index_paths_.size(); ++s) {

@@ -36,7 +36,6 @@ struct OpenRequest {
   std::vector<std::string> worker_command;
   protocol::AllowedChanges allowed;
   std::string journal_path;
-  std::shared_ptr<node::CalloutDesk> callouts;
   std::shared_ptr<transport::HostPinning> pinning;
   std::shared_ptr<node::TransformDesk> transforms;
   ToldSources told = {};

@@ -26,6 +26,7 @@ PATIENCE_SECONDS = 120.0
 
 TESTS = str(Path(__file__).parent)
 # `first`: what a rank does before anything else, by rank; `reports`: ranks that report losses;
+# `functions`: of planned.py, that the strategy names; `rebuild`: the mesh from `rebuild_at` on;
 # `sizes`: to how many loaders rank 0 sets a source every two steps, in turn.
 PROGRAM = r"""
 import json, os, sys
@@ -65,12 +66,20 @@ try:
         import reported
 
         rule = told.get("rule") and ol.mix.rule(getattr(reported, told["rule"]), version=1)
+    callouts = None
+    if "functions" in told:
+        sys.path.insert(0, told["tests"])
+        import planned
+
+        callouts = planned.functions(*told["functions"])
     if str(rank) in told.get("first", {}):
         exec(told["first"][str(rank)])
-    job = ol.job(told["config"], mesh=ol.mesh(**told["mesh"]), rule=rule)
+    job = ol.job(told["config"], mesh=ol.mesh(**told["mesh"]), rule=rule, callouts=callouts)
     loader = job.train(rank, engine=told["engine"], hash=True, node=told.get("node"))
     if told.get("state") is not None:
         loader.load_state_dict(told["state"])
+    if "rebuild" in told:
+        loader.rebuild(ol.mesh(**told["rebuild"]), step=told["rebuild_at"])
     steps = 0
     for batches in loader.steps():
         steps += 1
@@ -300,8 +309,9 @@ def embedded_hashes(
     mesh: dict[str, int],
     reports: Sequence[int] = (),
     rule: Any = None,
+    callouts: Any = None,
 ) -> dict[int, str]:
-    job = ol.job(config, mesh=ol.mesh(**mesh), rule=rule)
+    job = ol.job(config, mesh=ol.mesh(**mesh), rule=rule, callouts=callouts)
     loaders = job.train(ranks="all", hash=True, engine="embedded")
     for batches in loaders.steps():
         step = next(iter(batches.values()))[-1].step

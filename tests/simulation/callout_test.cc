@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include "overlord/plan/cost/cost.h"
@@ -342,6 +343,68 @@ TEST(Callout, AStepThatIsAskedAboutKeepsItsTree) {
   ASSERT_EQ(planned.size(), kSteps);
   for (StepIndex step = 0; step < kSteps; ++step) {
     EXPECT_EQ(planned[step], step <= kHeld ? 1u : 2u) << step;
+  }
+}
+
+// Over processes it is asked where a rank is: whoever dies, an answer counts once and none is
+// waited for that cannot come.
+TEST(Callout, AreAskedWhereRanksAreWhoeverDies) {
+  const Scenario scenario = with_functions();
+  const AskedJob quiet = start(scenario, sound, 1);
+  ASSERT_TRUE(quiet->run(kSteps));
+  uint64_t deaths = 0, planners = 0, again = 0;
+  const uint64_t worlds = for_each_seed({100}, [&](uint64_t seed) {
+    Layout layout = seed % 2 == 0 ? stormy(seed) : Layout{};
+    layout.split = true;
+    layout.keeper.kills = seed % 3;
+    layout.rank_deaths = {1 + seed % 8, 8 + seed % 40, 400'000};
+    const AskedJob run = start(scenario, sound, seed, nullptr, layout);
+    ASSERT_TRUE(run->run(kSteps)) << "hangs";
+    ASSERT_FALSE(run->failure()) << run->failure()->message();
+    ASSERT_EQ(run->stream_hash(), quiet->stream_hash());
+    deaths += run->world().landed().of(Fault::kRankDies);
+    planners += run->sightings().planner_kills;
+    again += scripted(run).asked - kSteps;
+  });
+  if (worlds < seeds::kStorm) return;
+  EXPECT_GT(deaths, worlds);
+  EXPECT_GT(planners, worlds / 4);
+  EXPECT_GT(again, worlds / 4) << "somebody died who was asked";
+}
+
+// The rank that is asked is lost for good: what it would have said is asked of another.
+TEST(Callout, ARankThatIsLostWhileItIsAskedHoldsUpNobody) {
+  Scenario scenario = with_functions();
+  scenario.axes = {{"dp", 4}};
+  scenario.spec.align = 8;
+  scenario.spec.bins = 8;
+  constexpr StepIndex kHeld = 5;
+  for (const bool answers_late : {false, true}) {
+    std::set<uint32_t> consumers;
+    bool held = false;
+    Layout layout;
+    layout.split = true;
+    const AskedJob run = start(
+        scenario,
+        [&](const model::CalloutRequest& request) -> std::optional<Answer> {
+          if (request.step == kHeld && !std::exchange(held, true)) return std::nullopt;
+          if (request.step == kHeld) consumers.insert(request.seats.consumers);
+          return sound(request);
+        },
+        1, nullptr, layout);
+    EXPECT_FALSE(run->run(kSteps)) << "step " << kHeld << " is asked about";
+    run->lose(0);
+    std::optional<Result<StepIndex>> first;
+    run->rebuild({*model::Mesh::make({{"dp", 2}}), std::nullopt, {2, 3}},
+                 [&](const Result<StepIndex>& answer) { first = answer; });
+    run->lose(1);
+    ASSERT_TRUE(run->world().run_until([&] { return first.has_value(); }, 1'000'000)) << "hangs";
+    ASSERT_TRUE(first->ok()) << first->status().message();
+    if (answers_late) scripted(run).unanswered(std::vector<int64_t>{1});
+    ASSERT_TRUE(run->run(kSteps)) << "hangs";
+    ASSERT_FALSE(run->failure()) << run->failure()->message();
+    EXPECT_EQ(run->consumer(2).state().state.next_step, kSteps);
+    EXPECT_EQ(consumers, std::set<uint32_t>{2}) << "asked anew, about the ranks that are there";
   }
 }
 

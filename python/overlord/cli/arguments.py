@@ -10,6 +10,7 @@ from overlord._src.errors import refused
 
 if TYPE_CHECKING:
     from overlord._src.config.reading import LoadedConfig
+    from overlord._src.config.strategy_models import StrategyConfig
     from overlord._src.functions.mix_rule import Rule
     from overlord._src.job.job import Job
 
@@ -105,11 +106,13 @@ def load_declared(options: argparse.Namespace) -> tuple[LoadedConfig, dict[str, 
 def load_job(
     options: argparse.Namespace,
     rule_of: Callable[[LoadedConfig], Rule | None] = lambda loaded: None,
+    functions_of: Callable[[StrategyConfig | None], dict[str, Any]] = lambda strategy: {},
 ) -> Job:
-    """The job on the mesh of the command line; `rule_of` gives the rule that it follows."""
+    """The job on the mesh of the command line; its rule and functions beside --functions."""
     from overlord._src.mesh import Mesh
 
     (loaded, functions), mesh = load_declared(options), Mesh.parse(options.mesh)
+    functions = {**functions_of(loaded.config.strategy), **functions}
     from overlord._src.job.job import Job  # after the config: what is wrong there needs no engine
 
     return Job(loaded, mesh, rule_of(loaded), functions)

@@ -107,6 +107,7 @@ def _locked(directory: Any) -> bool:
 
 def _serve(options: argparse.Namespace) -> None:
     from overlord._src.functions.mix_rule import rule_of_trainers
+    from overlord._src.lowering.strategy import functions_of_trainers
     from overlord._src.native import core
     from overlord._src.node.process import serve_node
     from overlord.cli.terminal import make_console
@@ -115,7 +116,7 @@ def _serve(options: argparse.Namespace) -> None:
         why = "is of --join; runtime.processes.cores_share says it of a host with ranks"
         raise refused(("--cores",), why, options.cores)
     console = make_console()
-    job = arguments.load_job(options, rule_of_trainers)
+    job = arguments.load_job(options, rule_of_trainers, functions_of_trainers)
     ranks = [rank for rank in ranks_of(options.ranks, job.mesh.world_size) if rank in job.readers]
     wire = job.config.runtime.wire
     in_turn = wire.in_turn and options.join is None

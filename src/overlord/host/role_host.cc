@@ -256,6 +256,9 @@ void RoleHost::make_client(Rank rank, StepIndex first_step) {
           },
           [this, rank](model::StepFeedback question) {
             if (start_.rule_asked) start_.rule_asked(rank, std::move(question));
+          },
+          [this, rank](protocol::CalloutAsked asked) {
+            if (start_.callout_asked) start_.callout_asked(rank, std::move(asked));
           }},
       protocol::PeerGenerations(generations_));
 }

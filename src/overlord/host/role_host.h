@@ -94,6 +94,8 @@ struct HostStart {
   std::function<void(const model::StepFeedback&)> fed_back;
   // A user's mixing rule is asked in the process of this rank; on the client's loop.
   std::function<void(Rank, model::StepFeedback)> rule_asked = {};
+  // So is a function of the strategy, where the planner has nobody else to ask.
+  std::function<void(Rank, protocol::CalloutAsked)> callout_asked = {};
   // Where roles live in several hosts: the tree of later steps is durable. Every host that has
   // constructors takes it, then those with clients, then `ready` is called. And: a constructor of
   // an earlier tree is needed no more. Both on the planner's loop; empty in a host of all roles.

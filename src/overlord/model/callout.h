@@ -39,6 +39,8 @@ struct SeatShape {
   uint32_t microbatch_size = 1;  // most bins of a microbatch
   uint32_t substeps = 1;         // each has equally many bins, one after the other
   uint32_t stages = 1;           // of the pipeline
+
+  OVERLORD_FIELDS(consumers, microbatches, microbatch_size, substeps, stages)
 };
 
 struct CalloutRequest {
@@ -51,6 +53,11 @@ struct CalloutRequest {
   std::vector<int64_t> sample_costs;  // empty: the strategy has no cost, or it is what is asked
   std::vector<int64_t> bin_costs;     // the same
   SeatShape seats;
+
+  // Are columns, bins and costs of these samples?
+  bool fits() const;
+
+  OVERLORD_FIELDS(kind, step, function, samples, columns, bin_ends, sample_costs, bin_costs, seats)
 };
 
 // What was answered of a step and has been checked. A seat is consumer * microbatches + microbatch.

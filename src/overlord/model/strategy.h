@@ -77,6 +77,11 @@ struct Strategy {
   CalloutFunction plan_by;
 
   bool has_own_places() const { return balance_by.declared() || plan_by.declared(); }
+  const CalloutFunction& function_of(CalloutKind kind) const {
+    return kind == CalloutKind::kCost      ? cost_by
+           : kind == CalloutKind::kBalance ? balance_by
+                                           : plan_by;
+  }
   bool has_callout() const { return cost_by.declared() || has_own_places(); }
   bool is_declared() const {
     return has_cost || group_size != 0 || axis != "dp" || encoder.has_value() || plan_by.declared();

@@ -188,9 +188,26 @@ LoaderStatus RoleRuntime::loader_status(const host::RoleHost::LoaderView& view) 
   return out;
 }
 
+std::optional<FunctionWait> RoleRuntime::asked_function() {
+  if (!has_planner_) return std::nullopt;
+  const planner::PlannerProbe& probe = host_->planner_probe();
+  const uint8_t kind = probe.asked_kind;
+  if (kind == 0) return std::nullopt;
+  const auto asked = static_cast<model::CalloutKind>(kind);
+  const model::CalloutFunction& function = job_->spec.strategy.function_of(asked);
+  FunctionWait out;
+  out.function = std::string(model::callout_kind_name(asked)) + " function " + function.name +
+                 " (version " + function.version + ")";
+  out.step = probe.asked_step;
+  out.waiting_ns = clock_.now_ns() - probe.asked_since_ns;
+  if (probe.asked_rank != planner::PlannerProbe::kHere) out.rank = probe.asked_rank;
+  return out;
+}
+
 EngineStatus RoleRuntime::status() {
   EngineStatus out;
   if (has_planner_) out.planner.counts = read_counts(host_->planner_probe());
+  out.planner.waits_for_function = asked_function();
   if (const auto* file = dynamic_cast<const storage::FileJournal*>(journal_.get())) {
     out.planner.journal = file->counts();
   }

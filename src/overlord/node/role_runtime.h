@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,10 @@ class RoleRuntime {
   void stop();
   host::RoleHost& host() { return *host_; }
   const host::OpenJob& job() const { return *job_; }
-  // What the roles here do; without clients and users' functions.
+  // What the roles here do; without clients.
   EngineStatus status();
+  // Which user's function the planner waits for.
+  std::optional<FunctionWait> asked_function();
   uint64_t held_bytes() const { return pool_->stats().held_bytes; }
   uint32_t term() const { return term_; }  // of the planner
   // What the journal told the planner; null: it began from the trainers' state.

@@ -357,6 +357,19 @@ inline RowsPlanned random_rows(RandomFields& random) {
   return {std::move(rows)};
 }
 
+inline CalloutAsked random_question(RandomFields& random) {
+  auto request = std::make_shared<model::CalloutRequest>(random.make<model::CalloutRequest>());
+  const size_t samples = request->samples.size();
+  for (model::MetaColumn& column : request->columns) column.values.resize(samples, 1);
+  for (uint32_t& end : request->bin_ends) end %= static_cast<uint32_t>(samples + 1);
+  std::sort(request->bin_ends.begin(), request->bin_ends.end());
+  if (request->bin_ends.empty()) request->bin_ends.push_back(0);
+  request->bin_ends.back() = static_cast<uint32_t>(samples);
+  request->sample_costs.resize(random.below(2) * samples, 2);
+  request->bin_costs.resize(random.below(2) * request->bin_ends.size(), 3);
+  return {random.number(), std::move(request)};
+}
+
 // One envelope of the given kind. What decodes it is `context`.
 struct MadeUpWorld {
   PlanShape shape;
@@ -410,8 +423,12 @@ struct MadeUpWorld {
         return random.make<SlotsWished>();
       case 16:
         return random.make<LoadTold>();
-      default:
+      case 17:
         return random_rows(random);
+      case 18:
+        return random_question(random);
+      default:
+        return random.make<CalloutTold>();
     }
   }
 

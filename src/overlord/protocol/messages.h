@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "overlord/base/hash.h"
 #include "overlord/base/ids.h"
 #include "overlord/base/status.h"
+#include "overlord/model/callout.h"
 #include "overlord/model/media_slab.h"
 #include "overlord/model/microbatch.h"
 #include "overlord/model/mixture.h"
@@ -189,7 +191,8 @@ struct ReportAnswered {
   OVERLORD_FIELDS(step, verdict)
 };
 
-// supervisor -> every role: this slot died and lives again, with an empty memory. Whatever was on
+// supervisor -> every role, and a client to the planner: this slot died and lives again, with an
+// empty memory. Whatever was on
 // its way to it may be lost; what its earlier generations sent has no effect from now on.
 struct PeerRestarted {
   Address role;
@@ -230,10 +233,29 @@ struct LoadTold {
   OVERLORD_FIELDS(busy_ns)
 };
 
-using Message =
-    std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get, StepReady,
-                 Acknowledged, StreamFailed, LateBad, Report, ReportAnswered, PeerRestarted,
-                 TermOpened, TermPromised, SlotsWished, LoadTold, RowsPlanned>;
+// planner -> client: a user's function, which lives where this rank does, is asked. Numbered over
+// all terms. Asked again where the rank may not have heard it; whoever is at it already need not
+// begin anew.
+struct CalloutAsked {
+  uint64_t question = 0;
+  std::shared_ptr<const model::CalloutRequest> request;
+
+  OVERLORD_FIELDS(question, request)
+};
+
+// client -> planner: what the function has answered, or why it has not.
+struct CalloutTold {
+  uint64_t question = 0;
+  std::vector<int64_t> values;
+  std::optional<Status> failure = {};
+
+  OVERLORD_FIELDS(question, values, failure)
+};
+
+using Message = std::variant<MetaGrant, MetaPosted, PlanPublished, Fetch, PayloadPtr, Get,
+                             StepReady, Acknowledged, StreamFailed, LateBad, Report, ReportAnswered,
+                             PeerRestarted, TermOpened, TermPromised, SlotsWished, LoadTold,
+                             RowsPlanned, CalloutAsked, CalloutTold>;
 
 // What a home that only stands by must have heard when it becomes the active one.
 inline bool for_every_home(const Message& message) {

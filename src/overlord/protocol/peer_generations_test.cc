@@ -59,7 +59,7 @@ TEST(PeerGenerations, AVersionFencesWhatRestsOnItAndNothingElse) {
       MetaGrant{},   MetaPosted{},     PlanPublished{}, Fetch{},        PayloadPtr(),
       Get{},         StepReady{},      Acknowledged{},  StreamFailed{}, LateBad{},
       Report{},      ReportAnswered{}, PeerRestarted{}, TermOpened{},   TermPromised{},
-      SlotsWished{}, LoadTold{},       RowsPlanned{}};
+      SlotsWished{}, LoadTold{},       RowsPlanned{},   CalloutAsked{}, CalloutTold{}};
   ASSERT_EQ(all.size(), std::variant_size_v<Message>);
   for (const Message& message : all) {
     EXPECT_TRUE(stale(&model::Versions::attempt, message)) << message.index();

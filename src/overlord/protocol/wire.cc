@@ -275,6 +275,12 @@ class MessageReader {
     return {};
   }
 
+  Status read_into(CalloutAsked& message) {
+    fields_(message);
+    if (!fields_.failed() && (!message.request || !message.request->fits())) fields_.refuse();
+    return {};
+  }
+
   Status read_into(PayloadPtr& message) {
     auto payload = std::make_shared<Payload>();
     fields_(payload->step, payload->bucket, payload->source, payload->slot, payload->ordinals);

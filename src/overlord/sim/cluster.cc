@@ -60,6 +60,7 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
       encoder_(world_),
       function_(world_),
       batch_transform_(make_batch_transform ? make_batch_transform(world_) : nullptr),
+      callouts_(callouts),
       ledger_(state.feedback) {
   for (const Rank rank : ranks_) seats_.emplace(rank, Seat(state));
   host::HostStart start;
@@ -85,6 +86,9 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   start.rule_asked = [this](Rank rank, const model::StepFeedback& question) {
     ask_rule(rank, question);
   };
+  start.callout_asked = [this](Rank rank, const protocol::CalloutAsked& asked) {
+    ask_function(rank, asked);
+  };
   host::HostSeams seams;
   seams.executor = &world_;
   seams.storage = &storage_;
@@ -93,7 +97,7 @@ SimCluster::SimCluster(std::shared_ptr<const host::OpenJob> job, runtime::Memory
   seams.encoder = [this](const model::Source&) { return &encoder_; };
   seams.media_function = [this](const model::Source&, size_t) { return &function_; };
   seams.transport = &transport_;
-  seams.callouts = callouts;
+  if (!layout.split) seams.callouts = callouts;
   seams.batch_transform = batch_transform_.get();
   processes_ = std::make_unique<Processes>(world_, transport_, disk_, std::move(start),
                                            std::move(seams), layout);
@@ -113,6 +117,7 @@ protocol::ResumeState SimCluster::rank_died(Rank rank) {
   const protocol::ResumeState state = seat.consumer.state();
   seat.waiting.clear();
   seat.consumer = host::Consumer(state);
+  ++seat.deaths;
   return state;
 }
 
@@ -158,6 +163,19 @@ void SimCluster::ask_rule(Rank rank, const model::StepFeedback& question) {
   } else {
     host_of(rank).tell_planner(rank, protocol::StreamFailed{question.step, weights.status()});
   }
+}
+
+// A process that has died says nothing more.
+void SimCluster::ask_function(Rank rank, const protocol::CalloutAsked& asked) {
+  const uint64_t deaths = seats_.at(rank).deaths;
+  callouts_->ask(*asked.request, [this, rank, deaths,
+                                  number = asked.question](Result<std::vector<int64_t>> answer) {
+    const Seat& seat = seats_.at(rank);
+    if (seat.deaths != deaths || !processes_->lives(rank)) return;
+    host_of(rank).tell_planner(rank, answer.ok()
+                                         ? protocol::CalloutTold{number, std::move(*answer)}
+                                         : protocol::CalloutTold{number, {}, answer.status()});
+  });
 }
 
 std::optional<protocol::ResumeState> SimCluster::state(Rank rank) {

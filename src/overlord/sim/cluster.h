@@ -92,6 +92,7 @@ class SimCluster {
     uint64_t steps_left = 0;
     StepIndex run_from = 0;
     uint64_t batches_left = 0;
+    uint64_t deaths = 0;
     bool gone = false;  // takes nothing any more, until a tree has a place for it again
   };
   void restarted(Rank rank, const planner::TreeChanged& change);
@@ -100,6 +101,7 @@ class SimCluster {
   void drain(Rank rank);
   void consumed(Rank rank, StepIndex step, uint32_t tree);
   void ask_rule(Rank rank, const model::StepFeedback& question);
+  void ask_function(Rank rank, const protocol::CalloutAsked& asked);
   bool satisfied(const Seat& seat) const;
 
   std::vector<Rank> ranks_;
@@ -113,6 +115,7 @@ class SimCluster {
   std::map<Rank, Seat> seats_;
   std::vector<loader::QuarantineNote> quarantine_;
   std::vector<std::pair<Rank, protocol::ReportAnswered>> answers_;
+  planner::Callouts* callouts_;  // in the planner's process, or where the ranks are
   host::FeedbackLedger ledger_;
   std::unique_ptr<Processes> processes_;
 };

@@ -38,7 +38,7 @@ from overlord._src.loader.pinning import find_pinning
 from overlord._src.loader.shared_engine import EngineSettings, SharedEngine
 from overlord._src.loader.stream_length import microbatches_of, steps_of
 from overlord._src.lowering import job_spec as lowering
-from overlord._src.lowering.strategy import functions_of, match_functions, strategy_digest
+from overlord._src.lowering.strategy import match_functions, strategy_digest
 from overlord._src.mesh import Mesh, as_mesh, is_data_axis
 from overlord._src.native import core
 from overlord._src.node.keeper_place import KeeperPlace
@@ -218,6 +218,7 @@ class Job:
             most_loaders=lowering.most_loaders(self._loaded),
             hybrid=hybrid_of(self.config) is not None,
             rule=self._rule if resolved.mixture.follows_rule else None,
+            functions=self._functions,
             writable=writable,
             microbatches=lambda mesh: self._microbatches(name, mesh),
             pinning=find_pinning(pin),
@@ -389,23 +390,25 @@ class Job:
         """What a node cannot do, said before one is started."""
         stream = self._resolve(name)
         check_memory_share(self._loaded, min(len(local), self._mesh.data_size))
-        if functions_of(self.config.strategy):
-            raise self._loaded.refused(
-                ("strategy",),
-                "functions of your own run in the process that plans, and a node has no Python",
-                advice='use engine="embedded" with all ranks in one process',
-            )
         names = dict.fromkeys(base_name(item) for item in stream.mixture.source_names())
         threaded = thread_problem(self._loaded, list(names))
         if threaded is not None:
             raise self._loaded.refuse(threaded)
         several = len(local) < len(self.readers)
-        if stream.mixture.metric_driven and several and self.config.runtime.wire.planner is None:
-            raise self._loaded.refused(
-                (*stream.path_of("mixture"), "schedule"),
-                "a mixture that follows losses needs one planner that hears every report",
-                advice="set runtime.wire.planner to the address of rank 0's host",
-            )
+        if several and self.config.runtime.wire.planner is None:
+            advice = "set runtime.wire.planner to the address of rank 0's host"
+            if stream.mixture.metric_driven:
+                raise self._loaded.refused(
+                    (*stream.path_of("mixture"), "schedule"),
+                    "a mixture that follows losses needs one planner that hears every report",
+                    advice=advice,
+                )
+            if self._functions:
+                raise self._loaded.refused(
+                    ("strategy",),
+                    "functions of your own need one planner that asks them for all ranks",
+                    advice=advice,
+                )
 
     def served_file(
         self, name: str, ranks: Sequence[int], hash_batches: bool, *, may_lack: bool = False

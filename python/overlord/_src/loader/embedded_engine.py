@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
-from overlord._src.functions.callouts import answer_request
-from overlord._src.functions.function_desk import FunctionDesk
 from overlord._src.functions.transform_threads import TransformThreads
 from overlord._src.job.open_stream import OpenStream
 from overlord._src.loader.shared_engine import EngineSettings, SharedEngine
@@ -34,13 +31,6 @@ class EmbeddedEngine(SharedEngine):
         self._threads: TransformThreads | None = None
 
     def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> core.Engine:
-        callouts = None
-        if self._stream.functions:
-            callouts = core.CalloutDesk()
-            asked = partial(
-                answer_request, functions=self._stream.functions, sources=self.source_names
-            )
-            self._desks.append(FunctionDesk(callouts, asked))
         if self._stream.transforms:
             self._threads = TransformThreads(self._stream.transforms)
         return self._stream.native.open(
@@ -52,7 +42,6 @@ class EmbeddedEngine(SharedEngine):
             allow_sources="sources" in allow,
             allow_batch="batch" in allow,
             journal_path=self._journal_path,
-            callouts=callouts,
             pinning=self._settings.pinning,
             transforms=self._threads.native if self._threads is not None else None,
             told=self._told(),

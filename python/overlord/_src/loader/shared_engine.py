@@ -7,11 +7,13 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from overlord._src.batch.microbatch import BatchForm
 from overlord._src.config.columns import base_name
 from overlord._src.errors import refused
+from overlord._src.functions.callouts import AnyFunction, answer_request
 from overlord._src.functions.function_desk import FunctionDesk
 from overlord._src.functions.mix_rule import Rule, RuleAnswers
 from overlord._src.loader.readings import Readings
@@ -39,6 +41,7 @@ class EngineSettings:
     most_loaders: Mapping[str, int]  # by source: to how many slots it may grow
     hybrid: bool
     rule: Rule | None
+    functions: Mapping[str, AnyFunction]  # that the strategy names
     writable: bool
     microbatches: Callable[[Mesh], int]  # of a rank in the whole stream, or a TypeError
     pinning: core.HostPinning | None  # who registers the memory of batches with CUDA
@@ -158,6 +161,10 @@ class SharedEngine(ABC):
         if rule is not None and min(self._options.reporters) in self.ranks:
             self.rule_answers = RuleAnswers(rule, self.source_names)
             self._desks.append(FunctionDesk(engine.rule, self.rule_answers))
+        functions = self._settings.functions
+        if functions:  # in every process: ranks come and go, and the planner asks one that is there
+            asked = partial(answer_request, functions=functions, sources=self.source_names)
+            self._desks.append(FunctionDesk(engine.callouts, asked))
         if self._closed:  # closed from another thread while it started
             self._stop()
             raise RuntimeError("the loader was closed while it started")

@@ -157,6 +157,15 @@ def match_functions(
     return matched, problems
 
 
+def functions_of_trainers(config: StrategyConfig | None) -> dict[str, AnyFunction]:
+    """Stands for the functions where trainers, who are elsewhere, bring them and are asked."""
+
+    def elsewhere(*_: Any) -> Any:
+        raise NotImplementedError("a node asks functions in a trainer's process")
+
+    return dict.fromkeys(functions_of(config), elsewhere)
+
+
 def lower_strategy(config: StrategyConfig | None) -> core.Strategy:
     """What the planner carries out; without a declaration, bins are dealt in arrival order."""
     if config is None:

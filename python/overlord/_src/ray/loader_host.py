@@ -14,6 +14,7 @@ from typing import Any
 from overlord._src.config.reading import read_config
 from overlord._src.functions.mix_rule import rule_of_trainers
 from overlord._src.job.job import Job
+from overlord._src.lowering.strategy import functions_of_trainers
 from overlord._src.mesh import Mesh
 from overlord._src.native import core
 from overlord._src.node.limits import counted_cores
@@ -35,7 +36,8 @@ class Told:
     def job(self) -> Job:
         """The job, as this host reads it."""
         loaded = read_config(self.config)
-        return Job(loaded, self.mesh, rule_of_trainers(loaded))
+        functions = functions_of_trainers(loaded.config.strategy)
+        return Job(loaded, self.mesh, rule_of_trainers(loaded), functions)
 
 
 class ServedNode:

@@ -108,6 +108,7 @@ def _run(loaded: LoadedConfig, opened: OpenStream, mesh: Mesh, ends: float) -> N
         most_loaders={},
         hybrid=False,
         rule=None,
+        functions={},
         writable=False,
         microbatches=lambda _: 0,  # nobody asks
         pinning=None,

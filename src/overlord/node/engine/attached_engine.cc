@@ -205,6 +205,9 @@ Status AttachedEngine::start_clients() {
             [this, rank](protocol::ReportAnswered answer) { seats_->answer(rank, answer); },
             [this, rank](model::StepFeedback question) {
               seats_->rule_asked(rank, std::move(question));
+            },
+            [this, rank](const protocol::CalloutAsked& asked) {
+              seats_->callout_asked(rank, asked);
             }},
         protocol::PeerGenerations(generations));
   }

@@ -109,21 +109,16 @@ Status EmbeddedEngine::check_count(uint32_t microbatch) const {
 Status EmbeddedEngine::check_callouts() const {
   const model::Strategy& strategy = job_->spec.strategy;
   if (!strategy.has_callout()) return {};
+  if (host::all_readers(*job_, ranks_)) return {};
   const std::string name = strategy.cost_by.declared()      ? strategy.cost_by.name
                            : strategy.balance_by.declared() ? strategy.balance_by.name
                                                             : strategy.plan_by.name;
-  if (!host::all_readers(*job_, ranks_)) {
-    return invalid_argument(
-        "strategy: the Python function " + name +
-        " needs one planner that asks it for all ranks: this process hosts " +
-        std::to_string(ranks_.size()) + " of " + std::to_string(job_->mesh.world_size()) +
-        " ranks, and each process of an embedded engine plans for itself; host all ranks here, or "
-        "use a native cost and balancer");
-  }
-  if (options_.callouts == nullptr) {
-    return invalid_argument("strategy: the Python function " + name + " is not there");
-  }
-  return {};
+  return invalid_argument(
+      "strategy: the Python function " + name +
+      " needs one planner that asks it for all ranks: this process hosts " +
+      std::to_string(ranks_.size()) + " of " + std::to_string(job_->mesh.world_size()) +
+      " ranks, and each process of an embedded engine plans for itself; use "
+      "engine=\"processes\", whose one planner asks where rank 0 is, or host all ranks here");
 }
 
 Status EmbeddedEngine::build(protocol::ResumeState state) {
@@ -156,8 +151,8 @@ Status EmbeddedEngine::build(protocol::ResumeState state) {
     seats_->rule_asked(rank, std::move(question));
   };
   RoleRuntimeOptions with{
-      options_.worker_command,      own_journal(),           nullptr,
-      idle_limit(options_.runtime), options_.callouts.get(), options_.transforms};
+      options_.worker_command,  own_journal(),      nullptr, idle_limit(options_.runtime),
+      seats_->callouts().get(), options_.transforms};
   if (options_.pinning) {
     OVERLORD_TRY(with.pool, pinned_pool(options_.runtime, ranks_.size(), options_.pinning));
   }
@@ -229,7 +224,6 @@ void EmbeddedEngine::close() {
   if (closed_) return;
   closed_ = true;
   if (seats_) seats_->close(Status(Code::kCancelled, "the engine was closed"));
-  if (options_.callouts) options_.callouts->close();  // also when a function never returns
   if (options_.transforms) options_.transforms->close();
   if (!runtime_) return;
   const int64_t elapsed_ns = runtime_->elapsed_ns();
@@ -242,11 +236,7 @@ std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
   std::string text = "rank " + std::to_string(rank) + " waits for step " + std::to_string(step);
   const std::string waits = what_is_waited_for({}, job_->spec, &host().planner_probe());
   if (!waits.empty()) text += "; " + waits;
-  if (const std::optional<FunctionWait> asked = asked_function()) {
-    text += "; the planner waits for the " + asked->function + ", asked about step " +
-            std::to_string(asked->step) + " " + std::to_string(asked->waiting_ns / 1'000'000) +
-            " ms ago";
-  }
+  if (const auto asked = runtime_->asked_function()) text += "; " + function_wait_text(*asked);
   for (const host::RoleHost::LoaderView& loader : host().loaders()) {
     if (loader.probe->in_work == 0) continue;
     const model::SourceManifest& manifest = job_->manifest.sources[loader.source];
@@ -258,31 +248,8 @@ std::string EmbeddedEngine::explain_wait(Rank rank, StepIndex step) {
   return text;
 }
 
-std::optional<FunctionWait> EmbeddedEngine::asked_function() {
-  const planner::PlannerProbe& probe = host().planner_probe();
-  const model::Strategy& strategy = job_->spec.strategy;
-  const auto kind = static_cast<model::CalloutKind>(probe.asked_kind.load());
-  const model::CalloutFunction* asked = nullptr;
-  switch (kind) {
-    case model::CalloutKind::kCost:
-      asked = &strategy.cost_by;
-      break;
-    case model::CalloutKind::kBalance:
-      asked = &strategy.balance_by;
-      break;
-    case model::CalloutKind::kPlan:
-      asked = &strategy.plan_by;
-      break;
-  }
-  if (asked == nullptr) return std::nullopt;
-  return FunctionWait{std::string(model::callout_kind_name(kind)) + " function " + asked->name +
-                          " (version " + asked->version + ")",
-                      probe.asked_step, clock_.now_ns() - probe.asked_since_ns};
-}
-
 EngineStatus EmbeddedEngine::status() {
   EngineStatus out = runtime_->status();
-  out.planner.waits_for_function = asked_function();
   for (const Rank rank : ranks_) {
     const client::ClientProbe& probe = host().client_probe(rank);
     out.clients.push_back({rank, read_counts(probe), seats_->steps_waiting(rank)});

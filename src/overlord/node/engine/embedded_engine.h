@@ -12,7 +12,6 @@
 #include "overlord/base/status.h"
 #include "overlord/host/open_job.h"
 #include "overlord/node/engine/engine.h"
-#include "overlord/node/functions/callout_desk.h"
 #include "overlord/node/role_runtime.h"
 #include "overlord/runtime/steady_clock.h"
 #include "overlord/transport/shared/host_pinning.h"
@@ -24,7 +23,6 @@ struct EngineOptions {
   std::vector<std::string> worker_command;    // for Hugging Face tokenizers
   std::string journal_path;                   // a folder; empty: in memory
   std::vector<std::string> profile_paths;     // per source: where its costs are written at the end
-  std::shared_ptr<CalloutDesk> callouts;      // who asks the functions that the strategy names
   std::shared_ptr<TransformDesk> transforms;  // who calls transforms of lane thread
   std::shared_ptr<transport::HostPinning> pinning;  // of the pool; null: ordinary memory
 };
@@ -47,7 +45,6 @@ class EmbeddedEngine final : public Engine {
   Status check_feedback() const;
   Status check_count(uint32_t microbatch) const;
   Status check_callouts() const;
-  std::optional<FunctionWait> asked_function();
   Status build(protocol::ResumeState state);
   std::string own_journal() const;
   void seat_ranks(const protocol::ResumeState& state);

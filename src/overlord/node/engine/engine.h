@@ -75,8 +75,9 @@ struct FunctionWait {
   std::string function;
   uint64_t step = 0;
   int64_t waiting_ns = 0;
+  std::optional<Rank> rank = {};  // in whose process; unset: the planner's own
 
-  OVERLORD_FIELDS(function, step, waiting_ns)
+  OVERLORD_FIELDS(function, step, waiting_ns, rank)
 };
 struct PlannerStatus {
   planner::PlannerCounts<Plain> counts;
@@ -125,6 +126,8 @@ class Engine {
   // Where the planner asks a user's mixing rule, if the first reporter is hosted here. Closed with
   // the engine, which it does not hold.
   std::shared_ptr<RuleDesk> rule() { return seats_->rule(); }
+  // The same of the functions that a strategy names, in every process of ranks.
+  std::shared_ptr<CalloutDesk> callouts() { return seats_->callouts(); }
   // Steps from the wish's on, or from the first that is possible, are planned for another mesh, or
   // for other ranks; gives that step, once everybody is ready for it. Asked by several ranks it is
   // one change.

@@ -39,6 +39,17 @@ void RankSeats::answer(Rank rank, protocol::ReportAnswered answer) {
   seats_.at(rank)->answers.push(answer);
 }
 
+void RankSeats::callout_asked(Rank rank, const protocol::CalloutAsked& asked) {
+  const uint64_t number = asked.question;
+  if (question_.exchange(number) == number) return;  // somebody is at it
+  callouts_->ask(*asked.request, [this, rank, number](Result<std::vector<int64_t>> answer) {
+    uint64_t told = number;
+    question_.compare_exchange_strong(told, 0);
+    wiring_.tell_planner(rank, answer.ok() ? protocol::CalloutTold{number, std::move(*answer)}
+                                           : protocol::CalloutTold{number, {}, answer.status()});
+  });
+}
+
 void RankSeats::close(Status why) {
   stop_reports(std::move(why));
   for (auto& [rank, seat] : seats_) seat->steps.close();
@@ -50,6 +61,7 @@ void RankSeats::stop_reports(Status why) {
     if (why_.ok()) why_ = std::move(why);
   }
   rule_->close();
+  callouts_->close();
   for (auto& [rank, seat] : seats_) seat->answers.close();
 }
 

@@ -3,6 +3,7 @@
 // is the engine's business.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +18,7 @@
 #include "overlord/host/consumer.h"
 #include "overlord/node/engine/rule_desk.h"
 #include "overlord/node/engine/state_book.h"
+#include "overlord/node/functions/callout_desk.h"
 #include "overlord/protocol/messages.h"
 #include "overlord/roles/client/probe.h"
 #include "overlord/runtime/birth_process.h"
@@ -59,6 +61,7 @@ class RankSeats {
   void rule_asked(Rank rank, model::StepFeedback question) {
     rule_->ask(rank, std::move(question));
   }
+  void callout_asked(Rank rank, const protocol::CalloutAsked& asked);
   // Wakes every waiting caller; they get `why`.
   void close(Status why);
   // Those that wait for the planner alone: what is ready is still given out.
@@ -76,6 +79,7 @@ class RankSeats {
   Digest stream_hash();
   const std::vector<Rank>& ranks() const { return ranks_; }
   const std::shared_ptr<RuleDesk>& rule() const { return rule_; }
+  const std::shared_ptr<CalloutDesk>& callouts() const { return callouts_; }
   size_t steps_waiting(Rank rank) const { return seats_.at(rank)->steps.size(); }
 
  private:
@@ -105,6 +109,8 @@ class RankSeats {
   std::map<Rank, std::unique_ptr<Seat>> seats_;
   std::shared_ptr<StateBook> book_;
   std::shared_ptr<RuleDesk> rule_;
+  std::shared_ptr<CalloutDesk> callouts_ = std::make_shared<CalloutDesk>();
+  std::atomic<uint64_t> question_{0};  // that is on the desk; 0: none
   std::mutex why_mutex_;
   Status why_ OVERLORD_GUARDED_BY(why_mutex_);  // once closed
   const runtime::BirthProcess process_;

@@ -189,5 +189,35 @@ TEST_F(Seated, AReportWaitsAsLongAsTheDiskIsFull) {
   host::expect_refused(others.report(2, {0, {}, {}}).status(), "no answer", Code::kDeadline);
 }
 
+TEST_F(Seated, AFunctionIsAskedOnceAQuestionUntilItHasAnswered) {
+  std::vector<protocol::CalloutTold> told;
+  wiring_.tell_planner = [&](Rank rank, const protocol::Message& message) {
+    EXPECT_EQ(rank, 2u);
+    told.push_back(std::get<protocol::CalloutTold>(message));
+  };
+  RankSeats& seats = make();
+  const protocol::CalloutAsked asked{7, std::make_shared<const model::CalloutRequest>()};
+  seats.callout_asked(2, asked);
+  seats.callout_asked(2, asked);
+  const auto question = seats.callouts()->take(0);
+  ASSERT_TRUE(question);
+  EXPECT_FALSE(seats.callouts()->take(0)) << "somebody is at it";
+  seats.callouts()->answer(question->number, std::vector<int64_t>{1, 2});
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].question, 7u);
+  EXPECT_EQ(told[0].values, (std::vector<int64_t>{1, 2}));
+  EXPECT_FALSE(told[0].failure);
+  seats.callout_asked(2, asked);  // its answer was lost
+  seats.callouts()->answer(seats.callouts()->take(0)->number,
+                           Status(Code::kUserFunction, "raised"));
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[1].failure->message(), "raised");
+  seats.callout_asked(2, asked);
+  const auto late = seats.callouts()->take(0);
+  seats.close(Status(Code::kCancelled, "closed"));
+  seats.callouts()->answer(late->number, std::vector<int64_t>{1});
+  EXPECT_EQ(told.size(), 2u) << "nobody is told anything any more";
+}
+
 }  // namespace
 }  // namespace overlord::node

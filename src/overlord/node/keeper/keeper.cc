@@ -461,6 +461,9 @@ NodeStatus JobKeeper::status() {
     out.waits += (out.waits.empty() ? "" : "; ") + tree;
   }
   if (plans) out.engine = serving_->planner->status();
+  if (const auto& asked = out.engine.planner.waits_for_function) {
+    out.waits += (out.waits.empty() ? "" : "; ") + function_wait_text(*asked);
+  }
   if (out.engine.planner.journal.waits_for_space) {
     out.waits += (out.waits.empty() ? "" : "; ") +
                  ("the planner waits for space on the disk of " + out.journal);

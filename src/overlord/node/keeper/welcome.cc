@@ -26,10 +26,12 @@ protocol::Welcome make_welcome(const host::OpenJob& job, const model::RuntimeOpt
 }
 
 Status check_node_can_plan(const host::OpenJob& job, const std::vector<Rank>& ranks) {
-  if (job.spec.strategy.has_callout()) {
+  if (job.spec.strategy.has_callout() && !host::all_readers(job, ranks)) {
     return invalid_argument(
-        "functions of your own in a strategy run in the process that plans, and a node has no "
-        "Python; use engine=\"embedded\" with all ranks in one process");
+        "functions of your own in a strategy need one planner that asks them for all ranks: this "
+        "node serves " +
+        std::to_string(ranks.size()) + " of " + std::to_string(job.mesh.world_size()) +
+        " ranks, and the node of another host plans for itself; set runtime.wire.planner");
   }
   if (job.spec.mixture.metric_driven() && !host::all_readers(job, ranks)) {
     return invalid_argument(
@@ -57,6 +59,13 @@ std::string what_is_waited_for(const std::vector<Rank>& gone, const model::JobSp
         ": every reporter must call report() for it");
   }
   return text;
+}
+
+std::string function_wait_text(const FunctionWait& wait) {
+  return "the planner waits for the " + wait.function + ", asked about step " +
+         std::to_string(wait.step) +
+         (wait.rank ? " where rank " + std::to_string(*wait.rank) + " is " : " ") +
+         std::to_string(wait.waiting_ns / 1'000'000) + " ms ago";
 }
 
 }  // namespace overlord::node

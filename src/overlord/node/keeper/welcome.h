@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "overlord/host/open_job.h"
+#include "overlord/node/engine/engine.h"
 #include "overlord/protocol/control.h"
 #include "overlord/protocol/job_codec.h"
 #include "overlord/roles/planner/probe.h"
@@ -22,5 +23,7 @@ Status check_node_can_plan(const host::OpenJob& job, const std::vector<Rank>& ra
 // What everybody waits for, for people; empty: nothing. `planner`: null where another host plans.
 std::string what_is_waited_for(const std::vector<Rank>& gone, const model::JobSpec& spec,
                                const planner::PlannerProbe* planner);
+
+std::string function_wait_text(const FunctionWait& wait);
 
 }  // namespace overlord::node

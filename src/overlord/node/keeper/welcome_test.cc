@@ -56,8 +56,9 @@ TEST(CheckNodeCanPlan, NoPythonAndAllReports) {
   EXPECT_TRUE(check_node_can_plan(job, {0}).ok()) << "rank 1 is served by rank 0";
   job = job_of_two_ranks();
   job.spec.strategy.balance_by.name = "own";
-  host::expect_refused(check_node_can_plan(job, {0, 1}),
-                       "a node has no Python; use engine=\"embedded\"");
+  EXPECT_TRUE(check_node_can_plan(job, {0, 1}).ok());
+  host::expect_refused(check_node_can_plan(job, {0}),
+                       "need one planner that asks them for all ranks: this node serves 1 of 2");
 }
 
 TEST(WhatIsWaitedFor, NamesRanksSourcesReportsAndRules) {
@@ -79,6 +80,17 @@ TEST(WhatIsWaitedFor, NamesRanksSourcesReportsAndRules) {
   EXPECT_EQ(what_is_waited_for({}, spec, &planner),
             "the mixing rule was asked after step 7 and has not answered")
       << "the reports are in";
+}
+
+TEST(WhatIsWaitedFor, NamesWhoseFunctionIsAsked) {
+  FunctionWait wait{"cost function mine (version 3)", 4, 1'200'000'000, {}};
+  EXPECT_EQ(function_wait_text(wait),
+            "the planner waits for the cost function mine (version 3), asked about step 4 1200 ms "
+            "ago");
+  wait.rank = 2;
+  EXPECT_EQ(function_wait_text(wait),
+            "the planner waits for the cost function mine (version 3), asked about step 4 where "
+            "rank 2 is 1200 ms ago");
 }
 
 }  // namespace

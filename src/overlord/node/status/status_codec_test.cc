@@ -19,7 +19,7 @@ EngineStatus status_of_bucket(uint32_t bucket, uint64_t ready) {
 TEST(StatusCodec, ANodesStatusTravelsWhole) {
   NodeStatus told;
   told.engine = status_of_bucket(3, 4);
-  told.engine.planner.waits_for_function = FunctionWait{"cost", 5, 6};
+  told.engine.planner.waits_for_function = FunctionWait{"cost", 5, 6, 7};
   told.job = "job";
   told.attempt = 2;
   told.serving = true;

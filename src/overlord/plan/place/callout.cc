@@ -91,9 +91,7 @@ CalloutRequest request_of(const PlanInputs& inputs, StepIndex step, CalloutKind 
   CalloutRequest request;
   request.kind = kind;
   request.step = step;
-  request.function = kind == CalloutKind::kCost      ? strategy.cost_by
-                     : kind == CalloutKind::kBalance ? strategy.balance_by
-                                                     : strategy.plan_by;
+  request.function = strategy.function_of(kind);
   request.seats = {shape.consumers, shape.microbatches, shape.microbatch_size, inputs.spec.substeps,
                    inputs.mesh.size("pp")};
   request.bin_ends = content.bin_ends;

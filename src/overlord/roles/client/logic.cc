@@ -87,6 +87,9 @@ struct OnMessage {
   void operator()(const protocol::Report& message) const {
     out->effects.push_back(RuleAsked{message.part});
   }
+  void operator()(const protocol::CalloutAsked& message) const {
+    out->effects.push_back(CalloutAsked{message});
+  }
   // Its memory is gone, and with it what it was asked.
   void operator()(const protocol::PeerRestarted& message) const {
     if (message.generation < state.peers().of(message.role)) return;
@@ -110,6 +113,16 @@ struct OnMessage {
 };
 
 }  // namespace
+
+Reaction on_start(const ClientJob& job) {
+  Reaction out;
+  const uint32_t generation = job.versions.generation;
+  if (generation == 1) return out;
+  out.effects.push_back(
+      Send{protocol::planner_address(),
+           protocol::PeerRestarted{protocol::client_address(job.rank), generation}});
+  return out;
+}
 
 Reaction on_message(const ClientJob& job, const ClientState& state,
                     const protocol::Envelope& envelope) {

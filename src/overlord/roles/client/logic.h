@@ -31,13 +31,18 @@ struct Answered {  // a report of this rank
 struct RuleAsked {  // the user's mixing rule, which lives where this rank does
   model::StepFeedback question;
 };
-using Effect = std::variant<Send, HandOver, Answered, RuleAsked>;
+struct CalloutAsked {  // a user's function of the strategy; the same
+  protocol::CalloutAsked asked;
+};
+using Effect = std::variant<Send, HandOver, Answered, RuleAsked, CalloutAsked>;
 
 struct Reaction {
   std::vector<Event> events;
   std::vector<Effect> effects;
 };
 
+// A client that comes back says so: the planner may wait for what the one before was asked.
+Reaction on_start(const ClientJob& job);
 Reaction on_message(const ClientJob& job, const ClientState& state,
                     const protocol::Envelope& envelope);
 Reaction next_work(const ClientJob& job, const ClientState& state);

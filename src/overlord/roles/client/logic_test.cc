@@ -355,5 +355,29 @@ TEST(ClientReports, WhatARuleAnswersIsNotKept) {
   EXPECT_TRUE(rank.term(2).empty()) << "the next planner asks the rule itself";
 }
 
+TEST(ClientLogic, HandsOnWhatAUsersFunctionIsAsked) {
+  protocol::Envelope asked;
+  asked.from = protocol::planner_address();
+  asked.message = protocol::CalloutAsked{7, std::make_shared<const model::CalloutRequest>()};
+  const Reaction reaction = on_message(job_of(2), ClientState(0), asked);
+  ASSERT_EQ(reaction.effects.size(), 1u);
+  EXPECT_EQ(std::get<CalloutAsked>(reaction.effects[0]).asked.question, 7u);
+  const Reaction told = on_telling(ClientState(0), protocol::CalloutTold{7, {1}});
+  EXPECT_EQ(std::get<Send>(told.effects.at(0)).to, protocol::planner_address());
+}
+
+TEST(ClientLogic, OneThatComesBackSaysSoToThePlanner) {
+  ClientJob job = job_of(2);
+  EXPECT_TRUE(on_start(job).effects.empty());
+  job.versions.generation = 4;
+  const Reaction reaction = on_start(job);
+  ASSERT_EQ(reaction.effects.size(), 1u);
+  const Send& send = std::get<Send>(reaction.effects[0]);
+  EXPECT_EQ(send.to, protocol::planner_address());
+  const auto& restarted = std::get<protocol::PeerRestarted>(send.message);
+  EXPECT_EQ(restarted.role, protocol::client_address(3));
+  EXPECT_EQ(restarted.generation, 4u);
+}
+
 }  // namespace
 }  // namespace overlord::client

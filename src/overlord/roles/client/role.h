@@ -17,6 +17,8 @@ struct ClientSeams {
   std::function<void(ReadyStep)> deliver;                  // called on the loop; must not block
   std::function<void(protocol::ReportAnswered)> answered;  // to a report; the same
   std::function<void(model::StepFeedback)> rule_asked;     // a user's mixing rule; the same
+  // A user's function of the strategy; the same. CalloutTold is for the planner.
+  std::function<void(protocol::CalloutAsked)> callout_asked;
 };
 
 class Client {
@@ -29,7 +31,7 @@ class Client {
   void start();
   void receive(const protocol::Envelope& envelope);
   void consumed(StepIndex step, uint32_t tree);
-  // A report of this rank, or what a user's rule has answered.
+  // A report of this rank, or what a user's rule or function has answered.
   void tell_planner(const protocol::Message& message);
   // Steps from `first_step` on, none of which has been planned, are of another tree.
   void reseat(StepIndex first_step, const protocol::Address& constructor);

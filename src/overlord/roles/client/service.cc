@@ -11,6 +11,11 @@ class Client::Service {
         seams_(std::move(seams)),
         state_(first_step, std::move(peers), job_.reports_kept) {}
 
+  void start() {
+    perform(on_start(job_));
+    pump();
+  }
+
   void receive(const protocol::Envelope& envelope) {
     perform(on_message(job_, state_, envelope));
     pump();
@@ -72,6 +77,10 @@ class Client::Service {
     if (seams_.rule_asked) seams_.rule_asked(std::move(effect.question));
   }
 
+  void carry_out(CalloutAsked& effect) {
+    if (seams_.callout_asked) seams_.callout_asked(std::move(effect.asked));
+  }
+
   ClientJob job_;
   ClientSeams seams_;
   ClientState state_;
@@ -83,7 +92,7 @@ Client::Client(ClientJob job, StepIndex first_step, ClientSeams seams,
     : service_(std::make_unique<Service>(std::move(job), first_step, std::move(seams),
                                          std::move(peers))) {}
 Client::~Client() = default;
-void Client::start() { service_->pump(); }
+void Client::start() { service_->start(); }
 void Client::receive(const protocol::Envelope& envelope) { service_->receive(envelope); }
 void Client::consumed(StepIndex step, uint32_t tree) { service_->consumed(step, tree); }
 void Client::tell_planner(const protocol::Message& message) { service_->tell_planner(message); }

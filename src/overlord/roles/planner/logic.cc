@@ -211,7 +211,11 @@ struct OnMessage {
     wish_slots(job, state, message.source, message.slots,
                "wished by rank " + std::to_string(envelope.from.index), out);
   }
+  void operator()(const protocol::CalloutTold& message) const {
+    out->effects.push_back(Told{message});
+  }
   void brief(const protocol::Address& role) const {
+    if (role.kind == protocol::RoleKind::kClient) out->effects.push_back(AskAgain{role});
     if (role.kind == protocol::RoleKind::kLoader) brief_loader(job, state, role, out);
     if (role.kind == protocol::RoleKind::kConstructor) brief_constructor(job, state, role, out);
   }
@@ -318,6 +322,12 @@ Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSe
   plan->versions.owner_map = state.owners_version();
   out.effects.push_back(Commit{std::make_shared<const model::Plan>(std::move(*plan))});
   return out;
+}
+
+Rank asked_rank(const PlannerJob& job, const PlannerState& state, StepIndex step) {
+  const Tree* tree = state.tree_at(step);
+  OVERLORD_CHECK(!job.ranks.empty(), "somebody reads the stream");
+  return tree == nullptr || tree->ranks.empty() ? job.ranks.front() : tree->ranks.front();
 }
 
 Reaction on_answer(const PlannerJob& job, const PlannerState& state,

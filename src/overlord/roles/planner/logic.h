@@ -64,6 +64,12 @@ struct JournalOwners {  // counts when it is durable; nothing of the source is g
 struct Ask {  // a user's function; on_answer() gets what it says
   model::CalloutRequest request;
 };
+struct Told {  // by a client: what a user's function has answered
+  protocol::CalloutTold told;
+};
+struct AskAgain {  // if it was this client: what lived there before may not have heard it
+  protocol::Address client;
+};
 struct Fail {  // before `step`; told to everybody when it is durable
   StepIndex step = 0;
   Status status;
@@ -72,7 +78,7 @@ struct JournalCallout {  // an answer that was checked; counts when it is durabl
   protocol::CalloutRecord record;
 };
 using Effect = std::variant<Send, Commit, JournalLateBad, JournalFeedback, JournalTree,
-                            JournalOwners, Ask, JournalCallout, Fail>;
+                            JournalOwners, Ask, Told, AskAgain, JournalCallout, Fail>;
 
 struct Reaction {
   std::vector<Event> events;
@@ -92,6 +98,8 @@ struct StepDraft {
 // One attempt at the next step: a Commit, an Ask, or grants for what is missing, or nothing.
 Reaction try_plan(const PlannerJob& job, const PlannerState& state, plan::StepSelector& selector,
                   plan::Placer& placer, StepDraft& draft);
+// Where the functions of users are that a step is planned with: the first rank of its tree.
+Rank asked_rank(const PlannerJob& job, const PlannerState& state, StepIndex step);
 // A user's function has answered: to be journalled, or the end of the stream before this step.
 Reaction on_answer(const PlannerJob& job, const PlannerState& state,
                    const model::CalloutRequest& request,

@@ -48,6 +48,8 @@ struct PlannerCounts {
 };
 
 struct PlannerProbe : PlannerCounts<std::atomic> {
+  static constexpr uint32_t kHere = 0xffffffff;  // no rank: the planner's own process
+
   std::atomic<uint32_t> term{1};
   std::atomic<uint64_t> next_step{0};
   std::atomic<uint64_t> late_bad{0};
@@ -59,6 +61,7 @@ struct PlannerProbe : PlannerCounts<std::atomic> {
   // Which user's function is asked now (a model::CalloutKind; 0: none), about which step, since
   // when.
   std::atomic<uint8_t> asked_kind{0};
+  std::atomic<uint32_t> asked_rank{kHere};  // where
   std::atomic<uint64_t> asked_step{0};
   std::atomic<int64_t> asked_since_ns{0};
 };

@@ -29,7 +29,7 @@ struct PlannerSeams {
   // The journal belongs to a later term: this planner says nothing any more. On the loop; may be
   // empty.
   std::function<void(const Status&)> superseded = {};
-  // Asks the functions that the strategy names. Null: it names none.
+  // Asks the functions that the strategy names. Null: they are where the ranks are.
   Callouts* callouts = nullptr;
 };
 

@@ -7,6 +7,7 @@
 #include "overlord/protocol/state_codec.h"
 #include "overlord/roles/planner/demand.h"
 #include "overlord/roles/planner/owners.h"
+#include "overlord/roles/planner/plan_counts.h"
 #include "overlord/roles/planner/reports.h"
 #include "overlord/roles/planner/role.h"
 #include "overlord/roles/planner/term.h"
@@ -28,7 +29,8 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
         seams_(std::move(seams)),
         state_(std::move(start.state), std::move(start.first_windows), job_.buckets,
                std::move(start.feedback), std::move(start.peers)),
-        fold_(start.folded ? *start.folded : JournalFold()) {
+        fold_(start.folded ? *start.folded : JournalFold()),
+        questions_(uint64_t{job_.generation} << 32) {
     probe_.term = job_.generation;
     start.folded ? take_over() : begin(start);
   }
@@ -142,15 +144,16 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   void grant_wishes() {
     while (!changing_ && !taken_over_ && !failing_ && !wishes_.empty()) {
       // Plans that somebody may have heard of keep the tree they were made with, and a step that a
-      // function is asked about the tree that it was told of.
+      // function is asked about the tree that it was told of, unless who is asked may be gone.
       const bool again = changes_ranks(job_, state_, wishes_.front().wish);
-      if (again && asking_) return;
-      const StepIndex next = asking_ ? state_.unplanned() + 1 : state_.unheard();
+      if (again && asking_ && !question_) return;  // its answer is on its way to the journal
+      const StepIndex next = asking_ && !again ? state_.unplanned() + 1 : state_.unheard();
       Result<TreeDecision> decision = state_.failure()
                                           ? Result<TreeDecision>(state_.failure()->status)
                                           : decide_tree(job_, state_, wishes_.front().wish, next);
       if (decision.ok() && decision->change) {
         granting_ = true;
+        if (again) forget_question();
         return carry_out(*decision->change);
       }
       answer_wish(decision.ok() ? Result<StepIndex>(decision->first_step)
@@ -281,33 +284,10 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
     while (const model::PlanPtr plan = to_release(job_, state_)) {
       state_.apply(PlanReleased{plan->step});
       ++probe_.plans;
-      note_report(*plan);
+      count_plan(*plan, &probe_);
       probe_.next_step = std::max(probe_.next_step.load(), plan->step + 1);
       perform(on_released(job_, state_, plan));
     }
-  }
-
-  void note_report(const model::Plan& plan) {
-    if (const model::Layer* encoder = plan.encoder()) {
-      OVERLORD_CHECK(encoder->report != nullptr, "an encoder's layer is reported");
-      const model::PlanReport& own = *encoder->report;
-      probe_.encoder.predicted_ns += own.step_ns;
-      probe_.encoder.arrival_ns += own.arrival_step_ns;
-      probe_.encoder.mean_ns += own.even_step_ns;
-      probe_.encoder.bound_ns += own.lower_bound;
-    }
-    for (uint32_t wait = 0; wait < plan.delays.size(); ++wait) {
-      probe_.segments += plan.delays[wait];
-      if (wait > 0) probe_.segments_waited += plan.delays[wait];
-      probe_.steps_waited += uint64_t{wait} * plan.delays[wait];
-    }
-    probe_.longest_wait = std::max(probe_.longest_wait.load(), plan.max_delay);
-    const model::PlanReport* report = plan.layers.front().report.get();
-    if (report == nullptr) return;
-    probe_.predicted_ns += report->step_ns;
-    probe_.arrival_ns += report->arrival_step_ns;
-    probe_.fullest_ns += report->consumer_max;
-    probe_.bound_ns += report->lower_bound;
   }
 
   void carry_out(JournalLateBad& late) {
@@ -395,32 +375,56 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   }
 
   void carry_out(Ask& ask) {
-    OVERLORD_CHECK(seams_.callouts != nullptr, "a strategy with functions needs who asks them");
     OVERLORD_CHECK(!asking_ && ask.request.step == state_.next_step(), "one question at a time");
     asking_ = true;
-    const uint64_t question = ++questions_;
-    auto request = std::make_shared<const model::CalloutRequest>(ask.request);
-    probe_.asked_step = request->step;
+    question_ = std::make_shared<const model::CalloutRequest>(std::move(ask.request));
+    ++questions_;
+    probe_.asked_step = question_->step;
     probe_.asked_since_ns = seams_.clock->now_ns();
-    probe_.asked_kind = static_cast<uint8_t>(request->kind);
-    seams_.callouts->ask(std::move(ask.request),
-                         [weak = weak_from_this(), on_loop = seams_.on_loop, request,
-                          question](Result<std::vector<int64_t>> answer) {
-                           on_loop([weak, request, question, answer = std::move(answer)] {
-                             const std::shared_ptr<Service> self = weak.lock();
-                             if (self) self->answered(question, *request, answer);
-                           });
-                         });
+    probe_.asked_kind = static_cast<uint8_t>(question_->kind);
+    put_question();
+  }
+
+  void put_question() {
+    if (seams_.callouts == nullptr) {
+      probe_.asked_rank = asked_rank(job_, state_, question_->step);
+      Send send{protocol::client_address(probe_.asked_rank),
+                protocol::CalloutAsked{questions_, question_}};
+      return carry_out(send);
+    }
+    seams_.callouts->ask(*question_, [weak = weak_from_this(), on_loop = seams_.on_loop,
+                                      number = questions_](Result<std::vector<int64_t>> answer) {
+      on_loop([weak, number, answer = std::move(answer)] {
+        if (const std::shared_ptr<Service> self = weak.lock()) self->answered(number, answer);
+      });
+    });
+  }
+
+  void carry_out(AskAgain& again) {
+    if (!question_ || seams_.callouts != nullptr) return;
+    if (again.client == protocol::client_address(probe_.asked_rank)) put_question();
+  }
+
+  void carry_out(Told& effect) {
+    auto& [question, values, failure] = effect.told;
+    answered(question, failure ? Result<std::vector<int64_t>>(*failure) : std::move(values));
+  }
+
+  // Whoever was asked may be gone. What it still answers is not heard.
+  void forget_question() {
+    if (!question_) return;
+    question_.reset();
+    asking_ = false;
+    probe_.asked_kind = 0;
   }
 
   // Once per question: what answers twice is not heard again.
-  void answered(uint64_t question, const model::CalloutRequest& request,
-                const Result<std::vector<int64_t>>& answer) {
-    if (question != questions_ || probe_.asked_kind == 0) return;
+  void answered(uint64_t question, const Result<std::vector<int64_t>>& answer) {
+    if (question != questions_ || !question_) return;
     ++probe_.callouts;
     probe_.callout_ns += static_cast<uint64_t>(seams_.clock->now_ns() - probe_.asked_since_ns);
     probe_.asked_kind = 0;
-    perform(on_answer(job_, state_, request, answer));
+    perform(on_answer(job_, state_, *std::exchange(question_, nullptr), answer));
   }
 
   void carry_out(JournalCallout& answer) {
@@ -561,8 +565,9 @@ class Planner::Service : public std::enable_shared_from_this<Planner::Service> {
   std::set<protocol::Address> retiring_;  // on the way to the journal
   bool changing_ = false;  // a new tree is on its way to the journal and to those who need it
   std::deque<Asked> wishes_;
-  bool granting_ = false;  // the first of them
-  uint64_t questions_ = 0;
+  bool granting_ = false;                                  // the first of them
+  std::shared_ptr<const model::CalloutRequest> question_;  // null: none, or it is answered
+  uint64_t questions_;   // the number of the newest, over all terms
   bool asking_ = false;  // from the question until its answer is durable
 };
 

@@ -68,9 +68,11 @@ PlannerJob job_with_clients(uint32_t term) {
 
 // One planner; what it sends is kept, and nobody answers but the test.
 struct Lone final : runtime::Transport<protocol::Envelope> {
-  Lone(OpenBook* book, uint32_t term, std::shared_ptr<const JournalFold> folded = nullptr) {
+  Lone(OpenBook* book, uint32_t term, std::shared_ptr<const JournalFold> folded = nullptr)
+      : Lone(book, job_with_clients(term), std::move(folded)) {}
+  Lone(OpenBook* book, PlannerJob job, std::shared_ptr<const JournalFold> folded) {
     PlannerStart start;
-    start.job = job_with_clients(term);
+    start.job = std::move(job);
     start.state = plan::initial_state(start.job.spec);
     if (folded) start.state = protocol::decode_stream_state(folded->start().state).value();
     start.first_windows = {0};
@@ -253,6 +255,148 @@ TEST(PlannerService, OneWhoseJournalIsAnothersSaysNothingMore) {
   old.hear(protocol::loader_address(0, 0),
            protocol::PeerRestarted{protocol::loader_address(0, 0), 1});
   EXPECT_EQ(old.sent.size(), said);
+}
+
+// --- Functions where the ranks are -------------------------------------------------------------
+
+PlannerJob with_function(uint32_t term) {
+  PlannerJob job = job_with_clients(term);
+  job.spec.strategy.has_cost = true;
+  job.spec.strategy.cost_by = {"mine", "3", 1};
+  job.views = plan::make_views(job.mesh, job.delivery, 1, job.spec.strategy);
+  return job;
+}
+
+struct Question {
+  Rank rank = 0;
+  protocol::CalloutAsked asked;
+
+  protocol::CalloutTold answer(int64_t cost) const {
+    return {asked.question, std::vector<int64_t>(asked.request->samples.size(), cost)};
+  }
+};
+
+std::vector<Question> questions(const Lone& planner) {
+  std::vector<Question> out;
+  for (const protocol::Envelope& envelope : planner.sent) {
+    const auto* asked = std::get_if<protocol::CalloutAsked>(&envelope.message);
+    if (asked) out.push_back({envelope.to.index, *asked});
+  }
+  return out;
+}
+
+constexpr uint64_t kFirstTerm = uint64_t{1} << 32;
+
+TEST(PlannerFunctions, TheFirstRankIsAskedAndAnAnswerCountsOnce) {
+  OpenBook book;
+  Lone planner(&book, with_function(1), nullptr);
+  planner.post_everything();
+  ASSERT_EQ(questions(planner).size(), 1u) << "one question at a time";
+  const Question first = questions(planner)[0];
+  EXPECT_EQ(first.rank, 0u);
+  EXPECT_EQ(first.asked.question, kFirstTerm + 1);
+  EXPECT_EQ(first.asked.request->function.name, "mine");
+  EXPECT_EQ(planner.planner->probe().asked_rank, 0u);
+
+  planner.hear(protocol::client_address(0), protocol::CalloutTold{kFirstTerm, {1, 2}});
+  EXPECT_TRUE(planner.plans().empty()) << "of another question";
+  planner.hear(protocol::client_address(0), first.answer(5));
+  EXPECT_EQ(planner.plans().size(), 1u);
+  ASSERT_EQ(questions(planner).size(), 2u);
+  EXPECT_EQ(questions(planner)[1].asked.request->step, 1u);
+  planner.hear(protocol::client_address(0), first.answer(7));
+  EXPECT_EQ(planner.plans().size(), 1u) << "told twice";
+  EXPECT_EQ(planner.planner->probe().callouts, 1u);
+}
+
+TEST(PlannerFunctions, ARankThatComesBackIsAskedAgainAndNoOther) {
+  OpenBook book;
+  Lone planner(&book, with_function(1), nullptr);
+  planner.post_everything();
+  const auto comes_back = [&](Rank rank, uint32_t generation) {
+    const protocol::Address client = protocol::client_address(rank);
+    planner.hear(client, protocol::PeerRestarted{client, generation});
+  };
+  comes_back(1, 2);
+  EXPECT_EQ(questions(planner).size(), 1u);
+  comes_back(0, 2);
+  ASSERT_EQ(questions(planner).size(), 2u);
+  EXPECT_EQ(questions(planner)[1].asked.question, kFirstTerm + 1) << "the same question";
+  comes_back(0, 1);
+  EXPECT_EQ(questions(planner).size(), 2u) << "of a generation that is gone";
+}
+
+TEST(PlannerFunctions, AnAnswerOfAnEarlierTermIsNotHeard) {
+  OpenBook book;
+  Lone first(&book, with_function(1), nullptr);
+  first.post_everything();
+  const Question before = questions(first).at(0);
+  Lone next(&book, with_function(2), folded_from(book));
+  for (const auto& role : {protocol::loader_address(0, 0), protocol::constructor_address(0),
+                           protocol::constructor_address(1)}) {
+    next.hear(role, protocol::TermPromised{2, 0, {}});
+  }
+  next.post_everything();
+  ASSERT_EQ(questions(next).size(), 1u);
+  next.hear(protocol::client_address(0), before.answer(5));
+  EXPECT_TRUE(next.plans().empty());
+  next.hear(protocol::client_address(0), questions(next)[0].answer(5));
+  EXPECT_EQ(next.plans().size(), 1u);
+}
+
+TEST(PlannerFunctions, OneThatFailsEndsTheStreamByItsName) {
+  OpenBook book;
+  Lone planner(&book, with_function(1), nullptr);
+  planner.post_everything();
+  planner.hear(protocol::client_address(0),
+               protocol::CalloutTold{kFirstTerm + 1, {}, Status(Code::kUserFunction, "raised")});
+  const auto& failed = std::get<protocol::StreamFailed>(planner.sent.back().message);
+  EXPECT_EQ(failed.step, 0u);
+  EXPECT_EQ(failed.status.message(), "cost function mine (version 3), step 0: raised");
+}
+
+// Who is asked may be gone for good: the question is put to one that is there.
+TEST(PlannerFunctions, WhereRanksChangeAnotherIsAskedAnew) {
+  OpenBook book;
+  Lone planner(&book, with_function(1), nullptr);
+  planner.post_everything();
+  const Question before = questions(planner).at(0);
+  std::optional<Result<StepIndex>> first;
+  planner.planner->rebuild_tree({*model::Mesh::make({{"dp", 1}}), std::nullopt, {1}},
+                                [&](const Result<StepIndex>& answer) { first = answer; });
+  planner.run();
+  ASSERT_TRUE(first && first->ok());
+  ASSERT_EQ(questions(planner).size(), 2u);
+  const Question anew = questions(planner)[1];
+  EXPECT_EQ(anew.rank, 1u);
+  EXPECT_EQ(anew.asked.request->seats.consumers, 1u);
+  planner.hear(protocol::client_address(0), before.answer(5));
+  EXPECT_EQ(planner.planner->probe().callouts, 0u) << "of the ranks before";
+  planner.hear(protocol::client_address(1), anew.answer(5));
+  EXPECT_EQ(planner.planner->probe().callouts, 1u);
+}
+
+// Its answer was of the tree before, and is in the journal there.
+TEST(PlannerFunctions, AnAnswerDoesNotOutliveTheTreeThatItIsOf) {
+  OpenBook book;
+  Lone planner(&book, with_function(1), nullptr);
+  planner.post_everything();
+  book.syncs = false;
+  planner.hear(protocol::client_address(0), questions(planner)[0].answer(5));
+  std::optional<Result<StepIndex>> first;
+  planner.planner->rebuild_tree({*model::Mesh::make({{"dp", 1}}), std::nullopt, {1}},
+                                [&](const Result<StepIndex>& answer) { first = answer; });
+  planner.run();
+  EXPECT_FALSE(first) << "its answer is on its way to the journal";
+  book.sync();
+  planner.run();
+  book.syncs = true;
+  book.sync();
+  planner.run();
+  ASSERT_TRUE(first && first->ok());
+  ASSERT_EQ(questions(planner).size(), 2u) << "asked anew";
+  EXPECT_EQ(questions(planner)[1].asked.request->step, 0u);
+  EXPECT_EQ(questions(planner)[1].rank, 1u);
 }
 
 }  // namespace

@@ -285,6 +285,8 @@ struct PlannerState::Apply {
   void operator()(const RuleFailed& event) const { self.rule_.failure = event.status; }
   void operator()(const TreeChanged& event) const {
     OVERLORD_CHECK(event.first_step >= self.stream_.next_step, "planned steps keep their tree");
+    // A function was told of the tree before; the journal forgets what it said too.
+    if (event.first_step == self.stream_.next_step) self.callout_answers_ = {};
     self.add_tree(event);
   }
   void operator()(const OwnersMove& event) const {
