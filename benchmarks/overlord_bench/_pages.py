@@ -15,13 +15,14 @@ def pages() -> list[str]:
 
 
 def blocks(page: str) -> list[str]:
-    """The blocks of Python of a page: what a user had, then what is written instead."""
+    """The blocks of Python of a page: what a user had, where that is code, then what is written."""
     text = (FOLDER / f"{page}.md").read_text()
     return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def glue_lines(page: str) -> list[str]:
-    """Lines of the second block that the first does not have."""
-    had, written = ([line for line in block.splitlines() if line] for block in blocks(page)[:2])
+    """Lines of what is written that what a user had does not have."""
+    found = [[line for line in block.splitlines() if line] for block in blocks(page)[:2]]
+    had, written = found if len(found) == 2 else ([], *found)
     changes = difflib.SequenceMatcher(None, had, written, autojunk=False).get_opcodes()
     return [line for tag, *_, i, j in changes if tag != "equal" for line in written[i:j]]

@@ -406,8 +406,8 @@ void bind_job(nb::module_& m) {
       .def("open", &open_engine, nb::arg("ranks"), nb::arg("options"), nb::arg("state").none(),
            nb::arg("worker_command"), nb::arg("allow_mixture") = false,
            nb::arg("allow_sources") = false, nb::arg("allow_batch") = false,
-           nb::arg("journal_path") = "",
-           nb::arg("pinning").none() = nb::none(), nb::arg("transforms").none() = nb::none(),
+           nb::arg("journal_path") = "", nb::arg("pinning").none() = nb::none(),
+           nb::arg("transforms").none() = nb::none(),
            nb::arg("told") = std::map<std::string, nb::dict>())
       .def("planner", &open_cursor, nb::arg("state").none(), nb::arg("worker_command"),
            nb::arg("call") = nb::none(), nb::arg("place") = true,

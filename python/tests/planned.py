@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import yaml
 from overlord._src.functions.callouts import Seats
 from overlord.strategy import to_yaml
+from trainers import in_time
 
 _calls = 0
 
@@ -22,8 +22,7 @@ def quadratic(columns: Any) -> Any:
     gate, rank = os.environ.get("GATE"), os.environ.get("RANK")
     if gate is not None and rank is not None and _calls == 5:
         Path(f"{gate}.{rank}").touch()
-        while not Path(gate).exists():
-            time.sleep(0.01)
+        in_time(Path(gate).exists, "the gate is opened")
     tokens = columns["tokens"].astype(np.float64)
     return tokens * tokens + 512 * tokens
 

@@ -391,24 +391,18 @@ class Job:
         stream = self._resolve(name)
         check_memory_share(self._loaded, min(len(local), self._mesh.data_size))
         names = dict.fromkeys(base_name(item) for item in stream.mixture.source_names())
-        threaded = thread_problem(self._loaded, list(names))
-        if threaded is not None:
+        if (threaded := thread_problem(self._loaded, list(names))) is not None:
             raise self._loaded.refuse(threaded)
         several = len(local) < len(self.readers)
-        if several and self.config.runtime.wire.planner is None:
-            advice = "set runtime.wire.planner to the address of rank 0's host"
-            if stream.mixture.metric_driven:
-                raise self._loaded.refused(
-                    (*stream.path_of("mixture"), "schedule"),
-                    "a mixture that follows losses needs one planner that hears every report",
-                    advice=advice,
-                )
-            if self._functions:
-                raise self._loaded.refused(
-                    ("strategy",),
-                    "functions of your own need one planner that asks them for all ranks",
-                    advice=advice,
-                )
+        if not several or self.config.runtime.wire.planner is not None:
+            return
+        advice = "set runtime.wire.planner to the address of rank 0's host"
+        if stream.mixture.metric_driven:
+            why = "a mixture that follows losses needs one planner that hears every report"
+            raise self._loaded.refused((*stream.path_of("mixture"), "schedule"), why, advice=advice)
+        if self._functions:
+            why = "functions of your own need one planner that asks them for all ranks"
+            raise self._loaded.refused(("strategy",), why, advice=advice)
 
     def served_file(
         self, name: str, ranks: Sequence[int], hash_batches: bool, *, may_lack: bool = False

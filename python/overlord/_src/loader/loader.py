@@ -147,7 +147,7 @@ class Loader(_Reader, Iterator[Microbatch]):
         return Standing(tree, mesh, ranks, states, peers)
 
     def __len__(self) -> int:
-        return self._shared.microbatches(self._mesh)
+        return self._shared.microbatches(self.mesh)
 
     def __bool__(self) -> bool:
         return True  # also where it has no length
