@@ -128,7 +128,7 @@ chaos: setup-test build ## faults around a job at random moments, CHAOS_ROUNDS o
 .PHONY: ray
 ray: setup-test build ## long tests under Ray: its own state dies, with Redis behind it and without; the contract of clusters
 	@command -v redis-server >/dev/null || echo "ray: without redis-server one of them is skipped: apt-get install redis-server"
-	$(PYTHON) -m pytest -q -m chaos python/tests/chaos/test_ray_store.py python/tests/engine/test_ray_cluster.py python/tests/engine/test_every_engine.py
+	$(PYTHON) -m pytest -q -m chaos python/tests/chaos/test_ray_store.py python/tests/engine/test_ray_cluster.py
 
 .PHONY: flaky
 flaky: setup-test build ## tests that start processes, on a busy machine; FLAKY_ROUNDS sets how often (20)

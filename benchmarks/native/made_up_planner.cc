@@ -70,7 +70,7 @@ void MadeUpSources::want_more() {
 
 void MadeUpSources::want_at_start(const model::JobSpec& spec) {
   const uint64_t tokens = std::accumulate(lengths_.begin(), lengths_.end(), uint64_t{0});
-  const uint64_t rows = spec.step_tokens() * spec.window.steps * lengths_.size() / tokens;
+  const uint64_t rows = spec.step_tokens(0) * spec.window.steps * lengths_.size() / tokens;
   const std::vector<int64_t>& weights = spec.mixture.stages[0].weights;
   const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (size_t s = 0; s < wanted_.size(); ++s) {

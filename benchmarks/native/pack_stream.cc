@@ -47,7 +47,7 @@ PackStats pack_stream(std::span<const uint32_t> lengths, uint32_t context, uint3
     }
   }
   stats.documents = state.cursors[0].samples;
-  const uint64_t capacity = lasting_steps * spec.step_tokens();
+  const uint64_t capacity = lasting_steps * spec.step_tokens(0);
   if (capacity > 0) stats.fill_ppm = static_cast<uint32_t>(lasting_tokens * 1'000'000 / capacity);
   return stats;
 }

@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 120.0
 
 TESTS = str(Path(__file__).parent)
 # `first`: what a rank does before anything else, by rank; `reports`: ranks that report losses;
-# `functions`: of planned.py, that the strategy names; `rebuild`: the mesh from `rebuild_at` on;
+# `functions`: of planned.py, that the strategy names;
 # `sizes`: to how many loaders rank 0 sets a source every two steps, in turn.
 PROGRAM = r"""
 import json, os, sys
@@ -78,8 +78,6 @@ try:
     loader = job.train(rank, engine=told["engine"], hash=True, node=told.get("node"))
     if told.get("state") is not None:
         loader.load_state_dict(told["state"])
-    if "rebuild" in told:
-        loader.rebuild(ol.mesh(**told["rebuild"]), step=told["rebuild_at"])
     steps = 0
     for batches in loader.steps():
         steps += 1

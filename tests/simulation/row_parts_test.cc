@@ -70,7 +70,7 @@ TEST(RowGroups, ComeTogetherAndSurviveAResume) {
         ++joined;
         ASSERT_GT(i, 0u);
         EXPECT_EQ(lineage[i - 1].id.position + 1, lineage[i].id.position);
-        EXPECT_EQ(lineage[i - 1].bin, lineage[i].bin);
+        EXPECT_EQ(lineage[i - 1].row, lineage[i].row);
       }
     }
   }

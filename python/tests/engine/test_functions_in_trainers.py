@@ -101,8 +101,14 @@ def test_one_that_hangs_is_named_and_holds_up_nothing_else(
     config = with_functions(config)
     with trainers(config, TWO, **BOTH) as started:
         in_time(lambda: asked(gate), "it is asked")
-        status = status_of(sockets)
-        assert status is not None, "the node answers meanwhile"
+        found: list[dict[str, Any]] = []
+
+        def answers() -> bool:
+            found[:] = [status for status in [status_of(sockets)] if status is not None]
+            return bool(found)
+
+        in_time(answers, "the node answers meanwhile")
+        [status] = found
         wait = status["planner"]["waits_for_function"]
         assert (wait["function"], wait["step"], wait["rank"]) == (ASKED, 4, 0)
         assert (
