@@ -694,8 +694,6 @@ class RuleDesk:
 class CalloutDesk:
     """Where the planner leaves its questions to Python functions."""
 
-    def __init__(self) -> None: ...
-
     def take(self, timeout_s: float) -> tuple[int, dict] | None:
         """
         The next question and its number; None after timeout_s, or when it is closed.
@@ -780,7 +778,7 @@ class Job:
         Sources whose data are not those of an encoded state, with advice or nothing.
         """
 
-    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, allow_batch: bool = False, journal_path: str = '', callouts: CalloutDesk | None = None, pinning: HostPinning | None = None, transforms: TransformDesk | None = None, told: Mapping[str, dict] = {}) -> Engine: ...
+    def open(self, ranks: Sequence[int], options: RuntimeOptions, state: bytes | None, worker_command: Sequence[str], allow_mixture: bool = False, allow_sources: bool = False, allow_batch: bool = False, journal_path: str = '', pinning: HostPinning | None = None, transforms: TransformDesk | None = None, told: Mapping[str, dict] = {}) -> Engine: ...
 
     def planner(self, state: bytes | None, worker_command: Sequence[str], call: object | None = None, place: bool = True) -> PlanCursor:
         """
@@ -820,6 +818,9 @@ class Engine:
 
     @property
     def rule(self) -> RuleDesk: ...
+
+    @property
+    def callouts(self) -> CalloutDesk: ...
 
     def rank_hash(self, rank: int) -> str: ...
 
