@@ -32,6 +32,10 @@ void Processes::begin_planner(const host::HostedRoles& roles) {
     if (processes_[i].host) reach(i, 0, process.generation);
   }
   begin(0, roles, process.roster);
+  // Ranks are in no roster. They have come to the new node before it serves them.
+  for (size_t i = 1; i < processes_.size(); ++i) {
+    if (processes_[i].host && !processes_[i].keeps) reach(0, i, processes_[i].generation);
+  }
   start_.folded = nullptr;
   for (const auto& wish : wishes_) wish(*process.host);
 }
