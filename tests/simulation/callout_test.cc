@@ -359,7 +359,7 @@ TEST(Callout, AreAskedWhereRanksAreWhoeverDies) {
     layout.keeper.kills = seed % 3;
     layout.rank_deaths = {1 + seed % 8, 8 + seed % 40, 400'000};
     const AskedJob run = start(scenario, sound, seed, nullptr, layout);
-    ASSERT_TRUE(run->run(kSteps)) << "hangs";
+    ASSERT_TRUE(run->run(kSteps)) << (run->failure() ? run->failure()->message() : "hangs");
     ASSERT_FALSE(run->failure()) << run->failure()->message();
     ASSERT_EQ(run->stream_hash(), quiet->stream_hash());
     deaths += run->world().landed().of(Fault::kRankDies);

@@ -165,12 +165,13 @@ void SimCluster::ask_rule(Rank rank, const model::StepFeedback& question) {
   }
 }
 
-// A process that has died says nothing more.
+// A process that has died says nothing more, and a desk answers once.
 void SimCluster::ask_function(Rank rank, const protocol::CalloutAsked& asked) {
   const uint64_t deaths = seats_.at(rank).deaths;
-  callouts_->ask(*asked.request, [this, rank, deaths,
+  callouts_->ask(*asked.request, [this, rank, deaths, said = std::make_shared<bool>(false),
                                   number = asked.question](Result<std::vector<int64_t>> answer) {
     const Seat& seat = seats_.at(rank);
+    if (std::exchange(*said, true)) return;
     if (seat.deaths != deaths || !processes_->lives(rank)) return;
     host_of(rank).tell_planner(rank, answer.ok()
                                          ? protocol::CalloutTold{number, std::move(*answer)}
