@@ -45,7 +45,10 @@ def chat_tokenizer(folder: Path, template: str | None = None) -> Any:
     )
     tokenizer.train_from_iterator(made_up_texts(300, seed=1), trainer)
     tokenizer.save(str(folder / "tokenizer.json"))
-    config: dict[str, Any] = {"bos_token": {"content": "<s>"}, "eos_token": "</s>"}
+    config: dict[str, Any] = {
+        "bos_token": {"__type": "AddedToken", "content": "<s>"},
+        "eos_token": "</s>",
+    }
     if template is not None:
         config["chat_template"] = template
     (folder / "tokenizer_config.json").write_text(json.dumps(config))

@@ -182,7 +182,7 @@ def test_what_would_be_planned_twice_is_refused_with_the_way_out(config: dict[st
             word = trainer.until("end")
             assert "each process of an embedded engine plans for itself" in word["text"]
             assert 'use engine="processes"' in word["text"]
-    with trainers_on_hosts([config, config], TWO, [[], []], **BOTH) as started:
+    with trainers_on_hosts([config, config], FOUR, [[], []], **BOTH) as started:
         for trainer in started:
             word = trainer.until("end")
             assert word["error"] == "ConfigError"

@@ -136,7 +136,15 @@ def test_interpolated_positions_are_those_of_qwen3_vl() -> None:
     )  # fmt: skip
     model = modeling.Qwen3VLVisionModel(small)
     grids = np.array([[1, 6, 10], [2, 4, 98], [1, 48, 48]])
-    theirs = model.fast_pos_embed_interpolate(torch.from_numpy(grids)).detach().numpy()
+    places, weights = modeling.get_vision_interpolation_indices_and_weights(
+        torch.from_numpy(grids),
+        num_grid_per_side=model.num_grid_per_side,
+        mode=model.interpolation_mode,
+        align_corners=model.interpolation_align_corners,
+        spatial_merge_size=small.spatial_merge_size,
+        kwargs={},
+    )
+    theirs = (model.pos_embed(places) * weights[:, :, None]).sum(1).detach().numpy()
     media = Media("image", None, np.concatenate([np.zeros((3, 5), np.int64), grids], axis=1))
     index, weight = media.interpolated_positions(side=48, merge=2)
     table = model.pos_embed.weight.detach().numpy()

@@ -187,17 +187,17 @@ def test_resume_with_carried_columns_is_exact_at_every_step(corpus: Corpus, wind
             assert values.tolist() == again.graph()["columns"][name].tolist()
 
 
-def test_jobs_without_columns_keep_their_states_and_digests(corpus: Corpus) -> None:
+def test_states_have_one_format_with_columns_and_without(corpus: Corpus) -> None:
     from overlord._src.native import core
 
     with_columns = ol.job(config_of(corpus)).open_stream().native
     cursor = with_columns.planner(None, [])
     cursor.next()
-    assert core.describe_state(cursor.state())["format"] == 3
+    assert core.describe_state(cursor.state())["format"] == 5
     config = config_of(corpus, mixture={"weights": {"web": 1}})
     cursor = ol.job(config).open_stream().native.planner(None, [])
     cursor.next()
-    assert core.describe_state(cursor.state())["format"] == 1
+    assert core.describe_state(cursor.state())["format"] == 5
 
 
 REFUSALS: list[tuple[dict[str, Any], str]] = [

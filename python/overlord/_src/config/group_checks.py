@@ -13,7 +13,7 @@ from overlord._src.errors import KeyPath, Problem
 
 def group_problems(config: JobFields, stream: ResolvedStream) -> Iterator[Problem]:
     """What is wrong with the groups and parts of the sources that a stream reads."""
-    for name in dict.fromkeys(base_name(mixed) for mixed in stream.mixture.source_names()):
+    for name in dict.fromkeys(base_name(mixed) for mixed in stream.over_length):
         source = config.sources.get(name)
         if source is None:
             continue

@@ -224,6 +224,7 @@ Status AttachedEngine::start_clients() {
       if (needed.contains(place.bucket)) endpoint_->call(place.process, place.wire);
     }
     started_ = true;
+    for (protocol::Envelope& envelope : std::exchange(early_, {})) deliver(std::move(envelope));
     tell_status();  // a short run may be over before the next beat
     std::map<uint32_t, protocol::TreeTold> trees;
     {
@@ -241,6 +242,8 @@ Status AttachedEngine::start_clients() {
 // --- What comes from others, on the loop's thread -----------------------------------------------
 
 void AttachedEngine::deliver(protocol::Envelope envelope) {
+  // The planner may ask a function of the strategy before the client that it asks is there.
+  if (!started_) return early_.push_back(std::move(envelope));
   const auto found = hosted_.find(envelope.to.index);
   if (envelope.to.kind != protocol::RoleKind::kClient || found == hosted_.end()) return;
   auto shared = std::make_shared<protocol::Envelope>(std::move(envelope));

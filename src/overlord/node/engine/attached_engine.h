@@ -159,7 +159,8 @@ class AttachedEngine final : public Engine {
   std::map<uint64_t, Result<StepIndex>> answers_ OVERLORD_GUARDED_BY(mutex_);
   // Of the loop's thread alone.
   protocol::Roster roster_;
-  bool started_ = false;  // the clients are there
+  bool started_ = false;                   // the clients are there
+  std::vector<protocol::Envelope> early_;  // came before that
   bool closed_ = false;
   bool welcomed_once_ = false;
   NodeLosses losses_;
