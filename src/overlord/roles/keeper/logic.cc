@@ -134,7 +134,7 @@ void Step::welcome_again(const std::string& peer) {
   OVERLORD_CHECK(state_.book().attached().contains(peer), "who is welcomed has attached");
   if (refuse_return(peer)) return;
   tell(peer, state_.rosters().all());
-  if (serving()->rolling && !serving()->trainers_told) return;
+  if (serving()->rolling && !serving()->trainers_told) return apply(WelcomeWaits{peer});
   if (!serving()->trees.empty()) tell(peer, serving()->trees.back());
   if (!serving()->welcomed) return;
   tell(peer, welcome_for(state_.book().attached().at(peer)));
@@ -437,8 +437,10 @@ void Step::look_at_tree() {
   if (!state_.lacking_tree(state_.processes()).empty()) return;
   const protocol::TreeTold& newest = serving()->trees.back();
   if (!serving()->trainers_told) {
+    const std::set<std::string> late = serving()->unwelcomed;
     apply(TreeToldToTrainers{});
     tell_trainers(newest);
+    for (const std::string& peer : late) welcome_again(peer);
   }
   if (!state_.lacking_tree(state_.trainers()).empty()) return;
   apply(TreeDone{});

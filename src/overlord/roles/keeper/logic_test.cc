@@ -483,6 +483,25 @@ TEST(KeeperLogic, ARankWhoseLinkBrokeIsWelcomedAgain) {
   EXPECT_EQ(bench.told<protocol::Welcome>(), Names{"rank-1.1"});
 }
 
+// Or it waits for its welcome, and everybody for it.
+TEST(KeeperLogic, WhoComesWhileATreeIsOnItsWayIsWelcomedWithIt) {
+  Bench bench;
+  bench.attach(0);
+  bench.attach(1);
+  Begun begun{Status()};
+  begun.run = "run";
+  bench.on(begun);
+  bench.connect("loaders-0");
+  bench.connect("constructors-0");
+  bench.on(TreeChanged{tree(2, 7)});
+  bench.on(Lost{"rank-1.1"});
+  bench.hears("rank-1.1", of_host(bench.job, {1}, "run"));
+  EXPECT_TRUE(bench.told<protocol::Welcome>().empty());
+  bench.hears("constructors-0", protocol::TreeTaken{2});
+  bench.hears("loaders-0", protocol::TreeTaken{2});
+  EXPECT_EQ(bench.told<protocol::Welcome>(), Names{"rank-1.1"});
+}
+
 TEST(KeeperLogic, ABeatOfATrainerIsAnswered) {
   Bench bench;
   bench.serve();

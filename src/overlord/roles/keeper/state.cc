@@ -37,7 +37,10 @@ struct KeeperState::Change {
   }
   void operator()(const PeerLost& e) const { state.connected_.erase(e.name); }
   void operator()(const TrainerAttached& e) const { state.book_.attach(e.peer, e.attach); }
-  void operator()(const TrainerLeft& e) const { state.book_.leave(e.peer); }
+  void operator()(const TrainerLeft& e) const {
+    state.book_.leave(e.peer);
+    if (state.serving_) state.serving_->unwelcomed.erase(e.peer);
+  }
   void operator()(const LeadAnswered& e) const {
     OVERLORD_CHECK(!state.job_.leads, "a keeper that leads follows nobody");
     state.lead_ = e.welcome;
@@ -188,10 +191,15 @@ struct KeeperState::Change {
     if (known < serving().trees.back().version) return;
     for (const Rank rank : trainer->second.ranks) serving().awaited.erase(rank);
   }
+  void operator()(const WelcomeWaits& e) const {
+    OVERLORD_CHECK(serving().rolling && !serving().trainers_told, "it waits for a tree");
+    serving().unwelcomed.insert(e.peer);
+  }
   void operator()(const TreeToldToTrainers&) const {
     OVERLORD_CHECK(serving().rolling && state.lacking_tree(state.processes()).empty(),
                    "trainers hear of a tree when its constructors are there");
     serving().trainers_told = true;
+    serving().unwelcomed.clear();
   }
   void operator()(const TreeDone&) const {
     OVERLORD_CHECK(serving().rolling && state.lacking_tree(state.trainers()).empty(),

@@ -158,6 +158,9 @@ struct TreeHeld {  // by a process or a trainer
   std::string peer;
   uint32_t version = 0;
 };
+struct WelcomeWaits {  // for the tree that is on its way
+  std::string peer;
+};
 struct TreeToldToTrainers {};
 struct TreeDone {};    // everybody knows it
 struct PartingBegun {  // the last trainer has left
@@ -181,14 +184,14 @@ struct AttemptForgotten {};  // the next may come
 struct FailureForgotten {};  // of the attempt before
 struct KeeperOver {};
 
-using Event =
-    std::variant<PeerConnected, PeerLost, TrainerAttached, TrainerLeft, LeadAnswered, LeadLost,
-                 LeadBack, RosterHeard, RowHeard, ServingBegun, ServingPrepared, MissingGone,
-                 ServingStopped, TrainersWelcomed, FollowerWelcomed, HostJoined, HostLeft,
-                 HostBears, GroupsHomed, GroupMoved, GroupAdopted, GroupPlaced, GroupHeard,
-                 GroupCondemned, GroupEnded, SlotPromoted, RoleRetired, TreeBegun, TreeHeld,
-                 TreeToldToTrainers, TreeDone, PartingBegun, LastWordsHeard, Parted, GaveUp,
-                 FailureTold, EarlierFailureTold, AttemptForgotten, FailureForgotten, KeeperOver>;
+using Event = std::variant<PeerConnected, PeerLost, TrainerAttached, TrainerLeft, LeadAnswered,
+                           LeadLost, LeadBack, RosterHeard, RowHeard, ServingBegun, ServingPrepared,
+                           MissingGone, ServingStopped, TrainersWelcomed, FollowerWelcomed,
+                           HostJoined, HostLeft, HostBears, GroupsHomed, GroupMoved, GroupAdopted,
+                           GroupPlaced, GroupHeard, GroupCondemned, GroupEnded, SlotPromoted,
+                           RoleRetired, TreeBegun, TreeHeld, WelcomeWaits, TreeToldToTrainers,
+                           TreeDone, PartingBegun, LastWordsHeard, Parted, GaveUp, FailureTold,
+                           EarlierFailureTold, AttemptForgotten, FailureForgotten, KeeperOver>;
 
 struct GroupHome {  // hosts; empty: this one
   std::string wanted;
@@ -216,6 +219,7 @@ class KeeperState {
     protocol::HostGift gives = {};                // this host to loaders
     std::set<Rank> awaited =
         {};  // the newest tree places steps again for them, and they have not begun
+    std::set<std::string> unwelcomed = {};  // came while the newest tree was on its way
     plan::GroupHomes wanted() const;
   };
 
