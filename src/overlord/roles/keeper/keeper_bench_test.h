@@ -1,6 +1,7 @@
 // A keeper whose reactions are looked at. Test only.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -9,6 +10,19 @@
 #include "overlord/roles/keeper/logic.h"
 
 namespace overlord::keeper {
+
+// A process of loaders, one of constructors.
+inline KeeperJob two_ranks() {
+  KeeperJob job;
+  job.job = digest_of("job");
+  job.ranks = job.local = {0, 1};
+  job.groups = {{"loaders-0", 1, {protocol::loader_address(0, 0)}},
+                {"constructors-0", 1, {protocol::constructor_address(0)}}};
+  auto views = std::make_shared<model::ViewTable>();
+  views->by_rank.resize(2);
+  job.views = views;
+  return job;
+}
 
 // A keeper without a world: what it wants done is looked at.
 struct KeeperBench {

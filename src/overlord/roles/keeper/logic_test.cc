@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-
 #include "overlord/roles/keeper/admission.h"
 #include "overlord/roles/keeper/keeper_bench_test.h"
 
@@ -12,25 +10,15 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-KeeperJob two_ranks() {
-  KeeperJob job;
-  job.job = digest_of("job");
-  job.ranks = job.local = {0, 1};
-  job.groups = {{"loaders-0", 1, {protocol::loader_address(0, 0)}},
-                {"constructors-0", 1, {protocol::constructor_address(0)}}};
-  auto views = std::make_shared<model::ViewTable>();
-  views->by_rank.resize(2);
-  job.views = views;
-  return job;
-}
-
 struct Bench : KeeperBench {
   explicit Bench(KeeperJob of = two_ranks()) : KeeperBench(std::move(of)) {}
 
-  void serve() {
+  void serve(const std::string& run = "") {
     attach(0);
     attach(1);
-    on(Begun{Status()});
+    Begun begun{Status()};
+    begun.run = run;
+    on(begun);
     connect("loaders-0");
     connect("constructors-0");
   }
@@ -469,13 +457,7 @@ TEST(KeeperLogic, RanksThatDoNotComeAgainAreGone) {
 
 TEST(KeeperLogic, ARankWhoseLinkBrokeIsWelcomedAgain) {
   Bench bench;
-  bench.attach(0);
-  bench.attach(1);
-  Begun begun{Status()};
-  begun.run = "run";
-  bench.on(begun);
-  bench.connect("loaders-0");
-  bench.connect("constructors-0");
+  bench.serve("run");
   bench.on(Lost{"rank-1.1"});
   bench.hears("rank-1.1", of_host(bench.job, {1}, "run"));
   EXPECT_TRUE(bench.all<Begin>().empty()) << "it is served already";
@@ -486,13 +468,7 @@ TEST(KeeperLogic, ARankWhoseLinkBrokeIsWelcomedAgain) {
 // Or it waits for its welcome, and everybody for it.
 TEST(KeeperLogic, WhoComesWhileATreeIsOnItsWayIsWelcomedWithIt) {
   Bench bench;
-  bench.attach(0);
-  bench.attach(1);
-  Begun begun{Status()};
-  begun.run = "run";
-  bench.on(begun);
-  bench.connect("loaders-0");
-  bench.connect("constructors-0");
+  bench.serve("run");
   bench.on(TreeChanged{tree(2, 7)});
   bench.on(Lost{"rank-1.1"});
   bench.hears("rank-1.1", of_host(bench.job, {1}, "run"));
