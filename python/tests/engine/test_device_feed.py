@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,24 @@ def test_what_is_fetched_ahead_is_in_no_state(tmp_path: Path) -> None:
     assert len(plain) == 48
     assert states(config, device="cpu") == plain
     assert states(config, device="meta") == plain  # another device than the host's
+
+
+def test_what_fails_behind_a_batch_costs_no_batch(tmp_path: Path) -> None:
+    """The file of a source is cut short: whoever looks ahead has got as much as who does not."""
+    config, _ = small_job(tmp_path, steps=400)
+    config["runtime"] |= {"payload_budget": 1, "prefetch": 1, "runway": 1}
+    with ol.job(config).train(engine="embedded", device="cpu") as loader:
+        next(loader)
+        os.truncate(tmp_path / "web.parquet", 100)
+        read = 1
+        with pytest.raises(ol.SourceChangedError):
+            for batch in loader:
+                assert (batch.step * 16 + batch.microbatch) == read, "one was lost"
+                read += 1
+        state = loader.state_dict()
+        assert state["step"] * 16 + state["microbatch"] == read
+        with pytest.raises(ol.SourceChangedError):  # it stays so
+            next(loader)
 
 
 def test_tensors_are_on_the_device(tmp_path: Path) -> None:

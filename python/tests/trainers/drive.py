@@ -37,7 +37,7 @@ def tiny_gpt() -> Any:
     return TinyGPT()
 
 
-def tiny_llama() -> Any:
+def tiny_llama(**more: Any) -> Any:
     import transformers
 
     torch.manual_seed(0)
@@ -48,6 +48,7 @@ def tiny_llama() -> Any:
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
+        **more,
     )
     return transformers.LlamaForCausalLM(config)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from packed_job import VOCABULARY, packed_job
+from drive import tiny_llama
+from packed_job import packed_job
 from reference import loss_alone
 
 import overlord as ol
@@ -19,17 +20,7 @@ transformers = pytest.importorskip("transformers")
 
 @pytest.fixture(scope="module")
 def llama() -> Any:
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.3,  # far from uniform, so that what is seen counts
-    )
-    return transformers.LlamaForCausalLM(config).eval()
+    return tiny_llama(initializer_range=0.3).eval()  # far from uniform, so that what is seen counts
 
 
 def batches(folder: Path, count: int, **more: Any) -> list[Any]:
@@ -123,7 +114,7 @@ def test_weights_between_are_refused(tmp_path: Path, llama: Any) -> None:
     with ol.job(config).train(writable=True) as loader:
         batch = next(loader)
     batch.loss_weights[0, 0] = 0.5
-    with pytest.raises(ol.ConfigError, match="loss=False"):
+    with pytest.raises(ol.ConfigError, match="in a loop of your own"):
         batch.model_inputs("hf", model=llama)
     assert "labels" not in batch.model_inputs("hf", model=llama, loss=False)
 

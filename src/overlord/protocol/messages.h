@@ -192,8 +192,8 @@ struct ReportAnswered {
 };
 
 // supervisor -> every role, and a client to the planner: this slot died and lives again, with an
-// empty memory. Whatever was on
-// its way to it may be lost; what its earlier generations sent has no effect from now on.
+// empty memory. Whatever was on its way to it may be lost; what its earlier generations sent has no
+// effect from now on.
 struct PeerRestarted {
   Address role;
   uint32_t generation = 0;

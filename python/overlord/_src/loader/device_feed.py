@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from overlord._src.batch.microbatch import Microbatch
-from overlord._src.batch.tensors import is_host
 
 
 class DeviceFeed:
@@ -20,13 +19,9 @@ class DeviceFeed:
         self._device = device
         self._stream: Any = None
 
-    @property
-    def _overlaps(self) -> bool:
-        return str(self._device).startswith("cuda")
-
     def send(self, batch: Microbatch) -> Microbatch:
         """Begin to copy it; gives the batch on the device."""
-        if is_host(self._device) or not self._overlaps:
+        if not str(self._device).startswith("cuda"):
             return batch.to(self._device)
         import torch
 

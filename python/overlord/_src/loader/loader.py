@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -179,8 +178,7 @@ class Loader(_Reader, Iterator[Microbatch]):
         self._stand_at(fetched.place, fetched.standing)
         if self._feed is not None:
             batch = self._feed.arrived(batch)
-            with contextlib.suppress(core.DeadlineError):  # else the next call waits for it
-                self._ahead = self._fetch(0.0)
+            self._look_ahead()
         self._times.note(batch)
         return batch
 
@@ -189,7 +187,7 @@ class Loader(_Reader, Iterator[Microbatch]):
         waited = 0.0
         while not self._over:
             try:
-                return self._fetch(WAIT_SECONDS)
+                return self._fetched(self._connected().next(WAIT_SECONDS))
             except core.DeadlineError as late:
                 if self._shared.closed:
                     raise RuntimeError("the loader was closed while a batch was awaited") from None
@@ -198,14 +196,20 @@ class Loader(_Reader, Iterator[Microbatch]):
                     _LOG.warning("no batch for %.0f s: %s", waited, late)
         return None
 
-    def _fetch(self, seconds: float) -> Fetched | None:
-        """The next batch, sent to the device where there is one; None at the end."""
-        client = self._connected()
-        native = client.next(seconds)
+    def _look_ahead(self) -> None:
+        """Send the next batch on its way, if it is there; what is wrong the next call says."""
+        try:
+            native = self._connected().next(0.0)
+        except core.OverlordError:
+            return
+        self._ahead = self._fetched(native)
+
+    def _fetched(self, native: Any) -> Fetched | None:
+        """A batch of the engine, sent to the device where there is one; None at the end."""
         if native is None:
             self._over = True
             return None
-        place = client.place()
+        place = self._connected().place()
         if place.tree != self._newest.tree:
             self._newest = self._stood(place.tree, *self._shared.tree_of(place.tree))
         at = self._newest

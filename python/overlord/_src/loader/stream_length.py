@@ -59,10 +59,15 @@ def microbatches_of(config: JobFields, stream: ResolvedStream, mesh: Mesh, steps
             f"the stream {stream.name} has no length that is known: its strategy decides in every "
             "step how many microbatches it has"
         )
-    width = mesh.data_size * stream.microbatch_size
     stages = [*stream.bins_by_step.items()]
     ends = [step for step, _ in stages[1:]] + [steps]
     return sum(
-        max(0, min(end, steps) - first) * stream.substeps * -(-(bins // stream.substeps) // width)
+        max(0, min(end, steps) - first) * microbatches_in(stream, mesh, bins)
         for (first, bins), end in zip(stages, ends, strict=True)
     )
+
+
+def microbatches_in(stream: ResolvedStream, mesh: Mesh, bins: int) -> int:
+    """Microbatches of a rank in a step of so many bins."""
+    width = mesh.data_size * stream.microbatch_size
+    return stream.substeps * -(-(bins // stream.substeps) // width)

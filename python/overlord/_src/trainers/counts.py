@@ -6,6 +6,7 @@ from overlord._src.config.hybrid_fit import hybrid_of
 from overlord._src.config.streams import TRAIN, resolve_stream
 from overlord._src.errors import refused
 from overlord._src.job.job import Job
+from overlord._src.loader.stream_length import microbatches_in
 
 
 def microbatches_of(job: Job, stream: str = TRAIN) -> int:
@@ -17,8 +18,15 @@ def microbatches_of(job: Job, stream: str = TRAIN) -> int:
             advice="write the loop yourself (docs/reference/hdp.md), or leave strategy.hybrid out",
         )
     found = resolve_stream(job.config, stream)
-    unit = job.mesh.data_size * found.microbatch_size * found.substeps
-    return found.substeps * -(-found.bins // unit)
+    counts = {microbatches_in(found, job.mesh, bins) for bins in found.bins_by_step.values()}
+    if len(counts) > 1:
+        raise refused(
+            found.path_of("bins"),
+            "steps have different numbers of microbatches, and this trainer wants one for all",
+            ", ".join(map(str, sorted(counts))),
+            advice="write the loop yourself (docs/trainers/ddp.md), or give all steps as many bins",
+        )
+    return counts.pop()
 
 
 def steps_of(job: Job, stream: str = TRAIN) -> int | None:

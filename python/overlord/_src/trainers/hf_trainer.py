@@ -68,7 +68,8 @@ class TrainerMixin:
             self.loaders[stream] = self.data.stream(stream)
         return self.loaders[stream]
 
-    def _inputs(self, stream: str, this: Any) -> Iterator[dict[str, Any]]:
+    def _inputs(self, stream: str) -> Iterator[dict[str, Any]]:
+        this: Any = self
         for batch in self._loader(stream):
             if stream == TRAIN:
                 self._last = batch
@@ -149,7 +150,7 @@ class _Inputs:
         self._stream = stream
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return self._trainer._inputs(self._stream, self._trainer)
+        return self._trainer._inputs(self._stream)
 
 
 def _callback(trainer: Any) -> Any:

@@ -4,6 +4,13 @@
 
 namespace overlord::node {
 
+std::string function_wait_text(const FunctionWait& wait) {
+  return "the planner waits for the " + wait.function + ", asked about step " +
+         std::to_string(wait.step) +
+         (wait.rank ? " where rank " + std::to_string(*wait.rank) + " is " : " ") +
+         std::to_string(wait.waiting_ns / 1'000'000) + " ms ago";
+}
+
 Engine::TreeNote Engine::note_of(uint32_t tree) {
   const std::lock_guard lock(notes_mutex_);
   const auto found = trees_.find(tree);

@@ -79,6 +79,7 @@ struct FunctionWait {
 
   OVERLORD_FIELDS(function, step, waiting_ns, rank)
 };
+std::string function_wait_text(const FunctionWait& wait);
 struct PlannerStatus {
   planner::PlannerCounts<Plain> counts;
   std::optional<FunctionWait> waits_for_function;

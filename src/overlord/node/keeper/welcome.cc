@@ -61,11 +61,4 @@ std::string what_is_waited_for(const std::vector<Rank>& gone, const model::JobSp
   return text;
 }
 
-std::string function_wait_text(const FunctionWait& wait) {
-  return "the planner waits for the " + wait.function + ", asked about step " +
-         std::to_string(wait.step) +
-         (wait.rank ? " where rank " + std::to_string(*wait.rank) + " is " : " ") +
-         std::to_string(wait.waiting_ns / 1'000'000) + " ms ago";
-}
-
 }  // namespace overlord::node

@@ -24,6 +24,4 @@ Status check_node_can_plan(const host::OpenJob& job, const std::vector<Rank>& ra
 std::string what_is_waited_for(const std::vector<Rank>& gone, const model::JobSpec& spec,
                                const planner::PlannerProbe* planner);
 
-std::string function_wait_text(const FunctionWait& wait);
-
 }  // namespace overlord::node

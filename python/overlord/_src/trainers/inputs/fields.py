@@ -60,6 +60,11 @@ def moved_back(batch: Any, shifted: Any, form: str) -> Any:
             "model shifts cannot hold it",
             advice="pack without cutting: packing best_fit, over_length truncate or drop",
         )
+    return one_back(shifted)
+
+
+def one_back(shifted: Any) -> Any:
+    """Every target one place on, where models that shift look for it; a row's last has no place."""
     labels = shifted.new_full(shifted.shape, IGNORED)
     labels[:, 1:] = shifted[:, :-1]
     return labels

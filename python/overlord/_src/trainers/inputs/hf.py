@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from overlord._src.errors import refused
+from overlord._src.trainers.inputs.fields import IGNORED, marked_targets, needed, one_back
 
-IGNORED = -100
 _BY_ROW = ("sdpa", "eager", "flex_attention")  # documents are told apart in every row
 _WRAPPED = ("module", "_orig_mod", "base_model")
 
@@ -43,10 +43,11 @@ def inputs(
     whole step. `varlen`, `seq_idx`: boundaries for kernels that want them besides. `flatten`: lay
     the rows end to end as [1, tokens]; None: where the attention needs it.
     """
-    _check_whole(batch, loss)
+    fields = needed(
+        batch, "hf", "tokens", "positions", *(("targets", "loss_weights") if loss else ())
+    )
     inner = _unwrapped(model)
     flat = _is_flat(batch, inner, varlen or seq_idx) if flatten is None else flatten
-    fields = batch.torch()
     tokens = fields["tokens"]
     shape = (1, -1) if flat else tuple(tokens.shape)
     given = {
@@ -63,35 +64,12 @@ def inputs(
     return given
 
 
-def _check_whole(batch: Any, loss: bool) -> None:
-    wanted = ("tokens", "positions", *(("targets", "loss_weights") if loss else ()))
-    missing = [name for name in wanted if name not in batch]
-    if missing:
-        raise refused(
-            ("model_inputs", "hf"),
-            f"this rank has no {', '.join(missing)}",
-            advice="set delivery.all_stages to true, and no delivery.broadcast, for models that "
-            "compute their loss themselves",
-        )
-    weights = batch.loss_weights
-    if loss and weights.dtype.kind == "f" and not np.isin(weights, (0, 1)).all():
-        raise refused(
-            ("model_inputs", "hf"),
-            "a batch transform gave weights between 0 and 1, and these models count a target or "
-            "do not",
-            advice="pass loss=False and weigh the losses of `logits` by `loss_weights`",
-        )
-
-
 def _losses(
     batch: Any, fields: dict[str, Any], model: Any, shape: tuple[int, ...], averaged_over: int
 ) -> dict[str, Any]:
-    targets = fields["targets"].long()
-    shifted = targets.masked_fill(fields["loss_weights"] == 0, IGNORED).view(shape)
-    labels = shifted.new_full(shifted.shape, IGNORED)
-    labels[:, 1:] = shifted[:, :-1]
+    shifted = marked_targets(batch, fields, "hf").view(shape)
     counted = max(batch.step_target_tokens, 1) / averaged_over
-    given = {"labels": labels, "num_items_in_batch": counted}
+    given = {"labels": one_back(shifted), "num_items_in_batch": counted}
     if model is None or takes(model, "shift_labels"):
         given["shift_labels"] = shifted
     elif bool((shifted[:, -1] != IGNORED).any()) or _is_slice(batch):
