@@ -171,12 +171,13 @@ endfunction()
 function(overlord_gtest target sources)
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE ${ARGN} external::gtest_main external::gtest Threads::Threads)
-  # Tests are half of what a clean build compiles, and most wait for the code under test, not for their own. The
-  # simulated worlds are code of tests themselves.
+  # Tests are half of what a clean build compiles, and most wait for the code under test, not for their own: with -Og
+  # the compiler writes a fifth of the code that it does with -O0, and is done sooner. The simulated worlds are code of
+  # tests themselves.
   if(target STREQUAL "overlord_simulation_test")
     target_compile_options(${target} PRIVATE -O1)
   else()
-    target_compile_options(${target} PRIVATE -O0)
+    target_compile_options(${target} PRIVATE -Og)
     overlord_share_gtest(${target})
   endif()
   add_test(NAME ${target} COMMAND ${target} --gtest_brief=1)
@@ -262,7 +263,7 @@ function(overlord_fuzzers room)
     else()
       add_executable(${target} "${source}" $<TARGET_OBJECTS:overlord_fuzz_main>)
     endif()
-    target_compile_options(${target} PRIVATE -O0)
+    target_compile_options(${target} PRIVATE -Og)
     target_link_libraries(${target} PRIVATE overlord_${name} overlord_testing external::gtest Threads::Threads)
     if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
       overlord_share_gtest(${target})

@@ -1,12 +1,14 @@
 """A mixture that turns to a heavy source: `stalled_steps`, of a trainer at 0.8 of capacity.
 
 The heavy source has long texts to tokenise, the light one tokens that need no work. At step N the
-weight of the heavy one jumps from 0.05 to 0.9. Capacity is that of the second mixture with loaders
-that are enough for it. Everybody has the same cores, threads and tokenizer processes.
+weight of the heavy one jumps from 0.05 to 0.9, seconds after the start: sources that grow are looked
+at twice a second. Capacity is that of the second mixture with loaders that are enough for it.
+Everybody has the same cores, threads and tokenizer processes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +24,7 @@ BEFORE = {"light": 0.95, "heavy": 0.05}
 AFTER = {"light": 0.1, "heavy": 0.9}
 QUICK = ("plain",)
 AHEAD = 8  # steps that are made before the trainer comes to them
+FIRST_S = 5.0  # that the first mixture lasts
 
 
 def contenders(cores: int) -> dict[str, dict[str, Size]]:
@@ -69,18 +72,21 @@ def run(bench: Bench) -> Figures:
     if not is_measured(told):
         return {}
     step_s, found = told["step_s"], dict[str, Figures]()
+    if not options.quick:
+        turn = max(turn, math.ceil(FIRST_S * _paced.SHARE / step_s))
+        config = job_of(sources, options.cores, turn)
     for name in QUICK if options.quick else sizes:
         job = sized(config, sizes[name])
         found[name] = _paced.paced(bench, f"shift/{name}", job, step_s, turn + after)
     if not options.quick:
         job = growing(config, options.cores)
         found["auto"] = _paced.paced(bench, "shift/auto", job, step_s, turn + after)
-    return figures_of(found, step_s)
+    return figures_of(found, step_s, turn)
 
 
-def figures_of(found: Mapping[str, Figures], step_s: float) -> Figures:
+def figures_of(found: Mapping[str, Figures], step_s: float, turn: int) -> Figures:
     """Stalled steps of everybody who ran."""
-    figures: Figures = {"shift_capacity_step_ms": step_s * 1e3}
+    figures: Figures = {"shift_capacity_step_ms": step_s * 1e3, "shift_turn": turn}
     for name, told in found.items():
         if is_measured(told):
             figures[f"stalled_steps_{name}"] = told["stalled_steps"]
