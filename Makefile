@@ -5,7 +5,8 @@ SHELL := /bin/bash
 .ONESHELL:
 .DEFAULT_GOAL := help
 
-JOBS ?= $(shell nproc)
+# How many threads a shell allows OpenMP is nothing to compilers, but nproc heeds it.
+JOBS ?= $(shell env -u OMP_NUM_THREADS nproc)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PYTHON := .venv/bin/python
 

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 # Hundreds of processes import the same modules: each is compiled once, also where the shell says never.
 unset PYTHONDONTWRITEBYTECODE
-jobs=$(nproc)
+jobs=$(env -u OMP_NUM_THREADS nproc)  # which takes OpenMP's limit for its own
 logs=build/checks
 rm -rf "$logs"
 mkdir -p "$logs"

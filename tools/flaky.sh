@@ -7,7 +7,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 rounds=${FLAKY_ROUNDS:-20}
-cores=$(nproc)
+cores=$(env -u OMP_NUM_THREADS nproc)
 binaries=(runtime storage transport node integration)
 [ $# -gt 0 ] && binaries=()
 logs=build/flaky

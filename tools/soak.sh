@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 binary=${1:-build/bin/overlord_simulation_test}
 seeds=${SEEDS:-20000}
 first=${FIRST:-$((RANDOM * 32768 * 32768 + RANDOM * 32768 + RANDOM))}
-jobs=${JOBS:-$(nproc)}
+jobs=${JOBS:-$(env -u OMP_NUM_THREADS nproc)}
 
 # A storm is a test that asks for seeds: run with none, it says so.
 storms=$(OVERLORD_SIM_SEEDS=0 "$binary" --gtest_filter="${STORMS:-*}" 2>/dev/null | sed -n 's/^STORM //p' | sort -u)
