@@ -85,10 +85,12 @@ def run(bench: Bench) -> Figures:
 
 
 def figures_of(found: Mapping[str, Figures], step_s: float, turn: int) -> Figures:
-    """Stalled steps of everybody who ran."""
+    """Stalled steps of everybody who ran: from the turn on, and before, where it is the start's."""
     figures: Figures = {"shift_capacity_step_ms": step_s * 1e3, "shift_turn": turn}
     for name, told in found.items():
         if is_measured(told):
-            figures[f"stalled_steps_{name}"] = told["stalled_steps"]
-            figures[f"shift_longest_wait_ms_{name}"] = told["longest_wait_ms"]
+            since = sum(step >= turn for step in told["stalled"])
+            figures[f"stalled_steps_{name}"] = since
+            figures[f"shift_stalled_before_{name}"] = told["stalled_steps"] - since
+            figures[f"shift_longest_wait_ms_{name}"] = max(told["waits_ms"][turn:])
     return figures

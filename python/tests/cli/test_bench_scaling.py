@@ -67,6 +67,19 @@ def test_parallelism(data: Path) -> None:
     assert report["contenders"]["fleet/parallelism/split_2/4"]["fetch_ms_p50"] > 0
 
 
+def test_a_turn_is_answerable_for_what_follows_it() -> None:
+    told = {
+        "version": "0",
+        "waits_ms": [1.0, 50.0, 1.0, 30.0],
+        "stalled": [1, 3],
+        "stalled_steps": 2,
+    }
+    figures = shift.figures_of({"auto": told, "plain": {"failed": "no room"}}, 0.01, 3)
+    assert (figures["stalled_steps_auto"], figures["shift_stalled_before_auto"]) == (1, 1)
+    assert figures["shift_longest_wait_ms_auto"] == 30.0
+    assert "stalled_steps_plain" not in figures
+
+
 def test_an_unknown_figure_is_named() -> None:
     with pytest.raises(SystemExit, match="there is no hots; choose of"):
         scaling.run(["--figure", "hots"])

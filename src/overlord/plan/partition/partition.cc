@@ -10,6 +10,9 @@ namespace {
 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
+// To the nearest, a half down; for small numbers.
+uint32_t share_of(uint32_t all, uint32_t parts) { return (2 * all + parts - 1) / (2 * parts); }
+
 // Of products of times and rows: what is beyond is as large as can be.
 uint64_t times(uint64_t a, uint64_t b) {
   uint64_t product = 0;
@@ -143,7 +146,9 @@ class Sizing {
     }
   }
 
-  // Stage 3: more loaders share a source's rows, fewer workers have files open.
+  // Stage 3: more loaders share a source's rows, fewer workers have files open. All loaders of a
+  // source have as many workers, so what they have together is about what it was dealt: always
+  // rounded up, thirteen would take sixteen cores, and constructors and planner would miss three.
   Result<LoaderSize> settle(size_t s) const {
     const Sized& one = sized_[s];
     LoaderSize size;
@@ -151,7 +156,7 @@ class Sizing {
     size.reason = one.reason;
     size.loaders = static_cast<uint32_t>(ceil_div(one.workers, room_.loader_workers));
     while (true) {
-      size.workers = static_cast<uint32_t>(ceil_div(one.workers, size.loaders));
+      size.workers = std::max(1U, share_of(one.workers, size.loaders));
       size.loader_bytes = bytes_of(s, size);
       if (room_.loader_bytes == 0 || size.loader_bytes <= room_.loader_bytes) return size;
       if (size.loaders >= one.most_workers) break;

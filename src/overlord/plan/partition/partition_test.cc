@@ -39,6 +39,15 @@ TEST(Partition, CoresGoToWhoWouldBeSlowest) {
   EXPECT_EQ(found.step_ns, 1000u * 100 / 8);
 }
 
+TEST(Partition, AsManyAsWereDealtAndNotAsManyAsFillTheLastLoader) {
+  const std::vector<SourceLoad> sources = {costing("pictures", 1000, 100), costing("web", 1, 100)};
+  const Partition found = *partition_sources(sources, room_of(14));
+  EXPECT_EQ(found.sizes[0].loaders, 4u) << "of four workers at most, for thirteen";
+  EXPECT_EQ(found.sizes[0].workers, 3u);
+  EXPECT_EQ(workers_of(*partition_sources(sources, room_of(12))), (std::vector<uint32_t>{12, 1}))
+      << "eleven are nearer to three loaders of four than to nine";
+}
+
 TEST(Partition, NobodyHasLessThanOneHoweverFewCoresThereAre) {
   const std::vector<SourceLoad> sources(9, costing("s", 1000, 100));
   PartitionRoom room = room_of(2);
@@ -55,12 +64,12 @@ TEST(Partition, ThePapersRuleCountsByTheCheapestCluster) {
   PartitionRoom room = room_of(100);
   room.rule = SizeRule::kRatio;
   const Partition found = *partition_sources(sources, room);
-  EXPECT_EQ(workers_of(found), (std::vector<uint32_t>{1, 3, 12, 2}))
-      << "ten are three loaders of 4";
+  EXPECT_EQ(workers_of(found), (std::vector<uint32_t>{1, 3, 9, 2}))
+      << "ten are three loaders of 3";
   EXPECT_EQ(found.sizes[3].reason, SizeReason::kRowsOfAStep);
   room.cores = 8;
   const Partition less = *partition_sources(sources, room);
-  EXPECT_EQ(less.sizes[2].loaders * less.sizes[2].workers, 6u) << "five";
+  EXPECT_EQ(less.sizes[2].loaders * less.sizes[2].workers, 4u) << "five";
   EXPECT_EQ(less.sizes[2].reason, SizeReason::kCores);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "overlord/protocol/state_codec.h"
+#include "overlord/roles/planner/owners.h"
 #include "overlord/roles/planner/tree.h"
 
 namespace overlord::planner {
@@ -90,6 +91,24 @@ TEST(TakeOver, KnowsWhatWasPlannedAndEndsWithTheSameChains) {
   EXPECT_EQ(state.taken(kBase), nullptr);
   EXPECT_EQ(state.content_chain(), content);
   EXPECT_EQ(state.plan_chain(), plans);
+}
+
+// Every plan that is made again was published with the owners that its windows had then.
+TEST(TakeOver, NobodyChangesOwnersBeforeWhatWasPublishedIsMadeAgain) {
+  PlannerJob job;
+  job.spec.sources.resize(2);
+  job.slots = {2, 1};
+  job.most_slots = {8, 1};
+  PlannerState state = taking_over(journal_with());
+  for (StepIndex step = kBase; step < kBase + 3; ++step) {
+    Reaction early;
+    wish_slots(job, state, 0, 4, "for a test", &early);
+    EXPECT_TRUE(early.effects.empty()) << "before step " << step;
+    commit(state, made(step));
+  }
+  Reaction then;
+  wish_slots(job, state, 0, 4, "for a test", &then);
+  EXPECT_EQ(then.effects.size(), 1u);
 }
 
 TEST(TakeOver, APlanThatWasPublishedIsNotCommittedAsAnother) {
