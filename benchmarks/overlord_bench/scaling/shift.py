@@ -1,9 +1,9 @@
 """A mixture that turns to a heavy source: `stalled_steps`, of a trainer at 0.8 of capacity.
 
 The heavy source has long texts to tokenise, the light one tokens that need no work. At step N the
-weight of the heavy one jumps from 0.05 to 0.9, seconds after the start: sources that grow are looked
-at twice a second. Capacity is that of the second mixture with loaders that are enough for it.
-Everybody has the same cores, threads and tokenizer processes.
+weight of the heavy one jumps from 0.05 to 0.9, seconds after the start: sources that grow are
+looked at twice a second. Capacity is that of the second mixture with loaders that are enough for
+it. Everybody has the same cores, threads and tokenizer processes.
 """
 
 from __future__ import annotations
