@@ -149,7 +149,7 @@ def run_undisturbed(
             return figures
         if others <= _quiet.MOST_OTHERS or not patience.lasts:
             return {**figures, "others_cpu": round(others, 3)}
-        _say(f"    again: other processes took {others:.2f} cores")
+        say(f"    again: other processes took {others:.2f} cores")
         patience.spend(time.perf_counter() - before.wall)
 
 
@@ -169,9 +169,9 @@ def interleave(
                 past = runs[contender.key]
                 if past and not is_measured(past[-1]):
                     continue
-                _say(f"{turn + 1}/{rounds} {contender.key}")
+                say(f"{turn + 1}/{rounds} {contender.key}")
                 past.append(run_undisturbed(pythons, contender, work, path, patience))
-                _say(f"    {_brief(past[-1])}")
+                say(f"    {_brief(past[-1])}")
     return {key: _merge(past) for key, past in runs.items()}
 
 
@@ -192,7 +192,8 @@ def _brief(figures: Mapping[str, Any]) -> str:
     return " ".join(shown)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Tell who waits what goes on."""
     print(text, file=sys.stderr, flush=True)
 
 
