@@ -112,7 +112,10 @@ def run_once(
     if program is None:
         return {"missing": NO_ENVIRONMENT}
     words = [program, "-m", _WORKERS, contender.module, json.dumps({**work, **contender.setup})]
-    environment = {**os.environ, **contender.environment, "PYTHONPATH": path}
+    # Ours may have its packages from there; peers have them in their own environment.
+    inherited = "" if contender.is_peer else os.environ.get("PYTHONPATH", "")
+    paths = os.pathsep.join(filter(None, [path, inherited]))
+    environment = {**os.environ, **contender.environment, "PYTHONPATH": paths}
     try:
         done = subprocess.run(
             [*place.prefix, *words],

@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from packed_job import packed_job
+from torch.nn.attention.flex_attention import flex_attention
 from torchtitan.components.checkpoint import CheckpointManager
 from torchtitan.components.loss import IGNORE_INDEX, CrossEntropyLoss
 from torchtitan.components.metrics import MetricsProcessor
@@ -29,6 +30,7 @@ from torchtitan.components.optimizer import default_adamw
 from torchtitan.components.tokenizer import BaseTokenizer
 from torchtitan.config import TrainingConfig
 from torchtitan.config.configs import DebugConfig
+from torchtitan.models.common.attention import FlexAttention
 from torchtitan.models.common.config_utils import decoder_vocab_size
 from torchtitan.models.llama3 import model_registry
 from torchtitan.tools.logging import init_logger
@@ -39,6 +41,8 @@ from overlord import titan
 
 STEPS, BINS, ROWS, CONTEXT = 20, 8, 2, 128  # flex attention has blocks of 128
 DIES_AT = (8, 2)  # step and microbatch, from 1
+# As it is compiled there, but not tuned, which takes minutes.
+FlexAttention._compiled_flex_attn = torch.compile(flex_attention)
 
 
 class NoTokenizer(BaseTokenizer):
