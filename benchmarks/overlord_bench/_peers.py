@@ -112,7 +112,10 @@ def run_once(
     if program is None:
         return {"missing": NO_ENVIRONMENT}
     words = [program, "-m", _WORKERS, contender.module, json.dumps({**work, **contender.setup})]
-    environment = {**os.environ, **contender.environment, "PYTHONPATH": path}
+    # Ours may have its packages from there; peers have them in their own environment.
+    inherited = "" if contender.is_peer else os.environ.get("PYTHONPATH", "")
+    paths = os.pathsep.join(filter(None, [path, inherited]))
+    environment = {**os.environ, **contender.environment, "PYTHONPATH": paths}
     try:
         done = subprocess.run(
             [*place.prefix, *words],
@@ -149,7 +152,7 @@ def run_undisturbed(
             return figures
         if others <= _quiet.MOST_OTHERS or not patience.lasts:
             return {**figures, "others_cpu": round(others, 3)}
-        _say(f"    again: other processes took {others:.2f} cores")
+        say(f"    again: other processes took {others:.2f} cores")
         patience.spend(time.perf_counter() - before.wall)
 
 
@@ -169,9 +172,9 @@ def interleave(
                 past = runs[contender.key]
                 if past and not is_measured(past[-1]):
                     continue
-                _say(f"{turn + 1}/{rounds} {contender.key}")
+                say(f"{turn + 1}/{rounds} {contender.key}")
                 past.append(run_undisturbed(pythons, contender, work, path, patience))
-                _say(f"    {_brief(past[-1])}")
+                say(f"    {_brief(past[-1])}")
     return {key: _merge(past) for key, past in runs.items()}
 
 
@@ -192,7 +195,8 @@ def _brief(figures: Mapping[str, Any]) -> str:
     return " ".join(shown)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Tell who waits what goes on."""
     print(text, file=sys.stderr, flush=True)
 
 

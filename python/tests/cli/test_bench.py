@@ -257,15 +257,36 @@ def test_transport_cases_are_those_of_the_contract() -> None:
 
 
 def test_trainers_count_lines_and_see_the_same_tokens(data: Path) -> None:
-    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
     from overlord_bench import trainers
 
-    sizes = ["--tokens", "20000", "--steps", "2", "--context", "32", "--bins", "2"]
-    words = ["--data", str(data), "--rounds", "1", "--workers", "0", *sizes]
+    sizes = ["--tokens", "20000", "--steps", "2", "--context", "64", "--bins", "2"]
+    words = ["--data", str(data), "--trainers", "ddp", "--rounds", "2", "--workers", "0", *sizes]
     report = trainers.run([*words, *NOBODY])
-    check_report(report, "trainers", {"step_time_ratio", "glue_lines_hf", "glue_lines_fsdp2"})
-    assert all(
-        1 <= lines <= 10 for name, lines in report["figures"].items() if name.startswith("glue")
-    )
-    losses = {figures["last_loss"] for figures in report["contenders"].values()}
-    assert len(losses) == 1 and report["figures"]["step_time_ratio"] > 0
+    check_report(report, "trainers", {"ddp_step_time_ratio", "glue_lines_hf", "glue_lines_fsdp2"})
+    figures = report["figures"]
+    assert all(1 <= lines <= 10 for name, lines in figures.items() if name.startswith("glue"))
+    assert figures["ddp_step_time_ratio"] > 0 and figures["ddp_rounds"] == 2
+
+
+def test_an_interval_holds_the_median_of_what_its_numbers_come_from() -> None:
+    from overlord_bench._intervals import of_median
+
+    assert of_median([3, 1, 2]) == (1, 3, 0.75)
+    low, high, confidence = of_median(list(range(9)))
+    assert (low, high) == (1, 7) and confidence == pytest.approx(1 - 2 * 10 / 512)
+    dice = np.random.default_rng(3)
+    drawn = dice.lognormal(size=(2000, 9))
+    held = [low <= 1 <= high for low, high, _ in (of_median(row.tolist()) for row in drawn)]
+    assert np.mean(held) == pytest.approx(1 - 2 * 10 / 512, abs=0.015)
+
+
+def test_waits_of_a_device_are_shares_of_its_time() -> None:
+    pytest.importorskip("torch")
+    from overlord_bench._contenders.gpu.marks import Marks
+
+    marks = Marks("cpu")
+    marks._asked, marks._given, marks._ready = [0.0, 10.0, 20.0], [1.0, 12.0], [2.0, 13.0]
+    shares = marks.shares()
+    assert shares["wait_share"] == 3 / 20 and shares["inputs_share"] == 5 / 20
+    assert shares["longest_wait_ms"] == 3e3 and shares["microbatch_ms"] == 1e4

@@ -1,116 +1,167 @@
-"""A small model that trains on batches of Overlord, or on the same out of a DataLoader."""
+"""A trainer over a Llama, fed by Overlord and by DataLoaders in turn: seconds of a step of each.
+
+All of them in one process: every run begins with the same weights and has the same tokens, and its
+last loss says so.
+"""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
-from itertools import islice
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
 
-from overlord_bench._contenders.overlord_loader import job_config
+from overlord_bench._contenders.trainers import feeds
+from overlord_bench._contenders.trainers.models import (
+    alone,
+    llama,
+    quietly,
+    threads_for,
+    wait_for,
+)
 
-FIELDS = ("tokens", "targets", "positions", "loss_weights")
-WIDTH = 64
-
-
-class Model(nn.Module):  # type: ignore[misc]
-    """Words and places, two layers, and the loss of every target by its weight."""
-
-    def __init__(self, vocabulary: int, context: int) -> None:
-        super().__init__()
-        self.words = nn.Embedding(vocabulary, WIDTH)
-        self.places = nn.Embedding(context, WIDTH)
-        layer = nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, 0.0, batch_first=True)
-        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.head = nn.Linear(WIDTH, vocabulary)
-
-    def forward(self, batch: dict[str, Any]) -> Any:
-        """The sum of the losses over the targets."""
-        tokens = batch["tokens"].long()
-        hidden = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
-        x = self.words(tokens) + self.places(batch["positions"].long())
-        logits = self.head(self.layers(x, hidden, is_causal=True))
-        losses = nn.functional.cross_entropy(
-            logits.flatten(0, 1), batch["targets"].long().flatten(), reduction="none"
-        )
-        weights = batch["loss_weights"].flatten()
-        return (losses * weights).sum() / weights.sum()
+RATE = 0.01
 
 
-class Rows(Dataset):  # type: ignore[misc]
-    """Rows that were packed beforehand, one file per field."""
+class Clock:
+    """Told of every step's end, it knows what those behind the first ones took."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._arrays: dict[str, Any] = {}
-        self._count = len(np.load(folder / "tokens.npy", mmap_mode="r"))
+    def __init__(self, work: dict[str, Any]) -> None:
+        self._work = work
+        self._done = 0
+        self._began = self.seconds = 0.0
 
-    def __len__(self) -> int:
-        return self._count
+    def stepped(self) -> None:
+        """A step has ended."""
+        self._done += 1
+        if self._done == self._work["warmup"]:
+            wait_for(self._work["device"])
+            self._began = time.perf_counter()
+        elif self._done == feeds.steps_of(self._work):
+            wait_for(self._work["device"])
+            self.seconds = (time.perf_counter() - self._began) / self._work["steps"]
 
-    def __getitem__(self, row: int) -> dict[str, Any]:
-        if not self._arrays:  # in the worker that reads
-            self._arrays = {f: np.load(self._folder / f"{f}.npy", mmap_mode="r") for f in FIELDS}
-        return {name: torch.tensor(array[row]) for name, array in self._arrays.items()}
+
+Run = Callable[[int | None, Clock], None]
 
 
-def _ours(work: dict[str, Any]) -> Any:
+def _loop(work: dict[str, Any], model: Any, inner: Any, rows: feeds.Rows) -> Run:
+    """A loop of one's own; `inner` is what the inputs are made for."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+
+    def run(workers: int | None, clock: Clock) -> None:
+        given = feeds.ours(work, inner) if workers is None else feeds.theirs(work, rows, workers)
+        for inputs in given:
+            model(**inputs).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            clock.stepped()
+
+    return run
+
+
+def _ddp(work: dict[str, Any], model: Any, rows: feeds.Rows) -> Run:
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)
+    return _loop(work, wrapped, model, rows)
+
+
+def _fsdp2(work: dict[str, Any], model: Any, rows: feeds.Rows) -> Run:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(work["device"], (1,))
+    for layer in model.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return _loop(work, model, model, rows)
+
+
+def _hf(work: dict[str, Any], model: Any, rows: feeds.Rows) -> Run:
+    """Trainer of transformers, its own DataLoader in the order of the rows."""
+    import transformers
+    from torch.utils.data import SequentialSampler
+
     import overlord as ol
 
-    return ol.job(job_config(work)).train(rank=0, engine="embedded")
+    class Timed(transformers.TrainerCallback):  # type: ignore[misc]
+        def __init__(self, clock: Clock) -> None:
+            self._clock = clock
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            self._clock.stepped()
+
+    class Usual(transformers.Trainer):  # type: ignore[misc]
+        def _get_train_sampler(self, *_: Any) -> Any:
+            return SequentialSampler(rows)
+
+    class Ours(ol.hf.TrainerMixin, transformers.Trainer):  # type: ignore[misc]
+        pass
+
+    def run(workers: int | None, clock: Clock) -> None:
+        args = transformers.TrainingArguments(
+            output_dir=work["folder"] + "/hf",
+            max_steps=feeds.steps_of(work),
+            per_device_train_batch_size=work["bins"],
+            dataloader_num_workers=workers or 0,
+            learning_rate=RATE,
+            lr_scheduler_type="constant",
+            optim="sgd",
+            max_grad_norm=0,
+            save_strategy="no",
+            logging_strategy="no",
+            report_to=[],
+            use_cpu=work["device"] == "cpu",
+            disable_tqdm=True,
+        )
+        timed = [Timed(clock)]
+        if workers is None:
+            trainer = Ours(model, args, data=ol.job(feeds.config_of(work)), callbacks=timed)
+        else:
+            trainer = Usual(model, args, train_dataset=rows, callbacks=timed)
+        trainer.train()
+
+    return run
 
 
-def _packed(work: dict[str, Any], steps: int) -> Path:
-    """The rows of the first steps, written once."""
-    folder = Path(work["folder"]) / f"packed-{work['context']}-{work['bins']}-{steps}"
-    if folder.is_dir():
-        return folder
-    with _ours(work) as loader:
-        batches = list(islice(loader, steps))
-    writing = folder.with_name(f"{folder.name}.{os.getpid()}")
-    writing.mkdir()
-    for name in FIELDS:
-        np.save(writing / f"{name}.npy", np.concatenate([getattr(b, name) for b in batches]))
-    writing.rename(folder)
-    return folder
+_TRAINERS = {"ddp": _ddp, "fsdp2": _fsdp2, "hf": _hf}
 
 
 def measure(work: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of a step, without the first ones; the last loss tells that all saw the same."""
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    model = Model(work["vocabulary"], work["context"])
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    steps = work["warmup"] + work["steps"]
-    batches: Iterator[dict[str, Any]]
-    if work["workers"] is None:
-        loader = _ours(work)
-        batches = (batch.torch() for batch in loader)
-    else:
-        rows, workers = Rows(_packed(work, steps)), work["workers"]
-        batches = iter(DataLoader(rows, batch_size=work["bins"], num_workers=workers))
-    began = waited = 0.0
-    for step in range(steps):
-        if step == work["warmup"]:
-            began, waited = time.perf_counter(), 0.0
-        asked = time.perf_counter()
-        batch = next(batches)
-        waited += time.perf_counter() - asked
-        loss = model(batch)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    seconds = time.perf_counter() - began
-    return {
-        "version": torch.__version__,
-        "step_s": seconds / work["steps"],
-        "wait_s": waited / work["steps"],
-        "last_loss": float(loss),
-    }
+    """Seconds of a step by feed, one for every round; the order is turned from round to round."""
+    threads_for(work["device"])
+    until = time.perf_counter() + work["limit_s"]
+    model = llama(work["model"], work["vocabulary"], work["context"], work["device"])
+    losses: list[Any] = [None]
+
+    def note(_: Any, __: Any, output: Any) -> None:
+        losses[0] = output.loss.detach()
+
+    model.register_forward_hook(note)
+    with alone(work["device"]), quietly():
+        run = _TRAINERS[work["trainer"]](work, model, feeds.packed(work, model))
+        start = [parameter.detach().clone() for parameter in model.parameters()]
+        kinds = feeds.feeds_of(work)
+        seconds: dict[str, list[float]] = {name: [] for name in kinds}
+        last: dict[str, float] = {}
+        for turn in range(work["rounds"]):
+            if turn and time.perf_counter() > until:
+                break
+            for name in kinds if turn % 2 == 0 else reversed(list(kinds)):
+                with torch.no_grad():
+                    for parameter, kept in zip(model.parameters(), start, strict=True):
+                        parameter.copy_(kept)
+                model.train()
+                clock = Clock(work)
+                run(kinds[name], clock)
+                seconds[name].append(clock.seconds)
+                last[name] = float(losses[0])
+    _same(last, 1e-2 if work["device"] == "cuda" else 1e-5)
+    return {"version": torch.__version__, "step_s": seconds, "last_loss": last[feeds.OURS]}
+
+
+def _same(last: dict[str, float], tolerance: float) -> None:
+    """All have trained on the same tokens."""
+    ours = last[feeds.OURS]
+    if any(abs(loss - ours) > tolerance * abs(ours) for loss in last.values()):
+        raise AssertionError(f"the last losses differ, so these did not see the same: {last}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from overlord._src.batch.tensors import as_tensor
 from overlord._src.errors import refused
 
 Array = npt.NDArray[Any]
@@ -52,8 +53,7 @@ def marked_targets(batch: Any, fields: dict[str, Any], form: str) -> Any:
 
 def moved_back(batch: Any, shifted: Any, form: str) -> Any:
     """Labels for models that shift them: at the place of the token itself, -100 elsewhere."""
-    lost = shifted[:, -1] != IGNORED
-    if bool(lost.any()):
+    if cut_at_the_end(batch):
         raise refused(
             ("model_inputs", form),
             "the last target of a row is of a document that was cut there, and labels that the "
@@ -61,6 +61,22 @@ def moved_back(batch: Any, shifted: Any, form: str) -> Any:
             advice="pack without cutting: packing best_fit, over_length truncate or drop",
         )
     return one_back(shifted)
+
+
+def cut_at_the_end(batch: Any) -> bool:
+    """Whether a row's last target carries loss: of a document that was cut there.
+
+    Of the host's arrays, for asking a device would wait until it has done all before.
+    """
+    return bool((batch.loss_weights[:, -1] != 0).any())
+
+
+def beside(array: Array, like: Any) -> Any:
+    """A tensor of what was made on the host, where `like` is, and no wait for that device."""
+    tensor = as_tensor(array)
+    if like.device.type == "cuda":
+        return tensor.pin_memory().to(like.device, non_blocking=True)
+    return tensor.to(like.device)
 
 
 def one_back(shifted: Any) -> Any:

@@ -19,7 +19,13 @@ from typing import Any
 import numpy as np
 
 from overlord._src.errors import refused
-from overlord._src.trainers.inputs.fields import IGNORED, marked_targets, needed, one_back
+from overlord._src.trainers.inputs.fields import (
+    beside,
+    cut_at_the_end,
+    marked_targets,
+    needed,
+    one_back,
+)
 
 _BY_ROW = ("sdpa", "eager", "flex_attention")  # documents are told apart in every row
 _WRAPPED = ("module", "_orig_mod", "base_model")
@@ -72,7 +78,7 @@ def _losses(
     given = {"labels": one_back(shifted), "num_items_in_batch": counted}
     if model is None or takes(model, "shift_labels"):
         given["shift_labels"] = shifted
-    elif bool((shifted[:, -1] != IGNORED).any()) or _is_slice(batch):
+    elif cut_at_the_end(batch) or _is_slice(batch):
         raise refused(
             ("model_inputs", "hf"),
             f"{type(model).__name__} shifts its labels itself and takes no `shift_labels`, and the "
@@ -104,8 +110,7 @@ def _boundaries(batch: Any, fields: dict[str, Any]) -> dict[str, Any]:
 def _document_numbers(batch: Any, fields: dict[str, Any]) -> Any:
     lengths = np.diff(batch.cu_seqlens_padded)
     numbers = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-    like = fields["positions"]
-    return like.new_tensor(numbers)
+    return beside(numbers, fields["positions"])
 
 
 def _is_flat(batch: Any, model: Any, boundaries: bool) -> bool:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.batch.tensors import as_tensor
 from overlord._src.errors import refused
 from overlord._src.trainers.inputs.fields import (
+    beside,
     check_whole,
     marked_targets,
     moved_back,
@@ -42,7 +42,7 @@ def inputs(batch: Any, *, audio: str = "audio", loss: bool = True) -> dict[str, 
             )
         mask = np.arange(int(frames.max())) < real[:, None]
         out["input_features"] = sounds.torch()
-        out["feature_attention_mask"] = as_tensor(mask.astype(np.int64))
+        out["feature_attention_mask"] = beside(mask.astype(np.int64), fields["tokens"])
     if loss:
         shifted = marked_targets(batch, fields, "qwen_audio")
         out["labels"] = moved_back(batch, shifted, "qwen_audio")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.batch.tensors import as_tensor
 from overlord._src.errors import refused
 from overlord._src.trainers.inputs.fields import (
+    beside,
     check_whole,
     marked_targets,
     moved_back,
@@ -40,7 +40,7 @@ def inputs(
     positions = np.concatenate([batch.positions[None], planes]).astype(np.int64)
     out = {
         "input_ids": fields["tokens"].long(),
-        "position_ids": as_tensor(positions).to(fields["tokens"].device),
+        "position_ids": beside(positions, fields["tokens"]),
         "use_cache": False,
     }
     for name, pixels, grid in (
@@ -48,7 +48,10 @@ def inputs(
         (video, "pixel_values_videos", "video_grid_thw"),
     ):
         if name in names:
-            out |= {pixels: _data(media[name]), grid: as_tensor(media[name].grid_thw)}
+            out |= {
+                pixels: _data(media[name]),
+                grid: beside(media[name].grid_thw, fields["tokens"]),
+            }
     if loss:
         shifted = marked_targets(batch, fields, "qwen_vl")
         out["labels"] = moved_back(batch, shifted, "qwen_vl")

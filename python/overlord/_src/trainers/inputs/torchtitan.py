@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from overlord._src.batch.tensors import as_tensor
 from overlord._src.trainers.inputs.fields import (
+    beside,
     check_whole,
     counted_positions,
     marked_targets,
@@ -37,18 +37,21 @@ def inputs(
     fields = needed(batch, "torchtitan", "tokens", "targets", "loss_weights", "positions")
     out = {
         "input": fields["tokens"].long(),
-        "positions": as_tensor(counted_positions(batch)).to(fields["tokens"].device),
+        "positions": beside(counted_positions(batch), fields["tokens"]),
         "labels": marked_targets(batch, fields, "torchtitan"),
     }
     if mrope:
         planes = np.moveaxis(batch.mrope_positions(), 0, -1).astype(np.int64)
-        out["mrope_positions"] = as_tensor(planes).to(fields["tokens"].device)
+        out["mrope_positions"] = beside(planes, fields["tokens"])
     if folded:
         out = {name: tensor.flatten(0, 1) for name, tensor in out.items()}
     media = batch.media
     for name, pixels, grid in _MEDIA:
         if name in media and media[name].data is not None:
-            out |= {pixels: media[name].torch(), grid: as_tensor(media[name].grid_thw)}
+            out |= {
+                pixels: media[name].torch(),
+                grid: beside(media[name].grid_thw, fields["tokens"]),
+            }
     if special_tokens is not None:
         out["special_tokens"] = dict(special_tokens)
     return out

@@ -1,0 +1,1 @@
+"""Contenders of the bench `gpu`."""
