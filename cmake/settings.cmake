@@ -26,6 +26,8 @@ set_source_files_properties(src/overlord/model/widen.cc src/overlord/batch/assem
                             src/overlord/media/audio/log_mel.cc
                             src/overlord/media/audio/resample.cc src/overlord/media/audio/audio_decode.cc
                             PROPERTIES COMPILE_OPTIONS -O3)
+# A sixth of the time that g++ takes goes into collecting its own garbage; with a quarter of a gigabyte more it need not.
+add_compile_options("$<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000;--param=ggc-min-expand=300>")
 if(OVERLORD_WERROR)
   add_compile_options(-Werror)
 endif()

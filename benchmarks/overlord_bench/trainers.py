@@ -59,7 +59,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def _ratios(found: dict[str, Any]) -> dict[str, Any]:
+def ratios_of(found: dict[str, Any]) -> dict[str, Any]:
     """Of one trainer: median, interval, and at which workers theirs are best."""
     if not is_measured(found):
         return {"step_time_ratio": None}
@@ -107,7 +107,7 @@ def run(arguments: list[str]) -> dict[str, Any]:
     pythons, patience = _peers.find_pythons(options.peers), Patience(options.patience)
     found = _peers.interleave(pythons, contenders, work, 1, patience) if contenders else {}
     figures: dict[str, Any] = {
-        f"{name}_{key}": value for name in found for key, value in _ratios(found[name]).items()
+        f"{name}_{key}": value for name in found for key, value in ratios_of(found[name]).items()
     }
     lines = {page: len(_pages.glue_lines(page)) for page in _pages.pages()}
     figures |= {f"glue_lines_{page}": count for page, count in lines.items()}

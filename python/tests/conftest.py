@@ -106,7 +106,12 @@ def _names_a_start(function: Any, known: dict[Any, bool]) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that `make flaky` runs."""
+    """Marks the tests that `make flaky` runs, and has those begin that share a cluster of Ray's.
+
+    Workers that have nothing left to do take tests from the end of what another one has, and each
+    would start a cluster of its own for them.
+    """
+    items.sort(key=lambda item: "cluster" not in getattr(item, "fixturenames", ()))
     known: dict[Any, bool] = {}
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]

@@ -17,12 +17,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 PARENT = r"""
-import json, os, signal, socket, sys
+import importlib, json, os, signal, socket, sys
 import overlord._src.checkup.preflight, overlord._src.loader.attached_engine
 import overlord._src.loader.loader
+
+for name in sys.argv[2:]:
+    importlib.import_module(name)
 
 
 def next_program(door):
@@ -79,12 +82,13 @@ run(become(next_program(socket.socket(fileno=int(sys.argv[1])))))
 
 
 @functools.cache
-def door_of_parent() -> socket.socket:
-    """Where programs are asked for; with its last copy the parent ends."""
+def door_of_parent(*modules: str) -> socket.socket:
+    """Where programs are asked for that find these imported; with its last copy the parent ends."""
     door, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
-        command = [sys.executable, "-c", PARENT, str(its.fileno())]
-        subprocess.Popen(command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL)
+        command = [sys.executable, "-c", PARENT, str(its.fileno()), *modules]
+        alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads would not be in what it forks
+        subprocess.Popen(command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, env=alone)
     return door
 
 
@@ -97,13 +101,14 @@ class WarmProcess:
         arguments: list[str],
         environment: Mapping[str, str],
         stderr: int = 2,
+        modules: Sequence[str] = (),
     ) -> None:
         self.returncode: int | None = None
         line, its = socket.socketpair()
         input_end, input_start = os.pipe()
         output_end, output_start = os.pipe()
         passed = [input_end, output_start, stderr, its.fileno()]
-        socket.send_fds(door_of_parent(), [b"?"], passed)
+        socket.send_fds(door_of_parent(*modules), [b"?"], passed)
         its.close()
         os.close(input_end)
         os.close(output_start)
@@ -128,6 +133,13 @@ class WarmProcess:
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # it may end in between
                 os.kill(self.pid, which)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, None]:
+        self.stdin.close()
+        with self.stdout as output:
+            said = output.read()
+        self.wait(timeout)
+        return said, None
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

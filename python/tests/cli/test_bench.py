@@ -256,6 +256,18 @@ def test_transport_cases_are_those_of_the_contract() -> None:
     assert without and not any(case.tls for case in without)
 
 
+def test_ratios_of_a_trainer_are_to_the_best_of_its_loaders() -> None:
+    from overlord_bench import trainers
+
+    steps = {trainers.OURS: [2.0, 3.0, 1.0], "dataloader_0": [9.0] * 3, "dataloader_4": [4.0] * 3}
+    found = trainers.ratios_of({"step_s": steps, "version": "1"})
+    assert found["step_time_ratio"] == 0.5 and found["best_workers"] == 4
+    assert (found["step_time_ratio_least"], found["step_time_ratio_most"]) == (0.25, 0.75)
+    assert (found["step_ms"], found["rounds"]) == (2000.0, 3)
+    assert trainers.ratios_of({"missing": "not here"}) == {"step_time_ratio": None}
+
+
+@pytest.mark.soak
 def test_trainers_count_lines_and_see_the_same_tokens(data: Path) -> None:
     pytest.importorskip("transformers")
     from overlord_bench import trainers

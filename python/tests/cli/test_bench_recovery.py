@@ -154,6 +154,7 @@ def short_run(data: Path, parts: str) -> dict[str, Any]:
     return figures
 
 
+@pytest.mark.soak
 def test_a_short_run(tmp_path: Path) -> None:
     assert short_run(tmp_path, "throughput")["throughput_ratio"] > 0
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from broadcast_rank import digest
-from own_rank import started
+from own_rank import said_by_ranks
 from packed_job import packed_job
 from test_golden_inputs import job_of
 
 import overlord as ol
 
 torch: Any = pytest.importorskip("torch")
-HERE = Path(__file__).parent
 DELIVERIES: list[tuple[dict[str, int], dict[str, Any]]] = [
     ({"dp": 2, "tp": 2}, {"broadcast": ["tp"]}),
     ({"cp": 2, "tp": 2}, {"broadcast": ["tp", "cp"]}),
@@ -31,16 +28,7 @@ def run(folder: Path, cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]
     """What every rank said of every case."""
     [world] = {math.prod(case["mesh"].values()) for case in cases}
     told = {"cases": cases, "rendezvous": f"file://{folder}/meet"}
-    program = [sys.executable, str(HERE / "broadcast_rank.py"), json.dumps(told)]
-    ranks = [started(program, rank, world) for rank in range(world)]
-    try:
-        said = [process.communicate(timeout=240)[0].splitlines() for process in ranks]
-        assert [process.returncode for process in ranks] == [0] * world
-        return [[json.loads(line) for line in lines if line.startswith("{")] for lines in said]
-    finally:
-        for process in ranks:
-            process.kill()
-            process.wait()
+    return said_by_ranks("broadcast_rank.py", told, world)
 
 
 def reader_of(mesh: ol.Mesh, rank: int, axes: list[str]) -> int:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from own_rank import started
+from own_rank import said_by_ranks
 from packed_job import packed_job
 
 import overlord as ol
@@ -49,19 +47,7 @@ def run(folder: Path, mesh: dict[str, int], **more: Any) -> list[list[dict[str, 
         "engine": "embedded",
         **more,
     }
-    program = [sys.executable, str(HERE / "megatron_rank.py"), json.dumps(told)]
-    ranks = [started(program, rank, world) for rank in range(world)]
-    said = []
-    try:
-        for process in ranks:
-            lines = process.communicate(timeout=240)[0].splitlines()
-            assert process.returncode == 0
-            said.append([json.loads(line) for line in lines if line.startswith("{")])
-    finally:
-        for process in ranks:
-            process.kill()
-            process.wait()
-    return said
+    return said_by_ranks("megatron_rank.py", told, world)
 
 
 def alone(folder: Path) -> list[float]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import drive, prepare, same, steps_of
+from runs import drive_warm, prepare, same, steps_of
 
 pytest.importorskip("torch")
 
@@ -18,9 +18,9 @@ def test_fsdp2_goes_on_with_other_ranks(tmp_path: Path) -> None:
 
     folder = prepare(tmp_path, steps=5)
     small = ["--model", "tiny_gpt"]
-    drive(folder, "fsdp2", 2, *small, "--die-at", "15", dies=True)
+    drive_warm(folder, "fsdp2", 2, *small, "--die-at", "15", dies=True)
     assert 3 not in steps_of(folder)
-    drive(folder, "fsdp2", 1, *small)
+    drive_warm(folder, "fsdp2", 1, *small)
     same(steps_of(folder), expected_steps(folder, 5, tiny_gpt), range(5))
 
 

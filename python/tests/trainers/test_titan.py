@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from own_rank import started
+from own_rank import said_by_ranks
 from packed_job import packed_job
 
 import overlord as ol
@@ -32,19 +31,8 @@ def run(folder: Path, world: int, steps: int, **more: Any) -> list[list[list[str
     meet = f"file://{folder}/meet-{len(list(folder.glob('meet-*')))}"
     told = {"job": job_file(folder), "rendezvous": meet, "steps": steps, "peers": 1, **more}
     told |= {"context": CONTEXT, "rows": ROWS, "bins": BINS}
-    program = [sys.executable, str(HERE / "titan_rank.py"), json.dumps(told)]
-    ranks = [started(program, rank, world) for rank in range(world)]
-    said = []
-    try:
-        for process in ranks:
-            lines = process.communicate(timeout=240)[0].splitlines()
-            assert process.returncode == 0
-            said.append([json.loads(line)["rows"] for line in lines if line.startswith("{")])
-    finally:
-        for process in ranks:
-            process.kill()
-            process.wait()
-    return said
+    said = said_by_ranks("titan_rank.py", told, world)
+    return [[word["rows"] for word in words] for words in said]
 
 
 def test_a_checkpoint_of_two_ranks_goes_on_with_one_and_with_peers(tmp_path: Path) -> None:
