@@ -35,6 +35,8 @@ overlord_find(external::xxhash xxhash.h "" libxxhash-dev)
 overlord_find(external::simdjson simdjson.h simdjson libsimdjson-dev)
 overlord_find(external::zstd zstd.h zstd libzstd-dev)
 overlord_find(external::zlib zlib.h z zlib1g-dev)
+# The library itself is loaded when the first object is asked for (src/overlord/store/curl_library.h).
+overlord_find(external::curl_headers curl/curl.h "" libcurl4-openssl-dev)
 include(codecs)
 if(OVERLORD_BUILD_TESTS)
   overlord_find(external::gtest gtest/gtest.h gtest libgtest-dev)

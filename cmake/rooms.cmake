@@ -14,7 +14,8 @@ overlord_library(media DEPS model base runtime LIBS ${OVERLORD_CODEC_TARGETS})
 overlord_library(columnar DEPS model base runtime
                  LIBS PyArrow::parquet PyArrow::compute PyArrow::arrow external::simdjson external::zstd external::zlib)
 overlord_library(batch DEPS model base runtime)
-overlord_library(storage DEPS runtime base model LIBS PyArrow::arrow)
+overlord_library(store DEPS runtime base model LIBS external::curl_headers Threads::Threads ${CMAKE_DL_LIBS})
+overlord_library(storage DEPS store runtime base model LIBS PyArrow::arrow)
 overlord_library(transport DEPS protocol runtime base model LIBS PyArrow::flight PyArrow::arrow)
 overlord_library(workers DEPS runtime base model)
 overlord_library(roles/planner DEPS plan protocol runtime model base)
@@ -25,7 +26,7 @@ overlord_library(roles/keeper DEPS plan protocol runtime model base)
 overlord_library(host DEPS roles/planner roles/loader roles/constructor roles/client columnar media batch runtime protocol
                            plan model base)
 overlord_library(node DEPS host roles/keeper roles/planner roles/loader roles/constructor roles/client transport workers
-                           storage columnar media batch runtime protocol plan model base)
+                           storage store columnar media batch runtime protocol plan model base)
 overlord_library(sim DEPS host roles/keeper roles/planner roles/loader roles/constructor roles/client testing columnar
                           runtime protocol plan model base TEST_ONLY)
 

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKING_ROOMS = re.compile(r"src/overlord/(?:runtime|storage|transport|workers|host|node)/")
+LOCKING_ROOMS = re.compile(r"src/overlord/(?:runtime|store|storage|transport|workers|host|node)/")
 NO_PRODUCT = re.compile(r"_(?:test|benchmark|fuzz)\.cc$")
 OF_THE_COMPILER = ("-W", "-O", "-g", "-f")
 ANALYSIS = [

@@ -26,7 +26,7 @@ SEARCHED = ("src", "python", "tests", "tools", "cmake", "benchmarks", "examples"
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
 
 ARROW_ROOMS = {"columnar", "storage", "transport"}
-WORLD_ROOMS = {"runtime", "storage", "transport", "workers", "node", "sim"}
+WORLD_ROOMS = {"runtime", "store", "storage", "transport", "workers", "node", "sim"}
 BINDING_DEPS = {
     "node",
     "plan",

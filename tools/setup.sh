@@ -38,7 +38,8 @@ python=$(find_python)
 
 # --- System packages -------------------------------------------------------------------------------
 packages=(g++ libzstd-dev zlib1g-dev libsimdjson-dev libgtest-dev libbenchmark-dev libxxhash-dev
-  libjpeg-dev libspng-dev libwebp-dev libsndfile1-dev libavcodec-dev)
+  libjpeg-dev libspng-dev libwebp-dev libsndfile1-dev libavcodec-dev
+  libcurl4-openssl-dev)
 [ "$level" != extended ] || packages+=(clang-14 libclang-rt-14-dev libc++-14-dev libc++abi-14-dev)
 if [ -z "$python" ]; then
   packages+=(python3 python3-venv python3-dev)

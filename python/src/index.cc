@@ -137,7 +137,11 @@ nb::dict read_media(const std::string& path, const model::Source& source, uint64
 }
 
 std::vector<std::string> list_files(const std::string& pattern) {
-  std::vector<std::string> files = unwrap(node::list_files(pattern));
+  auto listed = [&] {
+    nb::gil_scoped_release free;  // a store may take its time to answer
+    return node::list_files(pattern);
+  }();
+  std::vector<std::string> files = unwrap(std::move(listed));
   for (const std::string& file : files) {
     const auto size = static_cast<Py_ssize_t>(file.size());
     const nb::object text = nb::steal(PyUnicode_DecodeUTF8(file.data(), size, "strict"));

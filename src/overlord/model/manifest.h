@@ -2,10 +2,12 @@
 // Block tables and lengths are views into the mapped index, so an idle source costs few bytes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "overlord/base/hash.h"
@@ -17,6 +19,18 @@ struct Fingerprint {
   uint64_t size_bytes = 0;
   int64_t modified_ns = 0;  // local files
   uint64_t content = 0;     // sampled content hash (local) or ETag hash (object stores)
+  // Object stores: the ETag without quotes, with which every range is asked for; zeros behind it.
+  // Empty: a local file, or an ETag that is longer than any known store's, whose hash must do.
+  std::array<char, 48> etag{};
+
+  std::string_view etag_text() const {
+    const std::string_view all(etag.data(), etag.size());
+    return all.substr(0, all.find('\0'));
+  }
+  void set_etag(std::string_view text) {
+    etag = {};
+    if (text.size() < etag.size()) text.copy(etag.data(), text.size());
+  }
 
   friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };

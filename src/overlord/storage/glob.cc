@@ -138,7 +138,44 @@ Status check_odd(const std::string& pattern, const std::vector<std::string>& mat
                           "; name the extension to read, for example '*.parquet'");
 }
 
+using Parts = std::vector<std::string>;
+
+// What Walk does with directories, for a name that was listed.
+bool parts_match(const Parts& pattern, size_t p, const Parts& name, size_t n, bool extension) {
+  if (p == pattern.size()) return n == name.size();
+  const bool last = p + 1 == pattern.size();
+  if (pattern[p] == "**") {
+    if (!last && parts_match(pattern, p + 1, name, n, extension)) return true;
+    if (n == name.size() || name[n].starts_with('.')) return false;
+    return (last && n + 1 == name.size()) || parts_match(pattern, p, name, n + 1, extension);
+  }
+  if (n == name.size() || !glob_matches(pattern[p], name[n])) return false;
+  const bool hidden = name[n].starts_with('.') && !pattern[p].starts_with('.');
+  if (hidden && is_glob(pattern[p]) && (extension || !last)) return false;
+  return parts_match(pattern, p + 1, name, n + 1, extension);
+}
+
+Status nothing_matches(const std::string& pattern) {
+  return not_found("no file matches " + runtime::quote(pattern) +
+                   "; check the path, `*` does not cross directories and `**` does");
+}
+
 }  // namespace
+
+Result<std::vector<std::string>> match_glob(const std::string& pattern,
+                                            const std::vector<std::string>& names) {
+  const Parts parts = components(pattern);
+  if (parts.empty()) return invalid_argument("empty glob pattern");
+  const bool extension = names_extension(parts.back());
+  std::vector<std::string> matches;
+  for (const std::string& name : names) {
+    if (parts_match(parts, 0, components(name), 0, extension)) matches.push_back(name);
+  }
+  if (matches.empty()) return nothing_matches(pattern);
+  if (!extension) OVERLORD_RETURN_IF_ERROR(check_odd(pattern, matches));
+  std::sort(matches.begin(), matches.end());
+  return matches;
+}
 
 bool is_glob(std::string_view pattern) {
   return pattern.find_first_of("*?") != std::string_view::npos;
@@ -171,10 +208,7 @@ Result<std::vector<std::string>> expand_glob(const std::string& pattern) {
   Walk walk(std::move(parts), extension);
   OVERLORD_RETURN_IF_ERROR(walk.visit(pattern.starts_with('/') ? "/" : "", 0));
   std::vector<std::string> matches = walk.take();
-  if (matches.empty()) {
-    return not_found("no file matches " + runtime::quote(pattern) +
-                     "; check the path, `*` does not cross directories and `**` does");
-  }
+  if (matches.empty()) return nothing_matches(pattern);
   if (!extension) OVERLORD_RETURN_IF_ERROR(check_odd(pattern, matches));
   return matches;
 }

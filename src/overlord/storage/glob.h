@@ -18,4 +18,9 @@ bool glob_matches(std::string_view pattern, std::string_view name);  // one path
 // names: what to read must be said, not guessed. `*.ext` leaves hidden files out, like a shell.
 Result<std::vector<std::string>> expand_glob(const std::string& pattern);
 
+// The names of a listing that a pattern means, by the same rules; sorted. `pattern` and `names` are
+// relative to the same place.
+Result<std::vector<std::string>> match_glob(const std::string& pattern,
+                                            const std::vector<std::string>& names);
+
 }  // namespace overlord::storage

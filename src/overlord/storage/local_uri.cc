@@ -78,7 +78,7 @@ Result<std::string> local_path(std::string_view uri) {
   }
   if (uri.substr(0, scheme + 3) != kFileScheme) {
     return invalid_argument("no storage serves " + std::string(uri.substr(0, scheme + 3)) + ": " +
-                            redacted(uri) + "; there are file:// and plain paths");
+                            redacted(uri) + "; there are s3://, file:// and plain paths");
   }
   if (!authority.empty() && authority != "localhost") {
     return invalid_argument("file URI with a host: " + redacted(uri) +

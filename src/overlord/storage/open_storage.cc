@@ -1,17 +1,74 @@
 #include "overlord/storage/open_storage.h"
 
+#include <utility>
+
+#include "overlord/storage/bucket_storage.h"
 #include "overlord/storage/local_storage.h"
 #include "overlord/storage/local_uri.h"
+#include "overlord/store/s3_settings.h"
+#include "overlord/store/s3_uri.h"
 
 namespace overlord::storage {
+namespace {
+
+// A job's data may lie on disks and in buckets.
+class RoutedStorage final : public runtime::Storage {
+ public:
+  RoutedStorage(std::unique_ptr<runtime::Storage> local, std::unique_ptr<runtime::Storage> bucket)
+      : local_(std::move(local)), bucket_(std::move(bucket)) {}
+
+  void read(runtime::ReadRequest request, runtime::CancelToken cancel,
+            runtime::ReadDone done) override {
+    runtime::Storage& storage = of(request.uri);
+    storage.read(std::move(request), std::move(cancel), std::move(done));
+  }
+  Result<runtime::Bytes> read_blocking(const runtime::ReadRequest& request) override {
+    return of(request.uri).read_blocking(request);
+  }
+  Result<runtime::FileInfo> stat(const std::string& uri) override { return of(uri).stat(uri); }
+  Result<std::vector<std::string>> list(const std::string& pattern) override {
+    return of(pattern).list(pattern);
+  }
+
+ private:
+  runtime::Storage& of(const std::string& uri) const {
+    return store::is_s3_uri(uri) ? *bucket_ : *local_;
+  }
+
+  const std::unique_ptr<runtime::Storage> local_;
+  const std::unique_ptr<runtime::Storage> bucket_;
+};
+
+Result<std::unique_ptr<runtime::Storage>> open_bucket(const StorageOptions& options) {
+  store::S3Settings settings = store::s3_settings();
+  OVERLORD_TRY(auto s3,
+               store::S3Store::make(std::move(settings.options), options.pool,
+                                    std::make_shared<store::FoundCredentials>(settings.profile)));
+  return std::unique_ptr<runtime::Storage>(std::make_unique<BucketStorage>(std::move(s3)));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<runtime::Storage>> open_storage(std::span<const std::string> uris,
                                                        StorageOptions options) {
-  for (const std::string& uri : uris) OVERLORD_RETURN_IF_ERROR(local_path(uri).status());
+  bool in_bucket = false;
+  bool on_disk = uris.empty();
+  for (const std::string& uri : uris) {
+    const bool s3 = store::is_s3_uri(uri);
+    OVERLORD_RETURN_IF_ERROR(s3 ? store::parse_s3_uri(uri).status() : local_path(uri).status());
+    (s3 ? in_bucket : on_disk) = true;
+  }
+  std::unique_ptr<runtime::Storage> bucket;
+  if (in_bucket) {
+    OVERLORD_TRY(bucket, open_bucket(options));
+  }
+  if (!on_disk) return bucket;
   auto local = std::make_unique<LocalStorage>(std::move(options.pool), options.io_threads,
                                               options.open_files);
   OVERLORD_RETURN_IF_ERROR(local->status());
-  return std::unique_ptr<runtime::Storage>(std::move(local));
+  if (!in_bucket) return std::unique_ptr<runtime::Storage>(std::move(local));
+  return std::unique_ptr<runtime::Storage>(
+      std::make_unique<RoutedStorage>(std::move(local), std::move(bucket)));
 }
 
 }  // namespace overlord::storage

@@ -1,5 +1,6 @@
-// Which Storage serves which URIs: the one place that knows. Today file:// and plain paths, by
-// LocalStorage; a store of another scheme joins here, and nobody else hears of it.
+// Which Storage serves which URIs: the one place that knows. file:// and plain paths by
+// LocalStorage, s3:// by BucketStorage; a store of another scheme joins here, and nobody else hears
+// of it.
 #pragma once
 
 #include <cstdint>

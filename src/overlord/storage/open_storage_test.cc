@@ -27,11 +27,12 @@ TEST(OpenStorage, PathsAndFileUrisAreLocal) {
 }
 
 TEST(OpenStorage, ASchemeThatNothingServesIsNamed) {
-  for (const std::string scheme : {"s3", "gs", "hdfs"}) {
+  for (const std::string scheme : {"s4", "gs", "hdfs"}) {
     const Status refused = open({"/a.bin", scheme + "://bucket/b.bin"}).status();
     EXPECT_EQ(refused.code(), Code::kInvalidArgument);
     EXPECT_NE(refused.message().find("no storage serves " + scheme + "://"), std::string::npos)
         << refused.message();
+    EXPECT_NE(refused.message().find("s3://"), std::string::npos) << refused.message();
     EXPECT_NE(refused.message().find("file://"), std::string::npos) << refused.message();
   }
 }

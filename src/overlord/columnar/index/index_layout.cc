@@ -100,17 +100,32 @@ IndexConfig read_config(uint32_t version, ByteReader* in) {
   return config;
 }
 
+namespace {
+
+// In the place of a modification time, with a length added: an ETag of that length follows. No file
+// was written in the year that this would be, 1677.
+constexpr uint64_t kEtagMark = uint64_t{1} << 63;
+
+}  // namespace
+
 void write_fingerprint(const model::Fingerprint& fingerprint, ByteWriter* out) {
+  const std::string_view etag = fingerprint.etag_text();
   out->u64(fingerprint.size_bytes);
-  out->u64(static_cast<uint64_t>(fingerprint.modified_ns));
+  out->u64(etag.empty() ? static_cast<uint64_t>(fingerprint.modified_ns) : kEtagMark + etag.size());
   out->u64(fingerprint.content);
+  out->raw(etag.data(), etag.size());
 }
 
 model::Fingerprint read_fingerprint(ByteReader* in) {
   model::Fingerprint fingerprint;
   fingerprint.size_bytes = in->u64();
-  fingerprint.modified_ns = static_cast<int64_t>(in->u64());
+  const uint64_t modified = in->u64();
   fingerprint.content = in->u64();
+  if (modified > kEtagMark && modified - kEtagMark < fingerprint.etag.size()) {
+    fingerprint.set_etag(in->raw(modified - kEtagMark));
+  } else {
+    fingerprint.modified_ns = static_cast<int64_t>(modified);
+  }
   return fingerprint;
 }
 

@@ -166,6 +166,8 @@ std::vector<std::pair<uint64_t, std::string>> SourceIndex::bad_rows() const {
 }
 
 Status SourceIndex::verify(runtime::Storage& storage) const {
+  // Asked for first: what a store lists need not be asked for one by one.
+  const Result<std::vector<std::string>> resolved = resolve_files(storage, source_);
   std::vector<Status> found(file_->shards().size());
   runtime::for_each_parallel(kVerifyThreads, found.size(), [&](size_t shard) {
     const model::ShardEntry& entry = file_->shards()[shard];
@@ -177,7 +179,7 @@ Status SourceIndex::verify(runtime::Storage& storage) const {
   });
   for (const Status& status : found) OVERLORD_RETURN_IF_ERROR(status);
   // Files that came later: an index that silently leaves them out is worse than none.
-  OVERLORD_TRY(const std::vector<std::string> uris, resolve_files(storage, source_));
+  OVERLORD_TRY(const std::vector<std::string> uris, resolved);
   std::unordered_set<std::string_view> known;  // in no order: a saved dataset has its own
   for (const model::ShardEntry& entry : file_->shards()) known.insert(entry.uri);
   for (const std::string& uri : uris) {
