@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from many_features import TRIED
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs/engines.md"
 HEADER = ["feature", "one process", "alone", "processes", "hosts", "Ray"]
 REFUSALS = ["no.", "says", "what to do", "test"]
-TEST = re.compile(r"`(test_\w+)`")
+TEST = re.compile(r"`(test_\w+(?:\[[\w-]+\])?)`")
 REFUSED = re.compile(r"refused, (\d+)")
 
 
@@ -28,9 +29,11 @@ def named(header: list[str], page: str) -> list[list[str]]:
     return [row for table in tables(page) if table[0] == header for row in table[2:]]
 
 
-def tests_there_are() -> set[str]:
+def names_of_tests() -> set[str]:
+    """All of them, and with their parameters those that try many features at once."""
+    of_many = {f"test_as_in_one_process[{name}-{engine}]" for name, engine in TRIED}
     files = [*ROOT.glob("python/tests/**/test_*.py"), *ROOT.glob("tests/*.py")]
-    return {
+    return of_many | {
         name
         for file in files
         for name in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE)
@@ -80,7 +83,7 @@ def problems(page: str, tests: set[str], words: str) -> list[str]:
 def test_every_cell_is_a_test_or_a_refusal() -> None:
     page = PAGE.read_text()
     assert len(named(HEADER, page)) > 30, "the tables are found"
-    assert problems(page, tests_there_are(), words_of_the_product()) == []
+    assert problems(page, names_of_tests(), words_of_the_product()) == []
 
 
 @pytest.mark.parametrize(
