@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import yaml
 from overlord._src.functions.callouts import Seats
-from overlord.strategy import to_yaml
+from overlord.strategy import StepView, plan_raw, to_yaml
 from trainers import in_time
 
 _calls = 0
@@ -55,3 +55,18 @@ def with_functions(config: dict[str, Any], cost: Any = quadratic) -> dict[str, A
 def functions(*names: str) -> dict[str, Any]:
     """As `ol.job` takes them."""
     return {name: globals()[name] for name in names or ("quadratic", "heaviest_first")}
+
+
+def last_first(view: StepView) -> Any:
+    """A whole plan: bins as they came, from the last consumer down."""
+    number = np.arange(view.bins)
+    seats = view.seats
+    place = np.stack([seats.consumers - 1 - number % seats.consumers, number // seats.consumers], 1)
+    place[:, 1] //= seats.microbatch_size
+    return place
+
+
+def placed_by(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with it for a strategy."""
+    strategy = to_yaml(plan_raw(last_first, version=1))
+    return {**config, "strategy": yaml.safe_load(strategy)["strategy"]}
