@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from warm_python import door_of_parent
 
 PREFIX = "ovl-"
 HOSTS = 4
@@ -57,6 +58,7 @@ def network(count: int) -> Iterator[None]:
     try:
         yield
     finally:
+        door_of_parent.cache_clear()  # of the same name there may be others
         _remove()
 
 

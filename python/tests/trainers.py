@@ -8,8 +8,6 @@ import math
 import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -128,23 +126,12 @@ class Trainer:
             "TORCHELASTIC_RESTART_COUNT": str(restarts),
         }
         self.rank = rank
-        self.process: subprocess.Popen[str] | WarmProcess
-        if prefix:
-            self.process = subprocess.Popen(
-                [*prefix, sys.executable, "-c", self.program, json.dumps(told)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=environment,
-                text=True,
-            )
-        else:
-            self.process = WarmProcess(self.program, [json.dumps(told)], environment)
+        self.process = WarmProcess(self.program, [json.dumps(told)], environment, prefix=prefix)
         self.words: list[dict[str, Any]] = []
         self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.endswith("\n"):  # not cut by a kill
                 self.hear(json.loads(line))
@@ -179,7 +166,6 @@ class Trainer:
 
     def go(self) -> None:
         """Let it go on after its pause."""
-        assert self.process.stdin is not None
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
 

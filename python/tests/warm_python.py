@@ -82,18 +82,21 @@ run(become(next_program(socket.socket(fileno=int(sys.argv[1])))))
 
 
 @functools.cache
-def door_of_parent(*modules: str) -> socket.socket:
+def door_of_parent(prefix: tuple[str, ...], modules: tuple[str, ...]) -> socket.socket:
     """Where programs are asked for that find these imported; with its last copy the parent ends."""
     door, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
-        command = [sys.executable, "-c", PARENT, str(its.fileno()), *modules]
+        command = [*prefix, sys.executable, "-c", PARENT, str(its.fileno()), *modules]
         alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads would not be in what it forks
         subprocess.Popen(command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, env=alone)
     return door
 
 
 class WarmProcess:
-    """As `subprocess.Popen([sys.executable, "-c", program, *arguments], ..., text=True)`."""
+    """As `subprocess.Popen([*prefix, sys.executable, "-c", program, *arguments], ..., text=True)`.
+
+    `prefix`: what starts a command on another host; its parent of processes is there too.
+    """
 
     def __init__(
         self,
@@ -102,13 +105,14 @@ class WarmProcess:
         environment: Mapping[str, str],
         stderr: int = 2,
         modules: Sequence[str] = (),
+        prefix: Sequence[str] = (),
     ) -> None:
         self.returncode: int | None = None
         line, its = socket.socketpair()
         input_end, input_start = os.pipe()
         output_end, output_start = os.pipe()
         passed = [input_end, output_start, stderr, its.fileno()]
-        socket.send_fds(door_of_parent(*modules), [b"?"], passed)
+        socket.send_fds(door_of_parent(tuple(prefix), tuple(modules)), [b"?"], passed)
         its.close()
         os.close(input_end)
         os.close(output_start)

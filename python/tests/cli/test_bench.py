@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,20 @@ NOBODY = ["--peers", "/nowhere/python"]
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("bench")
+
+
+@pytest.fixture
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contenders run in this process: each one's own costs most of what it does here."""
+
+    def run_here(pythons: Any, contender: Any, work: Any, *_: Any) -> dict[str, Any]:
+        if pythons.of(contender) is None:
+            return {"missing": _peers.NO_ENVIRONMENT}
+        module = importlib.import_module(f"{_peers._WORKERS}.{contender.module}")
+        figures: dict[str, Any] = module.measure({**work, **contender.setup})
+        return figures
+
+    monkeypatch.setattr(_peers, "run_once", run_here)
 
 
 def check_report(report: dict[str, Any], bench: str, figures: set[str]) -> None:
@@ -149,7 +164,7 @@ def test_best_peer_counts_overlap() -> None:
     assert figures["parquet_ratio_vs_best_peer"] is None
 
 
-def test_delivery(data: Path) -> None:
+def test_delivery(data: Path, warm: None) -> None:
     size = ["--tokens", "3e6", "--seconds", "0.1", "--rounds", "1", "--warmup", "2"]
     report = delivery.run([*size, "--data", str(data), *NOBODY])
     wanted = {"ratio_vs_best_peer", "fraction_of_memcpy", "parquet_ratio_vs_best_peer"}
@@ -185,14 +200,14 @@ def test_order_refuses_what_is_no_pipeline() -> None:
         makespan(costs, 2, np.array([[0, 1]], np.uint32))
 
 
-def test_packing() -> None:
+def test_packing(warm: None) -> None:
     report = packing.run(["--documents", "2e5", "--rounds", "1", *NOBODY])
     check_report(report, "packing", {"fill", "docs_per_s", "max_delay_steps", "fill_32768"})
     assert report["figures"]["fill"] > 0.99
     assert report["figures"]["max_delay_steps"] <= 4
 
 
-def test_balance() -> None:
+def test_balance(warm: None) -> None:
     size = ["--samples", "800", "--bins", "20", "--repeats", "1", "--rounds", "1"]
     report = balance.run([*size, *NOBODY])
     wanted = {"time_ms", "gap_percent", "speedup_vs_kk", "equal_count_gap_percent"}
@@ -218,7 +233,7 @@ def test_balance_figures_use_the_bound_of_equal_counts() -> None:
     assert figures["speedup_vs_kk_equal_count"] is None
 
 
-def test_resume(data: Path) -> None:
+def test_resume(data: Path, warm: None) -> None:
     size = ["--far", "5e4", "--repeats", "2", "--rounds", "1"]
     report = resume.run([*size, "--data", str(data), *NOBODY])
     check_report(report, "resume", {"ratio_10m_vs_1k", "seconds"})
@@ -226,7 +241,7 @@ def test_resume(data: Path) -> None:
     assert report["contenders"]["overlord"]["far_samples"] >= 50_000
 
 
-def test_idle(data: Path) -> None:
+def test_idle(data: Path, warm: None) -> None:
     report = idle.run(["--sources", "2", "--files", "1", "--rounds", "1", "--data", str(data)])
     check_report(report, "idle", {"bytes_per_idle_source", "rss_bytes"})
     assert report["figures"]["rss_bytes"] > 0

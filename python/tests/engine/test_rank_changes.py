@@ -116,9 +116,10 @@ def test_a_group_is_lost_inside_a_step_and_back_twenty_steps_later(
         for trainer in ranks[:2]:
             trainer.order(mesh=HALF, ranks=[0, 1], **step)
         first = {trainer.until("first")["first"] for trainer in ranks[:2]}
-        assert len(first) == 1 and first <= ({LOST} if named else {LOST, LOST + 1})
+        # Unnamed it is what the planner has heard of; of the last step perhaps not yet.
+        assert len(first) == 1 and first <= ({LOST} if named else {LOST - 1, LOST, LOST + 1})
         ranks[2].order()  # it goes on, and waits
-        if first == {LOST}:  # it begins anew
+        if min(first) <= LOST:  # it begins anew
             for trainer in ranks[:2]:
                 assert trainer.until("paused")["paused"] == LOST
             for trainer in ranks[:2]:
@@ -142,7 +143,8 @@ def test_a_group_is_lost_inside_a_step_and_back_twenty_steps_later(
             trainer.until("end")
             assert trainer.words[-1]["end"] == "good", trainer.words[-1]
         got = {trainer.rank: trainer.got() for trainer in living}
-        got[2].pop(min(first), None)  # it has no place in that step: what it had of it is void
+        for step in range(min(first), LOST + 2):
+            got[2].pop(step, None)  # it has no place in these: what it had of them is void
         for trainer in living:
             for step, parts in got[trainer.rank].items():
                 lost = min(first) <= step < BACK
