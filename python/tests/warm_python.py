@@ -92,6 +92,16 @@ def door_of_parent(prefix: tuple[str, ...], modules: tuple[str, ...]) -> socket.
     return door
 
 
+COMMAND = """
+import os, sys
+from overlord.cli import main
+
+os.setsid()
+os.dup2(2, 1)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 class WarmProcess:
     """As `subprocess.Popen([*prefix, sys.executable, "-c", program, *arguments], ..., text=True)`.
 
@@ -112,7 +122,11 @@ class WarmProcess:
         input_end, input_start = os.pipe()
         output_end, output_start = os.pipe()
         passed = [input_end, output_start, stderr, its.fileno()]
-        socket.send_fds(door_of_parent(tuple(prefix), tuple(modules)), [b"?"], passed)
+        try:
+            socket.send_fds(door_of_parent(tuple(prefix), tuple(modules)), [b"?"], passed)
+        except BrokenPipeError:  # the parent has died with its host
+            door_of_parent.cache_clear()
+            socket.send_fds(door_of_parent(tuple(prefix), tuple(modules)), [b"?"], passed)
         its.close()
         os.close(input_end)
         os.close(output_start)
@@ -145,6 +159,9 @@ class WarmProcess:
         self.wait(timeout)
         return said, None
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
@@ -161,6 +178,11 @@ class WarmProcess:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
             self.returncode = self._number()
         return self.returncode
+
+
+def warm_command(*words: str, prefix: Sequence[str] = (), says: int = 2) -> WarmProcess:
+    """`overlord` with these words, in a session of its own; `says`: where what it says goes."""
+    return WarmProcess(COMMAND, list(words), os.environ, says, prefix=prefix)
 
 
 def run_warm(

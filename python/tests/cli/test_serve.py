@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from trainers import in_time, processes_of, trainers, until_nothing_left
+from warm_python import WarmProcess, warm_command
 
 pytestmark = pytest.mark.deadline(180)
 
@@ -21,12 +22,14 @@ pytestmark = pytest.mark.deadline(180)
 @contextlib.contextmanager
 def served(
     config_file: Path, node: Path, prefix: Sequence[str] = ()
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[WarmProcess | subprocess.Popen[bytes]]:
     """`overlord serve` for two ranks; killed at the end where it has not ended."""
-    command = [sys.executable, "-m", "overlord", "serve", str(config_file), "--hash"]
-    process = subprocess.Popen(
-        [*prefix, *command, "--mesh", "dp=2", "--directory", str(node)], start_new_session=True
-    )
+    command = ["serve", str(config_file), "--hash", "--mesh", "dp=2", "--directory", str(node)]
+    process: WarmProcess | subprocess.Popen[bytes]
+    if prefix:  # such a host's first process is the command
+        process = subprocess.Popen([*prefix, sys.executable, "-m", "overlord", *command])
+    else:
+        process = warm_command(*command)
     try:
         yield process
         if process.poll() is None:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from trainers import (
     until_nothing_left,
     until_paused,
 )
+from warm_python import warm_command
 
 MESH = {"dp": 2}
 
@@ -59,9 +59,8 @@ class JoinedHost:
         config = yaml.safe_load(Path(path).read_text())
         lead = config["runtime"]["wire"]["planner"]
         self.directory = folder
-        command = [sys.executable, "-m", "overlord", "serve", path, "--mesh", "dp=2", "--hash"]
-        command += ["--join", lead, "--directory", str(folder), *words]
-        self.process = subprocess.Popen([*prefix, *command], start_new_session=True)
+        command = ["serve", path, "--mesh", "dp=2", "--hash", "--join", lead]
+        self.process = warm_command(*command, "--directory", str(folder), *words, prefix=prefix)
 
     def roles(self) -> dict[int, str]:
         """Of the lead that live here."""
