@@ -109,9 +109,9 @@ size_t take_body(char* data, size_t size, size_t count, void* user) {
   long status = 0;
   transfer.curl->easy_get(transfer.easy, CURLINFO_RESPONSE_CODE, &status);
   const bool good = status >= 200 && status < 300;
-  if (good && transfer.request.into.data != nullptr) {
-    if (bytes > transfer.request.into.size - answer.body_bytes) return 0;
-    std::memcpy(transfer.request.into.data.get() + answer.body_bytes, data, bytes);
+  if (good && answer.body.data != nullptr) {
+    if (bytes > answer.body.size - answer.body_bytes) return 0;
+    std::memcpy(answer.body.data.get() + answer.body_bytes, data, bytes);
   } else if (answer.text.size() + bytes <= transfer.request.most_text) {
     answer.text.append(data, bytes);
   } else if (good) {
@@ -183,6 +183,7 @@ void HttpClient::Loop::set_options(Transfer& transfer) {
   set(CURLOPT_BUFFERSIZE, kReadBytes);
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_NOBODY, request.head ? 1L : 0L);
+  if (request.put) set(CURLOPT_CUSTOMREQUEST, "PUT");
   set(CURLOPT_ERRORBUFFER, static_cast<char*>(transfer.error));
   set(CURLOPT_HEADERFUNCTION, &take_header);
   set(CURLOPT_HEADERDATA, static_cast<void*>(&transfer));
@@ -208,6 +209,10 @@ void HttpClient::Loop::begin(HttpRequest request, HttpDone done) {
   transfer.curl = curl;
   const auto at = std::prev(running.end());
   ++active;
+  if (transfer.request.room) {
+    transfer.answer.body = transfer.request.room();
+    if (transfer.answer.body.data == nullptr) return finish(at, HttpEnd::kNoRoom);
+  }
   if (!idle.empty()) {
     transfer.easy = idle.back();
     idle.pop_back();

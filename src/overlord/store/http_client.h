@@ -21,6 +21,7 @@ inline constexpr size_t kMostErrorText = 64 << 10;
 struct HttpRequest {
   std::string url;
   bool head = false;
+  bool put = false;  // without a body
   std::vector<std::string> headers;
   // Signed with AWS signature 4 when `region` is set.
   std::string region;
@@ -28,7 +29,9 @@ struct HttpRequest {
   std::string secret_key;
   std::string ca_file;   // empty: the system's
   int64_t limit_ns = 0;  // for all of it, counted from its start
-  runtime::Buffer into;  // where the body of a good answer goes; null: to `text`
+  // Gives the memory for the body of a good answer when the request starts, so that those that wait
+  // hold none; not set: the body becomes `text`.
+  std::function<runtime::Buffer()> room;
   size_t most_text = kMostErrorText;
   runtime::CancelToken cancel;
 };
@@ -41,6 +44,7 @@ enum class HttpEnd : uint8_t {
   kBroken,       // the connection ended before the answer did
   kUntrusted,    // TLS failed
   kTooLong,      // the body is longer than there is room for
+  kNoRoom,       // there is no memory for the body
   kRefused,      // libcurl cannot do it: `why`
 };
 
@@ -53,6 +57,7 @@ struct HttpAnswer {
   std::string bucket_region;  // x-amz-bucket-region
   uint64_t content_length = 0;
   uint64_t body_bytes = 0;
+  runtime::Buffer body;
   std::string text;  // of the body, where it did not go into the buffer
 };
 

@@ -1,6 +1,6 @@
 // ObjectStore: what is wanted of a store of immutable objects, whatever its protocol: list, head,
 // and ranges that are of one version or are refused. Asynchronous, with a time within which it
-// answers. docs/decisions/0080-buckets.md
+// answers. docs/decisions/0080-object-stores.md
 #pragma once
 
 #include <cstdint>

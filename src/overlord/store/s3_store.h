@@ -61,6 +61,7 @@ class S3Store final : public ObjectStore {
           std::shared_ptr<CredentialSource> credentials);
 
   std::string url_of(const std::string& bucket, const std::string& key) const;
+  void begin(const std::shared_ptr<Job>& job);
   void attempt(const std::shared_ptr<Job>& job);
   void send(const std::shared_ptr<Job>& job, const Credentials& credentials);
   void answered(const std::shared_ptr<Job>& job, HttpAnswer answer);

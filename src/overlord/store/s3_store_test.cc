@@ -238,11 +238,14 @@ TEST_F(S3StoreTest, DestructionAnswersWhatIsWaiting) {
 
 class Renewed final : public CredentialSource {
  public:
-  void get(bool renew, Done done) override {
-    if (renew) ++number;
-    done(Credentials{"AKID", "top-secret", "token-" + std::to_string(number)});
+  void get(const std::optional<Credentials>& refused, Done done) override {
+    if (refused == now()) ++number_;
+    done(now());
   }
-  int number = 0;
+
+ private:
+  Credentials now() const { return {"AKID", "top-secret", "token-" + std::to_string(number_)}; }
+  int number_ = 0;
 };
 
 TEST_F(S3StoreTest, AnExpiredTokenIsRenewedWithoutAFailedRead) {
