@@ -6,6 +6,7 @@
 #include "overlord/storage/local_uri.h"
 #include "overlord/storage/object_storage.h"
 #include "overlord/store/found_credentials.h"
+#include "overlord/store/joined_store.h"
 #include "overlord/store/s3_settings.h"
 #include "overlord/store/s3_uri.h"
 
@@ -45,7 +46,8 @@ Result<std::unique_ptr<runtime::Storage>> open_s3(const StorageOptions& options)
   OVERLORD_TRY(auto s3,
                store::S3Store::make(std::move(settings.options), options.pool,
                                     std::make_shared<store::FoundCredentials>(settings.profile)));
-  return std::unique_ptr<runtime::Storage>(std::make_unique<ObjectStorage>(std::move(s3)));
+  return std::unique_ptr<runtime::Storage>(
+      std::make_unique<ObjectStorage>(std::make_unique<store::JoinedStore>(std::move(s3))));
 }
 
 }  // namespace

@@ -121,11 +121,15 @@ size_t take_body(char* data, size_t size, size_t count, void* user) {
   return bytes;
 }
 
+bool is_cancelled(const HttpRequest& request) {
+  return request.cancel.cancelled() || request.withdrawn.cancelled();
+}
+
 }  // namespace
 
 struct HttpClient::Loop {
   Loop(const CurlLibrary* library, uint32_t most)
-      : curl(library), connections(std::max(most, 1u)) {}
+      : curl(library), connections(std::max(most, 1u)), limit(connections) {}
 
   struct Timer {
     int64_t when_ns;
@@ -150,6 +154,7 @@ struct HttpClient::Loop {
 
   const CurlLibrary* const curl;
   const uint32_t connections;
+  std::atomic<uint32_t> limit;
   CURLM* multi = nullptr;
   runtime::SteadyClock clock;
   std::thread thread;
@@ -268,13 +273,13 @@ void HttpClient::Loop::finish_ended() {
 void HttpClient::Loop::finish_cancelled(bool all) {
   for (auto transfer = running.begin(); transfer != running.end();) {
     const auto next = std::next(transfer);
-    if (all || transfer->request.cancel.cancelled()) finish(transfer, HttpEnd::kCancelled);
+    if (all || is_cancelled(transfer->request)) finish(transfer, HttpEnd::kCancelled);
     transfer = next;
   }
   for (size_t i = waiting.size(); i-- > 0;) {
     std::pair<HttpRequest, HttpDone> next = std::move(waiting.front());
     waiting.pop_front();
-    if (!all && !next.first.cancel.cancelled()) {
+    if (!all && !is_cancelled(next.first)) {
       waiting.push_back(std::move(next));
       continue;
     }
@@ -292,7 +297,7 @@ void HttpClient::Loop::take_fresh() {
 
 void HttpClient::Loop::take_new() {
   take_fresh();
-  while (!waiting.empty() && running.size() < connections) {
+  while (!waiting.empty() && running.size() < limit) {
     std::pair<HttpRequest, HttpDone> next = std::move(waiting.front());
     waiting.pop_front();
     begin(std::move(next.first), std::move(next.second));
@@ -388,6 +393,10 @@ void HttpClient::after(int64_t delay_ns, runtime::Task task) {
     std::push_heap(loop_->timers.begin(), loop_->timers.end());
   }
   loop_->curl->multi_wakeup(loop_->multi);
+}
+
+void HttpClient::set_limit(uint32_t requests) {
+  loop_->limit = std::clamp(requests, 1u, loop_->connections);
 }
 
 size_t HttpClient::active() const { return loop_->active; }

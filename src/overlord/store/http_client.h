@@ -33,7 +33,8 @@ struct HttpRequest {
   // hold none; not set: the body becomes `text`.
   std::function<runtime::Buffer()> room;
   size_t most_text = kMostErrorText;
-  runtime::CancelToken cancel;
+  runtime::CancelToken cancel;     // of who waits for the answer
+  runtime::CancelToken withdrawn;  // of who sent it: another answer came first
 };
 
 enum class HttpEnd : uint8_t {
@@ -76,6 +77,8 @@ class HttpClient {
   void start(HttpRequest request, HttpDone done);
   // Runs `task` on the client's thread, `delay_ns` from now at the earliest.
   void after(int64_t delay_ns, runtime::Task task);
+  // At most so many requests at a time from now on; never more than it was made for.
+  void set_limit(uint32_t requests);
   // Requests that are on a connection now.
   size_t active() const;
 

@@ -58,6 +58,9 @@ struct S3Store::Job {
   std::function<void(Status)> bad;
 
   int64_t begun_ns = 0;
+  bool may_hedge = false;
+  bool over = false;  // answered; what else comes is late
+  std::vector<runtime::CancelToken> live;
   uint32_t attempts = 0;
   uint32_t renewals = 0;
   Credentials used;
@@ -88,7 +91,11 @@ Result<std::unique_ptr<S3Store>> S3Store::make(S3Options options,
 
 S3Store::S3Store(S3Options options, std::shared_ptr<runtime::BufferPool> pool,
                  std::shared_ptr<CredentialSource> credentials)
-    : options_(std::move(options)), pool_(std::move(pool)), credentials_(std::move(credentials)) {
+    : options_(std::move(options)),
+      pool_(std::move(pool)),
+      credentials_(std::move(credentials)),
+      limit_(std::max(options_.connections, 1u)),
+      hedges_(options_.first_hedge_ns, options_.least_hedge_ns) {
   OVERLORD_CHECK(pool_ != nullptr && credentials_ != nullptr, "a store has memory and a name");
 }
 
@@ -110,10 +117,15 @@ void S3Store::begin(const std::shared_ptr<Job>& job) {
 
 void S3Store::attempt(const std::shared_ptr<Job>& job) {
   credentials_->get(job->refused, [this, job](Result<Credentials> credentials) {
+    if (job->over) return;
     if (credentials.ok()) return send(job, *credentials);
     ++job->attempts;
-    if (credentials.status().code() != Code::kUnavailable) return job->bad(credentials.status());
-    try_again(job, {Verdict::kTransient, credentials.status()});
+    if (!job->live.empty()) return;  // the one before may still answer
+    if (credentials.status().code() == Code::kUnavailable) {
+      return try_again(job, {Verdict::kTransient, credentials.status()});
+    }
+    end(job);
+    job->bad(credentials.status());
   });
 }
 
@@ -133,31 +145,78 @@ void S3Store::send(const std::shared_ptr<Job>& job, const Credentials& credentia
   const auto body_s = static_cast<double>(job->body_bytes) /
                       static_cast<double>(std::max<uint64_t>(options_.least_bytes_per_s, 1));
   request.limit_ns = options_.attempt_ns + static_cast<int64_t>(body_s * kSecond);
+  job->live.push_back(request.withdrawn);
   ++job->attempts;
   ++counts_.requests;
-  client_->start(std::move(request),
-                 [this, job](HttpAnswer answer) { answered(job, std::move(answer)); });
+  const int64_t begun_ns = runtime::steady_now_ns();
+  client_->start(std::move(request), [this, job, begun_ns](HttpAnswer answer) {
+    answered(job, begun_ns, std::move(answer));
+  });
+  if (!job->may_hedge || job->live.size() > 1) return;
+  client_->after(hedges_.after_ns(),
+                 [this, job, attempts = job->attempts] { hedge(job, attempts); });
 }
 
-void S3Store::answered(const std::shared_ptr<Job>& job, HttpAnswer answer) {
+void S3Store::hedge(const std::shared_ptr<Job>& job, uint32_t attempts) {
+  const bool waits = !job->over && job->attempts == attempts && job->live.size() == 1;
+  if (!waits || job->request.cancel.cancelled() || !hedges_.take()) return;
+  ++counts_.hedges;
+  attempt(job);
+}
+
+// Whatever else is on its way for this job loses its connection.
+void S3Store::end(const std::shared_ptr<Job>& job) {
+  job->over = true;
+  for (runtime::CancelToken& live : job->live) live.cancel();
+  job->live.clear();
+}
+
+void S3Store::note_good(const Job& job, int64_t begun_ns) {
+  if (job.may_hedge) hedges_.note(runtime::steady_now_ns() - begun_ns);
+  if (limit_ >= options_.connections || ++good_in_a_row_ < limit_) return;
+  good_in_a_row_ = 0;
+  client_->set_limit(++limit_);
+}
+
+// Many requests hear of it at once: that is one word, not many.
+void S3Store::note_slow_down() {
+  ++counts_.slow_downs;
+  const int64_t now_ns = runtime::steady_now_ns();
+  if (cut_ns_ != 0 && now_ns - cut_ns_ < kSecond) return;
+  cut_ns_ = now_ns;
+  good_in_a_row_ = 0;
+  limit_ = std::max(limit_ / 2, 1u);
+  client_->set_limit(limit_);
+}
+
+void S3Store::answered(const std::shared_ptr<Job>& job, int64_t begun_ns, HttpAnswer answer) {
   counts_.bytes += answer.body_bytes;
+  if (job->over) return;
   const Judged judged = job->judge(answer);
   switch (judged.verdict) {
     case Verdict::kGood:
+      end(job);
+      note_good(*job, begun_ns);
       return job->good(std::move(answer));
     case Verdict::kFinal:
+      end(job);
       return job->bad(judged.status);
     case Verdict::kExpired:
-      if (++job->renewals > kMostRenewals) return job->bad(judged.status);
       ++counts_.renewals;
+      ++job->renewals;
       job->refused = job->used;
-      return try_again(job, judged);
+      break;
     case Verdict::kSlowDown:
-      ++counts_.slow_downs;
-      return try_again(job, judged);
+      note_slow_down();
+      break;
     case Verdict::kTransient:
-      return try_again(job, judged);
+      break;
   }
+  job->live.pop_back();  // which of two ended does not matter: one is left
+  if (!job->live.empty()) return;
+  if (job->renewals <= kMostRenewals) return try_again(job, judged);
+  end(job);
+  job->bad(judged.status);
 }
 
 void S3Store::try_again(const std::shared_ptr<Job>& job, const Judged& judged) {
@@ -172,6 +231,7 @@ void S3Store::try_again(const std::shared_ptr<Job>& job, const Judged& judged) {
       most_ns / 2 + static_cast<int64_t>(
                         uniform_below(options_.seed, ++drawn_, 0, static_cast<uint64_t>(most_ns)));
   if (spent_ns + delay_ns > options_.patience_ns) {
+    end(job);
     return job->bad({judged.status.code(), judged.status.message() + " (after " +
                                                std::to_string(job->attempts) + " attempts in " +
                                                std::to_string(spent_ns / kSecond) +
@@ -193,6 +253,7 @@ void S3Store::get(RangeRequest request, runtime::CancelToken cancel, RangeDone d
     job->request.headers.push_back("If-Match: \"" + request.etag + "\"");
   }
   job->body_bytes = request.size_bytes;
+  job->may_hedge = true;
   job->request.room = [this, bytes = request.size_bytes] {
     runtime::Buffer buffer = pool_->acquire(bytes);
     buffer.size = bytes;
