@@ -1,5 +1,5 @@
 // Which Storage serves which URIs: the one place that knows. file:// and plain paths by
-// LocalStorage, s3:// by BucketStorage; a store of another scheme joins here, and nobody else hears
+// LocalStorage, s3:// by ObjectStorage; a store of another scheme joins here, and nobody else hears
 // of it.
 #pragma once
 

@@ -63,12 +63,24 @@ Section value_of_profile(const std::string& profile, const std::string& key) {
   return {out.found || second.found, second.value};
 }
 
-Result<Credentials> find(const std::string& asked_profile) {
+}  // namespace
+
+std::string profile_name(const std::string& asked) {
+  if (!asked.empty()) return asked;
+  const std::string named = from_environment("AWS_PROFILE");
+  return named.empty() ? "default" : named;
+}
+
+std::string profile_value(const std::string& profile, const std::string& key) {
+  return value_of_profile(profile, key).value;
+}
+
+Result<std::optional<Credentials>> find_credentials(const std::string& asked_profile) {
   if (asked_profile.empty()) {
     Credentials out{from_environment("AWS_ACCESS_KEY_ID"),
                     from_environment("AWS_SECRET_ACCESS_KEY"),
                     from_environment("AWS_SESSION_TOKEN")};
-    if (!out.access_key.empty() && !out.secret_key.empty()) return out;
+    if (!out.access_key.empty() && !out.secret_key.empty()) return std::optional(out);
     if (!out.access_key.empty() || !out.secret_key.empty()) {
       return invalid_argument(
           "credentials of the store: of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY only one is "
@@ -85,34 +97,14 @@ Result<Credentials> find(const std::string& asked_profile) {
   }
   Credentials out{key.value, profile_value(profile, "aws_secret_access_key"),
                   profile_value(profile, "aws_session_token")};
-  if (out.access_key.empty() != out.secret_key.empty() || (out.access_key.empty() && named)) {
-    return invalid_argument("credentials of the store: profile " + runtime::quote(profile) +
-                            " lacks aws_access_key_id or aws_secret_access_key; write both");
+  if (out.access_key.empty() && !named) return std::optional<Credentials>();
+  if (out.access_key.empty() || out.secret_key.empty()) {
+    return invalid_argument(
+        "credentials of the store: profile " + runtime::quote(profile) +
+        " lacks aws_access_key_id or aws_secret_access_key; write both (of a profile with a role, "
+        "a process or single sign-on: `aws configure export-credentials` writes them)");
   }
-  return out;
-}
-
-}  // namespace
-
-std::string profile_name(const std::string& asked) {
-  if (!asked.empty()) return asked;
-  const std::string named = from_environment("AWS_PROFILE");
-  return named.empty() ? "default" : named;
-}
-
-std::string profile_value(const std::string& profile, const std::string& key) {
-  return value_of_profile(profile, key).value;
-}
-
-void FoundCredentials::get(bool renew, Done done) {
-  Result<Credentials> found = [&]() -> Result<Credentials> {
-    const std::lock_guard lock(mutex_);
-    if (!known_ || renew) {
-      OVERLORD_TRY(known_, find(profile_));
-    }
-    return *known_;
-  }();
-  done(std::move(found));
+  return std::optional(out);
 }
 
 }  // namespace overlord::store

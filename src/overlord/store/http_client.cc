@@ -109,9 +109,9 @@ size_t take_body(char* data, size_t size, size_t count, void* user) {
   long status = 0;
   transfer.curl->easy_get(transfer.easy, CURLINFO_RESPONSE_CODE, &status);
   const bool good = status >= 200 && status < 300;
-  if (good && transfer.request.into.data != nullptr) {
-    if (bytes > transfer.request.into.size - answer.body_bytes) return 0;
-    std::memcpy(transfer.request.into.data.get() + answer.body_bytes, data, bytes);
+  if (good && answer.body.data != nullptr) {
+    if (bytes > answer.body.size - answer.body_bytes) return 0;
+    std::memcpy(answer.body.data.get() + answer.body_bytes, data, bytes);
   } else if (answer.text.size() + bytes <= transfer.request.most_text) {
     answer.text.append(data, bytes);
   } else if (good) {
@@ -121,11 +121,15 @@ size_t take_body(char* data, size_t size, size_t count, void* user) {
   return bytes;
 }
 
+bool is_cancelled(const HttpRequest& request) {
+  return request.cancel.cancelled() || request.withdrawn.cancelled();
+}
+
 }  // namespace
 
 struct HttpClient::Loop {
   Loop(const CurlLibrary* library, uint32_t most)
-      : curl(library), connections(std::max(most, 1u)) {}
+      : curl(library), connections(std::max(most, 1u)), limit(connections) {}
 
   struct Timer {
     int64_t when_ns;
@@ -150,6 +154,7 @@ struct HttpClient::Loop {
 
   const CurlLibrary* const curl;
   const uint32_t connections;
+  std::atomic<uint32_t> limit;
   CURLM* multi = nullptr;
   runtime::SteadyClock clock;
   std::thread thread;
@@ -183,6 +188,7 @@ void HttpClient::Loop::set_options(Transfer& transfer) {
   set(CURLOPT_BUFFERSIZE, kReadBytes);
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_NOBODY, request.head ? 1L : 0L);
+  if (request.put) set(CURLOPT_CUSTOMREQUEST, "PUT");
   set(CURLOPT_ERRORBUFFER, static_cast<char*>(transfer.error));
   set(CURLOPT_HEADERFUNCTION, &take_header);
   set(CURLOPT_HEADERDATA, static_cast<void*>(&transfer));
@@ -208,6 +214,10 @@ void HttpClient::Loop::begin(HttpRequest request, HttpDone done) {
   transfer.curl = curl;
   const auto at = std::prev(running.end());
   ++active;
+  if (transfer.request.room) {
+    transfer.answer.body = transfer.request.room();
+    if (transfer.answer.body.data == nullptr) return finish(at, HttpEnd::kNoRoom);
+  }
   if (!idle.empty()) {
     transfer.easy = idle.back();
     idle.pop_back();
@@ -263,13 +273,13 @@ void HttpClient::Loop::finish_ended() {
 void HttpClient::Loop::finish_cancelled(bool all) {
   for (auto transfer = running.begin(); transfer != running.end();) {
     const auto next = std::next(transfer);
-    if (all || transfer->request.cancel.cancelled()) finish(transfer, HttpEnd::kCancelled);
+    if (all || is_cancelled(transfer->request)) finish(transfer, HttpEnd::kCancelled);
     transfer = next;
   }
   for (size_t i = waiting.size(); i-- > 0;) {
     std::pair<HttpRequest, HttpDone> next = std::move(waiting.front());
     waiting.pop_front();
-    if (!all && !next.first.cancel.cancelled()) {
+    if (!all && !is_cancelled(next.first)) {
       waiting.push_back(std::move(next));
       continue;
     }
@@ -287,7 +297,7 @@ void HttpClient::Loop::take_fresh() {
 
 void HttpClient::Loop::take_new() {
   take_fresh();
-  while (!waiting.empty() && running.size() < connections) {
+  while (!waiting.empty() && running.size() < limit) {
     std::pair<HttpRequest, HttpDone> next = std::move(waiting.front());
     waiting.pop_front();
     begin(std::move(next.first), std::move(next.second));
@@ -383,6 +393,10 @@ void HttpClient::after(int64_t delay_ns, runtime::Task task) {
     std::push_heap(loop_->timers.begin(), loop_->timers.end());
   }
   loop_->curl->multi_wakeup(loop_->multi);
+}
+
+void HttpClient::set_limit(uint32_t requests) {
+  loop_->limit = std::clamp(requests, 1u, loop_->connections);
 }
 
 size_t HttpClient::active() const { return loop_->active; }

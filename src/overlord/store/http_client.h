@@ -21,6 +21,7 @@ inline constexpr size_t kMostErrorText = 64 << 10;
 struct HttpRequest {
   std::string url;
   bool head = false;
+  bool put = false;  // without a body
   std::vector<std::string> headers;
   // Signed with AWS signature 4 when `region` is set.
   std::string region;
@@ -28,9 +29,12 @@ struct HttpRequest {
   std::string secret_key;
   std::string ca_file;   // empty: the system's
   int64_t limit_ns = 0;  // for all of it, counted from its start
-  runtime::Buffer into;  // where the body of a good answer goes; null: to `text`
+  // Gives the memory for the body of a good answer when the request starts, so that those that wait
+  // hold none; not set: the body becomes `text`.
+  std::function<runtime::Buffer()> room;
   size_t most_text = kMostErrorText;
-  runtime::CancelToken cancel;
+  runtime::CancelToken cancel;     // of who waits for the answer
+  runtime::CancelToken withdrawn;  // of who sent it: another answer came first
 };
 
 enum class HttpEnd : uint8_t {
@@ -41,6 +45,7 @@ enum class HttpEnd : uint8_t {
   kBroken,       // the connection ended before the answer did
   kUntrusted,    // TLS failed
   kTooLong,      // the body is longer than there is room for
+  kNoRoom,       // there is no memory for the body
   kRefused,      // libcurl cannot do it: `why`
 };
 
@@ -53,6 +58,7 @@ struct HttpAnswer {
   std::string bucket_region;  // x-amz-bucket-region
   uint64_t content_length = 0;
   uint64_t body_bytes = 0;
+  runtime::Buffer body;
   std::string text;  // of the body, where it did not go into the buffer
 };
 
@@ -71,6 +77,8 @@ class HttpClient {
   void start(HttpRequest request, HttpDone done);
   // Runs `task` on the client's thread, `delay_ns` from now at the earliest.
   void after(int64_t delay_ns, runtime::Task task);
+  // At most so many requests at a time from now on; never more than it was made for.
+  void set_limit(uint32_t requests);
   // Requests that are on a connection now.
   size_t active() const;
 

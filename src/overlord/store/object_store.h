@@ -1,6 +1,6 @@
 // ObjectStore: what is wanted of a store of immutable objects, whatever its protocol: list, head,
 // and ranges that are of one version or are refused. Asynchronous, with a time within which it
-// answers. docs/decisions/0080-buckets.md
+// answers. docs/decisions/0080-object-stores.md
 #pragma once
 
 #include <cstdint>
@@ -60,6 +60,9 @@ class ObjectStore {
   virtual void get(RangeRequest request, runtime::CancelToken cancel, RangeDone done) = 0;
   virtual void head(ObjectName object, runtime::CancelToken cancel, InfoDone done) = 0;
   virtual void list(ListRequest request, runtime::CancelToken cancel, ListDone done) = 0;
+  // Runs `task` on a thread of the store, `delay_ns` from now at the earliest; at once when it
+  // ends.
+  virtual void after(int64_t delay_ns, runtime::Task task) = 0;
 };
 
 }  // namespace overlord::store

@@ -59,6 +59,8 @@ Judged judge_end(const std::string& uri, const HttpAnswer& answer) {
       return final_of(invalid_argument(
           "cannot read " + quote(uri) + ": the store's certificate is not trusted: " + answer.why +
           "; name the file of its authority in AWS_CA_BUNDLE, or check the host and the clock"));
+    case HttpEnd::kNoRoom:
+      return final_of({Code::kResource, "no memory to read " + quote(uri)});
     case HttpEnd::kRefused:
       break;
   }

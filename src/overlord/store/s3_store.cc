@@ -1,6 +1,7 @@
 #include "overlord/store/s3_store.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "overlord/base/rng.h"
@@ -52,16 +53,18 @@ struct S3Store::Job {
   std::string uri;
   HttpRequest request;  // not signed, without a buffer
   uint64_t body_bytes = 0;
-  bool into_buffer = false;
   std::function<Judged(const HttpAnswer&)> judge;
-  std::function<void(HttpAnswer, runtime::Buffer)> good;
+  std::function<void(HttpAnswer)> good;
   std::function<void(Status)> bad;
 
   int64_t begun_ns = 0;
+  bool may_hedge = false;
+  bool over = false;  // answered; what else comes is late
+  std::vector<runtime::CancelToken> live;
   uint32_t attempts = 0;
   uint32_t renewals = 0;
-  bool renew = false;
-  runtime::Buffer buffer;
+  Credentials used;
+  std::optional<Credentials> refused;
 };
 
 struct S3Store::Listing {
@@ -82,12 +85,17 @@ Result<std::unique_ptr<S3Store>> S3Store::make(S3Options options,
   std::unique_ptr<S3Store> store(
       new S3Store(std::move(options), std::move(pool), std::move(credentials)));
   OVERLORD_TRY(store->client_, HttpClient::make(store->options_.connections));
+  store->credentials_->use(store->client_.get());
   return store;
 }
 
 S3Store::S3Store(S3Options options, std::shared_ptr<runtime::BufferPool> pool,
                  std::shared_ptr<CredentialSource> credentials)
-    : options_(std::move(options)), pool_(std::move(pool)), credentials_(std::move(credentials)) {
+    : options_(std::move(options)),
+      pool_(std::move(pool)),
+      credentials_(std::move(credentials)),
+      limit_(std::max(options_.connections, 1u)),
+      hedges_(options_.first_hedge_ns, options_.least_hedge_ns) {
   OVERLORD_CHECK(pool_ != nullptr && credentials_ != nullptr, "a store has memory and a name");
 }
 
@@ -102,25 +110,27 @@ std::string S3Store::url_of(const std::string& bucket, const std::string& key) c
          path;
 }
 
+// Looking for credentials may read files: not on the caller's thread.
+void S3Store::begin(const std::shared_ptr<Job>& job) {
+  client_->after(0, [this, job] { attempt(job); });
+}
+
 void S3Store::attempt(const std::shared_ptr<Job>& job) {
-  const bool renew = std::exchange(job->renew, false);
-  credentials_->get(renew, [this, job](Result<Credentials> credentials) {
-    if (!credentials.ok()) return job->bad(credentials.status());
-    send(job, *credentials);
+  credentials_->get(job->refused, [this, job](Result<Credentials> credentials) {
+    if (job->over) return;
+    if (credentials.ok()) return send(job, *credentials);
+    ++job->attempts;
+    if (!job->live.empty()) return;  // the one before may still answer
+    if (credentials.status().code() == Code::kUnavailable) {
+      return try_again(job, {Verdict::kTransient, credentials.status()});
+    }
+    end(job);
+    job->bad(credentials.status());
   });
 }
 
 void S3Store::send(const std::shared_ptr<Job>& job, const Credentials& credentials) {
   HttpRequest request = job->request;
-  if (job->into_buffer) {
-    job->buffer = pool_->acquire(job->body_bytes);
-    if (job->buffer.data == nullptr) {
-      return job->bad({Code::kResource, "no memory to read " + quote(job->uri) + ": " +
-                                            std::to_string(job->body_bytes) + " bytes"});
-    }
-    job->buffer.size = job->body_bytes;
-    request.into = job->buffer;
-  }
   if (!credentials.access_key.empty()) {
     request.region = options_.region;
     request.access_key = credentials.access_key;
@@ -130,39 +140,86 @@ void S3Store::send(const std::shared_ptr<Job>& job, const Credentials& credentia
       request.headers.push_back("x-amz-security-token: " + credentials.session_token);
     }
   }
+  job->used = credentials;
   request.ca_file = options_.ca_file;
   const auto body_s = static_cast<double>(job->body_bytes) /
                       static_cast<double>(std::max<uint64_t>(options_.least_bytes_per_s, 1));
   request.limit_ns = options_.attempt_ns + static_cast<int64_t>(body_s * kSecond);
+  job->live.push_back(request.withdrawn);
   ++job->attempts;
   ++counts_.requests;
-  client_->start(std::move(request),
-                 [this, job](HttpAnswer answer) { answered(job, std::move(answer)); });
+  const int64_t begun_ns = runtime::steady_now_ns();
+  client_->start(std::move(request), [this, job, begun_ns](HttpAnswer answer) {
+    answered(job, begun_ns, std::move(answer));
+  });
+  if (!job->may_hedge || job->live.size() > 1) return;
+  client_->after(hedges_.after_ns(),
+                 [this, job, attempts = job->attempts] { hedge(job, attempts); });
 }
 
-void S3Store::answered(const std::shared_ptr<Job>& job, HttpAnswer answer) {
+void S3Store::hedge(const std::shared_ptr<Job>& job, uint32_t attempts) {
+  const bool waits = !job->over && job->attempts == attempts && job->live.size() == 1;
+  if (!waits || job->request.cancel.cancelled() || !hedges_.take()) return;
+  ++counts_.hedges;
+  attempt(job);
+}
+
+// Whatever else is on its way for this job loses its connection.
+void S3Store::end(const std::shared_ptr<Job>& job) {
+  job->over = true;
+  for (runtime::CancelToken& live : job->live) live.cancel();
+  job->live.clear();
+}
+
+void S3Store::note_good(const Job& job, int64_t begun_ns) {
+  if (job.may_hedge) hedges_.note(runtime::steady_now_ns() - begun_ns);
+  if (limit_ >= options_.connections || ++good_in_a_row_ < limit_) return;
+  good_in_a_row_ = 0;
+  client_->set_limit(++limit_);
+}
+
+// Many requests hear of it at once: that is one word, not many.
+void S3Store::note_slow_down() {
+  ++counts_.slow_downs;
+  const int64_t now_ns = runtime::steady_now_ns();
+  if (cut_ns_ != 0 && now_ns - cut_ns_ < kSecond) return;
+  cut_ns_ = now_ns;
+  good_in_a_row_ = 0;
+  limit_ = std::max(limit_ / 2, 1u);
+  client_->set_limit(limit_);
+}
+
+void S3Store::answered(const std::shared_ptr<Job>& job, int64_t begun_ns, HttpAnswer answer) {
   counts_.bytes += answer.body_bytes;
+  if (job->over) return;
   const Judged judged = job->judge(answer);
   switch (judged.verdict) {
     case Verdict::kGood:
-      return job->good(std::move(answer), std::move(job->buffer));
+      end(job);
+      note_good(*job, begun_ns);
+      return job->good(std::move(answer));
     case Verdict::kFinal:
+      end(job);
       return job->bad(judged.status);
     case Verdict::kExpired:
-      if (++job->renewals > kMostRenewals) return job->bad(judged.status);
       ++counts_.renewals;
-      job->renew = true;
-      return try_again(job, judged);
+      ++job->renewals;
+      job->refused = job->used;
+      break;
     case Verdict::kSlowDown:
-      ++counts_.slow_downs;
-      return try_again(job, judged);
+      note_slow_down();
+      break;
     case Verdict::kTransient:
-      return try_again(job, judged);
+      break;
   }
+  job->live.pop_back();  // which of two ended does not matter: one is left
+  if (!job->live.empty()) return;
+  if (job->renewals <= kMostRenewals) return try_again(job, judged);
+  end(job);
+  job->bad(judged.status);
 }
 
 void S3Store::try_again(const std::shared_ptr<Job>& job, const Judged& judged) {
-  job->buffer = {};
   const int64_t spent_ns = runtime::steady_now_ns() - job->begun_ns;
   const uint32_t doublings = std::min(job->attempts - 1, 20u);
   int64_t most_ns = options_.first_backoff_ns << doublings;
@@ -174,6 +231,7 @@ void S3Store::try_again(const std::shared_ptr<Job>& job, const Judged& judged) {
       most_ns / 2 + static_cast<int64_t>(
                         uniform_below(options_.seed, ++drawn_, 0, static_cast<uint64_t>(most_ns)));
   if (spent_ns + delay_ns > options_.patience_ns) {
+    end(job);
     return job->bad({judged.status.code(), judged.status.message() + " (after " +
                                                std::to_string(job->attempts) + " attempts in " +
                                                std::to_string(spent_ns / kSecond) +
@@ -195,15 +253,20 @@ void S3Store::get(RangeRequest request, runtime::CancelToken cancel, RangeDone d
     job->request.headers.push_back("If-Match: \"" + request.etag + "\"");
   }
   job->body_bytes = request.size_bytes;
-  job->into_buffer = true;
+  job->may_hedge = true;
+  job->request.room = [this, bytes = request.size_bytes] {
+    runtime::Buffer buffer = pool_->acquire(bytes);
+    buffer.size = bytes;
+    return buffer;
+  };
   job->begun_ns = runtime::steady_now_ns();
   job->judge = [request](const HttpAnswer& answer) { return judge_range(request, answer); };
   auto shared = std::make_shared<RangeDone>(std::move(done));
-  job->good = [shared](HttpAnswer answer, runtime::Buffer buffer) {
-    (*shared)(Range{buffer.view(), plain_etag(answer.etag)});
+  job->good = [shared](const HttpAnswer& answer) {
+    (*shared)(Range{answer.body.view(), plain_etag(answer.etag)});
   };
   job->bad = [shared](Status status) { (*shared)(std::move(status)); };
-  attempt(job);
+  begin(job);
 }
 
 void S3Store::head(ObjectName object, runtime::CancelToken cancel, InfoDone done) {
@@ -215,11 +278,11 @@ void S3Store::head(ObjectName object, runtime::CancelToken cancel, InfoDone done
   job->begun_ns = runtime::steady_now_ns();
   job->judge = [object](const HttpAnswer& answer) { return judge_head(object, answer); };
   auto shared = std::make_shared<InfoDone>(std::move(done));
-  job->good = [shared, object](HttpAnswer answer, runtime::Buffer) {
+  job->good = [shared, object](const HttpAnswer& answer) {
     (*shared)(ObjectInfo{object.key, answer.content_length, plain_etag(answer.etag)});
   };
   job->bad = [shared](Status status) { (*shared)(std::move(status)); };
-  attempt(job);
+  begin(job);
 }
 
 void S3Store::list(ListRequest request, runtime::CancelToken cancel, ListDone done) {
@@ -246,7 +309,7 @@ void S3Store::next_page(const std::shared_ptr<Listing>& listing) {
   job->request.most_text = kMostListText;
   job->begun_ns = runtime::steady_now_ns();
   job->judge = [bucket](const HttpAnswer& answer) { return judge_list(bucket, answer); };
-  job->good = [this, listing](HttpAnswer answer, runtime::Buffer) {
+  job->good = [this, listing](const HttpAnswer& answer) {
     Result<ListPage> page = read_list_page(answer.text);
     const std::string& in = listing->request.bucket;
     if (!page.ok()) return listing->done(page.status().with_context("bucket " + quote(in)));
@@ -265,7 +328,7 @@ void S3Store::next_page(const std::shared_ptr<Listing>& listing) {
     listing->done(std::move(listing->found));
   };
   job->bad = [listing](Status status) { listing->done(std::move(status)); };
-  attempt(job);
+  begin(job);
 }
 
 }  // namespace overlord::store

@@ -194,11 +194,74 @@ TEST_F(S3StoreTest, PatienceEndsAndSaysWhy) {
 TEST_F(S3StoreTest, ADripEndsOnTimeAndIsAskedForAgain) {
   S3Options options;
   options.attempt_ns = 200'000'000;
+  options.first_hedge_ns = 600'000'000'000;
   Answer drip = served({"GET", "/", "\r\nRange: bytes=3-7\r\n"}, object_);
   drip.drip = true;
   start_with({drip}, options);
   expect_whole(get(3, 5));
   EXPECT_EQ(count_, 2u);
+}
+
+TEST_F(S3StoreTest, ALateAnswerIsAskedForTwiceAndTheLoserLetsGo) {
+  S3Options options;
+  options.first_hedge_ns = 50'000'000;
+  options.attempt_ns = 600'000'000'000;
+  Answer drip = served({"GET", "/", "\r\nRange: bytes=3-7\r\n"}, object_);
+  drip.drip = true;
+  start_with({drip}, options);
+  expect_whole(get(3, 5));
+  EXPECT_EQ(count_, 2u);
+  EXPECT_EQ(store_->counts().hedges, 1u);
+  EXPECT_EQ(store_->counts().retries, 0u);
+  steady_clock::time_point gone_at;
+  EXPECT_TRUE(server_->wait_for_gone(&gone_at));
+}
+
+// A store that is slow as a whole is not asked for twice as much.
+TEST_F(S3StoreTest, SecondRequestsAreFew) {
+  S3Options options;
+  options.first_hedge_ns = 20'000'000;
+  options.connections = 32;
+  Answer drip = served({"GET", "/", "\r\nRange: bytes=3-7\r\n"}, object_);
+  drip.drip = true;
+  start([drip](size_t, const Asked&) { return std::optional<Answer>(drip); }, options);
+  std::atomic<int> answers{0};
+  std::promise<void> all;
+  for (int i = 0; i < 10; ++i) {
+    store_->get({{"bucket", "key"}, 3, 5, kEtag}, cancel_, [&](const Result<Range>&) {
+      if (++answers == 10) all.set_value();
+    });
+  }
+  ASSERT_TRUE(server_->wait_for_asked(12));
+  std::promise<void> later;  // behind the timers of all ten
+  store_->after(3 * options.first_hedge_ns, [&] { later.set_value(); });
+  later.get_future().wait();
+  cancel_.cancel();
+  all.get_future().wait();
+  EXPECT_EQ(store_->counts().hedges, 2u);
+}
+
+TEST_F(S3StoreTest, AStoreThatAsksForFewerRequestsGetsFewer) {
+  S3Options options;
+  options.connections = 8;
+  start_with({refusal(503, "SlowDown"), refusal(503, "SlowDown")}, options);
+  expect_whole(get(3, 5));
+  EXPECT_EQ(store_->limit(), 4u) << "two refusals at once are one word";
+  for (int i = 0; i < 40; ++i) expect_whole(get(3, 5));
+  EXPECT_EQ(store_->limit(), 8u);
+}
+
+TEST(HedgeRule, FollowsWhatMostAnswersTake) {
+  HedgeRule rule(1000, 10);
+  for (int i = 0; i < 15; ++i) rule.note(100);
+  EXPECT_EQ(rule.after_ns(), 1000) << "not enough is known";
+  rule.note(100);
+  EXPECT_EQ(rule.after_ns(), 300);
+  for (int i = 0; i < 64; ++i) rule.note(i % 20 == 0 ? 100'000 : 1);
+  EXPECT_EQ(rule.after_ns(), 10) << "a slow tail does not move it";
+  int taken = 0;
+  while (rule.take()) ++taken;
+  EXPECT_EQ(taken, 2 + 80 / 20);
 }
 
 TEST_F(S3StoreTest, ACancelledReadFreesItsConnection) {
@@ -238,11 +301,14 @@ TEST_F(S3StoreTest, DestructionAnswersWhatIsWaiting) {
 
 class Renewed final : public CredentialSource {
  public:
-  void get(bool renew, Done done) override {
-    if (renew) ++number;
-    done(Credentials{"AKID", "top-secret", "token-" + std::to_string(number)});
+  void get(const std::optional<Credentials>& refused, Done done) override {
+    if (refused == now()) ++number_;
+    done(now());
   }
-  int number = 0;
+
+ private:
+  Credentials now() const { return {"AKID", "top-secret", "token-" + std::to_string(number_)}; }
+  int number_ = 0;
 };
 
 TEST_F(S3StoreTest, AnExpiredTokenIsRenewedWithoutAFailedRead) {

@@ -1,4 +1,4 @@
-#include "overlord/storage/bucket_storage.h"
+#include "overlord/storage/object_storage.h"
 
 #include <algorithm>
 #include <future>
@@ -60,10 +60,10 @@ Result<runtime::Bytes> of_version(const runtime::ReadRequest& request, store::Ra
 
 }  // namespace
 
-BucketStorage::BucketStorage(std::unique_ptr<store::ObjectStore> store)
+ObjectStorage::ObjectStorage(std::unique_ptr<store::ObjectStore> store)
     : store_(std::move(store)) {}
 
-void BucketStorage::read(runtime::ReadRequest request, runtime::CancelToken cancel,
+void ObjectStorage::read(runtime::ReadRequest request, runtime::CancelToken cancel,
                          runtime::ReadDone done) {
   const auto name = store::parse_s3_uri(request.uri);
   if (!name.ok()) return done(name.status());
@@ -80,12 +80,12 @@ void BucketStorage::read(runtime::ReadRequest request, runtime::CancelToken canc
               });
 }
 
-Result<runtime::Bytes> BucketStorage::read_blocking(const runtime::ReadRequest& request) {
+Result<runtime::Bytes> ObjectStorage::read_blocking(const runtime::ReadRequest& request) {
   return wait_for<runtime::Bytes>(
       [&](runtime::ReadDone done) { read(request, {}, std::move(done)); });
 }
 
-bool BucketStorage::take_listed(const std::string& uri, model::Fingerprint* out) {
+bool ObjectStorage::take_listed(const std::string& uri, model::Fingerprint* out) {
   const std::lock_guard lock(mutex_);
   const auto found = listed_.find(uri);
   if (found == listed_.end()) return false;
@@ -94,12 +94,12 @@ bool BucketStorage::take_listed(const std::string& uri, model::Fingerprint* out)
   return true;
 }
 
-bool BucketStorage::should_list(const std::string& folder) {
+bool ObjectStorage::should_list(const std::string& folder) {
   const std::lock_guard lock(mutex_);
   return ++asked_[folder] == kAskedBeforeListing;
 }
 
-Result<runtime::FileInfo> BucketStorage::stat(const std::string& uri) {
+Result<runtime::FileInfo> ObjectStorage::stat(const std::string& uri) {
   OVERLORD_TRY(const store::ObjectName name, store::parse_s3_uri(uri));
   model::Fingerprint fingerprint;
   if (take_listed(uri, &fingerprint)) return runtime::FileInfo{uri, fingerprint};
@@ -120,7 +120,7 @@ Result<runtime::FileInfo> BucketStorage::stat(const std::string& uri) {
   return runtime::FileInfo{uri, fingerprint_of_object(info.size_bytes, info.etag)};
 }
 
-Result<std::vector<std::string>> BucketStorage::keys_under(const std::string& bucket,
+Result<std::vector<std::string>> ObjectStorage::keys_under(const std::string& bucket,
                                                            const std::string& prefix,
                                                            bool one_level) {
   const uint64_t most = one_level ? kMostListedFolder : kMostListed;
@@ -140,7 +140,7 @@ Result<std::vector<std::string>> BucketStorage::keys_under(const std::string& bu
   return keys;
 }
 
-Result<std::vector<std::string>> BucketStorage::list(const std::string& pattern) {
+Result<std::vector<std::string>> ObjectStorage::list(const std::string& pattern) {
   OVERLORD_TRY(const store::ObjectName name, store::parse_s3_uri(pattern));
   if (!is_glob(name.key)) {
     OVERLORD_TRY(const runtime::FileInfo info, stat(pattern));

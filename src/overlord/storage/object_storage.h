@@ -1,4 +1,4 @@
-// BucketStorage: objects of a bucket behind the Storage seam. An object's fingerprint is its size
+// ObjectStorage: objects of a bucket behind the Storage seam. An object's fingerprint is its size
 // and ETag; reads are of that version. What one listing told is asked for by nobody again, once.
 #pragma once
 
@@ -15,9 +15,9 @@
 
 namespace overlord::storage {
 
-class BucketStorage final : public runtime::Storage {
+class ObjectStorage final : public runtime::Storage {
  public:
-  explicit BucketStorage(std::unique_ptr<store::ObjectStore> store);
+  explicit ObjectStorage(std::unique_ptr<store::ObjectStore> store);
 
   void read(runtime::ReadRequest request, runtime::CancelToken cancel,
             runtime::ReadDone done) override;

@@ -1,4 +1,4 @@
-#include "overlord/storage/bucket_storage.h"
+#include "overlord/storage/object_storage.h"
 
 #include <gtest/gtest.h>
 
@@ -45,6 +45,8 @@ class CountedStore final : public store::ObjectStore {
     done(std::move(found));
   }
 
+  void after(int64_t, runtime::Task task) override { task(); }
+
   std::string last_etag;
 
  private:
@@ -52,7 +54,7 @@ class CountedStore final : public store::ObjectStore {
   Counts* const counts_;
 };
 
-class BucketStorageTest : public ::testing::Test {
+class ObjectStorageTest : public ::testing::Test {
  protected:
   std::vector<std::string> list(const std::string& pattern) {
     auto found = storage_.list("s3://bucket/" + pattern);
@@ -71,10 +73,10 @@ class BucketStorageTest : public ::testing::Test {
       {"d/_SUCCESS", "done"}, {"long", std::string(100, 'x')}};
   CountedStore::Counts counts_;
   CountedStore* const store_ = new CountedStore(&objects_, &counts_);
-  BucketStorage storage_{std::unique_ptr<store::ObjectStore>(store_)};
+  ObjectStorage storage_{std::unique_ptr<store::ObjectStore>(store_)};
 };
 
-TEST_F(BucketStorageTest, PatternsMeanWhatTheyMeanOnADisk) {
+TEST_F(ObjectStorageTest, PatternsMeanWhatTheyMeanOnADisk) {
   EXPECT_EQ(list("d/*.bin"), (std::vector<std::string>{"s3://bucket/d/a.bin", "s3://bucket/d/b.bin",
                                                        "s3://bucket/d/c.bin", "s3://bucket/d/d.bin",
                                                        "s3://bucket/d/e.bin"}));
@@ -88,7 +90,7 @@ TEST_F(BucketStorageTest, PatternsMeanWhatTheyMeanOnADisk) {
   EXPECT_NE(odd.message().find("_SUCCESS"), std::string::npos) << odd.message();
 }
 
-TEST_F(BucketStorageTest, WhatWasListedIsNotAskedForAgain) {
+TEST_F(ObjectStorageTest, WhatWasListedIsNotAskedForAgain) {
   for (const std::string& uri : list("d/*.bin")) ASSERT_TRUE(storage_.stat(uri).ok());
   EXPECT_EQ(counts_.heads, 0);
   EXPECT_EQ(counts_.lists, 1);
@@ -98,7 +100,7 @@ TEST_F(BucketStorageTest, WhatWasListedIsNotAskedForAgain) {
   EXPECT_EQ(counts_.heads, 1);
 }
 
-TEST_F(BucketStorageTest, ManyObjectsOfAFolderAreListed) {
+TEST_F(ObjectStorageTest, ManyObjectsOfAFolderAreListed) {
   for (const char* key : {"a", "b", "c", "d", "e"}) {
     ASSERT_TRUE(storage_.stat("s3://bucket/d/" + std::string(key) + ".bin").ok());
   }
@@ -107,7 +109,7 @@ TEST_F(BucketStorageTest, ManyObjectsOfAFolderAreListed) {
   EXPECT_EQ(storage_.stat("s3://bucket/d/none").status().code(), Code::kNotFound);
 }
 
-TEST_F(BucketStorageTest, ReadsAreOfTheVersionThatWasSeen) {
+TEST_F(ObjectStorageTest, ReadsAreOfTheVersionThatWasSeen) {
   const model::Fingerprint expected = storage_.stat("s3://bucket/d/a.bin")->fingerprint;
   EXPECT_EQ(expected.etag_text(), "etag-of-aaaa");
   const auto bytes = read("d/a.bin", expected);
@@ -119,7 +121,7 @@ TEST_F(BucketStorageTest, ReadsAreOfTheVersionThatWasSeen) {
   EXPECT_TRUE(read("d/a.bin", {}).ok());
 }
 
-TEST_F(BucketStorageTest, AnEtagThatIsTooLongIsComparedByItsHash) {
+TEST_F(ObjectStorageTest, AnEtagThatIsTooLongIsComparedByItsHash) {
   const model::Fingerprint expected = storage_.stat("s3://bucket/long")->fingerprint;
   EXPECT_EQ(expected.etag_text(), "");
   EXPECT_TRUE(read("long", expected).ok());
@@ -127,7 +129,7 @@ TEST_F(BucketStorageTest, AnEtagThatIsTooLongIsComparedByItsHash) {
   EXPECT_EQ(read("long", expected).status().code(), Code::kSourceChanged);
 }
 
-TEST_F(BucketStorageTest, WhatLiesBehindTheEndIsNotAskedFor) {
+TEST_F(ObjectStorageTest, WhatLiesBehindTheEndIsNotAskedFor) {
   const model::Fingerprint expected = storage_.stat("s3://bucket/d/a.bin")->fingerprint;
   EXPECT_EQ(storage_.read_blocking({"s3://bucket/d/a.bin", 3, 2, expected}).status().code(),
             Code::kBadData);

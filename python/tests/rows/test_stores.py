@@ -1,0 +1,155 @@
+"""Sources in a bucket: the stream of the files on disk, and answers to what happens to objects."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from corpora import made_up_documents, made_up_texts, token_lines
+from test_webdataset import made_up_samples, tar_of
+
+import overlord as ol
+from overlord import _core as core
+
+pytest.importorskip("moto", reason="comes with `make setup` for tests")
+
+from stores import KEYS, Bucket, served_bucket
+
+MIXED = {
+    "lines": {"files": "lines-*.jsonl", "tokens": "tokens"},
+    "table": {"files": ["deep/a.parquet", "deep/b.parquet"], "tokens": "tokens"},
+    "tars": {"files": "*.tar", "text": "txt", "tokenizer": "bytes"},
+    "zipped": {"files": "zipped.jsonl.gz", "text": "text", "tokenizer": "bytes"},
+}
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    """One server for the tests of this file."""
+    with served_bucket() as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """JSON lines, Parquet, tars and gzipped text."""
+    import gzip
+
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "deep").mkdir()
+    for shard in range(4):
+        documents = made_up_documents(60, seed=shard)
+        (folder / f"lines-{shard}.jsonl").write_bytes(token_lines(documents))
+    for name, seed in (("a", 10), ("b", 11)):
+        tokens = pa.array(made_up_documents(120, seed), pa.list_(pa.int32()))
+        path = folder / "deep" / f"{name}.parquet"
+        pq.write_table(pa.table({"tokens": tokens}), path, row_group_size=40)
+    for shard in range(2):
+        (folder / f"{shard}.tar").write_bytes(tar_of(made_up_samples(shard)))
+    texts = [json.dumps({"text": text}) for text in made_up_texts(80, 5)]
+    (folder / "zipped.jsonl.gz").write_bytes(gzip.compress("\n".join(texts).encode(), mtime=0))
+    return folder
+
+
+def config_over(root: str, index_dir: Path, sources: dict[str, Any] = MIXED) -> dict[str, Any]:
+    """A job over the files below a folder or a prefix."""
+    sources = copy.deepcopy(sources)
+    for source in sources.values():
+        files = source["files"]
+        listed = [files] if isinstance(files, str) else files
+        source["files"] = [f"{root}/{file}" for file in listed]
+        source["window_rows"] = 16
+    return {
+        "job": "buckets",
+        "seed": 7,
+        "context": 64,
+        "bins": 4,
+        "steps": 12,
+        "vocabulary": 1000,
+        "at_end": "repeat",
+        "index_dir": str(index_dir),
+        "mixture": {"weights": dict.fromkeys(sources, 1)},
+        "sources": sources,
+    }
+
+
+def run(config: dict[str, Any], steps: int | None = None) -> tuple[str, Any]:
+    """The hash of the stream, and a state from the middle of it."""
+    saved = None
+    with ol.job(config, mesh="dp=2").train(ranks="all", hash=True) as loaders:
+        for number, _ in enumerate(loaders.rounds()):
+            if number == steps:
+                saved = loaders.state_dict()
+                break
+        return loaders.stream_hash(), saved
+
+
+def test_the_stream_is_that_of_the_files_on_disk(
+    bucket: Bucket, folder: Path, tmp_path: Path
+) -> None:
+    """Every format gives the same from a bucket; also from an index that is there already."""
+    root = bucket.put_folder(folder, "same")
+    local, _ = run(config_over(str(folder), tmp_path / "local"))
+    config = config_over(root, tmp_path / "remote")
+    assert run(config)[0] == local
+    assert run(config)[0] == local
+
+
+def test_no_secret_is_kept(bucket: Bucket, folder: Path, tmp_path: Path) -> None:
+    """Neither keys nor tokens are in the index, the state or the config."""
+    root = bucket.put_folder(folder, "kept")
+    config = config_over(root, tmp_path / "index", {"lines": MIXED["lines"]})
+    _, state = run(config, steps=3)
+    kept = repr(state).encode() + repr(ol.job(config, mesh="dp=2")).encode()
+    kept += b"".join(path.read_bytes() for path in (tmp_path / "index").iterdir())
+    for secret in KEYS.values():
+        assert secret.encode() not in kept
+
+
+def test_a_replaced_object_is_refused_by_name(bucket: Bucket, folder: Path, tmp_path: Path) -> None:
+    """Before the first step, and in the middle of a run."""
+    root = bucket.put_folder(folder, "replaced")
+    config = config_over(root, tmp_path / "index", {"table": MIXED["table"]})
+    config["steps"] = 500
+    before = (folder / "deep" / "a.parquet").read_bytes()
+    other = (folder / "deep" / "b.parquet").read_bytes()
+    with (
+        pytest.raises(ol.SourceChangedError, match=r"s3://corpus/replaced/deep/a\.parquet"),
+        ol.job(config, mesh="dp=2").train(ranks="all") as loaders,
+    ):
+        for number, _ in enumerate(loaders.rounds()):
+            if number == 2:
+                bucket.put("replaced/deep/a.parquet", other)
+    with pytest.raises(ol.SourceChangedError, match=r"s3://corpus/replaced/deep/a\.parquet"):
+        run(config)
+    bucket.put("replaced/deep/a.parquet", before)
+    assert run(config, steps=3)[0]
+
+
+def test_patterns_and_what_is_not_there(bucket: Bucket) -> None:
+    """A listing is a glob's; an object, a bucket and a match that are not there are named."""
+    names = [f"list/{name}" for name in ("b&b.bin", "a.bin", "deep/c d.bin", ".hidden.bin")]
+    for name in names:
+        bucket.put(name, b"x")
+    root = "s3://corpus/list"
+    assert core.list_files(f"{root}/*.bin") == [f"{root}/a.bin", f"{root}/b&b.bin"]
+    assert core.list_files(f"{root}/**/c?d.bin") == [f"{root}/deep/c d.bin"]
+    assert core.list_files(f"{root}/a.bin") == [f"{root}/a.bin"]
+    for missing in (f"{root}/none.bin", f"{root}/*.none", "s3://no-such-bucket/*.bin"):
+        with pytest.raises(core.NotFoundError, match=r"none|no-such-bucket"):
+            core.list_files(missing)
+    with pytest.raises(core.InvalidArgumentError, match=r"s3://\*\*\*@corpus"):
+        core.list_files("s3://key:secret@corpus/a.bin")
+
+
+def test_a_listing_has_many_pages(bucket: Bucket) -> None:
+    """More objects than one answer holds."""
+    for number in range(1005):
+        bucket.put(f"many/{number:04}.bin", b"")
+    assert len(core.list_files("s3://corpus/many/*.bin")) == 1005
