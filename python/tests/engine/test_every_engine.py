@@ -56,6 +56,14 @@ def runtime_of(engine: str, host: int, sockets: Path, port: int) -> dict[str, An
     return runtime
 
 
+def acts_on(
+    engine: str, features: Features, folder: Path, sockets: Path, port: int
+) -> list[list[Act]]:
+    """The acts of a job, as each host reads them."""
+    runtimes = [runtime_of(engine, host, sockets, port) for host in range(HOSTS[engine])]
+    return [list(on_host(features, folder, *own)) for own in enumerate(runtimes)]
+
+
 @contextlib.contextmanager
 def ranks_of(features: Features, engine: str, acts: Sequence[list[Act]]) -> Iterator[list[Trainer]]:
     """One process for each rank that reads, on as many hosts as there are acts."""
@@ -102,10 +110,7 @@ def test_as_in_one_process(
     name: str, engine: str, expected: Any, folder: Path, sockets: Path, free_port: int
 ) -> None:
     features, whole = expected(name)
-    acts = [
-        list(on_host(features, folder, host, runtime_of(engine, host, sockets, free_port)))
-        for host in range(HOSTS[engine])
-    ]
+    acts = acts_on(engine, features, folder, sockets, free_port)
     with ranks_of(features, engine, acts) as started:
         for act, told in zip(features.acts, whole, strict=True):
             check_act(told_by(started, act.get("readings", 1)), told)

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
+from many_features import JOBS
 from overlord._src.ray.keeper import Keeper
 from overlord._src.ray.loader_host import LoaderHost
 from overlord.cli import main
 from ray_nodes import ray_cluster
+from test_every_engine import acts_on, check_act, expected, folder, ranks_of, told_by
 from trainers import (
     embedded_hashes,
     go_on,
@@ -30,6 +32,7 @@ from trainers import (
 
 import overlord as ol
 
+__all__ = ["expected", "folder"]  # fixtures here too
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.deadline(300)
 MESH = {"dp": 2}
@@ -411,6 +414,27 @@ def test_a_cluster_beyond_loopback_needs_a_token(
     for actor in (lambda: Keeper(None, None), lambda: LoaderHost(None, "", 1, 1)):  # type: ignore[arg-type]
         with pytest.raises(ol.InvalidArgumentError, match="RAY_AUTH_MODE=token"):
             actor()
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_as_in_one_process_under_ray(
+    cluster: Any, name: str, expected: Any, folder: Path, sockets: Path, free_port: int
+) -> None:
+    """Many features at once: half of the ranks on the keeper's host, the others elsewhere."""
+    features, whole = expected(name)
+    acts = acts_on("ray", features, folder, sockets, free_port)
+    with ranks_of(features, "ray", acts) as started:
+        for number, (act, told) in enumerate(zip(features.acts, whole, strict=True)):
+            job = ol.ray.launch(
+                acts[0][number]["config"],
+                mesh=ol.mesh(**features.mesh),
+                stream=act["stream"],
+                hash=True,
+            )
+            check_act(told_by(started, act.get("readings", 1)), told)
+            job.close()
+    for place in sockets.iterdir():
+        until_all_ended(place)
 
 
 def test_a_loader_host_and_a_whole_node_die_while_loaders_change(
