@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
+import re
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +43,6 @@ def bucket() -> Iterator[Bucket]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """JSON lines, Parquet, tars and gzipped text."""
-    import gzip
-
     folder = tmp_path_factory.mktemp("corpus")
     (folder / "deep").mkdir()
     for shard in range(4):
@@ -153,3 +155,77 @@ def test_a_listing_has_many_pages(bucket: Bucket) -> None:
     for number in range(1005):
         bucket.put(f"many/{number:04}.bin", b"")
     assert len(core.list_files("s3://corpus/many/*.bin")) == 1005
+
+
+@pytest.mark.parametrize("engine", ["embedded", "processes"])
+def test_a_node_hears_of_the_store(
+    engine: Any, bucket: Bucket, folder: Path, tmp_path: Path, sockets: Path
+) -> None:
+    """A node process reads what the trainer would, and resumes where it stopped."""
+    root = bucket.put_folder(folder, f"node-{engine}")
+    config = config_over(root, tmp_path / "index", {"table": MIXED["table"]})
+    config["runtime"] = {"processes": {"directory": str(sockets)}}
+    local = config_over(str(folder), tmp_path / "local", {"table": MIXED["table"]})
+    expected, _ = run(local)
+    with ol.job(config, mesh="dp=2").train(ranks="all", hash=True, engine=engine) as loaders:
+        for _ in loaders.rounds():
+            pass
+        assert loaders.stream_hash() == expected
+
+
+def test_requests_are_signed_as_amazon_signs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names with odd letters, queries and tokens: botocore makes the same of what it sees."""
+    seen: list[tuple[str, str, dict[str, str]]] = []
+
+    class Recorder(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            seen.append((self.command, self.path, headers))
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_HEAD = answer
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "a/token+of=the==test")
+    monkeypatch.setenv("AWS_REGION", "eu-west-3")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Recorder) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.server_port}")
+        for key in ("a b/\u00fc&+=~!'()@%41.bin", "plain", "pre fix/ü+/*.bin", "*"):
+            with pytest.raises(core.NotFoundError):
+                core.list_files(f"s3://corpus/{key}")
+        server.shutdown()
+        thread.join()
+    assert [method for method, _, _ in seen] == ["HEAD", "HEAD", "GET", "GET"]
+    for method, target, headers in seen:
+        assert signature_of(method, target, headers) == headers["authorization"]
+
+
+def signature_of(method: str, target: str, headers: dict[str, str]) -> str:
+    """The header that botocore would send with this request."""
+    from botocore.auth import S3SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    authorization = headers["authorization"]
+    [signed] = re.findall(r"SignedHeaders=([^,]*)", authorization)
+    names = signed.split(";")
+    assert {"host", "x-amz-date", "x-amz-content-sha256", "x-amz-security-token"} <= set(names)
+    request = AWSRequest(
+        method, f"http://{headers['host']}{target}", {name: headers[name] for name in names}
+    )
+    request.context["timestamp"] = headers["x-amz-date"]
+    keys = Credentials(KEYS["AWS_ACCESS_KEY_ID"], KEYS["AWS_SECRET_ACCESS_KEY"])
+    auth = S3SigV4Auth(keys, "s3", "eu-west-3")
+    signature = auth.signature(
+        auth.string_to_sign(request, auth.canonical_request(request)), request
+    )
+    scope = f"{keys.access_key}/{headers['x-amz-date'][:8]}/eu-west-3/s3/aws4_request"
+    return f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders={signed}, Signature={signature}"

@@ -74,20 +74,29 @@ TEST_F(JoinedStoreTest, NeighboursAreOneRequestAndEachGetsItsOwn) {
   EXPECT_EQ(got_, (std::vector<std::string>{"hij", "abcdefg", "cd"}));
 }
 
-TEST_F(JoinedStoreTest, WhatLiesApartOrIsAnotherVersionStaysAlone) {
-  get(0, 4);
-  get(5, 3);  // one byte of seven nobody wants: more than 150 in a thousand of
-  get(9, 4);  // none of them
-  get(4, 2, {}, "other");
-  get(4, 2, {}, "key", "other");
-  get(4, 2, {}, "key", "");  // of any version: not even asked for with others
+TEST_F(JoinedStoreTest, WhatLiesApartIsNotReadOver) {
+  get(0, 2);
+  get(6, 2);  // four bytes that nobody wants for four that somebody does
+  get(12, 7);
+  get(20, 3);  // one for ten is borne
   store_->run_tasks();
-  uint64_t bytes = 0;
-  for (const auto& each : store_->gets) bytes += each.request.size_bytes;
-  EXPECT_LE(bytes * 1000, 17u * 1150) << "what nobody wants is bounded";
-  EXPECT_GE(store_->gets.size(), 5u);
+  ASSERT_EQ(store_->gets.size(), 3u);
+  EXPECT_EQ(store_->gets[0].request.size_bytes, 2u);
+  EXPECT_EQ(store_->gets[1].request.size_bytes, 2u);
+  EXPECT_EQ(store_->gets[2].request.size_bytes, 11u);
   store_->answer_all(letters_);
-  EXPECT_EQ(got_, (std::vector<std::string>{"abcd", "fgh", "jklm", "ef", "ef", "ef"}));
+  EXPECT_EQ(got_, (std::vector<std::string>{"ab", "gh", "mnopqrs", "uvw"}));
+}
+
+TEST_F(JoinedStoreTest, OtherObjectsAndVersionsStayApart) {
+  get(0, 2);
+  get(2, 2, {}, "other");
+  get(2, 2, {}, "key", "other");
+  get(2, 2, {}, "key", "");  // of any version: not even asked for with others
+  store_->run_tasks();
+  EXPECT_EQ(store_->gets.size(), 4u);
+  store_->answer_all(letters_);
+  EXPECT_EQ(got_, (std::vector<std::string>{"ab", "cd", "cd", "cd"}));
 }
 
 TEST_F(JoinedStoreTest, ARequestHasAnEnd) {
