@@ -163,7 +163,7 @@ def test_file_uris(tmp_path: Path) -> None:
     assert hashes[0] == hashes[1]
 
 
-@pytest.mark.parametrize("uri", ["s3://bucket/a.jsonl", "http://host/a.jsonl", "nope://x.jsonl"])
+@pytest.mark.parametrize("uri", ["gs://bucket/a.jsonl", "http://host/a.jsonl", "nope://x.jsonl"])
 def test_stores_that_are_not_there_yet(uri: str, tmp_path: Path) -> None:
     config = job_config(tmp_path, {"s": {"files": "x.jsonl", "tokens": "t"}})
     config["sources"]["s"]["files"] = [uri]

@@ -58,6 +58,7 @@ struct S3Store::Job {
   std::function<void(Status)> bad;
 
   int64_t begun_ns = 0;
+  int64_t patience_ns = 0;
   bool may_hedge = false;
   bool over = false;  // answered; what else comes is late
   std::vector<runtime::CancelToken> live;
@@ -230,7 +231,7 @@ void S3Store::try_again(const std::shared_ptr<Job>& job, const Judged& judged) {
   const int64_t delay_ns =
       most_ns / 2 + static_cast<int64_t>(
                         uniform_below(options_.seed, ++drawn_, 0, static_cast<uint64_t>(most_ns)));
-  if (spent_ns + delay_ns > options_.patience_ns) {
+  if (spent_ns + delay_ns > job->patience_ns) {
     end(job);
     return job->bad({judged.status.code(), judged.status.message() + " (after " +
                                                std::to_string(job->attempts) + " attempts in " +
@@ -253,6 +254,7 @@ void S3Store::get(RangeRequest request, runtime::CancelToken cancel, RangeDone d
     job->request.headers.push_back("If-Match: \"" + request.etag + "\"");
   }
   job->body_bytes = request.size_bytes;
+  job->patience_ns = options_.patience_ns;
   job->may_hedge = true;
   job->request.room = [this, bytes = request.size_bytes] {
     runtime::Buffer buffer = pool_->acquire(bytes);
@@ -276,6 +278,7 @@ void S3Store::head(ObjectName object, runtime::CancelToken cancel, InfoDone done
   job->request.head = true;
   job->request.cancel = std::move(cancel);
   job->begun_ns = runtime::steady_now_ns();
+  job->patience_ns = options_.ask_patience_ns;
   job->judge = [object](const HttpAnswer& answer) { return judge_head(object, answer); };
   auto shared = std::make_shared<InfoDone>(std::move(done));
   job->good = [shared, object](const HttpAnswer& answer) {
@@ -308,6 +311,7 @@ void S3Store::next_page(const std::shared_ptr<Listing>& listing) {
   job->request.cancel = listing->cancel;
   job->request.most_text = kMostListText;
   job->begun_ns = runtime::steady_now_ns();
+  job->patience_ns = options_.ask_patience_ns;
   job->judge = [bucket](const HttpAnswer& answer) { return judge_list(bucket, answer); };
   job->good = [this, listing](const HttpAnswer& answer) {
     Result<ListPage> page = read_list_page(answer.text);

@@ -27,8 +27,9 @@ struct S3Options {
   // One attempt may take this, and the time its bytes take at the least rate that is borne.
   int64_t attempt_ns = 15'000'000'000;
   uint64_t least_bytes_per_s = 1 << 20;
-  int64_t patience_ns = 300'000'000'000;  // for all attempts of one read
-  int64_t first_backoff_ns = 50'000'000;  // doubled from attempt to attempt
+  int64_t patience_ns = 300'000'000'000;     // for all attempts of one read
+  int64_t ask_patience_ns = 30'000'000'000;  // ditto of a look or a listing: somebody sits there
+  int64_t first_backoff_ns = 50'000'000;     // doubled from attempt to attempt
   int64_t longest_backoff_ns = 10'000'000'000;
   // An answer that is later than most is asked for a second time, once few answers tell what most
   // are; until then after this.

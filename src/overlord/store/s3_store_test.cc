@@ -190,6 +190,17 @@ TEST_F(S3StoreTest, PatienceEndsAndSaysWhy) {
   EXPECT_GT(count_, 1u);
 }
 
+// A job that starts is not left for minutes before a store that is not there.
+TEST_F(S3StoreTest, LooksAndListingsEndSoonerThanReads) {
+  S3Options options;
+  options.ask_patience_ns = 30'000'000;
+  Answer reset;
+  reset.reset = true;
+  start([reset](size_t, const Asked&) { return std::optional<Answer>(reset); }, options);
+  EXPECT_EQ(head().status().code(), Code::kUnavailable);
+  EXPECT_EQ(list({"bucket", "p", false, 0}).status().code(), Code::kUnavailable);
+}
+
 // Two bytes a second are progress, and would go on for hours: the whole has a limit.
 TEST_F(S3StoreTest, ADripEndsOnTimeAndIsAskedForAgain) {
   S3Options options;
