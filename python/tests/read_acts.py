@@ -15,7 +15,8 @@ import overlord as ol
 
 Act = dict[str, Any]
 """`config`; `stream`; `readings`: how often it is read; `steps`: after how many it ends, without
-it at its end; `resumes`: goes on from the state of the act before, with the leaves of `allow`."""
+it at its end; `resumes`: goes on from the state of the act before, with the leaves of `allow`;
+`once`: tells what is said to who reads it again."""
 
 
 def job_of(act: Act, told: Mapping[str, Any]) -> ol.Job:
@@ -67,7 +68,13 @@ def read_act(
             for rank, loader in loaders.items():
                 out["hash"][str(rank)].append(loader.rank_hash())
         out |= {"state": loaders.state_dict(), "content": loaders.content_hash()}
-        return {**out, "bad": bad_rows(loaders)}
+        out["bad"] = bad_rows(loaders)
+        if act.get("once"):
+            try:
+                iter(next(iter(loaders.values())))
+            except ol.OverlordError as error:
+                out["again"] = str(error)
+        return out
 
 
 def read_here(acts: Sequence[Act], told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

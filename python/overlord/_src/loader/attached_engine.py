@@ -17,14 +17,29 @@ class AttachedEngine(SharedEngine):
     Nothing of the data is opened here, except by the first rank of the host, which starts the node.
     """
 
-    def __init__(self, settings: EngineSettings, attachment: Attachment, restarts: int) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        attachment: Attachment,
+        restarts: int,
+        *,
+        read_once: bool = False,
+    ) -> None:
         # Every rank maps its own pages, but CUDA registers shared ones.
         super().__init__(settings, private_memory=settings.pinning is None)
         self._attachment = attachment
         self._restarts = restarts
+        self._read_once = read_once
         self._opened = 0
 
     def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> core.AttachedEngine:
+        if self._read_once and self.readings.repeated:
+            stream = self._settings.stream
+            raise core.InvalidArgumentError(
+                f"the stream {stream} is read once under Ray: its keeper serves one reading; close "
+                f'this loader and its keeper, launch it again (ol.ray.launch(..., stream="{stream}'
+                '")), and make another loader'
+            )
         # All ranks open the same streams in the same order, so they agree on this number.
         self._opened += 1
         attempt = self._restarts * _OPENS_PER_ATTEMPT + self._opened
