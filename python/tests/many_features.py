@@ -264,10 +264,12 @@ def samples(folder: Path) -> Features:
 
 
 def hybrid(folder: Path) -> Features:
-    """Long documents over as many ranks as they need."""
+    """Long documents over as many ranks as they need; loaders that come and go at every step."""
     config = plain(folder, "hybrid", steps=4)
+    config["sources"]["code"] |= {"most_loaders": 2, "window_rows": 16}
     config["strategy"] = {"distribute": {"axis": "cp"}, "hybrid": {"model": MODEL.to_dict()}}
-    return Features([{"config": config, "stream": "train"}], {"dp": 2, "cp": 2})
+    act = {"config": config, "stream": "train"}
+    return Features([act], {"dp": 2, "cp": 2}, told={"sizes": {"code": 1}})
 
 
 JOBS: dict[str, Callable[[Path], Features]] = {

@@ -35,6 +35,15 @@ def bad_rows(loader: Any) -> list[list[Any]]:
     return sorted([one["source"], one["row"], one["reason"]] for one in loader.quarantine())
 
 
+def refusal(call: Callable[[], object]) -> str:
+    """What a call says that is not carried out; empty: it was."""
+    try:
+        call()
+    except ol.OverlordError as error:
+        return str(error)
+    return ""
+
+
 def meet() -> None:
     """Wait for all ranks: they are told to go on at once."""
     print(json.dumps({"waits": True}), flush=True)
@@ -63,6 +72,13 @@ def read_act(
                 step = next(iter(batches.values()))[-1].step
                 for rank in reporters:
                     loaders[rank].report(step, losses(step, rank))
+                for source, size in told.get("sizes", {}).items():
+                    next(iter(loaders.values())).resize(source, size + number % 2)
+                if number == 1 and told.get("rebuilds"):
+                    out["rebuilds"] = [
+                        refusal(lambda more=more: loaders.rebuild(told["rebuilds"], **more))
+                        for more in ({}, {"ranks": [1, 0]})
+                    ]
                 if number == act.get("steps"):
                     break
             for rank, loader in loaders.items():
@@ -70,10 +86,7 @@ def read_act(
         out |= {"state": loaders.state_dict(), "content": loaders.content_hash()}
         out["bad"] = bad_rows(loaders)
         if act.get("once"):
-            try:
-                iter(next(iter(loaders.values())))
-            except ol.OverlordError as error:
-                out["again"] = str(error)
+            out["again"] = refusal(lambda: iter(next(iter(loaders.values()))))
         return out
 
 

@@ -74,6 +74,8 @@ def ranks_of(features: Features, engine: str, acts: Sequence[list[Act]]) -> Iter
     for rank in features.readers or range(world):
         told = {**features.message, "engine": engines.get(engine, engine)}
         told["acts"] = acts[rank // per_host]
+        if engine != "processes" and {"rule", "sizes"} & told.keys():
+            told["rebuilds"] = "tp=2"  # where it is refused
         started.append(Acting(told, rank, world, f"every {engine}", 0, per_host))
     with ended_at_last(started):
         yield started
@@ -95,9 +97,11 @@ def told_by(started: Sequence[Trainer], readings: int) -> list[Told]:
 def check_act(words: Sequence[Told], whole: Told) -> None:
     """All ranks together are the one process: nothing is left out, and each says the same."""
     hashes: dict[str, Any] = {}
-    bad = []
+    bad: list[Any] = []
     for word in words:
         hashes |= word["hash"]
+        for said in word.get("rebuilds", []):
+            assert "restart from a state" in said
         bad += [one for one in word["bad"] if one not in bad]
         for key in ("content", "state"):
             assert word[key] == whole[key], key

@@ -443,7 +443,7 @@ def test_as_in_one_process_under_ray(
     with ranks_of(features, "ray", acts) as started:
         for number, (act, told) in enumerate(zip(features.acts, whole, strict=True)):
             path, mesh = acts[0][number]["config"], ol.mesh(**features.mesh)
-            job = ol.ray.launch(path, mesh=mesh, stream=act["stream"], hash=True)
+            job = ol.ray.launch(path, mesh=mesh, stream=act["stream"], hash=True, seconds=240)
             words = told_by(started, 1)
             check_act(words, told)
             for word in words if act["once"] else ():

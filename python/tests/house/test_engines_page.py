@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from many_features import TRIED
+from many_features import JOBS, TRIED
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs/engines.md"
@@ -32,6 +32,7 @@ def named(header: list[str], page: str) -> list[list[str]]:
 def names_of_tests() -> set[str]:
     """All of them, and with their parameters those that try many features at once."""
     of_many = {f"test_as_in_one_process[{name}-{engine}]" for name, engine in TRIED}
+    of_many |= {f"test_as_in_one_process_under_ray[{name}]" for name in JOBS}
     files = [*ROOT.glob("python/tests/**/test_*.py"), *ROOT.glob("tests/*.py")]
     return of_many | {
         name

@@ -316,9 +316,8 @@ class Job:
                 plan,
                 self.config.runtime.processes.directory or "",
             )
-        restarts = launch.restarts if launch is not None else 0
-        attachment = Attachment(agreed, hosted, finder, plan)
-        return AttachedEngine(settings, attachment, restarts, read_once=by_ray)
+        node = Attachment(agreed, hosted, finder, plan)
+        return AttachedEngine(settings, node, launch.restarts if launch else 0, read_once=by_ray)
 
     def _same_group(self, hosted: list[int], local: list[int], path: str) -> list[int]:
         """Those that share a node where every data-parallel group reads for itself."""
