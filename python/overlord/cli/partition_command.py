@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     from overlord.cli.terminal import make_console
 
     job = arguments.load_job(options)
-    told = partition(job, options.stream, _room(options, job.mesh), options.steps)
+    told = partition(job, options.stream, _room(options, job), options.steps)
     write_sizes(job.loaded, told["sizes"])
     if options.write is not None:
         options.write.write_text(_yaml(told))
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _room(options: argparse.Namespace, mesh: Any) -> Any:
+def _room(options: argparse.Namespace, job: Any) -> Any:
     from overlord._src.scale.loads import Room, taken_cores
 
     if options.cluster is None:
@@ -84,7 +84,7 @@ def _room(options: argparse.Namespace, mesh: Any) -> Any:
             raise refused((key,), "too small", getattr(options, name), "1 or more")
     taken = options.taken_cores
     if taken is None:
-        taken = taken_cores(options.cores, mesh.size("dp"))
+        taken = taken_cores(options.cores, job.mesh.size("dp"))
     return Room(
         cores=options.cores,
         taken_cores=min(taken, options.cores - 1),
@@ -93,6 +93,7 @@ def _room(options: argparse.Namespace, mesh: Any) -> Any:
         cluster=options.cluster,
         source_workers=options.source_workers,
         loader_workers=options.loader_workers,
+        processes=job.config.runtime.processes.loaders,
         rule=options.rule,
     )
 

@@ -34,7 +34,7 @@ def told_sources(
     asked = {name: [*_told(loaded, name)] for name in opened.source_names}
     if any(found_size(loaded, name, key) is None for name in asked for key in asked[name]):
         profiles |= _probed(loaded, opened, profiles)
-        room = _room(hosts, groups)
+        room = _room(hosts, groups, loaded.config.runtime.processes.loaders)
         sizes = sizes_by_profile(opened, profiles, room)
     shadows = shadows_by_rule(loaded, opened.sources)
     return {
@@ -86,9 +86,10 @@ def _probed(
     return found
 
 
-def _room(hosts: int, groups: int) -> Room:
+def _room(hosts: int, groups: int, processes: int) -> Room:
     cores = hosts * len(os.sched_getaffinity(0))
-    return Room(cores=cores, taken_cores=taken_cores(cores, groups), cluster=1)
+    taken = taken_cores(cores, groups)
+    return Room(cores=cores, taken_cores=taken, cluster=1, processes=processes)
 
 
 def sizes_by_profile(

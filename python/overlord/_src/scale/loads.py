@@ -20,6 +20,7 @@ class Room:
     cluster: int = 4
     source_workers: int = 64
     loader_workers: int = 4
+    processes: int = 1
     rule: str = "fill"
 
 

@@ -10,8 +10,8 @@ namespace {
 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-// To the nearest, a half down; for small numbers.
-uint32_t share_of(uint32_t all, uint32_t parts) { return (2 * all + parts - 1) / (2 * parts); }
+// To the nearest; for small numbers.
+uint32_t share_of(uint32_t all, uint32_t parts) { return (2 * all + parts) / (2 * parts); }
 
 // Of products of times and rows: what is beyond is as large as can be.
 uint64_t times(uint64_t a, uint64_t b) {
@@ -146,15 +146,18 @@ class Sizing {
     }
   }
 
-  // Stage 3: more loaders share a source's rows, fewer workers have files open. All loaders of a
-  // source have as many workers, so what they have together is about what it was dealt: always
-  // rounded up, thirteen would take sixteen cores, and constructors and planner would miss three.
+  // Stage 3: more loaders share a source's rows, fewer workers have files open. A process where a
+  // source has no loader does nothing for it, so loaders come before workers until all have one.
+  // All loaders of a source have as many workers, so what they have together is about what it was
+  // dealt: always rounded up, thirteen would take sixteen cores, and constructors and planner
+  // would miss three.
   Result<LoaderSize> settle(size_t s) const {
     const Sized& one = sized_[s];
     LoaderSize size;
     size.cluster = one.cluster;
     size.reason = one.reason;
-    size.loaders = static_cast<uint32_t>(ceil_div(one.workers, room_.loader_workers));
+    size.loaders = std::max(static_cast<uint32_t>(ceil_div(one.workers, room_.loader_workers)),
+                            std::min(one.workers, room_.processes));
     while (true) {
       size.workers = std::max(1U, share_of(one.workers, size.loaders));
       size.loader_bytes = bytes_of(s, size);
@@ -211,9 +214,10 @@ class Sizing {
 
 Result<Partition> partition_sources(std::span<const SourceLoad> sources,
                                     const PartitionRoom& room) {
-  if (room.cluster == 0 || room.source_workers == 0 || room.loader_workers == 0) {
+  if (room.cluster == 0 || room.source_workers == 0 || room.loader_workers == 0 ||
+      room.processes == 0) {
     return invalid_argument(
-        "partition: cluster, source_workers and loader_workers are 1 or more each");
+        "partition: cluster, source_workers, loader_workers and processes are 1 or more each");
   }
   return Sizing(sources, room).make();
 }

@@ -37,10 +37,11 @@ struct PartitionRoom {
   uint32_t cluster = 4;          // sources that are sized as one
   uint32_t source_workers = 64;  // the most of one source
   uint32_t loader_workers = 4;   // the most of one loader
+  uint32_t processes = 1;        // that have cores of their own: loaders of a source reach all
   SizeRule rule = SizeRule::kFill;
 
   OVERLORD_FIELDS(cores, taken_cores, memory_bytes, loader_bytes, cluster, source_workers,
-                  loader_workers, rule)
+                  loader_workers, processes, rule)
 };
 
 enum class SizeReason {

@@ -48,6 +48,22 @@ TEST(Partition, AsManyAsWereDealtAndNotAsManyAsFillTheLastLoader) {
       << "eleven are nearer to three loaders of four than to nine";
 }
 
+TEST(Partition, ASourceHasALoaderInEveryProcessBeforeALoaderHasTwoWorkers) {
+  PartitionRoom room = room_of(13);
+  room.processes = 4;
+  const auto sizes_of = [&](uint64_t heavy, uint64_t light) {
+    const std::vector<SourceLoad> sources = {costing("heavy", heavy, 100),
+                                             costing("light", light, 100)};
+    std::vector<std::pair<uint32_t, uint32_t>> out;
+    const Partition found = *partition_sources(sources, room);
+    for (const LoaderSize& size : found.sizes) out.emplace_back(size.loaders, size.workers);
+    return out;
+  };
+  using Sizes = std::vector<std::pair<uint32_t, uint32_t>>;
+  EXPECT_EQ(sizes_of(110, 20), (Sizes{{4, 3}, {2, 1}})) << "eleven and two";
+  EXPECT_EQ(sizes_of(70, 60), (Sizes{{4, 2}, {4, 2}})) << "seven and six";
+}
+
 TEST(Partition, NobodyHasLessThanOneHoweverFewCoresThereAre) {
   const std::vector<SourceLoad> sources(9, costing("s", 1000, 100));
   PartitionRoom room = room_of(2);
@@ -69,7 +85,7 @@ TEST(Partition, ThePapersRuleCountsByTheCheapestCluster) {
   EXPECT_EQ(found.sizes[3].reason, SizeReason::kRowsOfAStep);
   room.cores = 8;
   const Partition less = *partition_sources(sources, room);
-  EXPECT_EQ(less.sizes[2].loaders * less.sizes[2].workers, 4u) << "five";
+  EXPECT_EQ(less.sizes[2].loaders * less.sizes[2].workers, 6u) << "five are two of 3";
   EXPECT_EQ(less.sizes[2].reason, SizeReason::kCores);
 }
 
@@ -134,6 +150,7 @@ TEST(Partition, LimitsHold) {
     room.cluster = 1 + static_cast<uint32_t>(dice() % 6);
     room.source_workers = 1 + static_cast<uint32_t>(dice() % 40);
     room.loader_workers = 1 + static_cast<uint32_t>(dice() % 8);
+    room.processes = 1 + static_cast<uint32_t>(dice() % 6);
     room.rule = dice() % 2 == 0 ? SizeRule::kFill : SizeRule::kRatio;
     const Partition found = *partition_sources(sources, room);
     ASSERT_EQ(found.sizes.size(), sources.size());
