@@ -26,15 +26,13 @@ from overlord_bench import (
     _contract,
     _mixed_sources,
     _peers,
-    _raw_sources,
-    _shadow_figures,
-    _slow_sync,
     _web_corpus,
 )
 from overlord_bench._contract import Figures
-from overlord_bench._deaths import CONSTRUCTORS, KINDS, LOADERS, NODE
 from overlord_bench._peers import Contender
-from overlord_bench._shadow_figures import FIG16_KILL, STARTING, shadow_figures, stalled
+from overlord_bench._recovering import raw_sources, shadows, slow_sync
+from overlord_bench._recovering.deaths import CONSTRUCTORS, KINDS, LOADERS, NODE
+from overlord_bench._recovering.shadows import FIG16_KILL, STARTING, shadow_figures, stalled
 from overlord_bench._stream_record import StreamRecord, compare
 
 AIMS = {
@@ -46,7 +44,7 @@ AIMS = {
     "journal_bytes_per_plan": "<= 2000",
     "throughput_ratio": ">= 0.97",
     "stalled_steps": "0",
-    **_shadow_figures.AIMS,
+    **shadows.AIMS,
 }
 PARTS = (
     "ids",
@@ -194,7 +192,7 @@ class _Bench:
             job = {"mesh": {"dp": 1}, "bins": bins, **windows}
             self.measure(f"throughput/{bins}_bins", "throughput", **job)
             with tempfile.TemporaryDirectory(prefix="ol-rec-") as folder:
-                slow = _slow_sync.environment(SLOW_SYNC_MS, Path(folder))
+                slow = slow_sync.environment(SLOW_SYNC_MS, Path(folder))
                 self.measure(f"throughput/{bins}_bins/slow_sync", "throughput", slow, **job)
             job |= self._read_ahead()
             self.measure(f"throughput/{bins}_bins/shadows", "throughput", **job)
@@ -272,7 +270,7 @@ class _Bench:
 
     def empty(self) -> None:
         """A loader process comes back empty, or its slot goes on in a shadow of either kind."""
-        for name, job in _raw_sources.jobs(self.options.data, self._pythons).items():
+        for name, job in raw_sources.jobs(self.options.data, self._pythons).items():
             for word, rest_s in (("rested", REST_S), ("pressed", 0.0)):
                 for shadow in (None, "lean", "warm"):
                     kills = min(self.options.kills, MOST_EMPTY_KILLS)

@@ -7,7 +7,7 @@ from typing import Any
 
 from overlord_bench._contract import Figures
 from overlord_bench._peers import is_measured
-from overlord_bench._shadow_figures import STALLED_MS
+from overlord_bench._recovering.shadows import STALLED_MS
 from overlord_bench.scaling._bench import Bench
 from overlord_bench.scaling._sizes import on_cores
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from overlord._src.node.trace import TraceEvent
-from overlord_bench import _shadow_figures, recovery
+from overlord_bench import recovery
 from overlord_bench._contenders.recovery.shadows import first_after
-from overlord_bench._deaths import KINDS
+from overlord_bench._recovering import shadows
+from overlord_bench._recovering.deaths import KINDS
 from overlord_bench._stream_record import LINEAGE_ID, StreamRecord, StreamRecorder, compare
 
 pytestmark = pytest.mark.deadline(600)
@@ -123,7 +124,7 @@ def test_first_answers_are_those_after_the_kill() -> None:
 
 
 def test_figures_of_shadows() -> None:
-    kill = _shadow_figures.FIG16_KILL
+    kill = shadows.FIG16_KILL
     told = {"promotions_ms": [9.0], "longest_wait_ms": 4.0}
     found: dict[str, Any] = {
         "shadows/first_answers/0": {"answers_ms": [3.0, 1.0], **told},

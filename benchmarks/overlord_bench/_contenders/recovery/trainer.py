@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from overlord_bench import _mixed_sources
-from overlord_bench._deaths import Death, ManyDeaths, last_plan
 from overlord_bench._fleet import wait_until_served_by_none
+from overlord_bench._recovering.deaths import Death, ManyDeaths, last_plan
 from overlord_bench._stream_record import StreamRecorder
 
 WARMUP = 10  # steps before the first kill

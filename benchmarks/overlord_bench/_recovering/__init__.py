@@ -1,0 +1,1 @@
+"""What `overlord bench recovery` is made of."""
