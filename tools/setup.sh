@@ -10,7 +10,7 @@ root=$PWD
 level=${1:-run}
 venv=$root/.venv
 
-inputs=$(cat pyproject.toml tools/setup.sh tools/requirements.py | sha256sum | cut -d' ' -f1)
+inputs=$(cat pyproject.toml tools/setup.sh tools/install.py | sha256sum | cut -d' ' -f1)
 stamp="$root $(uname -m) $inputs"
 is_done() { [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.setup-$1" 2>/dev/null)" = "$stamp" ]; }
 case $level in
@@ -90,12 +90,10 @@ if [ ! -x "$venv/bin/python" ] || [ "$(cat "$venv/.home" 2>/dev/null)" != "$root
 fi
 
 echo "setup: installing Python packages (${groups[*]})"
-"$venv/bin/python" tools/requirements.py "${groups[@]}" >"$venv/requirements.txt"
 # What only tests use is large, and they import a small part of it: compiled when it is imported.
-compile=--compile
-[ "$level" = run ] || compile=--no-compile
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check "$compile" \
-  -r "$venv/requirements.txt" 'cmake>=3.25' ninja </dev/null
+compile=()
+[ "$level" != run ] || compile=(--compile)
+"$venv/bin/python" tools/install.py "${compile[@]}" "${groups[@]}"
 
 # The package is used in place: the environment's path leads to python/, the command is a script.
 site_packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
