@@ -26,4 +26,5 @@ set_target_properties(overlord-measure PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${ov
 
 overlord_extension(_bench_core "${overlord_bench_package}" ${overlord_bench_bindings})
 target_link_libraries(_bench_core PRIVATE overlord_bench)
-add_dependencies(overlord_benchmarks overlord-measure _bench_core)
+add_custom_target(overlord_bench_extension DEPENDS overlord-measure _bench_core)
+add_dependencies(overlord_benchmarks overlord_bench_extension)
