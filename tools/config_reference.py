@@ -70,6 +70,7 @@ COUNTS: dict[str, str] = {
         f"sources.{key}": SOURCE
         for key in (
             *("format", "text", "tokens", "mask", "metadata", "bos", "eod"),
+            *("dtype", "document.eod", "document.bos", "document.length"),
             *("media.from", "media.kind", "media.transform", "media.tokens.pad"),
             *("media.tokens.before", "media.tokens.after", "media.tokens.count"),
             *("media.many", "media.tokens.every", "media.tokens.place"),

@@ -142,6 +142,9 @@ class Source:
     @property
     def groups(self) -> dict: ...
 
+    @property
+    def raw(self) -> dict: ...
+
     FIELDS: tuple = ...
 
 class Strategy:
@@ -661,6 +664,9 @@ def read_media(path: str, source: Source, row: int) -> dict:
 
 def list_files(pattern: str) -> list[str]:
     """A glob as sorted URIs."""
+
+def expand_braces(pattern: str) -> list[str]:
+    """The patterns that one with braces stands for."""
 
 def index_columns(path: str, source: Source) -> dict:
     """

@@ -171,6 +171,10 @@ void bind_index(nb::module_& m) {
         "Bytes of a row's media by name, read through the index; absent ones are left out, fields "
         "with many are lists.");
   m.def("list_files", &list_files, nb::arg("pattern"), "A glob as sorted URIs.");
+  m.def(
+      "expand_braces",
+      [](const std::string& pattern) { return unwrap(node::expand_braces(pattern)); },
+      nb::arg("pattern"), "The patterns that one with braces stands for.");
 }
 
 }  // namespace overlord::python

@@ -143,6 +143,9 @@ def test_patterns_and_what_is_not_there(bucket: Bucket) -> None:
     assert core.list_files(f"{root}/*.bin") == [f"{root}/a.bin", f"{root}/b&b.bin"]
     assert core.list_files(f"{root}/**/c?d.bin") == [f"{root}/deep/c d.bin"]
     assert core.list_files(f"{root}/a.bin") == [f"{root}/a.bin"]
+    assert core.list_files(f"{root}/{{a,b&b}}.bin") == [f"{root}/a.bin", f"{root}/b&b.bin"]
+    with pytest.raises(core.NotFoundError, match=r"stands for 3 names.*list/c\.bin"):
+        core.list_files(f"{root}/{{a..c}}.bin")
     for missing in (f"{root}/none.bin", f"{root}/*.none", "s3://no-such-bucket/*.bin"):
         with pytest.raises(core.NotFoundError, match=r"none|no-such-bucket"):
             core.list_files(missing)

@@ -2,8 +2,12 @@
 // widths map onto it; floating types are named so that they can be refused by name.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace overlord::model {
 
@@ -27,6 +31,31 @@ constexpr size_t element_bytes(Element element) {
       return 8;
   }
   return 0;
+}
+
+// As NumPy and configs name them, in the order of the enumerators.
+inline constexpr std::array<std::string_view, 10> kElementNames = {
+    "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64"};
+inline constexpr size_t kIntegerElements = 8;  // the first of them
+
+constexpr std::string_view element_name(Element element) {
+  return kElementNames[static_cast<size_t>(element)];
+}
+
+constexpr std::optional<Element> element_named(std::string_view name) {
+  for (size_t i = 0; i < kElementNames.size(); ++i) {
+    if (kElementNames[i] == name) return static_cast<Element>(i);
+  }
+  return std::nullopt;
+}
+
+// The types that tokens may have, for messages.
+inline std::string integer_names() {
+  std::string names;
+  for (size_t i = 0; i < kIntegerElements; ++i) {
+    names += (i > 0 ? ", " : "") + std::string(kElementNames[i]);
+  }
+  return names;
 }
 
 }  // namespace overlord::model

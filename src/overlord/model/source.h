@@ -10,13 +10,20 @@
 #include <vector>
 
 #include "overlord/base/fields.h"
+#include "overlord/model/element.h"
 #include "overlord/model/row_schema.h"
 #include "overlord/model/transform.h"
 
 namespace overlord::model {
 
-// jsonl and webdataset (tar) cover .gz and .zst by suffix.
-enum class Format : uint8_t { kParquet, kJsonl, kMegatron, kWebdataset, kArrow };
+// jsonl, webdataset (tar) and mds cover .gz and .zst by suffix.
+enum class Format : uint8_t { kParquet, kJsonl, kMegatron, kWebdataset, kArrow, kTokens, kMds };
+
+// Formats that are tokens without columns, whose index always has lengths.
+constexpr bool is_bare_tokens(Format format) {
+  return format == Format::kMegatron || format == Format::kTokens;
+}
+
 enum class Shuffle : uint8_t { kNone, kWindow, kFull };
 enum class EndPolicy : uint8_t { kRepeat, kDrop, kStop };
 enum class OverLength : uint8_t { kSplit, kTruncate, kDrop };
@@ -87,6 +94,20 @@ struct RowGroups {
   OVERLORD_FIELDS(rows, column)
 };
 
+// How documents are told apart in an array of tokens: by the token that ends or begins each, which
+// is part of it, or by their length.
+enum class DocumentCut : uint8_t { kNone, kEnd, kBegin, kLength };
+
+// Tokens that lie as bare numbers: all of Format::kTokens, and columns of bytes (Format::kMds),
+// which have an element alone.
+struct RawTokens {
+  std::optional<Element> element;  // where no header says it
+  DocumentCut cut = DocumentCut::kNone;
+  uint32_t value = 0;  // the token, or the length
+
+  OVERLORD_FIELDS(element, cut, value)
+};
+
 inline constexpr size_t kMaxMediaFields = 16;   // of one source
 inline constexpr uint32_t kMaxRowBlobs = 4096;  // of one field in one row; more make a bad row
 
@@ -121,7 +142,7 @@ struct MediaUse {
 
 // Bytes that a row has beside its text: an image, an audio clip. What they hold is not looked at
 // here. WebDataset: the member extensions that count, the first one that a sample has wins.
-// Parquet and Arrow: exactly one column: binary, struct{bytes, path}, or the path of a file
+// Parquet, Arrow and MDS: exactly one column: binary, struct{bytes, path}, or the path of a file
 // beside the shard. A row without it has no blob.
 // Many: any number of blobs, in order. WebDataset: members NUMBER.EXTENSION, by number, or one
 // plain EXTENSION, which is number 0. Parquet: a list of what else is one; nulls in it are left
@@ -210,6 +231,7 @@ struct Source {
   bool files_here = true;
   std::optional<RowPart> part;
   RowGroups groups;
+  RawTokens raw;
 
   uint32_t slots() const { return std::max(loaders, most_loaders); }  // that there are
 
@@ -217,7 +239,7 @@ struct Source {
                   filter, media, tokenizer, bos, eod, vocabulary, shuffle, window_rows,
                   window_bytes, at_end, over_length, bad_rows_allowed, allow_duplicates, limits,
                   loaders, workers, count_bytes, transform, decode_at, schema, empty, shadows,
-                  shadow, most_loaders, measured, files_here, part, groups)
+                  shadow, most_loaders, measured, files_here, part, groups, raw)
 };
 
 // Whether documents have a loss mask of their own, so that metadata needs more than their lengths.
@@ -233,6 +255,24 @@ inline std::string text_place(const Source& source) {
     names += (names.empty() ? "" : ", ") + column;
   }
   return (source.schema.text == RowText::kRecord ? "record of " : "interleaved of ") + names;
+}
+
+// Where the tokens of a row lie, in words that an index keeps.
+inline std::string token_place(const Source& source) {
+  std::string place = source.token_column;
+  if (source.raw.element) place += " as " + std::string(element_name(*source.raw.element));
+  const std::string value = std::to_string(source.raw.value);
+  switch (source.raw.cut) {
+    case DocumentCut::kNone:
+      return place;
+    case DocumentCut::kEnd:
+      return place + " until token " + value;
+    case DocumentCut::kBegin:
+      return place + " from token " + value;
+    case DocumentCut::kLength:
+      return place + " by " + value + " tokens";
+  }
+  return place;
 }
 
 // What stands for the way from a row's text to its tokens, where lengths were counted with it.

@@ -1,7 +1,9 @@
 #include "overlord/storage/glob.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "overlord/runtime/quote.h"
@@ -13,6 +15,10 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxMatches = 4'000'000;  // a pattern over a whole disk is a mistake
 constexpr size_t kOddShown = 5;
+constexpr size_t kMostAlternatives = 1'000'000;  // names that one pattern counts out
+constexpr size_t kMostNested = 16;
+constexpr size_t kMostDigits = 18;
+constexpr size_t kMissingShown = 4;
 
 std::vector<std::string> components(std::string_view path) {
   std::vector<std::string> parts;
@@ -155,6 +161,138 @@ bool parts_match(const Parts& pattern, size_t p, const Parts& name, size_t n, bo
   return parts_match(pattern, p + 1, name, n + 1, extension);
 }
 
+// From a pattern with braces to the names that it stands for.
+class Braces {
+ public:
+  explicit Braces(const std::string& pattern) : pattern_(pattern), rest_(pattern) {}
+
+  Result<std::vector<std::string>> expand() { return sequence(0); }
+
+ private:
+  using Names = std::vector<std::string>;
+
+  Status error(const std::string& what) const {
+    return invalid_argument("pattern " + runtime::quote(pattern_) + ": " + what +
+                            "; a brace that belongs to a name is written \\{ or \\}");
+  }
+
+  // All names up to the end, or up to the comma or brace that ends an item.
+  Result<Names> sequence(size_t depth) {
+    Names names = {""};
+    std::string text;
+    const auto add_text = [&] {
+      for (std::string& name : names) name += text;
+      text.clear();
+    };
+    while (!rest_.empty()) {
+      const char c = rest_.front();
+      if (depth > 0 && (c == ',' || c == '}')) break;
+      if (c == '}') return error("a closing brace without an opening one");
+      rest_.remove_prefix(1);
+      if (c == '\\' && is_escaped(depth)) {
+        text += rest_.front();
+        rest_.remove_prefix(1);
+      } else if (c == '{') {
+        OVERLORD_TRY(const Names items, group(depth + 1));
+        add_text();
+        if (names.size() > kMostAlternatives / items.size()) return too_many();
+        Names joined;
+        joined.reserve(names.size() * items.size());
+        for (const std::string& name : names) {
+          for (const std::string& item : items) joined.push_back(name + item);
+        }
+        names = std::move(joined);
+      } else {
+        text += c;
+      }
+    }
+    add_text();
+    return names;
+  }
+
+  bool is_escaped(size_t depth) const {
+    if (rest_.empty()) return false;
+    return rest_.front() == '{' || rest_.front() == '}' || (rest_.front() == ',' && depth > 0);
+  }
+
+  // What stands behind an opening brace, with the closing one.
+  Result<Names> group(size_t depth) {
+    if (depth > kMostNested) return error("braces lie too deep in each other");
+    const std::string_view inside = rest_.substr(0, rest_.find_first_of("{},\\"));
+    if (inside.size() < rest_.size() && rest_[inside.size()] == '}' &&
+        inside.find("..") != std::string_view::npos) {
+      rest_.remove_prefix(inside.size() + 1);
+      return range(inside);
+    }
+    Names items;
+    size_t count = 0;
+    while (true) {
+      OVERLORD_TRY(const Names item, sequence(depth));
+      if (items.size() + item.size() > kMostAlternatives) return too_many();
+      items.insert(items.end(), item.begin(), item.end());
+      ++count;
+      if (rest_.empty()) return error("an opening brace without a closing one");
+      const char end = rest_.front();
+      rest_.remove_prefix(1);
+      if (end == '}') break;
+    }
+    if (count > 1) return items;
+    return error("braces hold neither a list {a,b} nor a range {000..127}");
+  }
+
+  Status too_many() const {
+    return error("stands for more than " + std::to_string(kMostAlternatives) + " names");
+  }
+
+  // `000..127`, `a..f`, each also with a step behind.
+  Result<Names> range(std::string_view text) const {
+    const auto wrong = [&](const char* what) {
+      return error("{" + std::string(text) + "} " + what);
+    };
+    std::string_view first = text.substr(0, text.find(".."));
+    std::string_view last = text.substr(first.size() + 2);
+    uint64_t step = 1;
+    if (const size_t more = last.find(".."); more != std::string_view::npos) {
+      const auto stated = number(last.substr(more + 2));
+      if (!stated || *stated == 0) return wrong("has a step that is no number above 0");
+      step = *stated;
+      last = last.substr(0, more);
+    }
+    const auto from = number(first), to = number(last);
+    const bool letters = is_letter(first) && is_letter(last);
+    if (!letters && (!from || !to)) return wrong("is no range of numbers or of single letters");
+    const uint64_t begin = letters ? static_cast<uint64_t>(first[0]) : *from;
+    const uint64_t end = letters ? static_cast<uint64_t>(last[0]) : *to;
+    if (end < begin) return wrong("runs backwards; write the smaller end first");
+    if ((end - begin) / step >= kMostAlternatives) return too_many();
+    const auto is_padded = [](std::string_view end) { return end.size() > 1 && end[0] == '0'; };
+    const bool padded = is_padded(first) || is_padded(last);
+    const size_t width = padded ? std::max(first.size(), last.size()) : 1;
+    Names names;
+    for (uint64_t value = begin; value <= end; value += step) {
+      std::string name = letters ? std::string(1, static_cast<char>(value)) : std::to_string(value);
+      names.push_back(std::string(width - std::min(width, name.size()), '0') + name);
+    }
+    return names;
+  }
+
+  static bool is_letter(std::string_view text) {
+    return text.size() == 1 &&
+           ((text[0] >= 'a' && text[0] <= 'z') || (text[0] >= 'A' && text[0] <= 'Z'));
+  }
+
+  static std::optional<uint64_t> number(std::string_view text) {
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    if (!whole || text.size() > kMostDigits) return std::nullopt;
+    return value;
+  }
+
+  const std::string& pattern_;
+  std::string_view rest_;
+};
+
 Status nothing_matches(const std::string& pattern) {
   return not_found("no file matches " + runtime::quote(pattern) +
                    "; check the path, `*` does not cross directories and `**` does");
@@ -175,6 +313,39 @@ Result<std::vector<std::string>> match_glob(const std::string& pattern,
   if (!extension) OVERLORD_RETURN_IF_ERROR(check_odd(pattern, matches));
   std::sort(matches.begin(), matches.end());
   return matches;
+}
+
+Result<std::vector<std::string>> expand_braces(const std::string& pattern) {
+  if (pattern.find_first_of("{}") == std::string::npos) return std::vector<std::string>{pattern};
+  return Braces(pattern).expand();
+}
+
+Result<std::vector<std::string>> list_alternatives(const std::string& pattern,
+                                                   const ListOne& list_one) {
+  OVERLORD_TRY(const std::vector<std::string> names, expand_braces(pattern));
+  if (names.size() == 1) return list_one(names.front());
+  std::vector<std::string> found;
+  std::string missing;
+  size_t missed = 0;
+  for (const std::string& name : names) {
+    Result<std::vector<std::string>> matches = list_one(name);
+    if (matches.ok()) {
+      found.insert(found.end(), matches->begin(), matches->end());
+      continue;
+    }
+    if (matches.status().code() != Code::kNotFound) return matches.status();
+    missing += (missed > 0 ? ", " : "") + runtime::quote(name);
+    if (++missed == kMissingShown) break;  // each may be a question to a store
+  }
+  if (missed > 0) {
+    return not_found(runtime::quote(pattern) + " stands for " + std::to_string(names.size()) +
+                     " names, and there is no " + missing +
+                     (missed == kMissingShown ? ", perhaps among others" : "") +
+                     "; bring what is missing, or write the braces so that they leave it out");
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
 }
 
 bool is_glob(std::string_view pattern) {

@@ -150,15 +150,18 @@ Result<runtime::FileInfo> LocalStorage::stat(const std::string& uri) {
 }
 
 Result<std::vector<std::string>> LocalStorage::list(const std::string& pattern) {
-  OVERLORD_TRY(const std::string path, local_path(pattern));
-  if (!is_glob(path)) {
-    OVERLORD_TRY(const model::Fingerprint fingerprint, fingerprint_of(path));
-    static_cast<void>(fingerprint);
-    return std::vector<std::string>{pattern};
-  }
-  OVERLORD_TRY(std::vector<std::string> paths, expand_glob(path));
-  for (std::string& match : paths) match = local_uri_like(pattern, match);
-  return paths;
+  return list_alternatives(
+      pattern, [](const std::string& name) -> Result<std::vector<std::string>> {
+        OVERLORD_TRY(const std::string path, local_path(name));
+        if (!is_glob(path)) {
+          OVERLORD_TRY(const model::Fingerprint fingerprint, fingerprint_of(path));
+          static_cast<void>(fingerprint);
+          return std::vector<std::string>{name};
+        }
+        OVERLORD_TRY(std::vector<std::string> paths, expand_glob(path));
+        for (std::string& match : paths) match = local_uri_like(name, match);
+        return paths;
+      });
 }
 
 }  // namespace overlord::storage

@@ -273,6 +273,36 @@ TEST_F(LocalStorageTest, GlobsAreSortedAndNeverEmpty) {
             std::vector<std::string>{"file://" + directory_.path("a.jsonl")});
 }
 
+TEST_F(LocalStorageTest, BracesCountOutFilesThatHaveToBeThere) {
+  for (const char* name : {"s-08.tar", "s-09.tar", "s-10.tar", "s-12.tar", "x/a.bin", "y/b.bin",
+                           "y/c.bin", "odd{1}.bin"}) {
+    directory_.write(name, name);
+  }
+  const auto names = [&](const std::string& pattern) -> std::string {
+    std::string joined;
+    const auto uris = storage_.list(directory_.path(pattern));
+    if (!uris.ok()) return uris.status().message();
+    for (const std::string& uri : *uris) joined += uri.substr(directory_.path("").size()) + " ";
+    return joined;
+  };
+  EXPECT_EQ(names("s-{08..10}.tar"), "s-08.tar s-09.tar s-10.tar ");
+  EXPECT_EQ(names("{y,x}/*.bin"), "x/a.bin y/b.bin y/c.bin ");
+  EXPECT_EQ(names("{x/a,y/{b,c}}.bin"), "x/a.bin y/b.bin y/c.bin ");
+  EXPECT_EQ(names("{*,s-08}.tar"), "s-08.tar s-09.tar s-10.tar s-12.tar ");
+  EXPECT_EQ(names("odd\\{1\\}.bin"), "odd{1}.bin ");
+  EXPECT_TRUE(tells(names("odd{1}.bin"), "neither a list")) << names("odd{1}.bin");
+  const Status status = storage_.list(directory_.path("s-{08..13}.tar")).status();
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_TRUE(tells(status.message(), "stands for 6 names")) << status.message();
+  for (const char* missing : {"s-11.tar", "s-13.tar"}) {
+    EXPECT_TRUE(tells(status.message(), missing)) << status.message();
+  }
+  EXPECT_FALSE(tells(status.message(), "s-12.tar")) << status.message();
+  EXPECT_TRUE(tells(names("{x,z}/*.bin"), "z/*.bin")) << names("{x,z}/*.bin");
+  EXPECT_EQ(*storage_.list("file://" + directory_.path("odd%7B1%7D.bin")),
+            std::vector<std::string>{"file://" + directory_.path("odd%7B1%7D.bin")});
+}
+
 TEST_F(LocalStorageTest, GlobsWithMarkerFilesNeedAnExtension) {
   for (const char* name :
        {"part-0", "part-1", "_SUCCESS", ".part-0.crc", "part-0.md5", ".x.jsonl", "y.jsonl"}) {
@@ -291,6 +321,52 @@ TEST_F(LocalStorageTest, GlobDoesNotFollowLinkedCycles) {
   directory_.write("sub/a.jsonl", "x");
   std::filesystem::create_directory_symlink(directory_.path(""), directory_.path("sub/loop"));
   EXPECT_EQ(storage_.list(directory_.path("**/*.jsonl"))->size(), 1u);
+}
+
+TEST(Braces, StandForNames) {
+  const auto names = [](const std::string& pattern) {
+    std::string joined;
+    const auto expanded = expand_braces(pattern);
+    if (!expanded.ok()) return expanded.status().message();
+    for (const std::string& name : *expanded) joined += name + " ";
+    return joined;
+  };
+  EXPECT_EQ(names("plain-*.tar"), "plain-*.tar ");
+  EXPECT_EQ(names("a{b,c}d{e,f}"), "abde abdf acde acdf ");
+  EXPECT_EQ(names("{a,b{1..2},}x"), "ax b1x b2x x ");
+  EXPECT_EQ(names("{a,{b,c}}"), "a b c ");
+  EXPECT_EQ(names("{8..11}"), "8 9 10 11 ");
+  EXPECT_EQ(names("{008..11}"), "008 009 010 011 ");
+  EXPECT_EQ(names("{0..10..5}"), "0 5 10 ");
+  EXPECT_EQ(names("{00..10..4}"), "00 04 08 ");
+  EXPECT_EQ(names("x{a..d}"), "xa xb xc xd ");
+  EXPECT_EQ(names("{../a,../b}"), "../a ../b ");
+  EXPECT_EQ(names("\\{a,b\\}{c\\,d,e}"), "{a,b}c,d {a,b}e ");
+  EXPECT_EQ(names("dir\\file{1,2}"), "dir\\file1 dir\\file2 ");
+  EXPECT_EQ(names("a\\,b"), "a\\,b ");
+}
+
+TEST(Braces, RefuseWhatIsUnclear) {
+  for (const auto& [pattern, word] :
+       std::vector<std::pair<std::string, const char*>>{{"a{b", "without a closing"},
+                                                        {"a{b,c", "without a closing"},
+                                                        {"a}b", "without an opening"},
+                                                        {"{split}.tar", "neither a list"},
+                                                        {"{}", "neither a list"},
+                                                        {"{5..1}", "backwards"},
+                                                        {"{1..a}", "no range"},
+                                                        {"{1..}", "no range"},
+                                                        {"{1..9..0}", "step"},
+                                                        {"{aa..bb}", "no range"},
+                                                        {"{-1..3}", "no range"},
+                                                        {"{0..99999999999}", "more than 1000000"},
+                                                        {"{0..1999}{0..1999}", "more than 1000000"},
+                                                        {"{0..99999999999999999999}", "no range"},
+                                                        {std::string(100'000, '{'), "too deep"}}) {
+    const Status status = expand_braces(pattern).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << pattern.substr(0, 50);
+    EXPECT_TRUE(tells(status.message(), word)) << status.message().substr(0, 500);
+  }
 }
 
 TEST(Glob, MatchesLikeAShell) {

@@ -141,6 +141,13 @@ Result<std::vector<std::string>> ObjectStorage::keys_under(const std::string& bu
 }
 
 Result<std::vector<std::string>> ObjectStorage::list(const std::string& pattern) {
+  Listings listings;
+  return list_alternatives(pattern,
+                           [&](const std::string& name) { return list_one(name, &listings); });
+}
+
+Result<std::vector<std::string>> ObjectStorage::list_one(const std::string& pattern,
+                                                         Listings* listings) {
   OVERLORD_TRY(const store::ObjectName name, store::parse_s3_uri(pattern));
   if (!is_glob(name.key)) {
     OVERLORD_TRY(const runtime::FileInfo info, stat(pattern));
@@ -151,8 +158,11 @@ Result<std::vector<std::string>> ObjectStorage::list(const std::string& pattern)
   const std::string prefix = name.key.substr(0, name.key.find_first_of("*?"));
   const std::string rest = name.key.substr(prefix.size());
   const bool one_level = rest.find('/') == std::string::npos && rest.find("**") != 0;
-  OVERLORD_TRY(const std::vector<std::string> keys, keys_under(name.bucket, prefix, one_level));
-  Result<std::vector<std::string>> matches = match_glob(name.key, keys);
+  const auto [found, is_new] = listings->try_emplace({name.bucket + "/" + prefix, one_level});
+  if (is_new) {
+    OVERLORD_TRY(found->second, keys_under(name.bucket, prefix, one_level));
+  }
+  Result<std::vector<std::string>> matches = match_glob(name.key, found->second);
   if (!matches.ok()) {
     return matches.status().with_context("bucket " + quote(name.bucket));
   }

@@ -2,10 +2,12 @@
 // and ETag; reads are of that version. What one listing told is asked for by nobody again, once.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "overlord/base/guarded_by.h"
@@ -26,6 +28,10 @@ class ObjectStorage final : public runtime::Storage {
   Result<std::vector<std::string>> list(const std::string& pattern) override;
 
  private:
+  // Keys by what was listed: names of one pattern share them.
+  using Listings = std::map<std::pair<std::string, bool>, std::vector<std::string>>;
+
+  Result<std::vector<std::string>> list_one(const std::string& pattern, Listings* listings);
   Result<std::vector<std::string>> keys_under(const std::string& bucket, const std::string& prefix,
                                               bool one_level);
   bool take_listed(const std::string& uri, model::Fingerprint* out);

@@ -90,6 +90,17 @@ TEST_F(ObjectStorageTest, PatternsMeanWhatTheyMeanOnADisk) {
   EXPECT_NE(odd.message().find("_SUCCESS"), std::string::npos) << odd.message();
 }
 
+TEST_F(ObjectStorageTest, BracesAreListedOnce) {
+  EXPECT_EQ(list("d/{a..e}.bin").size(), 5u);
+  EXPECT_EQ(counts_.heads, 2);  // from the third of a folder on it is listed
+  EXPECT_EQ(counts_.lists, 1);
+  EXPECT_EQ(list("d/**/{a,f}.bin").size(), 2u);
+  EXPECT_EQ(counts_.lists, 2);
+  const Status missing = storage_.list("s3://bucket/d/{a,n}.bin").status();
+  EXPECT_EQ(missing.code(), Code::kNotFound);
+  EXPECT_NE(missing.message().find("d/n.bin"), std::string::npos) << missing.message();
+}
+
 TEST_F(ObjectStorageTest, WhatWasListedIsNotAskedForAgain) {
   for (const std::string& uri : list("d/*.bin")) ASSERT_TRUE(storage_.stat(uri).ok());
   EXPECT_EQ(counts_.heads, 0);

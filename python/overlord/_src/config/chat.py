@@ -9,7 +9,7 @@ from overlord._src.config.job_models import JobFields
 from overlord._src.config.source_models import SourceConfig
 from overlord._src.errors import Problem
 
-_FORMATS = ("parquet", "jsonl", "arrow", "webdataset")
+_FORMATS = ("parquet", "jsonl", "arrow", "webdataset", "mds")
 
 
 def text_field(source: SourceConfig) -> str:

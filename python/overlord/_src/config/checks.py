@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
@@ -11,6 +10,12 @@ from overlord._src.config.chat import schema_problems
 from overlord._src.config.columns import base_name, metadata_problems, mixable_sources
 from overlord._src.config.group_checks import group_problems
 from overlord._src.config.job_models import JobFields
+from overlord._src.config.layouts import (
+    BARE_TOKENS,
+    MDS_INDEX,
+    bare_token_problems,
+    layout_problems,
+)
 from overlord._src.config.media import (
     media_problems,
     media_token_problems,
@@ -31,10 +36,11 @@ FORMAT_SUFFIXES = {
     "megatron": (".bin",),
     "webdataset": (".tar", ".tgz"),
     "arrow": (".arrow", ".feather", ".ipc"),
+    "tokens": (".npy",),
+    "mds": (".mds",),
 }
-_COMPRESSED = (".gz", ".zst")
-_COMPRESSIBLE = ("jsonl", "webdataset")
-_GLOB_END = re.compile(r"[*?\]]$")
+_COMPRESSED = (".gz", ".zst", ".zstd")
+_COMPRESSIBLE = ("jsonl", "webdataset", "mds")
 
 
 def format_of(file: str) -> str | None:
@@ -42,6 +48,8 @@ def format_of(file: str) -> str | None:
     if file.endswith("/"):
         return "arrow"
     name = PurePosixPath(file).name.lower()
+    if name == MDS_INDEX:
+        return "mds"
     for suffix in _COMPRESSED:
         if name.endswith(suffix):
             name = name.removesuffix(suffix)
@@ -100,6 +108,11 @@ def _token_problems(config: JobFields) -> Iterator[Problem]:
         for key, value in (("bos", source.bos), ("eod", source.eod)):
             if value is not None and value >= config.vocabulary:
                 yield _outside_vocabulary(("sources", name, key), value, config.vocabulary)
+        for key in ("bos", "eod"):
+            value = getattr(source.document, key, None)
+            if value is not None and value >= config.vocabulary:
+                path = ("sources", name, "document", key)
+                yield _outside_vocabulary(path, value, config.vocabulary)
         yield from media_token_problems(name, source, config.vocabulary)
 
 
@@ -186,15 +199,16 @@ def _source_problems(config: JobFields, source: SourceConfig) -> Iterator[Proble
             wrong,
             source.files,
             _suffixes(),
-            "add `format: parquet`, `jsonl`, `megatron`, `webdataset` or `arrow`; "
+            "add `format: parquet`, `jsonl`, `megatron`, `webdataset`, `arrow`, `tokens` or `mds`; "
             "a directory that save_to_disk wrote ends with `/`",
         )
     elif source.chat is not None or source.interleaved is not None:
         yield from schema_problems(config, source, kind)
-    elif kind == "megatron":
-        yield from _megatron_problems(source)
+    elif kind in BARE_TOKENS:
+        yield from bare_token_problems(source, kind)
     else:
         yield from _column_problems(source)
+    yield from layout_problems(source, kind)
     yield from metadata_problems(source, kind)
     yield from media_problems(source, kind)
     known = [*config.tokenizers, BYTES]
@@ -210,31 +224,6 @@ def _source_problems(config: JobFields, source: SourceConfig) -> Iterator[Proble
 
 def _suffixes() -> str:
     return "; ".join(f"{name}: {' '.join(suffixes)}" for name, suffixes in FORMAT_SUFFIXES.items())
-
-
-def _megatron_problems(source: SourceConfig) -> Iterator[Problem]:
-    yield from (
-        Problem(
-            (key,), "a .bin/.idx file has tokens only and no columns", value, advice="remove it"
-        )
-        for key, value in (
-            ("text", source.text),
-            ("tokens", source.tokens),
-            ("mask", source.mask),
-            ("tokenizer", source.tokenizer),
-            ("transform", source.transform and source.transform.function),
-        )
-        if value is not None
-    )
-    for index, file in enumerate(source.files):
-        if not file.endswith(".bin") and not _GLOB_END.search(file):
-            yield Problem(
-                ("files", index),
-                "names no .bin file",
-                file,
-                "PREFIX.bin or *.bin",
-                "the .idx file is found beside it",
-            )
 
 
 def _column_problems(source: SourceConfig) -> Iterator[Problem]:

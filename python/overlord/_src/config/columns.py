@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from overlord._src.config.job_models import JobFields
+from overlord._src.config.layouts import BARE_TOKENS
 from overlord._src.config.media import media_columns
 from overlord._src.config.source_models import SourceConfig
 from overlord._src.errors import Problem
@@ -69,10 +70,10 @@ def part_range(source: SourceConfig, part: str) -> tuple[int, int] | None:
 
 def metadata_problems(source: SourceConfig, kind: str | None) -> Iterator[Problem]:
     """What is wrong with a source's metadata columns and its split."""
-    if kind == "megatron" and source.metadata:
+    if kind in BARE_TOKENS and source.metadata:
         yield Problem(
             ("metadata",),
-            "a .bin/.idx file has tokens only and no columns",
+            f"{kind} files have tokens only and no columns",
             source.metadata,
             advice="write the source as Parquet or JSONL, or remove `metadata`",
         )

@@ -9,7 +9,7 @@ from overlord._src.config.source_models import SourceConfig
 from overlord._src.errors import Problem
 
 WEBDATASET = "webdataset"
-_WITH_COLUMNS = ("parquet", "arrow")
+_WITH_COLUMNS = ("parquet", "arrow", "mds")
 MOST_MEDIA_BYTES = 2**32 - 2
 
 

@@ -11,6 +11,7 @@ _TITLES = {
     "JobConfig": "Top level",
     "BinsStageConfig": "`bins[]`",
     "SourceConfig": "`sources.NAME`",
+    "DocumentConfig": "`sources.NAME.document`",
     "ChatConfig": "`sources.NAME.chat`",
     "AlpacaColumnsConfig": "`sources.NAME.chat.columns`",
     "InterleavedConfig": "`sources.NAME.interleaved`",

@@ -53,6 +53,24 @@ class LimitsConfig(ConfigModel):
     )
 
 
+Format = Literal["parquet", "jsonl", "megatron", "webdataset", "arrow", "tokens", "mds"]
+Dtype = Literal["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
+
+
+class DocumentConfig(ConfigModel):
+    """How documents are told apart in files of tokens and nothing else: one of the keys."""
+
+    eod: Token | None = Field(
+        default=None, description="every document ends with this token, which is part of it"
+    )
+    bos: Token | None = Field(
+        default=None, description="every document begins with this token, which is part of it"
+    )
+    length: Annotated[int, Field(ge=2, le=2**31 - 1)] | None = Field(
+        default=None, description="every document has so many tokens; the last of a file fewer"
+    )
+
+
 class SplitConfig(ConfigModel):
     """Cuts a source: by a metadata column into sub-sources, or by rows into parts for streams.
 
@@ -98,14 +116,15 @@ class SourceConfig(ConfigModel):
     """One dataset: its files, the column with text or tokens, and how it is read."""
 
     files: Files = Field(
-        description="a path, glob pattern or URI, or a list of them; relative to the config file. "
-        "Megatron: the .bin files"
+        description="a path, a pattern (`*`, `?`, `**`, `{a,b}`, `{000..127}`) or a URI, or a list "
+        "of them; relative to the config file. Megatron: the .bin files"
     )
-    format: Literal["parquet", "jsonl", "megatron", "webdataset", "arrow"] | None = Field(
+    format: Format | None = Field(
         default=None,
         description="taken from the files' suffix when absent; jsonl and webdataset (tar) also "
         "read .gz and .zst; arrow: IPC files and streams, or a directory that save_to_disk wrote "
-        "(its name ends with `/`)",
+        "(its name ends with `/`); tokens: arrays of token ids (.npy, .bin), see `document`; "
+        "mds: MosaicML's shards, as a folder with an index.json",
     )
     text: Text | None = Field(
         default=None,
@@ -114,6 +133,15 @@ class SourceConfig(ConfigModel):
     )
     tokens: Text | None = Field(
         default=None, description="column or JSON field with lists of token ids"
+    )
+    dtype: Dtype | None = Field(
+        default=None,
+        description="what a token is in files of format tokens, where no header of NumPy or llm.c "
+        "says it, and in columns of bytes of format mds",
+    )
+    document: DocumentConfig | None = Field(
+        default=None,
+        description="format tokens: what a document is, `{eod: ID}`, `{bos: ID}` or `{length: N}`",
     )
     mask: Text | None = Field(
         default=None,

@@ -15,7 +15,7 @@ from overlord._src.config.columns import base_name
 from overlord._src.config.reading import LoadedConfig
 from overlord._src.index.folder import told_by_key
 from overlord._src.index.progress import LineProgress
-from overlord._src.lowering.job_spec import absolute_uri
+from overlord._src.lowering.job_spec import file_pattern
 from overlord._src.native import core
 from overlord._workers.tokenizer_worker import worker_command
 
@@ -55,7 +55,7 @@ def index_path(loaded: LoadedConfig, source: core.Source) -> Path:
     """
     name = base_name(source.name)
     declared = loaded.config.sources[name].files
-    patterns = sorted(absolute_uri(loaded.base, pattern) for pattern in declared)
+    patterns = sorted(file_pattern(loaded.base, pattern) for pattern in declared)
     return loaded.index_dir / f"{name}-{core.index_key(source, patterns)}.index"
 
 

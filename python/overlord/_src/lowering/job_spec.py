@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from overlord._src.functions.transforms import (
     lower_transform,
 )
 from overlord._src.lowering.chat import chat_settings, lower_schema
+from overlord._src.lowering.layout_files import is_folder, mds_folders
 from overlord._src.lowering.strategy import cost_data, lower_strategy, python_cost
 from overlord._src.lowering.tokenizer_ids import tokenizer_ids
 from overlord._src.mesh import Mesh, is_data_axis
@@ -45,6 +47,11 @@ def absolute_uri(base: Path, text: str) -> str:
     return str(base / text)
 
 
+def file_pattern(base: Path, text: str) -> str:
+    """The same for a pattern of files: braces of the folder's own name are no pattern."""
+    return absolute_uri(Path(re.sub(r"([{}])", r"\\\1", str(base))), text)
+
+
 def list_source_files(loaded: LoadedConfig, name: str) -> list[str]:
     """The files of a source, sorted. Refuses patterns that match nothing and files listed twice."""
     source = loaded.config.sources[name]
@@ -52,7 +59,7 @@ def list_source_files(loaded: LoadedConfig, name: str) -> list[str]:
     for index, pattern in enumerate(source.files):
         path = ("sources", name, "files", index)
         try:
-            files = _listed(absolute_uri(loaded.base, pattern), source)
+            files = _listed(file_pattern(loaded.base, pattern), source)
         except (core.NotFoundError, core.InvalidArgumentError) as error:
             raise loaded.refused(
                 path,
@@ -85,22 +92,21 @@ def lacks_files(loaded: LoadedConfig, name: str) -> bool:
     """Whether no pattern of a source matches anything on this host."""
     source = loaded.config.sources[name]
     for pattern in source.files:
-        uri = absolute_uri(loaded.base, pattern)
-        if uri.endswith("/"):
-            if os.path.isdir(uri):
-                return False
-            continue
         with contextlib.suppress(core.NotFoundError, core.InvalidArgumentError):
-            if _listed(uri, source):
+            listed = _listed(file_pattern(loaded.base, pattern), source)
+            if any("://" in uri or os.path.exists(uri) for uri in listed):
                 return False
     return True
 
 
 def _listed(uri: str, source: SourceConfig) -> list[str]:
-    """The files of a pattern. A directory of Arrow stands for the files that it lists itself."""
-    arrow = source_format(source) == "arrow"
-    if arrow and (uri.endswith("/") or ("://" not in uri and os.path.isdir(uri))):
-        return [uri.rstrip("/") + "/"]
+    """The files of a pattern. Folders of Arrow and MDS stand for the files that they list."""
+    if source_format(source) == "mds":
+        return mds_folders(uri)
+    if source_format(source) == "arrow":
+        names = core.expand_braces(uri)
+        if all(map(is_folder, names)):
+            return [name.rstrip("/") + "/" for name in names]
     return core.list_files(uri)
 
 
@@ -238,8 +244,20 @@ def lower_source(
         schema=schema,
         part=None if part is None else dict(zip(("least", "most"), part, strict=True)),
         groups={"rows": config.group_rows or 0, "column": config.group_by or ""},
+        raw=_lower_raw(config),
     )
     return core.Source(values)
+
+
+def _lower_raw(config: SourceConfig) -> dict[str, Any]:
+    """How the tokens of files without columns lie in them."""
+    cut, value = None, 0
+    if config.document is not None:
+        told = config.document.model_dump(exclude_none=True)
+        [(key, value)] = told.items()
+        cut = {"eod": "end", "bos": "begin", "length": "length"}[key]
+    element = config.dtype and config.dtype.replace("uint", "u").replace("int", "i")
+    return {"element": element, "cut": cut, "value": value}
 
 
 def _lower_media(loaded: LoadedConfig, name: str, config: SourceConfig) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "overlord/base/enum_names.h"
 #include "overlord/columnar/formats/arrow/arrow_batch.h"
 #include "overlord/columnar/index/index_file.h"
 #include "overlord/columnar/index/index_layout.h"
@@ -30,7 +31,7 @@ IndexConfig config_of(const model::Source& source, const IndexOptions& options) 
   IndexConfig config;
   config.format = source.format;
   config.text_column = model::text_place(source);
-  config.token_column = source.token_column;
+  config.token_column = model::token_place(source);
   config.mask_column = source.mask_column;
   config.metadata_columns = source.metadata_columns;
   config.max_document_bytes = source.limits.max_document_bytes;
@@ -58,9 +59,9 @@ IndexConfig config_of(const model::Source& source, const IndexOptions& options) 
 Status check_metadata_columns(const model::Source& source, const std::string& where) {
   const std::vector<std::string>& columns = source.metadata_columns;
   if (columns.empty()) return {};
-  if (source.format == model::Format::kMegatron) {
-    return invalid_argument(where +
-                            "megatron files have no metadata columns; write the source as Parquet "
+  if (model::is_bare_tokens(source.format)) {
+    return invalid_argument(where + enum_name(source.format) +
+                            " files have no metadata columns; write the source as Parquet "
                             "or JSONL, or remove `metadata`");
   }
   if (columns.size() > model::kMaxMetadataColumns) {
@@ -77,9 +78,9 @@ Status check_media(const model::Source& source, const IndexOptions& options,
                    const std::string& where) {
   const std::vector<model::MediaField>& media = source.media;
   if (media.empty()) return {};
-  if (source.format == model::Format::kMegatron || source.format == model::Format::kJsonl) {
+  if (model::is_bare_tokens(source.format) || source.format == model::Format::kJsonl) {
     return invalid_argument(where + "its format has no media; write the source as webdataset, " +
-                            "Parquet or Arrow, or remove `media`");
+                            "Parquet, Arrow or MDS, or remove `media`");
   }
   if (media.size() > model::kMaxMediaFields) {
     return invalid_argument(where + std::to_string(media.size()) + " media fields, at most " +
@@ -106,11 +107,17 @@ Status check_media(const model::Source& source, const IndexOptions& options,
 Status check_arguments(const model::Source& source, const IndexOptions& options,
                        const runtime::TextEncoder* encoder) {
   const std::string where = "source " + quote(source.name) + ": ";
-  const bool megatron = source.format == model::Format::kMegatron;
+  const bool bare = model::is_bare_tokens(source.format);
   const int columns = (source.text_column.empty() ? 0 : 1) + (source.token_column.empty() ? 0 : 1);
-  if (columns != (megatron ? 0 : 1)) {
-    return invalid_argument(where + (megatron ? "megatron files have no columns"
-                                              : "set exactly one of text column and token column"));
+  if (columns != (bare ? 0 : 1)) {
+    return invalid_argument(where + (bare ? enum_name(source.format) + " files have no columns"
+                                          : "set exactly one of text column and token column"));
+  }
+  if ((source.format == model::Format::kTokens) != (source.raw.cut != model::DocumentCut::kNone) ||
+      (source.raw.cut == model::DocumentCut::kLength && source.raw.value == 0)) {
+    return invalid_argument(where +
+                            "files of bare tokens, and they alone, need to know what a "
+                            "document in them is");
   }
   if (!source.mask_column.empty() && source.token_column.empty()) {
     return invalid_argument(where + "a mask column needs a token column");
@@ -118,8 +125,9 @@ Status check_arguments(const model::Source& source, const IndexOptions& options,
   if (source.format == model::Format::kWebdataset && source.text_column.empty()) {
     return invalid_argument(where + "webdataset has text members and no token columns");
   }
-  if (source.schema.declared() && megatron) {
-    return invalid_argument(where + "megatron files have no chat and interleaved rows");
+  if (source.schema.declared() && bare) {
+    return invalid_argument(where + enum_name(source.format) +
+                            " files have no chat and interleaved rows");
   }
   OVERLORD_RETURN_IF_ERROR(check_metadata_columns(source, where));
   OVERLORD_RETURN_IF_ERROR(check_media(source, options, where));
@@ -162,7 +170,7 @@ class Builder {
     OVERLORD_RETURN_IF_ERROR(check_columns());
     OVERLORD_RETURN_IF_ERROR(check_together());
     const bool lengths = !model::carries_mask(source_) &&
-                         (options_.lengths || source_.format == model::Format::kMegatron);
+                         (options_.lengths || model::is_bare_tokens(source_.format));
     std::vector<ShardPart> parts;
     for (auto& part : parts_) parts.push_back(std::move(*part));
     const auto covers = lengths_change_nothing(source_) ? layout::DigestCovers::kFiles
@@ -200,7 +208,13 @@ class Builder {
     OVERLORD_TRY(job.file, stat(uri));
     const std::string companion = companion_uri(source_, uri);
     if (!companion.empty()) {
-      OVERLORD_TRY(job.companion, stat(companion));
+      auto found = stat(companion);
+      if (!found.ok() && found.status().code() == Code::kNotFound) {
+        return not_found(found.status().message() +
+                         "; a .bin without an .idx is not Megatron's: for tokens and nothing else "
+                         "(nanoGPT, llm.c) write `format: tokens`");
+      }
+      OVERLORD_TRY(job.companion, std::move(found));
     }
     const uint64_t bytes = job.file.fingerprint.size_bytes;
     progress_.bytes_total += bytes;
@@ -240,12 +254,13 @@ class Builder {
     return same ? std::optional<uint32_t>(found->second) : std::nullopt;
   }
 
-  // Parquet and Arrow keep a shard's columns in its extra: all shards must agree.
+  // Formats with columns keep those of a shard in its extra: all shards must agree.
   Status check_schemas() const {
-    const bool arrow = source_.format == model::Format::kArrow;
-    if (!arrow && source_.format != model::Format::kParquet) return {};
+    const bool described =
+        source_.format == model::Format::kArrow || source_.format == model::Format::kMds;
+    if (!described && source_.format != model::Format::kParquet) return {};
     const auto columns = [&](const ShardPart& part) {
-      return std::string(arrow ? kept_description(part.extra) : std::string_view(part.extra));
+      return std::string(described ? kept_description(part.extra) : std::string_view(part.extra));
     };
     const ShardPart& first = *parts_.front();
     for (const auto& part : parts_) {
@@ -366,7 +381,7 @@ std::string index_key(const model::Source& source, const IndexOptions& options,
 }
 
 bool lengths_change_nothing(const model::Source& source) {
-  return source.format != model::Format::kMegatron && !source.transform.declared();
+  return !model::is_bare_tokens(source.format) && !source.transform.declared();
 }
 
 Result<std::string> build_index_bytes(runtime::Storage& storage, runtime::TextEncoder* encoder,

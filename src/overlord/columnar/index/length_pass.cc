@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "overlord/columnar/encoded_rows.h"
-#include "overlord/columnar/formats/megatron/megatron_reader.h"
+#include "overlord/columnar/formats/tokens/token_reader.h"
 #include "overlord/columnar/index/reader_factory.h"
 #include "overlord/columnar/text_rules.h"
 

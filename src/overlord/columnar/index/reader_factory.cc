@@ -2,9 +2,12 @@
 
 #include "overlord/columnar/formats/arrow/arrow_reader.h"
 #include "overlord/columnar/formats/jsonl/jsonl_reader.h"
-#include "overlord/columnar/formats/megatron/megatron_reader.h"
+#include "overlord/columnar/formats/mds/mds_reader.h"
+#include "overlord/columnar/formats/megatron/megatron_files.h"
 #include "overlord/columnar/formats/parquet/parquet_reader.h"
 #include "overlord/columnar/formats/tar/tar_reader.h"
+#include "overlord/columnar/formats/tokens/raw_tokens.h"
+#include "overlord/columnar/formats/tokens/token_reader.h"
 
 namespace overlord::columnar {
 
@@ -20,6 +23,10 @@ Result<ShardPart> index_shard(const ShardJob& job) {
       return index_tar_shard(job);
     case model::Format::kArrow:
       return index_arrow_shard(job);
+    case model::Format::kTokens:
+      return index_raw_tokens_shard(job);
+    case model::Format::kMds:
+      return index_mds_shard(job);
   }
   return job.error("unknown format", Code::kInvalidArgument);
 }
@@ -28,7 +35,8 @@ Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile
                                                  const model::Source& source) {
   switch (source.format) {
     case model::Format::kMegatron:
-      return make_megatron_reader(std::move(file), source);
+    case model::Format::kTokens:
+      return make_token_reader(std::move(file), source);
     case model::Format::kJsonl:
       return make_jsonl_reader(std::move(file), source);
     case model::Format::kParquet:
@@ -37,6 +45,8 @@ Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile
       return make_tar_reader(std::move(file), source);
     case model::Format::kArrow:
       return make_arrow_reader(std::move(file), source);
+    case model::Format::kMds:
+      return make_mds_reader(std::move(file), source);
   }
   return invalid_argument("unknown format of source '" + source.name + "'");
 }

@@ -5,7 +5,8 @@
 #include <unordered_set>
 
 #include "overlord/columnar/formats/arrow/saved_dataset.h"
-#include "overlord/columnar/formats/megatron/megatron_reader.h"
+#include "overlord/columnar/formats/mds/mds_files.h"
+#include "overlord/columnar/formats/megatron/megatron_files.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
@@ -34,10 +35,11 @@ Result<std::vector<std::string>> resolve_files(runtime::Storage& storage,
     }
   }
   std::sort(uris.begin(), uris.end());
-  if (source.format == model::Format::kArrow) {  // a directory's shards stay in its order
+  const bool mds = source.format == model::Format::kMds;
+  if (mds || source.format == model::Format::kArrow) {  // a folder's shards stay in its order
     std::vector<std::string> expanded;
     for (const std::string& uri : uris) {
-      auto shards = expand_saved_dataset(storage, uri);
+      auto shards = mds ? expand_mds_folder(storage, uri) : expand_saved_dataset(storage, uri);
       if (!shards.ok()) return shards.status().with_context(where);
       expanded.insert(expanded.end(), shards->begin(), shards->end());
     }

@@ -45,8 +45,8 @@ std::string difference(const IndexConfig& config, const model::Source& source) {
   if (config.text_column != model::text_place(source)) {
     return differs("text column", config.text_column, model::text_place(source));
   }
-  if (config.token_column != source.token_column) {
-    return differs("token column", config.token_column, source.token_column);
+  if (config.token_column != model::token_place(source)) {
+    return differs("token column", config.token_column, model::token_place(source));
   }
   if (config.mask_column != source.mask_column) {
     return differs("mask column", config.mask_column, source.mask_column);

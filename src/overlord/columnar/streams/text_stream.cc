@@ -30,7 +30,7 @@ class PlainStream final : public TextStream {
 
 Coding coding_of(std::string_view uri) {
   if (uri.ends_with(".gz") || uri.ends_with(".tgz")) return Coding::kGzip;
-  if (uri.ends_with(".zst")) return Coding::kZstd;
+  if (uri.ends_with(".zst") || uri.ends_with(".zstd")) return Coding::kZstd;
   return Coding::kPlain;
 }
 

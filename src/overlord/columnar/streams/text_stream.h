@@ -18,7 +18,7 @@ namespace overlord::columnar {
 constexpr size_t kPieceBytes = 256 << 10;  // what decompressors read at once
 
 enum class Coding : uint8_t { kPlain, kGzip, kZstd };
-Coding coding_of(std::string_view uri);  // by suffix: .gz, .zst
+Coding coding_of(std::string_view uri);  // by suffix: .gz, .zst, .zstd
 
 // Where decompression can begin. Plain text can begin anywhere.
 struct RestartPoint {

@@ -19,8 +19,8 @@ std::string advice_for(const model::Source& source, const std::string& path, boo
            "index --lengths` and load it again";
   }
   if (columnar::lengths_change_nothing(source)) return {};
-  const char* const why = source.format == model::Format::kMegatron
-                              ? "of Megatron files finds token ids that are otherwise met late"
+  const char* const why = model::is_bare_tokens(source.format)
+                              ? "of bare tokens finds token ids that are otherwise met late"
                               : "of what a transform answers keeps its failures";
   return "; its index was made with --lengths, and a count " + std::string(why) +
          ": if the state was saved before that, move " + runtime::quote(path) +

@@ -13,6 +13,7 @@
 #include "overlord/roles/loader/open_media.h"
 #include "overlord/runtime/quote.h"
 #include "overlord/runtime/thread_executor.h"
+#include "overlord/storage/glob.h"
 #include "overlord/storage/open_storage.h"
 
 namespace overlord::node {
@@ -113,6 +114,10 @@ Result<model::MediaUse> media_use(std::string_view kind, const std::string& tran
   use.transform = chain->text();
   use.decoder = media::codecs_fingerprint(use.kind).hex();
   return use;
+}
+
+Result<std::vector<std::string>> expand_braces(const std::string& pattern) {
+  return storage::expand_braces(pattern);
 }
 
 Result<std::vector<std::string>> list_files(const std::string& pattern) {

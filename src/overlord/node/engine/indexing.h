@@ -36,6 +36,9 @@ Result<std::vector<std::vector<std::string>>> read_row_media(const model::Source
 Result<model::MediaUse> media_use(std::string_view kind, const std::string& transform,
                                   std::span<const std::string> places);
 
+// The patterns that one with braces stands for (storage/glob.h).
+Result<std::vector<std::string>> expand_braces(const std::string& pattern);
+
 // A glob or a plain path as sorted URIs.
 Result<std::vector<std::string>> list_files(const std::string& pattern);
 

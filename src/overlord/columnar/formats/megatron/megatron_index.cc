@@ -1,13 +1,12 @@
 // Indexing of Megatron shards: the .idx is streamed, so its size does not matter.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/hash.h"
-#include "overlord/columnar/formats/megatron/megatron_reader.h"
-#include "overlord/columnar/text_rules.h"
+#include "overlord/columnar/formats/megatron/megatron_files.h"
+#include "overlord/columnar/formats/tokens/document_blocks.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
@@ -121,88 +120,11 @@ Result<Header> read_header(const ShardJob& job) {
   return header;
 }
 
-struct Document {
-  uint64_t offset = 0;
-  uint64_t tokens = 0;
-};
-
-// Collects documents into blocks of contiguous bytes.
-class BlockCutter {
- public:
-  BlockCutter(const ShardJob& job, uint64_t width, ShardPart* part)
-      : job_(job), width_(width), part_(part) {}
-
-  void add(const Document& document) {
-    const uint64_t bytes = document.tokens * width_;
-    const uint64_t row = part_->entry.rows++;
-    const model::SourceLimits& limits = job_.source->limits;
-    if (document.tokens >= model::kBadRow ||
-        bytes > std::min(limits.max_document_bytes, limits.max_block_bytes)) {
-      // Alone in a block of no bytes: it is never read.
-      bad(row, "document of " + std::to_string(bytes) + " bytes is over limits.max_document (" +
-                   std::to_string(limits.max_document_bytes) + ")");
-      open_block(row, document.offset);
-      current_rows_ = job_.options->block_rows;
-      extend(0);
-      return;
-    }
-    if (document.tokens == 0) {
-      bad(row, empty_row("empty document"));
-      if (!has_room(0)) open_block(row, next_offset_);
-      extend(0);
-      return;
-    }
-    part_->lengths.push_back(static_cast<uint32_t>(document.tokens));
-    // Rows before the first bytes of a block do not fix its offset.
-    if (!part_->blocks.empty() && part_->blocks.back().size_bytes == 0 && has_room(bytes)) {
-      part_->blocks.back().offset = document.offset;
-      next_offset_ = document.offset;
-    }
-    if (!has_room(bytes) || document.offset != next_offset_) open_block(row, document.offset);
-    extend(bytes);
-    next_offset_ = document.offset + bytes;
-  }
-
- private:
-  bool has_room(uint64_t bytes) const {
-    if (part_->blocks.empty() || current_rows_ >= job_.options->block_rows) return false;
-    const uint64_t size = part_->blocks.back().size_bytes;
-    return size == 0 ||
-           size + bytes <= std::min(job_.options->block_bytes, job_.source->limits.max_block_bytes);
-  }
-
-  void open_block(uint64_t row, uint64_t offset) {
-    model::BlockEntry entry;
-    entry.first_row = row;
-    entry.offset = offset;
-    part_->blocks.push_back(entry);
-    current_rows_ = 0;
-    next_offset_ = offset;
-  }
-
-  void extend(uint64_t bytes) {
-    ++part_->blocks.back().rows;
-    ++current_rows_;
-    part_->blocks.back().size_bytes += bytes;
-  }
-
-  void bad(uint64_t row, const std::string& what) {
-    part_->lengths.push_back(model::kBadRow);
-    part_->bad.emplace_back(row, job_.reason(row, what));
-  }
-
-  const ShardJob& job_;
-  const uint64_t width_;
-  ShardPart* const part_;
-  uint32_t current_rows_ = 0;
-  uint64_t next_offset_ = 0;
-};
-
 // Adds up the sequences of one document, which must lie back to back in the .bin.
-Result<Document> read_document(const ShardJob& job, uint64_t row, uint64_t sequences,
-                               uint64_t width, ArrayStream<int32_t>* lengths,
-                               ArrayStream<int64_t>* pointers) {
-  Document document;
+Result<TokenDocument> read_document(const ShardJob& job, uint64_t row, uint64_t sequences,
+                                    uint64_t width, ArrayStream<int32_t>* lengths,
+                                    ArrayStream<int64_t>* pointers) {
+  TokenDocument document;
   const uint64_t bin_bytes = job.file.fingerprint.size_bytes;
   const auto error = [&](const std::string& what) {
     return idx_error(job, "document " + std::to_string(row) + ": " + what);
@@ -230,6 +152,15 @@ Result<Document> read_document(const ShardJob& job, uint64_t row, uint64_t seque
 
 }  // namespace
 
+Result<std::string> megatron_bin_uri(const std::string& listed) {
+  if (listed.ends_with(".bin")) return listed;
+  if (listed.ends_with(".idx")) {
+    return invalid_argument("list the .bin file or the prefix, not the index: " +
+                            runtime::quote(listed));
+  }
+  return listed + ".bin";
+}
+
 Result<ShardPart> index_megatron_shard(const ShardJob& job) {
   OVERLORD_TRY(const Header header, read_header(job));
   const uint64_t width = element_bytes(header.element);
@@ -241,8 +172,7 @@ Result<ShardPart> index_megatron_shard(const ShardJob& job) {
   part.entry.uri = job.file.uri;
   part.entry.fingerprint = job.file.fingerprint;
   part.companion = job.companion.fingerprint;
-  part.extra.push_back(static_cast<char>(header.element));
-  BlockCutter cutter(job, width, &part);
+  DocumentBlocks documents(job, header.element, &part);
   uint64_t sequence = 0;
   for (uint64_t i = 0; i < header.boundaries; ++i) {
     OVERLORD_TRY(const int64_t boundary, boundaries.next());
@@ -252,11 +182,11 @@ Result<ShardPart> index_megatron_shard(const ShardJob& job) {
                                 std::to_string(i) + " is " + std::to_string(boundary) + ")");
     }
     if (i == 0) continue;
-    OVERLORD_TRY(const Document document,
+    OVERLORD_TRY(const TokenDocument document,
                  read_document(job, i - 1, static_cast<uint64_t>(boundary) - sequence, width,
                                &lengths, &pointers));
     sequence = static_cast<uint64_t>(boundary);
-    cutter.add(document);
+    documents.add(document);
   }
   if (sequence != header.sequences) {
     return idx_error(job, "document index ends at sequence " + std::to_string(sequence) + " of " +

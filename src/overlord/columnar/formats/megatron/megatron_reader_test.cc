@@ -1,7 +1,6 @@
-#include "overlord/columnar/formats/megatron/megatron_reader.h"
-
 #include <gtest/gtest.h>
 
+#include "overlord/columnar/formats/megatron/megatron_files.h"
 #include "overlord/columnar/reading_test.h"
 
 namespace overlord::columnar {

@@ -195,7 +195,7 @@ class TarReader final : public IndexedReader {
     const auto name = [&](uint32_t row, std::string_view what) {
       return reason(request.block, row, what);
     };
-    SampleRows rows(source_, name);
+    SampleRows rows(source_, name, "member ." + text_member(source_).extension);
     uint64_t longest = 0;
     for (const SampleEntry& sample : samples.samples) {
       longest = std::max({longest, sample.text.size_bytes, sample.metadata.size_bytes});

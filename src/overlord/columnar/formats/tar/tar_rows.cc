@@ -21,24 +21,25 @@ struct SampleRows::Parser {
   dom::parser parser;
   std::string padded;
 
-  // The object that `member` holds; what is wrong with it, or empty.
-  std::string parse(std::string_view member, const std::string& extension, dom::object* object) {
+  // The object that `member` holds, which lies in `place`; what is wrong with it, or empty.
+  std::string parse(std::string_view member, const std::string& place, dom::object* object) {
     padded.assign(member);
     padded.append(simdjson::SIMDJSON_PADDING, ' ');
     dom::element root;
     const auto error =
         parser.parse(reinterpret_cast<const uint8_t*>(padded.data()), member.size(), false)
             .get(root);
-    if (error) return "member ." + extension + ": invalid JSON: " + simdjson::error_message(error);
+    if (error) return place + ": invalid JSON: " + simdjson::error_message(error);
     if (!root.get(*object)) return {};
-    return "member ." + extension + " is " + json_type_name(root.type()) + ", not an object";
+    return place + " is " + json_type_name(root.type()) + ", not an object";
   }
 };
 
-SampleRows::SampleRows(const model::Source& source, RowNamer name)
+SampleRows::SampleRows(const model::Source& source, RowNamer name, std::string place)
     : source_(source),
       name_(std::move(name)),
       text_(text_member(source)),
+      place_(std::move(place)),
       parser_(std::make_unique<Parser>()) {
   out_.is_text = true;
   out_.columns.resize(source.metadata_columns.size());
@@ -75,17 +76,17 @@ void SampleRows::add_bad(std::string reason) {
 std::string SampleRows::take_text(std::string_view member) {
   if (source_.schema.declared()) return take_schema_text(member);
   if (text_.field.empty()) {
-    if (!is_valid_utf8(member)) return "member ." + text_.extension + " is not valid UTF-8";
-    if (is_blank(member)) return empty_row("empty text in member ." + text_.extension);
+    if (!is_valid_utf8(member)) return place_ + " is not valid UTF-8";
+    if (is_blank(member)) return empty_row("empty text in " + place_);
     out_.text.rows.bytes.append(member);
     return {};
   }
   dom::object object;
-  std::string fault = parser_->parse(member, text_.extension, &object);
+  std::string fault = parser_->parse(member, place_, &object);
   if (!fault.empty()) return fault;
   std::optional<dom::element> found;
   fault = find_field(object, text_.field, &found);
-  if (!fault.empty()) return fault + " in member ." + text_.extension;
+  if (!fault.empty()) return fault + " in " + place_;
   std::string_view text;
   if (found->get(text)) return wrong_type(text_.field, found->type(), "a string");
   if (is_blank(text)) return empty_row("empty text in field " + quote(text_.field));
@@ -95,20 +96,20 @@ std::string SampleRows::take_text(std::string_view member) {
 
 std::string SampleRows::take_schema_text(std::string_view member) {
   dom::object object;
-  std::string fault = parser_->parse(member, text_.extension, &object);
+  std::string fault = parser_->parse(member, place_, &object);
   if (!fault.empty()) return fault;
   std::string& bytes = out_.text.rows.bytes;
   const size_t before = bytes.size();
   fault = append_schema_text(source_, object, &bytes);
   if (fault.empty()) return {};
   bytes.resize(before);
-  return "member ." + text_.extension + ": " + fault;
+  return place_ + ": " + fault;
 }
 
 // A sample that lacks a field has 0 there.
 std::string SampleRows::take_metadata(std::string_view member) {
   dom::object object;
-  std::string fault = parser_->parse(member, "json", &object);
+  std::string fault = parser_->parse(member, "member .json", &object);
   if (!fault.empty()) return fault;
   if (out_.fields.empty()) out_.fields = field_names(object);
   for (size_t i = 0; i < values_.size(); ++i) {

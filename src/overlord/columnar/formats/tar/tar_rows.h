@@ -1,4 +1,5 @@
-// From the members of a sample to a row of text and its metadata values.
+// From the members of a sample to a row of text and its metadata values; also from the columns of
+// other formats that hold text or JSON.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace overlord::columnar {
 
 class SampleRows {
  public:
-  SampleRows(const model::Source& source, RowNamer name);
+  // `place`: what the text lies in, for messages ("member .txt").
+  SampleRows(const model::Source& source, RowNamer name, std::string place);
   ~SampleRows();
 
   // Takes all memory that parsing needs, so that a lack of it never looks like a bad row.
@@ -37,6 +39,7 @@ class SampleRows {
   const model::Source& source_;
   const RowNamer name_;
   const TextMember text_;
+  const std::string place_;
   std::unique_ptr<Parser> parser_;
   std::vector<uint32_t> values_;  // of the row in hand, by metadata column
   RowBlock out_;

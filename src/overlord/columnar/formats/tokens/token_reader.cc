@@ -1,4 +1,4 @@
-#include "overlord/columnar/formats/megatron/megatron_reader.h"
+#include "overlord/columnar/formats/tokens/token_reader.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,10 +14,10 @@ namespace {
 // Wanted documents closer than this are read in one go.
 constexpr uint64_t kJoinedGapBytes = 32 << 10;
 
-class MegatronReader final : public IndexedReader {
+class TokenReader final : public IndexedReader {
  public:
-  MegatronReader(std::shared_ptr<const IndexFile> file, const model::Source& source,
-                 std::vector<Element> elements)
+  TokenReader(std::shared_ptr<const IndexFile> file, const model::Source& source,
+              std::vector<Element> elements)
       : IndexedReader(std::move(file), source), elements_(std::move(elements)) {}
 
   Result<std::vector<RangeRequest>> ranges(const BlockRequest& request) const override {
@@ -145,17 +145,8 @@ class MegatronReader final : public IndexedReader {
 
 }  // namespace
 
-Result<std::string> megatron_bin_uri(const std::string& listed) {
-  if (listed.ends_with(".bin")) return listed;
-  if (listed.ends_with(".idx")) {
-    return invalid_argument("list the .bin file or the prefix, not the index: " +
-                            runtime::quote(listed));
-  }
-  return listed + ".bin";
-}
-
-Result<std::unique_ptr<BlockReader>> make_megatron_reader(std::shared_ptr<const IndexFile> file,
-                                                          const model::Source& source) {
+Result<std::unique_ptr<BlockReader>> make_token_reader(std::shared_ptr<const IndexFile> file,
+                                                       const model::Source& source) {
   if (file->lengths().size() != file->rows()) {
     return bad_data("index of source " + runtime::quote(source.name) +
                     " has no lengths; run `overlord index`");
@@ -171,7 +162,7 @@ Result<std::unique_ptr<BlockReader>> make_megatron_reader(std::shared_ptr<const 
     elements.push_back(static_cast<Element>(element));
   }
   return std::unique_ptr<BlockReader>(
-      std::make_unique<MegatronReader>(std::move(file), source, std::move(elements)));
+      std::make_unique<TokenReader>(std::move(file), source, std::move(elements)));
 }
 
 void note_bad_documents(const std::vector<uint32_t>& stored_lengths, ShardPart* part) {
