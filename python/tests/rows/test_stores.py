@@ -6,16 +6,19 @@ import copy
 import gzip
 import json
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpora import made_up_documents, made_up_texts, token_lines
+from test_mds import WRITTEN
 from test_webdataset import made_up_samples, tar_of
 
 import overlord as ol
@@ -29,6 +32,9 @@ MIXED = {
     "lines": {"files": "lines-*.jsonl", "tokens": "tokens"},
     "table": {"files": ["deep/a.parquet", "deep/b.parquet"], "tokens": "tokens"},
     "tars": {"files": "*.tar", "text": "txt", "tokenizer": "bytes"},
+    "bare": {"files": "bare-{0..2}.npy", "document": {"eod": 998}},
+    "mds": {"files": "mds/", "format": "mds", "text": "text", "tokenizer": "bytes"},
+    "mds_packed": {"files": "mds_packed/", "format": "mds", "tokens": "any"},
     "zipped": {"files": "zipped.jsonl.gz", "text": "text", "tokenizer": "bytes"},
 }
 
@@ -42,7 +48,7 @@ def bucket() -> Iterator[Bucket]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """JSON lines, Parquet, tars and gzipped text."""
+    """JSON lines, Parquet, tars, bare tokens, MDS and gzipped text."""
     folder = tmp_path_factory.mktemp("corpus")
     (folder / "deep").mkdir()
     for shard in range(4):
@@ -54,6 +60,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pq.write_table(pa.table({"tokens": tokens}), path, row_group_size=40)
     for shard in range(2):
         (folder / f"{shard}.tar").write_bytes(tar_of(made_up_samples(shard)))
+    for shard in range(3):
+        tokens = [np.append(one, 998) for one in made_up_documents(50, 20 + shard)]
+        np.save(folder / f"bare-{shard}.npy", np.concatenate(tokens).astype(np.uint16))
+    shutil.copytree(WRITTEN / "merged", folder / "mds")
+    (folder / "mds" / "index.json").unlink()  # those of the folders below count
+    shutil.copytree(WRITTEN / "zstd", folder / "mds_packed")
     texts = [json.dumps({"text": text}) for text in made_up_texts(80, 5)]
     (folder / "zipped.jsonl.gz").write_bytes(gzip.compress("\n".join(texts).encode(), mtime=0))
     return folder
@@ -166,9 +178,10 @@ def test_a_node_hears_of_the_store(
 ) -> None:
     """A node process reads what the trainer would, and resumes where it stopped."""
     root = bucket.put_folder(folder, f"node-{engine}")
-    config = config_over(root, tmp_path / "index", {"table": MIXED["table"]})
+    some = {name: MIXED[name] for name in ("table", "bare", "mds_packed")}
+    config = config_over(root, tmp_path / "index", some)
     config["runtime"] = {"processes": {"directory": str(sockets)}}
-    local = config_over(str(folder), tmp_path / "local", {"table": MIXED["table"]})
+    local = config_over(str(folder), tmp_path / "local", some)
     expected, _ = run(local)
     with ol.job(config, mesh="dp=2").train(ranks="all", hash=True, engine=engine) as loaders:
         for _ in loaders.rounds():

@@ -178,3 +178,65 @@ def test_refused_configs(tmp_path: Path, source: dict[str, Any], words: str) -> 
     (tmp_path / "a.tar").write_bytes(tar_of(made_up_samples()))
     with pytest.raises(ol.ConfigError, match=words):
         open_pairs(tmp_path, "a.tar", **source)
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz", ".tar.zst"])
+@pytest.mark.parametrize("text", ["txt", "txt.gz", "json:caption", "json.gz:caption"])
+def test_packed_members_are_those_of_webdataset(tmp_path: Path, text: str, suffix: str) -> None:
+    """Members that are packed with gzip by themselves, as webdataset's decoder unpacks them."""
+    webdataset = pytest.importorskip("webdataset")
+    samples = [
+        {
+            "__key__": sample["__key__"],
+            "txt.gz": gzip.compress(sample["txt"], mtime=0),
+            "json.gz": gzip.compress(sample["json"], mtime=0),
+        }
+        for sample in made_up_samples()
+    ]
+    (tmp_path / "plain.tar").write_bytes(tar_of(samples))
+    (tmp_path / f"a{suffix}").write_bytes(SUFFIXES[suffix](tar_of(samples)))
+    library = webdataset.WebDataset(
+        str(tmp_path / "plain.tar"), shardshuffle=False, empty_check=False
+    ).decode()
+    field = text.partition(":")[2]
+    expected = [one["json.gz"][field] if field else one["txt.gz"] for one in library]
+    if isinstance(expected[0], bytes):  # versions that unpack and leave the rest to others
+        expected = [one.decode() for one in expected]
+    assert len(expected) == ROWS
+    job = open_pairs(tmp_path, f"a{suffix}", text=text, metadata=["width"])
+    assert [got for got, _ in read_samples(tmp_path, job)] == expected
+    split = {"split": {"by": "width", "edges": [7]}, "text": text, "metadata": ["width"]}
+    pairs = {"files": f"a{suffix}", "tokenizer": "bytes", "window_rows": 16, **split}
+    config = job_config(tmp_path, {"s": pairs})
+    config["mixture"] = {"weights": {"s/0": 1}}
+    with ol.job(config).train() as loader:
+        assert sum(batch.num_docs for batch in loader) == 7
+
+
+def test_packed_members_that_cannot_be_unpacked(tmp_path: Path) -> None:
+    """Bad rows with a reason; where a plain member is there too, it counts."""
+    good = gzip.compress(b"packed text", mtime=0)
+    bomb = gzip.compress(bytes(5 << 20), mtime=0)
+    members: list[dict[str, Any]] = [
+        {"txt.gz": good},
+        {"txt.gz": good[:-9]},
+        {"txt.gz": b"\x1f\x8b\x08 garbage and more of it"},
+        {"txt.gz": b""},
+        {"txt.gz": bomb},
+        {"txt.gz": gzip.compress(b"\xff\xfe")},
+        {"txt.gz": good + gzip.compress(b" of two members")},
+        {"txt": b"plain", "txt.gz": good},
+        {"txt.gz": good, "txt": b"plain"},
+        {"json.gz": good},
+    ]
+    samples = [{"__key__": f"s{n}", **one} for n, one in enumerate(members)]
+    (tmp_path / "a.tar").write_bytes(tar_of(samples))
+    limits = {"max_document": 1 << 20}
+    job = open_pairs(tmp_path, "a.tar", bad_rows_allowed=9, limits=limits)
+    rows = [job.open_stream().native.read_row(0, n, worker_command()) for n in range(10)]
+    texts = [None if row["bad"] else row["text"] for row in rows]
+    two = "packed text of two members"
+    assert texts == ["packed text", None, None, None, None, None, two, "plain", "plain", None]
+    for number, word in ((1, "cut short"), (2, "broken"), (3, "cut short"), (4, "expands to more")):
+        assert f"row {number}: member .txt.gz" in rows[number]["bad"]
+        assert word in rows[number]["bad"]

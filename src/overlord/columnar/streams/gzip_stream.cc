@@ -230,6 +230,33 @@ Status expand_gzip(const RestartPoint& restart, std::string_view compressed, uin
   return {};
 }
 
+Result<std::string> unpack_gzip(std::string_view packed, uint64_t most_bytes) {
+  Inflater inflater(kGzipWrapper);
+  if (!inflater.ok()) return Status(Code::kResource, "no memory for zlib");
+  z_stream* stream = inflater.get();
+  inflater.feed(packed.substr(0, std::min<size_t>(packed.size(), UINT32_MAX)));
+  std::string out;
+  std::vector<char> piece(std::min<uint64_t>(kPieceBytes, most_bytes + 1));
+  while (true) {
+    stream->next_out = reinterpret_cast<Bytef*>(piece.data());
+    stream->avail_out = static_cast<uInt>(piece.size());
+    const int result = inflate(stream, Z_NO_FLUSH);
+    const size_t made = piece.size() - stream->avail_out;
+    out.append(piece.data(), made);
+    if (out.size() > most_bytes) {
+      return bad_data("expands to more than " + std::to_string(most_bytes) + " bytes");
+    }
+    if (result == Z_STREAM_END) {
+      if (stream->avail_in == 0) return out;
+      if (inflateReset2(stream, kGzipWrapper) != Z_OK) return bad_data("zlib reset failed");
+    } else if (result != Z_OK && result != Z_BUF_ERROR) {
+      return bad_data(std::string("gzip data is broken: ") + inflater.what());
+    } else if (made == 0 && stream->avail_in == 0) {
+      return bad_data("gzip data is cut short");
+    }
+  }
+}
+
 std::string pack_window(std::string_view window) {
   uLongf size = compressBound(static_cast<uLong>(window.size()));
   std::string packed(size, '\0');

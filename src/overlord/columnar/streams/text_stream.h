@@ -78,6 +78,9 @@ Status expand_gzip(const RestartPoint& restart, std::string_view compressed, uin
                    char* out, size_t size_bytes);
 Status expand_zstd(std::string_view compressed, uint64_t skip, char* out, size_t size_bytes);
 
+// All of a small gzip file; kBadData where it is broken or has more than `most_bytes`.
+Result<std::string> unpack_gzip(std::string_view packed, uint64_t most_bytes);
+
 // Windows in the index are deflated; unpack refuses more than 32 KiB.
 std::string pack_window(std::string_view window);
 Result<std::string> unpack_window(std::string_view packed);

@@ -1,11 +1,13 @@
 #include "overlord/columnar/formats/arrow/arrow_batch.h"
 
+#include <arrow/array/concatenate.h>
 #include <arrow/extension_type.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
+#include <arrow/type_traits.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -169,11 +171,21 @@ ArrowColumns find_columns(const std::shared_ptr<arrow::Schema>& schema,
     if (std::find(names.begin(), names.end(), field->name()) == names.end()) continue;
     columns.fields.push_back(i);
     const std::vector<std::string>& own = source.schema.columns;
-    if (field->name() != source.text_column &&
-        std::find(own.begin(), own.end(), field->name()) == own.end()) {
-      continue;
+    const bool text = field->name() == source.text_column ||
+                      std::find(own.begin(), own.end(), field->name()) != own.end();
+    std::shared_ptr<arrow::DataType> type = field->type();
+    const auto plain = plain_type(type);
+    columns.plain.push_back(plain == type ? nullptr : text ? without_strings(plain) : plain);
+    columns.values.emplace_back();
+    if (type->id() == arrow::Type::DICTIONARY) {
+      const auto& dictionary = static_cast<const arrow::DictionaryType&>(*type);
+      const auto& values = dictionary.value_type();
+      columns.values.back() = text ? without_strings(values) : values;
+      type = dictionary.index_type();
+    } else if (text) {
+      type = without_strings(type);
     }
-    field = field->WithType(without_strings(field->type()));
+    field = field->WithType(type);
   }
   columns.schema = arrow::schema(std::move(fields));
   const bool rows = std::find(names.begin(), names.end(), source.text_column) != names.end();
@@ -202,14 +214,17 @@ Status check_columns(const ShardJob& job, const arrow::Schema& schema,
                            "storage type",
                        Code::kInvalidArgument);
     }
-    if (field.type()->id() == arrow::Type::DICTIONARY) {
+    const auto plain = field.WithType(plain_type(field.type()));
+    if (field.type()->id() == arrow::Type::DICTIONARY && !is_bytes(*plain->type()) &&
+        !arrow::is_integer(plain->type()->id())) {
       return job.error("column " + quote(name) + " is dictionary encoded (" +
                            field.type()->ToString() +
-                           "), which is not read; write it as its value type",
+                           "), which is read of strings, bytes and integers; write it as its "
+                           "value type",
                        Code::kInvalidArgument);
     }
-    OVERLORD_RETURN_IF_ERROR(check(job, field));
-    *description += (description->empty() ? "" : ", ") + describe_column(field);
+    OVERLORD_RETURN_IF_ERROR(check(job, *plain));
+    *description += (description->empty() ? "" : ", ") + describe_column(*plain);
   }
   return {};
 }
@@ -240,7 +255,8 @@ std::shared_ptr<arrow::Schema> kept_schema(std::string_view shard_extra) {
 }
 
 Result<BatchPlaces> batch_places(const ShardJob& job, const ArrowColumns& columns,
-                                 const BatchMessage& batch) {
+                                 const BatchMessage& batch,
+                                 const std::vector<std::vector<DictionaryPlace>>& dictionaries) {
   const auto buffers = wanted_buffers(columns, batch.header);
   if (!buffers) {
     return job.error("record batch at offset " + std::to_string(batch.offset) +
@@ -253,6 +269,21 @@ Result<BatchPlaces> batch_places(const ShardJob& job, const ArrowColumns& column
   metadata.varint(batch.metadata_offset);
   metadata.varint(batch.metadata.size());
   metadata.varint(batch.body_offset);
+  for (const std::vector<DictionaryPlace>& dictionary : dictionaries) {
+    write_dictionary(dictionary, &metadata);
+    for (const DictionaryPlace& place : dictionary) {
+      joined.want(place.metadata_offset, place.metadata_bytes);
+      joined.want(place.body_offset, place.body_bytes);
+      BatchMessage values;
+      values.offset = place.metadata_offset;
+      values.body_offset = place.body_offset;
+      values.header = place.header;
+      for (const BatchBuffer& buffer : place.header.buffers) {
+        OVERLORD_TRY(const uint64_t bytes, decoded_size(job, values, buffer));
+        places.decoded_bytes += std::min(bytes, ~uint64_t{0} - places.decoded_bytes);
+      }
+    }
+  }
   for (const auto& [buffer, spare] : *buffers) {
     const uint64_t offset = batch.body_offset + buffer.offset;
     if (spare) {
@@ -269,6 +300,85 @@ Result<BatchPlaces> batch_places(const ShardJob& job, const ArrowColumns& column
   return places;
 }
 
+namespace {
+
+// The pieces of a shard that were read of it, and batches out of them.
+class ShardPieces {
+ public:
+  ShardPieces(const std::vector<RangeRequest>& ranges, const std::vector<runtime::Bytes>& pieces,
+              uint64_t shard_bytes, arrow::MemoryPool* memory)
+      : ranges_(ranges), pieces_(pieces), shard_bytes_(shard_bytes), memory_(memory) {}
+
+  // What was left where it is gets memory that nobody looks into, so that no page of it is made.
+  arrow::Status add_spare(uint64_t offset, uint64_t size_bytes) {
+    if (offset > shard_bytes_ || size_bytes > shard_bytes_ - offset) return misplaced();
+    if (size_bytes == 0) return arrow::Status::OK();
+    const std::shared_ptr<void> zeros(std::calloc(size_bytes, 1), std::free);
+    if (!zeros) return arrow::Status::OutOfMemory("no memory to decode it");
+    ranges_.push_back({0, offset, size_bytes});
+    pieces_.push_back({zeros, static_cast<const char*>(zeros.get()), size_bytes});
+    return arrow::Status::OK();
+  }
+
+  static arrow::Status misplaced() {
+    return arrow::Status::Invalid("the index does not say where it is");
+  }
+
+  arrow::Result<std::string> header(uint64_t offset, uint64_t size_bytes) const {
+    if (offset > shard_bytes_ || size_bytes > shard_bytes_ - offset) return misplaced();
+    RangesFile whole(shard_bytes_, ranges_, pieces_);
+    std::string header(size_bytes, '\0');  // a copy: its alignment is ours
+    ARROW_RETURN_NOT_OK(whole.ReadAt(static_cast<int64_t>(offset), static_cast<int64_t>(size_bytes),
+                                     header.data()));
+    return header;
+  }
+
+  arrow::Result<std::shared_ptr<arrow::RecordBatch>> batch(
+      std::string header, uint64_t body, const std::shared_ptr<arrow::Schema>& schema,
+      const std::vector<int>& fields) const {
+    if (body > shard_bytes_) return misplaced();
+    arrow::ipc::IpcReadOptions options;
+    options.memory_pool = memory_;
+    options.included_fields = fields;
+    options.use_threads = false;
+    options.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
+    const arrow::ipc::DictionaryMemo memo;
+    RangesFile file(shard_bytes_, ranges_, pieces_, body);
+    ARROW_ASSIGN_OR_RAISE(const auto batch,
+                          arrow::ipc::ReadRecordBatch(*arrow::Buffer::FromString(std::move(header)),
+                                                      schema, &memo, options, &file));
+    ARROW_RETURN_NOT_OK(batch->ValidateFull());
+    return batch;
+  }
+
+  // The values of a dictionary, which may be told in several messages.
+  arrow::Result<std::shared_ptr<arrow::Array>> values(
+      const std::vector<DictionaryPlace>& places,
+      const std::shared_ptr<arrow::DataType>& type) const {
+    const auto schema = arrow::schema({arrow::field("values", type)});
+    arrow::ArrayVector parts;
+    for (const DictionaryPlace& place : places) {
+      ARROW_ASSIGN_OR_RAISE(const std::string told,
+                            header(place.metadata_offset, place.metadata_bytes));
+      std::optional<std::string> inner = batch_in_dictionary(told);
+      if (!inner) return arrow::Status::Invalid("has a dictionary without values");
+      ARROW_ASSIGN_OR_RAISE(const auto made,
+                            batch(std::move(*inner), place.body_offset, schema, {0}));
+      parts.push_back(made->column(0));
+    }
+    if (parts.size() == 1) return parts.front();
+    return arrow::Concatenate(parts, memory_);
+  }
+
+ private:
+  std::vector<RangeRequest> ranges_;
+  std::vector<runtime::Bytes> pieces_;
+  const uint64_t shard_bytes_;
+  arrow::MemoryPool* const memory_;
+};
+
+}  // namespace
+
 arrow::Result<std::shared_ptr<arrow::Table>> read_batch(const ArrowColumns& columns,
                                                         const BlockRanges& block,
                                                         const std::vector<runtime::Bytes>& pieces,
@@ -278,39 +388,35 @@ arrow::Result<std::shared_ptr<arrow::Table>> read_batch(const ArrowColumns& colu
   const uint64_t offset = in.varint();
   const uint64_t size = in.varint();
   const uint64_t body = in.varint();
-  // What was left where it is gets memory that nobody looks into, so that no page of it is made.
-  std::vector<RangeRequest> ranges = block.ranges;
-  std::vector<runtime::Bytes> held = pieces;
-  bool fits = true;
-  while (fits && !in.failed() && !in.at_end()) {
+  std::vector<std::vector<DictionaryPlace>> dictionaries(columns.fields.size());
+  for (size_t i = 0; i < dictionaries.size(); ++i) {
+    if (columns.values[i] == nullptr) continue;
+    if (!read_dictionary(&in, shard_bytes, &dictionaries[i])) return ShardPieces::misplaced();
+  }
+  ShardPieces shard(block.ranges, pieces, shard_bytes, memory);
+  while (!in.failed() && !in.at_end()) {
     const uint64_t at = in.varint();
     const uint64_t bytes = in.varint();
-    fits = at <= shard_bytes && bytes <= shard_bytes - at;
-    if (!fits || bytes == 0) continue;
-    const std::shared_ptr<void> zeros(std::calloc(bytes, 1), std::free);
-    if (!zeros) return arrow::Status::OutOfMemory("no memory to decode it");
-    ranges.push_back({0, at, bytes});
-    held.push_back({zeros, static_cast<const char*>(zeros.get()), bytes});
+    ARROW_RETURN_NOT_OK(shard.add_spare(at, bytes));
   }
-  if (!fits || in.failed() || offset > shard_bytes || size > shard_bytes || body > shard_bytes) {
-    return arrow::Status::Invalid("the index does not say where it is");
-  }
-  RangesFile whole(shard_bytes, ranges, held);
-  std::string header(size, '\0');  // a copy: its alignment is ours
-  ARROW_RETURN_NOT_OK(
-      whole.ReadAt(static_cast<int64_t>(offset), static_cast<int64_t>(size), header.data()));
-  arrow::ipc::IpcReadOptions options;
-  options.memory_pool = memory;
-  options.included_fields = columns.fields;
-  options.use_threads = false;
-  options.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
-  const arrow::ipc::DictionaryMemo memo;
-  RangesFile file(shard_bytes, ranges, held, body);
+  if (in.failed()) return ShardPieces::misplaced();
+  ARROW_ASSIGN_OR_RAISE(std::string header, shard.header(offset, size));
   ARROW_ASSIGN_OR_RAISE(const auto batch,
-                        arrow::ipc::ReadRecordBatch(*arrow::Buffer::FromString(std::move(header)),
-                                                    columns.schema, &memo, options, &file));
-  ARROW_RETURN_NOT_OK(batch->ValidateFull());
-  return arrow::Table::FromRecordBatches({batch});
+                        shard.batch(std::move(header), body, columns.schema, columns.fields));
+  ARROW_ASSIGN_OR_RAISE(auto table, arrow::Table::FromRecordBatches({batch}));
+  for (size_t i = 0; i < columns.fields.size(); ++i) {
+    if (columns.plain[i] == nullptr) continue;
+    std::shared_ptr<arrow::Array> values;
+    if (columns.values[i] != nullptr) {
+      ARROW_ASSIGN_OR_RAISE(values, shard.values(dictionaries[i], columns.values[i]));
+    }
+    const auto at = static_cast<int>(i);
+    ARROW_ASSIGN_OR_RAISE(auto plain, plain_column(batch->column(at), values, memory));
+    const auto field = batch->schema()->field(at)->WithType(plain->type());
+    ARROW_ASSIGN_OR_RAISE(
+        table, table->SetColumn(at, field, std::make_shared<arrow::ChunkedArray>(plain)));
+  }
+  return table;
 }
 
 }  // namespace overlord::columnar

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/columnar/formats/arrow/arrow_dictionaries.h"
 #include "overlord/columnar/formats/arrow/arrow_messages.h"
 #include "overlord/columnar/index/shard_job.h"
 #include "overlord/columnar/streams/block_ranges.h"
@@ -32,6 +33,11 @@ std::vector<std::string> media_column_names(const model::Source& source);
 struct ArrowColumns {
   std::shared_ptr<arrow::Schema> schema;  // of the whole shard
   std::vector<int> fields;                // of it, ascending
+  // What rows are made of where that is not how a column is stored, by `fields`; null: it is.
+  std::vector<std::shared_ptr<arrow::DataType>> plain;
+  // Of the values of a dictionary, by `fields`; null: none. Their columns have the type of their
+  // indices in `schema`.
+  std::vector<std::shared_ptr<arrow::DataType>> values;
   // Of them, a column of interleaved images that is read for its rows: of an image only one thing
   // is wanted then, whether it is there, so its bytes are left where they are.
   std::optional<int> images = std::nullopt;
@@ -57,11 +63,13 @@ struct BatchPlaces {
   std::string metadata;              // BlockRanges::metadata
   uint64_t decoded_bytes = 0;
 };
+// `dictionaries`: of the columns that have one, in their order.
 Result<BatchPlaces> batch_places(const ShardJob& job, const ArrowColumns& columns,
-                                 const BatchMessage& batch);
+                                 const BatchMessage& batch,
+                                 const std::vector<std::vector<DictionaryPlace>>& dictionaries);
 
 // Decodes a batch out of `pieces`, which answer the ranges one to one, and validates it in full.
-// Buffers that are not compressed are views of the pieces.
+// Buffers that are not compressed are views of the pieces, but for columns that are made plain.
 arrow::Result<std::shared_ptr<arrow::Table>> read_batch(const ArrowColumns& columns,
                                                         const BlockRanges& block,
                                                         const std::vector<runtime::Bytes>& pieces,

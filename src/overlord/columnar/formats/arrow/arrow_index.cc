@@ -3,6 +3,7 @@
 #include <arrow/buffer.h>
 
 #include <limits>
+#include <map>
 #include <new>
 
 #include "overlord/columnar/formats/arrow/arrow_batch.h"
@@ -13,6 +14,7 @@
 #include "overlord/columnar/formats/arrow/table_schema_text.h"
 #include "overlord/columnar/media_columns.h"
 #include "overlord/columnar/metadata_columns.h"
+#include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
 namespace {
@@ -38,7 +40,8 @@ class Batches {
  public:
   Batches(const ShardJob& job, ShardPart* part) : job_(job), part_(part), notes_(job, part) {}
 
-  Status begin(const std::shared_ptr<arrow::Schema>& schema) {
+  Status begin(const std::shared_ptr<arrow::Schema>& schema,
+               const arrow::ipc::DictionaryFieldMapper& ids) {
     const model::Source& source = *job_.source;
     const std::vector<std::string> row_names = row_column_names(source, *schema);
     const FieldCheck check_row = source.schema.declared() ? check_schema_type : check_row_type;
@@ -55,6 +58,22 @@ class Batches {
     rows_ = find_columns(schema, row_names, source);
     metadata_ = find_columns(schema, source.metadata_columns, source);
     media_ = find_columns(schema, media_names, source);
+    for (const ArrowColumns* columns : {&rows_, &metadata_, &media_}) {
+      for (size_t i = 0; i < columns->fields.size(); ++i) {
+        if (columns->values[i] == nullptr) continue;
+        const int field = columns->fields[i];
+        const auto id = ids.GetFieldId({field});
+        if (!id.ok()) return job_.error("has a broken schema: " + id.status().message());
+        ids_[field] = *id;
+      }
+    }
+    return {};
+  }
+
+  bool wants_dictionaries() const { return !ids_.empty(); }
+
+  Status add_dictionary(const BatchMessage& values, int64_t id, bool is_delta) {
+    known_.take(values, id, is_delta);
     return {};
   }
 
@@ -63,7 +82,7 @@ class Batches {
     const uint64_t rows = batch.header.rows;
     if (rows == 0) return {};
     const uint64_t most = job_.source->limits.max_block_bytes;
-    OVERLORD_TRY(const BatchPlaces places, batch_places(job_, rows_, batch));
+    OVERLORD_TRY(const BatchPlaces places, places_of(rows_, batch));
     // Every row takes a byte at least: its offset, or a list that is not empty.
     if (rows >= std::numeric_limits<uint32_t>::max() || rows > most / kRowOverheadBytes ||
         rows > places.decoded_bytes) {
@@ -106,10 +125,25 @@ class Batches {
                             "); write smaller batches or raise the limit");
   }
 
+  Result<BatchPlaces> places_of(const ArrowColumns& columns, const BatchMessage& batch) const {
+    std::vector<std::vector<DictionaryPlace>> dictionaries;
+    for (size_t i = 0; i < columns.fields.size(); ++i) {
+      if (columns.values[i] == nullptr) continue;
+      const int field = columns.fields[i];
+      const auto* const known = known_.find(ids_.at(field));
+      if (known == nullptr) {
+        return error(batch, "comes before the dictionary of column " +
+                                runtime::quote(columns.schema->field(field)->name()));
+      }
+      dictionaries.push_back(*known);
+    }
+    return batch_places(job_, columns, batch, dictionaries);
+  }
+
   Result<Read> read_columns(const BatchMessage& batch, const ArrowColumns& columns,
                             const char* what) const {
     Read read;
-    OVERLORD_TRY(read.places, batch_places(job_, columns, batch));
+    OVERLORD_TRY(read.places, places_of(columns, batch));
     OVERLORD_RETURN_IF_ERROR(check_size(batch, what, read.places.decoded_bytes));
     for (const RangeRequest& range : read.places.ranges) {
       OVERLORD_TRY(runtime::Bytes bytes, job_.read(job_.file, range.offset, range.size_bytes));
@@ -142,6 +176,8 @@ class Batches {
   ShardPart* const part_;
   MediaNotes notes_;
   ArrowColumns rows_, metadata_, media_;
+  std::map<int, int64_t> ids_;  // dictionaries of the wanted columns
+  KnownDictionaries known_;
   ByteWriter extras_;
 };
 
@@ -156,8 +192,14 @@ Result<ShardPart> index_arrow_shard(const ShardJob& job) {
   Batches batches(job, &part);
   try {
     OVERLORD_TRY(part.scanned,
-                 visit_arrow_shard(job, {[&](const auto& schema) { return batches.begin(schema); },
-                                         [&](const auto& batch) { return batches.add(batch); }}));
+                 visit_arrow_shard(job, {[&](const auto& schema, const auto& ids) {
+                                           return batches.begin(schema, ids);
+                                         },
+                                         [&](const auto& batch) { return batches.add(batch); },
+                                         [&] { return batches.wants_dictionaries(); },
+                                         [&](const auto& values, int64_t id, bool is_delta) {
+                                           return batches.add_dictionary(values, id, is_delta);
+                                         }}));
   } catch (const std::bad_alloc&) {
     return job.error("no memory to index it", Code::kResource);
   } catch (const std::exception& error) {

@@ -29,14 +29,12 @@ constexpr uint32_t kContinuation = 0xffffffffu;
 constexpr uint32_t kMessageHeader = 2;
 constexpr uint32_t kBatchLength = 0, kBatchBuffers = 2, kBatchCompression = 3, kBatchVariadic = 4;
 constexpr size_t kBufferBytes = 16;  // i64 offset, i64 length
-constexpr uint32_t kFooterBatches = 3;
+constexpr uint32_t kDictionaryId = 0, kDictionaryValues = 1, kDictionaryDelta = 2;
+constexpr uint32_t kFooterDictionaries = 2, kFooterBatches = 3;
 constexpr size_t kBlockBytes = 24;  // i64 offset, i32 header length, padding, i64 body length
 
 // What a header says, or nothing where it says it wrongly.
-std::optional<BatchHeader> parse_batch(std::string_view metadata) {
-  const auto message = FlatTable::root(metadata);
-  if (!message) return std::nullopt;
-  const auto batch = message->table(kMessageHeader);
+std::optional<BatchHeader> parse_batch(const std::optional<FlatTable>& batch) {
   if (!batch) return std::nullopt;
   const auto rows = batch->scalar<int64_t>(kBatchLength, 0);
   const auto buffers = batch->vector(kBatchBuffers, kBufferBytes);
@@ -58,6 +56,11 @@ std::optional<BatchHeader> parse_batch(std::string_view metadata) {
     header.variadic_counts.push_back(static_cast<uint64_t>(count));
   }
   return header;
+}
+
+std::optional<FlatTable> message_table(std::string_view metadata) {
+  const auto message = FlatTable::root(metadata);
+  return message ? message->table(kMessageHeader) : std::nullopt;
 }
 
 struct Message {
@@ -150,7 +153,7 @@ class ShardWalk {
     if (message.parsed == nullptr || message.parsed->type() != arrow::ipc::MessageType::SCHEMA) {
       return error_at(message.offset, "is no schema; the shard is no Arrow IPC");
     }
-    arrow::ipc::DictionaryMemo memo;  // dictionaries are of columns that nobody wants
+    arrow::ipc::DictionaryMemo memo;
     const auto schema = arrow::ipc::ReadSchema(*message.parsed, &memo);
     if (!schema.ok()) {
       return error_at(message.offset, "has a broken schema: " + schema.status().message());
@@ -158,17 +161,34 @@ class ShardWalk {
     if ((*schema)->endianness() != arrow::Endianness::Native) {
       return job_.error("was written big-endian, which is not read", Code::kInvalidArgument);
     }
-    return visitor_.schema(*schema);
+    return visitor_.schema(*schema, memo.fields());
   }
 
   Status take_batch(const Message& message) const {
+    OVERLORD_TRY(const BatchMessage batch,
+                 described(message, message_table(std::string_view(*message.parsed->metadata()))));
+    return visitor_.batch(batch);
+  }
+
+  Status take_dictionary(const Message& message) const {
+    const auto table = message_table(std::string_view(*message.parsed->metadata()));
+    const auto id = table ? table->scalar<int64_t>(kDictionaryId, 0) : std::nullopt;
+    const auto delta = table ? table->scalar<uint8_t>(kDictionaryDelta, 0) : std::nullopt;
+    if (!id || !delta) return error_at(message.offset, "is a dictionary with a broken header");
+    OVERLORD_TRY(const BatchMessage values, described(message, table->table(kDictionaryValues)));
+    return visitor_.dictionary(values, *id, *delta != 0);
+  }
+
+  // The batch that a message has, whose header is in `table`.
+  Result<BatchMessage> described(const Message& message,
+                                 const std::optional<FlatTable>& table) const {
     BatchMessage batch{message.offset,
                        message.metadata_offset,
                        message.body_offset,
                        message.body_bytes,
                        std::string_view(*message.parsed->metadata()),
                        {}};
-    std::optional<BatchHeader> header = parse_batch(batch.metadata);
+    std::optional<BatchHeader> header = parse_batch(table);
     if (!header) return error_at(message.offset, "is a record batch with a broken header");
     for (const BatchBuffer& buffer : header->buffers) {
       if (buffer.offset <= batch.body_bytes &&
@@ -178,7 +198,7 @@ class ShardWalk {
       return error_at(message.offset, "is a record batch with a buffer outside of its body");
     }
     batch.header = std::move(*header);
-    return visitor_.batch(batch);
+    return batch;
   }
 
   Status walk_stream() {
@@ -198,7 +218,9 @@ class ShardWalk {
         begun = true;
       } else if (type == arrow::ipc::MessageType::RECORD_BATCH) {
         OVERLORD_RETURN_IF_ERROR(take_batch(message));
-      } else if (type != arrow::ipc::MessageType::DICTIONARY_BATCH) {
+      } else if (type == arrow::ipc::MessageType::DICTIONARY_BATCH) {
+        if (visitor_.wants_dictionaries()) OVERLORD_RETURN_IF_ERROR(take_dictionary(message));
+      } else {
         return error_at(at, "is neither rows nor a dictionary");
       }
       at = message.end();
@@ -231,7 +253,11 @@ class ShardWalk {
     OVERLORD_RETURN_IF_ERROR(read_schema(first));
     const auto table = FlatTable::root(std::string_view(footer.data, length));
     const auto blocks = table ? table->vector(kFooterBatches, kBlockBytes) : std::nullopt;
-    if (!blocks) return job_.error("footer is broken");
+    const auto values = table ? table->vector(kFooterDictionaries, kBlockBytes) : std::nullopt;
+    if (!blocks || !values) return job_.error("footer is broken");
+    for (size_t i = 0; visitor_.wants_dictionaries() && i < values->count; ++i) {
+      OVERLORD_RETURN_IF_ERROR(walk_dictionary(*values, i, footer_at));
+    }
     uint64_t next = kFileHeadBytes;
     for (size_t i = 0; i < blocks->count; ++i) {
       const auto at = static_cast<uint64_t>(blocks->i64(i * kBlockBytes));
@@ -249,6 +275,22 @@ class ShardWalk {
       next = message.end();
     }
     return {};
+  }
+
+  // Those of a file may lie anywhere in it: all of them are known before its batches.
+  Status walk_dictionary(const FlatVector& blocks, size_t i, uint64_t footer_at) {
+    const auto at = static_cast<uint64_t>(blocks.i64(i * kBlockBytes));
+    const std::string which =
+        "footer places dictionary " + std::to_string(i) + " at offset " + std::to_string(at);
+    if (at < kFileHeadBytes || at >= footer_at) {
+      return job_.error(which + ", which is outside of the data");
+    }
+    OVERLORD_TRY(const Message message, read_message(at, footer_at));
+    if (message.parsed == nullptr ||
+        message.parsed->type() != arrow::ipc::MessageType::DICTIONARY_BATCH) {
+      return job_.error(which + ", where none is");
+    }
+    return take_dictionary(message);
   }
 
   const ShardJob& job_;

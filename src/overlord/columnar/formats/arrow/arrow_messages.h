@@ -2,6 +2,7 @@
 // over. What a record batch's header says of its rows and buffers.
 #pragma once
 
+#include <arrow/ipc/dictionary.h>
 #include <arrow/type.h>
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct BatchHeader {
   std::vector<uint64_t> variadic_counts;  // of columns that have as many buffers as they like
 };
 
-// A record batch and where it lies in its shard.
+// A record batch, or a dictionary's batch of values, and where it lies in its shard.
 struct BatchMessage {
   uint64_t offset = 0;           // of the message
   uint64_t metadata_offset = 0;  // of its header, behind the prefix
@@ -39,9 +40,16 @@ struct BatchMessage {
 };
 
 struct ArrowShardVisitor {
-  // Once, before the batches.
-  std::function<Status(const std::shared_ptr<arrow::Schema>& schema)> schema;
+  // Once, before the batches; which columns have which dictionaries is in `ids`.
+  std::function<Status(const std::shared_ptr<arrow::Schema>& schema,
+                       const arrow::ipc::DictionaryFieldMapper& ids)>
+      schema;
   std::function<Status(const BatchMessage& batch)> batch;
+  // Asked once the schema is known: whether anybody wants dictionaries. Who does not never reads
+  // their headers in a file.
+  std::function<bool()> wants_dictionaries;
+  // Values of a dictionary, before the batches that need them; a delta adds to those before it.
+  std::function<Status(const BatchMessage& values, int64_t id, bool is_delta)> dictionary;
 };
 
 // Every record batch of the shard in the order that readers give them. The hash of all headers that

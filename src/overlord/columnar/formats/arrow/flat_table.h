@@ -40,6 +40,7 @@ class FlatTable {
   // Absent is empty.
   std::optional<FlatVector> vector(uint32_t field, size_t element_bytes) const;
   std::optional<bool> has(uint32_t field) const;
+  size_t offset() const { return at_; }  // of the table, in the whole buffer
 
  private:
   FlatTable(std::string_view bytes, size_t at, size_t fields, uint32_t field_bytes)

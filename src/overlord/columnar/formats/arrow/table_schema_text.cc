@@ -278,6 +278,8 @@ std::shared_ptr<arrow::DataType> without_strings(const std::shared_ptr<arrow::Da
       return arrow::binary();
     case arrow::Type::LARGE_STRING:
       return arrow::large_binary();
+    case arrow::Type::STRING_VIEW:
+      return arrow::binary_view();
     case arrow::Type::LIST:
       return arrow::list(item());
     case arrow::Type::LARGE_LIST:

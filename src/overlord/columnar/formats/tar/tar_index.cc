@@ -22,6 +22,7 @@ using runtime::quote;
 constexpr uint64_t kWindowBytes = 128 << 10;  // read at once of a plain tar
 constexpr size_t kMembersShown = 20;
 constexpr const char* kMetadataExtension = "json";
+constexpr const char* kPackedExtension = ".gz";
 
 // The restart points that a block may still need: few at any time, since each holds its window.
 class RestartPoints {
@@ -114,9 +115,11 @@ class SampleCutter {
       return {};
     }
     const MemberPlace place{true, member.offset, member.size_bytes};
-    if (name->extension == text_.extension) take_text(place);
-    if (name->extension == kMetadataExtension && !job_.source->metadata_columns.empty()) {
-      take_metadata(place);
+    if (is_member(name->extension, text_.extension)) {
+      take_member(name->extension, place, &sample_.text);
+    }
+    if (is_member(name->extension, kMetadataExtension) && !job_.source->metadata_columns.empty()) {
+      take_member(name->extension, place, &sample_.metadata);
     }
     return take_media(name->extension, member, place);
   }
@@ -210,14 +213,18 @@ class SampleCutter {
     if (fault_.empty()) fault_ = what;
   }
 
-  void take_text(const MemberPlace& place) {
-    sample_.text = place;
-    check_document(text_.extension, place);
+  // A member may be packed with gzip, and says so behind its extension.
+  static bool is_member(const std::string& extension, const std::string& wanted) {
+    return extension == wanted || extension == wanted + kPackedExtension;
   }
 
-  void take_metadata(const MemberPlace& place) {
-    sample_.metadata = place;
-    check_document(kMetadataExtension, place);
+  // Of one that is there plain and packed the plain one counts.
+  void take_member(const std::string& extension, const MemberPlace& place, MemberPlace* member) {
+    const bool packed = extension.ends_with(kPackedExtension);
+    if (packed && member->present) return;
+    *member = place;
+    member->packed = packed;
+    check_document(extension, place);
   }
 
   void check_document(const std::string& extension, const MemberPlace& place) {

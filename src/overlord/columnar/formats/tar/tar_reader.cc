@@ -5,9 +5,51 @@
 #include "overlord/columnar/formats/tar/tar_rows.h"
 #include "overlord/columnar/index/indexed_reader.h"
 #include "overlord/columnar/streams/joined_ranges.h"
+#include "overlord/columnar/streams/text_stream.h"
 
 namespace overlord::columnar {
 namespace {
+
+// The bytes of a member, unpacked where it is packed.
+class MemberBytes {
+ public:
+  // kResource alone; what is wrong with the member is its fault.
+  template <typename Find>
+  Status take(const MemberPlace& place, Find find, const model::SourceLimits& limits) {
+    stored_ = find(place);
+    packed_ = place.packed;
+    if (!packed_) return {};
+    auto unpacked = unpack_gzip(stored_, limits.max_document_bytes);
+    if (unpacked.ok()) {
+      unpacked_ = std::move(*unpacked);
+    } else if (unpacked.status().code() == Code::kBadData) {
+      fault_ = unpacked.status().message();
+    } else {
+      return unpacked.status();
+    }
+    return {};
+  }
+  std::string_view bytes() const { return packed_ ? std::string_view(unpacked_) : stored_; }
+  const std::string& fault() const { return fault_; }
+
+ private:
+  bool packed_ = false;
+  std::string_view stored_;
+  std::string unpacked_;
+  std::string fault_;
+};
+
+struct RowMembers {
+  MemberBytes text;
+  MemberBytes metadata;
+
+  std::string fault(const std::string& text_extension) const {
+    if (!metadata.fault().empty()) return "member .json.gz: " + metadata.fault();
+    if (text.fault().empty()) return {};
+    const bool named = text_extension.ends_with(".gz");
+    return "member ." + text_extension + (named ? "" : ".gz") + ": " + text.fault();
+  }
+};
 
 class TarReader final : public IndexedReader {
  public:
@@ -196,20 +238,31 @@ class TarReader final : public IndexedReader {
       return reason(request.block, row, what);
     };
     SampleRows rows(source_, name, "member ." + text_member(source_).extension);
-    uint64_t longest = 0;
-    for (const SampleEntry& sample : samples.samples) {
-      longest = std::max({longest, sample.text.size_bytes, sample.metadata.size_bytes});
+    std::vector<RowMembers> members(samples.samples.size());
+    size_t longest = 0;
+    for (size_t i = 0; i < members.size(); ++i) {
+      const SampleEntry& sample = samples.samples[i];
+      if (sample.bad) continue;
+      OVERLORD_RETURN_IF_ERROR(members[i].text.take(sample.text, find, source_.limits));
+      if (wants_metadata(sample)) {
+        OVERLORD_RETURN_IF_ERROR(members[i].metadata.take(sample.metadata, find, source_.limits));
+      }
+      longest =
+          std::max({longest, members[i].text.bytes().size(), members[i].metadata.bytes().size()});
     }
     OVERLORD_RETURN_IF_ERROR(rows.prepare(longest));
-    for (size_t i = 0; i < samples.samples.size(); ++i) {
+    for (size_t i = 0; i < members.size(); ++i) {
       const SampleEntry& sample = samples.samples[i];
       if (sample.bad) {
         rows.add_bad(std::string(file_->bad_reason(block(request.block).first_row + i)));
         continue;
       }
-      const bool has_metadata = wants_metadata(sample);
-      rows.add(find(sample.text), has_metadata ? find(sample.metadata) : std::string_view(),
-               has_metadata);
+      const std::string fault = members[i].fault(text_member(source_).extension);
+      if (fault.empty()) {
+        rows.add(members[i].text.bytes(), members[i].metadata.bytes(), wants_metadata(sample));
+      } else {
+        rows.add_bad(name(static_cast<uint32_t>(i), fault));
+      }
     }
     return rows.take();
   }

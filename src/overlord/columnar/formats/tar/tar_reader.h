@@ -30,6 +30,7 @@ struct MemberPlace {
   bool present = false;
   uint64_t offset = 0;  // in the (uncompressed) tar
   uint64_t size_bytes = 0;
+  bool packed = false;  // with gzip, by itself; text and metadata alone
 };
 
 // What the index keeps of a sample: members that nobody asks for are not in it.

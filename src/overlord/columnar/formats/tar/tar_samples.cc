@@ -5,6 +5,7 @@ namespace overlord::columnar {
 namespace {
 
 constexpr uint64_t kMaxOffset = uint64_t{1} << 62;
+enum : uint8_t { kBadSample = 1, kPackedText = 2, kPackedMetadata = 4 };
 
 void write_place(const MemberPlace& place, uint64_t base, ByteWriter* out) {
   out->varint(place.present ? place.size_bytes + 1 : 0);
@@ -42,7 +43,9 @@ TextMember text_member(const model::Source& source) {
 
 void write_samples(const std::vector<SampleEntry>& samples, uint64_t base, ByteWriter* out) {
   for (const SampleEntry& sample : samples) {
-    out->u8(sample.bad ? 1 : 0);
+    out->u8(sample.bad ? kBadSample
+                       : (sample.text.packed ? kPackedText : 0) |
+                             (sample.metadata.packed ? kPackedMetadata : 0));
     if (sample.bad) continue;
     write_place(sample.text, base, out);
     write_place(sample.metadata, base, out);
@@ -58,10 +61,13 @@ bool read_samples(ByteReader* in, uint64_t base, size_t rows,
   if (rows > in->remaining()) return false;
   out->samples.resize(rows);
   for (SampleEntry& sample : out->samples) {
-    sample.bad = in->u8() != 0;
+    const uint8_t flags = in->u8();
+    sample.bad = (flags & kBadSample) != 0;
     sample.media.resize(media.size());
     if (sample.bad) continue;
     bool fits = read_place(in, base, &sample.text) && read_place(in, base, &sample.metadata);
+    sample.text.packed = (flags & kPackedText) != 0;
+    sample.metadata.packed = (flags & kPackedMetadata) != 0;
     for (size_t field = 0; fits && field < media.size(); ++field) {
       fits = read_list(in, base, media[field], &sample.media[field]);
     }
