@@ -374,6 +374,11 @@ def media_use(kind: str, transform: str, places: Sequence[str]) -> dict:
 def strategy_digest(strategy: Strategy) -> str:
     """32 hex digits over all that decides a placement."""
 
+def ranks_served(mesh: Mesh, broadcast_axes: Sequence[str], all_stages: bool, payload: bool) -> list[int]:
+    """
+    Ranks that get something of a microbatch; payload: more than where documents end.
+    """
+
 WEIGHT_ONE: int = 4294967296
 
 class EncoderPart:
@@ -991,6 +996,8 @@ def look_at_journal(folder: str) -> dict:
     """
     What a journal folder tells, and from where on a planner that reads it plans again.
     """
+
+OPENINGS_PER_START: int = 65536
 
 class SocketDirectory:
     """Where the processes of one job on this host meet."""

@@ -128,8 +128,7 @@ def launch(
     job.check_attachable(stream, range(mesh.world_size))
     _check_counts("launch", cpus=cpus or 1, loader_cpus=loader_cpus, loader_hosts=loader_hosts + 1)
     check_authentication()
-    address = job.config.runtime.wire.lead
-    assert address is not None
+    address = job.lead_of(stream)
     room = KeeperRoom(
         _namespace(job.config.job),
         cpus,

@@ -26,6 +26,7 @@
 #include "overlord/node/status/metrics_text.h"
 #include "overlord/node/status/node_status_call.h"
 #include "overlord/protocol/job_codec.h"
+#include "overlord/roles/keeper/attach_book.h"
 #include "overlord/roles/keeper/hosts.h"
 #include "overlord/roles/keeper/process_placement.h"
 #include "told_sources.h"
@@ -235,6 +236,7 @@ void bind_placement(nb::module_& m) {
 }  // namespace
 
 void bind_node(nb::module_& m) {
+  m.attr("OPENINGS_PER_START") = keeper::kOpeningsPerStart;
   nb::class_<Directory>(m, "SocketDirectory", "Where the processes of one job on this host meet.")
       .def(nb::init<const std::string&, const std::string&>(), nb::arg("job"), nb::arg("base") = "")
       .def_static("at", &Directory::at, nb::arg("path"), "Made where it is not there.")

@@ -7,6 +7,7 @@
 #include "overlord/model/job_spec.h"
 #include "overlord/model/mesh.h"
 #include "overlord/node/engine/indexing.h"
+#include "overlord/plan/place/place_tree.h"
 #include "overlord/protocol/spec_codec.h"
 
 namespace nb = nanobind;
@@ -78,6 +79,17 @@ void bind_spec(nb::module_& m) {
       "strategy_digest",
       [](const model::Strategy& strategy) { return protocol::strategy_digest(strategy).hex(); },
       nb::arg("strategy"), "32 hex digits over all that decides a placement.");
+  m.def(
+      "ranks_served",
+      [](const model::Mesh& mesh, std::vector<std::string> broadcast_axes, bool all_stages,
+         bool payload) {
+        model::DeliverySpec delivery;
+        delivery.broadcast_axes = std::move(broadcast_axes);
+        delivery.all_stages = all_stages;
+        return plan::ranks_served(*plan::make_views(mesh, delivery, 1), payload);
+      },
+      nb::arg("mesh"), nb::arg("broadcast_axes"), nb::arg("all_stages"), nb::arg("payload"),
+      "Ranks that get something of a microbatch; payload: more than where documents end.");
   m.attr("WEIGHT_ONE") = model::kWeightOne;
 }
 

@@ -40,6 +40,13 @@ def loud_thread(rows):
 
 
 @ol.transform(version="1")
+def frail(rows):
+    if any(row.endswith("7") for row in rows):
+        raise ValueError("no seven")
+    return rows
+
+
+@ol.transform(version="1")
 def invert(items):
     return [255 - item["data"] for item in items]
 
@@ -54,6 +61,7 @@ def mask_some(batches):
 '''
 # Every process of Python costs a third of a second.
 OWN_LOUD = {"function": "own_everywhere:loud", "workers": 1}
+SERVED = {"broadcast": ["tp"], "readers": "fields"}  # the trainer hands on along tp
 FRUGAL = {"tokenizer_processes": 1, "threads": 2}
 MODEL = hdp.Model(
     square_fs=90_000,
@@ -178,8 +186,8 @@ def rows(folder: Path) -> Features:
 
 
 def texts(folder: Path) -> Features:
-    """Texts and conversations, some of them bad, a transform that drops some, and a function over
-    microbatches."""
+    """Texts and conversations, some of them bad, a transform that drops some, a function over
+    microbatches, and sequences balanced by their cost."""
     text = {"files": str(folder / "web.jsonl"), "text": "t", "tokenizer": "bytes", "eod": 2}
     talk = {"files": str(folder / "talk.jsonl"), "chat": {"template": "chatml"}, "tokenizer": "own"}
     sources = {
@@ -196,6 +204,7 @@ def texts(folder: Path) -> Features:
         at_end="drop",
         tokenizers={"own": {"path": str(folder / "model" / "tokenizer.json")}},
         batch_transform={"function": "own_everywhere:mask_some", "workers": 1},
+        strategy={"cost": ol.cost.quadratic(1, 512).to_dict(), "balance": {"method": "lpt"}},
     )
     return Features([{"config": config, "stream": "train"}], {"dp": 2})
 
@@ -216,8 +225,12 @@ def media(folder: Path) -> Features:
 
 
 def functions(folder: Path) -> Features:
-    """A cost and a balancer in Python."""
-    config = with_functions(plain(folder, "functions", steps=6))
+    """A cost and a balancer in Python, and a transform that cannot bear some rows."""
+    text = {"files": str(folder / "web.jsonl"), "text": "t", "tokenizer": "bytes", "eod": 2}
+    frail = {"function": "own_everywhere:frail", "workers": 1}
+    config = with_functions(plain(folder, "functions", over_length="drop", at_end="drop"))
+    config["sources"]["web"] = {**text, "transform": frail, "bad_rows_allowed": 99}
+    config["mixture"]["weights"]["web"] = 1
     told = {"functions": ["quadratic", "heaviest_first"]}
     return Features([{"config": config, "stream": "train"}], {"dp": 2, "tp": 2}, told=told)
 
@@ -225,7 +238,7 @@ def functions(folder: Path) -> Features:
 def raw(folder: Path) -> Features:
     """Whole plans in Python; the trainer broadcasts, and half of the ranks do not read."""
     config = placed_by(plain(folder, "raw", steps=6))
-    config["delivery"] = {"broadcast": ["tp"], "readers": "fields"}
+    config["delivery"] = SERVED
     told = {"functions": ["last_first"]}
     mesh = {"dp": 2, "tp": 2}
     return Features([{"config": config, "stream": "train"}], mesh, readers=[0, 2], told=told)
@@ -245,7 +258,8 @@ def losses(folder: Path, kind: str) -> Features:
 
 
 def samples(folder: Path) -> Features:
-    """Samples dealt one by one, out of windows of steps, to all kinds of axes."""
+    """Samples dealt one by one, out of windows of steps, to all kinds of axes; half of the ranks do
+    not read."""
     cost = ol.cost.quadratic(1, 512).to_dict()
     config = plain(folder, "samples", steps=6)
     config |= {
@@ -255,12 +269,13 @@ def samples(folder: Path) -> Features:
             "balance": {"method": "lpt_search", "atoms": "samples"},
             "order": {"method": "search"},
         },
+        "delivery": SERVED,
     }
     acts = [
         {"config": config, "stream": "train", "steps": 2},
         {"config": config, "stream": "train", "resumes": True},
     ]
-    return Features(acts, {"pp": 2, "dp": 1, "cp": 2, "tp": 1})
+    return Features(acts, {"pp": 2, "dp": 1, "cp": 2, "tp": 2}, readers=[0, 2, 4, 6])
 
 
 def hybrid(folder: Path) -> Features:

@@ -15,8 +15,7 @@ import overlord as ol
 
 Act = dict[str, Any]
 """`config`; `stream`; `readings`: how often it is read; `steps`: after how many it ends, without
-it at its end; `resumes`: goes on from the state of the act before, with the leaves of `allow`;
-`once`: tells what is said to who reads it again."""
+it at its end; `resumes`: goes on from the state of the act before, with the leaves of `allow`."""
 
 
 def job_of(act: Act, told: Mapping[str, Any]) -> ol.Job:
@@ -85,8 +84,6 @@ def read_act(
                 out["hash"][str(rank)].append(loader.rank_hash())
         out |= {"state": loaders.state_dict(), "content": loaders.content_hash()}
         out["bad"] = bad_rows(loaders)
-        if act.get("once"):
-            out["again"] = refusal(lambda: iter(next(iter(loaders.values()))))
         return out
 
 

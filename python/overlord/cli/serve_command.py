@@ -139,7 +139,8 @@ def _serve(options: argparse.Namespace) -> None:
         f"with job.train(rank, node={directory.path!r}); Ctrl-C or SIGTERM ends it"
     )
     if in_turn:
-        told = f"job {job.config.job!r} may be led from here: {', '.join(wire.addresses)}, in turn"
+        addresses = job.lead_of(options.stream).replace(",", ", ")
+        told = f"job {job.config.job!r} may be led from here: {addresses}, in turn"
     if plan.joins:
         told = f"job {job.config.job!r} at {options.join} may run its loaders here"
     console.print(told)
@@ -190,14 +191,15 @@ def _turn_plan(job: Job, options: argparse.Namespace) -> NodePlan:
             job.loaded.journal_path,
             advice="mount the folder that all hosts of runtime.wire.planner share, or make it",
         )
-    return job.turn_plan(own_address(job.config.runtime.wire.addresses, options.at))
+    at = own_address(job.config.runtime.wire.addresses, options.at)
+    return job.turn_plan(options.stream, at)
 
 
 def _joining_plan(job: Job, options: argparse.Namespace) -> NodePlan:
     """Of a host that joins; with the cores that it is to give."""
     from overlord._src.node.limits import counted_cores
 
-    plan = job.joining_plan(options.join)
+    plan = job.joining_plan(options.stream, options.join)
     if options.cores is None:
         return plan
     usable = len(os.sched_getaffinity(0))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import stat
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ def config(tmp_path: Path) -> dict[str, Any]:
 
 def read(config: dict[str, Any], **options: Any) -> int:
     """The stream, to its end; how many steps it has."""
-    with closing(ol.job(config, mesh={"dp": 2}).train(ranks="all", **options)) as loaders:
+    with contextlib.closing(
+        ol.job(config, mesh={"dp": 2}).train(ranks="all", **options)
+    ) as loaders:
         return len({batches[0].step for batches in loaders.rounds()})
 
 
@@ -41,6 +43,21 @@ def test_a_run_leaves_its_last_plans(config: dict[str, Any], tmp_path: Path, eng
     assert plans == [
         (step, plan.content_hash, plan.plan_hash) for step, plan in enumerate(expected, first)
     ]
+
+
+def test_each_process_that_plans_for_itself_leaves_its_own(
+    config: dict[str, Any], tmp_path: Path
+) -> None:
+    job = ol.job(config, mesh={"dp": 2})
+    with contextlib.ExitStack() as both:  # at the same time, as two processes would
+        loaders = [both.enter_context(job.train(rank, engine="embedded")) for rank in (0, 1)]
+        steps = [[batch.step for batch in loader] for loader in loaders]
+    folders = {folder.name.rpartition("-rank-")[2]: folder for folder in tmp_path.glob("journal/*")}
+    assert sorted(folders) == ["0", "1"]
+    plans = [core.journal_plans(str(folders[rank])) for rank in ("0", "1")]
+    last = max(steps[0])
+    assert plans[0] == plans[1] and steps[0] == steps[1]
+    assert plans[0][-1] == (last, job.plan(last).content_hash, job.plan(last).plan_hash)
 
 
 def test_without_a_folder_nothing_is_written(config: dict[str, Any], tmp_path: Path) -> None:

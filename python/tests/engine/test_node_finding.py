@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from corpora import job_config, made_up_documents, token_lines
 from overlord._src.job import job as jobs
-from overlord._src.node.process import GivenNode, HostNode, NodeFinder, NodePlan
+from overlord._src.node.process import GivenNode, HostNode
 
 import overlord as ol
 
@@ -41,20 +41,6 @@ def test_whoever_knows_may_say_where_it_is(
             address, started = self._node.find(attempt)
             return GivenNode(address).find(attempt) if started else (address, False)
 
-        def of_reading(self, number: int) -> NodeFinder:
-            return self
-
     monkeypatch.setattr(jobs, "HostNode", Registry)
     assert stream_hash(config, engine="processes") == stream_hash(config, engine="embedded")
     assert asked and set(asked) == {1}
-
-
-def test_every_reading_has_a_node_of_its_own_where_we_start_it() -> None:
-    given = GivenNode("/somewhere")
-    assert given.of_reading(3).find(1) == ("/somewhere", False)
-    own = HostNode("job", "place", [0], bytes)
-    assert own.of_reading(0) == own
-    places = {finder.place for n in range(3) if isinstance(finder := own.of_reading(n), HostNode)}
-    assert len(places) == 3
-    fixed = HostNode("job", "place", [0], bytes, NodePlan(wire=["planner=a:1"]))
-    assert fixed.of_reading(2) == fixed

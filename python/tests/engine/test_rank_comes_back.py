@@ -17,6 +17,7 @@ from trainers import (
     kill_all,
     processes_of,
     trainers,
+    trainers_on_hosts,
     until_nothing_left,
     until_paused,
 )
@@ -128,6 +129,31 @@ def test_what_nobody_keeps_is_refused_by_name(
         assert (word["end"], word["error"]) == ("bad", "UnavailableError")
         assert f"rank 1 comes back at step {at}" in word["text"]
         assert "restart the job from its states" in word["text"]
+
+
+def check_refused(started: list[Trainer], back: Trainer) -> None:
+    """One of two hosts' ranks is back: it is told, and so is the one that waits for it."""
+    started.append(back)
+    word = back.until("end")
+    assert (word["end"], word["error"]) == ("bad", "UnavailableError"), word
+    assert "rank 1 cannot come back alone, as one node plans for several hosts" in word["text"]
+    assert "restart the job from its states" in word["text"]
+
+
+def test_of_several_hosts_a_rank_that_comes_back_alone_is_refused(
+    config: dict[str, Any], sockets: Path, free_port: int
+) -> None:
+    config["steps"] = 100_000
+    config["runtime"]["wire"] = {"planner": f"127.0.0.1:{free_port}", "host": "127.0.0.1"}
+    with trainers_on_hosts([config] * 2, TWO, [(), ()], pause_after=5) as started:
+        until_paused(started)
+        started[1].kill()
+        told = {"config": config, "mesh": TWO, "engine": "auto", "tests": TESTS}
+        check_refused(started, Trainer(told, 1, 2, "hosts", 0, 1))
+        started[0].go()
+        word = started[0].until("end")
+        assert (word["end"], word["error"]) == ("bad", "UnavailableError"), word
+    until_nothing_left(sockets)
 
 
 def test_losses_that_it_has_not_heard_of_are_a_reason(

@@ -114,3 +114,18 @@ def test_what_does_not_go_with_ranks_that_stay_away(config: dict[str, Any]) -> N
     config["mixture"]["feedback"]["reporters"] = "all"
     with pytest.raises(ol.ConfigError, match=r"feedback\.reporters is all"):
         ol.job(served(config), mesh=ol.mesh(**MESH))
+
+
+@pytest.mark.parametrize("engine", ["embedded", "processes", "ray"])
+@pytest.mark.parametrize("ranks", ["all", [0]], ids=["whole", "one"])
+def test_their_mesh_stays(
+    config: dict[str, Any], sockets: Path, free_port: int, engine: str, ranks: Any
+) -> None:
+    """Refused before anything starts, also where there are several hosts."""
+    config["runtime"]["wire"] = {"planner": f"127.0.0.1:{free_port}", "host": "127.0.0.1"}
+    job = ol.job(served(config), mesh=ol.mesh(**MESH))
+    with job.train(ranks=ranks, engine=engine) as loaders:
+        for more in ({}, {"ranks": [0, 1]}):
+            with pytest.raises(ol.ConfigError, match=r"delivery\.readers.*restart from a state"):
+                loaders.rebuild("dp=4", **more)
+    assert not [*sockets.iterdir()]

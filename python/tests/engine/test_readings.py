@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from delivered import content
-from trainers import Trainer, in_time, until_nothing_left
+from overlord._src.native import core
+from trainers import Trainer, ended_at_last, in_time, until_nothing_left
 
 import overlord as ol
 
@@ -88,7 +92,8 @@ def test_train_is_read_once_and_says_so(config: Any, caplog: pytest.LogCaptureFi
 
 
 class Reader(Trainer):
-    """Reads `valid` twice; rank 1 waits in front of the last batch of its first reading."""
+    """Reads `valid` twice, while `train` is open; rank 1 waits in front of the last batch of its
+    first reading."""
 
     program = r"""
 import json, os, sys
@@ -101,13 +106,19 @@ def say(**words):
     print(json.dumps({"rank": rank, **words}), flush=True)
 
 try:
-    valid = ol.job(told["config"], mesh="dp=2").valid(rank, engine="processes", hash=True)
+    job = ol.job(told["config"], mesh="dp=2")
+    train = job.train(rank, engine=told["engine"], hash=True)
+    valid = job.valid(rank, engine=told["engine"], hash=True)
+    steps = train.steps()
     for reading in range(2):
+        next(steps)
         for number, batch in enumerate(valid):
             if rank == 1 and reading == 0 and number == told["last"]:
                 say(paused=True)
                 sys.stdin.readline()
         say(hash=valid.rank_hash())
+    say(train=train.rank_hash())
+    train.close()
     valid.close()
     say(end="good")
 except BaseException as error:
@@ -115,20 +126,87 @@ except BaseException as error:
 """
 
 
-def test_processes_read_again_each_at_its_own_time(two_streams: Any, sockets: Path) -> None:
-    told = {"config": two_streams, "last": 2 * STEPS - 1}
-    ranks = [Reader(told, rank, 2, "again", 0) for rank in range(2)]
-    try:
+def read_alone(config: dict[str, Any], rank: int) -> tuple[str, str]:
+    """Of a rank that plans for itself: the hash of `valid`, and of two steps of `train`."""
+    job = ol.job(config, mesh="dp=2")
+    with (
+        job.train(rank, engine="embedded", hash=True) as train,
+        job.valid(rank, engine="embedded", hash=True) as valid,
+    ):
+        assert len(list(valid)) == 2 * STEPS
+        steps = train.steps()
+        for _ in range(2):
+            next(steps)
+        return valid.rank_hash(), train.rank_hash()
+
+
+def test_every_stream_beside_another_in_one_process(two_streams: Any) -> None:
+    job = ol.job(two_streams, mesh="dp=2")
+    with (
+        job.train(ranks="all", engine="embedded", hash=True) as train,
+        job.valid(ranks="all", engine="embedded", hash=True) as valid,
+    ):
+        both = zip(train.steps(), itertools.chain(valid.steps(), range(2)), strict=False)
+        assert len(list(itertools.islice(both, STEPS))) == STEPS
+        for rank in (0, 1):
+            assert valid[rank].rank_hash() == read_alone(two_streams, rank)[0]
+        steps = job.train(ranks="all", engine="embedded", hash=True)
+        with steps as alone:
+            list(itertools.islice(alone.steps(), STEPS))
+            assert [train[rank].rank_hash() for rank in (0, 1)] == [
+                alone[rank].rank_hash() for rank in (0, 1)
+            ]
+
+
+def waiting_ranks(sockets: Path) -> list[str]:
+    """Who waits in a node until the others have read what it has read."""
+    found = []
+    for folder in sockets.iterdir():
+        with contextlib.suppress(ol.OverlordError, OSError):
+            found += re.findall(r"(\S+) waits for all", core.ask_node(str(folder))["waits"])
+    return found
+
+
+def check_readers(config: Any, sockets: Path, engine: str, per_host: int = 2) -> None:
+    """Each reads again at its own time, and nobody ends what another one still reads."""
+    told = {"config": config, "last": 2 * STEPS - 1, "engine": engine}
+    ranks = [Reader(told, rank, 2, "again", 0, per_host) for rank in range(2)]
+    with ended_at_last(ranks):
         ranks[1].until("paused")
         first = ranks[0].until("hash")["hash"]
-        in_time(lambda: len([*sockets.iterdir()]) == 2, "rank 0 asks for a second reading", 30)
+        in_time(lambda: len(waiting_ranks(sockets)) == 1, "rank 0 asks for a second reading")
         ranks[1].go()
-        hashes = [ranks[1].until("hash")["hash"] for _ in range(2)]
-        assert ranks[0].until("hash")["hash"] == first and len(set(hashes)) == 1
-        for rank in ranks:
-            assert rank.until("end")["end"] == "good", rank.words
-        until_nothing_left(sockets)
-    finally:
-        for rank in ranks:
-            rank.process.kill()
-            rank.process.wait()
+        hashes = [[first, ranks[0].until("hash")["hash"]]]
+        hashes.append([ranks[1].until("hash")["hash"] for _ in range(2)])
+        for rank, of_valid in enumerate(hashes):
+            expected, of_train = read_alone(config, rank)
+            assert of_valid == [expected, expected]
+            assert ranks[rank].until("train")["train"] == of_train
+            assert ranks[rank].until("end")["end"] == "good", ranks[rank].words
+
+
+@pytest.mark.parametrize("engine", ["processes", "hosts"])
+def test_processes_read_again_each_at_its_own_time(
+    two_streams: Any, sockets: Path, free_port: int, engine: str
+) -> None:
+    if engine == "hosts":
+        wire = {"planner": f"127.0.0.1:{free_port}", "host": "127.0.0.1"}
+        two_streams["runtime"]["wire"] = wire
+    check_readers(two_streams, sockets, "processes", 1 if engine == "hosts" else 2)
+    until_nothing_left(sockets)
+
+
+@pytest.mark.parametrize(
+    ("planner", "allowed"),
+    [("a:65535", "a port up to 65534"), (["a:7400", "a:7401"], "2 or more apart")],
+)
+def test_every_stream_is_led_at_a_port_of_its_own(
+    two_streams: Any, planner: Any, allowed: str
+) -> None:
+    two_streams["runtime"] |= {"wire": {"planner": planner}, "journal": "/shared"}
+    with pytest.raises(ol.ConfigError, match=rf"wire\.planner.*2 streams.*{allowed}"):
+        ol.job(two_streams)
+    two_streams["runtime"]["wire"]["planner"] = ["a:7400", "b:7400", "[::1]:9"]
+    job = ol.job(two_streams)
+    assert job.lead_of("train") == "a:7400,b:7400,[::1]:9"
+    assert job.lead_of("valid") == "a:7401,b:7401,[::1]:10"

@@ -97,6 +97,22 @@ def test_temperature_evens_weights_out() -> None:
     assert fixed_point({"a": 3, "b": 1}, 1.0) == fixed_point({"a": 3, "b": 1})
 
 
+def test_a_group_in_the_weights_reads_as_its_parts_do(folder: Path) -> None:
+    """One process that hosts all ranks, from the config to the bytes."""
+
+    def read(weights: dict[str, Any]) -> str:
+        job = ol.job({**config(folder, weights=weights), "steps": 3}, mesh="dp=2")
+        with job.train(ranks="all", engine="embedded", hash=True) as loaders:
+            for _ in loaders.steps():
+                pass
+            return loaders.stream_hash()
+
+    inner = {"weight": 1, "of": {"math": 5}}
+    grouped = read({"web": 0.5, "rest": {"weight": 0.5, "of": {"code": 3, "more": inner}}})
+    assert grouped == read({"web": 0.5, "code": 0.375, "math": 0.125})
+    assert grouped != read({"web": 0.5, "code": 0.125, "math": 0.375})
+
+
 def test_a_source_ends_after_its_passes(folder: Path) -> None:
     settings = config(folder, max_passes={"code": 1}, weights={"code": 20.0, "web": 1.0})
     settings["steps"] = 60

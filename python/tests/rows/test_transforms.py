@@ -124,6 +124,18 @@ def test_one_stream_in_every_lane_and_engine(tmp_path: Path, sockets: Path) -> N
     until_nothing_left(sockets, "the node is gone")
 
 
+def test_threads_where_each_rank_plans_for_itself(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "own_transforms:mixed_thread", bad_rows_allowed=ROWS)
+
+    def read_by(ranks: Any) -> dict[int, str]:
+        with ol.job(config, mesh="dp=2").train(ranks=ranks, engine="embedded", hash=True) as read:
+            for _ in read.steps():
+                pass
+            return {rank: loader.rank_hash() for rank, loader in read.items()}
+
+    assert read_by([0]) | read_by([1]) == read_by("all")
+
+
 def test_a_lane_is_no_part_of_the_stream_a_version_is(tmp_path: Path) -> None:
     digests = {}
     for function in ("loud", "loud_again", "loud_thread"):

@@ -29,9 +29,31 @@ def started(script: str, *words: str, environment: Mapping[str, str] | None = No
     return WarmProcess((HERE / script).read_text(), list(words), everything, modules=MODULES)
 
 
-def said_by_ranks(script: str, told: dict[str, Any], world: int) -> list[list[dict[str, Any]]]:
+def launched_as(rank: int, world: int, per_host: int) -> dict[str, str]:
+    """What a launcher says to a rank, where it starts so many on each host."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank % per_host),
+        "WORLD_SIZE": str(world),
+        "LOCAL_WORLD_SIZE": str(per_host),
+        "TORCHELASTIC_RUN_ID": "own ranks",
+    }
+
+
+def said_by_ranks(
+    script: str, told: dict[str, Any], world: int, per_host: int | None = None
+) -> list[list[dict[str, Any]]]:
     """Every rank is told what to do, its rank and their number; what each said until its end."""
-    ranks = [started(script, json.dumps(told), str(rank), str(world)) for rank in range(world)]
+    ranks = [
+        started(
+            script,
+            json.dumps(told),
+            str(rank),
+            str(world),
+            environment=None if per_host is None else launched_as(rank, world, per_host),
+        )
+        for rank in range(world)
+    ]
     try:
         lines = [process.communicate(timeout=240)[0].splitlines() for process in ranks]
         assert [process.returncode for process in ranks] == [0] * world

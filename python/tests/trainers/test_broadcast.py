@@ -11,6 +11,7 @@ from broadcast_rank import digest
 from own_rank import said_by_ranks
 from packed_job import packed_job
 from test_golden_inputs import job_of
+from trainers import until_nothing_left
 
 import overlord as ol
 
@@ -24,11 +25,13 @@ DELIVERIES: list[tuple[dict[str, int], dict[str, Any]]] = [
 ]
 
 
-def run(folder: Path, cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+def run(
+    folder: Path, cases: list[dict[str, Any]], engine: str = "embedded", per_host: int | None = None
+) -> list[list[dict[str, Any]]]:
     """What every rank said of every case."""
     [world] = {math.prod(case["mesh"].values()) for case in cases}
-    told = {"cases": cases, "rendezvous": f"file://{folder}/meet"}
-    return said_by_ranks("broadcast_rank.py", told, world)
+    told = {"cases": cases, "rendezvous": f"file://{folder}/meet", "engine": engine}
+    return said_by_ranks("broadcast_rank.py", told, world, per_host)
 
 
 def reader_of(mesh: ol.Mesh, rank: int, axes: list[str]) -> int:
@@ -78,6 +81,42 @@ def test_every_rank_has_what_its_reader_read(tmp_path: Path) -> None:
             # One message a microbatch and level, one for the end, two more while room is found.
             count = len(word["got"]) + 1
             assert count * levels <= word["messages"] <= (count + 2) * levels
+
+
+def written_to(folder: Path, runtime: dict[str, Any]) -> dict[str, Any]:
+    """Two ranks read the same microbatches, and each hands them on to another; all four overwrite
+    every tensor of every batch, when they have seen it."""
+    delivery = {"broadcast": ["tp"], "readers": "fields", "microbatch_size": 2, "all_stages": True}
+    # A pool of few pages, used again and again.
+    runtime |= {"constructor_budget": "256KiB", "prefetch": 2, "runway": 4}
+    config = packed_job(folder, steps=30, delivery=delivery, runtime=runtime)
+    return {"mesh": {"pp": 2, "tp": 2}, "config": config, "spoils": True}
+
+
+def check_written_to(case: dict[str, Any], said: list[list[dict[str, Any]]]) -> None:
+    """Every rank has what one process has whose tensors nobody touches."""
+    job = ol.job(case["config"], mesh=ol.mesh(**case["mesh"]))
+    with job.train(ranks="all", engine="embedded") as loaders:
+        read = [{rank: digest(batch) for rank, batch in each.items()} for each in loaders.rounds()]
+    expected = [each[0] for each in read]
+    assert all(each == {0: each[0], 2: each[0]} for each in read) and len(set(expected)) == 120
+    assert [words[0]["reads"] for words in said] == [True, False, True, False]
+    for rank, words in enumerate(said):
+        assert words[0].get("got") == expected, (rank, words[0].get("error"))
+
+
+# Ranks that share pages, one on each of two hosts, and each with an engine of its own.
+@pytest.mark.parametrize("engine", ["embedded", "processes", "hosts"])
+def test_what_is_handed_on_may_be_written_to(
+    engine: str, tmp_path: Path, sockets: Path, free_port: int
+) -> None:
+    runtime: dict[str, Any] = {"processes": {"directory": str(sockets)}}
+    if engine == "hosts":
+        runtime["wire"] = {"planner": f"127.0.0.1:{free_port}", "host": "127.0.0.1"}
+    case = written_to(tmp_path, runtime)
+    node = "processes" if engine == "hosts" else engine
+    check_written_to(case, run(tmp_path, [case], node, per_host=2 if engine == "hosts" else 4))
+    until_nothing_left(sockets)
 
 
 def test_ranks_that_are_served_hear_of_a_failure(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@
 
 #include "overlord/host/feedback_ledger.h"
 #include "overlord/host/media_checks.h"
-#include "overlord/model/exchange.h"
 #include "overlord/plan/mix/mix_controller.h"
 #include "overlord/plan/mix/mix_schedule.h"
 #include "overlord/plan/place/place_tree.h"
@@ -171,12 +170,10 @@ Result<std::shared_ptr<const OpenJob>> open_job(
 
 bool all_readers(const OpenJob& job, const std::vector<Rank>& ranks) {
   const auto views = plan::make_views(job.mesh, job.delivery, 1, job.spec.strategy);
-  for (Rank rank = 0; rank < job.mesh.world_size(); ++rank) {
-    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) continue;
-    const bool encodes = views->encoder && views->encoder->place_of[rank] != model::kNoPlace;
-    if (encodes || (views->by_rank[rank].fields & model::kPayloadFields) != 0) return false;
-  }
-  return true;
+  const std::vector<Rank> served = plan::ranks_served(*views, /*payload=*/true);
+  return std::all_of(served.begin(), served.end(), [&](Rank rank) {
+    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  });
 }
 
 protocol::ResumeState start_state(const OpenJob& job) {

@@ -226,6 +226,24 @@ bool Carrier::disconnect(const std::string& name, const Link* link) {
   return true;
 }
 
+void Carrier::forget(const std::string& name) {
+  PeerPtr peer;
+  {
+    const std::lock_guard lock(mutex_);
+    generations_.erase(name);
+    const auto found = peers_.find(name);
+    if (found == peers_.end()) return;
+    peer = found->second;
+  }
+  LinkPtr old;
+  {
+    const std::lock_guard lock(peer->mutex);
+    peer->waiting.clear();
+    old = peer->link;
+  }
+  if (old) disconnect(name, old.get());
+}
+
 bool Carrier::connected(const std::string& name) const {
   PeerPtr peer;
   {

@@ -79,6 +79,9 @@ class Carrier final : public runtime::Transport<protocol::Envelope> {
                std::vector<runtime::Descriptor> descriptors);
   // The link is gone: its leases come back. False when it was replaced before.
   bool disconnect(const std::string& peer, const Link* link);
+  // Whoever comes by that name is another one, of any generation, and hears nothing that was kept
+  // for this one.
+  void forget(const std::string& peer);
 
   bool connected(const std::string& peer) const;
   CarrierStats stats() const;

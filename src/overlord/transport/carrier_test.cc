@@ -199,6 +199,16 @@ TEST_F(CarrierTest, WaitsForAProcessThatIsNotConnected) {
   EXPECT_EQ(payload_of(constructor_.got[1]).step, 2u);
 }
 
+TEST_F(CarrierTest, OneThatIsForgottenMayComeInAnyGeneration) {
+  loader_.carrier->set_roster({{{constructor_.name, 5, {}}}});
+  loader_.carrier->forget(constructor_.name);
+  EXPECT_FALSE(loader_.carrier->connected(constructor_.name));
+  protocol::Hello hello;
+  hello.name = constructor_.name;
+  loader_.carrier->connect(hello, loader_.out);
+  EXPECT_TRUE(loader_.carrier->connected(constructor_.name));
+}
+
 TEST_F(CarrierTest, WhatWaitedForADeadProcessIsNotForTheNext) {
   loader_.carrier->set_roster({{{constructor_.name, 1, {kConstructor}}}});
   loader_.carrier->disconnect(constructor_.name, loader_.out.get());

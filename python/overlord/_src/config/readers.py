@@ -1,4 +1,5 @@
-"""Which ranks read the stream: all of them, or those alone that get something of a microbatch."""
+"""Which ranks read the stream: all of them, or those alone that get something of a microbatch, as
+the engine deals it (`src/overlord/plan/place/place_tree.h`)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from overlord._src.config.mixture_models import FeedbackConfig
 from overlord._src.config.streams import ResolvedStream
 from overlord._src.errors import Problem, refused
 from overlord._src.mesh import Mesh
+from overlord._src.native import core
 
 
 def broadcast_axes(config: JobFields) -> list[str]:
@@ -17,25 +19,17 @@ def broadcast_axes(config: JobFields) -> list[str]:
     return list(dict.fromkeys([*config.delivery.broadcast, *declared]))
 
 
-def is_served(config: JobFields, mesh: Mesh, rank: int) -> bool:
-    """Whether the trainer's broadcasts give this rank what it needs."""
-    return any(mesh.coordinate(rank, axis) > 0 for axis in broadcast_axes(config))
-
-
-def reads(config: JobFields, mesh: Mesh, rank: int) -> bool:
-    """Whether this rank holds a loader; nobody waits for one that does not."""
-    readers = config.delivery.readers
-    if readers == "all":
-        return True
-    if is_served(config, mesh, rank):
-        return False
-    middle = 0 < mesh.coordinate(rank, "pp") < mesh.size("pp") - 1
-    return readers == "fields" or config.delivery.all_stages or not middle
-
-
 def reading_ranks(config: JobFields, mesh: Mesh) -> list[int]:
-    """All ranks that read, ascending."""
-    return [rank for rank in range(mesh.world_size) if reads(config, mesh, rank)]
+    """All ranks that hold a loader, ascending; nobody waits for the others."""
+    delivery = config.delivery
+    if delivery.readers == "all":
+        return list(range(mesh.world_size))
+    return core.ranks_served(
+        core.Mesh(list(mesh.axes)),
+        broadcast_axes(config),
+        delivery.all_stages,
+        delivery.readers == "payload",
+    )
 
 
 def check_reads(config: JobFields, mesh: Mesh, ranks: list[int]) -> None:
@@ -68,7 +62,7 @@ def reader_problems(config: JobFields, stream: ResolvedStream, mesh: Mesh) -> It
         )
     reporters = (stream.mixture.feedback or FeedbackConfig()).reporters
     if stream.mixture.metric_driven and isinstance(reporters, list):
-        away = [rank for rank in reporters if not reads(config, mesh, rank)]
+        away = sorted(set(reporters) - set(reading_ranks(config, mesh)))
         if away:
             yield Problem(path, f"rank {away[0]} is to report losses and would not read", readers)
     elif stream.mixture.metric_driven and reporters == "all":

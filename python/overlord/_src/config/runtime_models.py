@@ -118,7 +118,8 @@ class WireConfig(ConfigModel):
 
     planner: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None,
-        description="HOST:PORT of the node that plans for all hosts: that of rank 0; or a list of "
+        description="HOST:PORT of the node that plans for all hosts: that of rank 0; further "
+        "streams take the next ports; or a list of "
         "those of hosts without ranks (`overlord serve`), of which the first leads and the others "
         "take over; absent: every host has a node of its own, and they agree because nothing but "
         "the config enters",

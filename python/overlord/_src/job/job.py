@@ -8,7 +8,6 @@ import itertools
 import json
 import logging
 import os
-import socket
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from overlord._src.config.readers import check_reads, reading_ranks
 from overlord._src.config.reading import ConfigInput, LoadedConfig, read_config
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.substitution import Overrides
+from overlord._src.config.wire_checks import addresses_of_stream
 from overlord._src.errors import ConfigError, refused
 from overlord._src.functions.mix_rule import Rule, rule_problems
 from overlord._src.functions.transforms import thread_problem
@@ -45,6 +45,7 @@ from overlord._src.node.keeper_place import KeeperPlace
 from overlord._src.node.limits import check_memory_share, given_memory, node_cores
 from overlord._src.node.process import Attachment, GivenNode, HostNode, NodeFinder, NodePlan
 from overlord._src.node.process_groups import group_costs, lists_of
+from overlord._src.node.wire_words import wire_words
 from overlord._src.scale.at_start import told_sources
 from overlord._src.state.keys import keys_of
 from overlord._workers.tokenizer_worker import worker_command
@@ -217,6 +218,7 @@ class Job:
             slicing=self.config.delivery.cp_slicing,
             most_loaders=lowering.most_loaders(self._loaded),
             hybrid=hybrid_of(self.config) is not None,
+            readers=self.config.delivery.readers,
             rule=self._rule if resolved.mixture.follows_rule else None,
             functions=self._functions,
             writable=writable,
@@ -293,14 +295,14 @@ class Job:
         if wire.lead is not None and not alone:
             served, leads = everybody, 0 in local and not elsewhere
             follows = not leads
-            words = self._wire_words(wire.lead, leads=leads)
+            words = self._wire_words(name, wire.lead, leads=leads)
             plan = replace(plan, wire=words, lead_returns=elsewhere)
         agreed = self.agreed_key(name, options.hash_batches)
         if by_ray:
             self.check_under_ray()
             beside = self.keeper_place(name, options.hash_batches)
             if beside.is_here():  # else their own node follows it
-                path, plan = beside.path, self.leading_plan()
+                path, plan = beside.path, self.leading_plan(name)
         run = launch.run if launch is not None else ""
         if launch is None and hosted == everybody:
             # Nobody else reads this stream: another reader of the same job has a node of its own.
@@ -317,7 +319,7 @@ class Job:
                 self.config.runtime.processes.directory or "",
             )
         node = Attachment(agreed, hosted, finder, plan)
-        return AttachedEngine(settings, node, launch.restarts if launch else 0, read_once=by_ray)
+        return AttachedEngine(settings, node, launch.restarts if launch else 0)
 
     def _same_group(self, hosted: list[int], local: list[int], path: str) -> list[int]:
         """Those that share a node where every data-parallel group reads for itself."""
@@ -446,38 +448,33 @@ class Job:
         base = self._loaded.base / (self.config.runtime.processes.directory or "/tmp")
         return KeeperPlace.of(self.agreed_key(stream, hash_batches), base)
 
-    def leading_plan(self) -> NodePlan:
-        """Of the node that a keeper under Ray runs; which ranks share its host is seen there."""
-        lead = self.config.runtime.wire.lead
+    def lead_of(self, stream: str, addresses: str | None = None) -> str:
+        """Where a stream is led, of a job at these addresses, or at those of the config."""
+        lead = addresses or self.config.runtime.wire.lead
         assert lead is not None
-        words = self._wire_words(lead, leads=True)
+        return addresses_of_stream(lead, self.streams.index(self._resolve(stream).name))
+
+    def leading_plan(self, stream: str) -> NodePlan:
+        """Of the node that a keeper under Ray runs; which ranks share its host is seen there."""
+        words = self._wire_words(stream, None, leads=True)
         return replace(self.node_plan(), stays=True, reruns=True, wire=words)
 
-    def turn_plan(self, at: str) -> NodePlan:
+    def turn_plan(self, stream: str, at: str) -> NodePlan:
         """Of one of several hosts that may lead, which is called at this address then."""
         check_memory_share(self._loaded, 0)  # it has no constructors
-        plan = self.leading_plan()
-        return replace(plan, wire=[*plan.wire, f"wire.at={at}"])
+        plan = self.leading_plan(stream)
+        return replace(plan, wire=[*plan.wire, f"wire.at={self.lead_of(stream, at)}"])
 
-    def joining_plan(self, lead: str, host: str | None = None) -> NodePlan:
+    def joining_plan(self, stream: str, lead: str, host: str | None = None) -> NodePlan:
         """Of a host without ranks, and its lead; reached as `host` unless the config says how."""
         check_memory_share(self._loaded, 0)  # it has no constructors
-        words = [*self._wire_words(lead, leads=False, host=host), "wire.joined=1"]
+        words = [*self._wire_words(stream, lead, leads=False, host=host), "wire.joined=1"]
         return replace(self.node_plan(), stays=True, joins=True, wire=words)
 
-    def _wire_words(self, lead: str, *, leads: bool, host: str | None = None) -> list[str]:
-        """How the node of this host reaches the others, as it is told; secrets by reference."""
-        wire = self.config.runtime.wire
-        told = {
-            "wire.lead": lead,
-            "wire.bind": f"{wire.host or host or socket.gethostname()}:0",
-            "wire.certificate": wire.certificate and str(self._loaded.base / wire.certificate),
-            "wire.key": wire.key and str(self._loaded.base / wire.key),
-            "wire.authority": wire.authority and str(self._loaded.base / wire.authority),
-            "wire.token": wire.token,
-            "wire.leads": "1" if leads else None,
-        }
-        return [f"{key}={value}" for key, value in told.items() if value]
+    def _wire_words(
+        self, stream: str, lead: str | None, *, leads: bool, host: str | None = None
+    ) -> list[str]:
+        return wire_words(self._loaded, self.lead_of(stream, lead), leads=leads, host=host)
 
     def agreed_key(self, name: str, hash_batches: bool) -> str:
         """What the ranks that share a node must agree on, as a digest."""

@@ -8,8 +8,6 @@ from overlord._src.loader.shared_engine import EngineSettings, SharedEngine
 from overlord._src.native import core
 from overlord._src.node.process import Attachment
 
-_OPENS_PER_ATTEMPT = 1 << 16  # of one stream by one process
-
 
 class AttachedEngine(SharedEngine):
     """The same over a node process of this host, which holds the sources for all its ranks.
@@ -17,34 +15,18 @@ class AttachedEngine(SharedEngine):
     Nothing of the data is opened here, except by the first rank of the host, which starts the node.
     """
 
-    def __init__(
-        self,
-        settings: EngineSettings,
-        attachment: Attachment,
-        restarts: int,
-        *,
-        read_once: bool = False,
-    ) -> None:
+    def __init__(self, settings: EngineSettings, attachment: Attachment, restarts: int) -> None:
         # Every rank maps its own pages, but CUDA registers shared ones.
         super().__init__(settings, private_memory=settings.pinning is None)
         self._attachment = attachment
         self._restarts = restarts
-        self._read_once = read_once
         self._opened = 0
 
     def _open(self, blob: bytes | None, allow: tuple[str, ...]) -> core.AttachedEngine:
-        if self._read_once and self.readings.repeated:
-            stream = self._settings.stream
-            raise core.InvalidArgumentError(
-                f"the stream {stream} is read once under Ray: its keeper serves one reading; close "
-                f'this loader and its keeper, launch it again (ol.ray.launch(..., stream="{stream}'
-                '")), and make another loader'
-            )
         # All ranks open the same streams in the same order, so they agree on this number.
         self._opened += 1
-        attempt = self._restarts * _OPENS_PER_ATTEMPT + self._opened
-        attachment = self._attachment.of_reading(self.readings.repeated)
-        return attachment.attach(attempt, blob, allow, self._settings.pinning)
+        attempt = self._restarts * core.OPENINGS_PER_START + self._opened
+        return self._attachment.attach(attempt, blob, allow, self._settings.pinning)
 
     @property
     def source_names(self) -> list[str]:

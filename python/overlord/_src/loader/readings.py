@@ -22,7 +22,6 @@ class Readings:
         self._ranks = set(ranks)
         self._ended: set[int] = set()
         self._started = 0
-        self.repeated = 0  # readings that were asked for after one that had ended
 
     def begin(self) -> None:
         """The engine starts, from wherever."""
@@ -51,6 +50,5 @@ class Readings:
                 f"and ranks {behind} have not read it to its end; read them with `steps()` or "
                 "`rounds()`, or wait for them before reading again"
             )
-        self.repeated += 1
         start()
         return True

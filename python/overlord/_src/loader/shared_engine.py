@@ -40,6 +40,7 @@ class EngineSettings:
     slicing: str  # of context-parallel ranks
     most_loaders: Mapping[str, int]  # by source: to how many slots it may grow
     hybrid: bool
+    readers: str  # of the config: which ranks have a loader
     rule: Rule | None
     functions: Mapping[str, AnyFunction]  # that the strategy names
     writable: bool
@@ -97,6 +98,14 @@ class SharedEngine(ABC):
         """Plan for another mesh, or other ranks, from a step on, and tell which."""
         if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
             raise refused(("step",), "not a step", step, "an integer >= 0, or None")
+        if self._settings.readers != "all":
+            raise refused(
+                ("mesh",),
+                f"delivery.readers is {self._settings.readers}, and ranks without a loader do not "
+                "hear of another mesh",
+                mesh.text(),
+                advice="restart from a state, which resumes on any mesh",
+            )
         chosen = [self.mesh.check_rank(rank) for rank in ranks]
         return int(self.running().rebuild(list(mesh.axes), step, chosen))
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import hashlib
 import os
 import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from overlord._src.native import core
 from overlord._src.node.limits import on_cores
 
-_CONNECT_SECONDS = 2.0  # to a node that is there, before we look again whether it is
+_CONNECT_SECONDS = 0.1  # to a node that is there, before we look again whether it is
 _LAST_WORD_SECONDS = 5.0  # after its deadline a node says which ranks are missing
 _STARTS_ALLOWED = 3  # of nodes that end without a word, by one process
 _END_SECONDS = 10.0  # for a node that was asked to end
@@ -101,24 +100,16 @@ class NodeFinder(Protocol):
     def find(self, attempt: int) -> tuple[str, bool]:
         """Its address, as core.attach() takes it, and whether this call has started it."""
 
-    def of_reading(self, number: int) -> NodeFinder:
-        """The same for a stream that is read again; its ranks end their readings one by one."""
-
 
 @dataclass(frozen=True)
 class GivenNode:
-    """A node that somebody else runs: one for all readings, so a rank that reads again ends those
-    that still read."""
+    """A node that somebody else runs."""
 
     address: str
 
     def find(self, attempt: int) -> tuple[str, bool]:
         """As it was given."""
         return self.address, False
-
-    def of_reading(self, number: int) -> NodeFinder:
-        """The same one."""
-        return self
 
 
 @dataclass(frozen=True)
@@ -131,13 +122,6 @@ class HostNode:
     make_job: Callable[[], bytes]  # the job file; called by the first comer alone
     plan: NodePlan = field(default_factory=NodePlan)
     base: str = ""  # where directories of jobs are made; empty: the host's usual place
-
-    def of_reading(self, number: int) -> NodeFinder:
-        """A node of its own, except for one that plans for other hosts at a fixed address."""
-        if number == 0 or self.plan.wire:
-            return self
-        key = f"{self.place} reading {number}".encode()
-        return replace(self, place=hashlib.blake2b(key, digest_size=16).hexdigest())
 
     def find(self, attempt: int) -> tuple[str, bool]:
         """The directory; the node is started where nobody has."""
@@ -170,10 +154,6 @@ class Attachment:
     ranks: list[int]
     finder: NodeFinder
     plan: NodePlan = field(default_factory=NodePlan)
-
-    def of_reading(self, number: int) -> Attachment:
-        """The same for a stream that is read again."""
-        return replace(self, finder=self.finder.of_reading(number))
 
     def attach(
         self,

@@ -42,7 +42,7 @@ class LeadingNode:
     def __init__(self, told: Told, cpus: int | None, *, again: bool) -> None:
         job = told.job()
         # Ray ends what is in the session of an actor with it; role processes are to serve on.
-        plan = replace(job.leading_plan(), apart=True)
+        plan = replace(job.leading_plan(told.stream), apart=True)
         if cpus is not None:
             plan = replace(plan, cores=counted_cores(cpus))
         job_file = job.served_file(told.stream, job.readers, told.hash)

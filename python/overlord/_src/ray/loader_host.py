@@ -82,7 +82,7 @@ class LoaderHost:
 
         check_authentication()
         job = told.job()
-        plan = job.joining_plan(lead, ray.util.get_node_ip_address())
+        plan = job.joining_plan(told.stream, lead, ray.util.get_node_ip_address())
         plan = replace(plan, cores=counted_cores(cpus, number), apart=True)
         ranks = job.readers
         job_file = job.served_file(told.stream, ranks, told.hash, may_lack=True)

@@ -107,6 +107,7 @@ def _run(loaded: LoadedConfig, opened: OpenStream, mesh: Mesh, ends: float) -> N
         slicing=loaded.config.delivery.cp_slicing,
         most_loaders={},
         hybrid=False,
+        readers="all",
         rule=None,
         functions={},
         writable=False,

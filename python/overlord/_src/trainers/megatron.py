@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from overlord._src.config.readers import reads
 from overlord._src.errors import refused
 from overlord._src.job.job import Job, job
 from overlord._src.mesh import Mesh
@@ -111,7 +110,7 @@ def provider(
         [read] = made
         rank = read.mesh.rank
         assert rank is not None
-        if name not in read.streams or not reads(read.config, read.mesh, rank):
+        if name not in read.streams or rank not in read.readers:
             return None
         rows = read.config.delivery.microbatch_size
         form = {"packed": packed, "hybrid": hybrid, "rows": rows}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from overlord._src.config.readers import reads
 from overlord._src.errors import refused
 from overlord._src.job.job import Job
 
@@ -26,7 +25,7 @@ def pipeline(job: Job, stream: str = "train", **options: Any) -> tuple[Any, Pipe
     rank = job.mesh.rank
     if rank is None:
         raise refused(("mesh",), "needs the rank of this process", advice="ol.mesh.from_env(pp=)")
-    if not reads(job.config, job.mesh, rank):
+    if rank not in job.readers:
         return None, None
     loader = job.stream(stream, rank, **options)
     return loader, PipelineBatches(loader)

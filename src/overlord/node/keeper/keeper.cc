@@ -20,6 +20,7 @@
 #include "overlord/plan/place/place_tree.h"
 #include "overlord/protocol/plan_codec.h"
 #include "overlord/roles/keeper/hosts.h"
+#include "overlord/roles/keeper/peer_names.h"
 
 namespace overlord::node {
 namespace {
@@ -105,6 +106,7 @@ keeper::KeeperJob JobKeeper::keeper_job() const {
   out.process = static_cast<uint32_t>(getpid());
   out.generation = generation();
   out.comes_again = comes_again();
+  out.begun = left_.attempt;
   out.living = left_.placements();
   out.came_before = left_.local;
   const std::vector<uint32_t> buckets = keeper::buckets_of_host(*views_, file_.ranks, local_);
@@ -208,7 +210,12 @@ void JobKeeper::carry_out(const keeper::Tell& tell) {
   carrier_->send_control(tell.peer, tell.control);
 }
 
-void JobKeeper::carry_out(const keeper::Drop& drop) { endpoint_->drop(drop.peer, drop.why); }
+// A role process of the next attempt may have the name, and on another host the generation, of one
+// that is over.
+void JobKeeper::carry_out(const keeper::Drop& drop) {
+  endpoint_->drop(drop.peer, drop.why);
+  if (!keeper::is_trainer(drop.peer)) carrier_->forget(drop.peer);
+}
 
 void JobKeeper::carry_out(const keeper::CallLead&) {
   endpoint_->call("lead", arguments_.wire.lead);
@@ -274,6 +281,7 @@ keeper::Begun JobKeeper::begin(const keeper::Begin& attempt) {
     return out;
   }
   serving_ = std::make_unique<Serving>();
+  restarts_ = {};
   serving_->begin_ns = serving_->profiled_ns = clock_.now_ns();
   const Result<protocol::ResumeState> state = first_state(attempt);
   keeper::Begun out{state.ok() ? prepare(attempt, *state) : state.status()};
@@ -457,6 +465,9 @@ NodeStatus JobKeeper::status() {
   const bool plans = serving_ && serving_->planner;
   out.waits = what_is_waited_for(out.gone, job_->spec,
                                  plans ? &serving_->planner->host().planner_probe() : nullptr);
+  for (const auto& [peer, attach] : state.waiting()) {
+    out.waits += (out.waits.empty() ? "" : "; ") + peer + " waits for all to end what it has read";
+  }
   if (const std::string tree = state.tree_waits(); !tree.empty()) {
     out.waits += (out.waits.empty() ? "" : "; ") + tree;
   }

@@ -8,6 +8,7 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/base/check.h"
+#include "overlord/model/exchange.h"
 #include "overlord/plan/cost/cost.h"
 #include "overlord/plan/place/callout.h"
 #include "overlord/plan/place/encoder_layer.h"
@@ -453,6 +454,16 @@ std::shared_ptr<const model::ViewTable> make_views(const Mesh& mesh, const Deliv
     seated->by_rank.at(ranks[place]) = own->by_rank[place];
   }
   return seated;
+}
+
+std::vector<Rank> ranks_served(const model::ViewTable& views, bool payload) {
+  const uint8_t wanted = payload ? model::kPayloadFields : model::kAllFields;
+  std::vector<Rank> out;
+  for (Rank rank = 0; rank < views.by_rank.size(); ++rank) {
+    const bool encodes = views.encoder && views.encoder->place_of[rank] != model::kNoPlace;
+    if (encodes || (views.by_rank[rank].fields & wanted) != 0) out.push_back(rank);
+  }
+  return out;
 }
 
 Result<model::Plan> build_plan(const PlanInputs& inputs, StepIndex step, Selection selection,

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "overlord/base/status.h"
 #include "overlord/model/callout.h"
@@ -37,6 +38,10 @@ std::shared_ptr<const model::ViewTable> make_views(const model::Mesh& mesh,
                                                    uint32_t tree_version,
                                                    const model::Strategy& strategy,
                                                    const std::vector<Rank>& ranks, uint32_t world);
+
+// Ranks that get something of a microbatch, ascending; `payload`: more than where documents end.
+// The others need no loader, but for those of an encoder, which are among them.
+std::vector<Rank> ranks_served(const model::ViewTable& views, bool payload);
 
 // Buckets of a job: the data-parallel groups, or the consumers that slices are dealt to.
 uint32_t consumer_count(const model::Strategy& strategy, const model::Mesh& mesh);

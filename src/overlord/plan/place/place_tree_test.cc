@@ -67,6 +67,16 @@ TEST(Views, BroadcastAxesPruneAndUnslice) {
   for (const Rank rank : {1u, 2u, 3u}) EXPECT_EQ(views->by_rank[rank].share, Share::kNone);
 }
 
+TEST(Views, WhomNobodyServesNeedsNoLoader) {
+  model::DeliverySpec delivery;
+  delivery.broadcast_axes = {"tp"};
+  const Mesh mesh = mesh_of({{"pp", 3}, {"tp", 2}});
+  EXPECT_EQ(ranks_served(*make_views(mesh, delivery, 1), false), (std::vector<Rank>{0, 2, 4}));
+  EXPECT_EQ(ranks_served(*make_views(mesh, delivery, 1), true), (std::vector<Rank>{0, 4}));
+  delivery.all_stages = true;
+  EXPECT_EQ(ranks_served(*make_views(mesh, delivery, 1), true), (std::vector<Rank>{0, 2, 4}));
+}
+
 TEST(Placement, EveryBinHasOneSeatAndSubstepsEndTogether) {
   const model::JobSpec spec = spec_of(24, 2);
   const model::Mesh mesh = mesh_of({{"dp", 3}});

@@ -31,9 +31,10 @@ Status admit(const KeeperState& state, const protocol::Hello& hello) {
       if (group.name == hello.name && group.generation == hello.generation) return {};
     }
   }
+  const bool now = hello.attempt == 0 || hello.attempt == state.book().attempt();
   // Constructors of a host that follows us come when its node has told of them.
   for (const ProcessRoles& process : state.rosters().all().processes) {
-    if (process.name == hello.name && process.generation == hello.generation) return {};
+    if (now && process.name == hello.name && process.generation == hello.generation) return {};
   }
   return Status(Code::kVersionMismatch, hello.name + " is of no use here, or of an earlier time");
 }

@@ -24,8 +24,8 @@ Status attached_already(Rank rank, uint32_t attempt) {
 
 }  // namespace
 
-AttachBook::AttachBook(std::vector<Rank> expected, Digest job)
-    : expected_(std::move(expected)), job_(job) {
+AttachBook::AttachBook(std::vector<Rank> expected, Digest job, uint32_t attempt)
+    : expected_(std::move(expected)), job_(job), attempt_(attempt) {
   OVERLORD_CHECK(!expected_.empty(), "a node serves a rank at least");
 }
 
@@ -58,6 +58,11 @@ Status AttachBook::refusal(const protocol::Attach& attach) const {
     }
   }
   return {};
+}
+
+bool AttachBook::opens_again(const protocol::Attach& attach) const {
+  return attempt_ > 0 && attach.attempt > attempt_ &&
+         attach.attempt / kOpeningsPerStart == attempt_ / kOpeningsPerStart;
 }
 
 std::vector<std::string> AttachBook::fenced_by(const protocol::Attach& attach) const {

@@ -1,8 +1,8 @@
 // AttachBook: who has attached to a node, and whether they may be served: all expected ranks of one
-// attempt that agree on job and state. A later attempt fences an earlier one; an earlier one is
-// refused. Those of an attempt that a keeper before this one has welcomed bring its run along: they
-// may come again, and go on without those that do not. A rank whose process was started again
-// brings a state of its own, and comes back alone. A value of the keeper's state.
+// attempt that agree on job and state. A later start fences an earlier one, which is refused then.
+// Those of an attempt that a keeper before this one has welcomed bring its run along: they may come
+// again, and go on without those that do not. A rank whose process was started again brings a state
+// of its own, and comes back alone. A value of the keeper's state.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,10 @@
 
 namespace overlord::keeper {
 
+// An attempt is numbered by the start of all ranks, times this, and by how often each has opened
+// the stream since then: to read it again, or to go on from another state.
+inline constexpr uint32_t kOpeningsPerStart = 1 << 16;
+
 class AttachBook {
  public:
   struct Trainer {
@@ -26,10 +30,14 @@ class AttachBook {
     uint32_t returns = 0;  // not 0: it has come back alone, as the so many-th of all ranks
   };
 
-  AttachBook(std::vector<Rank> expected, Digest job);
+  // `attempt`: that those have begun who come again; 0: nobody has.
+  AttachBook(std::vector<Rank> expected, Digest job, uint32_t attempt = 0);
 
   // Why this one may not attach; ok: it may.
   Status refusal(const protocol::Attach& attach) const;
+  // Whether this rank is of those that have begun here and has opened the stream once more, as the
+  // others will. It has left what they may still read.
+  bool opens_again(const protocol::Attach& attach) const;
   // Those whose attempt is over when this one attaches.
   std::vector<std::string> fenced_by(const protocol::Attach& attach) const;
   // Not refused. Serving begins with the last one, if all agree.

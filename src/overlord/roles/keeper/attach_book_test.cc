@@ -60,6 +60,17 @@ TEST(AttachBook, NamesRanksThatDisagree) {
   EXPECT_EQ(book.disagreement().code(), Code::kStateMismatch);
 }
 
+TEST(AttachBook, KnowsWhoOpensTheStreamAgain) {
+  AttachBook book({0, 1}, kJob);
+  EXPECT_FALSE(book.opens_again(rank(0))) << "nobody has begun";
+  ASSERT_TRUE(attach(&book, "a", rank(0)).ok());
+  EXPECT_FALSE(book.opens_again(rank(1)));
+  EXPECT_TRUE(book.opens_again(rank(0, 2)));
+  EXPECT_FALSE(book.opens_again(rank(0, 1 + kOpeningsPerStart))) << "all ranks were started again";
+  EXPECT_TRUE(AttachBook({0, 1}, kJob, 7).opens_again(rank(0, 8))) << "of those that come again";
+  EXPECT_FALSE(AttachBook({0, 1}, kJob, 7).opens_again(rank(0, 7)));
+}
+
 TEST(AttachBook, ALaterAttemptFencesTheEarlier) {
   AttachBook book({0, 1}, kJob);
   ASSERT_TRUE(attach(&book, "a", rank(0)).ok());

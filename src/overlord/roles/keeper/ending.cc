@@ -22,6 +22,11 @@ void Step::give_up(const Status& why, const protocol::Attach* refused) {
   add(Say{why.message()});
   tell_trainers(protocol::Refused{why});
   if (!job_.leads) tell("lead", protocol::Refused{why});
+  for (const auto& [peer, attach] : state_.waiting()) {
+    tell(peer, protocol::Refused{why});
+    apply(FailureTold{attach.ranks});
+  }
+  apply(WaitingOver{});
   for (const auto& [peer, trainer] : state_.book().attached()) apply(FailureTold{trainer.ranks});
   stop_serving();
   if (!state_.book().attached().empty()) return;
@@ -57,7 +62,7 @@ void Step::operator()(const Superseded& input) {
 void Step::operator()(const Expired& input) {
   switch (input.timer) {
     case Timer::kAttach: {
-      if (serving() != nullptr || job_.stays) return;
+      if (state_.ever_served() || job_.stays) return;
       std::string missing;
       for (const Rank rank : state_.book().missing()) missing += " " + std::to_string(rank);
       return give_up(
@@ -87,8 +92,12 @@ void Step::operator()(const Expired& input) {
 // Ranks that live call a keeper that comes again at once. Those that do not come are gone; where
 // nobody comes there is nobody to serve.
 void Step::go_on() {
+  apply(Settled{});
   if (serving() != nullptr || state_.failure() || state_.over()) return;
-  if (state_.book().attached().empty()) return job_.stays ? void() : end();
+  if (state_.book().attached().empty()) {
+    if (!state_.waiting().empty()) return read_on();
+    return job_.stays ? void() : end();
+  }
   if (state_.book().run().empty()) return;  // they begin: all of them are awaited
   apply(MissingGone{});
   agreed();

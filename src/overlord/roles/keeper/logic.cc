@@ -23,11 +23,8 @@ using protocol::ProcessRoles;
 void Step::operator()(const Connected& input) {
   const protocol::Hello& hello = input.hello;
   const bool begins = serving() == nullptr && !state_.failure() && state_.book().missing().empty();
-  if (hello.name == "lead" && (begins || state_.lead_missing())) {
-    const AttachBook& book = state_.book();
-    tell("lead", protocol::Attach{book.attempt(), job_.job, book.state(), book.allowed(),
-                                  job_.local, job_.process, book.run(), job_.gives});
-  }
+  const bool lead = hello.name == "lead" && !job_.leads;
+  if (lead && (begins || state_.lead_missing())) attach_to_lead();
   if (is_trainer(hello.name) || is_joined_host(hello.name)) return;
   apply(PeerConnected{hello.name, hello.generation, hello.wire});
   if (serving() == nullptr) return;
@@ -39,7 +36,11 @@ void Step::operator()(const Connected& input) {
 
 void Step::operator()(const Lost& input) {
   const std::string& peer = input.peer;
-  if (peer == "lead") return lead_lost();
+  if (peer == "lead") {
+    apply(PeerLost{peer});
+    return lead_lost();
+  }
+  if (state_.waiting().contains(peer)) apply(WaiterLeft{peer});
   if (is_trainer(peer)) return leave(peer, /*lost=*/true);
   if (is_joined_host(peer)) return host_left(peer, /*lost=*/true);
   const ProcessRoles* group = serving() != nullptr ? serving()->supervisor.find(peer) : nullptr;
@@ -52,7 +53,9 @@ void Step::operator()(const Lost& input) {
 // What is planned is read on meanwhile.
 void Step::lead_lost() {
   if (state_.parting()) return;  // nobody here reads any more
-  if (serving() == nullptr && job_.lead_back_ns > 0) return add(CallLead{});  // it has said nothing
+  // It has said nothing. Where the ranks have read before, it may have ended with that.
+  const bool again = state_.book().attempt() % kOpeningsPerStart > 1;
+  if (serving() == nullptr && (job_.lead_back_ns > 0 || again)) return add(CallLead{});
   if (serving() == nullptr || job_.lead_back_ns == 0) {
     return give_up(Status(Code::kUnavailable,
                           "the node that plans for all hosts is gone, and runtime.wire.planner "
@@ -86,6 +89,10 @@ void Step::operator()(const Heard& input) {
 }
 
 void Step::hear(const std::string& peer, const protocol::Attach& attach) {
+  if (waits(peer, attach)) {
+    apply(AttachWaits{peer, attach});
+    return leave(peer, /*lost=*/false);  // a host, all of whose ranks are through
+  }
   part();                     // those before it have all left
   if (state_.over()) return;  // it finds that this node has ended, and starts the next
   if (refused_before(peer, attach)) return;
@@ -99,11 +106,8 @@ void Step::hear(const std::string& peer, const protocol::Attach& attach) {
   if (const Status why = may_attach_so(job_, peer, attach.ranks); !why.ok()) {
     return tell(peer, protocol::Refused{why});
   }
-  for (const std::string& fenced : book.fenced_by(attach)) {
-    add(ForgetStatus{fenced});
-    add(Drop{fenced, Status(Code::kCancelled, "attempt " + std::to_string(attach.attempt) +
-                                                  " has started: this one is over")});
-  }
+  fence(attach);
+  const bool later = attach.attempt > book.attempt();
   apply(TrainerAttached{peer, attach});
   if (is_follower(peer)) {  // answers to its ranks go through its node
     ProcessRoles clients{peer, 1, {}};
@@ -113,9 +117,41 @@ void Step::hear(const std::string& peer, const protocol::Attach& attach) {
       apply(HostJoined{peer, attach.gives, attach.ranks.front()});
     }
   }
-  if (attach.attempt != 0 && !book.serving()) stop_serving();
+  if (later) stop_serving();
   if (serving() != nullptr) return welcome_again(peer);
   agreed();
+}
+
+// Ranks that are done with an attempt do not end it for those that are not.
+bool Step::waits(const std::string& peer, const protocol::Attach& attach) const {
+  const AttachBook& book = state_.book();
+  if (state_.over() || state_.failure() || !book.opens_again(attach)) return false;
+  if (!book.refusal(attach).ok() || !may_attach_so(job_, peer, attach.ranks).ok()) return false;
+  const bool others = book.serving() && !book.attached().empty();
+  return others || state_.parting() || !state_.settled();
+}
+
+void Step::fence(const protocol::Attach& attach) {
+  const Status why(Code::kCancelled,
+                   "attempt " + std::to_string(attach.attempt) + " has started: this one is over");
+  for (const std::string& fenced : state_.book().fenced_by(attach)) {
+    add(ForgetStatus{fenced});
+    add(Drop{fenced, why});
+  }
+  for (const auto& [fenced, earlier] : state_.waiting()) add(Drop{fenced, why});
+  apply(WaitingOver{});
+}
+
+// All have left an attempt that some of them want to open again.
+void Step::read_on() {
+  std::vector<std::pair<std::string, protocol::Attach>> waiting(state_.waiting().begin(),
+                                                                state_.waiting().end());
+  std::stable_sort(waiting.begin(), waiting.end(), [](const auto& a, const auto& b) {
+    return a.second.attempt < b.second.attempt;
+  });
+  OVERLORD_CHECK(state_.book().attached().empty(), "nobody is left in what they have left");
+  apply(WaitingOver{});
+  for (const auto& [peer, attach] : waiting) hear(peer, attach);
 }
 
 // Serving begins when all are here, if they agree.
@@ -125,7 +161,19 @@ void Step::agreed() {
   if (const Status differ = book.disagreement(); !differ.ok()) return give_up(differ);
   if (!book.serving()) return;
   if (job_.leads) return serve();
-  add(CallLead{});
+  call_lead();
+}
+
+void Step::call_lead() {
+  if (!state_.connected().contains("lead")) return add(CallLead{});
+  attach_to_lead();
+}
+
+void Step::attach_to_lead() {
+  OVERLORD_CHECK(!job_.leads, "a lead follows nobody");
+  const AttachBook& book = state_.book();
+  tell("lead", protocol::Attach{book.attempt(), job_.job, book.state(), book.allowed(), job_.local,
+                                job_.process, book.run(), job_.gives});
 }
 
 // Its link broke, or it came late to a keeper that comes again: it knows what it was told before.
@@ -169,6 +217,7 @@ bool Step::refused_before(const std::string& peer, const protocol::Attach& attac
 }
 
 void Step::hear(const std::string& peer, const protocol::Detach&) {
+  if (state_.waiting().contains(peer)) apply(WaiterLeft{peer});
   if (is_joined_host(peer)) return host_left(peer, /*lost=*/false);
   leave(peer, /*lost=*/false);
 }
@@ -206,6 +255,7 @@ void Step::part() {
   if (!state_.parting()) return;
   apply(Parted{});
   if (!job_.leads && serving() != nullptr) add(TellUnpacking{});
+  if (!state_.waiting().empty()) return read_on();
   if (!job_.stays) return end();
   begin_anew();
 }
@@ -276,9 +326,10 @@ void Step::place(const std::string& name, const std::vector<runtime::GroupPlacem
 
 void Step::stop_serving() {
   if (serving() == nullptr) return;
-  for (const ProcessRoles& group : serving()->supervisor.groups()) {
-    if (!state_.over() && state_.connected(group)) {
+  for (const ProcessRoles& group : state_.rosters().all().processes) {  // of other hosts too
+    if (!state_.over() && state_.connected().contains(group.name)) {
       add(Drop{group.name, Status(Code::kCancelled, "the attempt is over")});
+      apply(PeerLost{group.name});
     }
     add(ForgetStatus{group.name});
   }

@@ -163,14 +163,15 @@ TEST(KeeperLogic, OfATreeWhoDiesIsToldAgainAndWhoLeavesIsNotWaitedFor) {
 }
 
 TEST(KeeperLogic, ALaterAttemptFencesAndServesInLaterGenerations) {
+  constexpr uint32_t kLater = kOpeningsPerStart + 1;
   Bench bench;
   bench.serve();
-  bench.attach(0, 2);
+  bench.attach(0, kLater);
   EXPECT_EQ(bench.all<Drop>().size(), 4u) << "two trainers, two processes";
   EXPECT_EQ(bench.all<StopServing>().size(), 1u);
-  bench.attach(1, 2);
+  bench.attach(1, kLater);
   ASSERT_EQ(bench.all<Begin>().size(), 1u);
-  EXPECT_EQ(bench.all<Begin>()[0].attempt, 2u);
+  EXPECT_EQ(bench.all<Begin>()[0].attempt, kLater);
   bench.on(Begun{Status()});
   EXPECT_EQ(bench.all<Place>()[0].group.generation, 2u);
   protocol::Hello old;

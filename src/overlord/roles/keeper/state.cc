@@ -19,7 +19,8 @@ constexpr uint32_t kGenerationsPerKeeper = 1 << 16;
 
 KeeperState::KeeperState(const KeeperJob& job)
     : job_(job),
-      book_(job.expected(), job.job),
+      book_(job.expected(), job.job, job.begun),
+      settled_(!job.comes_again),
       first_generation_(1 + (job.generation - 1) * kGenerationsPerKeeper) {}
 
 struct KeeperState::Change {
@@ -41,6 +42,14 @@ struct KeeperState::Change {
     state.book_.leave(e.peer);
     if (state.serving_) state.serving_->unwelcomed.erase(e.peer);
   }
+  void operator()(const AttachWaits& e) const {
+    OVERLORD_CHECK(state.book_.opens_again(e.attach), "those of another start wait for nobody");
+    OVERLORD_CHECK(!state.over_ && !state.failed_, "what waits is served some time");
+    state.waiting_[e.peer] = e.attach;
+  }
+  void operator()(const WaiterLeft& e) const { state.waiting_.erase(e.peer); }
+  void operator()(const WaitingOver&) const { state.waiting_.clear(); }
+  void operator()(const Settled&) const { state.settled_ = true; }
   void operator()(const LeadAnswered& e) const {
     OVERLORD_CHECK(!state.job_.leads, "a keeper that leads follows nobody");
     state.lead_ = e.welcome;
@@ -66,6 +75,7 @@ struct KeeperState::Change {
   void operator()(const ServingBegun&) const {
     OVERLORD_CHECK(!state.serving_ && state.book_.serving(), "an attempt is served once, by all");
     OVERLORD_CHECK(!state.over_ && !state.failed_, "nothing begins after the end");
+    state.ever_served_ = true;
     std::vector<Rank> local = state.local();
     std::vector<protocol::ProcessRoles> groups = groups_for(state.job_, local);
     protocol::HostGift gives = state.job_.gives;
@@ -108,6 +118,8 @@ struct KeeperState::Change {
     state.first_generation_ =
         std::max(state.first_generation_, next_generation(serving().supervisor.groups()));
     state.lead_missing_ = false;
+    state.elsewhere_.clear();  // the next attempt has others, and finds bad rows anew
+    state.notes_.clear();
     state.serving_.reset();
   }
   void operator()(const TrainersWelcomed&) const {

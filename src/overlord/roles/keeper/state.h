@@ -41,6 +41,7 @@ struct KeeperJob {
   uint32_t process = 0;           // for people
   uint32_t generation = 1;        // of this keeper
   bool comes_again = false;       // one before it has died: its ranks come by themselves
+  uint32_t begun = 0;             // the attempt that they have begun; 0: nobody has said
   std::vector<Rank> came_before;  // to that one, of the same host
   std::vector<runtime::GroupPlacement> living;  // that the one before it has left
   std::vector<protocol::ProcessRoles> groups;   // of this host, for the job's own tree
@@ -78,6 +79,15 @@ struct TrainerAttached {  // it was not refused
 struct TrainerLeft {
   std::string peer;
 };
+struct AttachWaits {  // until all others have left what it has left
+  std::string peer;
+  protocol::Attach attach;
+};
+struct WaiterLeft {
+  std::string peer;
+};
+struct WaitingOver {};  // they attach now, or are told why not
+struct Settled {};      // those that did not come again do not
 struct LeadAnswered {
   protocol::Welcome welcome;
 };
@@ -184,14 +194,15 @@ struct AttemptForgotten {};  // the next may come
 struct FailureForgotten {};  // of the attempt before
 struct KeeperOver {};
 
-using Event = std::variant<PeerConnected, PeerLost, TrainerAttached, TrainerLeft, LeadAnswered,
-                           LeadLost, LeadBack, RosterHeard, RowHeard, ServingBegun, ServingPrepared,
-                           MissingGone, ServingStopped, TrainersWelcomed, FollowerWelcomed,
-                           HostJoined, HostLeft, HostBears, GroupsHomed, GroupMoved, GroupAdopted,
-                           GroupPlaced, GroupHeard, GroupCondemned, GroupEnded, SlotPromoted,
-                           RoleRetired, TreeBegun, TreeHeld, WelcomeWaits, TreeToldToTrainers,
-                           TreeDone, PartingBegun, LastWordsHeard, Parted, GaveUp, FailureTold,
-                           EarlierFailureTold, AttemptForgotten, FailureForgotten, KeeperOver>;
+using Event =
+    std::variant<PeerConnected, PeerLost, TrainerAttached, TrainerLeft, AttachWaits, WaiterLeft,
+                 WaitingOver, Settled, LeadAnswered, LeadLost, LeadBack, RosterHeard, RowHeard,
+                 ServingBegun, ServingPrepared, MissingGone, ServingStopped, TrainersWelcomed,
+                 FollowerWelcomed, HostJoined, HostLeft, HostBears, GroupsHomed, GroupMoved,
+                 GroupAdopted, GroupPlaced, GroupHeard, GroupCondemned, GroupEnded, SlotPromoted,
+                 RoleRetired, TreeBegun, TreeHeld, WelcomeWaits, TreeToldToTrainers, TreeDone,
+                 PartingBegun, LastWordsHeard, Parted, GaveUp, FailureTold, EarlierFailureTold,
+                 AttemptForgotten, FailureForgotten, KeeperOver>;
 
 struct GroupHome {  // hosts; empty: this one
   std::string wanted;
@@ -229,6 +240,11 @@ class KeeperState {
 
   const KeeperJob& job() const { return job_; }
   const AttachBook& book() const { return book_; }
+  // Ranks, and hosts of ranks, that are through with the attempt and have asked for the next.
+  const std::map<std::string, protocol::Attach>& waiting() const { return waiting_; }
+  bool ever_served() const { return ever_served_; }
+  // Whether it is known who has come again.
+  bool settled() const { return settled_; }
   const Serving* serving() const { return serving_ ? &*serving_ : nullptr; }
   // Role processes that are connected, with their generation.
   const std::map<std::string, uint32_t>& connected() const { return connected_; }
@@ -281,6 +297,8 @@ class KeeperState {
 
   const KeeperJob& job_;
   AttachBook book_;
+  std::map<std::string, protocol::Attach> waiting_;
+  bool settled_, ever_served_ = false;
   std::map<std::string, uint32_t> connected_;
   std::map<std::string, std::string> wires_;           // of role processes: where others call them
   std::map<std::string, protocol::Roster> elsewhere_;  // by node of another host

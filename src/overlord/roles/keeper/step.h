@@ -68,6 +68,11 @@ class Step {
     for (const std::string& peer : state_.trainers()) tell(peer, control);
   }
 
+  bool waits(const std::string& peer, const protocol::Attach& attach) const;
+  void fence(const protocol::Attach& attach);
+  void call_lead();
+  void attach_to_lead();
+  void read_on();
   bool refused_before(const std::string& peer, const protocol::Attach& attach);
   void lead_lost();
   void lead_back(const protocol::Welcome& welcome);
