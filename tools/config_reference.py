@@ -105,6 +105,7 @@ COUNTS: dict[str, str] = {
     "tokenizers.kind": SOURCE,
     "tokenizers.path": "source: the file's content, not its path",
     "tokenizers.add_special_tokens": SOURCE,
+    "sources.split_part": "data: the tars it has",
     "sources.files": "data: names below their common folder, and contents",
     **{
         f"sources.{key}": "no"

@@ -670,6 +670,9 @@ def read_media(path: str, source: Source, row: int) -> dict:
 def list_files(pattern: str) -> list[str]:
     """A glob as sorted URIs."""
 
+def read_file(uri: str, most_bytes: int) -> bytes:
+    """All of a file or object that has no more bytes than that."""
+
 def expand_braces(pattern: str) -> list[str]:
     """The patterns that one with braces stands for."""
 

@@ -152,6 +152,15 @@ std::vector<std::string> list_files(const std::string& pattern) {
   return files;
 }
 
+nb::bytes read_file(const std::string& uri, uint64_t most_bytes) {
+  auto read = [&] {
+    nb::gil_scoped_release free;  // a store may take its time to answer
+    return node::read_file(uri, most_bytes);
+  }();
+  const std::string bytes = unwrap(std::move(read));
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
 }  // namespace
 
 void bind_index(nb::module_& m) {
@@ -171,6 +180,8 @@ void bind_index(nb::module_& m) {
         "Bytes of a row's media by name, read through the index; absent ones are left out, fields "
         "with many are lists.");
   m.def("list_files", &list_files, nb::arg("pattern"), "A glob as sorted URIs.");
+  m.def("read_file", &read_file, nb::arg("uri"), nb::arg("most_bytes"),
+        "All of a file or object that has no more bytes than that.");
   m.def(
       "expand_braces",
       [](const std::string& pattern) { return unwrap(node::expand_braces(pattern)); },

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
+from typing import get_args
 
 from overlord._src.config.bins import bins_by_step
 from overlord._src.config.chat import schema_problems
 from overlord._src.config.columns import base_name, metadata_problems, mixable_sources
+from overlord._src.config.energon import ENERGON
 from overlord._src.config.group_checks import group_problems
 from overlord._src.config.job_models import JobFields
 from overlord._src.config.layouts import (
@@ -23,7 +25,7 @@ from overlord._src.config.media import (
 )
 from overlord._src.config.mixture_models import weight_sets
 from overlord._src.config.refusals import did_you_mean
-from overlord._src.config.source_models import SourceConfig
+from overlord._src.config.source_models import Format, SourceConfig
 from overlord._src.config.streams import TRAIN, ResolvedStream, resolve_stream, stream_names
 from overlord._src.config.weights import mixture_problems, range_problems
 from overlord._src.config.wire_checks import wire_problems
@@ -64,7 +66,7 @@ def format_of(file: str) -> str | None:
 def source_format(source: SourceConfig) -> str | None:
     """The declared format, or the one that all file patterns agree on."""
     if source.format is not None:
-        return source.format
+        return "webdataset" if source.format == ENERGON else source.format
     formats = {format_of(file) for file in source.files}
     return formats.pop() if len(formats) == 1 else None
 
@@ -199,8 +201,8 @@ def _source_problems(config: JobFields, source: SourceConfig) -> Iterator[Proble
             wrong,
             source.files,
             _suffixes(),
-            "add `format: parquet`, `jsonl`, `megatron`, `webdataset`, `arrow`, `tokens` or `mds`; "
-            "a directory that save_to_disk wrote ends with `/`",
+            f"add `format:`, one of {', '.join(get_args(Format))}; a directory that save_to_disk "
+            "wrote ends with `/`",
         )
     elif source.chat is not None or source.interleaved is not None:
         yield from schema_problems(config, source, kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from overlord._src.config.energon import ENERGON
 from overlord._src.config.source_models import SourceConfig
 from overlord._src.errors import Problem
 
@@ -41,6 +42,13 @@ def bare_token_problems(source: SourceConfig, kind: str) -> Iterator[Problem]:
 
 def layout_problems(source: SourceConfig, kind: str | None) -> Iterator[Problem]:
     """Keys of one layout beside another, and those that it lacks."""
+    if source.split_part is not None and source.format != ENERGON:
+        yield Problem(
+            ("split_part",),
+            f"belongs to folders of Energon, and these are {kind}",
+            source.split_part,
+            advice="add `format: energon`, or divide the rows with `split`",
+        )
     if kind == "tokens":
         yield from _document_problems(source)
         return

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from overlord._src.config import yaml_text
+from overlord._src.config.energon import expand_metadatasets
 from overlord._src.config.job_config import JobConfig
 from overlord._src.config.refusals import problems_of
 from overlord._src.config.substitution import Overrides, apply_overrides, substitute
@@ -122,6 +123,10 @@ def _checked(
         raise error.at("override") from None
     if seed is not None:
         data = {**data, "seed": seed}
+    try:
+        data = expand_metadatasets(data, base)
+    except ConfigError as error:
+        raise error.at(origin, lines) from None
     try:
         return LoadedConfig(JobConfig.model_validate(data), base, origin, lines)
     except ValidationError as error:

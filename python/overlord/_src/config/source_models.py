@@ -53,7 +53,7 @@ class LimitsConfig(ConfigModel):
     )
 
 
-Format = Literal["parquet", "jsonl", "megatron", "webdataset", "arrow", "tokens", "mds"]
+Format = Literal["parquet", "jsonl", "megatron", "webdataset", "arrow", "tokens", "mds", "energon"]
 Dtype = Literal["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 
 
@@ -124,7 +124,12 @@ class SourceConfig(ConfigModel):
         description="taken from the files' suffix when absent; jsonl and webdataset (tar) also "
         "read .gz and .zst; arrow: IPC files and streams, or a directory that save_to_disk wrote "
         "(its name ends with `/`); tokens: arrays of token ids (.npy, .bin), see `document`; "
-        "mds: MosaicML's shards, as a folder with an index.json",
+        "mds: MosaicML's shards, as a folder with an index.json; energon: tars in a folder with "
+        "`.nv-meta`, or the YAML of a metadataset, which becomes a source for each of its folders",
+    )
+    split_part: Text | None = Field(
+        default=None,
+        description="format energon: which part of the folder's own division; absent: train",
     )
     text: Text | None = Field(
         default=None,

@@ -54,8 +54,9 @@ def index_path(loaded: LoadedConfig, source: core.Source) -> Path:
     today: files that come and go are a change of the source, and are told (check_indexed_files).
     """
     name = base_name(source.name)
-    declared = loaded.config.sources[name].files
-    patterns = sorted(file_pattern(loaded.base, pattern) for pattern in declared)
+    config = loaded.config.sources[name]
+    part = f"#{config.split_part}" if config.split_part is not None else ""
+    patterns = sorted(file_pattern(loaded.base, pattern) + part for pattern in config.files)
     return loaded.index_dir / f"{name}-{core.index_key(source, patterns)}.index"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from overlord._src.config.checks import BYTES, format_of, source_format
 from overlord._src.config.columns import base_name, cost_problem, part_range, sub_source_range
+from overlord._src.config.energon import ENERGON
 from overlord._src.config.job_models import DeliveryConfig
 from overlord._src.config.media import media_columns
 from overlord._src.config.mixture_models import FeedbackConfig, MixtureConfig, rows_of
@@ -18,15 +19,16 @@ from overlord._src.config.reading import LoadedConfig
 from overlord._src.config.runtime_models import RuntimeConfig
 from overlord._src.config.source_models import SourceConfig
 from overlord._src.config.strategy_models import StrategyConfig
-from overlord._src.config.streams import ResolvedStream
+from overlord._src.config.streams import TRAIN, ResolvedStream
 from overlord._src.config.weights import fixed_point, share_to_fixed
+from overlord._src.errors import ConfigError
 from overlord._src.functions.transforms import (
     lower_batch_transform,
     lower_media_function,
     lower_transform,
 )
 from overlord._src.lowering.chat import chat_settings, lower_schema
-from overlord._src.lowering.layout_files import is_folder, mds_folders
+from overlord._src.lowering.layout_files import energon_tars, is_folder, mds_folders
 from overlord._src.lowering.strategy import cost_data, lower_strategy, python_cost
 from overlord._src.lowering.tokenizer_ids import tokenizer_ids
 from overlord._src.mesh import Mesh, is_data_axis
@@ -68,6 +70,10 @@ def list_source_files(loaded: LoadedConfig, name: str) -> list[str]:
                 "a pattern that matches data files only",
                 f"paths are relative to {loaded.base}",
             ) from None
+        except ConfigError as error:
+            raise loaded.refuse(
+                problem.under(*(path[:2] if problem.path else path)) for problem in error.problems
+            ) from None
         strange = [file for file in files if source.format is None and format_of(file) is None]
         if strange:
             raise loaded.refused(
@@ -92,7 +98,7 @@ def lacks_files(loaded: LoadedConfig, name: str) -> bool:
     """Whether no pattern of a source matches anything on this host."""
     source = loaded.config.sources[name]
     for pattern in source.files:
-        with contextlib.suppress(core.NotFoundError, core.InvalidArgumentError):
+        with contextlib.suppress(core.NotFoundError, core.InvalidArgumentError, ConfigError):
             listed = _listed(file_pattern(loaded.base, pattern), source)
             if any("://" in uri or os.path.exists(uri) for uri in listed):
                 return False
@@ -101,6 +107,8 @@ def lacks_files(loaded: LoadedConfig, name: str) -> bool:
 
 def _listed(uri: str, source: SourceConfig) -> list[str]:
     """The files of a pattern. Folders of Arrow and MDS stand for the files that they list."""
+    if source.format == ENERGON:
+        return energon_tars(uri, source.split_part or TRAIN)
     if source_format(source) == "mds":
         return mds_folders(uri)
     if source_format(source) == "arrow":

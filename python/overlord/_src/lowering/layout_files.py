@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from overlord._src.config.energon import part_of_folder
 from overlord._src.config.layouts import MDS_INDEX
 from overlord._src.native import core
 
@@ -23,6 +24,12 @@ def mds_folders(pattern: str) -> list[str]:
         listed = _indexes_in(name) if is_folder(name) else core.list_files(name)
         found += [uri.removesuffix(MDS_INDEX) for uri in listed]
     return list(dict.fromkeys(found))
+
+
+def energon_tars(pattern: str, part: str) -> list[str]:
+    """The tars of a part of the folders that a pattern means."""
+    folders = [name.rstrip("/") + "/" for name in core.expand_braces(pattern)]
+    return [tar for folder in folders for tar in part_of_folder(folder, part)]
 
 
 def _indexes_in(name: str) -> list[str]:

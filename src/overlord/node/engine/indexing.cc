@@ -116,6 +116,22 @@ Result<model::MediaUse> media_use(std::string_view kind, const std::string& tran
   return use;
 }
 
+Result<std::string> read_file(const std::string& uri, uint64_t most_bytes) {
+  OVERLORD_TRY(const auto storage,
+               storage::open_storage({&uri, 1}, {runtime::BufferPool::make(0), 1, 1}));
+  OVERLORD_TRY(const runtime::FileInfo info, storage->stat(uri));
+  const uint64_t size = info.fingerprint.size_bytes;
+  if (size > most_bytes) {
+    return invalid_argument(runtime::quote(uri) + " has " + std::to_string(size) +
+                            " bytes, more than the " + std::to_string(most_bytes) +
+                            " that such a file may have");
+  }
+  if (size == 0) return std::string();
+  OVERLORD_TRY(const runtime::Bytes bytes,
+               storage->read_blocking({uri, 0, size, info.fingerprint}));
+  return std::string(bytes.data, bytes.size);
+}
+
 Result<std::vector<std::string>> expand_braces(const std::string& pattern) {
   return storage::expand_braces(pattern);
 }

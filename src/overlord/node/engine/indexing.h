@@ -36,6 +36,9 @@ Result<std::vector<std::vector<std::string>>> read_row_media(const model::Source
 Result<model::MediaUse> media_use(std::string_view kind, const std::string& transform,
                                   std::span<const std::string> places);
 
+// All of a file or object, which has at most `most_bytes`.
+Result<std::string> read_file(const std::string& uri, uint64_t most_bytes);
+
 // The patterns that one with braces stands for (storage/glob.h).
 Result<std::vector<std::string>> expand_braces(const std::string& pattern);
 
