@@ -1,5 +1,6 @@
-// Any bytes as a shard of JSON lines (plain and compressed), Megatron tokens or Parquet: it is
-// indexed, and every row the index knows is read. For the fuzz target.
+// Any bytes as a shard of JSON lines (plain and compressed), Megatron tokens, Parquet, bare tokens
+// or MDS: it is indexed, and every row the index knows is read, with its media. For the fuzz
+// target.
 #pragma once
 
 #include <string>
@@ -11,19 +12,51 @@
 namespace overlord::columnar {
 
 // Kinds of shards, by the first byte of an input.
-enum ForeignRows : uint8_t { kLines, kGzipLines, kZstdLines, kMegatron, kParquet, kForeignKinds };
+enum ForeignRows : uint8_t {
+  kLines,
+  kGzipLines,
+  kZstdLines,
+  kMegatron,
+  kParquet,
+  kBareTokens,
+  kMds,
+  kForeignKinds
+};
+
+inline model::Format foreign_format(ForeignRows kind) {
+  switch (kind) {
+    case kMegatron:
+      return model::Format::kMegatron;
+    case kParquet:
+      return model::Format::kParquet;
+    case kBareTokens:
+      return model::Format::kTokens;
+    case kMds:
+      return model::Format::kMds;
+    default:
+      return model::Format::kJsonl;
+  }
+}
 
 inline model::Source foreign_rows_source(ForeignRows kind, bool tokens) {
   constexpr const char* kUris[] = {"mem:/a.jsonl", "mem:/a.jsonl.gz", "mem:/a.jsonl.zst",
-                                   "mem:/a.bin", "mem:/a.parquet"};
+                                   "mem:/a.bin",   "mem:/a.parquet",  "mem:/a.npy",
+                                   "mem:/a.mds"};
   model::Source source;
   source.name = "web";
-  source.format = kind == kMegatron  ? model::Format::kMegatron
-                  : kind == kParquet ? model::Format::kParquet
-                                     : model::Format::kJsonl;
+  source.format = foreign_format(kind);
   source.files = {kUris[kind]};
-  if (kind != kMegatron)
+  if (!model::is_bare_tokens(source.format)) {
     (tokens ? source.token_column : source.text_column) = tokens ? "tokens" : "text";
+  }
+  if (kind == kBareTokens) {
+    source.raw = {model::Element::kU16,
+                  tokens ? model::DocumentCut::kEnd : model::DocumentCut::kLength, 9};
+  }
+  if (kind == kMds && !tokens) {
+    source.metadata_columns = {"n"};
+    source.media = {{"image", {"image"}}, {"images", {"images"}, {}, true}};
+  }
   source.vocabulary = 1000;
   source.limits.max_block_bytes = 1 << 20;
   source.limits.max_document_bytes = 1 << 16;
@@ -51,6 +84,8 @@ inline void takes_rows(std::string_view input) {
     for (uint32_t block = 0; block < (*index)->manifest().blocks.size(); ++block) {
       // Rows are looked at here for the first time: they may be refused.
       static_cast<void>(read_block(storage, **index, **reader, {block, {}, nullptr}).ok());
+      const BlockRequest all{block, {}, nullptr};
+      static_cast<void>(read_media(storage, (*index)->manifest(), **reader, all).ok());
     }
   }
 }

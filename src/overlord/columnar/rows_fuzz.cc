@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "overlord/columnar/foreign_rows_test.h"
+#include "overlord/columnar/formats/mds/mds_writer_test.h"
 
 namespace overlord::columnar {
 namespace {
@@ -67,7 +68,9 @@ std::vector<std::string> good_rows() {
           input(kZstdLines, zstd(lines)),
           input(kMegatron, testing::megatron_idx({2, 3, 20}, 1, 1)),
           input(kMegatron, testing::megatron_idx({2, 3, 4}, 8, 2, {0, 2, 3})),
-          input(kParquet, parquet_bytes())};
+          input(kParquet, parquet_bytes()),
+          input(kBareTokens, std::string("\1\0\2\0\x09\0\3\0", 8)),
+          input(kMds, some_mds_shard())};
 }
 
 }  // namespace

@@ -11,7 +11,9 @@ std::vector<std::string> fuzz_seeds() {
   using overlord::columnar::ipc_bytes;
   const auto table = overlord::columnar::small_table();
   return {ipc_bytes(*table), ipc_bytes(*table, {.file = true}),
-          ipc_bytes(*table, {.file = true, .compression = arrow::Compression::LZ4_FRAME})};
+          ipc_bytes(*table, {.file = true, .compression = arrow::Compression::LZ4_FRAME}),
+          ipc_bytes(*overlord::columnar::unplain_table()),
+          ipc_bytes(*overlord::columnar::unplain_table(), {.file = true})};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

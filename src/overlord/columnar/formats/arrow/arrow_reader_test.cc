@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "overlord/columnar/formats/arrow/arrow_writer_test.h"
+#include "overlord/columnar/formats/arrow/foreign_arrow_test.h"
 #include "overlord/columnar/reading_test.h"
 
 namespace overlord::columnar {
@@ -158,6 +159,24 @@ TEST(ArrowReader, ColumnsOfAnyTypeAreSteppedOver) {
   model::Source source = arrow_source(kUri);
   source.text_column = "gone";
   refuses(ipc_bytes(*table), "has no column 'gone'; it has 'null', 'dictionary'", source);
+}
+
+TEST(ArrowReader, AnyByteOfDictionariesAndViewsMayBeWrong) {
+  for (const bool file : {false, true}) {
+    const std::string good = ipc_bytes(*unplain_table(), {.file = file});
+    runtime::MemoryStorage storage;
+    storage.put("mem:/a.arrow", good);
+    const auto index = build(storage, foreign_arrow_source(false));
+    ASSERT_TRUE(index.ok()) << index.status().message();
+    EXPECT_EQ(read_all(storage, **index)->texts, (std::vector<std::string>{"a", "bc", "a", "def"}));
+    for (size_t at = 0; at < good.size(); ++at) {
+      for (const int value : {0, 1, 0xff}) {
+        std::string bytes = good;
+        bytes[at] = static_cast<char>(value);
+        takes_arrow(bytes);
+      }
+    }
+  }
 }
 
 TEST(ArrowReader, BrokenTextIsOneBadRow) {

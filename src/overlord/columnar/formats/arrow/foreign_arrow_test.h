@@ -45,6 +45,25 @@ inline std::shared_ptr<arrow::Table> small_table() {
        bytes_array({"a", "bc", "def", {}}, arrow::utf8())});
 }
 
+// The same with columns that are stored otherwise: dictionaries, and views.
+inline std::shared_ptr<arrow::Table> unplain_table() {
+  arrow::StringDictionaryBuilder texts;
+  arrow::DictionaryBuilder<arrow::Int64Type> numbers;
+  arrow::BinaryViewBuilder images;
+  for (const char* text : {"a", "bc", "a", "def"}) {
+    EXPECT_TRUE(texts.Append(text).ok());
+    EXPECT_TRUE(numbers.Append(text[0]).ok());
+    EXPECT_TRUE(images.Append(std::string(20, text[0])).ok());
+  }
+  const auto text = *texts.Finish(), number = *numbers.Finish(), image = *images.Finish();
+  const auto plain = small_table();
+  return arrow::Table::Make(
+      arrow::schema({plain->schema()->field(0), arrow::field("n", number->type()),
+                     arrow::field("image", image->type()), arrow::field("text", text->type())}),
+      {plain->column(0), std::make_shared<arrow::ChunkedArray>(number),
+       std::make_shared<arrow::ChunkedArray>(image), std::make_shared<arrow::ChunkedArray>(text)});
+}
+
 // Aborts on anything but rows or a Status.
 inline void takes_arrow(std::string_view bytes) {
   for (const bool tokens : {false, true}) {
