@@ -15,8 +15,8 @@
 
 namespace overlord::model {
 
-// jsonl and webdataset (tar) cover .gz and .zst by suffix.
-enum class Format : uint8_t { kParquet, kJsonl, kMegatron, kWebdataset, kArrow };
+// jsonl, csv and webdataset (tar) cover .gz and .zst by suffix.
+enum class Format : uint8_t { kParquet, kJsonl, kMegatron, kWebdataset, kArrow, kCsv, kFolder };
 enum class Shuffle : uint8_t { kNone, kWindow, kFull };
 enum class EndPolicy : uint8_t { kRepeat, kDrop, kStop };
 enum class OverLength : uint8_t { kSplit, kTruncate, kDrop };
@@ -122,19 +122,23 @@ struct MediaUse {
 // Bytes that a row has beside its text: an image, an audio clip. What they hold is not looked at
 // here. WebDataset: the member extensions that count, the first one that a sample has wins.
 // Parquet and Arrow: exactly one column: binary, struct{bytes, path}, or the path of a file
-// beside the shard. A row without it has no blob.
+// beside the shard or below `root`. JSON: fields with such a path; the first that a row has counts.
+// A row without it has no blob.
 // Many: any number of blobs, in order. WebDataset: members NUMBER.EXTENSION, by number, or one
-// plain EXTENSION, which is number 0. Parquet: a list of what else is one; nulls in it are left
-// out.
+// plain EXTENSION, which is number 0. Parquet and JSON: a list of what else is one; nulls in it are
+// left out.
 struct MediaField {
   std::string name;
   std::vector<std::string> from;
   std::optional<MediaUse> use = std::nullopt;  // without: bytes that can be read, and do not travel
   bool many = false;
+  // What paths in rows are relative to: the URI of a folder, which ends with a slash, or of a tar
+  // whose members they name; empty: the shard's directory. Not in the digest, like `files`.
+  std::string root = {};
 
   friend bool operator==(const MediaField&, const MediaField&) = default;
 
-  OVERLORD_FIELDS(name, from, use, many)
+  OVERLORD_FIELDS(name, from, use, many, root)
 };
 
 // What a source cost its loaders in the run before, all together; nothing of it is in the digest.
@@ -232,7 +236,17 @@ inline std::string text_place(const Source& source) {
   for (const std::string& column : source.schema.columns) {
     names += (names.empty() ? "" : ", ") + column;
   }
-  return (source.schema.text == RowText::kRecord ? "record of " : "interleaved of ") + names;
+  if (source.schema.text == RowText::kInterleaved) return "interleaved of " + names;
+  return (source.schema.branches > 1 ? "branches of " : "record of ") + names;
+}
+
+// All that its rows and blobs may lie in, as URIs and patterns: for whoever opens storage.
+inline std::vector<std::string> places_of(const Source& source) {
+  std::vector<std::string> places = source.files;
+  for (const MediaField& field : source.media) {
+    if (!field.root.empty()) places.push_back(field.root);
+  }
+  return places;
 }
 
 // What stands for the way from a row's text to its tokens, where lengths were counted with it.

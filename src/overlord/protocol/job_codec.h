@@ -18,7 +18,7 @@
 namespace overlord::protocol {
 
 // Raised with every change of a field list in job_fields.h.
-inline constexpr uint32_t kJobFileFormat = 12;
+inline constexpr uint32_t kJobFileFormat = 13;
 
 struct JobFile {
   model::JobSpec spec;

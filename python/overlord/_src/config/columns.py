@@ -69,10 +69,12 @@ def part_range(source: SourceConfig, part: str) -> tuple[int, int] | None:
 
 def metadata_problems(source: SourceConfig, kind: str | None) -> Iterator[Problem]:
     """What is wrong with a source's metadata columns and its split."""
-    if kind == "megatron" and source.metadata:
+    if kind in ("megatron", "folder") and source.metadata:
         yield Problem(
             ("metadata",),
-            "a .bin/.idx file has tokens only and no columns",
+            "a .bin/.idx file has tokens only and no columns"
+            if kind == "megatron"
+            else "a folder of files has no columns",
             source.metadata,
             advice="write the source as Parquet or JSONL, or remove `metadata`",
         )

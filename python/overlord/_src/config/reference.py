@@ -12,7 +12,7 @@ _TITLES = {
     "BinsStageConfig": "`bins[]`",
     "SourceConfig": "`sources.NAME`",
     "ChatConfig": "`sources.NAME.chat`",
-    "AlpacaColumnsConfig": "`sources.NAME.chat.columns`",
+    "ChatColumnsConfig": "`sources.NAME.chat.columns`",
     "InterleavedConfig": "`sources.NAME.interleaved`",
     "MediaConfig": "`sources.NAME.media.FIELD`",
     "MediaTokensConfig": "`sources.NAME.media.FIELD.tokens`",

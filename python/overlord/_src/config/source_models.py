@@ -21,7 +21,7 @@ from overlord._src.config.field_types import (
     Token,
     refused_value,
 )
-from overlord._src.config.function_models import TransformField
+from overlord._src.config.function_models import ReaderField, TransformField
 from overlord._src.config.media_models import MediaField
 
 AtEnd = Literal["repeat", "drop", "stop"]
@@ -98,19 +98,27 @@ class SourceConfig(ConfigModel):
     """One dataset: its files, the column with text or tokens, and how it is read."""
 
     files: Files = Field(
+        default=[],
         description="a path, glob pattern or URI, or a list of them; relative to the config file. "
-        "Megatron: the .bin files"
+        "Megatron: the .bin files. Required, unless there is a `reader`",
     )
-    format: Literal["parquet", "jsonl", "megatron", "webdataset", "arrow"] | None = Field(
+    reader: ReaderField | None = Field(
         default=None,
-        description="taken from the files' suffix when absent; jsonl and webdataset (tar) also "
-        "read .gz and .zst; arrow: IPC files and streams, or a directory that save_to_disk wrote "
-        "(its name ends with `/`)",
+        description="instead of files, a Python reader of your own over rows by their numbers",
+    )
+    format: (
+        Literal["parquet", "jsonl", "megatron", "webdataset", "arrow", "csv", "folder"] | None
+    ) = Field(
+        default=None,
+        description="taken from the files' suffix when absent; jsonl, csv and webdataset (tar) "
+        "also read .gz and .zst; arrow: IPC files and streams, or a directory that save_to_disk "
+        "wrote (its name ends with `/`); folder: folders of media files, one for each label",
     )
     text: Text | None = Field(
         default=None,
         description="column or JSON field with text; needs `tokenizer`. webdataset: the extension "
-        "of a member (`txt`), or a field of a JSON member (`json:caption`)",
+        "of a member (`txt`), or a field of a JSON member (`json:caption`); folder: `label`, the "
+        "name of the file's folder",
     )
     tokens: Text | None = Field(
         default=None, description="column or JSON field with lists of token ids"

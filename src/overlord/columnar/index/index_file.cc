@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "overlord/base/enum_names.h"
 #include "overlord/columnar/index/index_layout.h"
 #include "overlord/columnar/media.h"
 #include "overlord/runtime/quote.h"
@@ -155,7 +156,7 @@ Status IndexFile::parse_config(std::string_view bytes) {
   ByteReader reader(bytes);
   config_ = layout::read_config(version_, &reader);
   OVERLORD_RETURN_IF_ERROR(reader.status("config"));
-  if (config_.format > model::Format::kArrow) return damaged("unknown format");
+  if (!is_known(config_.format)) return damaged("unknown format");
   if (version_ < kMediaIndexVersion && !config_.media.empty()) {
     return {Code::kVersionMismatch, "its media are of version " + std::to_string(version_) +
                                         ", this build reads version " +

@@ -1,6 +1,8 @@
 #include "overlord/columnar/index/reader_factory.h"
 
 #include "overlord/columnar/formats/arrow/arrow_reader.h"
+#include "overlord/columnar/formats/csv/csv_reader.h"
+#include "overlord/columnar/formats/folder/folder_reader.h"
 #include "overlord/columnar/formats/jsonl/jsonl_reader.h"
 #include "overlord/columnar/formats/megatron/megatron_reader.h"
 #include "overlord/columnar/formats/parquet/parquet_reader.h"
@@ -20,6 +22,10 @@ Result<ShardPart> index_shard(const ShardJob& job) {
       return index_tar_shard(job);
     case model::Format::kArrow:
       return index_arrow_shard(job);
+    case model::Format::kCsv:
+      return index_csv_shard(job);
+    case model::Format::kFolder:
+      return index_folder_shard(job);
   }
   return job.error("unknown format", Code::kInvalidArgument);
 }
@@ -37,6 +43,10 @@ Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile
       return make_tar_reader(std::move(file), source);
     case model::Format::kArrow:
       return make_arrow_reader(std::move(file), source);
+    case model::Format::kCsv:
+      return make_csv_reader(std::move(file), source);
+    case model::Format::kFolder:
+      return make_folder_reader(std::move(file), source);
   }
   return invalid_argument("unknown format of source '" + source.name + "'");
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,5 +39,8 @@ Result<model::MediaUse> media_use(std::string_view kind, const std::string& tran
 
 // A glob or a plain path as sorted URIs.
 Result<std::vector<std::string>> list_files(const std::string& pattern);
+
+// Whatever serves a URI, for reading a little of what lies there.
+Result<std::unique_ptr<runtime::Storage>> open_files_of(const std::string& uri);
 
 }  // namespace overlord::node

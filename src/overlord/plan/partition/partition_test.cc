@@ -64,8 +64,7 @@ TEST(Partition, ThePapersRuleCountsByTheCheapestCluster) {
   PartitionRoom room = room_of(100);
   room.rule = SizeRule::kRatio;
   const Partition found = *partition_sources(sources, room);
-  EXPECT_EQ(workers_of(found), (std::vector<uint32_t>{1, 3, 9, 2}))
-      << "ten are three loaders of 3";
+  EXPECT_EQ(workers_of(found), (std::vector<uint32_t>{1, 3, 9, 2})) << "ten are three loaders of 3";
   EXPECT_EQ(found.sizes[3].reason, SizeReason::kRowsOfAStep);
   room.cores = 8;
   const Partition less = *partition_sources(sources, room);
