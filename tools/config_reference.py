@@ -77,7 +77,9 @@ COUNTS: dict[str, str] = {
             *("split.by", "split.edges", "split.shares", "group_by", "group_rows"),
             *("chat.format", "chat.column", "chat.tools", "chat.loss", "chat.roles"),
             *("chat.columns.instruction", "chat.columns.output", "chat.columns.input"),
-            *("chat.columns.system", "chat.markers", "chat.variables", "chat.date"),
+            *("chat.columns.system", "chat.columns.prompt", "chat.columns.completion"),
+            *("chat.columns.chosen", "chat.columns.rejected", "chat.parts"),
+            *("chat.markers", "chat.variables", "chat.date"),
             *("interleaved.texts", "interleaved.images", "interleaved.marker"),
             "interleaved.separator",
             *("shuffle", "window_rows", "window_bytes"),
@@ -106,6 +108,7 @@ COUNTS: dict[str, str] = {
     "tokenizers.path": "source: the file's content, not its path",
     "tokenizers.add_special_tokens": SOURCE,
     "sources.split_part": "data: the tars it has",
+    "sources.media.root": "no",
     "sources.files": "data: names below their common folder, and contents",
     **{
         f"sources.{key}": "no"

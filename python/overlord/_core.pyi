@@ -1074,3 +1074,17 @@ def ask_node(directory: str, timeout_s: float = 2.0) -> dict:
 
 def node_metrics(directory: str, timeout_s: float = 2.0) -> str:
     """The same as Prometheus text."""
+
+class StoredFiles:
+    """Files of the disk or the store that serves a URI."""
+
+    def __init__(self, uri: str) -> None: ...
+
+    def below(self, folder: str, most: int) -> list[tuple[str, int]]:
+        """
+        URI and size of all files below a folder, sorted; the folder ends with a slash.
+        """
+
+    def size(self, uri: str) -> int: ...
+
+    def read(self, uri: str, offset: int, size: int) -> bytes: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from overlord._src.config.chat_models import AlpacaColumnsConfig, ChatConfig, InterleavedConfig
+from overlord._src.config.chat_models import ChatColumnsConfig, ChatConfig, InterleavedConfig
 from overlord._src.config.function_models import BatchTransformConfig, TransformConfig
 from overlord._src.config.job_config import JobConfig
 from overlord._src.config.job_models import (
@@ -54,9 +54,9 @@ from overlord._src.errors import ConfigError, Problem
 
 __all__ = [
     "AblationConfig",
-    "AlpacaColumnsConfig",
     "BalanceConfig",
     "BatchTransformConfig",
+    "ChatColumnsConfig",
     "ChatConfig",
     "ConfigError",
     "DeliveryConfig",

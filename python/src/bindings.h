@@ -26,5 +26,6 @@ void bind_media_video(nanobind::module_& module);
 void bind_media_encode(nanobind::module_& module);
 void bind_journal(nanobind::module_& module);
 void bind_node(nanobind::module_& module);
+void bind_stored_files(nanobind::module_& module);
 
 }  // namespace overlord::python

@@ -33,4 +33,5 @@ NB_MODULE(_core, m) {
   bind_media_encode(m);
   bind_journal(m);
   bind_node(m);
+  bind_stored_files(m);
 }

@@ -3,12 +3,13 @@
 Used by the tokenizer worker, which runs without the package, and by the checks of a config; so it
 imports nothing of ours. Settings are one JSON object:
 
-  format      messages | sharegpt | alpaca: what a row is
+  format      messages | sharegpt | alpaca | prompt | completion | preference: what a row is
   columns     what the format wants -> the column's name
-  template    the template's text
+  template    the template's text; "" for rows that are plain text
   loss        answers | all
   roles       a row's role -> the template's
   markers     image | audio | video -> text, for templates that have no place for such a part
+  parts       image | audio | video -> text of a message that stands for such a part; may be absent
   variables   what the template sees beside the conversation
   date        YYYY-MM-DD that stands for today; null: a template that asks for today is refused
 """
@@ -49,7 +50,9 @@ ROLES = {
     },
     "alpaca": {},
 }
-FIELDS = {"messages": ("role", "content"), "sharegpt": ("from", "value")}
+ROLES.update(dict.fromkeys(("prompt", "completion", "preference"), ROLES["messages"]))
+FIELDS = {"sharegpt": ("from", "value")}  # others: role and content
+BRANCHES = ("chosen", "rejected")  # of a preference, each a row with a digit in front
 MEDIA = ("image", "audio", "video")
 PART_TYPES = {
     "text": "text",
@@ -168,6 +171,11 @@ class ChatRenderer:
         self._roles = {**ROLES[self._format], **chosen["roles"]}
         self._markers: dict[str, str] = chosen["markers"]
         self._variables: dict[str, Any] = chosen["variables"]
+        parts: dict[str, str] = chosen.get("parts", {})
+        self._kinds = {marker: kind for kind, marker in parts.items()}
+        # The longest first: a marker may begin like another one.
+        markers = sorted(self._kinds, key=len, reverse=True)
+        self._part_marker = re.compile("(" + "|".join(map(re.escape, markers)) + ")")
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
             trim_blocks=True,
             lstrip_blocks=True,
@@ -179,16 +187,21 @@ class ChatRenderer:
             environment.globals["strftime_now"] = datetime.datetime.fromisoformat(
                 chosen["date"]
             ).strftime
+        self._eos = self._variables.get("eos_token")
         self._generation = next(
             extension
             for extension in environment.extensions.values()
             if isinstance(extension, _Generation)
         )
+        self._plain = not chosen["template"]
         try:
             self._template = environment.from_string(chosen["template"])
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"line {error.lineno}: {error.message}") from None
-        self._probe()
+        if self._plain:
+            self._takes_parts, self._takes_text, self._media = False, True, set[str]()
+        else:
+            self._probe()
 
     # -- what a template can do ------------------------------------------------------------------
 
@@ -244,10 +257,12 @@ class ChatRenderer:
         value = record.get(column)
         if isinstance(value, str):
             value = _parsed(value, f"column {column!r}")
+        return self._messages(column, value), self._tools(record)
+
+    def _messages(self, column: str, value: Any) -> list[Message]:
         if not isinstance(value, list) or not value:
             raise RowError(f"column {column!r} is {'an empty' if value == [] else 'no'} list")
-        messages = [self._message(place, item) for place, item in enumerate(value)]
-        return messages, self._tools(record)
+        return [self._message(place, item) for place, item in enumerate(value)]
 
     def _tools(self, record: dict[str, Any]) -> list[Any] | None:
         column = self._columns.get("tools")
@@ -286,7 +301,7 @@ class ChatRenderer:
     def _message(self, place: int, item: Any) -> Message:
         if not isinstance(item, dict):
             raise RowError(f"message {place} is no object")
-        role_field, content_field = FIELDS[self._format]
+        role_field, content_field = FIELDS.get(self._format, ("role", "content"))
         given = item.get(role_field)
         if not isinstance(given, str):
             raise RowError(f"message {place} has no {role_field!r}")
@@ -316,13 +331,25 @@ class ChatRenderer:
                 and "tool_calls" not in message
             ):
                 raise RowError(f"{name} is empty")
+            if self._kinds and self._part_marker.search(content):
+                return self._joined([self._part(name, part) for part in self._cut(content)])
             return content if self._takes_text else [{"type": "text", "text": content}]
         if not isinstance(content, list) or not content:
             raise RowError(f"{name} has content that is neither text nor a list of parts")
-        parts = [self._part(name, part) for part in content]
-        if self._takes_parts:
-            return parts
-        return "".join(part["text"] for part in parts)
+        return self._joined([self._part(name, part) for part in content])
+
+    def _cut(self, content: str) -> list[dict[str, Any]]:
+        """A text with markers as parts."""
+        pieces = [piece for piece in self._part_marker.split(content) if piece]
+        return [
+            {"type": self._kinds[piece]}
+            if piece in self._kinds
+            else {"type": "text", "text": piece}
+            for piece in pieces
+        ]
+
+    def _joined(self, parts: list[dict[str, Any]]) -> Any:
+        return parts if self._takes_parts else "".join(part["text"] for part in parts)
 
     def _part(self, name: str, part: Any) -> dict[str, Any]:
         """A part as the template knows it; one that it does not know is its marker."""
@@ -425,20 +452,116 @@ class ChatRenderer:
             raise RowError("the template cuts a {% generation %} block")
         return "".join(pieces), spans
 
+    # -- prompts, and what follows them ----------------------------------------------------------
+
+    def _value(self, record: dict[str, Any], name: str) -> Any:
+        """A column of text or of messages, these also as JSON."""
+        column = self._columns.get(name, name)
+        value = record.get(column)
+        if isinstance(value, str) and value.lstrip().startswith("[{"):
+            parsed = _parsed(value, f"column {column!r}")
+            return parsed if isinstance(parsed, list) else value
+        if value is None or isinstance(value, str | list):
+            return value
+        raise RowError(f"column {column!r} is neither text nor a list of messages")
+
+    def _needed(self, record: dict[str, Any], name: str) -> Any:
+        value = self._value(record, name)
+        if not value:
+            raise RowError(f"column {self._columns.get(name, name)!r} is empty")
+        return value
+
+    def _prompted(self, row: str) -> tuple[str, list[Span]]:
+        """A prompt alone, which carries no loss; or with what follows it, which does."""
+        if self._format == "preference":
+            record, branch = _parsed(row[1:], "the row"), int(row[0])
+            prompt, *endings = self._preference(record)
+            # A row that has one branch alone is of no use: each is bad if the other is.
+            return [self._with_ending(prompt, ending, record) for ending in endings][branch]
+        record = _parsed(row, "the row")
+        prompt = self._needed(record, "prompt")
+        if self._format == "completion":
+            return self._with_ending(prompt, self._needed(record, "completion"), record)
+        if isinstance(prompt, str):
+            return prompt, []
+        messages = self._messages(self._columns["prompt"], prompt)
+        if self._plain:
+            raise RowError("is a conversation, and `template: none` is for plain text")
+        return self._rendered(messages, self._tools(record), True), []
+
+    def _preference(self, record: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """Prompt, chosen and rejected; a prompt that is none is what both begin with."""
+        prompt = self._value(record, "prompt")
+        chosen, rejected = (self._needed(record, branch) for branch in BRANCHES)
+        if type(chosen) is not type(rejected):
+            raise RowError("has a text and a conversation to choose from")
+        # Some rows have a prompt for people beside conversations that begin with it.
+        if prompt and type(prompt) is type(chosen):
+            return prompt, chosen, rejected
+        same, most = 0, min(len(chosen), len(rejected))
+        while same < most and chosen[same] == rejected[same]:
+            same += 1
+        if same == most:
+            raise RowError("has a chosen and a rejected answer that do not differ")
+        if isinstance(chosen, str) and same > 0 and chosen[same - 1] == " ":
+            same -= 1  # the space belongs to the word behind it
+        return chosen[:same], chosen[same:], rejected[same:]
+
+    def _with_ending(
+        self, prompt: Any, ending: Any, record: dict[str, Any]
+    ) -> tuple[str, list[Span]]:
+        if isinstance(ending, str) and isinstance(prompt, str):
+            if not ending.strip():
+                raise RowError("has an answer without a letter")
+            if isinstance(self._eos, str) and not ending.endswith(self._eos):
+                ending += self._eos
+            return prompt + ending, [(len(prompt), len(prompt) + len(ending))]
+        if self._plain:
+            raise RowError("is a conversation, and `template: none` is for plain text")
+        before = _as_messages(prompt, "user")
+        messages = self._messages("messages", before + _as_messages(ending, ANSWER_ROLE))
+        tools = self._tools(record)
+        text, spans = self._spans(json.dumps(messages), messages, tools)
+        answers = [place for place, one in enumerate(messages) if one["role"] == ANSWER_ROLE]
+        if len(spans) != len(answers):
+            raise RowError(
+                f"has {len(answers)} answers of which the template marks {len(spans)}: which of "
+                "them follow the prompt cannot be told"
+            )
+        # Answers of earlier turns belong to the prompt.
+        spans = [span for span, at in zip(spans, answers, strict=True) if at >= len(before)]
+        spans = [span for span in spans if span[0] < span[1]]
+        if not spans:
+            raise RowError(f"has no answer: nothing of role {ANSWER_ROLE} follows the prompt")
+        return text, spans
+
+    def _spans(
+        self, row: str, messages: list[Message], tools: list[Any] | None
+    ) -> tuple[str, list[Span]]:
+        if self._generation.used:
+            return self._spans_by_marks(row, messages, tools)
+        return self._spans_by_prefix(messages, tools)
+
     def render(self, row: str) -> tuple[str, list[Span] | None]:
         """The text of a row, and where its answers are; None: all of it carries loss."""
+        if self._format in ("prompt", "completion", "preference"):
+            text, ends = self._prompted(row)
+            return text, None if self._loss == "all" else ends
         messages, tools = self._conversation(row)
         if self._loss == "all":
             return self._rendered(messages, tools, False), None
-        text, spans = (
-            self._spans_by_marks(row, messages, tools)
-            if self._generation.used
-            else self._spans_by_prefix(messages, tools)
-        )
+        text, spans = self._spans(row, messages, tools)
         spans = [span for span in spans if span[0] < span[1]]
         if not spans:
             raise RowError(f"has no answer: nothing of role {ANSWER_ROLE} carries loss")
         return text, spans
+
+
+def _as_messages(value: Any, role: str) -> list[Any]:
+    """A column of a prompt or an answer as messages; a text is one message."""
+    if isinstance(value, str):
+        return [{"role": role, "content": value}] if value else []
+    return list(value)
 
 
 def token_mask(offsets: Sequence[Span], spans: list[Span] | None) -> bytearray:

@@ -16,6 +16,7 @@ from overlord._version import __version__
 # `add_arguments` and `run`.
 COMMANDS = {
     "init": "make a folder with a working config and data to start from",
+    "look": "tell what files are, and print the config that reads them",
     "index": "index the sources of a config",
     "inspect": "look at sources, a sample, a step or a rank's batch",
     "plan": "show what a step holds, for whom and why",

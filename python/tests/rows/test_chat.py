@@ -318,7 +318,6 @@ def test_another_template_is_another_source(tmp_path: Path) -> None:
         ({"tokenizer": "adding"}, "add_special_tokens"),
         ({"text": "t"}, "says already what a row is"),
         ({"transform": "a:b"}, "conversations"),
-        ({"media": {"image": "jpg"}}, "jsonl files have no media"),
         ({"chat": {"format": "alpaca", "column": "x"}}, "format alpaca has none"),
         ({"chat": {"date": "2026-13-01"}}, "date"),
         ({"chat": "instruct"}, "messages"),

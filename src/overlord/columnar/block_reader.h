@@ -43,6 +43,13 @@ struct TextBlock {
   std::vector<model::BadRow> bad;  // such a row is an empty string in `rows`
 };
 
+// What a row of text says of its media where files hold them (Source::media): per field the paths,
+// in order; or what is wrong with them.
+struct NamedMedia {
+  std::vector<std::vector<std::string>> paths;
+  std::string fault;
+};
+
 struct RowBlock {
   bool is_text = false;
   TokenBlock tokens;           // when !is_text
@@ -53,6 +60,7 @@ struct RowBlock {
   std::vector<std::vector<uint32_t>> columns;
   uint64_t columns_seen = 0;
   std::string fields;
+  std::vector<NamedMedia> named;  // by row, where they were asked for
 };
 
 // Rows of a block that are wanted, ascending; empty: all. Only ready-token formats use it to read
@@ -63,6 +71,7 @@ struct BlockRequest {
   std::shared_ptr<runtime::BufferPool> pool = nullptr;  // for what is decoded; null: the system
   // For what is needed only while decoding, where that should not lie in `pool`; null: it may.
   std::shared_ptr<runtime::BufferPool> scratch = nullptr;
+  bool named_media = false;  // of formats of text, when indexing: paths too
 };
 
 struct RangeRequest {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "overlord/columnar/branches.h"
 #include "overlord/columnar/text_rules.h"
 
 namespace overlord::columnar {
@@ -25,7 +26,7 @@ std::string row_name(const model::Source& source, const model::SourceManifest& m
   const model::BlockEntry& entry = manifest.blocks[block];
   const model::ShardEntry& shard = manifest.shards[entry.shard];
   return "source " + source.name + ", shard " + shard.uri + ", row " +
-         std::to_string(entry.first_row - shard.first_row + row);
+         row_text(source, entry.first_row - shard.first_row + row);
 }
 
 std::vector<uint32_t> text_bytes(const model::Source& source, const runtime::TextRows& rows) {

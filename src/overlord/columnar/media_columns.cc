@@ -2,10 +2,7 @@
 
 #include <arrow/array.h>
 
-#include <algorithm>
-
 #include "overlord/columnar/formats/arrow/column_types.h"
-#include "overlord/columnar/index/index_layout.h"
 #include "overlord/columnar/media_files.h"
 #include "overlord/runtime/quote.h"
 
@@ -14,9 +11,6 @@ namespace {
 
 using runtime::quote;
 using Kind = MediaPlace::Kind;
-
-// How the index keeps where a blob is.
-enum : uint8_t { kKeptFile = 1, kKeptDecoded = 2, kKeptInShard = 3 };
 
 bool is_bytes_and_path(const arrow::DataType& type) {
   if (type.id() != arrow::Type::STRUCT || type.num_fields() != 2) return false;
@@ -97,44 +91,21 @@ class RowNotes {
 
   Result<std::string> add_cell(size_t field, const MediaCell& cell, ByteWriter* places) {
     if (cell.kind == MediaCell::Kind::kPath) return add_file(field, cell.value, places);
-    add_bytes(cell.value, places);
-    return note(field, {cell.value, cell.value.size(), nullptr});
-  }
-
-  void add_bytes(std::string_view bytes, ByteWriter* places) const {
-    const std::optional<uint64_t> offset = offset_of_ ? offset_of_(bytes) : std::nullopt;
-    places->u8(offset ? kKeptInShard : kKeptDecoded);
-    if (offset) places->varint(*offset);
-    places->varint(bytes.size());
+    const size_t size = cell.value.size();
+    if (const auto offset = offset_of_ ? offset_of_(cell.value) : std::nullopt) {
+      keep_in_shard(*offset, size, places);
+    } else {
+      keep_decoded(size, places);
+    }
+    OVERLORD_TRY(const BlobNote note, notes_->look(field, {cell.value, size, nullptr}));
+    return notes_->add(field, note);
   }
 
   Result<std::string> add_file(size_t field, std::string_view path, ByteWriter* places) {
-    const std::string where = "media " + quote(job_.source->media[field].name) + ": ";
-    const auto uri = beside_shard(job_.file.uri, path);
-    if (!uri.ok()) return where + uri.status().message();
-    const auto info = job_.storage->stat(*uri);
-    if (!info.ok()) {
-      // A file that is not there is a fault of its row; a store that does not answer is not.
-      if (info.status().code() != Code::kNotFound) return info.status();
-      return where + "no file " + quote(path, 200) + " beside the shard";
-    }
-    const uint64_t size = info->fingerprint.size_bytes;
-    places->u8(kKeptFile);
-    places->text(path);
-    layout::write_fingerprint(info->fingerprint, places);
-    const uint64_t head_bytes = std::min<uint64_t>(notes_->head_bytes(true), size);
-    runtime::Bytes head;
-    if (head_bytes > 0) {
-      OVERLORD_TRY(head, job_.read(*info, 0, head_bytes));
-    }
-    return note(field, {std::string_view(head.data, head.size), size, [&](BlobRange range) {
-                          return job_.read(*info, range.offset, range.size_bytes);
-                        }});
-  }
-
-  Result<std::string> note(size_t field, const BlobSource& blob) {
-    OVERLORD_TRY(const BlobNote note, notes_->look(field, blob));
-    return notes_->add(field, note);
+    OVERLORD_TRY(const NamedBlob blob, look_at_path(job_, *notes_, field, path));
+    if (!blob.fault.empty()) return blob.fault;
+    keep_named(path, blob.file, places);
+    return notes_->add(field, blob.note);
   }
 
   const ShardJob& job_;
@@ -202,78 +173,9 @@ Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t 
   for (int64_t row = 0; row < table.num_rows(); ++row) {
     OVERLORD_TRY(const std::string fault, rows.add(columns, row));
     if (fault.empty()) continue;
-    const uint64_t at = first_row + static_cast<uint64_t>(row);
-    for (std::vector<uint32_t>& values : part->columns) values[at] = 0;
-    // Metadata columns may have found the row bad already: one reason is enough.
-    const auto place =
-        std::lower_bound(part->bad.begin(), part->bad.end(), at,
-                         [](const auto& bad, uint64_t wanted) { return bad.first < wanted; });
-    if (place == part->bad.end() || place->first != at) {
-      part->bad.emplace(place, at, job.reason(at, fault));
-    }
+    note_bad_row(job, first_row + static_cast<uint64_t>(row), fault, part);
   }
   return {};
-}
-
-namespace {
-
-bool read_place(ByteReader* extra, const model::ShardEntry& shard, MediaPlace* place) {
-  switch (extra->u8()) {
-    case kKeptDecoded:
-      place->kind = Kind::kDecoded;
-      place->size_bytes = extra->varint();
-      return true;
-    case kKeptInShard:
-      place->kind = Kind::kRange;
-      place->uri = shard.uri;
-      place->expected = shard.fingerprint;
-      place->offset = extra->varint();
-      place->size_bytes = extra->varint();
-      return place->offset <= place->expected.size_bytes &&
-             place->size_bytes <= place->expected.size_bytes - place->offset;
-    case kKeptFile: {
-      const auto uri = beside_shard(shard.uri, extra->text());
-      if (!uri.ok()) return false;
-      place->kind = Kind::kRange;
-      place->uri = *uri;
-      place->expected = layout::read_fingerprint(extra);
-      place->size_bytes = place->expected.size_bytes;
-      return true;
-    }
-    default:
-      return false;
-  }
-}
-
-}  // namespace
-
-bool read_media_rows(ByteReader* extra, const model::ShardEntry& shard, size_t rows,
-                     const std::vector<model::MediaField>& media, MediaPlaces* out) {
-  if (media.empty() || rows > extra->remaining() / media.size()) return false;
-  out->ends.reserve(rows * media.size());
-  for (size_t i = 0; i < rows * media.size(); ++i) {
-    const size_t count = extra->count(1);
-    if (!too_many_blobs(media[i % media.size()], count).empty()) return false;
-    for (size_t blob = 0; blob < count; ++blob) {
-      if (!read_place(extra, shard, &out->blobs.emplace_back())) return false;
-    }
-    out->ends.push_back(static_cast<uint32_t>(out->blobs.size()));
-  }
-  return !extra->failed();
-}
-
-MediaPlaces wanted_places(MediaPlaces all, size_t fields, const std::vector<uint32_t>& rows) {
-  if (rows.empty()) return all;
-  MediaPlaces out;
-  for (const uint32_t row : rows) {
-    for (size_t list = row * fields; list < (row + 1) * fields; ++list) {
-      for (uint32_t i = list == 0 ? 0 : all.ends[list - 1]; i < all.ends[list]; ++i) {
-        out.blobs.push_back(std::move(all.blobs[i]));
-      }
-      out.ends.push_back(static_cast<uint32_t>(out.blobs.size()));
-    }
-  }
-  return out;
 }
 
 Result<std::vector<runtime::Bytes>> blobs_of(const arrow::Table& table,

@@ -18,6 +18,7 @@
 #include "overlord/base/bytes.h"
 #include "overlord/base/status.h"
 #include "overlord/columnar/index/shard_job.h"
+#include "overlord/columnar/kept_places.h"
 #include "overlord/columnar/media.h"
 
 namespace overlord::columnar {
@@ -56,13 +57,6 @@ using ShardOffset = std::function<std::optional<uint64_t>(std::string_view bytes
 Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t first_row,
                        const ShardOffset& offset_of, MediaNotes* notes, ShardPart* part,
                        ByteWriter* extra);
-
-// Where the blobs of a block are, all rows; false: not what was written.
-bool read_media_rows(ByteReader* extra, const model::ShardEntry& shard, size_t rows,
-                     const std::vector<model::MediaField>& media, MediaPlaces* out);
-
-// Of all rows' places those of the wanted rows.
-MediaPlaces wanted_places(MediaPlaces all, size_t fields, const std::vector<uint32_t>& rows);
 
 // The blobs that are kDecoded, out of the decoded block; `holder` keeps the table alive.
 Result<std::vector<runtime::Bytes>> blobs_of(const arrow::Table& table,

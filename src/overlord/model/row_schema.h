@@ -23,11 +23,14 @@ struct RowSchema {
   std::string marker;     // kInterleaved: stands for an image
   std::string separator;  // kInterleaved: between two places of a row
   bool masked = false;    // the tokenizer says which of a row's tokens carry loss
+  // kRecord: a row of a file is so many rows of the source, which stay together; the first so many
+  // columns are theirs.
+  uint32_t branches = 1;
 
   bool declared() const { return text != RowText::kColumn; }
   friend bool operator==(const RowSchema&, const RowSchema&) = default;
 
-  OVERLORD_FIELDS(text, columns, required, expected, marker, separator, masked)
+  OVERLORD_FIELDS(text, columns, required, expected, marker, separator, masked, branches)
 };
 
 }  // namespace overlord::model

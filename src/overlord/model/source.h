@@ -16,8 +16,18 @@
 
 namespace overlord::model {
 
-// jsonl, webdataset (tar) and mds cover .gz and .zst by suffix.
-enum class Format : uint8_t { kParquet, kJsonl, kMegatron, kWebdataset, kArrow, kTokens, kMds };
+// jsonl, csv, webdataset (tar) and mds cover .gz and .zst by suffix.
+enum class Format : uint8_t {
+  kParquet,
+  kJsonl,
+  kMegatron,
+  kWebdataset,
+  kArrow,
+  kTokens,
+  kMds,
+  kCsv,
+  kFolder
+};
 
 // Formats that are tokens without columns, whose index always has lengths.
 constexpr bool is_bare_tokens(Format format) {
@@ -143,19 +153,23 @@ struct MediaUse {
 // Bytes that a row has beside its text: an image, an audio clip. What they hold is not looked at
 // here. WebDataset: the member extensions that count, the first one that a sample has wins.
 // Parquet, Arrow and MDS: exactly one column: binary, struct{bytes, path}, or the path of a file
-// beside the shard. A row without it has no blob.
+// beside the shard or below `root`. JSON: fields with such a path; the first that a row has counts.
+// A row without it has no blob.
 // Many: any number of blobs, in order. WebDataset: members NUMBER.EXTENSION, by number, or one
-// plain EXTENSION, which is number 0. Parquet: a list of what else is one; nulls in it are left
-// out.
+// plain EXTENSION, which is number 0. Parquet and JSON: a list of what else is one; nulls in it are
+// left out.
 struct MediaField {
   std::string name;
   std::vector<std::string> from;
   std::optional<MediaUse> use = std::nullopt;  // without: bytes that can be read, and do not travel
   bool many = false;
+  // What paths in rows are relative to: the URI of a folder, which ends with a slash, or of a tar
+  // whose members they name; empty: the shard's directory. Not in the digest, like `files`.
+  std::string root = {};
 
   friend bool operator==(const MediaField&, const MediaField&) = default;
 
-  OVERLORD_FIELDS(name, from, use, many)
+  OVERLORD_FIELDS(name, from, use, many, root)
 };
 
 // What a source cost its loaders in the run before, all together; nothing of it is in the digest.
@@ -254,7 +268,17 @@ inline std::string text_place(const Source& source) {
   for (const std::string& column : source.schema.columns) {
     names += (names.empty() ? "" : ", ") + column;
   }
-  return (source.schema.text == RowText::kRecord ? "record of " : "interleaved of ") + names;
+  if (source.schema.text == RowText::kInterleaved) return "interleaved of " + names;
+  return (source.schema.branches > 1 ? "branches of " : "record of ") + names;
+}
+
+// All that its rows and blobs may lie in, as URIs and patterns: for whoever opens storage.
+inline std::vector<std::string> places_of(const Source& source) {
+  std::vector<std::string> places = source.files;
+  for (const MediaField& field : source.media) {
+    if (!field.root.empty()) places.push_back(field.root);
+  }
+  return places;
 }
 
 // Where the tokens of a row lie, in words that an index keeps.

@@ -100,6 +100,7 @@ Digest source_digest(const model::Source& source) {
   if (source.schema.declared()) {
     writer("schema", source.schema.text, source.schema.columns, source.schema.marker,
            source.schema.separator);
+    if (source.schema.branches > 1) writer("branches", source.schema.branches);
   }
   if (source.empty == model::EmptyRows::kSkip) writer("skip empty");
   writer.later_fields(source.limits, kLimitFields);

@@ -52,6 +52,11 @@ struct FileInfo {
   model::Fingerprint fingerprint;
 };
 
+struct ListedFile {
+  std::string uri;
+  uint64_t size_bytes = 0;
+};
+
 struct ReadRequest {
   std::string uri;
   uint64_t offset = 0;
@@ -74,6 +79,9 @@ class Storage {
   virtual Result<FileInfo> stat(const std::string& uri) = 0;
   // Expand a glob or a plain URI into sorted URIs; an empty match is kNotFound.
   virtual Result<std::vector<std::string>> list(const std::string& pattern) = 0;
+  // All files in a folder, whose URI ends with a slash, and below it; sorted, hidden and empty ones
+  // too. More than `most` are refused, and a folder without a file is kNotFound.
+  virtual Result<std::vector<ListedFile>> list_folder(const std::string& uri, uint64_t most) = 0;
 };
 
 // Rows of text in one buffer: row i is [ends[i-1], ends[i]).

@@ -30,6 +30,10 @@ class SlowStorage final : public runtime::Storage {
   Result<std::vector<std::string>> list(const std::string& pattern) override {
     return objects_.list(pattern);
   }
+  Result<std::vector<runtime::ListedFile>> list_folder(const std::string& uri,
+                                                       uint64_t most) override {
+    return objects_.list_folder(uri, most);
+  }
 
  private:
   int64_t trouble_ns();

@@ -384,4 +384,26 @@ Result<std::vector<std::string>> expand_glob(const std::string& pattern) {
   return matches;
 }
 
+Result<std::vector<runtime::ListedFile>> files_below(const std::string& folder, uint64_t most) {
+  std::error_code error;
+  std::vector<runtime::ListedFile> files;
+  fs::recursive_directory_iterator entries(folder, error);
+  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
+    std::error_code ignored;  // of a link that leads nowhere
+    if (!entries->is_regular_file(ignored)) continue;
+    if (files.size() == most) {
+      return invalid_argument("folder " + runtime::quote(folder) + " has more than " +
+                              std::to_string(most) + " files; name a folder in it");
+    }
+    files.push_back({entries->path().string(), entries->file_size(ignored)});
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return Status(Code::kResource,
+                  "cannot list folder " + runtime::quote(folder) + ": " + error.message());
+  }
+  if (files.empty()) return not_found("no file lies below " + runtime::quote(folder));
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.uri < b.uri; });
+  return files;
+}
+
 }  // namespace overlord::storage

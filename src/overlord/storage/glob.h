@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "overlord/base/status.h"
+#include "overlord/runtime/seams.h"
 
 namespace overlord::storage {
 
@@ -34,5 +35,9 @@ Result<std::vector<std::string>> list_alternatives(const std::string& pattern,
 // relative to the same place.
 Result<std::vector<std::string>> match_glob(const std::string& pattern,
                                             const std::vector<std::string>& names);
+
+// All regular files in and below a folder with their sizes, sorted bytewise; links to folders are
+// not followed. kNotFound: there is none. More than `most` are refused.
+Result<std::vector<runtime::ListedFile>> files_below(const std::string& folder, uint64_t most);
 
 }  // namespace overlord::storage

@@ -164,4 +164,12 @@ Result<std::vector<std::string>> LocalStorage::list(const std::string& pattern) 
       });
 }
 
+Result<std::vector<runtime::ListedFile>> LocalStorage::list_folder(const std::string& uri,
+                                                                   uint64_t most) {
+  OVERLORD_TRY(const std::string path, local_path(uri));
+  OVERLORD_TRY(std::vector<runtime::ListedFile> files, files_below(path, most));
+  for (runtime::ListedFile& file : files) file.uri = local_uri_like(uri, file.uri);
+  return files;
+}
+
 }  // namespace overlord::storage

@@ -34,6 +34,8 @@ class LocalStorage final : public runtime::Storage {
   Result<runtime::Bytes> read_blocking(const runtime::ReadRequest& request) override;
   Result<runtime::FileInfo> stat(const std::string& uri) override;
   Result<std::vector<std::string>> list(const std::string& pattern) override;
+  Result<std::vector<runtime::ListedFile>> list_folder(const std::string& uri,
+                                                       uint64_t most) override;
 
   size_t open_files() const { return handles_.open_count(); }
 

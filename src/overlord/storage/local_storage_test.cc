@@ -369,6 +369,27 @@ TEST(Braces, RefuseWhatIsUnclear) {
   }
 }
 
+TEST_F(LocalStorageTest, AFolderIsAllThatLiesBelowIt) {
+  for (const char* name : {"f/b", "f/deep/c", "f/.hidden", "f/empty", "g/other"}) {
+    directory_.write(name, name[2] == 'e' ? "" : name);
+  }
+  std::filesystem::create_directory_symlink(directory_.path("f"), directory_.path("f/loop"));
+  const auto files = storage_.list_folder(directory_.path("f/"), 4);
+  ASSERT_TRUE(files.ok()) << files.status().message();
+  std::vector<std::pair<std::string, uint64_t>> found;
+  for (const auto& file : *files) found.emplace_back(file.uri, file.size_bytes);
+  EXPECT_EQ(found,
+            (std::vector<std::pair<std::string, uint64_t>>{{directory_.path("f/.hidden"), 9},
+                                                           {directory_.path("f/b"), 3},
+                                                           {directory_.path("f/deep/c"), 8},
+                                                           {directory_.path("f/empty"), 0}}));
+  const Status many = storage_.list_folder(directory_.path("f/"), 3).status();
+  EXPECT_TRUE(tells(many.message(), "more than 3 files")) << many.message();
+  EXPECT_EQ(storage_.list_folder(directory_.path("none/"), 3).status().code(), Code::kNotFound);
+  const auto uris = storage_.list_folder("file://" + directory_.path("g/"), 4);
+  EXPECT_EQ(uris->front().uri, "file://" + directory_.path("g/other"));
+}
+
 TEST(Glob, MatchesLikeAShell) {
   EXPECT_TRUE(glob_matches("*", ""));
   EXPECT_TRUE(glob_matches("a*b*c", "aXbYbZc"));

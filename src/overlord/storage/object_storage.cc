@@ -120,24 +120,48 @@ Result<runtime::FileInfo> ObjectStorage::stat(const std::string& uri) {
   return runtime::FileInfo{uri, fingerprint_of_object(info.size_bytes, info.etag)};
 }
 
+Result<std::vector<store::ObjectInfo>> ObjectStorage::objects_under(store::ListRequest request) {
+  const std::string bucket = request.bucket;
+  OVERLORD_TRY(std::vector<store::ObjectInfo> objects,
+               wait_for<std::vector<store::ObjectInfo>>([&](store::ObjectStore::ListDone done) {
+                 store_->list(std::move(request), {}, std::move(done));
+               }));
+  // How some tools write a folder.
+  std::erase_if(objects, [](const store::ObjectInfo& object) { return object.key.ends_with('/'); });
+  const std::lock_guard lock(mutex_);
+  for (const store::ObjectInfo& object : objects) {
+    if (object.etag.empty()) continue;
+    listed_["s3://" + bucket + "/" + object.key] =
+        fingerprint_of_object(object.size_bytes, object.etag);
+  }
+  return objects;
+}
+
 Result<std::vector<std::string>> ObjectStorage::keys_under(const std::string& bucket,
                                                            const std::string& prefix,
                                                            bool one_level) {
   const uint64_t most = one_level ? kMostListedFolder : kMostListed;
   OVERLORD_TRY(const std::vector<store::ObjectInfo> objects,
-               wait_for<std::vector<store::ObjectInfo>>([&](store::ObjectStore::ListDone done) {
-                 store_->list({bucket, prefix, one_level, most}, {}, std::move(done));
-               }));
+               objects_under({bucket, prefix, one_level, most}));
   std::vector<std::string> keys;
-  const std::lock_guard lock(mutex_);
-  for (const store::ObjectInfo& object : objects) {
-    if (object.key.ends_with('/')) continue;  // how some tools write a folder
-    keys.push_back(object.key);
-    if (object.etag.empty()) continue;
-    listed_["s3://" + bucket + "/" + object.key] =
-        fingerprint_of_object(object.size_bytes, object.etag);
-  }
+  for (const store::ObjectInfo& object : objects) keys.push_back(object.key);
   return keys;
+}
+
+Result<std::vector<runtime::ListedFile>> ObjectStorage::list_folder(const std::string& uri,
+                                                                    uint64_t most) {
+  // A whole bucket is a folder too, of which no object has the name.
+  const bool bucket = uri.find('/', store::kS3Scheme.size()) == uri.size() - 1;
+  OVERLORD_TRY(store::ObjectName name, store::parse_s3_uri(bucket ? uri + "all" : uri));
+  if (bucket) name.key.clear();
+  OVERLORD_TRY(const std::vector<store::ObjectInfo> objects,
+               objects_under({name.bucket, name.key, /*one_level=*/false, most}));
+  std::vector<runtime::ListedFile> files;
+  for (const store::ObjectInfo& object : objects) {
+    files.push_back({"s3://" + name.bucket + "/" + object.key, object.size_bytes});
+  }
+  if (files.empty()) return not_found("no object lies below " + quote(uri));
+  return files;
 }
 
 Result<std::vector<std::string>> ObjectStorage::list(const std::string& pattern) {

@@ -26,12 +26,16 @@ class ObjectStorage final : public runtime::Storage {
   Result<runtime::Bytes> read_blocking(const runtime::ReadRequest& request) override;
   Result<runtime::FileInfo> stat(const std::string& uri) override;
   Result<std::vector<std::string>> list(const std::string& pattern) override;
+  Result<std::vector<runtime::ListedFile>> list_folder(const std::string& uri,
+                                                       uint64_t most) override;
 
  private:
   // Keys by what was listed: names of one pattern share them.
   using Listings = std::map<std::pair<std::string, bool>, std::vector<std::string>>;
 
   Result<std::vector<std::string>> list_one(const std::string& pattern, Listings* listings);
+  // Without what stands for a folder; remembered for stat().
+  Result<std::vector<store::ObjectInfo>> objects_under(store::ListRequest request);
   Result<std::vector<std::string>> keys_under(const std::string& bucket, const std::string& prefix,
                                               bool one_level);
   bool take_listed(const std::string& uri, model::Fingerprint* out);

@@ -101,6 +101,18 @@ TEST_F(ObjectStorageTest, BracesAreListedOnce) {
   EXPECT_NE(missing.message().find("d/n.bin"), std::string::npos) << missing.message();
 }
 
+TEST_F(ObjectStorageTest, AFolderIsAllThatLiesBelowIt) {
+  const auto all = storage_.list_folder("s3://bucket/d/", 100);
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  EXPECT_EQ(all->size(), 8u);  // hidden ones too; what stands for a folder is none
+  EXPECT_EQ(all->front().uri, "s3://bucket/d/.hidden.bin");
+  EXPECT_EQ(all->front().size_bytes, 1u);
+  EXPECT_EQ(storage_.list_folder("s3://bucket/", 100)->size(), 9u);
+  EXPECT_EQ(storage_.list_folder("s3://bucket/none/", 100).status().code(), Code::kNotFound);
+  EXPECT_TRUE(storage_.stat("s3://bucket/d/a.bin").ok());
+  EXPECT_EQ(counts_.heads, 0);
+}
+
 TEST_F(ObjectStorageTest, WhatWasListedIsNotAskedForAgain) {
   for (const std::string& uri : list("d/*.bin")) ASSERT_TRUE(storage_.stat(uri).ok());
   EXPECT_EQ(counts_.heads, 0);

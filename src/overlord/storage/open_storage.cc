@@ -31,6 +31,10 @@ class RoutedStorage final : public runtime::Storage {
   Result<std::vector<std::string>> list(const std::string& pattern) override {
     return of(pattern).list(pattern);
   }
+  Result<std::vector<runtime::ListedFile>> list_folder(const std::string& uri,
+                                                       uint64_t most) override {
+    return of(uri).list_folder(uri, most);
+  }
 
  private:
   runtime::Storage& of(const std::string& uri) const {

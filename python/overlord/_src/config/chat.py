@@ -9,7 +9,16 @@ from overlord._src.config.job_models import JobFields
 from overlord._src.config.source_models import SourceConfig
 from overlord._src.errors import Problem
 
-_FORMATS = ("parquet", "jsonl", "arrow", "webdataset", "mds")
+# The columns of formats that have several: the first ones are in every row.
+COLUMNS = {
+    "alpaca": ("instruction", "output", "input", "system"),
+    "prompt": ("prompt",),
+    "completion": ("prompt", "completion"),
+    "preference": ("chosen", "rejected", "prompt"),
+}
+NEEDED = {"alpaca": 2, "prompt": 1, "completion": 2, "preference": 2}
+PLAIN = ("prompt", "completion", "preference")  # formats whose rows may be plain text
+_FORMATS = ("parquet", "jsonl", "csv", "arrow", "webdataset", "mds")
 
 
 def text_field(source: SourceConfig) -> str:
@@ -26,6 +35,11 @@ def row_form(source: SourceConfig) -> str:
     if source.interleaved is not None:
         return f"{source.interleaved.texts} with {source.interleaved.images}"
     return source.text or source.tokens or "-"
+
+
+def branches_of(source: SourceConfig) -> int:
+    """How many documents a row is; those of one row stay together."""
+    return 2 if source.chat is not None and source.chat.format == "preference" else 1
 
 
 def schema_problems(config: JobFields, source: SourceConfig, kind: str) -> Iterator[Problem]:
@@ -91,17 +105,45 @@ def _chat_problems(config: JobFields, source: SourceConfig) -> Iterator[Problem]
 def _shape_problems(source: SourceConfig) -> Iterator[Problem]:
     chat = source.chat
     assert chat is not None
-    alpaca = chat.format == "alpaca"
-    for key, value, wanted in (
-        ("column", chat.column, not alpaca),
-        ("tools", chat.tools, not alpaca),
-        ("columns", chat.columns, alpaca),
-    ):
-        if value is not None and not wanted:
-            instead = "`columns:`" if alpaca else "`column:`"
-            yield Problem(
-                ("chat", key), f"format {chat.format} has none", advice=f"use {instead} instead"
+    of_list = chat.format not in COLUMNS
+    if chat.column is not None and not of_list:
+        yield Problem(
+            ("chat", "column"), f"format {chat.format} has none", advice="use `columns:` instead"
+        )
+    if chat.columns is not None:
+        known = COLUMNS.get(chat.format, ())
+        yield from (
+            Problem(
+                ("chat", "columns", name),
+                f"format {chat.format} has none",
+                column,
+                ", ".join(known) or "`column:`",
+                "remove it" if known else "use `column:` instead",
             )
+            for name, column in chat.columns.model_dump(exclude_none=True).items()
+            if name not in known
+        )
+    if chat.tools is not None and chat.format == "alpaca":
+        yield Problem(("chat", "tools"), "format alpaca has none", advice="remove it")
+    if chat.template == "none" and chat.format not in PLAIN:
+        yield Problem(
+            ("chat", "template"),
+            f"rows of format {chat.format} are conversations",
+            chat.template,
+            "a template",
+            f"`none` is for rows of plain text: {', '.join(PLAIN)}",
+        )
+    texts = list(chat.parts.values())
+    yield from (
+        Problem(
+            ("chat", "parts", kind),
+            "stands for another part already",
+            text,
+            advice="give each kind a text of its own",
+        )
+        for at, (kind, text) in enumerate(chat.parts.items())
+        if text in texts[:at]
+    )
     if chat.date is not None:
         try:
             datetime.date.fromisoformat(chat.date)

@@ -20,33 +20,45 @@ def _date_text(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-class AlpacaColumnsConfig(ConfigModel):
-    """Which columns an alpaca row is made of; a declared one must be there."""
+class ChatColumnsConfig(ConfigModel):
+    """Which columns a row of several is made of, where they have other names than these."""
 
-    instruction: Text = Field(default="instruction", description="what is asked; required")
-    output: Text = Field(default="output", description="the answer; required")
+    instruction: Text | None = Field(default=None, description="alpaca: what is asked; required")
+    output: Text | None = Field(default=None, description="alpaca: the answer; required")
     input: Text | None = Field(
         default=None,
-        description="more about the question, put behind it after an empty line; absent: `input`, "
-        "where rows have it",
+        description="alpaca: more about the question, put behind it after an empty line; absent: "
+        "`input`, where rows have it",
     )
-    system: Text | None = Field(default=None, description="a system message")
+    system: Text | None = Field(default=None, description="alpaca: a system message")
+    prompt: Text | None = Field(
+        default=None,
+        description="prompt, completion: what is asked; required. preference: absent: `prompt`, "
+        "where rows have it, else what both answers begin with",
+    )
+    completion: Text | None = Field(default=None, description="completion: the answer; required")
+    chosen: Text | None = Field(default=None, description="preference: the better answer; required")
+    rejected: Text | None = Field(
+        default=None, description="preference: the worse answer; required"
+    )
 
 
 class ChatConfig(ConfigModel):
     """Rows that are conversations; `chat: messages` is short for the format alone."""
 
-    format: Literal["messages", "sharegpt", "alpaca"] = Field(
+    format: Literal["messages", "sharegpt", "alpaca", "prompt", "completion", "preference"] = Field(
         default="messages",
         description="messages: list of {role, content}; sharegpt: list of {from, value}; alpaca: "
-        "columns of text",
+        "columns of text; prompt: what is asked alone, without loss; completion: `prompt` and "
+        "`completion`; preference: `chosen` and `rejected`, each a document, which stay together",
     )
     column: Text | None = Field(
         default=None,
         description="the list, or its JSON as text; absent: `messages`, sharegpt: `conversations`",
     )
-    columns: AlpacaColumnsConfig | None = Field(
-        default=None, description="alpaca: the columns, where they have other names"
+    columns: ChatColumnsConfig | None = Field(
+        default=None,
+        description="formats of several columns: which they are, where they have other names",
     )
     tools: Text | None = Field(
         default=None, description="column of tools that the template is given: a list, or its JSON"
@@ -54,8 +66,8 @@ class ChatConfig(ConfigModel):
     template: Text = Field(
         default="tokenizer",
         description="tokenizer: what lies beside tokenizer.json (chat_template.jinja, or "
-        "chat_template of tokenizer_config.json); chatml: the built-in one; else the path of a "
-        "Jinja file",
+        "chat_template of tokenizer_config.json); chatml: the built-in one; none: rows of prompt, "
+        "completion and preference are plain text; else the path of a Jinja file",
     )
     loss: Literal["answers", "all"] = Field(
         default="answers", description="which tokens carry loss: those of the assistant, or all"
@@ -66,6 +78,11 @@ class ChatConfig(ConfigModel):
     markers: dict[Part, Text] = Field(
         default={},
         description="text in place of image, audio or video parts that the template does not know",
+    )
+    parts: dict[Part, Text] = Field(
+        default={},
+        description="text of a message that stands for an image, audio or video, like "
+        '`{image: "<image>"}` in LLaVA\'s rows: it becomes a part of that type',
     )
     variables: dict[str, Any] = Field(
         default={}, description="what the template sees beside messages, tools and special tokens"

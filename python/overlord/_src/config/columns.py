@@ -70,10 +70,12 @@ def part_range(source: SourceConfig, part: str) -> tuple[int, int] | None:
 
 def metadata_problems(source: SourceConfig, kind: str | None) -> Iterator[Problem]:
     """What is wrong with a source's metadata columns and its split."""
-    if kind in BARE_TOKENS and source.metadata:
+    if kind in (*BARE_TOKENS, "folder") and source.metadata:
         yield Problem(
             ("metadata",),
-            f"{kind} files have tokens only and no columns",
+            "a folder of files has no columns"
+            if kind == "folder"
+            else f"{kind} files have tokens only and no columns",
             source.metadata,
             advice="write the source as Parquet or JSONL, or remove `metadata`",
         )

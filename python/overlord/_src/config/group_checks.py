@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from overlord._src.config.chat import branches_of
 from overlord._src.config.columns import base_name
 from overlord._src.config.job_models import JobFields
 from overlord._src.config.source_models import SourceConfig
@@ -20,7 +21,11 @@ def group_problems(config: JobFields, stream: ResolvedStream) -> Iterator[Proble
         path: KeyPath = ("sources", name)
         if source.split is not None and source.split.shares:
             yield from _part_problems(source, stream, (*path, "split"))
-        if source.group_by is not None or source.group_rows is not None:
+        declared = source.group_by is not None or source.group_rows is not None
+        if declared and branches_of(source) > 1:
+            key = "group_by" if source.group_by is not None else "group_rows"
+            yield Problem((*path, key), "the two documents of a row stay together already")
+        elif declared or branches_of(source) > 1:
             yield from _groups(config, name, stream)
 
 
@@ -39,7 +44,9 @@ def _part_problems(
 
 def _groups(config: JobFields, name: str, stream: ResolvedStream) -> Iterator[Problem]:
     source, path = config.sources[name], ("sources", name)
-    key = (*path, "group_by" if source.group_by is not None else "group_rows")
+    key: KeyPath = (*path, "group_by" if source.group_by is not None else "group_rows")
+    if branches_of(source) > 1:
+        key = (*path, "chat", "format")
     if source.group_by is not None and source.group_rows is not None:
         yield Problem(path, "group_by and group_rows are both given", advice="give one")
     if source.group_by is not None and source.group_by not in source.metadata:

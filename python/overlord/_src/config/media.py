@@ -10,6 +10,10 @@ from overlord._src.errors import Problem
 
 WEBDATASET = "webdataset"
 _WITH_COLUMNS = ("parquet", "arrow", "mds")
+_WITH_PATHS = ("jsonl", "csv")  # rows name files, and hold none
+_WITH_SUFFIXES = (WEBDATASET, "folder")
+_WITH_MEDIA = (*_WITH_SUFFIXES, *_WITH_COLUMNS, *_WITH_PATHS)
+_PACKED = (".tar.gz", ".tgz", ".tar.zst")
 MOST_MEDIA_BYTES = 2**32 - 2
 
 
@@ -21,16 +25,38 @@ def media_problems(source: SourceConfig, kind: str | None) -> Iterator[Problem]:
         yield Problem(
             ("limits", "max_media"), "too large", source.limits.max_media, "less than 4 GiB"
         )
-    if source.media and kind is not None and kind not in (WEBDATASET, *_WITH_COLUMNS):
+    if source.media and kind is not None and kind not in _WITH_MEDIA:
         yield Problem(
             ("media",),
             f"{kind} files have no media",
             ", ".join(source.media),
-            f"a source of format {' or '.join((WEBDATASET, *_WITH_COLUMNS))}",
+            f"a source of format {' or '.join(_WITH_MEDIA)}",
             "remove it, or write the source in one of these formats",
         )
     for name, field in source.media.items():
         yield from _place_problems(name, field.from_, kind)
+        if field.root is not None and kind in (*_WITH_SUFFIXES, "mds"):
+            yield Problem(
+                ("media", name, "root"),
+                f"rows of {kind} are media themselves and name no files",
+                field.root,
+                advice="remove it",
+            )
+        if field.many and kind in ("csv", "folder"):
+            yield Problem(
+                ("media", name, "many"),
+                f"a row of {kind} has at most one blob of a field",
+                True,
+                advice="remove it",
+            )
+        if field.root is not None and field.root.endswith(_PACKED):
+            yield Problem(
+                ("media", name, "root"),
+                "members of a compressed tar cannot be read one by one",
+                field.root,
+                "a folder, a prefix of a store, or a plain .tar",
+                "decompress it",
+            )
         if field.transform is None and field.tokens is not None:
             yield Problem(
                 ("media", name, "tokens"),
@@ -150,12 +176,12 @@ def _place_problems(name: str, places: list[str], kind: str | None) -> Iterator[
     if len(set(places)) < len(places):
         yield Problem(path, "lists an extension twice", places)
         return
-    if kind != WEBDATASET:
+    if kind not in _WITH_SUFFIXES:
         return
     yield from (
         Problem(
             path,
-            "not a member extension",
+            "not a member extension" if kind == WEBDATASET else "not a suffix of files",
             place,
             "lower case, without its dot, like jpg or seg.png",
         )

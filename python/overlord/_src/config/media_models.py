@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from overlord._src.config.field_types import ConfigModel, Count32, Files, Token, refused_value
+from overlord._src.config.field_types import (
+    ConfigModel,
+    Count32,
+    FilePath,
+    Files,
+    Token,
+    refused_value,
+)
 from overlord._src.config.function_models import TransformField
 
 _STEP_FORM = "a name, text like `resize_short side=256`, or a mapping of one name to its options"
@@ -82,13 +89,18 @@ class MediaConfig(ConfigModel):
     from_: Files = Field(
         alias="from",
         description="webdataset: member extensions, the first that a sample has counts; "
-        "Parquet and Arrow: one column, of bytes, of struct{bytes, path}, or of paths of files "
-        "beside the shard",
+        "Parquet and Arrow: one column, of bytes, of struct{bytes, path}, or of paths of files; "
+        "JSON: fields with a path, the first that a row has counts",
+    )
+    root: FilePath | None = Field(
+        default=None,
+        description="what paths in rows are relative to: a folder, a prefix of a store "
+        "(`s3://BUCKET/PREFIX/`), or a tar whose members they name; absent: the shard's folder",
     )
     many: bool = Field(
         default=False,
         description="any number of blobs per row, in order; webdataset: members NUMBER.EXTENSION; "
-        "Parquet: a list of what else is one",
+        "Parquet and JSON: a list of what else is one",
     )
     kind: MediaKind = Field(default="image", description="what the bytes are")
     transform: Transform | None = Field(

@@ -13,7 +13,7 @@ _TITLES = {
     "SourceConfig": "`sources.NAME`",
     "DocumentConfig": "`sources.NAME.document`",
     "ChatConfig": "`sources.NAME.chat`",
-    "AlpacaColumnsConfig": "`sources.NAME.chat.columns`",
+    "ChatColumnsConfig": "`sources.NAME.chat.columns`",
     "InterleavedConfig": "`sources.NAME.interleaved`",
     "MediaConfig": "`sources.NAME.media.FIELD`",
     "MediaTokensConfig": "`sources.NAME.media.FIELD.tokens`",

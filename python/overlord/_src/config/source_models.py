@@ -21,7 +21,7 @@ from overlord._src.config.field_types import (
     Token,
     refused_value,
 )
-from overlord._src.config.function_models import TransformField
+from overlord._src.config.function_models import ReaderField, TransformField
 from overlord._src.config.media_models import MediaField
 
 AtEnd = Literal["repeat", "drop", "stop"]
@@ -53,7 +53,18 @@ class LimitsConfig(ConfigModel):
     )
 
 
-Format = Literal["parquet", "jsonl", "megatron", "webdataset", "arrow", "tokens", "mds", "energon"]
+Format = Literal[
+    "parquet",
+    "jsonl",
+    "csv",
+    "megatron",
+    "webdataset",
+    "arrow",
+    "tokens",
+    "mds",
+    "energon",
+    "folder",
+]
 Dtype = Literal["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 
 
@@ -116,16 +127,23 @@ class SourceConfig(ConfigModel):
     """One dataset: its files, the column with text or tokens, and how it is read."""
 
     files: Files = Field(
+        default=[],
         description="a path, a pattern (`*`, `?`, `**`, `{a,b}`, `{000..127}`) or a URI, or a list "
-        "of them; relative to the config file. Megatron: the .bin files"
+        "of them; relative to the config file. Megatron: the .bin files. Required, unless there is a "
+        "`reader`",
+    )
+    reader: ReaderField | None = Field(
+        default=None,
+        description="instead of files, a Python reader of your own over rows by their numbers",
     )
     format: Format | None = Field(
         default=None,
-        description="taken from the files' suffix when absent; jsonl and webdataset (tar) also "
-        "read .gz and .zst; arrow: IPC files and streams, or a directory that save_to_disk wrote "
+        description="taken from the files' suffix when absent; jsonl, csv and webdataset (tar) "
+        "also read .gz and .zst; arrow: IPC files and streams, or a directory that save_to_disk wrote "
         "(its name ends with `/`); tokens: arrays of token ids (.npy, .bin), see `document`; "
         "mds: MosaicML's shards, as a folder with an index.json; energon: tars in a folder with "
-        "`.nv-meta`, or the YAML of a metadataset, which becomes a source for each of its folders",
+        "`.nv-meta`, or the YAML of a metadataset, which becomes a source for each of its folders; "
+        "folder: folders of media files, one for each label",
     )
     split_part: Text | None = Field(
         default=None,
@@ -134,7 +152,8 @@ class SourceConfig(ConfigModel):
     text: Text | None = Field(
         default=None,
         description="column or JSON field with text; needs `tokenizer`. webdataset: the extension "
-        "of a member (`txt`), or a field of a JSON member (`json:caption`)",
+        "of a member (`txt`), or a field of a JSON member (`json:caption`); folder: `label`, the "
+        "name of the file's folder",
     )
     tokens: Text | None = Field(
         default=None, description="column or JSON field with lists of token ids"

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overlord._src.config.chat import COLUMNS, NEEDED, branches_of
 from overlord._src.config.columns import base_name
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 MOST_SETTINGS = 120_000  # one argument of a process holds 128 KiB
 _SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+_TAKEN_WHERE_THERE = {"alpaca": ("input",), "preference": ("prompt",)}
 _CHATML_TOKENS = ("<|im_start|>", "<|im_end|>")
 
 
@@ -29,6 +31,7 @@ def lower_schema(config: SourceConfig) -> dict[str, Any] | None:
             "marker": config.interleaved.marker,
             "separator": config.interleaved.separator,
             "masked": False,
+            "branches": 1,
         }
     if config.chat is None:
         return None
@@ -41,23 +44,29 @@ def lower_schema(config: SourceConfig) -> dict[str, Any] | None:
         "marker": "",
         "separator": "",
         "masked": config.chat.loss == "answers",
+        "branches": branches_of(config),
     }
 
 
 def _columns(chat: ChatConfig) -> tuple[dict[str, str], int, int]:
     """What the format wants and where it lies: first what every row has, then what is declared."""
-    if chat.format != "alpaca":
+    names = COLUMNS.get(chat.format)
+    if names is None:
         default = "messages" if chat.format == "messages" else "conversations"
         columns = {"messages": chat.column or default}
         if chat.tools is not None:
             columns["tools"] = chat.tools
         return columns, 1, len(columns)
     declared = chat.columns.model_dump(exclude_none=True) if chat.columns is not None else {}
-    columns = {name: declared.pop(name, name) for name in ("instruction", "output")}
-    columns.update(declared)
+    needed = NEEDED[chat.format]
+    columns = {name: declared.pop(name, name) for name in names[:needed]}
+    columns.update({name: declared[name] for name in names if name in declared})
+    if chat.tools is not None:
+        columns["tools"] = chat.tools
     expected = len(columns)
-    columns.setdefault("input", "input")
-    return columns, 2, expected
+    for name in _TAKEN_WHERE_THERE.get(chat.format, ()):
+        columns.setdefault(name, name)
+    return columns, needed, expected
 
 
 def chat_settings(loaded: LoadedConfig, name: str, tokenizer: Path) -> str:
@@ -88,6 +97,8 @@ def chat_settings(loaded: LoadedConfig, name: str, tokenizer: Path) -> str:
                 "markers": chat.markers,
                 "variables": variables,
                 "date": chat.date,
+                # What only some declare is written only there: whoever does not keeps his digest.
+                **({"parts": chat.parts} if chat.parts else {}),
             },
             sort_keys=True,
         )
@@ -110,6 +121,8 @@ class _TemplateNotUsable(Exception):
 
 
 def _template_text(loaded: LoadedConfig, chat: ChatConfig, folder: _Folder, chatml: str) -> str:
+    if chat.template == "none":
+        return ""
     if chat.template == "tokenizer":
         return folder.template(chat.tools is not None)
     if chat.template == "chatml":

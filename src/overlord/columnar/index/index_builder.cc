@@ -11,14 +11,17 @@
 
 #include "overlord/base/enum_names.h"
 #include "overlord/columnar/formats/arrow/arrow_batch.h"
+#include "overlord/columnar/formats/folder/folder_reader.h"
 #include "overlord/columnar/index/index_file.h"
 #include "overlord/columnar/index/index_layout.h"
 #include "overlord/columnar/index/index_naming.h"
 #include "overlord/columnar/index/length_pass.h"
+#include "overlord/columnar/index/named_media.h"
 #include "overlord/columnar/index/reader_factory.h"
 #include "overlord/columnar/index/shard_job.h"
 #include "overlord/columnar/index/source_files.h"
 #include "overlord/columnar/index/source_index.h"
+#include "overlord/columnar/media_files.h"
 #include "overlord/runtime/parallel.h"
 #include "overlord/runtime/quote.h"
 
@@ -26,6 +29,11 @@ namespace overlord::columnar {
 namespace {
 
 using runtime::quote;
+
+// Rows of branches have a loss mask each, and a length is of no use without it.
+bool counts(const model::Source& source, const IndexOptions& options) {
+  return options.lengths && source.schema.branches <= 1;
+}
 
 IndexConfig config_of(const model::Source& source, const IndexOptions& options) {
   IndexConfig config;
@@ -39,7 +47,7 @@ IndexConfig config_of(const model::Source& source, const IndexOptions& options) 
   config.max_expansion = source.limits.max_expansion;
   config.block_rows = options.block_rows;
   config.block_bytes = options.block_bytes;
-  config.counted = options.lengths;
+  config.counted = counts(source, options);
   if (!source.media.empty()) {
     config.media = media_places_of(source);
     config.max_media_bytes = source.limits.max_media_bytes;
@@ -48,12 +56,17 @@ IndexConfig config_of(const model::Source& source, const IndexOptions& options) 
       config.probe_values = options.probe->values_per_blob();
     }
   }
-  if (options.lengths && !source.text_column.empty()) {
+  if (config.counted && !source.text_column.empty()) {
     config.tokenizer_digest = model::text_digest(source);
   }
   // Reading metadata parses whole lines, and finds token ids that are outside.
-  if (options.lengths || !source.metadata_columns.empty()) config.vocabulary = source.vocabulary;
+  if (config.counted || !source.metadata_columns.empty()) config.vocabulary = source.vocabulary;
   return config;
+}
+
+// Formats of text, whose rows have paths of media and nothing else of them.
+bool names_media(model::Format format) {
+  return format == model::Format::kJsonl || format == model::Format::kCsv;
 }
 
 Status check_metadata_columns(const model::Source& source, const std::string& where) {
@@ -78,9 +91,9 @@ Status check_media(const model::Source& source, const IndexOptions& options,
                    const std::string& where) {
   const std::vector<model::MediaField>& media = source.media;
   if (media.empty()) return {};
-  if (model::is_bare_tokens(source.format) || source.format == model::Format::kJsonl) {
+  if (model::is_bare_tokens(source.format)) {
     return invalid_argument(where + "its format has no media; write the source as webdataset, " +
-                            "Parquet, Arrow or MDS, or remove `media`");
+                            "Parquet, Arrow, MDS or JSONL, or remove `media`");
   }
   if (media.size() > model::kMaxMediaFields) {
     return invalid_argument(where + std::to_string(media.size()) + " media fields, at most " +
@@ -92,14 +105,38 @@ Status check_media(const model::Source& source, const IndexOptions& options,
   }
   for (const model::MediaField& field : media) {
     const bool members = source.format == model::Format::kWebdataset;
-    if (field.from.empty() || (!members && field.from.size() != 1)) {
+    const bool folder = source.format == model::Format::kFolder;
+    const bool several = members || folder || names_media(source.format);
+    if (field.from.empty() || (!several && field.from.size() != 1)) {
       return invalid_argument(where + "media " + quote(field.name) +
                               (members ? " names no member extension" : " must name one column"));
+    }
+    if ((members || folder) && !field.root.empty()) {
+      return invalid_argument(where + "media " + quote(field.name) +
+                              " has a root, and rows of its format name no paths");
+    }
+    if (field.many && (folder || source.format == model::Format::kCsv)) {
+      return invalid_argument(where + "media " + quote(field.name) +
+                              ": a row of its format has at most one blob of a field");
     }
   }
   if (options.probe != nullptr && options.probe->values_per_blob() > kMaxProbeValues) {
     return invalid_argument(where + "a media probe keeps at most " +
                             std::to_string(kMaxProbeValues) + " values of a blob");
+  }
+  return {};
+}
+
+// The text of a folder's rows is its name, and there are no columns.
+Status check_labels(const model::Source& source, const std::string& where) {
+  if (source.format != model::Format::kFolder) return {};
+  if (source.text_column != kLabelColumn || source.schema.declared()) {
+    return invalid_argument(where + "rows of a folder have the text " +
+                            quote(std::string(kLabelColumn)) + ", the folder's name");
+  }
+  if (source.media.empty() || !source.metadata_columns.empty()) {
+    return invalid_argument(where + "rows of a folder are media, which have to be declared, and " +
+                            "have no metadata columns");
   }
   return {};
 }
@@ -124,6 +161,10 @@ Status check_arguments(const model::Source& source, const IndexOptions& options,
   }
   if (source.format == model::Format::kWebdataset && source.text_column.empty()) {
     return invalid_argument(where + "webdataset has text members and no token columns");
+  }
+  OVERLORD_RETURN_IF_ERROR(check_labels(source, where));
+  if (source.format == model::Format::kCsv && source.text_column.empty()) {
+    return invalid_argument(where + "CSV has no lists of tokens; name a text column");
   }
   if (source.schema.declared() && bare) {
     return invalid_argument(where + enum_name(source.format) +
@@ -160,6 +201,7 @@ class Builder {
 
   Result<std::string> run() {
     OVERLORD_TRY(uris_, resolve_files(storage_, source_));
+    OVERLORD_TRY(tars_, read_tar_roots(storage_, source_, cancel_));
     progress_.shards_total += uris_.size();
     parts_.resize(uris_.size());
     statuses_.resize(uris_.size());
@@ -170,7 +212,7 @@ class Builder {
     OVERLORD_RETURN_IF_ERROR(check_columns());
     OVERLORD_RETURN_IF_ERROR(check_together());
     const bool lengths = !model::carries_mask(source_) &&
-                         (options_.lengths || model::is_bare_tokens(source_.format));
+                         (config_.counted || model::is_bare_tokens(source_.format));
     std::vector<ShardPart> parts;
     for (auto& part : parts_) parts.push_back(std::move(*part));
     const auto covers = lengths_change_nothing(source_) ? layout::DigestCovers::kFiles
@@ -203,6 +245,7 @@ class Builder {
     job.options = &options_;
     job.progress = &progress_;
     job.cancel = &cancel_;
+    job.tars = &tars_;
     job.abandoned = [this, i] { return first_failed_ < i; };
     OVERLORD_RETURN_IF_ERROR(job.check_cancelled());
     OVERLORD_TRY(job.file, stat(uri));
@@ -223,25 +266,28 @@ class Builder {
       return old_->part(*old);
     }
     OVERLORD_TRY(ShardPart part, index_shard(job));
+    if (!config_.media.empty() && names_media(source_.format)) {
+      OVERLORD_RETURN_IF_ERROR(note_named_media(job, config_, &part));
+    }
     job.note_scanned(bytes - std::min(bytes, job.scanned_bytes));
     part.columns.resize(config_.metadata_columns.size());
     part.media.resize(media_arrays(config_.media.size(), config_.probe_values));
     part.media_ends.resize(config_.media.size());
     const bool has_schema =
-        source_.format != model::Format::kJsonl && source_.format != model::Format::kWebdataset;
-    const bool parse_columns = !part.columns.empty() && !has_schema && !options_.lengths;
-    if (options_.lengths || parse_columns) {
+        !names_media(source_.format) && source_.format != model::Format::kWebdataset;
+    const bool parse_columns = !part.columns.empty() && !has_schema && !config_.counted;
+    if (config_.counted || parse_columns) {
       uint64_t decoded = 0;
       for (const model::BlockEntry& block : part.blocks) decoded += block.size_bytes;
       progress_.bytes_total += decoded;
-      OVERLORD_RETURN_IF_ERROR(options_.lengths ? count_tokens(job, encoder_, config_, &part)
-                                                : read_columns(job, config_, &part));
+      OVERLORD_RETURN_IF_ERROR(config_.counted ? count_tokens(job, encoder_, config_, &part)
+                                               : read_columns(job, config_, &part));
     }
     return part;
   }
 
   Result<runtime::FileInfo> stat(const std::string& uri) {
-    auto info = storage_.stat(uri);
+    auto info = stat_shard(storage_, source_, uri);
     if (info.ok()) return info;
     return info.status().with_context("source " + quote(source_.name));
   }
@@ -322,6 +368,7 @@ class Builder {
   const IndexConfig config_;
   std::shared_ptr<const IndexFile> old_;
   std::unordered_map<std::string, uint32_t> old_shards_;
+  TarRoots tars_;
 
   std::vector<std::string> uris_;
   std::vector<std::optional<ShardPart>> parts_;

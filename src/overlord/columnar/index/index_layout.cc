@@ -37,6 +37,11 @@ uint32_t IndexConfig::version() const {
 }  // namespace overlord::columnar
 
 namespace overlord::columnar::layout {
+namespace {
+
+enum : uint8_t { kMany = 1, kHasRoot = 2 };  // of a media field
+
+}  // namespace
 
 void write_config(const IndexConfig& config, ByteWriter* out) {
   out->u8(static_cast<uint8_t>(config.format));
@@ -61,7 +66,8 @@ void write_config(const IndexConfig& config, ByteWriter* out) {
     out->text(field.name);
     out->varint(field.from.size());
     for (const std::string& name : field.from) out->text(name);
-    out->u8(field.many ? 1 : 0);
+    out->u8(static_cast<uint8_t>((field.many ? kMany : 0) | (field.root.empty() ? 0 : kHasRoot)));
+    if (!field.root.empty()) out->text(field.root);
   }
   out->u64(config.max_media_bytes);
   out->text(config.probe_version);
@@ -92,7 +98,10 @@ IndexConfig read_config(uint32_t version, ByteReader* in) {
     field.from.resize(in->count(1));
     for (std::string& name : field.from) name = in->text();
     // An older index is refused once its version has been looked at.
-    if (version >= kMediaIndexVersion) field.many = in->u8() != 0;
+    if (version < kMediaIndexVersion) continue;
+    const uint8_t flags = in->u8();
+    field.many = (flags & kMany) != 0;
+    if ((flags & kHasRoot) != 0) field.root = in->text();
   }
   config.max_media_bytes = in->u64();
   config.probe_version = in->text();

@@ -1,6 +1,8 @@
 #include "overlord/columnar/index/reader_factory.h"
 
 #include "overlord/columnar/formats/arrow/arrow_reader.h"
+#include "overlord/columnar/formats/csv/csv_reader.h"
+#include "overlord/columnar/formats/folder/folder_reader.h"
 #include "overlord/columnar/formats/jsonl/jsonl_reader.h"
 #include "overlord/columnar/formats/mds/mds_reader.h"
 #include "overlord/columnar/formats/megatron/megatron_files.h"
@@ -27,6 +29,10 @@ Result<ShardPart> index_shard(const ShardJob& job) {
       return index_raw_tokens_shard(job);
     case model::Format::kMds:
       return index_mds_shard(job);
+    case model::Format::kCsv:
+      return index_csv_shard(job);
+    case model::Format::kFolder:
+      return index_folder_shard(job);
   }
   return job.error("unknown format", Code::kInvalidArgument);
 }
@@ -47,6 +53,10 @@ Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile
       return make_arrow_reader(std::move(file), source);
     case model::Format::kMds:
       return make_mds_reader(std::move(file), source);
+    case model::Format::kCsv:
+      return make_csv_reader(std::move(file), source);
+    case model::Format::kFolder:
+      return make_folder_reader(std::move(file), source);
   }
   return invalid_argument("unknown format of source '" + source.name + "'");
 }

@@ -9,6 +9,7 @@
 #include "overlord/base/status.h"
 #include "overlord/columnar/index/index_file.h"
 #include "overlord/columnar/index/source_index.h"
+#include "overlord/columnar/media_files.h"
 #include "overlord/model/source.h"
 #include "overlord/runtime/seams.h"
 
@@ -22,6 +23,7 @@ struct ShardJob {
   const runtime::CancelToken* cancel = nullptr;
   runtime::FileInfo file;              // the shard as it is now
   runtime::FileInfo companion;         // Megatron: the .idx
+  const TarRoots* tars = nullptr;      // of media that rows name; never null here
   mutable uint64_t scanned_bytes = 0;  // of the file, told to `progress` so far
   // True once an earlier shard has failed: what comes of this one no longer matters.
   std::function<bool()> abandoned;

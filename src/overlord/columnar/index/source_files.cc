@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "overlord/columnar/formats/arrow/saved_dataset.h"
+#include "overlord/columnar/formats/folder/folder_reader.h"
 #include "overlord/columnar/formats/mds/mds_files.h"
 #include "overlord/columnar/formats/megatron/megatron_files.h"
 #include "overlord/runtime/quote.h"
@@ -12,6 +13,12 @@
 namespace overlord::columnar {
 
 using runtime::quote;
+
+Result<runtime::FileInfo> stat_shard(runtime::Storage& storage, const model::Source& source,
+                                     const std::string& uri) {
+  if (source.format == model::Format::kFolder) return stat_folder(storage, source, uri);
+  return storage.stat(uri);
+}
 
 Result<std::vector<std::string>> resolve_files(runtime::Storage& storage,
                                                const model::Source& source) {
@@ -44,6 +51,15 @@ Result<std::vector<std::string>> resolve_files(runtime::Storage& storage,
       expanded.insert(expanded.end(), shards->begin(), shards->end());
     }
     uris = std::move(expanded);
+  }
+  if (source.format == model::Format::kFolder) {
+    std::vector<std::string> folders;
+    for (const std::string& uri : uris) {
+      auto below = expand_folders(storage, source, uri);
+      if (!below.ok()) return below.status().with_context(where);
+      folders.insert(folders.end(), below->begin(), below->end());
+    }
+    uris = std::move(folders);
   }
   std::unordered_set<std::string_view> seen;
   for (const std::string& uri : uris) {

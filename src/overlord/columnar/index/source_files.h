@@ -13,4 +13,8 @@ namespace overlord::columnar {
 Result<std::vector<std::string>> resolve_files(runtime::Storage& storage,
                                                const model::Source& source);
 
+// What a shard, or its companion, is now.
+Result<runtime::FileInfo> stat_shard(runtime::Storage& storage, const model::Source& source,
+                                     const std::string& uri);
+
 }  // namespace overlord::columnar

@@ -1,10 +1,13 @@
 #include "overlord/columnar/index/source_index.h"
 
+#include <algorithm>
+#include <memory>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 
 #include "overlord/base/enum_names.h"
+#include "overlord/columnar/branches.h"
 #include "overlord/columnar/index/index_file.h"
 #include "overlord/columnar/index/reader_factory.h"
 #include "overlord/columnar/index/shard_job.h"
@@ -30,6 +33,7 @@ std::string listed(const std::vector<model::MediaField>& fields) {
   for (const model::MediaField& field : fields) {
     out += (out.empty() ? "" : "; ") + field.name + ": " + listed(field.from);
     if (field.many) out += " (many)";
+    if (!field.root.empty()) out += " in " + field.root;
   }
   return out;
 }
@@ -98,7 +102,7 @@ Status source_changed(const model::Source& source, const std::string& uri, const
 
 Status verify_object(runtime::Storage& storage, const model::Source& source, const std::string& uri,
                      const model::Fingerprint& expected) {
-  const auto now = storage.stat(uri);
+  const auto now = stat_shard(storage, source, uri);
   if (!now.ok()) {
     if (now.status().code() == Code::kNotFound) return source_changed(source, uri, "vanished");
     return now.status().with_context("source " + quote(source.name));
@@ -125,6 +129,17 @@ SourceIndex::SourceIndex(std::shared_ptr<const IndexFile> file, const model::Sou
   manifest_.meta_origin = tells_all && !manifest_.lengths.empty() ? model::MetaOrigin::kIndex
                                                                   : model::MetaOrigin::kDecode;
   manifest_.holder = file_;
+  if (source.schema.branches > 1) show_branches();
+}
+
+void SourceIndex::show_branches() {
+  branched_ = std::make_shared<const BranchedRows>(*file_, source_.schema.branches);
+  manifest_.rows = file_->rows() * source_.schema.branches;
+  manifest_.shards = branched_->shards;
+  manifest_.blocks = branched_->blocks;
+  manifest_.columns.assign(branched_->columns.begin(), branched_->columns.end());
+  manifest_.holder =
+      std::make_shared<std::pair<decltype(file_), decltype(branched_)>>(file_, branched_);
 }
 
 Result<std::shared_ptr<const SourceIndex>> SourceIndex::open(const std::string& path,
@@ -158,9 +173,12 @@ Result<std::shared_ptr<const SourceIndex>> SourceIndex::from_file(
 std::vector<std::pair<uint64_t, std::string>> SourceIndex::bad_rows() const {
   std::vector<std::pair<uint64_t, std::string>> rows;
   rows.reserve(file_->bad_count());
+  const uint64_t branches = std::max(source_.schema.branches, 1u);
   for (uint64_t i = 0; i < file_->bad_count(); ++i) {
     const auto [row, reason] = file_->bad_row(i);
-    rows.emplace_back(row, std::string(reason));
+    for (uint64_t branch = 0; branch < branches; ++branch) {
+      rows.emplace_back(row * branches + branch, std::string(reason));
+    }
   }
   return rows;
 }
@@ -200,15 +218,17 @@ Result<std::unique_ptr<BlockReader>> SourceIndex::reader() const {
   // What they hold is in the index; a reader that does not look for it has less to do.
   model::Source source = source_;
   source.metadata_columns.clear();
-  return make_reader(file_, source);
+  OVERLORD_TRY(std::unique_ptr<BlockReader> reader, make_reader(file_, source));
+  if (branched_ != nullptr) return make_branch_reader(std::move(reader), source);
+  return reader;
 }
 
 std::span<const uint32_t> SourceIndex::media_values(size_t field, size_t which) const {
-  return file_->media(field, which);
+  return branched_ == nullptr ? file_->media(field, which) : branched_->media[field][which];
 }
 
 std::span<const uint64_t> SourceIndex::media_ends(size_t field) const {
-  return file_->media_ends(field);
+  return branched_ == nullptr ? file_->media_ends(field) : branched_->media_ends[field];
 }
 
 uint32_t SourceIndex::media_values_per_blob() const { return file_->config().probe_values; }

@@ -21,6 +21,7 @@
 namespace overlord::columnar {
 
 class IndexFile;
+struct BranchedRows;
 
 class SourceIndex {
  public:
@@ -50,11 +51,13 @@ class SourceIndex {
 
  private:
   SourceIndex(std::shared_ptr<const IndexFile> file, const model::Source& source);
+  void show_branches();
   static Result<std::shared_ptr<const SourceIndex>> from_file(std::shared_ptr<const IndexFile> file,
                                                               const model::Source& source,
                                                               const std::string& name);
 
   std::shared_ptr<const IndexFile> file_;
+  std::shared_ptr<const BranchedRows> branched_;  // null: rows are those of the files
   model::Source source_;
   model::SourceManifest manifest_;
 };

@@ -250,6 +250,10 @@ TEST_F(IndexTest, AChangedShardWhileIndexingIsRefused) {
     }
     Result<runtime::FileInfo> stat(const std::string& uri) override { return base_->stat(uri); }
     Result<std::vector<std::string>> list(const std::string& p) override { return base_->list(p); }
+    Result<std::vector<runtime::ListedFile>> list_folder(const std::string& folder,
+                                                         uint64_t most) override {
+      return base_->list_folder(folder, most);
+    }
 
    private:
     runtime::MemoryStorage* base_;

@@ -54,9 +54,9 @@ Status index_source(const model::Source& source, const std::string& path,
   runtime::ThreadExecutor executor(1, "ol-index");
   OVERLORD_RETURN_IF_ERROR(executor.status());
   Encoders encoders(executor, worker_command, options.threads);
-  OVERLORD_TRY(
-      const auto storage,
-      storage::open_storage(source.files, {runtime::BufferPool::make(kPoolBytes), 1, kOpenFiles}));
+  OVERLORD_TRY(const auto storage,
+               storage::open_storage(model::places_of(source),
+                                     {runtime::BufferPool::make(kPoolBytes), 1, kOpenFiles}));
   runtime::TextEncoder* encoder = nullptr;
   columnar::IndexOptions building = options;
   building.probe = loader::media_probe(source);
@@ -95,7 +95,8 @@ Result<std::vector<std::vector<std::string>>> read_row_media(const model::Source
   request.block = block;
   request.rows = {static_cast<uint32_t>(row - manifest.blocks[block].first_row)};
   OVERLORD_TRY(const auto storage,
-               storage::open_storage(source.files, {runtime::BufferPool::make(0), 1, kOpenFiles}));
+               storage::open_storage(model::places_of(source),
+                                     {runtime::BufferPool::make(0), 1, kOpenFiles}));
   OVERLORD_TRY(const auto reader, index->reader());
   OVERLORD_TRY(const auto lists, columnar::read_media(*storage, manifest, *reader, request));
   std::vector<std::vector<std::string>> out(source.media.size());
@@ -137,9 +138,12 @@ Result<std::vector<std::string>> expand_braces(const std::string& pattern) {
 }
 
 Result<std::vector<std::string>> list_files(const std::string& pattern) {
-  OVERLORD_TRY(const auto storage,
-               storage::open_storage({&pattern, 1}, {runtime::BufferPool::make(0), 1, 1}));
+  OVERLORD_TRY(const auto storage, open_files_of(pattern));
   return storage->list(pattern);
+}
+
+Result<std::unique_ptr<runtime::Storage>> open_files_of(const std::string& uri) {
+  return storage::open_storage({&uri, 1}, {runtime::BufferPool::make(0), 1, kOpenFiles});
 }
 
 }  // namespace overlord::node

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,5 +45,8 @@ Result<std::vector<std::string>> expand_braces(const std::string& pattern);
 
 // A glob or a plain path as sorted URIs.
 Result<std::vector<std::string>> list_files(const std::string& pattern);
+
+// Whatever serves a URI, for reading a little of what lies there.
+Result<std::unique_ptr<runtime::Storage>> open_files_of(const std::string& uri);
 
 }  // namespace overlord::node

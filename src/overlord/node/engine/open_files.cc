@@ -29,7 +29,8 @@ Result<std::unique_ptr<runtime::Storage>> open_storage_of(const model::JobSpec& 
                                                           storage::StorageOptions options) {
   std::vector<std::string> uris;
   for (const model::Source& source : spec.sources) {
-    uris.insert(uris.end(), source.files.begin(), source.files.end());
+    const std::vector<std::string> places = model::places_of(source);
+    uris.insert(uris.end(), places.begin(), places.end());
   }
   return storage::open_storage(uris, std::move(options));
 }

@@ -100,6 +100,18 @@ Result<std::vector<std::string>> MemoryStorage::list(const std::string& pattern)
   return uris;
 }
 
+Result<std::vector<ListedFile>> MemoryStorage::list_folder(const std::string& uri, uint64_t most) {
+  std::lock_guard lock(mutex_);
+  std::vector<ListedFile> files;
+  for (auto found = objects_.lower_bound(uri); found != objects_.end(); ++found) {
+    if (!found->first.starts_with(uri)) break;
+    if (files.size() == most) return invalid_argument("too many objects below " + quote(uri));
+    files.push_back({found->first, found->second.bytes->size()});
+  }
+  if (files.empty()) return not_found("no object lies below " + quote(uri));
+  return files;
+}
+
 uint64_t MemoryStorage::reads() const {
   std::lock_guard lock(mutex_);
   return reads_;

@@ -25,6 +25,7 @@ class MemoryStorage final : public Storage {
   Result<FileInfo> stat(const std::string& uri) override;
   // Knows `*` and `?` inside a URI; `*` also crosses slashes.
   Result<std::vector<std::string>> list(const std::string& pattern) override;
+  Result<std::vector<ListedFile>> list_folder(const std::string& uri, uint64_t most) override;
 
   uint64_t reads() const;
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "overlord/columnar/formats/jsonl/json_fields.h"
+#include "overlord/columnar/formats/jsonl/json_media.h"
 #include "overlord/columnar/formats/jsonl/json_schema_text.h"
 #include "overlord/columnar/text_rules.h"
 #include "overlord/runtime/quote.h"
@@ -30,8 +31,11 @@ struct JsonRowParser::Parser {
   std::string padded_line;
 };
 
-JsonRowParser::JsonRowParser(const model::Source& source, RowNamer name)
-    : source_(source), name_(std::move(name)), parser_(std::make_unique<Parser>()) {
+JsonRowParser::JsonRowParser(const model::Source& source, bool named_media, RowNamer name)
+    : source_(source),
+      named_media_(named_media),
+      name_(std::move(name)),
+      parser_(std::make_unique<Parser>()) {
   out_.is_text = !source.text_column.empty();
   out_.columns.resize(source.metadata_columns.size());
 }
@@ -52,6 +56,7 @@ void JsonRowParser::use_buffers(const runtime::Buffer& tokens, const runtime::Bu
 void JsonRowParser::add(std::string_view line, bool padded) {
   const uint64_t tokens_before = token_count_;
   metadata_.assign(out_.columns.size(), 0);
+  media_ = {};
   const std::string fault = parse(line, padded);
   if (!fault.empty()) {
     metadata_.assign(out_.columns.size(), 0);
@@ -63,6 +68,8 @@ void JsonRowParser::add(std::string_view line, bool padded) {
   }
   if (out_.is_text) out_.text.rows.ends.push_back(out_.text.rows.bytes.size());
   for (size_t i = 0; i < metadata_.size(); ++i) out_.columns[i].push_back(metadata_[i]);
+  // A row that cannot be read has none, and is found bad whenever it is read.
+  if (named_media_) out_.named.push_back(fault.empty() ? std::move(media_) : NamedMedia());
   ++rows_;
 }
 
@@ -88,6 +95,7 @@ std::string JsonRowParser::parse(std::string_view line, bool padded) {
   dom::object object;
   if (root.get(object))
     return std::string("line is ") + json_type_name(root.type()) + ", not an object";
+  if (named_media_) media_ = take_media(&object);
   if (source_.schema.declared()) return take_schema_text(&object);
   std::optional<dom::element> wanted, mask;
   const std::string& name = out_.is_text ? source_.text_column : source_.token_column;
@@ -118,6 +126,10 @@ std::string JsonRowParser::take_metadata(const void* opaque) {
     if (!fault.empty()) return fault;
   }
   return {};
+}
+
+NamedMedia JsonRowParser::take_media(const void* opaque) const {
+  return json_media(source_.media, *static_cast<const dom::object*>(opaque));
 }
 
 std::string JsonRowParser::take_text(const void* opaque) {

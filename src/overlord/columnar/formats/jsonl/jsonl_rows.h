@@ -20,7 +20,8 @@ inline constexpr size_t kLinePadding = 64;
 
 class JsonRowParser {
  public:
-  JsonRowParser(const model::Source& source, RowNamer name);
+  // `named_media`: what rows say of their media is wanted too.
+  JsonRowParser(const model::Source& source, bool named_media, RowNamer name);
   ~JsonRowParser();
 
   // Takes all memory that parsing needs, so that a lack of it never looks like a bad row.
@@ -40,10 +41,12 @@ class JsonRowParser {
   std::string take_text(const void* element);
   std::string take_schema_text(const void* object);
   std::string take_metadata(const void* object);
+  NamedMedia take_media(const void* object) const;
   std::string take_tokens(const void* tokens, const void* mask);
   void refuse(std::string_view what);
 
   const model::Source& source_;
+  const bool named_media_;
   const RowNamer name_;
   std::unique_ptr<Parser> parser_;
   uint32_t rows_ = 0;
@@ -52,6 +55,7 @@ class JsonRowParser {
   runtime::Buffer mask_buffer_;
   uint64_t token_count_ = 0;
   std::vector<uint32_t> metadata_;  // of the row in hand, by column
+  NamedMedia media_;                // ditto
 };
 
 }  // namespace overlord::columnar

@@ -1,0 +1,58 @@
+#include "overlord/columnar/formats/jsonl/json_media.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "overlord/columnar/formats/jsonl/json_fields.h"
+#include "overlord/runtime/quote.h"
+
+namespace overlord::columnar {
+namespace {
+
+namespace dom = simdjson::dom;
+
+// What is wrong, or empty.
+std::string take_paths(const std::string& name, const dom::element& value,
+                       std::vector<std::string>* paths) {
+  if (value.is_null()) return {};
+  std::string_view path;
+  if (!value.get(path)) {
+    paths->emplace_back(path);
+    return {};
+  }
+  dom::array list;
+  if (value.get(list)) return wrong_type(name, value.type(), "a path or a list of paths");
+  for (const dom::element item : list) {
+    if (item.is_null()) continue;
+    if (paths->size() > model::kMaxRowBlobs) break;  // too many already
+    if (item.get(path)) return wrong_type(name + "[]", item.type(), "a path");
+    paths->emplace_back(path);
+  }
+  return {};
+}
+
+// The first of a field's names that the object has a value for.
+std::string take_field(const model::MediaField& field, const dom::object& object,
+                       std::vector<std::string>* paths) {
+  for (const std::string& name : field.from) {
+    std::optional<dom::element> found;
+    const std::string fault = find_field(object, name, &found);
+    if (!found || found->is_null()) continue;
+    return fault.empty() ? take_paths(name, *found, paths) : fault;
+  }
+  return {};
+}
+
+}  // namespace
+
+NamedMedia json_media(const std::vector<model::MediaField>& fields, const dom::object& object) {
+  NamedMedia media;
+  for (const model::MediaField& field : fields) {
+    const std::string fault = take_field(field, object, &media.paths.emplace_back());
+    if (!fault.empty()) return {{}, "media " + runtime::quote(field.name) + ": " + fault};
+  }
+  return media;
+}
+
+}  // namespace overlord::columnar
