@@ -51,7 +51,6 @@ if TYPE_CHECKING:
         VersionMismatchError,
     )
     from overlord._src.errors import ConfigError
-    from overlord._src.functions.source_function import SourceReader, source
     from overlord._src.functions.transform_function import Transform, transform
     from overlord._src.job.job import Job, job
     from overlord._src.loader.loader import Loader, RankLoaders
@@ -76,7 +75,6 @@ __all__ = [
     "RankLoaders",
     "ResourceError",
     "SourceChangedError",
-    "SourceReader",
     "StateMismatchError",
     "Transform",
     "UnavailableError",
@@ -94,7 +92,6 @@ __all__ = [
     "mesh",
     "mix",
     "ray",
-    "source",
     "strategy",
     "titan",
     "torch",
@@ -112,8 +109,6 @@ _HOMES = {
     "Mesh": "overlord._src.mesh",
     "mesh": "overlord._src.mesh",
     "Microbatch": "overlord._src.batch.microbatch",
-    "SourceReader": "overlord._src.functions.source_function",
-    "source": "overlord._src.functions.source_function",
     "Transform": "overlord._src.functions.transform_function",
     "transform": "overlord._src.functions.transform_function",
 }
