@@ -211,8 +211,8 @@ class Builder {
     OVERLORD_RETURN_IF_ERROR(check_schemas());
     OVERLORD_RETURN_IF_ERROR(check_columns());
     OVERLORD_RETURN_IF_ERROR(check_together());
-    const bool lengths = !model::carries_mask(source_) &&
-                         (config_.counted || model::is_bare_tokens(source_.format));
+    const bool lengths =
+        !model::carries_mask(source_) && (config_.counted || model::is_bare_tokens(source_.format));
     std::vector<ShardPart> parts;
     for (auto& part : parts_) parts.push_back(std::move(*part));
     const auto covers = lengths_change_nothing(source_) ? layout::DigestCovers::kFiles
