@@ -24,6 +24,7 @@ from chat_rows import (
     tokens_and_mask,
 )
 from corpora import EOD, VOCABULARY, Tokens, job_config, made_up_documents, made_up_texts
+from overlord.cli import main
 from PIL import Image
 from test_chat import stored
 from test_formats_oracle import bytes_of, check_masks, check_rows, check_source, open_source
@@ -464,3 +465,56 @@ def test_keys_that_are_refused(tmp_path: Path) -> None:
             ol.job(job_config(tmp_path, {"s": text_source("a/", **said)}))
         for word in words:
             assert word in str(caught.value)
+
+
+def whole_config(folder: Path) -> dict[str, Any]:
+    """A job over every layout of this file, with media that travel."""
+    images = {"from": "images", "many": True, "kind": "image", "transform": PATCHES}
+    sources = {
+        "text": text_source("merged/", media={"images": images}, over_length="drop"),
+        "packed": {"files": "zstd/", "format": "mds", "tokens": "packed", "dtype": "uint16"},
+        "caption": text_source("gz/", text="meta:caption", metadata=["number"]),
+    }
+    return job_config(folder, sources, context=256, at_end="repeat", steps=6)
+
+
+@pytest.mark.parametrize("engine", ["embedded", "processes"])
+def test_a_run_goes_on_where_it_stopped(engine: Any, folder: Path, sockets: Path) -> None:
+    """With both engines the stream is one, whole or in two pieces."""
+    config = whole_config(folder)
+    config["runtime"] = {"processes": {"directory": str(sockets)}}
+
+    def read(job: ol.Job, state: Any, count: int | None) -> tuple[list[Any], Any]:
+        with job.train(engine=engine) as loader:
+            if state is not None:
+                loader.load_state_dict(state)
+            batches = []
+            for batch in loader:
+                media = {name: field.data.tolist() for name, field in batch.media.items()}
+                batches.append((batch.tokens.tolist(), media))
+                if len(batches) == count:
+                    break
+            return batches, loader.state_dict()
+
+    job = ol.job(config)
+    whole, _ = read(job, None, None)
+    first, state = read(job, None, 7)
+    rest, _ = read(job, state, None)
+    assert first + rest == whole
+    assert any(media["images"] for _, media in whole)
+
+
+def test_commands(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """index and inspect, with and without lengths."""
+    path = folder / "job.json"
+    path.write_text(json.dumps(whole_config(folder)))
+    for words in (["index", str(path)], ["index", str(path), "--lengths"]):
+        assert main(words) == 0
+    capsys.readouterr()
+    assert main(["inspect", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("text", "packed", "caption"))
+    assert main(["inspect", str(path), "sample", "caption", "3"]) == 0
+    assert "caption of 3" in capsys.readouterr().out
+    assert main(["inspect", str(path), "sample", "text", "2", "--out", str(folder / "out")]) == 0
+    assert len(list((folder / "out").iterdir())) == len(SAMPLES[2]["images"])

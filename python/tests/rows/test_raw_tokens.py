@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from corpora import EOD, VOCABULARY, Tokens, job_config, made_up_documents, write_megatron
+from overlord.cli import main
 from test_formats_oracle import check_rows, check_source, open_source
 
 import overlord as ol
@@ -271,3 +273,18 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     with job.train() as loader:
         loader.load_state_dict(state)
         assert first + [batch.tokens.tolist() for batch in loader] == whole
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """index and inspect; a count finds what reading finds late."""
+    tokens = np.array([1, 2, EOD, 3, VOCABULARY, EOD, 4, EOD])
+    np.save(tmp_path / "a.npy", tokens.astype(np.int32))
+    source = {"files": "a.npy", "document": {"eod": EOD}, "bad_rows_allowed": 1}
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(job_config(tmp_path, {"s": source})))
+    for words in (["index", str(path)], ["index", str(path), "--lengths"]):
+        assert main(words) == 0
+    assert "bad" in capsys.readouterr().out
+    assert main(["inspect", str(path), "sample", "s", "0"]) == 0
+    assert "1 2 999" in capsys.readouterr().out.replace(",", "")
+    check_rows(ol.job(json.loads(path.read_text())), [tokens[:3], None, tokens[6:]])

@@ -46,6 +46,26 @@ TEST(MdsReader, RowsAreTheirColumns) {
   EXPECT_EQ(read_all(storage, **tokens)->tokens, (std::vector<std::vector<int64_t>>(3, {7, 8})));
 }
 
+TEST(MdsReader, ACountLeavesMetadataAsTheyAre) {
+  runtime::MemoryStorage storage;
+  storage.put(kShard, some_mds_shard());
+  model::Source source = mds_tokens();
+  source.metadata_columns = {"n"};
+  for (const bool lengths : {false, true}) {
+    IndexOptions options;
+    options.lengths = lengths;
+    for (const bool text : {false, true}) {
+      source.token_column = text ? "" : "tokens";
+      source.text_column = text ? "text" : "";
+      if (text && lengths) continue;  // needs an encoder
+      const auto index = build(storage, source, options);
+      ASSERT_TRUE(index.ok()) << index.status().message();
+      const auto values = (*index)->manifest().columns[0];
+      EXPECT_EQ(std::vector<uint32_t>(values.begin(), values.end()), (std::vector<uint32_t>(3, 5)));
+    }
+  }
+}
+
 TEST(MdsReader, TextIsReadWithoutMedia) {
   const std::string large(100 << 10, 'x');
   const std::vector<std::string> row = {large, "words"};

@@ -110,7 +110,9 @@ Result<RowBlock> text_rows_of(const model::Source& source, const MdsColumns& col
       out.add(record ? std::string_view(records[i]) : rows[i].values.front(), {}, false);
     }
   }
-  return out.take();
+  RowBlock block = out.take();
+  block.columns.clear();  // metadata are columns of their own, and the index has them
+  return block;
 }
 
 // Numbers of 8 bits to 64, as they lie in a shard, to int64.
