@@ -70,7 +70,7 @@ TEST(Views, BroadcastAxesPruneAndUnslice) {
 TEST(Views, WhomNobodyServesNeedsNoLoader) {
   model::DeliverySpec delivery;
   delivery.broadcast_axes = {"tp"};
-  const Mesh mesh = mesh_of({{"pp", 3}, {"tp", 2}});
+  const model::Mesh mesh = mesh_of({{"pp", 3}, {"tp", 2}});
   EXPECT_EQ(ranks_served(*make_views(mesh, delivery, 1), false), (std::vector<Rank>{0, 2, 4}));
   EXPECT_EQ(ranks_served(*make_views(mesh, delivery, 1), true), (std::vector<Rank>{0, 4}));
   delivery.all_stages = true;
