@@ -1,12 +1,10 @@
 """Installs what pyproject.toml requires into the environment that runs this.
 
-Usage: install.py [--compile] [build] [EXTRA ...]. The run dependencies always come, with what
-builds the product; `build` adds the build back end's requirements. Runs under the bare interpreter
-of a new virtual environment.
+Usage: install.py [--compile] [build] [EXTRA ...]. The run dependencies always come, with what builds the product;
+`build` adds the build back end's requirements. Runs under the bare interpreter of a new virtual environment.
 
-uv does it, which pip fetches first: it takes a quarter of pip's time, most of it for PyTorch. It
-does not read what pip was told of indexes, so it is told that again; where it does not get on, pip
-does all of it.
+uv does it, which pip fetches first: it takes a quarter of pip's time, most of it for PyTorch. It does not read what pip
+was told of indexes, so it is told that again; where it does not get on, pip does all of it.
 """
 
 import ast
@@ -44,7 +42,7 @@ def requirements(groups: list[str]) -> list[str]:
 
 
 def environment(settings: str) -> dict[str, str]:
-    """For uv, from `pip config list`: what the environment says wins over what files say.
+    """For uv, from `pip config list`, whose later lines win: those of files, then those of the environment.
 
     pip looks for the newest version in all indexes, and uv by default in the first that has any.
     """
@@ -78,9 +76,7 @@ def main() -> int:
         return 0
     print("setup: uv did not install them (above); pip does", file=sys.stderr)
     option = "--compile" if compiled else "--no-compile"
-    return subprocess.run(
-        [*PIP, "install", "-qq", option, *wanted], stdin=subprocess.DEVNULL
-    ).returncode
+    return subprocess.run([*PIP, "install", "-qq", option, *wanted], stdin=subprocess.DEVNULL).returncode
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         VersionMismatchError,
     )
     from overlord._src.errors import ConfigError
+    from overlord._src.functions.source_function import SourceReader, source
     from overlord._src.functions.transform_function import Transform, transform
     from overlord._src.job.job import Job, job
     from overlord._src.loader.loader import Loader, RankLoaders
@@ -75,6 +76,7 @@ __all__ = [
     "RankLoaders",
     "ResourceError",
     "SourceChangedError",
+    "SourceReader",
     "StateMismatchError",
     "Transform",
     "UnavailableError",
@@ -92,6 +94,7 @@ __all__ = [
     "mesh",
     "mix",
     "ray",
+    "source",
     "strategy",
     "titan",
     "torch",
@@ -109,6 +112,8 @@ _HOMES = {
     "Mesh": "overlord._src.mesh",
     "mesh": "overlord._src.mesh",
     "Microbatch": "overlord._src.batch.microbatch",
+    "SourceReader": "overlord._src.functions.source_function",
+    "source": "overlord._src.functions.source_function",
     "Transform": "overlord._src.functions.transform_function",
     "transform": "overlord._src.functions.transform_function",
 }

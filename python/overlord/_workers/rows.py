@@ -49,6 +49,8 @@ def answer_body(
 
 def _row(name: str, value: Any) -> Row:
     try:
+        if isinstance(value, Wrong):
+            raise value
         if value is None:
             return (DROPPED, b"")
         if isinstance(value, str):

@@ -2,7 +2,8 @@
 
 Run as a script, `python transform_worker.py JSON`, with the function's module:name, the column its
 rows come from (none: it is over media items, see `media_items.py`), whether it is over microbatches
-(`microbatches.py`), and the search path of the process that starts it. Requests, the hello and
+(`microbatches.py`) or a reader of rows (`reader.py`), and the search path of the process that
+starts it. Requests, the hello and
 errors are framed as in `tokenizer_worker.py`; an answer is
 
   answer  'OVTR' u32 rows, then: u64 bytes, u64 tokens, u8 kinds[rows], u32 sizes[rows],
@@ -22,10 +23,17 @@ from typing import Any
 
 
 def worker_command(
-    function: str, column: str | None, path: Sequence[str], *, microbatches: bool = False
+    function: str,
+    column: str | None,
+    path: Sequence[str],
+    *,
+    microbatches: bool = False,
+    reader: dict[str, Any] | None = None,
 ) -> list[str]:
     """The command that starts a worker for a function of a module; no column: over media."""
     told = {"function": function, "column": column, "path": [*path], "microbatches": microbatches}
+    if reader is not None:
+        told["reader"] = reader
     return [sys.executable, os.path.abspath(__file__), json.dumps(told)]
 
 
@@ -37,6 +45,10 @@ def _load(
     from overlord._workers.tokenizer_worker import read_request
 
     name = told["function"]
+    if "reader" in told:
+        from overlord._workers import reader
+
+        return read_request, *reader.load(name, told["reader"])
     function = rows.find_function(name)
     version = getattr(function, "version", None)
     if version is None:

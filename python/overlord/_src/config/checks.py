@@ -32,6 +32,7 @@ from overlord._src.config.wire_checks import wire_problems
 from overlord._src.errors import Problem, has_url_password, redact, show_path
 
 BYTES = "bytes"  # the built-in tokenizer
+READER = "rows"  # the format of a source with a reader of the user's own
 LABEL = "label"  # what the text of a folder's rows is called
 FORMAT_SUFFIXES = {
     "parquet": (".parquet", ".pq"),
@@ -66,7 +67,9 @@ def format_of(file: str) -> str | None:
 
 
 def source_format(source: SourceConfig) -> str | None:
-    """The declared format, or the one that all file patterns agree on."""
+    """The declared format, or the one that all file patterns agree on; `rows` of a reader."""
+    if source.reader is not None:
+        return READER
     if source.format is not None:
         return "webdataset" if source.format == ENERGON else source.format
     formats = {format_of(file) for file in source.files}
@@ -193,7 +196,18 @@ def _source_problems(config: JobFields, source: SourceConfig) -> Iterator[Proble
         if not file.strip():
             yield Problem(("files", index), "empty", file, "a path, a pattern or a URI")
     kind = source_format(source)
-    if kind is None:
+    if kind == READER:
+        yield from _reader_problems(source)
+    elif not source.files:
+        yield Problem(
+            ("files",),
+            "required",
+            allowed="a path, glob pattern or URI, or a list of them",
+            advice="or `reader:`, a Python reader of your own",
+        )
+    if kind is None and not source.files:
+        pass
+    elif kind is None:
         formats = sorted({format_of(file) or "?" for file in source.files})
         wrong = (
             "the files are of several formats" if len(formats) > 1 else "the suffix tells no format"
@@ -232,6 +246,23 @@ def _source_problems(config: JobFields, source: SourceConfig) -> Iterator[Proble
 
 def _suffixes() -> str:
     return "; ".join(f"{name}: {' '.join(suffixes)}" for name, suffixes in FORMAT_SUFFIXES.items())
+
+
+def _reader_problems(source: SourceConfig) -> Iterator[Problem]:
+    """A reader gives the text or the tokens of rows, and nothing beside them."""
+    assert source.reader is not None
+    yield from (
+        Problem(
+            (key,),
+            "a source with a reader has none",
+            advice="remove it: `read` gives the text or the tokens of every row, as they are",
+        )
+        for key in (
+            *("files", "format", "mask", "chat", "interleaved", "metadata", "media"),
+            *("transform", "group_by"),
+        )
+        if getattr(source, key)
+    )
 
 
 def _text_only_problems(source: SourceConfig, kind: str) -> Iterator[Problem]:
@@ -320,6 +351,14 @@ def _column_problems(source: SourceConfig) -> Iterator[Problem]:
 
 
 def _stream_problems(config: JobFields, stream: ResolvedStream) -> Iterator[Problem]:
+    read = [name for name in map(base_name, stream.over_length) if config.sources[name].reader]
+    if stream.mixture.unit == "bytes" and read:
+        yield Problem(
+            (*stream.path_of("mixture"), "unit"),
+            f"rows of source {read[0]} come out of a reader, and have no bytes before they do",
+            "bytes",
+            "tokens, samples",
+        )
     mixture = mixture_problems(
         stream.mixture,
         mixable_sources(config.sources),

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from overlord._src.config.field_types import MIB, Bytes, ConfigModel, Count32, Text
+from overlord._src.config.field_types import MIB, Bytes, ConfigModel, Count32, Name, Text
 
 
 class _FunctionConfig(ConfigModel):
     function: Text = Field(
-        description="module:name of a function under `@ol.transform`, found where Python finds "
-        "modules or beside the config file; or a name of `ol.job(transforms={...})`"
+        description="module:name of a function under `@ol.transform` (a reader: of a class under "
+        "`@ol.source`), found where Python finds modules or beside the config file; or a name of "
+        "`ol.job(transforms={...})`"
     )
     workers: Annotated[int, Field(ge=1, le=256)] = Field(
         default=2,
@@ -40,6 +41,18 @@ class TransformConfig(_FunctionConfig):
     batch: Count32 = Field(default=64, description="most rows or items of one call")
 
 
+class ReaderConfig(_FunctionConfig):
+    """A Python reader of your own over the numbers of rows; `module:name` is short.
+
+    How it is run never changes what it gives. Its version is in its decorator.
+    """
+
+    batch: Count32 = Field(default=64, description="most rows of one call")
+    options: dict[Name, Any] = Field(
+        default={}, description="keywords that the class is made with; values that JSON has"
+    )
+
+
 class BatchTransformConfig(_FunctionConfig):
     """A Python function of your own over microbatches; `batch_transform: module:name` is short.
 
@@ -51,5 +64,6 @@ def _function_alone(value: Any) -> Any:
     return {"function": value} if isinstance(value, str) else value
 
 
+ReaderField = Annotated[ReaderConfig, BeforeValidator(_function_alone)]
 TransformField = Annotated[TransformConfig, BeforeValidator(_function_alone)]
 BatchTransform = Annotated[BatchTransformConfig | None, BeforeValidator(_function_alone)]

@@ -21,7 +21,7 @@ from overlord._src.config.field_types import (
     Token,
     refused_value,
 )
-from overlord._src.config.function_models import TransformField
+from overlord._src.config.function_models import ReaderField, TransformField
 from overlord._src.config.media_models import MediaField
 
 AtEnd = Literal["repeat", "drop", "stop"]
@@ -127,14 +127,20 @@ class SourceConfig(ConfigModel):
     """One dataset: its files, the column with text or tokens, and how it is read."""
 
     files: Files = Field(
+        default=[],
         description="a path, a pattern (`*`, `?`, `**`, `{a,b}`, `{000..127}`) or a URI, or a list "
-        "of them; relative to the config file. Megatron: the .bin files"
+        "of them; relative to the config file. Megatron: the .bin files. Required, unless there is a "
+        "`reader`",
+    )
+    reader: ReaderField | None = Field(
+        default=None,
+        description="instead of files, a Python reader of your own over rows by their numbers",
     )
     format: Format | None = Field(
         default=None,
         description="taken from the files' suffix when absent; jsonl, csv and webdataset (tar) "
-        "also read .gz and .zst; arrow: IPC files and streams, or a directory that save_to_disk "
-        "wrote (its name ends with `/`); tokens: arrays of token ids (.npy, .bin), see `document`; "
+        "also read .gz and .zst; arrow: IPC files and streams, or a directory that save_to_disk wrote "
+        "(its name ends with `/`); tokens: arrays of token ids (.npy, .bin), see `document`; "
         "mds: MosaicML's shards, as a folder with an index.json; energon: tars in a folder with "
         "`.nv-meta`, or the YAML of a metadataset, which becomes a source for each of its folders; "
         "folder: folders of media files, one for each label",

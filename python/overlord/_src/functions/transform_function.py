@@ -55,15 +55,20 @@ def transform(
         raise ValueError(f"lane={lane!r}; allowed: {', '.join(LANES)}")
     if rows not in ROWS:
         raise ValueError(f"rows={rows!r}; allowed: {', '.join(ROWS)}")
-    if isinstance(version, bool) or not isinstance(version, int | str) or version == "":
-        raise TypeError(
-            f"version={version!r}; give a number or a text, and another one whenever the function "
-            "changes"
-        )
+    text = checked_version(version, "the function changes")
 
     def decorate(function: Batch) -> Transform:
         if not callable(function):
             raise TypeError(f"a transform must be callable: {function!r}")
-        return Transform(function, str(version), lane, rows)
+        return Transform(function, text, lane, rows)
 
     return decorate
+
+
+def checked_version(version: object, when: str) -> str:
+    """A version as digests have it."""
+    if isinstance(version, bool) or not isinstance(version, int | str) or version == "":
+        raise TypeError(
+            f"version={version!r}; give a number or a text, and another one whenever {when}"
+        )
+    return str(version)

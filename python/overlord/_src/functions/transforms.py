@@ -93,7 +93,7 @@ def _find(
             "write module:function, or pass ol.job(transforms={...})",
             ", ".join(sorted(loaded.transforms)),
         )
-    found = passed if passed is not None else _imported(loaded, config.function, refuse)
+    found = passed if passed is not None else imported(loaded, config.function, refuse)
     if not isinstance(found, Transform):
         raise refuse("is no transform", 'decorate it with @ol.transform(version="1")')
     if passed is None:
@@ -108,7 +108,8 @@ def _find(
     return _Found(found, found.place, importable)
 
 
-def _imported(loaded: LoadedConfig, name: str, refuse: Callable[[str, str], Exception]) -> Any:
+def imported(loaded: LoadedConfig, name: str, refuse: Callable[[str, str], Exception]) -> Any:
+    """What module:name stands for, found as workers find it."""
     module = name.partition(":")[0]
     hidden_by = _hidden_by(loaded, module)
     if hidden_by is not None:

@@ -23,6 +23,7 @@ from overlord._src.config.strategy_models import StrategyConfig
 from overlord._src.config.streams import TRAIN, ResolvedStream
 from overlord._src.config.weights import fixed_point, share_to_fixed
 from overlord._src.errors import ConfigError
+from overlord._src.functions.readers import lower_reader, reader_uri
 from overlord._src.functions.transforms import (
     lower_batch_transform,
     lower_media_function,
@@ -58,6 +59,8 @@ def file_pattern(base: Path, text: str) -> str:
 def list_source_files(loaded: LoadedConfig, name: str) -> list[str]:
     """The files of a source, sorted. Refuses patterns that match nothing and files listed twice."""
     source = loaded.config.sources[name]
+    if source.reader is not None:
+        return [reader_uri(loaded, name)]
     found: dict[str, int] = {}
     for index, pattern in enumerate(source.files):
         path = ("sources", name, "files", index)
@@ -98,6 +101,8 @@ def list_source_files(loaded: LoadedConfig, name: str) -> list[str]:
 def lacks_files(loaded: LoadedConfig, name: str) -> bool:
     """Whether no pattern of a source matches anything on this host."""
     source = loaded.config.sources[name]
+    if source.reader is not None:
+        return False
     for pattern in source.files:
         with contextlib.suppress(core.NotFoundError, core.InvalidArgumentError, ConfigError):
             listed = _listed(file_pattern(loaded.base, pattern), source)
@@ -229,8 +234,8 @@ def lower_source(
         name=name,
         format=source_format(config) or "",
         files=list(files),
-        text_column=config.text or (schema["columns"][0] if schema else ""),
-        token_column=config.tokens or "",
+        text_column=_text_column(config, schema),
+        token_column="" if config.reader is not None else config.tokens or "",
         mask_column=config.mask or "",
         metadata_columns=sorted(config.metadata),
         filter=None if rows is None else dict(zip(("column", "least", "most"), rows, strict=True)),
@@ -251,7 +256,7 @@ def lower_source(
         measured=None,  # told when a run starts
         files_here=files_here,
         count_bytes=in_bytes and tokenizer is not None and tokenizer["kind"] == "huggingface",
-        transform=lower_transform(loaded, name),
+        transform=lower_reader(loaded, name) or lower_transform(loaded, name),
         schema=schema,
         part=None if part is None else dict(zip(("least", "most"), part, strict=True)),
         raw=_lower_raw(config),
@@ -269,6 +274,13 @@ def _lower_raw(config: SourceConfig) -> dict[str, Any]:
         cut = {"eod": "end", "bos": "begin", "length": "length"}[key]
     element = config.dtype and config.dtype.replace("uint", "u").replace("int", "i")
     return {"element": element, "cut": cut, "value": value}
+
+
+def _text_column(config: SourceConfig, schema: dict[str, Any] | None) -> str:
+    """A reader's rows are texts to the engine, which the reader makes texts or tokens of."""
+    if config.reader is not None:
+        return config.text or config.tokens or ""
+    return config.text or (schema["columns"][0] if schema else "")
 
 
 def lower_groups(config: SourceConfig) -> dict[str, Any]:
