@@ -73,7 +73,8 @@ COUNTS: dict[str, str] = {
             *("dtype", "document.eod", "document.bos", "document.length"),
             *("media.from", "media.kind", "media.transform", "media.tokens.pad"),
             *("media.tokens.before", "media.tokens.after", "media.tokens.count"),
-            *("media.many", "media.tokens.every", "media.tokens.place"),
+            *("media.many", "media.start", "media.end"),
+            *("media.tokens.every", "media.tokens.place"),
             *("split.by", "split.edges", "split.shares", "group_by", "group_rows"),
             *("chat.format", "chat.column", "chat.tools", "chat.loss", "chat.roles"),
             *("chat.columns.instruction", "chat.columns.output", "chat.columns.input"),
@@ -87,12 +88,15 @@ COUNTS: dict[str, str] = {
     },
     **{f"sources.{key}": SOURCE for key in ("at_end", "over_length", "empty")},
     **dict.fromkeys(
-        ("sources.transform.function", "sources.media.function.function"),
+        (
+            *("sources.transform.function", "sources.media.function.function"),
+            *("sources.reader.function", "sources.reader.options"),
+        ),
         "source: with the version in its decorator",
     ),
     **{
         f"sources.{place}.{key}": "no"
-        for place in ("transform", "media.function")
+        for place in ("transform", "media.function", "reader")
         for key in ("workers", "batch", "deadline_seconds", "memory", "check_every")
     },
     "batch_transform.function": "stream: with the version in its decorator",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from overlord._src.config.chat_models import ChatColumnsConfig, ChatConfig, InterleavedConfig
-from overlord._src.config.function_models import BatchTransformConfig, TransformConfig
+from overlord._src.config.function_models import BatchTransformConfig, ReaderConfig, TransformConfig
 from overlord._src.config.job_config import JobConfig
 from overlord._src.config.job_models import (
     DeliveryConfig,
@@ -79,6 +79,7 @@ __all__ = [
     "PackingConfig",
     "Problem",
     "ProcessesConfig",
+    "ReaderConfig",
     "RuntimeConfig",
     "ScheduleConfig",
     "SourceConfig",

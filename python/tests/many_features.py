@@ -39,6 +39,15 @@ def loud_thread(rows):
     return [None if row.endswith("7") else row.upper() for row in rows]
 
 
+@ol.source(version="1")
+class Numbers:
+    def rows(self):
+        return 70
+
+    def read(self, rows):
+        return [None if row == 17 else f"row {row} of my own" for row in rows]
+
+
 @ol.transform(version="1")
 def frail(rows):
     if any(row.endswith("7") for row in rows):
@@ -111,6 +120,8 @@ def written(folder: Path) -> Path:
     turns = [{"messages": turn} for turn in conversations(60, seed=9)]
     turns[7] = {"messages": [{"role": "user"}]}
     (folder / "talk.jsonl").write_bytes(json_lines(turns))
+    choices = [{"prompt": f"{n}? ", "chosen": "yes " * (n % 5), "rejected": "no"} for n in range(60)]
+    (folder / "choices.jsonl").write_bytes(json_lines(choices))  # every fifth is none
     (folder / "own_everywhere.py").write_text(OWN)
     (folder / "pictures").mkdir()
     return folder
@@ -186,18 +197,30 @@ def rows(folder: Path) -> Features:
 
 
 def texts(folder: Path) -> Features:
-    """Texts and conversations, some of them bad, a transform that drops some, a function over
-    microbatches, and sequences balanced by their cost."""
+    """Texts, conversations and preferences, some of them bad, a transform that drops some, rows of a
+    reader of Python, a function over microbatches, and sequences balanced by their cost."""
     text = {"files": str(folder / "web.jsonl"), "text": "t", "tokenizer": "bytes", "eod": 2}
     talk = {"files": str(folder / "talk.jsonl"), "chat": {"template": "chatml"}, "tokenizer": "own"}
     sources = {
         "web": {**text, "transform": OWN_LOUD, "bad_rows_allowed": 99},
         "talk": {**talk, "bad_rows_allowed": 9},
+        "choices": {
+            "files": str(folder / "choices.jsonl"),
+            "chat": {"format": "preference", "template": "none"},
+            "tokenizer": "own",
+            "bad_rows_allowed": 99,
+        },
+        "numbers": {
+            "reader": {"function": "own_everywhere:Numbers", "workers": 1},
+            "text": "text",
+            "tokenizer": "bytes",
+            "bad_rows_allowed": 1,
+        },
     }
     config = base(
         folder,
         "texts",
-        {"web": 1, "talk": 2},
+        {"web": 1, "talk": 2, "choices": 1, "numbers": 1},
         sources,
         context=512,
         over_length="drop",
@@ -210,7 +233,8 @@ def texts(folder: Path) -> Features:
 
 
 def media(folder: Path) -> Features:
-    """Pictures, some of which do not decode, through a function; encoders with owners."""
+    """Pictures in a tar, some of which do not decode, through a function, and pictures that rows
+    name; encoders with owners."""
     samples = made_up_pairs(24)
     with_png = [row for row, sample in enumerate(samples) if "png" in sample]
     samples[with_png[1]]["png"] = samples[with_png[1]]["png"][:-30]
@@ -220,6 +244,21 @@ def media(folder: Path) -> Features:
         "image": {**image, "function": "own_everywhere:invert"},
         "beside": {"from": ["webp"], "transform": CHAIN, "tokens": {"pad": PAD - 1}},
     }
+    rows = []
+    for row, sample in enumerate(made_up_pairs(9, seed=8)):
+        picture = sample.get("png") or sample.get("jpg")
+        if picture is not None:
+            (folder / "pictures" / f"{row}.img").write_bytes(picture)
+        rows.append({"text": sample["txt"].decode(), "image": picture and f"{row}.img"})
+    (folder / "named.json").write_text(json.dumps(rows))
+    config["sources"]["named"] = {
+        "files": str(folder / "named.json"),
+        "text": "text",
+        "tokenizer": "bytes",
+        "media": {"image": {**image, "from": "image", "root": str(folder / "pictures")}},
+        "over_length": "drop",
+    }
+    config["mixture"]["weights"]["named"] = 1
     config |= {"job": "media", "strategy": {"encoder": {"column": "image_patches"}}}
     return Features([{"config": config, "stream": "train"}], {"dp": 2})
 

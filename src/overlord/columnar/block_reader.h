@@ -47,6 +47,7 @@ struct TextBlock {
 // in order; or what is wrong with them.
 struct NamedMedia {
   std::vector<std::vector<std::string>> paths;
+  std::vector<BlobPart> parts = {};  // per field, where it has parts; else empty
   std::string fault;
 };
 

@@ -1,6 +1,6 @@
-// Any bytes as a shard of JSON lines (plain and compressed), Megatron tokens, Parquet, bare tokens
-// or MDS: it is indexed, and every row the index knows is read, with its media. For the fuzz
-// target.
+// Any bytes as a shard of JSON lines (plain and compressed) or one JSON array, CSV, Megatron tokens,
+// Parquet, bare tokens or MDS: it is indexed, and every row the index knows is read, with its media
+// and the files that rows of arrays and CSV name. For the fuzz target.
 #pragma once
 
 #include <string>
@@ -20,6 +20,8 @@ enum ForeignRows : uint8_t {
   kParquet,
   kBareTokens,
   kMds,
+  kArray,
+  kTable,
   kForeignKinds
 };
 
@@ -33,6 +35,8 @@ inline model::Format foreign_format(ForeignRows kind) {
       return model::Format::kTokens;
     case kMds:
       return model::Format::kMds;
+    case kTable:
+      return model::Format::kCsv;
     default:
       return model::Format::kJsonl;
   }
@@ -41,7 +45,7 @@ inline model::Format foreign_format(ForeignRows kind) {
 inline model::Source foreign_rows_source(ForeignRows kind, bool tokens) {
   constexpr const char* kUris[] = {"mem:/a.jsonl", "mem:/a.jsonl.gz", "mem:/a.jsonl.zst",
                                    "mem:/a.bin",   "mem:/a.parquet",  "mem:/a.npy",
-                                   "mem:/a.mds"};
+                                   "mem:/a.mds",   "mem:/a.json",     "mem:/a.csv"};
   model::Source source;
   source.name = "web";
   source.format = foreign_format(kind);
@@ -57,6 +61,9 @@ inline model::Source foreign_rows_source(ForeignRows kind, bool tokens) {
     source.metadata_columns = {"n"};
     source.media = {{"image", {"image"}}, {"images", {"images"}, {}, true}};
   }
+  if (kind == kArray || kind == kTable) {
+    source.media = {{"sound", {"path"}, std::nullopt, kind == kArray, "", "from", "to"}};
+  }
   source.vocabulary = 1000;
   source.limits.max_block_bytes = 1 << 20;
   source.limits.max_document_bytes = 1 << 16;
@@ -70,10 +77,12 @@ inline void takes_rows(std::string_view input) {
   const std::string bytes(input.substr(1));
   for (const bool tokens : {true, false}) {
     if (kind == kMegatron && !tokens) return;
+    if (kind == kTable && tokens) continue;
     const model::Source source = foreign_rows_source(kind, tokens);
     runtime::MemoryStorage storage;
     storage.put(source.files.front(), kind == kMegatron ? std::string(64, '\1') : bytes);
     if (kind == kMegatron) storage.put("mem:/a.idx", bytes);
+    storage.put("mem:/x.wav", "RIFF");
     const auto index = build(storage, source);
     if (!index.ok()) {
       OVERLORD_CHECK(!index.status().message().empty(), "a refusal without a reason");

@@ -1,6 +1,7 @@
 #include "overlord/columnar/media.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "overlord/columnar/block_reader.h"
 #include "overlord/columnar/index/index_file.h"
@@ -9,6 +10,8 @@
 
 namespace overlord::columnar {
 namespace {
+
+constexpr size_t kPartValues = 2;  // the last ones of a blob, where a field has parts
 
 uint32_t probe_values(const ShardJob& job) {
   return job.options->probe == nullptr ? 0 : job.options->probe->values_per_blob();
@@ -82,8 +85,13 @@ Result<std::string> MediaNotes::probe(const model::MediaField& field, const Blob
   return probe.look(field, parts, values);
 }
 
-std::string MediaNotes::add(size_t field, const BlobNote& note) {
-  if (!note.fault.empty()) return note.fault;
+std::string MediaNotes::add(size_t field, const BlobNote& found, BlobPart part) {
+  if (!found.fault.empty()) return found.fault;
+  BlobNote note = found;
+  if (job_.source->media[field].has_part() && per_field_ > kPartValues) {
+    note.values[per_field_ - 1 - kPartValues] = part.start_ms;
+    note.values[per_field_ - kPartValues] = part.end_ms;
+  }
   std::vector<uint64_t>& ends = part_->media_ends[field];
   const uint64_t begin = ends.size() < 2 ? 0 : ends[ends.size() - 2];
   const std::string fault = too_many_blobs(job_.source->media[field], ends.back() - begin + 1);
@@ -104,6 +112,24 @@ void MediaNotes::drop_row() {
       part_->media[field * per_field_ + i].resize(ends.back());
     }
   }
+}
+
+std::string take_part(const model::MediaField& field, std::optional<double> start,
+                      std::optional<double> end, BlobPart* part) {
+  constexpr double kMostSeconds = 4'000'000;  // 46 days; milliseconds fit 32 bits
+  const auto told = [](std::optional<double> seconds, const char* other) {
+    return seconds ? std::to_string(*seconds) + " s" : std::string(other);
+  };
+  const double first = start.value_or(0), last = end.value_or(kMostSeconds);
+  // Written so that what is no number is refused too.
+  const bool fits = first >= 0 && first < last && last <= kMostSeconds;
+  if (fits) {
+    part->start_ms = static_cast<uint32_t>(std::llround(first * 1000));
+    part->end_ms = end ? static_cast<uint32_t>(std::llround(last * 1000)) : 0;
+    if (!end || part->end_ms > part->start_ms) return {};
+  }
+  return "media " + runtime::quote(field.name) + ": no part is from " + told(start, "its begin") +
+         " to " + told(end, "its end");
 }
 
 std::string too_many_blobs(const model::MediaField& field, uint64_t count) {

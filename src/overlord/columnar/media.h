@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,7 +25,7 @@ struct ShardJob;
 struct ShardPart;
 
 inline constexpr uint32_t kMaxHeadBytes = 256 << 20;  // Matroska is looked at as a whole
-inline constexpr uint32_t kMaxProbeValues = 8;
+inline constexpr uint32_t kMaxProbeValues = 10;
 
 // What of a blob a probe sees: its first bytes, and what it asked for beside them.
 struct BlobParts {
@@ -46,7 +47,8 @@ class MediaProbe {
   virtual ~MediaProbe() = default;
   virtual std::string version() const = 0;       // an index made with another one is built anew
   virtual uint32_t head_bytes() const = 0;       // it wants to see, at most kMaxHeadBytes
-  virtual uint32_t values_per_blob() const = 0;  // it gives, at most kMaxProbeValues
+  // It gives, at most kMaxProbeValues; where a field has parts, two more behind them are theirs.
+  virtual uint32_t values_per_blob() const = 0;
   // What it has to see beside the head of a longer blob, at most kMaxHeadBytes; from 0 on: instead
   // of it. Empty: nothing. kBadData: what is wrong with the blob.
   virtual Result<BlobRange> need(const model::MediaField&, const BlobParts&) const {
@@ -78,6 +80,15 @@ struct MediaPlaces {
   std::vector<uint32_t> ends;  // in `blobs`, of each row and field: row * fields + field
 };
 
+// The part of a sound or clip that a row means, in milliseconds; an end of 0: where the blob ends.
+struct BlobPart {
+  uint32_t start_ms = 0;
+  uint32_t end_ms = 0;
+};
+// Out of seconds, absent ones for the blob's own begin and end. What is wrong with them, or empty.
+std::string take_part(const model::MediaField& field, std::optional<double> start,
+                      std::optional<double> end, BlobPart* part);
+
 // What the index keeps of one blob.
 struct BlobNote {
   uint32_t size_bytes = 0;
@@ -106,8 +117,8 @@ class MediaNotes {
   // What there is to say about a blob, before it is known whether and where it belongs to the row.
   // A Status where the store fails.
   Result<BlobNote> look(size_t field, const BlobSource& blob) const;
-  // The row's next blob of a field. What is wrong with it, or empty.
-  std::string add(size_t field, const BlobNote& note);
+  // The row's next blob of a field, of which it means a part. What is wrong with it, or empty.
+  std::string add(size_t field, const BlobNote& note, BlobPart part = {});
   // The row is bad after all: it has no blobs.
   void drop_row();
 

@@ -2,6 +2,8 @@
 
 #include <arrow/array.h>
 
+#include <algorithm>
+
 #include "overlord/columnar/formats/arrow/column_types.h"
 #include "overlord/columnar/media_files.h"
 #include "overlord/runtime/quote.h"
@@ -53,17 +55,58 @@ void add_entry(const arrow::Array& array, int64_t at, bool is_path, std::vector<
   }
 }
 
+// Seconds in a column of numbers.
+template <typename ArrayType>
+double number_in(const arrow::Array& array, int64_t row) {
+  return static_cast<double>(static_cast<const ArrayType&>(array).Value(row));
+}
+
+std::optional<double> seconds_at(const arrow::ChunkedArray* column, int64_t row) {
+  if (column == nullptr) return std::nullopt;
+  int chunk = 0;
+  while (row >= column->chunk(chunk)->length()) row -= column->chunk(chunk++)->length();
+  const arrow::Array& array = *column->chunk(chunk);
+  if (array.IsNull(row)) return std::nullopt;
+  switch (array.type_id()) {
+    case arrow::Type::DOUBLE:
+      return number_in<arrow::DoubleArray>(array, row);
+    case arrow::Type::FLOAT:
+      return number_in<arrow::FloatArray>(array, row);
+    case arrow::Type::INT64:
+      return number_in<arrow::Int64Array>(array, row);
+    default:
+      return number_in<arrow::Int32Array>(array, row);
+  }
+}
+
+bool is_seconds(const arrow::DataType& type) {
+  return type.id() == arrow::Type::DOUBLE || type.id() == arrow::Type::FLOAT ||
+         type.id() == arrow::Type::INT64 || type.id() == arrow::Type::INT32;
+}
+
+// Columns of one field: its blobs, and perhaps where their part begins and ends.
+struct FieldColumns {
+  MediaColumn blobs;
+  const arrow::ChunkedArray* start = nullptr;
+  const arrow::ChunkedArray* end = nullptr;
+};
+
 class RowNotes {
  public:
   RowNotes(const ShardJob& job, const ShardOffset& offset_of, MediaNotes* notes, ByteWriter* extra)
       : job_(job), offset_of_(offset_of), notes_(notes), extra_(extra) {}
 
   // What is wrong with the row, or empty; a Status where the store fails.
-  Result<std::string> add(const std::vector<MediaColumn>& columns, int64_t row) {
+  Result<std::string> add(const std::vector<FieldColumns>& columns, int64_t row) {
     notes_->begin_row();
     ByteWriter places;
     for (size_t field = 0; field < columns.size(); ++field) {
-      OVERLORD_TRY(const std::string fault, add_cells(field, columns[field], row, &places));
+      std::string fault = take_part(job_.source->media[field],
+                                    seconds_at(columns[field].start, row),
+                                    seconds_at(columns[field].end, row), &part_);
+      if (fault.empty()) {
+        OVERLORD_TRY(fault, add_cells(field, columns[field].blobs, row, &places));
+      }
       if (fault.empty()) continue;
       notes_->drop_row();
       for (size_t i = 0; i < columns.size(); ++i) extra_->varint(0);
@@ -98,14 +141,14 @@ class RowNotes {
       keep_decoded(size, places);
     }
     OVERLORD_TRY(const BlobNote note, notes_->look(field, {cell.value, size, nullptr}));
-    return notes_->add(field, note);
+    return notes_->add(field, note, part_);
   }
 
   Result<std::string> add_file(size_t field, std::string_view path, ByteWriter* places) {
     OVERLORD_TRY(const NamedBlob blob, look_at_path(job_, *notes_, field, path));
     if (!blob.fault.empty()) return blob.fault;
     keep_named(path, blob.file, places);
-    return notes_->add(field, blob.note);
+    return notes_->add(field, blob.note, part_);
   }
 
   const ShardJob& job_;
@@ -113,15 +156,33 @@ class RowNotes {
   MediaNotes* const notes_;
   ByteWriter* const extra_;
   std::vector<MediaCell> cells_;  // of the row and field in hand
+  BlobPart part_;                 // ditto
 };
 
 }  // namespace
+
+std::vector<std::string> media_column_names(const model::Source& source) {
+  std::vector<std::string> names;
+  for (const model::MediaField& field : source.media) {
+    for (const std::string* name : {&field.from.front(), &field.start, &field.end}) {
+      const bool is_new = std::find(names.begin(), names.end(), *name) == names.end();
+      if (!name->empty() && is_new) names.push_back(*name);
+    }
+  }
+  return names;
+}
 
 Status check_media_type(const ShardJob& job, const arrow::Field& field) {
   const arrow::DataType& type = *field.type();
   const bool is_list = type.id() == arrow::Type::LIST;
   const std::string column = "column " + quote(field.name()) + " is " + type.ToString();
   for (const model::MediaField& media : job.source->media) {
+    const bool seconds = media.start == field.name() || media.end == field.name();
+    if (seconds && !is_seconds(type)) {
+      return job.error(column + ", where a part begins or ends must be seconds: a floating " +
+                           "number or an integer of 32 or 64 bits",
+                       Code::kInvalidArgument);
+    }
     if (media.from.front() != field.name()) continue;
     if (!is_blob(entry_type(type))) {
       return job.error(column + ", media must be binary, struct{bytes, path} or paths (string)" +
@@ -161,13 +222,21 @@ void MediaColumn::blobs(int64_t row, std::vector<MediaCell>* out) const {
 Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t first_row,
                        const ShardOffset& offset_of, MediaNotes* notes, ShardPart* part,
                        ByteWriter* extra) {
-  std::vector<std::shared_ptr<arrow::ChunkedArray>> held;
-  std::vector<MediaColumn> columns;
+  // The table holds its columns.
+  const auto find = [&](const std::string& name) -> const arrow::ChunkedArray* {
+    const int at = name.empty() ? -1 : table.schema()->GetFieldIndex(name);
+    return at < 0 ? nullptr : table.column(at).get();
+  };
+  std::vector<FieldColumns> columns;
   for (const model::MediaField& field : job.source->media) {
-    const auto column = table.GetColumnByName(field.from.front());
-    if (column == nullptr) return job.error("lacks the media column " + quote(field.from.front()));
-    held.push_back(column);
-    columns.emplace_back(*held.back(), is_text(entry_type(*column->type())));
+    for (const std::string* name : {&field.from.front(), &field.start, &field.end}) {
+      if (!name->empty() && find(*name) == nullptr) {
+        return job.error("lacks the media column " + quote(*name));
+      }
+    }
+    const arrow::ChunkedArray& column = *find(field.from.front());
+    columns.push_back({MediaColumn(column, is_text(entry_type(*column.type()))), find(field.start),
+                       find(field.end)});
   }
   RowNotes rows(job, offset_of, notes, extra);
   for (int64_t row = 0; row < table.num_rows(); ++row) {

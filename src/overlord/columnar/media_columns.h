@@ -23,7 +23,11 @@
 
 namespace overlord::columnar {
 
-// kInvalidArgument when a column is of a type that media do not have.
+// The columns that are read for the media of a source: those of blobs, and where their parts begin
+// and end; each once.
+std::vector<std::string> media_column_names(const model::Source& source);
+
+// kInvalidArgument when a column is of a type that media, or the seconds of a part, do not have.
 Status check_media_type(const ShardJob& job, const arrow::Field& field);
 
 // One blob of a row.

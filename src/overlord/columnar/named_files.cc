@@ -44,7 +44,10 @@ void NamedFiles::ask(NamedMedia& named, size_t row, std::vector<Look>* looks) co
   }
   if (!named.fault.empty()) return;
   for (size_t field = 0; field < named.paths.size(); ++field) {
-    for (std::string& path : named.paths[field]) looks->push_back({row, field, std::move(path)});
+    const BlobPart part = field < named.parts.size() ? named.parts[field] : BlobPart();
+    for (std::string& path : named.paths[field]) {
+      looks->push_back({row, field, std::move(path), part});
+    }
   }
 }
 
@@ -76,7 +79,7 @@ Result<std::string> NamedFiles::add_blob(const Look& look, ByteWriter* places) {
   if (!answer.ok()) return answer.status();
   if (!answer->fault.empty()) return answer->fault;
   keep_named(look.path, answer->file, places);
-  return notes_.add(look.field, answer->note);
+  return notes_.add(look.field, answer->note, look.part);
 }
 
 }  // namespace overlord::columnar

@@ -34,6 +34,7 @@ class NamedFiles {
     size_t row = 0;
     size_t field = 0;
     std::string path;
+    BlobPart part = {};
     std::optional<Result<NamedBlob>> answer = std::nullopt;
   };
 

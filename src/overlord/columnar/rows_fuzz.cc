@@ -63,7 +63,10 @@ std::vector<std::string> good_rows() {
   const auto input = [](ForeignRows kind, const std::string& bytes) {
     return static_cast<char>(kind) + bytes;
   };
+  const std::string row = R"({"text": "a", "tokens": [1], "path": ["x.wav"], "from": 0.5, "to": 2})";
   return {input(kLines, lines),
+          input(kArray, "[" + row + ", {\"text\": \"b]\\\"\", \"path\": \"no.wav\"}, 7 ]"),
+          input(kTable, "text,path,from,to\na,x.wav,0.5,\n\"b, \"\"c\"\"\nd\",../x.wav,,2\n"),
           input(kGzipLines, gzip(lines)),
           input(kZstdLines, zstd(lines)),
           input(kMegatron, testing::megatron_idx({2, 3, 20}, 1, 1)),

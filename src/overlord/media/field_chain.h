@@ -22,7 +22,10 @@
 
 namespace overlord::media {
 
-inline constexpr size_t kMostHeaderValues = 8;
+inline constexpr size_t kMostHeaderValues = 10;
+// The part of a sound or clip that a row means, in milliseconds; an end of 0: where the blob ends.
+// Not of the blob's header: told beside it.
+inline constexpr size_t kPartStart = 8, kPartEnd = 9;
 // Those of the kind first, the rest 0. The first one of a readable blob is never 0.
 using HeaderValues = std::array<uint32_t, kMostHeaderValues>;
 

@@ -1,7 +1,8 @@
 // FieldChain over the prepared chains of one kind of media. `Kind` says what is different:
 //   Header, Prepared, Scratch; kBlob, what messages call a blob;
 //   parse(text), rows_of(chain), limits(chain), plan_of(geometry, rows);
-//   probe(blob, limits), values_of(header), header_of(values), header_text(values)
+//   probe(blob, limits), values_of(header), header_of(values), header_text(values);
+//   Part, where a part of a blob may be meant: {start, end} in milliseconds, which its chains take
 #pragma once
 
 #include <cstdint>
@@ -32,14 +33,19 @@ class KindField : public FieldChain {
     const auto known = Kind::header_of(header);
     OVERLORD_RETURN_IF_ERROR(
         check_limits(known, static_cast<size_t>(size_bytes), Kind::limits(chain_.chain())));
-    OVERLORD_TRY(const auto geometry, chain_.planned_size(known));
-    return Kind::plan_of(geometry, rows_);
+    if constexpr (kHasParts) {
+      OVERLORD_TRY(const auto geometry, chain_.planned_size(known, part_of(header)));
+      return Kind::plan_of(geometry, rows_);
+    } else {
+      OVERLORD_TRY(const auto geometry, chain_.planned_size(known));
+      return Kind::plan_of(geometry, rows_);
+    }
   }
 
   Status run(std::string_view blob, const HeaderValues& promised, uint64_t key,
              std::span<uint8_t> out) const override {
     OVERLORD_TRY(const auto header, header_as_promised(blob, promised));
-    return fill(blob, header, key, out);
+    return fill(blob, header, promised, key, out);
   }
 
   Status judge(std::string_view blob, const HeaderValues& promised, uint64_t key) const override {
@@ -50,23 +56,35 @@ class KindField : public FieldChain {
     } else {
       OVERLORD_TRY(const FieldPlan plan, planned(promised, blob.size()));
       std::vector<uint8_t> rows(plan.size_bytes);
-      return fill(blob, header, key, rows);
+      return fill(blob, header, promised, key, rows);
     }
   }
 
  protected:
   // Of a blob that is as promised.
-  virtual Status fill(std::string_view blob, const typename Kind::Header& header, uint64_t key,
-                      std::span<uint8_t> out) const {
+  virtual Status fill(std::string_view blob, const typename Kind::Header& header,
+                      const HeaderValues& promised, uint64_t key, std::span<uint8_t> out) const {
     thread_local typename Kind::Scratch scratch;
-    return chain_.run(blob, header, key, scratch, out);
+    if constexpr (kHasParts) {
+      return chain_.run(blob, header, key, scratch, out, part_of(promised));
+    } else {
+      return chain_.run(blob, header, key, scratch, out);
+    }
   }
 
  private:
+  static constexpr bool kHasParts = requires { typename Kind::Part; };
+
+  static auto part_of(const HeaderValues& values) {
+    return typename Kind::Part{int64_t{values[kPartStart]}, int64_t{values[kPartEnd]}};
+  }
+
   Result<typename Kind::Header> header_as_promised(std::string_view blob,
                                                    const HeaderValues& promised) const {
     OVERLORD_TRY(typename Kind::Header header, Kind::probe(blob, Kind::limits(chain_.chain())));
-    OVERLORD_TRY(const HeaderValues found, Kind::values_of(header));
+    OVERLORD_TRY(HeaderValues found, Kind::values_of(header));
+    found[kPartStart] = promised[kPartStart];
+    found[kPartEnd] = promised[kPartEnd];
     if (found == promised) return header;
     return bad_data("the index promises " + Kind::header_text(promised) + ", the " +
                     std::string(Kind::kBlob) + " has " + Kind::header_text(found));

@@ -52,7 +52,7 @@ struct MediaShape {
 // chance, and the header that the index promises. Roles agree on the chain itself.
 struct PackedBlob {
   uint64_t key = 0;
-  std::array<uint32_t, 8> header = {};
+  std::array<uint32_t, 10> header = {};
   bool judged_only = false;  // others get its rows: here it counts whether it decodes
 
   friend bool operator==(const PackedBlob&, const PackedBlob&) = default;

@@ -26,7 +26,8 @@ enum class Format : uint8_t {
   kTokens,
   kMds,
   kCsv,
-  kFolder
+  kFolder,
+  kRows
 };
 
 // Formats that are tokens without columns, whose index always has lengths.
@@ -166,10 +167,15 @@ struct MediaField {
   // What paths in rows are relative to: the URI of a folder, which ends with a slash, or of a tar
   // whose members they name; empty: the shard's directory. Not in the digest, like `files`.
   std::string root = {};
+  // Columns with the seconds at which the part of a sound or clip that counts begins and ends: of
+  // formats whose rows have columns. Empty: its begin, its end.
+  std::string start = {};
+  std::string end = {};
 
+  bool has_part() const { return !start.empty() || !end.empty(); }
   friend bool operator==(const MediaField&, const MediaField&) = default;
 
-  OVERLORD_FIELDS(name, from, use, many, root)
+  OVERLORD_FIELDS(name, from, use, many, root, start, end)
 };
 
 // What a source cost its loaders in the run before, all together; nothing of it is in the digest.
@@ -274,7 +280,8 @@ inline std::string text_place(const Source& source) {
 
 // All that its rows and blobs may lie in, as URIs and patterns: for whoever opens storage.
 inline std::vector<std::string> places_of(const Source& source) {
-  std::vector<std::string> places = source.files;
+  std::vector<std::string> places;
+  if (source.format != Format::kRows) places = source.files;
   for (const MediaField& field : source.media) {
     if (!field.root.empty()) places.push_back(field.root);
   }

@@ -69,6 +69,7 @@ void write_mixture_extras(DigestWriter& writer, const model::JobSpec& spec) {
 void write_media_field(DigestWriter& writer, const model::MediaField& field) {
   writer(field.name, field.from);
   if (field.many) writer("many");
+  if (field.has_part()) writer("part", field.start, field.end);
   if (!field.use) return;
   const model::MediaUse& use = *field.use;
   writer("use", use.transform, use.decoder, use.pad, use.before, use.after, use.pads);

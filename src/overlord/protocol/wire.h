@@ -22,7 +22,7 @@
 namespace overlord::protocol {
 
 // Raised with every change of a field list in message_fields.h and of what wire.cc writes.
-inline constexpr uint32_t kWireFormat = 8;
+inline constexpr uint32_t kWireFormat = 9;
 
 struct EncodeOptions {
   RegionTable* regions = nullptr;  // null: all bytes travel

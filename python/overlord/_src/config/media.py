@@ -57,6 +57,7 @@ def media_problems(source: SourceConfig, kind: str | None) -> Iterator[Problem]:
                 "a folder, a prefix of a store, or a plain .tar",
                 "decompress it",
             )
+        yield from _part_problems(name, field, kind)
         if field.transform is None and field.tokens is not None:
             yield Problem(
                 ("media", name, "tokens"),
@@ -82,6 +83,32 @@ def media_problems(source: SourceConfig, kind: str | None) -> Iterator[Problem]:
         if column in source.metadata
     )
     yield from _pad_problems(source)
+
+
+def _part_problems(name: str, field: MediaConfig, kind: str | None) -> Iterator[Problem]:
+    """A part of something that has none, or that its row cannot tell."""
+    for key, column in (("start", field.start), ("end", field.end)):
+        wrong = ""
+        if column is None:
+            continue
+        if field.kind == "image":
+            wrong = "a picture has no parts"
+        elif kind in _WITH_SUFFIXES:
+            wrong = f"rows of {kind} have no columns that could say it"
+        elif field.many:
+            wrong = "a part is of the row's one sound or clip"
+        elif field.transform is None:
+            wrong = "a field without `transform` does not travel, and nothing is cut"
+        elif field.kind == "video" and "sample" not in _steps(field.transform):
+            wrong = "how many frames lie in a part nobody knows: `sample` must choose them"
+        elif field.kind == "video" and "clip" in _steps(field.transform):
+            wrong = "the step `clip` says already which part counts"
+        if wrong:
+            yield Problem(("media", name, key), wrong, column, advice="remove it")
+
+
+def _steps(transform: str) -> set[str]:
+    return {step.split()[0] for step in transform.split(";") if step.strip()}
 
 
 def _function_problems(name: str, field: MediaConfig, decode_at: str) -> Iterator[Problem]:

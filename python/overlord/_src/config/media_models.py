@@ -12,6 +12,7 @@ from overlord._src.config.field_types import (
     Count32,
     FilePath,
     Files,
+    Text,
     Token,
     refused_value,
 )
@@ -96,6 +97,14 @@ class MediaConfig(ConfigModel):
         default=None,
         description="what paths in rows are relative to: a folder, a prefix of a store "
         "(`s3://BUCKET/PREFIX/`), or a tar whose members they name; absent: the shard's folder",
+    )
+    start: Text | None = Field(
+        default=None,
+        description="column with the second at which the part of a sound or clip begins that a row "
+        "means; null: its begin",
+    )
+    end: Text | None = Field(
+        default=None, description="column with the second at which it ends; null: its end"
     )
     many: bool = Field(
         default=False,

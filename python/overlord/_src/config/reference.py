@@ -20,6 +20,7 @@ _TITLES = {
     "SplitConfig": "`sources.NAME.split`",
     "LimitsConfig": "`sources.NAME.limits`",
     "TransformConfig": "`sources.NAME.transform`, `sources.NAME.media.FIELD.function`",
+    "ReaderConfig": "`sources.NAME.reader`",
     "BatchTransformConfig": "`batch_transform`",
     "TokenizerConfig": "`tokenizers.NAME`",
     "MixtureConfig": "`mixture`",

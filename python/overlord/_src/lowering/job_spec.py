@@ -318,6 +318,8 @@ def _lower_media(loaded: LoadedConfig, name: str, config: SourceConfig) -> list[
                 "use": use,
                 "many": declared.many,
                 "root": root or "",
+                "start": declared.start or "",
+                "end": declared.end or "",
             }
         )
     return fields

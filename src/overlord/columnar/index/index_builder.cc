@@ -163,6 +163,12 @@ Status check_arguments(const model::Source& source, const IndexOptions& options,
     return invalid_argument(where + "webdataset has text members and no token columns");
   }
   OVERLORD_RETURN_IF_ERROR(check_labels(source, where));
+  if (source.format == model::Format::kRows &&
+      (!source.transform.declared() || !source.media.empty() || source.schema.declared() ||
+       !source.metadata_columns.empty())) {
+    return invalid_argument(where + "rows of a reader need the reader, and have neither media nor "
+                            "metadata columns nor conversations");
+  }
   if (source.format == model::Format::kCsv && source.text_column.empty()) {
     return invalid_argument(where + "CSV has no lists of tokens; name a text column");
   }

@@ -39,7 +39,12 @@ uint32_t IndexConfig::version() const {
 namespace overlord::columnar::layout {
 namespace {
 
-enum : uint8_t { kMany = 1, kHasRoot = 2 };  // of a media field
+enum : uint8_t { kMany = 1, kHasRoot = 2, kHasPart = 4 };  // of a media field
+
+uint8_t flags_of(const model::MediaField& field) {
+  return static_cast<uint8_t>((field.many ? kMany : 0) | (field.root.empty() ? 0 : kHasRoot) |
+                              (field.has_part() ? kHasPart : 0));
+}
 
 }  // namespace
 
@@ -66,8 +71,11 @@ void write_config(const IndexConfig& config, ByteWriter* out) {
     out->text(field.name);
     out->varint(field.from.size());
     for (const std::string& name : field.from) out->text(name);
-    out->u8(static_cast<uint8_t>((field.many ? kMany : 0) | (field.root.empty() ? 0 : kHasRoot)));
+    out->u8(flags_of(field));
     if (!field.root.empty()) out->text(field.root);
+    if (!field.has_part()) continue;
+    out->text(field.start);
+    out->text(field.end);
   }
   out->u64(config.max_media_bytes);
   out->text(config.probe_version);
@@ -102,6 +110,9 @@ IndexConfig read_config(uint32_t version, ByteReader* in) {
     const uint8_t flags = in->u8();
     field.many = (flags & kMany) != 0;
     if ((flags & kHasRoot) != 0) field.root = in->text();
+    if ((flags & kHasPart) == 0) continue;
+    field.start = in->text();
+    field.end = in->text();
   }
   config.max_media_bytes = in->u64();
   config.probe_version = in->text();
@@ -168,6 +179,9 @@ Digest source_digest(const IndexConfig& config, std::span<const ShardIdentity> s
     out.text(field.name);
     for (const std::string& name : field.from) out.text(name);
     out.u8(field.many ? 1 : 0);
+    if (!field.has_part()) continue;
+    out.text(field.start);
+    out.text(field.end);
   }
   if (!config.media.empty()) {
     out.digest(digest_of(arrays.media));

@@ -7,6 +7,7 @@
 #include "overlord/columnar/formats/mds/mds_reader.h"
 #include "overlord/columnar/formats/megatron/megatron_files.h"
 #include "overlord/columnar/formats/parquet/parquet_reader.h"
+#include "overlord/columnar/formats/rows/row_numbers.h"
 #include "overlord/columnar/formats/tar/tar_reader.h"
 #include "overlord/columnar/formats/tokens/raw_tokens.h"
 #include "overlord/columnar/formats/tokens/token_reader.h"
@@ -33,6 +34,8 @@ Result<ShardPart> index_shard(const ShardJob& job) {
       return index_csv_shard(job);
     case model::Format::kFolder:
       return index_folder_shard(job);
+    case model::Format::kRows:
+      return index_row_numbers(job);
   }
   return job.error("unknown format", Code::kInvalidArgument);
 }
@@ -57,6 +60,8 @@ Result<std::unique_ptr<BlockReader>> make_reader(std::shared_ptr<const IndexFile
       return make_csv_reader(std::move(file), source);
     case model::Format::kFolder:
       return make_folder_reader(std::move(file), source);
+    case model::Format::kRows:
+      return make_row_numbers_reader(std::move(file), source);
   }
   return invalid_argument("unknown format of source '" + source.name + "'");
 }

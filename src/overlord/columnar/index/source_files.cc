@@ -8,6 +8,7 @@
 #include "overlord/columnar/formats/folder/folder_reader.h"
 #include "overlord/columnar/formats/mds/mds_files.h"
 #include "overlord/columnar/formats/megatron/megatron_files.h"
+#include "overlord/columnar/formats/rows/row_numbers.h"
 #include "overlord/runtime/quote.h"
 
 namespace overlord::columnar {
@@ -17,6 +18,7 @@ using runtime::quote;
 Result<runtime::FileInfo> stat_shard(runtime::Storage& storage, const model::Source& source,
                                      const std::string& uri) {
   if (source.format == model::Format::kFolder) return stat_folder(storage, source, uri);
+  if (source.format == model::Format::kRows) return stat_rows(uri);
   return storage.stat(uri);
 }
 
@@ -25,7 +27,8 @@ Result<std::vector<std::string>> resolve_files(runtime::Storage& storage,
   const std::string where = "source " + quote(source.name);
   std::vector<std::string> uris;
   for (const std::string& listed : source.files) {
-    if (listed.find_first_of("*?") == std::string::npos) {
+    if (source.format == model::Format::kRows ||
+        listed.find_first_of("*?") == std::string::npos) {
       uris.push_back(listed);
       continue;
     }

@@ -34,6 +34,7 @@ std::string listed(const std::vector<model::MediaField>& fields) {
     out += (out.empty() ? "" : "; ") + field.name + ": " + listed(field.from);
     if (field.many) out += " (many)";
     if (!field.root.empty()) out += " in " + field.root;
+    if (field.has_part()) out += " from " + field.start + " to " + field.end;
   }
   return out;
 }

@@ -61,14 +61,35 @@ void interleave(const Sound& sound, int64_t start, int64_t samples, uint8_t* out
 
 }  // namespace
 
+Result<SampleRun> samples_of(const AudioHeader& header, SoundSpan part) {
+  const auto sample_at = [&](int64_t milliseconds) {
+    return std::min(milliseconds * header.sample_rate / 1000, header.frames);
+  };
+  const int64_t first = sample_at(part.start);
+  const int64_t end = part.end == 0 ? header.frames : sample_at(part.end);
+  if (first < end) return SampleRun{first, end - first};
+  return bad_data("its part starts at " + std::to_string(part.start) + " ms, the sound has " +
+                  std::to_string(header.milliseconds()) + " ms");
+}
+
 Result<const Sound*> PreparedAudioChain::sound_of(std::string_view bytes, const AudioHeader& header,
-                                                  AudioScratch& scratch) const {
+                                                  SoundSpan part, AudioScratch& scratch) const {
   OVERLORD_RETURN_IF_ERROR(decode_audio(bytes, header, chain_.limits, find<MonoStep>() != nullptr,
                                         scratch.decode, &scratch.decoded));
+  const Sound* whole = &scratch.decoded;
+  if (part != SoundSpan()) {
+    OVERLORD_TRY(const SampleRun run, samples_of(header, part));
+    scratch.part.shape(whole->channels, run.count);
+    scratch.part.sample_rate = whole->sample_rate;
+    for (int32_t c = 0; c < whole->channels; ++c) {
+      std::copy_n(whole->channel(c) + run.first, run.count, scratch.part.channel(c));
+    }
+    whole = &scratch.part;
+  }
   const auto* const step = find<ResampleStep>();
-  if (step == nullptr || step->rate == header.sample_rate) return &scratch.decoded;
+  if (step == nullptr || step->rate == header.sample_rate) return whole;
   OVERLORD_TRY(const auto filter, filter_for(header.sample_rate, *step, scratch));
-  const Sound& from = scratch.decoded;
+  const Sound& from = *whole;
   scratch.resampled.shape(from.channels, filter->length(from.frames));
   scratch.resampled.sample_rate = step->rate;
   for (int32_t c = 0; c < from.channels; ++c) {
@@ -97,12 +118,13 @@ void PreparedAudioChain::write_chunk(const Sound& sound, int64_t start,
 }
 
 Status PreparedAudioChain::run(std::string_view bytes, const AudioHeader& header, uint64_t key,
-                               AudioScratch& scratch, std::span<uint8_t> out) const {
-  OVERLORD_TRY(const AudioGeometry geometry, planned_size(header));
+                               AudioScratch& scratch, std::span<uint8_t> out,
+                               SoundSpan part) const {
+  OVERLORD_TRY(const AudioGeometry geometry, planned_size(header, part));
   OVERLORD_CHECK(out.size() == geometry.bytes(), "output of another size than planned");
   OVERLORD_CHECK(reinterpret_cast<uintptr_t>(out.data()) % alignof(float) == 0,
                  "output at an odd address");
-  OVERLORD_TRY(const Sound* const sound, sound_of(bytes, header, scratch));
+  OVERLORD_TRY(const Sound* const sound, sound_of(bytes, header, part, scratch));
   int64_t start = 0;
   int64_t hop = geometry.samples;
   if (find<RandomCutStep>() != nullptr && sound->frames > geometry.samples) {

@@ -101,9 +101,25 @@ struct AudioGeometry {
 
 // --- The prepared chain ------------------------------------------------------------------------
 // Memory that a chain keeps between sounds. One per thread.
+// A part of a sound in milliseconds; an end of 0: where it ends.
+struct SoundSpan {
+  int64_t start = 0;
+  int64_t end = 0;
+
+  friend bool operator==(const SoundSpan&, const SoundSpan&) = default;
+};
+
+struct SampleRun {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+// kBadData: none of the sound's samples lies in the part.
+Result<SampleRun> samples_of(const AudioHeader& header, SoundSpan part);
+
 struct AudioScratch {
   AudioDecodeScratch decode;
   Sound decoded;
+  Sound part;
   Sound resampled;
   std::vector<float> padded;
   std::vector<float> window;
@@ -120,20 +136,21 @@ class PreparedAudioChain : public PreparedSteps<AudioChain, AudioHeader, AudioGe
   // Refuses steps that cannot follow each other or have senseless values.
   static Result<PreparedAudioChain> prepare(AudioChain chain);
 
-  // Geometry of the outcome; equal to what run() delivers for any key.
-  Result<AudioGeometry> planned_size(const AudioHeader& header) const;
+  // Geometry of the outcome; equal to what run() delivers for any key. Of a part it is that of a
+  // sound which has these samples alone; it ends with the sound where that ends sooner.
+  Result<AudioGeometry> planned_size(const AudioHeader& header, SoundSpan part = {}) const;
 
   // Decodes and transforms into `out`, which must be planned_size(header).bytes() long. Samples are
   // chunk by chunk, channels interleaved; spectrograms chunk by chunk, mel by mel. `header` is what
   // probe_audio says of `bytes`; `key` (of the sample) decides all chance.
   Status run(std::string_view bytes, const AudioHeader& header, uint64_t key, AudioScratch& scratch,
-             std::span<uint8_t> out) const;
+             std::span<uint8_t> out, SoundSpan part = {}) const;
 
   // Probe, plan, allocate, run.
   Result<Outcome> run(std::string_view bytes, uint64_t key, AudioScratch& scratch) const;
 
  private:
-  Result<const Sound*> sound_of(std::string_view bytes, const AudioHeader& header,
+  Result<const Sound*> sound_of(std::string_view bytes, const AudioHeader& header, SoundSpan part,
                                 AudioScratch& scratch) const;
   void write_chunk(const Sound& sound, int64_t start, const AudioGeometry& geometry,
                    AudioScratch& scratch, uint8_t* out) const;

@@ -149,8 +149,12 @@ Result<PreparedAudioChain> PreparedAudioChain::prepare(AudioChain chain) {
   return prepared;
 }
 
-Result<AudioGeometry> PreparedAudioChain::planned_size(const AudioHeader& header) const {
-  if (header.frames == 0) return bad_data("sound has no samples");
+Result<AudioGeometry> PreparedAudioChain::planned_size(const AudioHeader& stored,
+                                                       SoundSpan part) const {
+  if (stored.frames == 0) return bad_data("sound has no samples");
+  OVERLORD_TRY(const SampleRun run, samples_of(stored, part));
+  AudioHeader header = stored;
+  header.frames = run.count;
   AudioGeometry geometry;
   geometry.channels = find<MonoStep>() != nullptr ? 1 : header.channels;
   geometry.sample_rate = header.sample_rate;

@@ -62,6 +62,7 @@ struct Sounds {
   using Header = AudioHeader;
   using Prepared = PreparedAudioChain;
   using Scratch = AudioScratch;
+  using Part = SoundSpan;
   static constexpr std::string_view kBlob = "sound";
 
   static auto parse(std::string_view text) { return parse_audio_chain(text); }
@@ -110,13 +111,13 @@ class AudioField final : public KindField<Sounds> {
 
  private:
   // A chain gives spectrograms mel by mel.
-  Status fill(std::string_view blob, const AudioHeader& header, uint64_t key,
-              std::span<uint8_t> out) const override {
-    if (!frame_rows(rows())) return KindField::fill(blob, header, key, out);
+  Status fill(std::string_view blob, const AudioHeader& header, const HeaderValues& promised,
+              uint64_t key, std::span<uint8_t> out) const override {
+    if (!frame_rows(rows())) return KindField::fill(blob, header, promised, key, out);
     thread_local std::vector<float> by_mel;
     by_mel.resize(out.size() / sizeof(float));
     OVERLORD_RETURN_IF_ERROR(KindField::fill(
-        blob, header, key, {reinterpret_cast<uint8_t*>(by_mel.data()), out.size()}));
+        blob, header, promised, key, {reinterpret_cast<uint8_t*>(by_mel.data()), out.size()}));
     by_frame(by_mel, reinterpret_cast<float*>(out.data()));
     return {};
   }

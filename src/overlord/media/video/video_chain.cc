@@ -35,14 +35,15 @@ void PreparedVideoChain::deliver(const ImageView& frame, const VideoGeometry& ge
 }
 
 Status PreparedVideoChain::run_track(std::string_view bytes, const VideoTrack& track,
-                                     const FrameLayout& layout, VideoScratch& scratch,
-                                     std::span<uint8_t> out) const {
+                                     const FrameLayout& layout, VideoSpan part,
+                                     VideoScratch& scratch, std::span<uint8_t> out) const {
   const std::vector<int64_t> order = shown_order(track);
   std::vector<int64_t> times;
   times.reserve(order.size());
   for (const int64_t i : order) times.push_back(track.samples[static_cast<size_t>(i)].time);
-  OVERLORD_TRY(std::vector<int64_t> chosen,
-               choose_frames(track.header, times, span(), find<SampleStep>()));
+  OVERLORD_TRY(
+      std::vector<int64_t> chosen,
+      choose_frames(track.header, times, span(track.header, part), find<SampleStep>()));
   if (const auto* const rule = find<PatchifyStep>()) {
     while (static_cast<int64_t>(chosen.size()) % rule->temporal != 0) {
       chosen.push_back(chosen.back());
@@ -68,8 +69,9 @@ Status PreparedVideoChain::run_track(std::string_view bytes, const VideoTrack& t
 }
 
 Status PreparedVideoChain::run(std::string_view bytes, const VideoHeader& header, uint64_t,
-                               VideoScratch& scratch, std::span<uint8_t> out) const {
-  OVERLORD_TRY(const FrameLayout layout, lay_out(header));
+                               VideoScratch& scratch, std::span<uint8_t> out,
+                               VideoSpan part) const {
+  OVERLORD_TRY(const FrameLayout layout, lay_out(header, part));
   OVERLORD_CHECK(out.size() == layout.geometry.bytes(), "video chain: output of the wrong size");
   OVERLORD_TRY(const VideoTrack track,
                read_video_track(BlobHead::all_of(bytes), chain_.decode.limits));
@@ -80,16 +82,16 @@ Status PreparedVideoChain::run(std::string_view bytes, const VideoHeader& header
         std::to_string(track.header.height) + ", not " + std::to_string(header.frames) + " of " +
         std::to_string(header.width) + "x" + std::to_string(header.height));
   }
-  return run_track(bytes, track, layout, scratch, out);
+  return run_track(bytes, track, layout, part, scratch, out);
 }
 
 Result<PreparedVideoChain::Outcome> PreparedVideoChain::run(std::string_view bytes, uint64_t,
                                                             VideoScratch& scratch) const {
   OVERLORD_TRY(const VideoTrack track,
                read_video_track(BlobHead::all_of(bytes), chain_.decode.limits));
-  OVERLORD_TRY(const FrameLayout layout, lay_out(track.header));
+  OVERLORD_TRY(const FrameLayout layout, lay_out(track.header, {}));
   Outcome outcome{track.header, layout.geometry, std::vector<uint8_t>(layout.geometry.bytes())};
-  OVERLORD_RETURN_IF_ERROR(run_track(bytes, track, layout, scratch, outcome.bytes));
+  OVERLORD_RETURN_IF_ERROR(run_track(bytes, track, layout, {}, scratch, outcome.bytes));
   return outcome;
 }
 

@@ -102,22 +102,23 @@ class PreparedVideoChain : public PreparedSteps<VideoChain, VideoHeader, VideoGe
   // Refuses steps that cannot follow each other or have senseless values.
   static Result<PreparedVideoChain> prepare(VideoChain chain);
 
-  // Geometry of the outcome; equal to what run() delivers.
-  Result<VideoGeometry> planned_size(const VideoHeader& header) const;
+  // Geometry of the outcome; equal to what run() delivers. `part` of the clip takes the place of a
+  // `clip` step; it ends with the clip where that ends sooner.
+  Result<VideoGeometry> planned_size(const VideoHeader& header, VideoSpan part = {}) const;
 
-  // Decodes and transforms into `out`, which must be planned_size(header).bytes() long. `header` is
-  // what probe_video says of `bytes`; no step is random yet, so `key` decides nothing.
+  // Decodes and transforms into `out`, which must be planned_size(header, part).bytes() long.
+  // `header` is what probe_video says of `bytes`; no step is random yet, so `key` decides nothing.
   Status run(std::string_view bytes, const VideoHeader& header, uint64_t key, VideoScratch& scratch,
-             std::span<uint8_t> out) const;
+             std::span<uint8_t> out, VideoSpan part = {}) const;
 
   // Probe, plan, allocate, run.
   Result<Outcome> run(std::string_view bytes, uint64_t key, VideoScratch& scratch) const;
 
  private:
-  VideoSpan span() const;
-  Result<FrameLayout> lay_out(const VideoHeader& header) const;
+  VideoSpan span(const VideoHeader& header, VideoSpan part) const;
+  Result<FrameLayout> lay_out(const VideoHeader& header, VideoSpan part) const;
   Status run_track(std::string_view bytes, const VideoTrack& track, const FrameLayout& layout,
-                   VideoScratch& scratch, std::span<uint8_t> out) const;
+                   VideoSpan part, VideoScratch& scratch, std::span<uint8_t> out) const;
   void deliver(const ImageView& frame, const VideoGeometry& geometry, int64_t slot,
                uint8_t* out) const;
 

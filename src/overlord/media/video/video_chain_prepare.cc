@@ -138,15 +138,23 @@ Result<PreparedVideoChain> PreparedVideoChain::prepare(VideoChain chain) {
   return out;
 }
 
-VideoSpan PreparedVideoChain::span() const {
-  const auto* const step = find<ClipStep>();
-  return step == nullptr ? VideoSpan() : *step;
+VideoSpan PreparedVideoChain::span(const VideoHeader& header, VideoSpan part) const {
+  if (part == VideoSpan()) {
+    const auto* const step = find<ClipStep>();
+    return step == nullptr ? VideoSpan() : *step;
+  }
+  // Rows tell ends that are rounded, or of a longer copy.
+  if (part.end >= header.milliseconds()) part.end = 0;
+  return part;
 }
 
-Result<FrameLayout> PreparedVideoChain::lay_out(const VideoHeader& header) const {
+Result<FrameLayout> PreparedVideoChain::lay_out(const VideoHeader& header, VideoSpan part) const {
+  if (part != VideoSpan() && find<SampleStep>() == nullptr) {
+    return bad_data("a part of a clip needs `sample`: how many frames lie in it nobody knows");
+  }
   FrameLayout layout;
   VideoGeometry& geometry = layout.geometry;
-  OVERLORD_TRY(geometry.frames, chosen_count(header, span(), find<SampleStep>()));
+  OVERLORD_TRY(geometry.frames, chosen_count(header, span(header, part), find<SampleStep>()));
   if (find<OrientStep>() != nullptr) layout.orientation = orientation_by(header.rotation);
   ImageSize size{header.width, header.height};
   if (orientation_of(layout.orientation).swaps) std::swap(size.width, size.height);
@@ -196,8 +204,9 @@ Result<FrameLayout> PreparedVideoChain::lay_out(const VideoHeader& header) const
   return layout;
 }
 
-Result<VideoGeometry> PreparedVideoChain::planned_size(const VideoHeader& header) const {
-  OVERLORD_TRY(const FrameLayout layout, lay_out(header));
+Result<VideoGeometry> PreparedVideoChain::planned_size(const VideoHeader& header,
+                                                       VideoSpan part) const {
+  OVERLORD_TRY(const FrameLayout layout, lay_out(header, part));
   return layout.geometry;
 }
 

@@ -28,6 +28,7 @@ struct Clips {
   using Header = VideoHeader;
   using Prepared = PreparedVideoChain;
   using Scratch = VideoScratch;
+  using Part = VideoSpan;
   static constexpr std::string_view kBlob = "clip";
 
   static auto parse(std::string_view text) { return parse_video_chain(text); }

@@ -13,6 +13,8 @@ using runtime::quote;
 
 static_assert(media::kMostHeaderValues <= columnar::kMaxProbeValues);
 
+constexpr uint32_t kPartValues = 2;  // behind those of headers, in an index with parts
+
 class HeaderProbe final : public columnar::MediaProbe {
  public:
   HeaderProbe(std::string version, uint32_t head_bytes, uint32_t values)
@@ -91,6 +93,13 @@ Result<OpenMediaField> open_field(const model::Source& source, size_t number,
   for (uint32_t i = 0; i < kind.header_values; ++i) {
     field.headers.push_back(index.media_values(number, 1 + i));
   }
+  if (declared.has_part()) {
+    const uint32_t kept = index.media_values_per_blob();
+    if (kept < kind.header_values + kPartValues) return not_indexed(source, declared.name);
+    for (uint32_t i = kept - kPartValues; i < kept; ++i) {
+      field.parts.push_back(index.media_values(number, 1 + i));
+    }
+  }
   // The first value of a good blob is at least 1: where the probe passed over the field, all are 0.
   if (!field.sizes.empty() && field.headers[0][0] == 0) return not_indexed(source, declared.name);
   return field;
@@ -101,8 +110,11 @@ Result<OpenMediaField> open_field(const model::Source& source, size_t number,
 std::shared_ptr<const columnar::MediaProbe> media_probe(const model::Source& source) {
   // The fields that are looked at are part of the version: an index made for others is of no use.
   std::map<model::MediaKind, std::string> fields;
+  bool has_parts = false;
   for (const model::MediaField& field : source.media) {
-    if (field.use) fields[field.use->kind] += " " + field.name;
+    if (!field.use) continue;
+    fields[field.use->kind] += " " + field.name + (field.has_part() ? " in parts" : "");
+    has_parts = has_parts || field.has_part();
   }
   if (fields.empty()) return nullptr;
   std::string version;
@@ -114,7 +126,8 @@ std::shared_ptr<const columnar::MediaProbe> media_probe(const model::Source& sou
     head_bytes = std::max(head_bytes, kind.head_bytes);
     values = std::max(values, kind.header_values);
   }
-  return std::make_shared<const HeaderProbe>(std::move(version), head_bytes, values);
+  return std::make_shared<const HeaderProbe>(std::move(version), head_bytes,
+                                             values + (has_parts ? kPartValues : 0));
 }
 
 Result<std::shared_ptr<const OpenMedia>> OpenMedia::open(const model::Source& source,
@@ -132,6 +145,10 @@ Result<std::shared_ptr<const OpenMedia>> OpenMedia::open(const model::Source& so
 media::HeaderValues OpenMedia::promised(const OpenMediaField& field, uint64_t blob) const {
   media::HeaderValues header = {};
   for (size_t i = 0; i < field.headers.size(); ++i) header[i] = field.headers[i][blob];
+  if (!field.parts.empty()) {
+    header[media::kPartStart] = field.parts[0][blob];
+    header[media::kPartEnd] = field.parts[1][blob];
+  }
   return header;
 }
 

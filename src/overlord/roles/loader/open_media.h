@@ -28,6 +28,7 @@ struct OpenMediaField {
   std::span<const uint64_t> ends;
   std::span<const uint32_t> sizes;
   std::vector<std::span<const uint32_t>> headers;  // one for each of the kind's header values
+  std::vector<std::span<const uint32_t>> parts;    // where rows mean a part: its start, its end
 };
 
 struct PlannedBlob {

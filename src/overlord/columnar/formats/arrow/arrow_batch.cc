@@ -156,12 +156,6 @@ std::vector<std::string> row_column_names(const model::Source& source,
   return names;
 }
 
-std::vector<std::string> media_column_names(const model::Source& source) {
-  std::vector<std::string> names;
-  for (const model::MediaField& field : source.media) names.push_back(field.from.front());
-  return names;
-}
-
 ArrowColumns find_columns(const std::shared_ptr<arrow::Schema>& schema,
                           const std::vector<std::string>& names, const model::Source& source) {
   ArrowColumns columns;

@@ -26,7 +26,6 @@ namespace overlord::columnar {
 // Names of the columns that a source wants: text or tokens and mask, or those of its schema that
 // the shard has; media.
 std::vector<std::string> row_column_names(const model::Source& source, const arrow::Schema& schema);
-std::vector<std::string> media_column_names(const model::Source& source);
 
 // Columns of a shard by name, in the shard's order. Text is read as plain bytes, so that one row of
 // broken UTF-8 is one bad row and not the end of its batch.

@@ -2,6 +2,7 @@
 
 #include "overlord/columnar/formats/arrow/arrow_batch.h"
 #include "overlord/columnar/formats/arrow/table_reader.h"
+#include "overlord/columnar/media_columns.h"
 
 namespace overlord::columnar {
 namespace {

@@ -72,6 +72,12 @@ Result<CsvColumns> CsvColumns::find(const std::vector<std::string>& header,
       some = some || at != kAbsent;
     }
     if (!some) OVERLORD_RETURN_IF_ERROR(finder.find(field.from.front(), true).status());
+    for (const std::string* name : {&field.start, &field.end}) {
+      out.parts.push_back(kAbsent);
+      if (!name->empty()) {
+        OVERLORD_TRY(out.parts.back(), finder.find(*name, true));
+      }
+    }
   }
   for (const std::string& name : source.metadata_columns) {
     OVERLORD_TRY(const uint32_t at, finder.find(name, true));
@@ -88,6 +94,7 @@ std::string CsvColumns::head() const {
   };
   write(text);
   for (const std::vector<uint32_t>& field : media) write(field);
+  write(parts);
   write(metadata);
   return out.take();
 }
@@ -107,7 +114,8 @@ bool CsvColumns::read(std::string_view head, const model::Source& source) {
   for (const model::MediaField& field : source.media) {
     if (!take(field.from.size(), &media.emplace_back())) return false;
   }
-  return take(source.metadata_columns.size(), &metadata) && !in.failed();
+  return take(2 * source.media.size(), &parts) &&
+         take(source.metadata_columns.size(), &metadata) && !in.failed();
 }
 
 }  // namespace overlord::columnar

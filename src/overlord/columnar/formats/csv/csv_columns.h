@@ -18,6 +18,7 @@ struct CsvColumns {
   uint32_t count = 0;                        // of the header
   std::vector<uint32_t> text;                // the text column, or those of the schema
   std::vector<std::vector<uint32_t>> media;  // per field, of each of its names
+  std::vector<uint32_t> parts;               // per field where a part of it begins, where it ends
   std::vector<uint32_t> metadata;
 
   // kInvalidArgument: the header lacks a column, or has it twice.

@@ -107,10 +107,30 @@ std::string CsvRows::take_metadata() {
   return {};
 }
 
-// The first of a field's columns that is not empty.
+std::string CsvRows::take_part_of(size_t field, BlobPart* part) const {
+  std::optional<double> seconds[2];
+  for (size_t which = 0; which < 2; ++which) {
+    const uint32_t column = columns_.parts[2 * field + which];
+    if (column == CsvColumns::kAbsent || fields_[column].empty()) continue;
+    const std::string& cell = fields_[column];
+    double value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error != std::errc() || end != cell.data() + cell.size()) {
+      return "media " + quote(source_.media[field].name) + ": " + quote(cell, 60) +
+             " is no number of seconds";
+    }
+    seconds[which] = value;
+  }
+  return take_part(source_.media[field], seconds[0], seconds[1], part);
+}
+
+// Of each field the first of its columns that is not empty.
 NamedMedia CsvRows::take_media() const {
   NamedMedia media;
-  for (const std::vector<uint32_t>& columns : columns_.media) {
+  for (size_t field = 0; field < columns_.media.size(); ++field) {
+    const std::string fault = take_part_of(field, &media.parts.emplace_back());
+    if (!fault.empty()) return {{}, {}, fault};
+    const std::vector<uint32_t>& columns = columns_.media[field];
     std::vector<std::string>& paths = media.paths.emplace_back();
     for (const uint32_t column : columns) {
       if (column == CsvColumns::kAbsent || fields_[column].empty()) continue;

@@ -27,6 +27,7 @@ class CsvRows {
   std::string take_record();
   std::string take_metadata();
   NamedMedia take_media() const;
+  std::string take_part_of(size_t field, BlobPart* part) const;
 
   const model::Source& source_;
   const CsvColumns columns_;

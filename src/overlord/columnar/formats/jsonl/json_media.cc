@@ -44,13 +44,38 @@ std::string take_field(const model::MediaField& field, const dom::object& object
   return {};
 }
 
+// Seconds in a field that may be absent.
+std::string take_seconds(const std::string& name, const dom::object& object,
+                         std::optional<double>* seconds) {
+  if (name.empty()) return {};
+  std::optional<dom::element> found;
+  const std::string fault = find_field(object, name, &found);
+  if (!found || found->is_null()) return {};
+  double value = 0;
+  if (!fault.empty()) return fault;
+  if (found->get(value)) return wrong_type(name, found->type(), "a number of seconds");
+  *seconds = value;
+  return {};
+}
+
+std::string take_part_of(const model::MediaField& field, const dom::object& object,
+                         std::vector<BlobPart>* parts) {
+  std::optional<double> start, end;
+  std::string fault = take_seconds(field.start, object, &start);
+  if (fault.empty()) fault = take_seconds(field.end, object, &end);
+  if (!fault.empty()) return "media " + runtime::quote(field.name) + ": " + fault;
+  return take_part(field, start, end, &parts->emplace_back());
+}
+
 }  // namespace
 
 NamedMedia json_media(const std::vector<model::MediaField>& fields, const dom::object& object) {
   NamedMedia media;
   for (const model::MediaField& field : fields) {
-    const std::string fault = take_field(field, object, &media.paths.emplace_back());
-    if (!fault.empty()) return {{}, "media " + runtime::quote(field.name) + ": " + fault};
+    std::string fault = take_field(field, object, &media.paths.emplace_back());
+    if (!fault.empty()) fault = "media " + runtime::quote(field.name) + ": " + fault;
+    if (fault.empty()) fault = take_part_of(field, object, &media.parts);
+    if (!fault.empty()) return {{}, {}, fault};
   }
   return media;
 }

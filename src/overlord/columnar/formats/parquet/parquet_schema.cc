@@ -206,9 +206,8 @@ Result<Projection> project_metadata(const ShardJob& job, const parquet::FileMeta
 
 Result<Projection> project_media(const ShardJob& job, const parquet::FileMetaData& metadata) {
   if (job.source->media.empty()) return Projection();
-  std::vector<std::string> names;
-  for (const model::MediaField& field : job.source->media) names.push_back(field.from.front());
-  return project_names(job, metadata, names, check_media_type, /*nested=*/true);
+  return project_names(job, metadata, media_column_names(*job.source), check_media_type,
+                       /*nested=*/true);
 }
 
 std::string reduced_metadata(const parquet::FileMetaData& metadata, int index,
